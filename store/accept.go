@@ -12,7 +12,8 @@ import (
 )
 
 // Accept implements dispatch.Store. It reserves the ids before its transaction, so a failed one leaves a gap.
-func (s *Store) Accept(ctx context.Context, k dispatch.Key, t *dispatch.Task, jobs []dispatch.Draft, within ...dispatch.Quota) (r dispatch.KeyTarget, err error) {
+func (s *Store) Accept(ctx context.Context, k dispatch.Key, t *dispatch.Task, jobs []dispatch.Draft,
+	within ...dispatch.Quota) (r dispatch.KeyTarget, err error) {
 	if err := acceptable(k, t, jobs); err != nil {
 		return r, err
 	}
@@ -89,19 +90,22 @@ func acceptable(k dispatch.Key, t *dispatch.Task, jobs []dispatch.Draft) error {
 	texts := []string{k.Text, k.Fingerprint}
 	if t != nil {
 		r := t.Request
-		texts = append(texts, string(t.Owner), string(t.Account), t.Dimension, r.Title, r.Format, string(r.Parameters), string(r.Options))
+		texts = append(texts, string(t.Owner), string(t.Account), t.Dimension, r.Title, r.Format, string(r.Parameters),
+			string(r.Options))
 	}
 	good := !slices.ContainsFunc(texts, func(s string) bool { return !storable(s) })
 	for _, j := range jobs {
 		if j.Account != jobs[0].Account {
 			return &dispatch.Error{Kind: dispatch.Internal, Op: "store.Accept", Err: fmt.Errorf("jobs of two accounts")}
 		}
-		good = good && storable(string(j.Owner)) && storable(string(j.Account)) && storable(j.Base) && storable(string(j.Body))
+		good = good && storable(string(j.Owner)) && storable(string(j.Account)) && storable(j.Base) &&
+			storable(string(j.Body))
 	}
 	if good {
 		return nil
 	}
-	return &dispatch.Error{Kind: dispatch.Invalid, Op: "store.Accept", Text: "A text is not valid UTF-8, or holds a NUL character."}
+	return &dispatch.Error{Kind: dispatch.Invalid, Op: "store.Accept",
+		Text: "A text is not valid UTF-8, or holds a NUL character."}
 }
 
 func (s *Store) number(ctx context.Context, a *acceptance) error {
@@ -190,7 +194,8 @@ func (a *acceptance) insert(ctx context.Context, q tx, now int64) (err error) {
 	return err
 }
 
-func insertTask(ctx context.Context, q querier, t dispatch.Task, id dispatch.TaskID, shared string, sent, created int64) error {
+func insertTask(ctx context.Context, q querier, t dispatch.Task, id dispatch.TaskID, shared string, sent,
+	created int64) error {
 	spread, moves := len(t.Request.Homes) > 0, int64(noMoves)
 	if spread {
 		moves = max(created, 1)

@@ -49,8 +49,8 @@ func wakeToAccept(ctx context.Context, q querier, a dispatch.Account, now int64)
 	return h, err
 }
 
-// beginHold keeps an account from submitting. An account waits for its user since the first of consecutive holds with that
-// reason, less than a day apart.
+// beginHold keeps an account from submitting. An account waits for its user since the first of consecutive holds with
+// that reason, less than a day apart.
 func beginHold(ctx context.Context, q tx, a dispatch.Account, h hold, now int64) error {
 	since := int64(0)
 	if h.why == dispatch.NeedsSignIn {

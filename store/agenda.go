@@ -179,11 +179,11 @@ func (l accountReader) withoutFreed(ctx context.Context, held int64) (int, error
 // allLines returns the lines that have waiting jobs which are not paused, sorted, with their slots and turns; without
 // lines of tasks that a change under way stops.
 //
-// It hops from line to line in the index: the cost depends on the number of lines that wait, not on that of their
-// jobs, or of lines that are empty. The next one is of the same owner, or the first of the next owner: with a comparison
-// of both columns at once, SQLite would read all jobs of the line again. Due and head belong to a line's first waiting
-// job. Each value is a subquery, which is one search of an index, and no join: PostgreSQL, which expects a hundred lines,
-// would read all jobs for a join.
+// It hops from line to line in the index: the cost depends on the number of lines that wait, not on that of their jobs,
+// or of lines that are empty. The next one is of the same owner, or the first of the next owner: with a comparison of
+// both columns at once, SQLite would read all jobs of the line again. Due and head belong to a line's first waiting
+// job. Each value is a subquery, which is one search of an index, and no join: PostgreSQL, which expects a hundred
+// lines, would read all jobs for a join.
 func (l accountReader) allLines(ctx context.Context) ([]dispatch.Line, error) {
 	lines, err := list(ctx, l.q, scanLine, `
 		WITH RECURSIVE hop (head) AS (

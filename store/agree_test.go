@@ -15,8 +15,8 @@ func TestStore_SQLiteAgreesWithTheModel(t *testing.T) {
 	conformance.TestAgreement(t, memory, model)
 }
 
-// TestStore_AgreesWithTheModelWhenChangesAreInterrupted: a change of a task whose caller gives up between two of its transactions is finished by another one,
-// and changes then what it would have changed at once.
+// TestStore_AgreesWithTheModelWhenChangesAreInterrupted: a change of a task whose caller gives up between two of its
+// transactions is finished by another one, and changes then what it would have changed at once.
 func TestStore_AgreesWithTheModelWhenChangesAreInterrupted(t *testing.T) {
 	histories(t, "6")
 	conformance.TestAgreement(t, func(t *testing.T) conformance.Database {
@@ -33,7 +33,8 @@ func TestStore_PostgreSQLAgreesWithTheModel(t *testing.T) {
 	conformance.TestAgreement(t, postgresql, model)
 }
 
-// interrupted is a store with transactions of one job each, in which every other change of a task stops after its first transaction.
+// interrupted is a store with transactions of one job each, in which every other change of a task stops after its first
+// transaction.
 type interrupted struct {
 	*store.Store
 	changes int
@@ -61,17 +62,20 @@ func (i *interrupted) change(ctx context.Context, f func(context.Context) error)
 	return err
 }
 
-func (i *interrupted) CancelTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, hide bool) (a dispatch.Account, err error) {
+func (i *interrupted) CancelTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID,
+	hide bool) (a dispatch.Account, err error) {
 	err = i.change(ctx, func(ctx context.Context) error { a, err = i.Store.CancelTask(ctx, u, id, hide); return err })
 	return a, err
 }
 
-func (i *interrupted) PauseTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (a dispatch.Account, err error) {
+func (i *interrupted) PauseTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (a dispatch.Account,
+	err error) {
 	err = i.change(ctx, func(ctx context.Context) error { a, err = i.Store.PauseTask(ctx, u, id); return err })
 	return a, err
 }
 
-func (i *interrupted) ResumeTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, budget *dispatch.Budget) (a dispatch.Account, err error) {
+func (i *interrupted) ResumeTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID,
+	budget *dispatch.Budget) (a dispatch.Account, err error) {
 	err = i.change(ctx, func(ctx context.Context) error { a, err = i.Store.ResumeTask(ctx, u, id, budget); return err })
 	return a, err
 }

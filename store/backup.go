@@ -14,23 +14,27 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// Backup writes a copy of an SQLite database, which a broker may be using, to a new file, and verifies the copy. It is the state of one moment. If
-// anything fails there is no file. It returns the size of the file in bytes. A PostgreSQL database is Unsupported: its own tools do that.
+// Backup writes a copy of an SQLite database, which a broker may be using, to a new file, and verifies the copy. It is
+// the state of one moment. If anything fails there is no file. It returns the size of the file in bytes. A PostgreSQL
+// database is Unsupported: its own tools do that.
 func Backup(ctx context.Context, dsn, to string) (size int64, err error) {
 	file, ok := strings.CutPrefix(dsn, "sqlite:")
 	if !ok {
 		return 0, &dispatch.Error{Kind: dispatch.Unsupported, Op: "store.Backup",
-			Text: "Only SQLite files are copied by this command. Use pg_dump or pgBackRest for PostgreSQL, see docs/operations.md."}
+			Text: "Only SQLite files are copied by this command. Use pg_dump or pgBackRest for PostgreSQL, see " +
+				"docs/operations.md."}
 	}
 	if err := mustExist(file); err != nil {
 		return 0, err
 	}
 	if _, err := os.Lstat(to); !errors.Is(err, fs.ErrNotExist) {
-		return 0, &dispatch.Error{Kind: dispatch.Conflict, Op: "store.Backup", Err: err, Text: fmt.Sprintf("%s exists already. Name a new file.", to)}
+		return 0, &dispatch.Error{Kind: dispatch.Conflict, Op: "store.Backup", Err: err,
+			Text: fmt.Sprintf("%s exists already. Name a new file.", to)}
 	}
 	part, err := os.CreateTemp(filepath.Dir(to), filepath.Base(to)+".*.part") // readable for its owner only
 	if err != nil {
-		return 0, &dispatch.Error{Kind: dispatch.Unavailable, Op: "store.Backup", Err: err, Text: fmt.Sprintf("%s cannot be written.", to)}
+		return 0, &dispatch.Error{Kind: dispatch.Unavailable, Op: "store.Backup", Err: err,
+			Text: fmt.Sprintf("%s cannot be written.", to)}
 	}
 	defer func() {
 		err = errors.Join(err, part.Close())
@@ -97,7 +101,8 @@ func keepCopy(part *os.File, to string) (size int64, err error) {
 	}
 	if err := os.Link(part.Name(), to); err != nil { // which replaces no file, and which not all file systems can
 		if errors.Is(err, fs.ErrExist) {
-			return 0, &dispatch.Error{Kind: dispatch.Conflict, Op: "store.Backup", Text: "There is a file " + to + " since the backup was begun. Choose another name."}
+			return 0, &dispatch.Error{Kind: dispatch.Conflict, Op: "store.Backup", Text: "There is a file " + to +
+				" since the backup was begun. Choose another name."}
 		}
 		if err := os.Rename(part.Name(), to); err != nil {
 			return 0, err

@@ -11,8 +11,8 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// batches runs the small transactions of several callers as one, so that they share a commit. Nobody waits for others to
-// come: those are joined that arrived while the one before was under way. Each has a savepoint, so that one that is
+// batches runs the small transactions of several callers as one, so that they share a commit. Nobody waits for others
+// to come: those are joined that arrived while the one before was under way. Each has a savepoint, so that one that is
 // refused undoes nothing of the others.
 //
 // On SQLite these are all small transactions: it has one writer, which would wait for the disk for each of them. On
@@ -36,8 +36,8 @@ type joining struct {
 	ended chan error // has room for one
 }
 
-// errAlone is the outcome of a transaction that is to be run again by itself: it panicked, or one that was joined with it
-// has ended the transaction of all.
+// errAlone is the outcome of a transaction that is to be run again by itself: it panicked, or one that was joined with
+// it has ended the transaction of all.
 var errAlone = errors.New("the transaction must be run by itself")
 
 // inVisit runs a transaction of a visit that writes some jobs like in.
@@ -149,8 +149,8 @@ func (b *batches) runAll(common string) {
 	}
 }
 
-// runSome runs the transactions that wait, and commits them. It returns those to whom the outcome belongs: all but those
-// that were refused, who have theirs. Callers may give up until the transaction begins.
+// runSome runs the transactions that wait, and commits them. It returns those to whom the outcome belongs: all but
+// those that were refused, who have theirs. Callers may give up until the transaction begins.
 func (b *batches) runSome(common string) (some []*joining, err error) {
 	ctx, cancel := b.store.bounded(context.Background())
 	defer cancel()

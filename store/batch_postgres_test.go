@@ -19,8 +19,8 @@ type acceptances struct {
 	all   sync.WaitGroup
 }
 
-// whileOneWaits calls add while an acceptance waits for the lock of ann's jobs, and then until the n acceptances that add began wait for that one. It returns when
-// all have ended.
+// whileOneWaits calls add while an acceptance waits for the lock of ann's jobs, and then until the n acceptances that
+// add began wait for that one. It returns when all have ended.
 func (c *acceptances) whileOneWaits(t *testing.T, n int, add func()) {
 	t.Helper()
 	unlock, err := c.other.Lock(t.Context(), "jobs of ann")
@@ -36,7 +36,8 @@ func (c *acceptances) whileOneWaits(t *testing.T, n int, add func()) {
 }
 
 // accept begins to accept a job within a quota of 12, and passes on what comes of it.
-func (c *acceptances) accept(t *testing.T, ctx context.Context, k dispatch.Key, ended func(dispatch.Draft, dispatch.KeyTarget, error)) {
+func (c *acceptances) accept(t *testing.T, ctx context.Context, k dispatch.Key, ended func(dispatch.Draft,
+	dispatch.KeyTarget, error)) {
 	c.all.Go(func() {
 		job := drafts(1)
 		first, err := c.Accept(ctx, k, nil, job, dispatch.Quota{Live: 12})
@@ -48,8 +49,8 @@ func (c *acceptances) accept(t *testing.T, ctx context.Context, k dispatch.Key, 
 	})
 }
 
-// TestBatch_AcceptancesOfAUser: jobs of one user that are submitted while one is being accepted are accepted in one transaction. Each of them within the quota,
-// with its own key, and unless its caller gives up before.
+// TestBatch_AcceptancesOfAUser: jobs of one user that are submitted while one is being accepted are accepted in one
+// transaction. Each of them within the quota, with its own key, and unless its caller gives up before.
 func TestBatch_AcceptancesOfAUser(t *testing.T) {
 	dsn := postgres.Database(t)
 	c := &acceptances{Store: open(t, dsn, nil), other: open(t, dsn, nil), dsn: dsn}
@@ -79,7 +80,8 @@ func TestBatch_AcceptancesOfAUser(t *testing.T) {
 		t.Errorf("jobs %v in %d transactions", ids, n)
 	}
 
-	// 9 jobs are stored, and one is being accepted. Of three more two are within the quota; the others are given up, or repeat a key.
+	// 9 jobs are stored, and one is being accepted. Of three more two are within the quota; the others are given up, or
+	// repeat a key.
 	ctx, cancel := context.WithCancel(t.Context())
 	var stored, refused int
 	c.whileOneWaits(t, 4, func() {

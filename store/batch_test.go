@@ -27,7 +27,8 @@ func joining(t *testing.T) (s *store.Store, free func()) {
 	return s, func() { close(release) }
 }
 
-// TestBatch_OneCommitForAllThatWait: transactions that wait for the writer are committed together, and each returns its own result.
+// TestBatch_OneCommitForAllThatWait: transactions that wait for the writer are committed together, and each returns its
+// own result.
 func TestBatch_OneCommitForAllThatWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, free := joining(t)
@@ -83,7 +84,8 @@ func TestBatch_FailsAlone(t *testing.T) {
 		})
 		ctx, cancel := context.WithCancel(t.Context())
 		all.Go(func() {
-			if err := store.Join(ctx, s, func(store.Querier) error { t.Error("its caller is gone"); return nil }); !errors.Is(err, context.Canceled) {
+			if err := store.Join(ctx, s,
+				func(store.Querier) error { t.Error("its caller is gone"); return nil }); !errors.Is(err, context.Canceled) {
 				t.Error(err)
 			}
 		})

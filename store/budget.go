@@ -26,7 +26,8 @@ type budgeted struct {
 }
 
 // lockBudgets locks the tasks with a budget of the jobs that count. A job without one costs no statement.
-func lockBudgets(ctx context.Context, q tx, jobs []dispatch.Job, now int64, counts func(dispatch.Job) bool) (budgets, error) {
+func lockBudgets(ctx context.Context, q tx, jobs []dispatch.Job, now int64, counts func(dispatch.Job) bool) (budgets,
+	error) {
 	var ids []dispatch.TaskID
 	for _, j := range jobs {
 		if j.Budgeted && counts(j) {

@@ -11,7 +11,8 @@ func BenchmarkCountOwned(b *testing.B) {
 	eachDatabase(b, func(b *testing.B, s dispatch.Store, analyze func()) {
 		fill(b, s, 10)
 		analyze()
-		for name, within := range map[string][]dispatch.Quota{"none": nil, "jobs": {{Live: 1 << 40}}, "day": {{Daily: 1 << 40}}, "jobs and bytes": {{Live: 1 << 40, Bytes: 1 << 40}}} {
+		for name, within := range map[string][]dispatch.Quota{"none": nil, "jobs": {{Live: 1 << 40}},
+			"day": {{Daily: 1 << 40}}, "jobs and bytes": {{Live: 1 << 40, Bytes: 1 << 40}}} {
 			b.Run(name, func(b *testing.B) {
 				for b.Loop() {
 					if _, err := s.Accept(b.Context(), dispatch.Key{}, nil, drafts(1), within...); err != nil {

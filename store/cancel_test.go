@@ -8,12 +8,13 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
-// TestCancelJobs_StatusChangesMeanwhile: a job that leaves the wanted status while the choice is read is not canceled. On SQLite no other process
-// can write in between.
+// TestCancelJobs_StatusChangesMeanwhile: a job that leaves the wanted status while the choice is read is not canceled.
+// On SQLite no other process can write in between.
 func TestCancelJobs_StatusChangesMeanwhile(t *testing.T) {
 	dsn := postgres.Database(t)
 	s := open(t, dsn, nil)
-	task := &dispatch.Task{Owner: "ann", Account: "p/shared", Request: dispatch.Request{Parameters: []byte(`{}`)}, Dimension: "d"}
+	task := &dispatch.Task{Owner: "ann", Account: "p/shared", Request: dispatch.Request{Parameters: []byte(`{}`)},
+		Dimension: "d"}
 	jobs := drafts(2)
 	if _, err := s.Accept(t.Context(), dispatch.Key{}, task, jobs); err != nil {
 		t.Fatal(err)
@@ -28,7 +29,8 @@ func TestCancelJobs_StatusChangesMeanwhile(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer begun.Rollback()
-	if _, err := begun.Exec("UPDATE jobs SET phase = 'started', status = 'running', version = version + 1 WHERE id = $1", jobs[0].ID); err != nil {
+	if _, err := begun.Exec("UPDATE jobs SET phase = 'started', status = 'running', version = version + 1 WHERE id = $1",
+		jobs[0].ID); err != nil {
 		t.Fatal(err)
 	}
 	canceled := make(chan int)

@@ -6,8 +6,8 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// followClock moves planned times if the clock was set back since a process last served: otherwise they would wait for the
-// clock to catch up. The size of the step is known up to the time between two calls of NoteServed and is never
+// followClock moves planned times if the clock was set back since a process last served: otherwise they would wait for
+// the clock to catch up. The size of the step is known up to the time between two calls of NoteServed and is never
 // overestimated, so that nothing becomes due earlier than planned.
 func (s *Store) followClock(ctx context.Context, q tx, now int64) error {
 	soon := now + dispatch.ClockJump.Microseconds()

@@ -13,15 +13,15 @@ const period = 300_000_000
 // oldestPeriod returns the period from which on quotas of a day read what is counted by period.
 func oldestPeriod(now int64) int64 { return (now-dispatch.Day.Microseconds())/period - 1 }
 
-// purgedPeriod returns the period before which counts are deleted: a week later than needed, so that quotas of a day hold also after a
-// clock was ahead for some days.
+// purgedPeriod returns the period before which counts are deleted: a week later than needed, so that quotas of a day
+// hold also after a clock was ahead for some days.
 func purgedPeriod(now int64) int64 { return oldestPeriod(now - 7*dispatch.Day.Microseconds()) }
 
 // correcting is the name of the lock of those who correct counts. Two who read the same difference would both add it.
 const correcting = "correct counts"
 
-// WrongCounts returns how many of the kept counts differ from the jobs. That is always 0, unless somebody changed the tables by
-// hand, or a restored database is incomplete. It reads all jobs.
+// WrongCounts returns how many of the kept counts differ from the jobs. That is always 0, unless somebody changed the
+// tables by hand, or a restored database is incomplete. It reads all jobs.
 func (s *Store) WrongCounts(ctx context.Context) (wrong int, err error) {
 	found := errors.New("not to be committed")
 	err = s.in(allow(ctx, upkeepWithin), s.write, "WrongCounts", func(q tx, now int64) error {
@@ -36,7 +36,8 @@ func (s *Store) WrongCounts(ctx context.Context) (wrong int, err error) {
 	return wrong, err
 }
 
-// CorrectCounts makes the kept counts equal to the jobs, and returns how many differed. Other processes may go on meanwhile.
+// CorrectCounts makes the kept counts equal to the jobs, and returns how many differed. Other processes may go on
+// meanwhile.
 func (s *Store) CorrectCounts(ctx context.Context) (corrected int, err error) {
 	err = s.in(allow(ctx, upkeepWithin), s.write, "CorrectCounts", func(q tx, now int64) error {
 		if err := s.lockInTransaction(ctx, q, correcting); err != nil {

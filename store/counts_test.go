@@ -14,8 +14,9 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
-// manyJobs inserts jobs of which every tenth waits, every tenth runs, and the others have ended; some belong to no task or are hidden,
-// and they differ in progress, costs and bytes. %d: from and to which id, and when they were created, in microseconds.
+// manyJobs inserts jobs of which every tenth waits, every tenth runs, and the others have ended; some belong to no task
+// or are hidden, and they differ in progress, costs and bytes. %d: from and to which id, and when they were created, in
+// microseconds.
 const manyJobs = `INSERT INTO accounts (id, platform) VALUES ('p/shared', 'p') ON CONFLICT (id) DO NOTHING;
 	WITH RECURSIVE n (id) AS (SELECT CAST(%[1]d AS BIGINT) UNION ALL SELECT id + 1 FROM n WHERE id < %[2]d)
 	INSERT INTO jobs (id, task, number, owner, account, base, desired, phase, status, due, awaited, created, updated, moved, hidden, progress, costs, bytes)
@@ -42,7 +43,10 @@ func countedDatabases(t testing.TB) map[string]countedDatabase {
 	file, server := filepath.Join(t.TempDir(), "d.db"), postgres.Database(t)
 	lite := "sqlite:" + file
 	return map[string]countedDatabase{
-		"PostgreSQL": {open(t, server, nil), server, time.Now(), func(statement string) { postgres.Exec(t, server, statement) }},
+		"PostgreSQL": {open(t, server, nil), server, time.Now(), func(statement string) {
+			postgres.Exec(t, server,
+				statement)
+		}},
 		"SQLite": {open(t, lite, &clock{now: start}), lite, start, func(statement string) {
 			db, err := sql.Open("sqlite", file)
 			if err == nil {
@@ -64,7 +68,8 @@ func checkMany(t testing.TB, s *store.Store, waiting, running int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := fmt.Sprint(infos[0].Waiting, infos[0].Held, infos[0].Queue), fmt.Sprint(waiting, running, waiting); got != want {
+	if got, want := fmt.Sprint(infos[0].Waiting, infos[0].Held, infos[0].Queue), fmt.Sprint(waiting, running,
+		waiting); got != want {
 		t.Errorf("waiting, held, queue: %s, want %s", got, want)
 	}
 }

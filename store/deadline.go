@@ -12,7 +12,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Time limits of database operations. Every statement on PostgreSQL has one of them, whatever the caller's context says.
+// Time limits of database operations. Every statement on PostgreSQL has one of them, whatever the caller's context
+// says.
 const (
 	callWithin    = 10 * time.Second // a statement, or a transaction of a few statements
 	listWithin    = time.Minute      // whole lists, and changes of all jobs of a task
@@ -21,9 +22,12 @@ const (
 	pingWithin    = 3 * time.Second  // Ping, and the check of an idle connection
 	connectWithin = 5 * time.Second  // a new connection, unless the address sets connect_timeout
 	leaveWithin   = 3 * time.Second  // closing an abandoned connection, which counts in its pool until then
-	nextWithin    = 15 * time.Second // time between two statements of a transaction; after it the server ends the transaction of a frozen or disconnected process
-	heldWithin    = time.Minute      // holding a lock of Lock: longer than the requests that are made under it may take together
-	perJob        = time.Millisecond // added for each job that is accepted at once
+	// time between two statements of a transaction; after it the server ends the transaction of a frozen or disconnected
+	// process
+	nextWithin = 15 * time.Second
+	// holding a lock of Lock: longer than the requests that are made under it may take together
+	heldWithin = time.Minute
+	perJob     = time.Millisecond // added for each job that is accepted at once
 )
 
 type allowanceKey struct{}
@@ -40,8 +44,8 @@ func allowed(ctx context.Context) time.Duration {
 	return callWithin
 }
 
-// bounded returns a context that ends after the allowed time. SQLite needs no limit: a statement there waits only for the local
-// disk, which nothing can interrupt, and a context that can end costs a goroutine per statement.
+// bounded returns a context that ends after the allowed time. SQLite needs no limit: a statement there waits only for
+// the local disk, which nothing can interrupt, and a context that can end costs a goroutine per statement.
 func (s *Store) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	if !s.remote {
 		return ctx, func() {}
@@ -49,8 +53,8 @@ func (s *Store) bounded(ctx context.Context) (context.Context, context.CancelFun
 	return context.WithTimeout(ctx, allowed(ctx))
 }
 
-// deadlines is the tracer of all PostgreSQL connections. It limits each statement and each wait for a connection, so that no
-// caller can forget to, and it detects connections to a server that has become read-only.
+// deadlines is the tracer of all PostgreSQL connections. It limits each statement and each wait for a connection, so
+// that no caller can forget to, and it detects connections to a server that has become read-only.
 type deadlines struct {
 	demoted func() // called when a server refused a write
 }
@@ -109,7 +113,8 @@ func (d deadlines) check(err error) {
 }
 
 // TraceAcquireStart implements pgxpool.AcquireTracer.
-func (deadlines) TraceAcquireStart(ctx context.Context, _ *pgxpool.Pool, _ pgxpool.TraceAcquireStartData) context.Context {
+func (deadlines) TraceAcquireStart(ctx context.Context, _ *pgxpool.Pool,
+	_ pgxpool.TraceAcquireStartData) context.Context {
 	return start(ctx)
 }
 
@@ -118,8 +123,8 @@ func (deadlines) TraceAcquireEnd(ctx context.Context, _ *pgxpool.Pool, _ pgxpool
 	end(ctx)
 }
 
-// dialer returns a dial function that connects within the given time and detects a server that vanished without a reset: by
-// keepalives while it waits for a response, and by the kernel's limit on unacknowledged data.
+// dialer returns a dial function that connects within the given time and detects a server that vanished without a
+// reset: by keepalives while it waits for a response, and by the kernel's limit on unacknowledged data.
 func dialer(within time.Duration) pgconn.DialFunc {
 	d := &net.Dialer{Timeout: within, Control: boundUnacknowledged,
 		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: 3 * time.Second, Count: 3}}
@@ -135,9 +140,9 @@ func dialer(within time.Duration) pgconn.DialFunc {
 	}
 }
 
-// conn is a connection whose server must send its first response before the deadline set at dialing. That also covers a cancel
-// request, which has a connection of its own. When pgx gives a connection up it waits for the server to close it; conn limits
-// that wait to leaveWithin.
+// conn is a connection whose server must send its first response before the deadline set at dialing. That also covers a
+// cancel request, which has a connection of its own. When pgx gives a connection up it waits for the server to close
+// it; conn limits that wait to leaveWithin.
 type conn struct {
 	net.Conn
 	mu    sync.Mutex
@@ -158,8 +163,8 @@ func (c *conn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// SetDeadline implements net.Conn. pgx sets deadlines in the past to interrupt a read, and one in the future when it gives the
-// connection up.
+// SetDeadline implements net.Conn. pgx sets deadlines in the past to interrupt a read, and one in the future when it
+// gives the connection up.
 func (c *conn) SetDeadline(t time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

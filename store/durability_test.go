@@ -17,9 +17,12 @@ func TestDurability_SaysWhatCommitsOutlive(t *testing.T) {
 		want store.Durability
 	}{
 		{"alone", func() {}, store.Durability{Known: true, Failover: true}},
-		{"with a standby that confirms nothing", func() { primary.NewStandby(t) }, store.Durability{Known: true, Standbys: 1}},
-		{"with one that confirms commits", func() { primary.Synchronous(t) }, store.Durability{Known: true, Failover: true, Standbys: 1}},
-		{"with sessions that do not wait for it", func() { postgres.Exec(t, primary.URL, "ALTER ROLE postgres SET synchronous_commit = local") },
+		{"with a standby that confirms nothing", func() { primary.NewStandby(t) }, store.Durability{Known: true,
+			Standbys: 1}},
+		{"with one that confirms commits", func() { primary.Synchronous(t) }, store.Durability{Known: true, Failover: true,
+			Standbys: 1}},
+		{"with sessions that do not wait for it",
+			func() { postgres.Exec(t, primary.URL, "ALTER ROLE postgres SET synchronous_commit = local") },
 			store.Durability{Known: true, Standbys: 1}},
 	} {
 		step.do()

@@ -24,12 +24,15 @@ type tally struct {
 
 // The tallies, in the order in which a transaction writes them.
 var (
-	taskTally    = &tally{"task_counts", []string{"task", "status"}, []string{"jobs", "progress", "first", "second", "epochs"}, false, false}
-	taskCosts    = &tally{"task_costs", []string{"task", "unit"}, []string{"runs"}, true, false}
-	labelCosts   = &tally{"label_costs", []string{"owner", "name", "month", "account", "unit", "value"}, []string{"runs"}, true, false}
-	ledger       = &tally{"ledger", []string{"owner", "account", "month", "unit"}, []string{"runs"}, true, false}
-	periodTally  = &tally{"period_counts", []string{"owner", "account", "period"}, []string{"jobs"}, false, false}
-	ownerTally   = &tally{"owner_counts", []string{"owner", "account"}, []string{"waiting", "held", "bytes", "jobs", "priced"}, true, true}
+	taskTally = &tally{"task_counts", []string{"task", "status"}, []string{"jobs", "progress", "first", "second",
+		"epochs"}, false, false}
+	taskCosts  = &tally{"task_costs", []string{"task", "unit"}, []string{"runs"}, true, false}
+	labelCosts = &tally{"label_costs", []string{"owner", "name", "month", "account", "unit", "value"}, []string{"runs"},
+		true, false}
+	ledger      = &tally{"ledger", []string{"owner", "account", "month", "unit"}, []string{"runs"}, true, false}
+	periodTally = &tally{"period_counts", []string{"owner", "account", "period"}, []string{"jobs"}, false, false}
+	ownerTally  = &tally{"owner_counts", []string{"owner", "account"}, []string{"waiting", "held", "bytes", "jobs",
+		"priced"}, true, true}
 	lineTally    = &tally{"line_counts", []string{"account", "owner", "task"}, []string{"waiting", "held"}, false, true}
 	accountTally = &tally{"account_counts", []string{"account"}, []string{"waiting", "held", "started"}, false, false}
 
@@ -152,8 +155,9 @@ func (e *effects) change(was, now stored) {
 	}
 }
 
-// count adds a job to the counts, or removes it. Paused jobs count among those of their owner that wait, which limit how
-// many an owner may have, and not among those of their line and account. [CheckCounts] implements the same rule in SQL.
+// count adds a job to the counts, or removes it. Paused jobs count among those of their owner that wait, which limit
+// how many an owner may have, and not among those of their line and account. [CheckCounts] implements the same rule in
+// SQL.
 func (e *effects) count(j stored, sign int64) {
 	if !j.exists() {
 		return

@@ -32,7 +32,8 @@ func fail(op string, err error) error {
 		return err
 	}
 	kind, text := meaning(err)
-	return &dispatch.Error{Kind: kind, Op: "store." + op, Text: text, Err: err, Database: kind == dispatch.Unavailable || kind == dispatch.Misconfigured,
+	return &dispatch.Error{Kind: kind, Op: "store." + op, Text: text, Err: err, Database: kind == dispatch.Unavailable ||
+		kind == dispatch.Misconfigured,
 		Answered: text == full || text == readOnly}
 }
 
@@ -85,7 +86,8 @@ func postgresMeaning(state string) (dispatch.Kind, string) {
 		return dispatch.Misconfigured, "The database refuses us: its name, the user or the password is wrong."
 	case state == "53300":
 		return dispatch.Unavailable, crowded
-	case state == "25P03", strings.HasPrefix(state, "08"), strings.HasPrefix(state, "53"), strings.HasPrefix(state, "57"), deadlock(state):
+	case state == "25P03", strings.HasPrefix(state, "08"), strings.HasPrefix(state, "53"), strings.HasPrefix(state, "57"),
+		deadlock(state):
 		return dispatch.Unavailable, silent
 	}
 	return dispatch.Internal, ""
@@ -93,8 +95,8 @@ func postgresMeaning(state string) (dispatch.Kind, string) {
 
 func deadlock(state string) bool { return state == "40P01" || state == "40001" }
 
-// retryable reports whether a failed transaction may succeed when it is run again. This includes a reference to a row that was
-// deleted meanwhile.
+// retryable reports whether a failed transaction may succeed when it is run again. This includes a reference to a row
+// that was deleted meanwhile.
 func retryable(err error) bool {
 	e, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && (deadlock(e.Code) || e.Code == "23503")
@@ -106,11 +108,14 @@ var errDuplicateID = errors.New("the id is in use")
 // isDuplicateID reports whether the error says that the id of a job, task or run is already in use.
 func isDuplicateID(err error) bool {
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
-		return e.Code == "23505" && slices.Contains([]string{"jobs_pkey", "tasks_pkey", "unstarted_pkey", "sync_runs_pkey"}, e.ConstraintName)
+		return e.Code == "23505" && slices.Contains([]string{"jobs_pkey", "tasks_pkey", "unstarted_pkey", "sync_runs_pkey"},
+			e.ConstraintName)
 	}
 	e, ok := errors.AsType[*sqlite.Error](err)
-	return errors.Is(err, errDuplicateID) || ok && (e.Code() == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY || e.Code() == sqlite3.SQLITE_CONSTRAINT_ROWID) &&
-		(strings.Contains(e.Error(), "jobs.id") || strings.Contains(e.Error(), "tasks.id") || strings.Contains(e.Error(), "unstarted.job") || strings.Contains(e.Error(), "sync_runs.id"))
+	return errors.Is(err, errDuplicateID) || ok && (e.Code() == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY ||
+		e.Code() == sqlite3.SQLITE_CONSTRAINT_ROWID) &&
+		(strings.Contains(e.Error(), "jobs.id") || strings.Contains(e.Error(), "tasks.id") ||
+			strings.Contains(e.Error(), "unstarted.job") || strings.Contains(e.Error(), "sync_runs.id"))
 }
 
 // isHeldRef reports whether the error says that another run has the identifier at its platform.
@@ -127,14 +132,16 @@ func unanswered(err error) bool {
 	_, network := errors.AsType[net.Error](err)
 	_, connect := errors.AsType[*pgconn.ConnectError](err)
 	return network || connect || errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrConnDone) ||
-		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "conn closed") ||
+		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) ||
+		strings.Contains(err.Error(), "conn closed") ||
 		strings.Contains(err.Error(), "unexpected EOF")
 }
 
 // committed judges the error of a commit. Without a response the transaction may have been committed.
 func committed(err error) error {
 	e, refused := errors.AsType[*pgconn.PgError](err)
-	ended := refused && strings.HasPrefix(e.Code, "57") // also while waiting for a standby, when the commit is already done locally
+	// also while waiting for a standby, when the commit is already done locally
+	ended := refused && strings.HasPrefix(e.Code, "57")
 	if err == nil || !ended && !unanswered(err) || errors.Is(err, context.Canceled) {
 		return err
 	}
@@ -142,7 +149,8 @@ func committed(err error) error {
 		Text: "The database did not confirm the change, which may have been saved."}
 }
 
-// invalidAddress returns the error for an address that cannot be parsed. It drops the parser's error, which may contain the password.
+// invalidAddress returns the error for an address that cannot be parsed. It drops the parser's error, which may contain
+// the password.
 func invalidAddress(error) error {
 	return &dispatch.Error{Kind: dispatch.Misconfigured, Op: "store.Open",
 		Text: "The address of the database cannot be parsed. It has the form postgres://USER:PASSWORD@HOST:PORT/NAME."}

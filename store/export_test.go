@@ -21,8 +21,8 @@ func LimitPages(t *testing.T, s *Store, pages int) {
 	}
 }
 
-// InVisit runs f between two statements of a transaction that locks the row of an account. As in a frozen process, no deadline
-// of the program ends it.
+// InVisit runs f between two statements of a transaction that locks the row of an account. As in a frozen process, no
+// deadline of the program ends it.
 func InVisit(ctx context.Context, s *Store, account dispatch.Account, f func()) error {
 	lock := "UPDATE accounts SET due = due WHERE id = $1"
 	return fail("InVisit", s.once(ctx, s.visit, nil, func(q tx, _ int64) error {
@@ -43,11 +43,13 @@ func Transact(ctx context.Context, s *Store, f func(querier) error) error {
 	return s.once(ctx, s.write, nil, func(q tx, _ int64) error { return f(q) })
 }
 
-// TransactionLimits returns, for each pool of connections to PostgreSQL, after which time without a statement the server ends a transaction.
+// TransactionLimits returns, for each pool of connections to PostgreSQL, after which time without a statement the
+// server ends a transaction.
 func TransactionLimits(t *testing.T, s *Store) map[string]string {
 	t.Helper()
 	limits := map[string]string{}
-	for name, pool := range map[string]*sql.DB{"write": s.write, "visit": s.visit, "look": s.look, "read": s.read, "ping": s.ping, "locks": s.locks} {
+	for name, pool := range map[string]*sql.DB{"write": s.write, "visit": s.visit, "look": s.look, "read": s.read,
+		"ping": s.ping, "locks": s.locks} {
 		var limit string
 		if err := pool.QueryRowContext(t.Context(), "SHOW idle_in_transaction_session_timeout").Scan(&limit); err != nil {
 			t.Fatal(err)
@@ -57,7 +59,8 @@ func TransactionLimits(t *testing.T, s *Store) map[string]string {
 	return limits
 }
 
-// Count counts the queries and transactions of a store that is not in use yet. Transactions on PostgreSQL also read the clock.
+// Count counts the queries and transactions of a store that is not in use yet. Transactions on PostgreSQL also read the
+// clock.
 func Count(s *Store) (queries, transactions *atomic.Int64) {
 	queries, transactions = new(atomic.Int64), new(atomic.Int64)
 	adapt, now, begin := s.adapt, s.now, s.beginTx
@@ -128,7 +131,10 @@ func ForgetListed(t testing.TB, s *Store, id dispatch.JobID) {
 	t.Helper()
 	own, err := s.ownTables(t.Context())
 	if err == nil {
-		err = s.in(t.Context(), s.write, "Forget", func(q tx, _ int64) error { return forgetJob(t.Context(), q, id, own.ofJobs, map[string]int64{}) })
+		err = s.in(t.Context(), s.write, "Forget", func(q tx, _ int64) error {
+			return forgetJob(t.Context(), q, id,
+				own.ofJobs, map[string]int64{})
+		})
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -146,8 +152,10 @@ func ForgetUser(t testing.TB, s *Store, u dispatch.UserID) error {
 	return err
 }
 
-// OpenWith is Open for a program whose schema has more migrations: file names, as schema/sqlite/00002_column.sql, and their texts.
-func OpenWith(ctx context.Context, dsn string, c dispatch.Clock, program string, migrations map[string]string) (*Store, error) {
+// OpenWith is Open for a program whose schema has more migrations: file names, as schema/sqlite/00002_column.sql, and
+// their texts.
+func OpenWith(ctx context.Context, dsn string, c dispatch.Clock, program string, migrations map[string]string) (*Store,
+	error) {
 	files := fstest.MapFS{}
 	for name, text := range migrations {
 		files[name] = &fstest.MapFile{Data: []byte(text)}
@@ -188,8 +196,8 @@ func AwaitJoining(s *Store, u dispatch.UserID, n int) {
 // NameOf returns the name of a statement in traces.
 var NameOf = nameOf
 
-// ChangeInRanges sets how many jobs of a task one transaction changes at most, and what is called before each transaction after the first. Call it
-// before the store is used.
+// ChangeInRanges sets how many jobs of a task one transaction changes at most, and what is called before each
+// transaction after the first. Call it before the store is used.
 func (s *Store) ChangeInRanges(jobs int, before func(context.Context)) {
 	s.changeRange, s.beforeRange = jobs, before
 }

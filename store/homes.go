@@ -251,9 +251,10 @@ func (s *Store) MoveJobs(
 	return n, seen, nil
 }
 
-// moveToHome moves jobs of a line that wait. Nothing of them can be at a platform, and nothing is still to be read at their
-// present one, see [dispatch.Job.MovedTo].
-func moveToHome(ctx context.Context, q tx, m dispatch.JobMove, owner dispatch.UserID, now int64) ([]dispatch.Job, error) {
+// moveToHome moves jobs of a line that wait. Nothing of them can be at a platform, and nothing is still to be read at
+// their present one, see [dispatch.Job.MovedTo].
+func moveToHome(ctx context.Context, q tx, m dispatch.JobMove, owner dispatch.UserID, now int64) ([]dispatch.Job,
+	error) {
 	var w where
 	account := w.arg(string(m.From.Account))
 	w.and(`jobs.id IN (
@@ -263,7 +264,8 @@ func moveToHome(ctx context.Context, q tx, m dispatch.JobMove, owner dispatch.Us
 			AND j.phase = 'waiting' AND NOT j.paused AND j.desired = 'run' AND NOT j.hidden
 			AND j.begun = 0 AND j.orphans = '' AND j.meter_due = 0
 			AND (j.attention = 'retrying') = CAST(` + w.arg(m.Retrying) + ` AS BOOLEAN)
-		ORDER BY j.due, j.id LIMIT CAST(` + w.arg(int64(m.N)) + ` AS BIGINT) OFFSET CAST(` + w.arg(int64(m.Skip)) + ` AS BIGINT))`)
+		ORDER BY j.due, j.id LIMIT CAST(` + w.arg(int64(m.N)) + ` AS BIGINT) OFFSET CAST(` + w.arg(int64(m.Skip)) +
+		` AS BIGINT))`)
 	w.and("NOT EXISTS (SELECT 1 FROM accounts a WHERE a.id = CAST(" + account + " AS TEXT) AND a.restored <> 0)")
 	return changeJobs(ctx, q, w, func(j stored) (dispatch.Job, bool) {
 		if j.Account != m.From.Account { // moved meanwhile

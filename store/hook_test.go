@@ -41,7 +41,8 @@ func (t *hookTest) must(err error) {
 
 func (t *hookTest) add(id string, u dispatch.UserID, of ...dispatch.Status) dispatch.Hook {
 	t.Helper()
-	t.must(t.kept.AddHook(t.Context(), dispatch.Hook{ID: id, Owner: u, Kind: dispatch.Webhook, URL: "https://r.example.org/" + id, Statuses: of,
+	t.must(t.kept.AddHook(t.Context(), dispatch.Hook{ID: id, Owner: u, Kind: dispatch.Webhook,
+		URL: "https://r.example.org/" + id, Statuses: of,
 		Sealed: dispatch.Sealed{Key: "k", Text: "sealed"}}, 2))
 	h, err := t.kept.Hook(t.Context(), u, id)
 	t.must(err)
@@ -74,7 +75,8 @@ func (t *hookTest) log(hook string) (all []string) {
 	deliveries, err := t.kept.Deliveries(t.Context(), "ann", hook, 100)
 	t.must(err)
 	for _, d := range deliveries {
-		all = append(all, fmt.Sprintf("%d %s %s", slices.IndexFunc(t.jobs, func(j dispatch.Job) bool { return j.ID == d.Job }), d.Status, d.State))
+		all = append(all, fmt.Sprintf("%d %s %s", slices.IndexFunc(t.jobs,
+			func(j dispatch.Job) bool { return j.ID == d.Job }), d.Status, d.State))
 	}
 	slices.Sort(all)
 	return all
@@ -87,7 +89,8 @@ func (t *hookTest) equal(got, want []string) {
 	}
 }
 
-// TestHooks_AreToldOfEnds: each hook of the owner that wants to know, and nobody else, in the transaction that ends the job.
+// TestHooks_AreToldOfEnds: each hook of the owner that wants to know, and nobody else, in the transaction that ends the
+// job.
 func TestHooks_AreToldOfEnds(t *testing.T) {
 	eachHookTest(t, 5, func(t *hookTest) {
 		t.end(0, dispatch.Finished) // before there is a hook
@@ -164,11 +167,13 @@ func TestHooks_DeliveriesAreClaimedOnce(t *testing.T) {
 	})
 }
 
-// TestHooks_OfOneOwnerLeavePlaces: of an owner with many hooks that are due, a bounded number comes back, so that those of others do.
+// TestHooks_OfOneOwnerLeavePlaces: of an owner with many hooks that are due, a bounded number comes back, so that those
+// of others do.
 func TestHooks_OfOneOwnerLeavePlaces(t *testing.T) {
 	eachHookTest(t, 1, func(t *hookTest) {
 		for i := range 8 {
-			t.must(t.kept.AddHook(t.Context(), dispatch.Hook{ID: fmt.Sprint("a", i), Owner: "ann", Kind: dispatch.Webhook, URL: "https://r.example.org"}, 8))
+			t.must(t.kept.AddHook(t.Context(), dispatch.Hook{ID: fmt.Sprint("a", i), Owner: "ann", Kind: dispatch.Webhook,
+				URL: "https://r.example.org"}, 8))
 			t.must(t.kept.TestHook(t.Context(), "ann", fmt.Sprint("a", i)))
 		}
 		t.add("z", "bob")
@@ -176,7 +181,8 @@ func TestHooks_OfOneOwnerLeavePlaces(t *testing.T) {
 		for _, c := range []struct {
 			n, each int
 			want    []string
-		}{{5, 3, []string{"a0", "a1", "a2", "z"}}, {3, 3, []string{"a0", "a1", "a2"}}, {3, 2, []string{"a0", "a1", "z"}}, {100, 1, []string{"a0", "z"}}} {
+		}{{5, 3, []string{"a0", "a1", "a2", "z"}}, {3, 3, []string{"a0", "a1", "a2"}}, {3, 2, []string{"a0", "a1", "z"}},
+			{100, 1, []string{"a0", "z"}}} {
 			due, err := t.kept.DueHooks(t.Context(), c.n, c.each)
 			t.must(err)
 			var ids []string
@@ -188,19 +194,22 @@ func TestHooks_OfOneOwnerLeavePlaces(t *testing.T) {
 	})
 }
 
-// TestHooks_OfTheirOwnerOnly: others find nothing; a user has so many at most; a hook that is gone or held waits until it is released.
+// TestHooks_OfTheirOwnerOnly: others find nothing; a user has so many at most; a hook that is gone or held waits until
+// it is released.
 func TestHooks_OfTheirOwnerOnly(t *testing.T) {
 	eachHookTest(t, 2, func(t *hookTest) {
 		h := t.add("h", "ann", dispatch.Finished)
 		t.add("second", "ann", dispatch.Finished)
-		if err := t.kept.AddHook(t.Context(), dispatch.Hook{ID: "third", Owner: "ann"}, 2); !dispatch.Is(err, dispatch.LimitReached) {
+		if err := t.kept.AddHook(t.Context(), dispatch.Hook{ID: "third", Owner: "ann"}, 2); !dispatch.Is(err,
+			dispatch.LimitReached) {
 			t.Errorf("a third: %v", err)
 		}
 		t.end(0, dispatch.Finished)
 		e := t.claim("h", 1)[0].Event
 		for name, err := range map[string]error{
 			"delete": t.kept.DeleteHook(t.Context(), "bob", "h"), "test": t.kept.TestHook(t.Context(), "bob", "h"),
-			"send": t.kept.SendAgain(t.Context(), "bob", "h", e), "none": t.kept.SendAgain(t.Context(), "ann", "h", dispatch.Event{Job: 77}),
+			"send": t.kept.SendAgain(t.Context(), "bob", "h", e), "none": t.kept.SendAgain(t.Context(), "ann", "h",
+				dispatch.Event{Job: 77}),
 		} {
 			if !dispatch.Is(err, dispatch.NotFound) {
 				t.Errorf("%s: %v", name, err)
@@ -216,7 +225,8 @@ func TestHooks_OfTheirOwnerOnly(t *testing.T) {
 			t.Errorf("released: %+v", all)
 		}
 		t.must(t.kept.DeleteHook(t.Context(), "ann", "h"))
-		if _, err := t.kept.Hook(t.Context(), "ann", "h"); !dispatch.Is(err, dispatch.NotFound) || len(t.claim("h", 10)) != 0 {
+		if _, err := t.kept.Hook(t.Context(), "ann", "h"); !dispatch.Is(err, dispatch.NotFound) ||
+			len(t.claim("h", 10)) != 0 {
 			t.Errorf("deleted: %v", err)
 		}
 	})
@@ -256,7 +266,8 @@ func TestHooks_TestsAreBounded(t *testing.T) {
 func TestHooks_OfOneJobOrTask(t *testing.T) {
 	eachHookTest(t, 1, func(t *hookTest) {
 		hook := func(id string) []dispatch.Hook {
-			return []dispatch.Hook{{ID: id, Owner: "ann", Kind: dispatch.OGCSubscriber, URL: "https://r.example.org/" + id, Statuses: []dispatch.Status{dispatch.Running, dispatch.Finished}}}
+			return []dispatch.Hook{{ID: id, Owner: "ann", Kind: dispatch.OGCSubscriber, URL: "https://r.example.org/" + id,
+				Statuses: []dispatch.Status{dispatch.Running, dispatch.Finished}}}
 		}
 		alone, ofTask := drafts(2), drafts(2)
 		alone[0].Hooks = hook("one")
@@ -277,7 +288,8 @@ func TestHooks_OfOneJobOrTask(t *testing.T) {
 		}
 		t.equal(t.log("one"), []string{"1 finished waiting", "1 running waiting"})
 		t.equal(t.log("task"), []string{"2 finished waiting", "3 finished waiting"})
-		t.equal(t.log("all"), []string{"0 finished waiting", "1 finished waiting", "2 finished waiting", "3 finished waiting"})
+		t.equal(t.log("all"), []string{"0 finished waiting", "1 finished waiting", "2 finished waiting",
+			"3 finished waiting"})
 		if first := t.claim("one", 10); len(first) != 1 || first[0].Status != dispatch.Running {
 			t.Errorf("the job ended before it began: %+v", first)
 		}
@@ -287,7 +299,8 @@ func TestHooks_OfOneJobOrTask(t *testing.T) {
 		}{"all": {}, "one": {job: t.jobs[1].ID}, "task": {task: task.ID}} {
 			hooks, err := t.kept.Hooks(t.Context(), "ann", of.job, of.task)
 			t.must(err)
-			if len(hooks) != 1 || hooks[0].ID != want || hooks[0].Job != of.job || hooks[0].Task != of.task || want != "all" && hooks[0].Kind != dispatch.OGCSubscriber {
+			if len(hooks) != 1 || hooks[0].ID != want || hooks[0].Job != of.job || hooks[0].Task != of.task || want != "all" &&
+				hooks[0].Kind != dispatch.OGCSubscriber {
 				t.Errorf("%s: %+v", want, hooks)
 			}
 		}
@@ -307,8 +320,9 @@ func TestHooks_OfOneJobOrTask(t *testing.T) {
 	})
 }
 
-// TestHooks_OfASubscriber: inProgressUri is told of each job that was successful, once, and its first try comes before the end is told. A job that
-// was never seen to run and failed tells its end only, and other hooks are told of what was seen.
+// TestHooks_OfASubscriber: inProgressUri is told of each job that was successful, once, and its first try comes before
+// the end is told. A job that was never seen to run and failed tells its end only, and other hooks are told of what was
+// seen.
 func TestHooks_OfASubscriber(t *testing.T) {
 	running, unknown, finished, failed := dispatch.Running, dispatch.Unknown, dispatch.Finished, dispatch.Failed
 	for name, c := range map[string]struct {
@@ -317,8 +331,10 @@ func TestHooks_OfASubscriber(t *testing.T) {
 		end      string
 		webhook  []string
 	}{
-		"seen to run":          {[]dispatch.Status{running, finished}, 1, "success", []string{"1 finished waiting", "1 running waiting"}},
-		"lost sight of":        {[]dispatch.Status{running, unknown, finished}, 1, "success", []string{"1 finished waiting", "1 running waiting"}},
+		"seen to run": {[]dispatch.Status{running, finished}, 1, "success", []string{"1 finished waiting",
+			"1 running waiting"}},
+		"lost sight of": {[]dispatch.Status{running, unknown, finished}, 1, "success", []string{"1 finished waiting",
+			"1 running waiting"}},
 		"between two readings": {[]dispatch.Status{finished}, 1, "success", []string{"1 finished waiting"}},
 		"refused":              {[]dispatch.Status{failed}, 0, "failure", nil},
 	} {
@@ -328,7 +344,8 @@ func TestHooks_OfASubscriber(t *testing.T) {
 					return dispatch.Hook{ID: id, Owner: "ann", Kind: kind, URL: "https://r.example.org/" + id, Statuses: of}
 				}
 				d := drafts(1)
-				d[0].Hooks = []dispatch.Hook{told("success", dispatch.OGCSubscriber, finished), told("failure", dispatch.OGCSubscriber, failed, dispatch.Canceled),
+				d[0].Hooks = []dispatch.Hook{told("success", dispatch.OGCSubscriber, finished),
+					told("failure", dispatch.OGCSubscriber, failed, dispatch.Canceled),
 					told("progress", dispatch.OGCSubscriber, running), told("webhook", dispatch.Webhook, running, finished)}
 				_, err := t.s.Accept(t.Context(), dispatch.Key{}, nil, d)
 				t.must(err)
@@ -375,15 +392,19 @@ func TestHooks_AreCounted(t *testing.T) {
 	eachHookTest(t, 2, func(t *hookTest) {
 		is := func(when string, waiting, paused int, old, late bool) {
 			t.Helper()
-			store.Exec(t, t.s.(*store.Store), "UPDATE deliveries SET queued = queued - 1000000, due = due - 1000000 WHERE due > 0") // a second passes
+			// a second passes
+			store.Exec(t, t.s.(*store.Store),
+				"UPDATE deliveries SET queued = queued - 1000000, due = due - 1000000 WHERE due > 0")
 			found, ours, err := t.kept.(dispatch.Censuses).Census(t.Context(), "a", time.Minute)
 			t.must(err)
-			if h := found.Hooks; !ours || h.Waiting != waiting || h.Paused != paused || h.Oldest > 0 != old || h.Lag > 0 != late {
+			if h := found.Hooks; !ours || h.Waiting != waiting || h.Paused != paused || h.Oldest > 0 != old ||
+				h.Lag > 0 != late {
 				t.Errorf("%s: %+v", when, h)
 			}
 		}
 		is("no hook", 0, 0, false, false)
-		working, paused := t.add("working", "ann", dispatch.Failed, dispatch.Finished), t.add("paused", "ann", dispatch.Failed, dispatch.Finished)
+		working, paused := t.add("working", "ann", dispatch.Failed, dispatch.Finished), t.add("paused", "ann",
+			dispatch.Failed, dispatch.Finished)
 		is("no end", 0, 0, false, false)
 		t.end(0, dispatch.Failed)
 		is("an end", 2, 0, true, true)

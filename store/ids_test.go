@@ -12,8 +12,8 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
-// TestAccept_SkipsIDsInUse: the counter of ids is behind, as after a failover that lost commits, both for the next process and
-// for one with reserved ids. No request is refused because of that.
+// TestAccept_SkipsIDsInUse: the counter of ids is behind, as after a failover that lost commits, both for the next
+// process and for one with reserved ids. No request is refused because of that.
 func TestAccept_SkipsIDsInUse(t *testing.T) {
 	const back = `UPDATE ids SET last = 0`
 	file, server := filepath.Join(t.TempDir(), "d.db"), postgres.Database(t)
@@ -43,7 +43,8 @@ func TestAccept_SkipsIDsInUse(t *testing.T) {
 // accept stores a job, and a task of 40, whose ids must be new.
 func accept(t *testing.T, s *store.Store, given map[dispatch.JobID]bool) {
 	t.Helper()
-	for n, task := range map[int]*dispatch.Task{1: nil, 40: {Owner: "ann", Account: "p/shared", Request: dispatch.Request{Parameters: []byte(`{}`)}, Dimension: "d"}} {
+	for n, task := range map[int]*dispatch.Task{1: nil, 40: {Owner: "ann", Account: "p/shared",
+		Request: dispatch.Request{Parameters: []byte(`{}`)}, Dimension: "d"}} {
 		jobs := drafts(n)
 		if _, err := s.Accept(t.Context(), dispatch.Key{}, task, jobs); err != nil {
 			t.Fatal(err)
@@ -57,8 +58,8 @@ func accept(t *testing.T, s *store.Store, given map[dispatch.JobID]bool) {
 	}
 }
 
-// TestStart_SkipsIDsInUse: the counter of ids is behind. A job that waits to be started and whose id was given to another one is refused with the
-// reason; those created from then on can be started.
+// TestStart_SkipsIDsInUse: the counter of ids is behind. A job that waits to be started and whose id was given to
+// another one is refused with the reason; those created from then on can be started.
 func TestStart_SkipsIDsInUse(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, s dispatch.Store, _ func()) {
 		create := func(task bool) dispatch.Unstarted {
@@ -74,9 +75,11 @@ func TestStart_SkipsIDsInUse(t *testing.T) {
 		if _, err := s.Accept(t.Context(), dispatch.Key{}, nil, d); err != nil {
 			t.Fatal(err)
 		}
-		store.Exec(t, s.(*store.Store), fmt.Sprintf("UPDATE unstarted SET job = %d", d[0].ID)) // as if the ids had been set back in between
+		// as if the ids had been set back in between
+		store.Exec(t, s.(*store.Store), fmt.Sprintf("UPDATE unstarted SET job = %d", d[0].ID))
 		lost.ID.Job = d[0].ID
-		if err := s.Start(t.Context(), lost, nil, drafts(1)); !dispatch.Is(err, dispatch.Conflict) || !strings.Contains(dispatch.TextFor(err), "Create the job again") {
+		if err := s.Start(t.Context(), lost, nil, drafts(1)); !dispatch.Is(err, dispatch.Conflict) ||
+			!strings.Contains(dispatch.TextFor(err), "Create the job again") {
 			t.Errorf("started under an id in use: %v", err)
 		}
 		for _, task := range []bool{false, true} {
@@ -87,7 +90,8 @@ func TestStart_SkipsIDsInUse(t *testing.T) {
 			}
 			var whole *dispatch.Task
 			if task {
-				whole = &dispatch.Task{Owner: "ann", Account: "p/shared", Request: dispatch.Request{Parameters: []byte(`{}`)}, Dimension: "d"}
+				whole = &dispatch.Task{Owner: "ann", Account: "p/shared", Request: dispatch.Request{Parameters: []byte(`{}`)},
+					Dimension: "d"}
 			}
 			if err := s.Start(t.Context(), n, whole, drafts(1)); err != nil {
 				t.Errorf("task %v: %v", task, err)
@@ -95,7 +99,8 @@ func TestStart_SkipsIDsInUse(t *testing.T) {
 		}
 		store.SetIDsBack(t, s.(*store.Store))
 		for range 2 {
-			run := dispatch.SyncRun{Owner: "ann", Account: "p/shared", Request: dispatch.Request{Parameters: []byte(`{}`)}, Status: dispatch.Running}
+			run := dispatch.SyncRun{Owner: "ann", Account: "p/shared", Request: dispatch.Request{Parameters: []byte(`{}`)},
+				Status: dispatch.Running}
 			if err := s.BeginSyncRun(t.Context(), &run, time.Minute); err != nil {
 				t.Error(err)
 			}

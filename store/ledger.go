@@ -91,7 +91,8 @@ func unpriced(all []dispatch.Unmetered) (n int64) {
 func unmeteredOf(text string) (all []dispatch.Unmetered, err error) {
 	kept, err := decoded[[]unmetered](text)
 	for _, u := range kept {
-		all = append(all, dispatch.Unmetered{Ref: dispatch.Ref{Base: u.Base, ID: u.ID}, Ended: at(u.Ended), Due: at(u.Due), Priced: u.Priced})
+		all = append(all, dispatch.Unmetered{Ref: dispatch.Ref{Base: u.Base, ID: u.ID}, Ended: at(u.Ended), Due: at(u.Due),
+			Priced: u.Priced})
 	}
 	return all, err
 }

@@ -19,9 +19,9 @@ func (s *Store) lockInTransaction(ctx context.Context, q tx, name string) error 
 	return err
 }
 
-// Lock acquires the lock of a name and returns the function that releases it. It excludes the other processes that use the
-// database. The lock is also released when ctx ends, when the process or its connection ends, and after a minute. On SQLite
-// there is no other process, and Lock does nothing.
+// Lock acquires the lock of a name and returns the function that releases it. It excludes the other processes that use
+// the database. The lock is also released when ctx ends, when the process or its connection ends, and after a minute.
+// On SQLite there is no other process, and Lock does nothing.
 func (s *Store) Lock(ctx context.Context, name string) (unlock func(), err error) {
 	if s.locks == nil {
 		return func() {}, nil
@@ -31,7 +31,8 @@ func (s *Store) Lock(ctx context.Context, name string) (unlock func(), err error
 	if err != nil {
 		return nil, fail("Lock", err)
 	}
-	if _, err := tx.ExecContext(allow(ctx, lockWithin), holdLock, name, strconv.FormatInt(heldWithin.Milliseconds(), 10)); err != nil {
+	if _, err := tx.ExecContext(allow(ctx, lockWithin), holdLock, name, strconv.FormatInt(heldWithin.Milliseconds(),
+		10)); err != nil {
 		_ = tx.Rollback() // report the error of the wait
 		return nil, fail("Lock", err)
 	}

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// lockQueues serializes, without a connection, the callers of this process that want the same lock of the database: only one at a
-// time waits for the lock itself. The zero value is ready to use.
+// lockQueues serializes, without a connection, the callers of this process that want the same lock of the database:
+// only one at a time waits for the lock itself. The zero value is ready to use.
 type lockQueues struct {
 	mu   sync.Mutex
 	held map[string]*lockQueue

@@ -94,7 +94,8 @@ func TestLock_UnderLoad(t *testing.T) {
 			}
 			defer unlock()
 			most.Store(max(most.Load(), holders.Add(1)))
-			if _, err := stores[i%2].ReserveSendTime(t.Context(), dispatch.SendTimeRequest{Account: "p/shared", Pace: time.Nanosecond}); err != nil {
+			if _, err := stores[i%2].ReserveSendTime(t.Context(), dispatch.SendTimeRequest{Account: "p/shared",
+				Pace: time.Nanosecond}); err != nil {
 				t.Error(err)
 			}
 			holders.Add(-1)
@@ -122,7 +123,8 @@ func TestLock_WithoutDatabase(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Lock(t.Context(), "a"); !dispatch.Is(err, dispatch.Unavailable) && !dispatch.Is(err, dispatch.Internal) {
+	if _, err := s.Lock(t.Context(), "a"); !dispatch.Is(err, dispatch.Unavailable) &&
+		!dispatch.Is(err, dispatch.Internal) {
 		t.Error(err)
 	}
 }

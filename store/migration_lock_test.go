@@ -9,8 +9,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// TestPatiently_RepeatsWhatOthersPrevented: a migration that did not get its locks, or was the victim of a deadlock with brokers at work, is repeated; one
-// that fails by itself is not.
+// TestPatiently_RepeatsWhatOthersPrevented: a migration that did not get its locks, or was the victim of a deadlock
+// with brokers at work, is repeated; one that fails by itself is not.
 func TestPatiently_RepeatsWhatOthersPrevented(t *testing.T) {
 	for code, calls := range map[string]int{stateLocked: 3, "40P01": 3, "42601": 1} {
 		synctest.Test(t, func(t *testing.T) {

@@ -13,7 +13,8 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
-// newer are the migrations of a program that is newer than this one: a column, and an index that is created beside work.
+// newer are the migrations of a program that is newer than this one: a column, and an index that is created beside
+// work.
 var newer = map[string]string{
 	"schema/sqlite/00002_made_up.sql": `-- +goose Up
 ALTER TABLE jobs ADD COLUMN made_up BIGINT NOT NULL DEFAULT 0;
@@ -40,8 +41,9 @@ func TestMigrate_SQLite(t *testing.T) {
 	refusesNewer(t, dsn)
 }
 
-// TestMigrate_PostgreSQLBesideAWorkingStore: while a newer program waits for a lock on a table, and while it creates an index, which waits for a
-// transaction that began before, this one accepts jobs. It goes on after that, and is not started again.
+// TestMigrate_PostgreSQLBesideAWorkingStore: while a newer program waits for a lock on a table, and while it creates an
+// index, which waits for a transaction that began before, this one accepts jobs. It goes on after that, and is not
+// started again.
 func TestMigrate_PostgreSQLBesideAWorkingStore(t *testing.T) {
 	dsn := postgres.Database(t)
 	s := open(t, dsn, nil)
@@ -146,7 +148,8 @@ func checkNewer(t *testing.T, dsn string, id dispatch.JobID) {
 
 // TestOpen_DatabaseOfABuildBeforeTheFirstRelease: no release opens it, so none is named.
 func TestOpen_DatabaseOfABuildBeforeTheFirstRelease(t *testing.T) {
-	for _, by := range []string{"", "0.0.0-unknown", "0.0.0-35d6abdf0123", "35d6abd-dirty", "0.1.0", "0.1.0-52-g35d6abdf"} {
+	for _, by := range []string{"", "0.0.0-unknown", "0.0.0-35d6abdf0123", "35d6abd-dirty", "0.1.0",
+		"0.1.0-52-g35d6abdf"} {
 		dsn := "sqlite:" + filepath.Join(t.TempDir(), "d.db")
 		s := open(t, dsn, &clock{now: start})
 		store.Exec(t, s, "INSERT INTO goose_db_version (version_id, is_applied) VALUES (206, 1)")
@@ -158,8 +161,10 @@ func TestOpen_DatabaseOfABuildBeforeTheFirstRelease(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err := store.Open(t.Context(), dsn, &clock{now: start})
-		if text := dispatch.TextFor(err); !dispatch.Is(err, dispatch.Misconfigured) || strings.Contains(text, "Start eodispatch") ||
-			!strings.Contains(text, "has schema 206") || !strings.Contains(text, "builds before 0.2.0 cannot be opened. Give this program a new") {
+		if text := dispatch.TextFor(err); !dispatch.Is(err, dispatch.Misconfigured) ||
+			strings.Contains(text, "Start eodispatch") ||
+			!strings.Contains(text, "has schema 206") ||
+			!strings.Contains(text, "builds before 0.2.0 cannot be opened. Give this program a new") {
 			t.Errorf("by %q: %v", by, err)
 		}
 	}
@@ -169,7 +174,8 @@ func TestOpen_DatabaseOfABuildBeforeTheFirstRelease(t *testing.T) {
 func refusesNewer(t *testing.T, dsn string) {
 	t.Helper()
 	_, err := store.Open(t.Context(), dsn, &clock{now: start}, "1.0.0")
-	if text := dispatch.TextFor(err); !dispatch.Is(err, dispatch.Misconfigured) || !strings.Contains(text, "has schema 2") ||
+	if text := dispatch.TextFor(err); !dispatch.Is(err, dispatch.Misconfigured) ||
+		!strings.Contains(text, "has schema 2") ||
 		!strings.Contains(text, "knows schemas up to 1. Start eodispatch 9.9.9, or a newer one.") {
 		t.Errorf("error %v", err)
 	}

@@ -17,8 +17,8 @@ type event struct {
 	ends bool            // it was a job of a task that had not ended
 }
 
-// eventsOf returns what happened to a job whose owner has hooks. One that its owner deletes before it has ended ends for
-// its task: the others may have ended.
+// eventsOf returns what happened to a job whose owner has hooks. One that its owner deletes before it has ended ends
+// for its task: the others may have ended.
 func eventsOf(was, now stored) (all []event) {
 	if !was.exists() || !now.exists() || !now.watched || was.Hidden {
 		return nil
@@ -29,14 +29,16 @@ func eventsOf(was, now stored) (all []event) {
 	if ended := now.Status.Final(); now.Status != was.Status && (ended || now.Status == dispatch.Running) {
 		all = append(all, event{now.Job, now.Status, ended && now.Task != 0})
 	}
-	if now.Attention != was.Attention && !now.Hidden && now.Phase != dispatch.Ended && slices.Contains(needOwner, now.Attention) {
+	if now.Attention != was.Attention && !now.Hidden && now.Phase != dispatch.Ended &&
+		slices.Contains(needOwner, now.Attention) {
 		all = append(all, event{now.Job, dispatch.Needs(now.Attention), false})
 	}
 	return all
 }
 
 // needOwner are the reasons for which a job waits for its owner.
-var needOwner = []dispatch.Attention{dispatch.NeedsSignIn, dispatch.SubmissionUnknown, dispatch.SetAside, dispatch.Stalled}
+var needOwner = []dispatch.Attention{dispatch.NeedsSignIn, dispatch.SubmissionUnknown, dispatch.SetAside,
+	dispatch.Stalled}
 
 // notify returns the statements that add the deliveries of events, and leave marks for AddTaskEvents.
 func notify(ctx context.Context, q querier, events []event) (all []command, err error) {
@@ -101,8 +103,8 @@ func selectHooks(ctx context.Context, q querier, u dispatch.UserID, jobs, tasks 
 	}, query, args...)
 }
 
-// hooksOfSome returns the query of selectHooks. By its lists both databases find the hooks in the index hooks_of_job, so
-// that those of the owner's other jobs are not read.
+// hooksOfSome returns the query of selectHooks. By its lists both databases find the hooks in the index hooks_of_job,
+// so that those of the owner's other jobs are not read.
 func hooksOfSome(u dispatch.UserID, jobs, tasks []int64) (string, []any) {
 	var w where
 	w.and("owner = " + w.arg(string(u)) + " AND NOT gone")
@@ -139,8 +141,8 @@ func deliver(h dispatch.Hook, e event) []command {
 	return nil
 }
 
-// mark returns the statement that leaves a mark for AddTaskEvents if a hook wants to know that jobs of a task have ended,
-// or that those on trial have.
+// mark returns the statement that leaves a mark for AddTaskEvents if a hook wants to know that jobs of a task have
+// ended, or that those on trial have.
 func mark(h dispatch.Hook, e event) []command {
 	args := []any{int64(e.Task), int64(e.ID), int64(e.Epoch)}
 	ofTask := func(s dispatch.Status) bool { return strings.HasPrefix(string(s), "task_") }
@@ -165,16 +167,19 @@ func addDelivery(d dispatch.Delivery, happened, due int64) command {
 		INSERT INTO deliveries (hook, job, task, epoch, status, number, happened, queued, due)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $7, $8)
 		ON CONFLICT (hook, job, task, epoch, status) DO NOTHING`,
-		[]any{d.Hook, int64(d.Job), int64(max(d.Task, d.Of)), int64(d.Epoch), string(d.Status), int64(d.Number), happened, due}}
+		[]any{d.Hook, int64(d.Job), int64(max(d.Task, d.Of)), int64(d.Epoch), string(d.Status), int64(d.Number), happened,
+			due}}
 }
 
 // notifyPause adds the deliveries for a task that is paused because of its budget, once for each pause.
 func notifyPause(ctx context.Context, q tx, id dispatch.TaskID, why dispatch.Attention, now int64) error {
 	hooks, err := listTaskHooks(ctx, q, id)
-	return errors.Join(err, notifyOwner(ctx, q, hooks, dispatch.Event{Of: id, Epoch: int(now), Status: dispatch.Needs(why)}, now))
+	return errors.Join(err, notifyOwner(ctx, q, hooks, dispatch.Event{Of: id, Epoch: int(now),
+		Status: dispatch.Needs(why)}, now))
 }
 
-// notifySignIn adds the deliveries when all jobs of an account begin to wait for the sign-in of its user, once each time.
+// notifySignIn adds the deliveries when all jobs of an account begin to wait for the sign-in of its user, once each
+// time.
 func notifySignIn(ctx context.Context, q tx, a dispatch.Account, now int64) error {
 	hooks, err := list(ctx, q, scanTaskHook, `
 		SELECT h.id, h.kind, h.statuses

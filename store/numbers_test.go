@@ -30,9 +30,9 @@ func accepted(t *testing.T, s *store.Store, u dispatch.UserID) dispatch.Job {
 	return jobs[0].Job
 }
 
-// TestNumbers_BecomeVisibleInOrder: who takes a number while a transaction with an earlier one is not committed waits for
-// that, and only the owner's own transactions do. Otherwise a reader would go on from the later number, and miss what
-// the earlier one stands for.
+// TestNumbers_BecomeVisibleInOrder: who takes a number while a transaction with an earlier one is not committed waits
+// for that, and only the owner's own transactions do. Otherwise a reader would go on from the later number, and miss
+// what the earlier one stands for.
 func TestNumbers_BecomeVisibleInOrder(t *testing.T) {
 	dsn := postgres.Database(t)
 	s := open(t, dsn, nil)
@@ -74,8 +74,8 @@ func TestNumbers_BecomeVisibleInOrder(t *testing.T) {
 	}
 }
 
-// TestNumbers_OfWhatAges: jobs whose parameters were deleted by age have changed, and of those that were deleted readers
-// learn that they have to begin anew.
+// TestNumbers_OfWhatAges: jobs whose parameters were deleted by age have changed, and of those that were deleted
+// readers learn that they have to begin anew.
 func TestNumbers_OfWhatAges(t *testing.T) {
 	c := &clock{now: start}
 	s := open(t, "sqlite::memory:", c)

@@ -14,8 +14,8 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
-// TestDeadlines_SilentServer: existing connections forward nothing any more, while new ones work. Every call returns within the
-// limit of a statement, even if its context has none, and soon all calls work again.
+// TestDeadlines_SilentServer: existing connections forward nothing any more, while new ones work. Every call returns
+// within the limit of a statement, even if its context has none, and soon all calls work again.
 func TestDeadlines_SilentServer(t *testing.T) {
 	proxy := postgres.NewProxy(t, postgres.Database(t))
 	s := open(t, proxy.URL, nil)
@@ -44,7 +44,8 @@ func TestDeadlines_SilentServer(t *testing.T) {
 		for range 6 {
 			all.Go(func() {
 				err := call(context.Background())
-				if took := time.Since(began); took > 40*time.Second || name == "Ping" && took > 9*time.Second { // 10 s, and 3 s for Ping, on a quiet machine
+				// 10 s, and 3 s for Ping, on a quiet machine
+				if took := time.Since(began); took > 40*time.Second || name == "Ping" && took > 9*time.Second {
 					t.Errorf("%s returned after %v", name, took)
 				}
 				if err != nil && !dispatch.Is(err, dispatch.Unavailable) && !dispatch.Is(err, dispatch.Uncertain) {
@@ -68,8 +69,8 @@ func TestDeadlines_SilentServer(t *testing.T) {
 	t.Logf("all work after %v", time.Since(began).Round(time.Millisecond))
 }
 
-// TestDeadlines_TransactionOfALostProcessEnds: a process is frozen, or disconnected without a reset, between two statements of
-// a transaction that has locked an account. Another process leases the account within 20 s.
+// TestDeadlines_TransactionOfALostProcessEnds: a process is frozen, or disconnected without a reset, between two
+// statements of a transaction that has locked an account. Another process leases the account within 20 s.
 func TestDeadlines_TransactionOfALostProcessEnds(t *testing.T) {
 	t.Parallel()
 	dsn := postgres.Database(t)
@@ -99,8 +100,8 @@ func TestDeadlines_TransactionOfALostProcessEnds(t *testing.T) {
 	}
 }
 
-// TestDeadlines_ResumedProcessSeesItsTransactionEnded: the server ends the transaction of a frozen process within a minute. On each connection
-// it would do so after 15 s.
+// TestDeadlines_ResumedProcessSeesItsTransactionEnded: the server ends the transaction of a frozen process within a
+// minute. On each connection it would do so after 15 s.
 func TestDeadlines_ResumedProcessSeesItsTransactionEnded(t *testing.T) {
 	t.Parallel()
 	dsn := postgres.Database(t)
@@ -155,7 +156,8 @@ func useAll(t *testing.T, s *store.Store) {
 	all.Wait()
 }
 
-// TestDeadlines_ServerAcceptsButNeverAnswers: also when a store is opened, the connection is given up within connect_timeout.
+// TestDeadlines_ServerAcceptsButNeverAnswers: also when a store is opened, the connection is given up within
+// connect_timeout.
 func TestDeadlines_ServerAcceptsButNeverAnswers(t *testing.T) {
 	proxy := postgres.NewProxy(t, postgres.Database(t))
 	proxy.Silence(true)
@@ -166,8 +168,8 @@ func TestDeadlines_ServerAcceptsButNeverAnswers(t *testing.T) {
 	}
 }
 
-// TestDeadlines_ForeignLockBlocksOnlyItsWaiters: somebody holds the lock of one user's quota. That user's submits wait; reads,
-// visits, other users' submits and Ping do not.
+// TestDeadlines_ForeignLockBlocksOnlyItsWaiters: somebody holds the lock of one user's quota. That user's submits wait;
+// reads, visits, other users' submits and Ping do not.
 func TestDeadlines_ForeignLockBlocksOnlyItsWaiters(t *testing.T) {
 	dsn := postgres.Database(t)
 	s, other := open(t, dsn, nil), open(t, dsn, nil)
@@ -189,7 +191,8 @@ func TestDeadlines_ForeignLockBlocksOnlyItsWaiters(t *testing.T) {
 	began := time.Now()
 	_, submitted := s.Accept(t.Context(), dispatch.Key{}, nil, bob, dispatch.Quota{Live: 1000})
 	_, read := s.Records(t.Context(), "ann", dispatch.Page{})
-	for what, err := range map[string]error{"submit": submitted, "read": read, "renew": s.Renew(t.Context(), lease, time.Minute), "ping": s.Ping(t.Context())} {
+	for what, err := range map[string]error{"submit": submitted, "read": read, "renew": s.Renew(t.Context(), lease,
+		time.Minute), "ping": s.Ping(t.Context())} {
 		if err != nil {
 			t.Errorf("%s: %v", what, err)
 		}
@@ -200,7 +203,8 @@ func TestDeadlines_ForeignLockBlocksOnlyItsWaiters(t *testing.T) {
 	unlock()
 }
 
-// TestPools_VisitsDoNotQueueBehindClients: four clients submit tasks of 1,000 jobs on one connection, while agendas are read.
+// TestPools_VisitsDoNotQueueBehindClients: four clients submit tasks of 1,000 jobs on one connection, while agendas are
+// read.
 func TestPools_VisitsDoNotQueueBehindClients(t *testing.T) {
 	s := open(t, postgres.Database(t)+"&pool_max_conns=1", nil)
 	leased(t, s)
@@ -235,7 +239,8 @@ func TestPools_VisitsDoNotQueueBehindClients(t *testing.T) {
 	meanwhile, took := tasks.Load()-before, time.Since(began)
 	stop()
 	t.Logf("%d agendas were read while %d tasks were accepted, in %v", agendas, meanwhile, took)
-	if meanwhile > agendas*5/6 { // behind clients at most one agenda would be read for each task, otherwise it is about ten
+	// behind clients at most one agenda would be read for each task, otherwise it is about ten
+	if meanwhile > agendas*5/6 {
 		t.Errorf("only %d agendas were read while %d tasks were accepted", agendas, meanwhile)
 	}
 }
@@ -246,7 +251,8 @@ func acceptTask(t *testing.T, s *store.Store) bool {
 	for k := range jobs {
 		jobs[k].Account = "q/shared"
 	}
-	task := &dispatch.Task{Owner: jobs[0].Owner, Account: jobs[0].Account, Request: dispatch.Request{Parameters: []byte(`{}`)}, Dimension: "d"}
+	task := &dispatch.Task{Owner: jobs[0].Owner, Account: jobs[0].Account,
+		Request: dispatch.Request{Parameters: []byte(`{}`)}, Dimension: "d"}
 	_, err := s.Accept(t.Context(), dispatch.Key{}, task, jobs)
 	if err != nil {
 		t.Error(err)
@@ -269,10 +275,12 @@ func TestPools_LeaveAReadOnlyServer(t *testing.T) {
 	for !strings.Contains(fmt.Sprint(err), "25006") && time.Now().Before(deadline) {
 		_, err = s.Accept(t.Context(), dispatch.Key{}, nil, drafts(1))
 	}
-	if !dispatch.Is(err, dispatch.Unavailable) || dispatch.DatabaseError(err) == nil || dispatch.TextFor(err) != "The database cannot be written." {
+	if !dispatch.Is(err, dispatch.Unavailable) || dispatch.DatabaseError(err) == nil ||
+		dispatch.TextFor(err) != "The database cannot be written." {
 		t.Fatal(err)
 	}
-	postgres.Exec(t, strings.Replace(dsn, name, "postgres", 1), `ALTER DATABASE `+name+` SET default_transaction_read_only = off`)
+	postgres.Exec(t, strings.Replace(dsn, name, "postgres", 1), `ALTER DATABASE `+name+
+		` SET default_transaction_read_only = off`)
 	for range 20 { // each connection that was in use meanwhile may fail once
 		if _, err = s.Accept(t.Context(), dispatch.Key{}, nil, drafts(1)); err == nil {
 			return

@@ -11,7 +11,8 @@ import (
 
 // TestForget_FindsRowsOfJobsByAnIndex: in no table with rows of jobs are all rows read for each job.
 func TestForget_FindsRowsOfJobsByAnIndex(t *testing.T) {
-	for name, dsn := range map[string]string{"SQLite": "sqlite:" + filepath.Join(t.TempDir(), "d.db"), "PostgreSQL": postgres.Database(t)} {
+	for name, dsn := range map[string]string{"SQLite": "sqlite:" + filepath.Join(t.TempDir(), "d.db"),
+		"PostgreSQL": postgres.Database(t)} {
 		t.Run(name, func(t *testing.T) {
 			s, err := Open(t.Context(), dsn, nil)
 			if err != nil {
@@ -31,7 +32,8 @@ func TestForget_FindsRowsOfJobsByAnIndex(t *testing.T) {
 	}
 }
 
-// deletionPlan returns the plan of the deletion of a job's rows. PostgreSQL does not read a whole table, as it would a small one, if an index serves.
+// deletionPlan returns the plan of the deletion of a job's rows. PostgreSQL does not read a whole table, as it would a
+// small one, if an index serves.
 func deletionPlan(t *testing.T, s *Store, table string) string {
 	t.Helper()
 	text := "DELETE FROM " + table + " WHERE job = 1"
@@ -51,7 +53,8 @@ func deletionPlan(t *testing.T, s *Store, table string) string {
 
 // TestForget_DeliveriesOfNoJob: what a hook is told of tasks, of sign-ins and as tests belongs to its owner, too.
 func TestForget_DeliveriesOfNoJob(t *testing.T) {
-	for name, dsn := range map[string]string{"SQLite": "sqlite:" + filepath.Join(t.TempDir(), "d.db"), "PostgreSQL": postgres.Database(t)} {
+	for name, dsn := range map[string]string{"SQLite": "sqlite:" + filepath.Join(t.TempDir(), "d.db"),
+		"PostgreSQL": postgres.Database(t)} {
 		t.Run(name, func(t *testing.T) {
 			s, err := Open(t.Context(), dsn, conformance.WallClock{})
 			if err != nil {
@@ -59,7 +62,8 @@ func TestForget_DeliveriesOfNoJob(t *testing.T) {
 			}
 			defer s.Close()
 			for _, text := range []string{
-				"INSERT INTO hooks (id, owner, url, statuses, key, sealed, created) VALUES ('h', 'ann', '', '', '', '', 1), ('o', 'bob', '', '', '', '', 1)",
+				"INSERT INTO hooks (id, owner, url, statuses, key, sealed, created) VALUES ('h', 'ann', '', '', '', '', 1), " +
+					"('o', 'bob', '', '', '', '', 1)",
 				`INSERT INTO deliveries (hook, job, epoch, status, task, number, happened, queued, due) VALUES ('h', 0, 101, 'task_ended', 3, 0, 1, 1, 0),
 				('h', 0, 1, 'sign_in_required', 0, 0, 1, 1, 0), ('h', 0, 1, 'test', 0, 0, 1, 1, 0), ('o', 0, 1, 'test', 0, 0, 1, 1, 0)`,
 			} {
@@ -72,7 +76,8 @@ func TestForget_DeliveriesOfNoJob(t *testing.T) {
 			if err != nil || exported["deliveries"] != 3 {
 				t.Errorf("exported: %v, %v", exported, err)
 			}
-			if deleted, _, err := s.Forget(t.Context(), "ann"); err != nil || deleted["deliveries"] != 3 || deleted["hooks"] != 1 {
+			if deleted, _, err := s.Forget(t.Context(), "ann"); err != nil || deleted["deliveries"] != 3 ||
+				deleted["hooks"] != 1 {
 				t.Errorf("deleted: %v, %v", deleted, err)
 			}
 		})

@@ -289,7 +289,8 @@ func eachPostgres(t *testing.T, c *sql.Conn, f func(want plan, text, found strin
 }
 
 // small removes the scans of tables that are small in any broker, which PostgreSQL prefers to an index.
-var small = strings.NewReplacer("Seq Scan on platforms", "", "Seq Scan on operator_holds", "", "Seq Scan on task_changes", "",
+var small = strings.NewReplacer("Seq Scan on platforms", "", "Seq Scan on operator_holds", "",
+	"Seq Scan on task_changes", "",
 	"Seq Scan on hooks", "") // empty here
 
 // eagerServer returns a new database, and a connection of its store to it, on which PostgreSQL compiles statements

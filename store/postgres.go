@@ -16,8 +16,8 @@ import (
 	"github.com/pressly/goose/v3"
 )
 
-// Sizes of the connection pools for visits, for locks, and for Ping. The pools for clients' writes and for clients' reads have
-// pool_max_conns connections each; default: the number of CPUs, and at least 4.
+// Sizes of the connection pools for visits, for locks, and for Ping. The pools for clients' writes and for clients'
+// reads have pool_max_conns connections each; default: the number of CPUs, and at least 4.
 const visiting, locking, pinging = 8, 6, 2
 
 // listening is how many connections are opened for notifications, outside of the pools.
@@ -65,8 +65,8 @@ func (s *Store) speakPostgreSQL() {
 	s.adapt = func(_ *sql.DB, on querier) querier { return on }
 }
 
-// pools holds the connection pools of one database. A pool for each use keeps one that waits, for a standby or for a lock, from
-// blocking the others.
+// pools holds the connection pools of one database. A pool for each use keeps one that waits, for a standby or for a
+// lock, from blocking the others.
 type pools struct {
 	all    []*pgxpool.Pool
 	pooled bool // the connections lead to a pooler
@@ -124,9 +124,9 @@ func (p *pools) applicationName() string {
 	return name[:min(len(name), 63)] // longer names are cut by the server, with a notice
 }
 
-// leadsToPooler reports whether an address leads to a pooler, such as pgbouncer, instead of a server: the process that a pooler names when it is
-// connected to is not the one that executes statements. A pooler in transaction mode may execute each transaction by another one, so
-// statements must not rely on what was prepared before.
+// leadsToPooler reports whether an address leads to a pooler, such as pgbouncer, instead of a server: the process that
+// a pooler names when it is connected to is not the one that executes statements. A pooler in transaction mode may
+// execute each transaction by another one, so statements must not rely on what was prepared before.
 func leadsToPooler(ctx context.Context, dsn string) (bool, error) {
 	c, err := (&pools{}).config(dsn)
 	if err != nil {
@@ -146,18 +146,22 @@ func leadsToPooler(ctx context.Context, dsn string) (bool, error) {
 func (s *Store) BehindPooler() (pooled, direct bool) { return s.pooled, s.direct != "" }
 
 // setUpSession makes the server end the transaction of a process that sends no further statement, and detect a process
-// whose machine vanished. Otherwise their locks could keep all other processes from an account for hours. And the server plans each statement
-// once for each connection, for any values: those plans are the ones that tests look at, and to plan a statement for its values, five times
-// at least, takes longer than most statements. As such a plan does not know how short a page is, it expects a tenth of a list, for which the
-// server would compile the statement or start further processes: a page of a list of 500,000 took 110 ms in place of 6. It is a statement because poolers refuse most settings in the startup message.
+// whose machine vanished. Otherwise their locks could keep all other processes from an account for hours. And the
+// server plans each statement once for each connection, for any values: those plans are the ones that tests look at,
+// and to plan a statement for its values, five times at least, takes longer than most statements. As such a plan does
+// not know how short a page is, it expects a tenth of a list, for which the server would compile the statement or start
+// further processes: a page of a list of 500,000 took 110 ms in place of 6. It is a statement because poolers refuse
+// most settings in the startup message.
 func setUpSession(ctx context.Context, c *pgx.Conn) error {
 	_, err := c.Exec(ctx, fmt.Sprintf(`SET idle_in_transaction_session_timeout = %d;
 		SET tcp_keepalives_idle = 5; SET tcp_keepalives_interval = 3; SET tcp_keepalives_count = 3;
-		SET plan_cache_mode = force_generic_plan; SET jit = off; SET max_parallel_workers_per_gather = 0`, nextWithin.Milliseconds()))
+		SET plan_cache_mode = force_generic_plan; SET jit = off; SET max_parallel_workers_per_gather = 0`,
+		nextWithin.Milliseconds()))
 	return err
 }
 
-// reset closes all connections, those in use when they are returned: they lead to a server that is no longer the primary.
+// reset closes all connections, those in use when they are returned: they lead to a server that is no longer the
+// primary.
 func (p *pools) reset() {
 	for _, pool := range p.all {
 		pool.Reset()
@@ -170,7 +174,8 @@ func (p *pools) close() {
 	}
 }
 
-// migrate migrates the schema: over the direct address, if one is known. A lock makes replicas do so one after the other.
+// migrate migrates the schema: over the direct address, if one is known. A lock makes replicas do so one after the
+// other.
 func (s *Store) migrate(ctx context.Context) error {
 	db, locks := s.visit, s.locks
 	if s.direct != "" {

@@ -47,7 +47,8 @@ func TestStore_ReconnectsAfterARestart(t *testing.T) {
 		if err == nil {
 			return
 		}
-		if !dispatch.Is(err, dispatch.Unavailable) || dispatch.DatabaseError(err) == nil || dispatch.TextFor(err) != "The database does not answer." {
+		if !dispatch.Is(err, dispatch.Unavailable) || dispatch.DatabaseError(err) == nil ||
+			dispatch.TextFor(err) != "The database does not answer." {
 			t.Fatalf("error %v", err)
 		}
 	}

@@ -16,8 +16,9 @@ type transaction interface {
 	Rollback() error
 }
 
-// postgresTx is a transaction on a connection that is taken from a pool until the end. It is not an sql.Tx because database/sql cannot send
-// two statements at once: each transaction needs the server's time, and would wait once more for it.
+// postgresTx is a transaction on a connection that is taken from a pool until the end. It is not an sql.Tx because
+// database/sql cannot send two statements at once: each transaction needs the server's time, and would wait once more
+// for it.
 type postgresTx struct {
 	*sql.Conn
 	ctx   context.Context

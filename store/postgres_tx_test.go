@@ -25,7 +25,8 @@ func TestTransaction_OfWhichAStatementFailed(t *testing.T) {
 	}
 }
 
-// TestTransaction_ReturnsItsConnection: a transaction that ends in any way leaves no connection that is taken or within a transaction.
+// TestTransaction_ReturnsItsConnection: a transaction that ends in any way leaves no connection that is taken or within
+// a transaction.
 func TestTransaction_ReturnsItsConnection(t *testing.T) {
 	s := open(t, postgres.Database(t), nil)
 	refused := errors.New("refused")

@@ -9,7 +9,8 @@ import (
 	"github.com/eodispatch/eodispatch/store"
 )
 
-// TestPurge_InSmallTransactions: what users deleted is deleted in many transactions, between which others write, and nothing of it is left.
+// TestPurge_InSmallTransactions: what users deleted is deleted in many transactions, between which others write, and
+// nothing of it is left.
 func TestPurge_InSmallTransactions(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, s dispatch.Store, _ func()) {
 		const jobs = 310
@@ -26,8 +27,9 @@ func TestPurge_InSmallTransactions(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		task := &dispatch.Task{Owner: "ann", Account: "p/shared", Request: dispatch.Request{Parameters: []byte(`{}`)}, Dimension: "d",
-			Document: &dispatch.Document{Origin: dispatch.Origin{Platform: "p"}, Body: []byte("task")}}
+		task := &dispatch.Task{Owner: "ann", Account: "p/shared", Request: dispatch.Request{Parameters: []byte(`{}`)},
+			Dimension: "d",
+			Document:  &dispatch.Document{Origin: dispatch.Origin{Platform: "p"}, Body: []byte("task")}}
 		if _, err := s.Accept(t.Context(), dispatch.Key{}, task, drafts(jobs)); err != nil {
 			t.Fatal(err)
 		}
@@ -41,7 +43,8 @@ func TestPurge_InSmallTransactions(t *testing.T) {
 		if n := transactions.Load(); n < 2*jobs/store.PurgedAtOnce {
 			t.Errorf("%d jobs were deleted in %d transactions", 2*jobs, n)
 		}
-		for table, want := range map[string]int{"jobs": 1, "requests": 1, "definitions": 1, "documents": 1, "tasks": 0, "line_counts": 0, "task_counts": 0} {
+		for table, want := range map[string]int{"jobs": 1, "requests": 1, "definitions": 1, "documents": 1, "tasks": 0,
+			"line_counts": 0, "task_counts": 0} {
 			if got := store.Rows(t, s.(*store.Store), table); got != want {
 				t.Errorf("%d rows of %s", got, table)
 			}

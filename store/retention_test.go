@@ -36,13 +36,16 @@ func acceptEnded(t *testing.T, s *store.Store, task *dispatch.Task, n int, ago t
 // end ends a job some time ago.
 func end(t *testing.T, s *store.Store, j *dispatch.Job, status dispatch.Status, ago time.Duration) {
 	t.Helper()
-	store.Exec(t, s, fmt.Sprintf("UPDATE jobs SET phase = 'ended', status = '%s', moved = %d, version = version + 1 WHERE id = %d",
-		status, j.Created.Add(-ago).UnixMicro(), j.ID))
-	store.Exec(t, s, fmt.Sprintf("UPDATE tasks SET created = %d WHERE id = %d", j.Created.Add(-ago-time.Hour).UnixMicro(), j.Task))
+	store.Exec(t, s,
+		fmt.Sprintf("UPDATE jobs SET phase = 'ended', status = '%s', moved = %d, version = version + 1 WHERE id = %d",
+			status, j.Created.Add(-ago).UnixMicro(), j.ID))
+	store.Exec(t, s, fmt.Sprintf("UPDATE tasks SET created = %d WHERE id = %d", j.Created.Add(-ago-time.Hour).UnixMicro(),
+		j.Task))
 }
 
-// TestRetain_RemovesAtThePlatform: jobs that ended longer ago than retention.platform are to be removed from their platforms, and stay until they are; not
-// those that were removed, were imported, never got to their platform, or are younger. Deleted jobs need to have ended a day ago.
+// TestRetain_RemovesAtThePlatform: jobs that ended longer ago than retention.platform are to be removed from their
+// platforms, and stay until they are; not those that were removed, were imported, never got to their platform, or are
+// younger. Deleted jobs need to have ended a day ago.
 func TestRetain_RemovesAtThePlatform(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, d dispatch.Store, _ func()) {
 		s := d.(*store.Store)
@@ -87,12 +90,13 @@ func TestRetain_RemovesAtThePlatform(t *testing.T) {
 }
 
 func tasked() *dispatch.Task {
-	return &dispatch.Task{Owner: "ann", Account: "p/shared", Request: dispatch.Request{Title: "t", Parameters: []byte(`{"shared":1}`)}, Dimension: "d",
+	return &dispatch.Task{Owner: "ann", Account: "p/shared", Request: dispatch.Request{Title: "t",
+		Parameters: []byte(`{"shared":1}`)}, Dimension: "d",
 		Document: &dispatch.Document{Origin: dispatch.Origin{Platform: "p"}, Body: []byte("task")}}
 }
 
-// TestRetain_DeletesHeavyPartsFirst: results, then parameters, then jobs and tasks go when they are older than what is kept, in many transactions;
-// what is younger, has not ended, or is yet to be canceled stays.
+// TestRetain_DeletesHeavyPartsFirst: results, then parameters, then jobs and tasks go when they are older than what is
+// kept, in many transactions; what is younger, has not ended, or is yet to be canceled stays.
 func TestRetain_DeletesHeavyPartsFirst(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, d dispatch.Store, _ func()) {
 		s := d.(*store.Store)
@@ -145,7 +149,8 @@ func TestRetain_DeletesHeavyPartsFirst(t *testing.T) {
 		}
 		store.Exec(t, s, fmt.Sprintf("UPDATE jobs SET phase = 'started', status = 'running' WHERE id = %d", members[1].ID))
 		retain(dispatch.Retention{Requests: 30 * day, Jobs: 30 * day}, dispatch.Aged{Jobs: 239, Tasks: 1})
-		if want := (map[string]int64{"results": 1, "requests": 239, "jobs": 239, "tasks": 1}); fmt.Sprint(removed) != fmt.Sprint(want) {
+		if want := (map[string]int64{"results": 1, "requests": 239, "jobs": 239,
+			"tasks": 1}); fmt.Sprint(removed) != fmt.Sprint(want) {
 			t.Errorf("reported %v", removed)
 		}
 		for table, want := range map[string]int{"jobs": 7, "requests": 7, "tasks": 1, "results": 1} {
@@ -169,7 +174,8 @@ func checkPruned(t *testing.T, s *store.Store, id dispatch.JobID, want bool) {
 	}
 }
 
-// TestRetain_ContinuesWhatWasInterrupted: a task that was hidden because of its age, and then not deleted, is deleted the next time.
+// TestRetain_ContinuesWhatWasInterrupted: a task that was hidden because of its age, and then not deleted, is deleted
+// the next time.
 func TestRetain_ContinuesWhatWasInterrupted(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, d dispatch.Store, _ func()) {
 		s := d.(*store.Store)
@@ -211,8 +217,8 @@ func TestKeepKeys(t *testing.T) {
 	}
 }
 
-// TestForget_LeavesWhatIsSubmittedMeanwhile: a job that is retried after Forget has listed it as ended keeps its request, and a user who has jobs
-// again keeps the task, the definitions and the counts.
+// TestForget_LeavesWhatIsSubmittedMeanwhile: a job that is retried after Forget has listed it as ended keeps its
+// request, and a user who has jobs again keeps the task, the definitions and the counts.
 func TestForget_LeavesWhatIsSubmittedMeanwhile(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, d dispatch.Store, _ func()) {
 		s := d.(*store.Store)

@@ -69,7 +69,8 @@ var scans = map[string]string{
 // unfinished are the indexes of what is not finished or needs somebody: their size does not grow with the years.
 // Queries may read all of them.
 var unfinished = []string{"accounts_due", "accounts_held", "accounts_leased", "accounts_of_platform", "deliveries_due",
-	"deliveries_waiting", "hooks_held", "jobs_open", "jobs_queue", "jobs_set_aside", "jobs_started", "jobs_troubled", "tasks_hidden", "tasks_limited", "tasks_spread"}
+	"deliveries_waiting", "hooks_held", "jobs_open", "jobs_queue", "jobs_set_aside", "jobs_started", "jobs_troubled",
+	"tasks_hidden", "tasks_limited", "tasks_spread"}
 
 // No statement reads rows that it does not return, unless a reason is given: a new one that does is noticed here.
 // SQLite plans without counting rows, so that its plan says whether there is an index. PostgreSQL's plans of

@@ -9,16 +9,19 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
-// TestCursorKey_IsSharedByAllProcesses: the key is the same for all who use the database, and differs between databases.
+// TestCursorKey_IsSharedByAllProcesses: the key is the same for all who use the database, and differs between
+// databases.
 func TestCursorKey_IsSharedByAllProcesses(t *testing.T) {
 	dsn := postgres.Database(t)
-	first, second, other := open(t, dsn, nil).CursorKey(), open(t, dsn, nil).CursorKey(), open(t, "sqlite::memory:", &clock{now: start}).CursorKey()
+	first, second, other := open(t, dsn, nil).CursorKey(), open(t, dsn, nil).CursorKey(), open(t, "sqlite::memory:",
+		&clock{now: start}).CursorKey()
 	if first != second || len(first.Reveal()) < 20 || first == other {
 		t.Errorf("keys of %d, %d and %d characters", len(first.Reveal()), len(second.Reveal()), len(other.Reveal()))
 	}
 }
 
-// TestSchema_TablesAreTheSameOnBothDatabases, with their comments, but for the type of keys: each is changed in two files.
+// TestSchema_TablesAreTheSameOnBothDatabases, with their comments, but for the type of keys: each is changed in two
+// files.
 func TestSchema_TablesAreTheSameOnBothDatabases(t *testing.T) {
 	tables := func(database string) []string {
 		text, err := os.ReadFile("schema/" + database + "/00001_schema.sql")

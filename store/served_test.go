@@ -17,8 +17,8 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
-// instant is a platform that answers a submission with the result, and records the order of jobs. At some of them it stops
-// until it is told to continue.
+// instant is a platform that answers a submission with the result, and records the order of jobs. At some of them it
+// stops until it is told to continue.
 type instant struct {
 	stops []int
 	stop  chan struct{}
@@ -106,8 +106,10 @@ func (r *replica) run() *replica {
 func (r *replica) submit(t *testing.T, u dispatch.UserID, title string, jobs int) dispatch.TaskID {
 	t.Helper()
 	values := slices.Repeat([]json.RawMessage{json.RawMessage("1")}, jobs)
-	task, err := r.AcceptTask(t.Context(), u, dispatch.Request{Title: title, Label: dispatch.OGCProcess, Format: "json", Parameters: json.RawMessage(`{}`),
-		Service: dispatch.Service{Endpoint: "https://p.example", Application: "app"}}, dispatch.Dimension{Name: "d", Values: values}, dispatch.Key{})
+	task, err := r.AcceptTask(t.Context(), u, dispatch.Request{Title: title, Label: dispatch.OGCProcess, Format: "json",
+		Parameters: json.RawMessage(`{}`),
+		Service:    dispatch.Service{Endpoint: "https://p.example", Application: "app"}}, dispatch.Dimension{Name: "d",
+		Values: values}, dispatch.Key{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +135,8 @@ func (r *replica) places(t *testing.T, u dispatch.UserID, id dispatch.TaskID) (p
 func TestTurns_UsersAreServedInTurn(t *testing.T) {
 	t.Run("model", func(t *testing.T) {
 		s := conformance.NewMemStore(conformance.WallClock{})
-		servesInTurn(t, conformance.Database{Open: func() dispatch.Store { return s }, Restart: func() dispatch.Store { return s }})
+		servesInTurn(t, conformance.Database{Open: func() dispatch.Store { return s },
+			Restart: func() dispatch.Store { return s }})
 	})
 	t.Run("SQLite", func(t *testing.T) {
 		dsn := "sqlite:" + filepath.Join(t.TempDir(), "d.db")
@@ -152,8 +155,9 @@ func TestTurns_UsersAreServedInTurn(t *testing.T) {
 	})
 }
 
-// servesInTurn has 100 users with backlogs, one of them with two tasks, share one slot, while replicas start and stop and a
-// newcomer submits a single job. Each user is served once per round, in the order of arrival, as the queue positions said.
+// servesInTurn has 100 users with backlogs, one of them with two tasks, share one slot, while replicas start and stop
+// and a newcomer submits a single job. Each user is served once per round, in the order of arrival, as the queue
+// positions said.
 func servesInTurn(t *testing.T, db conformance.Database) {
 	const users, each = 100, 3
 	p := &instant{stops: []int{120, 180, 240, users*each + each + 1}, stop: make(chan struct{})}
@@ -202,7 +206,8 @@ func servesInTurn(t *testing.T, db conformance.Database) {
 	if at := slices.Index(order, "newcomer"); at != 180 {
 		t.Errorf("the newcomer's job came after %d others, want 180: at once", at)
 	}
-	if order = slices.DeleteFunc(order, func(title string) bool { return title == "newcomer" }); !slices.Equal(order, want) {
+	if order = slices.DeleteFunc(order, func(title string) bool { return title == "newcomer" }); !slices.Equal(order,
+		want) {
 		t.Errorf("the order is\n%v, want\n%v", order, want)
 	}
 }

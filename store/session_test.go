@@ -12,7 +12,8 @@ import (
 )
 
 func session(id string, u dispatch.UserID) dispatch.Session {
-	return dispatch.Session{ID: id, Owner: u, Issuer: "https://idp", SID: "sid of " + id, Created: start, Ends: time.Now().Add(time.Hour).Truncate(time.Microsecond),
+	return dispatch.Session{ID: id, Owner: u, Issuer: "https://idp", SID: "sid of " + id, Created: start,
+		Ends:   time.Now().Add(time.Hour).Truncate(time.Microsecond),
 		Sealed: dispatch.Sealed{Key: "k1", Text: "sealed " + id}}
 }
 
@@ -100,7 +101,8 @@ func TestSessions_EndForTheProvider(t *testing.T) {
 		ctx := t.Context()
 		ended := session("ended", "cid")
 		ended.Ends = time.Now().Add(-time.Minute)
-		for _, n := range []dispatch.Session{session("a1", "ann"), session("a2", "ann"), session("b1", "bob"), session("b2", "bob"), session("c1", "cid"), ended} {
+		for _, n := range []dispatch.Session{session("a1", "ann"), session("a2", "ann"), session("b1", "bob"),
+			session("b2", "bob"), session("c1", "cid"), ended} {
 			if err := s.AddSession(ctx, n, 9); err != nil {
 				t.Fatal(err)
 			}
@@ -110,7 +112,8 @@ func TestSessions_EndForTheProvider(t *testing.T) {
 			user        dispatch.UserID
 			want        int
 		}{
-			{"https://other", "sid of a1", "", 0}, {"https://idp", "sid of a1", "bob", 0}, {"https://idp", "sid of a1", "", 1}, {"https://idp", "sid of b1", "bob", 1}, {"https://idp", "", "ann", 1},
+			{"https://other", "sid of a1", "", 0}, {"https://idp", "sid of a1", "bob", 0}, {"https://idp", "sid of a1", "", 1},
+			{"https://idp", "sid of b1", "bob", 1}, {"https://idp", "", "ann", 1},
 		} {
 			if n, err := s.EndSessions(ctx, row.issuer, row.sid, row.user); err != nil || n != row.want {
 				t.Errorf("%+v: %d %v", row, n, err)

@@ -12,8 +12,9 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
-// TestSpeed_ManyJobs checks that many waiting jobs do not slow down the agenda: the one of an account with 100 jobs is read before
-// and after another account gets 10,000, and compared with that of the other. BenchmarkAgenda has the figures.
+// TestSpeed_ManyJobs checks that many waiting jobs do not slow down the agenda: the one of an account with 100 jobs is
+// read before and after another account gets 10,000, and compared with that of the other. BenchmarkAgenda has the
+// figures.
 func TestSpeed_ManyJobs(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, s dispatch.Store, analyze func()) {
 		few := drafts(100)
@@ -35,12 +36,14 @@ func TestSpeed_ManyJobs(t *testing.T) {
 	})
 }
 
-// TestSpeed_SilentPlatform checks that an account is leased as quickly while 9,990 accounts of another platform, which does not respond, are due
-// and a hundred of them are being visited. All accounts of further platforms are leased at once.
+// TestSpeed_SilentPlatform checks that an account is leased as quickly while 9,990 accounts of another platform, which
+// does not respond, are due and a hundred of them are being visited. All accounts of further platforms are leased at
+// once.
 func TestSpeed_SilentPlatform(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, s dispatch.Store, analyze func()) {
 		accounts := func(platform, from, to string) {
-			store.Exec(t, s.(*store.Store), "WITH RECURSIVE n (n) AS (SELECT "+from+" UNION ALL SELECT n + 1 FROM n WHERE n < "+to+") "+
+			store.Exec(t, s.(*store.Store), "WITH RECURSIVE n (n) AS (SELECT "+from+" UNION ALL SELECT n + 1 FROM n WHERE n < "+
+				to+") "+
 				"INSERT INTO accounts (id, platform, due) SELECT "+platform+" || '/' || n, "+platform+", 1 FROM n")
 		}
 		accounts("'quick'", "1", "1")
@@ -100,7 +103,8 @@ func release(t *testing.T, s dispatch.Store, leases []dispatch.Lease, platform s
 	}
 }
 
-// slowdown is the ratio of durations that the test allows. With the indexes it is 1 to 4, and without one of them 20 to 100.
+// slowdown is the ratio of durations that the test allows. With the indexes it is 1 to 4, and without one of them 20 to
+// 100.
 const slowdown = 10
 
 // least returns the shortest duration of 100 reads of an account's agenda; a busy machine only adds to it.
@@ -126,8 +130,8 @@ func BenchmarkAgenda(b *testing.B) {
 	})
 }
 
-// BenchmarkPerformanceOfManyLines reads the agenda of an account with waiting jobs of 1,000 users, each of whom has already
-// submitted a job.
+// BenchmarkPerformanceOfManyLines reads the agenda of an account with waiting jobs of 1,000 users, each of whom has
+// already submitted a job.
 func BenchmarkPerformanceOfManyLines(b *testing.B) {
 	eachDatabase(b, func(b *testing.B, s dispatch.Store, analyze func()) {
 		const users = 1000
@@ -136,7 +140,8 @@ func BenchmarkPerformanceOfManyLines(b *testing.B) {
 			for i := range jobs {
 				jobs[i].Owner = dispatch.UserID(fmt.Sprintf("https://id.example/realms/eo user-%04d", u))
 			}
-			task := &dispatch.Task{Owner: jobs[0].Owner, Account: "p/shared", Request: dispatch.Request{Parameters: []byte(`{}`)}, Dimension: "d"}
+			task := &dispatch.Task{Owner: jobs[0].Owner, Account: "p/shared",
+				Request: dispatch.Request{Parameters: []byte(`{}`)}, Dimension: "d"}
 			if _, err := s.Accept(b.Context(), dispatch.Key{}, task, jobs); err != nil {
 				b.Fatal(err)
 			}
@@ -178,7 +183,8 @@ func serveEach(b *testing.B, s dispatch.Store, lines int) {
 	}
 }
 
-// BenchmarkWaitingBefore counts the jobs before the last of 10,000 waiting jobs of a line, and for comparison reads the ids of the last page and of all.
+// BenchmarkWaitingBefore counts the jobs before the last of 10,000 waiting jobs of a line, and for comparison reads the
+// ids of the last page and of all.
 func BenchmarkWaitingBefore(b *testing.B) {
 	eachDatabase(b, func(b *testing.B, s dispatch.Store, analyze func()) {
 		fill(b, s, 1)
@@ -216,7 +222,8 @@ func BenchmarkWaitingBefore(b *testing.B) {
 				b.Fatal(err)
 			}
 			for b.Loop() {
-				if page, err := s.Waiting(b.Context(), "p/shared", g.Lines[0], dispatch.Rank{Due: first.Due, ID: first.ID}, end); err != nil || len(page) != 20 {
+				if page, err := s.Waiting(b.Context(), "p/shared", g.Lines[0], dispatch.Rank{Due: first.Due, ID: first.ID},
+					end); err != nil || len(page) != 20 {
 					b.Fatal(len(page), err)
 				}
 			}
@@ -224,8 +231,8 @@ func BenchmarkWaitingBefore(b *testing.B) {
 	})
 }
 
-// eachDatabase runs f as a subtest on each database. The function that it passes to f updates PostgreSQL's statistics, as
-// autovacuum does within a minute of a large change.
+// eachDatabase runs f as a subtest on each database. The function that it passes to f updates PostgreSQL's statistics,
+// as autovacuum does within a minute of a large change.
 func eachDatabase[T interface {
 	testing.TB
 	Run(string, func(T)) bool
@@ -246,13 +253,15 @@ var many = dispatch.Quota{Live: 1 << 40, Daily: 1 << 40}
 func fill(t testing.TB, s dispatch.Store, tasks int) {
 	t.Helper()
 	for range tasks {
-		task := &dispatch.Task{Owner: "ann", Account: "p/shared", Request: dispatch.Request{Parameters: []byte(`{}`)}, Dimension: "d"}
+		task := &dispatch.Task{Owner: "ann", Account: "p/shared", Request: dispatch.Request{Parameters: []byte(`{}`)},
+			Dimension: "d"}
 		jobs := drafts(10_000)
 		for i := range jobs {
 			jobs[i].Body = []byte(`{"type":"Polygon","coordinates":[[[1,2],[3,4],[5,6],[1,2]]]}`)
 		}
 		began := time.Now()
-		if _, err := s.Accept(t.Context(), dispatch.Key{}, task, jobs, many, dispatch.Quota{Account: task.Account, Live: many.Live, Daily: many.Daily}); err != nil {
+		if _, err := s.Accept(t.Context(), dispatch.Key{}, task, jobs, many, dispatch.Quota{Account: task.Account,
+			Live: many.Live, Daily: many.Daily}); err != nil {
 			t.Fatal(err)
 		}
 		t.Logf("10,000 jobs accepted in %v", time.Since(began))

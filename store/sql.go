@@ -111,9 +111,10 @@ func in[T ~string | ~int64](w *where, column string, values []T) {
 	}
 }
 
-// among returns a list of values as an operand of IN. It repeats the last value up to a power of ten, so that there are few
-// statements, which are kept prepared. The values are cast because SQLite takes a list of one value for an equation, and
-// plans a statement anew at each execution that compares a bare parameter with a column in the condition of an index.
+// among returns a list of values as an operand of IN. It repeats the last value up to a power of ten, so that there are
+// few statements, which are kept prepared. The values are cast because SQLite takes a list of one value for an
+// equation, and plans a statement anew at each execution that compares a bare parameter with a column in the condition
+// of an index.
 func among[T ~string | ~int64](w *where, values []T) string {
 	kind := "BIGINT"
 	if reflect.TypeFor[T]().Kind() == reflect.String {

@@ -28,8 +28,8 @@ const (
 	writerCache, readerCache = 2000, 400 // kB for each connection
 )
 
-// openSQLite opens a file. Writers share one connection, so that they queue in this process and never see SQLITE_BUSY; readers
-// have connections of their own and do not wait for a writer's disk.
+// openSQLite opens a file. Writers share one connection, so that they queue in this process and never see SQLITE_BUSY;
+// readers have connections of their own and do not wait for a writer's disk.
 func (s *Store) openSQLite(ctx context.Context, file string, c dispatch.Clock) (*Store, error) {
 	lock, err := lockFile(file)
 	if err != nil {
@@ -60,7 +60,8 @@ func (s *Store) openSQLite(ctx context.Context, file string, c dispatch.Clock) (
 // liteDialect has no names of parameters in long statements: the driver looks up each among all.
 var liteDialect = newDialect(func(int) string { return "?" }, false)
 
-// speakSQLite sets how the store uses an SQLite database. It returns where the prepared statements of each connection pool are to be registered.
+// speakSQLite sets how the store uses an SQLite database. It returns where the prepared statements of each connection
+// pool are to be registered.
 func (s *Store) speakSQLite(c dispatch.Clock) map[*sql.DB]*statements {
 	s.now = func(context.Context, querier) (int64, error) { return micros(c.Now()), nil }
 	s.beginTx = func(ctx context.Context, db *sql.DB, o *sql.TxOptions) (transaction, int64, error) {
@@ -86,11 +87,12 @@ func closeAll(dbs ...*sql.DB) error {
 
 // sqliteDB opens connections that each keep up to cache kB of the file's pages, never to be returned. The system keeps
 // the file's pages as well, so that a page that a reader misses costs a copy. Each page of which anything changes is
-// written to the log as a whole, so pages are half as long as by default; the entries of indexes with long names of users
-// and accounts still fit four times. The journal mode is set after the length of pages, which it fixes.
+// written to the log as a whole, so pages are half as long as by default; the entries of indexes with long names of
+// users and accounts still fit four times. The journal mode is set after the length of pages, which it fixes.
 func sqliteDB(file, begin string, connections, cache int) (*sql.DB, error) {
 	settings := url.Values{"_txlock": {begin}, "_journal_mode": {"WAL"}, "_pragma": {"busy_timeout(5000)",
-		"page_size(2048)", "synchronous(FULL)", "foreign_keys(ON)", "temp_store(MEMORY)", fmt.Sprintf("cache_size(-%d)", cache)}}
+		"page_size(2048)", "synchronous(FULL)", "foreign_keys(ON)", "temp_store(MEMORY)", fmt.Sprintf("cache_size(-%d)",
+			cache)}}
 	return openSQLiteFile(file, settings, connections)
 }
 
@@ -104,9 +106,10 @@ func openSQLiteFile(file string, settings url.Values, connections int) (*sql.DB,
 	return db, nil
 }
 
-// lockFile locks a separate file beside the database, which keeps a second process out, whatever symbolic links lead to the
-// database. The lock ends with the process in any case. The database itself must not be locked: a lock of flock(2) keeps out
-// SQLite's own locks, those of the same process too, on every system but Linux, and on network file systems also there.
+// lockFile locks a separate file beside the database, which keeps a second process out, whatever symbolic links lead to
+// the database. The lock ends with the process in any case. The database itself must not be locked: a lock of flock(2)
+// keeps out SQLite's own locks, those of the same process too, on every system but Linux, and on network file systems
+// also there.
 func lockFile(file string) (io.Closer, error) {
 	if file == memory {
 		return os.Open(os.DevNull)
@@ -131,7 +134,8 @@ func lockFile(file string) (io.Closer, error) {
 
 func unwritable(file string, err error) error {
 	return &dispatch.Error{Kind: dispatch.Unavailable, Op: "store.Open", Err: err,
-		Text: fmt.Sprintf("The database file %s cannot be written: its folder is missing, read-only, or another user's.", file)}
+		Text: fmt.Sprintf("The database file %s cannot be written: its folder is missing, read-only, or another user's.",
+			file)}
 }
 
 // tryLock takes a lock that guards a database file.
@@ -141,13 +145,14 @@ func tryLock(file string, lock *flock.Flock) (io.Closer, error) {
 		return nil, unwritable(file, err)
 	case !locked:
 		return nil, errors.Join(&dispatch.Error{Kind: dispatch.Conflict, Op: "store.Open",
-			Text: fmt.Sprintf("The database file %s is in use by another process. Stop that one, or use PostgreSQL for several.", file)}, lock.Close())
+			Text: fmt.Sprintf("The database file %s is in use by another process. Stop that one, or use PostgreSQL for several.",
+				file)}, lock.Close())
 	}
 	return lock, nil
 }
 
-// ownerOnly keeps other users of the machine from the database: its file, which is created if missing, its log and its index
-// get mode 0600 if they belong to this user. SQLite gives new logs the mode of the file.
+// ownerOnly keeps other users of the machine from the database: its file, which is created if missing, its log and its
+// index get mode 0600 if they belong to this user. SQLite gives new logs the mode of the file.
 func ownerOnly(file string) error {
 	if file == memory {
 		return nil
@@ -162,7 +167,8 @@ func ownerOnly(file string) error {
 		}
 	}
 	if err != nil {
-		return &dispatch.Error{Kind: dispatch.Unavailable, Op: "store.Open", Text: "The database cannot be written.", Err: err}
+		return &dispatch.Error{Kind: dispatch.Unavailable, Op: "store.Open", Text: "The database cannot be written.",
+			Err: err}
 	}
 	return nil
 }
@@ -178,15 +184,16 @@ func withFileName(file string, err error) error {
 	return &named
 }
 
-// oneWriter runs queries on a database or on a transaction of one. It removes row locks, which SQLite does not have and one
-// writer does not need, and it uses prepared statements, since parsing takes longer than running.
+// oneWriter runs queries on a database or on a transaction of one. It removes row locks, which SQLite does not have and
+// one writer does not need, and it uses prepared statements, since parsing takes longer than running.
 type oneWriter struct {
 	on       querier
 	prepared *statements
 }
 
-// uninterrupted returns ctx without its end, unless that has come. To wait for an end, database/sql and the driver start a goroutine each for a
-// statement, which takes as long as most statements do; these wait only for the local disk.
+// uninterrupted returns ctx without its end, unless that has come. To wait for an end, database/sql and the driver
+// start a goroutine each for a statement, which takes as long as most statements do; these wait only for the local
+// disk.
 func uninterrupted(ctx context.Context) context.Context {
 	if ctx.Err() != nil {
 		return ctx
@@ -240,8 +247,8 @@ type statements struct {
 	missing []string
 }
 
-// get returns q prepared; nil if it is not. Within a transaction that holds the only connection nothing can be prepared: the
-// missing statement is noted for the next caller with a spare connection.
+// get returns q prepared; nil if it is not. Within a transaction that holds the only connection nothing can be
+// prepared: the missing statement is noted for the next caller with a spare connection.
 func (s *statements) get(ctx context.Context, q string, spare bool) *sql.Stmt {
 	found := s.find(q)
 	if found == nil && spare {
@@ -260,8 +267,8 @@ func (s *statements) find(q string) *sql.Stmt {
 	return s.kept[q]
 }
 
-// fill prepares the missing statements. It must not hold the lock meanwhile: the connection that it waits for may be held by a
-// caller that waits for the lock. A statement that cannot be prepared will be missed again.
+// fill prepares the missing statements. It must not hold the lock meanwhile: the connection that it waits for may be
+// held by a caller that waits for the lock. A statement that cannot be prepared will be missed again.
 func (s *statements) fill(ctx context.Context) {
 	s.mu.Lock()
 	missing := s.missing

@@ -89,7 +89,8 @@ func readable(t *testing.T) string {
 func drafts(n int) []dispatch.Draft {
 	jobs := make([]dispatch.Draft, n)
 	for i := range jobs {
-		jobs[i] = dispatch.Draft{Body: []byte(`{"title":"t","parameters":{}}`), Job: dispatch.Job{Number: i + 1, Owner: "ann", Account: "p/shared",
+		jobs[i] = dispatch.Draft{Body: []byte(`{"title":"t","parameters":{}}`), Job: dispatch.Job{Number: i + 1, Owner: "ann",
+			Account: "p/shared",
 			Desired: dispatch.WantRun, Phase: dispatch.Waiting, Status: dispatch.Accepted}}
 	}
 	return jobs
@@ -107,7 +108,8 @@ func TestSQLite_RefusesASecondProcess(t *testing.T) {
 	}
 	for _, name := range []string{file, symbolic, filepath.Join(folder, filepath.Base(file))} {
 		_, err := store.Open(t.Context(), "sqlite:"+name, &clock{now: start})
-		if !dispatch.Is(err, dispatch.Conflict) || !strings.Contains(dispatch.TextFor(err), name+" is in use by another process") {
+		if !dispatch.Is(err, dispatch.Conflict) || !strings.Contains(dispatch.TextFor(err), name+
+			" is in use by another process") {
 			t.Errorf("%s: error %v", name, err)
 		}
 	}
@@ -121,8 +123,8 @@ func TestSQLite_RefusesASecondProcess(t *testing.T) {
 	}
 }
 
-// TestSQLite_HardLinks checks that a file with two names is not opened by either: what a killed process committed by one of
-// them, but had not moved into the database, would be missing by the other.
+// TestSQLite_HardLinks checks that a file with two names is not opened by either: what a killed process committed by
+// one of them, but had not moved into the database, would be missing by the other.
 func TestSQLite_HardLinks(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "d.db")
 	s := open(t, "sqlite:"+file, &clock{now: start})
@@ -146,8 +148,9 @@ func TestSQLite_HardLinks(t *testing.T) {
 	open(t, "sqlite:"+file, &clock{now: start})
 }
 
-// TestSQLite_LocksNotTheDatabase checks that nothing takes a lock of flock(2) on the database itself: on macOS and on network
-// file systems it would keep out SQLite in the same process. Only elsewhere the two kinds of locks can be told apart.
+// TestSQLite_LocksNotTheDatabase checks that nothing takes a lock of flock(2) on the database itself: on macOS and on
+// network file systems it would keep out SQLite in the same process. Only elsewhere the two kinds of locks can be told
+// apart.
 func TestSQLite_LocksNotTheDatabase(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("locks of SQLite keep out those of flock(2)")
@@ -238,10 +241,12 @@ func raw(t *testing.T, file string) *sql.DB {
 func TestAccept_FailureInTheMiddleStoresNothing(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "d.db")
 	s := open(t, "sqlite:"+file, &clock{now: start})
-	if _, err := raw(t, file).Exec(`CREATE TRIGGER t AFTER INSERT ON jobs WHEN NEW.number = 700 BEGIN SELECT RAISE(ABORT, 'no'); END`); err != nil {
+	if _, err := raw(t,
+		file).Exec(`CREATE TRIGGER t AFTER INSERT ON jobs WHEN NEW.number = 700 BEGIN SELECT RAISE(ABORT, 'no'); END`); err != nil {
 		t.Fatal(err)
 	}
-	task := &dispatch.Task{Owner: "ann", Account: "p/shared", Request: dispatch.Request{Parameters: []byte(`{}`)}, Dimension: "d"}
+	task := &dispatch.Task{Owner: "ann", Account: "p/shared", Request: dispatch.Request{Parameters: []byte(`{}`)},
+		Dimension: "d"}
 	_, err := s.Accept(t.Context(), dispatch.Key{Text: "k", Fingerprint: "f"}, task, drafts(1000))
 	if !dispatch.Is(err, dispatch.Internal) {
 		t.Errorf("error %v", err)
@@ -254,7 +259,8 @@ func TestAccept_FailureInTheMiddleStoresNothing(t *testing.T) {
 	}
 }
 
-// A small disk is mounted where that is allowed; elsewhere the database's own size limit replaces it. The migrations alone fill two megabytes.
+// A small disk is mounted where that is allowed; elsewhere the database's own size limit replaces it. The migrations
+// alone fill two megabytes.
 func TestSQLite_FullDisk(t *testing.T) {
 	folder := t.TempDir()
 	file := filepath.Join(folder, "d.db")
@@ -271,7 +277,8 @@ func TestSQLite_FullDisk(t *testing.T) {
 		jobs := drafts(500)
 		_, err := s.Accept(t.Context(), dispatch.Key{}, nil, jobs)
 		if err != nil {
-			if !dispatch.Is(err, dispatch.Unavailable) || dispatch.DatabaseError(err) == nil || dispatch.TextFor(err) != "The database's disk is full." {
+			if !dispatch.Is(err, dispatch.Unavailable) || dispatch.DatabaseError(err) == nil ||
+				dispatch.TextFor(err) != "The database's disk is full." {
 				t.Errorf("error %v", err)
 			}
 			break
@@ -303,7 +310,8 @@ func TestOpen_RefusesWhatIsNoDatabase(t *testing.T) {
 	if err := os.WriteFile(file, []byte(strings.Repeat("This is a letter to my aunt.\n", 100)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for dsn, kind := range map[string]dispatch.Kind{"sqlite:" + file: dispatch.Misconfigured, "mysql://x": dispatch.Misconfigured,
+	for dsn, kind := range map[string]dispatch.Kind{"sqlite:" + file: dispatch.Misconfigured,
+		"mysql://x":                           dispatch.Misconfigured,
 		"postgres://ann:canary@127.0.0.1:1/x": dispatch.Unavailable, "postgres://ann:canary@[/x": dispatch.Misconfigured,
 		"sqlite:" + file + "/none/d.db": dispatch.Unavailable} {
 		ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)

@@ -159,7 +159,8 @@ var elsewhere = map[string]string{
 	"FOR UPDATE":                           "a lock of PostgreSQL, at the end of queries that are recorded without it",
 	"INSERT INTO settings (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE": "one row, after a migration",
 	"SELECT c.relname, a.attname FROM pg_class":                                       "PostgreSQL's catalogue",
-	"SELECT COALESCE(max(version_id), 0)":                                             "the table of goose, which has a row for each version",
+	"SELECT COALESCE(max(version_id), 0)": "the table of goose, which has a " +
+		"row for each version",
 }
 
 // TestStatements_AreAllRecorded: each piece of SQL in the source is part of a statement that is recorded, and so

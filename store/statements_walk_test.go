@@ -55,7 +55,8 @@ func walkHooks(ctx context.Context, s *Store) error {
 	of := func(id string, kind dispatch.HookKind, statuses ...dispatch.Status) dispatch.Hook {
 		return dispatch.Hook{ID: id, Owner: "ann", Kind: kind, Sealed: hook.Sealed, Statuses: statuses}
 	}
-	task.Hooks = []dispatch.Hook{of("progress", dispatch.OGCSubscriber, dispatch.Running), of("owner", dispatch.Webhook, dispatch.NeedsOwner)}
+	task.Hooks = []dispatch.Hook{of("progress", dispatch.OGCSubscriber, dispatch.Running), of("owner", dispatch.Webhook,
+		dispatch.NeedsOwner)}
 	_, err := s.Accept(ctx, dispatch.Key{}, task, jobs)
 	_, _, served := s.LastServed(ctx)
 	err = errors.Join(err, served, s.AddHook(ctx, hook, 2))

@@ -94,7 +94,8 @@ func (s *Store) open(ctx context.Context, dsn string, c dispatch.Clock) (*Store,
 var schemas embed.FS
 
 // provider returns the provider of the migrations in files, of which each database has a folder.
-func provider(files fs.FS, dialect goose.Dialect, db *sql.DB, options ...goose.ProviderOption) (*goose.Provider, error) {
+func provider(files fs.FS, dialect goose.Dialect, db *sql.DB, options ...goose.ProviderOption) (*goose.Provider,
+	error) {
 	folder := "schema/sqlite"
 	if dialect == goose.DialectPostgres {
 		folder = "schema/postgres"

@@ -117,7 +117,8 @@ func postgresql(t *testing.T) conformance.Database {
 			return more()
 		},
 		Pass: func(d time.Duration) {
-			postgres.Exec(t, dsn, fmt.Sprintf(`UPDATE clock.time SET now = now + %d * interval '1 microsecond'`, d.Microseconds()))
+			postgres.Exec(t, dsn, fmt.Sprintf(`UPDATE clock.time SET now = now + %d * interval '1 microsecond'`,
+				d.Microseconds()))
 		},
 	}
 }

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// TestSQLite_SystemsProgramReadsTheFile checks that the sqlite3 of the system, which is 3.40 on Debian 12, opens the database and finds it sound.
+// TestSQLite_SystemsProgramReadsTheFile checks that the sqlite3 of the system, which is 3.40 on Debian 12, opens the
+// database and finds it sound.
 func TestSQLite_SystemsProgramReadsTheFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "d.db")
 	s := open(t, "sqlite:"+file, &clock{now: start})
@@ -22,7 +23,8 @@ func TestSQLite_SystemsProgramReadsTheFile(t *testing.T) {
 		}
 		t.Skip("sqlite3 is not installed: bash test/real/install.sh")
 	}
-	out, err := exec.CommandContext(t.Context(), program, file, "PRAGMA integrity_check; SELECT count(*) FROM jobs").CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), program, file,
+		"PRAGMA integrity_check; SELECT count(*) FROM jobs").CombinedOutput()
 	if text := strings.TrimSpace(string(out)); err != nil || text != "ok\n0" {
 		t.Errorf("it says %q, %v", text, err)
 	}

@@ -193,8 +193,9 @@ func listTasks(ctx context.Context, q querier, u dispatch.UserID, p dispatch.Pag
 		LIMIT CAST(`+w.arg(most(p.Limit))+` AS BIGINT)`)
 }
 
-// attentionsOf returns the attentions of the jobs of tasks. The condition on jobs is given twice: the first form permits jobs_attention, and for the second SQLite, which has not counted
-// its rows, takes it rather than the index of all jobs of a task.
+// attentionsOf returns the attentions of the jobs of tasks. The condition on jobs is given twice: the first form
+// permits jobs_attention, and for the second SQLite, which has not counted its rows, takes it rather than the index of
+// all jobs of a task.
 func attentionsOf(
 	ctx context.Context, q querier, tasks where,
 ) (map[dispatch.TaskID][]dispatch.Attention, error) {
@@ -593,7 +594,8 @@ func (s *Store) CancelTask(
 }
 
 // endTask cancels all jobs of a task. If they are hidden, the task is hidden first.
-func (s *Store) endTask(ctx context.Context, op string, u dispatch.UserID, id dispatch.TaskID, action string) (dispatch.Account, error) {
+func (s *Store) endTask(ctx context.Context, op string, u dispatch.UserID, id dispatch.TaskID,
+	action string) (dispatch.Account, error) {
 	a, _, err := s.changeTask(ctx, op, u, id, func(q tx, now int64) (*taskChange, error) {
 		if err := markTask(ctx, q, id, false, dispatch.None, now); err != nil {
 			return nil, err

@@ -29,10 +29,11 @@ const (
 	changeRetry      = "retry"
 )
 
-// taskChange is a change of jobs of a task, range by range in the order of their numbers. The first range is changed in the transaction that decides
-// on the change. If more are left, it stores what is left in the table task_changes, and others follow: whoever made the change, the next change of
-// the task, which comes after all ranges of this one, or FinishChanges; what a visit begins is left to FinishChanges at once. From the first commit on, Intend submits no waiting job of a task whose
-// change stops it, and the jobs that a retry will add count in quotas.
+// taskChange is a change of jobs of a task, range by range in the order of their numbers. The first range is changed in
+// the transaction that decides on the change. If more are left, it stores what is left in the table task_changes, and
+// others follow: whoever made the change, the next change of the task, which comes after all ranges of this one, or
+// FinishChanges; what a visit begins is left to FinishChanges at once. From the first commit on, Intend submits no
+// waiting job of a task whose change stops it, and the jobs that a retry will add count in quotas.
 type taskChange struct {
 	task     dispatch.TaskID
 	owner    dispatch.UserID
@@ -68,8 +69,8 @@ func (c *taskChange) only(numbers []int64) *taskChange {
 
 func (c *taskChange) ended() bool { return c.done >= c.last }
 
-// next returns the next range of at most n jobs: from the number after first up to last and, of these, the given ones or,
-// if that is nil, all.
+// next returns the next range of at most n jobs: from the number after first up to last and, of these, the given ones
+// or, if that is nil, all.
 func (c *taskChange) next(n int64) (first, last int64, numbers []int64) {
 	if c.numbers == nil {
 		return c.done, min(c.done+n, c.last), nil
@@ -113,8 +114,8 @@ func (c *taskChange) step(ctx context.Context, q tx, n int64, t lockedTask, now 
 	return changed, err
 }
 
-// rule returns what the change makes of a job, and reports whether the job is canceled or retried, and whether anything of
-// it changes.
+// rule returns what the change makes of a job, and reports whether the job is canceled or retried, and whether anything
+// of it changes.
 func (c *taskChange) rule(j dispatch.Job, several bool, now time.Time) (next dispatch.Job, counts, differs bool) {
 	switch c.action {
 	case changePause:
@@ -201,7 +202,8 @@ func lockTask(ctx context.Context, q tx, id dispatch.TaskID) (t lockedTask, err 
 	err = q.QueryRowContext(ctx, `
 		SELECT id, owner, account, spread, moves, paused, paused_for, budget, budget_unit, trial, hidden
 		FROM tasks WHERE id = $1`+q.lock("tasks"), id).
-		Scan(&t.id, &t.owner, &t.account, &t.spread, &t.moves, &t.paused, &t.pausedFor, &t.budget.Amount, &t.budget.Unit, &t.trial,
+		Scan(&t.id, &t.owner, &t.account, &t.spread, &t.moves, &t.paused, &t.pausedFor, &t.budget.Amount, &t.budget.Unit,
+			&t.trial,
 			&t.hidden)
 	return t, err
 }
@@ -215,10 +217,10 @@ func lockOwnTask(ctx context.Context, q tx, u dispatch.UserID, id dispatch.TaskI
 	return t, err
 }
 
-// changeTask changes a task and its jobs for its owner, and wakes its account. Changes of the same task come one after the
-// other. The account's row is written last, as in Save. begin returns the change of the jobs; nil: nothing changes, and
-// nobody is woken. It returns how many jobs were canceled or retried. Of a large task that may be some: the change holds
-// from the first commit on, and the caller waits for ownerWaits; then FinishChanges ends it, as after an error.
+// changeTask changes a task and its jobs for its owner, and wakes its account. Changes of the same task come one after
+// the other. The account's row is written last, as in Save. begin returns the change of the jobs; nil: nothing changes,
+// and nobody is woken. It returns how many jobs were canceled or retried. Of a large task that may be some: the change
+// holds from the first commit on, and the caller waits for ownerWaits; then FinishChanges ends it, as after an error.
 func (s *Store) changeTask(ctx context.Context, op string, u dispatch.UserID, id dispatch.TaskID,
 	begin func(q tx, now int64) (*taskChange, error)) (a dispatch.Account, n int, err error) {
 	for {
@@ -266,8 +268,9 @@ func (s *Store) changeTask(ctx context.Context, op string, u dispatch.UserID, id
 	}
 }
 
-// begin begins to pause or to resume the jobs of a task, in a transaction of a visit. What is left after the first range is left to FinishChanges,
-// so that a large task delays no other job of the account. It reports whether something is left.
+// begin begins to pause or to resume the jobs of a task, in a transaction of a visit. What is left after the first
+// range is left to FinishChanges, so that a large task delays no other job of the account. It reports whether something
+// is left.
 func (c *taskChange) begin(ctx context.Context, q tx, now int64) (more bool, err error) {
 	t, err := lockTask(ctx, q, c.task)
 	if err != nil {
@@ -299,10 +302,12 @@ func (c *taskChange) begin(ctx context.Context, q tx, now int64) (more bool, err
 // untouched is when a change was last continued of which the rest is left to FinishChanges from the start.
 const untouched = 0
 
-// givePlace ends a change that is under way because another begins that pauses or resumes. A pause or resume is dropped if the other comes to all
-// jobs that it leaves: they are as they were before it. If the other comes only to some, it is returned, because it must go on. Any other change is
-// carried out, which is rare: its caller is in the middle of it.
-func (c *taskChange) givePlace(ctx context.Context, q tx, to *taskChange, t lockedTask, now int64) (left *taskChange, err error) {
+// givePlace ends a change that is under way because another begins that pauses or resumes. A pause or resume is dropped
+// if the other comes to all jobs that it leaves: they are as they were before it. If the other comes only to some, it
+// is returned, because it must go on. Any other change is carried out, which is rare: its caller is in the middle of
+// it.
+func (c *taskChange) givePlace(ctx context.Context, q tx, to *taskChange, t lockedTask, now int64) (left *taskChange,
+	err error) {
 	if c.action == changePause || c.action == changeResume {
 		if to.last < c.last {
 			return c, nil
@@ -327,9 +332,10 @@ func (s *Store) finishAll(ctx context.Context, tasks []dispatch.TaskID) {
 }
 
 // finishChange changes the remaining ranges of a task's change, each in its own transaction, as many as begin within a
-// time. It reports whether the change has ended, and returns how many jobs it canceled or retried. Others may do so at the
-// same time.
-func (s *Store) finishChange(ctx context.Context, id dispatch.TaskID, within time.Duration) (ended bool, n int, err error) {
+// time. It reports whether the change has ended, and returns how many jobs it canceled or retried. Others may do so at
+// the same time.
+func (s *Store) finishChange(ctx context.Context, id dispatch.TaskID, within time.Duration) (ended bool, n int,
+	err error) {
 	ctx = allow(ctx, listWithin)
 	until := time.Now().Add(within)
 	for length := s.atOnce(changedAtOnce); !ended && time.Now().Before(until); {

@@ -12,7 +12,8 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
-// changeTest is a store that changes two jobs of a task in a transaction, with a task of five jobs that wait and whose account is leased.
+// changeTest is a store that changes two jobs of a task in a transaction, with a task of five jobs that wait and whose
+// account is leased.
 type changeTest struct {
 	*testing.T
 	s     *store.Store
@@ -25,7 +26,8 @@ func eachChangeTest(t *testing.T, f func(*changeTest)) {
 	eachDatabase(t, func(t *testing.T, kept dispatch.Store, _ func()) {
 		c := &changeTest{T: t, s: kept.(*store.Store)}
 		c.s.ChangeInRanges(2, nil)
-		c.task = &dispatch.Task{Owner: "ann", Account: "p/shared", Request: dispatch.Request{Parameters: []byte(`{}`)}, Dimension: "d"}
+		c.task = &dispatch.Task{Owner: "ann", Account: "p/shared", Request: dispatch.Request{Parameters: []byte(`{}`)},
+			Dimension: "d"}
 		all := drafts(5)
 		for i := range all {
 			all[i].Number = i + 1
@@ -100,7 +102,8 @@ func (c *changeTest) stopped() {
 	}
 }
 
-// TestTaskChange_OfAProcessThatDies: whatever changed the jobs of a large task and died is finished by FinishChanges; until then nothing is submitted.
+// TestTaskChange_OfAProcessThatDies: whatever changed the jobs of a large task and died is finished by FinishChanges;
+// until then nothing is submitted.
 func TestTaskChange_OfAProcessThatDies(t *testing.T) {
 	eachChangeTest(t, func(c *changeTest) {
 		c.interrupted(2, func(ctx context.Context) error { _, err := c.s.PauseTask(ctx, "ann", c.task.ID); return err })
@@ -116,15 +119,21 @@ func TestTaskChange_OfAProcessThatDies(t *testing.T) {
 				c.Errorf("not paused: %+v, %v", got, err)
 			}
 		}
-		c.interrupted(1, func(ctx context.Context) error { _, err := c.s.CancelTask(ctx, "ann", c.task.ID, true); return err })
-		c.equal(c.statuses(), []dispatch.Status{dispatch.Canceled, dispatch.Canceled, dispatch.Accepted, dispatch.Accepted, dispatch.Accepted})
+		c.interrupted(1, func(ctx context.Context) error {
+			_, err := c.s.CancelTask(ctx, "ann", c.task.ID,
+				true)
+			return err
+		})
+		c.equal(c.statuses(), []dispatch.Status{dispatch.Canceled, dispatch.Canceled, dispatch.Accepted, dispatch.Accepted,
+			dispatch.Accepted})
 		if _, err := c.s.Task(c.Context(), "ann", c.task.ID); !dispatch.Is(err, dispatch.NotFound) {
 			c.Errorf("the deleted task is shown: %v", err)
 		}
 		c.stopped()
 		_, err = c.s.FinishChanges(c.Context(), 0)
 		c.must(err)
-		c.equal(c.statuses(), []dispatch.Status{dispatch.Canceled, dispatch.Canceled, dispatch.Canceled, dispatch.Canceled, dispatch.Canceled})
+		c.equal(c.statuses(), []dispatch.Status{dispatch.Canceled, dispatch.Canceled, dispatch.Canceled, dispatch.Canceled,
+			dispatch.Canceled})
 		for _, j := range c.jobs {
 			if got, err := c.s.Load(c.Context(), j.ID); err != nil || !got.Hidden {
 				c.Errorf("a job of the deleted task is not hidden: %+v, %v", got, err)
@@ -136,7 +145,8 @@ func TestTaskChange_OfAProcessThatDies(t *testing.T) {
 	})
 }
 
-// TestTaskChange_ComesAfterTheOneBefore: a change of a task first finishes another that is under way. What a retry has yet to add counts in quotas.
+// TestTaskChange_ComesAfterTheOneBefore: a change of a task first finishes another that is under way. What a retry has
+// yet to add counts in quotas.
 func TestTaskChange_ComesAfterTheOneBefore(t *testing.T) {
 	eachChangeTest(t, func(c *changeTest) {
 		for i, j := range c.jobs {
@@ -152,16 +162,20 @@ func TestTaskChange_ComesAfterTheOneBefore(t *testing.T) {
 			_, _, err := c.s.RetryTask(ctx, "ann", c.task.ID, dispatch.Choice{}, dispatch.Quota{Live: 5})
 			return err
 		})
-		c.equal(c.statuses(), []dispatch.Status{dispatch.Accepted, dispatch.Accepted, dispatch.Failed, dispatch.Accepted, dispatch.Failed})
+		c.equal(c.statuses(), []dispatch.Status{dispatch.Accepted, dispatch.Accepted, dispatch.Failed, dispatch.Accepted,
+			dispatch.Failed})
 		_, err := c.s.Accept(c.Context(), dispatch.Key{}, nil, drafts(1), dispatch.Quota{Live: 5})
 		if !dispatch.Is(err, dispatch.LimitReached) {
 			c.Errorf("a quota has room for jobs that a retry will add: %v", err)
 		}
-		_, n, err := c.s.CancelJobs(c.Context(), "ann", c.task.ID, dispatch.Choice{Jobs: []dispatch.JobID{c.jobs[4].ID, c.jobs[0].ID, c.jobs[2].ID}})
+		_, n, err := c.s.CancelJobs(c.Context(), "ann", c.task.ID, dispatch.Choice{Jobs: []dispatch.JobID{c.jobs[4].ID,
+			c.jobs[0].ID, c.jobs[2].ID}})
 		c.must(err)
 		c.equal(n, 3)
-		c.equal(c.statuses(), []dispatch.Status{dispatch.Canceled, dispatch.Accepted, dispatch.Canceled, dispatch.Accepted, dispatch.Canceled})
-		_, n, err = c.s.CancelJobs(c.Context(), "ann", c.task.ID, dispatch.Choice{Statuses: []dispatch.Status{dispatch.Accepted}})
+		c.equal(c.statuses(), []dispatch.Status{dispatch.Canceled, dispatch.Accepted, dispatch.Canceled, dispatch.Accepted,
+			dispatch.Canceled})
+		_, n, err = c.s.CancelJobs(c.Context(), "ann", c.task.ID,
+			dispatch.Choice{Statuses: []dispatch.Status{dispatch.Accepted}})
 		c.must(err)
 		c.equal(n, 2)
 	})
@@ -192,15 +206,17 @@ func TestTaskChange_OfManyAtOnce(t *testing.T) {
 		for range cap(errs) {
 			c.must(<-errs)
 		}
-		c.equal(c.statuses(), []dispatch.Status{dispatch.Canceled, dispatch.Canceled, dispatch.Canceled, dispatch.Canceled, dispatch.Canceled})
+		c.equal(c.statuses(), []dispatch.Status{dispatch.Canceled, dispatch.Canceled, dispatch.Canceled, dispatch.Canceled,
+			dispatch.Canceled})
 		if store.Rows(c, c.s, "task_changes") != 0 {
 			c.Error("a change is under way")
 		}
 	})
 }
 
-// TestTaskChange_OfAVisitIsLeftToFinishChanges checks that a budget which is reached, or whose first costs become known, changes only the first jobs of a
-// large task in the calls of the visit, which has other jobs to serve, and that FinishChanges changes the rest as the last call decided.
+// TestTaskChange_OfAVisitIsLeftToFinishChanges checks that a budget which is reached, or whose first costs become
+// known, changes only the first jobs of a large task in the calls of the visit, which has other jobs to serve, and that
+// FinishChanges changes the rest as the last call decided.
 func TestTaskChange_OfAVisitIsLeftToFinishChanges(t *testing.T) {
 	for _, row := range []struct {
 		name   string
@@ -210,8 +226,9 @@ func TestTaskChange_OfAVisitIsLeftToFinishChanges(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			eachDatabase(t, func(t *testing.T, kept dispatch.Store, _ func()) {
 				c := &changeTest{T: t, s: kept.(*store.Store)}
-				c.task = &dispatch.Task{Owner: "ann", Account: "p/shared", Request: dispatch.Request{Parameters: []byte(`{}`)}, Dimension: "d",
-					Budget: dispatch.Budget{Amount: row.budget}}
+				c.task = &dispatch.Task{Owner: "ann", Account: "p/shared", Request: dispatch.Request{Parameters: []byte(`{}`)},
+					Dimension: "d",
+					Budget:    dispatch.Budget{Amount: row.budget}}
 				all := drafts(1000)
 				for i := range all {
 					all[i].Budgeted = true
@@ -231,7 +248,8 @@ func TestTaskChange_OfAVisitIsLeftToFinishChanges(t *testing.T) {
 					t.Errorf("the visit would try the jobs again: %+v, %v", g.Lines, err)
 				}
 				price := 1.0
-				first[0].Phase, first[0].Status, first[0].Costs, first[0].Unit = dispatch.Ended, dispatch.Finished, &price, "credits"
+				first[0].Phase, first[0].Status, first[0].Costs, first[0].Unit = dispatch.Ended, dispatch.Finished, &price,
+					"credits"
 				_, err = c.s.Save(t.Context(), first)
 				c.must(err)
 				if row.paused {
@@ -276,8 +294,8 @@ func (c *changeTest) submitted(jobs []dispatch.Draft, want int) []dispatch.Job {
 	return kept
 }
 
-// TestTaskChange_CallerWaitsABoundedTime: the owner of a large task is told after some seconds how far the change has come, and
-// that another one must wait. It is ended in the background.
+// TestTaskChange_CallerWaitsABoundedTime: the owner of a large task is told after some seconds how far the change has
+// come, and that another one must wait. It is ended in the background.
 func TestTaskChange_CallerWaitsABoundedTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, "sqlite::memory:", &clock{now: start})

@@ -21,7 +21,8 @@ func (t *hookTest) addTask(id string, jobs int) (dispatch.TaskID, []dispatch.Job
 	for i := range all {
 		all[i].Number = i + 1
 	}
-	task := &dispatch.Task{Owner: "ann", Account: all[0].Account, Dimension: "tile", Hooks: []dispatch.Hook{{ID: id, Owner: "ann", Kind: dispatch.Webhook, Statuses: told}}}
+	task := &dispatch.Task{Owner: "ann", Account: all[0].Account, Dimension: "tile",
+		Hooks: []dispatch.Hook{{ID: id, Owner: "ann", Kind: dispatch.Webhook, Statuses: told}}}
 	_, err := t.s.Accept(t.Context(), dispatch.Key{}, task, all)
 	t.must(err)
 	var stored []dispatch.Job
@@ -67,8 +68,8 @@ func (t *hookTest) events(hook string) (all []string) {
 	return all
 }
 
-// TestTaskEvents_Once: each share is told once and the end once for each time that the task ends, although the jobs end at the same time and
-// several processes look. The shares come before the end.
+// TestTaskEvents_Once: each share is told once and the end once for each time that the task ends, although the jobs end
+// at the same time and several processes look. The shares come before the end.
 func TestTaskEvents_Once(t *testing.T) {
 	eachHookTest(t, 1, func(t *hookTest) {
 		id, jobs := t.addTask("h", 16)
@@ -111,7 +112,8 @@ func TestTaskEvents_Once(t *testing.T) {
 	})
 }
 
-// TestTaskEvents_AsOneJob: those to whom a task is one job are told that some of its jobs have ended, and how it ended, once for each end.
+// TestTaskEvents_AsOneJob: those to whom a task is one job are told that some of its jobs have ended, and how it ended,
+// once for each end.
 func TestTaskEvents_AsOneJob(t *testing.T) {
 	eachHookTest(t, 1, func(t *hookTest) {
 		all := drafts(3)
@@ -120,7 +122,8 @@ func TestTaskEvents_AsOneJob(t *testing.T) {
 		}
 		task := &dispatch.Task{Owner: "ann", Account: all[0].Account, Dimension: "tile"}
 		for _, of := range []dispatch.Status{dispatch.TaskRunning, dispatch.TaskFinished, dispatch.TaskFailed} {
-			task.Hooks = append(task.Hooks, dispatch.Hook{ID: string(of), Owner: "ann", Kind: dispatch.OGCSubscriber, Statuses: []dispatch.Status{of}})
+			task.Hooks = append(task.Hooks, dispatch.Hook{ID: string(of), Owner: "ann", Kind: dispatch.OGCSubscriber,
+				Statuses: []dispatch.Status{of}})
 		}
 		_, err := t.s.Accept(t.Context(), dispatch.Key{}, task, all)
 		t.must(err)
@@ -137,23 +140,27 @@ func TestTaskEvents_AsOneJob(t *testing.T) {
 		seen("task_running", "task_failed")
 		again, err := t.s.Save(t.Context(), []dispatch.Job{jobs[0].Retry(start)})
 		t.must(err)
-		again[0].Phase, again[0].Status, again[0].Epoch, again[0].Updated, again[0].Moved = dispatch.Ended, dispatch.Finished, again[0].Epoch+1, start, start
+		again[0].Phase, again[0].Status, again[0].Epoch, again[0].Updated, again[0].Moved = dispatch.Ended, dispatch.Finished,
+			again[0].Epoch+1, start, start
 		_, err = t.s.Save(t.Context(), again)
 		t.must(err)
 		seen("task_running", "task_finished", "task_failed")
 	})
 }
 
-// TestTaskEvents_AsOneJobAtOnce: a task whose jobs have all ended since it was last looked at tells that it ran, if it was successful, before its end.
+// TestTaskEvents_AsOneJobAtOnce: a task whose jobs have all ended since it was last looked at tells that it ran, if it
+// was successful, before its end.
 func TestTaskEvents_AsOneJobAtOnce(t *testing.T) {
-	for status, want := range map[dispatch.Status]map[string]int{dispatch.Finished: {"task_running": 1, "task_finished": 1}, dispatch.Failed: {"task_failed": 1}} {
+	for status, want := range map[dispatch.Status]map[string]int{dispatch.Finished: {"task_running": 1,
+		"task_finished": 1}, dispatch.Failed: {"task_failed": 1}} {
 		t.Run(string(status), func(t *testing.T) {
 			eachHookTest(t, 1, func(t *hookTest) {
 				all := drafts(2)
 				task := &dispatch.Task{Owner: "ann", Account: all[0].Account, Dimension: "tile"}
 				hooks := []string{"task_running", "task_finished", "task_failed"}
 				for _, of := range hooks {
-					task.Hooks = append(task.Hooks, dispatch.Hook{ID: of, Owner: "ann", Kind: dispatch.OGCSubscriber, Statuses: []dispatch.Status{dispatch.Status(of)}})
+					task.Hooks = append(task.Hooks, dispatch.Hook{ID: of, Owner: "ann", Kind: dispatch.OGCSubscriber,
+						Statuses: []dispatch.Status{dispatch.Status(of)}})
 				}
 				_, err := t.s.Accept(t.Context(), dispatch.Key{}, task, all)
 				t.must(err)
@@ -190,8 +197,8 @@ func TestTaskEvents_AsOneJobAtOnce(t *testing.T) {
 	}
 }
 
-// TestTaskEvents_Attention: each reason for which a job waits for its owner is told once in an epoch, and an account that waits for a sign-in once, to hooks of all
-// jobs, and of a task there that has not ended.
+// TestTaskEvents_Attention: each reason for which a job waits for its owner is told once in an epoch, and an account
+// that waits for a sign-in once, to hooks of all jobs, and of a task there that has not ended.
 func TestTaskEvents_Attention(t *testing.T) {
 	eachHookTest(t, 1, func(t *hookTest) {
 		t.add("all", "ann", dispatch.NeedsOwner)
@@ -200,7 +207,8 @@ func TestTaskEvents_Attention(t *testing.T) {
 		for range 2 {
 			j := t.jobs[0]
 			j.Phase, j.Status, j.Epoch = dispatch.Started, dispatch.Running, 1
-			for _, j.Attention = range []dispatch.Attention{dispatch.Stalled, dispatch.Unreachable, dispatch.SetAside, dispatch.None} {
+			for _, j.Attention = range []dispatch.Attention{dispatch.Stalled, dispatch.Unreachable, dispatch.SetAside,
+				dispatch.None} {
 				saved, err := t.s.Save(t.Context(), []dispatch.Job{j})
 				t.must(err)
 				j = saved[0]
@@ -210,7 +218,8 @@ func TestTaskEvents_Attention(t *testing.T) {
 		account := dispatch.Account("p/ann")
 		waiting := drafts(1)
 		waiting[0].Account = account
-		waiting[0].Hooks = []dispatch.Hook{{ID: "one", Owner: "ann", Kind: dispatch.Webhook, Statuses: []dispatch.Status{dispatch.NeedsOwner}}}
+		waiting[0].Hooks = []dispatch.Hook{{ID: "one", Owner: "ann", Kind: dispatch.Webhook,
+			Statuses: []dispatch.Status{dispatch.NeedsOwner}}}
 		_, err := t.s.Accept(t.Context(), dispatch.Key{}, nil, waiting)
 		t.must(err)
 		for range 2 {
@@ -225,8 +234,8 @@ func TestTaskEvents_Attention(t *testing.T) {
 	})
 }
 
-// TestTaskEvents_JobsDeleted: the end is told if the last job that has not ended is deleted, once; and told again after a retry although a job that
-// counted in the first end was deleted meanwhile.
+// TestTaskEvents_JobsDeleted: the end is told if the last job that has not ended is deleted, once; and told again after
+// a retry although a job that counted in the first end was deleted meanwhile.
 func TestTaskEvents_JobsDeleted(t *testing.T) {
 	eachHookTest(t, 1, func(t *hookTest) {
 		_, jobs := t.addTask("h", 3)
@@ -261,15 +270,16 @@ func TestTaskEvents_JobsDeleted(t *testing.T) {
 	})
 }
 
-// TestTaskEvents_LateHook: a hook is not told the shares that a task passed before there was any hook, and shares are not told again when their
-// deliveries are deleted.
+// TestTaskEvents_LateHook: a hook is not told the shares that a task passed before there was any hook, and shares are
+// not told again when their deliveries are deleted.
 func TestTaskEvents_LateHook(t *testing.T) {
 	eachHookTest(t, 1, func(t *hookTest) {
 		all := drafts(4)
 		for i := range all {
 			all[i].Number = i + 1
 		}
-		_, err := t.s.Accept(t.Context(), dispatch.Key{}, &dispatch.Task{Owner: "ann", Account: all[0].Account, Dimension: "tile"}, all)
+		_, err := t.s.Accept(t.Context(), dispatch.Key{}, &dispatch.Task{Owner: "ann", Account: all[0].Account,
+			Dimension: "tile"}, all)
 		t.must(err)
 		t.endNow(all[0].Job)
 		t.endNow(all[1].Job)
@@ -284,7 +294,8 @@ func TestTaskEvents_LateHook(t *testing.T) {
 	})
 }
 
-// addLimited stores a task with a budget or a trial, whose hook is told when it waits for its owner, and returns its jobs.
+// addLimited stores a task with a budget or a trial, whose hook is told when it waits for its owner, and returns its
+// jobs.
 func (t *hookTest) addLimited(task dispatch.Task, jobs int) (dispatch.TaskID, []dispatch.Job) {
 	t.Helper()
 	all := drafts(jobs)
@@ -292,7 +303,8 @@ func (t *hookTest) addLimited(task dispatch.Task, jobs int) (dispatch.TaskID, []
 		all[i].Number, all[i].Budgeted = i+1, task.Budget != dispatch.Budget{}
 	}
 	task.Owner, task.Account, task.Dimension = "ann", all[0].Account, "tile"
-	task.Hooks = []dispatch.Hook{{ID: "limited", Owner: "ann", Kind: dispatch.Webhook, Statuses: []dispatch.Status{dispatch.NeedsOwner}}}
+	task.Hooks = []dispatch.Hook{{ID: "limited", Owner: "ann", Kind: dispatch.Webhook,
+		Statuses: []dispatch.Status{dispatch.NeedsOwner}}}
 	_, err := t.s.Accept(t.Context(), dispatch.Key{}, &task, all)
 	t.must(err)
 	var stored []dispatch.Job
@@ -302,8 +314,8 @@ func (t *hookTest) addLimited(task dispatch.Task, jobs int) (dispatch.TaskID, []
 	return task.ID, stored
 }
 
-// TestTaskEvents_Trial: those who are told of what waits for its owner are told once that a trial has ended, and again if its jobs are retried. Jobs that
-// are not of the trial, and the end of a task that is not on trial, tell nothing.
+// TestTaskEvents_Trial: those who are told of what waits for its owner are told once that a trial has ended, and again
+// if its jobs are retried. Jobs that are not of the trial, and the end of a task that is not on trial, tell nothing.
 func TestTaskEvents_Trial(t *testing.T) {
 	eachHookTest(t, 1, func(t *hookTest) {
 		t.add("ends", "ann", dispatch.Finished)
@@ -334,7 +346,8 @@ func TestTaskEvents_Trial(t *testing.T) {
 	})
 }
 
-// TestTaskEvents_Budget: the owner is told each time that the budget of a task pauses it, and not of pauses that end by themselves or are the owner's.
+// TestTaskEvents_Budget: the owner is told each time that the budget of a task pauses it, and not of pauses that end by
+// themselves or are the owner's.
 func TestTaskEvents_Budget(t *testing.T) {
 	eachHookTest(t, 1, func(t *hookTest) {
 		t.add("all", "ann", dispatch.NeedsOwner)

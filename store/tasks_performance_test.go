@@ -10,7 +10,8 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// BenchmarkPerformanceOfTasks compares what is read of a task of 10,000 jobs with the same of a task of 100, beside 100,000 other jobs.
+// BenchmarkPerformanceOfTasks compares what is read of a task of 10,000 jobs with the same of a task of 100, beside
+// 100,000 other jobs.
 func BenchmarkPerformanceOfTasks(b *testing.B) {
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	defer table.Flush()
@@ -22,7 +23,8 @@ func BenchmarkPerformanceOfTasks(b *testing.B) {
 		for _, read := range []struct {
 			name string
 			read func(*testing.B, dispatch.Store, dispatch.TaskRecord)
-		}{{"the first page of 10 results", readResults}, {"the task", readCounts}, {"the jobs of the last change", readChange}} {
+		}{{"the first page of 10 results", readResults}, {"the task", readCounts}, {"the jobs of the last change",
+			readChange}} {
 			small, large := leastOf(b, s, few, read.read), leastOf(b, s, many, read.read)
 			fmt.Fprintf(table, "%s, %s\t%v\t%v\t%.2f\n", b.Name(), read.name, small, large, float64(large)/float64(small))
 		}
@@ -32,7 +34,8 @@ func BenchmarkPerformanceOfTasks(b *testing.B) {
 // finishedTask returns a task whose n jobs have finished, one after the other.
 func finishedTask(b *testing.B, s dispatch.Store, n int) dispatch.TaskRecord {
 	b.Helper()
-	task := &dispatch.Task{Owner: "ann", Account: "p/shared", Request: dispatch.Request{Parameters: []byte(`{}`)}, Dimension: "d"}
+	task := &dispatch.Task{Owner: "ann", Account: "p/shared", Request: dispatch.Request{Parameters: []byte(`{}`)},
+		Dimension: "d"}
 	jobs := drafts(n)
 	for i := range jobs {
 		jobs[i].Phase, jobs[i].Status, jobs[i].Body = dispatch.Ended, dispatch.Finished, []byte(`[1,2,3,4]`)
@@ -68,7 +71,8 @@ func finishedTask(b *testing.B, s dispatch.Store, n int) dispatch.TaskRecord {
 
 func readResults(b *testing.B, s dispatch.Store, t dispatch.TaskRecord) {
 	readCounts(b, s, t)
-	if page, err := s.FinishedJobs(b.Context(), "ann", t.ID, dispatch.ResultPosition{At: t.Created.Add(time.Minute)}, 11); err != nil || len(page) != 11 {
+	if page, err := s.FinishedJobs(b.Context(), "ann", t.ID, dispatch.ResultPosition{At: t.Created.Add(time.Minute)},
+		11); err != nil || len(page) != 11 {
 		b.Fatal(len(page), err)
 	}
 }
@@ -80,13 +84,15 @@ func readCounts(b *testing.B, s dispatch.Store, t dispatch.TaskRecord) {
 }
 
 func readChange(b *testing.B, s dispatch.Store, t dispatch.TaskRecord) {
-	if c, err := s.TaskChanges(b.Context(), "ann", t.ID, dispatch.Page{Since: t.Updated.Add(-time.Second)}, time.Minute); err != nil || len(c.Jobs) != 1 {
+	if c, err := s.TaskChanges(b.Context(), "ann", t.ID, dispatch.Page{Since: t.Updated.Add(-time.Second)},
+		time.Minute); err != nil || len(c.Jobs) != 1 {
 		b.Fatal(len(c.Jobs), err)
 	}
 }
 
 // leastOf returns the shortest duration of 50 reads.
-func leastOf(b *testing.B, s dispatch.Store, t dispatch.TaskRecord, read func(*testing.B, dispatch.Store, dispatch.TaskRecord)) time.Duration {
+func leastOf(b *testing.B, s dispatch.Store, t dispatch.TaskRecord, read func(*testing.B, dispatch.Store,
+	dispatch.TaskRecord)) time.Duration {
 	shortest := time.Hour
 	for range 50 {
 		began := time.Now()
@@ -104,13 +110,15 @@ func BenchmarkPerformanceOfCancel(b *testing.B) {
 	for _, hooks := range []int{0, 20} {
 		eachDatabase(b, func(b *testing.B, s dispatch.Store, analyze func()) {
 			for i := range hooks {
-				h := dispatch.Hook{ID: fmt.Sprint(i), Owner: "ann", Kind: dispatch.Webhook, URL: "https://r.example.org/", Sealed: dispatch.Sealed{Key: "k", Text: "sealed"},
+				h := dispatch.Hook{ID: fmt.Sprint(i), Owner: "ann", Kind: dispatch.Webhook, URL: "https://r.example.org/",
+					Sealed:   dispatch.Sealed{Key: "k", Text: "sealed"},
 					Statuses: []dispatch.Status{dispatch.Finished, dispatch.Failed, dispatch.Canceled}}
 				if err := s.(dispatch.Hooks).AddHook(b.Context(), h, hooks); err != nil {
 					b.Fatal(err)
 				}
 			}
-			task := &dispatch.Task{Owner: "ann", Account: "p/shared", Request: dispatch.Request{Parameters: []byte(`{}`)}, Dimension: "d"}
+			task := &dispatch.Task{Owner: "ann", Account: "p/shared", Request: dispatch.Request{Parameters: []byte(`{}`)},
+				Dimension: "d"}
 			jobs := drafts(10_000)
 			for i := range jobs {
 				jobs[i].Number = i + 1
@@ -135,7 +143,8 @@ func BenchmarkPerformanceOfCancel(b *testing.B) {
 	}
 }
 
-// whileWriting returns how long a change takes, and the longest of the small writes that are made meanwhile, one after the other.
+// whileWriting returns how long a change takes, and the longest of the small writes that are made meanwhile, one after
+// the other.
 func whileWriting(b *testing.B, s dispatch.Store, change func() error) (took, waited time.Duration) {
 	done := make(chan error, 1)
 	began := time.Now()

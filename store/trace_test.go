@@ -17,9 +17,11 @@ import (
 
 type tracedPart struct{}
 
-// TestTrace_NamesTransactionsWithTheirStatements: of a transaction the names of its statements are told as parts of it, and what failed.
+// TestTrace_NamesTransactionsWithTheirStatements: of a transaction the names of its statements are told as parts of it,
+// and what failed.
 func TestTrace_NamesTransactionsWithTheirStatements(t *testing.T) {
-	for dsn, more := range map[string][]string{"sqlite:" + filepath.Join(t.TempDir(), "d.db"): nil, postgres.Database(t): {"Now", "Accept/Batch"}} {
+	for dsn, more := range map[string][]string{"sqlite:" + filepath.Join(t.TempDir(), "d.db"): nil,
+		postgres.Database(t): {"Now", "Accept/Batch"}} {
 		s := open(t, dsn, &clock{now: start})
 		var mu sync.Mutex
 		var told, failed []string
@@ -41,7 +43,8 @@ func TestTrace_NamesTransactionsWithTheirStatements(t *testing.T) {
 		if _, err := s.Accept(t.Context(), dispatch.Key{Text: "k", Fingerprint: "f"}, nil, drafts(1)); err != nil {
 			t.Fatal(err)
 		}
-		for _, want := range append(more, "UPDATE ids", "Accept", "Accept/INSERT keys", "Accept/INSERT jobs", "Accept/INSERT accounts") {
+		for _, want := range append(more, "UPDATE ids", "Accept", "Accept/INSERT keys", "Accept/INSERT jobs",
+			"Accept/INSERT accounts") {
 			if !slices.Contains(told, want) {
 				t.Errorf("%s is not among %v", want, told)
 			}
@@ -49,7 +52,8 @@ func TestTrace_NamesTransactionsWithTheirStatements(t *testing.T) {
 		if len(failed) > 0 {
 			t.Errorf("%v failed", failed)
 		}
-		if _, err := s.FindKey(t.Context(), drafts(1)[0].Owner, dispatch.Key{Text: "k", Fingerprint: "other"}); !dispatch.Is(err, dispatch.Conflict) {
+		if _, err := s.FindKey(t.Context(), drafts(1)[0].Owner, dispatch.Key{Text: "k",
+			Fingerprint: "other"}); !dispatch.Is(err, dispatch.Conflict) {
 			t.Fatal(err)
 		}
 		if !slices.Equal(failed, []string{"FindKey"}) {
@@ -58,7 +62,8 @@ func TestTrace_NamesTransactionsWithTheirStatements(t *testing.T) {
 	}
 }
 
-// TestMarkAwaited_WritesForLiveJobsOnly: a list of which all jobs have ended is read without a transaction of the writer.
+// TestMarkAwaited_WritesForLiveJobsOnly: a list of which all jobs have ended is read without a transaction of the
+// writer.
 func TestMarkAwaited_WritesForLiveJobsOnly(t *testing.T) {
 	s := open(t, "sqlite:"+filepath.Join(t.TempDir(), "d.db"), &clock{now: start})
 	var told []string
@@ -84,8 +89,8 @@ func TestMarkAwaited_WritesForLiveJobsOnly(t *testing.T) {
 	}
 }
 
-// TestSpread_NoStatementForOnePlatform: a task at one platform has no statement about homes, when it is accepted, run, paused, resumed, retried and read; a task
-// at two platforms has.
+// TestSpread_NoStatementForOnePlatform: a task at one platform has no statement about homes, when it is accepted, run,
+// paused, resumed, retried and read; a task at two platforms has.
 func TestSpread_NoStatementForOnePlatform(t *testing.T) {
 	of := func(homes []dispatch.Home) (about []string) {
 		s := open(t, "sqlite:"+filepath.Join(t.TempDir(), "d.db"), conformance.WallClock{})
@@ -100,11 +105,14 @@ func TestSpread_NoStatementForOnePlatform(t *testing.T) {
 		})
 		const jobs = 20
 		p := &prompt{jobs: jobs, ending: make(chan struct{})}
-		b := conformance.NewBroker(s, p, &dispatch.Backend{Name: "p", Access: dispatch.AccessOpen, Platform: p, Limits: dispatch.Limits{Jobs: 100, Requests: 4, MinPoll: time.Hour, Send: 30 * time.Second}})
-		task := &dispatch.Task{Owner: "ann", Account: "p/open", Request: dispatch.Request{Parameters: []byte(`{}`), Homes: homes}, Dimension: "d"}
+		b := conformance.NewBroker(s, p, &dispatch.Backend{Name: "p", Access: dispatch.AccessOpen, Platform: p,
+			Limits: dispatch.Limits{Jobs: 100, Requests: 4, MinPoll: time.Hour, Send: 30 * time.Second}})
+		task := &dispatch.Task{Owner: "ann", Account: "p/open", Request: dispatch.Request{Parameters: []byte(`{}`),
+			Homes: homes}, Dimension: "d"}
 		kept := make([]dispatch.Draft, jobs)
 		for i := range kept {
-			kept[i] = dispatch.Draft{Body: []byte("1"), Job: dispatch.Job{Number: i + 1, Owner: "ann", Account: "p/open", Desired: dispatch.WantRun, Phase: dispatch.Waiting, Status: dispatch.Accepted}}
+			kept[i] = dispatch.Draft{Body: []byte("1"), Job: dispatch.Job{Number: i + 1, Owner: "ann", Account: "p/open",
+				Desired: dispatch.WantRun, Phase: dispatch.Waiting, Status: dispatch.Accepted}}
 		}
 		if _, err := s.Accept(t.Context(), dispatch.Key{}, task, kept); err != nil {
 			t.Fatal(err)
@@ -112,7 +120,8 @@ func TestSpread_NoStatementForOnePlatform(t *testing.T) {
 		stop := conformance.RunBroker(b)
 		<-p.ending
 		stop()
-		for _, change := range []func(context.Context, dispatch.UserID, dispatch.TaskID) (dispatch.TaskRecord, error){b.PauseTask,
+		for _, change := range []func(context.Context, dispatch.UserID, dispatch.TaskID) (dispatch.TaskRecord,
+			error){b.PauseTask,
 			func(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (dispatch.TaskRecord, error) {
 				return b.ResumeTask(ctx, u, id, nil)
 			},

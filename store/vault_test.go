@@ -23,8 +23,9 @@ func onBoth(t *testing.T, test func(*testing.T, *store.Store)) {
 }
 
 func grant(id string, u dispatch.UserID) dispatch.Grant {
-	return dispatch.Grant{ID: id, Owner: u, Issuer: "https://idp", Kind: dispatch.OfflineGrant, Created: start, Renewed: start,
-		Sealed: dispatch.Sealed{Key: "k1", Text: "sealed " + id}}
+	return dispatch.Grant{ID: id, Owner: u, Issuer: "https://idp", Kind: dispatch.OfflineGrant, Created: start,
+		Renewed: start,
+		Sealed:  dispatch.Sealed{Key: "k1", Text: "sealed " + id}}
 }
 
 func TestGrants(t *testing.T) {
@@ -45,7 +46,8 @@ func TestGrants(t *testing.T) {
 			t.Fatal(err, diff)
 		}
 		renewed := want
-		renewed.Sealed, renewed.Renewed, renewed.Expires = dispatch.Sealed{Key: "k2", Text: "other"}, start.Add(time.Hour), start.Add(2*time.Hour)
+		renewed.Sealed, renewed.Renewed, renewed.Expires = dispatch.Sealed{Key: "k2", Text: "other"}, start.Add(time.Hour),
+			start.Add(2*time.Hour)
 		kept, err := s.RenewGrant(ctx, renewed)
 		renewed.Version = 2
 		if diff := cmp.Diff(renewed, kept); err != nil || diff != "" {
@@ -213,7 +215,8 @@ func TestWithdraw_LeavesTheGrantToRevoke(t *testing.T) {
 			if others, err := s.Revocations(ctx, "https://other", time.Time{}, 10); err != nil || len(others) != 0 {
 				t.Errorf("of another issuer %+v, %v", others, err)
 			}
-			if old, err := s.Revocations(ctx, "https://other", time.Now().Add(time.Hour), 10); err != nil || len(old) != len(rows) {
+			if old, err := s.Revocations(ctx, "https://other", time.Now().Add(time.Hour), 10); err != nil ||
+				len(old) != len(rows) {
 				t.Errorf("of a time %+v, %v", old, err)
 			}
 			var ids []string
@@ -221,7 +224,8 @@ func TestWithdraw_LeavesTheGrantToRevoke(t *testing.T) {
 				if waits, err := s.HasRevocation(ctx, r.ID); err != nil || !waits {
 					t.Errorf("revocation %s: waits %v, %v", r.ID, waits, err)
 				}
-				if ids = append(ids, r.ID); r.Text != "sealed "+r.ID || r.Key != "k1" || r.Created.IsZero() || r.Issuer != "https://idp" {
+				if ids = append(ids, r.ID); r.Text != "sealed "+r.ID || r.Key != "k1" || r.Created.IsZero() ||
+					r.Issuer != "https://idp" {
 					t.Errorf("revocation %+v", r)
 				}
 			}

@@ -10,7 +10,8 @@ import (
 )
 
 // Dequeue leases accounts that are due and that no process holds.
-func (s *Store) Dequeue(ctx context.Context, room dispatch.Room, ttl time.Duration) (leases []dispatch.Lease, wait time.Duration, err error) {
+func (s *Store) Dequeue(ctx context.Context, room dispatch.Room, ttl time.Duration) (leases []dispatch.Lease,
+	wait time.Duration, err error) {
 	err = s.inVisit(ctx, "Dequeue", 1, func(q tx, now int64) error {
 		d := dequeue{q: q, room: room, now: now, until: now + ttl.Microseconds()}
 		lapse, err := nextLapse(ctx, q, now) // read before the new leases exist
@@ -50,8 +51,8 @@ func nextLapse(ctx context.Context, q querier, now int64) (int64, error) {
 			SELECT min(lease_until) FROM accounts WHERE lease_until > 0 AND due > 0 AND lease_until > $1), 0) AS BIGINT)`, now)
 }
 
-// nextFree returns the earliest future due time of accounts without a holder; 0 for none. The second condition permits the
-// index accounts_due; SQLite begins at the first one.
+// nextFree returns the earliest future due time of accounts without a holder; 0 for none. The second condition permits
+// the index accounts_due; SQLite begins at the first one.
 func nextFree(ctx context.Context, q querier, now int64) (int64, error) {
 	return value[int64](ctx, q, `
 		SELECT CAST(COALESCE((
@@ -69,9 +70,9 @@ func (d *dequeue) full() (full []string) {
 	return full
 }
 
-// duePlatforms returns the platforms of due accounts without a holder, beginning with the longest due; without those for
-// which there is no room. It hops from platform to platform in the index accounts_of_platform: the cost depends on the
-// number of platforms, not on that of accounts. Of a platform, only accounts with a holder are passed over.
+// duePlatforms returns the platforms of due accounts without a holder, beginning with the longest due; without those
+// for which there is no room. It hops from platform to platform in the index accounts_of_platform: the cost depends on
+// the number of platforms, not on that of accounts. Of a platform, only accounts with a holder are passed over.
 func (d *dequeue) duePlatforms(ctx context.Context) ([]string, error) {
 	platforms, err := list(ctx, d.q, single[string], `
 		WITH RECURSIVE hop (platform) AS (
@@ -157,7 +158,8 @@ func (d *dequeue) unserved(ctx context.Context, platform string, n int) (int, er
 	return n, nil
 }
 
-// more reports whether due accounts remain: because there was no room for them, or because another process was leasing them.
+// more reports whether due accounts remain: because there was no room for them, or because another process was leasing
+// them.
 func (d *dequeue) more(ctx context.Context) (bool, error) {
 	if len(d.due) == 0 {
 		return false, nil
@@ -171,7 +173,8 @@ func (d *dequeue) more(ctx context.Context) (bool, error) {
 	return false, err
 }
 
-// LastServed returns when a process last stored that it serves a platform, and how long ago that is. Zero: none ever did.
+// LastServed returns when a process last stored that it serves a platform, and how long ago that is. Zero: none ever
+// did.
 func (s *Store) LastServed(ctx context.Context) (last time.Time, ago time.Duration, err error) {
 	err = s.in(ctx, s.visit, "LastServed", func(q tx, now int64) error {
 		seen, err := value[int64](ctx, q, "SELECT CAST(COALESCE(max(seen), 0) AS BIGINT) FROM served")
@@ -187,7 +190,8 @@ func (s *Store) NoteServed(ctx context.Context, platforms []string) error {
 		if err := s.followClock(ctx, q, now); err != nil {
 			return err
 		}
-		for _, platform := range slices.Sorted(slices.Values(platforms)) { // in one order, so that two processes do not deadlock
+		// in one order, so that two processes do not deadlock
+		for _, platform := range slices.Sorted(slices.Values(platforms)) {
 			_, err := q.ExecContext(ctx, `
 				INSERT INTO served (platform, seen) VALUES ($1, $2)
 				ON CONFLICT (platform) DO UPDATE SET seen = excluded.seen`, platform, now)
@@ -201,8 +205,8 @@ func (s *Store) NoteServed(ctx context.Context, platforms []string) error {
 
 const longestWait = time.Hour
 
-// until returns the time from now until then, both in microseconds, and the longest wait if then is 0. It compares before it converts,
-// because no [time.Duration] holds the distance to the last time of all.
+// until returns the time from now until then, both in microseconds, and the longest wait if then is 0. It compares
+// before it converts, because no [time.Duration] holds the distance to the last time of all.
 func until(now, then int64) time.Duration {
 	if then == 0 || then-now >= longestWait.Microseconds() {
 		return longestWait
@@ -287,10 +291,11 @@ func (s *Store) Request(ctx context.Context, id dispatch.JobID) (r dispatch.Requ
 	return r, nil
 }
 
-// Intend commits the next request of each job and renews the lease. The account's row is written last, as in Wake, so that the
-// two cannot deadlock. The rows of tasks with a budget are locked first. If a budget is reached, FinishChanges pauses the jobs of the task that are
-// left, so that the visit goes on with those of others.
-func (s *Store) Intend(ctx context.Context, l dispatch.Lease, limits dispatch.Limits, jobs []dispatch.Job) (kept []dispatch.Job, err error) {
+// Intend commits the next request of each job and renews the lease. The account's row is written last, as in Wake, so
+// that the two cannot deadlock. The rows of tasks with a budget are locked first. If a budget is reached, FinishChanges
+// pauses the jobs of the task that are left, so that the visit goes on with those of others.
+func (s *Store) Intend(ctx context.Context, l dispatch.Lease, limits dispatch.Limits,
+	jobs []dispatch.Job) (kept []dispatch.Job, err error) {
 	if slices.ContainsFunc(jobs, func(j dispatch.Job) bool { return j.Budgeted }) {
 		ctx = allow(ctx, listWithin)
 	}
@@ -336,7 +341,8 @@ func served(jobs, kept []dispatch.Job) (served []dispatch.Job) {
 }
 
 // Save stores the outcomes of responses and wakes accounts. The accounts' rows are written last, as in Wake.
-func (s *Store) Save(ctx context.Context, jobs []dispatch.Job, wakes ...dispatch.Account) (saved []dispatch.Job, err error) {
+func (s *Store) Save(ctx context.Context, jobs []dispatch.Job, wakes ...dispatch.Account) (saved []dispatch.Job,
+	err error) {
 	err = s.inVisit(ctx, "Save", len(jobs), func(q tx, now int64) error {
 		within, err := lockBudgets(ctx, q, jobs, now, runsNoMore)
 		if err != nil {
@@ -363,7 +369,8 @@ func (s *Store) Save(ctx context.Context, jobs []dispatch.Job, wakes ...dispatch
 }
 
 // Hold keeps the account from submitting for d, and stores why. d 0 ends that and wakes the account.
-func (s *Store) Hold(ctx context.Context, a dispatch.Account, d time.Duration, why dispatch.Attention, notice string) error {
+func (s *Store) Hold(ctx context.Context, a dispatch.Account, d time.Duration, why dispatch.Attention,
+	notice string) error {
 	return s.inVisit(ctx, "Hold", 1, func(q tx, now int64) error {
 		if d <= 0 {
 			return endHold(ctx, q, a, now)

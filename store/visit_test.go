@@ -55,16 +55,20 @@ func (p *prompt) Results(context.Context, dispatch.Token, dispatch.Ref) (json.Ra
 // BenchmarkPerformanceOfVisits counts the statements, transactions and CPU time that starting a job takes.
 func BenchmarkPerformanceOfVisits(b *testing.B) {
 	for _, requests := range []int{8, 32} {
-		for name, dsn := range map[string]string{"SQLite": "sqlite:" + filepath.Join(b.TempDir(), "v.db"), "PostgreSQL": postgres.Database(b)} {
+		for name, dsn := range map[string]string{"SQLite": "sqlite:" + filepath.Join(b.TempDir(), "v.db"),
+			"PostgreSQL": postgres.Database(b)} {
 			before := conformance.CPU(b)
 			queries, transactions := perJob(b, dsn, requests, 1000)
-			fmt.Fprintf(os.Stdout, "%s, requests: %d: %.1f statements, %.2f transactions, %v of CPU without the server's, per started job (two requests, as in openEO)\n",
+			fmt.Fprintf(os.Stdout,
+				"%s, requests: %d: %.1f statements, %.2f transactions, %v of CPU without the server's, per started job (two "+
+					"requests, as in openEO)\n",
 				name, requests, queries, transactions, ((conformance.CPU(b) - before) / 1000).Round(10*time.Microsecond))
 		}
 	}
 }
 
-// TestVisit_QueriesPerJob limits the statements and transactions per started job, which grow if turns do unnecessary work.
+// TestVisit_QueriesPerJob limits the statements and transactions per started job, which grow if turns do unnecessary
+// work.
 func TestVisit_QueriesPerJob(t *testing.T) {
 	queries, transactions := perJob(t, "sqlite:"+filepath.Join(t.TempDir(), "v.db"), 8, 100)
 	t.Logf("%.1f statements, %.2f transactions per job", queries, transactions)
@@ -79,8 +83,10 @@ func perJob(t testing.TB, dsn string, requests, jobs int) (queries, transactions
 	q, x := store.Count(s)
 	p := &prompt{jobs: int64(jobs), ending: make(chan struct{})}
 	limits := dispatch.Limits{Jobs: 10_000, Requests: requests, MinPoll: time.Hour, Send: 30 * time.Second}
-	b := conformance.NewBroker(s, p, &dispatch.Backend{Name: "p", Access: dispatch.AccessOpen, Platform: p, Limits: limits})
-	task := &dispatch.Task{Owner: "ann", Account: "p/open", Request: dispatch.Request{Parameters: []byte(`{}`)}, Dimension: "d"}
+	b := conformance.NewBroker(s, p, &dispatch.Backend{Name: "p", Access: dispatch.AccessOpen, Platform: p,
+		Limits: limits})
+	task := &dispatch.Task{Owner: "ann", Account: "p/open", Request: dispatch.Request{Parameters: []byte(`{}`)},
+		Dimension: "d"}
 	kept := make([]dispatch.Draft, jobs)
 	for i := range kept {
 		kept[i] = dispatch.Draft{Body: []byte("1"), Job: dispatch.Job{Number: i + 1, Owner: "ann", Account: "p/open",
@@ -106,16 +112,18 @@ func (p *ready) Submit(context.Context, dispatch.Token, dispatch.Submission) (di
 	return dispatch.SubmitResult{Ref: dispatch.Ref{ID: fmt.Sprint(p.made.Add(1))}, Started: true}, nil
 }
 
-// BenchmarkPerformanceOfConsecutiveJobs measures the time from a request to the answer of a platform that responds at once, for a client
-// that submits one job after the other, with the statements and transactions of each.
+// BenchmarkPerformanceOfConsecutiveJobs measures the time from a request to the answer of a platform that responds at
+// once, for a client that submits one job after the other, with the statements and transactions of each.
 func BenchmarkPerformanceOfConsecutiveJobs(b *testing.B) {
 	const jobs = 300
-	for name, dsn := range map[string]string{"SQLite": "sqlite:" + filepath.Join(b.TempDir(), "c.db"), "PostgreSQL": postgres.Database(b)} {
+	for name, dsn := range map[string]string{"SQLite": "sqlite:" + filepath.Join(b.TempDir(), "c.db"),
+		"PostgreSQL": postgres.Database(b)} {
 		s := open(b, dsn, conformance.WallClock{})
 		queries, transactions := store.Count(s)
 		p := &ready{}
 		limits := dispatch.Limits{Jobs: 10_000, Requests: 8, MinPoll: time.Hour, Send: 30 * time.Second}
-		br := conformance.NewBroker(s, p, &dispatch.Backend{Name: "p", Label: dispatch.OGCProcess, Endpoint: "https://p.example", Access: dispatch.AccessOpen, Platform: p, Limits: limits})
+		br := conformance.NewBroker(s, p, &dispatch.Backend{Name: "p", Label: dispatch.OGCProcess,
+			Endpoint: "https://p.example", Access: dispatch.AccessOpen, Platform: p, Limits: limits})
 		stop := conformance.RunBroker(br)
 		var times []time.Duration
 		before := conformance.CPU(b)
@@ -131,8 +139,11 @@ func BenchmarkPerformanceOfConsecutiveJobs(b *testing.B) {
 		used := conformance.CPU(b) - before
 		stop()
 		slices.Sort(times)
-		fmt.Fprintf(os.Stdout, "%s, consecutive jobs: %v (median), %v of CPU without the server's, %.1f statements, %.2f transactions for each\n", name,
-			times[jobs/2].Round(10*time.Microsecond), (used / jobs).Round(10*time.Microsecond), float64(queries.Load())/jobs, float64(transactions.Load())/jobs)
+		fmt.Fprintf(os.Stdout,
+			"%s, consecutive jobs: %v (median), %v of CPU without the server's, %.1f statements, %.2f transactions for each\n",
+			name,
+			times[jobs/2].Round(10*time.Microsecond), (used / jobs).Round(10*time.Microsecond), float64(queries.Load())/jobs,
+			float64(transactions.Load())/jobs)
 	}
 }
 

@@ -16,8 +16,9 @@ type column struct {
 	of   func(*dispatch.Job) any
 }
 
-// The columns that change, in groups of those that change together. SQLite writes the entries of all indexes on the columns
-// that a statement sets, even if their values stay as they are, so only the groups are written in which anything changes.
+// The columns that change, in groups of those that change together. SQLite writes the entries of all indexes on the
+// columns that a statement sets, even if their values stay as they are, so only the groups are written in which
+// anything changes.
 var (
 	// reported are the columns that any report about a job changes. They are always written.
 	reported = []column{
@@ -161,9 +162,10 @@ func apply(ctx context.Context, q tx, changes []change) error {
 	return q.runAll(ctx, slices.Concat(e.numbers.take(q.now), all, e.numbers.ofTasks(), follow))
 }
 
-// write returns the jobs that it wrote, as they are now: not those that changed meanwhile and, with wanted, not those that
-// their owner no longer wants, or that a change of their task under way stops. With wanted it gives those that wait their
-// turns: only the visit that has the lease of an account does, so nobody else gives away its slots meanwhile.
+// write returns the jobs that it wrote, as they are now: not those that changed meanwhile and, with wanted, not those
+// that their owner no longer wants, or that a change of their task under way stops. With wanted it gives those that
+// wait their turns: only the visit that has the lease of an account does, so nobody else gives away its slots
+// meanwhile.
 func write(ctx context.Context, q tx, jobs []dispatch.Job, wanted bool) (kept []dispatch.Job, err error) {
 	var changes []change
 	var turns int64
@@ -180,7 +182,8 @@ func write(ctx context.Context, q tx, jobs []dispatch.Job, wanted bool) (kept []
 		}
 		for _, j := range some {
 			i := slices.IndexFunc(found, func(is stored) bool { return is.ID == j.ID && is.Version == j.Version })
-			if i < 0 || wanted && (found[i].Desired != dispatch.WantRun || found[i].Phase == dispatch.Waiting && found[i].stopped) {
+			if i < 0 || wanted && (found[i].Desired != dispatch.WantRun || found[i].Phase == dispatch.Waiting &&
+				found[i].stopped) {
 				continue
 			}
 			was := found[i]
@@ -202,9 +205,10 @@ func write(ctx context.Context, q tx, jobs []dispatch.Job, wanted bool) (kept []
 	return kept, apply(ctx, q, changes)
 }
 
-// changeJobs changes the jobs that w selects by a rule, which reports whether it changes a job, and returns those that it
-// changed.
-func changeJobs(ctx context.Context, q tx, w where, rule func(stored) (dispatch.Job, bool)) (changed []dispatch.Job, err error) {
+// changeJobs changes the jobs that w selects by a rule, which reports whether it changes a job, and returns those that
+// it changed.
+func changeJobs(ctx context.Context, q tx, w where, rule func(stored) (dispatch.Job, bool)) (changed []dispatch.Job,
+	err error) {
 	found, err := lockJobs(ctx, q, w)
 	if err != nil {
 		return nil, err
@@ -222,11 +226,13 @@ func changeJobs(ctx context.Context, q tx, w where, rule func(stored) (dispatch.
 	return changed, apply(ctx, q, changes)
 }
 
-// lockJobs returns the jobs that w selects, by id, and keeps others from changing them until the end of the transaction.
+// lockJobs returns the jobs that w selects, by id, and keeps others from changing them until the end of the
+// transaction.
 func lockJobs(ctx context.Context, q tx, w where) ([]stored, error) {
 	condition := w.String()
 	if w.most > 0 {
-		condition = "jobs.id IN (SELECT jobs.id FROM jobs WHERE " + condition + " LIMIT CAST(" + w.arg(int64(w.most)) + " AS BIGINT))"
+		condition = "jobs.id IN (SELECT jobs.id FROM jobs WHERE " + condition + " LIMIT CAST(" + w.arg(int64(w.most)) +
+			" AS BIGINT))"
 	}
 	var s stored
 	var job jobRow

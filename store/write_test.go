@@ -8,8 +8,8 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// TestSave_EachFieldAlone saves jobs of which only one field has changed, all in one batch. SQLite writes some columns only if one
-// of them changes; no field may be missed by that.
+// TestSave_EachFieldAlone saves jobs of which only one field has changed, all in one batch. SQLite writes some columns
+// only if one of them changes; no field may be missed by that.
 func TestSave_EachFieldAlone(t *testing.T) {
 	half, later := 0.5, start.Add(time.Hour)
 	changes := []func(*dispatch.Job){
@@ -52,7 +52,8 @@ func TestSave_EachFieldAlone(t *testing.T) {
 		var running []dispatch.Job
 		for _, d := range jobs {
 			j := d.Job
-			j.Phase, j.Status, j.Seen, j.Ref, j.Checked = dispatch.Started, dispatch.Running, dispatch.Running, dispatch.Ref{ID: "r"}, start
+			j.Phase, j.Status, j.Seen, j.Ref, j.Checked = dispatch.Started, dispatch.Running, dispatch.Running,
+				dispatch.Ref{ID: "r"}, start
 			running = append(running, j)
 		}
 		running, err := s.Save(t.Context(), running)

@@ -1,5 +1,6 @@
-// Package charts_test renders charts by helm, which is compiled from its module: our own chart in deploy/chart, and that of the APEx Dispatch API. It
-// is a module of its own, because the program needs nothing of Kubernetes. make charts runs it.
+// Package charts_test renders charts by helm, which is compiled from its module: our own chart in deploy/chart, and
+// that of the APEx Dispatch API. It is a module of its own, because the program needs nothing of Kubernetes. make
+// charts runs it.
 package charts_test
 
 import (
@@ -41,7 +42,8 @@ func render(folder, release string, values map[string]any) (map[string]string, e
 	if err != nil {
 		return nil, err
 	}
-	given, err := chartutil.ToRenderValues(c, values, chartutil.ReleaseOptions{Name: release, Namespace: "eo", Revision: 1, IsInstall: true}, nil)
+	given, err := chartutil.ToRenderValues(c, values, chartutil.ReleaseOptions{Name: release, Namespace: "eo", Revision: 1,
+		IsInstall: true}, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +82,8 @@ func objects(files map[string]string) (all []string) {
 	return all
 }
 
-// kinds are the types of Kubernetes, which know all of their members. Those of the Prometheus operator are not among them.
+// kinds are the types of Kubernetes, which know all of their members. Those of the Prometheus operator are not among
+// them.
 var kinds = map[string]func() any{
 	"Deployment":          func() any { return &appsv1.Deployment{} },
 	"Job":                 func() any { return &batchv1.Job{} },
@@ -124,10 +127,11 @@ func TestChart_Lints(t *testing.T) {
 	}
 }
 
-const least = "{image: {repository: a}, replicas: 1, migration: {enabled: false}, volumes: [{name: data, persistentVolumeClaim: {claimName: data}}], volumeMounts: [{name: data, mountPath: /data}]}"
+const least = "{image: {repository: a}, replicas: 1, migration: {enabled: false}, volumes: [{name: data, " +
+	"persistentVolumeClaim: {claimName: data}}], volumeMounts: [{name: data, mountPath: /data}]}"
 
-// TestChart_OfACluster renders everything that the chart has. deploy/testdata/chart.yaml is the result, by which deploy/TestChart_StartsTheProgram starts the
-// program in CI, where helm is not compiled.
+// TestChart_OfACluster renders everything that the chart has. deploy/testdata/chart.yaml is the result, by which
+// deploy/TestChart_StartsTheProgram starts the program in CI, where helm is not compiled.
 func TestChart_OfACluster(t *testing.T) {
 	files, err := render(own, "dispatch", cluster(t))
 	if err != nil {
@@ -140,8 +144,11 @@ func TestChart_OfACluster(t *testing.T) {
 			t.Errorf("no %s", kind)
 		}
 	}
-	all = slices.DeleteFunc(all, func(o string) bool { return strings.Contains(o, "\nkind: PrometheusRule\n") }) // promtool tests the rules
-	text := fmt.Sprintf("# Rendered from deploy/chart with ci/cluster-values.yaml by make charts. SHA-256 of the chart: %x\n---\n%s", sum(t), strings.Join(all, "---\n"))
+	// promtool tests the rules
+	all = slices.DeleteFunc(all, func(o string) bool { return strings.Contains(o, "\nkind: PrometheusRule\n") })
+	text := fmt.Sprintf(
+		"# Rendered from deploy/chart with ci/cluster-values.yaml by make charts. SHA-256 of the chart: %x\n---\n%s", sum(t),
+		strings.Join(all, "---\n"))
 	if *update {
 		if err := os.WriteFile(rendered, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
@@ -171,7 +178,8 @@ func sum(t *testing.T) []byte {
 	return total[:]
 }
 
-// TestChart_OfOneProcess: with one process on a volume there is nothing to disrupt, no job that migrates, and never two processes.
+// TestChart_OfOneProcess: with one process on a volume there is nothing to disrupt, no job that migrates, and never two
+// processes.
 func TestChart_OfOneProcess(t *testing.T) {
 	files, err := render(own, "eodispatch", parse(t, least))
 	if err != nil {
@@ -181,20 +189,25 @@ func TestChart_OfOneProcess(t *testing.T) {
 	if found := check(t, all); len(found) != 4 || found["Deployment"] != 1 { // with ConfigMap, Service and ServiceAccount
 		t.Errorf("%v", found)
 	}
-	if text := strings.Join(all, ""); !strings.Contains(text, "type: Recreate") || !strings.Contains(text, "claimName: data") || strings.Contains(text, "maxSurge") {
+	if text := strings.Join(all, ""); !strings.Contains(text, "type: Recreate") ||
+		!strings.Contains(text, "claimName: data") || strings.Contains(text, "maxSurge") {
 		t.Error(text)
 	}
 }
 
-// TestChart_OfLargeNumbers: numbers of values are floating, and a template prints those from a million on with an exponent, which Kubernetes refuses.
+// TestChart_OfLargeNumbers: numbers of values are floating, and a template prints those from a million on with an
+// exponent, which Kubernetes refuses.
 func TestChart_OfLargeNumbers(t *testing.T) {
-	files, err := render(own, "eodispatch", parse(t, "{image: {repository: a}, migration: {activeDeadlineSeconds: 1000000}, terminationGracePeriodSeconds: 2000000, config: {limits: {memory: 3000000000}}}"))
+	files, err := render(own, "eodispatch",
+		parse(t, "{image: {repository: a}, migration: {activeDeadlineSeconds: 1000000}, terminationGracePeriodSeconds: "+
+			"2000000, config: {limits: {memory: 3000000000}}}"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	all := objects(files)
 	check(t, all)
-	for _, want := range []string{"activeDeadlineSeconds: 1000000\n", "terminationGracePeriodSeconds: 2000000\n", "memory: 3000000000\n"} {
+	for _, want := range []string{"activeDeadlineSeconds: 1000000\n", "terminationGracePeriodSeconds: 2000000\n",
+		"memory: 3000000000\n"} {
 		if !strings.Contains(strings.Join(all, ""), want) {
 			t.Errorf("%q is missing", want)
 		}

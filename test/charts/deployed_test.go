@@ -16,7 +16,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// deployedValues are values of an installation of the APEx Dispatch API, with what it has switched off by default switched on.
+// deployedValues are values of an installation of the APEx Dispatch API, with what it has switched off by default
+// switched on.
 const deployedValues = `
 image: {repository: registry.example.org/eodispatch, tag: local}
 contour: {virtualhost: {fqdn: dispatch.example.org, tls: {secretName: tls}}}
@@ -43,8 +44,8 @@ type object struct {
 	}
 }
 
-// TestDeployedChart_RunsTheProgram renders the chart of the APEx Dispatch API, and runs the program with exactly the variables, the port, the probes and the
-// command of its migration that come out, and with what Knative adds.
+// TestDeployedChart_RunsTheProgram renders the chart of the APEx Dispatch API, and runs the program with exactly the
+// variables, the port, the probes and the command of its migration that come out, and with what Knative adds.
 func TestDeployedChart_RunsTheProgram(t *testing.T) {
 	standards := os.Getenv("EODISPATCH_STANDARDS")
 	if standards == "" {
@@ -73,7 +74,8 @@ func TestDeployedChart_RunsTheProgram(t *testing.T) {
 	}
 	folder := t.TempDir()
 	program := filepath.Join(folder, "eodispatch")
-	if out, err := exec.Command("go", "build", "-C", "../..", "-o", program, "./cmd/eodispatch").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-C", "../..", "-o", program,
+		"./cmd/eodispatch").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	if err := os.Symlink(program, filepath.Join(folder, job.Command[0])); err != nil { // as in the image
@@ -90,7 +92,8 @@ func TestDeployedChart_RunsTheProgram(t *testing.T) {
 	serve := exec.Command(program, append([]string{"serve"}, service.Args...)...)
 	serve.Dir = folder
 	serve.Env = append([]string{"EODISPATCH_DEFAULT_LISTEN=0.0.0.0:8080"}, variables(t, service, given)...) // of the image
-	serve.Env = append(serve.Env, "K_SERVICE=apex", "K_REVISION=apex-00001", "K_CONFIGURATION=apex", fmt.Sprintf("PORT=%d", port))
+	serve.Env = append(serve.Env, "K_SERVICE=apex", "K_REVISION=apex-00001", "K_CONFIGURATION=apex", fmt.Sprintf("PORT=%d",
+		port))
 	var log strings.Builder
 	serve.Stdout, serve.Stderr = &log, &log
 	if err := serve.Start(); err != nil {
@@ -101,7 +104,8 @@ func TestDeployedChart_RunsTheProgram(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	for _, probe := range []*corev1.Probe{service.ReadinessProbe, service.LivenessProbe} {
-		if err := answers(ctx, ended, fmt.Sprintf("http://127.0.0.1:%v%s", probe.HTTPGet.Port.IntValue(), probe.HTTPGet.Path)); err != nil {
+		if err := answers(ctx, ended, fmt.Sprintf("http://127.0.0.1:%v%s", probe.HTTPGet.Port.IntValue(),
+			probe.HTTPGet.Path)); err != nil {
 			_ = serve.Process.Kill() // fails if it has ended
 			t.Fatalf("%v\n%s", err, &log)
 		}
@@ -128,7 +132,8 @@ func variables(t *testing.T, c corev1.Container, given map[string]string) (all [
 		all = append(all, e.Name+"="+value)
 	}
 	if len(c.EnvFrom) > 0 { // the only map
-		for _, name := range []string{"APP_NAME", "APP_DESCRIPTION", "APP_ENV", "APP_VERSION", "CORS_ALLOWED_ORIGINS", "KEYCLOAK_HOST", "KEYCLOAK_REALM"} {
+		for _, name := range []string{"APP_NAME", "APP_DESCRIPTION", "APP_ENV", "APP_VERSION", "CORS_ALLOWED_ORIGINS",
+			"KEYCLOAK_HOST", "KEYCLOAK_REALM"} {
 			if _, ok := given[name]; !ok {
 				t.Errorf("the chart has no %s", name)
 			}

@@ -90,14 +90,16 @@ func both[V any](p *pair, r *rapid.T, f func(dispatch.Store) (V, error)) V {
 var (
 	users    = rapid.SampledFrom([]dispatch.UserID{"ann", "Bob", "é/1"})
 	accounts = rapid.SampledFrom([]dispatch.Account{"p/shared", "q/ann"})
-	spans    = rapid.SampledFrom([]time.Duration{0, time.Millisecond, time.Second, 10 * time.Second, time.Minute, 7 * time.Hour})
+	spans    = rapid.SampledFrom([]time.Duration{0, time.Millisecond, time.Second, 10 * time.Second, time.Minute,
+		7 * time.Hour})
 )
 
 var documents = rapid.SampledFrom([]*dispatch.Document{nil, text("a", "1"), text("a", "2"), text("b", "2")})
 
 func text(application, body string) *dispatch.Document {
 	return &dispatch.Document{Body: []byte(body),
-		Origin: dispatch.Origin{Platform: "p", Service: dispatch.Service{Endpoint: "https://p.example", Application: application}}}
+		Origin: dispatch.Origin{Platform: "p", Service: dispatch.Service{Endpoint: "https://p.example",
+			Application: application}}}
 }
 
 func (p *pair) redefine(r *rapid.T) {
@@ -131,8 +133,10 @@ func (p *pair) id(r *rapid.T) dispatch.JobID {
 func (p *pair) accept(r *rapid.T) {
 	u, a, n := users.Draw(r, "owner"), accounts.Draw(r, "account"), rapid.IntRange(1, 3).Draw(r, "jobs")
 	withTask, document := rapid.Bool().Draw(r, "task"), documents.Draw(r, "document")
-	within := []dispatch.Quota{{Live: rapid.IntRange(0, 9).Draw(r, "live"), Bytes: int64(rapid.IntRange(0, 2000).Draw(r, "bytes"))}, {Account: a, Daily: rapid.IntRange(0, 9).Draw(r, "daily")}}
-	budget, trial := rapid.SampledFrom([]dispatch.Budget{{}, {}, {Amount: 4}, {Amount: 2, Unit: "credits"}}).Draw(r, "budget"), rapid.IntRange(0, 2).Draw(r, "trial")
+	within := []dispatch.Quota{{Live: rapid.IntRange(0, 9).Draw(r, "live"), Bytes: int64(rapid.IntRange(0, 2000).Draw(r,
+		"bytes"))}, {Account: a, Daily: rapid.IntRange(0, 9).Draw(r, "daily")}}
+	budget, trial := rapid.SampledFrom([]dispatch.Budget{{}, {}, {Amount: 4}, {Amount: 2, Unit: "credits"}}).Draw(r,
+		"budget"), rapid.IntRange(0, 2).Draw(r, "trial")
 	type kept struct {
 		Repeated dispatch.KeyTarget
 		Task     dispatch.Task
@@ -197,14 +201,16 @@ func (p *pair) choice(r *rapid.T) (c dispatch.Choice) {
 	case 0:
 		c.Jobs = rapid.SliceOfN(rapid.Custom(p.id), 1, 2).Draw(r, "chosen")
 	case 1:
-		c.Statuses = rapid.SampledFrom([][]dispatch.Status{{dispatch.Accepted}, {dispatch.Failed, dispatch.Running}, {}}).Draw(r, "statuses")
+		c.Statuses = rapid.SampledFrom([][]dispatch.Status{{dispatch.Accepted}, {dispatch.Failed, dispatch.Running},
+			{}}).Draw(r, "statuses")
 	}
 	return c
 }
 
 func (p *pair) pauseTask(r *rapid.T) {
 	u, id, pause := users.Draw(r, "owner"), p.task(r), rapid.Bool().Draw(r, "pause")
-	budget := rapid.SampledFrom([]*dispatch.Budget{nil, nil, {}, {Amount: 6}, {Amount: 6, Unit: "credits"}}).Draw(r, "budget")
+	budget := rapid.SampledFrom([]*dispatch.Budget{nil, nil, {}, {Amount: 6}, {Amount: 6, Unit: "credits"}}).Draw(r,
+		"budget")
 	both(p, r, func(s dispatch.Store) (dispatch.Account, error) {
 		if pause {
 			return s.PauseTask(p.Context(), u, id)
@@ -214,15 +220,18 @@ func (p *pair) pauseTask(r *rapid.T) {
 }
 
 func (p *pair) annotate(r *rapid.T) {
-	u, job, task, value := users.Draw(r, "owner"), p.id(r), p.task(r), rapid.SampledFrom([]string{"x", "y", ""}).Draw(r, "value")
-	c := dispatch.AnnotationChange{Replace: rapid.Bool().Draw(r, "replace"), Labels: map[string]*string{rapid.SampledFrom([]string{"a", "b"}).Draw(r, "key"): &value}}
+	u, job, task, value := users.Draw(r, "owner"), p.id(r), p.task(r), rapid.SampledFrom([]string{"x", "y", ""}).Draw(r,
+		"value")
+	c := dispatch.AnnotationChange{Replace: rapid.Bool().Draw(r, "replace"),
+		Labels: map[string]*string{rapid.SampledFrom([]string{"a", "b"}).Draw(r, "key"): &value}}
 	both(p, r, func(s dispatch.Store) (string, error) { return "", s.AnnotateJob(p.Context(), u, job, c) })
 	both(p, r, func(s dispatch.Store) (string, error) { return "", s.AnnotateTask(p.Context(), u, task, c) })
 }
 
 func (p *pair) retryTask(r *rapid.T) {
 	u, id := users.Draw(r, "owner"), p.task(r)
-	within := dispatch.Quota{Live: rapid.IntRange(0, 9).Draw(r, "live"), Bytes: int64(rapid.IntRange(0, 2000).Draw(r, "bytes"))}
+	within := dispatch.Quota{Live: rapid.IntRange(0, 9).Draw(r, "live"), Bytes: int64(rapid.IntRange(0, 2000).Draw(r,
+		"bytes"))}
 	c := p.choice(r)
 	both(p, r, func(s dispatch.Store) (string, error) {
 		a, n, err := s.RetryTask(p.Context(), u, id, c, within)
@@ -232,7 +241,8 @@ func (p *pair) retryTask(r *rapid.T) {
 
 func (p *pair) await(r *rapid.T) {
 	u, fresh, gap := users.Draw(r, "owner"), spans.Draw(r, "fresh"), spans.Draw(r, "gap")
-	scope := rapid.SampledFrom([]dispatch.Scope{{}, {Job: p.id(r)}, {Task: p.task(r)}, {Alone: true}, {Tasks: true}, {Alone: true, Tasks: true}}).Draw(r, "scope")
+	scope := rapid.SampledFrom([]dispatch.Scope{{}, {Job: p.id(r)}, {Task: p.task(r)}, {Alone: true}, {Tasks: true},
+		{Alone: true, Tasks: true}}).Draw(r, "scope")
 	both(p, r, func(s dispatch.Store) ([]dispatch.Account, error) {
 		return s.MarkAwaited(p.Context(), u, scope, fresh, gap)
 	})
@@ -311,25 +321,34 @@ func (p *pair) save(r *rapid.T) {
 		return
 	}
 	j := rapid.SampledFrom(p.known).Draw(r, "job")
-	j.Phase = rapid.SampledFrom([]dispatch.Phase{dispatch.Waiting, dispatch.Creating, dispatch.Created, dispatch.Starting, dispatch.Started, dispatch.Ended}).Draw(r, "phase")
-	j.Due, j.Moved, j.Checked = j.Due.Add(spans.Draw(r, "due")), j.Created.Add(spans.Draw(r, "moved")), j.Created.Add(spans.Draw(r, "checked"))
+	j.Phase = rapid.SampledFrom([]dispatch.Phase{dispatch.Waiting, dispatch.Creating, dispatch.Created, dispatch.Starting,
+		dispatch.Started, dispatch.Ended}).Draw(r, "phase")
+	j.Due, j.Moved, j.Checked = j.Due.Add(spans.Draw(r, "due")), j.Created.Add(spans.Draw(r, "moved")),
+		j.Created.Add(spans.Draw(r, "checked"))
 	if j.Phase == dispatch.Started {
-		j.Status = rapid.SampledFrom([]dispatch.Status{dispatch.Submitted, dispatch.Queued, dispatch.Running}).Draw(r, "status")
+		j.Status = rapid.SampledFrom([]dispatch.Status{dispatch.Submitted, dispatch.Queued, dispatch.Running}).Draw(r,
+			"status")
 	}
 	if j.Phase == dispatch.Ended {
 		j.Status = rapid.SampledFrom([]dispatch.Status{dispatch.Finished, dispatch.Failed}).Draw(r, "status")
 	}
-	j.Costs = rapid.SampledFrom([]*float64{nil, j.Costs, new(float64), amountOf(1.5), amountOf(-1), amountOf(2e12)}).Draw(r, "costs")
-	j.Unit, j.Spent = rapid.SampledFrom([]string{"", "credits"}).Draw(r, "unit"), j.Spent+rapid.SampledFrom([]float64{0, 0, 2.5}).Draw(r, "spent")
+	j.Costs = rapid.SampledFrom([]*float64{nil, j.Costs, new(float64), amountOf(1.5), amountOf(-1),
+		amountOf(2e12)}).Draw(r, "costs")
+	j.Unit, j.Spent = rapid.SampledFrom([]string{"", "credits"}).Draw(r, "unit"), j.Spent+
+		rapid.SampledFrom([]float64{0, 0, 2.5}).Draw(r, "spent")
 	j.Unmetered = nil
 	if rapid.Bool().Draw(r, "unmetered") {
-		j.Unmetered = []dispatch.Unmetered{{Ref: dispatch.Ref{ID: "x"}, Ended: j.Created, Due: j.Created.Add(spans.Draw(r, "meter")), Priced: rapid.Bool().Draw(r, "priced")}}
+		j.Unmetered = []dispatch.Unmetered{{Ref: dispatch.Ref{ID: "x"}, Ended: j.Created,
+			Due: j.Created.Add(spans.Draw(r, "meter")), Priced: rapid.Bool().Draw(r, "priced")}}
 	}
 	j.Awaited, j.Orphans = rapid.Bool().Draw(r, "awaited"), nil
 	if rapid.IntRange(0, 5).Draw(r, "orphan") == 0 {
 		j.Orphans = []dispatch.Ref{{ID: "x"}}
 	}
-	p.known = append(p.known, both(p, r, func(s dispatch.Store) ([]dispatch.Job, error) { return s.Save(p.Context(), []dispatch.Job{j}) })...)
+	p.known = append(p.known, both(p, r, func(s dispatch.Store) ([]dispatch.Job, error) {
+		return s.Save(p.Context(),
+			[]dispatch.Job{j})
+	})...)
 }
 
 func amountOf(f float64) *float64 { return &f }
@@ -341,8 +360,10 @@ func (p *pair) hold(r *rapid.T) {
 
 func (p *pair) take(r *rapid.T) {
 	a := dispatch.SendTimeRequest{Account: accounts.Draw(r, "account"),
-		Pace:    rapid.SampledFrom([]time.Duration{time.Millisecond, 400 * time.Millisecond, 3 * time.Second}).Draw(r, "pace"),
-		Purpose: rapid.SampledFrom([]dispatch.Purpose{dispatch.Reading, dispatch.Acting, dispatch.Calling}).Draw(r, "purpose"), Ahead: time.Second}
+		Pace: rapid.SampledFrom([]time.Duration{time.Millisecond, 400 * time.Millisecond, 3 * time.Second}).Draw(r,
+			"pace"),
+		Purpose: rapid.SampledFrom([]dispatch.Purpose{dispatch.Reading, dispatch.Acting, dispatch.Calling}).Draw(r,
+			"purpose"), Ahead: time.Second}
 	both(p, r, func(s dispatch.Store) (dispatch.SendTime, error) { return s.ReserveSendTime(p.Context(), a) })
 }
 
@@ -383,7 +404,9 @@ func (p *pair) after(r *rapid.T) dispatch.Place {
 // compare compares everything that can be read.
 func (p *pair) compare(r *rapid.T) {
 	ctx := p.Context()
-	page := dispatch.Page{Limit: rapid.IntRange(0, 3).Draw(r, "limit"), Statuses: rapid.SampledFrom([][]dispatch.Status{nil, {dispatch.Failed}, {dispatch.Failed, dispatch.Accepted, dispatch.Failed}}).Draw(r, "statuses"),
+	page := dispatch.Page{Limit: rapid.IntRange(0, 3).Draw(r, "limit"),
+		Statuses: rapid.SampledFrom([][]dispatch.Status{nil, {dispatch.Failed}, {dispatch.Failed, dispatch.Accepted,
+			dispatch.Failed}}).Draw(r, "statuses"),
 		Accounts: rapid.SampledFrom([][]dispatch.Account{nil, {"q/ann"}, {"p/shared", "q/ann", "q/bob"}}).Draw(r, "accounts"),
 		Most:     rapid.SampledFrom([]int{0, -1, 1, 60, 1000}).Draw(r, "most")}
 	for _, u := range []dispatch.UserID{"ann", "Bob", "é/1"} {
@@ -396,19 +419,23 @@ func (p *pair) compare(r *rapid.T) {
 		since, after, oldest := p.since(r), p.after(r), rapid.Bool().Draw(r, "oldest first")
 		label := dispatch.LabelMatch{Key: "a", Value: "x"}
 		both(p, r, func(s dispatch.Store) ([]dispatch.Record, error) {
-			return s.Records(ctx, u, dispatch.Page{Label: label, After: after, Oldest: oldest, Limit: page.Limit, Statuses: page.Statuses, Accounts: page.Accounts, Since: since})
+			return s.Records(ctx, u, dispatch.Page{Label: label, After: after, Oldest: oldest, Limit: page.Limit,
+				Statuses: page.Statuses, Accounts: page.Accounts, Since: since})
 		})
 		both(p, r, func(s dispatch.Store) ([]dispatch.TaskRecord, error) {
 			return s.Tasks(ctx, u, dispatch.Page{Label: label, Oldest: oldest, Limit: page.Limit, Statuses: page.Statuses})
 		})
 		both(p, r, func(s dispatch.Store) ([]dispatch.Record, error) {
-			return s.Records(ctx, u, dispatch.Page{After: after, Oldest: oldest, Limit: page.Limit, Statuses: page.Statuses, Accounts: page.Accounts, Since: since})
+			return s.Records(ctx, u, dispatch.Page{After: after, Oldest: oldest, Limit: page.Limit, Statuses: page.Statuses,
+				Accounts: page.Accounts, Since: since})
 		})
 		both(p, r, func(s dispatch.Store) ([]dispatch.TaskRecord, error) {
-			return s.Tasks(ctx, u, dispatch.Page{After: after, Oldest: oldest, Limit: page.Limit, Statuses: page.Statuses, Accounts: page.Accounts})
+			return s.Tasks(ctx, u, dispatch.Page{After: after, Oldest: oldest, Limit: page.Limit, Statuses: page.Statuses,
+				Accounts: page.Accounts})
 		})
 		both(p, r, func(s dispatch.Store) ([]dispatch.Record, error) {
-			return s.Records(ctx, u, dispatch.Page{After: after, Oldest: oldest, Limit: page.Limit, Statuses: page.Statuses, Accounts: page.Accounts})
+			return s.Records(ctx, u, dispatch.Page{After: after, Oldest: oldest, Limit: page.Limit, Statuses: page.Statuses,
+				Accounts: page.Accounts})
 		})
 		p.changes(r, u, 0, page.Limit)
 		for id := range dispatch.TaskID(min(p.tasks, 5)) {
@@ -422,7 +449,8 @@ func (p *pair) compare(r *rapid.T) {
 				return s.TaskJobs(ctx, u, id+1, dispatch.Page{Limit: page.Limit, Most: page.Most})
 			})
 			both(p, r, func(s dispatch.Store) ([]dispatch.Record, error) {
-				return s.TaskJobs(ctx, u, id+1, dispatch.Page{After: dispatch.Place{ID: after.ID % 3}, Limit: page.Limit, Statuses: page.Statuses, Accounts: page.Accounts})
+				return s.TaskJobs(ctx, u, id+1, dispatch.Page{After: dispatch.Place{ID: after.ID % 3}, Limit: page.Limit,
+					Statuses: page.Statuses, Accounts: page.Accounts})
 			})
 			both(p, r, func(s dispatch.Store) (dispatch.TaskChanges, error) {
 				return s.TaskChanges(ctx, u, id+1, dispatch.Page{Limit: page.Limit, Most: page.Most, Since: since}, time.Minute)
@@ -451,7 +479,8 @@ func (p *pair) compare(r *rapid.T) {
 	}
 	for _, u := range []dispatch.UserID{"ann", "Bob", "é/1"} {
 		both(p, r, func(s dispatch.Store) ([]dispatch.AccountInfo, error) {
-			return s.AccountInfo(ctx, u, []dispatch.Account{"", "p/shared", "q/ann", "q/Bob"}, map[dispatch.Account]time.Duration{"p/shared": stalledAfter})
+			return s.AccountInfo(ctx, u, []dispatch.Account{"", "p/shared", "q/ann", "q/Bob"},
+				map[dispatch.Account]time.Duration{"p/shared": stalledAfter})
 		})
 	}
 	for id := range dispatch.JobID(min(p.jobs, 20)) {

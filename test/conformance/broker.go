@@ -15,10 +15,11 @@ type WallClock struct{}
 // Now implements [dispatch.Clock].
 func (WallClock) Now() time.Time { return time.Now() }
 
-// NewBroker returns a broker for one process, with an engine that does not run yet, see [RunBroker]. It logs nothing. Callers may
-// set further fields before they use it.
+// NewBroker returns a broker for one process, with an engine that does not run yet, see [RunBroker]. It logs nothing.
+// Callers may set further fields before they use it.
 func NewBroker(s dispatch.Store, tokens dispatch.Tokens, backends ...*dispatch.Backend) *dispatch.Broker {
-	b := &dispatch.Broker{Store: s, Tokens: tokens, Backends: backends, Installation: "test", Log: slog.New(slog.DiscardHandler)}
+	b := &dispatch.Broker{Store: s, Tokens: tokens, Backends: backends, Installation: "test",
+		Log: slog.New(slog.DiscardHandler)}
 	b.Engine = engine.New(engine.Config{Store: s, Visit: b.Visit, Log: b.Log})
 	return b
 }

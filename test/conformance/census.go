@@ -71,7 +71,8 @@ func (t censusTest) counts() {
 	t.acceptFor(bob, "q/"+dispatch.Account(bob))
 	t.acceptFor(ann, "q/"+dispatch.Account(ann))
 	t.must(t.s.Hold(t.Context(), "q/"+dispatch.Account(ann), time.Hour, dispatch.NeedsSignIn, "sign in"))
-	_, err := t.s.ReserveSendTime(t.Context(), dispatch.SendTimeRequest{Account: shared, Pace: time.Second, Purpose: dispatch.Acting})
+	_, err := t.s.ReserveSendTime(t.Context(), dispatch.SendTimeRequest{Account: shared, Pace: time.Second,
+		Purpose: dispatch.Acting})
 	t.must(err)
 	t.must(t.s.NoteResponse(t.Context(), "p", "no response"))
 	t.db.Pass(time.Minute)
@@ -81,9 +82,12 @@ func (t censusTest) counts() {
 	}
 	all[0].Failed = time.Time{}
 	t.equal(all, []dispatch.PlatformCensus{
-		{Platform: "p", Waiting: 1, Held: map[dispatch.Status]int{dispatch.Accepted: 1, dispatch.Submitted: 1, dispatch.Running: 2}, Ended: 1,
-			Attention: map[dispatch.Attention]int{dispatch.InDoubt: 1, dispatch.Stalled: 1}, Accounts: 1, Oldest: 2 * time.Minute, Lag: 2 * time.Minute},
-		{Platform: "q", Waiting: 2, Holds: map[dispatch.Attention]int{dispatch.NeedsSignIn: 1}, Accounts: 2, Oldest: time.Minute, Lag: time.Minute},
+		{Platform: "p", Waiting: 1, Held: map[dispatch.Status]int{dispatch.Accepted: 1, dispatch.Submitted: 1,
+			dispatch.Running: 2}, Ended: 1,
+			Attention: map[dispatch.Attention]int{dispatch.InDoubt: 1, dispatch.Stalled: 1}, Accounts: 1,
+			Oldest: 2 * time.Minute, Lag: 2 * time.Minute},
+		{Platform: "q", Waiting: 2, Holds: map[dispatch.Attention]int{dispatch.NeedsSignIn: 1}, Accounts: 2,
+			Oldest: time.Minute, Lag: time.Minute},
 	})
 }
 

@@ -18,8 +18,8 @@ func Allocated() int64 {
 	return int64(m.TotalAlloc)
 }
 
-// CPU returns the CPU time of this process so far, which the fake clock of a synctest bubble does not show, and other programs lengthen less than the time of the
-// clock.
+// CPU returns the CPU time of this process so far, which the fake clock of a synctest bubble does not show, and other
+// programs lengthen less than the time of the clock.
 func CPU(t testing.TB) time.Duration {
 	t.Helper()
 	var u syscall.Rusage
@@ -29,7 +29,8 @@ func CPU(t testing.TB) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// WantErrorText fails the test unless err explains what happened without showing the secret. With tolerated, nil is accepted too.
+// WantErrorText fails the test unless err explains what happened without showing the secret. With tolerated, nil is
+// accepted too.
 func WantErrorText(t *testing.T, err error, tolerated bool, secret string) {
 	t.Helper()
 	if err == nil && tolerated {

@@ -10,7 +10,8 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// CheckCounts fails the test if counts that a store keeps differ from its jobs. It does nothing for a store that keeps none.
+// CheckCounts fails the test if counts that a store keeps differ from its jobs. It does nothing for a store that keeps
+// none.
 func CheckCounts(t testing.TB, s dispatch.Store) {
 	t.Helper()
 	counting, keeps := s.(interface {
@@ -50,7 +51,8 @@ func (t storeTest) parallelCounts() {
 	infos, err := t.s.AccountInfo(t.Context(), ann, []dispatch.Account{"", shared}, nil)
 	t.must(err)
 	// Of each round's four jobs one holds a slot, one waits, one ended, and one was deleted.
-	t.equal(fmt.Sprint(g.Held, infos[1].Held, infos[1].Active, infos[1].Waiting, infos[1].Queue, infos[0].Live, infos[0].Lately),
+	t.equal(fmt.Sprint(g.Held, infos[1].Held, infos[1].Active, infos[1].Waiting, infos[1].Queue, infos[0].Live,
+		infos[0].Lately),
 		fmt.Sprint(4*each, 4*each, 2*each, 2*each, 4*each, 4*each, 8*each))
 }
 

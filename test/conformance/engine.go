@@ -19,14 +19,14 @@ type Cluster struct {
 	Store func() dispatch.Store // of one more process
 	// Start runs an engine until ctx is done; ended is closed when it has returned.
 	Start func(ctx context.Context, s dispatch.Store, v Visit) (e dispatch.Engine, ended <-chan struct{})
-	// Slack is added to each time limit: what a busy machine takes besides, outside of a bubble. With more than 0.1 s a visit within hinted
-	// may also be due to a poll; that notifications arrive is tested by engine/TestPostgres_NotifiesOtherProcesses and
-	// engine/TestEngine_WakesOtherProcesses.
+	// Slack is added to each time limit: what a busy machine takes besides, outside of a bubble. With more than 0.1 s a
+	// visit within hinted may also be due to a poll; that notifications arrive is tested by
+	// engine/TestPostgres_NotifiesOtherProcesses and engine/TestEngine_WakesOtherProcesses.
 	Slack time.Duration
 }
 
-// TestEngine runs the tests that every Engine must pass. In runs a test with an empty cluster, in a bubble of testing/synctest
-// or in real time.
+// TestEngine runs the tests that every Engine must pass. In runs a test with an empty cluster, in a bubble of
+// testing/synctest or in real time.
 func TestEngine(t *testing.T, in func(*testing.T, func(*testing.T, Cluster))) {
 	for _, c := range []struct {
 		name string
@@ -65,7 +65,8 @@ func (t engineTest) start(v Visit) dispatch.Engine {
 	return e
 }
 
-// reporting returns a visit that reports its lease, and ends when it is told the wakes it has seen and its next due time.
+// reporting returns a visit that reports its lease, and ends when it is told the wakes it has seen and its next due
+// time.
 func (t engineTest) reporting() (Visit, <-chan dispatch.Lease, chan<- end) {
 	begun, ends := make(chan dispatch.Lease, 100), make(chan end)
 	return func(ctx context.Context, l dispatch.Lease) error {
@@ -260,7 +261,8 @@ func (t engineTest) stop() {
 	}
 	end <- t.seen()
 	<-ended
-	if leases, _, err := t.s.Dequeue(t.Context(), dispatch.Room{Others: 9}, time.Minute); err != nil || len(leases) != 1 || leases[0].Account != "q/shared" {
+	if leases, _, err := t.s.Dequeue(t.Context(), dispatch.Room{Others: 9}, time.Minute); err != nil || len(leases) != 1 ||
+		leases[0].Account != "q/shared" {
 		t.Errorf("left behind: %v, %v", leases, err)
 	}
 }

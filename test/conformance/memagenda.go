@@ -10,14 +10,16 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-func (s *MemStore) Agenda(_ context.Context, a dispatch.Account, n int, stalled time.Duration) (dispatch.Agenda, error) {
+func (s *MemStore) Agenda(_ context.Context, a dispatch.Account, n int, stalled time.Duration) (dispatch.Agenda,
+	error) {
 	now, unlock := s.lock()
 	defer unlock()
 	acc := s.accounts[a]
 	if acc == nil {
 		return dispatch.Agenda{}, notFound()
 	}
-	g := dispatch.Agenda{Now: now, Wakes: acc.wakes, Hold: acc.hold, Why: acc.why, Starts: s.heard[a.Platform()].Starts, Restored: acc.restored,
+	g := dispatch.Agenda{Now: now, Wakes: acc.wakes, Hold: acc.hold, Why: acc.why, Starts: s.heard[a.Platform()].Starts,
+		Restored: acc.restored,
 		Operator: s.operatorNotice(a)}
 	for _, j := range s.byDue(a) {
 		if j.Phase.HoldsSlot() && !j.FreesSlot(stalled, now) {
@@ -141,14 +143,16 @@ func (s *MemStore) Lines(_ context.Context, a dispatch.Account) ([]dispatch.Line
 // dueEver reports whether a waiting job is due at some time, which one that is paused is not.
 func dueEver(j dispatch.Job) bool { return !j.Paused }
 
-func (s *MemStore) Waiting(_ context.Context, a dispatch.Account, l dispatch.Line, from, to dispatch.Rank) (ids []dispatch.JobID, err error) {
+func (s *MemStore) Waiting(_ context.Context, a dispatch.Account, l dispatch.Line, from,
+	to dispatch.Rank) (ids []dispatch.JobID, err error) {
 	_, unlock := s.lock()
 	defer unlock()
 	compare := func(j dispatch.Job, r dispatch.Rank) int {
 		return cmp.Or(j.Due.Compare(r.Due), cmp.Compare(j.ID, r.ID))
 	}
 	for _, j := range s.byDue(a) {
-		if j.Phase == dispatch.Waiting && j.Owner == l.Owner && j.Task == l.Task && dueEver(j) && compare(j, from) >= 0 && compare(j, to) <= 0 {
+		if j.Phase == dispatch.Waiting && j.Owner == l.Owner && j.Task == l.Task && dueEver(j) && compare(j, from) >= 0 &&
+			compare(j, to) <= 0 {
 			ids = append(ids, j.ID)
 		}
 	}
@@ -159,7 +163,8 @@ func (s *MemStore) WaitingBefore(_ context.Context, j dispatch.Job) (n int, err 
 	_, unlock := s.lock()
 	defer unlock()
 	for _, k := range s.jobs {
-		same := k.Account == j.Account && k.Owner == j.Owner && k.Task == j.Task && k.Phase == dispatch.Waiting && dueEver(k.Job)
+		same := k.Account == j.Account && k.Owner == j.Owner && k.Task == j.Task && k.Phase == dispatch.Waiting &&
+			dueEver(k.Job)
 		if same && cmp.Or(k.Due.Compare(j.Due), cmp.Compare(k.ID, j.ID)) < 0 {
 			n++
 		}
@@ -173,11 +178,13 @@ func sortLines(lines []dispatch.Line) {
 	})
 }
 
-func (s *MemStore) Ready(_ context.Context, a dispatch.Account, l dispatch.Line, n int) (jobs []dispatch.Job, err error) {
+func (s *MemStore) Ready(_ context.Context, a dispatch.Account, l dispatch.Line, n int) (jobs []dispatch.Job,
+	err error) {
 	now, unlock := s.lock()
 	defer unlock()
 	for _, j := range s.byDue(a) {
-		if j.Owner == l.Owner && j.Task == l.Task && j.Phase == dispatch.Waiting && dueEver(j) && !j.Due.After(now) && len(jobs) < n {
+		if j.Owner == l.Owner && j.Task == l.Task && j.Phase == dispatch.Waiting && dueEver(j) && !j.Due.After(now) &&
+			len(jobs) < n {
 			jobs = append(jobs, j)
 		}
 	}
@@ -200,7 +207,8 @@ func (s *MemStore) Unprepared(_ context.Context, a dispatch.Account, n int) (job
 	now, unlock := s.lock()
 	defer unlock()
 	for _, j := range s.byDue(a) {
-		if j.Phase == dispatch.Waiting && len(j.Orphans) == 0 && j.Attention == dispatch.ApplicationUnreachable && !j.Due.After(now) && len(jobs) < n {
+		if j.Phase == dispatch.Waiting && len(j.Orphans) == 0 && j.Attention == dispatch.ApplicationUnreachable &&
+			!j.Due.After(now) && len(jobs) < n {
 			jobs = append(jobs, j)
 		}
 	}

@@ -6,7 +6,8 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-func (s *MemStore) AnnotateJob(_ context.Context, u dispatch.UserID, id dispatch.JobID, c dispatch.AnnotationChange) error {
+func (s *MemStore) AnnotateJob(_ context.Context, u dispatch.UserID, id dispatch.JobID,
+	c dispatch.AnnotationChange) error {
 	now, unlock := s.lock()
 	defer unlock()
 	r, err := s.visible(u, id)
@@ -21,7 +22,8 @@ func (s *MemStore) AnnotateJob(_ context.Context, u dispatch.UserID, id dispatch
 	return nil
 }
 
-func (s *MemStore) AnnotateTask(_ context.Context, u dispatch.UserID, id dispatch.TaskID, c dispatch.AnnotationChange) error {
+func (s *MemStore) AnnotateTask(_ context.Context, u dispatch.UserID, id dispatch.TaskID,
+	c dispatch.AnnotationChange) error {
 	now, unlock := s.lock()
 	defer unlock()
 	if _, err := s.task(u, id); err != nil {

@@ -109,7 +109,8 @@ func (s *MemStore) spending(id dispatch.TaskID) (sum dispatch.Spending) {
 	}
 	sum.RunningCosts = math.Round(sum.RunningCosts*1e6) / 1e6
 	if i := slices.IndexFunc(s.jobs, func(r *row) bool { return r.Task == id }); i >= 0 && sum.Unpriced() {
-		sum.Earlier = dispatch.SumRuns(s.finishedRuns(s.jobs[i].Owner, s.jobs[i].Account, s.jobs[i].Service, dispatch.EstimatedFrom))
+		sum.Earlier = dispatch.SumRuns(s.finishedRuns(s.jobs[i].Owner, s.jobs[i].Account, s.jobs[i].Service,
+			dispatch.EstimatedFrom))
 	}
 	return sum
 }
@@ -125,7 +126,8 @@ func (s *MemStore) tried(t dispatch.Task) dispatch.Task {
 	return t
 }
 
-// setBudget replaces the budget of a task, unless by is nil, and returns Conflict if a paused task has no room for another job.
+// setBudget replaces the budget of a task, unless by is nil, and returns Conflict if a paused task has no room for
+// another job.
 func (s *MemStore) setBudget(t dispatch.Task, by *dispatch.Budget) error {
 	was := maps.Clone(s.tasks)
 	if by == nil && (t.Budget == (dispatch.Budget{}) || !t.Paused) {

@@ -6,8 +6,8 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// bytes returns the size of the requests of a user's unfinished jobs and synchronous runs. What the jobs of a task share counts
-// once.
+// bytes returns the size of the requests of a user's unfinished jobs and synchronous runs. What the jobs of a task
+// share counts once.
 func (s *MemStore) bytes(u dispatch.UserID, now time.Time) (n int64) {
 	counted := map[dispatch.TaskID]bool{0: true}
 	for _, r := range s.jobs {

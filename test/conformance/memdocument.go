@@ -26,7 +26,9 @@ func (s *MemStore) define(o owned, u dispatch.UserID, d *dispatch.Document) {
 func (s *MemStore) defineHomes(t dispatch.Task) {
 	for _, h := range homesOf(t) {
 		if h.Document != "" && h.Account != t.Account {
-			s.defined[owned{task: t.ID, home: h.Account}] = &definition{owner: t.Owner, Document: dispatch.Document{Origin: dispatch.Origin{Platform: h.Account.Platform(), Service: h.Service}}, hash: h.Document}
+			s.defined[owned{task: t.ID, home: h.Account}] = &definition{owner: t.Owner,
+				Document: dispatch.Document{Origin: dispatch.Origin{Platform: h.Account.Platform(), Service: h.Service}},
+				hash:     h.Document}
 		}
 	}
 }
@@ -112,7 +114,8 @@ func (s *MemStore) Origins(context.Context) (origins []dispatch.Origin, err erro
 
 func sameOrigin(a, b dispatch.Origin) bool { return reflect.DeepEqual(a, b) }
 
-func (s *MemStore) SetDocumentHash(_ context.Context, o dispatch.Origin, hash string) (owners []dispatch.UserID, err error) {
+func (s *MemStore) SetDocumentHash(_ context.Context, o dispatch.Origin, hash string) (owners []dispatch.UserID,
+	err error) {
 	_, unlock := s.lock()
 	defer unlock()
 	for _, d := range s.waiting() {

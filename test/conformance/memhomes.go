@@ -30,7 +30,10 @@ func (s *MemStore) SpreadTasks(context.Context) (all []dispatch.SpreadTask, err 
 	now, unlock := s.lock()
 	defer unlock()
 	for id, t := range s.tasks {
-		if len(t.Request.Homes) == 0 || !slices.ContainsFunc(s.jobs, func(r *row) bool { return r.Task == id && r.Phase != dispatch.Ended }) {
+		if len(t.Request.Homes) == 0 || !slices.ContainsFunc(s.jobs, func(r *row) bool {
+			return r.Task == id &&
+				r.Phase != dispatch.Ended
+		}) {
 			continue
 		}
 		spread := dispatch.SpreadTask{ID: id, Owner: t.Owner, Seen: s.spread[id]}
@@ -82,7 +85,8 @@ func (s *MemStore) load(t dispatch.Task, h dispatch.Home, now time.Time) dispatc
 	return l
 }
 
-func (s *MemStore) MoveJobs(_ context.Context, m dispatch.JobMove, within ...dispatch.Quota) (moved int, seen int64, err error) {
+func (s *MemStore) MoveJobs(_ context.Context, m dispatch.JobMove, within ...dispatch.Quota) (moved int, seen int64,
+	err error) {
 	now, unlock := s.lock()
 	defer unlock()
 	if s.spread[m.Task] != m.Seen || s.of(m.From.Account).restored != dispatch.NotRestored {

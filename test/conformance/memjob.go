@@ -13,7 +13,8 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-func (s *MemStore) Accept(_ context.Context, k dispatch.Key, t *dispatch.Task, jobs []dispatch.Draft, within ...dispatch.Quota) (dispatch.KeyTarget, error) {
+func (s *MemStore) Accept(_ context.Context, k dispatch.Key, t *dispatch.Task, jobs []dispatch.Draft,
+	within ...dispatch.Quota) (dispatch.KeyTarget, error) {
 	now, unlock := s.lock()
 	defer unlock()
 	if err := acceptable(jobs); err != nil {
@@ -44,7 +45,8 @@ func bytesOf(t *dispatch.Task, jobs []dispatch.Draft) (n int64) {
 }
 
 // insert stores a task and jobs under their ids.
-func (s *MemStore) insert(t *dispatch.Task, jobs []dispatch.Draft, task dispatch.TaskID, first dispatch.JobID, now time.Time) {
+func (s *MemStore) insert(t *dispatch.Task, jobs []dispatch.Draft, task dispatch.TaskID, first dispatch.JobID,
+	now time.Time) {
 	if t != nil {
 		t.ID, t.Created, t.Updated = task, now, now
 		s.define(owned{task: task}, t.Owner, t.Document)
@@ -80,7 +82,8 @@ func acceptable(jobs []dispatch.Draft) error {
 			return &dispatch.Error{Kind: dispatch.Internal, Op: "conformance.Accept", Err: fmt.Errorf("jobs of two accounts")}
 		}
 		if !utf8.Valid(j.Body) || bytes.IndexByte(j.Body, 0) >= 0 {
-			return &dispatch.Error{Kind: dispatch.Invalid, Op: "conformance.Accept", Text: "A text is not valid UTF-8, or holds a NUL character."}
+			return &dispatch.Error{Kind: dispatch.Invalid, Op: "conformance.Accept",
+				Text: "A text is not valid UTF-8, or holds a NUL character."}
 		}
 	}
 	return nil
@@ -136,7 +139,8 @@ func (s *MemStore) Record(_ context.Context, u dispatch.UserID, id dispatch.JobI
 	return s.record(r, now)
 }
 
-func (s *MemStore) RecordIncludingHidden(_ context.Context, u dispatch.UserID, id dispatch.JobID) (dispatch.Record, error) {
+func (s *MemStore) RecordIncludingHidden(_ context.Context, u dispatch.UserID, id dispatch.JobID) (dispatch.Record,
+	error) {
 	now, unlock := s.lock()
 	defer unlock()
 	r, err := s.owned(u, id)
@@ -150,7 +154,8 @@ func (s *MemStore) RecordIncludingHidden(_ context.Context, u dispatch.UserID, i
 func (s *MemStore) record(r *row, now time.Time) (dispatch.Record, error) {
 	j := s.showHold(r.job(), now)
 	changed := j.Task != 0 && s.changedAt(s.tasks[j.Task], j.Account)
-	if d := s.defined[owned{job: j.ID}]; (changed || d != nil && d.told != "") && j.Phase == dispatch.Waiting && j.Attention == dispatch.None {
+	if d := s.defined[owned{job: j.ID}]; (changed || d != nil && d.told != "") && j.Phase == dispatch.Waiting &&
+		j.Attention == dispatch.None {
 		j.Attention = dispatch.ServiceChanged
 	}
 	request, err := s.request(r)
@@ -177,7 +182,8 @@ func (s *MemStore) Records(_ context.Context, u dispatch.UserID, p dispatch.Page
 	defer unlock()
 	records := []dispatch.Record{}
 	for _, r := range s.jobs {
-		if r.Owner != u || r.Task != 0 || r.Hidden || !r.fits(p) || !p.Label.Selects(r.Annotations.Labels) || !p.Follows(dispatch.Place{Created: r.Created, ID: int64(r.ID)}) {
+		if r.Owner != u || r.Task != 0 || r.Hidden || !r.fits(p) || !p.Label.Selects(r.Annotations.Labels) ||
+			!p.Follows(dispatch.Place{Created: r.Created, ID: int64(r.ID)}) {
 			continue
 		}
 		record, err := s.record(r, now)
@@ -302,7 +308,8 @@ func (r *row) cancel(now time.Time) bool {
 	return true
 }
 
-func (s *MemStore) MarkAwaited(_ context.Context, u dispatch.UserID, scope dispatch.Scope, fresh, gap time.Duration) (accounts []dispatch.Account, err error) {
+func (s *MemStore) MarkAwaited(_ context.Context, u dispatch.UserID, scope dispatch.Scope, fresh,
+	gap time.Duration) (accounts []dispatch.Account, err error) {
 	now, unlock := s.lock()
 	defer unlock()
 	plan := map[dispatch.Account]time.Time{} // zero: now
@@ -346,7 +353,8 @@ func (s *MemStore) MarkAwaited(_ context.Context, u dispatch.UserID, scope dispa
 // comes reports whether the account's next reading happens without a wake.
 func (a *account) comes(now time.Time) bool {
 	booked := a.booked[dispatch.Reading]
-	return !a.until.After(now) && booked.After(now) && !a.due.IsZero() && !a.due.After(booked) && !a.due.After(now.Add(time.Minute))
+	return !a.until.After(now) && booked.After(now) && !a.due.IsZero() && !a.due.After(booked) &&
+		!a.due.After(now.Add(time.Minute))
 }
 
 // asked reports whether the scope of an owner's request includes a job.

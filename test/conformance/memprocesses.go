@@ -10,7 +10,8 @@ import (
 
 var _ dispatch.Processes = (*MemStore)(nil)
 
-func (s *MemStore) SaveProcess(_ context.Context, u dispatch.UserID, p dispatch.StoredProcess, within dispatch.ProcessQuota) error {
+func (s *MemStore) SaveProcess(_ context.Context, u dispatch.UserID, p dispatch.StoredProcess,
+	within dispatch.ProcessQuota) error {
 	now, unlock := s.lock()
 	defer unlock()
 	others, bytes := 0, int64(0)
@@ -41,7 +42,8 @@ func (s *MemStore) Process(_ context.Context, u dispatch.UserID, id string) (dis
 
 var errNoProcess = &dispatch.Error{Kind: dispatch.NotFound, Op: "conformance.Process"}
 
-func (s *MemStore) Processes(_ context.Context, u dispatch.UserID, after string, most int) (all []dispatch.StoredProcess, _ error) {
+func (s *MemStore) Processes(_ context.Context, u dispatch.UserID, after string,
+	most int) (all []dispatch.StoredProcess, _ error) {
 	_, unlock := s.lock()
 	defer unlock()
 	for id, p := range s.processes[u] {

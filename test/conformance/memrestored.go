@@ -27,7 +27,10 @@ func (s *MemStore) MarkRestored(_ context.Context, r dispatch.Restored) (account
 		}
 	}
 	for id, t := range s.tasks {
-		if len(t.Request.Homes) > 0 && !t.Paused && slices.ContainsFunc(s.jobs, func(r *row) bool { return r.Task == id && r.Phase != dispatch.Ended }) {
+		if len(t.Request.Homes) > 0 && !t.Paused && slices.ContainsFunc(s.jobs, func(r *row) bool {
+			return r.Task == id &&
+				r.Phase != dispatch.Ended
+		}) {
 			s.mark(id, true, dispatch.None, now)
 		}
 	}
@@ -54,7 +57,8 @@ func (s *MemStore) ClearRestored(_ context.Context, a dispatch.Account, all []di
 	}
 	for _, r := range s.jobs {
 		if j := &r.Job; j.Account == a && j.Phase == dispatch.Created {
-			j.Phase, j.Looks, j.Unmoved, j.Seen, j.SendBy, j.Due, j.Moved, j.Updated = dispatch.Starting, 0, 0, "", now, now, now, now
+			j.Phase, j.Looks, j.Unmoved, j.Seen, j.SendBy, j.Due, j.Moved, j.Updated = dispatch.Starting, 0, 0, "", now, now,
+				now, now
 			j.Attention, j.Notice = dispatch.InDoubt, ""
 			j.Epoch++
 			j.Version++

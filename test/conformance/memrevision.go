@@ -7,13 +7,15 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-func (s *MemStore) TaskRevision(_ context.Context, u dispatch.UserID, id dispatch.TaskID, late time.Duration) (dispatch.TaskRevision, error) {
+func (s *MemStore) TaskRevision(_ context.Context, u dispatch.UserID, id dispatch.TaskID,
+	late time.Duration) (dispatch.TaskRevision, error) {
 	now, unlock := s.lock()
 	defer unlock()
 	return s.revision(u, id, late, now)
 }
 
-func (s *MemStore) revision(u dispatch.UserID, id dispatch.TaskID, late time.Duration, now time.Time) (r dispatch.TaskRevision, err error) {
+func (s *MemStore) revision(u dispatch.UserID, id dispatch.TaskID, late time.Duration,
+	now time.Time) (r dispatch.TaskRevision, err error) {
 	t, err := s.task(u, id)
 	if err != nil {
 		return r, err
@@ -45,7 +47,8 @@ func (s *MemStore) revision(u dispatch.UserID, id dispatch.TaskID, late time.Dur
 	return r, nil
 }
 
-func (s *MemStore) TaskChanges(_ context.Context, u dispatch.UserID, id dispatch.TaskID, p dispatch.Page, late time.Duration) (c dispatch.TaskChanges, err error) {
+func (s *MemStore) TaskChanges(_ context.Context, u dispatch.UserID, id dispatch.TaskID, p dispatch.Page,
+	late time.Duration) (c dispatch.TaskChanges, err error) {
 	now, unlock := s.lock()
 	defer unlock()
 	if c.Revision, err = s.revision(u, id, late, now); err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// MemStore is a [dispatch.Store] in memory: fast, and the model against which the SQL stores are compared. Its methods implement those of
-// [dispatch.Store], which documents them.
+// MemStore is a [dispatch.Store] in memory: fast, and the model against which the SQL stores are compared. Its methods
+// implement those of [dispatch.Store], which documents them.
 type MemStore struct {
 	clock dispatch.Clock
 
@@ -109,7 +109,8 @@ func NewMemStore(c dispatch.Clock) *MemStore {
 		accounts: map[dispatch.Account]*account{}, tables: map[string]*dispatch.Schedule{},
 		defined: map[owned]*definition{}, heard: map[string]dispatch.AccountInfo{}, served: map[string]time.Time{},
 		sources: map[string]*source{}, processes: map[dispatch.UserID]map[string]dispatch.StoredProcess{},
-		ran: map[runService]runTimes{}, ledger: map[charged]dispatch.Charge{}, labeled: map[costLabel]dispatch.Charge{}, spent: map[taskUnit]dispatch.Charge{}, operators: map[string]string{}, spread: map[dispatch.TaskID]int64{},
+		ran: map[runService]runTimes{}, ledger: map[charged]dispatch.Charge{}, labeled: map[costLabel]dispatch.Charge{},
+		spent: map[taskUnit]dispatch.Charge{}, operators: map[string]string{}, spread: map[dispatch.TaskID]int64{},
 		numbers: map[dispatch.UserID]*numbers{},
 	}
 }
@@ -149,7 +150,8 @@ func notFound() error {
 }
 
 func conflict() error {
-	return &dispatch.Error{Kind: dispatch.Conflict, Op: "conformance.MemStore", Text: "The record was changed by another request."}
+	return &dispatch.Error{Kind: dispatch.Conflict, Op: "conformance.MemStore",
+		Text: "The record was changed by another request."}
 }
 
 func (s *MemStore) find(id dispatch.JobID) (*row, error) {
@@ -211,12 +213,14 @@ func (s *MemStore) NoteStarts(_ context.Context, platform string, seen dispatch.
 	return nil
 }
 
-func (s *MemStore) AccountInfo(_ context.Context, u dispatch.UserID, accounts []dispatch.Account, stalled map[dispatch.Account]time.Duration) (all []dispatch.AccountInfo, err error) {
+func (s *MemStore) AccountInfo(_ context.Context, u dispatch.UserID, accounts []dispatch.Account,
+	stalled map[dispatch.Account]time.Duration) (all []dispatch.AccountInfo, err error) {
 	now, unlock := s.lock()
 	defer unlock()
 	for _, a := range accounts {
 		heard := s.heard[a.Platform()]
-		is := dispatch.AccountInfo{Account: a, Answered: heard.Answered, Failed: heard.Failed, Failure: heard.Failure, Starts: heard.Starts}
+		is := dispatch.AccountInfo{Account: a, Answered: heard.Answered, Failed: heard.Failed, Failure: heard.Failure,
+			Starts: heard.Starts}
 		if acc := s.accounts[a]; acc != nil && acc.hold.After(now) {
 			is.Hold, is.Why, is.Notice = acc.hold, acc.why, acc.notice
 		}
@@ -236,7 +240,8 @@ func (s *MemStore) AccountInfo(_ context.Context, u dispatch.UserID, accounts []
 }
 
 // addJob adds a job to the state of an account.
-func (s *MemStore) addJob(is dispatch.AccountInfo, u dispatch.UserID, j dispatch.Job, now time.Time, stalled time.Duration) dispatch.AccountInfo {
+func (s *MemStore) addJob(is dispatch.AccountInfo, u dispatch.UserID, j dispatch.Job, now time.Time,
+	stalled time.Duration) dispatch.AccountInfo {
 	if j.Phase == dispatch.Waiting && !j.Paused && j.Account.Platform() == is.Account.Platform() {
 		is.Queue++
 	}
@@ -269,7 +274,8 @@ func (s *MemStore) Purge(_ context.Context, keep time.Duration) error {
 	now, unlock := s.lock()
 	defer unlock()
 	s.jobs = slices.DeleteFunc(s.jobs, func(r *row) bool {
-		return r.Hidden && r.Phase == dispatch.Ended && len(r.Orphans) == 0 && r.Removal.Due.IsZero() && r.Moved.Before(now.Add(-keep))
+		return r.Hidden && r.Phase == dispatch.Ended && len(r.Orphans) == 0 && r.Removal.Due.IsZero() &&
+			r.Moved.Before(now.Add(-keep))
 	})
 	for id, t := range s.tasks {
 		if t.Hidden && !slices.ContainsFunc(s.jobs, func(r *row) bool { return r.Task == id }) {

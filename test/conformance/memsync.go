@@ -23,7 +23,8 @@ func (r *syncRun) at(now time.Time) dispatch.SyncRun {
 	return run
 }
 
-func (s *MemStore) BeginSyncRun(_ context.Context, r *dispatch.SyncRun, lapse time.Duration, within ...dispatch.Quota) error {
+func (s *MemStore) BeginSyncRun(_ context.Context, r *dispatch.SyncRun, lapse time.Duration,
+	within ...dispatch.Quota) error {
 	now, unlock := s.lock()
 	defer unlock()
 	if err := dispatch.RefuseHeld(s.operatorNotice(r.Account)); err != nil {
@@ -81,13 +82,16 @@ func (s *MemStore) live(id dispatch.JobID) *syncRun {
 	return s.runs[i]
 }
 
-func (s *MemStore) SyncRuns(_ context.Context, u dispatch.UserID, p dispatch.Page) (runs []dispatch.SyncRun, err error) {
+func (s *MemStore) SyncRuns(_ context.Context, u dispatch.UserID, p dispatch.Page) (runs []dispatch.SyncRun,
+	err error) {
 	now, unlock := s.lock()
 	defer unlock()
 	for _, kept := range slices.Backward(s.runs) {
 		r := kept.at(now)
-		if r.Owner == u && p.Follows(dispatch.Place{Created: r.Created, ID: int64(r.ID)}) && latest(r.Created, r.Ended).After(p.Since) &&
-			(len(p.Statuses) == 0 || slices.Contains(p.Statuses, r.Status)) && (len(p.Accounts) == 0 || slices.Contains(p.Accounts, r.Account)) {
+		if r.Owner == u && p.Follows(dispatch.Place{Created: r.Created, ID: int64(r.ID)}) &&
+			latest(r.Created, r.Ended).After(p.Since) &&
+			(len(p.Statuses) == 0 || slices.Contains(p.Statuses, r.Status)) && (len(p.Accounts) == 0 ||
+			slices.Contains(p.Accounts, r.Account)) {
 			runs = append(runs, r)
 		}
 	}

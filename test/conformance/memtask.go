@@ -36,8 +36,12 @@ func (s *MemStore) Tasks(_ context.Context, u dispatch.UserID, p dispatch.Page) 
 
 // wanted reports whether a page selects a task.
 func (s *MemStore) wanted(t dispatch.Task, p dispatch.Page, now time.Time) bool {
-	changed := slices.ContainsFunc(s.jobs, func(r *row) bool { return r.Task == t.ID && !r.Hidden && r.Updated.After(p.Since) })
-	return p.Follows(dispatch.Place{Created: t.Created, ID: int64(t.ID)}) && (p.Since.IsZero() || changed || t.Edited.After(p.Since)) &&
+	changed := slices.ContainsFunc(s.jobs, func(r *row) bool {
+		return r.Task == t.ID && !r.Hidden &&
+			r.Updated.After(p.Since)
+	})
+	return p.Follows(dispatch.Place{Created: t.Created, ID: int64(t.ID)}) && (p.Since.IsZero() || changed ||
+		t.Edited.After(p.Since)) &&
 		(len(p.Statuses) == 0 || slices.Contains(p.Statuses, s.counted(t, now).Counts.Status())) &&
 		(len(p.Accounts) == 0 || runsAt(t, p.Accounts)) && p.Label.Selects(t.Annotations.Labels)
 }
@@ -91,13 +95,15 @@ func (s *MemStore) counted(t dispatch.Task, now time.Time) dispatch.TaskRecord {
 	return r
 }
 
-func (s *MemStore) TaskJobs(_ context.Context, u dispatch.UserID, id dispatch.TaskID, p dispatch.Page) ([]dispatch.Record, error) {
+func (s *MemStore) TaskJobs(_ context.Context, u dispatch.UserID, id dispatch.TaskID,
+	p dispatch.Page) ([]dispatch.Record, error) {
 	now, unlock := s.lock()
 	defer unlock()
 	return s.taskJobs(u, id, p, now)
 }
 
-func (s *MemStore) taskJobs(u dispatch.UserID, id dispatch.TaskID, p dispatch.Page, now time.Time) (records []dispatch.Record, err error) {
+func (s *MemStore) taskJobs(u dispatch.UserID, id dispatch.TaskID, p dispatch.Page,
+	now time.Time) (records []dispatch.Record, err error) {
 	if _, err := s.task(u, id); err != nil {
 		return nil, err
 	}
@@ -114,10 +120,12 @@ func (s *MemStore) taskJobs(u dispatch.UserID, id dispatch.TaskID, p dispatch.Pa
 	return limited(records, p), nil
 }
 
-func (s *MemStore) FinishedJobs(_ context.Context, u dispatch.UserID, id dispatch.TaskID, after dispatch.ResultPosition, n int) ([]dispatch.Record, error) {
+func (s *MemStore) FinishedJobs(_ context.Context, u dispatch.UserID, id dispatch.TaskID, after dispatch.ResultPosition,
+	n int) ([]dispatch.Record, error) {
 	now, unlock := s.lock()
 	defer unlock()
-	records, err := s.taskJobs(u, id, dispatch.Page{Statuses: []dispatch.Status{dispatch.Finished}, Most: math.MaxInt32}, now)
+	records, err := s.taskJobs(u, id, dispatch.Page{Statuses: []dispatch.Status{dispatch.Finished}, Most: math.MaxInt32},
+		now)
 	for i := range records {
 		whole, _ := s.find(records[i].ID) // it is there
 		records[i].Job = whole.job()
@@ -127,7 +135,8 @@ func (s *MemStore) FinishedJobs(_ context.Context, u dispatch.UserID, id dispatc
 	return records[:min(n, len(records))], err
 }
 
-func (s *MemStore) CancelTask(_ context.Context, u dispatch.UserID, id dispatch.TaskID, hide bool) (dispatch.Account, error) {
+func (s *MemStore) CancelTask(_ context.Context, u dispatch.UserID, id dispatch.TaskID, hide bool) (dispatch.Account,
+	error) {
 	now, unlock := s.lock()
 	defer unlock()
 	t, err := s.task(u, id)
@@ -172,7 +181,8 @@ func (s *MemStore) FinishChanges(context.Context, time.Duration) ([]dispatch.Fin
 	return nil, nil
 }
 
-func (s *MemStore) CancelJobs(_ context.Context, u dispatch.UserID, id dispatch.TaskID, c dispatch.Choice) (dispatch.Account, int, error) {
+func (s *MemStore) CancelJobs(_ context.Context, u dispatch.UserID, id dispatch.TaskID,
+	c dispatch.Choice) (dispatch.Account, int, error) {
 	now, unlock := s.lock()
 	defer unlock()
 	t, err := s.chosen(u, id, c)
@@ -217,7 +227,8 @@ func (s *MemStore) PauseTask(_ context.Context, u dispatch.UserID, id dispatch.T
 	return t.Account, nil
 }
 
-func (s *MemStore) ResumeTask(_ context.Context, u dispatch.UserID, id dispatch.TaskID, budget *dispatch.Budget) (dispatch.Account, error) {
+func (s *MemStore) ResumeTask(_ context.Context, u dispatch.UserID, id dispatch.TaskID,
+	budget *dispatch.Budget) (dispatch.Account, error) {
 	now, unlock := s.lock()
 	defer unlock()
 	t, err := s.task(u, id)
@@ -264,7 +275,8 @@ func (s *MemStore) markJobs(id dispatch.TaskID, pause bool, most int, now time.T
 	}
 }
 
-func (s *MemStore) RetryTask(_ context.Context, u dispatch.UserID, id dispatch.TaskID, c dispatch.Choice, within ...dispatch.Quota) (dispatch.Account, int, error) {
+func (s *MemStore) RetryTask(_ context.Context, u dispatch.UserID, id dispatch.TaskID, c dispatch.Choice,
+	within ...dispatch.Quota) (dispatch.Account, int, error) {
 	now, unlock := s.lock()
 	defer unlock()
 	t, err := s.chosen(u, id, c)
@@ -313,7 +325,8 @@ func (s *MemStore) admit(u dispatch.UserID, n int, bytes int64, within []dispatc
 				month.Costs, month.Unit = c.Costs, k.unit
 			}
 		}
-		has := dispatch.QuotaUse{Charge: month, Live: live + running + unstarted, Lately: lately + begun, Bytes: s.bytes(u, now) + unstartedBytes}
+		has := dispatch.QuotaUse{Charge: month, Live: live + running + unstarted, Lately: lately + begun,
+			Bytes: s.bytes(u, now) + unstartedBytes}
 		if err := q.Admit(has, n, bytes); err != nil {
 			return err
 		}
@@ -321,13 +334,15 @@ func (s *MemStore) admit(u dispatch.UserID, n int, bytes int64, within []dispatc
 	return nil
 }
 
-func (s *MemStore) FinishedRuns(_ context.Context, u dispatch.UserID, a dispatch.Account, service dispatch.ServiceHash, n int) (runs []dispatch.FinishedRun, err error) {
+func (s *MemStore) FinishedRuns(_ context.Context, u dispatch.UserID, a dispatch.Account, service dispatch.ServiceHash,
+	n int) (runs []dispatch.FinishedRun, err error) {
 	_, unlock := s.lock()
 	defer unlock()
 	return s.finishedRuns(u, a, service, n), nil
 }
 
-func (s *MemStore) FinishedRequests(_ context.Context, u dispatch.UserID, a dispatch.Account, service dispatch.ServiceHash, n int) (runs []dispatch.FinishedRun, err error) {
+func (s *MemStore) FinishedRequests(_ context.Context, u dispatch.UserID, a dispatch.Account,
+	service dispatch.ServiceHash, n int) (runs []dispatch.FinishedRun, err error) {
 	_, unlock := s.lock()
 	defer unlock()
 	for _, r := range s.finished(u, a, service, n) {
@@ -352,7 +367,8 @@ func (s *MemStore) FinishedRunsOfTask(_ context.Context, id dispatch.TaskID, n i
 	return runsOf(lastEnded(jobs, n)), nil
 }
 
-func (s *MemStore) finishedRuns(u dispatch.UserID, a dispatch.Account, service dispatch.ServiceHash, n int) []dispatch.FinishedRun {
+func (s *MemStore) finishedRuns(u dispatch.UserID, a dispatch.Account, service dispatch.ServiceHash,
+	n int) []dispatch.FinishedRun {
 	return runsOf(s.finished(u, a, service, n))
 }
 
@@ -379,14 +395,16 @@ func runsOf(jobs []*row) (runs []dispatch.FinishedRun) {
 }
 
 func (j *row) run() dispatch.FinishedRun {
-	return dispatch.FinishedRun{Costs: j.Costs, Unit: j.Unit, Duration: j.Duration, Task: j.Task, SendBy: j.SendBy, Ended: j.Moved}
+	return dispatch.FinishedRun{Costs: j.Costs, Unit: j.Unit, Duration: j.Duration, Task: j.Task, SendBy: j.SendBy,
+		Ended: j.Moved}
 }
 
 func (s *MemStore) Underway(_ context.Context, id dispatch.TaskID) (all []time.Time, err error) {
 	_, unlock := s.lock()
 	defer unlock()
 	for _, r := range s.jobs {
-		if r.Task == id && !r.Hidden && (r.Status == dispatch.Submitted || r.Status == dispatch.Queued || r.Status == dispatch.Running) {
+		if r.Task == id && !r.Hidden && (r.Status == dispatch.Submitted || r.Status == dispatch.Queued ||
+			r.Status == dispatch.Running) {
 			all = append(all, r.SendBy)
 		}
 	}
@@ -433,7 +451,8 @@ func (s *MemStore) Usage(_ context.Context, u dispatch.UserID, d time.Duration) 
 	return all, nil
 }
 
-func (s *MemStore) LabelCharges(_ context.Context, u dispatch.UserID, label string, n int) (all []dispatch.AccountCharge, err error) {
+func (s *MemStore) LabelCharges(_ context.Context, u dispatch.UserID, label string,
+	n int) (all []dispatch.AccountCharge, err error) {
 	_, unlock := s.lock()
 	defer unlock()
 	for k, c := range s.labeled {
@@ -443,7 +462,8 @@ func (s *MemStore) LabelCharges(_ context.Context, u dispatch.UserID, label stri
 		}
 	}
 	slices.SortFunc(all, func(a, b dispatch.AccountCharge) int {
-		return cmp.Or(cmp.Compare(b.Month, a.Month), cmp.Compare(b.Costs, a.Costs), cmp.Compare(a.Account, b.Account), cmp.Compare(a.Unit, b.Unit), cmp.Compare(*a.Label, *b.Label))
+		return cmp.Or(cmp.Compare(b.Month, a.Month), cmp.Compare(b.Costs, a.Costs), cmp.Compare(a.Account, b.Account),
+			cmp.Compare(a.Unit, b.Unit), cmp.Compare(*a.Label, *b.Label))
 	})
 	return all[:min(n, len(all))], nil
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-func (s *MemStore) CreateUnstarted(_ context.Context, n *dispatch.Unstarted, task bool, life time.Duration, within ...dispatch.Quota) error {
+func (s *MemStore) CreateUnstarted(_ context.Context, n *dispatch.Unstarted, task bool, life time.Duration,
+	within ...dispatch.Quota) error {
 	now, unlock := s.lock()
 	defer unlock()
 	if err := acceptable([]dispatch.Draft{{Body: n.Body}}); err != nil {
@@ -46,14 +47,18 @@ func cloneUnstarted(n dispatch.Unstarted) dispatch.Unstarted {
 
 // findUnstarted returns the index of an unstarted job.
 func (s *MemStore) findUnstarted(u dispatch.UserID, id dispatch.UnstartedID, now time.Time) (int, error) {
-	i := slices.IndexFunc(s.unstarted, func(n dispatch.Unstarted) bool { return n.ID == id && n.Owner == u && n.Expires.After(now) })
+	i := slices.IndexFunc(s.unstarted, func(n dispatch.Unstarted) bool {
+		return n.ID == id && n.Owner == u &&
+			n.Expires.After(now)
+	})
 	if i < 0 {
 		return i, notFound()
 	}
 	return i, nil
 }
 
-func (s *MemStore) Unstarted(_ context.Context, u dispatch.UserID, id dispatch.UnstartedID) (dispatch.Unstarted, error) {
+func (s *MemStore) Unstarted(_ context.Context, u dispatch.UserID, id dispatch.UnstartedID) (dispatch.Unstarted,
+	error) {
 	now, unlock := s.lock()
 	defer unlock()
 	i, err := s.findUnstarted(u, id, now)
@@ -63,11 +68,13 @@ func (s *MemStore) Unstarted(_ context.Context, u dispatch.UserID, id dispatch.U
 	return cloneUnstarted(s.unstarted[i]), nil
 }
 
-func (s *MemStore) UnstartedJobs(_ context.Context, u dispatch.UserID, p dispatch.Page) (all []dispatch.Unstarted, err error) {
+func (s *MemStore) UnstartedJobs(_ context.Context, u dispatch.UserID, p dispatch.Page) (all []dispatch.Unstarted,
+	err error) {
 	now, unlock := s.lock()
 	defer unlock()
 	for _, n := range s.unstarted {
-		if n.Owner == u && n.Expires.After(now) && p.Follows(dispatch.Place{Created: n.Created, ID: n.ID.Number()}) && (len(p.Accounts) == 0 || slices.Contains(p.Accounts, n.Account)) {
+		if n.Owner == u && n.Expires.After(now) && p.Follows(dispatch.Place{Created: n.Created, ID: n.ID.Number()}) &&
+			(len(p.Accounts) == 0 || slices.Contains(p.Accounts, n.Account)) {
 			n.Body = nil
 			all = append(all, n)
 		}
@@ -115,7 +122,8 @@ func (s *MemStore) DeleteUnstarted(_ context.Context, u dispatch.UserID, id disp
 	return err
 }
 
-func (s *MemStore) Start(_ context.Context, n dispatch.Unstarted, t *dispatch.Task, jobs []dispatch.Draft, within ...dispatch.Quota) error {
+func (s *MemStore) Start(_ context.Context, n dispatch.Unstarted, t *dispatch.Task, jobs []dispatch.Draft,
+	within ...dispatch.Quota) error {
 	now, unlock := s.lock()
 	defer unlock()
 	if err := acceptable(jobs); err != nil {

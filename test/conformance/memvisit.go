@@ -11,7 +11,8 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-func (s *MemStore) Dequeue(ctx context.Context, room dispatch.Room, ttl time.Duration) (leases []dispatch.Lease, wait time.Duration, err error) {
+func (s *MemStore) Dequeue(ctx context.Context, room dispatch.Room, ttl time.Duration) (leases []dispatch.Lease,
+	wait time.Duration, err error) {
 	if err := ctx.Err(); err != nil { // the leases would have no holder
 		return nil, 0, &dispatch.Error{Kind: dispatch.Unavailable, Op: "conformance.Dequeue", Err: err}
 	}
@@ -215,7 +216,8 @@ func (s *MemStore) Request(_ context.Context, id dispatch.JobID) (dispatch.Reque
 	return q, err
 }
 
-func (s *MemStore) Intend(_ context.Context, l dispatch.Lease, limits dispatch.Limits, jobs []dispatch.Job) (kept []dispatch.Job, err error) {
+func (s *MemStore) Intend(_ context.Context, l dispatch.Lease, limits dispatch.Limits,
+	jobs []dispatch.Job) (kept []dispatch.Job, err error) {
 	now, unlock := s.lock()
 	defer unlock()
 	if err := s.renew(l, now.Add(limits.Lease())); err != nil {
@@ -277,10 +279,12 @@ func (s *MemStore) write(j dispatch.Job) (dispatch.Job, bool) {
 	if j.Result != nil {
 		r.result = slices.Clone(j.Result)
 	}
-	j.Annotations, j.Retries, j.Budgeted, j.MaxDuration, j.Duration = r.Annotations, r.Retries, r.Budgeted, r.MaxDuration, j.Duration.Truncate(time.Microsecond)
+	j.Annotations, j.Retries, j.Budgeted, j.MaxDuration, j.Duration = r.Annotations, r.Retries, r.Budgeted, r.MaxDuration,
+		j.Duration.Truncate(time.Microsecond)
 	j.Unmoved = j.Unmoved.Truncate(time.Microsecond)
 	j.Desired, j.Hidden, j.Paused, j.Version, j.Result = r.Desired, r.Hidden, r.Paused, r.Version+1, nil
-	for _, t := range []*time.Time{&j.Due, &j.SendBy, &j.Refused, &j.Deadline, &j.Updated, &j.Checked, &j.Moved, &j.Removal.Due, &j.Removal.Since, &j.Removal.Removed} {
+	for _, t := range []*time.Time{&j.Due, &j.SendBy, &j.Refused, &j.Deadline, &j.Updated, &j.Checked, &j.Moved,
+		&j.Removal.Due, &j.Removal.Since, &j.Removal.Removed} {
 		*t = micros(*t)
 	}
 	j.Unmetered = slices.Clone(j.Unmetered)
@@ -299,7 +303,8 @@ func (s *MemStore) book(was, is dispatch.Job) {
 	if !reported && !late {
 		return
 	}
-	c := dispatch.Charge{Month: is.Updated.UTC().Format("2006-01"), Unit: is.Unit, Costs: dispatch.Bookable(is.Costs) - dispatch.Bookable(was.Costs) + is.Spent - was.Spent}
+	c := dispatch.Charge{Month: is.Updated.UTC().Format("2006-01"), Unit: is.Unit,
+		Costs: dispatch.Bookable(is.Costs) - dispatch.Bookable(was.Costs) + is.Spent - was.Spent}
 	if was.Costs == nil || is.Spent != was.Spent {
 		c.Runs = 1
 	}
@@ -323,7 +328,8 @@ func plus(a, b dispatch.Charge) dispatch.Charge {
 	return b
 }
 
-func (s *MemStore) Save(_ context.Context, jobs []dispatch.Job, wake ...dispatch.Account) (saved []dispatch.Job, err error) {
+func (s *MemStore) Save(_ context.Context, jobs []dispatch.Job, wake ...dispatch.Account) (saved []dispatch.Job,
+	err error) {
 	now, unlock := s.lock()
 	defer unlock()
 	for _, j := range jobs {
@@ -339,7 +345,8 @@ func (s *MemStore) Save(_ context.Context, jobs []dispatch.Job, wake ...dispatch
 	return saved, nil
 }
 
-func (s *MemStore) Hold(_ context.Context, a dispatch.Account, d time.Duration, why dispatch.Attention, notice string) error {
+func (s *MemStore) Hold(_ context.Context, a dispatch.Account, d time.Duration, why dispatch.Attention,
+	notice string) error {
 	now, unlock := s.lock()
 	defer unlock()
 	acc := s.of(a)
@@ -358,7 +365,8 @@ func (s *MemStore) Hold(_ context.Context, a dispatch.Account, d time.Duration, 
 	return nil
 }
 
-func (s *MemStore) FailWithoutSignIn(_ context.Context, a dispatch.Account, patience time.Duration, failure string) (given []dispatch.Job, err error) {
+func (s *MemStore) FailWithoutSignIn(_ context.Context, a dispatch.Account, patience time.Duration,
+	failure string) (given []dispatch.Job, err error) {
 	now, unlock := s.lock()
 	defer unlock()
 	if acc := s.of(a); acc.since.IsZero() || acc.since.After(now.Add(-patience)) {
@@ -369,7 +377,8 @@ func (s *MemStore) FailWithoutSignIn(_ context.Context, a dispatch.Account, pati
 			continue
 		}
 		j := &r.Job
-		j.Phase, j.Status, j.Attention, j.Notice, j.Failure = dispatch.Ended, dispatch.Failed, dispatch.NeedsSignIn, "", failure
+		j.Phase, j.Status, j.Attention, j.Notice, j.Failure = dispatch.Ended, dispatch.Failed, dispatch.NeedsSignIn, "",
+			failure
 		j.Awaited, j.Moved, j.Updated = false, now, now
 		j.Epoch++
 		j.Version++

@@ -7,7 +7,8 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// TestOperations runs the cases that every [dispatch.Operations] must pass. The stores of the databases must implement it.
+// TestOperations runs the cases that every [dispatch.Operations] must pass. The stores of the databases must implement
+// it.
 func TestOperations(t *testing.T, open func(*testing.T) Database) {
 	for name, test := range map[string]func(operationsTest){
 		"holds":               operationsTest.holds,
@@ -49,7 +50,8 @@ func (t operationsTest) holds() {
 	t.must(t.o.HoldScope(t.Context(), dispatch.OperatorHold{Scope: "elsewhere", Notice: "another", By: "root"}))
 	all, err := t.o.OperatorHolds(t.Context())
 	t.must(err)
-	if len(all) != 2 || all[0].Scope != "elsewhere" && all[1].Scope != "elsewhere" || all[0].Since.IsZero() || all[0].By != "root" {
+	if len(all) != 2 || all[0].Scope != "elsewhere" && all[1].Scope != "elsewhere" || all[0].Since.IsZero() ||
+		all[0].By != "root" {
 		t.Errorf("holds %+v", all)
 	}
 	t.must(t.o.ReleaseScope(t.Context(), h.Scope))
@@ -83,7 +85,8 @@ func (t operationsTest) events() {
 	j, now := t.accept(), t.look().Now
 	var given []dispatch.JobEvent
 	for i := range 45 { // more than one statement inserts
-		given = append(given, dispatch.JobEvent{Job: j.ID, At: now.Add(time.Duration(i) * time.Minute), What: "create", Phase: dispatch.Creating, Status: dispatch.Accepted,
+		given = append(given, dispatch.JobEvent{Job: j.ID, At: now.Add(time.Duration(i) * time.Minute), What: "create",
+			Phase: dispatch.Creating, Status: dispatch.Accepted,
 			Attention: dispatch.InDoubt, Attempt: i, Outcome: "uncertain", Took: time.Second, Detail: "no answer\x00"})
 	}
 	t.must(t.o.AddEvents(t.Context(), given))

@@ -25,8 +25,8 @@ type Remote interface {
 	Token() dispatch.Token
 	// Service accepts the parameters integer, number, nothing (null), string and geometry, all optional.
 	Service() dispatch.Service
-	// Abilities lists the abilities that the adapter must have, no more and no less, sorted: "cancel", "list", "logs", "probe",
-	// "remove", "sync".
+	// Abilities lists the abilities that the adapter must have, no more and no less, sorted: "cancel", "list", "logs",
+	// "probe", "remove", "sync".
 	Abilities() []string
 	// Words maps all status words of the protocol to their meaning.
 	Words() map[string]dispatch.Status
@@ -71,8 +71,8 @@ type Failure struct {
 	Latency    time.Duration
 }
 
-// TestPlatform checks an adapter against the contract of [dispatch.Platform]. Each call of open returns a new adapter with its
-// own server.
+// TestPlatform checks an adapter against the contract of [dispatch.Platform]. Each call of open returns a new adapter
+// with its own server.
 func TestPlatform(t *testing.T, open func(t *testing.T) (dispatch.Platform, Remote)) {
 	for name, test := range map[string]func(*platformTest){
 		"one run, from submit to results":              (*platformTest).wholeRun,
@@ -172,7 +172,8 @@ func (t *platformTest) failed(what string, err error, kinds ...dispatch.Kind) {
 		t.Errorf("%s: %v, want one of %v", what, err, kinds)
 	}
 	secret := t.r.Token().Secret.Reveal()
-	if all := fmt.Sprintf("%v %+v %#v %s", err, err, err, dispatch.TextFor(err)); secret != "" && strings.Contains(all, secret) {
+	if all := fmt.Sprintf("%v %+v %#v %s", err, err, err, dispatch.TextFor(err)); secret != "" &&
+		strings.Contains(all, secret) {
 		t.Errorf("%s: the error shows the token", what)
 	}
 	if text := dispatch.TextFor(err); strings.ContainsAny(text, "<>") || len(text) > 2000 {
@@ -209,10 +210,12 @@ func (t *platformTest) wholeRun() {
 			Href string `json:"href"`
 		} `json:"assets"`
 	}
-	if err := json.Unmarshal(doc, &collection); err != nil || collection.Type != "Collection" || collection.Version == "" || collection.ID == "" {
+	if err := json.Unmarshal(doc, &collection); err != nil || collection.Type != "Collection" ||
+		collection.Version == "" || collection.ID == "" {
 		t.Errorf("results are no STAC Collection: %v %.500s", err, doc)
 	}
-	if collection.Extent == nil || len(collection.Extent.Spatial.BBox) == 0 || len(collection.Extent.Temporal.Interval) == 0 {
+	if collection.Extent == nil || len(collection.Extent.Spatial.BBox) == 0 ||
+		len(collection.Extent.Temporal.Interval) == 0 {
 		t.Errorf("the collection has no extent: %.500s", doc)
 	}
 	if len(collection.Assets) == 0 {
@@ -280,7 +283,8 @@ type mishap struct {
 	want dispatch.Kind
 }
 
-// onSubmit returns the kinds that m may have for a submit: a platform that does not find something refers to the request.
+// onSubmit returns the kinds that m may have for a submit: a platform that does not find something refers to the
+// request.
 func (m mishap) onSubmit() []dispatch.Kind {
 	if m.Status == 404 {
 		return []dispatch.Kind{dispatch.NotFound, dispatch.Invalid}
@@ -535,7 +539,8 @@ func (t *platformTest) redirect() {
 	running := t.start("run.2.1")
 	var arrived atomic.Int64
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		if secret := t.r.Token().Secret.Reveal(); r.Header.Get("Authorization") != "" || secret != "" && strings.Contains(r.URL.String(), secret) {
+		if secret := t.r.Token().Secret.Reveal(); r.Header.Get("Authorization") != "" || secret != "" &&
+			strings.Contains(r.URL.String(), secret) {
 			arrived.Add(1)
 		}
 	}))
@@ -663,7 +668,8 @@ func (t *platformTest) remove() {
 	_, err := t.p.Status(t.Context(), t.r.Token(), ref)
 	t.failed("status of a removed job", err, dispatch.NotFound)
 	_, err = t.p.Results(t.Context(), t.r.Token(), ref)
-	t.failed("results of a removed job", err, dispatch.NotFound, dispatch.Conflict) // to some platforms, no results are results that are not there yet
+	// to some platforms, no results are results that are not there yet
+	t.failed("results of a removed job", err, dispatch.NotFound, dispatch.Conflict)
 	t.failed("removing again", remover.Remove(t.Context(), t.r.Token(), ref), dispatch.NotFound)
 	if report, err := t.p.Status(t.Context(), t.r.Token(), other); err != nil || report.Status != dispatch.Finished {
 		t.Errorf("the other job: %+v, %v", report, err)

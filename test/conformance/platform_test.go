@@ -22,7 +22,8 @@ func TestPlatform_Plain(t *testing.T) {
 	for name, two := range map[string]bool{"one step": false, "two steps": true} {
 		t.Run(name, func(t *testing.T) {
 			TestPlatform(t, func(*testing.T) (dispatch.Platform, Remote) {
-				p := &plain{two: two, defect: os.Getenv(defectVariable), mishaps: map[Call]Failure{}, jobs: map[dispatch.Ref]*plainJob{}}
+				p := &plain{two: two, defect: os.Getenv(defectVariable), mishaps: map[Call]Failure{},
+					jobs: map[dispatch.Ref]*plainJob{}}
 				return p, p
 			})
 		})
@@ -88,7 +89,8 @@ func (p *plain) Abilities() []string {
 }
 
 func (*plain) Words() map[string]dispatch.Status {
-	return map[string]dispatch.Status{"queued": dispatch.Queued, "running": dispatch.Running, "finished": dispatch.Finished}
+	return map[string]dispatch.Status{"queued": dispatch.Queued, "running": dispatch.Running,
+		"finished": dispatch.Finished}
 }
 
 func (p *plain) Sent(r dispatch.Ref) map[string]json.RawMessage {
@@ -118,7 +120,8 @@ func (p *plain) TwoStep() bool { return p.two }
 
 func (p *plain) Base(dispatch.Service) (string, error) { return "", nil }
 
-func (p *plain) Submit(ctx context.Context, _ dispatch.Token, s dispatch.Submission) (step dispatch.SubmitResult, err error) {
+func (p *plain) Submit(ctx context.Context, _ dispatch.Token, s dispatch.Submission) (step dispatch.SubmitResult,
+	err error) {
 	call := CallSubmit
 	if s.Ref != (dispatch.Ref{}) {
 		call = CallStart
@@ -217,7 +220,8 @@ func (p *plain) meet(ctx context.Context, m Failure, effect bool) error {
 		case <-time.After(m.Latency):
 		}
 	}
-	kinds := map[int]dispatch.Kind{400: dispatch.Invalid, 401: dispatch.SignInRequired, 403: dispatch.Forbidden, 404: dispatch.NotFound, 429: dispatch.Busy}
+	kinds := map[int]dispatch.Kind{400: dispatch.Invalid, 401: dispatch.SignInRequired, 403: dispatch.Forbidden,
+		404: dispatch.NotFound, 429: dispatch.Busy}
 	kind, known := kinds[m.Status]
 	switch {
 	case known:

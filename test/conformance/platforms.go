@@ -48,7 +48,8 @@ func (l Tokens) Token(_ context.Context, a dispatch.Account) (dispatch.Token, er
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if r := l.rand("token " + string(a)); r.IntN(300) < l.Mean && time.Now().Before(l.Calm) {
-		kind := []dispatch.Kind{dispatch.Unavailable, dispatch.Unavailable, dispatch.SignInRequired, dispatch.Misconfigured}[r.IntN(4)]
+		kind := []dispatch.Kind{dispatch.Unavailable, dispatch.Unavailable, dispatch.SignInRequired,
+			dispatch.Misconfigured}[r.IntN(4)]
 		return dispatch.Token{}, &dispatch.Error{Kind: kind, Op: "world", Text: "no token"}
 	}
 	return dispatch.Token{Secret: secret(a, l.tokens[a])}, nil
@@ -195,7 +196,8 @@ func (l Link) list(ctx context.Context, t dispatch.Token, base string) iter.Seq2
 func (l Link) page(a dispatch.Account, base string) (page []dispatch.Listed) {
 	for _, run := range l.runs {
 		s := run.seen()
-		if run.Account == a && run.Ref.Base == base && s != "" && !run.Sync && time.Since(run.Created) >= run.hidden+run.lag/4 {
+		if run.Account == a && run.Ref.Base == base && s != "" && !run.Sync && time.Since(run.Created) >= run.hidden+
+			run.lag/4 {
 			page = append(page, dispatch.Listed{Ref: run.Ref, Tag: run.Tag, Report: l.listed(s)})
 		}
 	}
@@ -250,8 +252,8 @@ func (p TwoStep) Cancel(ctx context.Context, t dispatch.Token, ref dispatch.Ref)
 	return p.cancel(ctx, t, ref)
 }
 
-// OneStep executes at once and cannot report what it accepted, like most OGC API - Processes servers. Some jobs are complete in
-// the response.
+// OneStep executes at once and cannot report what it accepted, like most OGC API - Processes servers. Some jobs are
+// complete in the response.
 type OneStep struct{ Link }
 
 func (OneStep) TwoStep() bool { return false }

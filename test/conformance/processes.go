@@ -9,7 +9,8 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// TestProcesses runs the cases that every [dispatch.Processes] must pass. The stores of the databases must implement it.
+// TestProcesses runs the cases that every [dispatch.Processes] must pass. The stores of the databases must implement
+// it.
 func TestProcesses(t *testing.T, open func(*testing.T) Database) {
 	for name, test := range map[string]func(processesTest){
 		"what was stored comes back": processesTest.fields,
@@ -66,7 +67,8 @@ func (t processesTest) fields() {
 
 func (t processesTest) owners() {
 	t.save("ann", "p", "hers")
-	if err := t.s.DeleteProcess(t.Context(), "bob", "p"); !dispatch.Is(err, dispatch.NotFound) || t.body("bob", "p") != "" {
+	if err := t.s.DeleteProcess(t.Context(), "bob", "p"); !dispatch.Is(err, dispatch.NotFound) ||
+		t.body("bob", "p") != "" {
 		t.Errorf("bob: %v", err)
 	}
 	t.save("bob", "p", "his")
@@ -93,7 +95,8 @@ func (t processesTest) pages() {
 			got = append(got, p.ID)
 		}
 	}
-	if slices.Sort(got); !slices.Equal(got, []string{"B", "a", "c", "d_1", "e-f"}) { // databases order texts by rules of their own
+	// databases order texts by rules of their own
+	if slices.Sort(got); !slices.Equal(got, []string{"B", "a", "c", "d_1", "e-f"}) {
 		t.Errorf("got %v", got)
 	}
 }
@@ -103,7 +106,8 @@ func (t processesTest) quota() {
 	for _, row := range []struct {
 		id, body string
 		ok       bool
-	}{{"a", "12345", true}, {"b", "123456", false}, {"b", "12345", true}, {"c", "", false}, {"a", "", true}, {"b", "1234567890", true}, {"a", "1", false}} {
+	}{{"a", "12345", true}, {"b", "123456", false}, {"b", "12345", true}, {"c", "", false}, {"a", "", true},
+		{"b", "1234567890", true}, {"a", "1", false}} {
 		err := t.s.SaveProcess(t.Context(), "ann", dispatch.StoredProcess{ID: row.id, Body: []byte(row.body)}, within)
 		if (err == nil) != row.ok || err != nil && !dispatch.Is(err, dispatch.LimitReached) {
 			t.Errorf("%s: %v", row.id, err)
@@ -117,7 +121,8 @@ func (t processesTest) race() {
 	var all sync.WaitGroup
 	for i := range 20 {
 		all.Go(func() {
-			_ = t.s.SaveProcess(t.Context(), "ann", dispatch.StoredProcess{ID: fmt.Sprint(i), Body: []byte("{}")}, dispatch.ProcessQuota{Processes: 3, Bytes: 100})
+			_ = t.s.SaveProcess(t.Context(), "ann", dispatch.StoredProcess{ID: fmt.Sprint(i), Body: []byte("{}")},
+				dispatch.ProcessQuota{Processes: 3, Bytes: 100})
 		})
 	}
 	all.Wait()

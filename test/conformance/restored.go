@@ -35,13 +35,15 @@ func (t storeTest) restored() {
 		t.Errorf("the next id is %d", next.ID)
 	}
 
-	found := []dispatch.Unrecognized{{Ref: dispatch.Ref{ID: "x"}, Tag: "i.9.1.aa", Status: dispatch.Running}, {Ref: dispatch.Ref{ID: "a"}, Tag: "i.8.1", Status: dispatch.Queued}}
+	found := []dispatch.Unrecognized{{Ref: dispatch.Ref{ID: "x"}, Tag: "i.9.1.aa", Status: dispatch.Running},
+		{Ref: dispatch.Ref{ID: "a"}, Tag: "i.8.1", Status: dispatch.Queued}}
 	t.must(t.s.ClearRestored(ctx, shared, found))
 	if g = t.look(); g.Restored != dispatch.NotRestored || len(g.Settle) != 1 {
 		t.Fatalf("compared: %+v", g)
 	}
 	is := g.Settle[0]
-	if is.ID != created.ID || is.Phase != dispatch.Starting || is.Epoch != created.Epoch+1 || is.Version != created.Version+1 || is.Looks != 0 || is.Seen != "" ||
+	if is.ID != created.ID || is.Phase != dispatch.Starting || is.Epoch != created.Epoch+1 ||
+		is.Version != created.Version+1 || is.Looks != 0 || is.Seen != "" ||
 		is.Attention != dispatch.InDoubt || is.Ref != created.Ref {
 		t.Errorf("what was created: %+v", is)
 	}
@@ -49,7 +51,8 @@ func (t storeTest) restored() {
 	t.equal(t.load(waits.ID), waits)
 	all, err := t.db.Open().Unrecognized(ctx)
 	t.must(err)
-	if len(all) != 2 || all[0].Ref.ID != "a" || all[1].Tag != "i.9.1.aa" || all[1].Account != shared || all[1].Found.IsZero() {
+	if len(all) != 2 || all[0].Ref.ID != "a" || all[1].Tag != "i.9.1.aa" || all[1].Account != shared ||
+		all[1].Found.IsZero() {
 		t.Errorf("found: %+v", all)
 	}
 }

@@ -27,7 +27,8 @@ func (t storeTest) revisions() {
 		{"a status", func() {
 			t.change(jobs[0].ID, func(j *dispatch.Job) { j.Phase, j.Status = dispatch.Started, dispatch.Running })
 		}, true},
-		{"the time of asking", func() { t.touchJob(jobs[0].ID, func(j *dispatch.Job) { j.Checked = j.Checked.Add(time.Hour) }) }, false},
+		{"the time of asking",
+			func() { t.touchJob(jobs[0].ID, func(j *dispatch.Job) { j.Checked = j.Checked.Add(time.Hour) }) }, false},
 		{"another's job", func() { t.acceptFor(bob, shared) }, false},
 		{"a hold", func() { t.must(t.s.Hold(ctx, shared, time.Hour, dispatch.NeedsSignIn, "because")) }, true},
 		{"its end", func() { t.must(t.s.Hold(ctx, shared, 0, dispatch.None, "")) }, true},
@@ -103,8 +104,9 @@ func (t storeTest) changesOfTasks() {
 	t.kind(err, dispatch.NotFound)
 }
 
-// revisionsOfPhases checks that a revision changes with what a hold or a changed document shows of a job, which depends on the job's phase.
-// The phase changes without Job.Updated, both when a request is begun and when it was not sent after all.
+// revisionsOfPhases checks that a revision changes with what a hold or a changed document shows of a job, which depends
+// on the job's phase. The phase changes without Job.Updated, both when a request is begun and when it was not sent
+// after all.
 func (t storeTest) revisionsOfPhases() {
 	ctx := t.Context()
 	was, is := text("moving", "1"), text("moving", "2")

@@ -21,7 +21,8 @@ type runTimes struct {
 	added time.Time
 }
 
-func (s *MemStore) AddRunTimes(_ context.Context, platform string, of dispatch.ServiceHash, seen ...dispatch.RunTime) (dispatch.RunTimes, error) {
+func (s *MemStore) AddRunTimes(_ context.Context, platform string, of dispatch.ServiceHash,
+	seen ...dispatch.RunTime) (dispatch.RunTimes, error) {
 	now, unlock := s.lock()
 	defer unlock()
 	at := runService{platform, of}
@@ -42,8 +43,8 @@ func (s *MemStore) Running(_ context.Context, a dispatch.Account, n int) (jobs [
 	return jobs, nil
 }
 
-// runTimes checks that run times are stored for each service of each platform, are the same for all processes, survive a restart, and are
-// deleted when they are old.
+// runTimes checks that run times are stored for each service of each platform, are the same for all processes, survive
+// a restart, and are deleted when they are old.
 func (t storeTest) runTimes() {
 	ctx := t.Context()
 	span := func(after, by int) dispatch.RunTime {
@@ -64,7 +65,8 @@ func (t storeTest) runTimes() {
 	is(t.s, "p", 1)
 	other := t.db.Open()
 	add(t.s, "p", 1, span(10, 20))
-	t.equal(add(other, "p", 1, dispatch.RunTime{After: 30*time.Millisecond + 1, By: 40*time.Millisecond + 1}), dispatch.RunTimes{span(10, 20), span(30, 41)})
+	t.equal(add(other, "p", 1, dispatch.RunTime{After: 30*time.Millisecond + 1, By: 40*time.Millisecond + 1}),
+		dispatch.RunTimes{span(10, 20), span(30, 41)})
 	add(other, "p", -1<<63, span(1, 2))
 	add(other, "q", 1, span(3, 4))
 	is(t.s, "p", 1, span(10, 20), span(30, 41))
@@ -92,7 +94,8 @@ func (t storeTest) running() {
 		account dispatch.Account
 		due     time.Duration
 	}{
-		{dispatch.Started, shared, time.Hour}, {dispatch.Waiting, shared, 0}, {dispatch.Created, shared, 0}, {dispatch.Starting, shared, 0}, {dispatch.Ended, shared, 0},
+		{dispatch.Started, shared, time.Hour}, {dispatch.Waiting, shared, 0}, {dispatch.Created, shared, 0},
+		{dispatch.Starting, shared, 0}, {dispatch.Ended, shared, 0},
 		{dispatch.Started, "p/other", 0}, {dispatch.Started, shared, time.Minute}, {dispatch.Started, shared, 2 * time.Hour},
 	} {
 		d := draft(ann, c.account)
@@ -120,7 +123,8 @@ func (t storeTest) running() {
 }
 
 func (p *pair) addRunTimes(r *rapid.T) {
-	platform, of := rapid.SampledFrom([]string{"p", "q"}).Draw(r, "platform"), dispatch.ServiceHash(rapid.Int64Range(-1, 1).Draw(r, "service"))
+	platform, of := rapid.SampledFrom([]string{"p", "q"}).Draw(r, "platform"), dispatch.ServiceHash(rapid.Int64Range(-1,
+		1).Draw(r, "service"))
 	var seen []dispatch.RunTime
 	for range rapid.IntRange(0, 40).Draw(r, "runs") {
 		seen = append(seen, dispatch.RunTime{After: spans.Draw(r, "after"), By: spans.Draw(r, "by")})

@@ -7,8 +7,8 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// slots checks that a job holds a slot from the intent to create until it has ended, however long ago it moved, and that slots
-// of stalled jobs can be freed.
+// slots checks that a job holds a slot from the intent to create until it has ended, however long ago it moved, and
+// that slots of stalled jobs can be freed.
 func (t storeTest) slots() {
 	jobs := make([]dispatch.Job, 7)
 	for i := range jobs {
@@ -24,7 +24,8 @@ func (t storeTest) slots() {
 		phase  dispatch.Phase
 		status dispatch.Status
 	}{
-		{dispatch.Created, dispatch.Submitted}, {dispatch.Starting, dispatch.Submitted}, {dispatch.Started, dispatch.Submitted},
+		{dispatch.Created, dispatch.Submitted}, {dispatch.Starting, dispatch.Submitted},
+		{dispatch.Started, dispatch.Submitted},
 		{dispatch.Started, dispatch.Queued}, {dispatch.Started, dispatch.Running}, {dispatch.Ended, dispatch.Finished},
 	} {
 		j := jobs[i+1]
@@ -34,7 +35,8 @@ func (t storeTest) slots() {
 	held := func(stalled time.Duration) string {
 		g, err := t.s.Agenda(t.Context(), shared, 1, stalled)
 		t.must(err)
-		s, err := t.s.AccountInfo(t.Context(), ann, []dispatch.Account{shared}, map[dispatch.Account]time.Duration{shared: stalled})
+		s, err := t.s.AccountInfo(t.Context(), ann, []dispatch.Account{shared},
+			map[dispatch.Account]time.Duration{shared: stalled})
 		t.must(err)
 		return fmt.Sprint(g.Held, s[0].Held, s[0].Active)
 	}
@@ -43,8 +45,8 @@ func (t storeTest) slots() {
 	t.equal(held(3*stalledAfter), "6 6 6")
 }
 
-// slotsForDays fills two slots for two days as visits do, by Agenda, and counts the jobs at the platform including creates
-// under way: first with jobs that wait for longer than stalledAfter, then with jobs that run for longer.
+// slotsForDays fills two slots for two days as visits do, by Agenda, and counts the jobs at the platform including
+// creates under way: first with jobs that wait for longer than stalledAfter, then with jobs that run for longer.
 func (t storeTest) slotsForDays() {
 	const answersAfter, short, long = 3 * time.Second, 40 * time.Minute, 9 * time.Hour
 	t.acceptTask(ann, 32)
@@ -79,7 +81,8 @@ func (t storeTest) slotsForDays() {
 }
 
 // advance passes time until a create is answered or a job ends, and saves the outcome; creates are answered first.
-func (t storeTest) advance(atPlatform map[dispatch.JobID]dispatch.Job, now time.Time, answersAfter, runs time.Duration) {
+func (t storeTest) advance(atPlatform map[dispatch.JobID]dispatch.Job, now time.Time, answersAfter,
+	runs time.Duration) {
 	t.Helper()
 	wait := runs
 	for _, j := range atPlatform {

@@ -15,8 +15,8 @@ import (
 
 // Database provides the stores of a test. Its clock moves only by Pass.
 type Database struct {
-	// Open returns one more handle, as another process would have. Where only one process may open the data, it returns the
-	// existing one.
+	// Open returns one more handle, as another process would have. Where only one process may open the data, it returns
+	// the existing one.
 	Open func() dispatch.Store
 	// Restart returns the handle of a process that starts after all others have ended.
 	Restart func() dispatch.Store
@@ -143,8 +143,8 @@ var storeTests = []struct {
 	{"counts changed by many at once", storeTest.parallelCounts},
 }
 
-// TestStore runs the tests that every Store must pass, and compares kept counts with the jobs after each. New creates an empty
-// database that ends with the test.
+// TestStore runs the tests that every Store must pass, and compares kept counts with the jobs after each. New creates
+// an empty database that ends with the test.
 func TestStore(t *testing.T, new func(*testing.T) Database) {
 	for _, c := range storeTests {
 		t.Run(c.name, func(t *testing.T) {
@@ -169,7 +169,8 @@ const (
 
 const stalledAfter = 6 * time.Hour
 
-var limits = dispatch.Limits{Jobs: 2, Requests: 2, Pace: 100 * time.Millisecond, Send: 30 * time.Second, MinPoll: 2 * time.Second}
+var limits = dispatch.Limits{Jobs: 2, Requests: 2, Pace: 100 * time.Millisecond, Send: 30 * time.Second,
+	MinPoll: 2 * time.Second}
 
 // same compares values from stores.
 var same = cmp.Options{cmpopts.EquateEmpty()}
@@ -189,21 +190,25 @@ func (t storeTest) equal(got, want any) {
 }
 
 func draft(u dispatch.UserID, a dispatch.Account) dispatch.Draft {
-	return dispatch.Draft{Body: body(), Job: dispatch.Job{Owner: u, Account: a, Base: "base", Service: -7, Desired: dispatch.WantRun, MaxDuration: time.Hour, Retries: 3,
-		Phase: dispatch.Waiting, Status: dispatch.Accepted, Traceparent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}}
+	return dispatch.Draft{Body: body(), Job: dispatch.Job{Owner: u, Account: a, Base: "base", Service: -7,
+		Desired: dispatch.WantRun, MaxDuration: time.Hour, Retries: 3,
+		Phase: dispatch.Waiting, Status: dispatch.Accepted,
+		Traceparent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}}
 }
 
 func request() dispatch.Request {
 	namespace := "n"
 	return dispatch.Request{Title: "title <é>", Label: dispatch.OpenEO, Format: "gtiff",
 		Service:    dispatch.Service{Endpoint: "https://p.example", Namespace: &namespace, Application: "a"},
-		Parameters: json.RawMessage(`{"big":12345678901234567890.10,"none":null,"tag":"<&>"}`), Options: json.RawMessage(`{"memory":"4g"}`)}
+		Parameters: json.RawMessage(`{"big":12345678901234567890.10,"none":null,"tag":"<&>"}`),
+		Options:    json.RawMessage(`{"memory":"4g"}`)}
 }
 
 // body returns request as JSON, byte for byte.
 func body() []byte {
 	r := request()
-	return fmt.Appendf(nil, `{"title":%q,"label":"openeo","service":{"endpoint":"https://p.example","namespace":"n","application":"a"},
+	return fmt.Appendf(nil,
+		`{"title":%q,"label":"openeo","service":{"endpoint":"https://p.example","namespace":"n","application":"a"},
 		"parameters":%s,"format":"gtiff","options":%s}`, r.Title, r.Parameters, r.Options)
 }
 

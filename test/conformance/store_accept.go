@@ -26,11 +26,12 @@ func (t storeTest) fields() {
 	t.equal(record.Job, want)
 }
 
-// filled sets every field that visits may write to a value other than zero and than j's. Fields that visits may not write keep
-// j's values.
+// filled sets every field that visits may write to a value other than zero and than j's. Fields that visits may not
+// write keep j's values.
 func filled(j dispatch.Job) dispatch.Job {
 	v := reflect.ValueOf(&j).Elem()
-	keep := []string{"ID", "Task", "Number", "Owner", "Account", "Base", "Service", "Names", "Desired", "Hidden", "Paused", "Budgeted", "Annotations", "MaxDuration", "Retries", "Created", "Version", "Traceparent"}
+	keep := []string{"ID", "Task", "Number", "Owner", "Account", "Base", "Service", "Names", "Desired", "Hidden", "Paused",
+		"Budgeted", "Annotations", "MaxDuration", "Retries", "Created", "Version", "Traceparent"}
 	for i := range v.NumField() {
 		if name := v.Type().Field(i).Name; !slices.Contains(keep, name) {
 			fill(v.Field(i), name, i+2, j.Created)
@@ -53,9 +54,11 @@ func fill(v reflect.Value, name string, n int, base time.Time) {
 	case *dispatch.Metered:
 		*x = dispatch.Metered{CPU: &dispatch.Amount{Value: 12.5, Unit: "cpu-seconds"}, Input: &dispatch.Amount{Value: 1}}
 	case *[]dispatch.Unmetered:
-		*x = []dispatch.Unmetered{{Ref: dispatch.Ref{Base: "b c", ID: "y\"z"}, Ended: base, Due: base.Add(time.Duration(n) * time.Microsecond)}, {Ended: base, Due: base.Add(time.Hour)}}
+		*x = []dispatch.Unmetered{{Ref: dispatch.Ref{Base: "b c", ID: "y\"z"}, Ended: base,
+			Due: base.Add(time.Duration(n) * time.Microsecond)}, {Ended: base, Due: base.Add(time.Hour)}}
 	case *dispatch.Removal:
-		*x = dispatch.Removal{Due: base.Add(time.Duration(n) * time.Microsecond), Since: base, Tries: n, Removed: base.Add(time.Hour)}
+		*x = dispatch.Removal{Due: base.Add(time.Duration(n) * time.Microsecond), Since: base, Tries: n,
+			Removed: base.Add(time.Hour)}
 	case *[]byte:
 		*x = []byte(`{"type":"Collection"}`)
 	case *[]dispatch.Ref:
@@ -100,7 +103,8 @@ func (t storeTest) requests() {
 	list, err := t.s.Records(t.Context(), ann, dispatch.Page{})
 	t.must(err)
 	now := t.look().Now
-	t.equal(list, []dispatch.Record{{Job: newer, Request: request(), Read: now}, {Job: single, Request: request(), Read: now}})
+	t.equal(list, []dispatch.Record{{Job: newer, Request: request(), Read: now}, {Job: single, Request: request(),
+		Read: now}})
 }
 
 func (t storeTest) owners() {
@@ -160,7 +164,8 @@ func (t storeTest) allOrNone() {
 		t.Error("ids were assigned to jobs that were not stored")
 	}
 	g := t.look()
-	if ready, err := t.s.Ready(t.Context(), shared, dispatch.Line{Owner: ann}, 9); err != nil || len(ready) != 1 || ready[0].ID != before.ID || len(g.Lines) != 1 {
+	if ready, err := t.s.Ready(t.Context(), shared, dispatch.Line{Owner: ann}, 9); err != nil || len(ready) != 1 ||
+		ready[0].ID != before.ID || len(g.Lines) != 1 {
 		t.Errorf("ready %v, lines %v, %v", ready, g.Lines, err)
 	}
 	jobs[777].Body = []byte(`1`)

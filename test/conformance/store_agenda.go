@@ -84,7 +84,8 @@ func (t storeTest) agenda() {
 		job(dispatch.Starting, past, false, false),
 	}
 	want.Start = []dispatch.Job{job(dispatch.Created, past, false, false), job(dispatch.Created, past, false, false)}
-	want.Poll = []dispatch.Job{job(dispatch.Started, past-time.Second, false, false), job(dispatch.Started, past, false, false)}
+	want.Poll = []dispatch.Job{job(dispatch.Started, past-time.Second, false, false), job(dispatch.Started, past, false,
+		false)}
 	for _, p := range []dispatch.Phase{dispatch.Creating, dispatch.Created, dispatch.Starting, dispatch.Started} {
 		job(p, future, false, false)
 	}
@@ -132,7 +133,8 @@ func (t storeTest) lines() {
 	if g.Held != 4 {
 		t.Errorf("%d slots are held, want 4", g.Held)
 	}
-	want := []dispatch.Line{{Owner: slash, Task: first.ID, Held: 3, OwnerHeld: 3, Served: 2, OwnerServed: 2, First: jobs[3].ID, Due: jobs[3].Due},
+	want := []dispatch.Line{{Owner: slash, Task: first.ID, Held: 3, OwnerHeld: 3, Served: 2, OwnerServed: 2,
+		First: jobs[3].ID, Due: jobs[3].Due},
 		{Owner: ann, Task: second.ID, Held: 0, OwnerHeld: 1, OwnerServed: 3, First: annsJobs[0].ID, Due: annsJobs[0].Due}}
 	t.equal(g.Lines, want)
 	ready, err := t.s.Ready(ctx, shared, g.Lines[0], 9)
@@ -185,7 +187,8 @@ func (t storeTest) listable() {
 		base  string
 		phase dispatch.Phase
 	}{
-		{"", dispatch.Waiting}, {"", dispatch.Creating}, {"", dispatch.Created}, {"", dispatch.Starting}, {"", dispatch.Started},
+		{"", dispatch.Waiting}, {"", dispatch.Creating}, {"", dispatch.Created}, {"", dispatch.Starting},
+		{"", dispatch.Started},
 		{"", dispatch.Ended}, {"n", dispatch.Started},
 	} {
 		d := draft(ann, shared)

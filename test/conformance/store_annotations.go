@@ -36,7 +36,8 @@ func (t storeTest) annotations() {
 
 	read := t.load(id)
 	note := "second"
-	t.must(t.s.AnnotateJob(ctx, ann, id, dispatch.AnnotationChange{Labels: map[string]*string{"season": nil}, Note: &note}))
+	t.must(t.s.AnnotateJob(ctx, ann, id, dispatch.AnnotationChange{Labels: map[string]*string{"season": nil},
+		Note: &note}))
 	r, err := t.s.Record(ctx, ann, id)
 	t.must(err)
 	t.equal(r.Annotations, labeled("second", "project", "a|b"))
@@ -62,7 +63,8 @@ func (t storeTest) annotations() {
 	}
 	listed, err := t.s.TaskJobs(ctx, ann, task.ID, dispatch.Page{Most: -1})
 	t.must(err)
-	t.equal([]dispatch.Annotations{listed[0].Annotations, listed[1].Annotations}, []dispatch.Annotations{labeled("", "checked", "yes"), {}})
+	t.equal([]dispatch.Annotations{listed[0].Annotations, listed[1].Annotations},
+		[]dispatch.Annotations{labeled("", "checked", "yes"), {}})
 
 	t.kind(t.s.AnnotateJob(ctx, bob, id, setting("a", "b")), dispatch.NotFound)
 	t.kind(t.s.AnnotateTask(ctx, bob, task.ID, setting("a", "b")), dispatch.NotFound)
@@ -101,9 +103,10 @@ func (t storeTest) labelFilters() {
 		return ids, last
 	}
 	one := dispatch.LabelMatch{Key: "n", Value: "1"}
-	t.equal(inParts(2, func(p dispatch.Page) ([]dispatch.JobID, dispatch.Place) { p.Label = one; return page(p) }, func(first dispatch.JobID) {
-		t.must(t.s.AnnotateJob(ctx, ann, first, setting("n", "2")))
-	}), all)
+	t.equal(inParts(2, func(p dispatch.Page) ([]dispatch.JobID, dispatch.Place) { p.Label = one; return page(p) },
+		func(first dispatch.JobID) {
+			t.must(t.s.AnnotateJob(ctx, ann, first, setting("n", "2")))
+		}), all)
 	all = all[1:]
 	running := t.load(all[1])
 	running.Status, running.Updated = dispatch.Running, running.Updated.Add(time.Hour)

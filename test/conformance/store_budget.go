@@ -77,8 +77,8 @@ func costs(c float64, unit string) func(*dispatch.Job) {
 	return func(j *dispatch.Job) { j.Costs, j.Unit = &c, unit }
 }
 
-// budgets checks that no job is submitted for which a budget has no room, that the task is paused then and goes on within a higher one, and that
-// the first costs that are known end the wait for them, however late.
+// budgets checks that no job is submitted for which a budget has no room, that the task is paused then and goes on
+// within a higher one, and that the first costs that are known end the wait for them, however late.
 func (t storeTest) budgets() {
 	ctx := t.Context()
 	task, jobs := t.acceptLimited(12, dispatch.Budget{Amount: 10}, 0)
@@ -144,8 +144,8 @@ func (t storeTest) guessedBudgets() {
 	t.equal(t.intendAll(l, jobs), []int{1})
 }
 
-// oddBudgets checks that a budget that cannot be kept pauses the task, and that what a platform reports of jobs that run is not taken for the costs
-// of a run.
+// oddBudgets checks that a budget that cannot be kept pauses the task, and that what a platform reports of jobs that
+// run is not taken for the costs of a run.
 func (t storeTest) oddBudgets() {
 	task, jobs := t.acceptLimited(9, dispatch.Budget{Amount: 10, Unit: "€"}, 0)
 	l := t.lease()
@@ -218,7 +218,8 @@ func (t storeTest) trials() {
 	t.equal(t.intendAll(l, jobs), []int{2, 3, 4, 5})
 }
 
-// parallelBudgets checks that a budget is kept while processes resume and pause the task, and while jobs end, all at once.
+// parallelBudgets checks that a budget is kept while processes resume and pause the task, and while jobs end, all at
+// once.
 func (t storeTest) parallelBudgets() {
 	ctx := t.Context()
 	task, jobs := t.acceptLimited(40, dispatch.Budget{Amount: 12}, 0)

@@ -11,8 +11,8 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// quotaOfBytes checks that the requests of unfinished jobs count, at all accounts together, that the shared request of a task
-// counts once, and that multi-byte characters count in bytes.
+// quotaOfBytes checks that the requests of unfinished jobs count, at all accounts together, that the shared request of
+// a task counts once, and that multi-byte characters count in bytes.
 func (t storeTest) quotaOfBytes() {
 	ctx := t.Context()
 	body := []byte(`{"title":"` + strings.Repeat("é", 245) + `"}`)
@@ -28,7 +28,9 @@ func (t storeTest) quotaOfBytes() {
 	t.must(err)
 	_, err = ask("q/shared", 2*size-1)
 	t.kind(err, dispatch.LimitReached)
-	if want := fmt.Sprintf("The requests of a user's jobs that have not ended may take %d bytes together. Yours take %d, and you ask for %d more.",
+	if want := fmt.Sprintf(
+		"The requests of a user's jobs that have not ended may take %d bytes together. Yours take %d, and you ask for "+
+			"%d more.",
 		2*size-1, size, size); dispatch.TextFor(err) != want {
 		t.Errorf("refused with %q, want %q", dispatch.TextFor(err), want)
 	}
@@ -47,7 +49,8 @@ func (t storeTest) taskBytes(held int64) {
 	ctx := t.Context()
 	r := request()
 	r.Parameters = json.RawMessage(`{"x":"` + strings.Repeat("<", 1000) + `"}`)
-	sent := &dispatch.Document{Origin: dispatch.Origin{Platform: "p", Service: dispatch.Service{Application: "process_graph#1"}}, Body: []byte(`{"process_graph":{"é":{}}}`)}
+	sent := &dispatch.Document{Origin: dispatch.Origin{Platform: "p",
+		Service: dispatch.Service{Application: "process_graph#1"}}, Body: []byte(`{"process_graph":{"é":{}}}`)}
 	task := &dispatch.Task{Owner: ann, Account: shared, Request: r, Dimension: "d", Document: sent}
 	var jobs []dispatch.Draft
 	for i := range 3 {
@@ -101,7 +104,8 @@ func (t storeTest) parallelBytes(body []byte) {
 		all.Go(func() {
 			d := draft(bob, shared)
 			d.Body = body
-			_, err := handles[i%len(handles)].Accept(t.Context(), dispatch.Key{}, nil, []dispatch.Draft{d}, dispatch.Quota{Bytes: most*int64(len(body)) + 1})
+			_, err := handles[i%len(handles)].Accept(t.Context(), dispatch.Key{}, nil, []dispatch.Draft{d},
+				dispatch.Quota{Bytes: most*int64(len(body)) + 1})
 			if err == nil {
 				kept.Add(1)
 			} else {

@@ -6,7 +6,8 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// ledger checks that what runs cost stays booked by month and unit through retries and deletion, and that corrections are.
+// ledger checks that what runs cost stays booked by month and unit through retries and deletion, and that corrections
+// are.
 func (t storeTest) ledger() {
 	ctx := t.Context()
 	task, jobs := t.acceptTask(ann, 2)
@@ -26,7 +27,8 @@ func (t storeTest) ledger() {
 	t.end(jobs[0].ID, dispatch.Running, func(j *dispatch.Job) { j.Phase = dispatch.Started })
 	t.end(jobs[0].ID, dispatch.Failed, cost(2.5, "credits"))
 	t.end(jobs[1].ID, dispatch.Finished, cost(0.25, "€"))
-	months(dispatch.Charge{Month: this, Unit: "credits", Costs: 2.5, Runs: 1}, dispatch.Charge{Month: this, Unit: "€", Costs: 0.25, Runs: 1})
+	months(dispatch.Charge{Month: this, Unit: "credits", Costs: 2.5, Runs: 1}, dispatch.Charge{Month: this, Unit: "€",
+		Costs: 0.25, Runs: 1})
 	_, n, err := t.s.RetryTask(ctx, ann, task.ID, dispatch.Choice{})
 	t.must(err)
 	again := t.load(jobs[0].ID)
@@ -34,13 +36,15 @@ func (t storeTest) ledger() {
 		t.Errorf("%d retried, spent %v, costs %v %s", n, again.Spent, again.Costs, again.Unit)
 	}
 	t.end(jobs[0].ID, dispatch.Finished, cost(4, "credits"))
-	months(dispatch.Charge{Month: this, Unit: "credits", Costs: 6.5, Runs: 2}, dispatch.Charge{Month: this, Unit: "€", Costs: 0.25, Runs: 1})
+	months(dispatch.Charge{Month: this, Unit: "credits", Costs: 6.5, Runs: 2}, dispatch.Charge{Month: this, Unit: "€",
+		Costs: 0.25, Runs: 1})
 	t.end(jobs[0].ID, dispatch.Finished, cost(3, "credits")) // corrected
 	t.end(jobs[0].ID, dispatch.Finished, func(j *dispatch.Job) { j.Spent += 1 })
 	t.db.Pass(40 * 24 * time.Hour)
 	t.end(jobs[0].ID, dispatch.Finished, cost(-1, "credits")) // nonsense counts as 0
 	next := t.look().Now.UTC().Format("2006-01")
-	want := []dispatch.Charge{{Month: next, Unit: "credits", Costs: -3}, {Month: this, Unit: "credits", Costs: 6.5, Runs: 3}, {Month: this, Unit: "€", Costs: 0.25, Runs: 1}}
+	want := []dispatch.Charge{{Month: next, Unit: "credits", Costs: -3}, {Month: this, Unit: "credits", Costs: 6.5,
+		Runs: 3}, {Month: this, Unit: "€", Costs: 0.25, Runs: 1}}
 	months(want...)
 	_, err = t.s.CancelTask(ctx, ann, task.ID, true)
 	t.must(err)
@@ -49,8 +53,8 @@ func (t storeTest) ledger() {
 	months(want...)
 }
 
-// labelCosts checks that what runs cost is booked by the labels that the job, or else its task, had then, through retries, changes and deletion, and
-// for LabelCostsLife.
+// labelCosts checks that what runs cost is booked by the labels that the job, or else its task, had then, through
+// retries, changes and deletion, and for LabelCostsLife.
 func (t storeTest) labelCosts() {
 	ctx := t.Context()
 	task, jobs := t.acceptTask(ann, 2)
@@ -67,7 +71,8 @@ func (t storeTest) labelCosts() {
 	}
 	this := t.look().Now.UTC().Format("2006-01")
 	charge := func(costs float64, runs int, value string) dispatch.AccountCharge {
-		return dispatch.AccountCharge{Account: shared, Charge: dispatch.Charge{Month: this, Unit: "credits", Costs: costs, Runs: runs, Label: &value}}
+		return dispatch.AccountCharge{Account: shared, Charge: dispatch.Charge{Month: this, Unit: "credits", Costs: costs,
+			Runs: runs, Label: &value}}
 	}
 	by := func(u dispatch.UserID, label string, n int, want ...dispatch.AccountCharge) {
 		t.Helper()
@@ -101,7 +106,8 @@ func (t storeTest) labelCosts() {
 	by(ann, "project", 9)
 }
 
-// costQuota checks that a quota on the costs of a month counts what was reported in it, at its account, and not what others cost.
+// costQuota checks that a quota on the costs of a month counts what was reported in it, at its account, and not what
+// others cost.
 func (t storeTest) costQuota() {
 	ctx := t.Context()
 	within := dispatch.Quota{Account: shared, Costs: 5}
@@ -118,21 +124,26 @@ func (t storeTest) costQuota() {
 	month := t.look().Now.UTC().Format("2006-01")
 	err := ask(ann, shared, within)
 	t.kind(err, dispatch.LimitReached)
-	t.equal(dispatch.TextFor(err), "A user's jobs at p may cost 5 credits in a month. Yours have cost 5 since the first of "+month+
-		" (UTC). Submit again next month, or ask the operator of this service.")
+	t.equal(dispatch.TextFor(err),
+		"A user's jobs at p may cost 5 credits in a month. Yours have cost 5 since the first of "+month+
+			" (UTC). Submit again next month, or ask the operator of this service.")
 	t.must(ask(bob, shared, within))
 	t.must(ask(ann, "q/shared", dispatch.Quota{Account: "q/shared", Costs: 5}))
 	t.db.Pass(31 * 24 * time.Hour)
 	t.must(ask(ann, shared, within))
 }
 
-// unmetered checks that jobs whose costs are still to be read come back, and are on the agenda when they are due, whatever their phase.
+// unmetered checks that jobs whose costs are still to be read come back, and are on the agenda when they are due,
+// whatever their phase.
 func (t storeTest) unmetered() {
 	first, second := t.accept(), t.accept()
 	now, three := t.look().Now, 3.0
-	first.Metered = dispatch.Metered{CPU: &dispatch.Amount{Value: 12.5, Unit: "cpu-seconds"}, Input: &dispatch.Amount{Value: 1}}
-	first.Phase, first.Status, first.Costs, first.Spent, first.Unit = dispatch.Ended, dispatch.Finished, &three, 1.5, "credits"
-	first.Unmetered = []dispatch.Unmetered{{Ref: dispatch.Ref{ID: "b"}, Ended: now, Due: now.Add(2 * time.Hour), Priced: true},
+	first.Metered = dispatch.Metered{CPU: &dispatch.Amount{Value: 12.5, Unit: "cpu-seconds"},
+		Input: &dispatch.Amount{Value: 1}}
+	first.Phase, first.Status, first.Costs, first.Spent, first.Unit = dispatch.Ended, dispatch.Finished, &three, 1.5,
+		"credits"
+	first.Unmetered = []dispatch.Unmetered{{Ref: dispatch.Ref{ID: "b"}, Ended: now, Due: now.Add(2 * time.Hour),
+		Priced: true},
 		{Ref: dispatch.Ref{Base: "https://p.example/b", ID: "a"}, Ended: now, Due: now.Add(time.Hour)}}
 	first = t.save(first)
 	t.equal(t.load(first.ID), first)
@@ -157,7 +168,8 @@ func (t storeTest) finishedRuns() {
 	var ends []time.Time
 	for i, status := range []dispatch.Status{dispatch.Finished, dispatch.Failed, dispatch.Finished, dispatch.Finished} {
 		j, costs := t.accept(), float64(i)
-		j.Phase, j.Status, j.Costs, j.Unit, j.Duration = dispatch.Ended, status, &costs, "credits", time.Duration(i)*time.Minute
+		j.Phase, j.Status, j.Costs, j.Unit, j.Duration = dispatch.Ended, status, &costs, "credits",
+			time.Duration(i)*time.Minute
 		j.Moved = t.look().Now
 		j.SendBy = j.Moved.Add(-time.Second)
 		ends = append(ends, j.Moved)
@@ -167,7 +179,8 @@ func (t storeTest) finishedRuns() {
 	three, two := 3.0, 2.0
 	got, err := t.s.FinishedRuns(ctx, ann, shared, service, 2)
 	t.must(err)
-	t.equal(got, []dispatch.FinishedRun{{Costs: &three, Unit: "credits", Duration: 3 * time.Minute, SendBy: ends[3].Add(-time.Second), Ended: ends[3]},
+	t.equal(got, []dispatch.FinishedRun{{Costs: &three, Unit: "credits", Duration: 3 * time.Minute,
+		SendBy: ends[3].Add(-time.Second), Ended: ends[3]},
 		{Costs: &two, Unit: "credits", Duration: 2 * time.Minute, SendBy: ends[2].Add(-time.Second), Ended: ends[2]}})
 	sized, err := t.s.FinishedRequests(ctx, ann, shared, service, 2)
 	t.must(err)
@@ -186,7 +199,8 @@ func (t storeTest) finishedRuns() {
 	one := t.load(jobs[1].ID)
 	got, err = t.s.FinishedRunsOfTask(ctx, task.ID, 9)
 	t.must(err)
-	t.equal(got, []dispatch.FinishedRun{{Costs: one.Costs, Unit: one.Unit, Duration: one.Duration, Task: task.ID, SendBy: one.SendBy, Ended: one.Moved}})
+	t.equal(got, []dispatch.FinishedRun{{Costs: one.Costs, Unit: one.Unit, Duration: one.Duration, Task: task.ID,
+		SendBy: one.SendBy, Ended: one.Moved}})
 	t.db.Pass(time.Minute)
 	t.end(jobs[0].ID, dispatch.Finished, nil)
 	got, err = t.s.FinishedRunsOfTask(ctx, task.ID, 1)

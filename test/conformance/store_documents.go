@@ -97,7 +97,8 @@ func (t storeTest) redefine() {
 	t.changedJobsGoOn(task, jobs[1].ID, single, alone)
 }
 
-// changedJobsGoOn checks that the change of a document hides no other attention, is not kept with the jobs, and concerns no job that was submitted.
+// changedJobsGoOn checks that the change of a document hides no other attention, is not kept with the jobs, and
+// concerns no job that was submitted.
 func (t storeTest) changedJobsGoOn(task dispatch.TaskID, member dispatch.JobID, single, alone dispatch.Job) {
 	ctx := t.Context()
 	t.must(t.s.Hold(ctx, shared, time.Minute, dispatch.NotTaken, "why"))
@@ -120,7 +121,8 @@ func (t storeTest) changedJobsGoOn(task dispatch.TaskID, member dispatch.JobID, 
 	t.setHash(text("moving", "4"), 0) // no job waits
 	shown, err := t.s.Task(ctx, ann, task)
 	t.must(err)
-	if record, err := t.s.Record(ctx, ann, single.ID); err != nil || record.Attention != dispatch.None || shown.Attention != dispatch.ServiceChanged {
+	if record, err := t.s.Record(ctx, ann, single.ID); err != nil || record.Attention != dispatch.None ||
+		shown.Attention != dispatch.ServiceChanged {
 		t.Errorf("when it was submitted: %s, %v, and the task: %s", record.Attention, err, shown.Attention)
 	}
 }
@@ -133,9 +135,10 @@ func (t storeTest) setHash(d *dispatch.Document, want int) {
 	t.equal(owners, slices.Repeat([]dispatch.UserID{ann}, want))
 }
 
-// showsChange checks the attention of a task, of its job that waits, and of a single job of the same document, in each list, and that jobs that run or
-// have another document have none.
-func (t storeTest) showsChange(task dispatch.TaskID, jobs []dispatch.Draft, single, alone dispatch.Job, want dispatch.Attention) {
+// showsChange checks the attention of a task, of its job that waits, and of a single job of the same document, in each
+// list, and that jobs that run or have another document have none.
+func (t storeTest) showsChange(task dispatch.TaskID, jobs []dispatch.Draft, single, alone dispatch.Job,
+	want dispatch.Attention) {
 	ctx := t.Context()
 	t.Helper()
 	shown, err := t.s.Task(ctx, ann, task)

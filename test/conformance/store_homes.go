@@ -16,8 +16,10 @@ func (t storeTest) acceptSpread(n int) (dispatch.Task, []dispatch.Draft) {
 	task := dispatch.Task{Owner: ann, Account: shared, Request: request(), Dimension: "tile"}
 	task.Request.Homes = []dispatch.Home{
 		{Label: dispatch.OpenEO, Service: task.Request.Service, Account: shared, Base: "base", Hash: -7},
-		{Label: dispatch.OpenEO, Service: dispatch.Service{Endpoint: "https://r.example"}, Account: "r/shared", Unused: "You may not."},
-		{Label: dispatch.OGCProcess, Service: dispatch.Service{Endpoint: "https://q.example", Application: "b"}, Account: elsewhere, Base: "there", Hash: 8, Document: atHome("1").Hash()},
+		{Label: dispatch.OpenEO, Service: dispatch.Service{Endpoint: "https://r.example"}, Account: "r/shared",
+			Unused: "You may not."},
+		{Label: dispatch.OGCProcess, Service: dispatch.Service{Endpoint: "https://q.example", Application: "b"},
+			Account: elsewhere, Base: "there", Hash: 8, Document: atHome("1").Hash()},
 	}
 	jobs := make([]dispatch.Draft, n)
 	for i := range jobs {
@@ -31,7 +33,8 @@ func (t storeTest) acceptSpread(n int) (dispatch.Task, []dispatch.Draft) {
 
 // atHome returns what defines the service of the second home of a task of acceptSpread.
 func atHome(body string) *dispatch.Document {
-	return &dispatch.Document{Origin: dispatch.Origin{Platform: elsewhere.Platform(), Service: dispatch.Service{Endpoint: "https://q.example", Application: "b"}}, Body: []byte(body)}
+	return &dispatch.Document{Origin: dispatch.Origin{Platform: elsewhere.Platform(),
+		Service: dispatch.Service{Endpoint: "https://q.example", Application: "b"}}, Body: []byte(body)}
 }
 
 // homesInLists checks that lists select by the accounts at which jobs are: a task at each of its homes, and a job
@@ -81,7 +84,8 @@ func (t storeTest) homesInLists() {
 	}
 }
 
-// redefineHomes checks that the change of a document at a home is shown on the task, and on the jobs that wait there, for as long as jobs wait.
+// redefineHomes checks that the change of a document at a home is shown on the task, and on the jobs that wait there,
+// for as long as jobs wait.
 func (t storeTest) redefineHomes() {
 	task, jobs := t.acceptSpread(3)
 	shows := func(want, here, there dispatch.Attention, homes int64) {
@@ -146,7 +150,8 @@ func (t storeTest) spreadOf() dispatch.SpreadTask {
 func (t storeTest) move(skip, n int, retrying bool, within ...dispatch.Quota) (int, error) {
 	t.Helper()
 	is := t.spreadOf()
-	n, seen, err := t.s.MoveJobs(t.Context(), dispatch.JobMove{Task: is.ID, Seen: is.Seen, From: is.Homes[0].Home, To: is.Homes[1].Home, Skip: skip, N: n, Retrying: retrying}, within...)
+	n, seen, err := t.s.MoveJobs(t.Context(), dispatch.JobMove{Task: is.ID, Seen: is.Seen, From: is.Homes[0].Home,
+		To: is.Homes[1].Home, Skip: skip, N: n, Retrying: retrying}, within...)
 	if (n > 0) == (seen == is.Seen) {
 		t.Errorf("%d jobs were moved, and the task's number was %d and is %d", n, is.Seen, seen)
 	}
@@ -161,7 +166,8 @@ func (t storeTest) homes() {
 		1: func(j *dispatch.Job) { j.Phase, j.Begun = dispatch.Creating, 1 },
 		2: func(j *dispatch.Job) { j.Orphans = []dispatch.Ref{{ID: "x"}} },
 		3: func(j *dispatch.Job) {
-			j.Due, j.Attention, j.Notice, j.Past, j.Tries, j.Retried = j.Due.Add(time.Minute), dispatch.Retrying, "why", []dispatch.Ref{{ID: "old"}}, 2, 1
+			j.Due, j.Attention, j.Notice, j.Past, j.Tries, j.Retried = j.Due.Add(time.Minute), dispatch.Retrying, "why",
+				[]dispatch.Ref{{ID: "old"}}, 2, 1
 		},
 		4: func(j *dispatch.Job) { j.Begun = 1 },
 		5: func(j *dispatch.Job) {
@@ -174,7 +180,8 @@ func (t storeTest) homes() {
 	}
 	t.db.Pass(time.Second)
 	is := t.spreadOf()
-	t.equal(is.Homes, []dispatch.HomeLoad{{Home: dispatch.Home{Account: shared, Base: "base", Hash: -7}, Held: 1, Waiting: 7, Retrying: 1},
+	t.equal(is.Homes, []dispatch.HomeLoad{{Home: dispatch.Home{Account: shared, Base: "base", Hash: -7}, Held: 1,
+		Waiting: 7, Retrying: 1},
 		{Home: dispatch.Home{Account: elsewhere, Base: "there", Hash: 8}}})
 	for _, want := range []struct {
 		skip     int
@@ -203,14 +210,17 @@ func (t storeTest) homes() {
 	t.equal(saved, []dispatch.Job(nil))
 	n, err := t.move(1, 10, false)
 	t.equal(fmt.Sprint(n, err), "1 <nil>") // the last of those that certainly run nowhere
-	n, _, err = t.s.MoveJobs(t.Context(), dispatch.JobMove{Task: task.ID, Seen: is.Seen, From: is.Homes[0].Home, To: is.Homes[1].Home, N: 5})
+	n, _, err = t.s.MoveJobs(t.Context(), dispatch.JobMove{Task: task.ID, Seen: is.Seen, From: is.Homes[0].Home,
+		To: is.Homes[1].Home, N: 5})
 	t.equal(fmt.Sprint(n, err), "0 <nil>") // others were moved since
 	listed, err := t.s.TaskJobs(t.Context(), ann, task.ID, dispatch.Page{Most: 1000})
 	t.must(err)
-	t.equal(fmt.Sprint(listed[0].Request.Service.Application, listed[3].Request.Service.Application, listed[6].Request.Service.Application), "abb")
+	t.equal(fmt.Sprint(listed[0].Request.Service.Application, listed[3].Request.Service.Application,
+		listed[6].Request.Service.Application), "abb")
 }
 
-// homesCosts checks that what a job cost at one home stays booked there, once and in the unit of that platform, when it is retried at another one.
+// homesCosts checks that what a job cost at one home stays booked there, once and in the unit of that platform, when it
+// is retried at another one.
 func (t storeTest) homesCosts() {
 	ctx := t.Context()
 	task, jobs := t.acceptSpread(2)
@@ -227,10 +237,12 @@ func (t storeTest) homesCosts() {
 	n, err := t.move(0, 1, true)
 	t.equal(fmt.Sprint(n, err), "1 <nil>")
 	moved := t.load(id)
-	t.equal(fmt.Sprint(was.Spent, was.Unit, moved.Account, moved.Spent, moved.Unit), fmt.Sprint(2.5, "credits", elsewhere, 0, ""))
+	t.equal(fmt.Sprint(was.Spent, was.Unit, moved.Account, moved.Spent, moved.Unit), fmt.Sprint(2.5, "credits", elsewhere,
+		0, ""))
 	end(dispatch.Finished, 4, "€")
 	month := t.look().Now.UTC().Format("2006-01")
-	here, there := dispatch.Charge{Month: month, Unit: "credits", Costs: 2.5, Runs: 1}, dispatch.Charge{Month: month, Unit: "€", Costs: 4, Runs: 1}
+	here, there := dispatch.Charge{Month: month, Unit: "credits", Costs: 2.5, Runs: 1}, dispatch.Charge{Month: month,
+		Unit: "€", Costs: 4, Runs: 1}
 	usage, err := t.s.Usage(ctx, ann, time.Hour)
 	t.must(err)
 	charges := map[dispatch.Account][]dispatch.Charge{}
@@ -245,7 +257,8 @@ func (t storeTest) homesCosts() {
 	t.equal(labeled, []dispatch.AccountCharge{{Account: elsewhere, Charge: there}, {Account: shared, Charge: here}})
 }
 
-// homesHeld checks that a home says why it submits nothing, that a quota limits what moves there, and that the task shows the hold that ends first.
+// homesHeld checks that a home says why it submits nothing, that a quota limits what moves there, and that the task
+// shows the hold that ends first.
 func (t storeTest) homesHeld() {
 	task, _ := t.acceptSpread(4)
 	t.must(t.s.Hold(t.Context(), shared, time.Hour, dispatch.Unreachable, "down"))
@@ -282,7 +295,8 @@ func (t storeTest) homesHeld() {
 	t.equal(len(all), 0)
 }
 
-// homesFailing checks that a home at which the last jobs failed says so until one finishes there, and that a retried job is to go elsewhere.
+// homesFailing checks that a home at which the last jobs failed says so until one finishes there, and that a retried
+// job is to go elsewhere.
 func (t storeTest) homesFailing() {
 	task, jobs := t.acceptSpread(6)
 	ends := func(i int, s dispatch.Status) {
@@ -334,7 +348,8 @@ func (t storeTest) parallelMoves() {
 					t.Error(len(spread), err)
 					return
 				}
-				if _, _, err := s.MoveJobs(t.Context(), dispatch.JobMove{Task: task.ID, Seen: spread[0].Seen, From: spread[0].Homes[0].Home, To: spread[0].Homes[1].Home, N: 2}); err != nil {
+				if _, _, err := s.MoveJobs(t.Context(), dispatch.JobMove{Task: task.ID, Seen: spread[0].Seen,
+					From: spread[0].Homes[0].Home, To: spread[0].Homes[1].Home, N: 2}); err != nil {
 					t.Error(err)
 				}
 			}

@@ -51,7 +51,8 @@ func (t storeTest) pages() {
 	ids, _ = page(dispatch.Page{Limit: 9, Since: t.load(all[3]).Updated.Add(-time.Minute)})
 	t.equal(ids, []dispatch.JobID{all[3], all[6]}[:len(ids)])
 	for _, p := range []dispatch.Page{ // all of them, from the parts by account and status
-		{Statuses: []dispatch.Status{dispatch.Accepted, dispatch.Running}}, {Accounts: []dispatch.Account{shared, "q/shared"}}, {Since: t.load(all[6]).Created.Add(-time.Hour)},
+		{Statuses: []dispatch.Status{dispatch.Accepted, dispatch.Running}},
+		{Accounts: []dispatch.Account{shared, "q/shared"}}, {Since: t.load(all[6]).Created.Add(-time.Hour)},
 	} {
 		read := inParts(3, func(part dispatch.Page) ([]dispatch.JobID, dispatch.Place) {
 			part.Statuses, part.Accounts, part.Since = p.Statuses, p.Accounts, p.Since
@@ -61,7 +62,8 @@ func (t storeTest) pages() {
 	}
 }
 
-// oldestFirst reads jobs and tasks in the order of their creation, in parts, while a new one is added and a deleted one disappears.
+// oldestFirst reads jobs and tasks in the order of their creation, in parts, while a new one is added and a deleted one
+// disappears.
 func (t storeTest) oldestFirst() {
 	ctx := t.Context()
 	var jobs []dispatch.JobID
@@ -78,7 +80,8 @@ func (t storeTest) oldestFirst() {
 	began := t.load(jobs[0]).Created.Add(-time.Hour)
 	t.acceptFor(bob, shared)
 	label := dispatch.LabelMatch{Key: "a", Value: "x"}
-	for i, p := range []dispatch.Page{{}, {Label: label}, {Since: began}, {Statuses: []dispatch.Status{dispatch.Accepted, dispatch.Failed}}, {Accounts: []dispatch.Account{shared, "q/shared"}}} {
+	for i, p := range []dispatch.Page{{}, {Label: label}, {Since: began}, {Statuses: []dispatch.Status{dispatch.Accepted,
+		dispatch.Failed}}, {Accounts: []dispatch.Account{shared, "q/shared"}}} {
 		read := inParts(3, func(part dispatch.Page) (ids []dispatch.JobID, last dispatch.Place) {
 			p.After, p.Limit, p.Oldest = part.After, part.Limit, true
 			records, err := t.s.Records(ctx, ann, p)
@@ -200,10 +203,13 @@ func (t storeTest) taskPages() {
 	_, err = t.s.Cancel(ctx, ann, its[2].ID, true)
 	t.must(err)
 	t.equal(t.numbers(task.ID, dispatch.Page{Limit: 2}), []dispatch.JobID{its[0].ID, its[1].ID})
-	t.equal(t.numbers(task.ID, dispatch.Page{Limit: 2, After: dispatch.Place{ID: 2}}), []dispatch.JobID{its[3].ID, its[4].ID})
+	t.equal(t.numbers(task.ID, dispatch.Page{Limit: 2, After: dispatch.Place{ID: 2}}), []dispatch.JobID{its[3].ID,
+		its[4].ID})
 	t.equal(t.numbers(task.ID, dispatch.Page{After: dispatch.Place{ID: 5}}), []dispatch.JobID{})
-	t.equal(t.numbers(task.ID, dispatch.Page{Limit: 1, After: dispatch.Place{ID: 2}, Statuses: []dispatch.Status{dispatch.Running}}), []dispatch.JobID{its[3].ID})
-	t.equal(t.numbers(task.ID, dispatch.Page{Limit: 3, Statuses: []dispatch.Status{dispatch.Running, dispatch.Accepted}}), []dispatch.JobID{its[0].ID, its[1].ID, its[3].ID})
+	t.equal(t.numbers(task.ID, dispatch.Page{Limit: 1, After: dispatch.Place{ID: 2},
+		Statuses: []dispatch.Status{dispatch.Running}}), []dispatch.JobID{its[3].ID})
+	t.equal(t.numbers(task.ID, dispatch.Page{Limit: 3, Statuses: []dispatch.Status{dispatch.Running, dispatch.Accepted}}),
+		[]dispatch.JobID{its[0].ID, its[1].ID, its[3].ID})
 	t.equal(t.numbers(task.ID, dispatch.Page{Accounts: []dispatch.Account{"q/shared"}}), []dispatch.JobID{})
 }
 
@@ -237,7 +243,8 @@ func (t storeTest) finishedPages() {
 	}
 	t.equal(read, want)
 
-	whole, err := t.s.TaskJobs(ctx, ann, task.ID, dispatch.Page{Statuses: []dispatch.Status{dispatch.Finished}, Most: math.MaxInt32})
+	whole, err := t.s.TaskJobs(ctx, ann, task.ID, dispatch.Page{Statuses: []dispatch.Status{dispatch.Finished},
+		Most: math.MaxInt32})
 	t.must(err)
 	page, err := t.s.FinishedJobs(ctx, ann, task.ID, whole[0].ResultPosition(), 9)
 	t.must(err)
@@ -250,7 +257,8 @@ func (t storeTest) finishedPages() {
 // largePages reads lists of requests that are too large to be read at once.
 func (t storeTest) largePages() {
 	ctx := t.Context()
-	large := dispatch.Request{Title: "é \"quoted\"", Label: dispatch.OpenEO, Service: dispatch.Service{Endpoint: "https://p.example", Application: "a"},
+	large := dispatch.Request{Title: "é \"quoted\"", Label: dispatch.OpenEO,
+		Service:    dispatch.Service{Endpoint: "https://p.example", Application: "a"},
 		Parameters: json.RawMessage(`{"x":"` + strings.Repeat("é", 4000) + `"}`), Format: "json"}
 	small := large
 	small.Parameters = json.RawMessage(`{"x":1}`)

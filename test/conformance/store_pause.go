@@ -44,11 +44,13 @@ func (t storeTest) pauses() {
 	ctx := t.Context()
 	task, jobs := t.acceptTask(ann, 6)
 	other, _ := t.acceptTask(ann, 1)
-	phases := []dispatch.Phase{dispatch.Waiting, dispatch.Creating, dispatch.Created, dispatch.Started, dispatch.Ended, dispatch.Ended}
+	phases := []dispatch.Phase{dispatch.Waiting, dispatch.Creating, dispatch.Created, dispatch.Started, dispatch.Ended,
+		dispatch.Ended}
 	before := make([]dispatch.Job, len(jobs))
 	for i, p := range phases {
 		before[i] = t.load(jobs[i].ID)
-		before[i].Phase, before[i].Status, before[i].Tries, before[i].Attention, before[i].Notice = p, dispatch.Accepted, 2, dispatch.NotTaken, "busy"
+		before[i].Phase, before[i].Status, before[i].Tries, before[i].Attention, before[i].Notice = p, dispatch.Accepted, 2,
+			dispatch.NotTaken, "busy"
 		before[i].Refused = t.look().Now
 		if p == dispatch.Ended {
 			before[i].Status = []dispatch.Status{dispatch.Failed, dispatch.Finished}[i-4]
@@ -155,14 +157,16 @@ func (t storeTest) pausedTask(task, other dispatch.Task) {
 	if len(lines) != 1 || lines[0].Task != other.ID {
 		t.Errorf("lines %+v", lines)
 	}
-	waiting, err := t.s.Waiting(ctx, shared, dispatch.Line{Owner: ann, Task: task.ID}, dispatch.Rank{}, dispatch.Rank{Due: dispatch.Never})
+	waiting, err := t.s.Waiting(ctx, shared, dispatch.Line{Owner: ann, Task: task.ID}, dispatch.Rank{},
+		dispatch.Rank{Due: dispatch.Never})
 	t.must(err)
 	if len(waiting) != 0 {
 		t.Errorf("%v wait", waiting)
 	}
 	info, err := t.s.AccountInfo(ctx, ann, []dispatch.Account{shared}, nil)
 	t.must(err)
-	t.equal(fmt.Sprint(info[0].Waiting, info[0].Queue, info[0].Live), fmt.Sprint(1, 1, 5)) // the other task's job waits; four of this one have not ended
+	// the other task's job waits; four of this one have not ended
+	t.equal(fmt.Sprint(info[0].Waiting, info[0].Queue, info[0].Live), fmt.Sprint(1, 1, 5))
 	t.must(t.s.Hold(ctx, shared, time.Hour, dispatch.NeedsSignIn, "Sign in."))
 	records, err := t.s.TaskJobs(ctx, ann, task.ID, dispatch.Page{})
 	t.must(err)
@@ -182,8 +186,8 @@ func (t storeTest) noPause(u dispatch.UserID, id dispatch.TaskID) {
 	t.kind(err, dispatch.NotFound)
 }
 
-// pausesAndOthers checks that a paused job is not submitted by a visit that read it before, waits while it is retried or its user must sign
-// in, stays as it is when the clock is set back, and is canceled like any other.
+// pausesAndOthers checks that a paused job is not submitted by a visit that read it before, waits while it is retried
+// or its user must sign in, stays as it is when the clock is set back, and is canceled like any other.
 func (t storeTest) pausesAndOthers() {
 	ctx := t.Context()
 	task, jobs := t.acceptTask(ann, 3)
@@ -229,8 +233,8 @@ func (t storeTest) pausesAndOthers() {
 	t.equal(len(t.look().Lines), 1)
 }
 
-// parallelPauses checks that a task is paused as a whole or not at all after several processes paused, resumed, canceled and retried it at once,
-// while a visit saved its jobs.
+// parallelPauses checks that a task is paused as a whole or not at all after several processes paused, resumed,
+// canceled and retried it at once, while a visit saved its jobs.
 func (t storeTest) parallelPauses() {
 	ctx := t.Context()
 	task, jobs := t.acceptTask(ann, 20)

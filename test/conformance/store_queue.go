@@ -44,7 +44,8 @@ func (t storeTest) dequeue() {
 		})
 	}
 	all.Wait()
-	leases, _, err := t.s.Dequeue(t.Context(), dispatch.Room{Others: accounts}, time.Minute) // accounts that another Dequeue skipped because it was being leased
+	// accounts that another Dequeue skipped because it was being leased
+	leases, _, err := t.s.Dequeue(t.Context(), dispatch.Room{Others: accounts}, time.Minute)
 	t.must(err)
 	for _, l := range leases {
 		times[l.Account]++
@@ -59,8 +60,8 @@ func (t storeTest) dequeue() {
 	}
 }
 
-// room checks that a process is given as many accounts of each platform as it has room for, and accounts of an unknown platform
-// only if no process has served that platform for a while.
+// room checks that a process is given as many accounts of each platform as it has room for, and accounts of an unknown
+// platform only if no process has served that platform for a while.
 func (t storeTest) room() {
 	for i := range 4 {
 		for _, platform := range []string{"p", "pp", "full", "new", "gone"} {
@@ -170,7 +171,8 @@ func (t storeTest) wakes() {
 	t.must(t.s.Release(t.Context(), l, seen, t.look().Now.Add(time.Hour)))
 	l = t.lease()
 	t.must(t.s.Release(t.Context(), l, t.look().Wakes, time.Time{}))
-	if leases, wait, err := t.s.Dequeue(t.Context(), dispatch.Room{Others: 9}, time.Minute); err != nil || len(leases) > 0 || wait != time.Hour {
+	if leases, wait, err := t.s.Dequeue(t.Context(), dispatch.Room{Others: 9}, time.Minute); err != nil ||
+		len(leases) > 0 || wait != time.Hour {
 		t.Errorf("given out without a wake: %v, %v, %v", leases, wait, err)
 	}
 }

@@ -52,7 +52,8 @@ func (t storeTest) quotas() {
 	t.must(err)
 	_, err = t.s.Cancel(ctx, ann, mine[0].ID, false)
 	t.must(err)
-	refused(ask(ann, shared, 2, dispatch.Quota{Account: shared, Daily: 6}), "A user may submit 6 jobs at p in 24 hours. You submitted 5, and ask for 2.")
+	refused(ask(ann, shared, 2, dispatch.Quota{Account: shared, Daily: 6}),
+		"A user may submit 6 jobs at p in 24 hours. You submitted 5, and ask for 2.")
 	t.must(ask(ann, shared, 1, all, here))
 	t.db.Pass(dispatch.Day)
 	t.must(ask(ann, "q/shared", 1, dispatch.Quota{Daily: 1}))
@@ -68,7 +69,8 @@ func (t storeTest) parallelQuotas() {
 		all.Go(func() {
 			jobs := []dispatch.Draft{draft(ann, shared)}
 			k := dispatch.Key{Text: fmt.Sprint(i), Fingerprint: "f"}
-			_, err := handles[i%len(handles)].Accept(t.Context(), k, nil, jobs, dispatch.Quota{Live: 100}, dispatch.Quota{Account: shared, Live: most})
+			_, err := handles[i%len(handles)].Accept(t.Context(), k, nil, jobs, dispatch.Quota{Live: 100},
+				dispatch.Quota{Account: shared, Live: most})
 			switch {
 			case err == nil:
 				kept.Add(1)
@@ -87,8 +89,8 @@ func (t storeTest) parallelQuotas() {
 	}
 }
 
-// keysBeyondQuotas checks that a key returns what it stands for regardless of the quota, and stands for nothing that a quota
-// refused.
+// keysBeyondQuotas checks that a key returns what it stands for regardless of the quota, and stands for nothing that a
+// quota refused.
 func (t storeTest) keysBeyondQuotas() {
 	ctx, one := t.Context(), dispatch.Quota{Live: 1}
 	accept := func(k dispatch.Key) (dispatch.KeyTarget, dispatch.JobID, error) {

@@ -16,13 +16,14 @@ func (t storeTest) take(a dispatch.Account, p dispatch.Purpose) dispatch.SendTim
 	if p == dispatch.Calling {
 		ahead = 10 * time.Second
 	}
-	served, err := t.s.ReserveSendTime(t.Context(), dispatch.SendTimeRequest{Account: a, Pace: limits.Pace, Purpose: p, Ahead: ahead})
+	served, err := t.s.ReserveSendTime(t.Context(), dispatch.SendTimeRequest{Account: a, Pace: limits.Pace, Purpose: p,
+		Ahead: ahead})
 	t.must(err)
 	return served
 }
 
-// rate checks that each send time is given or booked once, however many ask concurrently, and that bookings are served in
-// order.
+// rate checks that each send time is given or booked once, however many ask concurrently, and that bookings are served
+// in order.
 func (t storeTest) rate() {
 	const accounts = 48
 	name := func(i int) dispatch.Account { return dispatch.Account(fmt.Sprintf("p/%d", i)) }
@@ -34,7 +35,8 @@ func (t storeTest) rate() {
 	for n, h := range t.handles(16) {
 		all.Go(func() {
 			for i := n; i < accounts; i += 16 {
-				served, err := h.ReserveSendTime(t.Context(), dispatch.SendTimeRequest{Account: name(i), Pace: limits.Pace, Ahead: time.Second})
+				served, err := h.ReserveSendTime(t.Context(), dispatch.SendTimeRequest{Account: name(i), Pace: limits.Pace,
+					Ahead: time.Second})
 				if err != nil {
 					t.Error(err)
 				}
@@ -61,8 +63,9 @@ func (t storeTest) rate() {
 	again(dispatch.SendTime{Wait: sendTimes[booked] - time.Second})
 	t.db.Pass(sendTimes[booked] - time.Second)
 	again(dispatch.SendTime{Given: true, Wait: time.Second})
-	again(dispatch.SendTime{Wait: max(0, want[accounts-1]+limits.Pace-sendTimes[booked])}) // the next turn comes after all others
-	t.equal(t.take("q/shared", dispatch.Reading), dispatch.SendTime{Given: true})          // another platform
+	// the next turn comes after all others
+	again(dispatch.SendTime{Wait: max(0, want[accounts-1]+limits.Pace-sendTimes[booked])})
+	t.equal(t.take("q/shared", dispatch.Reading), dispatch.SendTime{Given: true}) // another platform
 }
 
 // kept checks that calls that people wait for do not queue behind status reads.
@@ -86,12 +89,14 @@ func (t storeTest) ahead() {
 	now := t.look().Now
 	ask := func(due time.Duration) dispatch.SendTime {
 		t.Helper()
-		served, err := t.s.ReserveSendTime(t.Context(), dispatch.SendTimeRequest{Account: shared, Pace: time.Second, Ahead: time.Second, Due: now.Add(due)})
+		served, err := t.s.ReserveSendTime(t.Context(), dispatch.SendTimeRequest{Account: shared, Pace: time.Second,
+			Ahead: time.Second, Due: now.Add(due)})
 		t.must(err)
 		return served
 	}
 	for range 3 {
-		if served, err := t.s.ReserveSendTime(t.Context(), dispatch.SendTimeRequest{Account: "p/other", Pace: time.Second, Purpose: dispatch.Calling, Ahead: 10 * time.Second}); err != nil || !served.Given {
+		if served, err := t.s.ReserveSendTime(t.Context(), dispatch.SendTimeRequest{Account: "p/other", Pace: time.Second,
+			Purpose: dispatch.Calling, Ahead: 10 * time.Second}); err != nil || !served.Given {
 			t.Errorf("%v, %v", served, err)
 		}
 	}

@@ -6,8 +6,8 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// refHolder checks that the job or run that has an identifier at its platform is found, by account and base, also after its
-// end, and that no run gets the identifier of another.
+// refHolder checks that the job or run that has an identifier at its platform is found, by account and base, also after
+// its end, and that no run gets the identifier of another.
 func (t storeTest) refHolder() {
 	started := t.accept()
 	t.accept() // without an identifier

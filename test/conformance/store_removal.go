@@ -6,14 +6,15 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// removals checks that what its owner discards is hidden at once, is on the agenda when it has ended and its costs are known, and is kept until it is
-// removed from its platform.
+// removals checks that what its owner discards is hidden at once, is on the agenda when it has ended and its costs are
+// known, and is kept until it is removed from its platform.
 func (t storeTest) removals() {
 	ctx := t.Context()
 	whole := t.ended(t.accept(), func(*dispatch.Job) {})
 	imported := t.ended(t.accept(), func(j *dispatch.Job) { j.Attempt = 0 })
 	running := t.accept()
-	running.Phase, running.Status, running.Attempt, running.Ref = dispatch.Started, dispatch.Running, 1, dispatch.Ref{ID: "y"}
+	running.Phase, running.Status, running.Attempt, running.Ref = dispatch.Started, dispatch.Running, 1,
+		dispatch.Ref{ID: "y"}
 	running = t.save(running)
 	owed := t.ended(t.accept(), func(j *dispatch.Job) {
 		j.Unmetered = []dispatch.Unmetered{{Ref: j.Ref, Ended: j.Moved, Due: j.Moved.Add(time.Hour)}}
@@ -64,7 +65,8 @@ func (t storeTest) removals() {
 	t.removedAtAge(imported, whole, member, kept)
 }
 
-// removedAtAge checks which discarded jobs a purge deletes: those of which nothing is at the platform, and others when they have been removed there.
+// removedAtAge checks which discarded jobs a purge deletes: those of which nothing is at the platform, and others when
+// they have been removed there.
 func (t storeTest) removedAtAge(imported, whole, member, kept dispatch.Job) {
 	ctx := t.Context()
 	t.db.Pass(30 * 24 * time.Hour)
@@ -86,7 +88,8 @@ func (t storeTest) removedAtAge(imported, whole, member, kept dispatch.Job) {
 // ended saves a job as finished at the platform, with a change.
 func (t storeTest) ended(j dispatch.Job, change func(*dispatch.Job)) dispatch.Job {
 	t.Helper()
-	j.Phase, j.Status, j.Attempt, j.Ref, j.Moved = dispatch.Ended, dispatch.Finished, 1, dispatch.Ref{ID: "x"}, t.look().Now
+	j.Phase, j.Status, j.Attempt, j.Ref, j.Moved = dispatch.Ended, dispatch.Finished, 1, dispatch.Ref{ID: "x"},
+		t.look().Now
 	change(&j)
 	return t.save(j)
 }

@@ -11,7 +11,8 @@ import (
 func (t storeTest) syncRuns() {
 	ctx := t.Context()
 	begin := func(u dispatch.UserID, a dispatch.Account, within ...dispatch.Quota) (dispatch.SyncRun, error) {
-		r := dispatch.SyncRun{Owner: u, Account: a, Status: dispatch.Running, Request: dispatch.Request{Title: "now", Parameters: []byte(`{"x":1.50}`)}}
+		r := dispatch.SyncRun{Owner: u, Account: a, Status: dispatch.Running, Request: dispatch.Request{Title: "now",
+			Parameters: []byte(`{"x":1.50}`)}}
 		err := t.s.BeginSyncRun(ctx, &r, time.Minute, within...)
 		t.db.Pass(time.Second)
 		return r, err
@@ -24,7 +25,8 @@ func (t storeTest) syncRuns() {
 	if job.ID == first.ID || second.ID == job.ID || first.Created.IsZero() {
 		t.Errorf("ids %d %d %d", first.ID, job.ID, second.ID)
 	}
-	for _, full := range []dispatch.Quota{{Live: 3}, {Daily: 3}, {Account: shared, Live: 2}, {Account: "q/shared", Daily: 1}} {
+	for _, full := range []dispatch.Quota{{Live: 3}, {Daily: 3}, {Account: shared, Live: 2}, {Account: "q/shared",
+		Daily: 1}} {
 		_, err := begin(ann, cmp.Or(full.Account, shared), full)
 		t.kind(err, dispatch.LimitReached)
 	}
@@ -45,15 +47,20 @@ func (t storeTest) syncRuns() {
 	t.must(t.s.EndSyncRun(ctx, again)) // it has ended already, so it stays as it was
 	runs, err := t.s.SyncRuns(ctx, ann, dispatch.Page{})
 	t.must(err)
-	if len(runs) != 2 || runs[0].ID != second.ID || runs[0].Status != dispatch.Failed || runs[0].Ref.ID != "r" || runs[0].Failure == "" || runs[0].Ended.IsZero() ||
-		runs[1].ID != first.ID || runs[1].Status != dispatch.Unknown || !runs[1].Ended.Equal(first.Created.Add(time.Minute)) || string(runs[1].Request.Parameters) != `{"x":1.50}` {
+	if len(runs) != 2 || runs[0].ID != second.ID || runs[0].Status != dispatch.Failed || runs[0].Ref.ID != "r" ||
+		runs[0].Failure == "" || runs[0].Ended.IsZero() ||
+		runs[1].ID != first.ID || runs[1].Status != dispatch.Unknown ||
+		!runs[1].Ended.Equal(first.Created.Add(time.Minute)) || string(runs[1].Request.Parameters) != `{"x":1.50}` {
 		t.Errorf("runs %+v", runs)
 	}
-	for name, p := range map[string]dispatch.Page{"second": {Limit: 1}, "first": {After: dispatch.Place{Created: second.Created, ID: int64(second.ID)}},
-		"failed": {Statuses: []dispatch.Status{dispatch.Failed}}, "shared": {Accounts: []dispatch.Account{shared}}, "since": {Since: runs[1].Ended}} {
+	for name, p := range map[string]dispatch.Page{"second": {Limit: 1},
+		"first":  {After: dispatch.Place{Created: second.Created, ID: int64(second.ID)}},
+		"failed": {Statuses: []dispatch.Status{dispatch.Failed}}, "shared": {Accounts: []dispatch.Account{shared}},
+		"since": {Since: runs[1].Ended}} {
 		some, err := t.s.SyncRuns(ctx, ann, p)
 		t.must(err)
-		want := map[string]dispatch.JobID{"second": second.ID, "first": first.ID, "failed": second.ID, "shared": first.ID, "since": second.ID}[name]
+		want := map[string]dispatch.JobID{"second": second.ID, "first": first.ID, "failed": second.ID, "shared": first.ID,
+			"since": second.ID}[name]
 		if len(some) != 1 || some[0].ID != want {
 			t.Errorf("%s: %+v", name, some)
 		}
@@ -67,7 +74,8 @@ func (t storeTest) syncRuns() {
 	}
 	usage, err := t.s.Usage(ctx, ann, dispatch.Day)
 	t.must(err)
-	if len(usage) != 2 || usage[0].Account != shared || usage[0].Live != 1 || usage[0].Jobs != 2 || usage[0].Lately != 2 || usage[1].Live != 0 || usage[1].Jobs != 1 {
+	if len(usage) != 2 || usage[0].Account != shared || usage[0].Live != 1 || usage[0].Jobs != 2 || usage[0].Lately != 2 ||
+		usage[1].Live != 0 || usage[1].Jobs != 1 {
 		t.Errorf("usage %+v", usage)
 	}
 	t.db.Pass(dispatch.SyncRunLife + time.Minute)

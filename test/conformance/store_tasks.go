@@ -21,7 +21,8 @@ func (t storeTest) end(id dispatch.JobID, s dispatch.Status, change func(*dispat
 	return t.save(j)
 }
 
-// dimensions stores a job with two dimensions as it stores one: the text between the name of the first and the end of the parameters.
+// dimensions stores a job with two dimensions as it stores one: the text between the name of the first and the end of
+// the parameters.
 func (t storeTest) dimensions() {
 	const value = `[ 5.0,51],"when":["2024-01-01","2024-02-01"]`
 	task := dispatch.Task{Owner: ann, Account: shared, Request: request(), Dimension: "tile"}
@@ -34,7 +35,8 @@ func (t storeTest) dimensions() {
 	t.must(err)
 	records, err := t.s.TaskJobs(t.Context(), ann, task.ID, dispatch.Page{Most: dispatch.PartMost})
 	t.must(err)
-	want := []dispatch.Argument{{Name: "tile", Value: []byte(`[ 5.0,51]`)}, {Name: "when", Value: []byte(`["2024-01-01","2024-02-01"]`)}}
+	want := []dispatch.Argument{{Name: "tile", Value: []byte(`[ 5.0,51]`)},
+		{Name: "when", Value: []byte(`["2024-01-01","2024-02-01"]`)}}
 	t.equal(task.Arguments(task.ValueOf(r)), want)
 	t.equal(task.Arguments(records[0].Value), want)
 
@@ -65,7 +67,8 @@ func (t storeTest) tasks() {
 		return dispatch.TaskRecord{Task: of, Counts: c, Progress: progress}
 	}
 	want := []dispatch.TaskRecord{record(second, 0, dispatch.Counts{dispatch.Accepted: 3}),
-		record(first, 62.5, dispatch.Counts{dispatch.Finished: 1, dispatch.Failed: 1, dispatch.Running: 1, dispatch.Accepted: 1})}
+		record(first, 62.5, dispatch.Counts{dispatch.Finished: 1, dispatch.Failed: 1, dispatch.Running: 1,
+			dispatch.Accepted: 1})}
 	got, err := t.s.Tasks(ctx, ann, dispatch.Page{})
 	t.must(err)
 	t.equal(got, want)
@@ -167,7 +170,8 @@ func (t storeTest) cancelTask() {
 	ctx := t.Context()
 	task, jobs := t.acceptTask(ann, 6)
 	other, _ := t.acceptTask(ann, 2)
-	phases := []dispatch.Phase{dispatch.Waiting, dispatch.Creating, dispatch.Created, dispatch.Started, dispatch.Ended, dispatch.Waiting}
+	phases := []dispatch.Phase{dispatch.Waiting, dispatch.Creating, dispatch.Created, dispatch.Started, dispatch.Ended,
+		dispatch.Waiting}
 	before := make([]dispatch.Job, len(jobs))
 	for i, p := range phases {
 		before[i] = t.load(jobs[i].ID)
@@ -196,7 +200,8 @@ func (t storeTest) cancelTask() {
 		}
 		switch {
 		case i == 0:
-			want.Phase, want.Status, want.Epoch, want.Due, want.Moved, want.Updated = dispatch.Ended, dispatch.Canceled, 1, now, now, now
+			want.Phase, want.Status, want.Epoch, want.Due, want.Moved, want.Updated = dispatch.Ended, dispatch.Canceled, 1, now,
+				now, now
 		case p.InDoubt():
 			want.Due = want.SendBy.Add(dispatch.SettleMargin)
 		case p == dispatch.Created, p == dispatch.Started:
@@ -224,7 +229,10 @@ func (t storeTest) cancelTask() {
 func (t storeTest) retryTask() {
 	ctx := t.Context()
 	task, jobs := t.acceptTask(ann, 6)
-	failed := t.end(jobs[0].ID, dispatch.Failed, func(j *dispatch.Job) { j.Ref, j.Failure = dispatch.Ref{Base: "b", ID: "x"}, "no data" })
+	failed := t.end(jobs[0].ID, dispatch.Failed, func(j *dispatch.Job) {
+		j.Ref, j.Failure = dispatch.Ref{Base: "b",
+			ID: "x"}, "no data"
+	})
 	twice := t.end(jobs[1].ID, dispatch.Failed, func(j *dispatch.Job) { j.Past = []dispatch.Ref{{ID: "y"}} })
 	finished := t.end(jobs[2].ID, dispatch.Finished, nil)
 	deleted := t.end(jobs[3].ID, dispatch.Failed, nil)
@@ -315,7 +323,8 @@ func (t storeTest) taskAttention() {
 	}
 	shows(dispatch.None)
 	for i, step := range []struct{ is, want dispatch.Attention }{
-		{dispatch.NotTaken, dispatch.NotTaken}, {dispatch.NeedsSignIn, dispatch.NeedsSignIn}, {dispatch.Stalled, dispatch.NeedsSignIn},
+		{dispatch.NotTaken, dispatch.NotTaken}, {dispatch.NeedsSignIn, dispatch.NeedsSignIn},
+		{dispatch.Stalled, dispatch.NeedsSignIn},
 	} {
 		j := t.load(jobs[i].ID)
 		j.Attention = step.is

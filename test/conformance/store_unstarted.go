@@ -27,7 +27,8 @@ func (t storeTest) createUnstarted(u dispatch.UserID, a dispatch.Account, task b
 func (t storeTest) unstarted() {
 	ctx := t.Context()
 	first, job, task := t.createUnstarted(ann, shared, false), t.accept(), t.createUnstarted(ann, "q/shared", true)
-	if first.ID.Job == 0 || first.ID.Task != 0 || task.ID.Task == 0 || task.ID.Job != 0 || first.ID.Job == job.ID || first.Version != 1 ||
+	if first.ID.Job == 0 || first.ID.Task != 0 || task.ID.Task == 0 || task.ID.Job != 0 || first.ID.Job == job.ID ||
+		first.Version != 1 ||
 		first.Expires.Sub(first.Created) != time.Hour {
 		t.Errorf("ids %v %v, job %d, %+v", first.ID, task.ID, job.ID, first)
 	}
@@ -64,7 +65,8 @@ func (t storeTest) unstarted() {
 	changed := first
 	changed.Title, changed.Body = "other", []byte(`{"title":"other"}`)
 	t.must(t.s.ChangeUnstarted(ctx, &changed))
-	if n, err := t.s.Unstarted(ctx, ann, first.ID); err != nil || string(n.Body) != string(changed.Body) || n.Title != "other" || n.Version != 2 || !n.Updated.After(n.Created) {
+	if n, err := t.s.Unstarted(ctx, ann, first.ID); err != nil || string(n.Body) != string(changed.Body) ||
+		n.Title != "other" || n.Version != 2 || !n.Updated.After(n.Created) {
 		t.Errorf("after the change %+v, %v", n, err)
 	}
 	t.kind(t.s.ChangeUnstarted(ctx, &first), dispatch.Conflict)
@@ -81,14 +83,16 @@ func (t storeTest) unstarted() {
 	t.db.Pass(time.Hour)
 	t.kind(t.s.ChangeUnstarted(ctx, &task), dispatch.NotFound)
 	t.kind(t.s.DeleteUnstarted(ctx, ann, task.ID), dispatch.NotFound)
-	t.kind(t.s.Start(ctx, task, &dispatch.Task{Owner: ann, Account: shared, Request: request(), Dimension: "x"}, []dispatch.Draft{draft(ann, shared)}), dispatch.NotFound)
+	t.kind(t.s.Start(ctx, task, &dispatch.Task{Owner: ann, Account: shared, Request: request(), Dimension: "x"},
+		[]dispatch.Draft{draft(ann, shared)}), dispatch.NotFound)
 	if all, err := t.s.UnstartedJobs(ctx, ann, dispatch.Page{}); err != nil || len(all) != 0 {
 		t.Errorf("expired ones are listed: %+v, %v", all, err)
 	}
 	t.must(t.s.Purge(ctx, time.Hour))
 }
 
-// start checks that an unstarted job becomes a job or a task under its id, once, and that ids stay unique across restarts.
+// start checks that an unstarted job becomes a job or a task under its id, once, and that ids stay unique across
+// restarts.
 func (t storeTest) start() {
 	ctx := t.Context()
 	n, task := t.createUnstarted(ann, shared, false), t.createUnstarted(ann, shared, true)
@@ -158,7 +162,8 @@ func (t storeTest) parallelStarts() {
 	}
 }
 
-// unstartedInQuotas checks that unstarted jobs count like jobs, except in the number of a day, and that starting one needs no more.
+// unstartedInQuotas checks that unstarted jobs count like jobs, except in the number of a day, and that starting one
+// needs no more.
 func (t storeTest) unstartedInQuotas() {
 	ctx := t.Context()
 	t.accept()
@@ -197,7 +202,9 @@ func (t storeTest) processes() {
 	document := &dispatch.Document{Body: process, Origin: dispatch.Origin{Platform: "p"}}
 	document.Service.Application = "process_graph#" + document.Hash()
 	d := draft(ann, shared)
-	d.Document, d.Body = document, fmt.Appendf(nil, `{"title":"t","service":{"endpoint":"","namespace":null,"application":%q},"parameters":{}}`, document.Service.Application)
+	d.Document, d.Body = document,
+		fmt.Appendf(nil, `{"title":"t","service":{"endpoint":"","namespace":null,"application":%q},"parameters":{}}`,
+			document.Service.Application)
 	size := int64(len(d.Body) + len(process))
 	_, err := t.s.Accept(ctx, dispatch.Key{}, nil, []dispatch.Draft{d}, dispatch.Quota{Bytes: size - 1})
 	t.kind(err, dispatch.LimitReached)
@@ -228,7 +235,8 @@ func (t storeTest) processes() {
 	tiles := []dispatch.Draft{tile}
 	_, err = t.s.Accept(ctx, dispatch.Key{}, &task, tiles)
 	t.must(err)
-	if r, err := t.s.Request(ctx, tiles[0].ID); err != nil || string(r.Process) != string(process) || string(r.Parameters) != `{"x":7}` {
+	if r, err := t.s.Request(ctx, tiles[0].ID); err != nil || string(r.Process) != string(process) ||
+		string(r.Parameters) != `{"x":7}` {
 		t.Errorf("of a task: %+v, %v", r, err)
 	}
 }

@@ -52,7 +52,8 @@ func (t storeTest) saveAndWake(j dispatch.Job) {
 		wake  []dispatch.Account
 		stale int64 // by how many versions the saved job is behind
 		woken int64
-	}{{"with a lease", nil, 0, 0}, {"without a lease", []dispatch.Account{shared}, 0, 1}, {"what has changed", []dispatch.Account{shared}, 1, 0}} {
+	}{{"with a lease", nil, 0, 0}, {"without a lease", []dispatch.Account{shared}, 0, 1}, {"what has changed",
+		[]dispatch.Account{shared}, 1, 0}} {
 		is, before := t.load(j.ID), t.look().Wakes
 		is.Version -= c.stale
 		saved, err := t.s.Save(t.Context(), []dispatch.Job{is}, c.wake...)
@@ -120,7 +121,8 @@ func (t storeTest) cancel() {
 	t.db.Pass(time.Second)
 	now := t.look().Now
 	want := j
-	want.Desired, want.Phase, want.Status, want.Epoch, want.Version = dispatch.WantCancel, dispatch.Ended, dispatch.Canceled, 1, 3
+	want.Desired, want.Phase, want.Status, want.Epoch, want.Version = dispatch.WantCancel, dispatch.Ended,
+		dispatch.Canceled, 1, 3
 	want.Attention, want.Notice = dispatch.None, ""
 	want.Due, want.Moved, want.Updated = now, now, now
 	got, err := t.s.Cancel(ctx, ann, j.ID, false)
@@ -243,7 +245,8 @@ func (t storeTest) await() {
 		job     dispatch.Job
 		due     time.Duration
 		awaited bool
-	}{{stale, 0, true}, {told, 0, false}, {fair, 2 * time.Second, false}, {soonDue, time.Second, false}, {other, -time.Minute, true}, {ahead, 0, true}, {waits, time.Minute, false}, {hers, time.Minute, false}} {
+	}{{stale, 0, true}, {told, 0, false}, {fair, 2 * time.Second, false}, {soonDue, time.Second, false},
+		{other, -time.Minute, true}, {ahead, 0, true}, {waits, time.Minute, false}, {hers, time.Minute, false}} {
 		want := c.job
 		want.Due, want.Awaited = start.Add(c.due), c.awaited
 		t.equal(t.load(want.ID), want)
@@ -314,11 +317,13 @@ func (t storeTest) giveUp() {
 	gives(0)
 	r, err := t.s.Record(ctx, ann, waits.ID)
 	t.must(err)
-	if r.Phase != dispatch.Ended || r.Status != dispatch.Failed || r.Attention != dispatch.NeedsSignIn || r.Failure != "Nobody signed in." ||
+	if r.Phase != dispatch.Ended || r.Status != dispatch.Failed || r.Attention != dispatch.NeedsSignIn ||
+		r.Failure != "Nobody signed in." ||
 		r.Epoch != waits.Epoch+1 || r.Version != waits.Version+1 || !r.Moved.After(waits.Moved) || !r.Updated.Equal(r.Moved) {
 		t.Errorf("given up as %+v", r.Job)
 	}
-	if j := t.load(created.ID); j.Phase != dispatch.Ended || j.Status != dispatch.Failed || j.Ref != created.Ref || j.Failure != "Nobody signed in." {
+	if j := t.load(created.ID); j.Phase != dispatch.Ended || j.Status != dispatch.Failed || j.Ref != created.Ref ||
+		j.Failure != "Nobody signed in." {
 		t.Errorf("created, it is given up as %+v", j)
 	}
 	t.equal(t.load(unwanted.ID), unwanted)
@@ -340,7 +345,8 @@ func (t storeTest) standings() {
 	t.acceptFor(ann, "q/shared")
 	look := func(u dispatch.UserID, stalled time.Duration) []dispatch.AccountInfo {
 		t.Helper()
-		all, err := t.s.AccountInfo(ctx, u, []dispatch.Account{"", shared, "r/shared"}, map[dispatch.Account]time.Duration{shared: stalled})
+		all, err := t.s.AccountInfo(ctx, u, []dispatch.Account{"", shared, "r/shared"},
+			map[dispatch.Account]time.Duration{shared: stalled})
 		t.must(err)
 		return all
 	}
@@ -354,12 +360,14 @@ func (t storeTest) standings() {
 	t.db.Pass(25 * time.Hour)
 	t.must(t.s.NoteResponse(ctx, "p", "No connection."))
 	t.equal(look(bob, 24*time.Hour)[1:], []dispatch.AccountInfo{
-		{Account: shared, Hold: start.Add(48 * time.Hour), Why: dispatch.NotTaken, Notice: "Later.", Waiting: 2, Active: 1, Live: 3, Queue: 4,
+		{Account: shared, Hold: start.Add(48 * time.Hour), Why: dispatch.NotTaken, Notice: "Later.", Waiting: 2, Active: 1,
+			Live: 3, Queue: 4,
 			Answered: start, Failed: start.Add(25 * time.Hour), Failure: "No connection."},
 		{Account: "r/shared", Failed: start, Failure: "It is \uFFFD away."}})
 	t.must(t.s.NoteResponse(ctx, "p", ""))
 	t.db.Pass(24 * time.Hour)
-	if is := look(bob, 24*time.Hour)[1]; !is.Hold.IsZero() || is.Why != dispatch.None || !is.Answered.After(is.Failed.Add(-1)) || is.State() != dispatch.StateOK {
+	if is := look(bob, 24*time.Hour)[1]; !is.Hold.IsZero() || is.Why != dispatch.None ||
+		!is.Answered.After(is.Failed.Add(-1)) || is.State() != dispatch.StateOK {
 		t.Errorf("when it answers again: %+v", is)
 	}
 }
@@ -378,7 +386,8 @@ func (t storeTest) usage() {
 	t.accept()
 	got, err := t.s.Usage(ctx, ann, 30*time.Second)
 	t.must(err)
-	if len(got) != 1 || got[0].Account != shared || got[0].Live != 1 || got[0].Lately != 2 || got[0].Jobs != 3 || got[0].Costs == nil || *got[0].Costs != 2.5 {
+	if len(got) != 1 || got[0].Account != shared || got[0].Live != 1 || got[0].Lately != 2 || got[0].Jobs != 3 ||
+		got[0].Costs == nil || *got[0].Costs != 2.5 {
 		t.Errorf("usage %+v", got)
 	}
 	if none, err := t.s.Usage(ctx, "nobody", time.Hour); err != nil || len(none) != 0 {
@@ -399,7 +408,8 @@ func (t storeTest) hold() {
 		t.must(err)
 		i := slices.IndexFunc(list, func(r dispatch.Record) bool { return r.ID == id })
 		if r.Attention != a || r.Notice != notice || list[i].Attention != a || list[i].Notice != notice {
-			t.Errorf("attention %q %q, and %q %q in the list; want %q %q", r.Attention, r.Notice, list[i].Attention, list[i].Notice, a, notice)
+			t.Errorf("attention %q %q, and %q %q in the list; want %q %q", r.Attention, r.Notice, list[i].Attention,
+				list[i].Notice, a, notice)
 		}
 	}
 	attention(waits.ID, dispatch.None, "")

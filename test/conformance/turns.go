@@ -45,8 +45,8 @@ func (t storeTest) intended(l dispatch.Lease, jobs ...dispatch.Job) []dispatch.J
 	return kept
 }
 
-// turns checks that each intent to create is a turn of its line and its owner, in the order of the jobs, counted per account,
-// and that all processes see the same, also after a restart.
+// turns checks that each intent to create is a turn of its line and its owner, in the order of the jobs, counted per
+// account, and that all processes see the same, also after a restart.
 func (t storeTest) turns() {
 	first, annsJobs := t.acceptTask(ann, 4)
 	_, bobsJobs := t.acceptTask(bob, 3)
@@ -74,7 +74,8 @@ func (t storeTest) turns() {
 	t.equal(t.served(shared), "ann/0 3 3, ann/1 2 3, bob/2 4 4")
 	t.intended(leases[shared], annsJobs[2].Job)
 	t.equal(t.served(shared), fmt.Sprintf("ann/0 3 5, ann/%d 5 5, bob/2 4 4", first.ID))
-	_, err = t.s.Intend(t.Context(), dispatch.Lease{Account: shared, Generation: leases[shared].Generation + 1}, limits, []dispatch.Job{annsJobs[3].Job})
+	_, err = t.s.Intend(t.Context(), dispatch.Lease{Account: shared, Generation: leases[shared].Generation + 1}, limits,
+		[]dispatch.Job{annsJobs[3].Job})
 	t.kind(err, dispatch.Conflict)
 	t.equal(t.served(shared), "ann/0 3 5, ann/1 5 5, bob/2 4 4")
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// World simulates what really happens at a platform: its jobs, and the requests on their way to it, which take effect whatever
-// happens to their sender. The fate of a request depends only on the seed, on its name, and on how many requests of that name
-// came before, so a history can be replayed.
+// World simulates what really happens at a platform: its jobs, and the requests on their way to it, which take effect
+// whatever happens to their sender. The fate of a request depends only on the seed, on its name, and on how many
+// requests of that name came before, so a history can be replayed.
 type World struct {
 	Seed   uint64
 	Mean   int       // percentage of requests that go wrong
@@ -218,7 +218,8 @@ func (w *World) fault(name string, patience time.Duration) fault {
 	case 2:
 		f.none, f.err = true, &dispatch.Error{Kind: dispatch.Unavailable, Op: "world", Text: "connection refused"}
 	case 3:
-		f.none, f.err = true, &dispatch.Error{Kind: dispatch.Busy, Op: "world", Text: "429", RetryAfter: upTo(r, 2*time.Minute)}
+		f.none, f.err = true, &dispatch.Error{Kind: dispatch.Busy, Op: "world", Text: "429",
+			RetryAfter: upTo(r, 2*time.Minute)}
 	case 4:
 		f.none, f.err = true, &dispatch.Error{Kind: dispatch.Uncertain, Op: "world", Text: "502 before the effect"}
 	case 5:
@@ -239,14 +240,17 @@ func (w *World) breaksOff() bool {
 	return w.rand("page").IntN(100) < w.Mean && time.Now().Before(w.Calm)
 }
 
-// request delivers a request to the platform and returns its response. A token that was refused once is never accepted again.
-func (w *World) request(ctx context.Context, t dispatch.Token, name string, open *openRequest, effect func() error) error {
+// request delivers a request to the platform and returns its response. A token that was refused once is never accepted
+// again.
+func (w *World) request(ctx context.Context, t dispatch.Token, name string, open *openRequest,
+	effect func() error) error {
 	deadline, _ := ctx.Deadline()
 	w.mu.Lock()
 	f := w.fault(name, time.Until(deadline))
 	if f.refused || w.bad[t.Secret] {
 		w.bad = with(w.bad, t.Secret, true)
-		f.none, f.lost, f.cut, f.err = true, false, false, &dispatch.Error{Kind: dispatch.SignInRequired, Op: "world", Text: "401"}
+		f.none, f.lost, f.cut, f.err = true, false, false, &dispatch.Error{Kind: dispatch.SignInRequired, Op: "world",
+			Text: "401"}
 	}
 	w.requestBegan(open)
 	w.mu.Unlock()

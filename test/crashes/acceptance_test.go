@@ -38,16 +38,18 @@ func keepBook(t *testing.T, s *scene) *book {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &book{t: t, list: s.url + s.path + "?limit=1000", front: &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
-		r.SetURL(platform)
-		r.Out.Host = r.In.Host // the host that URLs in responses use
-	}}}
+	b := &book{t: t, list: s.url + s.path + "?limit=1000",
+		front: &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(platform)
+			r.Out.Host = r.In.Host // the host that URLs in responses use
+		}}}
 	s.behind(t, b)
 	return b
 }
 
 func (b *book) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodPost || !strings.HasSuffix(r.URL.Path, "/jobs") && !strings.HasSuffix(r.URL.Path, "/execution") {
+	if r.Method != http.MethodPost || !strings.HasSuffix(r.URL.Path, "/jobs") &&
+		!strings.HasSuffix(r.URL.Path, "/execution") {
 		b.front.ServeHTTP(w, r)
 		return
 	}
@@ -108,8 +110,8 @@ func (b *book) atOnce() int {
 	return b.peak
 }
 
-// TestSlots_JobsLongerThanStalledAfterKeepTheirs checks that jobs keep their slots when they wait and run for several times
-// stalled_after, at a platform that also takes longer than that to respond to a submission.
+// TestSlots_JobsLongerThanStalledAfterKeepTheirs checks that jobs keep their slots when they wait and run for several
+// times stalled_after, at a platform that also takes longer than that to respond to a submission.
 func TestSlots_JobsLongerThanStalledAfterKeepTheirs(t *testing.T) {
 	const limit, jobs = 2, 6
 	stalled, run, binary := 500*time.Millisecond, 1500*time.Millisecond, mortal // mortal polls more often
@@ -126,7 +128,8 @@ func TestSlots_JobsLongerThanStalledAfterKeepTheirs(t *testing.T) {
 			c.life, c.faults = simulator.Life{Run: run}, []simulator.Fault{{Route: submission, Latency: 2 * stalled}}
 			s, dsn := c.scene(t), "sqlite:"+filepath.Join(t.TempDir(), "fire.db")
 			b := keepBook(t, &s)
-			p := launch(t, binary, environment(t, dsn, []map[string]any{{"name": "p", "protocol": protocol, "endpoint": s.url, "access": "open",
+			p := launch(t, binary, environment(t, dsn, []map[string]any{{"name": "p", "protocol": protocol, "endpoint": s.url,
+				"access": "open",
 				"limits": map[string]any{"jobs": limit, "min_poll": "200ms"}}}), "EODISPATCH_STALLED_AFTER="+stalled.String())
 			s.overMany(jobs)
 			if err := p.ask(t.Context(), http.MethodPost, "/upscale_tasks", "", s.job, nil); err != nil {
@@ -182,8 +185,8 @@ func (c crowd) submit(user string, jobs int) *sync.WaitGroup {
 	return &all
 }
 
-// places returns the users of the waiting jobs by queue_position. It reads one user after the other, so while jobs still arrive
-// two users may have the same position, of which it returns only one.
+// places returns the users of the waiting jobs by queue_position. It reads one user after the other, so while jobs
+// still arrive two users may have the same position, of which it returns only one.
 func (c crowd) places(users ...string) map[int]string {
 	c.t.Helper()
 	all := map[int]string{}
@@ -209,18 +212,20 @@ func (c crowd) places(users ...string) map[int]string {
 	return all
 }
 
-// TestTurns_ManyUsersAreServedInTurn lets users with backlogs wait for one slot. It checks that each user is served once per
-// round, that a newcomer's job is served next, and that queue_position predicts the order exactly.
+// TestTurns_ManyUsersAreServedInTurn lets users with backlogs wait for one slot. It checks that each user is served
+// once per round, that a newcomer's job is served next, and that queue_position predicts the order exactly.
 func TestTurns_ManyUsersAreServedInTurn(t *testing.T) {
 	t.Parallel()
 	users, backlog, binary := 6, 2, mortal // mortal polls more often
 	if *full {
-		users, backlog, binary = 20, 3, released // released polls a job 5 s after its start, so 62 jobs in sequence take 310 s
+		// released polls a job 5 s after its start, so 62 jobs in sequence take 310 s
+		users, backlog, binary = 20, 3, released
 	}
 	s, dsn := crash{life: simulator.Life{Run: time.Hour}}.scene(t), "sqlite:"+filepath.Join(t.TempDir(), "fire.db")
 	b := keepBook(t, &s)
-	c := crowd{t, s, launch(t, binary, environment(t, dsn, []map[string]any{{"name": "p", "protocol": "openeo", "endpoint": s.url,
-		"access": "open", "limits": map[string]any{"jobs": 1, "min_poll": "100ms"}}}))}
+	c := crowd{t, s, launch(t, binary, environment(t, dsn, []map[string]any{{"name": "p", "protocol": "openeo",
+		"endpoint": s.url,
+		"access":   "open", "limits": map[string]any{"jobs": 1, "min_poll": "100ms"}}}))}
 	submitted := func(n int) func() bool { return func() bool { return len(b.order()) >= n } }
 	c.submit("alice", 1).Wait()
 	if !until(time.Minute, submitted(1)) {
@@ -259,8 +264,8 @@ func TestTurns_ManyUsersAreServedInTurn(t *testing.T) {
 	c.p.stop(t)
 }
 
-// checkTurns checks that users were served in the order of queue_position, each user once per round, and the newcomer next after
-// the jobs that were submitted before it, of which there are came.
+// checkTurns checks that users were served in the order of queue_position, each user once per round, and the newcomer
+// next after the jobs that were submitted before it, of which there are came.
 func checkTurns(t *testing.T, order []string, came, users int, told map[int]string) {
 	t.Helper()
 	var served []string

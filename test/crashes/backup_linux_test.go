@@ -16,15 +16,17 @@ import (
 	"github.com/eodispatch/eodispatch/simulator"
 )
 
-// TestBackup_UnderLoad copies an SQLite database by the command backup while the broker submits and reads jobs, kills the broker when all have run,
-// restores the copy as docs/operations.md says, and starts the broker again: no job runs a second time.
+// TestBackup_UnderLoad copies an SQLite database by the command backup while the broker submits and reads jobs, kills
+// the broker when all have run, restores the copy as docs/operations.md says, and starts the broker again: no job runs
+// a second time.
 func TestBackup_UnderLoad(t *testing.T) {
 	t.Parallel()
 	const values = 30
 	s := crash{life: simulator.Life{Run: 10 * time.Second}}.scene(t)
 	folder := t.TempDir()
 	file, copied := filepath.Join(folder, "fire.db"), filepath.Join(folder, "copy.db")
-	environ := environment(t, "sqlite:"+file, []map[string]any{{"name": "p", "protocol": "openeo", "endpoint": s.url, "access": "open",
+	environ := environment(t, "sqlite:"+file, []map[string]any{{"name": "p", "protocol": "openeo", "endpoint": s.url,
+		"access": "open",
 		"limits": map[string]any{"jobs": 3, "min_poll": "100ms"}}})
 	p := launch(t, released, environ)
 	s.overMany(values)
@@ -110,7 +112,8 @@ func submitting(t *testing.T, p *program, task map[string]any) (stop func(), tas
 func TestBackup_OntoAFullDisk(t *testing.T) {
 	t.Parallel()
 	s := crash{}.scene(t)
-	environ := environment(t, "sqlite:"+filepath.Join(t.TempDir(), "fire.db"), []map[string]any{{"name": "p", "protocol": "openeo", "endpoint": s.url, "access": "open"}})
+	environ := environment(t, "sqlite:"+filepath.Join(t.TempDir(), "fire.db"),
+		[]map[string]any{{"name": "p", "protocol": "openeo", "endpoint": s.url, "access": "open"}})
 	launch(t, released, environ).stop(t)
 	d := newDisk(t, true)
 	to, want := filepath.Join(d.folder, "copy.db"), "The disk is full"

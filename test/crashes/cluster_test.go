@@ -51,8 +51,8 @@ func briefly() size {
 	return size{jobs: 120, send: "10s", run: time.Second}
 }
 
-// cluster is a set of replicas on one database. Each replica reaches the platforms at its own addresses, by which the test
-// distinguishes the replicas.
+// cluster is a set of replicas on one database. Each replica reaches the platforms at its own addresses, by which the
+// test distinguishes the replicas.
 type cluster struct {
 	t *testing.T
 	size
@@ -109,7 +109,8 @@ func (c *cluster) launchOf(binary func() (string, error)) replica {
 		server := httptest.NewServer(c.gate(i, n, platform))
 		c.t.Cleanup(server.Close)
 		configured = append(configured, map[string]any{"name": fmt.Sprintf("p%d", i), "protocol": protocol, "access": "open",
-			"endpoint": server.URL, "aliases": []string{public(i)}, "limits": map[string]any{"jobs": slots, "requests": requests, "send": c.send}})
+			"endpoint": server.URL, "aliases": []string{public(i)}, "limits": map[string]any{"jobs": slots, "requests": requests,
+				"send": c.send}})
 	}
 	for i, p := range c.platforms {
 		add(i, "openeo", p)
@@ -127,15 +128,16 @@ func (c *cluster) launchOf(binary func() (string, error)) replica {
 // public returns the address by which clients name a platform.
 func public(i int) string { return fmt.Sprintf("http://p%d.example", i) }
 
-// gate returns the handler of a platform for one replica. Each request takes the latency, and has its effect even if the replica
-// no longer waits for the response.
+// gate returns the handler of a platform for one replica. Each request takes the latency, and has its effect even if
+// the replica no longer waits for the response.
 func (c *cluster) gate(platform, replica int, behind http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer c.enter(platform, replica, r)()
 		<-time.After(latency)
 		kept := &statusWriter{ResponseWriter: w}
 		behind.ServeHTTP(kept, r.WithContext(context.WithoutCancel(r.Context())))
-		if kept.status == http.StatusBadRequest || kept.status == http.StatusTooManyRequests { // the replica started more jobs than there are slots
+		// the replica started more jobs than there are slots
+		if kept.status == http.StatusBadRequest || kept.status == http.StatusTooManyRequests {
 			c.mu.Lock()
 			c.refused++
 			c.mu.Unlock()
@@ -153,8 +155,8 @@ func (w *statusWriter) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// enter records a request about jobs. It fails the test if a request of another replica is in progress, because then two replicas
-// visit one account. It ignores requests for descriptions, which any replica may send for its clients.
+// enter records a request about jobs. It fails the test if a request of another replica is in progress, because then
+// two replicas visit one account. It ignores requests for descriptions, which any replica may send for its clients.
 func (c *cluster) enter(platform, replica int, r *http.Request) (leave func()) {
 	if !strings.Contains(r.URL.Path, "/jobs") && !strings.HasSuffix(r.URL.Path, "/execution") {
 		return func() {}
@@ -211,7 +213,8 @@ func (c *cluster) ended() (n int) {
 // endedAt reports whether all jobs of an openEO platform have ended.
 func (c *cluster) endedAt(platform int) bool {
 	var left int
-	if err := c.db.QueryRowContext(c.t.Context(), `SELECT count(*) FROM jobs WHERE phase <> 'ended' AND account LIKE $1`, fmt.Sprintf("p%d/%%", platform)).Scan(&left); err != nil {
+	if err := c.db.QueryRowContext(c.t.Context(), `SELECT count(*) FROM jobs WHERE phase <> 'ended' AND account LIKE $1`,
+		fmt.Sprintf("p%d/%%", platform)).Scan(&left); err != nil {
 		c.t.Fatal(err)
 	}
 	return left == 0
@@ -254,8 +257,8 @@ func (c *cluster) holding(of ...replica) (r replica) {
 	return r
 }
 
-// takenOver waits until other replicas have visited the accounts since a time, and fails the test if one was not visited within a
-// duration after the replica was lost. An account whose jobs have all ended needs no visit.
+// takenOver waits until other replicas have visited the accounts since a time, and fails the test if one was not
+// visited within a duration after the replica was lost. An account whose jobs have all ended needs no visit.
 func (c *cluster) takenOver(held []int, from int, since, lost time.Time, within time.Duration) {
 	c.t.Helper()
 	for _, i := range held {
@@ -279,8 +282,8 @@ func (c *cluster) takenOver(held []int, from int, since, lost time.Time, within 
 	}
 }
 
-// finish waits until all jobs except those in doubt have ended, and stops the replicas. It takes 20 minutes to detect that a
-// start was never sent, so jobs in doubt are left to a mortal replica, in which a minute lasts a second.
+// finish waits until all jobs except those in doubt have ended, and stops the replicas. It takes 20 minutes to detect
+// that a start was never sent, so jobs in doubt are left to a mortal replica, in which a minute lasts a second.
 func (c *cluster) finish(replicas ...replica) {
 	c.t.Helper()
 	var left []row
@@ -360,8 +363,8 @@ func (c *cluster) check() {
 	}
 }
 
-// TestReplicas_Fail kills one of three working replicas, and freezes another until other replicas have taken over its accounts.
-// Later it stops a working replica with SIGTERM.
+// TestReplicas_Fail kills one of three working replicas, and freezes another until other replicas have taken over its
+// accounts. Later it stops a working replica with SIGTERM.
 func TestReplicas_Fail(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, sized())
@@ -392,11 +395,12 @@ func TestReplicas_Fail(t *testing.T) {
 	c.check()
 }
 
-// takeoverWithin is the documented limit for the accounts of a lost or frozen replica: a lease, at most 45 s here, and the 2 s between two polls.
+// takeoverWithin is the documented limit for the accounts of a lost or frozen replica: a lease, at most 45 s here, and
+// the 2 s between two polls.
 const takeoverWithin = time.Minute
 
-// atOnceWithin bounds the takeover of accounts from a replica that stopped and released them. It is less than a lease, after which
-// accounts are taken over without a release.
+// atOnceWithin bounds the takeover of accounts from a replica that stopped and released them. It is less than a lease,
+// after which accounts are taken over without a release.
 const atOnceWithin = 20 * time.Second
 
 func without(one replica, all ...replica) (others []replica) {
@@ -445,7 +449,11 @@ func TestPostgreSQL_Restarts(t *testing.T) {
 	}
 	for _, r := range replicas {
 		var err error
-		if !until(time.Minute, func() bool { err = r.ask(t.Context(), http.MethodGet, "/health", "", nil, nil); return err == nil }) {
+		if !until(time.Minute, func() bool {
+			err = r.ask(t.Context(), http.MethodGet, "/health", "", nil,
+				nil)
+			return err == nil
+		}) {
 			t.Error(err)
 		}
 	}

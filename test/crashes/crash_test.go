@@ -17,8 +17,8 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
-// crash is one sequence of crash points with the expected outcome. A minute lasts a second in the program, so 15 minutes of its
-// waiting times take 15 seconds. Leases and requests take their usual time.
+// crash is one sequence of crash points with the expected outcome. A minute lasts a second in the program, so 15
+// minutes of its waiting times take 15 seconds. Leases and requests take their usual time.
 type crash struct {
 	name string // the crash point and special conditions
 	ogc  bool
@@ -67,24 +67,30 @@ func once(route string, f simulator.Fault) []simulator.Fault {
 // crashes lists the crash points of the two-step protocol, E, and of the one-step protocol, P.
 var crashes = []crash{
 	{name: "E0 before the job is kept", dies: []string{"accept before"}, runs: 1, status: dispatch.Finished},
-	{name: "E1 before anybody was told that it is kept", dies: []string{"accept after"}, runs: 1, status: dispatch.Finished},
+	{name: "E1 before anybody was told that it is kept", dies: []string{"accept after"}, runs: 1,
+		status: dispatch.Finished},
 	{name: "E1 before the intent", dies: []string{"intend create before"}, runs: 1, status: dispatch.Finished},
 	{name: "E2 intended, not sent", dies: []string{"intend create after"}, runs: 1, status: dispatch.Finished},
 	{name: "E2 about to be sent", dies: []string{"create before"}, runs: 1, status: dispatch.Finished},
 	{name: "E2 sent", dies: []string{"create sent"}, runs: 1, status: dispatch.Finished},
-	{name: "E2 sent and listed late", dies: []string{"create sent"}, life: simulator.Life{Unlisted: leased + 10*time.Second}, runs: 1,
+	{name: "E2 sent and listed late", dies: []string{"create sent"}, life: simulator.Life{Unlisted: leased +
+		10*time.Second}, runs: 1,
 		status: dispatch.Finished, inert: true},
-	{name: "E2 sent, and again while it is looked for", dies: []string{"create sent", "list after"}, runs: 1, status: dispatch.Finished},
+	{name: "E2 sent, and again while it is looked for", dies: []string{"create sent", "list after"}, runs: 1,
+		status: dispatch.Finished},
 	{name: "E3 answered, not read", dies: []string{"create after"}, runs: 1, status: dispatch.Finished},
 	{name: "E3 read, not kept", dies: []string{"intend start before"}, runs: 1, status: dispatch.Finished},
-	{name: "E3 not kept, twice", dies: []string{"intend start before", "save created before"}, runs: 1, status: dispatch.Finished},
+	{name: "E3 not kept, twice", dies: []string{"intend start before", "save created before"}, runs: 1,
+		status: dispatch.Finished},
 	{name: "E4 created", dies: []string{"create sent", "save created after"}, runs: 1, status: dispatch.Finished},
 	{name: "E5 intended, not sent", dies: []string{"intend start after"}, runs: 1, status: dispatch.Finished},
 	{name: "E5 about to be sent", dies: []string{"start before"}, runs: 1, status: dispatch.Finished},
 	{name: "E5 sent", dies: []string{"start sent"}, runs: 1, status: dispatch.Finished},
 	{name: "E5 sent and seen late", dies: []string{"start sent"}, life: stale, runs: 1, status: dispatch.Finished},
-	{name: "E5 sent, and again while it is looked at", dies: []string{"start sent", "status after 3"}, life: stale, runs: 1, status: dispatch.Finished},
-	{name: "E5 taken, answered 502", dies: []string{"save starting before"}, life: stale, runs: 1, status: dispatch.Finished,
+	{name: "E5 sent, and again while it is looked at", dies: []string{"start sent", "status after 3"}, life: stale,
+		runs: 1, status: dispatch.Finished},
+	{name: "E5 taken, answered 502", dies: []string{"save starting before"}, life: stale, runs: 1,
+		status: dispatch.Finished,
 		faults: once(begin, simulator.Fault{After: true, Status: 502})},
 	{name: "E5 taken, cut off", dies: []string{"save starting after"}, life: stale, runs: 1, status: dispatch.Finished,
 		faults: once(begin, simulator.Fault{After: true, Cut: true})},
@@ -105,23 +111,35 @@ var crashes = []crash{
 		faults: once(begin, simulator.Fault{Status: 429, RetryAfter: time.Second})},
 	{name: "E9 overloaded at create", dies: []string{"save waiting before"}, runs: 1, status: dispatch.Finished,
 		faults: once(create, simulator.Fault{Status: 503, RetryAfter: time.Second})},
-	{name: "E10 unwanted before E1", dies: []string{"intend create before"}, wish: after, runs: 0, status: dispatch.Canceled},
-	{name: "E10 unwanted in E2, not sent", dies: []string{"create before"}, wish: after, runs: 0, status: dispatch.Canceled},
+	{name: "E10 unwanted before E1", dies: []string{"intend create before"}, wish: after, runs: 0,
+		status: dispatch.Canceled},
+	{name: "E10 unwanted in E2, not sent", dies: []string{"create before"}, wish: after, runs: 0,
+		status: dispatch.Canceled},
 	{name: "E10 unwanted in E2, sent", dies: []string{"create sent"}, wish: after, runs: 0, status: dispatch.Canceled},
 	{name: "E10 unwanted in E3", dies: []string{"create after"}, wish: after, runs: 0, status: dispatch.Canceled},
-	{name: "E10 unwanted in E4", dies: []string{"create sent", "save created after"}, wish: after, runs: 0, status: dispatch.Canceled},
-	{name: "E10 unwanted in E5, not sent", dies: []string{"start before"}, wish: after, runs: 0, status: dispatch.Canceled},
-	{name: "E10 unwanted in E5, sent", dies: []string{"start sent"}, life: slow, wish: after, runs: 1, status: dispatch.Canceled},
-	{name: "E10 unwanted in E6", dies: []string{"save started before"}, life: slow, wish: after, runs: 1, status: dispatch.Canceled},
-	{name: "E10 unwanted, not kept", dies: []string{"want before"}, life: slow, wish: before, runs: 1, status: dispatch.Canceled},
-	{name: "E10 unwanted, kept, not told", dies: []string{"want after"}, life: slow, wish: before, runs: 1, status: dispatch.Canceled},
-	{name: "E10 cancel not sent", dies: []string{"cancel before"}, life: slow, wish: before, runs: 1, status: dispatch.Canceled},
+	{name: "E10 unwanted in E4", dies: []string{"create sent", "save created after"}, wish: after, runs: 0,
+		status: dispatch.Canceled},
+	{name: "E10 unwanted in E5, not sent", dies: []string{"start before"}, wish: after, runs: 0,
+		status: dispatch.Canceled},
+	{name: "E10 unwanted in E5, sent", dies: []string{"start sent"}, life: slow, wish: after, runs: 1,
+		status: dispatch.Canceled},
+	{name: "E10 unwanted in E6", dies: []string{"save started before"}, life: slow, wish: after, runs: 1,
+		status: dispatch.Canceled},
+	{name: "E10 unwanted, not kept", dies: []string{"want before"}, life: slow, wish: before, runs: 1,
+		status: dispatch.Canceled},
+	{name: "E10 unwanted, kept, not told", dies: []string{"want after"}, life: slow, wish: before, runs: 1,
+		status: dispatch.Canceled},
+	{name: "E10 cancel not sent", dies: []string{"cancel before"}, life: slow, wish: before, runs: 1,
+		status: dispatch.Canceled},
 	{name: "E10 cancel sent", dies: []string{"cancel sent"}, life: slow, wish: before, runs: 1, status: dispatch.Canceled},
-	{name: "E10 cancel answered", dies: []string{"cancel after"}, life: slow, wish: before, runs: 1, status: dispatch.Canceled},
-	{name: "E10 canceled, not kept", dies: []string{"save ended before"}, life: slow, wish: before, runs: 1, status: dispatch.Canceled},
+	{name: "E10 cancel answered", dies: []string{"cancel after"}, life: slow, wish: before, runs: 1,
+		status: dispatch.Canceled},
+	{name: "E10 canceled, not kept", dies: []string{"save ended before"}, life: slow, wish: before, runs: 1,
+		status: dispatch.Canceled},
 	{name: "E11 end seen, not read", dies: []string{"status after"}, runs: 1, status: dispatch.Finished},
 	{name: "E11 end read, not kept", dies: []string{"save ended before"}, runs: 1, status: dispatch.Finished},
-	{name: "E11 failure read, not kept", dies: []string{"save ended before"}, life: simulator.Life{Fail: 1}, runs: 1, status: dispatch.Failed},
+	{name: "E11 failure read, not kept", dies: []string{"save ended before"}, life: simulator.Life{Fail: 1}, runs: 1,
+		status: dispatch.Failed},
 	{name: "E11 end kept", dies: []string{"save ended after"}, runs: 1, status: dispatch.Finished},
 	{name: "E11 the visit ends", dies: []string{"release before"}, runs: 1, status: dispatch.Finished},
 
@@ -131,24 +149,32 @@ var crashes = []crash{
 	{name: "P3 sent", ogc: true, dies: []string{"execute sent"}, runs: 1, status: dispatch.Unknown},
 	{name: "P3 taken, answered 502", ogc: true, dies: []string{"save creating before"}, runs: 1, status: dispatch.Unknown,
 		faults: once("POST /processes/{id}/execution", simulator.Fault{After: true, Status: 502})},
-	{name: "P3 sent, and again while it is looked for", ogc: true, dies: []string{"execute sent", "list after"}, runs: 1, status: dispatch.Unknown},
-	{name: "P3 sent, and given up", ogc: true, dies: []string{"execute sent"}, wish: last, runs: 1, status: dispatch.Canceled},
-	{name: "P3 sent, and to be repeated", ogc: true, dies: []string{"execute sent"}, atLeastOnce: true, runs: 2, status: dispatch.Finished},
+	{name: "P3 sent, and again while it is looked for", ogc: true, dies: []string{"execute sent", "list after"}, runs: 1,
+		status: dispatch.Unknown},
+	{name: "P3 sent, and given up", ogc: true, dies: []string{"execute sent"}, wish: last, runs: 1,
+		status: dispatch.Canceled},
+	{name: "P3 sent, and to be repeated", ogc: true, dies: []string{"execute sent"}, atLeastOnce: true, runs: 2,
+		status: dispatch.Finished},
 	{name: "P4 answered, not read", ogc: true, dies: []string{"execute after"}, runs: 1, status: dispatch.Unknown},
 	{name: "P4 read, not kept", ogc: true, dies: []string{"save started before"}, runs: 1, status: dispatch.Unknown},
 	{name: "P4 kept", ogc: true, dies: []string{"save started after"}, runs: 1, status: dispatch.Finished},
-	{name: "P5 the result itself, not kept", ogc: true, dies: []string{"save ended before"}, sync: true, runs: 1, status: dispatch.Unknown},
-	{name: "P5 the result itself, kept", ogc: true, dies: []string{"save ended after"}, sync: true, runs: 1, status: dispatch.Finished},
+	{name: "P5 the result itself, not kept", ogc: true, dies: []string{"save ended before"}, sync: true, runs: 1,
+		status: dispatch.Unknown},
+	{name: "P5 the result itself, kept", ogc: true, dies: []string{"save ended after"}, sync: true, runs: 1,
+		status: dispatch.Finished},
 	{name: "P6 no address, not kept", ogc: true, dies: []string{"save started before"}, runs: 1, status: dispatch.Unknown,
-		faults: once("POST /processes/{id}/execution", simulator.Fault{After: true, Header: map[string]string{"Location": ""}})},
+		faults: once("POST /processes/{id}/execution", simulator.Fault{After: true,
+			Header: map[string]string{"Location": ""}})},
 	{name: "P6 no address, kept", ogc: true, dies: []string{"save started after"}, runs: 1, status: dispatch.Finished,
-		faults: once("POST /processes/{id}/execution", simulator.Fault{After: true, Header: map[string]string{"Location": ""}})},
-	{name: "P7 cannot be canceled", ogc: true, dies: []string{"cancel after"}, life: simulator.Life{Run: leased + 30*time.Second}, wish: before, runs: 1,
+		faults: once("POST /processes/{id}/execution", simulator.Fault{After: true,
+			Header: map[string]string{"Location": ""}})},
+	{name: "P7 cannot be canceled", ogc: true, dies: []string{"cancel after"}, life: simulator.Life{Run: leased +
+		30*time.Second}, wish: before, runs: 1,
 		status: dispatch.Finished, faults: []simulator.Fault{{Route: "DELETE /jobs/{id}", Status: 405}}},
 }
 
-// TestCrashes crashes the program at every point: on SQLite, and at every ninth point also on PostgreSQL. With -full, all points run
-// on both, and so do the tests that wait for an hour of the program's time.
+// TestCrashes crashes the program at every point: on SQLite, and at every ninth point also on PostgreSQL. With -full,
+// all points run on both, and so do the tests that wait for an hour of the program's time.
 func TestCrashes(t *testing.T) {
 	for i, c := range crashes {
 		if c.wish == last && !*full {
@@ -201,7 +227,8 @@ func (c crash) scene(t *testing.T) scene {
 		platform := &simulator.OGC{Life: c.life, Sync: c.sync}
 		platform.Faults.Set(c.faults...)
 		handler, s.oracle, s.setLife, s.path = platform, &platform.Oracle, platform.SetLife, "/jobs"
-		application, label, parameters = "ndvi", "ogc_api_process", map[string]any{"bbox": map[string]any{"bbox": []float64{5, 51.2, 5.1, 51.3}}}
+		application, label, parameters = "ndvi", "ogc_api_process",
+			map[string]any{"bbox": map[string]any{"bbox": []float64{5, 51.2, 5.1, 51.3}}}
 	} else {
 		platform := &simulator.OpenEO{Life: c.life, Open: true}
 		platform.Faults.Set(c.faults...)
@@ -223,7 +250,8 @@ func (c crash) environment(t *testing.T, s scene, dsn string) []string {
 	if c.atLeastOnce {
 		submit = "at_least_once"
 	}
-	return environment(t, dsn, []map[string]any{{"name": "p", "protocol": protocol, "endpoint": s.url, "access": "open", "submit": submit,
+	return environment(t, dsn, []map[string]any{{"name": "p", "protocol": protocol, "endpoint": s.url, "access": "open",
+		"submit": submit,
 		"limits": map[string]any{"send": send.String()}}})
 }
 
@@ -297,7 +325,8 @@ func (o *owner) submit(p *program) bool {
 	return o.id != 0
 }
 
-// delete deletes the job. It repeats the request until the broker confirms that the job is deleted, or the program has ended.
+// delete deletes the job. It repeats the request until the broker confirms that the job is deleted, or the program has
+// ended.
 func (o *owner) delete(p *program) {
 	until(3*time.Minute, func() bool {
 		ctx, cancel := context.WithTimeout(o.t.Context(), time.Minute)
@@ -355,7 +384,8 @@ func (c crash) checkListing(t *testing.T, s scene, j row) {
 		switch {
 		case id == j.ref && j.status == dispatch.Canceled && (listed.Status == "running" || listed.Status == "queued"):
 			t.Errorf("%s was canceled, but is %s at the platform", id, listed.Status)
-		case id != j.ref && j.attention != dispatch.SubmissionUnknown && !c.atLeastOnce && !(c.inert && listed.Status == "created"):
+		case id != j.ref && j.attention != dispatch.SubmissionUnknown && !c.atLeastOnce &&
+			!(c.inert && listed.Status == "created"):
 			t.Errorf("the broker does not know %s, which is %s at the platform: %+v", id, listed.Status, j)
 		}
 	}

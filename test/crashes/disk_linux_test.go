@@ -13,7 +13,8 @@ import (
 	"github.com/eodispatch/eodispatch/simulator"
 )
 
-// traced returns a binary that runs the program under strace, which records the program's writes and syncs in the file notes.
+// traced returns a binary that runs the program under strace, which records the program's writes and syncs in the file
+// notes.
 func traced(t *testing.T, notes string) func() (string, error) {
 	return func() (string, error) {
 		program, err := released()
@@ -25,14 +26,15 @@ func traced(t *testing.T, notes string) func() (string, error) {
 			return "", err
 		}
 		script := filepath.Join(t.TempDir(), "traced")
-		text := "#!/bin/sh\nexec '" + strace + "' -D -f -y -qq -s 5000 -e trace=fsync,fdatasync,write,pwrite64 -o '" + notes + "' '" + program + "' \"$@\"\n"
+		text := "#!/bin/sh\nexec '" + strace + "' -D -f -y -qq -s 5000 -e trace=fsync,fdatasync,write,pwrite64 -o '" + notes +
+			"' '" + program + "' \"$@\"\n"
 		return script, os.WriteFile(script, []byte(text), 0o755)
 	}
 }
 
-// TestSQLite_SyncsBeforeItAnswers checks that the program syncs the database's write-ahead log after it has written a job to it and
-// before it responds with 201. With synchronous(OFF) there is no such call. Only the first write of the job counts: the broker
-// processes the job while the response is being sent, and writes again.
+// TestSQLite_SyncsBeforeItAnswers checks that the program syncs the database's write-ahead log after it has written a
+// job to it and before it responds with 201. With synchronous(OFF) there is no such call. Only the first write of the
+// job counts: the broker processes the job while the response is being sent, and writes again.
 func TestSQLite_SyncsBeforeItAnswers(t *testing.T) {
 	t.Parallel()
 	platform := httptest.NewServer(&simulator.OpenEO{Open: true})
@@ -46,8 +48,10 @@ func TestSQLite_SyncsBeforeItAnswers(t *testing.T) {
 	}
 	began := len(read(t, notes))
 	const title = "kept before it is answered"
-	job := map[string]any{"title": title, "label": "openeo", "format": "json", "service": map[string]any{"endpoint": platform.URL, "application": "ndvi_composite"},
-		"parameters": map[string]any{"spatial_extent": map[string]any{"west": 5.0, "south": 51.2, "east": 5.1, "north": 51.3}, "temporal_extent": []string{"2026-05-01", "2026-06-01"}}}
+	job := map[string]any{"title": title, "label": "openeo", "format": "json",
+		"service": map[string]any{"endpoint": platform.URL, "application": "ndvi_composite"},
+		"parameters": map[string]any{"spatial_extent": map[string]any{"west": 5.0, "south": 51.2, "east": 5.1, "north": 51.3},
+			"temporal_extent": []string{"2026-05-01", "2026-06-01"}}}
 	if err := p.ask(t.Context(), http.MethodPost, "/unit_jobs", "", job, nil); err != nil {
 		t.Fatal(err)
 	}

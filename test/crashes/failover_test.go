@@ -50,14 +50,15 @@ func (c *cluster) accepted(r replica, key string) {
 	c.extra++
 }
 
-// TestFailover_ToASynchronousStandby stops the database without warning while three replicas work on both protocols, and makes its standby the
-// primary. The replicas know both servers by one address.
+// TestFailover_ToASynchronousStandby stops the database without warning while three replicas work on both protocols,
+// and makes its standby the primary. The replicas know both servers by one address.
 func TestFailover_ToASynchronousStandby(t *testing.T) {
 	t.Parallel()
 	primary := postgres.NewServer(t)
 	standby := primary.NewStandby(t)
 	primary.Synchronous(t)
-	c := newBothCluster(t, briefly(), postgres.Either(standby, primary)) // the standby, which accepts connections, is listed first
+	// the standby, which accepts connections, is listed first
+	c := newBothCluster(t, briefly(), postgres.Either(standby, primary))
 	replicas := []replica{c.launch(), c.launch(), c.launch()}
 	c.submitBoth(replicas[0])
 	c.progress(0.2)
@@ -94,7 +95,8 @@ func TestFailover_ToAnAsynchronousStandbyIsWarnedOf(t *testing.T) {
 	r.stop(t)
 }
 
-// TestPooler_InTransactionMode has three replicas start at once behind a pooler in transaction mode, with and without the address of the server.
+// TestPooler_InTransactionMode has three replicas start at once behind a pooler in transaction mode, with and without
+// the address of the server.
 func TestPooler_InTransactionMode(t *testing.T) {
 	for name, direct := range map[string]bool{"alone": false, "with database_direct": true} {
 		t.Run(name, func(t *testing.T) {
@@ -115,7 +117,8 @@ func TestPooler_InTransactionMode(t *testing.T) {
 			c.dsn = server.URL
 			c.checkBoth()
 			for _, r := range replicas {
-				if text := r.Log.String(); strings.Contains(text, `"level":"ERROR"`) || direct && strings.Contains(text, "LISTEN is silent") {
+				if text := r.Log.String(); strings.Contains(text, `"level":"ERROR"`) || direct &&
+					strings.Contains(text, "LISTEN is silent") {
 					t.Errorf("replica %d: %s", r.number, text)
 				}
 			}
@@ -134,8 +137,8 @@ func (c *cluster) launchTogether(n int) []replica {
 	return all
 }
 
-// execute submits a task of the given number of jobs for the OGC platform. Each job has a different mark, by which the platform
-// counts its runs.
+// execute submits a task of the given number of jobs for the OGC platform. Each job has a different mark, by which the
+// platform counts its runs.
 func (c *cluster) execute(r replica, jobs int) {
 	c.t.Helper()
 	marks := make([]string, jobs)

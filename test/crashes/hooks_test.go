@@ -45,12 +45,14 @@ func (r *told) all() (ids, most int) {
 	return len(r.ids), most
 }
 
-// TestCrashes_OfDeliveries kills the program at each point of a delivery. The next process sends what is missing: the ends of the jobs of a task, its
-// shares and its end. Without -full, two points.
+// TestCrashes_OfDeliveries kills the program at each point of a delivery. The next process sends what is missing: the
+// ends of the jobs of a task, its shares and its end. Without -full, two points.
 func TestCrashes_OfDeliveries(t *testing.T) {
-	for i, point := range []string{"settle before", "claim after", "claim before", "deliver before", "deliver sent", "deliver after", "settle after"} {
+	for i, point := range []string{"settle before", "claim after", "claim before", "deliver before", "deliver sent",
+		"deliver after", "settle after"} {
 		for name, database := range map[string]func(*testing.T) string{
-			"SQLite": func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "d.db") }, "PostgreSQL": func(t *testing.T) string { return postgres.Database(t) },
+			"SQLite":     func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "d.db") },
+			"PostgreSQL": func(t *testing.T) string { return postgres.Database(t) },
 		} {
 			if !*full && (i > 1 || (i == 0) != (name == "SQLite")) {
 				continue
@@ -71,7 +73,8 @@ func killDelivery(t *testing.T, point, dsn string) {
 	s, r := c.scene(t), newTold(t)
 	environ := c.environment(t, s, dsn)
 	task := map[string]any{"dimension": map[string]any{"name": "bbox", "values": []any{}},
-		"options": map[string]any{"notify": map[string]any{"url": r.URL + "/told", "events": []string{"finished", "task_share", "task_ended"}}}}
+		"options": map[string]any{"notify": map[string]any{"url": r.URL + "/told", "events": []string{"finished",
+			"task_share", "task_ended"}}}}
 	for name, member := range s.job {
 		task[name] = member
 	}

@@ -18,7 +18,8 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
-// atRandom is a broker that is killed at random moments of its work, and its owner, who repeats requests until they are answered.
+// atRandom is a broker that is killed at random moments of its work, and its owner, who repeats requests until they are
+// answered.
 type atRandom struct {
 	*testing.T
 	scene   scene
@@ -73,7 +74,8 @@ func (o *atRandom) until(what string, ok func() bool) {
 	}
 }
 
-// kill kills the broker n times, each time at a moment after the platform began a further run, and starts it again. It ends before if there are most runs.
+// kill kills the broker n times, each time at a moment after the platform began a further run, and starts it again. It
+// ends before if there are most runs.
 func (o *atRandom) kill(n, most int) {
 	o.Helper()
 	for range n {
@@ -117,7 +119,8 @@ func (o *atRandom) task() (is limitedTask) {
 	return is
 }
 
-// ran waits until n jobs of the task have finished and the others wait for the reason. Each has run once, and cost what the simulated platform charges.
+// ran waits until n jobs of the task have finished and the others wait for the reason. Each has run once, and cost what
+// the simulated platform charges.
 func (o *atRandom) ran(n int, why string) {
 	o.Helper()
 	o.until(fmt.Sprint(n, " jobs finished, then ", why), func() bool {
@@ -137,8 +140,9 @@ func (o *atRandom) ran(n int, why string) {
 // costOfRun is what the simulated platform charges for a finished job.
 const costOfRun = 2
 
-// TestBudget_OfAKilledBroker kills the program at random moments while it submits the jobs of a task with a budget. What runs never costs more than the
-// budget, nothing runs twice, and in the end exactly the jobs have run that the budget pays for; then, with a higher one and without one, the others.
+// TestBudget_OfAKilledBroker kills the program at random moments while it submits the jobs of a task with a budget.
+// What runs never costs more than the budget, nothing runs twice, and in the end exactly the jobs have run that the
+// budget pays for; then, with a higher one and without one, the others.
 func TestBudget_OfAKilledBroker(t *testing.T) {
 	onBoth(t, func(t *testing.T, dsn string) {
 		const jobs, first, second = 24, 9, 15
@@ -186,7 +190,8 @@ func overlaps(t *testing.T, platform http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if id, is := strings.CutSuffix(r.URL.Path, "/results"); is && r.Method == http.MethodPost {
 			listing := httptest.NewRecorder()
-			platform.ServeHTTP(listing, httptest.NewRequestWithContext(r.Context(), http.MethodGet, id[:strings.LastIndexByte(id, '/')], nil))
+			platform.ServeHTTP(listing, httptest.NewRequestWithContext(r.Context(), http.MethodGet,
+				id[:strings.LastIndexByte(id, '/')], nil))
 			var all struct {
 				Jobs []struct{ ID, Title, Status string }
 			}
@@ -200,7 +205,8 @@ func overlaps(t *testing.T, platform http.Handler) http.Handler {
 				}
 			}
 			for _, j := range all.Jobs {
-				if runs := j.Status == "running" || j.Status == "queued"; runs && !strings.HasSuffix(id, "/"+j.ID) && jobOf(j.Title) == of {
+				if runs := j.Status == "running" || j.Status == "queued"; runs && !strings.HasSuffix(id, "/"+j.ID) &&
+					jobOf(j.Title) == of {
 					t.Errorf("job %s starts again as %s while %s is %s", of, id, j.Title, j.Status)
 				}
 			}
@@ -209,14 +215,15 @@ func overlaps(t *testing.T, platform http.Handler) http.Handler {
 	})
 }
 
-// TestRetries_OfAKilledBroker kills the program at random moments while jobs fail because of the platform and are retried. Each has as many attempts as it
-// may have, one after the other, and then failed.
+// TestRetries_OfAKilledBroker kills the program at random moments while jobs fail because of the platform and are
+// retried. Each has as many attempts as it may have, one after the other, and then failed.
 func TestRetries_OfAKilledBroker(t *testing.T) {
 	onBoth(t, func(t *testing.T, dsn string) {
 		const jobs, retries = 3, 3
 		o := newAtRandom(t, dsn, simulator.Life{Run: 500 * time.Millisecond, Fail: 1})
 		o.scene.behind(t, overlaps(t, o.scene.handler))
-		o.launch(map[string]any{"limits": map[string]any{"send": "5s"}, "failures": []any{map[string]any{"matches": "simulated", "cause": "platform"}}})
+		o.launch(map[string]any{"limits": map[string]any{"send": "5s"},
+			"failures": []any{map[string]any{"matches": "simulated", "cause": "platform"}}})
 		job := maps.Clone(o.scene.job)
 		job["options"] = map[string]any{"retries": retries}
 		var paths []string

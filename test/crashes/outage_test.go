@@ -22,7 +22,8 @@ type outage struct {
 	away time.Duration
 }
 
-var awayFor = flag.Duration("away", 75*time.Second, "how long the database is unavailable in each outage test with -full")
+var awayFor = flag.Duration("away", 75*time.Second,
+	"how long the database is unavailable in each outage test with -full")
 
 func lasting() outage {
 	if *full {
@@ -75,7 +76,8 @@ func (h *holder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(done.Body.Bytes())
 }
 
-// outageTest is a program with three platforms that hold back their responses to creates, starts and executes respectively.
+// outageTest is a program with three platforms that hold back their responses to creates, starts and executes
+// respectively.
 type outageTest struct {
 	t         *testing.T
 	p         *program
@@ -104,8 +106,9 @@ func newOutageTest(t *testing.T, o outage, dsn string) *outageTest {
 		s := crash{ogc: protocol != "openeo"}.scene(t)
 		s.job["service"].(map[string]any)["endpoint"] = server.URL
 		th.platforms, th.scenes = append(th.platforms, h), append(th.scenes, s)
-		configured = append(configured, map[string]any{"name": string(rune('a' + i)), "protocol": protocol, "access": "open", "endpoint": server.URL,
-			"limits": map[string]any{"send": o.send}})
+		configured = append(configured, map[string]any{"name": string(rune('a' + i)), "protocol": protocol, "access": "open",
+			"endpoint": server.URL,
+			"limits":   map[string]any{"send": o.send}})
 	}
 	t.Cleanup(th.release) // runs before the servers are closed, which waits for requests
 	if th.p = launch(t, released, environment(t, dsn, configured)); th.p.Address == "" {
@@ -114,7 +117,8 @@ func newOutageTest(t *testing.T, o outage, dsn string) *outageTest {
 	return th
 }
 
-// submit submits all jobs. It returns when the platforms have executed the requests of all jobs and hold back all responses.
+// submit submits all jobs. It returns when the platforms have executed the requests of all jobs and hold back all
+// responses.
 func (th *outageTest) submit() {
 	th.t.Helper()
 	for _, s := range th.scenes {
@@ -150,8 +154,8 @@ func (th *outageTest) healthy() (ok bool, took time.Duration) {
 	return err == nil, time.Since(began)
 }
 
-// answeredWithin is the maximum response time without a database: statements time out after 10 s and /health after 3 s, and a busy
-// machine takes longer.
+// answeredWithin is the maximum response time without a database: statements time out after 10 s and /health after 3 s,
+// and a busy machine takes longer.
 const answeredWithin = 30 * time.Second
 
 // refused sends a client's request and expects it to fail with 503, soon, because the database is unavailable.
@@ -201,8 +205,8 @@ func (th *outageTest) ends(dsn string) {
 	th.p.stop(th.t)
 }
 
-// play makes the database unavailable while responses are held back, releases the responses, and restores the database after more
-// than a lease. It returns how long the jobs then took to end.
+// play makes the database unavailable while responses are held back, releases the responses, and restores the database
+// after more than a lease. It returns how long the jobs then took to end.
 func (o outage) play(t *testing.T, dsn string, during func(*outageTest), lose, restore func()) time.Duration {
 	t.Helper()
 	th := newOutageTest(t, o, dsn)
@@ -242,8 +246,8 @@ func TestPostgreSQL_Stops(t *testing.T) {
 	t.Logf("all had ended %v after the database was back", took)
 }
 
-// TestPostgreSQL_Freezes sends SIGSTOP to the whole server. A write may still succeed once the server resumes, so clients only
-// read.
+// TestPostgreSQL_Freezes sends SIGSTOP to the whole server. A write may still succeed once the server resumes, so
+// clients only read.
 func TestPostgreSQL_Freezes(t *testing.T) {
 	t.Parallel()
 	s := postgres.NewServer(t)

@@ -10,10 +10,12 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
-// submittedWithin is the documented limit from the moment at which a new primary can be written until the next submission arrives at a platform.
+// submittedWithin is the documented limit from the moment at which a new primary can be written until the next
+// submission arrives at a platform.
 const submittedWithin = 30 * time.Second
 
-// TestFailover_OfPatroni switches the primary of a cluster over, kills it, and freezes it, while three replicas drain tasks on both protocols.
+// TestFailover_OfPatroni switches the primary of a cluster over, kills it, and freezes it, while three replicas drain
+// tasks on both protocols.
 func TestFailover_OfPatroni(t *testing.T) {
 	for _, fault := range []struct {
 		name  string
@@ -42,7 +44,8 @@ func TestFailover_OfPatroni(t *testing.T) {
 				t.Fatal("nothing is submitted after the failover")
 			}
 			took := time.Since(back)
-			t.Logf("a new primary after %v, the next submission %v later", back.Sub(lost).Round(100*time.Millisecond), took.Round(100*time.Millisecond))
+			t.Logf("a new primary after %v, the next submission %v later", back.Sub(lost).Round(100*time.Millisecond),
+				took.Round(100*time.Millisecond))
 			if took > submittedWithin {
 				t.Errorf("the next submission is later than %v", submittedWithin)
 			}

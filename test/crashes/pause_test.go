@@ -14,7 +14,8 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
-// taskOwner owns a task of three jobs at a platform that runs one at once, and sends its requests until a broker confirms them.
+// taskOwner owns a task of three jobs at a platform that runs one at once, and sends its requests until a broker
+// confirms them.
 type taskOwner struct {
 	*testing.T
 	scene   scene
@@ -30,7 +31,8 @@ func newTaskOwner(t *testing.T, dsn, dies string) *taskOwner {
 	c := crash{life: slow}
 	s := c.scene(t)
 	o := &taskOwner{T: t, scene: s, dsn: dsn, task: maps.Clone(s.job)}
-	o.environ = environment(t, dsn, []map[string]any{{"name": "p", "protocol": "openeo", "endpoint": s.url, "access": "open",
+	o.environ = environment(t, dsn, []map[string]any{{"name": "p", "protocol": "openeo", "endpoint": s.url,
+		"access": "open",
 		"limits": map[string]any{"send": send.String(), "jobs": 1}}})
 	parameters := maps.Clone(s.job["parameters"].(map[string]any))
 	values := []any{parameters["spatial_extent"], parameters["spatial_extent"], parameters["spatial_extent"]}
@@ -67,7 +69,8 @@ func (o *taskOwner) send(path, key string, body, into any) {
 	})
 }
 
-// changeKilled sends a change of the task to the running program, which kills itself, and again to the next one, which kills itself at dies.
+// changeKilled sends a change of the task to the running program, which kills itself, and again to the next one, which
+// kills itself at dies.
 func (o *taskOwner) changeKilled(action, dies string) {
 	o.Helper()
 	path := fmt.Sprintf("/upscale_tasks/%d/%s", o.id, action)
@@ -104,8 +107,8 @@ func (o *taskOwner) statuses() (counts map[dispatch.Status]int) {
 	return task.Counts
 }
 
-// TestPauseTask_OfAKilledBroker kills the program before and after it stores a pause, and its end. Between them nothing of the task
-// starts while jobs of the same user get the slot, and in the end each job has run once.
+// TestPauseTask_OfAKilledBroker kills the program before and after it stores a pause, and its end. Between them nothing
+// of the task starts while jobs of the same user get the slot, and in the end each job has run once.
 func TestPauseTask_OfAKilledBroker(t *testing.T) {
 	for name, dsn := range map[string]func(*testing.T) string{
 		"SQLite":     func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "pause.db") },
@@ -118,7 +121,8 @@ func TestPauseTask_OfAKilledBroker(t *testing.T) {
 			o.changeKilled("pause", "resume before")
 			o.scene.setLife(simulator.Life{Run: 100 * time.Millisecond})
 			o.send(fmt.Sprintf("/unit_jobs/%d/cancel", rowsOf(t, database(t, o.dsn))[0].id), "", nil, nil) // its slot is free
-			for i := range 3 {                                                                             // the turn would have come to the task
+			// the turn would have come to the task
+			for i := range 3 {
 				o.runAlone(fmt.Sprint("alone ", i))
 			}
 			if sum, counts := o.scene.oracle.Sum(), o.statuses(); sum.Runs > 4 || counts[dispatch.Accepted] != 2 {
@@ -135,12 +139,14 @@ func TestPauseTask_OfAKilledBroker(t *testing.T) {
 	}
 }
 
-// TestCancelTask_OfAKilledBroker kills the program when it has canceled the first of three jobs, and the next one after the second: the last one cancels
-// the third. The client does not ask again. The job that ran is stopped, no other is started, and the task is kept.
+// TestCancelTask_OfAKilledBroker kills the program when it has canceled the first of three jobs, and the next one after
+// the second: the last one cancels the third. The client does not ask again. The job that ran is stopped, no other is
+// started, and the task is kept.
 func TestCancelTask_OfAKilledBroker(t *testing.T) {
 	t.Parallel()
 	o := newTaskOwner(t, "sqlite:"+filepath.Join(t.TempDir(), "cancel.db"), "range before")
-	if err := o.p.ask(t.Context(), http.MethodPost, fmt.Sprintf("/upscale_tasks/%d/cancel", o.id), "", nil, nil); err == nil {
+	if err := o.p.ask(t.Context(), http.MethodPost, fmt.Sprintf("/upscale_tasks/%d/cancel", o.id), "", nil,
+		nil); err == nil {
 		t.Error("the cancel was answered before the kill")
 	}
 	for _, dies := range []string{"range before 2", ""} {

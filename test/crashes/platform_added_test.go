@@ -13,8 +13,8 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
-// TestReplicas_PlatformIsAddedToOneAfterTheOther runs one replica with a new platform and one without. It checks that jobs for
-// the new platform start soon, and that neither replica shows them as platform_not_configured.
+// TestReplicas_PlatformIsAddedToOneAfterTheOther runs one replica with a new platform and one without. It checks that
+// jobs for the new platform start soon, and that neither replica shows them as platform_not_configured.
 func TestReplicas_PlatformIsAddedToOneAfterTheOther(t *testing.T) {
 	t.Parallel()
 	dsn := postgres.Database(t)

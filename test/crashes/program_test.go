@@ -1,5 +1,5 @@
-// Package crashes kills, freezes and restarts the real program while it works, and compares its state with the events that the
-// simulator recorded.
+// Package crashes kills, freezes and restarts the real program while it works, and compares its state with the events
+// that the simulator recorded.
 package crashes
 
 import (
@@ -36,8 +36,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// released builds the program as it is released, and mortal one that kills itself at a given crash point and in which a minute lasts
-// a second.
+// released builds the program as it is released, and mortal one that kills itself at a given crash point and in which a
+// minute lasts a second.
 var released, mortal = executable.Released, executable.Mortal
 
 // program is a running broker process.
@@ -53,8 +53,9 @@ func launch(t testing.TB, binary executable.Binary, environ []string, more ...st
 	return p
 }
 
-// verifies waits until the program has the keys of the identity provider, so that a test's first request is not answered with 503 where the
-// provider, which shares the machine with all tests, is slow. Other answers are the test's to judge.
+// verifies waits until the program has the keys of the identity provider, so that a test's first request is not
+// answered with 503 where the provider, which shares the machine with all tests, is slow. Other answers are the test's
+// to judge.
 func (p *program) verifies(t testing.TB) {
 	t.Helper()
 	var err error
@@ -95,7 +96,8 @@ func environment(t testing.TB, dsn string, platforms []map[string]any) []string 
 	if err != nil {
 		t.Fatal(err)
 	}
-	return []string{"EODISPATCH_DATABASE=" + dsn, "EODISPATCH_DEVELOPMENT=true", "EODISPATCH_IDENTITY_ISSUER=" + w.Credentials.Issuer,
+	return []string{"EODISPATCH_DATABASE=" + dsn, "EODISPATCH_DEVELOPMENT=true", "EODISPATCH_IDENTITY_ISSUER=" +
+		w.Credentials.Issuer,
 		"EODISPATCH_IDENTITY_AUDIENCE=" + w.Credentials.BrokerID, "EODISPATCH_PLATFORMS=" + string(text)}
 }
 
@@ -108,8 +110,8 @@ func token(user string) (string, error) {
 	return w.IdP.Mint(simulator.BrokerRealm, user, w.Credentials.Client, simulator.TokenFaults{}), nil
 }
 
-// ask sends a request to a broker as the user alice. A missing response, or one with a status from 300, is an error. The response is
-// decoded into into, unless that is nil.
+// ask sends a request to a broker as the user alice. A missing response, or one with a status from 300, is an error.
+// The response is decoded into into, unless that is nil.
 func (p *program) ask(ctx context.Context, method, path, key string, body, into any) error {
 	token, err := token("alice")
 	if err != nil {

@@ -41,13 +41,14 @@ func postgresBackup(t *testing.T) backup {
 	return backup{dsn, func() { postgres.Exec(t, server, "CREATE DATABASE "+copied+" TEMPLATE "+name) }, func() {
 		postgres.Exec(t, server, "DROP DATABASE "+name+" WITH (FORCE)")
 		postgres.Exec(t, server, "CREATE DATABASE "+name+" TEMPLATE "+copied)
-		postgres.Exec(t, dsn, "UPDATE served SET seen = seen - 120000000") // as in a copy that is two minutes old, so that the command restored need not wait
+		// as in a copy that is two minutes old, so that the command restored need not wait
+		postgres.Exec(t, dsn, "UPDATE served SET seen = seen - 120000000")
 	}}
 }
 
-// TestRestored_Database copies the database while jobs wait, lets them and later jobs run, and restores the copy. After the command
-// restored no job runs twice, a job that waited in the copy adopts what it ran since, jobs accepted after the copy are left running and reported by
-// doctor, and no id is assigned again.
+// TestRestored_Database copies the database while jobs wait, lets them and later jobs run, and restores the copy. After
+// the command restored no job runs twice, a job that waited in the copy adopts what it ran since, jobs accepted after
+// the copy are left running and reported by doctor, and no id is assigned again.
 func TestRestored_Database(t *testing.T) {
 	for name, newBackup := range map[string]func(*testing.T) backup{"SQLite": sqliteBackup, "PostgreSQL": postgresBackup} {
 		t.Run(name, func(t *testing.T) {
@@ -59,7 +60,8 @@ func TestRestored_Database(t *testing.T) {
 
 func workPastABackup(t *testing.T, b backup) {
 	s := crash{life: simulator.Life{Run: 40 * time.Second}}.scene(t)
-	environ := environment(t, b.dsn, []map[string]any{{"name": "p", "protocol": "openeo", "endpoint": s.url, "access": "open",
+	environ := environment(t, b.dsn, []map[string]any{{"name": "p", "protocol": "openeo", "endpoint": s.url,
+		"access": "open",
 		"limits": map[string]any{"jobs": 1}}})
 	p := launch(t, released, environ)
 	post := func(p *program, n int) {
@@ -113,8 +115,8 @@ func workPastABackup(t *testing.T, b backup) {
 	}
 }
 
-// checkRestored checks the jobs after a restore: the first has finished, the second has adopted what it ran since the copy and finished, and the
-// third has an id that was not assigned before.
+// checkRestored checks the jobs after a restore: the first has finished, the second has adopted what it ran since the
+// copy and finished, and the third has an id that was not assigned before.
 func checkRestored(t *testing.T, s scene, rows []row, last dispatch.JobID) {
 	t.Helper()
 	if len(rows) != 3 || rows[0].status != dispatch.Finished || rows[1].status != dispatch.Finished || rows[2].id <= last {

@@ -21,10 +21,11 @@ type row struct {
 	orphans   string
 }
 
-// rests reports whether the job does not change any more without its owner: it has ended, or it is shown as submission_unknown
-// because the broker cannot determine its outcome.
+// rests reports whether the job does not change any more without its owner: it has ended, or it is shown as
+// submission_unknown because the broker cannot determine its outcome.
 func (r row) rests() bool {
-	return r.phase == dispatch.Ended && r.orphans == "" || r.attention == dispatch.SubmissionUnknown && r.desired == dispatch.WantRun
+	return r.phase == dispatch.Ended && r.orphans == "" || r.attention == dispatch.SubmissionUnknown &&
+		r.desired == dispatch.WantRun
 }
 
 // database opens a broker's database while the broker works.
@@ -45,7 +46,8 @@ func database(t testing.TB, dsn string) *sql.DB {
 
 func rowsOf(t testing.TB, db *sql.DB) (rows []row) {
 	t.Helper()
-	found, err := db.QueryContext(t.Context(), `SELECT id, desired, phase, status, attention, ref_id, orphans FROM jobs ORDER BY id`)
+	found, err := db.QueryContext(t.Context(),
+		`SELECT id, desired, phase, status, attention, ref_id, orphans FROM jobs ORDER BY id`)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,14 +16,16 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// atWork starts a program, and returns when its platform has received a create. The platform responds when answer is called.
+// atWork starts a program, and returns when its platform has received a create. The platform responds when answer is
+// called.
 func atWork(t *testing.T) (p *program, s scene, dsn string, environ []string, answer func()) {
 	s, dsn = crash{}.scene(t), "sqlite:"+filepath.Join(t.TempDir(), "fire.db")
 	release := make(chan struct{})
 	answer = sync.OnceFunc(func() { close(release) })
 	s.behind(t, &holder{route: "/jobs", release: release, Handler: s.handler})
 	t.Cleanup(answer) // runs before the server is closed, which waits for requests
-	environ = environment(t, dsn, []map[string]any{{"name": "p", "protocol": "openeo", "endpoint": s.url, "access": "open"}})
+	environ = environment(t, dsn, []map[string]any{{"name": "p", "protocol": "openeo", "endpoint": s.url,
+		"access": "open"}})
 	p = launch(t, released, environ)
 	posted := make(chan struct{})
 	go func() {
@@ -37,8 +39,8 @@ func atWork(t *testing.T) (p *program, s scene, dsn string, environ []string, an
 	return p, s, dsn, environ, answer
 }
 
-// TestShutdown_FirstSignalLetsRequestsFinish stops a program during a request to a platform. The request must finish and its result
-// be saved, without another request. The next process must continue the job.
+// TestShutdown_FirstSignalLetsRequestsFinish stops a program during a request to a platform. The request must finish
+// and its result be saved, without another request. The next process must continue the job.
 func TestShutdown_FirstSignalLetsRequestsFinish(t *testing.T) {
 	t.Parallel()
 	p, s, dsn, environ, answer := atWork(t)
@@ -70,12 +72,13 @@ func TestShutdown_FirstSignalLetsRequestsFinish(t *testing.T) {
 	next.stop(t)
 }
 
-// TestShutdown_WaitingClientsAreAnsweredAtOnce stops a program while a hundred requests wait for a change of one job or of a list.
-// All must be answered at once with the current state, and the exit code must be 0.
+// TestShutdown_WaitingClientsAreAnsweredAtOnce stops a program while a hundred requests wait for a change of one job or
+// of a list. All must be answered at once with the current state, and the exit code must be 0.
 func TestShutdown_WaitingClientsAreAnsweredAtOnce(t *testing.T) {
 	t.Parallel()
 	s, dsn := crash{}.scene(t), "sqlite:"+filepath.Join(t.TempDir(), "fire.db")
-	p := launch(t, released, environment(t, dsn, []map[string]any{{"name": "p", "protocol": "openeo", "endpoint": s.url, "access": "open"}}))
+	p := launch(t, released, environment(t, dsn, []map[string]any{{"name": "p", "protocol": "openeo", "endpoint": s.url,
+		"access": "open"}}))
 	var job struct{ ID int }
 	if err := p.ask(t.Context(), http.MethodPost, "/unit_jobs", "", s.job, &job); err != nil {
 		t.Fatal(err)
@@ -84,7 +87,8 @@ func TestShutdown_WaitingClientsAreAnsweredAtOnce(t *testing.T) {
 	if !until(3*time.Minute, func() bool { return rowsOf(t, db)[0].phase == dispatch.Ended }) {
 		t.Fatal("the job does not end")
 	}
-	paths := []string{fmt.Sprintf("/unit_jobs/%d", job.ID), "/jobs_status", "/jobs_status?limit=10", "/jobs_status?filter=processing"}
+	paths := []string{fmt.Sprintf("/unit_jobs/%d", job.ID), "/jobs_status", "/jobs_status?limit=10",
+		"/jobs_status?filter=processing"}
 	type reply struct {
 		path   string
 		status int
@@ -102,21 +106,25 @@ func TestShutdown_WaitingClientsAreAnsweredAtOnce(t *testing.T) {
 		go func() {
 			written := sync.OnceFunc(sent.Done)
 			defer written()
-			status, err := p.wait(httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { written() }}), path, tag)
-			if want := map[bool]int{true: http.StatusOK, false: http.StatusNotModified}[tag == ""]; err == nil && status != want {
+			status, err := p.wait(httptrace.WithClientTrace(t.Context(),
+				&httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { written() }}), path, tag)
+			if want := map[bool]int{true: http.StatusOK, false: http.StatusNotModified}[tag == ""]; err == nil &&
+				status != want {
 				err = fmt.Errorf("want status %d", want)
 			}
 			replies <- reply{path, status, err}
 		}()
 	}
 	sent.Wait()
-	if until(3*time.Second, func() bool { return len(replies) > 0 }) { // also gives the program time to accept the last connections
+	// also gives the program time to accept the last connections
+	if until(3*time.Second, func() bool { return len(replies) > 0 }) {
 		t.Fatalf("a waiting request was answered too early: %+v", <-replies)
 	}
 	began := time.Now()
 	p.Send(t, syscall.SIGTERM)
 	p.dies(t, 2*time.Minute)
-	if took := time.Since(began); took > 30*time.Second || p.ProcessState.ExitCode() != 0 { // without an early answer the requests would wait for a minute, longer than shutdown_grace
+	// without an early answer the requests would wait for a minute, longer than shutdown_grace
+	if took := time.Since(began); took > 30*time.Second || p.ProcessState.ExitCode() != 0 {
 		t.Errorf("the program ended with %v after %v", p.ProcessState, took)
 	} else {
 		t.Logf("ended after %v", took.Round(time.Millisecond))
@@ -139,8 +147,8 @@ func (p *program) tag(t *testing.T, path string) string {
 	return r.Header.Get("ETag")
 }
 
-// wait requests a path with wait=60, for a state that differs from that of the ETag or, without one, from the current state. It
-// returns the HTTP status.
+// wait requests a path with wait=60, for a state that differs from that of the ETag or, without one, from the current
+// state. It returns the HTTP status.
 func (p *program) wait(ctx context.Context, path, tag string) (int, error) {
 	wait := "?wait=60"
 	if strings.Contains(path, "?") {

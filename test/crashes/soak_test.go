@@ -24,8 +24,8 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
-// soak is a set of replicas on one database, with three platforms and users who submit, cancel and delete jobs. Many clients watch
-// each user's jobs.
+// soak is a set of replicas on one database, with three platforms and users who submit, cancel and delete jobs. Many
+// clients watch each user's jobs.
 type soak struct {
 	t *testing.T
 	soaking
@@ -104,15 +104,17 @@ func newSoak(t *testing.T, size soaking) *soak {
 		if p.label != string(dispatch.OpenEO) {
 			protocol = "ogc-api-processes"
 		}
-		configured = append(configured, map[string]any{"name": p.name, "protocol": protocol, "access": "open", "endpoint": p.url,
-			"limits": map[string]any{"jobs": 1000, "requests": 8, "send": "5s"}})
+		configured = append(configured, map[string]any{"name": p.name, "protocol": protocol, "access": "open",
+			"endpoint": p.url,
+			"limits":   map[string]any{"jobs": 1000, "requests": 8, "send": "5s"}})
 	}
 	s.environ = append(environment(t, postgres.Database(t), configured), "GODEBUG=gctrace=1")
 	return s
 }
 
 // place serves a platform. A received request has its effect even if the broker no longer waits for the response.
-func (s *soak) place(name string, label dispatch.Label, h http.Handler, oracle *simulator.Oracle, faults *simulator.Faults) *place {
+func (s *soak) place(name string, label dispatch.Label, h http.Handler, oracle *simulator.Oracle,
+	faults *simulator.Faults) *place {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		<-time.After(latency)
 		h.ServeHTTP(w, r.WithContext(context.WithoutCancel(r.Context())))
@@ -179,7 +181,8 @@ func (u *user) signIn() (_ string, err error) {
 	return u.token, err
 }
 
-// ask sends a request to a random replica, and repeats it with the same idempotency key until one succeeds or ctx is done.
+// ask sends a request to a random replica, and repeats it with the same idempotency key until one succeeds or ctx is
+// done.
 func (u *user) ask(ctx context.Context, method, path string, body, into any) (err error) {
 	key := fmt.Sprintf("%s-%x", u.name, rand.Uint64())
 	for ctx.Err() == nil {
@@ -234,7 +237,8 @@ func (u *user) work(ctx context.Context) {
 		}
 		switch n := rand.IntN(10); {
 		case n == 0 && len(u.jobs) > 0:
-			_ = u.askOnce(ctx, http.MethodPost, fmt.Sprintf("/unit_jobs/%d/cancel", u.jobs[len(u.jobs)-1]), nil) // fails if the job has ended
+			// fails if the job has ended
+			_ = u.askOnce(ctx, http.MethodPost, fmt.Sprintf("/unit_jobs/%d/cancel", u.jobs[len(u.jobs)-1]), nil)
 		case n == 1 && len(u.jobs) > 0:
 			last := len(u.jobs) - 1
 			if u.askOnce(ctx, http.MethodDelete, fmt.Sprintf("/unit_jobs/%d", u.jobs[last]), nil) == nil {
@@ -292,8 +296,8 @@ func (u *user) mustAll() (said map[string]shown) {
 	return said
 }
 
-// settle reports whether all of the user's jobs have ended. It cancels jobs whose outcome the broker cannot determine, as their
-// messages advise, and returns their number.
+// settle reports whether all of the user's jobs have ended. It cancels jobs whose outcome the broker cannot determine,
+// as their messages advise, and returns their number.
 func (u *user) settle() (settled bool, doubts int) {
 	all, err := u.all()
 	if err != nil {
@@ -315,7 +319,8 @@ func (u *user) settle() (settled bool, doubts int) {
 			doubt := one.Attention.Code == dispatch.InDoubt || one.Attention.Code == dispatch.SubmissionUnknown
 			if key[0] == 'j' && doubt && !one.Status.Final() {
 				doubts++
-				_ = u.askOnce(u.t.Context(), http.MethodPost, fmt.Sprintf("/unit_jobs/%d/cancel", one.ID), nil) // settle is repeated until this succeeds
+				// settle is repeated until this succeeds
+				_ = u.askOnce(u.t.Context(), http.MethodPost, fmt.Sprintf("/unit_jobs/%d/cancel", one.ID), nil)
 			}
 		}
 	}
@@ -336,8 +341,8 @@ func (s *soak) each(do func(*user)) {
 	all.Wait()
 }
 
-// populate creates users with a task each, and distributes the watchers among them. Every fifth watcher of a user watches the
-// task, the others the list.
+// populate creates users with a task each, and distributes the watchers among them. Every fifth watcher of a user
+// watches the task, the others the list.
 func (s *soak) populate() {
 	for i := range s.crowd {
 		s.users = append(s.users, &user{soak: s, name: fmt.Sprintf("user-%d", i)})
@@ -353,10 +358,11 @@ func (s *soak) populate() {
 	}
 }
 
-// TestWatchers_SeeEveryEnd runs two replicas while users submit, cancel and delete jobs, and many clients connect, watch and
-// disconnect. One replica is killed and replaced, and a platform fails and recovers. At the end every client must have received
-// the state that GET returns, and no job may be lost or have run twice. After all clients have disconnected, the surviving replica
-// must have no more goroutines and memory than one that has just started, apart from a small tolerance.
+// TestWatchers_SeeEveryEnd runs two replicas while users submit, cancel and delete jobs, and many clients connect,
+// watch and disconnect. One replica is killed and replaced, and a platform fails and recovers. At the end every client
+// must have received the state that GET returns, and no job may be lost or have run twice. After all clients have
+// disconnected, the surviving replica must have no more goroutines and memory than one that has just started, apart
+// from a small tolerance.
 func TestWatchers_SeeEveryEnd(t *testing.T) {
 	t.Parallel()
 	s := newSoak(t, soakedFor())
@@ -384,8 +390,8 @@ func TestWatchers_SeeEveryEnd(t *testing.T) {
 	s.leavesNothing(survivor)
 }
 
-// TestWatchers_SeeWhatAnotherReplicaDid checks that a client that watches at one replica with an interval of an hour receives
-// the changes made at another replica.
+// TestWatchers_SeeWhatAnotherReplicaDid checks that a client that watches at one replica with an interval of an hour
+// receives the changes made at another replica.
 func TestWatchers_SeeWhatAnotherReplicaDid(t *testing.T) {
 	t.Parallel()
 	s := newSoak(t, soakedFor())
@@ -413,7 +419,8 @@ func TestWatchers_SeeWhatAnotherReplicaDid(t *testing.T) {
 			}
 			return true
 		})
-		t.Logf("changes: %v: the slowest notification arrived %v after its submission", changes, slowest.Round(time.Millisecond))
+		t.Logf("changes: %v: the slowest notification arrived %v after its submission", changes,
+			slowest.Round(time.Millisecond))
 		leave()
 		<-ended
 	}
@@ -424,7 +431,10 @@ func TestWatchers_SeeWhatAnotherReplicaDid(t *testing.T) {
 // disturb kills a replica, starts another, and makes a platform unavailable for a while.
 func (s *soak) disturb(mortal *program) {
 	<-time.After(s.lasts / 4)
-	if !until(time.Minute, func() bool { return slices.ContainsFunc(s.watchers, func(w *watcher) bool { return w.isAt(mortal) }) }) {
+	if !until(time.Minute, func() bool {
+		return slices.ContainsFunc(s.watchers,
+			func(w *watcher) bool { return w.isAt(mortal) })
+	}) {
 		s.t.Error("no client watches at the replica to be killed")
 	}
 	s.kill(mortal)
@@ -432,7 +442,8 @@ func (s *soak) disturb(mortal *program) {
 	s.launch()
 	unsteady := s.platforms[1].faults
 	<-time.After(s.lasts / 8)
-	unsteady.Set(simulator.Fault{Route: status, Cut: true}, simulator.Fault{Route: "GET /jobs", Cut: true}, simulator.Fault{Status: http.StatusServiceUnavailable})
+	unsteady.Set(simulator.Fault{Route: status, Cut: true}, simulator.Fault{Route: "GET /jobs", Cut: true},
+		simulator.Fault{Status: http.StatusServiceUnavailable})
 	<-time.After(s.lasts / 4)
 	unsteady.Set()
 }
@@ -457,11 +468,12 @@ func (s *soak) rest() {
 	if !until(6*time.Minute, resting) {
 		s.t.Errorf("jobs of %d users have not ended", left)
 	}
-	s.t.Logf("all jobs ended %v after the last submission; jobs in doubt, which were canceled: %d", time.Since(begin).Round(time.Second), doubts)
+	s.t.Logf("all jobs ended %v after the last submission; jobs in doubt, which were canceled: %d",
+		time.Since(begin).Round(time.Second), doubts)
 }
 
-// agree waits until every watcher has received the state that GET returns. GET is repeated while they differ: costs of jobs that have ended
-// are read for a while after their end.
+// agree waits until every watcher has received the state that GET returns. GET is repeated while they differ: costs of
+// jobs that have ended are read for a while after their end.
 func (s *soak) agree() {
 	s.t.Helper()
 	begin := time.Now()
@@ -489,7 +501,8 @@ func (s *soak) agree() {
 	for _, w := range s.watchers {
 		streams, broken = streams+w.streams, broken+w.broken
 	}
-	s.t.Logf("%d watchers opened %d streams, of which %d broke; the last was up to date after %v", len(s.watchers), streams, broken,
+	s.t.Logf("%d watchers opened %d streams, of which %d broke; the last was up to date after %v", len(s.watchers),
+		streams, broken,
 		time.Since(begin).Round(time.Millisecond))
 	if streams < len(s.watchers) || broken == 0 {
 		s.t.Error("no watcher lost its stream when a replica was killed")
@@ -534,7 +547,8 @@ func (s *soak) audit() {
 		}
 	}
 	if runs < ran || runs > ran+canceled {
-		s.t.Errorf("of %d jobs, %d finished or failed and %d were canceled, but %d ran at the platforms", len(rows), ran, canceled, runs)
+		s.t.Errorf("of %d jobs, %d finished or failed and %d were canceled, but %d ran at the platforms", len(rows), ran,
+			canceled, runs)
 	}
 	s.t.Logf("%d jobs, of which %d were canceled", len(rows), canceled)
 }
@@ -542,8 +556,8 @@ func (s *soak) audit() {
 // collection matches a line of the garbage collector's trace, with the sizes of the live heap and of the stacks in MB.
 var collection = regexp.MustCompile(`(?m)^gc \d+ @.*->(\d+) MB, \d+ MB goal, (\d+) MB stacks`)
 
-// alive sends requests to a program until its garbage collector has run three times, and returns the remaining heap and stacks in
-// MB.
+// alive sends requests to a program until its garbage collector has run three times, and returns the remaining heap and
+// stacks in MB.
 func (s *soak) alive(p *program) (heap, stacks int) {
 	s.t.Helper()
 	const round = "\ngc "
@@ -605,24 +619,27 @@ func connections(t *testing.T, p *program) (open int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const listening, over = "0A", "0" // the state of a listening socket, and the inode of a socket that no process has open
+	// the state of a listening socket, and the inode of a socket that no process has open
+	const listening, over = "0A", "0"
 	for line := range strings.Lines(string(table)) {
 		fields := strings.Fields(line)
-		if len(fields) > 9 && strings.HasSuffix(fields[1], fmt.Sprintf(":%04X", address.Port())) && fields[3] != listening && fields[9] != over {
+		if len(fields) > 9 && strings.HasSuffix(fields[1], fmt.Sprintf(":%04X", address.Port())) && fields[3] != listening &&
+			fields[9] != over {
 			open++
 		}
 	}
 	return open
 }
 
-// leavesNothing compares the memory and goroutines of a program with those of one that has just started and received the same
-// requests.
+// leavesNothing compares the memory and goroutines of a program with those of one that has just started and received
+// the same requests.
 func (s *soak) leavesNothing(p *program) {
 	s.t.Helper()
 	fresh := s.launch()
 	idleHeap, idleStacks := s.alive(fresh)
 	heap, stacks := s.alive(p)
-	s.t.Logf("live heap %d MB, stacks %d MB; in a program that has just started %d and %d", heap, stacks, idleHeap, idleStacks)
+	s.t.Logf("live heap %d MB, stacks %d MB; in a program that has just started %d and %d", heap, stacks, idleHeap,
+		idleStacks)
 	if heap > idleHeap+heapBound || stacks > idleStacks+stackBound {
 		s.t.Error("the program leaks memory")
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
-// TestSpread_Crashes kills the program while it moves the tiles of a task between two platforms and submits them. No tile is lost, and none runs twice at
-// one platform or at both.
+// TestSpread_Crashes kills the program while it moves the tiles of a task between two platforms and submits them. No
+// tile is lost, and none runs twice at one platform or at both.
 func TestSpread_Crashes(t *testing.T) {
 	for name, dsn := range map[string]func(t *testing.T) string{
 		"SQLite":     func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "spread.db") },
@@ -37,16 +37,18 @@ func spreadThroughCrashes(t *testing.T, dsn string) {
 		platforms[i] = &simulator.OpenEO{Open: true, Life: simulator.Life{Run: 2 * time.Second, Slots: 2}}
 		server := httptest.NewServer(platforms[i])
 		t.Cleanup(server.Close)
-		configured = append(configured, map[string]any{"name": fmt.Sprintf("p%d", i), "protocol": "openeo", "access": "open", "endpoint": server.URL,
-			"limits": map[string]any{"jobs": 2, "send": send.String()}})
+		configured = append(configured, map[string]any{"name": fmt.Sprintf("p%d", i), "protocol": "openeo", "access": "open",
+			"endpoint": server.URL,
+			"limits":   map[string]any{"jobs": 2, "send": send.String()}})
 		services = append(services, map[string]any{"endpoint": server.URL, "application": "ndvi_composite"})
 	}
 	values := make([]any, tiles)
 	for i := range values {
 		values[i] = map[string]any{"west": float64(i), "south": 51.2, "east": float64(i) + .5, "north": 51.3}
 	}
-	task := map[string]any{"title": "spread", "label": "openeo", "format": "json", "services": services, "parameters": map[string]any{"temporal_extent": []string{"2026-05-01", "2026-06-01"}},
-		"dimension": map[string]any{"name": "spatial_extent", "values": values}}
+	task := map[string]any{"title": "spread", "label": "openeo", "format": "json", "services": services,
+		"parameters": map[string]any{"temporal_extent": []string{"2026-05-01", "2026-06-01"}},
+		"dimension":  map[string]any{"name": "spatial_extent", "values": values}}
 	environ := environment(t, dsn, configured)
 	submit := func(p *program) bool {
 		return until(3*time.Minute, func() bool {

@@ -14,8 +14,9 @@ import (
 // manyStarts is the number of jobs. The start request with this number is lost.
 const manyStarts = 30
 
-// TestStarts_OneOfThirtyIsLost loses one of thirty starts at a platform that shows each start at once: it responds with 500 and does
-// not start the job. The broker must start the job again soon, and no job may run twice. Without -full, a minute lasts a second.
+// TestStarts_OneOfThirtyIsLost loses one of thirty starts at a platform that shows each start at once: it responds with
+// 500 and does not start the job. The broker must start the job again soon, and no job may run twice. Without -full, a
+// minute lasts a second.
 func TestStarts_OneOfThirtyIsLost(t *testing.T) {
 	t.Run("a minute is a second", func(t *testing.T) {
 		t.Parallel()
@@ -34,7 +35,8 @@ func loseStart(t *testing.T, binary func() (string, error), within time.Duration
 	c := crash{life: simulator.Life{Run: 2 * time.Second},
 		faults: []simulator.Fault{{Route: begin, Skip: manyStarts - 1, Times: 1, Status: http.StatusInternalServerError}}}
 	s, dsn := c.scene(t), "sqlite:"+filepath.Join(t.TempDir(), "fire.db")
-	p := launch(t, binary, environment(t, dsn, []map[string]any{{"name": "p", "protocol": "openeo", "endpoint": s.url, "access": "open",
+	p := launch(t, binary, environment(t, dsn, []map[string]any{{"name": "p", "protocol": "openeo", "endpoint": s.url,
+		"access": "open",
 		"limits": map[string]any{"jobs": 10}}}))
 	s.overMany(manyStarts)
 	if err := p.ask(t.Context(), http.MethodPost, "/upscale_tasks", "", s.job, nil); err != nil {

@@ -16,7 +16,8 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// shown is the state that a client knows: its tasks and jobs as JSON, without their times, by "t" or "j" followed by the id.
+// shown is the state that a client knows: its tasks and jobs as JSON, without their times, by "t" or "j" followed by
+// the id.
 type shown map[string]string
 
 // statusData is the data of a message: the status of a list or of one task, or its changes.
@@ -89,8 +90,8 @@ type watcher struct {
 	broken  int // streams that the client did not close
 }
 
-// watch opens streams until ctx is done. It closes each stream after a while, until stay is closed; after that it keeps its
-// stream.
+// watch opens streams until ctx is done. It closes each stream after a while, until stay is closed; after that it keeps
+// its stream.
 func (w *watcher) watch(ctx context.Context, s *soak, stay <-chan struct{}) {
 	for ctx.Err() == nil {
 		life := time.Duration(float64(s.visit) * (0.2 + rand.Float64()))
@@ -111,7 +112,8 @@ func (w *watcher) watch(ctx context.Context, s *soak, stay <-chan struct{}) {
 		if err := w.stream(stream, s.any()); err != nil && stream.Err() == nil {
 			w.count(&w.broken)
 			select {
-			case <-time.After(time.Duration(rand.Int64N(int64(time.Second)))): // real clients do not reconnect all at once either
+			// real clients do not reconnect all at once either
+			case <-time.After(time.Duration(rand.Int64N(int64(time.Second)))):
 			case <-ctx.Done():
 			}
 		}
@@ -145,7 +147,8 @@ func (w *watcher) stream(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	c, _, err := websocket.Dial(ctx, fmt.Sprintf("ws%s%s?token=%s&interval=%d&changes=%v", p.Address[len("http"):], w.path, token, w.interval, w.changes), nil)
+	c, _, err := websocket.Dial(ctx, fmt.Sprintf("ws%s%s?token=%s&interval=%d&changes=%v", p.Address[len("http"):], w.path,
+		token, w.interval, w.changes), nil)
 	if err != nil {
 		return err
 	}
@@ -225,7 +228,8 @@ func (w *watcher) sees() (shown, error) {
 	return s, nil
 }
 
-// differs returns an example of a difference between the client's state and that which GET returns, or "" if they are equal.
+// differs returns an example of a difference between the client's state and that which GET returns, or "" if they are
+// equal.
 func (w *watcher) differs(want shown) string {
 	got, err := w.sees()
 	if err != nil {

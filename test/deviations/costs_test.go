@@ -45,8 +45,9 @@ func (s *stage) charges() (text string) {
 	return text
 }
 
-// A platform reports costs five hours after the end, and usage only of single jobs, as those of openEO do. The owner sees both of jobs whose end came
-// from a listing, what failed attempts cost stays booked when they are retried before it is known, and all of it when the task is deleted.
+// A platform reports costs five hours after the end, and usage only of single jobs, as those of openEO do. The owner
+// sees both of jobs whose end came from a listing, what failed attempts cost stays booked when they are retried before
+// it is known, and all of it when the task is deleted.
 func TestDeviations_CostsComeLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := with(t, "openeo")
@@ -74,7 +75,8 @@ func TestDeviations_CostsComeLate(t *testing.T) {
 		var is charged
 		s.ask(200, "GET", fmt.Sprintf("/upscale_tasks/%d", s.task), "", &is)
 		for i, j := range is.Jobs {
-			if j.Costs == nil || *j.Costs != 3 || j.Unit != "credits" || j.Duration != 600 || j.Usage == nil || j.Usage.CPU.Value != 2400 || j.Usage.CPU.Unit != "cpu-seconds" {
+			if j.Costs == nil || *j.Costs != 3 || j.Unit != "credits" || j.Duration != 600 || j.Usage == nil ||
+				j.Usage.CPU.Value != 2400 || j.Usage.CPU.Unit != "cpu-seconds" {
 				t.Errorf("job %d: %+v", i, j)
 			}
 		}

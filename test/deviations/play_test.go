@@ -37,8 +37,8 @@ func some[S any](scenes []S) (played []S) {
 	return played
 }
 
-// play plays each scene twice: with a client that watches, and with a client that reads only at the start and at the end. Both must see
-// the same end.
+// play plays each scene twice: with a client that watches, and with a client that reads only at the start and at the
+// end. Both must see the same end.
 func play(t *testing.T, protocol string, scenes []scene) {
 	for _, c := range some(scenes) {
 		c.most = cmp.Or(c.most, 25*time.Minute)
@@ -120,8 +120,8 @@ type deed struct {
 	do    func(*stage)
 }
 
-// watch calls look at the times that the client chooses until look returns true or the time most is over, and performs the deeds
-// meanwhile. It reports whether look returned true.
+// watch calls look at the times that the client chooses until look returns true or the time most is over, and performs
+// the deeds meanwhile. It reports whether look returned true.
 func (s *stage) watch(most time.Duration, when client, deeds []deed, look func() (ended bool)) bool {
 	s.Helper()
 	for begin := time.Now(); ; {
@@ -146,8 +146,8 @@ func (s *stage) watch(most time.Duration, when client, deeds []deed, look func()
 // client returns the time of the next read, given the time since the submission. Both are relative to the submission.
 type client func(since time.Duration) time.Duration
 
-// often is a client that reads every ten seconds in the first half hour, then every five minutes. Three seconds are added so that it
-// never reads at the same instant as the broker.
+// often is a client that reads every ten seconds in the first half hour, then every five minutes. Three seconds are
+// added so that it never reads at the same instant as the broker.
 func often(since time.Duration) time.Duration {
 	const aside = 3 * time.Second
 	every := 10 * time.Second

@@ -12,8 +12,9 @@ import (
 	"github.com/eodispatch/eodispatch/simulator"
 )
 
-// A job with options.retries that fails because of the platform, as a rule of the operator tells, is submitted again after growing pauses, shows why it
-// waits, and keeps what all its attempts cost. Without such a rule it fails: what the platform says does not tell that the platform is to blame.
+// A job with options.retries that fails because of the platform, as a rule of the operator tells, is submitted again
+// after growing pauses, shows why it waits, and keeps what all its attempts cost. Without such a rule it fails: what
+// the platform says does not tell that the platform is to blame.
 func TestDeviations_PlatformFailsJobsForAWhile(t *testing.T) {
 	for _, protocol := range []string{"openeo", "ogc"} {
 		for _, known := range []bool{true, false} {
@@ -62,7 +63,8 @@ func (s *stage) retriedJob(known bool) {
 		}
 	}
 	switch {
-	case known && (j.Status != "finished" || j.Retries.Done != 2 || j.Retries.Allowed != 5 || len(refs) != 3 || waits != 2):
+	case known && (j.Status != "finished" || j.Retries.Done != 2 || j.Retries.Allowed != 5 || len(refs) != 3 ||
+		waits != 2):
 		s.Errorf("%+v after %d waits and the platform jobs %v", j, waits, refs)
 	case !known && (j.Status != "failed" || j.Retries.Done != 0 || len(refs) != 1 || j.Failure == ""):
 		s.Errorf("%+v at the platform as %v", j, refs)

@@ -50,7 +50,8 @@ const (
 
 var openEOScenes = []scene{
 	{
-		does: "For a minute after its start, the status of a job is still created.", seen: "openeo-web-editor#381, openeo-python-client 0.49",
+		does:  "For a minute after its start, the status of a job is still created.",
+		seen:  "openeo-web-editor#381, openeo-python-client 0.49",
 		acts:  fares(simulator.Life{Queue: time.Minute, Run: 10 * time.Minute, Lag: time.Minute}),
 		tells: good,
 	},
@@ -62,11 +63,13 @@ var openEOScenes = []scene{
 	},
 	{
 		does: "The response to the start is an error, but the job runs.", seen: "openeo-geopyspark-driver#1065",
-		acts:  fault(simulator.Fault{Route: startJob, Times: 1, After: true, Status: 500, Code: "Internal", Message: "Server error"}),
+		acts: fault(simulator.Fault{Route: startJob, Times: 1, After: true, Status: 500, Code: "Internal",
+			Message: "Server error"}),
 		tells: good, // the broker has received the response, so it reads the status at once
 	},
 	{
-		does: "The response to the start is an error, but the job runs, and statuses lag by 15 minutes.", seen: "openeo-geopyspark-driver#1065, #902",
+		does: "The response to the start is an error, but the job runs, and statuses lag by 15 minutes.",
+		seen: "openeo-geopyspark-driver#1065, #902",
 		acts: func(s *stage) {
 			fares(simulator.Life{Queue: time.Minute, Run: 10 * time.Minute, Lag: 15 * time.Minute})(s)
 			fault(simulator.Fault{Route: startJob, Times: 1, After: true, Status: 500, Code: "Internal"})(s)
@@ -75,7 +78,8 @@ var openEOScenes = []scene{
 		tells: "submitted → submitted (submission_in_doubt) → queued → running → finished",
 	},
 	{
-		does: "The first start fails, and the job stays created until it is started again.", seen: "openeo-geopyspark-driver#505",
+		does:  "The first start fails, and the job stays created until it is started again.",
+		seen:  "openeo-geopyspark-driver#505",
 		acts:  fault(simulator.Fault{Route: startJob, Times: 1, Status: 500, Code: "Internal"}),
 		most:  50 * time.Minute,
 		tells: "submitted → submitted (submission_in_doubt) → submitted → queued → running → finished",
@@ -91,18 +95,22 @@ var openEOScenes = []scene{
 	},
 	{
 		does: "The start is accepted, but the job stays created for ever.", seen: "openeo-geopyspark-driver#1696",
-		acts: fault(simulator.Fault{Route: startJob, Status: 202}), deeds: []deed{{47 * time.Minute, cancels}}, most: 55 * time.Minute,
+		acts: fault(simulator.Fault{Route: startJob, Status: 202}), deeds: []deed{{47 * time.Minute, cancels}},
+		most:  55 * time.Minute,
 		tells: "submitted → submitted (stalled) → canceled", books: simulator.Counts{Creates: 1, Cancels: 1},
 	},
 	{
 		does: "The job stays queued for ever.", seen: "openeo-geopyspark-driver#1696",
-		acts: fares(simulator.Life{Queue: 1000 * time.Hour}), deeds: []deed{{47 * time.Minute, cancels}}, most: 55 * time.Minute,
-		tells: "submitted → queued → queued (stalled) → canceled", books: simulator.Counts{Creates: 1, Starts: 1, Runs: 1, Cancels: 1},
+		acts: fares(simulator.Life{Queue: 1000 * time.Hour}), deeds: []deed{{47 * time.Minute, cancels}},
+		most:  55 * time.Minute,
+		tells: "submitted → queued → queued (stalled) → canceled", books: simulator.Counts{Creates: 1, Starts: 1, Runs: 1,
+			Cancels: 1},
 	},
 	{
 		does: "The job runs for months.", seen: "openeo-geopyspark-driver#958, #1320",
 		acts: fares(simulator.Life{Stuck: true}), deeds: []deed{{47 * time.Minute, cancels}}, most: 55 * time.Minute,
-		tells: "submitted → running → running (stalled) → canceled", books: simulator.Counts{Creates: 1, Starts: 1, Runs: 1, Cancels: 1},
+		tells: "submitted → running → running (stalled) → canceled", books: simulator.Counts{Creates: 1, Starts: 1, Runs: 1,
+			Cancels: 1},
 	},
 	{
 		does: "For some seconds, the status of a running job is error.", seen: "openeo-geopyspark-driver#298",
@@ -129,21 +137,25 @@ var openEOScenes = []scene{
 	},
 	{
 		does: "A proxy in front of the platform responds 404 with an HTML page.", seen: "openeo-python-client#440",
-		deeds: []deed{{3 * time.Minute, fault(simulator.Fault{Route: readJob, Status: 404, Form: simulator.HTML})}, {9 * time.Minute, mends}},
+		deeds: []deed{{3 * time.Minute, fault(simulator.Fault{Route: readJob, Status: 404, Form: simulator.HTML})},
+			{9 * time.Minute, mends}},
 		tells: "submitted → queued → running → running (platform_unavailable) → running → finished",
 	},
 	{
-		does: "For a while, the status is a word that the specification does not define.", seen: "openeo-python-client 0.49 (queued_for_start)",
+		does:  "For a while, the status is a word that the specification does not define.",
+		seen:  "openeo-python-client 0.49 (queued_for_start)",
 		deeds: []deed{{3 * time.Minute, says("queued_for_start")}, {6 * time.Minute, says("")}},
 		tells: good,
 	},
 	{
 		does: "The status is, for ever, a word that the specification does not define.", seen: "no report",
 		deeds: []deed{{3 * time.Minute, says("perplexed")}, {47 * time.Minute, cancels}}, most: 55 * time.Minute,
-		tells: "submitted → queued → running → running (stalled) → canceled", books: simulator.Counts{Creates: 1, Starts: 1, Runs: 1, Cancels: 1},
+		tells: "submitted → queued → running → running (stalled) → canceled", books: simulator.Counts{Creates: 1, Starts: 1,
+			Runs: 1, Cancels: 1},
 	},
 	{
-		does: "The start fails, and then the status is a word that the specification does not define.", seen: "openeo-geopyspark-driver#505",
+		does: "The start fails, and then the status is a word that the specification does not define.",
+		seen: "openeo-geopyspark-driver#505",
 		acts: func(s *stage) { // the queue time is longer than the pause between two reads after an hour
 			fault(simulator.Fault{Route: startJob, Times: 1, Status: 500, Code: "Internal"})(s)
 			fares(simulator.Life{Queue: 10 * time.Minute, Run: 10 * time.Minute})(s)
@@ -166,12 +178,14 @@ var openEOScenes = []scene{
 		acts: func(s *stage) {
 			now := time.Now().Add(5 * time.Hour)
 			fault(simulator.Fault{Route: createJob, Times: 1, Status: 429, Code: "TooManyRequests", Header: map[string]string{
-				"Date": now.UTC().Format(http.TimeFormat), "Retry-After": now.Add(3 * time.Minute).UTC().Format(http.TimeFormat)}})(s)
+				"Date":        now.UTC().Format(http.TimeFormat),
+				"Retry-After": now.Add(3 * time.Minute).UTC().Format(http.TimeFormat)}})(s)
 		},
 		tells: "created (platform_busy) → submitted → queued → running → finished",
 	},
 	{
-		does: "The listing is a single page whatever the limit, and the response to a create is lost.", seen: "openeo-api#550",
+		does:  "The listing is a single page whatever the limit, and the response to a create is lost.",
+		seen:  "openeo-api#550",
 		acts:  func(s *stage) { s.openEO.Unpaged = true; s.others(500); fault(lostCreate)(s) },
 		tells: "created (submission_in_doubt) → queued → running → finished",
 		books: simulator.Counts{Creates: 501, Starts: 1, Runs: 1},
@@ -184,12 +198,14 @@ var openEOScenes = []scene{
 	},
 	{
 		does: "The response to the create does not name the job.", seen: "no report",
-		acts:  fault(simulator.Fault{Route: createJob, Times: 1, Header: map[string]string{"OpenEO-Identifier": "", "Location": ""}}),
+		acts: fault(simulator.Fault{Route: createJob, Times: 1, Header: map[string]string{"OpenEO-Identifier": "",
+			"Location": ""}}),
 		tells: "created (submission_in_doubt) → queued → running → finished",
 	},
 	{
 		does: "The platform runs ten jobs at once, and ten are running.", seen: "openeo-python-client#838",
-		acts:  fault(simulator.Fault{Route: startJob, Times: 3, Status: 400, Code: "ConcurrentJobLimit", Message: "Job was not started because concurrent job limit (10) is reached."}),
+		acts: fault(simulator.Fault{Route: startJob, Times: 3, Status: 400, Code: "ConcurrentJobLimit",
+			Message: "Job was not started because concurrent job limit (10) is reached."}),
 		tells: "submitted → submitted (platform_busy) → queued → running → finished",
 	},
 	{
@@ -198,7 +214,8 @@ var openEOScenes = []scene{
 		tells: "submitted → queued → canceled", books: simulator.Counts{Creates: 1, Starts: 1, Runs: 1, Cancels: 1},
 	},
 	{
-		does: "A running job already has results: a Collection of the whole Earth.", seen: "openeo-geopyspark-driver (partial=true)",
+		does:  "A running job already has results: a Collection of the whole Earth.",
+		seen:  "openeo-geopyspark-driver (partial=true)",
 		acts:  func(s *stage) { s.openEO.Stubs = true },
 		deeds: []deed{{3 * time.Minute, noResults}, {5 * time.Minute, saysFinishedTooSoon}},
 		tells: good, check: hasResultsLater,
@@ -258,7 +275,8 @@ var ogcScenes = []scene{
 	},
 	{
 		does: "Status words are those of WPS.", seen: "WPS-3 servers, old ADES",
-		deeds: []deed{{3 * time.Minute, says("ProcessPaused")}, {5 * time.Minute, says("ProcessStarted")}, {11 * time.Minute, says("ProcessSucceeded")}},
+		deeds: []deed{{3 * time.Minute, says("ProcessPaused")}, {5 * time.Minute, says("ProcessStarted")},
+			{11 * time.Minute, says("ProcessSucceeded")}},
 		tells: good,
 	},
 	{
@@ -289,16 +307,19 @@ var ogcScenes = []scene{
 	},
 	{
 		does: "The response to the execution is an error, but the job runs.", seen: "no report",
-		acts: fault(simulator.Fault{Route: execute, Times: 1, After: true, Status: 500, Code: "InternalError"}), deeds: []deed{{15 * time.Minute, cancels}}, most: 16 * time.Minute,
+		acts:  fault(simulator.Fault{Route: execute, Times: 1, After: true, Status: 500, Code: "InternalError"}),
+		deeds: []deed{{15 * time.Minute, cancels}}, most: 16 * time.Minute,
 		tells: "created (submission_in_doubt) → unknown (submission_unknown) → canceled (submission_unknown)",
 	},
 	{
 		does: "The response to the execution is lost, and submit is at_least_once.", seen: "no report",
 		acts:  func(s *stage) { s.atLeastOnce = true; fault(lostExecution)(s) },
-		tells: "created (submission_in_doubt) → queued → running → finished", books: simulator.Counts{Creates: 2, Starts: 2, Runs: 2},
+		tells: "created (submission_in_doubt) → queued → running → finished", books: simulator.Counts{Creates: 2, Starts: 2,
+			Runs: 2},
 	},
 	{
-		does: "The response to the execution is lost, and the listing takes minutes or breaks off.", seen: "ZOO-Project#133, #111",
+		does: "The response to the execution is lost, and the listing takes minutes or breaks off.",
+		seen: "ZOO-Project#133, #111",
 		acts: func(s *stage) {
 			fault(lostExecution)(s)
 			fault(simulator.Fault{Route: listJobs, Times: 3, Latency: 2 * time.Minute})(s)
@@ -310,13 +331,15 @@ var ogcScenes = []scene{
 	},
 	{
 		does: "The platform cannot cancel jobs.", seen: "servers without the conformance class dismiss",
-		acts: fault(simulator.Fault{Route: dismiss, Status: 405, Code: "not-supported"}), deeds: []deed{{3 * time.Minute, cancels}},
+		acts:  fault(simulator.Fault{Route: dismiss, Status: 405, Code: "not-supported"}),
+		deeds: []deed{{3 * time.Minute, cancels}},
 		tells: "submitted → queued → running → running (cancel_unsupported) → finished",
 	},
 	{
 		does: "The job runs for months.", seen: "no report",
 		acts: fares(simulator.Life{Stuck: true}), deeds: []deed{{47 * time.Minute, cancels}}, most: 55 * time.Minute,
-		tells: "submitted → running → running (stalled) → canceled", books: simulator.Counts{Creates: 1, Starts: 1, Runs: 1, Cancels: 1},
+		tells: "submitted → running → running (stalled) → canceled", books: simulator.Counts{Creates: 1, Starts: 1, Runs: 1,
+			Cancels: 1},
 	},
 	{
 		does: "The platform's clock is five hours slow.", seen: "no report",
@@ -334,8 +357,10 @@ var ogcScenes = []scene{
 		tells: "submitted → queued → running → running (platform_unavailable) → running → finished",
 	},
 	{
-		does: "Inputs are lists of files, a box must name its reference system, and results are a catalogue of items.", seen: "ZOO-Project of July 2026",
-		acts: runs("scenes", `{"images": [{"href": "https://data.example/a.tif", "type": "image/tiff"}, {"value": "aGVsbG8=", "mediaType": "image/jp2"}, "aGVsbG8="],
+		does: "Inputs are lists of files, a box must name its reference system, and results are a catalogue of items.",
+		seen: "ZOO-Project of July 2026",
+		acts: runs("scenes",
+			`{"images": [{"href": "https://data.example/a.tif", "type": "image/tiff"}, {"value": "aGVsbG8=", "mediaType": "image/jp2"}, "aGVsbG8="],
 			"area": {"west": 5, "south": 51, "east": 5.1, "north": 51.1}, "levels": [1, 2]}`),
 		tells: good, check: func(s *stage) {
 			sent(s, `{"area":{"bbox":[5,51,5.1,51.1],"crs":"EPSG:4326"},"images":[{"href":"https://data.example/a.tif","type":"image/tiff"},{"value":"aGVsbG8=","mediaType":"image/jp2"},"aGVsbG8="],"levels":[1,2]}`)
@@ -344,7 +369,8 @@ var ogcScenes = []scene{
 	},
 	{
 		does: "Optional inputs are described as lists of at most one value, and results are references.", seen: "Weaver 6.15",
-		acts:  runs("smooth", `{"bbox": {"west": 5, "south": 51, "east": 5.1, "north": 51.1, "crs": "EPSG:4326"}, "seconds": 4, "mode": ["max"]}`),
+		acts: runs("smooth",
+			`{"bbox": {"west": 5, "south": 51, "east": 5.1, "north": 51.1, "crs": "EPSG:4326"}, "seconds": 4, "mode": ["max"]}`),
 		tells: good, check: func(s *stage) {
 			sent(s, `{"bbox":{"bbox":[5,51,5.1,51.1]},"mode":["max"],"seconds":4}`)
 			hasAsset(s, "")
@@ -492,7 +518,8 @@ func hasAsset(s *stage, bbox string) {
 			Spatial struct{ BBox json.RawMessage }
 		}
 	}
-	if err := json.Unmarshal(s.results(), &results); err != nil || results.Type != "Collection" || len(results.Assets) != 1 ||
+	if err := json.Unmarshal(s.results(), &results); err != nil || results.Type != "Collection" ||
+		len(results.Assets) != 1 ||
 		!strings.Contains(string(results.Extent.Spatial.BBox), bbox) {
 		s.Errorf("results: %+v, %v", results, err)
 	}
@@ -542,8 +569,8 @@ func noResults(s *stage) {
 	}
 }
 
-// linksHold checks that the links of the results work. It requests the results twice, the second time after the first links have
-// expired.
+// linksHold checks that the links of the results work. It requests the results twice, the second time after the first
+// links have expired.
 func (s *stage) linksHold() {
 	for range 2 {
 		var results struct {

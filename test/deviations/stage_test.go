@@ -1,5 +1,5 @@
-// Package deviations tests what users see of their jobs when platforms deviate from their specifications: the real broker,
-// adapters and HTTP interface with simulated platforms that misbehave, watched by a client until the job ends.
+// Package deviations tests what users see of their jobs when platforms deviate from their specifications: the real
+// broker, adapters and HTTP interface with simulated platforms that misbehave, watched by a client until the job ends.
 package deviations
 
 import (
@@ -87,14 +87,19 @@ func (s *stage) open() (end func()) {
 	for host, h := range map[string]http.Handler{"openeo.example:80": s.openEO, "ogc.example:80": s.ogc} {
 		servers.Go(func() { (&http.Server{Handler: h}).Serve(lines[host]) })
 	}
-	network := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, host string) (net.Conn, error) { return lines[host].dial(ctx) }}
+	network := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, host string) (net.Conn,
+		error) {
+		return lines[host].dial(ctx)
+	}}
 	client := upstream.New(upstream.Config{Development: true, Transport: network})
 	kept, forget := s.keep()
 	limits := dispatch.Limits{Jobs: 100, Requests: 4, Send: 30 * time.Second}
 	s.broker = conformance.NewBroker(kept, noTokens{},
-		&dispatch.Backend{Name: "openeo", Label: dispatch.OpenEO, Endpoint: "http://openeo.example", Access: dispatch.AccessOpen, Limits: limits, Failures: s.failures,
+		&dispatch.Backend{Name: "openeo", Label: dispatch.OpenEO, Endpoint: "http://openeo.example",
+			Access: dispatch.AccessOpen, Limits: limits, Failures: s.failures,
 			Platform: openeo.New(openeo.Config{Name: "openeo", Endpoint: "http://openeo.example", Client: client})},
-		&dispatch.Backend{Name: "ogc", Label: dispatch.OGCProcess, Endpoint: "http://ogc.example", Access: dispatch.AccessOpen, Limits: limits, AtLeastOnce: s.atLeastOnce, Failures: s.failures,
+		&dispatch.Backend{Name: "ogc", Label: dispatch.OGCProcess, Endpoint: "http://ogc.example",
+			Access: dispatch.AccessOpen, Limits: limits, AtLeastOnce: s.atLeastOnce, Failures: s.failures,
 			Platform: ogcapi.New(ogcapi.Config{Name: "ogc", Endpoint: "http://ogc.example", Client: client})})
 	s.broker.Timing = dispatch.Timing{GiveUpAfter: s.giveUp, StalledAfter: 30 * time.Minute}
 	s.handler = api.New(api.Config{Broker: s.broker, Verifier: anybody{}, Health: kept.Ping, Log: s.broker.Log})
@@ -240,11 +245,13 @@ func (s *stage) submitTask() {
 		Parameters map[string]json.RawMessage `json:"parameters"`
 	}
 	var all, task map[string]any
-	if err := errors.Join(json.Unmarshal([]byte(s.request), &request), json.Unmarshal([]byte(s.request), &all)); err != nil {
+	if err := errors.Join(json.Unmarshal([]byte(s.request), &request), json.Unmarshal([]byte(s.request),
+		&all)); err != nil {
 		s.Fatal(err)
 	}
 	name := map[bool]string{true: "spatial_extent", false: "bbox"}[s.platform == s.openEO]
-	all["dimension"] = map[string]any{"name": name, "values": slices.Repeat([]json.RawMessage{request.Parameters[name]}, 6)}
+	all["dimension"] = map[string]any{"name": name, "values": slices.Repeat([]json.RawMessage{request.Parameters[name]},
+		6)}
 	delete(all["parameters"].(map[string]any), name)
 	body, err := json.Marshal(all)
 	if err != nil {

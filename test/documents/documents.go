@@ -14,7 +14,8 @@ func Block(t testing.TB, file, heading, language string) string {
 	return Blocks(t, file, heading, language)[0]
 }
 
-// Blocks returns all blocks of a language between a heading of a file and the next one. If there are none, the test fails.
+// Blocks returns all blocks of a language between a heading of a file and the next one. If there are none, the test
+// fails.
 func Blocks(t testing.TB, file, heading, language string) (all []string) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root(t), file))

@@ -83,9 +83,9 @@ type Program struct {
 	Ended   chan struct{} // closed when the process has ended; then ProcessState is set
 }
 
-// Start starts the command serve with only the given environment, in an empty folder, and returns when the program serves or has
-// ended. Without EODISPATCH_LISTEN it listens on a free port of the loopback interface, and without EODISPATCH_TELEMETRY_LISTEN it has no
-// private listener. The process is killed after the test.
+// Start starts the command serve with only the given environment, in an empty folder, and returns when the program
+// serves or has ended. Without EODISPATCH_LISTEN it listens on a free port of the loopback interface, and without
+// EODISPATCH_TELEMETRY_LISTEN it has no private listener. The process is killed after the test.
 func Start(t testing.TB, binary Binary, environ ...string) *Program {
 	t.Helper()
 	path, err := binary()
@@ -157,8 +157,9 @@ func (p *Program) EndsWithin(within time.Duration) bool {
 	}
 }
 
-// FreeAddress returns a loopback address on which nobody listens, for a program that must be found at the same one again. Its port is
-// below those that systems assign by themselves (from 32768 on Linux), so that no connection takes it before the program listens.
+// FreeAddress returns a loopback address on which nobody listens, for a program that must be found at the same one
+// again. Its port is below those that systems assign by themselves (from 32768 on Linux), so that no connection takes
+// it before the program listens.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
 	for range 100 {

@@ -28,14 +28,15 @@ func (p deadly) Submit(ctx context.Context, t dispatch.Token, s dispatch.Submiss
 	return p.twoStep.Submit(ctx, t, s)
 }
 
-// TestSetAside_JobThatEndsTheProcess checks that a job whose submission kills the process is set aside after the third time, and that
-// the other jobs continue.
+// TestSetAside_JobThatEndsTheProcess checks that a job whose submission kills the process is set aside after the third
+// time, and that the other jobs continue.
 func TestSetAside_JobThatEndsTheProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := calm(t, dispatch.Limits{Jobs: 20, Requests: 4, Send: 30 * time.Second})
 		var processes sync.Map // by name
 		h.platform = func(l conformance.Link) dispatch.Platform {
-			return deadly{twoStep{Link: l}, func(name string) *process { p, _ := processes.Load(name); return p.(*process) }, l.Process}
+			return deadly{twoStep{Link: l}, func(name string) *process { p, _ := processes.Load(name); return p.(*process) },
+				l.Process}
 		}
 		deaths, names := 0, []string{"one", "two", "three", "four", "five"}
 		next := func() *process {
@@ -82,7 +83,8 @@ func (h *history) outcomes(t *testing.T, n int) (aside, ended int) {
 	return aside, ended
 }
 
-// inHand returns how many of the first n jobs have submissions without a response, and the maximum number of these for one job.
+// inHand returns how many of the first n jobs have submissions without a response, and the maximum number of these for
+// one job.
 func (h *history) inHand(t *testing.T, n int) (begun, most int) {
 	for id := range dispatch.JobID(n) {
 		j, err := h.store.Load(t.Context(), id+1)
@@ -100,7 +102,8 @@ func (h *history) inHand(t *testing.T, n int) (begun, most int) {
 // manyInHand is the number of jobs in TestSetAside_NotAfterKills. It is lower under the race detector.
 var manyInHand = 100
 
-// TestSetAside_NotAfterKills checks that no job is set aside when the process is killed three times during many submissions.
+// TestSetAside_NotAfterKills checks that no job is set aside when the process is killed three times during many
+// submissions.
 func TestSetAside_NotAfterKills(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := manyInHand
@@ -109,7 +112,8 @@ func TestSetAside_NotAfterKills(t *testing.T) {
 		time.Sleep(time.Second)
 		p.acceptTask("ann", request(), n)
 		for _, name := range []string{"two", "three", "four"} {
-			for begun, end := 0, time.Now().Add(10*time.Minute); begun < n/4 && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+			for begun, end := 0, time.Now().Add(10*time.Minute); begun < n/4 &&
+				time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 				begun, _ = h.inHand(t, n)
 			}
 			p.kill()
@@ -127,8 +131,8 @@ func TestSetAside_NotAfterKills(t *testing.T) {
 	})
 }
 
-// lethal is a two-step platform whose adapter kills the process when it reads the status of a started job with "bad" in its title
-// or, if listings is set, when it reads a listing.
+// lethal is a two-step platform whose adapter kills the process when it reads the status of a started job with "bad" in
+// its title or, if listings is set, when it reads a listing.
 type lethal struct {
 	twoStep
 	kill     func()
@@ -139,7 +143,8 @@ type lethal struct {
 func (p lethal) Submit(ctx context.Context, t dispatch.Token, s dispatch.Submission) (dispatch.SubmitResult, error) {
 	step, err := p.twoStep.Submit(ctx, t, s)
 	_, bad := p.first.Load(s.Ref)
-	if step.Ref != (dispatch.Ref{}) && (bad || strings.Contains(s.Request.Title, "bad")) { // the title comes with the create, not with the start
+	// the title comes with the create, not with the start
+	if step.Ref != (dispatch.Ref{}) && (bad || strings.Contains(s.Request.Title, "bad")) {
 		p.first.Store(step.Ref, step.Started)
 	}
 	return step, err
@@ -159,8 +164,8 @@ func (p lethal) List(ctx context.Context, t dispatch.Token, base string) iter.Se
 	return p.twoStep.List(ctx, t, base)
 }
 
-// TestSetAside_ReadThatEndsTheProcessDelaysNobodyElse checks that other jobs of the account end even though reading one status, or any
-// listing, kills the process each time.
+// TestSetAside_ReadThatEndsTheProcessDelaysNobodyElse checks that other jobs of the account end even though reading one
+// status, or any listing, kills the process each time.
 func TestSetAside_ReadThatEndsTheProcessDelaysNobodyElse(t *testing.T) {
 	for name, listings := range map[string]bool{"a status": false, "the listing": true} {
 		t.Run(name, func(t *testing.T) {
@@ -242,8 +247,8 @@ func (h *history) unsettled(t *testing.T, n int) (sum int) {
 	return sum
 }
 
-// TestSetAside_NotAfterKillsInARow kills the process during many submissions, and twice more as soon as it has repeated one of them.
-// It checks that no job is set aside, and that all are settled within 30 minutes.
+// TestSetAside_NotAfterKillsInARow kills the process during many submissions, and twice more as soon as it has repeated
+// one of them. It checks that no job is set aside, and that all are settled within 30 minutes.
 func TestSetAside_NotAfterKillsInARow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 120

@@ -74,8 +74,9 @@ func (h *history) sawBudgets(s dispatch.Store, jobs []dispatch.Job, err error) {
 	}
 }
 
-// checkBudgets checks, before any budget ends, that no task has more runs than its budget permits, if each costs what all others do. One may run
-// before the costs of any are known. A job that was retried although it may have run, or a restored store, can have runs that nobody knows.
+// checkBudgets checks, before any budget ends, that no task has more runs than its budget permits, if each costs what
+// all others do. One may run before the costs of any are known. A job that was retried although it may have run, or a
+// restored store, can have runs that nobody knows.
 func (h *history) checkBudgets() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -144,8 +145,10 @@ func (h *history) retried(was, j dispatch.Job) {
 
 // retriedByItself records a retry that no owner asked for. It begins a new life of the job, too.
 func (h *history) retriedByItself(was, j dispatch.Job) {
-	if was.Phase == dispatch.Waiting || was.Phase == dispatch.Ended || was.Desired != dispatch.WantRun || j.Phase != dispatch.Waiting || j.Retried != was.Retried+1 || j.Retried > j.Retries {
-		h.violated("job %d was %s, wanted to %s, when it was retried by itself for the %d. time of %d", j.ID, was.Phase, was.Desired, j.Retried, j.Retries)
+	if was.Phase == dispatch.Waiting || was.Phase == dispatch.Ended || was.Desired != dispatch.WantRun ||
+		j.Phase != dispatch.Waiting || j.Retried != was.Retried+1 || j.Retried > j.Retries {
+		h.violated("job %d was %s, wanted to %s, when it was retried by itself for the %d. time of %d", j.ID, was.Phase,
+			was.Desired, j.Retried, j.Retries)
 	}
 	if !slices.Contains(j.Past, was.Ref) || j.Ref != (dispatch.Ref{}) {
 		h.violated("job %d lost its ref %s when it was retried by itself", j.ID, was.Ref)
@@ -183,7 +186,8 @@ func (h *history) saw(what string, j dispatch.Job, err error) {
 			h.leftCosts[j.Owner] += *costs
 		}
 	}
-	h.trace("%s job %d v%d: %s/%d %s %s ref %q orphans %v %s due +%v", what, j.ID, j.Version, j.Phase, j.Attempt, j.Desired, j.Status,
+	h.trace("%s job %d v%d: %s/%d %s %s ref %q orphans %v %s due +%v", what, j.ID, j.Version, j.Phase, j.Attempt,
+		j.Desired, j.Status,
 		j.Ref.ID, j.Orphans, j.Attention, j.Due.Sub(h.clock.Now()))
 	if what == "intend" {
 		h.intended[j.ID] = time.Now()
@@ -202,8 +206,10 @@ func (h *history) saw(what string, j dispatch.Job, err error) {
 		h.retriedByItself(was, j)
 		return
 	}
-	// A move that is seen together with the end of a pause says nothing: the job was paused when it was seen last, not when it was moved.
-	if j.Account != was.Account && was.Version > 0 && j.Version == was.Version+1 && (was.Phase != dispatch.Waiting || was.Desired != dispatch.WantRun || was.Paused || len(was.Orphans) > 0) {
+	// A move that is seen together with the end of a pause says nothing: the job was paused when it was seen last, not
+	// when it was moved.
+	if j.Account != was.Account && was.Version > 0 && j.Version == was.Version+1 && (was.Phase != dispatch.Waiting ||
+		was.Desired != dispatch.WantRun || was.Paused || len(was.Orphans) > 0) {
 		h.violated("job %d moved to %s when it was %s %s, orphans %v", j.ID, j.Account, was.Phase, was.Desired, was.Orphans)
 	}
 	if was.Phase == dispatch.Ended && (j.Phase != dispatch.Ended || j.Status != was.Status) {
@@ -212,15 +218,18 @@ func (h *history) saw(what string, j dispatch.Job, err error) {
 	if was.Ref != (dispatch.Ref{}) && j.Ref != was.Ref {
 		h.violated("job %d lost its ref %s", j.ID, was.Ref)
 	}
-	if j.Attention == dispatch.Overdue && (j.MaxDuration == 0 || j.Checked.Before(j.Deadline) || j.Desired != dispatch.WantRun) {
-		h.violated("job %d is canceled as overdue with maximum duration %v, deadline %v, last check %v", j.ID, j.MaxDuration, j.Deadline, j.Checked)
+	if j.Attention == dispatch.Overdue && (j.MaxDuration == 0 || j.Checked.Before(j.Deadline) ||
+		j.Desired != dispatch.WantRun) {
+		h.violated("job %d is canceled as overdue with maximum duration %v, deadline %v, last check %v", j.ID, j.MaxDuration,
+			j.Deadline, j.Checked)
 	}
 	if j.Phase == dispatch.Ended && j.Status == dispatch.Canceled && was.Phase != dispatch.Ended {
 		h.settled[j.ID] = time.Now()
 	}
 }
 
-// intending checks that slots go to the owner who holds the fewest and, among several, to the one who was served longest ago.
+// intending checks that slots go to the owner who holds the fewest and, among several, to the one who was served
+// longest ago.
 func (h *history) intending(jobs []dispatch.Job) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -243,9 +252,11 @@ func (h *history) intending(jobs []dispatch.Job) {
 			continue
 		}
 		for _, other := range h.jobs {
-			ready := other.Phase == dispatch.Waiting && other.Account == j.Account && other.Due.Before(h.clock.Now().Add(-5*time.Second)) &&
+			ready := other.Phase == dispatch.Waiting && other.Account == j.Account &&
+				other.Due.Before(h.clock.Now().Add(-5*time.Second)) &&
 				time.Since(h.movedAt[other.ID]) > time.Second // a visit may use an agenda of the last 20 ms
-			if ready && !slices.ContainsFunc(jobs, func(k dispatch.Job) bool { return k.ID == other.ID }) && first(other.Owner, j.Owner) {
+			if ready && !slices.ContainsFunc(jobs, func(k dispatch.Job) bool { return k.ID == other.ID }) &&
+				first(other.Owner, j.Owner) {
 				h.violated("job %d of %s gets a slot before job %d of %s", j.ID, j.Owner, other.ID, other.Owner)
 			}
 		}
@@ -318,7 +329,8 @@ func (h *history) checkOwner(j dispatch.Job) {
 		return
 	}
 	c, err := p.Results(h.t.Context(), j.Owner, j.ID)
-	if finished := j.Status == dispatch.Finished; finished && (err != nil || c == nil) || !finished && !dispatch.Is(err, dispatch.Conflict) {
+	if finished := j.Status == dispatch.Finished; finished && (err != nil || c == nil) || !finished &&
+		!dispatch.Is(err, dispatch.Conflict) {
 		h.violated("job %d is %s, but its results are %s, %v", j.ID, j.Status, c, err)
 	}
 }
@@ -365,7 +377,8 @@ func (h *history) checkRuns(jobs map[dispatch.JobID]dispatch.Job) {
 				h.violated("run %s of job %d started %v after its cancel was settled", r.Ref, j.ID, s.Sub(at))
 			}
 		}
-		known := r.Ref == j.Ref || slices.Contains(j.Orphans, r.Ref) || slices.Contains(j.Past, r.Ref) || h.left[r.Ref] || r.Dropped || r.Sync && j.Status == dispatch.Finished
+		known := r.Ref == j.Ref || slices.Contains(j.Orphans, r.Ref) || slices.Contains(j.Past, r.Ref) || h.left[r.Ref] ||
+			r.Dropped || r.Sync && j.Status == dispatch.Finished
 		unsure := j.Attention == dispatch.SubmissionUnknown || h.unsure[j.ID] || h.atLeastOnce
 		if len(r.Starts) > 0 && !known && !unsure {
 			h.violated("run %s of job %d (attempt %d) is neither known nor shown as unknown", r.Ref, j.ID, attempt)

@@ -33,7 +33,8 @@ func (h *history) end() {
 func TestVisit_LongOneKeepsItsLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := calm(t, dispatch.Limits{Jobs: 24, Requests: 4, Pace: time.Second, Send: 30 * time.Second})
-		h.platform = func(l conformance.Link) dispatch.Platform { return conformance.OneStep{Link: l} } // no listings, so visits stay long
+		// no listings, so visits stay long
+		h.platform = func(l conformance.Link) dispatch.Platform { return conformance.OneStep{Link: l} }
 		one, two := h.start("one"), h.start("two")
 		h.procs = []*process{one, two}
 		time.Sleep(time.Second)
@@ -48,7 +49,8 @@ func TestVisit_LongOneKeepsItsLease(t *testing.T) {
 	})
 }
 
-// TestVisit_ShortRequestsHaveTheirTime checks that statuses are read between two renewals even with a short limits.send.
+// TestVisit_ShortRequestsHaveTheirTime checks that statuses are read between two renewals even with a short
+// limits.send.
 func TestVisit_ShortRequestsHaveTheirTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := calm(t, dispatch.Limits{Jobs: 24, Requests: 4, Pace: time.Second, Send: 2 * time.Second})
@@ -60,7 +62,8 @@ func TestVisit_ShortRequestsHaveTheirTime(t *testing.T) {
 		time.Sleep(80 * time.Second)
 		h.locked(func() {
 			for _, j := range h.jobs { // with one request per second
-				if age := time.Since(j.Checked); j.Phase == dispatch.Started && j.Looks == 0 && age > 45*time.Second { // the broker waits a minute after a status that was not found
+				// the broker waits a minute after a status that was not found
+				if age := time.Since(j.Checked); j.Phase == dispatch.Started && j.Looks == 0 && age > 45*time.Second {
 					t.Errorf("the status of job %d is %v old", j.ID, age)
 				}
 			}
@@ -69,7 +72,8 @@ func TestVisit_ShortRequestsHaveTheirTime(t *testing.T) {
 	})
 }
 
-// TestVisit_OneUserDoesNotDelayAnother checks that a user's job gets the next free slot however many jobs of another user wait.
+// TestVisit_OneUserDoesNotDelayAnother checks that a user's job gets the next free slot however many jobs of another
+// user wait.
 func TestVisit_OneUserDoesNotDelayAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := calm(t, dispatch.Limits{Jobs: 2, Requests: 4, Pace: 50 * time.Millisecond, Send: 30 * time.Second})
@@ -106,7 +110,8 @@ func TestVisit_ReadIsFresh(t *testing.T) {
 		for j.Phase != dispatch.Ended {
 			time.Sleep(31 * time.Second)
 			began := time.Now()
-			if j, err = h.procs[0].Read(t.Context(), "ann", j.ID, 10*time.Second); err != nil || time.Since(began) > 3*time.Second {
+			if j, err = h.procs[0].Read(t.Context(), "ann", j.ID, 10*time.Second); err != nil ||
+				time.Since(began) > 3*time.Second {
 				t.Fatalf("Read = %v after %v", err, time.Since(began))
 			}
 			if age := time.Since(j.Checked); j.Phase == dispatch.Started && age > 10*time.Second {

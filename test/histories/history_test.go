@@ -105,7 +105,8 @@ const (
 )
 
 // play runs the history of a seed on a store and returns it. It applies the changes before the run.
-func play(t *testing.T, seed uint64, open func(dispatch.Clock) (dispatch.Store, func()), change ...func(*history)) (h *history) {
+func play(t *testing.T, seed uint64, open func(dispatch.Clock) (dispatch.Store, func()),
+	change ...func(*history)) (h *history) {
 	synctest.Test(t, func(t *testing.T) {
 		h = newHistory(t, seed)
 		var closeStore func()
@@ -132,10 +133,12 @@ func newHistory(t *testing.T, seed uint64) *history {
 	h := &history{
 		t: t, seed: seed, rand: r, costs: rand.New(rand.NewPCG(seed, 2)), began: time.Now(), clock: &clock{},
 		jobs: map[dispatch.JobID]dispatch.Job{}, byKey: map[string]dispatch.JobID{},
-		leftCosts: map[dispatch.UserID]float64{}, movedAt: map[dispatch.JobID]time.Time{}, left: map[dispatch.Ref]bool{}, lives: map[dispatch.JobID][]int{}, unsure: map[dispatch.JobID]bool{},
+		leftCosts: map[dispatch.UserID]float64{}, movedAt: map[dispatch.JobID]time.Time{}, left: map[dispatch.Ref]bool{},
+		lives: map[dispatch.JobID][]int{}, unsure: map[dispatch.JobID]bool{},
 		settled: map[dispatch.JobID]time.Time{}, intended: map[dispatch.JobID]time.Time{},
-		limits: dispatch.Limits{Jobs: 1 + r.IntN(4), Requests: 1 + r.IntN(4), Pace: time.Duration(50+r.IntN(400)) * time.Millisecond, Send: 30 * time.Second},
-		jumps:  r.IntN(4) == 0,
+		limits: dispatch.Limits{Jobs: 1 + r.IntN(4), Requests: 1 + r.IntN(4),
+			Pace: time.Duration(50+r.IntN(400)) * time.Millisecond, Send: 30 * time.Second},
+		jumps: r.IntN(4) == 0,
 	}
 	h.world = &conformance.World{
 		Seed: seed, Mean: []int{0, 5, 15, 30}[r.IntN(4)], Calm: time.Now().Add(busyTime + 10*time.Minute), Slots: r.IntN(4),
@@ -257,8 +260,8 @@ func (h *history) anyone() *process {
 
 var users = []dispatch.UserID{"ann", "bob", "cem"}
 
-// someone returns a random user and request. The request is for the platform with a shared account or for the one with an account per
-// user, and may have a maximum duration.
+// someone returns a random user and request. The request is for the platform with a shared account or for the one with
+// an account per user, and may have a maximum duration.
 func (h *history) someone() (dispatch.UserID, dispatch.Request) {
 	r := request()
 	r.Service.Endpoint = []string{"https://p.example", "p.example/openeo", "https://Q.example/"}[h.rand.IntN(3)]
@@ -283,8 +286,9 @@ func (h *history) accept(k dispatch.Key) {
 
 // request returns a request to the platform with a shared account.
 func request() dispatch.Request {
-	return dispatch.Request{Title: "a job", Label: dispatch.OpenEO, Format: "json", Parameters: json.RawMessage(`{"x":1.50}`),
-		Service: dispatch.Service{Endpoint: "https://p.example", Application: "app"}}
+	return dispatch.Request{Title: "a job", Label: dispatch.OpenEO, Format: "json",
+		Parameters: json.RawMessage(`{"x":1.50}`),
+		Service:    dispatch.Service{Endpoint: "https://p.example", Application: "app"}}
 }
 
 // acceptTwice sends a request twice with the same key, so that only one job may be stored.
@@ -323,7 +327,8 @@ func (h *history) acceptTask() {
 // homesOf returns both platforms, beginning with that of the request.
 func homesOf(r dispatch.Request) []dispatch.Home {
 	homes := []dispatch.Home{{Label: r.Label, Service: r.Service}, {Label: r.Label, Service: r.Service}}
-	if homes[1].Service.Endpoint = "https://q.example"; strings.HasPrefix(strings.ToLower(r.Service.Endpoint), "https://q") {
+	if homes[1].Service.Endpoint = "https://q.example"; strings.HasPrefix(strings.ToLower(r.Service.Endpoint),
+		"https://q") {
 		homes[1].Service.Endpoint = "https://p.example"
 	}
 	return homes
@@ -478,7 +483,8 @@ func (h *history) rest() {
 	}
 }
 
-// resumeAll resumes all tasks that are paused, and ends all budgets. It repeats a request that the store did not answer.
+// resumeAll resumes all tasks that are paused, and ends all budgets. It repeats a request that the store did not
+// answer.
 func (h *history) resumeAll(p *process) {
 	owners := map[dispatch.TaskID]dispatch.UserID{}
 	h.locked(func() {

@@ -12,8 +12,8 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
-// outage is a period in which the store does not respond. It begins at a planned call, which may be committed although its response
-// is lost.
+// outage is a period in which the store does not respond. It begins at a planned call, which may be committed although
+// its response is lost.
 type outage struct {
 	mu      sync.Mutex
 	after   int // number of calls until the outage begins, with the one at which it begins; 0 means that none is planned
@@ -91,12 +91,13 @@ func (s *storeOf) Wake(ctx ctxt, a dispatch.Account) error {
 	return s.Store.Wake(ctx, a)
 }
 
-// everyCall is the step between the calls at which an outage begins, from a random one on: 1 tests each call. It is 8 under the race detector.
+// everyCall is the step between the calls at which an outage begins, from a random one on: 1 tests each call. It is 8
+// under the race detector.
 var everyCall = 2
 
-// TestOutage_OfTheDatabase makes the database unavailable for 5 s, a minute and ten minutes, from each of the first 24 calls on, with
-// that call committed or not, for both protocols and two processes. It checks that each job runs once and ends, that no platform id
-// is lost, and that the platform is not recorded as unresponsive.
+// TestOutage_OfTheDatabase makes the database unavailable for 5 s, a minute and ten minutes, from each of the first 24
+// calls on, with that call committed or not, for both protocols and two processes. It checks that each job runs once
+// and ends, that no platform id is lost, and that the platform is not recorded as unresponsive.
 func TestOutage_OfTheDatabase(t *testing.T) {
 	platforms := map[string]func(conformance.Link) dispatch.Platform{
 		"two steps": func(l conformance.Link) dispatch.Platform { return conformance.TwoStep{Link: l} },
@@ -115,7 +116,8 @@ func TestOutage_OfTheDatabase(t *testing.T) {
 	}
 }
 
-func awayAt(t *testing.T, platform func(conformance.Link) dispatch.Platform, call int, lasts time.Duration, commits bool) {
+func awayAt(t *testing.T, platform func(conformance.Link) dispatch.Platform, call int, lasts time.Duration,
+	commits bool) {
 	h := calm(t, dispatch.Limits{Jobs: 4, Requests: 2, Send: 30 * time.Second})
 	h.platform = platform
 	_, h.twoStep = platform(conformance.Link{}).(conformance.TwoStep)

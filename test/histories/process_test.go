@@ -17,8 +17,8 @@ import (
 
 // Processes run in a bubble of testing/synctest, where sleeping takes no real time.
 
-// process is a broker that can die or freeze at any outgoing call. It dies through runtime.Goexit, so that the code after the call
-// never runs.
+// process is a broker that can die or freeze at any outgoing call. It dies through runtime.Goexit, so that the code
+// after the call never runs.
 type process struct {
 	*dispatch.Broker
 	name string
@@ -69,8 +69,8 @@ func (h *history) start(name string) *process {
 	return p
 }
 
-// visit delays a visit by a time that depends on its account. Otherwise two visits could begin at the same instant, in an order that
-// depends on the scheduler.
+// visit delays a visit by a time that depends on its account. Otherwise two visits could begin at the same instant, in
+// an order that depends on the scheduler.
 func (p *process) visit(ctx context.Context, l dispatch.Lease) error {
 	f := fnv.New32a()
 	io.WriteString(f, string(l.Account))
@@ -161,8 +161,8 @@ func (p *process) visited() int {
 	return p.turns
 }
 
-// storeOf is the store as a process uses it. It records committed changes in the history. Calls that run beside visits are not
-// counted, because the seed does not determine their order.
+// storeOf is the store as a process uses it. It records committed changes in the history. Calls that run beside visits
+// are not counted, because the seed does not determine their order.
 type storeOf struct {
 	dispatch.Store
 	h *history
@@ -195,7 +195,8 @@ func (s *storeOf) beside() { s.p.passAfter(time.Nanosecond) }
 
 type ctxt = context.Context
 
-func (s *storeOf) Accept(ctx ctxt, k dispatch.Key, t *dispatch.Task, jobs []dispatch.Draft, within ...dispatch.Quota) (dispatch.KeyTarget, error) {
+func (s *storeOf) Accept(ctx ctxt, k dispatch.Key, t *dispatch.Task, jobs []dispatch.Draft,
+	within ...dispatch.Quota) (dispatch.KeyTarget, error) {
 	return through(s, func() (dispatch.KeyTarget, error) {
 		r, err := s.Store.Accept(ctx, k, t, jobs, within...)
 		if err == nil {
@@ -236,7 +237,8 @@ func (s *storeOf) Cancel(ctx ctxt, u dispatch.UserID, id dispatch.JobID, hide bo
 	})
 }
 
-func (s *storeOf) MarkAwaited(ctx ctxt, u dispatch.UserID, scope dispatch.Scope, fresh, gap time.Duration) ([]dispatch.Account, error) {
+func (s *storeOf) MarkAwaited(ctx ctxt, u dispatch.UserID, scope dispatch.Scope, fresh,
+	gap time.Duration) ([]dispatch.Account, error) {
 	return through(s, func() ([]dispatch.Account, error) { return s.Store.MarkAwaited(ctx, u, scope, fresh, gap) })
 }
 
@@ -255,16 +257,19 @@ func (s *storeOf) Tasks(ctx ctxt, u dispatch.UserID, p dispatch.Page) ([]dispatc
 	return s.Store.Tasks(ctx, u, p)
 }
 
-func (s *storeOf) TaskJobs(ctx ctxt, u dispatch.UserID, id dispatch.TaskID, p dispatch.Page) ([]dispatch.Record, error) {
+func (s *storeOf) TaskJobs(ctx ctxt, u dispatch.UserID, id dispatch.TaskID, p dispatch.Page) ([]dispatch.Record,
+	error) {
 	s.beside()
 	return s.Store.TaskJobs(ctx, u, id, p)
 }
 
-func (s *storeOf) TaskChanges(ctx ctxt, u dispatch.UserID, id dispatch.TaskID, p dispatch.Page, late time.Duration) (dispatch.TaskChanges, error) {
+func (s *storeOf) TaskChanges(ctx ctxt, u dispatch.UserID, id dispatch.TaskID, p dispatch.Page,
+	late time.Duration) (dispatch.TaskChanges, error) {
 	return through(s, func() (dispatch.TaskChanges, error) { return s.Store.TaskChanges(ctx, u, id, p, late) })
 }
 
-func (s *storeOf) FinishedJobs(ctx ctxt, u dispatch.UserID, id dispatch.TaskID, after dispatch.ResultPosition, n int) ([]dispatch.Record, error) {
+func (s *storeOf) FinishedJobs(ctx ctxt, u dispatch.UserID, id dispatch.TaskID, after dispatch.ResultPosition,
+	n int) ([]dispatch.Record, error) {
 	s.beside()
 	return s.Store.FinishedJobs(ctx, u, id, after, n)
 }
@@ -277,12 +282,14 @@ func (s *storeOf) PauseTask(ctx ctxt, u dispatch.UserID, id dispatch.TaskID) (di
 	return s.changeTask("pause", id, func() (dispatch.Account, error) { return s.Store.PauseTask(ctx, u, id) })
 }
 
-func (s *storeOf) ResumeTask(ctx ctxt, u dispatch.UserID, id dispatch.TaskID, budget *dispatch.Budget) (dispatch.Account, error) {
+func (s *storeOf) ResumeTask(ctx ctxt, u dispatch.UserID, id dispatch.TaskID,
+	budget *dispatch.Budget) (dispatch.Account, error) {
 	return s.changeTask("resume", id, func() (dispatch.Account, error) { return s.Store.ResumeTask(ctx, u, id, budget) })
 }
 
 // changeTask records what a change of a task made of its jobs.
-func (s *storeOf) changeTask(what string, id dispatch.TaskID, change func() (dispatch.Account, error)) (dispatch.Account, error) {
+func (s *storeOf) changeTask(what string, id dispatch.TaskID, change func() (dispatch.Account,
+	error)) (dispatch.Account, error) {
 	return through(s, func() (dispatch.Account, error) {
 		a, err := change()
 		s.h.sawTask(what, s.Store, id, err)
@@ -290,7 +297,8 @@ func (s *storeOf) changeTask(what string, id dispatch.TaskID, change func() (dis
 	})
 }
 
-func (s *storeOf) CancelJobs(ctx ctxt, u dispatch.UserID, id dispatch.TaskID, c dispatch.Choice) (a dispatch.Account, n int, err error) {
+func (s *storeOf) CancelJobs(ctx ctxt, u dispatch.UserID, id dispatch.TaskID, c dispatch.Choice) (a dispatch.Account,
+	n int, err error) {
 	a, err = s.changeTask("cancel", id, func() (dispatch.Account, error) {
 		a, n, err = s.Store.CancelJobs(ctx, u, id, c)
 		return a, err
@@ -298,7 +306,8 @@ func (s *storeOf) CancelJobs(ctx ctxt, u dispatch.UserID, id dispatch.TaskID, c 
 	return a, n, err
 }
 
-func (s *storeOf) RetryTask(ctx ctxt, u dispatch.UserID, id dispatch.TaskID, c dispatch.Choice, within ...dispatch.Quota) (a dispatch.Account, n int, err error) {
+func (s *storeOf) RetryTask(ctx ctxt, u dispatch.UserID, id dispatch.TaskID, c dispatch.Choice,
+	within ...dispatch.Quota) (a dispatch.Account, n int, err error) {
 	s.p.passStore()
 	a, n, err = s.Store.RetryTask(ctx, u, id, c, within...)
 	s.h.sawTask("retry", s.Store, id, err)
@@ -306,7 +315,8 @@ func (s *storeOf) RetryTask(ctx ctxt, u dispatch.UserID, id dispatch.TaskID, c d
 	return a, n, err
 }
 
-func (s *storeOf) Dequeue(ctx ctxt, r dispatch.Room, ttl time.Duration) (leases []dispatch.Lease, wait time.Duration, err error) {
+func (s *storeOf) Dequeue(ctx ctxt, r dispatch.Room, ttl time.Duration) (leases []dispatch.Lease, wait time.Duration,
+	err error) {
 	s.beside()
 	if s.h.outage.away() {
 		return nil, 0, unanswered(dispatch.Unavailable)
@@ -339,7 +349,8 @@ func (s *storeOf) Bases(ctx ctxt, a dispatch.Account) ([]string, error) {
 	return through(s, func() ([]string, error) { return s.Store.Bases(ctx, a) })
 }
 
-func (s *storeOf) TaskRevision(ctx ctxt, u dispatch.UserID, id dispatch.TaskID, late time.Duration) (dispatch.TaskRevision, error) {
+func (s *storeOf) TaskRevision(ctx ctxt, u dispatch.UserID, id dispatch.TaskID,
+	late time.Duration) (dispatch.TaskRevision, error) {
 	return through(s, func() (dispatch.TaskRevision, error) { return s.Store.TaskRevision(ctx, u, id, late) })
 }
 
@@ -360,7 +371,8 @@ func (s *storeOf) Load(ctx ctxt, id dispatch.JobID) (dispatch.Job, error) {
 	return through(s, func() (dispatch.Job, error) { return s.Store.Load(ctx, id) })
 }
 
-func (s *storeOf) Intend(ctx ctxt, l dispatch.Lease, limits dispatch.Limits, jobs []dispatch.Job) ([]dispatch.Job, error) {
+func (s *storeOf) Intend(ctx ctxt, l dispatch.Lease, limits dispatch.Limits, jobs []dispatch.Job) ([]dispatch.Job,
+	error) {
 	return through(s, func() ([]dispatch.Job, error) {
 		if !s.p.justWoke() { // otherwise the choice may be outdated: it was right when the process read the jobs
 			s.h.intending(jobs)
@@ -385,7 +397,8 @@ func inOrder(given, returned []dispatch.Job) (jobs []dispatch.Job) {
 	return jobs
 }
 
-// Save comes after an Intend that a visit calls at the same instant, since the seed does not determine which of the two is first.
+// Save comes after an Intend that a visit calls at the same instant, since the seed does not determine which of the two
+// is first.
 func (s *storeOf) Save(ctx ctxt, jobs []dispatch.Job, wake ...dispatch.Account) ([]dispatch.Job, error) {
 	time.Sleep(time.Nanosecond)
 	return through(s, func() ([]dispatch.Job, error) {

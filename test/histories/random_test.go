@@ -14,7 +14,8 @@ import (
 var (
 	seed = flag.Uint64("seed", 0, "run only the history of this seed, and log its events")
 	from = flag.Uint64("from", 1, "the first seed")
-	n    = flag.Int("histories", 50, "number of histories, from the seed -from on; the other random tests play in proportion")
+	n    = flag.Int("histories", 50,
+		"number of histories, from the seed -from on; the other random tests play in proportion")
 )
 
 // share returns how many histories a test plays that plays all with -histories 100.
@@ -54,8 +55,8 @@ func TestHistories_OfRandomEvents(t *testing.T) {
 	t.Logf("%d histories from seed %d, %.0f per second", *n, *from, float64(*n)/time.Since(began).Seconds())
 }
 
-// TestHistories_OfTasksWithSeveralHomes: jobs that move between platforms are neither lost nor started twice, whatever happens to the processes and the
-// platforms.
+// TestHistories_OfTasksWithSeveralHomes: jobs that move between platforms are neither lost nor started twice, whatever
+// happens to the processes and the platforms.
 func TestHistories_OfTasksWithSeveralHomes(t *testing.T) {
 	var moves atomic.Uint64
 	for s := *from; s < *from+uint64(*n); s++ {

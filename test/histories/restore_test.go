@@ -28,9 +28,9 @@ func (l losing) Submit(ctx context.Context, t dispatch.Token, s dispatch.Submiss
 	return l.twoStep.Submit(ctx, t, s)
 }
 
-// TestRestored_CreateInDoubtLeavesForeignJobsAlone checks a create in doubt after a restore, when the database assigns an id again.
-// The broker must neither adopt the run of the earlier job with this id nor cancel it as an orphan, because that job may belong to
-// another user.
+// TestRestored_CreateInDoubtLeavesForeignJobsAlone checks a create in doubt after a restore, when the database assigns
+// an id again. The broker must neither adopt the run of the earlier job with this id nor cancel it as an orphan,
+// because that job may belong to another user.
 func TestRestored_CreateInDoubtLeavesForeignJobsAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := calm(t, dispatch.Limits{Jobs: 4, Requests: 4, Pace: 50 * time.Millisecond, Send: 30 * time.Second})
@@ -44,8 +44,9 @@ func TestRestored_CreateInDoubtLeavesForeignJobsAlone(t *testing.T) {
 		first.stop()
 		<-first.done
 
-		h.store, h.jobs = conformance.NewMemStore(h.clock), map[dispatch.JobID]dispatch.Job{} // the database from before the job was accepted
-		h.seed++                                                                              // new random events
+		// the database from before the job was accepted
+		h.store, h.jobs = conformance.NewMemStore(h.clock), map[dispatch.JobID]dispatch.Job{}
+		h.seed++ // new random events
 		creates := new(atomic.Int32)
 		creates.Store(1)
 		h.platform = func(l conformance.Link) dispatch.Platform { return losing{conformance.TwoStep{Link: l}, creates} }
@@ -76,8 +77,8 @@ func TestRestored_CreateInDoubtLeavesForeignJobsAlone(t *testing.T) {
 	})
 }
 
-// TestRestored_AccountWithoutAListing checks that, after a restore, an account whose platform has no listing submits no jobs until the
-// operator allows it.
+// TestRestored_AccountWithoutAListing checks that, after a restore, an account whose platform has no listing submits no
+// jobs until the operator allows it.
 func TestRestored_AccountWithoutAListing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := calm(t, dispatch.Limits{Jobs: 4, Requests: 4, Send: 30 * time.Second})
@@ -141,9 +142,9 @@ func (b barred) List(ctx context.Context, t dispatch.Token, base string) iter.Se
 	return b.twoStep.List(ctx, t, base)
 }
 
-// TestRestored_EveryListingIsCompared checks that, after a restore, each account is compared with the listings of all its base
-// addresses, with its own token. Jobs that were submitted after the backup must be adopted and not be submitted again. An account whose
-// token is rejected must submit no jobs until it has been compared.
+// TestRestored_EveryListingIsCompared checks that, after a restore, each account is compared with the listings of all
+// its base addresses, with its own token. Jobs that were submitted after the backup must be adopted and not be
+// submitted again. An account whose token is rejected must submit no jobs until it has been compared.
 func TestRestored_EveryListingIsCompared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := calm(t, dispatch.Limits{Jobs: 1, Requests: 4, Send: 30 * time.Second})

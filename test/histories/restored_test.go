@@ -66,8 +66,8 @@ func (r *restoring) putBack() {
 	}
 }
 
-// checkRestored checks that no job ran twice, including jobs that the restore lost, that jobs of the backup adopted what they ran since, and
-// that platform jobs of other jobs were neither canceled nor started.
+// checkRestored checks that no job ran twice, including jobs that the restore lost, that jobs of the backup adopted
+// what they ran since, and that platform jobs of other jobs were neither canceled nor started.
 func (r *restoring) checkRestored() {
 	known, starts := map[string]bool{}, map[string]int{}
 	refs := map[dispatch.Ref]dispatch.JobID{}
@@ -125,14 +125,16 @@ func (r *restoring) checkShown(known map[string]bool) {
 			return j.Account == run.Account && (j.Base == run.Ref.Base || run.Ref.Base == "")
 		})
 		shown := slices.ContainsFunc(found, func(u dispatch.Unrecognized) bool { return u.Ref == run.Ref })
-		if live := run.Active(r.restored) && run.Active(r.restored.Add(30*time.Minute)); live && !known[run.Tag] && compared && !shown {
+		if live := run.Active(r.restored) && run.Active(r.restored.Add(30*time.Minute)); live && !known[run.Tag] &&
+			compared && !shown {
 			r.violated("run %s of job %d is active and unknown since the restore, but not reported", run.Ref, id)
 		}
 	}
 }
 
-// TestRestored_RandomHistories takes a backup at a random time and restores it later. It checks that no job runs twice, that jobs adopt what
-// they ran since the backup, that platform jobs of jobs lost by the restore are neither canceled nor started, and that the active ones are reported.
+// TestRestored_RandomHistories takes a backup at a random time and restores it later. It checks that no job runs twice,
+// that jobs adopt what they ran since the backup, that platform jobs of jobs lost by the restore are neither canceled
+// nor started, and that the active ones are reported.
 func TestRestored_RandomHistories(t *testing.T) {
 	lost, adopted := 0, 0
 	for s := range share(60) {

@@ -12,8 +12,8 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
-// shownOf returns the view that the owner has of a task and its jobs, without the times of checks and queue positions. unsure means
-// that the view depends on the time of the read.
+// shownOf returns the view that the owner has of a task and its jobs, without the times of checks and queue positions.
+// unsure means that the view depends on the time of the read.
 func shownOf(t *testing.T, p *process, u dispatch.UserID, id dispatch.TaskID) (text string, unsure bool, err error) {
 	var b strings.Builder
 	task, err := p.Task(t.Context(), u, id)

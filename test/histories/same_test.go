@@ -20,8 +20,8 @@ func inSQLite(c dispatch.Clock) (dispatch.Store, func()) {
 // sameSeeds are the seeds of the histories that also run on SQLite.
 var sameSeeds = []uint64{1, 2, 3, 4, 5, 6, 7}
 
-// TestRandomHistories_OnSQLite checks that equal seeds produce equal histories, event by event with equal times, on the store in
-// memory and on SQLite.
+// TestRandomHistories_OnSQLite checks that equal seeds produce equal histories, event by event with equal times, on the
+// store in memory and on SQLite.
 func TestRandomHistories_OnSQLite(t *testing.T) {
 	for _, s := range sameSeeds {
 		a, again, b := play(t, s, inMemory), play(t, s, inMemory), play(t, s, inSQLite)

@@ -11,8 +11,9 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
-// starting changes a history to a two-step platform with many faults, whose statuses lag by less than the time after which a start in
-// doubt is repeated. If the clock jumps, the lag is half as long, because each jump may shorten a pause between two polls.
+// starting changes a history to a two-step platform with many faults, whose statuses lag by less than the time after
+// which a start in doubt is repeated. If the clock jumps, the lag is half as long, because each jump may shorten a
+// pause between two polls.
 func starting(settles time.Duration) func(*history) {
 	return func(h *history) {
 		h.twoStep, h.atLeastOnce, h.world.Limit, h.world.Mean, h.world.Lag = true, false, h.limits.Jobs, 30, settles
@@ -23,7 +24,8 @@ func starting(settles time.Duration) func(*history) {
 	}
 }
 
-// knowing changes a history so that the platforms are known to show starts promptly, with the given lag, from the beginning.
+// knowing changes a history so that the platforms are known to show starts promptly, with the given lag, from the
+// beginning.
 func knowing(lag time.Duration) func(*history) {
 	return func(h *history) {
 		seen := dispatch.StartsSeen{Prompt: dispatch.PromptStarts, Lag: lag}
@@ -35,8 +37,8 @@ func knowing(lag time.Duration) func(*history) {
 	}
 }
 
-// TestStarts_LearnedBoundInRandomHistories checks that no job is started twice while the lag stays below two minutes or four times the
-// longest lag observed.
+// TestStarts_LearnedBoundInRandomHistories checks that no job is started twice while the lag stays below two minutes or
+// four times the longest lag observed.
 func TestStarts_LearnedBoundInRandomHistories(t *testing.T) {
 	for s := range share(90) {
 		lag := []time.Duration{0, 20 * time.Second, time.Minute, 2 * time.Minute, 4 * time.Minute}[s%5]
@@ -46,8 +48,8 @@ func TestStarts_LearnedBoundInRandomHistories(t *testing.T) {
 	}
 }
 
-// TestStarts_ConfiguredBoundInRandomHistories checks that no job is started twice while the lag stays below the platform's
-// start_settles_after.
+// TestStarts_ConfiguredBoundInRandomHistories checks that no job is started twice while the lag stays below the
+// platform's start_settles_after.
 func TestStarts_ConfiguredBoundInRandomHistories(t *testing.T) {
 	for s := range share(60) {
 		settles := []time.Duration{90 * time.Second, 5 * time.Minute, time.Hour}[s%3]
@@ -58,7 +60,8 @@ func TestStarts_ConfiguredBoundInRandomHistories(t *testing.T) {
 	}
 }
 
-// startLoser is a two-step platform that loses one start: it responds with 500, or not at all, and does not start the job.
+// startLoser is a two-step platform that loses one start: it responds with 500, or not at all, and does not start the
+// job.
 type startLoser struct {
 	twoStep
 	*startsAt
@@ -73,9 +76,11 @@ type startsAt struct {
 	at       time.Time
 }
 
-func (p startLoser) Submit(ctx context.Context, t dispatch.Token, s dispatch.Submission) (dispatch.SubmitResult, error) {
+func (p startLoser) Submit(ctx context.Context, t dispatch.Token, s dispatch.Submission) (dispatch.SubmitResult,
+	error) {
 	if s.Ref != (dispatch.Ref{}) && p.loses(s.Ref) {
-		return dispatch.SubmitResult{Ref: s.Ref}, &dispatch.Error{Kind: dispatch.Uncertain, Op: "loser", Text: "HTTP 500", Answered: p.answered}
+		return dispatch.SubmitResult{Ref: s.Ref}, &dispatch.Error{Kind: dispatch.Uncertain, Op: "loser", Text: "HTTP 500",
+			Answered: p.answered}
 	}
 	return p.twoStep.Submit(ctx, t, s)
 }
@@ -90,7 +95,8 @@ func (s *startsAt) loses(ref dispatch.Ref) bool {
 	return true
 }
 
-// settledIn runs 30 jobs and loses the start of the last one. It returns the time from the lost start until that job was started.
+// settledIn runs 30 jobs and loses the start of the last one. It returns the time from the lost start until that job
+// was started.
 func settledIn(t *testing.T, lag time.Duration, answered bool) (took time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
 		h := calm(t, dispatch.Limits{Jobs: 3, Requests: 4, Send: 30 * time.Second})
@@ -115,9 +121,9 @@ func settledIn(t *testing.T, lag time.Duration, answered bool) (took time.Durati
 	return took
 }
 
-// TestStarts_LostAtAPromptPlatform checks when a job whose start was lost is started again at a platform known to be prompt: within
-// 150 s if the platform responded with an error, and within 3 minutes without a response, because the request may take up to
-// limits.send.
+// TestStarts_LostAtAPromptPlatform checks when a job whose start was lost is started again at a platform known to be
+// prompt: within 150 s if the platform responded with an error, and within 3 minutes without a response, because the
+// request may take up to limits.send.
 func TestStarts_LostAtAPromptPlatform(t *testing.T) {
 	for answered, within := range map[bool]time.Duration{true: 150 * time.Second, false: 3 * time.Minute} {
 		if took := settledIn(t, time.Nanosecond, answered); took < 2*time.Minute || took > within {
@@ -126,7 +132,8 @@ func TestStarts_LostAtAPromptPlatform(t *testing.T) {
 	}
 }
 
-// TestStarts_LostAtALaggingPlatform checks that a lost start is repeated only after 20 minutes at a platform known to lag.
+// TestStarts_LostAtALaggingPlatform checks that a lost start is repeated only after 20 minutes at a platform known to
+// lag.
 func TestStarts_LostAtALaggingPlatform(t *testing.T) {
 	if took := settledIn(t, 12*time.Minute, true); took < 20*time.Minute {
 		t.Errorf("started after %v, want at least 20 minutes", took)

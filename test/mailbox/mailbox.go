@@ -62,8 +62,12 @@ func Start(t *testing.T) *Server {
 			return server.Serve(tls.NewListener(l, server.TLSConfig))
 		}},
 	} {
-		server := smtp.NewServer(smtp.BackendFunc(func(c *smtp.Conn) (smtp.Session, error) { return &session{server: s, conn: c}, nil }))
-		server.Domain, server.EnableSMTPUTF8, server.TLSConfig = "mail.example.org", true, &tls.Config{Certificates: []tls.Certificate{certificate}}
+		server := smtp.NewServer(smtp.BackendFunc(func(c *smtp.Conn) (smtp.Session, error) {
+			return &session{server: s,
+				conn: c}, nil
+		}))
+		server.Domain, server.EnableSMTPUTF8, server.TLSConfig = "mail.example.org", true,
+			&tls.Config{Certificates: []tls.Certificate{certificate}}
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
@@ -152,7 +156,8 @@ func (s *session) Data(r io.Reader) error {
 	if s.server.refusing != nil {
 		return s.server.refusing
 	}
-	s.server.mails = append(s.server.mails, Mail{From: s.from, To: s.to, User: s.user, Secure: secure, UTF8: s.utf8, Header: message.Header, Text: string(text)})
+	s.server.mails = append(s.server.mails, Mail{From: s.from, To: s.to, User: s.user, Secure: secure, UTF8: s.utf8,
+		Header: message.Header, Text: string(text)})
 	s.server.arrived <- struct{}{}
 	return nil
 }
@@ -167,8 +172,10 @@ func newCertificate() (tls.Certificate, *x509.CertPool, error) {
 	if err != nil {
 		return tls.Certificate{}, nil, err
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour),
+		NotAfter:    time.Now().Add(24 * time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign}
 	text, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
 		return tls.Certificate{}, nil, err

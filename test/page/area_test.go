@@ -28,7 +28,8 @@ func (b *tab) drops(name string, content []byte) {
 // corners waits until the fields show a box: west, south, east and north.
 func (b *tab) corners(box string) {
 	b.t.Helper()
-	b.until(fmt.Sprintf(`["west", "south", "east", "north"].map(n => document.querySelector("[name=" + n + "]")?.value).join() === %q`, box))
+	b.until(fmt.Sprintf(
+		`["west", "south", "east", "north"].map(n => document.querySelector("[name=" + n + "]")?.value).join() === %q`, box))
 }
 
 // types types a box.
@@ -59,7 +60,8 @@ func shapefile(t *testing.T, west, south, east, north float64) []byte {
 	}
 	polygon := append(doubles(integers(5), box...), integers(1, uint32(len(ring)/2), 0)...)
 	polygon = doubles(polygon, ring...)
-	record := append(binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, 1), uint32(len(polygon)/2)), polygon...)
+	record := append(binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, 1), uint32(len(polygon)/2)),
+		polygon...)
 	head := binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, 9994), 0)
 	head = append(head, make([]byte, 16)...)
 	head = binary.BigEndian.AppendUint32(head, uint32((100+len(record))/2))
@@ -67,7 +69,8 @@ func shapefile(t *testing.T, west, south, east, north float64) []byte {
 	var file bytes.Buffer
 	archive := zip.NewWriter(&file)
 	for name, content := range map[string][]byte{"area.shp": append(head, record...),
-		"area.prj": []byte(`GEOGCS["WGS 84",DATUM["WGS_1984",SPHEROID["WGS 84",6378137,298.257223563]],PRIMEM["Greenwich",0],UNIT["degree",0.0174532925199433]]`)} {
+		"area.prj": []byte(
+			`GEOGCS["WGS 84",DATUM["WGS_1984",SPHEROID["WGS 84",6378137,298.257223563]],PRIMEM["Greenwich",0],UNIT["degree",0.0174532925199433]]`)} {
 		w, err := archive.Create(name)
 		must(t, err)
 		_, err = w.Write(content)
@@ -84,20 +87,22 @@ func circle(n int) []byte {
 		at := 2 * math.Pi * float64(i%n) / float64(n)
 		ring = append(ring, fmt.Sprintf("[%.6f,%.6f]", 5+math.Cos(at)/4, 51+math.Sin(at)/4))
 	}
-	return []byte(`{"type":"Feature","properties":{},"geometry":{"type":"Polygon","coordinates":[[` + strings.Join(ring, ",") + `]]}}`)
+	return []byte(`{"type":"Feature","properties":{},"geometry":{"type":"Polygon","coordinates":[[` +
+		strings.Join(ring, ",") + `]]}}`)
 }
 
 const kml = `<?xml version="1.0"?><kml xmlns="http://www.opengis.net/kml/2.2"><Document><Style id="s"><IconStyle><Icon><href>https://elsewhere.example/x.png</href></Icon></IconStyle></Style>
 <Placemark><styleUrl>#s</styleUrl><Polygon><outerBoundaryIs><LinearRing><coordinates>4,50,0 4.5,50,0 4.5,50.5,0 4,50.5,0 4,50,0</coordinates></LinearRing></outerBoundaryIs></Polygon></Placemark></Document></kml>`
 
-// TestPage_Areas gives areas by files, by GeoJSON and by coordinates: ordinary ones, one of 10,000 corners, one that crosses itself, and ones
-// at the antimeridian and the pole. The last one is run, and the way back leads to the form as it was. Beside the records of requests,
-// the Content-Security-Policy may have refused no request.
+// TestPage_Areas gives areas by files, by GeoJSON and by coordinates: ordinary ones, one of 10,000 corners, one that
+// crosses itself, and ones at the antimeridian and the pole. The last one is run, and the way back leads to the form as
+// it was. Beside the records of requests, the Content-Security-Policy may have refused no request.
 func TestPage_Areas(t *testing.T) {
 	s := serve(t, simulator.Life{})
 	b := s.enter(t, "#/new/composite")
 	b.shows("run")
-	b.read(`(window.refused = [], document.addEventListener("securitypolicyviolation", e => e.blockedURI === "inline" || refused.push(e.blockedURI)), "")`) // Chromium styles what it says of broken XML
+	// Chromium styles what it says of broken XML
+	b.read(`(window.refused = [], document.addEventListener("securitypolicyviolation", e => e.blockedURI === "inline" || refused.push(e.blockedURI)), "")`)
 	b.drops("area.kml", []byte(kml))
 	b.corners("4,50,4.5,50.5")
 	b.drops("area.zip", shapefile(t, 6, 49, 6.5, 49.25))
@@ -124,11 +129,14 @@ func TestPage_Areas(t *testing.T) {
 	b.until(`Number(document.querySelector("[data-tiles]")?.dataset.tiles) > 50 && !document.querySelector("[data-crosses]")`)
 	b.types("-170", "88", "170", "90")
 	b.until(`Number(document.querySelector("[data-tiles]")?.dataset.tiles) > 100 && document.querySelector("[data-view=run]")`)
-	for said, box := range map[string][]string{"16,055 tiles are more than the 10,000": {"0", "40", "40", "60"}, "about 1,195,829 tiles": {"-180", "-80", "180", "80"}} {
+	for said, box := range map[string][]string{"16,055 tiles are more than the 10,000": {"0", "40", "40", "60"},
+		"about 1,195,829 tiles": {"-180", "-80", "180", "80"}} {
 		b.types(box...)
-		b.until(fmt.Sprintf(`document.querySelector("fieldset.box .notice.error")?.innerText.includes(%q) && !document.querySelector("fieldset.box").innerText.includes("a job for each")`, said))
+		b.until(fmt.Sprintf(
+			`document.querySelector("fieldset.box .notice.error")?.innerText.includes(%q) && !document.querySelector("fieldset.box").innerText.includes("a job for each")`, said))
 		b.clicks("button[type=submit]")
-		b.until(fmt.Sprintf(`document.querySelector("[data-view=run] form > div .notice.error")?.innerText.includes(%q)`, said))
+		b.until(fmt.Sprintf(`document.querySelector("[data-view=run] form > div .notice.error")?.innerText.includes(%q)`,
+			said))
 	}
 	b.presses("One job")
 	b.types("179.9", "-17", "-179.9", "-16.9")

@@ -44,7 +44,8 @@ func openTab(t *testing.T) *tab {
 		}
 		t.Skip("chromium is not installed: run make ready")
 	}
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath("chromium"), chromedp.NoSandbox, chromedp.DisableGPU,
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath("chromium"), chromedp.NoSandbox,
+		chromedp.DisableGPU,
 		chromedp.WindowSize(1280, 900), chromedp.WSURLReadTimeout(within),
 		chromedp.Flag("disable-component-update", true), chromedp.Flag("lang", "en-GB"))
 	allocator, end := chromedp.NewExecAllocator(context.Background(), options...)
@@ -82,7 +83,8 @@ func (b *tab) record(event any) {
 		b.requests = append(b.requests, e.URL)
 	case *page.EventJavascriptDialogOpening:
 		b.dialogs = append(b.dialogs, e.Message)
-		go chromedp.Call(b.ctx, page.HandleJavaScriptDialog, page.HandleJavaScriptDialogParams{Accept: true}) // fails only if the tab is closed
+		// fails only if the tab is closed
+		go chromedp.Call(b.ctx, page.HandleJavaScriptDialog, page.HandleJavaScriptDialogParams{Accept: true})
 	}
 }
 
@@ -95,7 +97,10 @@ func (b *tab) opens(address string) {
 // evaluate evaluates an expression in the page as a user's gesture, and returns its value, awaited.
 func evaluate[T any](b *tab, expression string) (T, error) {
 	yes := true
-	return chromedp.Run(b.ctx, chromedp.Evaluate[T](expression, func(p *runtime.EvaluateParams) { p.AwaitPromise, p.UserGesture = &yes, &yes }))
+	return chromedp.Run(b.ctx, chromedp.Evaluate[T](expression, func(p *runtime.EvaluateParams) {
+		p.AwaitPromise,
+			p.UserGesture = &yes, &yes
+	}))
 }
 
 // until waits until an expression is true in the page.
@@ -136,7 +141,8 @@ func (b *tab) clicks(selector string) {
 // presses clicks the button or link with a text.
 func (b *tab) presses(text string) {
 	b.t.Helper()
-	b.until(fmt.Sprintf(`(e => e && !e.disabled && (e.click(), true))([...document.querySelectorAll("button, a, label, summary")].find(e => e.innerText?.trim().startsWith(%q) && e.checkVisibility()))`, text))
+	b.until(fmt.Sprintf(
+		`(e => e && !e.disabled && (e.click(), true))([...document.querySelectorAll("button, a, label, summary")].find(e => e.innerText?.trim().startsWith(%q) && e.checkVisibility()))`, text))
 }
 
 // fills sets the value of a field as typing does.
@@ -159,7 +165,8 @@ func (b *tab) read(expression string) string {
 	return text
 }
 
-// asksOnly checks after the test that the browser asked no other server, ran no foreign script, and that nothing failed in the page.
+// asksOnly checks after the test that the browser asked no other server, ran no foreign script, and that nothing failed
+// in the page.
 func (b *tab) asksOnly(addresses ...string) {
 	b.t.Helper()
 	var hosts []string
@@ -207,9 +214,11 @@ type look struct {
 	rules        string // what axe-core checks
 }
 
-// The narrowest and the widest screen, in both schemes. The dark scheme differs in its colours only, and the narrow screen in its layout.
+// The narrowest and the widest screen, in both schemes. The dark scheme differs in its colours only, and the narrow
+// screen in its layout.
 var looks = []look{
-	{"narrow", "light", 360, `{runOnly: ["wcag2a", "wcag2aa", "wcag21aa", "wcag22aa"], rules: {"color-contrast": {enabled: false}}}`},
+	{"narrow", "light", 360,
+		`{runOnly: ["wcag2a", "wcag2aa", "wcag21aa", "wcag22aa"], rules: {"color-contrast": {enabled: false}}}`},
 	{"narrow-dark", "dark", 360, `{runOnly: {type: "rule", values: ["color-contrast", "link-in-text-block"]}}`},
 	{"dark", "dark", 2560, `{runOnly: {type: "rule", values: ["color-contrast", "link-in-text-block"]}}`},
 	{"light", "light", 2560, `{runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}`},
@@ -225,7 +234,8 @@ func (b *tab) audit(view string) {
 	for _, l := range looks {
 		b.looksLike(l)
 		b.read(`typeof axe === "undefined" && (() => {` + string(axe) + `})(), ""`)
-		said := b.read(`axe.run(document, ` + l.rules + `).then(r => JSON.stringify(r.violations.map(v => v.id + ": " + v.nodes.slice(0, 3).map(n => n.html + " " + n.failureSummary).join("; "))))`)
+		said := b.read(`axe.run(document, ` + l.rules +
+			`).then(r => JSON.stringify(r.violations.map(v => v.id + ": " + v.nodes.slice(0, 3).map(n => n.html + " " + n.failureSummary).join("; "))))`)
 		var violations []string
 		must(b.t, json.Unmarshal([]byte(said), &violations))
 		for _, v := range violations {
@@ -240,7 +250,8 @@ func (b *tab) audit(view string) {
 
 func (b *tab) looksLike(l look) {
 	b.t.Helper()
-	call(b, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: l.width, Height: 900, DeviceScaleFactor: 1})
+	call(b, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: l.width, Height: 900,
+		DeviceScaleFactor: 1})
 	call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
 		{Name: "prefers-color-scheme", Value: l.scheme}, {Name: "prefers-reduced-motion", Value: "reduce"}}})
 }

@@ -7,8 +7,9 @@ import (
 	"github.com/eodispatch/eodispatch/simulator"
 )
 
-// TestPage_BudgetAndTrial opens a task on trial whose budget does not pay for all tiles. After the trial the page says what the others are expected to
-// cost. They run until the budget is reached, go on with a higher one, and a forecast says when they end.
+// TestPage_BudgetAndTrial opens a task on trial whose budget does not pay for all tiles. After the trial the page says
+// what the others are expected to cost. They run until the budget is reached, go on with a higher one, and a forecast
+// says when they end.
 func TestPage_BudgetAndTrial(t *testing.T) {
 	s := serve(t, simulator.Life{Run: 3 * time.Second})
 	b := s.enter(t, "#/tasks")

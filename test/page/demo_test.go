@@ -44,7 +44,8 @@ func (b *tab) key(name string) {
 	b.t.Helper()
 	codes := map[string]int64{"Tab": 9, "Enter": 13}
 	text := map[string]string{"Enter": "\r"}[name]
-	down := input.DispatchKeyEventParams{Type: input.DispatchKeyEventTypeKeyDown, Key: name, Code: name, WindowsVirtualKeyCode: codes[name], Text: text}
+	down := input.DispatchKeyEventParams{Type: input.DispatchKeyEventTypeKeyDown, Key: name, Code: name,
+		WindowsVirtualKeyCode: codes[name], Text: text}
 	call(b, input.DispatchKeyEvent, down)
 	down.Type, down.Text = input.DispatchKeyEventTypeKeyUp, ""
 	call(b, input.DispatchKeyEvent, down)
@@ -64,8 +65,8 @@ func (b *tab) reaches(selector string) {
 	b.t.Fatalf("the Tab key does not reach %s", selector)
 }
 
-// TestPage_NewUser goes from the address that the demonstration prints to the first preview by keyboard alone, with seven buttons, and then to a
-// mosaic of the tiles that have finished. README shows its last picture.
+// TestPage_NewUser goes from the address that the demonstration prints to the first preview by keyboard alone, with
+// seven buttons, and then to a mosaic of the tiles that have finished. README shows its last picture.
 func TestPage_NewUser(t *testing.T) {
 	needPage(t)
 	b := openTab(t)

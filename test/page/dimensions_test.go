@@ -31,7 +31,8 @@ func (b *tab) tilesItsArea() {
 	all := b.read(`document.querySelector("[data-tiles]").dataset.tiles`)
 	b.clicks("details.tiling summary")
 	b.fills("[name=min_area]", "40")
-	b.until(`Number(document.querySelector("[data-tiles]")?.dataset.tiles) < ` + all + ` && document.querySelector("[data-slivers='0']")`)
+	b.until(`Number(document.querySelector("[data-tiles]")?.dataset.tiles) < ` + all +
+		` && document.querySelector("[data-slivers='0']")`)
 	b.clicks("[name=merge]")
 	b.fills("[name=buffer]", "100")
 	b.until(`document.querySelector(".notice.error")?.innerText.includes("tiles with a buffer overlap")`)
@@ -47,14 +48,15 @@ func (b *tab) tilesItsArea() {
 	b.sees(`[data-tiles="3"]`)
 }
 
-// TestPage_SeveralDimensions splits a run of the user's own cells by month: the page counts its jobs before they are sent, shows the progress of each
-// month, and the tiles of one, with the names of the cells.
+// TestPage_SeveralDimensions splits a run of the user's own cells by month: the page counts its jobs before they are
+// sent, shows the progress of each month, and the tiles of one, with the names of the cells.
 func TestPage_SeveralDimensions(t *testing.T) {
 	s := serve(t, simulator.Life{Run: 100 * time.Millisecond})
 	b := s.enter(t, "#/new/composite")
 	b.shows("run")
 	b.fillsRegion()
-	for name, value := range map[string]string{"east": "5.45", "south": "51.25", "from": "2024-05-20", "until": "2024-07-10", "step": "month"} {
+	for name, value := range map[string]string{"east": "5.45", "south": "51.25", "from": "2024-05-20",
+		"until": "2024-07-10", "step": "month"} {
 		b.fills("[name="+name+"]", value)
 	}
 	b.sees(`[data-combinations="3"]`)
@@ -75,28 +77,32 @@ func TestPage_SeveralDimensions(t *testing.T) {
 	b.presses("Start ")
 	b.shows("task")
 	b.until(`document.querySelectorAll("[data-dimension=temporal_extent] li").length === 3`)
-	b.until(`[...document.querySelectorAll("[data-dimension=temporal_extent] li")].every(li => li.dataset.all === "` + tiles + `" && li.dataset.done === "` + tiles + `")`)
+	b.until(`[...document.querySelectorAll("[data-dimension=temporal_extent] li")].every(li => li.dataset.all === "` +
+		tiles + `" && li.dataset.done === "` + tiles + `")`)
 	b.until(`document.querySelectorAll("table.tiles tbody tr").length === 3 * ` + tiles)
 	b.clicks("[data-dimension=temporal_extent] li:nth-child(2) button")
 	b.until(`document.querySelectorAll("table.tiles tbody tr").length === ` + tiles)
-	if named := b.read(`[...document.querySelectorAll("table.tiles .tile-name")].map(name => name.innerText).join(" ")`); named != "middle west 7" {
+	if named := b.read(
+		`[...document.querySelectorAll("table.tiles .tile-name")].map(name => name.innerText).join(" ")`); named != "middle west 7" {
 		t.Errorf("the tiles are named %s", named)
 	}
 	b.audit("task-by-month")
-	if said := b.read(`fetch("upscale_tasks/" + location.hash.split("/")[2].split("?")[0] + "/dimensions").then(a => a.json()).then(d => d.dimensions[1].values.map(v => v.value.join("/")).join(" "))`); said != "2024-05-20/2024-06-01 2024-06-01/2024-07-01 2024-07-01/2024-07-10" {
+	if said := b.read(
+		`fetch("upscale_tasks/" + location.hash.split("/")[2].split("?")[0] + "/dimensions").then(a => a.json()).then(d => d.dimensions[1].values.map(v => v.value.join("/")).join(" "))`); said != "2024-05-20/2024-06-01 2024-06-01/2024-07-01 2024-07-01/2024-07-10" {
 		t.Errorf("the parts of the time are %s", said)
 	}
 	b.sees(`a[href$="/provenance"]`)
 }
 
-// TestPage_ValuesOneByOne combines the months of a time span with as many values of a parameter, one by one. The page says when their numbers differ.
-// The task is pinned, and deleted at the platform too.
+// TestPage_ValuesOneByOne combines the months of a time span with as many values of a parameter, one by one. The page
+// says when their numbers differ. The task is pinned, and deleted at the platform too.
 func TestPage_ValuesOneByOne(t *testing.T) {
 	s := serve(t, simulator.Life{Run: 100 * time.Millisecond})
 	b := s.enter(t, "#/new/composite")
 	b.shows("run")
 	b.fillsRegion()
-	for name, value := range map[string]string{"from": "2024-05-20", "until": "2024-07-10", "step": "month", "over": "max_cloud_cover"} {
+	for name, value := range map[string]string{"from": "2024-05-20", "until": "2024-07-10", "step": "month",
+		"over": "max_cloud_cover"} {
 		b.fills("[name="+name+"]", value)
 	}
 	b.fills("[name=values]", "10\n30")
@@ -115,7 +121,8 @@ func TestPage_ValuesOneByOne(t *testing.T) {
 	b.shows("task")
 	b.sees("[data-done='3'][data-all='3']")
 	b.until(`document.querySelectorAll("[data-dimension=max_cloud_cover] li[data-all='1']").length === 3`)
-	if said := b.read(`fetch("upscale_tasks/" + location.hash.split("/")[2].split("?")[0]).then(a => a.json()).then(d => fetch("unit_jobs/" + d.jobs[0].id)).then(a => a.json()).then(d => JSON.stringify(d.options))`); said != `{"pin":true}` {
+	if said := b.read(
+		`fetch("upscale_tasks/" + location.hash.split("/")[2].split("?")[0]).then(a => a.json()).then(d => fetch("unit_jobs/" + d.jobs[0].id)).then(a => a.json()).then(d => JSON.stringify(d.options))`); said != `{"pin":true}` {
 		t.Errorf("the options of a job are %s", said)
 	}
 

@@ -6,13 +6,16 @@ import (
 	"sync/atomic"
 )
 
-// addsHook has a server told of jobs, on the view of the account: the secret is shown once, a test arrives, another does not, it is sent again, and
-// the hook is removed.
+// addsHook has a server told of jobs, on the view of the account: the secret is shown once, a test arrives, another
+// does not, it is sent again, and the hook is removed.
 func (b *tab) addsHook() {
 	b.t.Helper()
 	var status atomic.Int32
 	status.Store(http.StatusNoContent)
-	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(int(status.Load())) }))
+	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
+		_ *http.Request) {
+		w.WriteHeader(int(status.Load()))
+	}))
 	b.t.Cleanup(receiver.Close)
 	b.sees("[data-hooks='0']")
 	b.fills("input[name=url]", "ftp://receiver.example.org")

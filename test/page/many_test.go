@@ -14,10 +14,12 @@ import (
 	"github.com/eodispatch/eodispatch/simulator"
 )
 
-// submits starts a task of n tiles of a tenth of a degree by the session of the page, a hundred in a row, and returns its id.
+// submits starts a task of n tiles of a tenth of a degree by the session of the page, a hundred in a row, and returns
+// its id.
 func (b *tab) submits(n int) int64 {
 	b.t.Helper()
-	id, err := evaluate[int64](b, fmt.Sprintf(`fetch("upscale_tasks", {method: "POST", headers: {"Content-Type": "application/json"}, body: JSON.stringify({
+	id, err := evaluate[int64](b,
+		fmt.Sprintf(`fetch("upscale_tasks", {method: "POST", headers: {"Content-Type": "application/json"}, body: JSON.stringify({
 		title: "many", service: {id: "composite"}, format: "gtiff", parameters: {temporal_extent: ["2024-06-01", "2024-07-01"]},
 		dimension: {name: "spatial_extent", values: Array.from({length: %d}, (_, i) => (([x, y]) => ({west: x, south: y, east: x + 0.1, north: y + 0.1}))([i %% 100 / 10, 45 + Math.floor(i / 100) / 10]))},
 	})}).then(r => r.json()).then(t => t.id ?? Promise.reject(JSON.stringify(t)))`, n))
@@ -34,7 +36,8 @@ func (b *tab) pixels(is func(red, green, blue uint8) bool) (n int) {
 	must(b.t, err)
 	for y := range picture.Bounds().Dy() {
 		for x := range picture.Bounds().Dx() {
-			if c := color.NRGBAModel.Convert(picture.At(x, y)).(color.NRGBA); (image.Point{X: x, Y: y}).In(mapOf(picture)) && is(c.R, c.G, c.B) {
+			if c := color.NRGBAModel.Convert(picture.At(x, y)).(color.NRGBA); (image.Point{X: x, Y: y}).In(mapOf(picture)) &&
+				is(c.R, c.G, c.B) {
 				n++
 			}
 		}
@@ -77,12 +80,13 @@ func TestPage_TenThousandTiles(t *testing.T) {
 	b.screenshot("many")
 }
 
-// TestPage_MissingRuns opens a task and a job that do not exist, and addresses that name none. Where the first response takes a second, the page also
-// opens a stream of the task, which is refused, and then asks no more.
+// TestPage_MissingRuns opens a task and a job that do not exist, and addresses that name none. Where the first response
+// takes a second, the page also opens a stream of the task, which is refused, and then asks no more.
 func TestPage_MissingRuns(t *testing.T) {
 	s := serve(t, simulator.Life{})
 	b := s.enter(t, "#/tasks/999")
-	for route, text := range map[string]string{"#/tasks/999": "There is no such task", "#/jobs/999": "There is no such job", "#/tasks/abc": "nothing at this address",
+	for route, text := range map[string]string{"#/tasks/999": "There is no such task",
+		"#/jobs/999": "There is no such job", "#/tasks/abc": "nothing at this address",
 		"#/jobs/1e3": "nothing at this address"} {
 		b.opens(s.address + "/" + route)
 		b.until(fmt.Sprintf(`document.querySelector("main").innerText.includes(%q)`, text))

@@ -9,8 +9,9 @@ import (
 
 const asAlice = `a[href*="as=alice"]:not([href*="deny"])` // of the provider's choices
 
-// TestPage_GoesOn starts a task without a link to an account at the platform. Its attention leads to the page where the user links one, and back to
-// the task, which goes on. Then the page is left open while the session ends: it says so by itself, and shows the same after the sign-in.
+// TestPage_GoesOn starts a task without a link to an account at the platform. Its attention leads to the page where the
+// user links one, and back to the task, which goes on. Then the page is left open while the session ends: it says so by
+// itself, and shows the same after the sign-in.
 func TestPage_GoesOn(t *testing.T) {
 	s := serve(t, simulator.Life{})
 	s.world.IdP.Unlink("alice")
@@ -35,7 +36,8 @@ func TestPage_GoesOn(t *testing.T) {
 	b.sees(".ended")
 	b.until(`document.querySelectorAll("table.tiles tbody tr").length === 1`) // what was shown stays
 	b.signsIn()
-	b.until(fmt.Sprintf(`location.hash === %q && document.querySelectorAll("table.tiles tbody tr").length === 1 && !document.querySelector(".ended")`, shown))
+	b.until(fmt.Sprintf(
+		`location.hash === %q && document.querySelectorAll("table.tiles tbody tr").length === 1 && !document.querySelector(".ended")`, shown))
 	b.sees(".live.on")
 
 	b.clicks("[data-user]")
@@ -46,7 +48,8 @@ func TestPage_GoesOn(t *testing.T) {
 	b.shows("account")
 }
 
-// TestPage_PlatformsThatAreDown opens a service whose platform cannot describe it, and starts a job that waits until its platform is back.
+// TestPage_PlatformsThatAreDown opens a service whose platform cannot describe it, and starts a job that waits until
+// its platform is back.
 func TestPage_PlatformsThatAreDown(t *testing.T) {
 	s := serve(t, simulator.Life{})
 	down := simulator.Fault{Status: 503}

@@ -102,10 +102,12 @@ func serve(t *testing.T, life simulator.Life, environ ...string) site {
 	t.Cleanup(documents.Close)
 	folder, address, known := t.TempDir(), executable.FreeAddress(t), world.Credentials
 	file := filepath.Join(folder, "eodispatch.yaml")
-	text := fmt.Sprintf(settings, address, folder, known.Issuer, known.BrokerID, known.BrokerSecret, world.OpenEOURL, simulator.PlatformAlias,
+	text := fmt.Sprintf(settings, address, folder, known.Issuer, known.BrokerID, known.BrokerSecret, world.OpenEOURL,
+		simulator.PlatformAlias,
 		known.Platform, world.OGCURL, documents.URL, script)
 	must(t, os.WriteFile(file, []byte(text), 0o600))
-	p := executable.Start(t, executable.Released, append(environ, "EODISPATCH_CONFIG="+file, "EODISPATCH_LISTEN="+address)...)
+	p := executable.Start(t, executable.Released, append(environ, "EODISPATCH_CONFIG="+file, "EODISPATCH_LISTEN="+
+		address)...)
 	if p.Address == "" {
 		t.Fatalf("the program ended before it served:\n%s", p.Log)
 	}
@@ -133,7 +135,8 @@ func (b *tab) signsIn() {
 // fillsRegion types a region of 14 tiles and a month.
 func (b *tab) fillsRegion() {
 	b.t.Helper()
-	for name, value := range map[string]string{"west": "5.05", "south": "51.05", "east": "5.75", "north": "51.45", "from": "2024-06-01", "until": "2024-07-01"} {
+	for name, value := range map[string]string{"west": "5.05", "south": "51.05", "east": "5.75", "north": "51.45",
+		"from": "2024-06-01", "until": "2024-07-01"} {
 		b.fills("[name="+name+"]", value)
 	}
 }
@@ -156,10 +159,12 @@ func (b *tab) startsTiles() {
 	b.shows("task")
 }
 
-// runs runs the request in a review as the page shows it for another tool (curl, command or python), and returns what that prints.
+// runs runs the request in a review as the page shows it for another tool (curl, command or python), and returns what
+// that prints.
 func (s site) runs(b *tab, tool string) string {
 	b.t.Helper()
-	b.clicks(fmt.Sprintf(".elsewhere .segments button:nth-child(%d)", 1+slices.Index([]string{"curl", "command", "python"}, tool)))
+	b.clicks(fmt.Sprintf(".elsewhere .segments button:nth-child(%d)", 1+slices.Index([]string{"curl", "command", "python"},
+		tool)))
 	b.sees("pre[data-tool=" + tool + "]")
 	text := b.read(`document.querySelector("pre[data-tool]").innerText`)
 	program, err := executable.Released()
@@ -178,9 +183,11 @@ func (s site) runs(b *tab, tool string) string {
 	return string(said)
 }
 
-// TestPage_FromSignInToAMosaic goes the whole way on openEO: from the sign-in to the results of 14 tiles on the map, watched live.
+// TestPage_FromSignInToAMosaic goes the whole way on openEO: from the sign-in to the results of 14 tiles on the map,
+// watched live.
 func TestPage_FromSignInToAMosaic(t *testing.T) {
-	s := serve(t, simulator.Life{Queue: 100 * time.Millisecond, Run: 400 * time.Millisecond, Spread: 0.5}, "EODISPATCH_VAULT_KEYS="+identity.NewKey(time.Now()).Reveal())
+	s := serve(t, simulator.Life{Queue: 100 * time.Millisecond, Run: 400 * time.Millisecond, Spread: 0.5},
+		"EODISPATCH_VAULT_KEYS="+identity.NewKey(time.Now()).Reveal())
 	b := openTab(t)
 	b.asksOnly(s.address, s.world.IdPURL, s.world.OpenEOURL)
 	b.opens(s.address)
@@ -189,7 +196,8 @@ func TestPage_FromSignInToAMosaic(t *testing.T) {
 	b.signsIn()
 
 	b.shows("services")
-	if first, err := evaluate[float64](b, `performance.getEntriesByType("resource").filter(e => e.name.includes("/page/")).reduce((sum, e) => sum + e.encodedBodySize, 0)`); err != nil || first < 10e3 || first > 160e3 {
+	if first, err := evaluate[float64](b,
+		`performance.getEntriesByType("resource").filter(e => e.name.includes("/page/")).reduce((sum, e) => sum + e.encodedBodySize, 0)`); err != nil || first < 10e3 || first > 160e3 {
 		t.Errorf("the first load has %.0f bytes, compressed: %v", first, err)
 	}
 	b.audit("services")
@@ -246,7 +254,8 @@ func (b *tab) downloads() {
 	}
 }
 
-// previewsBands opens the first GeoTIFF, looks at its second band, whose values are others, and at three bands as a colour picture.
+// previewsBands opens the first GeoTIFF, looks at its second band, whose values are others, and at three bands as a
+// colour picture.
 func (b *tab) previewsBands() {
 	b.t.Helper()
 	const span = `[...document.querySelectorAll(".rasters input[inputmode=decimal]")].map(i => i.value).join(" to ")`
@@ -291,7 +300,8 @@ func TestPage_OneJobOnOGC(t *testing.T) {
 	b.presses("Jobs")
 	b.shows("jobs")
 	b.sees(`tr[data-status=finished]`)
-	if status := b.read(`fetch("unit_jobs/2", {method: "PATCH", headers: {"Content-Type": "application/json"}, body: JSON.stringify({labels: {season: "spring"}})}).then(a => String(a.status))`); status != "200" {
+	if status := b.read(
+		`fetch("unit_jobs/2", {method: "PATCH", headers: {"Content-Type": "application/json"}, body: JSON.stringify({labels: {season: "spring"}})}).then(a => String(a.status))`); status != "200" {
 		t.Fatalf("a label of a job is answered by %s", status)
 	}
 	b.sees(".labels a")
@@ -300,8 +310,8 @@ func TestPage_OneJobOnOGC(t *testing.T) {
 	b.until(`location.hash.includes("q=season") && document.querySelectorAll("table.runs tbody tr").length === 1`)
 }
 
-// TestPage_RetriesFailedTiles shows why tiles failed, and retries one of them, then two that are selected, then the others. Jobs that failed
-// are run again, one from its view and both from the list.
+// TestPage_RetriesFailedTiles shows why tiles failed, and retries one of them, then two that are selected, then the
+// others. Jobs that failed are run again, one from its view and both from the list.
 func TestPage_RetriesFailedTiles(t *testing.T) {
 	s := serve(t, simulator.Life{Fail: 1})
 	b := s.enter(t, "#/new/composite")
@@ -324,7 +334,8 @@ func TestPage_RetriesFailedTiles(t *testing.T) {
 	b.counts("finished", 14)
 
 	s.world.OpenEO.SetLife(simulator.Life{Fail: 1})
-	first := b.read(`fetch("unit_jobs", {method: "POST", headers: {"Content-Type": "application/json"}, body: JSON.stringify({title: "limited", service: {id: "composite"},
+	first := b.read(
+		`fetch("unit_jobs", {method: "POST", headers: {"Content-Type": "application/json"}, body: JSON.stringify({title: "limited", service: {id: "composite"},
 		parameters: {spatial_extent: {west: 5, south: 51, east: 5.1, north: 51.1}, temporal_extent: ["2024-06-01", "2024-07-01"]}, format: "gtiff",
 		options: {max_duration: 3600, "driver-memory": "4g"}})}).then(a => a.json()).then(j => String(j.id))`)
 	b.opens(s.address + "/#/jobs/" + first)
@@ -386,15 +397,16 @@ func TestPage_RefusesBrokenAreas(t *testing.T) {
 	b.fills("[name=west]", "200") // the area is still the one before
 	b.clicks("button[type=submit]")
 	b.until(`document.querySelector("[data-view=run]")?.innerText.split("West and east go").length > 2`)
-	for _, side := range [][2]string{{"west", "5"}, {"east", "6"}, {"north", "90"}, {"south", "89"}} { // the map ends at 85 degrees
+	// the map ends at 85 degrees
+	for _, side := range [][2]string{{"west", "5"}, {"east", "6"}, {"north", "90"}, {"south", "89"}} {
 		b.fills("[name="+side[0]+"]", side[1])
 	}
 	b.until(`(window.before = true, location.reload(), true)`)
 	b.until(`window.before === undefined && document.querySelector("[data-view=run][data-state=ready] [name=south]")?.value === "89"`)
 }
 
-// TestPage_KeepsWhatWasTypedWhenTheSessionEnds ends the session behind the page's back while a form is half filled, with coordinates and GeoJSON that
-// are no area yet, and again before the run is started.
+// TestPage_KeepsWhatWasTypedWhenTheSessionEnds ends the session behind the page's back while a form is half filled,
+// with coordinates and GeoJSON that are no area yet, and again before the run is started.
 func TestPage_KeepsWhatWasTypedWhenTheSessionEnds(t *testing.T) {
 	s := serve(t, simulator.Life{})
 	b := s.enter(t, "#/new/composite")

@@ -31,8 +31,8 @@ func serveTwo(t *testing.T) (s site, slow, fast *simulator.World) {
 	return s, slow, fast
 }
 
-// TestPage_SeveralPlatforms: the page says where a service runs, and asks whether at all of these platforms. Of a task it shows how many tiles are where, and how
-// many each platform finishes in an hour.
+// TestPage_SeveralPlatforms: the page says where a service runs, and asks whether at all of these platforms. Of a task
+// it shows how many tiles are where, and how many each platform finishes in an hour.
 func TestPage_SeveralPlatforms(t *testing.T) {
 	s, slow, fast := serveTwo(t)
 	b := s.enter(t, "#/new/composite")
@@ -66,7 +66,8 @@ func TestPage_SeveralPlatforms(t *testing.T) {
 	if a+z != 14 || a == 0 {
 		t.Errorf("of 14 tiles %d ran at the slow platform and %d at the fast one", a, z)
 	}
-	if said := b.read(`fetch("services/composite").then(a => a.json()).then(s => s.homes.map(h => h.platform).join(" "))`); said != "slow fast" {
+	if said := b.read(
+		`fetch("services/composite").then(a => a.json()).then(s => s.homes.map(h => h.platform).join(" "))`); said != "slow fast" {
 		t.Errorf("the service is at %s", said)
 	}
 }

@@ -31,8 +31,9 @@ func (b *tab) counts(status string, n int) {
 	b.until(fmt.Sprintf(`document.querySelectorAll("table.tiles tbody tr[data-status=%s]").length === %d`, status, n))
 }
 
-// TestPage_StopsTasks pauses a task and resumes it, cancels two of its tiles, and then, in two tabs at the same time, all of it; the platform cancels
-// nothing until both have asked. What one tab does, the other shows. In the end the task is deleted from the list.
+// TestPage_StopsTasks pauses a task and resumes it, cancels two of its tiles, and then, in two tabs at the same time,
+// all of it; the platform cancels nothing until both have asked. What one tab does, the other shows. In the end the
+// task is deleted from the list.
 func TestPage_StopsTasks(t *testing.T) {
 	s := serve(t, simulator.Life{Stuck: true})
 	b := s.enter(t, "#/new/composite")

@@ -54,16 +54,21 @@ func newStack(t *testing.T) *stack {
 	}
 	w := &stack{backend: &simulator.OpenEO{Open: true, Namespaces: http.DefaultClient}, server: &simulator.OGC{}}
 	w.openEO, w.ogc = serve(w.backend), serve(w.server)
-	w.process = serve(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, process) })) + "/ndvi.json"
+	w.process = serve(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w,
+			process)
+	})) + "/ndvi.json"
 	s, err := store.Open(t.Context(), "sqlite:"+t.TempDir()+"/jobs.db", conformance.WallClock{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	limits := dispatch.Limits{Jobs: 20, Requests: 4, Send: 10 * time.Second, MinPoll: 10 * time.Millisecond}
 	b := conformance.NewBroker(s, ann{},
-		&dispatch.Backend{Name: "openeo", Label: dispatch.OpenEO, Endpoint: w.openEO, Access: dispatch.AccessOpen, Limits: limits,
+		&dispatch.Backend{Name: "openeo", Label: dispatch.OpenEO, Endpoint: w.openEO, Access: dispatch.AccessOpen,
+			Limits:   limits,
 			Platform: openeo.New(openeo.Config{Name: "openeo", Endpoint: w.openEO, Client: client()})},
-		&dispatch.Backend{Name: "ogc", Label: dispatch.OGCProcess, Endpoint: w.ogc, Access: dispatch.AccessOpen, Limits: limits,
+		&dispatch.Backend{Name: "ogc", Label: dispatch.OGCProcess, Endpoint: w.ogc, Access: dispatch.AccessOpen,
+			Limits:   limits,
 			Platform: ogcapi.New(ogcapi.Config{Name: "ogc", Endpoint: w.ogc, Client: client()})})
 	stop := conformance.RunBroker(b)
 	t.Cleanup(func() { stop(); s.Close() })
@@ -71,7 +76,8 @@ func newStack(t *testing.T) *stack {
 	return w
 }
 
-// ask sends a request to a path of the broker or to an absolute URL, and returns the body of the response. It expects a status.
+// ask sends a request to a path of the broker or to an absolute URL, and returns the body of the response. It expects a
+// status.
 func (w *stack) ask(t *testing.T, method, at, body string, status int) []byte {
 	t.Helper()
 	if !strings.HasPrefix(at, "http") {
@@ -112,9 +118,10 @@ func (w *stack) task(t *testing.T, label, endpoint, application, dimension strin
 	if err != nil {
 		t.Fatal(err)
 	}
-	id := read[struct{ ID int64 }](t, w.ask(t, "POST", "/upscale_tasks", fmt.Sprintf(`{"title":"NDVI","label":%q,"format":"geojson",
+	id := read[struct{ ID int64 }](t, w.ask(t, "POST", "/upscale_tasks",
+		fmt.Sprintf(`{"title":"NDVI","label":%q,"format":"geojson",
 		"service":{"endpoint":%q,"namespace":null,"application":%q},"parameters":{},"dimension":{"name":%q,"values":%s}}`,
-		label, endpoint, application, dimension, list), 201)).ID
+			label, endpoint, application, dimension, list), 201)).ID
 	for end := time.Now().Add(3 * time.Minute); ; { // each request waits for fresh statuses
 		task := read[struct{ Status string }](t, w.ask(t, "GET", fmt.Sprintf("/upscale_tasks/%d", id), "", 200))
 		if task.Status == "finished" {
@@ -145,7 +152,8 @@ func (p page) next() string {
 // evidence holds the documents to validate, by where they came from.
 type evidence struct{ stac, geo, provenance map[string]json.RawMessage }
 
-// results adds all responses about the results of a task and of its jobs to the evidence, and returns the number of items.
+// results adds all responses about the results of a task and of its jobs to the evidence, and returns the number of
+// items.
 func (w *stack) results(t *testing.T, name string, id int64, all evidence) (items int) {
 	t.Helper()
 	at := fmt.Sprintf("/upscale_tasks/%d", id)
@@ -165,7 +173,8 @@ func (w *stack) results(t *testing.T, name string, id int64, all evidence) (item
 			all.stac[name+" item "+item.ID] = f
 			all.provenance[name+" job "+item.ID] = w.ask(t, "GET", "/unit_jobs/"+item.ID+"/provenance", "", 200)
 			all.stac[name+" job "+item.ID] = w.ask(t, "GET", "/unit_jobs/"+item.ID+"/results", "", 200)
-			if single := w.ask(t, "GET", at+"/results/items/"+item.ID, "", 200); len(item.Assets) == 0 || read[struct{ ID string }](t, single).ID != item.ID {
+			if single := w.ask(t, "GET", at+"/results/items/"+item.ID, "", 200); len(item.Assets) == 0 ||
+				read[struct{ ID string }](t, single).ID != item.ID {
 				t.Errorf("%s: %s", name, single)
 			}
 		}
@@ -176,20 +185,23 @@ func (w *stack) results(t *testing.T, name string, id int64, all evidence) (item
 	return items
 }
 
-// TestResponses_AreValid runs tasks over real tiles on both protocols and validates all output: STAC with its schemas, GeoJSON
-// against RFC 7946, PROV-JSON with the library prov.
+// TestResponses_AreValid runs tasks over real tiles on both protocols and validates all output: STAC with its schemas,
+// GeoJSON against RFC 7946, PROV-JSON with the library prov.
 func TestResponses_AreValid(t *testing.T) {
 	w := newStack(t)
 	all := evidence{map[string]json.RawMessage{}, map[string]json.RawMessage{}, map[string]json.RawMessage{}}
-	all.geo["tiles"] = w.ask(t, "POST", "/tiles", `{"grid":"20x20km","aoi":{"type":"Polygon","coordinates":[[[4.2,50.7],[4.6,50.7],[4.6,51],[4.4,51.1],[4.2,51],[4.2,50.7]]]}}`, 201)
-	all.geo["tiles beyond the antimeridian"] = w.ask(t, "POST", "/tiles", `{"grid":"250x250km","clip":false,"aoi":{"type":"Polygon","coordinates":[[[177,-19],[182,-19],[182,-16],[177,-16],[177,-19]]]}}`, 201)
+	all.geo["tiles"] = w.ask(t, "POST", "/tiles",
+		`{"grid":"20x20km","aoi":{"type":"Polygon","coordinates":[[[4.2,50.7],[4.6,50.7],[4.6,51],[4.4,51.1],[4.2,51],[4.2,50.7]]]}}`, 201)
+	all.geo["tiles beyond the antimeridian"] = w.ask(t, "POST", "/tiles",
+		`{"grid":"250x250km","clip":false,"aoi":{"type":"Polygon","coordinates":[[[177,-19],[182,-19],[182,-16],[177,-16],[177,-19]]]}}`, 201)
 	tiles := read[struct{ Geometries []json.RawMessage }](t, all.geo["tiles"]).Geometries
 	id := w.task(t, "openeo", w.openEO, w.process, "area", tiles)
 	if n := w.results(t, "openEO", id, all); n != len(tiles) {
 		t.Errorf("%d items for %d tiles", n, len(tiles))
 	}
 	boxes := []json.RawMessage{[]byte(`{"bbox":[4,51,4.1,51.1]}`), []byte(`{"bbox":[4.1,51,4.2,51.1]}`)}
-	for _, process := range []string{"ndvi", "ndvi-item", "ndvi-reference", "ndvi-catalogue", "statistics", "image", "formats"} {
+	for _, process := range []string{"ndvi", "ndvi-item", "ndvi-reference", "ndvi-catalogue", "statistics", "image",
+		"formats"} {
 		id := w.task(t, "ogc_api_process", w.ogc, process, "bbox", boxes)
 		if n := w.results(t, process, id, all); n != len(boxes) {
 			t.Errorf("%s: %d items", process, n)
@@ -212,17 +224,19 @@ func TestResponses_AreValid(t *testing.T) {
 	}
 }
 
-// TestResults_PagesRequestEachJobOnce counts the results requests that the platform receives while pages of a task's results are
-// read.
+// TestResults_PagesRequestEachJobOnce counts the results requests that the platform receives while pages of a task's
+// results are read.
 func TestResults_PagesRequestEachJobOnce(t *testing.T) {
 	w := newStack(t)
 	w.backend.LinkLife = time.Hour
-	tiles := []json.RawMessage{[]byte(`{"type":"Polygon","coordinates":[[[4,51],[4.1,51],[4.1,51.1],[4,51]]]}`), []byte(`{"type":"Polygon","coordinates":[[[5,51],[5.1,51],[5.1,51.1],[5,51]]]}`)}
+	tiles := []json.RawMessage{[]byte(`{"type":"Polygon","coordinates":[[[4,51],[4.1,51],[4.1,51.1],[4,51]]]}`),
+		[]byte(`{"type":"Polygon","coordinates":[[[5,51],[5.1,51],[5.1,51.1],[5,51]]]}`)}
 	id := w.task(t, "openeo", w.openEO, w.process, "area", tiles)
 	const route = "GET /jobs/{id}/results"
 	before := w.backend.Oracle.Requests(route)
 	for i := range 3 {
-		if p := read[page](t, w.ask(t, "GET", fmt.Sprintf("/upscale_tasks/%d/results/items", id), "", 200)); p.NumberReturned != 2 || p.NumberMatched != 2 {
+		if p := read[page](t, w.ask(t, "GET", fmt.Sprintf("/upscale_tasks/%d/results/items", id), "",
+			200)); p.NumberReturned != 2 || p.NumberMatched != 2 {
 			t.Errorf("%+v", p)
 		}
 		if n := w.backend.Oracle.Requests(route) - before; n != 2 {

@@ -36,7 +36,8 @@ func areaSent(t *testing.T, file string) (json.RawMessage, error) {
 	return sent.AOI, err
 }
 
-// TestAreas_InFilesOfGDAL reads GeoPackages and shapefiles that GDAL has written, with holes, islands in them, and several features.
+// TestAreas_InFilesOfGDAL reads GeoPackages and shapefiles that GDAL has written, with holes, islands in them, and
+// several features.
 func TestAreas_InFilesOfGDAL(t *testing.T) {
 	const donut = `{"type":"MultiPolygon","coordinates":[[[[4,50],[8,50],[8,54],[4,54],[4,50]],[[5,51],[5,53],[7,53],[7,51],[5,51]],[[4,50],[4.2,50.9],[4.9,50.2],[4,50]]],
 		[[[5.5,51.5],[6.5,51.5],[6.5,52.5],[5.5,52.5],[5.5,51.5]],[[5.8,51.8],[5.8,52.2],[6.2,52.2],[6.2,51.8],[5.8,51.8]]]]}`
@@ -48,7 +49,8 @@ func TestAreas_InFilesOfGDAL(t *testing.T) {
 	}
 	both := []json.RawMessage{json.RawMessage(donut), json.RawMessage(other)}
 	files := map[string]file{"area.gpkg": {4326, both}, "area.zip": {4326, both},
-		"metres.gpkg": {3035, []json.RawMessage{json.RawMessage(metres)}}, "metres.zip": {3035, []json.RawMessage{json.RawMessage(metres)}}}
+		"metres.gpkg": {3035, []json.RawMessage{json.RawMessage(metres)}}, "metres.zip": {3035,
+			[]json.RawMessage{json.RawMessage(metres)}}}
 	folder := t.TempDir()
 	var none struct{}
 	judge(t, "openeo-driver", "areas.py", files, &none, "write", folder)

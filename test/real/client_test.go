@@ -10,9 +10,11 @@ import (
 	"github.com/eodispatch/eodispatch/api"
 )
 
-// TestOpenAPI_GeneratedPythonClient generates a Python client from the OpenAPI document without warnings, and calls the API with it.
+// TestOpenAPI_GeneratedPythonClient generates a Python client from the OpenAPI document without warnings, and calls the
+// API with it.
 func TestOpenAPI_GeneratedPythonClient(t *testing.T) {
-	signIn := &api.DocsSignIn{ClientID: "docs", Endpoints: func(context.Context) (authorizationURL, tokenURL string, err error) {
+	signIn := &api.DocsSignIn{ClientID: "docs", Endpoints: func(context.Context) (authorizationURL, tokenURL string,
+		err error) {
 		return "https://sign-in.example.org/authorize", "https://sign-in.example.org/token", nil
 	}}
 	server := httptest.NewServer(api.New(api.Config{Log: slog.New(slog.DiscardHandler), DocsSignIn: signIn}))

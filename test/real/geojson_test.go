@@ -25,7 +25,8 @@ func (c *geoJSONCheck) fault(at, format string, args ...any) {
 	c.faults = append(c.faults, at+": "+fmt.Sprintf(format, args...))
 }
 
-var depths = map[string]int{"Point": 0, "MultiPoint": 1, "LineString": 1, "MultiLineString": 2, "Polygon": 2, "MultiPolygon": 3}
+var depths = map[string]int{"Point": 0, "MultiPoint": 1, "LineString": 1, "MultiLineString": 2, "Polygon": 2,
+	"MultiPolygon": 3}
 
 func (c *geoJSONCheck) object(v any, at string) {
 	o, ok := v.(map[string]any)
@@ -59,7 +60,8 @@ func (c *geoJSONCheck) object(v any, at string) {
 
 // members reports members that belong to other GeoJSON types (section 7.1), and the removed member crs (section 4).
 func (c *geoJSONCheck) members(o map[string]any, kind, at string) {
-	belongs := map[string][]string{"coordinates": nil, "geometries": {"GeometryCollection"}, "geometry": {"Feature"}, "properties": {"Feature"}, "features": {"FeatureCollection"}, "crs": {}}
+	belongs := map[string][]string{"coordinates": nil, "geometries": {"GeometryCollection"}, "geometry": {"Feature"},
+		"properties": {"Feature"}, "features": {"FeatureCollection"}, "crs": {}}
 	for name, kinds := range belongs {
 		_, has := o[name]
 		_, geometry := depths[kind]
@@ -144,7 +146,8 @@ func floats(v any) (all []float64) {
 	return all
 }
 
-// line checks that a line has two or more positions, and that none of its edges crosses the antimeridian (section 3.1.9).
+// line checks that a line has two or more positions, and that none of its edges crosses the antimeridian (section
+// 3.1.9).
 func (c *geoJSONCheck) line(v any, at string) {
 	before := len(c.faults)
 	c.each(v, at, c.position)
@@ -193,15 +196,16 @@ func (c *geoJSONCheck) ring(v any, hole bool, at string) {
 	}
 }
 
-// box checks that a bounding box goes from south-west to north-east (section 5). A box that crosses the antimeridian may have
-// its west edge east of its east edge (section 5.2).
+// box checks that a bounding box goes from south-west to north-east (section 5). A box that crosses the antimeridian
+// may have its west edge east of its east edge (section 5.2).
 func (c *geoJSONCheck) box(v any, at string) {
 	if v == nil {
 		return
 	}
 	b := floats(v)
 	n := len(b) / 2
-	if len(b) != 4 && len(b) != 6 || b[1] > b[n+1] || math.Abs(b[0]) > 180 || math.Abs(b[n]) > 180 || math.Abs(b[1]) > 90 || math.Abs(b[n+1]) > 90 {
+	if len(b) != 4 && len(b) != 6 || b[1] > b[n+1] || math.Abs(b[0]) > 180 || math.Abs(b[n]) > 180 ||
+		math.Abs(b[1]) > 90 || math.Abs(b[n+1]) > 90 {
 		c.fault(at, "not a bounding box: %v", v)
 	}
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/eodispatch/eodispatch/grid"
 )
 
-// places are where grids are hard: borders of zones and bands, Norway, Svalbard, the equator, the antimeridian, and the ends of UTM.
+// places are where grids are hard: borders of zones and bands, Norway, Svalbard, the equator, the antimeridian, and the
+// ends of UTM.
 var places = map[string]grid.Box{
 	"Belgium":          {West: 2.5, South: 49.4, East: 6.5, North: 51.6},
 	"Bergen":           {West: 1, South: 55, East: 13, North: 65},
@@ -27,11 +28,13 @@ type cell struct {
 	Geometry grid.MultiPolygon `json:"geometry"`
 }
 
-// TestGrids_NamesOfCells compares the names of cells with those that the libraries of the grids give to points in the pieces.
+// TestGrids_NamesOfCells compares the names of cells with those that the libraries of the grids give to points in the
+// pieces.
 func TestGrids_NamesOfCells(t *testing.T) {
 	for g := range grid.All() {
 		if g.Cells() > 1_000_000 || g.Name == "250x250km" || g.Cells() < 10_000 {
-			continue // the names of the broker's own grids are its own, and borders of very large cells are not straight by kilometres
+			// the names of the broker's own grids are its own, and borders of very large cells are not straight by kilometres
+			continue
 		}
 		var asked struct {
 			Cells []cell `json:"cells"`
@@ -59,8 +62,8 @@ func TestGrids_NamesOfCells(t *testing.T) {
 	}
 }
 
-// TestGrids_CornersOfHexagons compares cells of H3 of all resolutions with H3's own: all 122 of resolution 0, and at each resolution some around its twelve pentagons, at
-// the poles, on the antimeridian, and at random places.
+// TestGrids_CornersOfHexagons compares cells of H3 of all resolutions with H3's own: all 122 of resolution 0, and at
+// each resolution some around its twelve pentagons, at the poles, on the antimeridian, and at random places.
 func TestGrids_CornersOfHexagons(t *testing.T) {
 	var asked struct {
 		Outlines []cell `json:"outlines"`
@@ -72,8 +75,10 @@ func TestGrids_CornersOfHexagons(t *testing.T) {
 			t.Fatalf("there is no grid of resolution %d", resolution)
 		}
 		half := min(10, g.Width/111_000) // degrees
-		boxes := []grid.Box{{West: -180, South: 90 - half, East: 180, North: 90}, {West: -180, South: -90, East: 180, North: half - 90}}
-		for _, at := range append(slices.Clone(pentagons), grid.Point{180, 10 * r.Float64()}, grid.Point{-180, -80 * r.Float64()}) {
+		boxes := []grid.Box{{West: -180, South: 90 - half, East: 180, North: 90}, {West: -180, South: -90, East: 180,
+			North: half - 90}}
+		for _, at := range append(slices.Clone(pentagons), grid.Point{180, 10 * r.Float64()},
+			grid.Point{-180, -80 * r.Float64()}) {
 			boxes = append(boxes, around(at, half))
 		}
 		for range 40 {
@@ -119,5 +124,7 @@ func around(at grid.Point, half float64) grid.Box {
 }
 
 // pentagons are the middles of the pentagons of H3.
-var pentagons = []grid.Point{{10.5362, 64.7}, {-143.4785, 50.1032}, {122.3, 39.1}, {-67.1323, 23.7179}, {58.1577, 10.4473}, {-5.2454, 2.3009},
-	{174.7546, -2.3009}, {-121.8423, -10.4473}, {112.8677, -23.7179}, {-57.7, -39.1}, {36.5215, -50.1032}, {-169.4638, -64.7}}
+var pentagons = []grid.Point{{10.5362, 64.7}, {-143.4785, 50.1032}, {122.3, 39.1}, {-67.1323, 23.7179},
+	{58.1577, 10.4473}, {-5.2454, 2.3009},
+	{174.7546, -2.3009}, {-121.8423, -10.4473}, {112.8677, -23.7179}, {-57.7, -39.1}, {36.5215, -50.1032},
+	{-169.4638, -64.7}}

@@ -34,7 +34,8 @@ const (
 		created DATETIME, updated DATETIME, upscaling_task_id INT NULL, FOREIGN KEY (upscaling_task_id) REFERENCES upscaling_tasks (id))`
 )
 
-// startMariaDB starts a MariaDB server with an empty database, and returns its address. It has no tables of users: whoever asks is root.
+// startMariaDB starts a MariaDB server with an empty database, and returns its address. It has no tables of users:
+// whoever asks is root.
 func startMariaDB(t *testing.T) string {
 	t.Helper()
 	const program = "/usr/sbin/mariadbd"
@@ -60,7 +61,8 @@ func startMariaDB(t *testing.T) string {
 		t.Fatal(err)
 	}
 	defer log.Close()
-	server := exec.Command(program, "--no-defaults", data, "--port="+port, "--bind-address=127.0.0.1", "--socket="+filepath.Join(folder, "s"),
+	server := exec.Command(program, "--no-defaults", data, "--port="+port, "--bind-address=127.0.0.1", "--socket="+
+		filepath.Join(folder, "s"),
 		"--innodb-flush-log-at-trx-commit=0", "--innodb-buffer-pool-size=64M", "--skip-grant-tables", self)
 	server.Stdout, server.Stderr = log, log
 	if err := server.Start(); err != nil {
@@ -105,8 +107,8 @@ func awaitMariaDB(t *testing.T, c *mysql.Config, log string) {
 
 var oldStatuses = []string{"CREATED", "QUEUED", "RUNNING", "FINISHED", "CANCELED", "FAILED", "UNKNOWN"}
 
-// fillMariaDB inserts n jobs of all statuses, half of them in tasks of 100, and returns how many there are of each status. The first jobs that run are those
-// with the given ids at the platform; all others have ended.
+// fillMariaDB inserts n jobs of all statuses, half of them in tasks of 100, and returns how many there are of each
+// status. The first jobs that run are those with the given ids at the platform; all others have ended.
 func fillMariaDB(t *testing.T, address, service string, n int, running []string) map[string]int {
 	t.Helper()
 	at, name, _ := strings.Cut(strings.TrimPrefix(address, "mysql+pymysql://root@"), "/")
@@ -129,7 +131,8 @@ func fillMariaDB(t *testing.T, address, service string, n int, running []string)
 	counts := map[string]int{}
 	const inTask, atOnce = 100, 500
 	for task := 1; task <= n/2/inTask; task++ {
-		exec("INSERT INTO upscaling_tasks VALUES (?, ?, 'OPENEO', 'RUNNING', ?, ?, '2026-01-01 10:00:00', '2026-01-02 10:00:00')", task, fmt.Sprintf("Åsk %d", task), fmt.Sprintf("user-%d", task%50), service)
+		exec("INSERT INTO upscaling_tasks VALUES (?, ?, 'OPENEO', 'RUNNING', ?, ?, '2026-01-01 10:00:00', '2026-01-02 "+
+			"10:00:00')", task, fmt.Sprintf("Åsk %d", task), fmt.Sprintf("user-%d", task%50), service)
 	}
 	for first := 1; first <= n; first += atOnce {
 		var rows []string
@@ -146,18 +149,21 @@ func fillMariaDB(t *testing.T, address, service string, n int, running []string)
 			task, title, user := any(nil), "Single", fmt.Sprintf("user-%d", id%50)
 			if id <= n/2 {
 				number := (id-1)/inTask + 1
-				task, title, user = number, fmt.Sprintf("Åsk %d - Processing Job %d", number, (id-1)%inTask+1), fmt.Sprintf("user-%d", number%50)
+				task, title, user = number, fmt.Sprintf("Åsk %d - Processing Job %d", number, (id-1)%inTask+1),
+					fmt.Sprintf("user-%d", number%50)
 			}
 			rows = append(rows, "(?, ?, 'OPENEO', ?, ?, ?, ?, ?, '2026-01-01 10:00:00', '2026-01-02 10:00:00', ?)")
-			args = append(args, id, title, status, user, ref, fmt.Sprintf(`{"year": 2024, "tile": {"n": %d, "x": 1.50}}`, id), service, task)
+			args = append(args, id, title, status, user, ref, fmt.Sprintf(`{"year": 2024, "tile": {"n": %d, "x": 1.50}}`, id),
+				service, task)
 		}
 		exec("INSERT INTO processing_jobs VALUES "+strings.Join(rows, ", "), args...)
 	}
 	return counts
 }
 
-// TestImport_FromMariaDB takes over the jobs of a real MariaDB with jobs of all statuses by the real program: the dry run changes nothing and counts what then comes;
-// the import is killed and repeated; and the broker, started on the result, reads the jobs that run to their ends.
+// TestImport_FromMariaDB takes over the jobs of a real MariaDB with jobs of all statuses by the real program: the dry
+// run changes nothing and counts what then comes; the import is killed and repeated; and the broker, started on the
+// result, reads the jobs that run to their ends.
 func TestImport_FromMariaDB(t *testing.T) {
 	w, err := simulator.Start(simulator.Options{})
 	if err != nil {
@@ -168,14 +174,19 @@ func TestImport_FromMariaDB(t *testing.T) {
 	t.Cleanup(platform.Close)
 	running := startAtPlatform(t, platform.URL, 6)
 	address := startMariaDB(t)
-	counts := fillMariaDB(t, address, fmt.Sprintf(`{"endpoint": %q, "namespace": null, "application": "ndvi_composite"}`, platform.URL), *records, running)
+	counts := fillMariaDB(t, address, fmt.Sprintf(`{"endpoint": %q, "namespace": null, "application": "ndvi_composite"}`,
+		platform.URL), *records, running)
 
 	folder := t.TempDir()
 	file := filepath.Join(folder, "broker.db")
-	environ := []string{"OLD=" + address, "EODISPATCH_DATABASE=sqlite:" + file, "EODISPATCH_DEVELOPMENT=true", "EODISPATCH_IDENTITY_ISSUER=" + w.Credentials.Issuer,
-		"EODISPATCH_IDENTITY_AUDIENCE=" + w.Credentials.BrokerID, fmt.Sprintf(`EODISPATCH_PLATFORMS=[{"name": "p", "protocol": "openeo", "endpoint": %q, "access": "open"}]`, platform.URL)}
+	environ := []string{"OLD=" + address, "EODISPATCH_DATABASE=sqlite:" + file, "EODISPATCH_DEVELOPMENT=true",
+		"EODISPATCH_IDENTITY_ISSUER=" + w.Credentials.Issuer,
+		"EODISPATCH_IDENTITY_AUDIENCE=" + w.Credentials.BrokerID,
+		fmt.Sprintf(`EODISPATCH_PLATFORMS=[{"name": "p", "protocol": "openeo", "endpoint": %q, "access": "open"}]`,
+			platform.URL)}
 	said := importing(t, environ, "--dry-run")
-	if !strings.Contains(said, fmt.Sprintf("%d tasks and %d jobs would be taken over; %d jobs are read", *records/200, *records, len(running))) {
+	if !strings.Contains(said, fmt.Sprintf("%d tasks and %d jobs would be taken over; %d jobs are read", *records/200,
+		*records, len(running))) {
 		t.Errorf("dry run: %s", said)
 	}
 	if _, err := os.Stat(file); !os.IsNotExist(err) {
@@ -187,13 +198,16 @@ func TestImport_FromMariaDB(t *testing.T) {
 		t.Errorf("import: %s", said)
 	}
 	t.Logf("the rest of %d records in %v", *records, time.Since(begun).Round(time.Millisecond))
-	if said = importing(t, environ); !strings.Contains(said, fmt.Sprintf("0 tasks and 0 jobs taken over; 0 jobs are read from their platforms from then on\n%d jobs had been taken over before", *records)) {
+	if said = importing(t, environ); !strings.Contains(said,
+		fmt.Sprintf("0 tasks and 0 jobs taken over; 0 jobs are read from their platforms from then on\n%d jobs had been "+
+			"taken over before", *records)) {
 		t.Errorf("repeated: %s", said)
 	}
 	if said = importing(t, environ, "--dry-run"); !strings.Contains(said, "0 tasks and 0 jobs would be taken over") {
 		t.Errorf("dry run afterwards: %s", said)
 	}
-	want := map[string]int{"finished": counts["FINISHED"], "canceled": counts["CANCELED"], "failed": counts["FAILED"] + counts["CREATED"], "queued": counts["QUEUED"],
+	want := map[string]int{"finished": counts["FINISHED"], "canceled": counts["CANCELED"], "failed": counts["FAILED"] +
+		counts["CREATED"], "queued": counts["QUEUED"],
 		"running": counts["RUNNING"], "unknown": counts["UNKNOWN"]}
 	if got := statusesIn(t, file); !maps.Equal(got, want) {
 		t.Errorf("statuses %v, not %v", got, want)

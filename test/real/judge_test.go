@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// judge runs a program from judges/ in a Python environment. The program reads the JSON of in from standard input, and its
-// output is decoded into out.
+// judge runs a program from judges/ in a Python environment. The program reads the JSON of in from standard input, and
+// its output is decoded into out.
 func judge(t testing.TB, venv, program string, in, out any, args ...string) {
 	t.Helper()
 	input, err := json.Marshal(in)
@@ -21,7 +21,8 @@ func judge(t testing.TB, venv, program string, in, out any, args ...string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), filepath.Join(environment(t, venv), "bin", "python"), append([]string{script}, args...)...)
+	cmd := exec.CommandContext(t.Context(), filepath.Join(environment(t, venv), "bin", "python"), append([]string{script},
+		args...)...)
 	var said bytes.Buffer
 	cmd.Stdin, cmd.Stderr = bytes.NewReader(input), &said
 	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1")
@@ -34,7 +35,8 @@ func judge(t testing.TB, venv, program string, in, out any, args ...string) {
 	}
 }
 
-// stacFaults validates STAC objects with the schemas of their version, and returns the faults by the names of the objects.
+// stacFaults validates STAC objects with the schemas of their version, and returns the faults by the names of the
+// objects.
 func stacFaults(t *testing.T, objects map[string]json.RawMessage) map[string][]string {
 	t.Helper()
 	byVersion := map[string]map[string]json.RawMessage{"1.0.0": {}, "1.1.0": {}}
@@ -98,7 +100,8 @@ func TestJudge_OfSTAC(t *testing.T) {
 		objects["no licence "+version] = bytes.Replace(good, []byte(`"license"`), []byte(`"licence"`), 1)
 		objects["box "+version] = bytes.Replace(good, []byte(`[4,51,5,52]`), []byte(`[4,51,5]`), 1)
 		objects["asset "+version] = bytes.Replace(good, []byte(`"links"`), []byte(`"assets":{"a":{"type":"x"}},"links"`), 1)
-		objects["item "+version] = json.RawMessage(`{"type":"Feature","stac_version":"` + version + `","id":"i","geometry":null,"properties":{},"links":[],"assets":{}}`)
+		objects["item "+version] = json.RawMessage(`{"type":"Feature","stac_version":"` + version +
+			`","id":"i","geometry":null,"properties":{},"links":[],"assets":{}}`)
 	}
 	faults := stacFaults(t, objects)
 	for name := range objects {

@@ -24,8 +24,9 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// TestOGCAPI_Clients runs clients of OGC API - Processes against the program, with services on both protocols: those of docs/clients.md,
-// a client with strict models, and pystac-client for the Items of a task. All results are valid STAC, also those that the openEO API has of the same jobs.
+// TestOGCAPI_Clients runs clients of OGC API - Processes against the program, with services on both protocols: those of
+// docs/clients.md, a client with strict models, and pystac-client for the Items of a task. All results are valid STAC,
+// also those that the openEO API has of the same jobs.
 func TestOGCAPI_Clients(t *testing.T) {
 	environment(t, "ogcapi-clients")
 	w, err := simulator.Start(simulator.Options{Open: true})
@@ -41,9 +42,11 @@ services:
 - {id: ndvi_scene, title: NDVI, platform: ogc, application: ndvi}
 `, w.OpenEOURL, w.OGCURL))
 	got := useClients(t, w, broker, map[string]any{
-		"ndvi_composite": map[string]any{"spatial_extent": map[string]any{"bbox": []float64{5.05, 51.2, 5.15, 51.25}}, "temporal_extent": []string{"2024-06-01", "2024-07-01"}},
-		"ndvi_scene":     map[string]any{"bbox": map[string]any{"bbox": []float64{5.05, 51.2, 5.15, 51.25}}},
-	}, map[string]any{"ndvi_scene": map[string]any{"bbox": map[string]any{"bbox": []float64{5.05, 51.05, 5.75, 51.45}}, "eodispatch:tiles": "20x20km"}}, "### OWSLib", "### ogc-api-processes-client")
+		"ndvi_composite": map[string]any{"spatial_extent": map[string]any{"bbox": []float64{5.05, 51.2, 5.15, 51.25}},
+			"temporal_extent": []string{"2024-06-01", "2024-07-01"}},
+		"ndvi_scene": map[string]any{"bbox": map[string]any{"bbox": []float64{5.05, 51.2, 5.15, 51.25}}},
+	}, map[string]any{"ndvi_scene": map[string]any{"bbox": map[string]any{"bbox": []float64{5.05, 51.05, 5.75, 51.45}},
+		"eodispatch:tiles": "20x20km"}}, "### OWSLib", "### ogc-api-processes-client")
 	for client, status := range got.Lines {
 		if status != "successful" {
 			t.Errorf("%s: %s", client, status)
@@ -58,7 +61,8 @@ services:
 	}
 	batchJobs := batchJobResults(t, broker, userToken(t, w))
 	if len(batchJobs) < 10 {
-		t.Errorf("the openEO API has the results of %v, want four jobs and a task, each twice", slices.Sorted(maps.Keys(batchJobs)))
+		t.Errorf("the openEO API has the results of %v, want four jobs and a task, each twice",
+			slices.Sorted(maps.Keys(batchJobs)))
 	}
 	maps.Copy(objects, batchJobs)
 	for name, faults := range stacFaults(t, objects) {
@@ -76,15 +80,19 @@ func TestOGCAPI_Cuiman(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { w.Close() })
-	broker := serveProcesses(t, w, fmt.Sprintf("\n- {name: ogc, protocol: ogc-api-processes, endpoint: %s, access: open}\nservices:\n- {id: ndvi_scene, title: NDVI, platform: ogc, application: ndvi}\n", w.OGCURL))
+	broker := serveProcesses(t, w,
+		fmt.Sprintf("\n- {name: ogc, protocol: ogc-api-processes, endpoint: %s, access: open}\nservices:\n- {id: "+
+			"ndvi_scene, title: NDVI, platform: ogc, application: ndvi}\n", w.OGCURL))
 	var got struct {
 		Links, Classes, Jobs       int
 		Processes, Inputs          []string
 		Status, Dismissed, Unknown string
 		Results                    json.RawMessage
 	}
-	judge(t, "cuiman", "cuiman_client.py", map[string]any{"broker": broker, "token": userToken(t, w), "lines": documents.Block(t, "docs/clients.md", "### cuiman", "python")}, &got)
-	if got.Status != "successful" || got.Dismissed != "dismissed" || !strings.HasSuffix(got.Unknown, "/no-such-process") || got.Jobs != 2 || got.Links == 0 || got.Classes < 7 ||
+	judge(t, "cuiman", "cuiman_client.py", map[string]any{"broker": broker, "token": userToken(t, w),
+		"lines": documents.Block(t, "docs/clients.md", "### cuiman", "python")}, &got)
+	if got.Status != "successful" || got.Dismissed != "dismissed" || !strings.HasSuffix(got.Unknown, "/no-such-process") ||
+		got.Jobs != 2 || got.Links == 0 || got.Classes < 7 ||
 		!slices.Equal(got.Processes, []string{"ndvi_scene"}) || !slices.Contains(got.Inputs, "bbox") {
 		t.Errorf("%+v", got)
 	}
@@ -112,8 +120,8 @@ services:
 	}
 }
 
-// batchJobResults returns what the openEO API over all platforms has as results of the user's finished batch jobs, among them tasks, by the
-// address: with a token, and by the canonical link without one.
+// batchJobResults returns what the openEO API over all platforms has as results of the user's finished batch jobs,
+// among them tasks, by the address: with a token, and by the canonical link without one.
 func batchJobResults(t *testing.T, broker, token string) map[string]json.RawMessage {
 	t.Helper()
 	var list struct{ Jobs []struct{ ID, Status string } }
@@ -168,7 +176,9 @@ func document(t *testing.T, at, token string) json.RawMessage {
 func serveProcesses(t *testing.T, w *simulator.World, platforms string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "broker.yaml")
-	text := fmt.Sprintf("development: true\nfreshness: 500ms\ndatabase: sqlite:%s/eodispatch.db\nidentity: {issuer: %s, client_id: %s}\nplatforms:%s",
+	text := fmt.Sprintf(
+		"development: true\nfreshness: 500ms\ndatabase: sqlite:%s/eodispatch.db\nidentity: {issuer: %s, client_id: "+
+			"%s}\nplatforms:%s",
 		filepath.Dir(file), w.Credentials.Issuer, w.Credentials.BrokerID, platforms)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -185,7 +195,8 @@ func userToken(t *testing.T, w *simulator.World) string {
 	t.Helper()
 	known := w.Credentials
 	a, err := http.PostForm(known.Issuer+"/protocol/openid-connect/token",
-		url.Values{"grant_type": {"password"}, "client_id": {known.Client}, "username": {known.User}, "password": {known.Password}})
+		url.Values{"grant_type": {"password"}, "client_id": {known.Client}, "username": {known.User},
+			"password": {known.Password}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -207,13 +218,17 @@ type clientsUsed struct {
 	Items     []json.RawMessage
 }
 
-// useClients runs the lines of docs/clients.md below the headings, and the strict clients with the processes and inputs.
-func useClients(t *testing.T, w *simulator.World, broker string, processes, tiled map[string]any, headings ...string) (got clientsUsed) {
+// useClients runs the lines of docs/clients.md below the headings, and the strict clients with the processes and
+// inputs.
+func useClients(t *testing.T, w *simulator.World, broker string, processes, tiled map[string]any,
+	headings ...string) (got clientsUsed) {
 	t.Helper()
 	lines := map[string]string{}
 	for _, heading := range headings {
-		lines[heading] = documents.Block(t, "docs/clients.md", "## OGC API - Processes", "python") + documents.Block(t, "docs/clients.md", heading, "python")
+		lines[heading] = documents.Block(t, "docs/clients.md", "## OGC API - Processes", "python") +
+			documents.Block(t, "docs/clients.md", heading, "python")
 	}
-	judge(t, "ogcapi-clients", "ogcapi.py", map[string]any{"broker": broker, "token": userToken(t, w), "lines": lines, "processes": processes, "tiled": tiled}, &got)
+	judge(t, "ogcapi-clients", "ogcapi.py", map[string]any{"broker": broker, "token": userToken(t, w), "lines": lines,
+		"processes": processes, "tiled": tiled}, &got)
 	return got
 }

@@ -79,7 +79,8 @@ func (s driver) batchJob(t *testing.T) {
 
 func (s driver) jobInError(t *testing.T) {
 	r := s.request(`{` + area + `}`)
-	r.Options = json.RawMessage(`{"validate": false}`) // otherwise the adapter rejects the request before the platform does
+	// otherwise the adapter rejects the request before the platform does
+	r.Options = json.RawMessage(`{"validate": false}`)
 	ref := begin(t, s.platform, s.alice, "test.2.1", r)
 	if report := end(t, s.platform, s.alice, ref); report.Status != dispatch.Failed {
 		t.Fatalf("the job ended as %+v", report)
@@ -161,7 +162,8 @@ func (s driver) expiredToken(t *testing.T) {
 func (s driver) unknownProcess(t *testing.T) {
 	r := s.request(whole + `}`)
 	r.Service.Application = "no_such_process"
-	_, err := s.platform.RunSync(t.Context(), s.alice, dispatch.Submission{Request: r}) // a batch job would only fail once it runs
+	// a batch job would only fail once it runs
+	_, err := s.platform.RunSync(t.Context(), s.alice, dispatch.Submission{Request: r})
 	if !dispatch.Is(err, dispatch.Invalid) || !strings.Contains(dispatch.TextFor(err), "no_such_process") {
 		t.Errorf("the error is %v", err)
 	}
@@ -217,14 +219,15 @@ func (s driver) probed(t *testing.T) {
 	}
 }
 
-// TestOpenEO_Titiler runs a synchronous job on real pixels: titiler-openeo reads the two bands of one scene, whose values are
-// 1000 and 3000.
+// TestOpenEO_Titiler runs a synchronous job on real pixels: titiler-openeo reads the two bands of one scene, whose
+// values are 1000 and 3000.
 func TestOpenEO_Titiler(t *testing.T) {
 	base := startTitiler(t)
 	p := openeo.New(openeo.Config{Name: "titiler", Endpoint: base, TokenPrefix: "basic", Client: client()})
 	r := dispatch.Request{Title: "bands", Label: dispatch.OpenEO, Format: "gtiff",
 		Service: dispatch.Service{Endpoint: base, Application: "load_collection"},
-		Parameters: json.RawMessage(`{"id": "scenes", "bands": ["B04", "B08"], "temporal_extent": ["2024-05-01", "2024-07-01"],
+		Parameters: json.RawMessage(
+			`{"id": "scenes", "bands": ["B04", "B08"], "temporal_extent": ["2024-05-01", "2024-07-01"],
 			"spatial_extent": {"west": 5.0, "south": 50.0, "east": 5.1, "north": 50.1}}`)}
 	result, err := p.RunSync(t.Context(), dispatch.Token{Secret: "dGVzdDp0ZXN0"}, dispatch.Submission{Request: r})
 	if err != nil {

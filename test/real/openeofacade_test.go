@@ -19,8 +19,8 @@ type seenByClient struct {
 	Processes                          int
 }
 
-// TestOpenEOFacade_Driver runs a script of the openEO Python client against openeo_driver, the framework that CDSE and Terrascope use, and then
-// against the broker in front of it, with only the address and the token changed.
+// TestOpenEOFacade_Driver runs a script of the openEO Python client against openeo_driver, the framework that CDSE and
+// Terrascope use, and then against the broker in front of it, with only the address and the token changed.
 func TestOpenEOFacade_Driver(t *testing.T) {
 	environment(t, "openeo-0.53")
 	w, err := simulator.Start(simulator.Options{})
@@ -34,8 +34,10 @@ func TestOpenEOFacade_Driver(t *testing.T) {
    service_account: {token_url: %s/oidc/token, client_id: broker, client_secret: secret}}
 `, driver, driver))
 	run := func(root, token string) (found seenByClient) {
-		judge(t, "openeo-0.53", "openeo_client.py", map[string]any{"root": root, "token": token, "collection": "S2_FOOBAR"}, &found)
-		if found.Status != "finished" || found.Files["result.json"] != `{"ndvi": 0.5}` || len(found.Logs) == 0 || len(found.Collections) < 3 || len(found.Unknown) != 1 {
+		judge(t, "openeo-0.53", "openeo_client.py", map[string]any{"root": root, "token": token, "collection": "S2_FOOBAR"},
+			&found)
+		if found.Status != "finished" || found.Files["result.json"] != `{"ndvi": 0.5}` || len(found.Logs) == 0 ||
+			len(found.Collections) < 3 || len(found.Unknown) != 1 {
 			t.Errorf("at %s: %+v", root, found)
 		}
 		return found

@@ -22,8 +22,8 @@ import (
 
 const peersJobs = 100
 
-// BenchmarkPerformanceOfPeers starts 100 jobs at an openEO platform 40 ms away over TLS: as a task of the broker, and directly by the job manager of
-// openEO's Python client and by a loop over a session of requests.
+// BenchmarkPerformanceOfPeers starts 100 jobs at an openEO platform 40 ms away over TLS: as a task of the broker, and
+// directly by the job manager of openEO's Python client and by a loop over a session of requests.
 func BenchmarkPerformanceOfPeers(b *testing.B) {
 	python := filepath.Join(environment(b, "openeo-0.53"), "bin", "python")
 	platform := &simulator.OpenEO{Open: true, Life: simulator.Life{Run: 10 * time.Minute}}
@@ -35,7 +35,8 @@ func BenchmarkPerformanceOfPeers(b *testing.B) {
 	}
 	b.Cleanup(func() { far.Close() })
 	url, authority := "https://"+far.Addr().String(), filepath.Join(b.TempDir(), "authority.pem")
-	if err := os.WriteFile(authority, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600); err != nil {
+	if err := os.WriteFile(authority, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}),
+		0o600); err != nil {
 		b.Fatal(err)
 	}
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
@@ -74,13 +75,16 @@ func brokersTask(b *testing.B, url, authority string) (begin func()) {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { w.Close() })
-	p := executable.Start(b, executable.Released, "EODISPATCH_DEVELOPMENT=true", "EODISPATCH_IDENTITY_ISSUER="+w.Credentials.Issuer,
+	p := executable.Start(b, executable.Released, "EODISPATCH_DEVELOPMENT=true", "EODISPATCH_IDENTITY_ISSUER="+
+		w.Credentials.Issuer,
 		"EODISPATCH_IDENTITY_AUDIENCE="+w.Credentials.BrokerID, "SSL_CERT_FILE="+authority,
 		fmt.Sprintf(`EODISPATCH_PLATFORMS=[{"name": "far", "protocol": "openeo", "endpoint": %q, "access": "open", "limits": {"jobs": 1000}}]`, url))
 	box := json.RawMessage(`{"west": 5, "south": 51, "east": 5.1, "north": 51.1}`)
-	body, _ := json.Marshal(map[string]any{"title": "peers", "label": "openeo", "format": "json", // cannot fail: only strings
-		"service": map[string]any{"endpoint": url, "application": "ndvi_composite"}, "parameters": map[string]any{"temporal_extent": []string{"2026-05-01", "2026-06-01"}},
-		"dimension": map[string]any{"name": "spatial_extent", "values": slices.Repeat([]json.RawMessage{box}, peersJobs)}})
+	// cannot fail: only strings
+	body, _ := json.Marshal(map[string]any{"title": "peers", "label": "openeo", "format": "json",
+		"service":    map[string]any{"endpoint": url, "application": "ndvi_composite"},
+		"parameters": map[string]any{"temporal_extent": []string{"2026-05-01", "2026-06-01"}},
+		"dimension":  map[string]any{"name": "spatial_extent", "values": slices.Repeat([]json.RawMessage{box}, peersJobs)}})
 	token := w.IdP.Mint(simulator.BrokerRealm, "alice", w.Credentials.Client, simulator.TokenFaults{})
 	return func() {
 		r, err := http.NewRequest(http.MethodPost, p.Address+"/upscale_tasks", bytes.NewReader(body))

@@ -50,7 +50,8 @@ func remove(t *testing.T, p dispatch.Platform, token dispatch.Token, ref dispatc
 }
 
 // follow polls a job's status until wanted returns true. It fails the test after three minutes.
-func follow(t *testing.T, p dispatch.Platform, token dispatch.Token, ref dispatch.Ref, wanted func(dispatch.Report) bool) dispatch.Report {
+func follow(t *testing.T, p dispatch.Platform, token dispatch.Token, ref dispatch.Ref,
+	wanted func(dispatch.Report) bool) dispatch.Report {
 	t.Helper()
 	again, late := time.NewTicker(100*time.Millisecond), time.NewTimer(3*time.Minute)
 	defer again.Stop()

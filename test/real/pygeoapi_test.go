@@ -14,7 +14,8 @@ import (
 	"github.com/eodispatch/eodispatch/platform/ogcapi"
 )
 
-// TestOGC_Pygeoapi runs against two versions, which respond differently to an execution: 0.21 with null, 0.24 with the job.
+// TestOGC_Pygeoapi runs against two versions, which respond differently to an execution: 0.21 with null, 0.24 with the
+// job.
 func TestOGC_Pygeoapi(t *testing.T) {
 	for _, version := range []string{"0.21.0", "0.24.0"} {
 		t.Run(version, func(t *testing.T) {
@@ -45,8 +46,9 @@ type pygeoapi struct {
 }
 
 func (s pygeoapi) request(process, parameters string) dispatch.Request {
-	return dispatch.Request{Title: process, Label: dispatch.OGCProcess, Format: "json", Parameters: json.RawMessage(parameters),
-		Service: dispatch.Service{Endpoint: s.base, Application: process}}
+	return dispatch.Request{Title: process, Label: dispatch.OGCProcess, Format: "json",
+		Parameters: json.RawMessage(parameters),
+		Service:    dispatch.Service{Endpoint: s.base, Application: process}}
 }
 
 func (s pygeoapi) begin(t *testing.T, process, parameters string) dispatch.Ref {
@@ -89,7 +91,8 @@ func (s pygeoapi) collection(t *testing.T) {
 }
 
 func (s pygeoapi) synchronous(t *testing.T) {
-	result, err := s.platform.RunSync(t.Context(), dispatch.Token{}, dispatch.Submission{Request: s.request("literals", `{"numbers": [1, 2]}`)})
+	result, err := s.platform.RunSync(t.Context(), dispatch.Token{}, dispatch.Submission{Request: s.request("literals",
+		`{"numbers": [1, 2]}`)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,14 +191,16 @@ func (s pygeoapi) described(t *testing.T) {
 			t.Errorf("%s: a request with an unknown input: %v, want an error with faults", p.ID, err)
 		}
 	}
-	for name, want := range map[string]dispatch.ParamType{"literals numbers": dispatch.Array, "slow seconds": dispatch.Double} {
+	for name, want := range map[string]dispatch.ParamType{"literals numbers": dispatch.Array,
+		"slow seconds": dispatch.Double} {
 		if got[name] != string(want) {
 			t.Errorf("%s is %q, not %s: %v", name, got[name], want, got)
 		}
 	}
 }
 
-// formats checks that a process's formats are found, that a request for another is refused, and that the server is asked for the chosen one.
+// formats checks that a process's formats are found, that a request for another is refused, and that the server is
+// asked for the chosen one.
 func (s pygeoapi) formats(t *testing.T) {
 	r := s.request("formats", `{}`)
 	offered, err := s.platform.Formats(t.Context(), dispatch.Token{}, r.Service)
@@ -203,7 +208,8 @@ func (s pygeoapi) formats(t *testing.T) {
 		t.Errorf("%+v, %v", offered, err)
 	}
 	r.Format = "geojson"
-	if _, err := s.platform.Check(t.Context(), dispatch.Token{}, r, nil); !dispatch.Is(err, dispatch.Invalid) || !strings.Contains(dispatch.TextFor(err), "application/x-netcdf") {
+	if _, err := s.platform.Check(t.Context(), dispatch.Token{}, r, nil); !dispatch.Is(err, dispatch.Invalid) ||
+		!strings.Contains(dispatch.TextFor(err), "application/x-netcdf") {
 		t.Errorf("a format that is not offered: %v", err)
 	}
 	r.Format = "netcdf"
@@ -215,15 +221,18 @@ func (s pygeoapi) formats(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer result.Body.Close()
-	if text, err := io.ReadAll(result.Body); err != nil || !strings.Contains(string(text), `"mediaType"`) || !strings.Contains(string(text), `application/x-netcdf`) {
+	if text, err := io.ReadAll(result.Body); err != nil || !strings.Contains(string(text), `"mediaType"`) ||
+		!strings.Contains(string(text), `application/x-netcdf`) {
 		t.Errorf("the server was asked for %s, %v", text, err)
 	}
 }
 
 // versions checks what is noted of the server's software.
 func (s pygeoapi) versions(t *testing.T, version string) {
-	step, err := s.platform.Submit(t.Context(), dispatch.Token{}, dispatch.Submission{Request: s.request("literals", `{}`)})
-	if want := (dispatch.Versions{Software: "pygeoapi", Version: version, Process: "1.0.0"}); err != nil || step.Versions != want {
+	step, err := s.platform.Submit(t.Context(), dispatch.Token{}, dispatch.Submission{Request: s.request("literals",
+		`{}`)})
+	if want := (dispatch.Versions{Software: "pygeoapi", Version: version, Process: "1.0.0"}); err != nil ||
+		step.Versions != want {
 		t.Errorf("%+v, %v, want %+v", step.Versions, err, want)
 	}
 }

@@ -21,7 +21,8 @@ func TestRaster_OfSimulatedPlatforms(t *testing.T) {
 		"openEO": posted(t, backend.URL+"/openeo/1.2/result", `{"process":{"process_graph":{
 			"load":{"process_id":"load_collection","arguments":{"id":"S2","spatial_extent":{"west":4,"south":51,"east":4.2,"north":51.1},"temporal_extent":null}},
 			"save":{"process_id":"save_result","arguments":{"data":{"from_node":"load"},"format":"GTiff"},"result":true}}}}`),
-		"OGC": posted(t, server.URL+"/processes/image/execution", `{"inputs":{"bbox":{"bbox":[4,51,4.2,51.1]}},"response":"raw"}`),
+		"OGC": posted(t, server.URL+"/processes/image/execution",
+			`{"inputs":{"bbox":{"bbox":[4,51,4.2,51.1]}},"response":"raw"}`),
 	}
 	var read map[string]struct {
 		CRS    string

@@ -25,8 +25,8 @@ import (
 // ready is the maximum time from the start of a server to its first response.
 const ready = 5 * time.Minute
 
-// environment returns the folder of a Python environment or of other files that install.sh installs. Without the folder, the
-// test is skipped; in CI it fails.
+// environment returns the folder of a Python environment or of other files that install.sh installs. Without the
+// folder, the test is skipped; in CI it fails.
 func environment(t testing.TB, name string) string {
 	t.Helper()
 	cache := os.Getenv("EODISPATCH_CACHE")
@@ -44,8 +44,8 @@ func environment(t testing.TB, name string) string {
 	return folder
 }
 
-// madeOf returns the suffix of the folder name of a Python environment: a hash of its requirements, computed as in install.sh.
-// It is empty for a folder that is not a Python environment.
+// madeOf returns the suffix of the folder name of a Python environment: a hash of its requirements, computed as in
+// install.sh. It is empty for a folder that is not a Python environment.
 func madeOf(t testing.TB, name string) string {
 	t.Helper()
 	build, err := os.ReadFile("requirements/build.txt")
@@ -81,7 +81,8 @@ type server struct {
 	probe  string // a URL that responds with 200 once the server is ready
 }
 
-// start starts a server, waits until it is ready, and kills it when the test ends, or earlier by the function that it returns.
+// start starts a server, waits until it is ready, and kills it when the test ends, or earlier by the function that it
+// returns.
 func start(t *testing.T, s server) (kill func()) {
 	t.Helper()
 	log := filepath.Join(s.folder, s.name+".log")
@@ -182,8 +183,10 @@ func startMortalPygeoapi(t *testing.T, version string) (base string, kill func()
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	env := []string{"PYTHONPATH=" + servers(t), "PYGEOAPI_CONFIG=" + config, "PYGEOAPI_OPENAPI=" + filepath.Join(folder, "openapi.yml")}
-	generate := exec.CommandContext(t.Context(), venv+"/bin/pygeoapi", "openapi", "generate", config, "--output-file", filepath.Join(folder, "openapi.yml"))
+	env := []string{"PYTHONPATH=" + servers(t), "PYGEOAPI_CONFIG=" + config, "PYGEOAPI_OPENAPI=" + filepath.Join(folder,
+		"openapi.yml")}
+	generate := exec.CommandContext(t.Context(), venv+"/bin/pygeoapi", "openapi", "generate", config, "--output-file",
+		filepath.Join(folder, "openapi.yml"))
 	generate.Dir, generate.Env = folder, append(os.Environ(), append(env, "PYTHONDONTWRITEBYTECODE=1")...)
 	var said bytes.Buffer
 	generate.Stdout, generate.Stderr = &said, &said

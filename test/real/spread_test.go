@@ -84,8 +84,9 @@ func (s spreadTask) at(platform string) (all, waiting int) {
 	return all, waiting
 }
 
-// TestSpread_RealPlatforms runs a task at two real servers of different protocols, pygeoapi and openeo_driver, by one id. Both run jobs. Then pygeoapi is killed: the
-// jobs that wait there move, and all but those that it was running finish at the other one. No job runs twice.
+// TestSpread_RealPlatforms runs a task at two real servers of different protocols, pygeoapi and openeo_driver, by one
+// id. Both run jobs. Then pygeoapi is killed: the jobs that wait there move, and all but those that it was running
+// finish at the other one. No job runs twice.
 func TestSpread_RealPlatforms(t *testing.T) {
 	driver := startOpenEO(t)
 	ogc, kill := startMortalPygeoapi(t, "0.24.0")
@@ -114,7 +115,8 @@ services:
 			t.Fatal(err)
 		}
 		var task spreadTask
-		broker.call(t, "POST", "/upscale_tasks", fmt.Sprintf(`{"title": "spread", "service": {"id": "slow"}, "parameters": {}, "format": "json", "dimension": {"name": "seconds", "values": %s}}`, text), &task)
+		broker.call(t, "POST", "/upscale_tasks",
+			fmt.Sprintf(`{"title": "spread", "service": {"id": "slow"}, "parameters": {}, "format": "json", "dimension": {"name": "seconds", "values": %s}}`, text), &task)
 		if len(task.Homes) != 2 || task.Homes[0].Unused+task.Homes[1].Unused != "" {
 			t.Fatalf("%+v", task)
 		}
@@ -171,7 +173,8 @@ func jobsAt(t *testing.T, base string) int {
 	var token struct {
 		AccessToken string `json:"access_token"`
 	}
-	a, err := http.Post(base+"/oidc/token", "application/x-www-form-urlencoded", bytes.NewBufferString("grant_type=client_credentials&client_id=broker&client_secret=secret"))
+	a, err := http.Post(base+"/oidc/token", "application/x-www-form-urlencoded",
+		bytes.NewBufferString("grant_type=client_credentials&client_id=broker&client_secret=secret"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,7 +32,8 @@ var (
 // drawn creates the outlines once for all tests.
 func drawn(borders, python string) (map[string]json.RawMessage, error) {
 	drawing.Do(func() {
-		out, err := exec.Command(python, "-B", filepath.Join("judges", "outlines.py"), filepath.Join(borders, "countries-10m.json")).Output()
+		out, err := exec.Command(python, "-B", filepath.Join("judges", "outlines.py"), filepath.Join(borders,
+			"countries-10m.json")).Output()
 		if undrawn = err; err == nil {
 			undrawn = json.Unmarshal(out, &drawings)
 		}
@@ -65,8 +66,8 @@ func splitInto(t *testing.T, g *grid.Grid, outline json.RawMessage) split {
 	return s
 }
 
-// TestTiles_RealOutlines checks the tiles of real countries with GEOS: they are valid, each lies in its cell, and their union is
-// the country to within 1e-6 of its area.
+// TestTiles_RealOutlines checks the tiles of real countries with GEOS: they are valid, each lies in its cell, and their
+// union is the country to within 1e-6 of its area.
 func TestTiles_RealOutlines(t *testing.T) {
 	countries := outlines(t)
 	if len(countries) < 21 {
@@ -85,8 +86,8 @@ func TestTiles_RealOutlines(t *testing.T) {
 	}
 }
 
-// zoned names countries for the grids of UTM and H3, which take longer to judge: some lie in several zones, where zones have other widths, on the
-// antimeridian, or around a pole.
+// zoned names countries for the grids of UTM and H3, which take longer to judge: some lie in several zones, where zones
+// have other widths, on the antimeridian, or around a pole.
 var zoned = map[string][]string{
 	"utm-20km":   {"Belgium", "Lesotho"},
 	"utm-50km":   {"Norway", "France"},

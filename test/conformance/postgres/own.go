@@ -110,7 +110,8 @@ func (s *Server) standbys(t testing.TB) (n int) {
 		t.Fatal(err)
 	}
 	defer c.Close(t.Context())
-	if err := c.QueryRow(t.Context(), "SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'").Scan(&n); err != nil {
+	if err := c.QueryRow(t.Context(),
+		"SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'").Scan(&n); err != nil {
 		t.Fatal(err)
 	}
 	return n

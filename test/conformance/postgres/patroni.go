@@ -50,8 +50,10 @@ func NewCluster(t testing.TB) *Cluster {
 		t.Fatal(err)
 	}
 	peer := "http://127.0.0.1:" + freePort(t)
-	c.run(t, "etcd", "--enable-v2=true", "--data-dir", filepath.Join(c.folder, "etcd"), "--listen-client-urls", "http://"+c.etcd,
-		"--advertise-client-urls", "http://"+c.etcd, "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", "default="+peer)
+	c.run(t, "etcd", "--enable-v2=true", "--data-dir", filepath.Join(c.folder, "etcd"), "--listen-client-urls", "http://"+
+		c.etcd,
+		"--advertise-client-urls", "http://"+c.etcd, "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
+		"--initial-cluster", "default="+peer)
 	until(t, func() bool { return answers("http://" + c.etcd + "/health") })
 	var hosts []string
 	for n := range c.nodes {
@@ -92,8 +94,8 @@ func (c *Cluster) Launch(t testing.TB, n int) {
 	node.patroni = c.run(t, "patroni", settings)
 }
 
-// patroniSettings are of one node. Version 2 of etcd's interface is used on purpose: with version 3, Patroni 3.0.2 lets a primary that was frozen take
-// its lease back.
+// patroniSettings are of one node. Version 2 of etcd's interface is used on purpose: with version 3, Patroni 3.0.2 lets
+// a primary that was frozen take its lease back.
 const patroniSettings = `
 scope: eodispatch
 namespace: /db/
@@ -161,7 +163,8 @@ func (c *Cluster) standbys() (n int) {
 // Switchover makes another node the primary, as before maintenance.
 func (c *Cluster) Switchover(t testing.TB, from int) {
 	t.Helper()
-	command := exec.Command("patronictl", "-c", filepath.Join(c.folder, "n0.yml"), "switchover", "--force", "--master", fmt.Sprintf("n%d", from))
+	command := exec.Command("patronictl", "-c", filepath.Join(c.folder, "n0.yml"), "switchover", "--force", "--master",
+		fmt.Sprintf("n%d", from))
 	if out, err := command.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

@@ -14,7 +14,8 @@ import (
 	"time"
 )
 
-// NewPooler starts pgbouncer in front of a server, in transaction mode, and returns the address of the server's database through it.
+// NewPooler starts pgbouncer in front of a server, in transaction mode, and returns the address of the server's
+// database through it.
 func NewPooler(t testing.TB, s *Server) string {
 	t.Helper()
 	program, err := exec.LookPath("pgbouncer")
@@ -33,8 +34,10 @@ func NewPooler(t testing.TB, s *Server) string {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(folder) })
 	settings := filepath.Join(folder, "pgbouncer.ini")
-	text := fmt.Sprintf("[databases]\npostgres = user=postgres host=%s\n[pgbouncer]\npool_mode = transaction\nlisten_port = 6432\nlisten_addr =\nunix_socket_dir = %s\n"+
-		"auth_type = any\nmax_client_conn = 1000\ndefault_pool_size = 40\n", s.folder, folder)
+	text := fmt.Sprintf(
+		"[databases]\npostgres = user=postgres host=%s\n[pgbouncer]\npool_mode = transaction\nlisten_port = "+
+			"6432\nlisten_addr =\nunix_socket_dir = %s\n"+
+			"auth_type = any\nmax_client_conn = 1000\ndefault_pool_size = 40\n", s.folder, folder)
 	if err := os.WriteFile(settings, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}

@@ -1,5 +1,5 @@
-// Package postgres provides tests with databases on a PostgreSQL server: the one named by EODISPATCH_TEST_POSTGRES, or one that
-// it starts from the binaries installed on this machine.
+// Package postgres provides tests with databases on a PostgreSQL server: the one named by EODISPATCH_TEST_POSTGRES, or
+// one that it starts from the binaries installed on this machine.
 package postgres
 
 import (
@@ -103,8 +103,8 @@ func serverURL() (string, error) {
 	return ours.url, ours.err
 }
 
-// Restart stops the server that was started for the tests of this package with a signal (see PostgreSQL's documentation for
-// their meanings) and starts it again. It fails for a server given by Variable.
+// Restart stops the server that was started for the tests of this package with a signal (see PostgreSQL's documentation
+// for their meanings) and starts it again. It fails for a server given by Variable.
 func Restart(t testing.TB, s os.Signal) {
 	t.Helper()
 	if ours.ended == nil {
@@ -169,7 +169,8 @@ func (s *server) startFrom(program string, args ...string) {
 		s.err = fmt.Errorf("%s: %w: %s", program, err, out)
 		return
 	}
-	s.cmd = exec.Command(filepath.Join(bin, "postgres"), "-D", data, "-F", "-c", "listen_addresses=", "-c", "unix_socket_directories="+s.folder,
+	s.cmd = exec.Command(filepath.Join(bin, "postgres"), "-D", data, "-F", "-c", "listen_addresses=", "-c",
+		"unix_socket_directories="+s.folder,
 		"-c", "max_connections=600")
 	s.cmd.SysProcAttr = who
 	s.url = "postgres://postgres@/postgres?host=" + url.QueryEscape(s.folder)
@@ -210,8 +211,8 @@ func giveFolderTo(folder string) (*syscall.SysProcAttr, error) {
 	return attr, os.Chown(folder, int(uid), int(gid))
 }
 
-// run starts the server and returns once it accepts connections. The thread that starts it must live as long as the server:
-// Linux takes the end of that thread for the end of the parent.
+// run starts the server and returns once it accepts connections. The thread that starts it must live as long as the
+// server: Linux takes the end of that thread for the end of the parent.
 func (s *server) run() error {
 	stderr, err := s.cmd.StderrPipe()
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// run starts a command that ends with the test. The thread that starts it lives as long as it: Linux takes the end of that thread for the end
-// of the parent.
+// run starts a command that ends with the test. The thread that starts it lives as long as it: Linux takes the end of
+// that thread for the end of the parent.
 func run(t testing.TB, command *exec.Cmd) {
 	t.Helper()
 	started, ended := make(chan error, 1), make(chan struct{})

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// Proxy forwards connections to a server. It can stop forwarding without closing them, which looks like a server that vanished
-// from the network without a reset.
+// Proxy forwards connections to a server. It can stop forwarding without closing them, which looks like a server that
+// vanished from the network without a reset.
 type Proxy struct {
 	URL string // URL of the database behind it
 
@@ -67,8 +67,8 @@ func (p *Proxy) Resume() {
 	p.silent = false
 }
 
-// DropNotifications drops the notifications that servers send, as a pooler does that gives a connection to another client after each
-// transaction.
+// DropNotifications drops the notifications that servers send, as a pooler does that gives a connection to another
+// client after each transaction.
 func (p *Proxy) DropNotifications(deaf bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

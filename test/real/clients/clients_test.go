@@ -1,4 +1,5 @@
-// Package clients runs clients of others against the real program: the lines of docs/clients.md, and what else these clients ask for.
+// Package clients runs clients of others against the real program: the lines of docs/clients.md, and what else these
+// clients ask for.
 package clients
 
 import (
@@ -27,7 +28,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// installed returns the folder of programs or packages that install.sh installs. Without it the test is skipped; in CI it fails.
+// installed returns the folder of programs or packages that install.sh installs. Without it the test is skipped; in CI
+// it fails.
 func installed(t *testing.T, name string) string {
 	t.Helper()
 	text, err := exec.Command("bash", "../install.sh", "--bin", name).Output()
@@ -61,10 +63,13 @@ func platforms(t *testing.T) *simulator.World {
 func serve(t *testing.T) (given map[string]any) {
 	t.Helper()
 	w, second := platforms(t), platforms(t)
-	return serveFor(t, w, fmt.Sprintf("platforms:\n- {name: simulated-openeo, protocol: openeo, endpoint: %s, access: open, assets: proxy}\n- {name: second, protocol: openeo, endpoint: %s, access: open}\n"+
-		"- {name: ogc, protocol: ogc-api-processes, endpoint: %s, access: open}\n"+
-		"services:\n- {id: ndvi_composite, title: Composite, platform: second, application: ndvi_composite}\n- {id: ndvi_scene, title: NDVI, platform: ogc, application: ndvi}\n",
-		w.OpenEOURL, second.OpenEOURL, w.OGCURL))
+	return serveFor(t, w,
+		fmt.Sprintf("platforms:\n- {name: simulated-openeo, protocol: openeo, endpoint: %s, access: open, assets: "+
+			"proxy}\n- {name: second, protocol: openeo, endpoint: %s, access: open}\n"+
+			"- {name: ogc, protocol: ogc-api-processes, endpoint: %s, access: open}\n"+
+			"services:\n- {id: ndvi_composite, title: Composite, platform: second, application: ndvi_composite}\n- {id: "+
+			"ndvi_scene, title: NDVI, platform: ogc, application: ndvi}\n",
+			w.OpenEOURL, second.OpenEOURL, w.OGCURL))
 }
 
 // serveFor starts the program with the identity provider of a world and the given platforms, and signs a user in.
@@ -72,7 +77,9 @@ func serveFor(t *testing.T, w *simulator.World, platforms string) (given map[str
 	t.Helper()
 	known := w.Credentials
 	file := filepath.Join(t.TempDir(), "broker.yaml")
-	text := fmt.Sprintf("development: true\nfreshness: 500ms\ndatabase: sqlite:%s/eodispatch.db\nidentity: {issuer: %s, client_id: %s, openeo_client: %s}\n",
+	text := fmt.Sprintf(
+		"development: true\nfreshness: 500ms\ndatabase: sqlite:%s/eodispatch.db\nidentity: {issuer: %s, client_id: %s, "+
+			"openeo_client: %s}\n",
 		filepath.Dir(file), known.Issuer, known.BrokerID, known.Client) + platforms
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -89,7 +96,8 @@ func serveFor(t *testing.T, w *simulator.World, platforms string) (given map[str
 func tokenOf(t *testing.T, known simulator.Credentials) string {
 	t.Helper()
 	a, err := http.PostForm(known.Issuer+"/protocol/openid-connect/token",
-		url.Values{"grant_type": {"password"}, "client_id": {known.Client}, "username": {known.User}, "password": {known.Password}})
+		url.Values{"grant_type": {"password"}, "client_id": {known.Client}, "username": {known.User},
+			"password": {known.Password}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +121,8 @@ func run(t *testing.T, given any, into any, name string, args ...string) {
 	c := exec.CommandContext(t.Context(), name, args...)
 	var faults bytes.Buffer
 	c.Dir, c.Stdin, c.Stderr = t.TempDir(), bytes.NewReader(input), &faults
-	c.Env = append(os.Environ(), "HOME="+c.Dir, "XDG_CONFIG_HOME="+c.Dir, "XDG_DATA_HOME="+c.Dir) // where clients look for settings
+	// where clients look for settings
+	c.Env = append(os.Environ(), "HOME="+c.Dir, "XDG_CONFIG_HOME="+c.Dir, "XDG_DATA_HOME="+c.Dir)
 	out, err := c.Output()
 	if err != nil {
 		t.Fatalf("%v: %s", err, &faults)
@@ -140,7 +149,8 @@ func TestOpenEO_Python(t *testing.T) {
 			python := installed(t, version) + "/python"
 			given := serve(t)
 			given["lines"] = documents.Blocks(t, clientsPage, "### openEO Python client", "python")
-			given["manager"] = strings.Replace(documents.Block(t, clientsPage, "### MultiBackendJobManager", "python"), `"simulated-openeo"]`, `"simulated-openeo", "second"]`, 1)
+			given["manager"] = strings.Replace(documents.Block(t, clientsPage, "### MultiBackendJobManager", "python"),
+				`"simulated-openeo"]`, `"simulated-openeo", "second"]`, 1)
 			var found struct {
 				Version, Status, Issuer, Client, User, Described, Asset string
 				Collections, Files, Own                                 []string
@@ -152,7 +162,9 @@ func TestOpenEO_Python(t *testing.T) {
 				Managed                                                 map[string]int
 			}
 			run(t, given, &found, python, source(t, "use_openeo.py"))
-			if found.Status != "finished" || found.WithOwn != "finished" || len(found.Files) == 0 || found.Jobs != 2 || found.Logs == 0 || !strings.HasPrefix(found.Asset, given["broker"].(string)) || found.Head != http.StatusOK || found.Ranged != http.StatusPartialContent {
+			if found.Status != "finished" || found.WithOwn != "finished" || len(found.Files) == 0 || found.Jobs != 2 ||
+				found.Logs == 0 || !strings.HasPrefix(found.Asset, given["broker"].(string)) || found.Head != http.StatusOK ||
+				found.Ranged != http.StatusPartialContent {
 				t.Errorf("jobs: %+v", found)
 			}
 			if found.Service != "finished" || !slices.Equal(found.Services, []string{"ndvi_composite", "ndvi_scene"}) {
@@ -165,20 +177,23 @@ func TestOpenEO_Python(t *testing.T) {
 			if found.User == "" || found.Client != given["client"] || found.Issuer != given["issuer"] {
 				t.Errorf("sign-in: %+v", found)
 			}
-			if len(found.Collections) != 2 || found.Described != "SENTINEL2_L2A" || found.Processes < 10 || len(found.Own) != 1 || len(found.Faults) != 0 {
+			if len(found.Collections) != 2 || found.Described != "SENTINEL2_L2A" || found.Processes < 10 ||
+				len(found.Own) != 1 || len(found.Faults) != 0 {
 				t.Errorf("discovery: %+v", found)
 			}
 		})
 	}
 }
 
-// TestOpenEO_PythonWithoutAnOpenEOPlatform: where all platforms speak OGC API - Processes, the client runs their services by the lines of the document.
+// TestOpenEO_PythonWithoutAnOpenEOPlatform: where all platforms speak OGC API - Processes, the client runs their
+// services by the lines of the document.
 func TestOpenEO_PythonWithoutAnOpenEOPlatform(t *testing.T) {
 	t.Parallel()
 	python := installed(t, "openeo-0.53") + "/python"
 	w := platforms(t)
-	given := serveFor(t, w, fmt.Sprintf("platforms:\n- {name: ogc, protocol: ogc-api-processes, endpoint: %s, access: open}\n"+
-		"services:\n- {id: ndvi_scene, title: NDVI, platform: ogc, application: ndvi}\n", w.OGCURL))
+	given := serveFor(t, w,
+		fmt.Sprintf("platforms:\n- {name: ogc, protocol: ogc-api-processes, endpoint: %s, access: open}\n"+
+			"services:\n- {id: ndvi_scene, title: NDVI, platform: ogc, application: ndvi}\n", w.OGCURL))
 	given["lines"] = documents.Blocks(t, clientsPage, "### openEO Python client", "python")[1]
 	var found struct {
 		Status, User                     string
@@ -186,19 +201,23 @@ func TestOpenEO_PythonWithoutAnOpenEOPlatform(t *testing.T) {
 		Files, Jobs                      int
 	}
 	run(t, given, &found, python, source(t, "use_services.py"))
-	if found.Status != "finished" || found.User == "" || len(found.Collections) != 0 || !slices.Equal(found.Services, []string{"ndvi_scene"}) || found.Files == 0 || found.Jobs != 1 {
+	if found.Status != "finished" || found.User == "" || len(found.Collections) != 0 ||
+		!slices.Equal(found.Services, []string{"ndvi_scene"}) || found.Files == 0 || found.Jobs != 1 {
 		t.Errorf("%+v", found)
 	}
 }
 
-// TestOpenEO_NotebookWithOneLineChanged: a script that ran at a platform sees the same through the broker, where only its URL differs.
+// TestOpenEO_NotebookWithOneLineChanged: a script that ran at a platform sees the same through the broker, where only
+// its URL differs.
 func TestOpenEO_NotebookWithOneLineChanged(t *testing.T) {
 	t.Parallel()
 	python := installed(t, "openeo-0.53") + "/python"
 	w := platforms(t)
-	given := serveFor(t, w, fmt.Sprintf("platforms:\n- {name: cdse, protocol: openeo, endpoint: %s, access: open}\n", w.OpenEOURL))
+	given := serveFor(t, w, fmt.Sprintf("platforms:\n- {name: cdse, protocol: openeo, endpoint: %s, access: open}\n",
+		w.OpenEOURL))
 	var seen []any
-	run(t, map[string]any{"urls": []string{w.OpenEOURL, given["broker"].(string) + "/openeo/cdse/1.2"}, "token": given["token"]}, &seen, python, source(t, "notebook.py"))
+	run(t, map[string]any{"urls": []string{w.OpenEOURL, given["broker"].(string) + "/openeo/cdse/1.2"},
+		"token": given["token"]}, &seen, python, source(t, "notebook.py"))
 	if diff := cmp.Diff(seen[0], seen[1]); diff != "" {
 		t.Errorf("at the platform and through the broker:\n%s", diff)
 	}
@@ -217,8 +236,10 @@ func TestOpenEO_JavaScript(t *testing.T) {
 		Missing                              []string
 	}
 	run(t, given, &found, "bash", source(t, "../../../.ci/node"), "node", source(t, "use_openeo.cjs"))
-	if found.Version != "1.2.0" || found.Status != "finished" || found.User == "" || found.Collections != 2 || found.Processes < 10 || found.Jobs != 1 ||
-		found.Formats < 4 || found.Runtimes != 1 || found.Options == 0 || found.Assets == 0 || found.Absent != "CollectionNotFound" ||
+	if found.Version != "1.2.0" || found.Status != "finished" || found.User == "" || found.Collections != 2 ||
+		found.Processes < 10 || found.Jobs != 1 ||
+		found.Formats < 4 || found.Runtimes != 1 || found.Options == 0 || found.Assets == 0 ||
+		found.Absent != "CollectionNotFound" ||
 		found.Logs == 0 || found.Later != 0 || len(found.Missing) > 0 {
 		t.Errorf("%+v", found)
 	}

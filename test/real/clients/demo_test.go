@@ -76,15 +76,23 @@ func TestDemo_RunsAllLines(t *testing.T) {
 	names, wait := block(first, python), block("## OGC API - Processes", python)
 	type walk struct{ installed, lines, shows, want string }
 	walks := map[string]walk{
-		"openEO Python": {"openeo-0.53", names + block("### openEO Python client", python) + block("### MultiBackendJobManager", python),
-			"print(job.status(), service_job.status(), files[0].name, database.read()['status'].value_counts().to_dict())", "finished finished openEO.tif {'finished': 50}"},
-		"OWSLib":                   {"ogcapi-clients", names + wait + block("### OWSLib", python), "print(job['status'], len(results['assets']))", "successful 1"},
-		"ogc-api-processes-client": {"ogcapi-clients", names + wait + block("### ogc-api-processes-client", python), "print(job['status'], len(results['assets']))", "successful 1"},
-		"cuiman":                   {"cuiman", names + block("### cuiman", python), "print(job.status.value, len(results['assets']))", "successful 1"},
-		"openEO JavaScript":        {"javascript", block("### openEO JavaScript client", "js"), "console.log((await connection.getJob(job.id)).title)", "from JavaScript"},
+		"openEO Python": {"openeo-0.53", names + block("### openEO Python client", python) +
+			block("### MultiBackendJobManager", python),
+			"print(job.status(), service_job.status(), files[0].name, database.read()['status'].value_counts().to_dict())",
+			"finished finished openEO.tif {'finished': 50}"},
+		"OWSLib": {"ogcapi-clients", names + wait + block("### OWSLib", python),
+			"print(job['status'], len(results['assets']))", "successful 1"},
+		"ogc-api-processes-client": {"ogcapi-clients", names + wait + block("### ogc-api-processes-client", python),
+			"print(job['status'], len(results['assets']))", "successful 1"},
+		"cuiman": {"cuiman", names + block("### cuiman", python),
+			"print(job.status.value, len(results['assets']))", "successful 1"},
+		"openEO JavaScript": {"javascript", block("### openEO JavaScript client", "js"),
+			"console.log((await connection.getJob(job.id)).title)", "from JavaScript"},
 	}
-	walks["openEO Python, signed in by its user"] = walk{"openeo-0.53", browser + names + strings.ReplaceAll(documents.Blocks(t, clientsPage, "### openEO Python client", python)[0],
-		"authenticate_oidc_access_token(token)", "authenticate_oidc()"), "print(job.status(), connection.describe_account()['name'])", "finished alice"}
+	walks["openEO Python, signed in by its user"] = walk{"openeo-0.53", browser + names +
+		strings.ReplaceAll(documents.Blocks(t, clientsPage, "### openEO Python client", python)[0],
+			"authenticate_oidc_access_token(token)", "authenticate_oidc()"),
+		"print(job.status(), connection.describe_account()['name'])", "finished alice"}
 	assignments := keepDemo(t)
 	for name, walk := range walks {
 		t.Run(name, func(t *testing.T) {
@@ -99,7 +107,8 @@ func TestDemo_RunsAllLines(t *testing.T) {
 			defer cancel()
 			c := exec.CommandContext(ctx, "bash", "-c", "set -eu\n"+assignments+block(first, "sh")+"exec "+program+" -")
 			c.Dir, c.Stdin = folder, strings.NewReader(lines)
-			c.Env = append(c.Environ(), "HOME="+folder, "XDG_CONFIG_HOME="+folder, "XDG_DATA_HOME="+folder, "NODE_PATH="+filepath.Join(installed(t, "javascript"), "node_modules"))
+			c.Env = append(c.Environ(), "HOME="+folder, "XDG_CONFIG_HOME="+folder, "XDG_DATA_HOME="+folder, "NODE_PATH="+
+				filepath.Join(installed(t, "javascript"), "node_modules"))
 			shown, err := c.CombinedOutput()
 			if text := strings.TrimSpace(string(shown)); err != nil || !strings.HasSuffix(text, walk.want) {
 				t.Errorf("%v; it shows:\n%s", err, text)

@@ -11,8 +11,8 @@ import (
 	"github.com/eodispatch/eodispatch/test/executable"
 )
 
-// serveDeployed starts simulated platforms, and the program with the variables of the APEx Dispatch API. Two others are for
-// the test's network: a free port, and addresses without TLS.
+// serveDeployed starts simulated platforms, and the program with the variables of the APEx Dispatch API. Two others are
+// for the test's network: a free port, and addresses without TLS.
 func serveDeployed(t *testing.T) map[string]any {
 	t.Helper()
 	life := simulator.Life{Queue: 200 * time.Millisecond, Run: 200 * time.Millisecond}
@@ -22,11 +22,13 @@ func serveDeployed(t *testing.T) map[string]any {
 	}
 	t.Cleanup(func() { w.Close() })
 	known := w.Credentials
-	asUser := fmt.Sprintf(`{"auth_method": "USER_CREDENTIALS", "token_provider": %q, "token_prefix": "oidc/sim"}`, simulator.PlatformAlias)
+	asUser := fmt.Sprintf(`{"auth_method": "USER_CREDENTIALS", "token_provider": %q, "token_prefix": "oidc/sim"}`,
+		simulator.PlatformAlias)
 	p := executable.Start(t, executable.Released, "EODISPATCH_DEVELOPMENT=true",
 		"APP_NAME=APEx Dispatch API", "APP_ENV=production", "APP_VERSION=0.7.2",
 		"KEYCLOAK_HOST="+w.IdPURL, "KEYCLOAK_REALM="+simulator.BrokerRealm,
-		"KEYCLOAK_CLIENT_ID="+known.BrokerID, "KEYCLOAK_CLIENT_SECRET="+known.BrokerSecret, "DATABASE_URL=sqlite:///./apex.db",
+		"KEYCLOAK_CLIENT_ID="+known.BrokerID, "KEYCLOAK_CLIENT_SECRET="+known.BrokerSecret,
+		"DATABASE_URL=sqlite:///./apex.db",
 		fmt.Sprintf(`BACKENDS={%q: %s, %q: %s}`, w.OpenEOURL, asUser, w.OGCURL, asUser))
 	if p.Address == "" {
 		t.Fatalf("it does not serve:\n%s", p.Log)
@@ -34,18 +36,19 @@ func serveDeployed(t *testing.T) map[string]any {
 	return map[string]any{"broker": p.Address, "token": tokenOf(t, known), "openeo": w.OpenEOURL, "ogc": w.OGCURL}
 }
 
-// TestDeployedClient runs all operations of the published client of the APEx Dispatch API, and of one that is generated from
-// the broker's own document, whose modules and classes have the same names.
+// TestDeployedClient runs all operations of the published client of the APEx Dispatch API, and of one that is generated
+// from the broker's own document, whose modules and classes have the same names.
 func TestDeployedClient(t *testing.T) {
 	given := serveDeployed(t)
 	want := map[string]any{
-		"health":       200.0,
-		"openeo_types": map[string]any{"spatial_extent": "bounding-box", "temporal_extent": "date-interval", "max_cloud_cover": "double"},
-		"created":      []any{"ProcessingJobSummary", "created", "openeo", given["openeo"], true},
-		"job":          []any{"ProcessingJob", "finished", true, true},
-		"results":      []any{"Collection", true, []any{"openEO.tif"}},
-		"sync":         []any{200.0, true},
-		"tiles":        []any{"GeometryCollection", true, true},
+		"health": 200.0,
+		"openeo_types": map[string]any{"spatial_extent": "bounding-box", "temporal_extent": "date-interval",
+			"max_cloud_cover": "double"},
+		"created": []any{"ProcessingJobSummary", "created", "openeo", given["openeo"], true},
+		"job":     []any{"ProcessingJob", "finished", true, true},
+		"results": []any{"Collection", true, []any{"openEO.tif"}},
+		"sync":    []any{200.0, true},
+		"tiles":   []any{"GeometryCollection", true, true},
 		"task": []any{"UpscalingTaskSummary", "UpscalingTask", "finished",
 			[]any{"NDVI - Processing Job 1", "NDVI - Processing Job 2"}},
 		"list":    []any{"JobsStatusResponse", true, true},

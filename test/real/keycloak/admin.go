@@ -21,8 +21,8 @@ type Server struct {
 	until time.Time // when a new one is requested
 }
 
-// newServer returns a Server after it has allowed the broker's clients the legacy token exchange. Realm files cannot express that
-// permission.
+// newServer returns a Server after it has allowed the broker's clients the legacy token exchange. Realm files cannot
+// express that permission.
 func newServer() (*Server, error) {
 	s := &Server{}
 	return s, s.allowLegacyExchange("platform", "eodispatch-api", "deployed-api")
@@ -53,7 +53,8 @@ var direct = &http.Client{Timeout: 30 * time.Second,
 // Token requests a token at a realm's token endpoint and returns the response. Any status other than 200 is an error.
 func (s *Server) Token(realm string, form url.Values) (Object, error) {
 	header := http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}
-	status, _, body, err := send("POST", URL+"/realms/"+realm+"/protocol/openid-connect/token", header, strings.NewReader(form.Encode()))
+	status, _, body, err := send("POST", URL+"/realms/"+realm+"/protocol/openid-connect/token", header,
+		strings.NewReader(form.Encode()))
 	if err != nil {
 		return nil, err
 	}
@@ -74,8 +75,8 @@ func (s *Server) SignIn(user, client string) (string, error) {
 	return answer["access_token"].(string), nil
 }
 
-// Admin sends a request to the admin API and decodes the response into into, unless that is nil. The path is relative to
-// /admin/realms/.
+// Admin sends a request to the admin API and decodes the response into into, unless that is nil. The path is relative
+// to /admin/realms/.
 func (s *Server) Admin(method, path string, body, into any) error {
 	token, err := s.adminToken()
 	if err != nil {
@@ -124,8 +125,8 @@ func (s *Server) change(path string, change func(Object)) error {
 	return s.Admin("PUT", path, is, nil)
 }
 
-// Provider changes the configuration of an identity provider of the realm apex. It sets "enabled" and "storeToken" at the top level
-// of the representation, and all other settings in its "config".
+// Provider changes the configuration of an identity provider of the realm apex. It sets "enabled" and "storeToken" at
+// the top level of the representation, and all other settings in its "config".
 func (s *Server) Provider(alias string, config Object) error {
 	return s.change("apex/identity-provider/instances/"+alias, func(is Object) {
 		for name, value := range config {
@@ -155,7 +156,8 @@ func (s *Server) Realm(realm string, settings Object) error {
 	return s.Admin("PUT", realm, settings, nil)
 }
 
-// id returns the id of the object of a realm whose field by has the given name. Users have names in "username", clients in "clientId".
+// id returns the id of the object of a realm whose field by has the given name. Users have names in "username", clients
+// in "clientId".
 func (s *Server) id(realm, kind, by, name string) (string, error) {
 	var found []Object
 	query := url.Values{by: {name}, "exact": {"true"}}
@@ -189,7 +191,8 @@ func (s *Server) LinkByAdmin(realm, user, alias, other, otherUser string) error 
 	if err != nil {
 		return err
 	}
-	return s.user(realm, user, "POST", "/federated-identity/"+alias, Object{"identityProvider": alias, "userId": id, "userName": otherUser})
+	return s.user(realm, user, "POST", "/federated-identity/"+alias, Object{"identityProvider": alias, "userId": id,
+		"userName": otherUser})
 }
 
 // user sends a request to the admin API. The path is relative to the user's resource.
@@ -208,11 +211,12 @@ func (s *Server) AddUser(realm, name string) error {
 		"credentials": []Object{{"type": "password", "value": name + "-password", "temporary": false}}}, nil)
 }
 
-// allowLegacyExchange allows clients of the realm apex to get tokens of an identity provider by the legacy token exchange, which names
-// the provider in requested_issuer.
+// allowLegacyExchange allows clients of the realm apex to get tokens of an identity provider by the legacy token
+// exchange, which names the provider in requested_issuer.
 func (s *Server) allowLegacyExchange(alias string, clients ...string) error {
 	var permissions struct{ ScopePermissions map[string]string }
-	err := s.Admin("PUT", "apex/identity-provider/instances/"+alias+"/management/permissions", Object{"enabled": true}, &permissions)
+	err := s.Admin("PUT", "apex/identity-provider/instances/"+alias+"/management/permissions", Object{"enabled": true},
+		&permissions)
 	if err != nil {
 		return err
 	}
@@ -230,7 +234,8 @@ func (s *Server) allowLegacyExchange(alias string, clients ...string) error {
 	}
 	server := "apex/clients/" + management + "/authz/resource-server"
 	var policy Object
-	err = s.Admin("POST", server+"/policy/client", Object{"name": "who may use " + alias, "logic": "POSITIVE", "clients": brokers}, &policy)
+	err = s.Admin("POST", server+"/policy/client", Object{"name": "who may use " + alias, "logic": "POSITIVE",
+		"clients": brokers}, &policy)
 	if err != nil {
 		return err
 	}

@@ -64,19 +64,21 @@ func (p *person) submitTask(t *testing.T, endpoint string) task {
 		values[i] = i
 	}
 	var accepted task
-	a, err := ask(t.Context(), "POST", p.broker+"/upscale_tasks", p.token, Object{"title": p.name, "label": "openeo", "format": "gtiff",
+	a, err := ask(t.Context(), "POST", p.broker+"/upscale_tasks", p.token, Object{"title": p.name, "label": "openeo",
+		"format":  "gtiff",
 		"service": Object{"endpoint": endpoint, "application": "add"}, "parameters": Object{"x": 1},
 		"dimension": Object{"name": "y", "values": values}, "options": Object{"validate": false}})
 	must(t, errors.Join(err, a.into(http.StatusCreated, &accepted)))
 	return accepted
 }
 
-// watchTask receives the changes of a task's jobs over a WebSocket until the test ends. The function it returns lists the ids of the jobs
-// that were reported for the first time as waiting for the user to sign in, grouped by message.
+// watchTask receives the changes of a task's jobs over a WebSocket until the test ends. The function it returns lists
+// the ids of the jobs that were reported for the first time as waiting for the user to sign in, grouped by message.
 func (p *person) watchTask(t *testing.T, id int64) (told func() [][]int64) {
 	t.Helper()
 	address := fmt.Sprintf("ws%s/ws/upscale_tasks/%d?changes=true&interval=3600", strings.TrimPrefix(p.broker, "http"), id)
-	socket, _, err := websocket.Dial(t.Context(), address, &websocket.DialOptions{HTTPHeader: http.Header{"Authorization": {"Bearer " + p.token.Reveal()}}})
+	socket, _, err := websocket.Dial(t.Context(), address,
+		&websocket.DialOptions{HTTPHeader: http.Header{"Authorization": {"Bearer " + p.token.Reveal()}}})
 	must(t, err)
 	socket.SetReadLimit(64 << 20)
 	var mu sync.Mutex
@@ -125,31 +127,36 @@ func (p *person) watchTask(t *testing.T, id int64) (told func() [][]int64) {
 	}
 }
 
-// onPlatforms returns the environment of a broker that listens at an address and uses the given openEO platforms (name to endpoint).
-// The platforms accept the tokens of the realm platform.
+// onPlatforms returns the environment of a broker that listens at an address and uses the given openEO platforms (name
+// to endpoint). The platforms accept the tokens of the realm platform.
 func onPlatforms(t *testing.T, address string, endpoints map[string]string) []string {
 	t.Helper()
 	var platforms []Object
 	for name, endpoint := range endpoints {
-		platforms = append(platforms, Object{"name": name, "protocol": "openeo", "endpoint": endpoint, "access": "user", "issuer": Platform,
-			"token_prefix": "oidc/sim", "exchange": Object{"driver": "keycloak-broker", "alias": "platform"}, "limits": Object{"jobs": slots}})
+		platforms = append(platforms, Object{"name": name, "protocol": "openeo", "endpoint": endpoint, "access": "user",
+			"issuer":       Platform,
+			"token_prefix": "oidc/sim", "exchange": Object{"driver": "keycloak-broker", "alias": "platform"},
+			"limits": Object{"jobs": slots}})
 	}
 	text, err := json.Marshal(platforms)
 	must(t, err)
-	return []string{"EODISPATCH_LISTEN=" + address, "EODISPATCH_PUBLIC_URL=http://" + address, "EODISPATCH_DEVELOPMENT=true",
-		"EODISPATCH_DATABASE=sqlite:" + filepath.Join(t.TempDir(), "eo.db"), "EODISPATCH_VAULT_KEYS=" + identity.NewKey(time.Now()).Reveal(),
+	return []string{"EODISPATCH_LISTEN=" + address, "EODISPATCH_PUBLIC_URL=http://" + address,
+		"EODISPATCH_DEVELOPMENT=true",
+		"EODISPATCH_DATABASE=sqlite:" + filepath.Join(t.TempDir(), "eo.db"), "EODISPATCH_VAULT_KEYS=" +
+			identity.NewKey(time.Now()).Reveal(),
 		"EODISPATCH_IDENTITY_ISSUER=" + Apex, "EODISPATCH_IDENTITY_CLIENT_ID=eodispatch-api",
 		"EODISPATCH_IDENTITY_CLIENT_SECRET=eodispatch-api-secret", "EODISPATCH_PLATFORMS=" + string(text)}
 }
 
-// TestAway_TasksOfUsersWhoAreSignedOut runs two tasks of 500 jobs to completion, while platform tokens expire after 10 s and refresh
-// tokens can be used only once. Dora gives permission, submits her task and is signed out. The process is then replaced by another with
-// the same database and vault key. Emil watches his task and loses his link after a quarter of the jobs: all waiting jobs report that
-// with a link, and in one message apart from the few that are just being submitted; no job fails; and the task continues once he has
-// linked his account again.
+// TestAway_TasksOfUsersWhoAreSignedOut runs two tasks of 500 jobs to completion, while platform tokens expire after 10
+// s and refresh tokens can be used only once. Dora gives permission, submits her task and is signed out. The process is
+// then replaced by another with the same database and vault key. Emil watches his task and loses his link after a
+// quarter of the jobs: all waiting jobs report that with a link, and in one message apart from the few that are just
+// being submitted; no job fails; and the task continues once he has linked his account again.
 func TestAway_TasksOfUsersWhoAreSignedOut(t *testing.T) {
 	s := Start(t)
-	must(t, s.Realm("platform", Object{"accessTokenLifespan": int(brief.Seconds()), "revokeRefreshToken": true, "refreshTokenMaxReuse": 0}))
+	must(t, s.Realm("platform", Object{"accessTokenLifespan": int(brief.Seconds()), "revokeRefreshToken": true,
+		"refreshTokenMaxReuse": 0}))
 	t.Cleanup(func() { must(t, s.Realm("platform", Object{"accessTokenLifespan": 300, "revokeRefreshToken": false})) })
 	turn, keeper := newTokenProxy(t, s), newTokenChecker(t)
 	life := simulator.Life{Run: 3 * time.Second}
@@ -188,13 +195,15 @@ func TestAway_TasksOfUsersWhoAreSignedOut(t *testing.T) {
 	t.Logf("emil's link is lost after %v: %v", time.Since(began).Round(time.Second), stopped.Counts)
 	emil.opens(t, "/link/Q", "Your account at Q is linked")
 	emil.waits(t, emils.ID, func(now task) error { return now.finished(jobs) })
-	const underWay = 16 // jobs that may be submitted between two reads of the agenda, twice limits.requests; later messages may report them
+	// jobs that may be submitted between two reads of the agenda, twice limits.requests; later messages may report them
+	const underWay = 16
 	if parts := told(); len(parts[0]) < len(stopped.waiting())-underWay || len(slices.Concat(parts[1:]...)) > underWay {
-		t.Errorf("%d waiting jobs were reported in %d messages, the first with %d jobs", len(stopped.waiting()), len(parts), len(parts[0]))
+		t.Errorf("%d waiting jobs were reported in %d messages, the first with %d jobs", len(stopped.waiting()), len(parts),
+			len(parts[0]))
 	}
 
-	// As many of her jobs run at once as there are slots. The last ones could start only after the broker, without her, had seen that
-	// others had ended.
+	// As many of her jobs run at once as there are slots. The last ones could start only after the broker, without her,
+	// had seen that others had ended.
 	eventually(t, 8*time.Minute, func() error {
 		if runs := one.Oracle.Sum().Runs; runs < jobs {
 			return fmt.Errorf("%d of dora's jobs have run", runs)
@@ -205,7 +214,8 @@ func TestAway_TasksOfUsersWhoAreSignedOut(t *testing.T) {
 	without, refused := keeper.tokens("dora-p")
 	dora.waits(t, doras.ID, func(now task) error { return now.finished(jobs) })
 	with, _ := keeper.tokens("emil-p")
-	t.Logf("%d jobs took %v, with %d and %d tokens that last %v, and %d renewals", 2*jobs, worked.Round(time.Second), without, with, brief, turn.renewals)
+	t.Logf("%d jobs took %v, with %d and %d tokens that last %v, and %d renewals", 2*jobs, worked.Round(time.Second),
+		without, with, brief, turn.renewals)
 	if least := int(worked / brief); without < min(3, least) || with < 3 {
 		t.Errorf("the platforms received %d and %d different tokens, too few for their lifetime", without, with)
 	}
@@ -230,7 +240,8 @@ func TestAway_TasksOfUsersWhoAreSignedOut(t *testing.T) {
 
 // finished returns nil if at least n jobs have finished, and no job has failed, is unknown or was canceled.
 func (now task) finished(n int) error {
-	if bad := now.Counts["failed"] + now.Counts["unknown"] + now.Counts["canceled"]; now.Counts["finished"] < n || bad > 0 {
+	if bad := now.Counts["failed"] + now.Counts["unknown"] + now.Counts["canceled"]; now.Counts["finished"] < n ||
+		bad > 0 {
 		return fmt.Errorf("want %d finished jobs and no failed ones: %v", n, now.Counts)
 	}
 	return nil
@@ -246,8 +257,8 @@ func (now task) waiting() (waiting []job) {
 	return waiting
 }
 
-// stopped returns nil if jobs of a running task wait, each of them asks the user to sign in with the given link, and no other job has
-// failed, is unknown or was canceled.
+// stopped returns nil if jobs of a running task wait, each of them asks the user to sign in with the given link, and no
+// other job has failed, is unknown or was canceled.
 func (now task) stopped(link string) error {
 	waiting := now.waiting()
 	for _, j := range waiting {
@@ -274,7 +285,8 @@ func (p *person) waits(t *testing.T, id int64, wanted func(task) error) {
 	})
 }
 
-// withdrawsPermission withdraws the user's only permission at the broker, and checks that this ends the offline session at the provider.
+// withdrawsPermission withdraws the user's only permission at the broker, and checks that this ends the offline session
+// at the provider.
 func (p *person) withdrawsPermission(t *testing.T, s *Server) {
 	t.Helper()
 	offline := func() (sessions []Object) {
@@ -310,8 +322,8 @@ func vaulted(t *testing.T, c identity.TokensConfig) identity.TokensConfig {
 	return c
 }
 
-// TestAway_LinksAreRefused checks what users read when they do not consent, when they sign in as another user, and when the redirect URI
-// is not registered.
+// TestAway_LinksAreRefused checks what users read when they do not consent, when they sign in as another user, and when
+// the redirect URI is not registered.
 func TestAway_LinksAreRefused(t *testing.T) {
 	s := Start(t)
 	must(t, s.AddUser("apex", "edda"))
@@ -337,14 +349,18 @@ func TestAway_LinksAreRefused(t *testing.T) {
 	wants(t, err, dispatch.Invalid, "This page completes a sign-in")
 	elsewhere, _, err := tokens.SignIns(Callback+"/elsewhere", c.Keys).Begin(t.Context(), identity.Purpose{Platform: "P"})
 	must(t, err)
-	if at, err := (&Browser{}).Open(elsewhere); err != nil || at.Status != http.StatusBadRequest || !strings.Contains(at.Text, "redirect_uri") {
+	if at, err := (&Browser{}).Open(elsewhere); err != nil || at.Status != http.StatusBadRequest ||
+		!strings.Contains(at.Text, "redirect_uri") {
 		t.Errorf("redirect URI that is not registered: %+v %v", at, err)
 	}
-	wants(t, comes(identity.Purpose{Platform: "P"}, &Browser{Refuse: true}), dispatch.Forbidden, "You did not give permission. Nothing was changed.")
-	wants(t, comes(identity.Purpose{Away: true, User: dispatch.UserID(Apex + " another")}, &Browser{}), dispatch.Forbidden, "You signed in as another user")
+	wants(t, comes(identity.Purpose{Platform: "P"}, &Browser{Refuse: true}), dispatch.Forbidden,
+		"You did not give permission. Nothing was changed.")
+	wants(t, comes(identity.Purpose{Away: true, User: dispatch.UserID(Apex + " another")}, &Browser{}), dispatch.Forbidden,
+		"You signed in as another user")
 }
 
-// TestGrants_OfASession acts for a user as long as their session lasts, in processes that never received their token, and no longer.
+// TestGrants_OfASession acts for a user as long as their session lasts, in processes that never received their token,
+// and no longer.
 func TestGrants_OfASession(t *testing.T) {
 	s := Start(t)
 	must(t, s.AddUser("apex", "finn"))
@@ -354,7 +370,8 @@ func TestGrants_OfASession(t *testing.T) {
 	c.SessionGrants = true
 	tokens, err := identity.NewTokens(c)
 	must(t, err)
-	verifier, err := identity.NewVerifier(identity.Config{Issuer: Apex, Audience: []string{"eodispatch-api"}, Client: upstream.New(upstream.Config{Development: true}), Development: true})
+	verifier, err := identity.NewVerifier(identity.Config{Issuer: Apex, Audience: []string{"eodispatch-api"},
+		Client: upstream.New(upstream.Config{Development: true}), Development: true})
 	must(t, err)
 	caller, err := verifier.Verify(t.Context(), signIn(t, s, "finn", "portal"))
 	must(t, err)

@@ -16,8 +16,8 @@ import (
 // Callback is the redirect URI of sign-ins. Nothing listens there: a Browser stops when it is redirected to it.
 const Callback = "http://127.0.0.1/signed-in"
 
-// Browser signs in as a user does: it follows redirects, stores cookies and fills in Keycloak's forms. It sends Secure cookies over
-// http as well, because Keycloak sets that attribute even on the loopback interface.
+// Browser signs in as a user does: it follows redirects, stores cookies and fills in Keycloak's forms. It sends Secure
+// cookies over http as well, because Keycloak sets that attribute even on the loopback interface.
 type Browser struct {
 	Logins map[string]string // realm to user name; the password is NAME-password
 	Refuse bool              // cancel instead of consenting
@@ -25,8 +25,8 @@ type Browser struct {
 	cookies map[string]string // "host path name" to value
 }
 
-// AuthorizationURL returns the address at which a sign-in of a client in the realm apex begins, with the additional parameters more,
-// and the PKCE code verifier of that sign-in.
+// AuthorizationURL returns the address at which a sign-in of a client in the realm apex begins, with the additional
+// parameters more, and the PKCE code verifier of that sign-in.
 func AuthorizationURL(client string, more url.Values) (address, verifier string) {
 	verifier = rand.Text() + rand.Text()
 	sum := sha256.Sum256([]byte(verifier))
@@ -69,8 +69,8 @@ func (b *Browser) Visit(address string) (url.Values, error) {
 	return u.Query(), err
 }
 
-// Open opens an address, follows redirects and submits forms. It returns Callback if it is redirected there; otherwise the first page
-// that has no form or a status of 400 or above.
+// Open opens an address, follows redirects and submits forms. It returns Callback if it is redirected there; otherwise
+// the first page that has no form or a status of 400 or above.
 func (b *Browser) Open(address string) (Page, error) {
 	method, form := http.MethodGet, ""
 	for range 30 {
@@ -114,8 +114,8 @@ func words(page string) string {
 	return strings.Join(strings.Fields(tags.ReplaceAllString(page, " ")), " ")
 }
 
-// fill returns the values of a page's form: the credentials of the realm's user for a sign-in; consent for any other form, unless Refuse
-// is set.
+// fill returns the values of a page's form: the credentials of the realm's user for a sign-in; consent for any other
+// form, unless Refuse is set.
 func (b *Browser) fill(address, page string) url.Values {
 	form := url.Values{}
 	for _, input := range hidden.FindAllString(page, -1) {

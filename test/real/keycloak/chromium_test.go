@@ -16,7 +16,8 @@ import (
 	"github.com/coder/websocket/wsjson"
 )
 
-// chromium is a tab of a real headless browser, controlled over the DevTools protocol. Host rules limit its connections to 127.0.0.1.
+// chromium is a tab of a real headless browser, controlled over the DevTools protocol. Host rules limit its connections
+// to 127.0.0.1.
 type chromium struct {
 	t       *testing.T
 	socket  *websocket.Conn
@@ -24,8 +25,8 @@ type chromium struct {
 	last    int    // ID of the last call
 }
 
-// openChromium starts a browser with an empty profile, and opens a tab. If chromium is not installed, it skips the test, or fails it in
-// CI. The browser is killed after the test.
+// openChromium starts a browser with an empty profile, and opens a tab. If chromium is not installed, it skips the
+// test, or fails it in CI. The browser is killed after the test.
 func openChromium(t *testing.T) *chromium {
 	t.Helper()
 	path, err := exec.LookPath("chromium")
@@ -36,9 +37,11 @@ func openChromium(t *testing.T) *chromium {
 		t.Skip("chromium is not installed: run test/real/install.sh")
 	}
 	folder := t.TempDir()
-	browser := exec.Command(path, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
+	browser := exec.Command(path, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run",
+		"--disable-background-networking",
 		"--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--window-size=800,600",
-		"--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", "--remote-debugging-port=0", "--user-data-dir="+folder, "about:blank")
+		"--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", "--remote-debugging-port=0", "--user-data-dir="+folder,
+		"about:blank")
 	browser.Env = append(os.Environ(), "HOME="+folder)
 	browser.SysProcAttr = dyingWithUs()
 	said, err := browser.StderrPipe()
@@ -106,15 +109,16 @@ func (c *chromium) call(method string, parameters Object, into any) {
 	}
 }
 
-// run evaluates an expression in the page as a user's gesture, awaits it if it is a promise, and returns its value. The error is an
-// exception in the page.
+// run evaluates an expression in the page as a user's gesture, awaits it if it is a promise, and returns its value. The
+// error is an exception in the page.
 func (c *chromium) run(expression string) (value any, err error) {
 	c.t.Helper()
 	var said struct {
 		Result           struct{ Value any }
 		ExceptionDetails *struct{ Text string }
 	}
-	c.call("Runtime.evaluate", Object{"expression": expression, "returnByValue": true, "awaitPromise": true, "userGesture": true}, &said)
+	c.call("Runtime.evaluate", Object{"expression": expression, "returnByValue": true, "awaitPromise": true,
+		"userGesture": true}, &said)
 	if said.ExceptionDetails != nil {
 		return nil, fmt.Errorf("%s: %s", expression, said.ExceptionDetails.Text)
 	}
@@ -152,8 +156,10 @@ func (c *chromium) presses(selector string) {
 // signsIn waits for the sign-in form of a realm, and submits it with the credentials of a user.
 func (c *chromium) signsIn(realm, user string) {
 	c.t.Helper()
-	c.waitFor(fmt.Sprintf(`location.pathname.startsWith("/realms/%s/") && document.querySelector("#password") !== null`, realm))
-	_, err := c.run(fmt.Sprintf(`document.querySelector("#username").value = %q, document.querySelector("#password").value = "%[1]s-password"`, user))
+	c.waitFor(fmt.Sprintf(`location.pathname.startsWith("/realms/%s/") && document.querySelector("#password") !== null`,
+		realm))
+	_, err := c.run(fmt.Sprintf(
+		`document.querySelector("#username").value = %q, document.querySelector("#password").value = "%[1]s-password"`, user))
 	must(c.t, err)
 	c.presses("[type=submit]")
 }

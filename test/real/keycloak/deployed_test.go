@@ -16,10 +16,11 @@ import (
 	"github.com/eodispatch/eodispatch/test/executable"
 )
 
-// site starts a server of both protocols and returns its address. It accepts the tokens of the realm platform; its openEO API names that
-// realm as its identity provider.
+// site starts a server of both protocols and returns its address. It accepts the tokens of the realm platform; its
+// openEO API names that realm as its identity provider.
 func site(t *testing.T, keeper *tokenChecker) (address string) {
-	openEO, ogc, both := &simulator.OpenEO{Check: keeper.check, Issuer: Platform}, &simulator.OGC{Check: keeper.check}, http.NewServeMux()
+	openEO, ogc, both := &simulator.OpenEO{Check: keeper.check, Issuer: Platform}, &simulator.OGC{Check: keeper.check},
+		http.NewServeMux()
 	both.Handle("/", ogc)
 	both.Handle("/openeo/", openEO)
 	both.Handle("/.well-known/openeo", openEO)
@@ -32,10 +33,12 @@ func site(t *testing.T, keeper *tokenChecker) (address string) {
 func requestOf(label, site string) Object {
 	area := Object{"bbox": []float64{5.05, 51.2, 5.15, 51.25}}
 	if label == "openeo" {
-		return Object{"title": label, "label": label, "format": "gtiff", "service": Object{"endpoint": site, "application": "add"},
+		return Object{"title": label, "label": label, "format": "gtiff", "service": Object{"endpoint": site,
+			"application": "add"},
 			"parameters": Object{"x": 1, "y": 2}}
 	}
-	return Object{"title": label, "label": label, "format": "json", "service": Object{"endpoint": site, "application": "ndvi"},
+	return Object{"title": label, "label": label, "format": "json", "service": Object{"endpoint": site,
+		"application": "ndvi"},
 		"parameters": Object{"bbox": area}}
 }
 
@@ -80,17 +83,19 @@ func (p *person) runs(t *testing.T, requests ...Object) {
 	}
 }
 
-// TestServe_DeployedServicesEnvironment starts the program with the environment variables of the service that it replaces, and its public
-// URL for the link page. A user whose token names no audience runs jobs of both labels, under their own account and the shared one.
-// Tokens of other clients are refused. Errors have the code of their cause: a missing link, an outage of the platform's provider, a
-// wrong client secret.
+// TestServe_DeployedServicesEnvironment starts the program with the environment variables of the service that it
+// replaces, and its public URL for the link page. A user whose token names no audience runs jobs of both labels, under
+// their own account and the shared one. Tokens of other clients are refused. Errors have the code of their cause: a
+// missing link, an outage of the platform's provider, a wrong client secret.
 func TestServe_DeployedServicesEnvironment(t *testing.T) {
 	s := Start(t)
 	keeper := newTokenChecker(t)
 	own, shared := site(t, keeper), site(t, keeper)
 	address := executable.FreeAddress(t)
-	environ := []string{"EODISPATCH_LISTEN=" + address, "EODISPATCH_PUBLIC_URL=http://" + address, "EODISPATCH_DEVELOPMENT=true",
-		"KEYCLOAK_HOST=" + URL, "KEYCLOAK_REALM=apex", "KEYCLOAK_CLIENT_ID=deployed-api", "KEYCLOAK_CLIENT_SECRET=deployed-api-secret",
+	environ := []string{"EODISPATCH_LISTEN=" + address, "EODISPATCH_PUBLIC_URL=http://" + address,
+		"EODISPATCH_DEVELOPMENT=true",
+		"KEYCLOAK_HOST=" + URL, "KEYCLOAK_REALM=apex", "KEYCLOAK_CLIENT_ID=deployed-api",
+		"KEYCLOAK_CLIENT_SECRET=deployed-api-secret",
 		"DATABASE_URL=sqlite:///./apex.db",
 		fmt.Sprintf(`BACKENDS={%q: {"auth_method": "USER_CREDENTIALS", "token_provider": "platform", "token_prefix": "oidc/sim"},
 			%q: {"auth_method": "CLIENT_CREDENTIALS", "client_credentials": "sim/eodispatch-service/eodispatch-service-secret", "token_prefix": "oidc/sim"}}`, own, shared)}
@@ -99,18 +104,21 @@ func TestServe_DeployedServicesEnvironment(t *testing.T) {
 	gina.token = signInDeployed(t, s, "gina")
 
 	link := gina.broker + "/link/" + strings.NewReplacer("http://", "", ":", "-").Replace(own)
-	if said := gina.runsAtOnce(t, own, http.StatusConflict); said.Code != "SIGN_IN_REQUIRED" || said.Details["link"] != link {
+	if said := gina.runsAtOnce(t, own, http.StatusConflict); said.Code != "SIGN_IN_REQUIRED" ||
+		said.Details["link"] != link {
 		t.Errorf("account never linked: %+v", said)
 	}
 	gina.opens(t, strings.TrimPrefix(link, gina.broker), "is linked")
-	gina.runs(t, requestOf("openeo", own), requestOf("openeo", shared), requestOf("ogc_api_process", own), requestOf("ogc_api_process", shared))
+	gina.runs(t, requestOf("openeo", own), requestOf("openeo", shared), requestOf("ogc_api_process", own),
+		requestOf("ogc_api_process", shared))
 	for _, account := range []string{"gina-p", "service-account-eodispatch-service"} {
 		if n, refused := keeper.tokens(account); n == 0 || len(refused) > 0 {
 			t.Errorf("the sites accepted %d tokens of %s and refused %v", n, account, refused)
 		}
 	}
 
-	for name, token := range map[string]dispatch.Secret{"another azp": signIn(t, s, "gina", "stranger"), "another aud": signIn(t, s, "gina", "portal")} {
+	for name, token := range map[string]dispatch.Secret{"another azp": signIn(t, s, "gina", "stranger"),
+		"another aud": signIn(t, s, "gina", "portal")} {
 		a, err := ask(t.Context(), "GET", gina.broker+"/jobs_status", token, nil)
 		if must(t, err); a.status != http.StatusUnauthorized {
 			t.Errorf("%s: status %d: %s", name, a.status, a.body)
@@ -130,20 +138,22 @@ func TestServe_DeployedServicesEnvironment(t *testing.T) {
 	must(t, s.Provider("platform", Object{"tokenUrl": broken["down"](t)}))
 	t.Cleanup(func() { must(t, s.Provider("platform", Object{"tokenUrl": real})) })
 	serve(t, environ...)
-	if said := gina.runsAtOnce(t, own, http.StatusServiceUnavailable); said.Code != "PLATFORM_UNAVAILABLE" || said.Details["link"] != "" {
+	if said := gina.runsAtOnce(t, own, http.StatusServiceUnavailable); said.Code != "PLATFORM_UNAVAILABLE" ||
+		said.Details["link"] != "" {
 		t.Errorf("platform's provider down: %+v", said)
 	}
 	another := executable.FreeAddress(t)
 	serve(t, append(environ, "EODISPATCH_LISTEN="+another, "KEYCLOAK_CLIENT_SECRET=wrong")...)
 	gina.broker = "http://" + another
-	if said := gina.runsAtOnce(t, own, http.StatusBadGateway); said.Code != "PLATFORM_ERROR" || said.Details["link"] != "" {
+	if said := gina.runsAtOnce(t, own, http.StatusBadGateway); said.Code != "PLATFORM_ERROR" ||
+		said.Details["link"] != "" {
 		t.Errorf("wrong secret: %+v", said)
 	}
 	keepsSecrets(t, p.Log.String(), "-secret", "-password")
 }
 
-// runsByPublicClient runs jobs while the broker's client has no secret, with their user's token, and with one of another client that
-// is listed.
+// runsByPublicClient runs jobs while the broker's client has no secret, with their user's token, and with one of
+// another client that is listed.
 func (p *person) runsByPublicClient(t *testing.T, s *Server, site string, environ []string) {
 	t.Helper()
 	must(t, s.Client("deployed-api", nil, Object{"publicClient": true}))
@@ -180,11 +190,13 @@ func keepsSecrets(t *testing.T, log string, secrets ...string) {
 	}
 }
 
-// signInDeployed returns an access token that a user obtained through the deployed service's client. It names no audience.
+// signInDeployed returns an access token that a user obtained through the deployed service's client. It names no
+// audience.
 func signInDeployed(t *testing.T, s *Server, user string) dispatch.Secret {
 	t.Helper()
-	answer, err := s.Token("apex", url.Values{"grant_type": {"password"}, "client_id": {"deployed-api"}, "client_secret": {"deployed-api-secret"},
-		"username": {user}, "password": {user + "-password"}, "scope": {"openid"}})
+	answer, err := s.Token("apex", url.Values{"grant_type": {"password"}, "client_id": {"deployed-api"},
+		"client_secret": {"deployed-api-secret"},
+		"username":      {user}, "password": {user + "-password"}, "scope": {"openid"}})
 	must(t, err)
 	token := dispatch.Secret(answer["access_token"].(string))
 	var is map[string]any

@@ -2,8 +2,8 @@ package keycloak
 
 import "syscall"
 
-// dyingWithUs starts a process in its own group, so that its children (java, which a script starts) can be killed with it. The kernel
-// terminates the process if the tests are killed.
+// dyingWithUs starts a process in its own group, so that its children (java, which a script starts) can be killed with
+// it. The kernel terminates the process if the tests are killed.
 func dyingWithUs() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 }

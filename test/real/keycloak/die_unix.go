@@ -4,5 +4,6 @@ package keycloak
 
 import "syscall"
 
-// dyingWithUs starts a process in its own group, so that its children (java, which a script starts) can be killed with it.
+// dyingWithUs starts a process in its own group, so that its children (java, which a script starts) can be killed with
+// it.
 func dyingWithUs() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

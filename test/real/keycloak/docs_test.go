@@ -12,23 +12,26 @@ import (
 	"github.com/eodispatch/eodispatch/test/executable"
 )
 
-// docsBroker starts a broker with a sign-in on its documentation page, set up as docs/identity.md describes, and returns its base URL. The
-// sign-in is offered when it returns.
+// docsBroker starts a broker with a sign-in on its documentation page, set up as docs/identity.md describes, and
+// returns its base URL. The sign-in is offered when it returns.
 func docsBroker(t *testing.T, s *Server) string {
 	t.Helper()
 	address := executable.FreeAddress(t)
-	must(t, s.Admin("POST", "apex/clients", Object{"clientId": "docs", "enabled": true, "publicClient": true, "directAccessGrantsEnabled": false,
-		"redirectUris": []string{"http://" + address + "/docs/oauth2-redirect"}, "webOrigins": []string{"+"},
+	must(t, s.Admin("POST", "apex/clients", Object{"clientId": "docs", "enabled": true, "publicClient": true,
+		"directAccessGrantsEnabled": false,
+		"redirectUris":              []string{"http://" + address + "/docs/oauth2-redirect"}, "webOrigins": []string{"+"},
 		"attributes": Object{"pkce.code.challenge.method": "S256"},
-		"protocolMappers": []Object{{"name": "for the broker", "protocol": "openid-connect", "protocolMapper": "oidc-audience-mapper",
-			"config": Object{"included.client.audience": "eodispatch-api", "access.token.claim": "true"}}}}, nil))
+		"protocolMappers": []Object{{"name": "for the broker", "protocol": "openid-connect",
+			"protocolMapper": "oidc-audience-mapper",
+			"config":         Object{"included.client.audience": "eodispatch-api", "access.token.claim": "true"}}}}, nil))
 	t.Cleanup(func() {
 		id, err := s.id("apex", "clients", "clientId", "docs")
 		must(t, errors.Join(err, s.Admin("DELETE", "apex/clients/"+id, nil, nil)))
 	})
 	platform := httptest.NewServer(&simulator.OpenEO{})
 	t.Cleanup(platform.Close)
-	serve(t, append(onPlatforms(t, address, map[string]string{"P": platform.URL}), "EODISPATCH_IDENTITY_DOCS_CLIENT=docs")...)
+	serve(t, append(onPlatforms(t, address, map[string]string{"P": platform.URL}),
+		"EODISPATCH_IDENTITY_DOCS_CLIENT=docs")...)
 	eventually(t, ready, func() error { // the broker reads Keycloak's endpoints only when it first needs them
 		var d struct {
 			Components struct{ SecuritySchemes map[string]any }
@@ -42,12 +45,13 @@ func docsBroker(t *testing.T, s *Server) string {
 	return "http://" + address
 }
 
-// TestDocs_SignInInABrowser signs in on the documentation page with the real Keycloak, and sends a request from the page. Nothing
-// violates the content security policy of the page.
+// TestDocs_SignInInABrowser signs in on the documentation page with the real Keycloak, and sends a request from the
+// page. Nothing violates the content security policy of the page.
 func TestDocs_SignInInABrowser(t *testing.T) {
 	s, c := Start(t), openChromium(t)
 	broker := docsBroker(t, s)
-	c.call("Page.addScriptToEvaluateOnNewDocument", Object{"source": `addEventListener("securitypolicyviolation", e => (window.violations ??= []).push(e.violatedDirective + " " + e.blockedURI + " " + e.sample))`}, nil)
+	c.call("Page.addScriptToEvaluateOnNewDocument",
+		Object{"source": `addEventListener("securitypolicyviolation", e => (window.violations ??= []).push(e.violatedDirective + " " + e.blockedURI + " " + e.sample))`}, nil)
 	c.call("Page.enable", Object{}, nil)
 	c.open(broker + "/docs")
 	c.presses(".auth-wrapper .authorize")
@@ -73,8 +77,9 @@ func TestDocs_SignInInABrowser(t *testing.T) {
 	}
 }
 
-// TestDocs_SignInIsNotForged opens the redirect page of the sign-in with responses that the documentation page did not request, and
-// from another site. The redirect page passes only the first response with the right state to the documentation page.
+// TestDocs_SignInIsNotForged opens the redirect page of the sign-in with responses that the documentation page did not
+// request, and from another site. The redirect page passes only the first response with the right state to the
+// documentation page.
 func TestDocs_SignInIsNotForged(t *testing.T) {
 	s, c := Start(t), openChromium(t)
 	broker := docsBroker(t, s)
@@ -89,11 +94,13 @@ func TestDocs_SignInIsNotForged(t *testing.T) {
 		{broker + "/docs", pending, "code=x", ""},
 		{broker + "/docs", pending, "code=x&state=wrong&state=right", ""},
 		{broker + "/docs", pending + "delete swaggerUIRedirectOauth2.state;", "code=x&state=undefined", ""},
-		{broker + "/docs", pending + "delete swaggerUIRedirectOauth2.state;", "code=x&state=right", ""}, // as after the first response
+		// as after the first response
+		{broker + "/docs", pending + "delete swaggerUIRedirectOauth2.state;", "code=x&state=right", ""},
 		{broker + "/docs", `window.said = "";`, "code=x&state=", ""},
 		{other.URL, pending, "code=x&state=right", ""},
 		{broker + "/docs", pending, "code=x&state=right", "code x"},
-		{broker + "/docs", pending, "error=access_denied&error_description=No%3Cb%3E&state=right", "error access_denied: No<b>"},
+		{broker + "/docs", pending, "error=access_denied&error_description=No%3Cb%3E&state=right",
+			"error access_denied: No<b>"},
 		{broker + "/docs", pending, "state=right", "error The identity provider returned no code."},
 	} {
 		c.open(row.from)
@@ -105,7 +112,8 @@ func TestDocs_SignInIsNotForged(t *testing.T) {
 			c.hasNoPopup()
 			continue
 		}
-		c.popup().waitFor(`document.readyState === "complete" && document.body.innerText.includes("the sign-in was not completed")`)
+		c.popup().waitFor(
+			`document.readyState === "complete" && document.body.innerText.includes("the sign-in was not completed")`)
 		if said, err := c.run(`window.said`); err != nil || said != "" {
 			t.Errorf("%s from %s: the page received %q: %v", row.query, row.from, said, err)
 		}

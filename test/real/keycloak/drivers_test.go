@@ -50,8 +50,8 @@ func signIn(t *testing.T, s *Server, user, client string) dispatch.Secret {
 	return dispatch.Secret(token)
 }
 
-// settings returns the configuration of the platform P with a driver, as an operator sets it up. The driver "client credentials" stands
-// for shared access by a service account.
+// settings returns the configuration of the platform P with a driver, as an operator sets it up. The driver "client
+// credentials" stands for shared access by a service account.
 func settings(driver string) identity.TokensConfig {
 	p := identity.Platform{Name: "P", Access: dispatch.AccessUser, Issuer: Platform, Link: "https://broker.test/link/P",
 		Exchange: identity.Exchange{Driver: driver}}
@@ -66,7 +66,8 @@ func settings(driver string) identity.TokensConfig {
 		p.Issuer = Apex
 	case "client credentials":
 		p.Access, p.Exchange = dispatch.AccessShared, identity.Exchange{}
-		p.Account = identity.ServiceAccount{Issuer: Platform, ClientID: "eodispatch-service", ClientSecret: "eodispatch-service-secret"}
+		p.Account = identity.ServiceAccount{Issuer: Platform, ClientID: "eodispatch-service",
+			ClientSecret: "eodispatch-service-secret"}
 	}
 	return identity.TokensConfig{Issuer: Apex, ClientID: "eodispatch-api", ClientSecret: "eodispatch-api-secret",
 		Client: upstream.New(upstream.Config{Development: true}), Development: true, Platforms: []identity.Platform{p}}
@@ -89,8 +90,9 @@ func accountOf(c identity.TokensConfig) dispatch.Account {
 	return "P/u"
 }
 
-// wants checks the kind of an error and the beginning of its text. An error that the user resolves by linking their account must have the
-// link to that page, and an error of another kind than SignInRequired must not ask the user to link.
+// wants checks the kind of an error and the beginning of its text. An error that the user resolves by linking their
+// account must have the link to that page, and an error of another kind than SignInRequired must not ask the user to
+// link.
 func wants(t *testing.T, err error, kind dispatch.Kind, text string) {
 	t.Helper()
 	var e *dispatch.Error
@@ -144,8 +146,8 @@ func renewing(t *testing.T, s *Server) {
 	t.Cleanup(func() { must(t, s.Provider("platform", Object{"minValidityToken": "5"})) })
 }
 
-// broken contains functions that start a token endpoint with a fault and return its address. The endpoint "hanging" never responds: the
-// client must give up.
+// broken contains functions that start a token endpoint with a fault and return its address. The endpoint "hanging"
+// never responds: the client must give up.
 var broken = map[string]func(t *testing.T) (address string){
 	"down": func(t *testing.T) string {
 		server := httptest.NewServer(http.NotFoundHandler())
@@ -173,8 +175,8 @@ var broken = map[string]func(t *testing.T) (address string){
 	},
 }
 
-// troubled returns broken and an endpoint that responds 503. If a platform's endpoint does so, Keycloak treats the stored token as
-// refused; therefore broken does not contain it.
+// troubled returns broken and an endpoint that responds 503. If a platform's endpoint does so, Keycloak treats the
+// stored token as refused; therefore broken does not contain it.
 func troubled() map[string]func(t *testing.T) string {
 	all := maps.Clone(broken)
 	all["overloaded"] = func(t *testing.T) string {
@@ -187,8 +189,8 @@ func troubled() map[string]func(t *testing.T) string {
 	return all
 }
 
-// detour is a transport that sends POST requests for a realm to the host of another address, and waits up to within for the header of
-// each response.
+// detour is a transport that sends POST requests for a realm to the host of another address, and waits up to within for
+// the header of each response.
 type detour struct {
 	realm, address string
 	within         time.Duration
@@ -310,7 +312,8 @@ var (
 	expiredError error
 )
 
-// expired returns an access token of alice after its lifetime of 2 s. The first call requests it, and all others return the same.
+// expired returns an access token of alice after its lifetime of 2 s. The first call requests it, and all others return
+// the same.
 func expired(s *Server) (dispatch.Secret, error) {
 	expiredOnce.Do(func() {
 		expiredToken, expiredError = s.SignIn("alice", "portal-brief")
@@ -341,8 +344,10 @@ func commonFaults(t *testing.T, s *Server, good identity.TokensConfig, user disp
 		wants(t, err, dispatch.SignInRequired, again)
 	})
 	for name, subject := range map[string]url.Values{
-		"another realm's": {"grant_type": {"client_credentials"}, "client_id": {"eodispatch-service"}, "client_secret": {"eodispatch-service-secret"}},
-		"a refresh token": {"grant_type": {"password"}, "client_id": {"portal"}, "username": {"alice"}, "password": {"alice-password"}},
+		"another realm's": {"grant_type": {"client_credentials"}, "client_id": {"eodispatch-service"},
+			"client_secret": {"eodispatch-service-secret"}},
+		"a refresh token": {"grant_type": {"password"}, "client_id": {"portal"}, "username": {"alice"},
+			"password": {"alice-password"}},
 	} {
 		t.Run("subject is "+name, func(t *testing.T) {
 			realm, member := "platform", "access_token"
@@ -355,7 +360,8 @@ func commonFaults(t *testing.T, s *Server, good identity.TokensConfig, user disp
 			wants(t, err, dispatch.SignInRequired, again)
 		})
 	}
-	for name, client := range map[string][2]dispatch.Secret{"wrong secret": {"eodispatch-api", "wrong"}, "unknown client": {"nobody", "eodispatch-api-secret"}} {
+	for name, client := range map[string][2]dispatch.Secret{"wrong secret": {"eodispatch-api", "wrong"},
+		"unknown client": {"nobody", "eodispatch-api-secret"}} {
 		t.Run(name, func(t *testing.T) {
 			c := good
 			c.ClientID, c.ClientSecret = client[0].Reveal(), client[1]
@@ -373,7 +379,8 @@ func commonFaults(t *testing.T, s *Server, good identity.TokensConfig, user disp
 	}
 }
 
-// TestDrivers_TokenExchange tests the driver that exchanges the user's token for one of another audience at the broker's own provider.
+// TestDrivers_TokenExchange tests the driver that exchanges the user's token for one of another audience at the
+// broker's own provider.
 func TestDrivers_TokenExchange(t *testing.T) {
 	s := Start(t)
 	alice := signIn(t, s, "alice", "portal")
@@ -406,7 +413,8 @@ func TestDrivers_TokenExchange(t *testing.T) {
 	})
 }
 
-// TestDrivers_JWTGrant tests the driver that presents a token of the broker's own provider as a JWT assertion to the platform's provider.
+// TestDrivers_JWTGrant tests the driver that presents a token of the broker's own provider as a JWT assertion to the
+// platform's provider.
 func TestDrivers_JWTGrant(t *testing.T) {
 	s := Start(t)
 	must(t, s.LinkByAdmin("platform", "alice-p", "apex", "apex", "alice"))
@@ -493,9 +501,12 @@ func TestDrivers_ClientCredentials(t *testing.T) {
 		t.Errorf("claims of the token: %+v", is)
 	}
 	for name, change := range map[string]func(*identity.ServiceAccount){
-		"wrong secret":       func(a *identity.ServiceAccount) { a.ClientSecret = "wrong" },
-		"unknown client":     func(a *identity.ServiceAccount) { a.ClientID = "nobody" },
-		"client not allowed": func(a *identity.ServiceAccount) { a.ClientID, a.ClientSecret = "apex-broker", "apex-broker-secret" },
+		"wrong secret":   func(a *identity.ServiceAccount) { a.ClientSecret = "wrong" },
+		"unknown client": func(a *identity.ServiceAccount) { a.ClientID = "nobody" },
+		"client not allowed": func(a *identity.ServiceAccount) {
+			a.ClientID, a.ClientSecret = "apex-broker",
+				"apex-broker-secret"
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := settings("client credentials")
@@ -514,7 +525,8 @@ func TestDrivers_ClientCredentials(t *testing.T) {
 	}
 }
 
-// TestCheck_OfEachDriver tests which faults of the configuration Check finds without a user, and which it reports as not tried.
+// TestCheck_OfEachDriver tests which faults of the configuration Check finds without a user, and which it reports as
+// not tried.
 func TestCheck_OfEachDriver(t *testing.T) {
 	s := Start(t)
 	check := func(c identity.TokensConfig) (string, error) {
@@ -551,11 +563,12 @@ func TestCheck_OfEachDriver(t *testing.T) {
 	grant := settings("jwt-grant")
 	grant.Platforms[0].Exchange.ClientSecret = "wrong"
 	fails(grant)
-	grant.Platforms[0].Exchange.ClientID, grant.Platforms[0].Exchange.ClientSecret = "platform-api", "platform-api-secret" // this client may not present assertions
+	// this client may not present assertions
+	grant.Platforms[0].Exchange.ClientID, grant.Platforms[0].Exchange.ClientSecret = "platform-api", "platform-api-secret"
 	fails(grant)
 
-	// With three of the four drivers, only a request with a token shows that a client may not exchange tokens. Without a service account,
-	// the client cannot get a token, and Check reports the permission as not tried.
+	// With three of the four drivers, only a request with a token shows that a client may not exchange tokens. Without a
+	// service account, the client cannot get a token, and Check reports the permission as not tried.
 	mayNot := func(driver string) identity.TokensConfig {
 		c := settings(driver)
 		c.ClientID, c.ClientSecret = "plain-api", "plain-api-secret"
@@ -575,16 +588,19 @@ func TestCheck_OfEachDriver(t *testing.T) {
 	}
 }
 
-// TestDrivers_ClientByKey authenticates the broker's client by assertions that it signs with its key, at both endpoints (case 101).
+// TestDrivers_ClientByKey authenticates the broker's client by assertions that it signs with its key, at both endpoints
+// (case 101).
 func TestDrivers_ClientByKey(t *testing.T) {
 	s := Start(t)
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	must(t, err)
 	der, err := x509.MarshalPKCS8PrivateKey(key)
 	must(t, err)
-	public, err := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: key.Public(), KeyID: "1", Algorithm: "ES256", Use: "sig"}}})
+	public, err := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: key.Public(), KeyID: "1",
+		Algorithm: "ES256", Use: "sig"}}})
 	must(t, err)
-	must(t, s.Client("eodispatch-api", Object{"use.jwks.string": "true", "jwks.string": string(public)}, Object{"clientAuthenticatorType": "client-jwt"}))
+	must(t, s.Client("eodispatch-api", Object{"use.jwks.string": "true", "jwks.string": string(public)},
+		Object{"clientAuthenticatorType": "client-jwt"}))
 	t.Cleanup(func() {
 		must(t, s.Client("eodispatch-api", nil, Object{"clientAuthenticatorType": "client-secret"}))
 	})
@@ -606,13 +622,15 @@ func TestDrivers_ClientByKey(t *testing.T) {
 // Keycloak's legacy exchange itself accepts such a token.
 func TestVerifier_WithKeycloak(t *testing.T) {
 	s := Start(t)
-	verifier, err := identity.NewVerifier(identity.Config{Issuer: Apex, Audience: []string{"eodispatch-api"}, Client: upstream.New(upstream.Config{Development: true}), Development: true})
+	verifier, err := identity.NewVerifier(identity.Config{Issuer: Apex, Audience: []string{"eodispatch-api"},
+		Client: upstream.New(upstream.Config{Development: true}), Development: true})
 	must(t, err)
 	caller, err := verifier.Verify(t.Context(), signIn(t, s, "alice", "portal"))
 	if err != nil || caller.Issuer != Apex || caller.Name == "" {
 		t.Errorf("caller %q of issuer %q: %v", caller.Name, caller.Issuer, err)
 	}
-	if _, err := verifier.Verify(t.Context(), signIn(t, s, "alice", "stranger")); !errors.Is(err, identity.ErrUnauthenticated) {
+	if _, err := verifier.Verify(t.Context(), signIn(t, s, "alice", "stranger")); !errors.Is(err,
+		identity.ErrUnauthenticated) {
 		t.Errorf("want ErrUnauthenticated for a token of another client: %v", err)
 	}
 	must(t, s.Link("alice"))

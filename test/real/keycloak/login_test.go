@@ -16,11 +16,14 @@ import (
 // programClient registers the public client of the command line as docs/identity.md describes.
 func programClient(t *testing.T, s *Server) {
 	t.Helper()
-	must(t, s.Admin("POST", "apex/clients", Object{"clientId": "eodispatch-cli", "enabled": true, "publicClient": true, "directAccessGrantsEnabled": false,
-		"redirectUris": []string{"http://127.0.0.1/*"},
-		"attributes":   Object{"pkce.code.challenge.method": "S256", "oauth2.device.authorization.grant.enabled": "true", "oauth2.device.polling.interval": "1"},
-		"protocolMappers": []Object{{"name": "for the broker", "protocol": "openid-connect", "protocolMapper": "oidc-audience-mapper",
-			"config": Object{"included.client.audience": "eodispatch-api", "access.token.claim": "true"}}}}, nil))
+	must(t, s.Admin("POST", "apex/clients", Object{"clientId": "eodispatch-cli", "enabled": true, "publicClient": true,
+		"directAccessGrantsEnabled": false,
+		"redirectUris":              []string{"http://127.0.0.1/*"},
+		"attributes": Object{"pkce.code.challenge.method": "S256", "oauth2.device.authorization.grant.enabled": "true",
+			"oauth2.device.polling.interval": "1"},
+		"protocolMappers": []Object{{"name": "for the broker", "protocol": "openid-connect",
+			"protocolMapper": "oidc-audience-mapper",
+			"config":         Object{"included.client.audience": "eodispatch-api", "access.token.claim": "true"}}}}, nil))
 	t.Cleanup(func() {
 		id, err := s.id("apex", "clients", "clientId", "eodispatch-cli")
 		must(t, errors.Join(err, s.Admin("DELETE", "apex/clients/"+id, nil, nil)))
@@ -34,13 +37,15 @@ func TestLogin_OnTheRealKeycloak(t *testing.T) {
 	platform := httptest.NewServer(&simulator.OpenEO{})
 	t.Cleanup(platform.Close)
 	address := executable.FreeAddress(t)
-	serve(t, append(onPlatforms(t, address, map[string]string{"P": platform.URL}), "EODISPATCH_IDENTITY_COMMAND_LINE_CLIENT=eodispatch-cli")...)
+	serve(t, append(onPlatforms(t, address, map[string]string{"P": platform.URL}),
+		"EODISPATCH_IDENTITY_COMMAND_LINE_CLIENT=eodispatch-cli")...)
 	for name, row := range map[string]struct {
 		args, environ []string
 		page          *regexp.Regexp
 	}{
 		"browser": {[]string{"login", address}, []string{"DISPLAY=:0"}, regexp.MustCompile(`\n  (http\S+/auth\?\S+)\n`)},
-		"device":  {[]string{"login", address, "--device", "--offline"}, nil, regexp.MustCompile(`\n  (http\S+user_code=\S+)\n`)},
+		"device": {[]string{"login", address, "--device", "--offline"}, nil,
+			regexp.MustCompile(`\n  (http\S+user_code=\S+)\n`)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			environ := append([]string{"HOME=" + t.TempDir(), "PATH=/nowhere"}, row.environ...)

@@ -16,7 +16,8 @@ import (
 	"github.com/eodispatch/eodispatch/test/executable"
 )
 
-// openEOClient returns the interpreter of the environment with the openEO Python client. Without it the test is skipped; in CI it fails.
+// openEOClient returns the interpreter of the environment with the openEO Python client. Without it the test is
+// skipped; in CI it fails.
 func openEOClient(t *testing.T) string {
 	t.Helper()
 	folder, err := exec.CommandContext(t.Context(), "bash", "../install.sh", "--bin", "openeo-0.53").Output()
@@ -39,7 +40,8 @@ with contextlib.redirect_stdout(sys.stderr):
 print(json.dumps({"name": connection.describe_account().get("name", ""), "jobs": len(connection.list_jobs())}))
 `
 
-// The openEO Python client signs a user in by the device flow of the real Keycloak, with the client that the broker proposes.
+// The openEO Python client signs a user in by the device flow of the real Keycloak, with the client that the broker
+// proposes.
 func TestOpenEO_DeviceFlowOnTheRealKeycloak(t *testing.T) {
 	python := openEOClient(t)
 	s := Start(t)
@@ -47,9 +49,11 @@ func TestOpenEO_DeviceFlowOnTheRealKeycloak(t *testing.T) {
 	platform := httptest.NewServer(&simulator.OpenEO{})
 	t.Cleanup(platform.Close)
 	address := executable.FreeAddress(t)
-	serve(t, append(onPlatforms(t, address, map[string]string{"P": platform.URL}), "EODISPATCH_IDENTITY_OPENEO_CLIENT=eodispatch-cli")...)
+	serve(t, append(onPlatforms(t, address, map[string]string{"P": platform.URL}),
+		"EODISPATCH_IDENTITY_OPENEO_CLIENT=eodispatch-cli")...)
 
-	client, said, printed := exec.CommandContext(t.Context(), python, "-u", "-c", signInAtOpenEO, "http://"+address), &executable.Log{}, &executable.Log{}
+	client, said, printed := exec.CommandContext(t.Context(), python, "-u", "-c", signInAtOpenEO, "http://"+address),
+		&executable.Log{}, &executable.Log{}
 	home := t.TempDir()
 	client.Env = []string{"HOME=" + home, "XDG_CONFIG_HOME=" + home, "XDG_DATA_HOME=" + home}
 	client.Stderr, client.Stdout = said, printed

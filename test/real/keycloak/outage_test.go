@@ -23,8 +23,8 @@ import (
 	"github.com/eodispatch/eodispatch/upstream"
 )
 
-// tokenProxy is a proxy in front of the platform's token endpoint. It counts requests and renewals, and can respond in the endpoint's
-// place.
+// tokenProxy is a proxy in front of the platform's token endpoint. It counts requests and renewals, and can respond in
+// the endpoint's place.
 type tokenProxy struct {
 	address  string
 	passed   atomic.Int32 // number of requests
@@ -35,7 +35,8 @@ type tokenProxy struct {
 	renewing, top int // renewals under way: now and at most
 }
 
-// newTokenProxy starts a tokenProxy, and configures Keycloak to request and renew stored tokens through it until the test ends.
+// newTokenProxy starts a tokenProxy, and configures Keycloak to request and renew stored tokens through it until the
+// test ends.
 func newTokenProxy(t *testing.T, s *Server) *tokenProxy {
 	to, err := url.Parse(URL)
 	must(t, err)
@@ -108,9 +109,10 @@ func (s *tokenStore) Erase(_ context.Context, name string, _ time.Time) error {
 	return nil
 }
 
-// TestToken_OneExchangeForAllReplicas runs 100 workers on each of two replicas, which all request a token, while refresh tokens of the
-// platform can be used only once and the stored token is renewed at every exchange. All workers of a round share one exchange, and the
-// link stays (cases 93 and 94). Without a shared exchange, each such burst lost the link.
+// TestToken_OneExchangeForAllReplicas runs 100 workers on each of two replicas, which all request a token, while
+// refresh tokens of the platform can be used only once and the stored token is renewed at every exchange. All workers
+// of a round share one exchange, and the link stays (cases 93 and 94). Without a shared exchange, each such burst lost
+// the link.
 func TestToken_OneExchangeForAllReplicas(t *testing.T) {
 	s := Start(t)
 	database := postgres.Database(t)
@@ -156,8 +158,8 @@ func TestToken_OneExchangeForAllReplicas(t *testing.T) {
 	}
 }
 
-// TestToken_DeadOneIsNotUsedAgain ends a session at the platform, after which Keycloak still returns the stored token. Token does not
-// return that token again, and reports that the link has ended once the token has expired.
+// TestToken_DeadOneIsNotUsedAgain ends a session at the platform, after which Keycloak still returns the stored token.
+// Token does not return that token again, and reports that the link has ended once the token has expired.
 func TestToken_DeadOneIsNotUsedAgain(t *testing.T) {
 	s := Start(t)
 	must(t, s.Realm("platform", Object{"accessTokenLifespan": 40}))
@@ -182,7 +184,8 @@ func TestToken_DeadOneIsNotUsedAgain(t *testing.T) {
 	wants(t, err, dispatch.SignInRequired, linkLost)
 }
 
-// until calls ask, for up to 5 minutes, until it succeeds or fails with another kind than Unavailable, and returns that result.
+// until calls ask, for up to 5 minutes, until it succeeds or fails with another kind than Unavailable, and returns that
+// result.
 func until(t *testing.T, ask func() error) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
@@ -201,9 +204,9 @@ func until(t *testing.T, ask func() error) error {
 	}
 }
 
-// TestOutage_OfTheTokenEndpoint makes the platform's token endpoint respond 503 for 8 s, while 50 linked users need it. Keycloak deletes
-// the link of each user for whom it then tries an exchange. At most two links are lost, and all other users get tokens afterwards
-// without linking again.
+// TestOutage_OfTheTokenEndpoint makes the platform's token endpoint respond 503 for 8 s, while 50 linked users need it.
+// Keycloak deletes the link of each user for whom it then tries an exchange. At most two links are lost, and all other
+// users get tokens afterwards without linking again.
 func TestOutage_OfTheTokenEndpoint(t *testing.T) {
 	const users = 50
 	s := Start(t)
@@ -235,7 +238,8 @@ func TestOutage_OfTheTokenEndpoint(t *testing.T) {
 	for _, driver := range []string{"keycloak-broker", "keycloak-requested-issuer"} {
 		c := settings(driver)
 		// The broker's own check of the endpoint must pass the tokenProxy, too.
-		c.Client = upstream.New(upstream.Config{Transport: detour{"platform", turn.address, 10 * time.Second}, Development: true})
+		c.Client = upstream.New(upstream.Config{Transport: detour{"platform", turn.address, 10 * time.Second},
+			Development: true})
 		kept, err := store.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "eo.db"), conformance.WallClock{})
 		must(t, err)
 		t.Cleanup(func() { _ = kept.Close() })

@@ -25,12 +25,13 @@ func (c *chromium) fills(selector, value string) {
 // clicks clicks the button or link of the page with a text.
 func (c *chromium) clicks(text string) {
 	c.t.Helper()
-	c.waitFor(fmt.Sprintf(`(e => e && !e.disabled && (e.click(), true))([...document.querySelectorAll("button, a")].find(e => e.innerText?.trim().startsWith(%q))) === true`, text))
+	c.waitFor(fmt.Sprintf(
+		`(e => e && !e.disabled && (e.click(), true))([...document.querySelectorAll("button, a")].find(e => e.innerText?.trim().startsWith(%q))) === true`, text))
 }
 
-// TestPage_OnTheRealProvider uses the page with the real Keycloak, in a real browser: a user who has never linked an account signs in, starts a
-// job, links their account where its attention leads, and comes back to the job, which finishes as theirs. The page's sign-out ends
-// Keycloak's session, too.
+// TestPage_OnTheRealProvider uses the page with the real Keycloak, in a real browser: a user who has never linked an
+// account signs in, starts a job, links their account where its attention leads, and comes back to the job, which
+// finishes as theirs. The page's sign-out ends Keycloak's session, too.
 func TestPage_OnTheRealProvider(t *testing.T) {
 	if web.Page() == nil {
 		if os.Getenv("CI") == "true" {
@@ -45,13 +46,15 @@ func TestPage_OnTheRealProvider(t *testing.T) {
 	t.Cleanup(documents.Close)
 	keeper := newTokenChecker(t)
 	home := sessionBroker(t, s, &simulator.OpenEO{Check: keeper.check, Issuer: Platform},
-		fmt.Sprintf(`EODISPATCH_SERVICES=[{"id": "composite", "title": "Greenest NDVI", "platform": "P", "application": %q}]`, documents.URL+"/ndvi_composite.json"))
+		fmt.Sprintf(`EODISPATCH_SERVICES=[{"id": "composite", "title": "Greenest NDVI", "platform": "P", "application": %q}]`,
+			documents.URL+"/ndvi_composite.json"))
 
 	c.open(home + "/#/new/composite")
 	c.presses(`[data-view=sign-in] a.primary`)
 	c.signsIn("apex", "olga")
 	c.waitFor(`location.hash === "#/new/composite" && document.querySelector("[data-user]")?.innerText === "olga X"`)
-	for name, value := range map[string]string{"west": "5.05", "south": "51.2", "east": "5.15", "north": "51.25", "from": "2024-06-01", "until": "2024-07-01"} {
+	for name, value := range map[string]string{"west": "5.05", "south": "51.2", "east": "5.15", "north": "51.25",
+		"from": "2024-06-01", "until": "2024-07-01"} {
 		c.fills("[name="+name+"]", value)
 	}
 	c.clicks("Review")
@@ -69,5 +72,6 @@ func TestPage_OnTheRealProvider(t *testing.T) {
 	c.presses("[data-user]")
 	c.clicks("Sign out")
 	c.presses(`[data-view=sign-in] a.primary`)
-	c.waitFor(`location.pathname.startsWith("/realms/apex/") && document.querySelector("#password") !== null`) // asked again
+	// asked again
+	c.waitFor(`location.pathname.startsWith("/realms/apex/") && document.querySelector("#password") !== null`)
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/eodispatch/eodispatch/test/executable"
 )
 
-// TestPages_InABrowser visits the broker's pages in a real browser with scripts disabled, and with the real Keycloak: a user refuses to
-// link their account, then links it, and permits their jobs to keep running after they sign out.
+// TestPages_InABrowser visits the broker's pages in a real browser with scripts disabled, and with the real Keycloak: a
+// user refuses to link their account, then links it, and permits their jobs to keep running after they sign out.
 func TestPages_InABrowser(t *testing.T) {
 	s, c := Start(t), openChromium(t)
 	platform := httptest.NewServer(&simulator.OpenEO{})
@@ -50,13 +50,15 @@ func TestPages_InABrowser(t *testing.T) {
 	}
 }
 
-// shows waits until the browser shows a page of the broker with a title and a text. It checks the page's language, that it has one
-// heading, one landmark and no scripts, and that it is legible in the light and the dark colour scheme. It saves a screenshot of each.
+// shows waits until the browser shows a page of the broker with a title and a text. It checks the page's language, that
+// it has one heading, one landmark and no scripts, and that it is legible in the light and the dark colour scheme. It
+// saves a screenshot of each.
 func (c *chromium) shows(name, title, text string) {
 	c.t.Helper()
 	c.waitFor(fmt.Sprintf(`document.title === %q && document.body.innerText.includes(%q)`, title, text))
 	for _, scheme := range []string{"light", "dark"} {
-		c.call("Emulation.setEmulatedMedia", Object{"features": []Object{{"name": "prefers-color-scheme", "value": scheme}}}, nil)
+		c.call("Emulation.setEmulatedMedia", Object{"features": []Object{{"name": "prefers-color-scheme", "value": scheme}}},
+			nil)
 		said, err := c.run(inspection)
 		must(c.t, err)
 		var page struct {
@@ -70,16 +72,17 @@ func (c *chromium) shows(name, title, text string) {
 		if page.Lang != "en" || page.Headings != 1 || page.Landmarks != 1 || page.Scripts > 0 {
 			c.t.Errorf("%s: want the language en, one heading, one landmark and no scripts: %+v", name, page)
 		}
-		if page.Contrast < 4.5 || page.Smallest < 14 || page.Targets < 24 || page.Width > page.Screen { // contrast, target height and width as in WCAG 2.2, AA
+		// contrast, target height and width as in WCAG 2.2, AA
+		if page.Contrast < 4.5 || page.Smallest < 14 || page.Targets < 24 || page.Width > page.Screen {
 			c.t.Errorf("%s in the scheme %s is hard to read: %+v", name, scheme, page)
 		}
 		c.saveScreenshot(name + "-" + scheme + ".png")
 	}
 }
 
-// inspection is a script that returns in JSON what shows checks. The contrast is the lowest ratio of a text to its background, by the
-// formula of WCAG 2. Lengths are in CSS pixels: the smallest font size, the lowest height of a link or button, and the widths of the
-// page and the screen.
+// inspection is a script that returns in JSON what shows checks. The contrast is the lowest ratio of a text to its
+// background, by the formula of WCAG 2. Lengths are in CSS pixels: the smallest font size, the lowest height of a link
+// or button, and the widths of the page and the screen.
 const inspection = `(() => {
 	const canvas = document.createElement("canvas").getContext("2d", {willReadFrequently: true});
 	const rgb = colour => {
@@ -122,9 +125,9 @@ func (c *chromium) saveScreenshot(file string) {
 	must(c.t, os.WriteFile(filepath.Join(folder, file), raw, 0o600))
 }
 
-// TestStream_InABrowser opens WebSockets from a page of an origin that the operator allows, with the token in a subprotocol and with a
-// ticket that the page requested, and reads a status from each. With the same token, WebSockets and requests of a page of another origin
-// are refused.
+// TestStream_InABrowser opens WebSockets from a page of an origin that the operator allows, with the token in a
+// subprotocol and with a ticket that the page requested, and reads a status from each. With the same token, WebSockets
+// and requests of a page of another origin are refused.
 func TestStream_InABrowser(t *testing.T) {
 	s, c := Start(t), openChromium(t)
 	page := func() string {
@@ -146,14 +149,17 @@ func TestStream_InABrowser(t *testing.T) {
 		socket.onmessage = m => { const said = JSON.parse(m.data); if (said.type === "status") tell(socket.protocol.slice(0, 7) + JSON.stringify(said.data)); };
 		socket.onclose = e => tell("closed " + e.code);
 	})`, address, token)
-	withTicket := fmt.Sprintf(`fetch("http://%[1]s/tickets", {method: "POST", headers: {Authorization: "Bearer %[2]s"}}).then(a => a.json()).then(given => new Promise(tell => {
+	withTicket := fmt.Sprintf(
+		`fetch("http://%[1]s/tickets", {method: "POST", headers: {Authorization: "Bearer %[2]s"}}).then(a => a.json()).then(given => new Promise(tell => {
 		const socket = new WebSocket("ws://%[1]s/job_status?interval=1&ticket=" + given.ticket);
 		socket.onmessage = m => { const said = JSON.parse(m.data); if (said.type === "status") tell("ticket " + JSON.stringify(said.data)); };
 		socket.onclose = e => tell("closed " + e.code);
 	}), e => "refused")`, address, token)
-	fetch := fmt.Sprintf(`fetch("http://%s/jobs_status", {headers: {Authorization: "Bearer %s"}}).then(a => "status " + a.status, e => "refused")`, address, token)
+	fetch := fmt.Sprintf(
+		`fetch("http://%s/jobs_status", {headers: {Authorization: "Bearer %s"}}).then(a => "status " + a.status, e => "refused")`, address, token)
 	for _, row := range []struct{ origin, stream, ticket, fetch string }{
-		{listed, `bearer.{"upscaling_tasks":[],"processing_jobs":[]}`, `ticket {"upscaling_tasks":[],"processing_jobs":[]}`, "status 200"},
+		{listed, `bearer.{"upscaling_tasks":[],"processing_jobs":[]}`, `ticket {"upscaling_tasks":[],"processing_jobs":[]}`,
+			"status 200"},
 		{other, "closed 1006", "refused", "refused"},
 	} {
 		c.open(row.origin)

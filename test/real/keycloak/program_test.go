@@ -85,12 +85,13 @@ func eventually(t *testing.T, within time.Duration, look func() error) {
 	}
 }
 
-// maxDelivery is how long a request may take to arrive when the machine stalls. A token that expired less than that ago is not a fault: it
-// may have been valid when it was sent. A broker that sends tokens until they are refused does so with nearly all of them; a stall affects few.
+// maxDelivery is how long a request may take to arrive when the machine stalls. A token that expired less than that ago
+// is not a fault: it may have been valid when it was sent. A broker that sends tokens until they are refused does so
+// with nearly all of them; a stall affects few.
 const maxDelivery = 20 * time.Second
 
-// tokenChecker accepts the tokens of the realm platform as a strict platform does, without leeway after they expire. It records the tokens
-// that it accepts and the errors of those that it refuses.
+// tokenChecker accepts the tokens of the realm platform as a strict platform does, without leeway after they expire. It
+// records the tokens that it accepts and the errors of those that it refuses.
 type tokenChecker struct {
 	verifier *oidc.IDTokenVerifier
 
@@ -105,7 +106,8 @@ func newTokenChecker(t *testing.T) *tokenChecker {
 	t.Helper()
 	provider, err := oidc.NewProvider(context.Background(), Platform)
 	must(t, err)
-	return &tokenChecker{verifier: provider.Verifier(&oidc.Config{SkipClientIDCheck: true}), shown: map[string]map[string]bool{}, late: map[string]bool{}}
+	return &tokenChecker{verifier: provider.Verifier(&oidc.Config{SkipClientIDCheck: true}),
+		shown: map[string]map[string]bool{}, late: map[string]bool{}}
 }
 
 // check returns the account of a token, or an error if the token is not valid. It is the Check of simulated platforms.
@@ -134,8 +136,8 @@ func (g *tokenChecker) check(token string) (account string, err error) {
 	return who.Name, nil
 }
 
-// tokens returns how many different tokens of an account were accepted, and why tokens of any account were refused. Tokens that expired on
-// their way are left out.
+// tokens returns how many different tokens of an account were accepted, and why tokens of any account were refused.
+// Tokens that expired on their way are left out.
 func (g *tokenChecker) tokens(account string) (n int, refusals []error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -162,10 +164,12 @@ func newPerson(t *testing.T, s *Server, name, broker string) *person {
 	t.Helper()
 	must(t, s.AddUser("apex", name))
 	must(t, s.AddUser("platform", name+"-p"))
-	return &person{name, signIn(t, s, name, "portal"), &Browser{Logins: map[string]string{"apex": name, "platform": name + "-p"}}, broker}
+	return &person{name, signIn(t, s, name, "portal"), &Browser{Logins: map[string]string{"apex": name, "platform": name +
+		"-p"}}, broker}
 }
 
-// opens opens a page of the broker in the user's browser, which signs in and consents where asked. The last page must contain a text.
+// opens opens a page of the broker in the user's browser, which signs in and consents where asked. The last page must
+// contain a text.
 func (p *person) opens(t *testing.T, path, text string) {
 	t.Helper()
 	at, err := p.browser.Open(p.broker + path)
@@ -186,8 +190,8 @@ func (p *person) givesPermission(t *testing.T) {
 	p.opens(t, "/away?"+link.RawQuery, "Your jobs keep running after you sign out")
 }
 
-// endsSession deletes the user's sessions, as if they had expired. A logout by an administrator would also invalidate all tokens that were
-// issued before, including offline tokens.
+// endsSession deletes the user's sessions, as if they had expired. A logout by an administrator would also invalidate
+// all tokens that were issued before, including offline tokens.
 func (p *person) endsSession(t *testing.T, s *Server) {
 	t.Helper()
 	id, err := s.id("apex", "users", "username", p.name)

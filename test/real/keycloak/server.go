@@ -1,6 +1,6 @@
-// Package keycloak starts a real Keycloak for tests. It has two realms: apex is the broker's identity provider, platform is the
-// identity provider of an external platform. The folder realms contains both as an operator sets them up (docs/identity.md).
-// install.sh installs the server.
+// Package keycloak starts a real Keycloak for tests. It has two realms: apex is the broker's identity provider,
+// platform is the identity provider of an external platform. The folder realms contains both as an operator sets them
+// up (docs/identity.md). install.sh installs the server.
 package keycloak
 
 import (
@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// URL is the address of the server. The server's database contains it, so that only one server can run on a machine at a time: a
-// second one waits for the first to end.
+// URL is the address of the server. The server's database contains it, so that only one server can run on a machine at
+// a time: a second one waits for the first to end.
 const URL = "http://127.0.0.1:28380"
 
 // Issuers of the realms.
@@ -29,7 +29,8 @@ const (
 
 const ready = 5 * time.Minute // limit from the start of the server to its first response
 
-// Run runs a package's tests and returns the exit code. The first call of Start starts the server; Run stops it after the last test.
+// Run runs a package's tests and returns the exit code. The first call of Start starts the server; Run stops it after
+// the last test.
 func Run(m *testing.M) int {
 	code := m.Run()
 	if err := stop(); err != nil {
@@ -55,8 +56,8 @@ var start = sync.OnceValues(func() (*Server, error) {
 	return newServer()
 })
 
-// Start returns the running server, which all tests of the package share. If Keycloak is not installed, it skips the test, or fails it in
-// CI.
+// Start returns the running server, which all tests of the package share. If Keycloak is not installed, it skips the
+// test, or fails it in CI.
 func Start(t testing.TB) *Server {
 	t.Helper()
 	if _, err := os.Stat(filepath.Join(home(), "installed.txt")); err != nil {
@@ -82,8 +83,8 @@ func home() string {
 	return filepath.Join(home, ".cache", "eodispatch", "keycloak")
 }
 
-// launch starts the server in a folder with a copy of the installed database, and waits until it responds. It first waits for the lock
-// that other servers on this machine hold.
+// launch starts the server in a folder with a copy of the installed database, and waits until it responds. It first
+// waits for the lock that other servers on this machine hold.
 func launch(folder string) error {
 	lock, err := os.OpenFile(filepath.Join(os.TempDir(), "eodispatch-keycloak.lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -100,7 +101,8 @@ func launch(folder string) error {
 		return err
 	}
 	defer log.Close()
-	cmd := exec.Command(filepath.Join(folder, "bin", "kc.sh"), "start", "--optimized", "--http-enabled=true", "--http-host=127.0.0.1",
+	cmd := exec.Command(filepath.Join(folder, "bin", "kc.sh"), "start", "--optimized", "--http-enabled=true",
+		"--http-host=127.0.0.1",
 		"--http-port="+URL[len("http://127.0.0.1:"):], "--hostname="+URL, "--cache=local")
 	cmd.Env = append(os.Environ(), "JAVA_OPTS_KC_HEAP=-Xms64m -Xmx512m", "JAVA_OPTS_APPEND=-XX:TieredStopAtLevel=1")
 	cmd.Stdout, cmd.Stderr = log, log
@@ -125,7 +127,8 @@ func launch(folder string) error {
 	return nil
 }
 
-// prepareFolder prepares a folder to run the server in: it copies what the server changes, and links the rest of the installation.
+// prepareFolder prepares a folder to run the server in: it copies what the server changes, and links the rest of the
+// installation.
 func prepareFolder(folder string) error {
 	for _, name := range []string{"lib", "conf", "providers", "themes"} {
 		if err := os.Symlink(filepath.Join(home(), name), filepath.Join(folder, name)); err != nil {

@@ -11,7 +11,8 @@ import (
 	"github.com/eodispatch/eodispatch/test/executable"
 )
 
-// sessionBroker starts a broker at which browsers sign in, with a platform P and more settings. It returns the broker's base URL.
+// sessionBroker starts a broker at which browsers sign in, with a platform P and more settings. It returns the broker's
+// base URL.
 func sessionBroker(t *testing.T, s *Server, platform http.Handler, more ...string) string {
 	t.Helper()
 	address, at := executable.FreeAddress(t), httptest.NewServer(platform)
@@ -24,17 +25,21 @@ func sessionBroker(t *testing.T, s *Server, platform http.Handler, more ...strin
 // keepsSessions sets Keycloak up for the sessions of the broker at an address, as docs/identity.md describes.
 func (s *Server) keepsSessions(t *testing.T, home string) {
 	t.Helper()
-	must(t, s.Client("eodispatch-api", Object{"post.logout.redirect.uris": home + "/", "backchannel.logout.session.required": "true",
-		"backchannel.logout.url": home + "/session/back-channel-sign-out"}, nil))
+	must(t, s.Client("eodispatch-api", Object{"post.logout.redirect.uris": home + "/",
+		"backchannel.logout.session.required": "true",
+		"backchannel.logout.url":              home + "/session/back-channel-sign-out"}, nil))
 	t.Cleanup(func() {
-		must(t, s.Client("eodispatch-api", Object{"post.logout.redirect.uris": "", "backchannel.logout.session.required": "", "backchannel.logout.url": ""}, nil))
+		must(t, s.Client("eodispatch-api", Object{"post.logout.redirect.uris": "", "backchannel.logout.session.required": "",
+			"backchannel.logout.url": ""}, nil))
 	})
 }
 
-// fetches returns the status of a request of the page that the browser shows, with the cookies of its target; 0 if the page may not know.
+// fetches returns the status of a request of the page that the browser shows, with the cookies of its target; 0 if the
+// page may not know.
 func (c *chromium) fetches(method, address, more string) float64 {
 	c.t.Helper()
-	status, err := c.run(fmt.Sprintf(`fetch(%q, {method: %q, credentials: "include"%s}).then(r => r.status)`, address, method, more))
+	status, err := c.run(fmt.Sprintf(`fetch(%q, {method: %q, credentials: "include"%s}).then(r => r.status)`, address,
+		method, more))
 	must(c.t, err)
 	return status.(float64)
 }
@@ -53,8 +58,9 @@ func (c *chromium) streams(broker string) any {
 
 const inJSON = `, headers: {"Content-Type": "application/json"}`
 
-// TestSession_InABrowser signs a real browser in by the real Keycloak. Its session is of use to the broker's pages, not to a page of
-// another port of the same host. A sign-out ends Keycloak's session, too, and Keycloak's sign-out ends the session.
+// TestSession_InABrowser signs a real browser in by the real Keycloak. Its session is of use to the broker's pages, not
+// to a page of another port of the same host. A sign-out ends Keycloak's session, too, and Keycloak's sign-out ends the
+// session.
 func TestSession_InABrowser(t *testing.T) {
 	s, c := Start(t), openChromium(t)
 	broker := sessionBroker(t, s, &simulator.OpenEO{})
@@ -69,7 +75,8 @@ func TestSession_InABrowser(t *testing.T) {
 	if must(t, err); who != "nora X nora@example.test" {
 		t.Errorf("signed in as %v", who)
 	}
-	if visible, err := c.run(`document.cookie + JSON.stringify(localStorage) + JSON.stringify(sessionStorage)`); err != nil || visible != "{}{}" {
+	if visible, err := c.run(
+		`document.cookie + JSON.stringify(localStorage) + JSON.stringify(sessionStorage)`); err != nil || visible != "{}{}" {
 		t.Errorf("scripts see %v, %v", visible, err)
 	}
 	if status := c.fetches("POST", "/tickets", inJSON); status != http.StatusCreated {
@@ -100,7 +107,8 @@ func TestSession_InABrowser(t *testing.T) {
 	if status := c.fetches("GET", "/session", ""); status != http.StatusOK {
 		t.Fatalf("another page ended the session: %v", status)
 	}
-	_, err = c.run(`fetch("/session/sign-out", {method: "POST"` + inJSON + `}).then(r => r.json()).then(left => { setTimeout(() => location.assign(left.location)); })`)
+	_, err = c.run(`fetch("/session/sign-out", {method: "POST"` + inJSON +
+		`}).then(r => r.json()).then(left => { setTimeout(() => location.assign(left.location)); })`)
 	must(t, err)
 	c.waitFor(fmt.Sprintf(`location.href === %q && document.readyState === "complete"`, broker+"/"))
 

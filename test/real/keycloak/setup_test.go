@@ -10,8 +10,8 @@ import (
 	"github.com/eodispatch/eodispatch/identity"
 )
 
-// TestSetUp_AsWritten follows the steps of docs/identity.md with new clients and identity providers, which have only the settings that
-// are written there. Each driver reports Misconfigured before its last step, and works after it.
+// TestSetUp_AsWritten follows the steps of docs/identity.md with new clients and identity providers, which have only
+// the settings that are written there. Each driver reports Misconfigured before its last step, and works after it.
 func TestSetUp_AsWritten(t *testing.T) {
 	s := Start(t)
 	must(t, s.AddUser("apex", "ines"))
@@ -25,7 +25,8 @@ func TestSetUp_AsWritten(t *testing.T) {
 	}
 	client := func(realm, name string, more Object) {
 		t.Helper()
-		is := Object{"clientId": name, "secret": name + "-secret", "enabled": true, "publicClient": false, "standardFlowEnabled": false,
+		is := Object{"clientId": name, "secret": name + "-secret", "enabled": true, "publicClient": false,
+			"standardFlowEnabled":       false,
 			"directAccessGrantsEnabled": false, "serviceAccountsEnabled": false, "attributes": Object{}}
 		for key, value := range more {
 			is[key] = value
@@ -37,12 +38,14 @@ func TestSetUp_AsWritten(t *testing.T) {
 		id, err := s.id("apex", "clients", "clientId", name)
 		must(t, err)
 		create("apex", "clients/"+id+"/protocol-mappers/models", Object{"name": audience, "protocol": "openid-connect",
-			"protocolMapper": "oidc-audience-mapper", "config": Object{"included.client.audience": audience, "access.token.claim": "true"}})
+			"protocolMapper": "oidc-audience-mapper", "config": Object{"included.client.audience": audience,
+				"access.token.claim": "true"}})
 	}
 	provider := func(realm, alias, issuer string, settings, config Object) {
 		t.Helper()
 		var found Object
-		must(t, s.Admin("POST", realm+"/identity-provider/import-config", Object{"providerId": "oidc", "fromUrl": issuer + "/.well-known/openid-configuration"}, &found))
+		must(t, s.Admin("POST", realm+"/identity-provider/import-config", Object{"providerId": "oidc", "fromUrl": issuer +
+			"/.well-known/openid-configuration"}, &found))
 		is := Object{"alias": alias, "providerId": "oidc", "enabled": true, "config": found}
 		for key, value := range settings {
 			is[key] = value
@@ -83,14 +86,17 @@ func TestSetUp_AsWritten(t *testing.T) {
 
 	// all drivers
 	client("apex", "steps-api", Object{"serviceAccountsEnabled": true})
-	client("apex", "steps-portal", Object{"publicClient": true, "standardFlowEnabled": true, "directAccessGrantsEnabled": true, "redirectUris": []string{Callback}})
+	client("apex", "steps-portal", Object{"publicClient": true, "standardFlowEnabled": true,
+		"directAccessGrantsEnabled": true, "redirectUris": []string{Callback}})
 	audience("steps-portal", "steps-api")
 	token = signIn(t, s, "ines", "steps-portal")
 
 	// keycloak-broker
-	client("platform", "steps-broker", Object{"standardFlowEnabled": true, "redirectUris": []string{Apex + "/broker/steps/endpoint"}})
+	client("platform", "steps-broker", Object{"standardFlowEnabled": true, "redirectUris": []string{Apex +
+		"/broker/steps/endpoint"}})
 	provider("apex", "steps", Platform, Object{"storeToken": true},
-		Object{"clientId": "steps-broker", "clientSecret": "steps-broker-secret", "clientAuthMethod": "client_secret_post", "defaultScope": "openid offline_access"})
+		Object{"clientId": "steps-broker", "clientSecret": "steps-broker-secret", "clientAuthMethod": "client_secret_post",
+			"defaultScope": "openid offline_access"})
 	address, _ := AuthorizationURL("steps-portal", url.Values{"kc_action": {"idp_link:steps"}})
 	said, err := (&Browser{Logins: map[string]string{"apex": "ines", "platform": "ines-p"}}).Visit(address)
 	if must(t, err); said.Get("kc_action_status") != "success" {
@@ -114,18 +120,21 @@ func TestSetUp_AsWritten(t *testing.T) {
 	// jwt-grant; the realm apex already contains a client whose id is the platform's issuer
 	audience("steps-api", Platform)
 	grants := func(alias, on string) error { // only one provider of an issuer may have it enabled
-		return s.change("platform/identity-provider/instances/"+alias, func(is Object) { is["config"].(Object)["jwtAuthorizationGrantEnabled"] = on })
+		return s.change("platform/identity-provider/instances/"+alias,
+			func(is Object) { is["config"].(Object)["jwtAuthorizationGrantEnabled"] = on })
 	}
 	must(t, grants("apex", "false"))
 	t.Cleanup(func() { must(t, grants("apex", "true")) })
-	provider("platform", "steps-apex", Apex, Object{}, Object{"clientId": "any", "clientSecret": "any", "jwtAuthorizationGrantEnabled": "true"})
+	provider("platform", "steps-apex", Apex, Object{}, Object{"clientId": "any", "clientSecret": "any",
+		"jwtAuthorizationGrantEnabled": "true"})
 	must(t, s.LinkByAdmin("platform", "ines-p", "steps-apex", "apex", "ines"))
 	client("platform", "steps-service", nil)
 	fails("jwt-grant")
 	id, err := s.id("platform", "clients", "clientId", "steps-service")
 	must(t, err)
 	must(t, s.change("platform/clients/"+id, func(is Object) {
-		is["attributes"] = Object{"oauth2.jwt.authorization.grant.enabled": "true", "oauth2.jwt.authorization.grant.idp": "steps-apex"}
+		is["attributes"] = Object{"oauth2.jwt.authorization.grant.enabled": "true",
+			"oauth2.jwt.authorization.grant.idp": "steps-apex"}
 	}))
 	works("jwt-grant")
 
