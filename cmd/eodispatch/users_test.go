@@ -192,7 +192,7 @@ func TestUsers_ControlATask(t *testing.T) {
 	shows("10 of 11 credits spent")
 	said("cancel", "task-3")
 	u.holds(u.must(append([]string{"upscale", "ndvi_composite", "--time", "2024-06-01/2024-07-01", "--estimate"},
-		tiled[2:]...)...), "jobs      14\n", "likely 28 credits, by 5 finished jobs")
+		tiled[2:]...)...), "jobs      14\n", " 28 credits, by 5 finished jobs")
 	u.holds(u.must("run", "ndvi", "--platform", "simulated-ogc", "--area", usersBox, "--estimate"), "jobs      1\n",
 		"costs     not known")
 
