@@ -252,7 +252,7 @@ func (h *history) intending(jobs []dispatch.Job) {
 			continue
 		}
 		for _, other := range h.jobs {
-			ready := other.Phase == dispatch.Waiting && other.Account == j.Account &&
+			ready := other.Phase == dispatch.Waiting && !other.Paused && other.Account == j.Account &&
 				other.Due.Before(h.clock.Now().Add(-5*time.Second)) &&
 				time.Since(h.movedAt[other.ID]) > time.Second // a visit may use an agenda of the last 20 ms
 			if ready && !slices.ContainsFunc(jobs, func(k dispatch.Job) bool { return k.ID == other.ID }) &&
