@@ -1,8 +1,8 @@
 -- +goose Up
 
 -- The schema on SQLite. That on PostgreSQL differs in what the databases lack in common, and the rest is the same
--- on both. Times are microseconds since 1970; 0 is no time. JSON is kept as text, to the byte. Each index names the
--- statements that need it. A key of type INTEGER is that of the table itself; that of jobs is a BIGINT, with an index
+-- on both. Times are microseconds since 1970; 0 is no time. JSON is kept as text, to the byte. Each index says which
+-- rows it finds. A key of type INTEGER is that of the table itself; that of jobs is a BIGINT, with an index
 -- of its own, because SQLite does not compare (due, id) by an index if id is the key of the table.
 
 -- Accounts, and what waits for them ---------------------------------------------------------------------------------
@@ -26,13 +26,13 @@ CREATE TABLE accounts (
 	sign_in_since     BIGINT NOT NULL DEFAULT 0, -- since when its jobs wait for the sign-in of its user
 	restored          BIGINT NOT NULL DEFAULT 0 -- not 0: to be compared with its platform's list, see dispatch.Restored
 );
--- NextFree, DuePlatforms, CensusDue
+-- The next accounts to visit
 CREATE INDEX accounts_due ON accounts (due, id) WHERE due > 0;
--- NextLapse
+-- When the next lease lapses
 CREATE INDEX accounts_leased ON accounts (lease_until) WHERE lease_until > 0;
--- CensusHolds
+-- The census: accounts whose platform is held
 CREATE INDEX accounts_held ON accounts (hold) WHERE hold > 0;
--- Dequeue, DuePlatforms: the queue of each platform
+-- The next accounts to visit of one platform
 CREATE INDEX accounts_of_platform ON accounts (platform, due, id) WHERE due > 0;
 
 -- Which send times of a platform are given away, see dispatch.Schedule.
@@ -113,13 +113,13 @@ CREATE TABLE tasks (
 	annotations    TEXT NOT NULL DEFAULT '', -- JSON, see dispatch.Annotations; '': none
 	request        TEXT NOT NULL -- JSON, what its jobs share
 );
--- ListTasks, ListOwnTasks, CountTasks, ListAttentions
+-- The tasks of an owner by age
 CREATE INDEX tasks_owner ON tasks (owner, created, id) WHERE NOT hidden;
--- ListHiddenTasks, ListEmptyTasks: what Purge deletes
+-- What the purge deletes
 CREATE INDEX tasks_hidden ON tasks (id) WHERE hidden;
--- ListSpreadTasks, ListSpread, ListOutdatedHomes
+-- Tasks of which jobs may move to another platform
 CREATE INDEX tasks_spread ON tasks (id) WHERE moves > 0;
--- CensusLimited: tasks that start nothing for now
+-- The census: tasks that start nothing for now
 CREATE INDEX tasks_limited ON tasks (paused_for) WHERE paused AND NOT hidden;
 
 -- The accounts between which a task spreads its jobs, see dispatch.Home.
@@ -145,7 +145,7 @@ CREATE TABLE task_labels (
 	created BIGINT NOT NULL, -- of the task
 	PRIMARY KEY (task, name)
 );
--- ListLabeledTasks
+-- The tasks of an owner with a label
 CREATE INDEX task_labels_found ON task_labels (owner, name, value, created, task);
 
 -- Changes of the jobs of tasks that are under way, see store/task_change.go. One whose process died is continued by
@@ -164,7 +164,7 @@ CREATE TABLE task_changes (
 	bytes    BIGINT NOT NULL, -- of their requests
 	touched  BIGINT NOT NULL -- when a process last continued it
 );
--- CountOwned
+-- How many changes of an owner are underway
 CREATE INDEX task_changes_owner ON task_changes (owner);
 
 -- The numbers of the last changes of tasks and their jobs, see dispatch.ChangeNumbers. They are not in tasks, because
@@ -175,7 +175,7 @@ CREATE TABLE task_numbers (
 	change BIGINT NOT NULL,
 	floor  BIGINT NOT NULL -- which jobs changed up to this number is not known
 );
--- ChangesSince
+-- Which tasks of an owner changed since a number
 CREATE INDEX task_numbers_owner ON task_numbers (owner, change, task);
 
 -- Jobs --------------------------------------------------------------------------------------------------------------
@@ -269,72 +269,71 @@ CREATE TABLE jobs (
 
 -- What visits read.
 
--- Agenda, Running, Listable, HeldWithoutFreed, the census, AccountsWithJobs
+-- The jobs of an account that are due for a step; the census
 CREATE INDEX jobs_step ON jobs (account, step, due, id) WHERE step IS NOT NULL;
--- Lines, Ready, Waiting, WaitingBefore, MoveJobs
+-- The lines of an account: whose jobs wait, and which is next
 CREATE INDEX jobs_queue ON jobs (account, owner, task, due, id) WHERE phase = 'waiting' AND NOT paused;
--- Unprepared, Agenda: while no slot is free, only those are looked at. With step in it SQLite, which has not counted
--- its rows, takes it rather than jobs_step.
+-- Waiting jobs whose application is to be read: while no slot is free, only those are visited. With step in it SQLite,
+-- which has not counted its rows, takes it rather than jobs_step.
 CREATE INDEX jobs_unprepared ON jobs (account, step, attention, due, id)
 	WHERE step = 'wait' AND attention = 'application_unreachable';
--- ListUnmetered, GetAgenda
+-- Jobs whose costs are still to be read
 CREATE INDEX jobs_meter ON jobs (account, meter_due, id) WHERE meter_due > 0;
--- ListToRemove, GetAgenda
+-- Jobs to be removed on their platform
 CREATE INDEX jobs_removal ON jobs (account, removal_due, id)
 	WHERE removal_due > 0 AND phase = 'ended' AND orphans = '' AND meter_due = 0;
--- RefHolder
+-- The job with an identifier on a platform
 CREATE INDEX jobs_refs ON jobs (ref_id) WHERE ref_id <> '';
 
 -- What owners list.
 
--- CountOwned, CountUnended, ListEndedJobs
+-- How many jobs an owner has
 CREATE INDEX jobs_owner ON jobs (owner, created, account);
--- ListRecords: jobs of no task
+-- The jobs of no task of an owner by age
 CREATE INDEX jobs_single ON jobs (owner, created, id) WHERE task = 0;
--- ListRecordsOf, ListPlacesOf: by account and status
+-- Jobs of no task of one platform and with one status
 CREATE INDEX jobs_filtered ON jobs (owner, account, status, created, id) WHERE task = 0 AND NOT hidden;
--- ListChangedRecords
+-- Jobs of no task by their last change
 CREATE INDEX jobs_updated ON jobs (owner, updated) WHERE task = 0 AND NOT hidden;
--- ChangesSince: jobs of no task, also those that are hidden
+-- Jobs of no task that changed since a number, also those that are hidden
 CREATE INDEX jobs_numbers ON jobs (owner, changed, id) WHERE task = 0;
--- AwaitAll, CountAwaited, CountTimeDependent. With phase in it SQLite takes it rather than jobs_owner.
+-- Jobs at a platform, of which owners await the status. With phase in it SQLite takes it rather than jobs_owner.
 CREATE INDEX jobs_started ON jobs (owner, phase, task) WHERE phase = 'started';
--- CountBytes, CountShared, EndRetries, ListUnendedJobs
+-- Jobs of an owner or of a task that have not ended: quotas, bytes, cancellation
 CREATE INDEX jobs_open ON jobs (owner, task) WHERE phase <> 'ended';
--- ListFinishedRuns, ListFinishedRequests: from which requests are estimated
+-- The last finished runs of a process: from which requests are estimated
 CREATE INDEX jobs_finished_runs ON jobs (owner, account, service, moved) WHERE status = 'finished';
 
 -- What is read of the jobs of a task.
 
--- ListTaskJobs, ListJobIDs, CancelTaskJobs, HideTaskJobs, PauseTaskJobs, ResumeTaskJobs, PlanRemovals, LastNumber,
--- CountTrial
+-- The jobs of a task in their order
 CREATE INDEX jobs_number ON jobs (task, number) WHERE task <> 0;
--- ListTaskJobsOf, ListNumbersOf, ListFailed, ListFailedNumbers, ListUnderway, HasPrunedFailure, ListSpread
+-- The jobs of a task with one status
 CREATE INDEX jobs_task_status ON jobs (task, status, number) WHERE task <> 0 AND NOT hidden;
--- GetTask, ListChangedJobs, ReviseTask, ListAgedTasks, CountAgedTasks, ListEmptyTasks, PurgeTask
+-- The jobs of a task by their last change; when a task changed last
 CREATE INDEX jobs_changed ON jobs (task, updated) WHERE task <> 0;
--- ChangesSince of a task
+-- Jobs of a task that changed since a number
 CREATE INDEX jobs_numbers_of_task ON jobs (task, changed, id) WHERE task <> 0;
--- GetTask, ListFinished, ListRunsOfTask: in the order in which they finished
+-- The finished jobs of a task in the order in which they finished
 CREATE INDEX jobs_finished ON jobs (task, moved, id) WHERE task <> 0 AND status = 'finished' AND NOT hidden;
--- GetTask: with jobs_finished it gives the end of a task
+-- With jobs_finished it gives the end of a task
 CREATE INDEX jobs_stopped ON jobs (task, moved)
 	WHERE task <> 0 AND status IN ('failed', 'canceled') AND NOT hidden;
--- ListAttentions
+-- What needs attention in a task
 CREATE INDEX jobs_attention ON jobs (task, attention) WHERE task <> 0 AND attention <> '' AND NOT hidden;
--- SumOpenRuns: runs of tasks with a budget whose costs are not known yet
+-- Runs of tasks with a budget whose costs are not known yet
 CREATE INDEX jobs_budgeted ON jobs (task)
 	WHERE task <> 0 AND budgeted AND (phase NOT IN ('waiting', 'ended') OR meter_due > 0);
 
 -- What operators and upkeep read.
 
--- ListTroubled, the census
+-- For operators: jobs with a platform that need attention; the census
 CREATE INDEX jobs_troubled ON jobs (moved, id) WHERE phase NOT IN ('waiting', 'ended') AND attention <> '';
--- ListSetAside, the census
+-- For operators: jobs that were set aside; the census
 CREATE INDEX jobs_set_aside ON jobs (moved, id) WHERE attention = 'set_aside' AND NOT hidden;
--- PurgeJobs
+-- What the purge deletes
 CREATE INDEX jobs_hidden ON jobs (moved) WHERE hidden;
--- ListAgedJobs, CountAged
+-- What retention prunes and deletes
 CREATE INDEX jobs_aging ON jobs (pruned, moved) WHERE task = 0 AND phase = 'ended';
 
 -- What was asked for.
@@ -358,7 +357,7 @@ CREATE TABLE job_labels (
 	created BIGINT NOT NULL, -- of the job
 	PRIMARY KEY (job, name)
 );
--- ListLabeledRecords
+-- The jobs of an owner with a label
 CREATE INDEX job_labels_found ON job_labels (owner, name, value, created, job);
 
 -- What happened to jobs, for operators, see dispatch.JobEvent.
@@ -374,9 +373,9 @@ CREATE TABLE events (
 	took      BIGINT NOT NULL, -- microseconds
 	detail    TEXT NOT NULL
 );
--- ListEvents
+-- The events of a job
 CREATE INDEX events_of_job ON events (job, at);
--- PurgeEvents, EventsBefore
+-- What the purge deletes
 CREATE INDEX events_by_age ON events (at);
 
 -- Jobs and tasks that clients created and have not started, see dispatch.Unstarted. Their ids are from the same
@@ -394,9 +393,9 @@ CREATE TABLE unstarted (
 	version BIGINT NOT NULL DEFAULT 1,
 	PRIMARY KEY (job, task)
 );
--- ListUnstarted, CountUnstarted
+-- What an owner created and has not started
 CREATE INDEX unstarted_owner ON unstarted (owner, created);
--- PurgeUnstarted
+-- What the purge deletes
 CREATE INDEX unstarted_expires ON unstarted (expires);
 
 -- Synchronous runs. Their ids are from the counter of jobs; visits do not see them.
@@ -413,13 +412,13 @@ CREATE TABLE sync_runs (
 	created  BIGINT NOT NULL,
 	ended    BIGINT NOT NULL DEFAULT 0
 );
--- ListSyncRuns, ListSyncUsage, CountSyncRuns
+-- The synchronous runs of an owner: a list, quotas
 CREATE INDEX sync_runs_owner ON sync_runs (owner, created, id, account);
--- CountSyncRuns, CountUnended
+-- Runs underway of an owner
 CREATE INDEX sync_runs_live ON sync_runs (owner, lapses, account) WHERE ended = 0;
--- PurgeSyncRuns
+-- What the purge deletes
 CREATE INDEX sync_runs_created ON sync_runs (created);
--- ClaimRef, RefHolder
+-- One run per identifier on a platform, see ClaimRef
 CREATE UNIQUE INDEX sync_runs_refs ON sync_runs (account, ref_base, ref_id) WHERE ref_id <> '';
 
 -- Names that clients gave to their requests, by which a repeated one is recognized.
@@ -432,7 +431,7 @@ CREATE TABLE keys (
 	created     BIGINT NOT NULL,
 	PRIMARY KEY (owner, name)
 );
--- PurgeKeys
+-- What the purge deletes
 CREATE INDEX keys_created ON keys (created);
 
 -- Documents that define services -------------------------------------------------------------------------------------
@@ -454,7 +453,7 @@ CREATE TABLE definitions (
 	changed_to TEXT NOT NULL DEFAULT '', -- the hash of the document since, if that is another
 	PRIMARY KEY (task, job)
 );
--- ListUnusedDocuments, PurgeDocument
+-- Which documents nobody uses
 CREATE INDEX definitions_document ON definitions (document);
 
 -- What was last read from each source of the catalogue of services, see dispatch.Sources.
@@ -513,7 +512,7 @@ CREATE TABLE owner_counts (
 	priced  BIGINT NOT NULL, -- jobs with costs
 	PRIMARY KEY (owner, account)
 );
--- Bases, MarkRestored, Forget
+-- The owners with jobs of an account
 CREATE INDEX owner_counts_of_account ON owner_counts (account);
 
 -- How many jobs were created in a period of five minutes, for quotas of a day.
@@ -524,7 +523,7 @@ CREATE TABLE period_counts (
 	jobs    BIGINT NOT NULL,
 	PRIMARY KEY (owner, account, period)
 );
--- PurgePeriodCounts, CorrectPeriodCounts
+-- What the purge deletes
 CREATE INDEX period_counts_by_period ON period_counts (period);
 
 -- The jobs of a task, without hidden ones.
@@ -572,7 +571,7 @@ CREATE TABLE label_costs (
 	runs    BIGINT NOT NULL,
 	PRIMARY KEY (owner, name, month, account, unit, value)
 );
--- PurgeLabelCosts
+-- What the purge deletes
 CREATE INDEX label_costs_month ON label_costs (month);
 
 -- Hooks --------------------------------------------------------------------------------------------------------------
@@ -595,9 +594,9 @@ CREATE TABLE hooks (
 	ran      BIGINT NOT NULL DEFAULT 0, -- when the last round ended
 	created  BIGINT NOT NULL
 );
--- ListHooks, ListTaskHooks, AddHook, notify
+-- The hooks of an owner, of a job, of a task
 CREATE INDEX hooks_of_job ON hooks (owner, job, task, created);
--- CountPausedHooks
+-- The census: hooks that are paused
 CREATE INDEX hooks_held ON hooks (hold) WHERE hold > 0;
 
 -- The outbox: what is to be sent to hooks. It does not refer to hooks, so that the deletion of a hook never makes the
@@ -619,15 +618,15 @@ CREATE TABLE deliveries (
 	notice   TEXT NOT NULL DEFAULT '', -- why the last one failed
 	PRIMARY KEY (hook, job, task, epoch, status)
 );
--- ListDueHooks, ClaimDeliveries, EndDeliveries, CountFailingHooks, CensusDeliveries
+-- The next deliveries of a hook
 CREATE INDEX deliveries_due ON deliveries (hook, due) WHERE due > 0;
--- OldestDelivery
+-- The census: the age of the oldest delivery
 CREATE INDEX deliveries_waiting ON deliveries (queued) WHERE due > 0;
--- ListDeliveries, DeleteDeliveries
+-- The last deliveries of a hook
 CREATE INDEX deliveries_of_hook ON deliveries (hook, happened);
--- ClaimDeliveries, Forget
+-- Deliveries of a job that is forgotten
 CREATE INDEX deliveries_of_job ON deliveries (job);
--- PurgeDeliveries
+-- What the purge deletes
 CREATE INDEX deliveries_by_age ON deliveries (queued);
 
 -- Ends of jobs of tasks of which a hook is to be notified, not looked at yet, see store/task_events.go.
@@ -637,7 +636,7 @@ CREATE TABLE task_marks (
 	epoch BIGINT NOT NULL, -- jobs.epoch
 	PRIMARY KEY (task, job, epoch)
 );
--- Forget
+-- Marks of a job that is forgotten
 CREATE INDEX task_marks_of_job ON task_marks (job);
 
 -- Users --------------------------------------------------------------------------------------------------------------
@@ -691,9 +690,9 @@ CREATE TABLE tokens (
 	sealed  TEXT NOT NULL,
 	expires BIGINT NOT NULL
 );
--- EraseTokens
+-- Tokens of an owner, to erase them
 CREATE INDEX tokens_of_owner ON tokens (owner);
--- PurgeTokens
+-- What the purge deletes
 CREATE INDEX tokens_by_end ON tokens (expires);
 
 -- Browsers that are signed in to the page, sealed as in grants.
@@ -708,11 +707,11 @@ CREATE TABLE sessions (
 	ends    BIGINT NOT NULL,
 	version BIGINT NOT NULL DEFAULT 1
 );
--- EndOldestSessions
+-- The oldest sessions of an owner, which end when there are too many
 CREATE INDEX sessions_of_owner ON sessions (owner, created);
--- EndSessions
+-- Sessions that an identity provider ends
 CREATE INDEX sessions_of_provider ON sessions (issuer, sid);
--- PurgeSessions
+-- What the purge deletes
 CREATE INDEX sessions_by_end ON sessions (ends);
 
 -- The installation ---------------------------------------------------------------------------------------------------
