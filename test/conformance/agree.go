@@ -307,10 +307,11 @@ func (p *pair) release(r *rapid.T) {
 
 func (p *pair) intend(r *rapid.T) {
 	l := p.lease(r)
-	if len(p.known) == 0 || l.Generation == 0 {
+	known := slices.DeleteFunc(slices.Clone(p.known), func(j dispatch.Job) bool { return j.Account != l.Account })
+	if len(known) == 0 || l.Generation == 0 {
 		return
 	}
-	j := rapid.SampledFrom(p.known).Draw(r, "job")
+	j := rapid.SampledFrom(known).Draw(r, "job")
 	p.known = append(p.known, both(p, r, func(s dispatch.Store) ([]dispatch.Job, error) {
 		return s.Intend(p.Context(), l, limits, []dispatch.Job{j})
 	})...)
