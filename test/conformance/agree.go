@@ -324,6 +324,9 @@ func (p *pair) save(r *rapid.T) {
 	j := rapid.SampledFrom(p.known).Draw(r, "job")
 	j.Phase = rapid.SampledFrom([]dispatch.Phase{dispatch.Waiting, dispatch.Creating, dispatch.Created, dispatch.Starting,
 		dispatch.Started, dispatch.Ended}).Draw(r, "phase")
+	if j.Due.IsZero() && j.Phase != dispatch.Waiting { // it was paused: whoever submits a job says when it is due
+		j.Due = j.Created
+	}
 	j.Due, j.Moved, j.Checked = j.Due.Add(spans.Draw(r, "due")), j.Created.Add(spans.Draw(r, "moved")),
 		j.Created.Add(spans.Draw(r, "checked"))
 	if j.Phase == dispatch.Started {
