@@ -61,10 +61,7 @@ const (
 		SELECT CAST($1 AS BIGINT), owner, change, change FROM owners WHERE owner = $2
 		ON CONFLICT (task) DO UPDATE SET change = excluded.change`
 
-	numberTaskAnew = `
-		INSERT INTO task_numbers (task, owner, change, floor)
-		SELECT CAST($1 AS BIGINT), owner, change, change FROM owners WHERE owner = $2
-		ON CONFLICT (task) DO UPDATE SET change = excluded.change, floor = excluded.floor`
+	numberTaskAnew = numberTask + ", floor = excluded.floor"
 
 	// presentNumber is the number that the owner of a job took in this transaction.
 	presentNumber = "(SELECT o.change FROM owners o WHERE o.owner = jobs.owner)"

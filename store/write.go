@@ -124,14 +124,16 @@ func newDialect(parameter func(n int) string, locks bool) *dialect {
 func (d *dialect) updateOf(was, now *dispatch.Job) command {
 	mask, args := 0, make([]any, 0, 64)
 	for i, g := range groups {
-		differs := func(c column) bool { return c.of(was) != c.of(now) }
-		if i > 0 && !slices.ContainsFunc(g, differs) {
+		written, differs := len(args), i == 0
+		for _, c := range g {
+			value := c.of(now)
+			args, differs = append(args, value), differs || value != c.of(was)
+		}
+		if !differs {
+			args = args[:written]
 			continue
 		}
 		mask |= 1 << i
-		for _, c := range g {
-			args = append(args, c.of(now))
-		}
 	}
 	if !now.LooksLike(*was) {
 		mask |= numberedMask
