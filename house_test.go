@@ -231,36 +231,74 @@ func eachFile(t *testing.T, visit func(folder, path string, f *ast.File)) {
 	}
 }
 
-// promise finds what a document names as the test that holds a sentence.
-var promise = regexp.MustCompile("`([a-z/]+)/(Test[A-Za-z0-9_]+)`")
+var (
+	// numbered finds the promises of a page, such as S1.
+	numbered = regexp.MustCompile(`(?m)^- \*\*([RS][0-9]+)\.\*\* `)
+	// testName finds a test that test/promises.md names, with its folder.
+	testName = regexp.MustCompile("`([a-z/]+)/((?:Test|Fuzz)[A-Za-z0-9_]+)`")
+)
 
-// promising are the documents that name such tests, and at least how many.
-var promising = map[string]int{"docs/reliability.md": 20, "docs/security.md": 80, "docs/platforms.md": 4,
-	"docs/upgrade.md": 3, "docs/operations.md": 10}
-
+// TestPromises_AreTested: the promises of docs/security.md and docs/reliability.md are numbered in order, each has an
+// entry in test/promises.md, and all tests that this file names exist.
 func TestPromises_AreTested(t *testing.T) {
-	for document, least := range promising {
-		text, err := os.ReadFile(document)
-		if err != nil {
-			t.Fatal(err)
+	entries := promises(t)
+	for page, letter := range map[string]string{"docs/security.md": "S", "docs/reliability.md": "R"} {
+		found := numbered.FindAllStringSubmatch(read(t, page), -1)
+		if len(found) < 50 {
+			t.Errorf("%s has %d promises", page, len(found))
 		}
-		named := promise.FindAllStringSubmatch(string(text), -1)
-		if len(named) < least {
-			t.Errorf("only %d tests are named in %s", len(named), document)
-		}
-		for _, n := range named {
-			if !hasTest(n[1], n[2]) {
-				t.Errorf("%s: there is no %s in %s", document, n[2], n[1])
+		for i, m := range found {
+			if want := letter + strconv.Itoa(i+1); m[1] != want {
+				t.Errorf("%s numbers a promise %s, want %s", page, m[1], want)
 			}
+			if entries[m[1]] == "" {
+				t.Errorf("test/promises.md has no entry for %s", m[1])
+			}
+			delete(entries, m[1])
 		}
 	}
+	for key := range entries { // the rest are sections of other pages
+		page, heading, _ := strings.Cut(key, ", ")
+		if heading == "" || !strings.Contains(read(t, page), "# "+heading+"\n") {
+			t.Errorf("test/promises.md has an entry for %q, which is no promise and no section of a page", key)
+		}
+	}
+}
+
+// promises reads test/promises.md: for each promise or section of a page the list of its tests, which exist.
+func promises(t *testing.T) map[string]string {
+	t.Helper()
+	entries := map[string]string{}
+	for _, item := range strings.Split(read(t, "test/promises.md"), "\n- ")[1:] {
+		key, tests, _ := strings.Cut(item, ": `")
+		found := testName.FindAllStringSubmatch("`"+tests, -1)
+		if entries[key] != "" || len(found) == 0 {
+			t.Errorf("test/promises.md has two entries for %s, or one without tests", key)
+		}
+		for _, m := range found {
+			if !hasTest(m[1], m[2]) {
+				t.Errorf("%s: there is no %s in %s", key, m[2], m[1])
+			}
+		}
+		entries[key] = tests
+	}
+	return entries
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Error(err)
+	}
+	return string(text)
 }
 
 func hasTest(folder, name string) bool {
 	files, _ := filepath.Glob(filepath.Join(folder, "*_test.go")) // of a good pattern
 	return slices.ContainsFunc(files, func(file string) bool {
 		code, err := os.ReadFile(file)
-		return err == nil && strings.Contains(string(code), "func "+name+"(t ")
+		return err == nil && strings.Contains(string(code), "\nfunc "+name+"(")
 	})
 }
 
