@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// judges name for each command of docs/operations.md outside the section that TestOperations_WalkThrough runs, by how
-// it begins, the test that runs it or, where it needs what CI lacks (a cluster of Kubernetes, a registry, systemd as
-// the first process), the test that judges it instead.
+// judges name for each command of docs/installation.md and docs/operations.md outside the section that
+// TestOperations_WalkThrough runs, by how it begins, the test that runs it or, where it needs what CI lacks (a cluster
+// of Kubernetes, a registry, systemd as the first process), the test that judges it instead.
 var judges = map[string]string{
 	"eodispatch backup":           "test/crashes/TestBackup_UnderLoad",
 	"eodispatch doctor":           "deploy/TestOperations_WalkThrough",
@@ -22,6 +22,7 @@ var judges = map[string]string{
 	"eodispatch operator":         "cmd/eodispatch/TestOperator_HoldsReleasesAndEnds",
 	"eodispatch purge":            "cmd/eodispatch/TestPurge_DryRunAndReal",
 	"eodispatch restored":         "deploy/TestOperations_WalkThrough",
+	"eodispatch serve":            "deploy/TestOperations_WalkThrough",
 	"EODISPATCH_TRACES_ENDPOINT=": "cmd/eodispatch/TestTraces_OfAJob",
 	"go tool pprof":               "telemetry/TestPrivateListener_ServesProfiles", // the profile is read
 	// the chart is rendered with the values, and the program started
@@ -40,22 +41,24 @@ var judges = map[string]string{
 }
 
 var (
+	fenced   = regexp.MustCompile("(?ms)^```.*?^```$")
 	indented = regexp.MustCompile(`(?m)^    (\S.*)$`)
 	quoted   = regexp.MustCompile(
 		"`((?:kubectl|helm|skopeo|go|eodispatch|pg_dump|pg_restore|psql|printf|systemctl|systemd-analyze|promtool|docker) " +
 			"[^`\n]+|make (?:image|release|charts)[^`\n]*)`")
 )
 
-// TestOperations_EachCommandIsJudged: each command that the document shows is run by a test, or one judges it.
+// TestOperations_EachCommandIsJudged: each command that the pages show is run by a test, or one judges it.
 func TestOperations_EachCommandIsJudged(t *testing.T) {
-	before, section, _ := strings.Cut(string(read(t, "../docs/operations.md")), walkThrough)
-	_, after, found := strings.Cut(section, "\n## ")
+	before, _, found := strings.Cut(string(read(t, "../docs/installation.md")), walkThrough)
 	if !found {
-		t.Fatal("the document has no section after the walk-through")
+		t.Fatal("docs/installation.md has no walk-through")
 	}
+	shown := strings.ReplaceAll(before+string(read(t, "../docs/operations.md")), "\\\n", "")
+	shown = fenced.ReplaceAllString(shown, "")
 	used := map[string]bool{}
 	for _, pattern := range []*regexp.Regexp{indented, quoted} {
-		for _, m := range pattern.FindAllStringSubmatch(strings.ReplaceAll(before+after, "\\\n", ""), -1) {
+		for _, m := range pattern.FindAllStringSubmatch(shown, -1) {
 			judged := false
 			for begin := range judges {
 				if strings.HasPrefix(m[1], begin) {
@@ -70,7 +73,7 @@ func TestOperations_EachCommandIsJudged(t *testing.T) {
 	for begin, judge := range judges {
 		folder, name := filepath.Split(judge)
 		if !used[begin] {
-			t.Errorf("the document has no %s", begin)
+			t.Errorf("no page has %s", begin)
 		}
 		if !isTest(filepath.Join("..", folder), name) {
 			t.Errorf("%s: there is no %s", begin, judge)
@@ -81,7 +84,7 @@ func TestOperations_EachCommandIsJudged(t *testing.T) {
 // TestOperations_NamesWhatTheChartHas: the deployment and the secret of the commands for Kubernetes are those of the
 // chart.
 func TestOperations_NamesWhatTheChartHas(t *testing.T) {
-	text, chart := string(read(t, "../docs/operations.md")), string(read(t, "testdata/chart.yaml"))
+	text, chart := string(read(t, "../docs/installation.md")), string(read(t, "testdata/chart.yaml"))
 	for form, pattern := range map[string]string{
 		"\nkind: Deployment\nmetadata:\n  name: %s\n": `deployment/([\w-]+)`,
 		"secretRef: {name: %q}":                       `create secret generic ([\w-]+)`,

@@ -27,7 +27,7 @@ import (
 	"github.com/eodispatch/eodispatch/test/executable"
 )
 
-// walkThrough is the section of docs/operations.md that TestOperations_WalkThrough runs.
+// walkThrough is the section of docs/installation.md that TestOperations_WalkThrough runs.
 const walkThrough = "\n## From an empty machine to three replicas with alerts\n"
 
 // TestOperations_WalkThrough runs the commands of the document, as they stand there, in one shell: the database, three
@@ -35,7 +35,7 @@ const walkThrough = "\n## From an empty machine to three replicas with alerts\n"
 // and runs jobs.
 func TestOperations_WalkThrough(t *testing.T) {
 	t.Parallel() // it mostly waits
-	_, section, found := strings.Cut(string(read(t, "../docs/operations.md")), walkThrough)
+	_, section, found := strings.Cut(string(read(t, "../docs/installation.md")), walkThrough)
 	section, _, _ = strings.Cut(section, "\n## ")
 	blocks := regexp.MustCompile("(?s)```bash\n(.*?)```").FindAllStringSubmatch(section, -1)
 	if !found || len(blocks) != 7 {

@@ -509,7 +509,7 @@ func runOne(ctx context.Context, c client, r dispatch.Request, shown progress) (
 	return found, err
 }
 
-// Shell commands that use the running broker. README shows those printed for the demonstration's own jobs.
+// Shell commands that use the running broker. docs/portals.md shows those printed for the demonstration's own jobs.
 const (
 	demoSubmission = `curl -s $B/unit_jobs -H "$A" -H "$J" -d '{
   "title": "NDVI, June", "label": "openeo", "format": "gtiff",

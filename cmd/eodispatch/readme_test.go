@@ -61,12 +61,12 @@ func pasteInto(t *testing.T, lines string) string {
 	return string(shown)
 }
 
-// The demonstration prints what README shows, and it works when it is pasted into a shell.
-func TestReadme_LinesWorkAgainstTheDemo(t *testing.T) {
-	shown := documents.Block(t, "README.md", "## Use it", "sh")
+// The demonstration prints what docs/portals.md shows, and it works when it is pasted into a shell.
+func TestPortals_LinesWorkAgainstTheDemo(t *testing.T) {
+	shown := documents.Block(t, "docs/portals.md", "## Submit, wait, fetch", "sh")
 	assignments, printed := keepDemo(t)
 	if printed != shown {
-		t.Errorf("demo --keep prints\n%s\nREADME shows\n%s", printed, shown)
+		t.Errorf("demo --keep prints\n%s\ndocs/portals.md shows\n%s", printed, shown)
 	}
 	renewal := assignments[strings.Index(assignments, "\nA=")+1:]
 	answers := pasteInto(t, assignments+shown+renewal+
@@ -93,7 +93,7 @@ func TestReadme_LinesWorkAgainstTheDemo(t *testing.T) {
 // of docs/notebook.md.
 func TestReadme_CommandsForScientistsWork(t *testing.T) {
 	assignments, _ := keepDemo(t)
-	if documents.Block(t, "README.md", "## Next steps", "sh") != demoCommands {
+	if documents.Block(t, "README.md", "## From nothing to files", "sh") != demoCommands {
 		t.Error("demo --keep prints other commands than README")
 	}
 	u := newPerson(t)
@@ -101,7 +101,7 @@ func TestReadme_CommandsForScientistsWork(t *testing.T) {
 	for _, variable := range u.environ {
 		lines.WriteString("export '" + variable + "'\n")
 	}
-	lines.WriteString("cd '" + u.folder + "'\n" + assignments + documents.Block(t, "README.md", "## Next steps", "sh"))
+	lines.WriteString("cd '" + u.folder + "'\n" + assignments + documents.Block(t, "README.md", "## From nothing to files", "sh"))
 	shown := pasteInto(t, lines.String())
 	u.holds(shown, "Signed in at ", "Greenest NDVI of a season", "job-", "task-", "14 finished", "1 files downloaded",
 		"14 files downloaded", "collection.json")
