@@ -218,6 +218,11 @@ func (b *Broker) saveLate(ctx context.Context, s *jobOutcomes) (err error) {
 		return err
 	}
 	s.job, s.missing = j, time.Time{}
+	for i, o := range s.outcomes {
+		if s.outcomes[i], err = b.distinct(ctx, o.Account, j.ID, o); err != nil {
+			return err
+		}
+	}
 	saved, err := b.Store.Save(ctx, []Job{s.next(g.Now)}, j.Account)
 	if err != nil {
 		return err

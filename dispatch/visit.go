@@ -177,6 +177,9 @@ func (v *visit) release(ctx context.Context) error {
 
 // iterate saves the received responses, reloads the agenda, and starts as many steps as Limits.Requests allows.
 func (v *visit) iterate(ctx context.Context, ending bool) error {
+	if err := v.checkRefs(ctx); err != nil {
+		return err
+	}
 	well := v.allResponsesSucceeded()
 	if well && v.mayGoOn(ending) {
 		if err := v.sendRemaining(ctx); err != nil {
@@ -212,6 +215,18 @@ func (v *visit) iterate(ctx context.Context, ending bool) error {
 	steps, err := v.steps(ctx, t, nil)
 	_, failed := v.begin(ctx, steps)
 	return firstOf(failed, err)
+}
+
+// checkRefs checks received responses that the database did not let check before. None is saved until all are checked.
+func (v *visit) checkRefs(ctx context.Context) (err error) {
+	for _, f := range v.unsaved {
+		for i, a := range f.outcomes {
+			if f.outcomes[i].Outcome, err = v.broker.distinct(ctx, v.account, a.job.ID, a.Outcome); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // mayGoOn reports whether steps may begin before the received responses are saved, by the last agenda. None do after a

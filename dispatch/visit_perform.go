@@ -232,32 +232,50 @@ func (v *visit) submit(ctx context.Context, t Token, step step) Outcome {
 	if err == nil && s.Ref == (Ref{}) && s.Result == nil {
 		err = &Error{Kind: BadUpstream, Op: "dispatch.submit", Text: "The platform named no job."}
 	}
-	if err == nil && v.refTaken(ctx, j, s.Ref) {
-		return Outcome{Asked: AskSubmit, Taken: true, Err: &Error{Kind: BadUpstream, Op: "dispatch.submit",
-			Text: fmt.Sprintf(
-				"The platform returned the identifier %q for this job, which it has given to another job, so that the two cannot "+
-					"be told apart. "+
-					"The broker does not know whether it runs this one. Tell the operator of the platform.", s.Ref.ID)}}
-	}
-	return Outcome{Asked: AskSubmit, Ref: s.Ref, Started: s.Started, Result: s.Result, Versions: s.Versions, Err: err}
+	return v.distinct(ctx, j, Outcome{Asked: AskSubmit, Ref: s.Ref, Started: s.Started, Result: s.Result,
+		Versions: s.Versions, Err: err})
 }
 
-// refTaken reports whether another job of the account has the identifier that the platform returned for j, in the
-// database or in a response that this visit has yet to save. While the database does not answer, only the latter is
-// known.
-func (v *visit) refTaken(ctx context.Context, j Job, r Ref) bool {
-	if r == (Ref{}) || r == j.Ref {
-		return false
+// distinct returns the outcome of a submission that created a platform job, unless the platform has given its identifier
+// to another job of the account: in the database, or in a response that this visit has yet to save.
+func (v *visit) distinct(ctx context.Context, j Job, o Outcome) Outcome {
+	if o.Ref == (Ref{}) || o.Ref == j.Ref {
+		return o
 	}
-	if first, _ := v.refs.LoadOrStore(r, j.ID); first != j.ID {
-		return true
+	if first, _ := v.refs.LoadOrStore(o.Ref, j.ID); first != j.ID {
+		return o.taken()
 	}
-	holder, err := v.broker.Store.RefHolder(ctx, v.account, r)
+	o.Unchecked = true
+	o, err := v.broker.distinct(ctx, v.account, j.ID, o)
 	if err != nil {
-		v.broker.Log.WarnContext(ctx, "whether another job has the same identifier at the platform is not known", "account",
+		v.broker.Log.WarnContext(ctx, "whether another job has the same identifier at the platform is not known yet", "account",
 			string(v.account), "job", int64(j.ID), "error", err)
 	}
-	return holder != 0 && holder != j.ID
+	return o
+}
+
+// distinct checks an outcome that is unchecked. It stays so while the database does not answer.
+func (b *Broker) distinct(ctx context.Context, a Account, id JobID, o Outcome) (Outcome, error) {
+	if !o.Unchecked {
+		return o, nil
+	}
+	holder, err := b.Store.RefHolder(ctx, a, o.Ref)
+	if err != nil {
+		return o, err
+	}
+	if o.Unchecked = false; holder != 0 && holder != id {
+		return o.taken(), nil
+	}
+	return o, nil
+}
+
+// taken returns the outcome of a submission for which the platform returned the identifier of another job.
+func (o Outcome) taken() Outcome {
+	o.Err = &Error{Kind: BadUpstream, Op: "dispatch.submit", Text: fmt.Sprintf(
+		"The platform returned the identifier %q for this job, which it has given to another job, so that the two cannot "+
+			"be told apart. The broker does not know whether it runs this one. Tell the operator of the platform.", o.Ref.ID)}
+	o.Taken, o.Ref, o.Started, o.Result, o.Versions = true, Ref{}, false, nil, Versions{}
+	return o
 }
 
 func (v *visit) status(ctx context.Context, t Token, j Job) Outcome {

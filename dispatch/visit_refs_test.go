@@ -1,12 +1,15 @@
 package dispatch_test
 
 import (
+	"context"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
 // In these tests, as in all that use with, time is that of testing/synctest.
@@ -65,4 +68,52 @@ func TestSubmit_IdentifierOfAnotherJob(t *testing.T) {
 				p.submits.Load(), p.cancels.Load())
 		}
 	})
+}
+
+// holderless does not answer who has an identifier for some time.
+type holderless struct {
+	dispatch.Store
+	from, until time.Time
+}
+
+func (s holderless) RefHolder(ctx context.Context, a dispatch.Account, r dispatch.Ref) (dispatch.JobID, error) {
+	if now := time.Now(); now.After(s.from) && now.Before(s.until) {
+		return 0, &dispatch.Error{Kind: dispatch.Unavailable}
+	}
+	return s.Store.RefHolder(ctx, a, r)
+}
+
+// TestSubmit_IdentifierIsSavedOnceItIsChecked checks that no job gets the identifier of another one while the database
+// does not answer who has it, within a visit and after its lease has run out.
+func TestSubmit_IdentifierIsSavedOnceItIsChecked(t *testing.T) {
+	for _, silent := range []time.Duration{5 * time.Second, time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			p := &script{}
+			p.submit = func(dispatch.Token, dispatch.Submission) (dispatch.SubmitResult, error) {
+				return dispatch.SubmitResult{Ref: dispatch.Ref{ID: "same"}, Started: true}, nil
+			}
+			p.status = func(dispatch.Token) (dispatch.Report, error) { return dispatch.Report{Status: dispatch.Running}, nil }
+			from := time.Now().Add(time.Minute)
+			s := holderless{conformance.NewMemStore(clock{}), from, from.Add(silent)}
+			h := open(s, backend("a", dispatch.AccessShared, p))
+			first := h.accept(t)
+			time.Sleep(time.Until(from) + time.Millisecond)
+			second, err := h.Accept(t.Context(), "ann", request("a"), dispatch.Key{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Until(s.until) - time.Second)
+			if job := h.stored(t, second.ID); job.Ref != (dispatch.Ref{}) {
+				t.Errorf("after a silence of %v the job has %v unchecked", silent, job.Ref)
+			}
+			time.Sleep(10 * time.Minute)
+			if job := h.stored(t, second.ID); job.Status != dispatch.Failed || job.Attention != dispatch.SubmissionUnknown {
+				t.Errorf("after a silence of %v: %s %s %q", silent, job.Phase, job.Status, job.Attention)
+			}
+			if job := h.stored(t, first.ID); job.Ref.ID != "same" || job.Status != dispatch.Running {
+				t.Errorf("after a silence of %v the first job: %s %s %v", silent, job.Phase, job.Status, job.Ref)
+			}
+			h.stop()
+		})
+	}
 }
