@@ -16,6 +16,23 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
+// Hooks stores hooks and their deliveries for their owners. The hooks of other users are NotFound.
+type Hooks interface {
+	// Hook returns a hook to its owner.
+	Hook(ctx context.Context, u dispatch.UserID, id string) (dispatch.Hook, error)
+	// Hooks returns the hooks of a job, of a task or, if both are 0, of all jobs of a user, oldest first.
+	Hooks(context.Context, dispatch.UserID, dispatch.JobID, dispatch.TaskID) ([]dispatch.Hook, error)
+	// DeleteHook deletes a hook with its deliveries.
+	DeleteHook(ctx context.Context, u dispatch.UserID, id string) error
+	// Deliveries returns the last deliveries of a hook, newest first, n at most.
+	Deliveries(ctx context.Context, u dispatch.UserID, id string, n int) ([]dispatch.Delivery, error)
+	// TestHook adds a delivery of TestEvent, and releases the hook. LimitReached if the hook had MostTests in TestsWithin.
+	TestHook(ctx context.Context, u dispatch.UserID, id string) error
+	// SendAgain makes a delivery due that is stored, and releases the hook: it is not Gone, and nothing holds it, unless
+	// its last round ended less than ReleasesEvery ago.
+	SendAgain(ctx context.Context, u dispatch.UserID, id string, e dispatch.Event) error
+}
+
 // HookRequest asks for notifications about jobs.
 type HookRequest struct {
 	URL    string   `json:"url" doc:"Receives a POST for each event: https, at a public address. Or mailto: and the e-mail address of your account, which your identity provider has verified"`

@@ -9,7 +9,7 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-type noHooks = dispatch.Hooks
+type noHooks = Hooks
 
 // TestHooks_BadRequests: each fault is named at its place, and nothing is stored.
 func TestHooks_BadRequests(t *testing.T) {

@@ -37,7 +37,7 @@ type Config struct {
 	Sources   []string  // folders and URLs of records
 	Services  []Service // from the configuration; they come before those of sources
 	Platforms Platforms
-	Store     dispatch.Sources // not needed without sources
+	Store     Sources          // not needed without sources
 	Client    *upstream.Client // must trust the sources that are private or use http
 	Every     time.Duration    // how often sources at URLs are read; default one hour
 	Log       *slog.Logger
@@ -506,4 +506,22 @@ func (a *assembly) locateHome(h *Home) error {
 	}
 	h.Platform = backend.Name
 	return nil
+}
+
+// Sources stores what was read from the sources of the catalogue, so that all processes show the same, one of them
+// reads each source, and the last good state is shown while a source does not respond.
+type Sources interface {
+	// SourceStates returns the states of all sources that were ever claimed, by name.
+	SourceStates(context.Context) (map[string]dispatch.SourceState, error)
+	// ClaimSource claims a source for the given time. It returns nil if the source is not due. A source that was never
+	// claimed is due.
+	ClaimSource(ctx context.Context, name string, within time.Duration) (*dispatch.SourceClaim, error)
+	// SaveSource stores what was read under a claim, and when the source is due again. If another process has claimed the
+	// source since, it returns Conflict and stores nothing.
+	SaveSource(ctx context.Context, c dispatch.SourceClaim, again time.Duration) error
+	// Source returns a source; the zero Source if it was never claimed.
+	Source(ctx context.Context, name string) (dispatch.Source, error)
+	// PurgeSources deletes sources that have been due for longer than keep, because no process has them in its
+	// configuration any more.
+	PurgeSources(ctx context.Context, keep time.Duration) error
 }

@@ -223,7 +223,7 @@ func TestCrawl_GuardsAddresses(t *testing.T) {
 }
 
 // replica is one process with a catalogue.
-func replica(ctx context.Context, running *sync.WaitGroup, store dispatch.Sources, w *web,
+func replica(ctx context.Context, running *sync.WaitGroup, store catalogue.Sources, w *web,
 	sources ...string) *catalogue.Catalogue {
 	c := catalogue.New(catalogue.Config{Sources: sources, Platforms: platforms(), Store: store, Client: w.client()})
 	running.Go(func() { c.Run(ctx) })
@@ -348,7 +348,7 @@ func TestRun_StoreThatIsDown(t *testing.T) {
 }
 
 type unsteady struct {
-	dispatch.Sources
+	catalogue.Sources
 	mu  sync.Mutex
 	err error
 }

@@ -411,7 +411,7 @@ type Draft struct {
 	Job
 	Body     []byte
 	Document *Document // that defines its service; nil: none, or the task's
-	Hooks    []Hook    // that are notified of the job alone; a store that implements Hooks stores them with it
+	Hooks    []Hook    // that are notified of the job alone; a store that keeps hooks stores them with it
 }
 
 // Bytes returns the bytes of the request, which count in Quota.Bytes. A process that was sent with the request is a

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/events"
 )
 
 // mortal is the store as a process sees it that dies at a point: from then on nothing that the process does reaches the
@@ -19,7 +20,7 @@ type mortal struct {
 	once sync.Once
 }
 
-type hooks = dispatch.Hooks
+type hooks = events.Outbox
 
 var errDead = errors.New("the process is dead")
 

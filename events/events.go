@@ -52,7 +52,7 @@ type Secrets interface {
 
 // Config is what a [Sender] needs.
 type Config struct {
-	Store   dispatch.Hooks
+	Store   Outbox
 	Secrets Secrets // nil: hooks have no secrets, and only those of one job or task can be created
 	Client  *upstream.Client
 	Source  string // of all events: a URI of this service

@@ -18,11 +18,17 @@ const (
 	atOnce     = 500    // events of one write
 )
 
+// Store stores what happened to jobs.
+type Store interface {
+	// AddEvents stores what happened to jobs.
+	AddEvents(context.Context, []dispatch.JobEvent) error
+}
+
 // Recorder is an observer that also keeps the history of jobs. It is safe for concurrent use.
 type Recorder struct {
 	dispatch.Observer // gets every call first
 
-	store dispatch.Operations
+	store Store
 	clock dispatch.Clock
 	log   *slog.Logger
 
@@ -32,7 +38,7 @@ type Recorder struct {
 }
 
 // New returns a recorder that passes every call on to another observer. Call Run to have it write.
-func New(next dispatch.Observer, store dispatch.Operations, clock dispatch.Clock, log *slog.Logger) *Recorder {
+func New(next dispatch.Observer, store Store, clock dispatch.Clock, log *slog.Logger) *Recorder {
 	return &Recorder{Observer: next, store: store, clock: clock, log: log}
 }
 

@@ -28,7 +28,7 @@ func (o *observer) Acted(string, dispatch.Job)                          { o.told
 
 // database keeps events, unless it is away.
 type database struct {
-	dispatch.Operations
+	history.Store
 	mu   sync.Mutex
 	away bool
 	kept []dispatch.JobEvent

@@ -26,7 +26,7 @@ const (
 // is used by one process at a time: a provider that changes refresh tokens at each use takes a second use for theft and
 // ends the grant.
 type grants struct {
-	vault    dispatch.Vault
+	vault    Vault
 	ring     *Keyring
 	client   *exchangeClient
 	locker   Locker // nil: there is no other process

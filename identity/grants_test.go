@@ -26,7 +26,7 @@ type fixture struct {
 	t      *testing.T
 	idp    *simulator.IdP
 	server *httptest.Server
-	vault  dispatch.Vault
+	vault  Vault
 	log    bytes.Buffer
 	mu     sync.Mutex
 	now    time.Time
@@ -203,7 +203,7 @@ func TestGrants_RenewedGrantIsStoredFirst(t *testing.T) {
 
 // broken is a vault that stores no renewals.
 type broken struct {
-	dispatch.Vault
+	Vault
 	mended bool
 }
 
@@ -741,7 +741,7 @@ func TestGrants_CannotBeSwapped(t *testing.T) {
 	if n := s.idp.Oracle.Requests("POST /realms/{realm}/broker/{alias}/token"); n != 0 {
 		t.Errorf("%d exchanges", n)
 	}
-	if err := Readable(t.Context(), s.vault.(dispatch.SealedRows), ring(t, key("k"))); !dispatch.Is(err,
+	if err := Readable(t.Context(), s.vault.(SealedRows), ring(t, key("k"))); !dispatch.Is(err,
 		dispatch.Misconfigured) {
 		t.Errorf("it is not noticed: %v", err)
 	}

@@ -135,12 +135,12 @@ func grantPlace(id, ownerHash, issuer string) []string {
 
 // SealedTokens is the [TokenStore] in the vault. It encrypts the tokens.
 type SealedTokens struct {
-	vault dispatch.Vault
+	vault Vault
 	ring  *Keyring
 }
 
 // NewTokenStore returns a store in v whose tokens are encrypted with r.
-func NewTokenStore(v dispatch.Vault, r *Keyring) *SealedTokens { return &SealedTokens{v, r} }
+func NewTokenStore(v Vault, r *Keyring) *SealedTokens { return &SealedTokens{v, r} }
 
 // Find implements [TokenStore]. A token encrypted with a key that is no longer in the keyring counts as absent.
 func (s *SealedTokens) Find(ctx context.Context, name string) (dispatch.Secret, time.Time, error) {

@@ -57,7 +57,7 @@ const (
 // Readable returns nil if the keys decrypt what the database holds and would lose without them, else Misconfigured for
 // each key that is missing or another one. It looks at the names of the keys of all rows, and decrypts a sample. r is
 // nil if no keys are configured.
-func Readable(ctx context.Context, v dispatch.SealedRows, r *Keyring) error {
+func Readable(ctx context.Context, v SealedRows, r *Keyring) error {
 	counts, err := v.SealedCounts(ctx)
 	if err != nil {
 		return err
@@ -97,7 +97,7 @@ type Rotated struct {
 
 // Rotate encrypts with the first key everything that other keys encrypted, and returns the numbers of rows. After a
 // failure the other keys are still needed.
-func Rotate(ctx context.Context, v dispatch.SealedRows, r *Keyring) (all []Rotated, err error) {
+func Rotate(ctx context.Context, v SealedRows, r *Keyring) (all []Rotated, err error) {
 	for _, k := range sealedKinds {
 		n, failed := k.rotate(ctx, v, k.ring(r))
 		all, err = append(all, Rotated{k.what, n}), errors.Join(err, failed)
@@ -107,7 +107,7 @@ func Rotate(ctx context.Context, v dispatch.SealedRows, r *Keyring) (all []Rotat
 
 // rotate encrypts rows of one kind. Rows that no key decrypts stay as they are, and are a failure if they are lost
 // without their key.
-func (k sealedKind) rotate(ctx context.Context, v dispatch.SealedRows, r *Keyring) (rotated int, failed error) {
+func (k sealedKind) rotate(ctx context.Context, v SealedRows, r *Keyring) (rotated int, failed error) {
 	for after := ""; ; {
 		rows, err := v.SealedRows(ctx, k.table, r.first, after, rotatedRows)
 		if err != nil || len(rows) == 0 {

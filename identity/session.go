@@ -43,7 +43,7 @@ type Sessions struct {
 
 // SessionsConfig configures sessions.
 type SessionsConfig struct {
-	Store  dispatch.SessionStore
+	Store  SessionStore
 	Life   time.Duration // after a sign-in the user must sign in again
 	Idle   time.Duration // after this time without a request too
 	Home   string        // address to which the provider sends the browser after a sign-out
@@ -347,4 +347,23 @@ func callerWith(row dispatch.Session, t sessionTokens) (Caller, error) {
 	}
 	return Caller{User: row.Owner, Issuer: c.issuer, Subject: c.subject, Name: c.name, Expires: t.Expires,
 		Token: dispatch.Secret(t.Access)}, nil
+}
+
+// SessionStore stores sessions, so that every process can serve every browser. It has no keys. Times are from the clock
+// of the process that encrypts.
+type SessionStore interface {
+	// AddSession stores a new session. Of its owner's sessions it keeps the newest, most of them.
+	AddSession(ctx context.Context, s dispatch.Session, most int) error
+	// Session returns a session, which may be past its end; NotFound.
+	Session(ctx context.Context, id string) (dispatch.Session, error)
+	// RenewSession stores the sealed text of a session. Conflict if the session has changed since it was read, or was
+	// ended.
+	RenewSession(context.Context, dispatch.Session) (dispatch.Session, error)
+	// ExtendSession moves the end of a session, if it has not been ended, to a later time.
+	ExtendSession(ctx context.Context, id string, ends time.Time) error
+	// EndSession deletes a session, if it exists.
+	EndSession(ctx context.Context, id string) error
+	// EndSessions deletes the sessions that belong to a provider's session and to a user, and returns their number. ""
+	// stands for any, in one of the two.
+	EndSessions(ctx context.Context, issuer, sid string, u dispatch.UserID) (int, error)
 }

@@ -31,7 +31,7 @@ func (l *oneByOne) Lock(ctx context.Context, name string) (func(), error) {
 func (s *fixture) sessions(locker Locker) (*Sessions, *SignIns) {
 	s.t.Helper()
 	signIns := s.signIns(s.tokens())
-	return signIns.Sessions(ring(s.t, key("k")), SessionsConfig{Store: s.vault.(dispatch.SessionStore),
+	return signIns.Sessions(ring(s.t, key("k")), SessionsConfig{Store: s.vault.(SessionStore),
 		Life: 24 * time.Hour, Idle: 8 * time.Hour,
 		Home: "https://broker.test/", Locker: locker}), signIns
 }
@@ -109,7 +109,7 @@ func TestSessions_UserCanBeActedFor(t *testing.T) {
 	s := newFixture(t)
 	tokens := s.tokens()
 	signIns := s.signIns(tokens)
-	signIns.Sessions(ring(t, key("k")), SessionsConfig{Store: s.vault.(dispatch.SessionStore), Life: time.Hour,
+	signIns.Sessions(ring(t, key("k")), SessionsConfig{Store: s.vault.(SessionStore), Life: time.Hour,
 		Idle: time.Hour})
 	s.signsInto(signIns, "alice")
 	if _, err := tokens.Token(t.Context(), of(s.user("alice"))); err != nil {
@@ -242,7 +242,7 @@ func TestSessions_LeaveOnceInOneBrowser(t *testing.T) {
 
 // forgetful is a store whose next end of several sessions fails.
 type forgetful struct {
-	dispatch.SessionStore
+	SessionStore
 	failed bool
 }
 
@@ -378,7 +378,7 @@ func TestSessions_WhileTheProviderIsDown(t *testing.T) {
 func TestSessions_InTheDatabase(t *testing.T) {
 	s := newFixture(t)
 	all, signIns := s.sessions(nil)
-	kept := s.vault.(dispatch.SessionStore)
+	kept := s.vault.(SessionStore)
 	cookie, bobs := s.signsInto(signIns, "alice"), s.signsInto(signIns, "bob")
 	row, err := kept.Session(t.Context(), sessionID(cookie))
 	if err != nil || row.SID == "" || strings.Contains(row.ID, cookie.Reveal()) || signedToken.MatchString(row.Text) {

@@ -35,8 +35,8 @@ type SignIns struct {
 	ring     *Keyring
 	redirect string
 	now      func() time.Time
-	vault    dispatch.Vault // nil: there is no other process
-	sessions *Sessions      // nil: browsers are not kept signed in
+	vault    Vault     // nil: there is no other process
+	sessions *Sessions // nil: browsers are not kept signed in
 	used     states
 }
 

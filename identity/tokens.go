@@ -37,7 +37,7 @@ type TokensConfig struct {
 	SharedTokens TokenStore
 
 	// Vault stores users' permissions, encrypted; nil: there are none.
-	Vault dispatch.Vault
+	Vault Vault
 	Keys  *Keyring
 	// OnToken is called when a token for a platform was requested from an identity provider; nil: nothing is called.
 	OnToken func(platform string, err error)

@@ -29,9 +29,26 @@ const (
 	mostEnded  = 100_000
 )
 
+// Operations is what a store keeps for operators.
+type Operations interface {
+	// HoldScope stores a hold, in place of an earlier one of its scope, and wakes the accounts that it concerns.
+	HoldScope(context.Context, dispatch.OperatorHold) error
+	// ReleaseScope ends the hold of a scope, and wakes the accounts that it concerned. NotFound: there is none.
+	ReleaseScope(ctx context.Context, scope string) error
+	// HasAccount reports whether jobs of an account were ever accepted.
+	HasAccount(context.Context, dispatch.Account) (bool, error)
+	// OperatorHolds returns all holds, by scope.
+	OperatorHolds(context.Context) ([]dispatch.OperatorHold, error)
+	// Troubled returns jobs at platforms that need attention, and with setAside those that were set aside, those first
+	// whose phase or status changed longest ago, n at most.
+	Troubled(ctx context.Context, setAside bool, n int) ([]dispatch.Job, error)
+	// Events returns what happened to a job, oldest first, n at most.
+	Events(ctx context.Context, id dispatch.JobID, n int) ([]dispatch.JobEvent, error)
+}
+
 // Config is what the interface needs.
 type Config struct {
-	Store dispatch.Operations
+	Store Operations
 	// End ends a job, see [dispatch.Broker.EndJob].
 	End func(ctx context.Context, id dispatch.JobID, reason string) (dispatch.Job, error)
 	// Hurry notifies the engine that accounts may be due at once; nil: it finds them by itself soon.

@@ -16,7 +16,7 @@ import (
 )
 
 // nothing is a store without content.
-type nothing struct{ dispatch.Operations }
+type nothing struct{ operator.Operations }
 
 func (nothing) OperatorHolds(context.Context) ([]dispatch.OperatorHold, error) { return nil, nil }
 func (nothing) HoldScope(context.Context, dispatch.OperatorHold) error         { return nil }

@@ -9,8 +9,6 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-var _ dispatch.Censuses = (*Store)(nil)
-
 // Census counts by platform if no other process does. Its reads are not of one moment.
 func (s *Store) Census(
 	ctx context.Context, process string, lease time.Duration,

@@ -10,8 +10,6 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-var _ dispatch.Hooks = (*Store)(nil)
-
 const hookColumns = `hooks.id, hooks.owner, hooks.kind, hooks.job, hooks.task, hooks.url, hooks.statuses, hooks.gone,
 	hooks.failures, hooks.hold, hooks.created, hooks.key, hooks.sealed`
 

@@ -14,7 +14,7 @@ import (
 type hookTest struct {
 	*testing.T
 	s    dispatch.Store
-	kept dispatch.Hooks
+	kept *store.Store
 	jobs []dispatch.Job
 }
 
@@ -24,7 +24,7 @@ func eachHookTest(t *testing.T, jobs int, f func(*hookTest)) {
 		if _, err := s.Accept(t.Context(), dispatch.Key{}, nil, all); err != nil {
 			t.Fatal(err)
 		}
-		h := &hookTest{T: t, s: s, kept: s.(dispatch.Hooks)}
+		h := &hookTest{T: t, s: s, kept: s.(*store.Store)}
 		for _, d := range all {
 			h.jobs = append(h.jobs, d.Job)
 		}
@@ -395,7 +395,7 @@ func TestHooks_AreCounted(t *testing.T) {
 			// a second passes
 			store.Exec(t, t.s.(*store.Store),
 				"UPDATE deliveries SET queued = queued - 1000000, due = due - 1000000 WHERE due > 0")
-			found, ours, err := t.kept.(dispatch.Censuses).Census(t.Context(), "a", time.Minute)
+			found, ours, err := t.kept.Census(t.Context(), "a", time.Minute)
 			t.must(err)
 			if h := found.Hooks; !ours || h.Waiting != waiting || h.Paused != paused || h.Oldest > 0 != old ||
 				h.Lag > 0 != late {

@@ -8,8 +8,6 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-var _ dispatch.Operations = (*Store)(nil)
-
 // HoldScope stores a hold and wakes the accounts that it concerns.
 func (s *Store) HoldScope(ctx context.Context, h dispatch.OperatorHold) error {
 	return s.in(ctx, s.write, "HoldScope", func(q tx, now int64) error {

@@ -8,8 +8,6 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-var _ dispatch.Processes = (*Store)(nil)
-
 // SaveProcess stores a process of a user, whose quota is checked in the same transaction.
 func (s *Store) SaveProcess(
 	ctx context.Context, u dispatch.UserID, p dispatch.StoredProcess, within dispatch.ProcessQuota,

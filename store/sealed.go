@@ -8,8 +8,6 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-var _ dispatch.SealedRows = (*Store)(nil)
-
 // sealedTable names the columns of a table with encrypted texts that their encryption is bound to. Each such table has
 // the columns key and sealed.
 type sealedTable struct{ name, id, owner, issuer string }

@@ -9,8 +9,6 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-var _ dispatch.SessionStore = (*Store)(nil)
-
 const sessionColumns = "id, owner, issuer, sid, created, ends, version, key, sealed"
 
 func scanSession(r row) (n dispatch.Session, err error) {

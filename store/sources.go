@@ -8,8 +8,6 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-var _ dispatch.Sources = (*Store)(nil)
-
 // SourceStates returns the states of all sources by name.
 func (s *Store) SourceStates(ctx context.Context) (map[string]dispatch.SourceState, error) {
 	now, err := s.now(ctx, s.read)

@@ -387,7 +387,7 @@ func BenchmarkPerformanceOfCensus(b *testing.B) {
 		}
 		analyze()
 		for b.Loop() {
-			found, ours, err := s.(dispatch.Censuses).Census(b.Context(), "bench", time.Minute)
+			found, ours, err := s.(*store.Store).Census(b.Context(), "bench", time.Minute)
 			all := found.Platforms
 			if err != nil || !ours || len(all) != 1 || all[0].Waiting != 100_000 || all[0].Accounts != 10_000 {
 				b.Fatal(all, ours, err)

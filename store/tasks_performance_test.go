@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/store"
 )
 
 // BenchmarkPerformanceOfTasks compares what is read of a task of 10,000 jobs with the same of a task of 100, beside
@@ -113,7 +114,7 @@ func BenchmarkPerformanceOfCancel(b *testing.B) {
 				h := dispatch.Hook{ID: fmt.Sprint(i), Owner: "ann", Kind: dispatch.Webhook, URL: "https://r.example.org/",
 					Sealed:   dispatch.Sealed{Key: "k", Text: "sealed"},
 					Statuses: []dispatch.Status{dispatch.Finished, dispatch.Failed, dispatch.Canceled}}
-				if err := s.(dispatch.Hooks).AddHook(b.Context(), h, hooks); err != nil {
+				if err := s.(*store.Store).AddHook(b.Context(), h, hooks); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -9,8 +9,6 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-var _ dispatch.Vault = (*Store)(nil)
-
 const grantColumns = "id, owner, issuer, kind, created, renewed, expires, version, key, sealed"
 
 func scanGrant(r row) (g dispatch.Grant, err error) {

@@ -41,7 +41,7 @@ type Durability struct {
 }
 
 // RunCensus takes censuses until ctx is done, whenever no other process does.
-func (t *Telemetry) RunCensus(ctx context.Context, from dispatch.Censuses, backends []*dispatch.Backend,
+func (t *Telemetry) RunCensus(ctx context.Context, from Censuses, backends []*dispatch.Backend,
 	log *slog.Logger) {
 	self, pause := rand.Text(), censusEvery
 	for ctx.Err() == nil {
@@ -63,7 +63,7 @@ func (t *Telemetry) RunCensus(ctx context.Context, from dispatch.Censuses, backe
 
 // take takes one census and returns how long to wait before the next one. The lease outlasts the pause by enough for
 // the next census to begin, so that other processes leave it to this one, and take over soon after it was killed.
-func (c *census) take(ctx context.Context, from dispatch.Censuses, backends []*dispatch.Backend, self string,
+func (c *census) take(ctx context.Context, from Censuses, backends []*dispatch.Backend, self string,
 	pause time.Duration, log *slog.Logger) time.Duration {
 	within, cancel := context.WithTimeout(ctx, censusWithin)
 	defer cancel()
@@ -251,4 +251,13 @@ func (d *Durability) collect(to chan<- prometheus.Metric) {
 	to <- gauge(atRiskDesc, one(!d.Crash), "crash")
 	to <- gauge(atRiskDesc, one(!d.Failover), "failover")
 	to <- gauge(standbysDesc, float64(d.Standbys))
+}
+
+// Censuses counts for the metrics of all processes that share a database. One of them counts at a time.
+type Censuses interface {
+	// Census counts if no other process does, which it keeps from it until the lease has ended. It returns false if
+	// another process counts.
+	Census(ctx context.Context, process string, lease time.Duration) (found dispatch.Census, ours bool, err error)
+	// EndCensus ends the lease of a process, if it has it.
+	EndCensus(ctx context.Context, process string) error
 }

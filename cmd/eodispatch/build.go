@@ -67,10 +67,10 @@ func (wallClock) Now() time.Time { return time.Now() }
 // seams are hooks for fault injection. They are empty except in builds with the tag failpoints.
 var seams = struct {
 	store   func(dispatch.Store) dispatch.Store
-	hooks   func(dispatch.Hooks) dispatch.Hooks
+	hooks   func(events.Outbox) events.Outbox
 	network func(upstream.Config) upstream.Config
 	timing  dispatch.Timing // waiting times that have no setting
-}{store: func(s dispatch.Store) dispatch.Store { return s }, hooks: func(h dispatch.Hooks) dispatch.Hooks { return h },
+}{store: func(s dispatch.Store) dispatch.Store { return s }, hooks: func(h events.Outbox) events.Outbox { return h },
 	network: func(c upstream.Config) upstream.Config { return c }}
 
 // build assembles a broker. It contacts neither platforms nor identity providers, so an unavailable one does not delay

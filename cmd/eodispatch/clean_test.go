@@ -16,7 +16,7 @@ import (
 const hostile = "job\x1b[2J\u009b1m\u202e"
 
 // troubled is a database with a job whose texts control a terminal.
-type troubled struct{ dispatch.Operations }
+type troubled struct{ operator.Operations }
 
 func (troubled) Troubled(context.Context, bool, int) ([]dispatch.Job, error) {
 	return []dispatch.Job{{ID: 1, Ref: dispatch.Ref{ID: hostile}, Notice: "é"}}, nil

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/events"
 	"github.com/eodispatch/eodispatch/store"
 	"github.com/eodispatch/eodispatch/upstream"
 )
@@ -42,7 +43,7 @@ func init() {
 		}
 		return failpointStore{s, d}
 	}
-	seams.hooks = func(h dispatch.Hooks) dispatch.Hooks { return failpointHooks{h, d} }
+	seams.hooks = func(h events.Outbox) events.Outbox { return failpointHooks{h, d} }
 	seams.network = d.network
 	seams.timing = quick
 }
@@ -147,7 +148,7 @@ func pointOf(method, path string) string {
 }
 
 // toldHooks has another name than its method Hooks.
-type toldHooks = dispatch.Hooks
+type toldHooks = events.Outbox
 
 type failpointHooks struct {
 	toldHooks

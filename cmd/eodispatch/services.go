@@ -17,7 +17,7 @@ import (
 )
 
 // offeredServices returns the catalogue of services. It reads no source.
-func offeredServices(settings *config.Config, platforms catalogue.Platforms, kept dispatch.Sources,
+func offeredServices(settings *config.Config, platforms catalogue.Platforms, kept catalogue.Sources,
 	log *slog.Logger) *catalogue.Catalogue {
 	servers := slices.DeleteFunc(slices.Clone(settings.Catalogue.Sources),
 		func(source string) bool { return !isURL(source) })

@@ -41,7 +41,7 @@ type Broker interface {
 type Config struct {
 	Broker    Broker
 	Backends  []*dispatch.Backend // of all protocols
-	Processes dispatch.Processes  // of users
+	Processes Processes           // of users
 	Services  Services            // the catalogue; nil: it is empty
 	SignIn    SignIn
 	Title     string           // of the merged view

@@ -1,6 +1,7 @@
 package openeo
 
 import (
+	"context"
 	"encoding/json"
 	"maps"
 	"net/http"
@@ -216,4 +217,17 @@ func (f *Facade) backendsOf(v view) []*dispatch.Backend {
 		return f.backends()
 	}
 	return []*dispatch.Backend{v.backend}
+}
+
+// Processes stores the processes of users. The processes of other users are NotFound.
+type Processes interface {
+	// SaveProcess stores a process, in place of the user's process with the same id, if the quota admits it.
+	SaveProcess(ctx context.Context, u dispatch.UserID, p dispatch.StoredProcess, within dispatch.ProcessQuota) error
+	// Process returns a process of the user.
+	Process(ctx context.Context, u dispatch.UserID, id string) (dispatch.StoredProcess, error)
+	// Processes returns at most so many processes of the user whose ids come after the given one, in an order of ids that
+	// the database chooses and keeps.
+	Processes(ctx context.Context, u dispatch.UserID, after string, most int) ([]dispatch.StoredProcess, error)
+	// DeleteProcess deletes a process of the user.
+	DeleteProcess(ctx context.Context, u dispatch.UserID, id string) error
 }

@@ -7,9 +7,10 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/telemetry"
 )
 
-// TestCensuses runs the cases that every [dispatch.Censuses] must pass. The stores of the databases must implement it.
+// TestCensuses runs the cases that every [telemetry.Censuses] must pass. The stores of the databases must implement it.
 func TestCensuses(t *testing.T, open func(*testing.T) Database) {
 	for name, test := range map[string]func(censusTest){
 		"what the database holds":     censusTest.counts,
@@ -30,7 +31,7 @@ type censusTest struct{ storeTest }
 // count counts as a process, which must be the one that may.
 func (t censusTest) count(process string, lease time.Duration) []dispatch.PlatformCensus {
 	t.Helper()
-	found, ours, err := t.db.Open().(dispatch.Censuses).Census(t.Context(), process, lease)
+	found, ours, err := t.db.Open().(telemetry.Censuses).Census(t.Context(), process, lease)
 	t.must(err)
 	if !ours {
 		t.Fatalf("%s does not count", process)
@@ -42,7 +43,7 @@ func (t censusTest) count(process string, lease time.Duration) []dispatch.Platfo
 
 func (t censusTest) refused(process string) {
 	t.Helper()
-	found, ours, err := t.db.Open().(dispatch.Censuses).Census(t.Context(), process, time.Minute)
+	found, ours, err := t.db.Open().(telemetry.Censuses).Census(t.Context(), process, time.Minute)
 	t.must(err)
 	if ours || found.Platforms != nil {
 		t.Errorf("%s counts as well: %+v", process, found)
@@ -102,7 +103,7 @@ func (t censusTest) limited() {
 	_, err = t.s.PauseTask(t.Context(), bob, over.ID)
 	t.must(err)
 	counted := func() map[dispatch.Attention]int {
-		found, _, err := t.s.(dispatch.Censuses).Census(t.Context(), "a", time.Minute)
+		found, _, err := t.s.(telemetry.Censuses).Census(t.Context(), "a", time.Minute)
 		t.must(err)
 		return found.Limited
 	}
@@ -122,9 +123,9 @@ func (t censusTest) oneCounts() {
 	t.db.Pass(2 * time.Second)
 	t.count("b", time.Minute)
 	t.refused("a")
-	t.must(t.s.(dispatch.Censuses).EndCensus(t.Context(), "a")) // not its own
+	t.must(t.s.(telemetry.Censuses).EndCensus(t.Context(), "a")) // not its own
 	t.refused("a")
-	t.must(t.s.(dispatch.Censuses).EndCensus(t.Context(), "b"))
+	t.must(t.s.(telemetry.Censuses).EndCensus(t.Context(), "b"))
 	t.count("a", time.Minute)
 }
 

@@ -6,7 +6,7 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// HoldScope is that of [dispatch.Operations].
+// HoldScope is that of [operator.Operations].
 func (s *MemStore) HoldScope(_ context.Context, h dispatch.OperatorHold) error {
 	now, unlock := s.lock()
 	defer unlock()
@@ -17,7 +17,7 @@ func (s *MemStore) HoldScope(_ context.Context, h dispatch.OperatorHold) error {
 	return nil
 }
 
-// ReleaseScope is that of [dispatch.Operations].
+// ReleaseScope is that of [operator.Operations].
 func (s *MemStore) ReleaseScope(_ context.Context, scope string) error {
 	now, unlock := s.lock()
 	defer unlock()

@@ -8,8 +8,6 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-var _ dispatch.Processes = (*MemStore)(nil)
-
 func (s *MemStore) SaveProcess(_ context.Context, u dispatch.UserID, p dispatch.StoredProcess,
 	within dispatch.ProcessQuota) error {
 	now, unlock := s.lock()

@@ -8,8 +8,6 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-var _ dispatch.Sources = (*MemStore)(nil)
-
 // source is a source of the catalogue in a [MemStore].
 type source struct {
 	dispatch.Source

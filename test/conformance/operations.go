@@ -1,13 +1,22 @@
 package conformance
 
 import (
+	"context"
 	"testing"
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/operator"
 )
 
-// TestOperations runs the cases that every [dispatch.Operations] must pass. The stores of the databases must implement
+// operations is [operator.Operations] with what [history.Store] and upkeep need.
+type operations interface {
+	operator.Operations
+	AddEvents(context.Context, []dispatch.JobEvent) error
+	PurgeEvents(ctx context.Context, keep time.Duration) error
+}
+
+// TestOperations runs the cases that every [operator.Operations] must pass. The stores of the databases must implement
 // it.
 func TestOperations(t *testing.T, open func(*testing.T) Database) {
 	for name, test := range map[string]func(operationsTest){
@@ -18,14 +27,14 @@ func TestOperations(t *testing.T, open func(*testing.T) Database) {
 		t.Run(name, func(t *testing.T) {
 			db := open(t)
 			s := db.Open()
-			test(operationsTest{storeTest{t, db, s}, s.(dispatch.Operations)})
+			test(operationsTest{storeTest{t, db, s}, s.(operations)})
 		})
 	}
 }
 
 type operationsTest struct {
 	storeTest
-	o dispatch.Operations
+	o operations
 }
 
 func (t operationsTest) holds() {

@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"sync"
@@ -9,8 +10,16 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// TestProcesses runs the cases that every [dispatch.Processes] must pass. The stores of the databases must implement
-// it.
+// processes is Processes of facade/openeo, a package whose tests need this one.
+type processes interface {
+	SaveProcess(ctx context.Context, u dispatch.UserID, p dispatch.StoredProcess, within dispatch.ProcessQuota) error
+	Process(ctx context.Context, u dispatch.UserID, id string) (dispatch.StoredProcess, error)
+	Processes(ctx context.Context, u dispatch.UserID, after string, most int) ([]dispatch.StoredProcess, error)
+	DeleteProcess(ctx context.Context, u dispatch.UserID, id string) error
+}
+
+// TestProcesses runs the cases that every Processes of facade/openeo must pass. The stores of the databases must
+// implement it.
 func TestProcesses(t *testing.T, open func(*testing.T) Database) {
 	for name, test := range map[string]func(processesTest){
 		"what was stored comes back": processesTest.fields,
@@ -19,13 +28,13 @@ func TestProcesses(t *testing.T, open func(*testing.T) Database) {
 		"within the quota":           processesTest.quota,
 		"at once":                    processesTest.race,
 	} {
-		t.Run(name, func(t *testing.T) { test(processesTest{t, open(t).Open().(dispatch.Processes)}) })
+		t.Run(name, func(t *testing.T) { test(processesTest{t, open(t).Open().(processes)}) })
 	}
 }
 
 type processesTest struct {
 	*testing.T
-	s dispatch.Processes
+	s processes
 }
 
 var plenty = dispatch.ProcessQuota{Processes: 100, Bytes: 1 << 20}

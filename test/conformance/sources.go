@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"context"
 	"sync"
 	"testing"
 	"time"
@@ -11,7 +12,16 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// TestSources runs the cases that every [dispatch.Sources] must pass. The stores of the databases must implement it.
+// sources is catalogue.Sources, a package whose tests need this one.
+type sources interface {
+	SourceStates(context.Context) (map[string]dispatch.SourceState, error)
+	ClaimSource(ctx context.Context, name string, within time.Duration) (*dispatch.SourceClaim, error)
+	SaveSource(ctx context.Context, c dispatch.SourceClaim, again time.Duration) error
+	Source(ctx context.Context, name string) (dispatch.Source, error)
+	PurgeSources(ctx context.Context, keep time.Duration) error
+}
+
+// TestSources runs the cases that every catalogue.Sources must pass. The stores of the databases must implement it.
 func TestSources(t *testing.T, open func(*testing.T) Database) {
 	for name, test := range map[string]func(sourcesTest){
 		"what was read comes back":        sourcesTest.fields,
@@ -22,7 +32,7 @@ func TestSources(t *testing.T, open func(*testing.T) Database) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			db := open(t)
-			test(sourcesTest{t, db, db.Open().(dispatch.Sources)})
+			test(sourcesTest{t, db, db.Open().(sources)})
 		})
 	}
 }
@@ -30,7 +40,7 @@ func TestSources(t *testing.T, open func(*testing.T) Database) {
 type sourcesTest struct {
 	*testing.T
 	db Database
-	s  dispatch.Sources
+	s  sources
 }
 
 const listing = "https://catalogue.example.org/list?a=b"
@@ -97,7 +107,7 @@ func (t sourcesTest) fields() {
 }
 
 func (t sourcesTest) claims() {
-	stores := []dispatch.Sources{t.s, t.db.Open().(dispatch.Sources)}
+	stores := []sources{t.s, t.db.Open().(sources)}
 	var all sync.WaitGroup
 	claims := make([]*dispatch.SourceClaim, 8)
 	errs := make([]error, len(claims))

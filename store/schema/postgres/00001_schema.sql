@@ -455,7 +455,7 @@ CREATE TABLE definitions (
 -- Which documents nobody uses
 CREATE INDEX definitions_document ON definitions (document);
 
--- What was last read from each source of the catalogue of services, see dispatch.Sources.
+-- What was last read from each source of the catalogue of services, see dispatch.Source.
 CREATE TABLE sources (
 	name      TEXT PRIMARY KEY,
 	documents TEXT NOT NULL DEFAULT '[]', -- JSON, see dispatch.SourceDocument
@@ -466,7 +466,7 @@ CREATE TABLE sources (
 	due       BIGINT NOT NULL DEFAULT 0 -- when a process may claim it
 );
 
--- The processes that users have stored, see dispatch.Processes.
+-- The processes that users have stored, see dispatch.StoredProcess.
 CREATE TABLE processes (
 	owner   TEXT NOT NULL,
 	id      TEXT NOT NULL,
@@ -734,7 +734,7 @@ CREATE TABLE ids (
 );
 INSERT INTO ids (name, last) VALUES ('job', 0), ('task', 0);
 
--- Which process counts for the metrics of all, see dispatch.Censuses.
+-- Which process counts for the metrics of all, see dispatch.Census.
 CREATE TABLE census (
 	one    BIGINT PRIMARY KEY CHECK (one = 1),
 	holder TEXT NOT NULL,

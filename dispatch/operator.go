@@ -1,30 +1,6 @@
 package dispatch
 
-import (
-	"context"
-	"time"
-)
-
-// Operations is what a store keeps for operators.
-type Operations interface {
-	// HoldScope stores a hold, in place of an earlier one of its scope, and wakes the accounts that it concerns.
-	HoldScope(context.Context, OperatorHold) error
-	// ReleaseScope ends the hold of a scope, and wakes the accounts that it concerned. NotFound: there is none.
-	ReleaseScope(ctx context.Context, scope string) error
-	// HasAccount reports whether jobs of an account were ever accepted.
-	HasAccount(context.Context, Account) (bool, error)
-	// OperatorHolds returns all holds, by scope.
-	OperatorHolds(context.Context) ([]OperatorHold, error)
-	// Troubled returns jobs at platforms that need attention, and with setAside those that were set aside, those first
-	// whose phase or status changed longest ago, n at most.
-	Troubled(ctx context.Context, setAside bool, n int) ([]Job, error)
-	// AddEvents stores what happened to jobs.
-	AddEvents(context.Context, []JobEvent) error
-	// Events returns what happened to a job, oldest first, n at most.
-	Events(ctx context.Context, id JobID, n int) ([]JobEvent, error)
-	// PurgeEvents deletes events that are older than keep.
-	PurgeEvents(ctx context.Context, keep time.Duration) error
-}
+import "time"
 
 // OperatorHold keeps an account, or all accounts of a platform, from submitting until an operator ends it.
 type OperatorHold struct {

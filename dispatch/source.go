@@ -1,9 +1,6 @@
 package dispatch
 
-import (
-	"context"
-	"time"
-)
+import "time"
 
 // Source is what was last read from one source of the catalogue of services: a folder, or a URL and the documents that
 // it leads to.
@@ -36,22 +33,4 @@ type SourceClaim struct {
 	Source
 	Number int64
 	Now    time.Time // by the store's clock
-}
-
-// Sources stores what was read from the sources of the catalogue, so that all processes show the same, one of them
-// reads each source, and the last good state is shown while a source does not respond.
-type Sources interface {
-	// SourceStates returns the states of all sources that were ever claimed, by name.
-	SourceStates(context.Context) (map[string]SourceState, error)
-	// ClaimSource claims a source for the given time. It returns nil if the source is not due. A source that was never
-	// claimed is due.
-	ClaimSource(ctx context.Context, name string, within time.Duration) (*SourceClaim, error)
-	// SaveSource stores what was read under a claim, and when the source is due again. If another process has claimed the
-	// source since, it returns Conflict and stores nothing.
-	SaveSource(ctx context.Context, c SourceClaim, again time.Duration) error
-	// Source returns a source; the zero Source if it was never claimed.
-	Source(ctx context.Context, name string) (Source, error)
-	// PurgeSources deletes sources that have been due for longer than keep, because no process has them in its
-	// configuration any more.
-	PurgeSources(ctx context.Context, keep time.Duration) error
 }

@@ -1,7 +1,6 @@
 package dispatch
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strconv"
@@ -140,36 +139,3 @@ const ReleasesEvery = time.Minute
 
 // DeliveryLife is how long a delivery is kept from when it was to be sent.
 const DeliveryLife = 7 * 24 * time.Hour
-
-// Hooks stores hooks and their deliveries. The store itself adds a delivery for each hook of a job's owner in the
-// transaction that ends the job, unless the owner had deleted the job before. Hooks of one job or task are stored by
-// Store.Accept. The hooks of other users are NotFound.
-type Hooks interface {
-	// AddHook stores a new hook of all jobs of its owner. LimitReached if its owner has already most.
-	AddHook(ctx context.Context, h Hook, most int) error
-	Hook(ctx context.Context, u UserID, id string) (Hook, error)
-	// Hooks returns the hooks of a job, of a task or, if both are 0, of all jobs of a user, oldest first.
-	Hooks(context.Context, UserID, JobID, TaskID) ([]Hook, error)
-	// DeleteHook deletes a hook with its deliveries.
-	DeleteHook(ctx context.Context, u UserID, id string) error
-	// Deliveries returns the last deliveries of a hook, newest first, n at most.
-	Deliveries(ctx context.Context, u UserID, id string, n int) ([]Delivery, error)
-	// TestHook adds a delivery of TestEvent, and releases the hook. LimitReached if the hook had MostTests in TestsWithin.
-	TestHook(ctx context.Context, u UserID, id string) error
-	// SendAgain makes a delivery due that is stored, and releases the hook: it is not Gone, and nothing holds it, unless
-	// its last round ended less than ReleasesEvery ago.
-	SendAgain(ctx context.Context, u UserID, id string, e Event) error
-
-	// AddTaskEvents adds deliveries about tasks whose jobs have ended since the last call, of n tasks at most, and reports
-	// whether there may be more.
-	AddTaskEvents(ctx context.Context, n int) (more bool, err error)
-	// DueHooks returns hooks that are not held and have due deliveries, those that were settled longest ago first, n at
-	// most, and each of an owner.
-	DueHooks(ctx context.Context, n, each int) ([]Hook, error)
-	// ClaimDeliveries returns due deliveries of a hook, n at most, and keeps other calls from them for the duration of the
-	// lease; then they are due again. A delivery is not due before earlier ones of the same job are over.
-	ClaimDeliveries(ctx context.Context, hook string, lease time.Duration, n int) ([]Delivery, error)
-	// SettleDeliveries stores the results of tries, and the state of their hook. Due of a delivery is zero if it is over.
-	// A delivery that was claimed again meanwhile stays as it is. If the hook is gone, all its deliveries are over.
-	SettleDeliveries(ctx context.Context, h Hook, all []Delivery) error
-}

@@ -1,18 +1,6 @@
 package dispatch
 
-import (
-	"context"
-	"time"
-)
-
-// Censuses counts for the metrics of all processes that share a database. One of them counts at a time.
-type Censuses interface {
-	// Census counts if no other process does, which it keeps from it until the lease has ended. It returns false if
-	// another process counts.
-	Census(ctx context.Context, process string, lease time.Duration) (found Census, ours bool, err error)
-	// EndCensus ends the lease of a process, if it has it.
-	EndCensus(ctx context.Context, process string) error
-}
+import "time"
 
 // Census is what the database holds at one moment.
 type Census struct {
