@@ -122,7 +122,7 @@ func (b *Broker) AnnotateJob(ctx context.Context, u UserID, id JobID, c Annotati
 	if err != nil {
 		return Record{}, err
 	}
-	return b.completeRecord(ctx, r)
+	return b.setQueuePlace(ctx, r)
 }
 
 // AnnotateTask changes what its owner wrote on a task.

@@ -4,15 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
-	"sync/atomic"
 	"time"
 )
 
 const (
-	decideWithin = 10 * time.Second   // how long Accept waits for the platform's response
-	readWithin   = 5 * time.Second    // how long Read and List wait for fresher statuses
-	lately       = 5 * readWithin / 2 // a platform that answered within this time is reachable
-	resultsFresh = 10 * time.Second   // maximum age of a status that shows that there are no results yet
+	decideWithin = 10 * time.Second // how long Accept waits for the platform's response
+	readWithin   = 5 * time.Second  // how long Read and List wait for fresher statuses
+	resultsFresh = 10 * time.Second // maximum age of a status that shows that there are no results yet
 	minPoll      = 2 * time.Second
 	elsewhere    = time.Second // how often a waiting request reads what another replica may have saved
 )
@@ -58,6 +56,7 @@ type Broker struct {
 	blocked   blockedAccounts
 	refused   streaks // submissions that were turned away
 	noted     platformNotes
+	overdue   platformNotes // that did not report an awaited status
 	queues    queues
 	forecasts forecasts
 	runTimes  runTimesCache
@@ -75,7 +74,6 @@ type Broker struct {
 	suspects  suspects
 
 	preparing preparations
-	refusedAt atomic.Int64 // when the database last refused to write, in nanoseconds; 0: never
 }
 
 // Delete hides a job from its owner at once. The broker cancels it at the platform.

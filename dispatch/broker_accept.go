@@ -249,7 +249,7 @@ func (b *Broker) awaitDecision(ctx context.Context, u UserID, id JobID, is *comm
 		return r, err
 	}
 	if ctx.Err() != nil || !r.refused() {
-		shown, err := b.completeRecord(ctx, r)
+		shown, err := b.setQueuePlace(ctx, r)
 		if is != nil && Is(err, Unavailable) {
 			return r, nil
 		}

@@ -3,7 +3,6 @@ package dispatch
 import (
 	"context"
 	"iter"
-	"slices"
 )
 
 // A list is read in parts of at most partSize records, each with at most PartMost bytes of its request. So a reader of
@@ -82,24 +81,18 @@ func parts[T any](p Page, read func(Page) ([]T, error), at func(T) Place) iter.S
 
 // listRead is a list that is being read from the store for a client.
 type listRead struct {
-	broker     *Broker
-	read       func(Page) ([]Record, error)
-	at         func(Record) Place
-	places     queuePlaces
-	readLately map[Account]bool // results of statusReadLately
-	whole      bool             // the first part is the whole list
+	broker *Broker
+	read   func(Page) ([]Record, error)
+	at     func(Record) Place
 }
 
-// records returns the records of all parts one by one, each completed.
+// records returns the records of all parts one by one, with their places in the queue.
 func (l *listRead) records(ctx context.Context, p Page) iter.Seq2[Record, error] {
-	l.places, l.readLately = queuePlaces{}, map[Account]bool{}
+	places := queuePlaces{}
 	return func(yield func(Record, error) bool) {
-		first := true
 		for part, err := range parts(p, l.read, l.at) {
-			l.whole = first && len(part) < partSize
-			first = false
 			if err == nil {
-				part, err = l.complete(ctx, part)
+				part, err = l.broker.setQueuePlaces(ctx, part, places)
 			}
 			if err != nil {
 				yield(Record{}, err)
@@ -112,40 +105,4 @@ func (l *listRead) records(ctx context.Context, p Page) iter.Seq2[Record, error]
 			}
 		}
 	}
-}
-
-// complete adds to the records of a part what is derived when they are read: Unreachable, and the place in the queue.
-// If the platform lately reported the status of a job in another part, it is slow and not unreachable.
-func (l *listRead) complete(ctx context.Context, part []Record) (_ []Record, err error) {
-	was := make([]Attention, len(part))
-	for i, r := range part {
-		was[i] = r.Attention
-	}
-	for i, r := range l.broker.markUnreachable(part) {
-		if l.whole || r.Attention == was[i] {
-			continue
-		}
-		heard, known := l.readLately[r.Account]
-		if !known {
-			if heard, err = l.statusReadLately(r.Account); err != nil {
-				return nil, err
-			}
-			l.readLately[r.Account] = heard
-		}
-		if heard {
-			part[i].Attention = was[i]
-		}
-	}
-	return l.broker.setQueuePlaces(ctx, part, l.places)
-}
-
-// statusReadLately reports whether the platform of an account lately reported the status of any job of the list.
-func (l *listRead) statusReadLately(a Account) (bool, error) {
-	live := Page{Most: -1, Accounts: []Account{a}, Statuses: []Status{Accepted, Submitted, Queued, Running, Unknown}}
-	for part, err := range parts(live, l.read, l.at) {
-		if err != nil || slices.ContainsFunc(part, func(r Record) bool { return r.statusReadLately() }) {
-			return err == nil, err
-		}
-	}
-	return false, nil
 }

@@ -3,14 +3,12 @@ package dispatch_test
 import (
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
-// A list of several parts is read to its end and in order, and says the same of its jobs as a single part does: the
-// platform of a job that was not answered for is only slow if it told of another job, which may stand in another part.
+// A list of several parts is read to its end and in order. A started job of it shows that its platform does not respond.
 func TestLists_AreReadInParts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 600
@@ -25,14 +23,16 @@ func TestLists_AreReadInParts(t *testing.T) {
 		if _, err := h.Store.Accept(t.Context(), dispatch.Key{}, nil, drafts); err != nil {
 			t.Fatal(err)
 		}
-		silent, heard := drafts[0].Job, drafts[n-1].Job // the last and the first of the list
-		silent.Phase, silent.Status, silent.Tries = dispatch.Started, dispatch.Running, 3
-		heard.Phase, heard.Status, heard.Checked = dispatch.Started, dispatch.Running, time.Now()
-		if _, err := h.Store.Save(t.Context(), []dispatch.Job{silent, heard}); err != nil {
+		last, first := drafts[0].Job, drafts[n-1].Job
+		last.Phase, last.Status = dispatch.Started, dispatch.Running
+		first.Phase, first.Status = dispatch.Started, dispatch.Running
+		if _, err := h.Store.Save(t.Context(), []dispatch.Job{last, first}); err != nil {
 			t.Fatal(err)
 		}
 		h.inParts(t, drafts, dispatch.None)
-		time.Sleep(time.Minute)
+		if err := h.Store.NoteResponse(t.Context(), "a", "It does not respond.", 0); err != nil {
+			t.Fatal(err)
+		}
 		h.inParts(t, drafts, dispatch.Unreachable)
 	})
 }

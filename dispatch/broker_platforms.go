@@ -137,5 +137,5 @@ func (v *visit) noteResponse(ctx context.Context, o Outcome) error {
 	if silent {
 		failure = TextFor(o.Err)
 	}
-	return v.broker.Store.NoteResponse(ctx, v.backend.Name, failure)
+	return v.broker.Store.NoteResponse(ctx, v.backend.Name, failure, 0)
 }

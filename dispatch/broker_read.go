@@ -15,20 +15,26 @@ func (b *Broker) Read(ctx context.Context, u UserID, id JobID, fresh time.Durati
 		return r, err
 	}
 	if r.Phase != Started || fresh == AsKnown {
-		return b.completeRecord(ctx, r)
+		return b.setQueuePlace(ctx, r)
 	}
-	switch err := b.refresh(ctx, u, Scope{Job: id}, fresh, b.minReadInterval(r.Account.Platform())); {
+	asked, err := b.refresh(ctx, u, Scope{Job: id}, fresh, b.minReadInterval(r.Account.Platform()))
+	switch {
 	case refusedWrite(err):
-		return b.completeRecord(ctx, r)
+		return b.setQueuePlace(ctx, r)
 	case err != nil:
 		return r, err
 	}
 	r, err = b.await(ctx, id, readWithin, func(Job) (Record, error) { return load() },
 		func(j Job) bool { return !j.awaited() })
+	if err == nil && r.awaited() {
+		if err = b.noteSilence(ctx, asked); err == nil {
+			r, err = load()
+		}
+	}
 	if err != nil {
 		return r, err
 	}
-	return b.completeRecord(ctx, r)
+	return b.setQueuePlace(ctx, r)
 }
 
 // Deleted reports whether a user had a job with this id and deleted it. A deleted job is forgotten some days after its
@@ -52,32 +58,44 @@ func (b *Broker) Freshen(ctx context.Context, u UserID, s Scope, fresh time.Dura
 	}
 	changed, stop := b.changed.watch(u)
 	defer stop()
-	err := b.refresh(ctx, u, s, fresh, b.largestReadInterval())
+	asked, err := b.refresh(ctx, u, s, fresh, b.largestReadInterval())
 	if refusedWrite(err) {
 		return nil
 	}
 	for end := time.Now().Add(readWithin); err == nil; {
 		var awaited bool
-		if awaited, err = b.Store.AnyAwaited(ctx, u, s); !awaited {
-			break
+		if awaited, err = b.Store.AnyAwaited(ctx, u, s); err != nil || !awaited {
+			return err
 		}
 		if _, again := awaitChange(ctx, changed, end); !again {
-			break
+			return b.noteSilence(ctx, asked)
 		}
 	}
 	return err
 }
 
-// refresh wakes the accounts with statuses older than fresh.
-func (b *Broker) refresh(ctx context.Context, u UserID, s Scope, fresh, gap time.Duration) error {
+// refresh wakes the accounts with statuses older than fresh, and returns them.
+func (b *Broker) refresh(ctx context.Context, u UserID, s Scope, fresh, gap time.Duration) ([]Account, error) {
 	accounts, err := b.Store.MarkAwaited(ctx, u, s, fresh, gap)
-	if refusedWrite(err) {
-		b.refusedAt.Store(time.Now().UnixNano())
-	}
 	for _, a := range accounts {
 		b.wake(a)
 	}
-	return err
+	return accounts, err
+}
+
+// noteSilence notes of accounts from which statuses did not come within readWithin that their platforms do not respond,
+// unless they have responded to other requests lately.
+func (b *Broker) noteSilence(ctx context.Context, asked []Account) error {
+	for _, a := range asked {
+		if ctx.Err() != nil || !b.overdue.mustStore(a.Platform(), true) {
+			continue
+		}
+		err := b.Store.NoteResponse(ctx, a.Platform(), "It did not respond within 5 seconds.", SilentAfter)
+		if err != nil && !refusedWrite(err) {
+			return err
+		}
+	}
+	return nil
 }
 
 // refusedWrite reports whether the database answered and refused to write.
@@ -86,44 +104,8 @@ func refusedWrite(err error) bool {
 	return e != nil && e.Answered
 }
 
-// unwritable reports whether the database refused to write within readWithin. A late status may then have been read and
-// not saved.
-func (b *Broker) unwritable() bool {
-	at := b.refusedAt.Load()
-	return at != 0 && time.Since(time.Unix(0, at)) < readWithin
-}
-
 // awaited reports whether a fresher status of j is awaited.
 func (j Job) awaited() bool { return j.Awaited && j.Phase == Started }
-
-// markUnreachable marks started jobs whose platform does not answer as Unreachable: a request for their status failed,
-// or a status that a client awaits has been due for readWithin. A platform that lately reported the status of another
-// job of the account, or that answered that it does not find a job, is only slow. All times compared are from the
-// store's clock. The freshness that the reader requested does not matter, so that all readers see the same.
-func (b *Broker) markUnreachable(records []Record) []Record {
-	answers, unwritable := map[Account]bool{}, b.unwritable()
-	for _, r := range records {
-		answers[r.Account] = answers[r.Account] || r.statusReadLately()
-	}
-	for i, r := range records {
-		if r.Phase == Started && r.Looks == 0 && (r.Tries > 0 || r.statusOverdue() && !unwritable) && !answers[r.Account] &&
-			r.Attention == None {
-			records[i].Attention = Unreachable
-		}
-	}
-	return records
-}
-
-// statusReadLately reports whether the platform reported the status of a started job lately.
-func (r Record) statusReadLately() bool { return r.Phase == Started && r.Read.Sub(r.Checked) < lately }
-
-// statusOverdue reports whether a client awaits a status that has been due for readWithin.
-func (r Record) statusOverdue() bool { return r.Awaited && r.Read.Sub(r.Due) >= readWithin }
-
-// completeRecord adds to a record what is derived when it is read: Unreachable, and its place in the queue.
-func (b *Broker) completeRecord(ctx context.Context, r Record) (Record, error) {
-	return b.setQueuePlace(ctx, b.markUnreachable([]Record{r})[0])
-}
 
 // minReadInterval returns the least time between two reads of the same status.
 func (b *Broker) minReadInterval(platform string) time.Duration {

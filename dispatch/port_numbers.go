@@ -4,15 +4,14 @@ import (
 	"cmp"
 	"context"
 	"math"
-	"time"
 )
 
 // ChangeNumbers answers what has changed of what an owner sees. Each transaction that changes anything of it takes the
 // next number of the owner, and numbers become visible in their order: who has read up to a number has missed nothing.
 //
-// No number is taken by what all waiting jobs of an account show while it is held, see [ChangedPage].Holds, by what is
-// derived when a record is read (a place in the queue, a platform that does not respond), nor when time alone changes a
-// list: a synchronous run that lapses, an unstarted job that expires. Unstarted jobs and synchronous runs take numbers
+// No number is taken by what jobs show of their account, see [ChangedPage].Accounts, by places in the queue, which are
+// derived when a record is read, nor when time alone changes a list: a synchronous run that lapses, an unstarted job
+// that expires. Unstarted jobs and synchronous runs take numbers
 // and are not listed.
 type ChangeNumbers interface {
 	// ChangesSince returns the jobs of no task, and the tasks, of an owner that changed after a place. A task changes
@@ -39,9 +38,11 @@ type ChangedPage struct {
 	More    bool        // more follow the last one; otherwise the reader has all up to Number
 	Task    *TaskRecord // that the reader asked for, unless its number is that of the place
 
-	// Holds are the present holds of accounts at which the owner has unfinished jobs, by account. Those of these jobs that
-	// have not started show them, until they are over.
-	Holds []AccountHold
+	Live bool // the owner has jobs that have not ended, in any task
+
+	// Accounts are those at which the owner has jobs that have not ended, and of which these show something at present,
+	// by account.
+	Accounts []AccountState
 }
 
 // Changed is a job or a task that changed, as it is now.
@@ -93,10 +94,23 @@ func (p ChangedPlace) Compare(q ChangedPlace) int {
 	return cmp.Or(cmp.Compare(p.Number, q.Number), cmp.Compare(p.Jobs(), q.Jobs()), cmp.Compare(p.Tasks(), q.Tasks()))
 }
 
-// AccountHold is why an account submits nothing, and until when.
-type AccountHold struct {
+// AccountState is what jobs show of their account, without taking a number: why it submits nothing, on jobs that have
+// not started, and that its platform does not respond, see [SilentAfter], on those that have.
+type AccountState struct {
 	Account Account
-	Until   time.Time
 	Why     Attention
 	Notice  string
+	Silent  bool
+}
+
+// SilentAfter is for how long a platform has not responded when a request fails because it does not, for jobs to show
+// [Unreachable]. One that has responded to another request within that time is only slow.
+const SilentAfter = 5 * readWithin / 2
+
+// Unanswered returns a job as it is shown if its platform does not respond.
+func (j Job) Unanswered() Job {
+	if j.Phase == Started && j.Looks == 0 && j.Attention == None {
+		j.Attention = Unreachable
+	}
+	return j
 }

@@ -293,8 +293,9 @@ type Responses interface {
 
 // PlatformNotes stores what requests have shown about platforms.
 type PlatformNotes interface {
-	// NoteResponse records that a platform just answered or, with a failure, that it did not, and why.
-	NoteResponse(ctx context.Context, platform, failure string) error
+	// NoteResponse records that a platform just answered or, with a failure, that it did not, and why. It records no
+	// failure if the platform answered within unless.
+	NoteResponse(ctx context.Context, platform, failure string, unless time.Duration) error
 	// NoteStarts stores what statuses have shown about starts at a platform, see [Promptness]. Starts beyond the number
 	// that makes a platform prompt need not be counted.
 	NoteStarts(ctx context.Context, platform string, seen StartsSeen) error

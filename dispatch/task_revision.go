@@ -48,7 +48,7 @@ type TaskChanges struct {
 
 // TimeDependent reports whether the record may be shown with [Unreachable] depending on when it is read.
 func (r Record) TimeDependent() bool {
-	return r.Phase == Started && r.Looks == 0 && (r.Tries > 0 || r.statusOverdue())
+	return r.Phase == Started && r.Looks == 0 && r.Tries > 0
 }
 
 // TaskRevision returns a task's present revision without reading its jobs one by one.
@@ -63,7 +63,7 @@ func (b *Broker) TaskChanges(ctx context.Context, u UserID, id TaskID, since tim
 	if err != nil {
 		return c, err
 	}
-	if c.Jobs, err = b.setQueuePlaces(ctx, b.markUnreachable(c.Jobs), queuePlaces{}); err != nil {
+	if c.Jobs, err = b.setQueuePlaces(ctx, c.Jobs, queuePlaces{}); err != nil {
 		return c, err
 	}
 	c.Task, err = b.ForecastTask(ctx, c.Task)

@@ -348,6 +348,6 @@ func (a *acceptance) fillIn() {
 		j := &a.jobs[i].Job
 		j.ID, j.Task, j.Version = a.first+dispatch.JobID(i), a.id, 1
 		j.Due, j.Created, j.Updated, j.Moved = at(a.dueOf(*j)), now, now, now
-		*j = showHold(*j, a.hold.until, a.hold.why, a.hold.notice, a.now)
+		*j = showHold(*j, a.hold, a.now)
 	}
 }

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 )
@@ -35,6 +36,40 @@ type hold struct {
 	until  int64
 	why    dispatch.Attention
 	notice string
+}
+
+// accountState is what jobs show of their account besides their own state.
+type accountState struct {
+	hold
+	silent bool // its platform does not respond
+}
+
+// accountStateColumns are the columns of an accountState. Platforms are joined to accounts.
+var accountStateColumns = fmt.Sprintf(`accounts.hold, accounts.hold_attention, accounts.hold_notice,
+			COALESCE(platforms.failed - platforms.answered > %d, FALSE)`, dispatch.SilentAfter.Microseconds())
+
+// columns returns where accountStateColumns are scanned to.
+func (s *accountState) columns() []any {
+	return []any{number(&s.until), text(&s.why), &s.notice, &s.silent}
+}
+
+// shownOn returns a job with what it shows of the account.
+func (s accountState) shownOn(j dispatch.Job, now int64) dispatch.Job {
+	if s.silent {
+		j = j.Unanswered()
+	}
+	return showHold(j, s.hold, now)
+}
+
+// getAccountState returns what jobs show of their account.
+func getAccountState(ctx context.Context, q querier, a dispatch.Account) (s accountState, err error) {
+	err = q.QueryRowContext(ctx, `
+		SELECT `+accountStateColumns+`
+		FROM accounts
+			LEFT JOIN platforms ON platforms.name = accounts.platform
+		WHERE accounts.id = $1`, a).
+		Scan(s.columns()...)
+	return s, err
 }
 
 // wakeToAccept is wake, and returns the hold of the account.

@@ -169,13 +169,13 @@ type jobList struct {
 type recordRow struct {
 	jobRow
 
-	pruned       bool
-	body, notice string
-	size, hold   int64
-	why          dispatch.Attention
-	changed      bool  // the document of the service
-	number       int64 // of the last change
-	isHidden     bool
+	pruned   bool
+	body     string
+	size     int64
+	account  accountState
+	changed  bool  // the document of the service
+	number   int64 // of the last change
+	isHidden bool
 }
 
 // read returns what record makes of each job. Of bodies longer than page.Most bytes, unless that is 0, only the first
@@ -198,18 +198,19 @@ func (l jobList) read(
 	}
 	if !l.ofTask {
 		statement += `,
-			accounts.hold, accounts.hold_attention, accounts.hold_notice,
+			` + accountStateColumns + `,
 			COALESCE((
 				SELECT definitions.changed_to <> '' FROM definitions
 				WHERE definitions.task = 0 AND definitions.job = jobs.id), FALSE)`
-		to = append(to, number(&r.hold), text(&r.why), &r.notice, &r.changed)
+		to = append(append(to, r.account.columns()...), &r.changed)
 	}
 	statement += `
 		FROM ` + l.from + `
 			JOIN requests ON requests.job = jobs.id`
 	if !l.ofTask {
 		statement += `
-			JOIN accounts ON accounts.id = jobs.account`
+			JOIN accounts ON accounts.id = jobs.account
+			LEFT JOIN platforms ON platforms.name = accounts.platform`
 	}
 	if len(l.where.conditions) > 0 {
 		statement += `
@@ -426,5 +427,5 @@ func (r *recordRow) record(most int, now int64) (dispatch.Record, error) {
 // shown returns the job with what its account and the document of its service show on it.
 func (r *recordRow) shown(now int64) (dispatch.Job, error) {
 	j, err := r.decoded()
-	return redefined(showHold(j, r.hold, r.why, r.notice, now), r.changed), err
+	return redefined(r.account.shownOn(j, now), r.changed), err
 }

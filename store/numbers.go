@@ -228,7 +228,7 @@ func changesSince(
 	if err != nil {
 		return c, err
 	}
-	if c.Holds, err = holdsOfOwner(ctx, q, u, now); err != nil || after == dispatch.AfterNumber(c.Number) {
+	if c.Live, c.Accounts, err = accountsOfOwner(ctx, q, u, now); err != nil || after == dispatch.AfterNumber(c.Number) {
 		return c, err
 	}
 	if id != 0 {
@@ -258,18 +258,30 @@ func changesSince(
 	return c, nil
 }
 
-// holdsOfOwner returns the holds of accounts at which an owner has jobs that have not ended.
-func holdsOfOwner(ctx context.Context, q tx, u dispatch.UserID, now int64) ([]dispatch.AccountHold, error) {
-	all, err := list(ctx, q, func(r row) (h dispatch.AccountHold, err error) {
-		err = r.Scan(text(&h.Account), instant(&h.Until), text(&h.Why), &h.Notice)
-		return h, err
+// accountsOfOwner returns whether an owner has jobs that have not ended, and those of their accounts that they show
+// something of.
+func accountsOfOwner(
+	ctx context.Context, q tx, u dispatch.UserID, now int64,
+) (live bool, all []dispatch.AccountState, err error) {
+	err = each(ctx, q, func(r row) error {
+		var a dispatch.AccountState
+		var s accountState
+		err := r.Scan(append([]any{text(&a.Account)}, s.columns()...)...)
+		if live = true; s.until > now {
+			a.Why, a.Notice = s.why, s.notice
+		}
+		if a.Silent = s.silent; s.silent || s.until > now {
+			all = append(all, a)
+		}
+		return err
 	}, `
-		SELECT a.id, a.hold, a.hold_attention, a.hold_notice
+		SELECT accounts.id, `+accountStateColumns+`
 		FROM owner_counts c
-			JOIN accounts a ON a.id = c.account
-		WHERE c.owner = $1 AND c.waiting + c.held > 0 AND a.hold > CAST($2 AS BIGINT)`, u, now)
-	slices.SortFunc(all, func(a, b dispatch.AccountHold) int { return cmp.Compare(a.Account, b.Account) })
-	return all, err
+			JOIN accounts ON accounts.id = c.account
+			LEFT JOIN platforms ON platforms.name = accounts.platform
+		WHERE c.owner = $1 AND c.waiting + c.held > 0`, u)
+	slices.SortFunc(all, func(a, b dispatch.AccountState) int { return cmp.Compare(a.Account, b.Account) })
+	return live, all, err
 }
 
 // changedJobs returns one more job than the page has, if there is one: jobs of no task, or those of a task.

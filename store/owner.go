@@ -30,7 +30,7 @@ func (s *Store) RecordIncludingHidden(
 	var shared, dimension string
 	err := s.on(s.read).QueryRowContext(ctx, `
 		SELECT `+jobColumns+`, jobs.pruned, requests.body, COALESCE(tasks.request, ''), COALESCE(tasks.dimension, ''),
-			accounts.hold, accounts.hold_attention, accounts.hold_notice,
+			`+accountStateColumns+`,
 			CASE WHEN tasks.spread AND jobs.account <> tasks.account
 				THEN EXISTS (
 					SELECT 1 FROM task_homes h
@@ -43,11 +43,12 @@ func (s *Store) RecordIncludingHidden(
 		FROM jobs
 			JOIN requests ON requests.job = jobs.id
 			JOIN accounts ON accounts.id = jobs.account
+			LEFT JOIN platforms ON platforms.name = accounts.platform
 			LEFT JOIN tasks ON tasks.id = jobs.task
 		WHERE jobs.id = $1 AND jobs.owner = $2`,
 		id, u).
-		Scan(append(r.whole(), &r.pruned, &r.body, &shared, &dimension, number(&r.hold), text(&r.why), &r.notice,
-			&r.changed)...)
+		Scan(slices.Concat(r.whole(), []any{&r.pruned, &r.body, &shared, &dimension}, r.account.columns(),
+			[]any{&r.changed})...)
 	if err != nil {
 		return dispatch.Record{}, fail("Record", err)
 	}
@@ -65,9 +66,9 @@ func (s *Store) RecordIncludingHidden(
 
 // showHold sets the attention of the account on a job that was not started and is not paused, if the account
 // currently submits nothing.
-func showHold(j dispatch.Job, hold int64, why dispatch.Attention, notice string, now int64) dispatch.Job {
-	if j.Phase.Inert() && hold > now && j.Attention != dispatch.Paused {
-		j.Attention, j.Notice = why, notice
+func showHold(j dispatch.Job, h hold, now int64) dispatch.Job {
+	if j.Phase.Inert() && h.until > now && j.Attention != dispatch.Paused {
+		j.Attention, j.Notice = h.why, h.notice
 	}
 	return j
 }

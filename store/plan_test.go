@@ -90,7 +90,7 @@ var plans = []plan{
 		"SEARCH n USING COVERING INDEX task_numbers_owner (owner=? AND change>?)", "task_numbers_owner", false},
 	{`tasks\.dimension, .* WHERE tasks\.id IN `,
 		"SEARCH tasks USING INTEGER PRIMARY KEY (rowid=?)", "tasks_pkey", false},
-	{`FROM owner_counts c JOIN accounts a`,
+	{`FROM owner_counts c JOIN accounts ON accounts.id = c.account LEFT JOIN`,
 		"SEARCH c USING INDEX sqlite_autoindex_owner_counts_1 (owner=?)", "owner_counts_pkey", false},
 	{`ORDER BY jobs\.moved, jobs\.id`,
 		"jobs USING INDEX jobs_finished (task=? AND moved>?)", "jobs_finished", false},

@@ -8,8 +8,8 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// NoteResponse stores that a platform just responded, or why it did not.
-func (s *Store) NoteResponse(ctx context.Context, platform, failure string) error {
+// NoteResponse stores that a platform just responded, or why it did not, unless it responded lately.
+func (s *Store) NoteResponse(ctx context.Context, platform, failure string, unless time.Duration) error {
 	return s.inVisit(ctx, "NoteResponse", 1, func(q tx, now int64) error {
 		if failure == "" {
 			return run(ctx, q, `
@@ -20,8 +20,9 @@ func (s *Store) NoteResponse(ctx context.Context, platform, failure string) erro
 		return run(ctx, q, `
 			INSERT INTO platforms (name, answered, failed, failure)
 			VALUES ($1, 0, $2, $3)
-			ON CONFLICT (name) DO UPDATE SET failed = excluded.failed, failure = excluded.failure`,
-			platform, now, storableText(failure))
+			ON CONFLICT (name) DO UPDATE SET failed = excluded.failed, failure = excluded.failure
+			WHERE platforms.answered <= $4`,
+			platform, now, storableText(failure), now-unless.Microseconds())
 	})
 }
 

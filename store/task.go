@@ -475,37 +475,27 @@ func readTaskJobs(
 	return records, showAccounts(ctx, q, records, changed, now)
 }
 
-// showAccounts sets on jobs that were not started what holds their accounts, and that the document of the service has
-// changed. changed is what changedAt returns.
+// showAccounts sets on jobs what they show of their accounts, and that the document of the service has changed. changed
+// is what changedAt returns.
 func showAccounts(
 	ctx context.Context, q querier, records []dispatch.Record, changed []dispatch.Account, now int64,
 ) (err error) {
-	holds := map[dispatch.Account]hold{}
+	states := map[dispatch.Account]accountState{}
 	for i := range records {
 		j := &records[i].Job
-		if !j.Phase.Inert() {
+		if j.Phase == dispatch.Ended {
 			continue
 		}
-		h, known := holds[j.Account]
+		s, known := states[j.Account]
 		if !known {
-			if h, err = getHold(ctx, q, j.Account); err != nil {
+			if s, err = getAccountState(ctx, q, j.Account); err != nil {
 				return err
 			}
-			holds[j.Account] = h
+			states[j.Account] = s
 		}
-		*j = redefined(showHold(*j, h.until, h.why, h.notice, now), slices.Contains(changed, j.Account))
+		*j = redefined(s.shownOn(*j, now), slices.Contains(changed, j.Account))
 	}
 	return nil
-}
-
-// getHold returns the hold of an account.
-func getHold(ctx context.Context, q querier, a dispatch.Account) (h hold, err error) {
-	err = q.QueryRowContext(ctx, `
-		SELECT hold, hold_attention, hold_notice
-		FROM accounts
-		WHERE id = $1`, a).
-		Scan(number(&h.until), text(&h.why), &h.notice)
-	return h, err
 }
 
 // changedAt returns the accounts of a task where the document of its service has changed.

@@ -375,7 +375,7 @@ func (s *Store) Hold(ctx context.Context, a dispatch.Account, d time.Duration, w
 		if d <= 0 {
 			return endHold(ctx, q, a, now)
 		}
-		return beginHold(ctx, q, a, hold{now + d.Microseconds(), why, storableText(notice)}, now)
+		return beginHold(ctx, q, a, hold{until: now + d.Microseconds(), why: why, notice: storableText(notice)}, now)
 	})
 }
 

@@ -373,7 +373,8 @@ func (p *pair) take(r *rapid.T) {
 
 func (p *pair) answer(r *rapid.T) {
 	failure := rapid.SampledFrom([]string{"", "It does not answer."}).Draw(r, "failure")
-	both(p, r, func(s dispatch.Store) (any, error) { return nil, s.NoteResponse(p.Context(), "p", failure) })
+	unless := spans.Draw(r, "unless")
+	both(p, r, func(s dispatch.Store) (any, error) { return nil, s.NoteResponse(p.Context(), "p", failure, unless) })
 }
 
 func (p *pair) purge(r *rapid.T) {

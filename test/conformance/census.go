@@ -75,7 +75,7 @@ func (t censusTest) counts() {
 	_, err := t.s.ReserveSendTime(t.Context(), dispatch.SendTimeRequest{Account: shared, Pace: time.Second,
 		Purpose: dispatch.Acting})
 	t.must(err)
-	t.must(t.s.NoteResponse(t.Context(), "p", "no response"))
+	t.must(t.s.NoteResponse(t.Context(), "p", "no response", 0))
 	t.db.Pass(time.Minute)
 	all := t.count("a", time.Minute)
 	if len(all) != 2 || all[0].Failed.IsZero() || !all[0].Answered.IsZero() {

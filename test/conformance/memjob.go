@@ -162,12 +162,22 @@ func (s *MemStore) record(r *row, now time.Time) (dispatch.Record, error) {
 	return dispatch.Record{Job: j, Request: request, Read: now}, err
 }
 
-// showHold returns a job with the reason why its account submits nothing, if the job was not started and is not paused.
+// showHold returns a job with the reason why its account submits nothing, if the job was not started and is not paused,
+// or with that its platform does not respond.
 func (s *MemStore) showHold(j dispatch.Job, now time.Time) dispatch.Job {
 	if acc := s.of(j.Account); j.Phase.Inert() && acc.hold.After(now) && j.Attention != dispatch.Paused {
 		j.Attention, j.Notice = acc.why, acc.notice
 	}
+	if s.silent(j.Account) {
+		j = j.Unanswered()
+	}
 	return j
+}
+
+// silent reports whether jobs show that the platform of an account does not respond.
+func (s *MemStore) silent(a dispatch.Account) bool {
+	heard := s.heard[a.Platform()]
+	return !heard.Failed.IsZero() && (heard.Answered.IsZero() || heard.Failed.Sub(heard.Answered) > dispatch.SilentAfter)
 }
 
 func (s *MemStore) request(r *row) (q dispatch.Request, err error) {

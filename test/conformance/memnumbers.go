@@ -174,7 +174,7 @@ func (s *MemStore) ChangesSince(
 			c.Task = &whole
 		}
 	}
-	c.Holds = s.holdsOf(u, now)
+	c.Live, c.Accounts = s.accountsOf(u, now)
 	c.Anew = after.Number < floor || after.Number > c.Number
 	if c.Anew {
 		return c, nil
@@ -234,18 +234,22 @@ func (s *MemStore) complete(c *dispatch.Changed, p dispatch.Page, now time.Time)
 	return nil
 }
 
-// holdsOf returns the holds of accounts at which an owner has jobs that have not ended.
-func (s *MemStore) holdsOf(u dispatch.UserID, now time.Time) (all []dispatch.AccountHold) {
+// accountsOf returns whether an owner has jobs that have not ended, and what these show of their accounts.
+func (s *MemStore) accountsOf(u dispatch.UserID, now time.Time) (any bool, all []dispatch.AccountState) {
 	for name, a := range s.accounts {
 		live := slices.ContainsFunc(s.jobs, func(r *row) bool {
 			return r.Owner == u && r.Account == name && r.Phase != dispatch.Ended
 		})
-		if live && a.hold.After(now) {
-			all = append(all, dispatch.AccountHold{Account: name, Until: a.hold, Why: a.why, Notice: a.notice})
+		is := dispatch.AccountState{Account: name, Silent: s.silent(name)}
+		if a.hold.After(now) {
+			is.Why, is.Notice = a.why, a.notice
+		}
+		if any = any || live; live && (is.Silent || a.hold.After(now)) {
+			all = append(all, is)
 		}
 	}
-	slices.SortFunc(all, func(a, b dispatch.AccountHold) int { return cmp.Compare(a.Account, b.Account) })
-	return all
+	slices.SortFunc(all, func(a, b dispatch.AccountState) int { return cmp.Compare(a.Account, b.Account) })
+	return any, all
 }
 
 // renewNumbers has all readers begin anew.

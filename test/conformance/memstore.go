@@ -187,13 +187,13 @@ func (r *row) job() dispatch.Job {
 	return j
 }
 
-func (s *MemStore) NoteResponse(_ context.Context, platform, failure string) error {
+func (s *MemStore) NoteResponse(_ context.Context, platform, failure string, unless time.Duration) error {
 	now, unlock := s.lock()
 	defer unlock()
 	heard := s.heard[platform]
 	if failure == "" {
 		heard.Answered = now
-	} else {
+	} else if heard.Answered.IsZero() || now.Sub(heard.Answered) >= unless {
 		heard.Failed, heard.Failure = now, strings.ReplaceAll(failure, "\x00", "\uFFFD")
 	}
 	s.heard[platform] = heard

@@ -130,17 +130,33 @@ func (t storeTest) takenNumbers() {
 	}
 }
 
-// numbersOfHolds checks that the holds of accounts are told apart from what changes.
-func (t storeTest) numbersOfHolds() {
-	t.accept()
+// numbersOfAccounts checks that what jobs show of their accounts takes no number.
+func (t storeTest) numbersOfAccounts() {
+	j := t.accept()
 	n := t.since(0, 0).Number
 	t.must(t.s.Hold(t.Context(), shared, time.Hour, dispatch.Full, "why"))
 	t.must(t.s.Hold(t.Context(), "q/ann", time.Hour, dispatch.Full, "why"))
 	c := t.since(0, n)
-	want := dispatch.AccountHold{Account: shared, Until: t.look().Now.Add(time.Hour), Why: dispatch.Full, Notice: "why"}
-	t.equal(c, dispatch.ChangedPage{Number: n, Holds: []dispatch.AccountHold{want}})
+	want := dispatch.AccountState{Account: shared, Why: dispatch.Full, Notice: "why"}
+	t.equal(c, dispatch.ChangedPage{Number: n, Live: true, Accounts: []dispatch.AccountState{want}})
 	t.db.Pass(time.Hour)
-	t.equal(t.since(0, n), dispatch.ChangedPage{Number: n})
+	t.equal(t.since(0, n), dispatch.ChangedPage{Number: n, Live: true})
+	t.must(t.s.NoteResponse(t.Context(), shared.Platform(), "", 0))
+	t.db.Pass(dispatch.SilentAfter)
+	t.must(t.s.NoteResponse(t.Context(), shared.Platform(), "why", 0))
+	t.equal(t.since(0, n), dispatch.ChangedPage{Number: n, Live: true})
+	t.db.Pass(time.Second)
+	t.must(t.s.NoteResponse(t.Context(), shared.Platform(), "why", time.Minute))
+	t.equal(t.since(0, n), dispatch.ChangedPage{Number: n, Live: true})
+	t.must(t.s.NoteResponse(t.Context(), shared.Platform(), "why", time.Second))
+	silent := []dispatch.AccountState{{Account: shared, Silent: true}}
+	t.equal(t.since(0, n), dispatch.ChangedPage{Number: n, Live: true, Accounts: silent})
+	t.change(j.ID, func(j *dispatch.Job) { j.Phase, j.Status = dispatch.Started, dispatch.Running })
+	t.equal(t.since(0, n).Changed[0].Record.Attention, dispatch.Unreachable)
+	t.change(j.ID, func(j *dispatch.Job) { j.Phase, j.Status = dispatch.Ended, dispatch.Finished })
+	if c := t.since(0, n); c.Live || c.Accounts != nil || c.Changed[0].Record.Attention != dispatch.None {
+		t.Errorf("after the end: %+v", c)
+	}
 }
 
 // numbersAnew checks when readers learn that they have to begin anew.

@@ -29,7 +29,7 @@ func (t storeTest) starts() {
 	is(1, 40*time.Second)
 	note(dispatch.StartsSeen{Lagged: true, Lag: 5 * time.Minute})
 	is(0, 5*time.Minute)
-	t.must(t.s.NoteResponse(ctx, "p", ""))
+	t.must(t.s.NoteResponse(ctx, "p", "", 0))
 	note(dispatch.StartsSeen{Prompt: 26})
 	is(26, 5*time.Minute)
 	t.must(t.s.NoteStarts(ctx, "other", dispatch.StartsSeen{Lagged: true, Prompt: 1, Lag: time.Hour}))

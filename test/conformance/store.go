@@ -111,7 +111,7 @@ var storeTests = []struct {
 	{"several dimensions of a task", storeTest.dimensions},
 	{"revisions of tasks", storeTest.revisions},
 	{"numbers of changes", storeTest.takenNumbers},
-	{"numbers of changes and holds", storeTest.numbersOfHolds},
+	{"numbers of changes and holds", storeTest.numbersOfAccounts},
 	{"numbers of changes that are not known any more", storeTest.numbersAnew},
 	{"numbers of changes and changed documents", storeTest.numbersOfDocuments},
 	{"pages of changes", storeTest.numberedPages},

@@ -354,17 +354,17 @@ func (t storeTest) standings() {
 		{Live: 4, Lately: 5, Bytes: 4 * int64(len(body()))},
 		{Account: shared, Held: 2, Waiting: 1, Active: 1, Live: 2, Lately: 3, Queue: 4},
 		{Account: "r/shared"}})
-	t.must(t.s.NoteResponse(ctx, "p", ""))
-	t.must(t.s.NoteResponse(ctx, "r", "It is \x00 away."))
+	t.must(t.s.NoteResponse(ctx, "p", "", 0))
+	t.must(t.s.NoteResponse(ctx, "r", "It is \x00 away.", time.Minute))
 	t.must(t.s.Hold(ctx, shared, 48*time.Hour, dispatch.NotTaken, "Later."))
 	t.db.Pass(25 * time.Hour)
-	t.must(t.s.NoteResponse(ctx, "p", "No connection."))
+	t.must(t.s.NoteResponse(ctx, "p", "No connection.", 25*time.Hour))
 	t.equal(look(bob, 24*time.Hour)[1:], []dispatch.AccountInfo{
 		{Account: shared, Hold: start.Add(48 * time.Hour), Why: dispatch.NotTaken, Notice: "Later.", Waiting: 2, Active: 1,
 			Live: 3, Queue: 4,
 			Answered: start, Failed: start.Add(25 * time.Hour), Failure: "No connection."},
 		{Account: "r/shared", Failed: start, Failure: "It is \uFFFD away."}})
-	t.must(t.s.NoteResponse(ctx, "p", ""))
+	t.must(t.s.NoteResponse(ctx, "p", "", 0))
 	t.db.Pass(24 * time.Hour)
 	if is := look(bob, 24*time.Hour)[1]; !is.Hold.IsZero() || is.Why != dispatch.None ||
 		!is.Answered.After(is.Failed.Add(-1)) || is.State() != dispatch.StateOK {

@@ -64,7 +64,7 @@ func unanswered(k dispatch.Kind) error {
 	return &dispatch.Error{Kind: k, Op: "store", Text: "The database does not answer."}
 }
 
-func (s *storeOf) NoteResponse(ctx ctxt, platform, failure string) error {
+func (s *storeOf) NoteResponse(ctx ctxt, platform, failure string, unless time.Duration) error {
 	s.beside()
 	if s.h.outage.away() {
 		return unanswered(dispatch.Unavailable)
@@ -72,7 +72,7 @@ func (s *storeOf) NoteResponse(ctx ctxt, platform, failure string) error {
 	if failure != "" {
 		s.h.locked(func() { s.h.silences++ })
 	}
-	return s.Store.NoteResponse(ctx, platform, failure)
+	return s.Store.NoteResponse(ctx, platform, failure, unless)
 }
 
 func (s *storeOf) Listable(ctx ctxt, a dispatch.Account, base string) ([]dispatch.Job, error) {
