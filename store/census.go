@@ -3,7 +3,6 @@ package store
 import (
 	"cmp"
 	"context"
-	"errors"
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
@@ -26,11 +25,9 @@ func (s *Store) Census(
 		return dispatch.Census{}, false, err
 	}
 	err = s.readOnly(allow(ctx, upkeepWithin), s.read, "Census", func(q tx, now int64) error {
-		c := census{q: q, now: now, platforms: map[string]*dispatch.PlatformCensus{}}
-		if err := c.count(ctx); err != nil {
+		if found.Platforms, err = countPlatforms(ctx, q, now); err != nil {
 			return err
 		}
-		found.Platforms = c.list()
 		if found.Hooks, err = countDeliveries(ctx, q, now); err != nil {
 			return err
 		}
@@ -48,153 +45,106 @@ func (s *Store) EndCensus(ctx context.Context, process string) error {
 	return fail("EndCensus", run(ctx, s.on(s.write), "UPDATE census SET ends = 0 WHERE holder = $1", process))
 }
 
-// census counts by platform.
-type census struct {
-	q         querier
-	now       int64
-	platforms map[string]*dispatch.PlatformCensus
+// censusRow is what one part of platformCensus found at a platform.
+type censusRow struct {
+	what, platform string
+	status         dispatch.Status
+	attention      dispatch.Attention
+	n, more        int64
 }
 
-func (c census) of(platform string) *dispatch.PlatformCensus {
-	if c.platforms[platform] == nil {
-		c.platforms[platform] = &dispatch.PlatformCensus{Platform: platform, Held: map[dispatch.Status]int{},
-			Attention: map[dispatch.Attention]int{}, Holds: map[dispatch.Attention]int{}}
+func (r *censusRow) columns() []any {
+	return []any{&r.what, &r.platform, text(&r.status), text(&r.attention), &r.n, &r.more}
+}
+
+// platformCensus counts by platform. It reads the accounts that hold slots, and not all jobs that wait: CROSS keeps
+// SQLite from that.
+const platformCensus = `
+	SELECT 'unfinished', accounts.platform, '', '', CAST(SUM(a.waiting) AS BIGINT), count(*)
+	FROM (
+		SELECT account, SUM(waiting) AS waiting
+		FROM account_counts
+		GROUP BY account
+		HAVING SUM(waiting) <> 0 OR SUM(held) <> 0
+	) AS a
+		JOIN accounts ON accounts.id = a.account
+	GROUP BY accounts.platform
+	UNION ALL
+	SELECT 'ended', accounts.platform, '', '', CAST(SUM(c.jobs - c.waiting - c.held) AS BIGINT), 0
+	FROM owner_counts c
+		JOIN accounts ON accounts.id = c.account
+	GROUP BY accounts.platform
+	UNION ALL
+	SELECT 'held', accounts.platform, jobs.status, jobs.attention, count(*), 0
+	FROM account_counts c
+		CROSS JOIN jobs
+		CROSS JOIN accounts
+	WHERE c.held > 0 AND jobs.account = c.account AND accounts.id = c.account
+		AND jobs.step IN ('settle', 'start', 'poll', 'cancel') AND jobs.phase NOT IN ('waiting', 'ended')
+	GROUP BY accounts.platform, jobs.status, jobs.attention
+	UNION ALL
+	SELECT 'hold', platform, '', hold_attention, count(*), 0
+	FROM accounts
+	WHERE hold > 0 AND hold > CAST($1 AS BIGINT)
+	GROUP BY platform, hold_attention
+	UNION ALL
+	SELECT 'created', accounts.platform, '', '', min(jobs.created), 0
+	FROM jobs
+		JOIN accounts ON accounts.id = jobs.account
+	WHERE jobs.phase = 'waiting' AND NOT jobs.paused
+	GROUP BY accounts.platform
+	UNION ALL
+	SELECT 'due', platform, '', '', min(due), 0
+	FROM accounts
+	WHERE due > 0 AND due <= CAST($1 AS BIGINT) AND lease_until <= CAST($1 AS BIGINT)
+	GROUP BY platform
+	UNION ALL
+	SELECT 'booked', platform, '', '', next, 0
+	FROM schedules
+	UNION ALL
+	SELECT 'heard', name, '', '', answered, failed
+	FROM platforms`
+
+// countPlatforms counts by platform.
+func countPlatforms(ctx context.Context, q querier, now int64) (all []dispatch.PlatformCensus, err error) {
+	rows, err := list(ctx, q, (*censusRow).columns, platformCensus, now)
+	places := map[string]int{}
+	for _, r := range rows {
+		i, known := places[r.platform]
+		if !known {
+			i = len(all)
+			places[r.platform] = i
+			all = append(all, dispatch.PlatformCensus{Platform: r.platform, Held: map[dispatch.Status]int{},
+				Attention: map[dispatch.Attention]int{}, Holds: map[dispatch.Attention]int{}})
+		}
+		r.addTo(&all[i], now)
 	}
-	return c.platforms[platform]
+	return all, err
 }
 
-func (c census) list() (all []dispatch.PlatformCensus) {
-	for _, p := range c.platforms {
-		all = append(all, *p)
+func (r censusRow) addTo(p *dispatch.PlatformCensus, now int64) {
+	n := int(r.n)
+	switch r.what {
+	case "unfinished":
+		p.Waiting, p.Accounts = n, int(r.more)
+	case "ended":
+		p.Ended = n
+	case "held":
+		p.Held[r.status] += n
+		if r.attention != dispatch.None {
+			p.Attention[r.attention] += n
+		}
+	case "hold":
+		p.Holds[r.attention] = n
+	case "created":
+		p.Oldest = since(r.n, now)
+	case "due":
+		p.Lag = since(r.n, now)
+	case "booked":
+		p.Booked = span(max(0, r.n-now))
+	case "heard":
+		p.Answered, p.Failed = at(r.n), at(r.more)
 	}
-	return all
-}
-
-// count counts everything.
-func (c census) count(ctx context.Context) error {
-	return errors.Join(c.countUnfinished(ctx), c.countEnded(ctx), c.countHeld(ctx), c.countHolds(ctx), c.measure(ctx),
-		c.hear(ctx))
-}
-
-// countUnfinished counts accounts with unfinished jobs, and their waiting jobs.
-func (c census) countUnfinished(ctx context.Context) error {
-	return each(ctx, c.q, func(r row) error {
-		var platform string
-		var waiting, accounts int
-		if err := r.Scan(&platform, number(&waiting), number(&accounts)); err != nil {
-			return err
-		}
-		c.of(platform).Waiting, c.of(platform).Accounts = waiting, accounts
-		return nil
-	}, `
-		SELECT accounts.platform, CAST(SUM(a.waiting) AS BIGINT), count(*)
-		FROM (
-			SELECT account, SUM(waiting) AS waiting
-			FROM account_counts
-			GROUP BY account
-			HAVING SUM(waiting) <> 0 OR SUM(held) <> 0
-		) AS a
-			JOIN accounts ON accounts.id = a.account
-		GROUP BY 1`)
-}
-
-func (c census) countEnded(ctx context.Context) error {
-	return c.numbers(ctx, func(p *dispatch.PlatformCensus, n int64) { p.Ended = int(n) }, `
-		SELECT accounts.platform, CAST(SUM(c.jobs - c.waiting - c.held) AS BIGINT)
-		FROM owner_counts c
-			JOIN accounts ON accounts.id = c.account
-		GROUP BY 1`)
-}
-
-// countHeld reads accounts that hold slots, and not all jobs that wait: CROSS keeps SQLite from that.
-func (c census) countHeld(ctx context.Context) error {
-	return each(ctx, c.q, func(r row) error {
-		var platform string
-		var status dispatch.Status
-		var attention dispatch.Attention
-		var n int
-		if err := r.Scan(&platform, text(&status), text(&attention), number(&n)); err != nil {
-			return err
-		}
-		p := c.of(platform)
-		p.Held[status] += n
-		if attention != dispatch.None {
-			p.Attention[attention] += n
-		}
-		return nil
-	}, `
-		SELECT accounts.platform, jobs.status, jobs.attention, count(*)
-		FROM account_counts c
-			CROSS JOIN jobs
-			CROSS JOIN accounts
-		WHERE c.held > 0 AND jobs.account = c.account AND accounts.id = c.account
-			AND jobs.step IN ('settle', 'start', 'poll', 'cancel') AND jobs.phase NOT IN ('waiting', 'ended')
-		GROUP BY 1, 2, 3`)
-}
-
-func (c census) countHolds(ctx context.Context) error {
-	return each(ctx, c.q, func(r row) error {
-		var platform string
-		var attention dispatch.Attention
-		var n int
-		if err := r.Scan(&platform, text(&attention), number(&n)); err != nil {
-			return err
-		}
-		c.of(platform).Holds[attention] = n
-		return nil
-	}, `
-		SELECT platform, hold_attention, count(*)
-		FROM accounts
-		WHERE hold > 0 AND hold > CAST($1 AS BIGINT)
-		GROUP BY 1, 2`, c.now)
-}
-
-// measure measures how long jobs and accounts wait, and how far ahead send times are booked.
-func (c census) measure(ctx context.Context) error {
-	err := c.numbers(ctx, func(p *dispatch.PlatformCensus, created int64) { p.Oldest = span(max(0, c.now-created)) }, `
-		SELECT accounts.platform, min(jobs.created)
-		FROM jobs
-			JOIN accounts ON accounts.id = jobs.account
-		WHERE jobs.phase = 'waiting' AND NOT jobs.paused
-		GROUP BY 1`)
-	if err != nil {
-		return err
-	}
-	err = c.numbers(ctx, func(p *dispatch.PlatformCensus, due int64) { p.Lag = span(max(0, c.now-due)) }, `
-		SELECT platform, min(due)
-		FROM accounts
-		WHERE due > 0 AND due <= $1 AND lease_until <= $1
-		GROUP BY 1`, c.now)
-	if err != nil {
-		return err
-	}
-	return c.numbers(ctx, func(p *dispatch.PlatformCensus, next int64) { p.Booked = span(max(0, next-c.now)) },
-		"SELECT platform, next FROM schedules")
-}
-
-// numbers calls f with each row of a query, which is a platform and a number.
-func (c census) numbers(ctx context.Context, f func(*dispatch.PlatformCensus, int64), text string, args ...any) error {
-	return each(ctx, c.q, func(r row) error {
-		var platform string
-		var n int64
-		if err := r.Scan(&platform, &n); err != nil {
-			return err
-		}
-		f(c.of(platform), n)
-		return nil
-	}, text, args...)
-}
-
-func (c census) hear(ctx context.Context) error {
-	return each(ctx, c.q, func(r row) error {
-		var platform string
-		var answered, failed time.Time
-		if err := r.Scan(&platform, instant(&answered), instant(&failed)); err != nil {
-			return err
-		}
-		c.of(platform).Answered, c.of(platform).Failed = answered, failed
-		return nil
-	}, "SELECT name, answered, failed FROM platforms")
 }
 
 // countDeliveries counts what waits to be sent to hooks. A delivery that waits for an earlier one of the same job, or
@@ -242,22 +192,21 @@ func countDeliveries(ctx context.Context, q tx, now int64) (found dispatch.HookC
 
 // countLimited counts the tasks with unfinished jobs that start none for now.
 func countLimited(ctx context.Context, q tx) (map[dispatch.Attention]int, error) {
+	type pause struct {
+		why dispatch.Attention // "": their owner paused them
+		n   int
+	}
 	limited := map[dispatch.Attention]int{}
-	err := each(ctx, q, func(r row) error {
-		var why dispatch.Attention // "": their owner paused them
-		var n int
-		if err := r.Scan(text(&why), number(&n)); err != nil {
-			return err
-		}
-		limited[cmp.Or(why, dispatch.Paused)] = n
-		return nil
-	}, `
+	pauses, err := list(ctx, q, func(p *pause) []any { return []any{text(&p.why), number(&p.n)} }, `
 		SELECT t.paused_for, count(*)
 		FROM tasks t
 		WHERE t.paused AND NOT t.hidden AND (
 			SELECT SUM(c.jobs) FROM task_counts c
 			WHERE c.task = t.id AND c.status NOT IN ('finished', 'failed', 'canceled')) > 0
 		GROUP BY t.paused_for`)
+	for _, p := range pauses {
+		limited[cmp.Or(p.why, dispatch.Paused)] = p.n
+	}
 	return limited, err
 }
 

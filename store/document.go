@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"slices"
 
@@ -82,16 +81,18 @@ func definition(ctx context.Context, q querier, id dispatch.JobID) (string, erro
 		WHERE jobs.id = $1`, id)
 }
 
+// storedOrigin is a dispatch.Origin in the database.
+type storedOrigin struct{ platform, service string }
+
 // Origins returns the origins of all documents that define the services of waiting jobs. Waiting jobs have status
 // created. Only they are read, by an index that has no others: definitions of ended jobs are many. Those of further
 // homes are read for each task with several homes.
 func (s *Store) Origins(ctx context.Context) ([]dispatch.Origin, error) {
-	origins, err := list(ctx, s.on(s.read), func(r row) (o dispatch.Origin, err error) {
-		var service string
-		if err := r.Scan(&o.Platform, &service); err != nil {
-			return o, err
-		}
-		return o, json.Unmarshal([]byte(service), &o.Service)
+	origins, err := listAs(ctx, s.on(s.read), func(o *storedOrigin) []any {
+		return []any{&o.platform, &o.service}
+	}, func(o *storedOrigin) (dispatch.Origin, error) {
+		service, err := decoded[dispatch.Service](o.service)
+		return dispatch.Origin{Platform: o.platform, Service: service}, err
 	}, `
 		SELECT d.platform, d.service
 		FROM jobs j
@@ -146,10 +147,7 @@ type outdated struct {
 
 // outdatedDefinitions returns those of waiting jobs, as in Origins.
 func (s *Store) outdatedDefinitions(ctx context.Context, platform, service, hash string) ([]outdated, error) {
-	return list(ctx, s.on(s.read), func(r row) (d outdated, err error) {
-		err = r.Scan(number(&d.task), number(&d.job))
-		return d, err
-	}, `
+	return list(ctx, s.on(s.read), func(d *outdated) []any { return []any{number(&d.task), number(&d.job)} }, `
 		SELECT DISTINCT d.task, d.job
 		FROM jobs j
 			JOIN definitions d ON d.task = j.task AND d.job = CASE j.task WHEN 0 THEN j.id ELSE 0 END
@@ -161,10 +159,7 @@ func (s *Store) outdatedDefinitions(ctx context.Context, platform, service, hash
 
 // outdatedHomes returns those of tasks with waiting jobs. CROSS keeps SQLite from reading all homes.
 func (s *Store) outdatedHomes(ctx context.Context, platform, service, hash string) ([]outdated, error) {
-	return list(ctx, s.on(s.read), func(r row) (h outdated, err error) {
-		err = r.Scan(number(&h.task), text(&h.account))
-		return h, err
-	}, `
+	return list(ctx, s.on(s.read), func(h *outdated) []any { return []any{number(&h.task), text(&h.account)} }, `
 		SELECT h.task, h.account
 		FROM tasks
 			CROSS JOIN task_homes h

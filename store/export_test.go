@@ -129,13 +129,9 @@ func SetIDsBack(t testing.TB, s *Store) {
 // ForgetListed does what Forget does with a job after it was listed as ended.
 func ForgetListed(t testing.TB, s *Store, id dispatch.JobID) {
 	t.Helper()
-	own, err := s.ownTables(t.Context())
-	if err == nil {
-		err = s.in(t.Context(), s.write, "Forget", func(q tx, _ int64) error {
-			return forgetJob(t.Context(), q, id,
-				own.ofJobs, map[string]int64{})
-		})
-	}
+	err := s.in(t.Context(), s.write, "Forget", func(q tx, _ int64) error {
+		return forgetJob(t.Context(), q, id, map[string]int64{})
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,11 +140,7 @@ func ForgetListed(t testing.TB, s *Store, id dispatch.JobID) {
 // ForgetUser does what Forget does after the jobs have been deleted.
 func ForgetUser(t testing.TB, s *Store, u dispatch.UserID) error {
 	t.Helper()
-	own, err := s.ownTables(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = s.forgetUser(t.Context(), u, own, map[string]int64{})
+	_, err := s.forgetUser(t.Context(), u, map[string]int64{})
 	return err
 }
 

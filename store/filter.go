@@ -1,7 +1,6 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"math"
 	"slices"
@@ -9,28 +8,6 @@ import (
 
 	"github.com/eodispatch/eodispatch/dispatch"
 )
-
-// part is what one range of an index holds of a filtered list: the jobs of one account, if the list has several, and
-// of one status.
-type part struct {
-	account dispatch.Account
-	status  dispatch.Status
-}
-
-// position is the place of a job in a list, in ascending order.
-type position struct{ first, second int64 }
-
-func (p position) compare(q position) int {
-	return cmp.Or(cmp.Compare(p.first, q.first), cmp.Compare(p.second, q.second))
-}
-
-// placed returns the position of a job in a list that is ordered by creation.
-func placed(p dispatch.Page, created, id int64) position {
-	if p.Oldest {
-		return position{created, id}
-	}
-	return position{-created, -id}
-}
 
 // direction is the order of a list by creation. Indexes are read in both.
 type direction struct{ compare, order string }
@@ -72,73 +49,6 @@ func most(limit int) int64 {
 		return math.MaxInt64
 	}
 	return int64(limit)
-}
-
-// parts reads the first n jobs of a list that consists of several parts.
-type parts struct {
-	of        []part
-	n         int64
-	positions func(part, int64) ([]position, error)        // of the first n jobs of a part
-	records   func(part, int64) ([]dispatch.Record, error) // the first n jobs of a part
-	position  func(*dispatch.Record) position
-}
-
-// read reads no requests of other jobs: where there are several parts, it first reads how many of each belong to the
-// page.
-func (l parts) read() (all []dispatch.Record, err error) {
-	shares, err := l.shares()
-	if err != nil {
-		return nil, err
-	}
-	for i, p := range l.of {
-		if shares[i] == 0 {
-			continue
-		}
-		records, err := l.records(p, shares[i])
-		if err != nil {
-			return nil, err
-		}
-		if all == nil {
-			all = records
-			continue
-		}
-		all = append(all, records...)
-	}
-	sort := func(a, b dispatch.Record) int { return l.position(&a).compare(l.position(&b)) }
-	if !slices.IsSortedFunc(all, sort) { // as those of one part are
-		slices.SortFunc(all, sort)
-	}
-	return all, nil
-}
-
-// shares returns how many jobs of each part are among the first n of all.
-func (l parts) shares() ([]int64, error) {
-	shares := make([]int64, len(l.of))
-	if len(l.of) == 1 || l.n == most(0) {
-		for i := range shares {
-			shares[i] = l.n
-		}
-		return shares, nil
-	}
-	type entry struct {
-		position
-		part int
-	}
-	var all []entry
-	for i, p := range l.of {
-		positions, err := l.positions(p, l.n)
-		if err != nil {
-			return nil, err
-		}
-		for _, at := range positions {
-			all = append(all, entry{at, i})
-		}
-	}
-	slices.SortFunc(all, func(a, b entry) int { return a.compare(b.position) })
-	for _, e := range all[:min(int64(len(all)), l.n)] {
-		shares[e.part]++
-	}
-	return shares, nil
 }
 
 // statuses returns the statuses that a filter selects.
@@ -184,27 +94,23 @@ type recordRow struct {
 func (l jobList) read(
 	ctx context.Context, q querier, record func(*recordRow) (dispatch.Record, error),
 ) ([]dispatch.Record, error) {
-	var r recordRow
-	columns, to := listedColumns, r.listed()
+	columns := listedColumns
 	if l.page.Most == 0 {
-		columns, to = jobColumns, r.whole()
+		columns = jobColumns
 	}
-	statement := `
-		SELECT ` + columns + `, jobs.pruned, ` + l.body() + `, octet_length(requests.body)`
-	to = append(to, &r.pruned, &r.body, number(&r.size))
+	columns += ", jobs.pruned, " + l.body() + ", octet_length(requests.body)"
 	if l.numbered {
-		statement += `, jobs.changed, jobs.hidden`
-		to = append(to, &r.number, &r.isHidden)
+		columns += ", jobs.changed, jobs.hidden"
 	}
 	if !l.ofTask {
-		statement += `,
+		columns += `,
 			` + accountStateColumns + `,
 			COALESCE((
 				SELECT definitions.changed_to <> '' FROM definitions
 				WHERE definitions.task = 0 AND definitions.job = jobs.id), FALSE)`
-		to = append(append(to, r.account.columns()...), &r.changed)
 	}
-	statement += `
+	statement := `
+		SELECT ` + columns + `
 		FROM ` + l.from + `
 			JOIN requests ON requests.job = jobs.id`
 	if !l.ofTask {
@@ -222,12 +128,23 @@ func (l jobList) read(
 		statement += `
 		LIMIT CAST(` + l.where.arg(l.n) + ` AS BIGINT)`
 	}
-	return list(ctx, q, func(from row) (dispatch.Record, error) {
-		if err := from.Scan(to...); err != nil {
-			return dispatch.Record{}, err
-		}
-		return record(&r)
-	}, statement, l.where.args...)
+	return listAs(ctx, q, l.columns, record, statement, l.where.args...)
+}
+
+// columns returns where the columns of the list are scanned to.
+func (l *jobList) columns(r *recordRow) []any {
+	to := r.listed()
+	if l.page.Most == 0 {
+		to = r.whole()
+	}
+	to = append(to, &r.pruned, &r.body, number(&r.size))
+	if l.numbered {
+		to = append(to, &r.number, &r.isHidden)
+	}
+	if !l.ofTask {
+		to = append(append(to, r.account.columns()...), &r.changed)
+	}
+	return to
 }
 
 // body is the expression for as much of a request as the page has.
@@ -249,7 +166,6 @@ func listRecords(
 ) ([]dispatch.Record, error) {
 	d := directionOf(p)
 	l := jobList{page: p, from: "jobs", order: d.by("jobs.created", "jobs.id"), n: most(p.Limit)}
-	record := func(r *recordRow) (dispatch.Record, error) { return r.record(p.Most, now) }
 	w := &l.where
 	switch {
 	case p.Label != (dispatch.LabelMatch{}):
@@ -259,32 +175,77 @@ func listRecords(
 		w.and("NOT jobs.hidden AND jobs.updated > " + w.arg(micros(p.Since)))
 		filter(w, "jobs", p)
 	case !p.Since.IsZero():
-		var found where
-		found.and("j.owner = " + found.arg(u) + " AND j.task = 0 AND NOT j.hidden")
-		found.and("j.updated > " + found.arg(micros(p.Since)))
-		d.follows(&found, p, "+j.created", "j.id")
-		filter(&found, "j", p)
-		l.changed(found, d.by("+j.created", "j.id"))
+		w.and("j.owner = " + w.arg(u) + " AND j.task = 0 AND NOT j.hidden")
+		w.and("j.updated > " + w.arg(micros(p.Since)))
+		d.follows(w, p, "+j.created", "j.id")
+		filter(w, "j", p)
+		l.find(d, "+j.created")
 	case len(p.Statuses)+len(p.Accounts) == 0:
 		w.and("jobs.owner = " + w.arg(u) + " AND jobs.task = 0 AND NOT jobs.hidden")
 		d.follows(w, p, "jobs.created", "jobs.id")
 	default:
-		return listParts(ctx, q, u, p, record)
+		accounts, err := usedAccounts(ctx, q, u, p.Accounts)
+		if err != nil || len(accounts) == 0 {
+			return nil, err
+		}
+		w.and("j.owner = " + w.arg(u) + " AND j.task = 0 AND NOT j.hidden")
+		d.follows(w, p, "j.created", "j.id")
+		l.find(d, "j.created", ranges(w, accounts, statuses(p.Statuses))...)
 	}
-	return l.read(ctx, q, record)
+	return l.read(ctx, q, func(r *recordRow) (dispatch.Record, error) { return r.record(p.Most, now) })
 }
 
-// changed has the list find by when they changed the first jobs, named j, that meet conditions, and only then their
-// requests. The plus before a column in the conditions and the order keeps databases from reading all jobs in that
-// order instead.
-func (l *jobList) changed(found where, order string) {
-	l.from = `(
-			SELECT j.id FROM jobs j
-			WHERE ` + found.String() + `
-			ORDER BY ` + order + `
-			LIMIT CAST(` + found.arg(l.n) + ` AS BIGINT)) AS changed
-			JOIN jobs ON jobs.id = changed.id`
-	l.where, l.n = where{args: found.args}, 0
+// ranges returns the conditions of the ranges of an index by account and status that hold a filtered list. SQLite takes
+// no more parts of a statement than mostRanges.
+func ranges(w *where, accounts []dispatch.Account, statuses []dispatch.Status) (all []string) {
+	if len(accounts)*len(statuses) > mostRanges {
+		in(w, "j.account", accounts)
+		in(w, "j.status", statuses)
+		return nil
+	}
+	of := ofStatus(w, statuses)
+	for _, a := range accounts {
+		account := "j.account = " + w.arg(a) + " AND "
+		for _, status := range of {
+			all = append(all, account+status)
+		}
+	}
+	return all
+}
+
+const mostRanges = 400
+
+// ofStatus returns a condition for each of some statuses.
+func ofStatus(w *where, statuses []dispatch.Status) (all []string) {
+	for _, status := range statuses {
+		all = append(all, "j.status = CAST("+w.arg(status)+" AS TEXT)")
+	}
+	return all
+}
+
+// find has the list first find the jobs of its page, named j, and then read only their requests. It finds them by the
+// conditions of the list and a place, the first column of the order: the first of each of some ranges, and then the
+// first of all. A plus before a column keeps databases from reading all jobs in that order instead.
+func (l *jobList) find(d direction, place string, ranges ...string) {
+	limit := " LIMIT CAST(" + l.where.arg(l.n) + " AS BIGINT)"
+	first := func(condition string) string {
+		return `
+			SELECT j.id, ` + strings.TrimPrefix(place, "+") + ` AS place FROM jobs j
+			WHERE ` + condition + `
+			ORDER BY ` + d.by(place, "j.id") + limit
+	}
+	found := first(l.where.String())
+	if len(ranges) > 0 {
+		parts := make([]string, len(ranges))
+		for i, r := range ranges {
+			parts[i] = "SELECT p.id, p.place FROM (" + first(l.where.String()+" AND "+r) + ") AS p"
+		}
+		found = "SELECT f.id FROM (" + strings.Join(parts, " UNION ALL ") + ") AS f " +
+			"ORDER BY " + d.by("f.place", "f.id") + limit
+	}
+	l.from = "(" + found + `) AS found
+			JOIN jobs ON jobs.id = found.id`
+	l.where, l.n = where{args: l.where.args}, 0
 }
 
 // filter adds the filters of a page. They are expressions, so that databases do not take them to an index: another
@@ -292,49 +253,6 @@ func (l *jobList) changed(found where, order string) {
 func filter(w *where, jobs string, p dispatch.Page) {
 	in(w, jobs+".status || ''", p.Statuses)
 	in(w, jobs+".account || ''", p.Accounts)
-}
-
-// listParts reads a page of an owner's jobs with some statuses at some accounts.
-func listParts(
-	ctx context.Context, q querier, u dispatch.UserID, p dispatch.Page, record func(*recordRow) (dispatch.Record, error),
-) ([]dispatch.Record, error) {
-	d := directionOf(p)
-	accounts, err := usedAccounts(ctx, q, u, p.Accounts)
-	if err != nil {
-		return nil, err
-	}
-	l := parts{n: most(p.Limit), position: func(r *dispatch.Record) position {
-		return placed(p, micros(r.Created), int64(r.ID))
-	}}
-	for _, a := range accounts {
-		for _, status := range statuses(p.Statuses) {
-			l.of = append(l.of, part{a, status})
-		}
-	}
-	conditions := func(each part) (w where) {
-		w.and("jobs.owner = " + w.arg(u) + " AND jobs.account = " + w.arg(each.account))
-		w.and("jobs.status = CAST(" + w.arg(each.status) + " AS TEXT) AND jobs.task = 0 AND NOT jobs.hidden")
-		d.follows(&w, p, "jobs.created", "jobs.id")
-		return w
-	}
-	order := d.by("jobs.created", "jobs.id")
-	l.positions = func(each part, n int64) ([]position, error) {
-		w := conditions(each)
-		return list(ctx, q, func(r row) (at position, err error) {
-			var created, id int64
-			err = r.Scan(number(&created), number(&id))
-			return placed(p, created, id), err
-		}, `
-			SELECT jobs.created, jobs.id
-			FROM jobs
-			WHERE `+w.String()+`
-			ORDER BY `+order+`
-			LIMIT CAST(`+w.arg(n)+` AS BIGINT)`, w.args...)
-	}
-	l.records = func(each part, n int64) ([]dispatch.Record, error) {
-		return jobList{page: p, from: "jobs", where: conditions(each), order: order, n: n}.read(ctx, q, record)
-	}
-	return l.read()
 }
 
 // usedAccounts returns the accounts that a filter selects and at which the owner has any jobs.
@@ -357,53 +275,22 @@ func listTaskJobs(
 	ctx context.Context, q querier, t dispatch.TaskID, p dispatch.Page, record func(*recordRow) (dispatch.Record, error),
 ) ([]dispatch.Record, error) {
 	l := jobList{page: p, from: "jobs", order: "jobs.number", n: most(p.Limit), ofTask: true}
-	w := &l.where
+	w, ascending := &l.where, directionOf(dispatch.Page{Oldest: true})
 	switch {
 	case !p.Since.IsZero(), len(p.Accounts) > 0:
-		var found where
-		found.and("j.task = CAST(" + found.arg(t) + " AS BIGINT) AND j.task <> 0 AND NOT j.hidden")
-		found.and("j.updated > " + found.arg(micros(p.Since)) + " AND +j.number > " + found.arg(p.After.ID))
-		filter(&found, "j", p)
-		l.changed(found, "+j.number")
+		w.and("j.task = CAST(" + w.arg(t) + " AS BIGINT) AND j.task <> 0 AND NOT j.hidden")
+		w.and("j.updated > " + w.arg(micros(p.Since)) + " AND +j.number > " + w.arg(p.After.ID))
+		filter(w, "j", p)
+		l.find(ascending, "+j.number")
 	case len(p.Statuses) == 0:
 		w.and("jobs.task = CAST(" + w.arg(t) + " AS BIGINT) AND jobs.task <> 0 AND NOT jobs.hidden")
 		w.and("jobs.number > " + w.arg(p.After.ID))
 	default:
-		return listPartsOfTask(ctx, q, t, p, record)
+		w.and("j.task = CAST(" + w.arg(t) + " AS BIGINT) AND j.task <> 0 AND NOT j.hidden")
+		w.and("j.number > " + w.arg(p.After.ID))
+		l.find(ascending, "j.number", ofStatus(w, statuses(p.Statuses))...)
 	}
 	return l.read(ctx, q, record)
-}
-
-// listPartsOfTask reads a page of a task's jobs with some statuses.
-func listPartsOfTask(
-	ctx context.Context, q querier, t dispatch.TaskID, p dispatch.Page, record func(*recordRow) (dispatch.Record, error),
-) ([]dispatch.Record, error) {
-	l := parts{n: most(p.Limit), position: func(r *dispatch.Record) position { return position{first: int64(r.Number)} }}
-	for _, status := range statuses(p.Statuses) {
-		l.of = append(l.of, part{status: status})
-	}
-	conditions := func(each part) (w where) {
-		w.and("jobs.task = CAST(" + w.arg(t) + " AS BIGINT) AND jobs.status = CAST(" + w.arg(each.status) + " AS TEXT)")
-		w.and("jobs.task <> 0 AND NOT jobs.hidden AND jobs.number > " + w.arg(p.After.ID))
-		return w
-	}
-	l.positions = func(each part, n int64) ([]position, error) {
-		w := conditions(each)
-		return list(ctx, q, func(r row) (at position, err error) {
-			err = r.Scan(number(&at.first))
-			return at, err
-		}, `
-			SELECT jobs.number
-			FROM jobs
-			WHERE `+w.String()+`
-			ORDER BY jobs.number
-			LIMIT CAST(`+w.arg(n)+` AS BIGINT)`, w.args...)
-	}
-	l.records = func(each part, n int64) ([]dispatch.Record, error) {
-		l := jobList{page: p, from: "jobs", where: conditions(each), order: "jobs.number", n: n, ofTask: true}
-		return l.read(ctx, q, record)
-	}
-	return l.read()
 }
 
 // record returns a job of a page of no task. most is the number of bytes of a request that the page reads.

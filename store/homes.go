@@ -64,6 +64,12 @@ func setMoves(ctx context.Context, q querier, id dispatch.TaskID, seen, moves in
 	return n > 0, err
 }
 
+// homeHold is the hold of an account that is a home of a task.
+type homeHold struct {
+	task dispatch.TaskID
+	hold
+}
+
 // holdsOf returns the holds of tasks' accounts or, for those with several homes, the one that ends first.
 func holdsOf(ctx context.Context, q querier, rows []taskRow, tasks []dispatch.TaskRecord) ([]hold, error) {
 	holds := make([]hold, len(rows))
@@ -78,20 +84,18 @@ func holdsOf(ctx context.Context, q querier, rows []taskRow, tasks []dispatch.Ta
 	err := inChunks(spread, func(ids []dispatch.TaskID) error {
 		var w where
 		in(&w, "h.task", ids)
-		_, err := list(ctx, q, func(r row) (h hold, err error) {
-			var id dispatch.TaskID
-			err = r.Scan(number(&id), number(&h.until), text(&h.why))
-			if _, known := first[id]; !known {
-				first[id] = h
-			}
-			return h, err
+		all, err := list(ctx, q, func(h *homeHold) []any {
+			return []any{number(&h.task), number(&h.until), text(&h.why)}
 		}, `
 			SELECT h.task, COALESCE(a.hold, 0), COALESCE(a.hold_attention, '')
 			FROM task_homes h
 				LEFT JOIN accounts a ON a.id = h.account
 			WHERE `+w.String()+`
-			ORDER BY h.task, 2, h.number`,
+			ORDER BY h.task, 2 DESC, h.number DESC`,
 			w.args...)
+		for _, h := range all {
+			first[h.task] = h.hold
+		}
 		return err
 	})
 	for i, t := range tasks {
@@ -135,28 +139,32 @@ type spreadHome struct {
 	task dispatch.SpreadTask // without Homes
 	load dispatch.HomeLoad
 	live bool // jobs of the task have not ended
+
+	hold                    // of the account
+	operator           bool // an operator holds it
+	restored, failures int64
+}
+
+func (h *spreadHome) columns() []any {
+	return []any{number(&h.task.ID), text(&h.task.Owner), number(&h.task.Seen), text(&h.load.Account), &h.load.Base,
+		number(&h.load.Hash), number(&h.until), text(&h.why), number(&h.restored), &h.operator, number(&h.load.Held),
+		number(&h.load.Waiting), number(&h.load.Retrying), number(&h.failures), &h.live}
 }
 
 // listSpread returns the homes of tasks that spread their jobs and whose jobs had not all ended when that was last
 // looked at. failures are those since the service last finished a job of the owner there; three are enough to know.
 func listSpread(ctx context.Context, q querier, now int64) ([]spreadHome, error) {
-	return list(ctx, q, func(r row) (h spreadHome, err error) {
-		var held hold
-		var restored, failures int64
-		var operator bool
-		err = r.Scan(number(&h.task.ID), text(&h.task.Owner), number(&h.task.Seen), text(&h.load.Account), &h.load.Base,
-			number(&h.load.Hash), number(&held.until), text(&held.why), number(&restored), &operator, number(&h.load.Held),
-			number(&h.load.Waiting), number(&h.load.Retrying), number(&failures), &h.live)
-		h.load.Failing = failures >= dispatch.FailuresInRow
+	return listAs(ctx, q, (*spreadHome).columns, func(h *spreadHome) (spreadHome, error) {
+		h.load.Failing, h.load.Why = h.failures >= dispatch.FailuresInRow, dispatch.None
 		switch {
-		case operator:
+		case h.operator:
 			h.load.Why = dispatch.HeldByOperator
-		case held.until > now:
-			h.load.Why = held.why
-		case restored != 0:
+		case h.until > now:
+			h.load.Why = h.why
+		case h.restored != 0:
 			h.load.Why = dispatch.Unreachable
 		}
-		return h, err
+		return *h, nil
 	}, `
 		SELECT tasks.id, tasks.owner, tasks.moves, h.account, h.base, h.hash,
 			COALESCE(a.hold, 0), COALESCE(a.hold_attention, ''), COALESCE(a.restored, 0),

@@ -13,27 +13,43 @@ import (
 const hookColumns = `hooks.id, hooks.owner, hooks.kind, hooks.job, hooks.task, hooks.url, hooks.statuses, hooks.gone,
 	hooks.failures, hooks.hold, hooks.created, hooks.key, hooks.sealed`
 
-func scanHook(r row) (h dispatch.Hook, err error) {
-	var statuses string
-	err = r.Scan(&h.ID, text(&h.Owner), text(&h.Kind), number(&h.Job), number(&h.Task), &h.URL, &statuses, &h.Gone,
-		number(&h.Failures), instant(&h.Hold), instant(&h.Created), &h.Key, &h.Text)
-	if err == nil {
-		h.Statuses, err = decoded[[]dispatch.Status](statuses)
-	}
-	return h, err
+// hookRow is a row of hookColumns.
+type hookRow struct {
+	dispatch.Hook
+	statuses string
+}
+
+// columns returns where hookColumns are scanned to.
+func (h *hookRow) columns() []any {
+	return []any{&h.ID, text(&h.Owner), text(&h.Kind), number(&h.Job), number(&h.Task), &h.URL, &h.statuses, &h.Gone,
+		number(&h.Failures), instant(&h.Hold), instant(&h.Created), &h.Key, &h.Text}
+}
+
+func (h *hookRow) decoded() (_ dispatch.Hook, err error) {
+	h.Statuses, err = decoded[[]dispatch.Status](h.statuses)
+	return h.Hook, err
+}
+
+// listHooks returns the rows of a query of hookColumns.
+func listHooks(ctx context.Context, q querier, text string, args ...any) ([]dispatch.Hook, error) {
+	return listAs(ctx, q, (*hookRow).columns, (*hookRow).decoded, text, args...)
 }
 
 const deliveryColumns = `hook, job, task, epoch, status, number, happened, queued, due, state, tries, tried, answer,
 	notice`
 
-func scanDelivery(r row) (d dispatch.Delivery, err error) {
-	err = r.Scan(&d.Hook, number(&d.Job), number(&d.Task), number(&d.Epoch), text(&d.Status), number(&d.Number),
+func deliveryPlaces(d *dispatch.Delivery) []any {
+	return []any{&d.Hook, number(&d.Job), number(&d.Task), number(&d.Epoch), text(&d.Status), number(&d.Number),
 		instant(&d.Happened), instant(&d.Queued), instant(&d.Due), text(&d.State), number(&d.Tries), instant(&d.Tried),
-		number(&d.Answer), &d.Notice)
+		number(&d.Answer), &d.Notice}
+}
+
+func delivered(d *dispatch.Delivery) (dispatch.Delivery, error) {
+	d.Of = 0
 	if d.Job == 0 { // it happened to its task
 		d.Of = d.Task
 	}
-	return d, err
+	return *d, nil
 }
 
 // AddHook stores a new hook, unless its owner has too many.
@@ -57,21 +73,24 @@ func (s *Store) AddHook(ctx context.Context, h dispatch.Hook, most int) error {
 
 // Hook returns a hook of a user.
 func (s *Store) Hook(ctx context.Context, u dispatch.UserID, id string) (dispatch.Hook, error) {
-	h, err := scanHook(s.on(s.read).QueryRowContext(ctx, `
+	h, err := one(ctx, s.on(s.read), (*hookRow).columns, `
 		SELECT `+hookColumns+`
 		FROM hooks
-		WHERE id = $1 AND owner = $2`, id, u))
+		WHERE id = $1 AND owner = $2`, id, u)
 	if errors.Is(err, sql.ErrNoRows) {
 		return dispatch.Hook{}, noHook(err)
 	}
-	return h, fail("Hook", err)
+	if err != nil {
+		return dispatch.Hook{}, fail("Hook", err)
+	}
+	return h.decoded()
 }
 
 // Hooks returns the hooks of a job, of a task, or of all jobs of a user.
 func (s *Store) Hooks(
 	ctx context.Context, u dispatch.UserID, of dispatch.JobID, or dispatch.TaskID,
 ) ([]dispatch.Hook, error) {
-	hooks, err := list(ctx, s.on(s.read), scanHook, `
+	hooks, err := listHooks(ctx, s.on(s.read), `
 		SELECT `+hookColumns+`
 		FROM hooks
 		WHERE owner = $1 AND job = $2 AND task = $3
@@ -95,7 +114,7 @@ func (s *Store) Deliveries(ctx context.Context, u dispatch.UserID, id string, n 
 	if _, err := s.Hook(ctx, u, id); err != nil {
 		return nil, err
 	}
-	deliveries, err := list(ctx, s.on(s.read), scanDelivery, `
+	deliveries, err := listAs(ctx, s.on(s.read), deliveryPlaces, delivered, `
 		SELECT `+deliveryColumns+`
 		FROM deliveries
 		WHERE hook = $1
@@ -167,7 +186,7 @@ func (s *Store) release(
 // each. It hops from hook to hook in the index of due deliveries: hooks for which nothing waits cost nothing.
 func (s *Store) DueHooks(ctx context.Context, n, each int) (due []dispatch.Hook, err error) {
 	err = s.readOnly(ctx, s.read, "DueHooks", func(q tx, now int64) error {
-		due, err = list(ctx, q, scanHook, waitingHooks+`
+		due, err = listHooks(ctx, q, waitingHooks+`
 			SELECT `+hookColumns+`
 			FROM hooks JOIN (
 				SELECT h.id, ROW_NUMBER() OVER (PARTITION BY h.owner ORDER BY h.ran, h.id) AS place
@@ -202,7 +221,7 @@ func (s *Store) ClaimDeliveries(
 	ctx context.Context, hook string, lease time.Duration, n int,
 ) (claimed []dispatch.Delivery, err error) {
 	err = s.in(ctx, s.write, "ClaimDeliveries", func(q tx, now int64) error {
-		claimed, err = list(ctx, q, scanDelivery, `
+		claimed, err = listAs(ctx, q, deliveryPlaces, delivered, `
 			UPDATE deliveries
 			SET due = $1, tries = tries + 1, tried = $2
 			WHERE due + 0 > 0 AND due + 0 <= $2 AND (hook, job, task, epoch, status) IN (

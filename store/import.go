@@ -49,23 +49,21 @@ func compareForeign(
 	for _, j := range jobs {
 		first, last = min(first, j.ID), max(last, j.ID)
 	}
-	stored := map[dispatch.JobID]origin{}
-	err = each(ctx, q, func(r row) error {
-		var id dispatch.JobID
-		var of origin
-		err := r.Scan(number(&id), text(&of.owner), &of.created)
-		stored[id] = of
-		return err
-	}, "SELECT id, owner, created FROM jobs WHERE id BETWEEN $1 AND $2", first, last)
+	all, err := list(ctx, q, (*origin).columns, "SELECT id, owner, created FROM jobs WHERE id BETWEEN $1 AND $2", first,
+		last)
 	if err != nil {
 		return nil, err
+	}
+	stored := map[dispatch.JobID]origin{}
+	for _, o := range all {
+		stored[dispatch.JobID(o.id)] = o
 	}
 	for _, j := range jobs {
 		switch known, present := stored[j.ID]; {
 		case !present:
 			fresh = append(fresh, j)
 			r.New = append(r.New, j.ID)
-		case known == origin{j.Owner, micros(j.Created)}:
+		case known == origin{int64(j.ID), j.Owner, micros(j.Created)}:
 			r.Present = append(r.Present, j.ID)
 		default:
 			r.Taken = append(r.Taken, j.ID)
@@ -76,18 +74,19 @@ func compareForeign(
 
 // origin tells jobs, and tasks, with the same id apart.
 type origin struct {
+	id      int64
 	owner   dispatch.UserID
 	created int64
 }
 
+func (o *origin) columns() []any { return []any{&o.id, text(&o.owner), &o.created} }
+
 func isNewTask(ctx context.Context, q tx, t *dispatch.Task) (bool, error) {
-	var known origin
-	err := q.QueryRowContext(ctx, "SELECT owner, created FROM tasks WHERE id = $1", t.ID).
-		Scan(text(&known.owner), &known.created)
+	known, err := one(ctx, q, (*origin).columns, "SELECT id, owner, created FROM tasks WHERE id = $1", t.ID)
 	if errors.Is(err, sql.ErrNoRows) {
 		return true, nil
 	}
-	if err == nil && known != (origin{t.Owner, micros(t.Created)}) {
+	if err == nil && known != (origin{int64(t.ID), t.Owner, micros(t.Created)}) {
 		err = &dispatch.Error{Kind: dispatch.Conflict, Op: "store.Import",
 			Text: "The id is that of another task of this broker."}
 	}

@@ -16,7 +16,7 @@ const listedColumns = `
 		jobs.spent, jobs.duration, jobs.metered, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks,
 		jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.versions`
 
-// jobColumns are all columns of a job that scanJob reads. jobRow.whole has their order.
+// jobColumns are all columns of a job that visits read. jobRow.whole has their order.
 const jobColumns = listedColumns + `,
 		jobs.base, jobs.service, jobs.hidden, jobs.paused, jobs.budgeted, jobs.max_duration, jobs.epoch,
 		jobs.attempt, jobs.nonces, jobs.send_by, jobs.begun, jobs.intent_lease, jobs.ref_base, jobs.orphans, jobs.past,
@@ -67,21 +67,6 @@ func (r *jobRow) decoded() (dispatch.Job, error) {
 	j.Removal, errs[7] = removalOf(r.removalDue, r.removal)
 	return *j, errors.Join(errs[:]...)
 }
-
-// scanJobs returns what scans rows of jobColumns. It scans them into one variable, whose places it makes once.
-func scanJobs() func(row) (dispatch.Job, error) {
-	var r jobRow
-	to := r.whole()
-	return func(from row) (dispatch.Job, error) {
-		if err := from.Scan(to...); err != nil {
-			return dispatch.Job{}, err
-		}
-		return r.decoded()
-	}
-}
-
-// scanJob scans a row of jobColumns.
-func scanJob(from row) (dispatch.Job, error) { return scanJobs()(from) }
 
 // decoded returns a part of a job, which most jobs lack: then the text is empty. It takes no pointer to the part, by
 // which the decoder would force every job to the heap.

@@ -11,12 +11,9 @@ import (
 func (s *Store) LabelCharges(
 	ctx context.Context, u dispatch.UserID, label string, n int,
 ) ([]dispatch.AccountCharge, error) {
-	charges, err := list(ctx, s.on(s.read), func(r row) (c dispatch.AccountCharge, err error) {
-		c.Label = new(string)
-		err = r.Scan(text(&c.Account), &c.Month, &c.Unit, c.Label, &c.Costs, number(&c.Runs))
-		c.Costs = rounded(c.Costs)
-		return c, err
-	}, `
+	charges, err := listAs(ctx, s.on(s.read), func(c *dispatch.AccountCharge) []any {
+		return []any{text(&c.Account), &c.Month, &c.Unit, &c.Label, &c.Costs, number(&c.Runs)}
+	}, roundedCharge, `
 		SELECT account, month, unit, value, SUM(costs), CAST(SUM(runs) AS BIGINT)
 		FROM label_costs
 		WHERE owner = $1 AND name = $2

@@ -13,11 +13,9 @@ const ledgerRows = 1000
 func withLedger(
 	ctx context.Context, q querier, usage []dispatch.Usage, u dispatch.UserID,
 ) ([]dispatch.Usage, error) {
-	charges, err := list(ctx, q, func(r row) (c dispatch.AccountCharge, err error) {
-		err = r.Scan(text(&c.Account), &c.Month, &c.Unit, &c.Costs, number(&c.Runs))
-		c.Costs = rounded(c.Costs)
-		return c, err
-	}, `
+	charges, err := listAs(ctx, q, func(c *dispatch.AccountCharge) []any {
+		return []any{text(&c.Account), &c.Month, &c.Unit, &c.Costs, number(&c.Runs)}
+	}, roundedCharge, `
 		SELECT account, month, unit, SUM(costs), CAST(SUM(runs) AS BIGINT)
 		FROM ledger
 		WHERE owner = $1
@@ -37,20 +35,21 @@ func highestCharge(
 	ctx context.Context, q querier, u dispatch.UserID, a dispatch.Account, now int64,
 ) (dispatch.Charge, error) {
 	highest := dispatch.Charge{Month: at(now).Format("2006-01")}
-	err := each(ctx, q, func(r row) error {
-		var c dispatch.Charge
-		err := r.Scan(&c.Unit, &c.Costs)
-		if c.Costs = rounded(c.Costs); c.Costs > highest.Costs {
-			highest.Unit, highest.Costs = c.Unit, c.Costs
-		}
-		return err
-	}, `
+	err := q.QueryRowContext(ctx, `
 		SELECT unit, SUM(costs)
 		FROM ledger
 		WHERE owner = $1 AND account = $2 AND month = $3
 		GROUP BY unit
-		ORDER BY unit`, u, a, highest.Month)
-	return highest, err
+		HAVING SUM(costs) > 0
+		ORDER BY SUM(costs) DESC, unit
+		LIMIT 1`, u, a, highest.Month).Scan(&highest.Unit, &highest.Costs)
+	highest.Costs = rounded(highest.Costs)
+	return highest, missing(err)
+}
+
+func roundedCharge(c *dispatch.AccountCharge) (dispatch.AccountCharge, error) {
+	c.Costs = rounded(c.Costs)
+	return *c, nil
 }
 
 // rounded returns a sum of costs without its rounding errors.

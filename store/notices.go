@@ -69,14 +69,14 @@ func hooksFor(ctx context.Context, q querier, events []event) (hooks []dispatch.
 	}
 	for _, u := range slices.Sorted(maps.Keys(owners)) {
 		for some := range slices.Chunk(append([]int64{0}, jobs[u]...), idsAtOnce) {
-			of, err := selectHooks(ctx, q, u, some, []int64{0})
+			of, err := hooksOfSome(ctx, q, u, some, []int64{0})
 			if err != nil {
 				return nil, err
 			}
 			hooks = append(hooks, of...)
 		}
 		for some := range slices.Chunk(tasks[u], idsAtOnce) {
-			of, err := selectHooks(ctx, q, u, []int64{0}, some)
+			of, err := hooksOfSome(ctx, q, u, []int64{0}, some)
 			if err != nil {
 				return nil, err
 			}
@@ -89,28 +89,15 @@ func hooksFor(ctx context.Context, q querier, events []event) (hooks []dispatch.
 // idsAtOnce is how many ids one query lists.
 const idsAtOnce = 100
 
-// selectHooks returns the hooks of a user that are of some jobs and tasks and want to be notified; 0 stands for all.
-func selectHooks(ctx context.Context, q querier, u dispatch.UserID, jobs, tasks []int64) ([]dispatch.Hook, error) {
-	query, args := hooksOfSome(u, jobs, tasks)
-	return list(ctx, q, func(r row) (h dispatch.Hook, err error) {
-		var kind, statuses string
-		err = r.Scan(&h.ID, text(&h.Owner), &kind, number(&h.Job), number(&h.Task), &statuses)
-		h.Kind = dispatch.HookKind(kind)
-		if err == nil {
-			h.Statuses, err = decoded[[]dispatch.Status](statuses)
-		}
-		return h, err
-	}, query, args...)
-}
-
-// hooksOfSome returns the query of selectHooks. By its lists both databases find the hooks in the index hooks_of_job,
-// so that those of the owner's other jobs are not read.
-func hooksOfSome(u dispatch.UserID, jobs, tasks []int64) (string, []any) {
+// hooksOfSome returns the hooks of a user that are of some jobs and tasks and want to be notified; 0 stands for all.
+// By its lists both databases find the hooks in the index hooks_of_job, so that those of the owner's other jobs are not
+// read.
+func hooksOfSome(ctx context.Context, q querier, u dispatch.UserID, jobs, tasks []int64) ([]dispatch.Hook, error) {
 	var w where
 	w.and("owner = " + w.arg(string(u)) + " AND NOT gone")
 	in(&w, "job", jobs)
 	in(&w, "task", tasks)
-	return "SELECT id, owner, kind, job, task, statuses FROM hooks WHERE " + w.String(), w.args
+	return listHooks(ctx, q, "SELECT "+hookColumns+" FROM hooks WHERE "+w.String(), w.args...)
 }
 
 // deliver returns the statements that add the delivery of an event to a hook.
@@ -181,23 +168,25 @@ func notifyPause(ctx context.Context, q tx, id dispatch.TaskID, why dispatch.Att
 // notifySignIn adds the deliveries when all jobs of an account begin to wait for the sign-in of its user, once each
 // time.
 func notifySignIn(ctx context.Context, q tx, a dispatch.Account, now int64) error {
-	hooks, err := list(ctx, q, scanTaskHook, `
-		SELECT h.id, h.kind, h.statuses
-		FROM hooks h
-		WHERE h.owner = $1 AND NOT h.gone
-			AND (h.job = 0 AND h.task = 0
-				OR EXISTS (SELECT 1 FROM jobs j WHERE j.id = h.job AND j.account = $2 AND j.phase <> 'ended')
-				OR EXISTS (SELECT 1 FROM jobs j WHERE j.task = h.task AND j.task <> 0 AND j.account = $2 AND j.phase <> 'ended'))`,
+	hooks, err := listHooks(ctx, q, `
+		SELECT `+hookColumns+`
+		FROM hooks
+		WHERE owner = $1 AND NOT gone
+			AND (job = 0 AND task = 0
+				OR EXISTS (SELECT 1 FROM jobs j WHERE j.id = hooks.job AND j.account = $2 AND j.phase <> 'ended')
+				OR EXISTS (
+					SELECT 1 FROM jobs j
+					WHERE j.task = hooks.task AND j.task <> 0 AND j.account = $2 AND j.phase <> 'ended'))`,
 		a.Identity(), string(a))
 	return errors.Join(err, notifyOwner(ctx, q, hooks, dispatch.Event{Epoch: int(now), Status: dispatch.SignInEvent}, now))
 }
 
 // notifyOwner adds the deliveries of an event that needs the owner of some hooks.
-func notifyOwner(ctx context.Context, q tx, hooks []taskHook, e dispatch.Event, now int64) error {
+func notifyOwner(ctx context.Context, q tx, hooks []dispatch.Hook, e dispatch.Event, now int64) error {
 	var all []command
 	for _, h := range hooks {
-		if slices.Contains(h.statuses, dispatch.NeedsOwner) {
-			all = append(all, addDelivery(dispatch.Delivery{Hook: h.id, Event: e}, now, now))
+		if slices.Contains(h.Statuses, dispatch.NeedsOwner) {
+			all = append(all, addDelivery(dispatch.Delivery{Hook: h.ID, Event: e}, now, now))
 		}
 	}
 	return q.runAll(ctx, all)

@@ -122,17 +122,15 @@ func renumber(ctx context.Context, q tx, jobs []dispatch.JobID) error {
 	}
 	var w where
 	q.anyOf(&w, "jobs.id", ids)
-	err := each(ctx, q, func(r row) error {
-		var u dispatch.UserID
-		var task dispatch.TaskID
-		err := r.Scan(text(&u), number(&task))
-		if q.numbers.owner(u); task != 0 {
-			q.numbers.task(task, u, false)
-		}
-		return err
-	}, "SELECT jobs.owner, jobs.task FROM jobs WHERE "+w.String()+" ORDER BY jobs.id"+q.lock("jobs"), w.args...)
+	all, err := list(ctx, q, func(j *dispatch.Job) []any { return []any{text(&j.Owner), number(&j.Task)} },
+		"SELECT jobs.owner, jobs.task FROM jobs WHERE "+w.String()+" ORDER BY jobs.id"+q.lock("jobs"), w.args...)
 	if err != nil {
 		return err
+	}
+	for _, j := range all {
+		if q.numbers.owner(j.Owner); j.Task != 0 {
+			q.numbers.task(j.Task, j.Owner, false)
+		}
 	}
 	if err := q.number(ctx); err != nil {
 		return err
@@ -262,26 +260,30 @@ func changesSince(
 // something of.
 func accountsOfOwner(
 	ctx context.Context, q tx, u dispatch.UserID, now int64,
-) (live bool, all []dispatch.AccountState, err error) {
-	err = each(ctx, q, func(r row) error {
-		var a dispatch.AccountState
-		var s accountState
-		err := r.Scan(append([]any{text(&a.Account)}, s.columns()...)...)
-		if live = true; s.until > now {
-			a.Why, a.Notice = s.why, s.notice
-		}
-		if a.Silent = s.silent; s.silent || s.until > now {
-			all = append(all, a)
-		}
-		return err
+) (live bool, shown []dispatch.AccountState, err error) {
+	type account struct {
+		id dispatch.Account
+		accountState
+	}
+	all, err := list(ctx, q, func(a *account) []any {
+		return append([]any{text(&a.id)}, a.columns()...)
 	}, `
 		SELECT accounts.id, `+accountStateColumns+`
 		FROM owner_counts c
 			JOIN accounts ON accounts.id = c.account
 			LEFT JOIN platforms ON platforms.name = accounts.platform
 		WHERE c.owner = $1 AND c.waiting + c.held > 0`, u)
-	slices.SortFunc(all, func(a, b dispatch.AccountState) int { return cmp.Compare(a.Account, b.Account) })
-	return live, all, err
+	for _, a := range all {
+		state := dispatch.AccountState{Account: a.id, Silent: a.silent}
+		if a.until > now {
+			state.Why, state.Notice = a.why, a.notice
+		}
+		if a.silent || a.until > now {
+			shown = append(shown, state)
+		}
+	}
+	slices.SortFunc(shown, func(a, b dispatch.AccountState) int { return cmp.Compare(a.Account, b.Account) })
+	return len(all) > 0, shown, err
 }
 
 // changedJobs returns one more job than the page has, if there is one: jobs of no task, or those of a task.
@@ -339,9 +341,8 @@ func changedTasks(
 	var w where
 	w.and("n.owner = " + w.arg(u))
 	followNumber(&w, "n.change", "n.task", after.Number, after.Tasks())
-	all, err := list(ctx, q, func(r row) (c dispatch.Changed, err error) {
-		err = r.Scan(number(&c.Task), &c.Number, &c.Deleted)
-		return c, err
+	all, err := list(ctx, q, func(c *dispatch.Changed) []any {
+		return []any{number(&c.Task), &c.Number, &c.Deleted}
 	}, `
 		SELECT n.task, n.change, t.hidden
 		FROM task_numbers n

@@ -56,9 +56,8 @@ func (s *Store) HasAccount(ctx context.Context, a dispatch.Account) (bool, error
 
 // OperatorHolds returns all holds, by scope.
 func (s *Store) OperatorHolds(ctx context.Context) ([]dispatch.OperatorHold, error) {
-	all, err := list(ctx, s.on(s.read), func(r row) (h dispatch.OperatorHold, err error) {
-		err = r.Scan(&h.Scope, &h.Notice, &h.By, instant(&h.Since))
-		return h, err
+	all, err := list(ctx, s.on(s.read), func(h *dispatch.OperatorHold) []any {
+		return []any{&h.Scope, &h.Notice, &h.By, instant(&h.Since)}
 	}, "SELECT scope, notice, held_by, since FROM operator_holds ORDER BY scope")
 	return all, fail("OperatorHolds", err)
 }
@@ -70,7 +69,7 @@ func (s *Store) Troubled(ctx context.Context, setAside bool, n int) (jobs []disp
 		if setAside {
 			where = "attention = 'set_aside' AND NOT hidden" // and not retried since
 		}
-		jobs, err = list(ctx, q, scanJobs(), `
+		jobs, err = listAs(ctx, q, (*jobRow).whole, (*jobRow).decoded, `
 			SELECT `+jobColumns+`
 			FROM jobs
 			WHERE `+where+`
@@ -129,10 +128,9 @@ func existing(ctx context.Context, q tx, events []dispatch.JobEvent) (map[dispat
 
 // Events returns what happened to a job.
 func (s *Store) Events(ctx context.Context, id dispatch.JobID, n int) ([]dispatch.JobEvent, error) {
-	events, err := list(ctx, s.on(s.read), func(r row) (e dispatch.JobEvent, err error) {
-		err = r.Scan(number(&e.Job), instant(&e.At), &e.What, text(&e.Phase), text(&e.Status), text(&e.Attention),
-			number(&e.Attempt), &e.Outcome, duration(&e.Took), &e.Detail)
-		return e, err
+	events, err := list(ctx, s.on(s.read), func(e *dispatch.JobEvent) []any {
+		return []any{number(&e.Job), instant(&e.At), &e.What, text(&e.Phase), text(&e.Status), text(&e.Attention),
+			number(&e.Attempt), &e.Outcome, duration(&e.Took), &e.Detail}
 	}, `
 		SELECT job, at, what, phase, status, attention, attempt, outcome, took, detail
 		FROM events

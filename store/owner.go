@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"maps"
 	"slices"
@@ -77,12 +76,7 @@ func showHold(j dispatch.Job, h hold, now int64) dispatch.Job {
 func (s *Store) Records(
 	ctx context.Context, u dispatch.UserID, p dispatch.Page,
 ) (records []dispatch.Record, err error) {
-	read := s.readOnly
-	if len(p.Statuses)+len(p.Accounts) > 0 {
-		// Several statements, between which a job must not leave one part of the list for another.
-		read = s.inSnapshot
-	}
-	err = read(allow(ctx, listWithin), s.read, "Records", func(q tx, now int64) error {
+	err = s.readOnly(allow(ctx, listWithin), s.read, "Records", func(q tx, now int64) error {
 		records, err = listRecords(ctx, q, u, p, now)
 		return err
 	})
@@ -192,10 +186,7 @@ func markAwaited(
 	} else {
 		w.and(inScope(&w, scope))
 	}
-	return list(ctx, q, func(r row) (j awaitedJob, err error) {
-		err = r.Scan(text(&j.account), &j.awaited, number(&j.due))
-		return j, err
-	}, `
+	return list(ctx, q, func(j *awaitedJob) []any { return []any{text(&j.account), &j.awaited, number(&j.due)} }, `
 		UPDATE jobs
 		SET awaited = checked < $3 OR checked > $2,
 			due = CASE
@@ -300,11 +291,6 @@ func (s *Store) FinishedRuns(
 // runColumns are the columns of a dispatch.FinishedRun.
 const runColumns = "jobs.costs, jobs.unit, jobs.duration, jobs.task, jobs.send_by, jobs.moved"
 
-func scanRun(r row) (run dispatch.FinishedRun, err error) {
-	err = r.Scan(placesOf(&run)...)
-	return run, err
-}
-
 // placesOf returns where runColumns are scanned to.
 func placesOf(r *dispatch.FinishedRun) []any {
 	return []any{&r.Costs, &r.Unit, duration(&r.Duration), number(&r.Task), instant(&r.SendBy), instant(&r.Ended)}
@@ -313,7 +299,7 @@ func placesOf(r *dispatch.FinishedRun) []any {
 func finishedRuns(
 	ctx context.Context, q querier, u dispatch.UserID, a dispatch.Account, service dispatch.ServiceHash, n int,
 ) ([]dispatch.FinishedRun, error) {
-	return list(ctx, q, scanRun, `
+	return list(ctx, q, placesOf, `
 		SELECT `+runColumns+`
 		FROM jobs
 		WHERE owner = $1 AND account = $2 AND service = $3 AND status = 'finished'
@@ -324,7 +310,7 @@ func finishedRuns(
 
 // FinishedRunsOfTask returns the latest finished jobs of a task.
 func (s *Store) FinishedRunsOfTask(ctx context.Context, id dispatch.TaskID, n int) ([]dispatch.FinishedRun, error) {
-	runs, err := list(ctx, s.on(s.read), scanRun, `
+	runs, err := list(ctx, s.on(s.read), placesOf, `
 		SELECT `+runColumns+`
 		FROM jobs
 		WHERE task = CAST($1 AS BIGINT) AND task <> 0 AND status = 'finished' AND NOT hidden
@@ -339,11 +325,8 @@ func (s *Store) FinishedRunsOfTask(ctx context.Context, id dispatch.TaskID, n in
 func (s *Store) FinishedRequests(
 	ctx context.Context, u dispatch.UserID, a dispatch.Account, service dispatch.ServiceHash, n int,
 ) ([]dispatch.FinishedRun, error) {
-	runs, err := list(ctx, s.on(s.read), func(r row) (run dispatch.FinishedRun, err error) {
-		var body string
-		err = r.Scan(append(placesOf(&run), &body)...)
-		run.Body = json.RawMessage(body)
-		return run, err
+	runs, err := list(ctx, s.on(s.read), func(r *dispatch.FinishedRun) []any {
+		return append(placesOf(r), (*[]byte)(&r.Body))
 	}, `
 		SELECT `+runColumns+`, CASE WHEN octet_length(requests.body) <= $4 THEN requests.body ELSE '' END
 		FROM jobs
@@ -357,10 +340,7 @@ func (s *Store) FinishedRequests(
 
 // Underway returns when the jobs of a task that are at their platform were submitted.
 func (s *Store) Underway(ctx context.Context, id dispatch.TaskID) ([]time.Time, error) {
-	all, err := list(ctx, s.on(s.read), func(r row) (sent time.Time, err error) {
-		err = r.Scan(instant(&sent))
-		return sent, err
-	}, `
+	all, err := list(ctx, s.on(s.read), func(sent *time.Time) []any { return []any{instant(sent)} }, `
 		SELECT send_by
 		FROM jobs
 		WHERE task = CAST($1 AS BIGINT) AND task <> 0 AND NOT hidden AND status IN ('submitted', 'queued', 'running')`,
@@ -378,9 +358,8 @@ type accountUsage struct {
 
 // usageOf returns the accounts at which an owner has any jobs.
 func usageOf(ctx context.Context, q querier, u dispatch.UserID) ([]accountUsage, error) {
-	return list(ctx, q, func(r row) (at accountUsage, err error) {
-		err = r.Scan(text(&at.account), number(&at.live), number(&at.jobs), &at.costs, number(&at.priced))
-		return at, err
+	return list(ctx, q, func(at *accountUsage) []any {
+		return []any{text(&at.account), number(&at.live), number(&at.jobs), &at.costs, number(&at.priced)}
 	}, `
 		SELECT account, CAST(SUM(waiting + held) AS BIGINT), CAST(SUM(jobs) AS BIGINT), SUM(costs),
 			CAST(SUM(priced) AS BIGINT)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -12,49 +11,18 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// What the database holds of a user is found by the columns of its tables, so that a table that a later version adds
-// is not forgotten: a table with a column owner has rows of users, one with a column job and no owner has rows of
-// their jobs, and one with a column task alone has rows of their tasks.
-
 // secretColumns are not exported: they are sealed, or serve only to recognize secrets.
 var secretColumns = []string{"sealed", "key", "secret", "fingerprint"}
 
-// ownTables are the tables with rows of users, by what their rows belong to.
-type ownTables struct{ ofUsers, ofJobs, ofTasks []string }
-
-func (s *Store) ownTables(ctx context.Context) (own ownTables, err error) {
-	const sqliteColumns = `
-		SELECT m.name, c.name
-		FROM sqlite_master m, pragma_table_info(m.name) c
-		WHERE m.type = 'table' AND c.name IN ('owner', 'job', 'task')`
-	const postgresColumns = `
-		SELECT c.relname, a.attname
-		FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
-		WHERE c.relkind = 'r' AND a.attname IN ('owner', 'job', 'task') AND NOT a.attisdropped
-		AND c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = 'jobs'::regclass)`
-	text := sqliteColumns
-	if s.remote {
-		text = postgresColumns
-	}
-	has := map[string][]string{}
-	err = each(ctx, s.on(s.read), func(r row) error {
-		var table, column string
-		err := r.Scan(&table, &column)
-		has[table] = append(has[table], column)
-		return err
-	}, text)
-	for _, table := range slices.Sorted(maps.Keys(has)) {
-		switch {
-		case slices.Contains(has[table], "owner"):
-			own.ofUsers = append(own.ofUsers, table)
-		case slices.Contains(has[table], "job"):
-			own.ofJobs = append(own.ofJobs, table)
-		default:
-			own.ofTasks = append(own.ofTasks, table)
-		}
-	}
-	return own, err
-}
+// The tables with rows of users, of their jobs, and of their tasks: those with a column owner, without one and with a
+// column job, and with a column task alone.
+var (
+	tablesOfUsers = []string{"definitions", "grants", "hooks", "job_labels", "jobs", "keys", "label_costs", "ledger",
+		"line_counts", "owner_counts", "owners", "period_counts", "processes", "sessions", "sync_runs", "task_changes",
+		"task_labels", "task_numbers", "tasks", "tokens", "unstarted", "withdrawals"}
+	tablesOfJobs  = []string{"deliveries", "events", "requests", "results", "task_marks"}
+	tablesOfTasks = []string{"task_costs", "task_counts", "task_homes"}
+)
 
 // Owned is a row that the database holds of a user.
 type Owned struct {
@@ -66,24 +34,25 @@ type Owned struct {
 // is exported as such.
 func (s *Store) Export(ctx context.Context, u dispatch.UserID, yield func(Owned) error) error {
 	ctx = allow(ctx, upkeepWithin)
-	own, err := s.ownTables(ctx)
 	for _, of := range []struct {
 		tables []string
 		join   string
 		owner  string
-	}{{own.ofUsers, "WHERE t.owner = $1", string(u)}, {own.ofJobs, "JOIN jobs ON jobs.id = t.job WHERE jobs.owner = $1",
-		string(u)},
-		{own.ofTasks, "JOIN tasks ON tasks.id = t.task WHERE tasks.owner = $1", string(u)},
+	}{
+		{tablesOfUsers, "WHERE t.owner = $1", string(u)},
+		{tablesOfJobs, "JOIN jobs ON jobs.id = t.job WHERE jobs.owner = $1", string(u)},
+		{tablesOfTasks, "JOIN tasks ON tasks.id = t.task WHERE tasks.owner = $1", string(u)},
 		{[]string{"deliveries"}, "JOIN hooks ON hooks.id = t.hook WHERE hooks.owner = $1 AND t.job = 0", string(u)},
 		// of no job: those of jobs came before
-		{[]string{"revocations"}, "WHERE t.owner_hash = $1", u.Hash()}} {
+		{[]string{"revocations"}, "WHERE t.owner_hash = $1", u.Hash()},
+	} {
 		for _, table := range of.tables {
-			if err == nil {
-				err = s.exportRows(ctx, table, "SELECT t.* FROM "+table+" t "+of.join, of.owner, yield)
+			if err := s.exportRows(ctx, table, "SELECT t.* FROM "+table+" t "+of.join, of.owner, yield); err != nil {
+				return fail("Export", err)
 			}
 		}
 	}
-	return fail("Export", err)
+	return nil
 }
 
 func (s *Store) exportRows(ctx context.Context, table, text, owner string, yield func(Owned) error) error {
@@ -189,15 +158,11 @@ func (s *Store) Forget(
 		}
 		return nil, 0, err
 	}
-	own, err := s.ownTables(ctx)
-	if err != nil {
-		return nil, 0, fail("Forget", err)
-	}
 	deleted = map[string]int64{}
-	if err := s.forgetJobs(ctx, u, own.ofJobs, deleted); err != nil {
+	if err := s.forgetJobs(ctx, u, deleted); err != nil {
 		return nil, 0, fail("Forget", err)
 	}
-	if revocations, err = s.forgetUser(ctx, u, own, deleted); err == nil {
+	if revocations, err = s.forgetUser(ctx, u, deleted); err == nil {
 		err = s.purgeDocuments(ctx)
 	}
 	return deleted, revocations, err
@@ -206,7 +171,7 @@ func (s *Store) Forget(
 // forgetUser deletes what is left of a user without jobs. Conflict if the user has submitted jobs meanwhile: what
 // belongs to them must stay.
 func (s *Store) forgetUser(
-	ctx context.Context, u dispatch.UserID, own ownTables, deleted map[string]int64,
+	ctx context.Context, u dispatch.UserID, deleted map[string]int64,
 ) (revocations int64, err error) {
 	err = s.in(ctx, s.write, "Forget", func(q tx, now int64) error {
 		if err := s.refuseJobs(ctx, q, u); err != nil {
@@ -215,7 +180,7 @@ func (s *Store) forgetUser(
 		if revocations, err = revokeAll(ctx, q, u, now); err != nil {
 			return err
 		}
-		return forgetRows(ctx, q, u, own, deleted)
+		return forgetRows(ctx, q, u, deleted)
 	})
 	return revocations, err
 }
@@ -236,7 +201,7 @@ func (s *Store) refuseJobs(ctx context.Context, q tx, u dispatch.UserID) error {
 }
 
 // forgetJobs deletes a user's jobs with all that belongs to them, some in each transaction.
-func (s *Store) forgetJobs(ctx context.Context, u dispatch.UserID, ofJobs []string, deleted map[string]int64) error {
+func (s *Store) forgetJobs(ctx context.Context, u dispatch.UserID, deleted map[string]int64) error {
 	return purgeFound(ctx, s, unreported,
 		func(_ dispatch.JobID, n int64) ([]dispatch.JobID, error) {
 			return list(ctx, s.on(s.read), single[dispatch.JobID], `
@@ -244,12 +209,12 @@ func (s *Store) forgetJobs(ctx context.Context, u dispatch.UserID, ofJobs []stri
 				WHERE owner = $1 AND phase = 'ended'
 				LIMIT CAST($2 AS BIGINT)`, u, n)
 		},
-		func(q tx, id dispatch.JobID) (int64, error) { return 0, forgetJob(ctx, q, id, ofJobs, deleted) })
+		func(q tx, id dispatch.JobID) (int64, error) { return 0, forgetJob(ctx, q, id, deleted) })
 }
 
 // forgetJob deletes a job with all that belongs to it, unless it was retried since it was listed. The job is deleted
 // first, so that it cannot be retried meanwhile.
-func forgetJob(ctx context.Context, q tx, id dispatch.JobID, ofJobs []string, deleted map[string]int64) error {
+func forgetJob(ctx context.Context, q tx, id dispatch.JobID, deleted map[string]int64) error {
 	var w where
 	w.and("jobs.id = " + w.arg(int64(id)) + " AND jobs.phase = 'ended'")
 	gone, err := deleteJobs(ctx, q, w)
@@ -257,7 +222,7 @@ func forgetJob(ctx context.Context, q tx, id dispatch.JobID, ofJobs []string, de
 		return err
 	}
 	deleted["jobs"]++
-	for _, table := range ofJobs {
+	for _, table := range tablesOfJobs {
 		if err := execCounted(ctx, q, deleted, table, "DELETE FROM "+table+" WHERE job = $1", int64(id)); err != nil {
 			return err
 		}
@@ -279,8 +244,8 @@ func revokeAll(ctx context.Context, q tx, u dispatch.UserID, now int64) (n int64
 }
 
 // forgetRows deletes the other rows of a user, and the user's accounts.
-func forgetRows(ctx context.Context, q tx, u dispatch.UserID, own ownTables, deleted map[string]int64) error {
-	for _, table := range own.ofTasks {
+func forgetRows(ctx context.Context, q tx, u dispatch.UserID, deleted map[string]int64) error {
+	for _, table := range tablesOfTasks {
 		text := "DELETE FROM " + table + " WHERE task IN (SELECT id FROM tasks WHERE owner = $1)"
 		if err := execCounted(ctx, q, deleted, table, text, string(u)); err != nil {
 			return err
@@ -291,7 +256,7 @@ func forgetRows(ctx context.Context, q tx, u dispatch.UserID, own ownTables, del
 	if err := execCounted(ctx, q, deleted, "deliveries", ofNoJob, string(u)); err != nil {
 		return err
 	}
-	for _, table := range own.ofUsers {
+	for _, table := range tablesOfUsers {
 		if table == "jobs" {
 			continue
 		}

@@ -1,7 +1,9 @@
 package store
 
 import (
+	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -19,16 +21,51 @@ func TestForget_FindsRowsOfJobsByAnIndex(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer s.Close()
-			own, err := s.ownTables(t.Context())
-			if err != nil || len(own.ofJobs) < 4 || len(own.ofTasks) < 2 {
-				t.Fatalf("%+v, %v", own, err)
-			}
-			for _, table := range own.ofJobs {
+			for _, table := range tablesOfJobs {
 				if plan := deletionPlan(t, s, table); !strings.Contains(plan, "SEARCH "+table) && !strings.Contains(plan, "Index") {
 					t.Errorf("%s: %s", table, plan)
 				}
 			}
 		})
+	}
+}
+
+// TestForget_KnowsAllTables: no table with a column that tells whose its rows are is left out.
+func TestForget_KnowsAllTables(t *testing.T) {
+	s, err := Open(t.Context(), "sqlite::memory:", conformance.WallClock{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	type column struct{ table, name string }
+	found, err := list(t.Context(), s.on(s.read), func(c *column) []any { return []any{&c.table, &c.name} }, `
+		SELECT m.name, c.name
+		FROM sqlite_master m, pragma_table_info(m.name) c
+		WHERE m.type = 'table' AND c.name IN ('owner', 'job', 'task')
+		ORDER BY m.name`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	columns := map[string][]string{}
+	for _, c := range found {
+		columns[c.table] = append(columns[c.table], c.name)
+	}
+	var ofUsers, ofJobs, ofTasks []string
+	for _, table := range slices.Sorted(maps.Keys(columns)) {
+		switch {
+		case slices.Contains(columns[table], "owner"):
+			ofUsers = append(ofUsers, table)
+		case slices.Contains(columns[table], "job"):
+			ofJobs = append(ofJobs, table)
+		default:
+			ofTasks = append(ofTasks, table)
+		}
+	}
+	for name, lists := range map[string][2][]string{"users": {ofUsers, tablesOfUsers}, "jobs": {ofJobs, tablesOfJobs},
+		"tasks": {ofTasks, tablesOfTasks}} {
+		if !slices.Equal(lists[0], lists[1]) {
+			t.Errorf("tables of %s: %v, want %v", name, lists[1], lists[0])
+		}
 	}
 }
 

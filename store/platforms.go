@@ -65,31 +65,27 @@ func (s *Store) AccountInfo(
 
 // platformInfo returns what the info of accounts has of their platforms.
 func (s *Store) platformInfo(ctx context.Context, q tx) (map[string]dispatch.AccountInfo, error) {
-	platforms := map[string]dispatch.AccountInfo{}
-	err := each(ctx, q, func(r row) error {
-		var name string
-		var of dispatch.AccountInfo
-		err := r.Scan(&name, instant(&of.Answered), instant(&of.Failed), &of.Failure, number(&of.Starts.Starts),
-			duration(&of.Starts.Lag))
-		platforms[name] = of
-		return err
-	}, "SELECT name, answered, failed, failure, prompt_starts, start_lag FROM platforms")
-	if err != nil {
-		return nil, err
+	type platform struct {
+		name string
+		info dispatch.AccountInfo
 	}
-	err = each(ctx, q, func(r row) error {
-		var name string
-		var waiting int
-		err := r.Scan(&name, number(&waiting))
-		of := platforms[name]
-		of.Queue = waiting
-		platforms[name] = of
-		return err
+	all, err := list(ctx, q, func(p *platform) []any {
+		return []any{&p.name, instant(&p.info.Answered), instant(&p.info.Failed), &p.info.Failure,
+			number(&p.info.Starts.Starts), duration(&p.info.Starts.Lag), number(&p.info.Queue)}
 	}, `
-		SELECT accounts.platform, CAST(SUM(c.waiting) AS BIGINT)
-		FROM account_counts c
-			JOIN accounts ON accounts.id = c.account
-		GROUP BY 1`)
+		SELECT COALESCE(p.name, w.platform), COALESCE(p.answered, 0), COALESCE(p.failed, 0), COALESCE(p.failure, ''),
+			COALESCE(p.prompt_starts, 0), COALESCE(p.start_lag, 0), COALESCE(w.waiting, 0)
+		FROM platforms p
+			FULL JOIN (
+				SELECT accounts.platform, CAST(SUM(c.waiting) AS BIGINT) AS waiting
+				FROM account_counts c
+					JOIN accounts ON accounts.id = c.account
+				GROUP BY accounts.platform
+			) AS w ON w.platform = p.name`)
+	platforms := map[string]dispatch.AccountInfo{}
+	for _, p := range all {
+		platforms[p.name] = p.info
+	}
 	return platforms, err
 }
 

@@ -37,17 +37,16 @@ func (s *Store) SaveProcess(
 	})
 }
 
-func scanProcess(r row) (p dispatch.StoredProcess, err error) {
-	err = r.Scan(&p.ID, &p.Body, instant(&p.Updated))
-	return p, err
+func processColumns(p *dispatch.StoredProcess) []any {
+	return []any{&p.ID, &p.Body, instant(&p.Updated)}
 }
 
 // Process returns a process of a user.
 func (s *Store) Process(ctx context.Context, u dispatch.UserID, id string) (dispatch.StoredProcess, error) {
-	p, err := scanProcess(s.on(s.read).QueryRowContext(ctx, `
+	p, err := one(ctx, s.on(s.read), processColumns, `
 		SELECT id, body, updated
 		FROM processes
-		WHERE owner = $1 AND id = $2`, u, id))
+		WHERE owner = $1 AND id = $2`, u, id)
 	if errors.Is(err, sql.ErrNoRows) {
 		return dispatch.StoredProcess{}, noProcess(err)
 	}
@@ -58,7 +57,7 @@ func (s *Store) Process(ctx context.Context, u dispatch.UserID, id string) (disp
 func (s *Store) Processes(
 	ctx context.Context, u dispatch.UserID, after string, most int,
 ) ([]dispatch.StoredProcess, error) {
-	all, err := list(ctx, s.on(s.read), scanProcess, `
+	all, err := list(ctx, s.on(s.read), processColumns, `
 		SELECT id, body, updated
 		FROM processes
 		WHERE owner = $1 AND id > $2

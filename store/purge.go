@@ -265,9 +265,8 @@ func (s *Store) purgeCounts(ctx context.Context) error {
 	return errors.Join(
 		purgeFound(ctx, s, unreported,
 			func(after line, n int64) ([]line, error) {
-				return list(ctx, s.on(s.read), func(r row) (l line, err error) {
-					err = r.Scan(text(&l.account), text(&l.owner), number(&l.task))
-					return l, err
+				return list(ctx, s.on(s.read), func(l *line) []any {
+					return []any{text(&l.account), text(&l.owner), number(&l.task)}
 				}, `
 					SELECT account, owner, task FROM line_counts
 					WHERE (account, owner, task) > (CAST($1 AS TEXT) || '', CAST($2 AS TEXT) || '', CAST($3 AS BIGINT) + 0)
@@ -283,10 +282,7 @@ func (s *Store) purgeCounts(ctx context.Context) error {
 			}),
 		purgeFound(ctx, s, unreported,
 			func(after status, n int64) ([]status, error) {
-				return list(ctx, s.on(s.read), func(r row) (c status, err error) {
-					err = r.Scan(number(&c.task), text(&c.name))
-					return c, err
-				}, `
+				return list(ctx, s.on(s.read), func(c *status) []any { return []any{number(&c.task), text(&c.name)} }, `
 					SELECT task, status FROM task_counts
 					WHERE (task, status) > (CAST($1 AS BIGINT) + 0, CAST($2 AS TEXT) || '')
 						AND jobs = 0 AND progress = 0 AND first = 0 AND second = 0 AND epochs = 0
@@ -310,10 +306,7 @@ func (s *Store) purgeTurns(ctx context.Context) error {
 		account dispatch.Account
 		least   int64 // of the lines that wait
 	}
-	accounts, err := list(ctx, s.on(s.read), func(r row) (a served, err error) {
-		err = r.Scan(text(&a.account), &a.least)
-		return a, err
-	}, `
+	accounts, err := list(ctx, s.on(s.read), func(a *served) []any { return []any{text(&a.account), &a.least} }, `
 		SELECT account, least
 		FROM (
 			SELECT account, COALESCE(min(CASE WHEN waiting > 0 THEN served END), 9223372036854775807) AS least,

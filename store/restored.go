@@ -81,9 +81,8 @@ func (s *Store) ClearRestored(ctx context.Context, a dispatch.Account, found []d
 
 // Unrecognized returns all platform jobs that the comparisons did not recognize.
 func (s *Store) Unrecognized(ctx context.Context) ([]dispatch.Unrecognized, error) {
-	all, err := list(ctx, s.on(s.read), func(r row) (u dispatch.Unrecognized, err error) {
-		err = r.Scan(text(&u.Account), &u.Ref.Base, &u.Ref.ID, &u.Tag, text(&u.Status), instant(&u.Found))
-		return u, err
+	all, err := list(ctx, s.on(s.read), func(u *dispatch.Unrecognized) []any {
+		return []any{text(&u.Account), &u.Ref.Base, &u.Ref.ID, &u.Tag, text(&u.Status), instant(&u.Found)}
 	}, "SELECT account, ref_base, ref_id, tag, status, found FROM unrecognized ORDER BY account, ref_base, ref_id")
 	return all, fail("Unrecognized", err)
 }

@@ -37,10 +37,9 @@ func sealedTableNamed(name string) sealedTable {
 // after an id. Rows without an encrypted text have no key.
 func (s *Store) SealedRows(ctx context.Context, table, otherThan, after string, n int) ([]dispatch.SealedRow, error) {
 	t := sealedTableNamed(table)
-	found, err := list(ctx, s.on(s.read), func(from row) (dispatch.SealedRow, error) {
-		r := dispatch.SealedRow{Table: table}
-		err := from.Scan(&r.ID, &r.Owner, &r.Issuer, &r.Key, &r.Text)
-		return r, err
+	found, err := list(ctx, s.on(s.read), func(r *dispatch.SealedRow) []any {
+		r.Table = table
+		return []any{&r.ID, &r.Owner, &r.Issuer, &r.Key, &r.Text}
 	}, fmt.Sprintf(`
 		SELECT %[1]s, %[2]s, %[3]s, key, sealed
 		FROM %[4]s
@@ -66,9 +65,8 @@ func (s *Store) SealedCounts(ctx context.Context) ([]dispatch.SealedCount, error
 	for i, t := range sealedTables {
 		parts[i] = fmt.Sprintf("SELECT '%s' AS name, key, count(*) AS n FROM %[1]s WHERE key <> '' GROUP BY key", t.name)
 	}
-	counts, err := list(ctx, s.on(s.read), func(r row) (c dispatch.SealedCount, err error) {
-		err = r.Scan(&c.Table, &c.Key, number(&c.Rows))
-		return c, err
+	counts, err := list(ctx, s.on(s.read), func(c *dispatch.SealedCount) []any {
+		return []any{&c.Table, &c.Key, number(&c.Rows)}
 	}, strings.Join(parts, " UNION ALL ")+" ORDER BY name, key")
 	return counts, fail("SealedCounts", err)
 }

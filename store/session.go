@@ -11,10 +11,9 @@ import (
 
 const sessionColumns = "id, owner, issuer, sid, created, ends, version, key, sealed"
 
-func scanSession(r row) (n dispatch.Session, err error) {
-	err = r.Scan(&n.ID, text(&n.Owner), &n.Issuer, &n.SID, instant(&n.Created), instant(&n.Ends),
-		&n.Version, &n.Key, &n.Text)
-	return n, err
+func sessionPlaces(n *dispatch.Session) []any {
+	return []any{&n.ID, text(&n.Owner), &n.Issuer, &n.SID, instant(&n.Created), instant(&n.Ends), &n.Version, &n.Key,
+		&n.Text}
 }
 
 // AddSession stores a new session and ends the oldest of its owner's that are too many.
@@ -39,7 +38,7 @@ func (s *Store) AddSession(ctx context.Context, n dispatch.Session, most int) er
 
 // Session returns a session.
 func (s *Store) Session(ctx context.Context, id string) (dispatch.Session, error) {
-	n, err := scanSession(s.on(s.read).QueryRowContext(ctx, "SELECT "+sessionColumns+" FROM sessions WHERE id = $1", id))
+	n, err := one(ctx, s.on(s.read), sessionPlaces, "SELECT "+sessionColumns+" FROM sessions WHERE id = $1", id)
 	if errors.Is(err, sql.ErrNoRows) {
 		return dispatch.Session{}, &dispatch.Error{Kind: dispatch.NotFound, Op: "store.Session", Err: err,
 			Text: "There is no such session."}
@@ -50,11 +49,11 @@ func (s *Store) Session(ctx context.Context, id string) (dispatch.Session, error
 // RenewSession stores the sealed tokens of a session, unless the session changed or was ended meanwhile: then it
 // returns Conflict.
 func (s *Store) RenewSession(ctx context.Context, n dispatch.Session) (dispatch.Session, error) {
-	renewed, err := scanSession(s.on(s.write).QueryRowContext(ctx, `
+	renewed, err := one(ctx, s.on(s.write), sessionPlaces, `
 		UPDATE sessions
 		SET key = $1, sealed = $2, version = version + 1
 		WHERE id = $3 AND version = $4
-		RETURNING `+sessionColumns, n.Key, n.Text, n.ID, n.Version))
+		RETURNING `+sessionColumns, n.Key, n.Text, n.ID, n.Version)
 	if errors.Is(err, sql.ErrNoRows) {
 		return dispatch.Session{}, conflict("RenewSession")
 	}

@@ -14,29 +14,31 @@ func (s *Store) SourceStates(ctx context.Context) (map[string]dispatch.SourceSta
 	if err != nil {
 		return nil, fail("SourceStates", err)
 	}
+	type source struct {
+		name  string
+		state dispatch.SourceState
+	}
+	all, err := list(ctx, s.on(s.read), func(r *source) []any {
+		return []any{&r.name, &r.state.Revision, &r.state.Due}
+	}, "SELECT name, revision, due <= $1 FROM sources", now)
 	states := map[string]dispatch.SourceState{}
-	err = each(ctx, s.on(s.read), func(r row) error {
-		var name string
-		var state dispatch.SourceState
-		var due int64
-		err := r.Scan(&name, &state.Revision, &due)
-		state.Due = due <= now
-		states[name] = state
-		return err
-	}, "SELECT name, revision, due FROM sources")
+	for _, r := range all {
+		states[r.name] = r.state
+	}
 	return states, fail("SourceStates", err)
 }
 
-const sourceColumns = "name, documents, read, failure, revision"
+const sourceColumns = "name, documents, read, failure, revision, claim"
 
-// scanSource also scans the columns that follow those of the source.
-func scanSource(r row, more ...any) (s dispatch.Source, err error) {
+// readSource returns the source that a query of sourceColumns finds, with the number of the last claim.
+func readSource(ctx context.Context, q querier, text string, args ...any) (s dispatch.Source, claim int64, err error) {
 	var documents string
-	columns := []any{&s.Name, &documents, instant(&s.Read), &s.Failure, &s.Revision}
-	if err := r.Scan(append(columns, more...)...); err != nil {
-		return s, err
+	err = q.QueryRowContext(ctx, text, args...).
+		Scan(&s.Name, &documents, instant(&s.Read), &s.Failure, &s.Revision, &claim)
+	if err != nil {
+		return s, 0, err
 	}
-	return s, json.Unmarshal([]byte(documents), &s.Documents)
+	return s, claim, json.Unmarshal([]byte(documents), &s.Documents)
 }
 
 // ClaimSource claims a source for the given time; nil if it is not due.
@@ -53,11 +55,11 @@ func (s *Store) ClaimSource(
 			return err
 		}
 		claimed := dispatch.SourceClaim{Now: at(now)}
-		claimed.Source, err = scanSource(q.QueryRowContext(ctx, `
+		claimed.Source, claimed.Number, err = readSource(ctx, q, `
 			UPDATE sources
 			SET claim = claim + 1, due = $1
 			WHERE name = $2 AND due <= $3
-			RETURNING `+sourceColumns+`, claim`, now+within.Microseconds(), name, now), &claimed.Number)
+			RETURNING `+sourceColumns, now+within.Microseconds(), name, now)
 		if err == nil {
 			claim = &claimed
 		}
@@ -87,10 +89,10 @@ func (s *Store) SaveSource(ctx context.Context, c dispatch.SourceClaim, again ti
 
 // Source returns a source; the zero Source if it was never claimed.
 func (s *Store) Source(ctx context.Context, name string) (dispatch.Source, error) {
-	source, err := scanSource(s.on(s.read).QueryRowContext(ctx, `
+	source, _, err := readSource(ctx, s.on(s.read), `
 		SELECT `+sourceColumns+`
 		FROM sources
-		WHERE name = $1`, name))
+		WHERE name = $1`, name)
 	return source, fail("Source", missing(err))
 }
 

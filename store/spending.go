@@ -61,14 +61,12 @@ func (all spendings) read(ctx context.Context, q querier, ids []dispatch.TaskID)
 func (all spendings) charges(ctx context.Context, q querier, ids []dispatch.TaskID) error {
 	var w where
 	in(&w, "task", ids)
-	_, err := list(ctx, q, func(r row) (id dispatch.TaskID, err error) {
-		var c dispatch.Charge
-		err = r.Scan(number(&id), &c.Unit, &c.Costs, number(&c.Runs))
-		c.Costs = rounded(c.Costs)
-		if s := all[id]; err == nil {
-			s.Charges = append(s.Charges, c)
-		}
-		return id, err
+	type charge struct {
+		task dispatch.TaskID
+		dispatch.Charge
+	}
+	charges, err := list(ctx, q, func(c *charge) []any {
+		return []any{number(&c.task), &c.Unit, &c.Costs, number(&c.Runs)}
 	}, `
 		SELECT task, unit, SUM(costs), CAST(SUM(runs) AS BIGINT)
 		FROM task_costs
@@ -76,6 +74,10 @@ func (all spendings) charges(ctx context.Context, q querier, ids []dispatch.Task
 		GROUP BY task, unit
 		ORDER BY task, unit`,
 		w.args...)
+	for _, c := range charges {
+		c.Costs = rounded(c.Costs)
+		all[c.task].Charges = append(all[c.task].Charges, c.Charge)
+	}
 	return err
 }
 
@@ -83,13 +85,12 @@ func (all spendings) charges(ctx context.Context, q querier, ids []dispatch.Task
 func (all spendings) openRuns(ctx context.Context, q querier, ids []dispatch.TaskID) error {
 	var w where
 	in(&w, "task", ids)
-	_, err := list(ctx, q, func(r row) (id dispatch.TaskID, err error) {
-		var s dispatch.Spending
-		err = r.Scan(number(&id), number(&s.Running), number(&s.Reported), &s.RunningCosts, number(&s.Unmetered))
-		if to := all[id]; err == nil {
-			to.Running, to.Reported, to.RunningCosts, to.Unmetered = s.Running, s.Reported, rounded(s.RunningCosts), s.Unmetered
-		}
-		return id, err
+	type openRuns struct {
+		task dispatch.TaskID
+		dispatch.Spending
+	}
+	tasks, err := list(ctx, q, func(s *openRuns) []any {
+		return []any{number(&s.task), number(&s.Running), number(&s.Reported), &s.RunningCosts, number(&s.Unmetered)}
 	}, `
 		SELECT task, SUM(CASE WHEN phase <> 'ended' AND phase <> 'waiting' THEN 1 ELSE 0 END),
 			SUM(CASE WHEN phase <> 'ended' AND phase <> 'waiting' AND costs IS NOT NULL THEN 1 ELSE 0 END),
@@ -100,6 +101,11 @@ func (all spendings) openRuns(ctx context.Context, q querier, ids []dispatch.Tas
 		WHERE `+w.String()+` AND task <> 0 AND budgeted AND (phase NOT IN ('waiting', 'ended') OR meter_due > 0)
 		GROUP BY task`,
 		w.args...)
+	for _, s := range tasks {
+		to := all[s.task]
+		to.Running, to.Reported, to.Unmetered = s.Running, s.Reported, s.Unmetered
+		to.RunningCosts = rounded(s.RunningCosts)
+	}
 	return err
 }
 
@@ -131,17 +137,19 @@ type service struct {
 	hash    dispatch.ServiceHash
 }
 
+type serviceOfTask struct {
+	task dispatch.TaskID
+	service
+}
+
 // servicesOf returns the services of tasks that have any jobs.
 func servicesOf(ctx context.Context, q querier, ids []dispatch.TaskID) (map[dispatch.TaskID]service, error) {
 	services := map[dispatch.TaskID]service{}
 	return services, inChunks(ids, func(ids []dispatch.TaskID) error {
 		var w where
 		in(&w, "tasks.id", ids)
-		_, err := list(ctx, q, func(r row) (id dispatch.TaskID, err error) {
-			var run service
-			err = r.Scan(number(&id), text(&run.owner), text(&run.account), number(&run.hash))
-			services[id] = run
-			return id, err
+		all, err := list(ctx, q, func(s *serviceOfTask) []any {
+			return []any{number(&s.task), text(&s.owner), text(&s.account), number(&s.hash)}
 		}, `
 			SELECT tasks.id, jobs.owner, jobs.account, jobs.service
 			FROM tasks
@@ -151,6 +159,9 @@ func servicesOf(ctx context.Context, q querier, ids []dispatch.TaskID) (map[disp
 					ORDER BY j.number LIMIT 1)
 			WHERE `+w.String(),
 			w.args...)
+		for _, s := range all {
+			services[s.task] = s.service
+		}
 		return err
 	})
 }

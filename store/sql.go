@@ -23,9 +23,6 @@ type querier interface {
 	QueryRowContext(ctx context.Context, text string, args ...any) *sql.Row
 }
 
-// row is a row of a query, whose columns are scanned in their order.
-type row interface{ Scan(columns ...any) error }
-
 // exec runs a statement, and returns how many rows it changed.
 func exec(ctx context.Context, q querier, text string, args ...any) (int64, error) {
 	result, err := q.ExecContext(ctx, text, args...)
@@ -41,34 +38,36 @@ func run(ctx context.Context, q querier, text string, args ...any) error {
 	return err
 }
 
-// each calls f with each row of a query.
-func each(ctx context.Context, q querier, f func(row) error, text string, args ...any) error {
-	rows, err := q.QueryContext(ctx, text, args...)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		if err := f(rows); err != nil {
-			return err
-		}
-	}
-	return rows.Err()
+// list returns the rows of a query. to returns where the columns of a row are scanned to.
+func list[T any](ctx context.Context, q querier, to func(*T) []any, text string, args ...any) ([]T, error) {
+	return listAs(ctx, q, to, func(row *T) (T, error) { return *row, nil }, text, args...)
 }
 
-// list returns what scan makes of each row of a query.
-func list[T any](
-	ctx context.Context, q querier, scan func(row) (T, error), text string, args ...any,
+// listAs returns what convert makes of each row of a query. All rows are scanned into one variable, so that the places
+// of its columns are made once.
+func listAs[R, T any](
+	ctx context.Context, q querier, to func(*R) []any, convert func(*R) (T, error), text string, args ...any,
 ) (all []T, err error) {
-	err = each(ctx, q, func(r row) error {
-		one, err := scan(r)
+	rows, err := q.QueryContext(ctx, text, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	row := new(R)
+	for columns := to(row); rows.Next(); {
+		if err := rows.Scan(columns...); err != nil {
+			return nil, err
+		}
+		one, err := convert(row)
+		if err != nil {
+			return nil, err
+		}
 		if len(all) == few { // a job is more than a kilobyte, which is copied each time that the slice grows
 			all = slices.Grow(all, many-few)
 		}
 		all = append(all, one)
-		return err
-	}, text, args...)
-	if err != nil {
+	}
+	if err := rows.Err(); err != nil {
 		return nil, err
 	}
 	return all, nil
@@ -76,17 +75,20 @@ func list[T any](
 
 const few, many = 16, 256 // rows of a short list, and of a part of a long one
 
+// one returns the row of a query that has one; sql.ErrNoRows if there is none.
+func one[T any](ctx context.Context, q querier, to func(*T) []any, text string, args ...any) (row T, err error) {
+	err = q.QueryRowContext(ctx, text, args...).Scan(to(&row)...)
+	return row, err
+}
+
 // value returns the value of a query with one row of one column; sql.ErrNoRows if there is no row.
 func value[T any](ctx context.Context, q querier, text string, args ...any) (v T, err error) {
 	err = q.QueryRowContext(ctx, text, args...).Scan(&v)
 	return v, err
 }
 
-// single scans a row of one column.
-func single[T any](r row) (v T, err error) {
-	err = r.Scan(&v)
-	return v, err
-}
+// single is where a row of one column is scanned to.
+func single[T any](v *T) []any { return []any{v} }
 
 // where collects the conditions of a query, and the arguments to which they refer.
 type where struct {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"slices"
 	"time"
@@ -120,7 +119,7 @@ func (s *Store) SyncRuns(ctx context.Context, u dispatch.UserID, p dispatch.Page
 	w.and("CASE WHEN ended = 0 THEN created ELSE ended END > " + w.arg(micros(p.Since)))
 	in(&w, "status", p.Statuses)
 	in(&w, "account", p.Accounts)
-	runs, err := list(ctx, s.on(s.read), scanSyncRun, `
+	runs, err := listAs(ctx, s.on(s.read), (*syncRunRow).columns, (*syncRunRow).decoded, `
 		SELECT id, owner, account, status, ref_base, ref_id, failure, created, ended, request
 		FROM (
 			SELECT id, owner, account, request, ref_base, ref_id, failure, created,
@@ -135,23 +134,28 @@ func (s *Store) SyncRuns(ctx context.Context, u dispatch.UserID, p dispatch.Page
 	return runs, fail("SyncRuns", err)
 }
 
-func scanSyncRun(r row) (run dispatch.SyncRun, err error) {
-	var request string
-	err = r.Scan(number(&run.ID), text(&run.Owner), text(&run.Account), text(&run.Status), &run.Ref.Base, &run.Ref.ID,
-		&run.Failure, instant(&run.Created), instant(&run.Ended), &request)
-	if err != nil {
-		return run, err
-	}
-	return run, json.Unmarshal([]byte(request), &run.Request)
+// syncRunRow is a row of a synchronous run.
+type syncRunRow struct {
+	dispatch.SyncRun
+	request string
+}
+
+func (r *syncRunRow) columns() []any {
+	return []any{number(&r.ID), text(&r.Owner), text(&r.Account), text(&r.Status), &r.Ref.Base, &r.Ref.ID,
+		&r.Failure, instant(&r.Created), instant(&r.Ended), &r.request}
+}
+
+func (r *syncRunRow) decoded() (_ dispatch.SyncRun, err error) {
+	r.Request, err = decoded[dispatch.Request](r.request)
+	return r.SyncRun, err
 }
 
 // withSyncRuns adds an owner's synchronous runs to the usage of each account.
 func (s *Store) withSyncRuns(
 	ctx context.Context, usage []dispatch.Usage, u dispatch.UserID, now, since int64,
 ) ([]dispatch.Usage, error) {
-	runs, err := list(ctx, s.on(s.read), func(r row) (use dispatch.Usage, err error) {
-		err = r.Scan(text(&use.Account), number(&use.Live), number(&use.Lately), number(&use.Jobs))
-		return use, err
+	runs, err := list(ctx, s.on(s.read), func(use *dispatch.Usage) []any {
+		return []any{text(&use.Account), number(&use.Live), number(&use.Lately), number(&use.Jobs)}
 	}, `
 		SELECT account, SUM(CASE WHEN ended = 0 AND lapses > $2 THEN 1 ELSE 0 END),
 			SUM(CASE WHEN created > $3 THEN 1 ELSE 0 END), count(*)

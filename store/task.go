@@ -124,13 +124,13 @@ const taskColumns = `
 			OR tasks.spread AND COALESCE((SELECT MAX(h.changed_to) <> '' FROM task_homes h WHERE h.task = tasks.id), FALSE),
 		accounts.hold, accounts.hold_attention`
 
-// columns returns where taskColumns are scanned to.
+// columns returns where taskColumns are scanned to, with the request.
 func (r *taskRow) columns() []any {
 	t := &r.Task
 	return []any{number(&t.ID), text(&t.Owner), text(&t.Account), &t.Dimension, &t.Hidden, instant(&t.Created),
 		instant(&t.Edited), &t.Paused, text(&t.PausedFor), &r.annotations, &t.Budget.Amount, &t.Budget.Unit, number(&t.Trial),
 		&r.trying, &r.Change.Action, number(&r.Change.Done), number(&r.Change.Last), number(&r.size), number(&r.updated),
-		number(&r.finished), number(&r.stopped), &r.changed, number(&r.hold.until), text(&r.hold.why)}
+		number(&r.finished), number(&r.stopped), &r.changed, number(&r.hold.until), text(&r.hold.why), &r.request}
 }
 
 // selectTasks reads tasks from tables, as much of their requests as a page has.
@@ -145,12 +145,7 @@ func selectTasks(
 		}
 		request = "CASE WHEN octet_length(tasks.request) <= " + n + " THEN tasks.request ELSE " + rest + " END"
 	}
-	var r taskRow
-	to := append(r.columns(), &r.request)
-	return list(ctx, q, func(from row) (taskRow, error) {
-		err := from.Scan(to...)
-		return r, err
-	}, `
+	return list(ctx, q, (*taskRow).columns, `
 		SELECT `+taskColumns+`, `+request+`
 		FROM `+from+`
 			JOIN accounts ON accounts.id = tasks.account
@@ -200,55 +195,55 @@ func attentionsOf(
 	ctx context.Context, q querier, tasks where,
 ) (map[dispatch.TaskID][]dispatch.Attention, error) {
 	all := map[dispatch.TaskID][]dispatch.Attention{}
-	_, err := list(ctx, q, func(r row) (a dispatch.Attention, err error) {
-		var id dispatch.TaskID
-		err = r.Scan(number(&id), text(&a))
-		all[id] = append(all[id], a)
-		return a, err
-	}, `
+	type attention struct {
+		task dispatch.TaskID
+		why  dispatch.Attention
+	}
+	found, err := list(ctx, q, func(a *attention) []any { return []any{number(&a.task), text(&a.why)} }, `
 		SELECT DISTINCT jobs.task, jobs.attention
 		FROM tasks
 			JOIN jobs ON jobs.task = tasks.id AND jobs.task <> 0 AND jobs.attention <> '' AND jobs.attention > ''
 				AND NOT jobs.hidden
 		WHERE `+tasks.String(),
 		tasks.args...)
+	for _, a := range found {
+		all[a.task] = append(all[a.task], a.why)
+	}
 	return all, err
 }
 
 // taskCount is how many jobs of a task have a status, and the sum of their progress in millionths of a percent.
 type taskCount struct {
+	task     dispatch.TaskID
 	status   dispatch.Status
 	n        int
 	progress int64
 }
 
+func (c *taskCount) columns() []any {
+	return []any{number(&c.task), text(&c.status), number(&c.n), number(&c.progress)}
+}
+
 // countTasks counts the jobs of tasks.
 func countTasks(ctx context.Context, q querier, tasks where) (map[dispatch.TaskID][]taskCount, error) {
 	all := map[dispatch.TaskID][]taskCount{}
-	_, err := list(ctx, q, func(r row) (c taskCount, err error) {
-		var id dispatch.TaskID
-		err = r.Scan(number(&id), text(&c.status), number(&c.n), number(&c.progress))
-		all[id] = append(all[id], c)
-		return c, err
-	}, `
-		SELECT c.task, c.status, CAST(SUM(c.jobs) AS BIGINT), CAST(SUM(c.progress) AS BIGINT)
+	counts, err := list(ctx, q, (*taskCount).columns, `
+		SELECT c.task, c.status, c.jobs, c.progress
 		FROM tasks
 			JOIN task_counts c ON c.task = tasks.id
-		WHERE `+tasks.String()+`
-		GROUP BY c.task, c.status HAVING SUM(c.jobs) <> 0`,
+		WHERE c.jobs <> 0 AND `+tasks.String(),
 		tasks.args...)
+	for _, c := range counts {
+		all[c.task] = append(all[c.task], c)
+	}
 	return all, err
 }
 
 func countJobsOf(ctx context.Context, q querier, id dispatch.TaskID) ([]taskCount, error) {
-	return list(ctx, q, func(r row) (c taskCount, err error) {
-		err = r.Scan(text(&c.status), number(&c.n), number(&c.progress))
-		return c, err
-	}, `
-		SELECT status, CAST(SUM(jobs) AS BIGINT), CAST(SUM(progress) AS BIGINT)
+	return list(ctx, q, (*taskCount).columns, `
+		SELECT task, status, jobs, progress
 		FROM task_counts
-		WHERE task = CAST($1 AS BIGINT)
-		GROUP BY status HAVING SUM(jobs) <> 0`,
+		WHERE task = CAST($1 AS BIGINT) AND jobs <> 0`,
 		id)
 }
 
@@ -549,12 +544,9 @@ func (s *Store) FinishedJobs(
 		if err != nil {
 			return err
 		}
-		var r recordRow
-		to := append(r.whole(), &r.body)
-		records, err = list(ctx, q, func(from row) (dispatch.Record, error) {
-			if err := from.Scan(to...); err != nil {
-				return dispatch.Record{}, err
-			}
+		records, err = listAs(ctx, q, func(r *recordRow) []any {
+			return append(r.whole(), &r.body)
+		}, func(r *recordRow) (dispatch.Record, error) {
 			j, err := r.decoded()
 			return dispatch.Record{Job: j, Request: task.RequestHeadFor(j), Value: json.RawMessage(r.body), Size: len(r.body),
 				Read: at(now)}, err
@@ -632,17 +624,13 @@ func chosen(
 	err := inChunks(c.Jobs, func(ids []dispatch.JobID) error {
 		var w where
 		in(&w, "id", ids)
-		_, err := list(ctx, q, func(r row) (j dispatch.Job, err error) {
-			err = r.Scan(number(&j.ID), number(&j.Task), number(&j.Number), text(&j.Status))
-			if j.Task == id {
-				jobs[j.ID] = j
-			}
-			return j, err
-		}, `
-			SELECT id, task, number, status
-			FROM jobs
-			WHERE `+w.String()+` AND NOT hidden`,
-			w.args...)
+		w.and("task = CAST(" + w.arg(id) + " AS BIGINT) AND NOT hidden")
+		all, err := list(ctx, q, func(j *dispatch.Job) []any {
+			return []any{number(&j.ID), number(&j.Number), text(&j.Status)}
+		}, "SELECT id, number, status FROM jobs WHERE "+w.String(), w.args...)
+		for _, j := range all {
+			jobs[j.ID] = j
+		}
 		return err
 	})
 	for i, job := range c.Jobs {
@@ -776,9 +764,8 @@ type failedJob struct {
 }
 
 func listFailed(ctx context.Context, q querier, id dispatch.TaskID) ([]failedJob, error) {
-	return list(ctx, q, func(r row) (j failedJob, err error) {
-		err = r.Scan(number(&j.id), number(&j.number), number(&j.bytes))
-		return j, err
+	return list(ctx, q, func(j *failedJob) []any {
+		return []any{number(&j.id), number(&j.number), number(&j.bytes)}
 	}, `
 		SELECT id, number, bytes
 		FROM jobs

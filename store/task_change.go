@@ -406,9 +406,8 @@ func (s *Store) atOnce(n int) int {
 func (s *Store) FinishChanges(ctx context.Context, idle time.Duration) (finished []dispatch.FinishedChange, err error) {
 	var open []dispatch.FinishedChange
 	err = s.readOnly(ctx, s.read, "FinishChanges", func(q tx, now int64) error {
-		open, err = list(ctx, q, func(r row) (c dispatch.FinishedChange, err error) {
-			err = r.Scan(&c.Task, &c.Owner, &c.Account, &c.Action)
-			return c, err
+		open, err = list(ctx, q, func(c *dispatch.FinishedChange) []any {
+			return []any{&c.Task, &c.Owner, &c.Account, &c.Action}
 		}, `SELECT task, owner, account, action FROM task_changes
 			WHERE touched <= CAST($1 AS BIGINT) OR touched > CAST($2 AS BIGINT) ORDER BY task`,
 			now-idle.Microseconds(), now)

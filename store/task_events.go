@@ -79,7 +79,7 @@ func addTaskEvents(ctx context.Context, q tx, task dispatch.TaskID, now int64) e
 	hooks, err := listTaskHooks(ctx, q, task)
 	var all []command
 	for _, h := range hooks {
-		for _, status := range h.statuses {
+		for _, status := range h.Statuses {
 			epoch, happened := p.event(status, since, ended)
 			switch {
 			case status == dispatch.NeedsOwner:
@@ -90,12 +90,12 @@ func addTaskEvents(ctx context.Context, q tx, task dispatch.TaskID, now int64) e
 				epoch = afterShares + sent.ends
 			}
 			due := now
-			if h.kind == dispatch.OGCSubscriber && status != dispatch.TaskRunning {
+			if h.Kind == dispatch.OGCSubscriber && status != dispatch.TaskRunning {
 				due-- // see ClaimDeliveries
 			}
 			if happened {
 				e := dispatch.Event{Of: task, Epoch: int(epoch), Status: status}
-				all = append(all, addDelivery(dispatch.Delivery{Hook: h.id, Event: e}, now, due))
+				all = append(all, addDelivery(dispatch.Delivery{Hook: h.ID, Event: e}, now, due))
 			}
 		}
 	}
@@ -110,28 +110,13 @@ func addTaskEvents(ctx context.Context, q tx, task dispatch.TaskID, now int64) e
 	return err
 }
 
-// taskHook is a hook that is notified of a task.
-type taskHook struct {
-	id       string
-	kind     dispatch.HookKind
-	statuses []dispatch.Status
-}
-
-func scanTaskHook(r row) (h taskHook, err error) {
-	var statuses string
-	if err := r.Scan(&h.id, text(&h.kind), &statuses); err != nil {
-		return h, err
-	}
-	h.statuses, err = decoded[[]dispatch.Status](statuses)
-	return h, err
-}
-
-func listTaskHooks(ctx context.Context, q querier, task dispatch.TaskID) ([]taskHook, error) {
-	return list(ctx, q, scanTaskHook, `
-		SELECT h.id, h.kind, h.statuses
+// listTaskHooks returns the hooks that are notified of a task.
+func listTaskHooks(ctx context.Context, q querier, task dispatch.TaskID) ([]dispatch.Hook, error) {
+	return listHooks(ctx, q, `
+		SELECT `+hookColumns+`
 		FROM tasks t
-			JOIN hooks h ON h.owner = t.owner AND h.job = 0 AND h.task IN (0, t.id)
-		WHERE t.id = $1 AND NOT t.hidden AND NOT h.gone`, task)
+			JOIN hooks ON hooks.owner = t.owner AND hooks.job = 0 AND hooks.task IN (0, t.id)
+		WHERE t.id = $1 AND NOT t.hidden AND NOT hooks.gone`, task)
 }
 
 // trialEnded returns the epoch of the event that the trial of a task has ended, and 0 if the task is not on trial or

@@ -102,13 +102,8 @@ func (t traced) QueryRowContext(ctx context.Context, q string, args ...any) *sql
 	return row
 }
 
-// nameOf returns the name of a statement: that of a generated query, or what it does and to which table, such as
-// "UPDATE ids".
+// nameOf returns the name of a statement: what it does and to which table, such as "UPDATE ids".
 func nameOf(q string) string {
-	if rest, generated := strings.CutPrefix(q, "-- name: "); generated {
-		name, _, _ := strings.Cut(rest, " ")
-		return name
-	}
 	verb, before := "", ""
 	for word := range strings.FieldsSeq(q) {
 		if verb == "" {

@@ -147,7 +147,6 @@ func TestSpread_NoStatementForOnePlatform(t *testing.T) {
 // TestTrace_NamesStatements by what they do, and to which table.
 func TestTrace_NamesStatements(t *testing.T) {
 	for text, want := range map[string]string{
-		"-- name: GetJob :one\nSELECT * FROM jobs":               "GetJob",
 		"\n\t\tSELECT EXISTS (\n\t\t\tSELECT 1 FROM (SELECT 2))": "SELECT",
 		"SELECT (SELECT 1 FROM hooks) FROM jobs":                 "SELECT hooks",
 		"\n\t\tUPDATE ids\n\t\tSET last = 1":                     "UPDATE ids",

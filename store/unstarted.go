@@ -136,10 +136,7 @@ func (s *Store) UnstartedJobs(
 		w.and("owner = " + w.arg(u) + " AND expires > " + w.arg(now))
 		newest.follows(&w, p, "created", id)
 		in(&w, "account", p.Accounts)
-		all, err = list(ctx, q, func(r row) (n dispatch.Unstarted, err error) {
-			err = r.Scan(unstartedPlaces(&n)...)
-			return n, err
-		}, `
+		all, err = list(ctx, q, unstartedPlaces, `
 			SELECT `+unstartedColumns+`
 			FROM unstarted
 			WHERE `+w.String()+`

@@ -11,18 +11,17 @@ import (
 
 const grantColumns = "id, owner, issuer, kind, created, renewed, expires, version, key, sealed"
 
-func scanGrant(r row) (g dispatch.Grant, err error) {
-	err = r.Scan(&g.ID, text(&g.Owner), &g.Issuer, text(&g.Kind), instant(&g.Created), instant(&g.Renewed),
-		instant(&g.Expires), &g.Version, &g.Key, &g.Text)
-	return g, err
+func grantPlaces(g *dispatch.Grant) []any {
+	return []any{&g.ID, text(&g.Owner), &g.Issuer, text(&g.Kind), instant(&g.Created), instant(&g.Renewed),
+		instant(&g.Expires), &g.Version, &g.Key, &g.Text}
 }
 
 // Grant returns a user's grant at a provider.
 func (s *Store) Grant(ctx context.Context, u dispatch.UserID, issuer string) (dispatch.Grant, error) {
-	g, err := scanGrant(s.on(s.read).QueryRowContext(ctx, `
+	g, err := one(ctx, s.on(s.read), grantPlaces, `
 		SELECT `+grantColumns+`
 		FROM grants
-		WHERE owner = $1 AND issuer = $2`, u, issuer))
+		WHERE owner = $1 AND issuer = $2`, u, issuer)
 	return g, noGrant("Grant", err)
 }
 
@@ -33,7 +32,7 @@ func (s *Store) Grants(ctx context.Context, u dispatch.UserID) ([]dispatch.Grant
 }
 
 func grantsOf(ctx context.Context, q querier, u dispatch.UserID) ([]dispatch.Grant, error) {
-	return list(ctx, q, scanGrant, `
+	return list(ctx, q, grantPlaces, `
 		SELECT `+grantColumns+`
 		FROM grants
 		WHERE owner = $1
@@ -124,9 +123,8 @@ func (s *Store) HasWithdrawn(ctx context.Context, u dispatch.UserID, issuer stri
 func (s *Store) Revocations(
 	ctx context.Context, issuer string, before time.Time, n int,
 ) ([]dispatch.Revocation, error) {
-	pending, err := list(ctx, s.on(s.read), func(row row) (r dispatch.Revocation, err error) {
-		err = row.Scan(&r.ID, &r.OwnerHash, &r.Issuer, text(&r.Kind), instant(&r.Created), &r.Key, &r.Text)
-		return r, err
+	pending, err := list(ctx, s.on(s.read), func(r *dispatch.Revocation) []any {
+		return []any{&r.ID, &r.OwnerHash, &r.Issuer, text(&r.Kind), instant(&r.Created), &r.Key, &r.Text}
 	}, `
 		SELECT id, owner_hash, issuer, kind, created, key, sealed
 		FROM revocations
@@ -150,11 +148,11 @@ func (s *Store) EraseRevocation(ctx context.Context, id string) error {
 // RenewGrant stores the sealed token and the times of a grant, unless the grant changed meanwhile: then it returns
 // Conflict.
 func (s *Store) RenewGrant(ctx context.Context, g dispatch.Grant) (dispatch.Grant, error) {
-	renewed, err := scanGrant(s.on(s.write).QueryRowContext(ctx, `
+	renewed, err := one(ctx, s.on(s.write), grantPlaces, `
 		UPDATE grants
 		SET key = $1, sealed = $2, renewed = $3, expires = $4, version = version + 1
 		WHERE id = $5 AND version = $6
-		RETURNING `+grantColumns, g.Key, g.Text, micros(g.Renewed), micros(g.Expires), g.ID, g.Version))
+		RETURNING `+grantColumns, g.Key, g.Text, micros(g.Renewed), micros(g.Expires), g.ID, g.Version)
 	if errors.Is(err, sql.ErrNoRows) {
 		return dispatch.Grant{}, conflict("RenewGrant")
 	}

@@ -120,9 +120,8 @@ func (d *dequeue) take(ctx context.Context) (err error) {
 
 // lease leases n due accounts of a platform. A lease that was not released has expired.
 func (d *dequeue) lease(ctx context.Context, platform string, n int) (int, error) {
-	leases, err := list(ctx, d.q, func(r row) (l dispatch.Lease, err error) {
-		err = r.Scan(&l.Account, &l.Generation, &l.Lapses)
-		return l, err
+	leases, err := list(ctx, d.q, func(l *dispatch.Lease) []any {
+		return []any{&l.Account, &l.Generation, &l.Lapses}
 	}, `
 		WITH free AS (
 			SELECT a.id FROM accounts a
@@ -244,7 +243,11 @@ func (s *Store) Wake(ctx context.Context, a dispatch.Account) error {
 
 // Load returns a job to a visit, regardless of its owner.
 func (s *Store) Load(ctx context.Context, id dispatch.JobID) (dispatch.Job, error) {
-	j, err := scanJob(s.on(s.look).QueryRowContext(ctx, `SELECT `+jobColumns+` FROM jobs WHERE id = $1`, id))
+	row, err := one(ctx, s.on(s.look), (*jobRow).whole, `SELECT `+jobColumns+` FROM jobs WHERE id = $1`, id)
+	if err != nil {
+		return dispatch.Job{}, fail("Load", err)
+	}
+	j, err := row.decoded()
 	return j, fail("Load", err)
 }
 

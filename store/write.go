@@ -236,15 +236,12 @@ func lockJobs(ctx context.Context, q tx, w where) ([]stored, error) {
 		condition = "jobs.id IN (SELECT jobs.id FROM jobs WHERE " + condition + " LIMIT CAST(" + w.arg(int64(w.most)) +
 			" AS BIGINT))"
 	}
-	var s stored
 	var job jobRow
-	columns := append(job.whole(), &s.bytes, &s.changed, &s.stopped, &s.watched, &s.served)
-	return list(ctx, q, func(r row) (_ stored, err error) {
-		if err := r.Scan(columns...); err != nil {
-			return s, err
-		}
+	return listAs(ctx, q, func(s *stored) []any {
+		return append(job.whole(), &s.bytes, &s.changed, &s.stopped, &s.watched, &s.served)
+	}, func(s *stored) (_ stored, err error) {
 		s.Job, err = job.decoded()
-		return s, err
+		return *s, err
 	}, `SELECT `+jobColumns+`, jobs.bytes, jobs.changed,
 			EXISTS (SELECT 1 FROM task_changes s WHERE s.task = jobs.task AND s.stops),
 			EXISTS (SELECT 1 FROM hooks h WHERE h.owner = jobs.owner),
