@@ -30,6 +30,7 @@ func (b *Broker) WatchSaves(u UserID) (saved <-chan struct{}, stop func()) { ret
 
 // notifySaved signals the commit of a response to waiters in this process and in others.
 func (b *Broker) notifySaved(ctx context.Context, was, j Job, err error) {
+	j.Loaded = nil // those who are notified only read the job, and some keep it
 	b.observer().JobSaved(was, j)
 	b.saved.signal(j)
 	b.changed.signal(j.Owner)

@@ -255,6 +255,10 @@ type Job struct {
 	// if that request's response was lost. It is of the present attempt.
 	Versions Versions
 
+	// Loaded is the job as a store returned it to a visit: from it and its version, Intend and Save know what they change
+	// without reading it again. nil: they read it.
+	Loaded *Job
+
 	// Result is a STAC Collection that the platform returned in its response to the submission. The next Save stores it. A
 	// store never fills in this field; see Store.Result.
 	Result []byte
@@ -325,7 +329,7 @@ func (j Job) Retry(now time.Time) Job {
 		Paused: j.Paused, Annotations: j.Annotations, MaxDuration: j.MaxDuration, Retries: j.Retries, Budgeted: j.Budgeted,
 		Phase: Waiting, Epoch: j.Epoch + 1, Attempt: j.Attempt + 1, Nonces: j.Nonces, Orphans: j.Orphans,
 		Past: j.Past, Status: Accepted, Due: now, Created: j.Created, Updated: now, Moved: now, Version: j.Version,
-		Unit: j.Unit, Spent: j.Spent + Bookable(j.Costs), Unmetered: j.Unmetered, Traceparent: j.Traceparent,
+		Loaded: j.Loaded, Unit: j.Unit, Spent: j.Spent + Bookable(j.Costs), Unmetered: j.Unmetered, Traceparent: j.Traceparent,
 	}
 	return again.idlePaused()
 }

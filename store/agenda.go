@@ -107,7 +107,7 @@ func (l accountReader) steps(ctx context.Context, n int, next firstDue, g *dispa
 		}
 		// The cast keeps SQLite from comparing the parameter with the step of jobs_unprepared: it would prepare the
 		// statement anew for each other step.
-		*s.jobs, err = listAs(ctx, l.q, (*jobRow).whole, (*jobRow).decoded, `
+		*s.jobs, err = loadJobs(ctx, l.q, `
 			SELECT `+jobColumns+`
 			FROM jobs
 			WHERE account = $1 AND step = CAST($2 AS TEXT) AND due <= $3
@@ -119,7 +119,7 @@ func (l accountReader) steps(ctx context.Context, n int, next firstDue, g *dispa
 		}
 	}
 	if next.meter > 0 && next.meter <= l.now {
-		g.Meter, err = listAs(ctx, l.q, (*jobRow).whole, (*jobRow).decoded, `
+		g.Meter, err = loadJobs(ctx, l.q, `
 			SELECT `+jobColumns+`
 			FROM jobs
 			WHERE account = $1 AND meter_due > 0 AND meter_due <= $2
@@ -131,7 +131,7 @@ func (l accountReader) steps(ctx context.Context, n int, next firstDue, g *dispa
 		}
 	}
 	if next.remove > 0 && next.remove <= l.now {
-		g.Remove, err = listAs(ctx, l.q, (*jobRow).whole, (*jobRow).decoded, `
+		g.Remove, err = loadJobs(ctx, l.q, `
 			SELECT `+jobColumns+`
 			FROM jobs
 			WHERE account = $1 AND removal_due > 0 AND phase = 'ended' AND orphans = '' AND meter_due = 0 AND removal_due <= $2
@@ -278,7 +278,7 @@ func (s *Store) Ready(
 	ctx context.Context, a dispatch.Account, l dispatch.Line, n int,
 ) (jobs []dispatch.Job, err error) {
 	err = s.readOnly(ctx, s.look, "Ready", func(q tx, now int64) error {
-		jobs, err = listAs(ctx, q, (*jobRow).whole, (*jobRow).decoded, `
+		jobs, err = loadJobs(ctx, q, `
 			SELECT `+jobColumns+`
 			FROM jobs
 			WHERE account = $1 AND owner = $2 AND task = CAST($3 AS BIGINT) AND phase = 'waiting' AND NOT paused AND due <= $4
@@ -293,7 +293,7 @@ func (s *Store) Ready(
 // Unprepared returns waiting jobs that are due and whose document could not be fetched.
 func (s *Store) Unprepared(ctx context.Context, a dispatch.Account, n int) (jobs []dispatch.Job, err error) {
 	err = s.readOnly(ctx, s.look, "Unprepared", func(q tx, now int64) error {
-		jobs, err = listAs(ctx, q, (*jobRow).whole, (*jobRow).decoded, `
+		jobs, err = loadJobs(ctx, q, `
 			SELECT `+jobColumns+`
 			FROM jobs
 			WHERE account = $1 AND step = 'wait' AND attention = 'application_unreachable' AND due <= $2
@@ -307,7 +307,7 @@ func (s *Store) Unprepared(ctx context.Context, a dispatch.Account, n int) (jobs
 
 // Listable returns the account's jobs below a base URL that a listing can report on.
 func (s *Store) Listable(ctx context.Context, a dispatch.Account, base string) ([]dispatch.Job, error) {
-	jobs, err := listAs(ctx, s.on(s.look), (*jobRow).whole, (*jobRow).decoded, `
+	jobs, err := loadJobs(ctx, s.on(s.look), `
 		SELECT `+jobColumns+`
 		FROM jobs
 		WHERE account = $1 AND step IN ('settle', 'poll', 'cancel') AND base = $2 AND phase IN ('creating', 'started')
@@ -318,7 +318,7 @@ func (s *Store) Listable(ctx context.Context, a dispatch.Account, base string) (
 
 // Running returns n started and wanted jobs of the account, by due.
 func (s *Store) Running(ctx context.Context, a dispatch.Account, n int) ([]dispatch.Job, error) {
-	jobs, err := listAs(ctx, s.on(s.look), (*jobRow).whole, (*jobRow).decoded, `
+	jobs, err := loadJobs(ctx, s.on(s.look), `
 		SELECT `+jobColumns+`
 		FROM jobs
 		WHERE account = $1 AND step = 'poll'

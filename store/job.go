@@ -1,8 +1,10 @@
 package store
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -66,6 +68,21 @@ func (r *jobRow) decoded() (dispatch.Job, error) {
 	j.Unmetered, errs[6] = unmeteredOf(r.unmetered)
 	j.Removal, errs[7] = removalOf(r.removalDue, r.removal)
 	return *j, errors.Join(errs[:]...)
+}
+
+// loadJobs returns the jobs of a query of jobColumns to a visit, which may change them.
+func loadJobs(ctx context.Context, q querier, text string, args ...any) ([]dispatch.Job, error) {
+	jobs, err := listAs(ctx, q, (*jobRow).whole, (*jobRow).decoded, text, args...)
+	return asLoaded(jobs), err
+}
+
+// asLoaded sets Loaded of jobs that are stored as they are.
+func asLoaded(jobs []dispatch.Job) []dispatch.Job {
+	loaded := slices.Clone(jobs)
+	for i := range jobs {
+		jobs[i].Loaded = &loaded[i]
+	}
+	return jobs
 }
 
 // decoded returns a part of a job, which most jobs lack: then the text is empty. It takes no pointer to the part, by

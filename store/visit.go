@@ -248,7 +248,7 @@ func (s *Store) Load(ctx context.Context, id dispatch.JobID) (dispatch.Job, erro
 		return dispatch.Job{}, fail("Load", err)
 	}
 	j, err := row.decoded()
-	return j, fail("Load", err)
+	return asLoaded([]dispatch.Job{j})[0], fail("Load", err)
 }
 
 // RefHolder returns the job or run of an account that has an identifier at its platform.

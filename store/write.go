@@ -171,40 +171,38 @@ func apply(ctx context.Context, q tx, changes []change) error {
 func write(ctx context.Context, q tx, jobs []dispatch.Job, wanted bool) (kept []dispatch.Job, err error) {
 	var changes []change
 	var turns int64
-	for some := range slices.Chunk(jobs, idsAtOnce) {
-		ids := make([]int64, len(some))
-		for i, j := range some {
-			ids[i] = int64(j.ID)
-		}
-		var w where
-		q.anyOf(&w, "jobs.id", ids)
-		found, err := lockJobs(ctx, q, w)
+	for part := range slices.Chunk(jobs, idsAtOnce) {
+		found, err := lockLoaded(ctx, q, part)
 		if err != nil {
 			return nil, err
 		}
-		for _, j := range some {
-			i := slices.IndexFunc(found, func(is stored) bool { return is.ID == j.ID && is.Version == j.Version })
+		for _, j := range part {
+			i := slices.IndexFunc(found, func(s stored) bool { return s.ID == j.ID && s.Version == j.Version })
 			if i < 0 || wanted && (found[i].Desired != dispatch.WantRun || found[i].Phase == dispatch.Waiting &&
 				found[i].stopped) {
 				continue
 			}
-			was := found[i]
-			j = storedAs(j)
-			j.Version++
-			j.Desired, j.Hidden, j.Paused, j.Annotations = was.Desired, was.Hidden, was.Paused, was.Annotations // its owner's
-			j.Account, j.Base, j.Service = was.Account, was.Base, was.Service
-			now := was
-			now.Job = j
-			if wanted && was.Phase == dispatch.Waiting {
+			before, after := found[i], found[i]
+			after.Job = storedAs(j)
+			after.Version++
+			after.takeOwned(before.Job)
+			if wanted && before.Phase == dispatch.Waiting {
 				turns++
-				now.served += turns
+				after.served += turns
 			}
-			changes = append(changes, change{was, now})
+			changes = append(changes, change{before, after})
+			j = after.Job
 			j.Result = nil
 			kept = append(kept, j)
 		}
 	}
-	return kept, apply(ctx, q, changes)
+	return asLoaded(kept), apply(ctx, q, changes)
+}
+
+// takeOwned gives a job what its owner, or a move to another account, may have changed without a new version.
+func (s *stored) takeOwned(from dispatch.Job) {
+	s.Desired, s.Hidden, s.Paused, s.Annotations = from.Desired, from.Hidden, from.Paused, from.Annotations
+	s.Account, s.Base, s.Service = from.Account, from.Base, from.Service
 }
 
 // changeJobs changes the jobs that w selects by a rule, which reports whether it changes a job, and returns those that
@@ -237,16 +235,51 @@ func lockJobs(ctx context.Context, q tx, w where) ([]stored, error) {
 			" AS BIGINT))"
 	}
 	var job jobRow
+	return listAs(ctx, q, func(s *stored) []any { return append(job.whole(), s.beside()...) },
+		func(s *stored) (_ stored, err error) {
+			s.Job, err = job.decoded()
+			return *s, err
+		}, `SELECT `+jobColumns+besideColumns+` FROM jobs WHERE `+condition+` ORDER BY jobs.id`+q.lock("jobs"), w.args...)
+}
+
+// besideColumns are what stored has of a job beside it. stored.beside has their order.
+const besideColumns = `, jobs.bytes, jobs.changed,
+		EXISTS (SELECT 1 FROM task_changes s WHERE s.task = jobs.task AND s.stops),
+		EXISTS (SELECT 1 FROM hooks h WHERE h.owner = jobs.owner),
+		COALESCE((SELECT a.served FROM accounts a WHERE a.id = jobs.account), 0)`
+
+// beside returns where besideColumns are scanned to.
+func (s *stored) beside() []any {
+	return []any{&s.bytes, &s.changed, &s.stopped, &s.watched, &s.served}
+}
+
+// lockLoaded is lockJobs for jobs of a visit. If all are loaded, it reads only what may have changed without a new
+// version; the rest of a job whose version has changed is not that of the database.
+func lockLoaded(ctx context.Context, q tx, jobs []dispatch.Job) ([]stored, error) {
+	ids, loaded := make([]int64, len(jobs)), map[dispatch.JobID]*dispatch.Job{}
+	for i, j := range jobs {
+		ids[i] = int64(j.ID)
+		if j.Loaded != nil && j.Loaded.ID == j.ID && j.Loaded.Version == j.Version {
+			loaded[j.ID] = j.Loaded
+		}
+	}
+	var w where
+	q.anyOf(&w, "jobs.id", ids)
+	if len(loaded) < len(jobs) {
+		return lockJobs(ctx, q, w)
+	}
+	var job jobRow
 	return listAs(ctx, q, func(s *stored) []any {
-		return append(job.whole(), &s.bytes, &s.changed, &s.stopped, &s.watched, &s.served)
+		return append([]any{number(&job.ID), number(&job.Version), text(&job.Desired), &job.Hidden, &job.Paused,
+			&job.annotations, text(&job.Account), &job.Base, number(&job.Service)}, s.beside()...)
 	}, func(s *stored) (_ stored, err error) {
-		s.Job, err = job.decoded()
+		job.Annotations, err = decoded[dispatch.Annotations](job.annotations)
+		s.Job = *loaded[job.ID]
+		s.Version = job.Version
+		s.takeOwned(job.Job)
 		return *s, err
-	}, `SELECT `+jobColumns+`, jobs.bytes, jobs.changed,
-			EXISTS (SELECT 1 FROM task_changes s WHERE s.task = jobs.task AND s.stops),
-			EXISTS (SELECT 1 FROM hooks h WHERE h.owner = jobs.owner),
-			COALESCE((SELECT a.served FROM accounts a WHERE a.id = jobs.account), 0)
-		FROM jobs WHERE `+condition+` ORDER BY jobs.id`+q.lock("jobs"), w.args...)
+	}, `SELECT jobs.id, jobs.version, jobs.desired, jobs.hidden, jobs.paused, jobs.annotations, jobs.account, jobs.base,
+			jobs.service`+besideColumns+` FROM jobs WHERE `+w.String()+` ORDER BY jobs.id`+q.lock("jobs"), w.args...)
 }
 
 // deleteJobs deletes the jobs that w selects, and returns their ids.
