@@ -251,6 +251,9 @@ func New(c Config) API {
 	a.rendering, a.heavy = newRendering(a.Limits.Rendering), newHeavyWork(runtime.GOMAXPROCS(0))
 	a.life, a.stop = context.WithCancelCause(context.Background())
 	a.huma = humago.New(a.mux, a.document())
+	for t, schema := range opaque {
+		a.huma.OpenAPI().Components.Schemas.RegisterTypeAlias(t, schema)
+	}
 	a.huma.UseMiddleware(a.authenticate)
 	a.routes()
 	a.accessRoutes()

@@ -12,6 +12,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/grid"
 )
 
 // document returns the OpenAPI document without operations.
@@ -262,6 +263,9 @@ func (a *api) refine(schemas map[string]*huma.Schema) {
 	}
 	task := schemas["UpscalingTaskRequest"]
 	task.Required = slices.DeleteFunc(task.Required, func(name string) bool { return name == "service" }) // or services
+	for name := range grid.All() {
+		schemas["TileRequest"].Properties["grid"].Enum = append(schemas["TileRequest"].Properties["grid"].Enum, name.Name)
+	}
 	schemas["JobChoice"].MinProperties = new(1)
 	schemas["Resumption"].MinProperties = new(1)
 	schemas["ParameterDimension"].Properties["values"].MaxItems = &a.Limits.Values

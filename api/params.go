@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"slices"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
@@ -28,37 +26,22 @@ type ParamRequest struct {
 
 // Parameter is one parameter of a service.
 type Parameter struct {
-	Name        string `json:"name"`
-	Type        string `json:"type" enum:"datetime,date-interval,bounding-box,polygon,boolean,integer,double,string,array-string,object,array"`
-	Optional    bool   `json:"optional"`
-	Description string `json:"description"`
-	Default     Any    `json:"default" doc:"null: there is no default, or it is null"`
-	Options     []Any  `json:"options" nullable:"false" doc:"The only values that the parameter, or each of its elements, may have; empty: any"`
+	Name        string            `json:"name"`
+	Type        string            `json:"type" enum:"datetime,date-interval,bounding-box,polygon,boolean,integer,double,string,array-string,object,array"`
+	Optional    bool              `json:"optional"`
+	Description string            `json:"description"`
+	Default     json.RawMessage   `json:"default" doc:"null: there is no default, or it is null"`
+	Options     []json.RawMessage `json:"options" nullable:"false" doc:"The only values that the parameter, or each of its elements, may have; empty: any"`
 
-	Schema   Any     `json:"schema" doc:"As in the service's document"`
-	Minimum  *Number `json:"minimum,omitempty"`
-	Maximum  *Number `json:"maximum,omitempty"`
-	Nullable bool    `json:"nullable" doc:"Whether null is allowed"`
-	Warning  string  `json:"warning,omitempty" doc:"Parts of the schema that the broker does not understand and does not check values against; absent: none"`
+	Schema   json.RawMessage `json:"schema" doc:"As in the service's document"`
+	Minimum  *json.Number    `json:"minimum,omitempty"`
+	Maximum  *json.Number    `json:"maximum,omitempty"`
+	Nullable bool            `json:"nullable" doc:"Whether null is allowed"`
+	Warning  string          `json:"warning,omitempty" doc:"Parts of the schema that the broker does not understand and does not check values against; absent: none"`
 }
 
 // ownTypes are the types that the deployed service has no word for. It reports string in place of them.
 var ownTypes = []dispatch.ParamType{dispatch.Object, dispatch.Array}
-
-// Any is any JSON value, returned byte for byte.
-type Any struct{ json.RawMessage }
-
-// Schema implements [huma.SchemaProvider].
-func (Any) Schema(huma.Registry) *huma.Schema { return &huma.Schema{} }
-
-// Number is a JSON number, returned digit for digit.
-type Number json.Number
-
-// MarshalJSON implements [json.Marshaler].
-func (n Number) MarshalJSON() ([]byte, error) { return json.Marshal(json.Number(n)) }
-
-// Schema implements [huma.SchemaProvider].
-func (Number) Schema(huma.Registry) *huma.Schema { return &huma.Schema{Type: huma.TypeNumber} }
 
 // ServiceParameter is a parameter of a service of the catalogue.
 type ServiceParameter Parameter
@@ -99,17 +82,17 @@ func (a *api) parseParams(body []byte) (dispatch.Service, dispatch.Label, []disp
 
 func wireParameter(p dispatch.Parameter) Parameter {
 	w := Parameter{Name: p.Name, Type: string(p.Type), Optional: p.Optional, Description: p.Description,
-		Default: orNull(p.Default), Options: []Any{}, Schema: orNull(p.Schema), Minimum: (*Number)(p.Minimum),
-		Maximum: (*Number)(p.Maximum), Nullable: p.Nullable, Warning: p.Warning}
+		Default: orNull(p.Default), Options: []json.RawMessage{}, Schema: orNull(p.Schema), Minimum: p.Minimum,
+		Maximum: p.Maximum, Nullable: p.Nullable, Warning: p.Warning}
 	for _, o := range p.Options {
-		w.Options = append(w.Options, Any{o})
+		w.Options = append(w.Options, o)
 	}
 	return w
 }
 
-func orNull(raw json.RawMessage) Any {
+func orNull(raw json.RawMessage) json.RawMessage {
 	if raw == nil {
 		raw = json.RawMessage("null")
 	}
-	return Any{raw}
+	return raw
 }

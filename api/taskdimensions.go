@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"io"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
@@ -24,21 +22,13 @@ type DimensionProgress struct {
 
 // ValueProgress is how far the jobs are that have one value.
 type ValueProgress struct {
-	Name     string         `json:"name,omitempty" doc:"Name of the value, such as the id of the cell of a tile. Absent: it has none"`
-	Value    *Value         `json:"value,omitempty" doc:"Absent if it has more than 1,024 bytes, or was deleted because of its age"`
-	Status   string         `json:"status" enum:"created,submitted,queued,running,finished,canceled,failed,unknown" doc:"By the rules for the status of a task"`
-	Counts   map[string]int `json:"counts"`
-	Progress float64        `json:"progress" minimum:"0" maximum:"100" doc:"Mean of the jobs in percent"`
-	Jobs     []int64        `json:"jobs" nullable:"false" doc:"Ids of the jobs: GET /upscale_tasks/{task_id}/results/items/{job_id} returns the results of one, and cancel and retry of the task take them"`
-
-	tally dispatch.Tally
+	Name     string          `json:"name,omitempty" doc:"Name of the value, such as the id of the cell of a tile. Absent: it has none"`
+	Value    json.RawMessage `json:"value,omitempty" doc:"Absent if it has more than 1,024 bytes, or was deleted because of its age"`
+	Status   string          `json:"status" enum:"created,submitted,queued,running,finished,canceled,failed,unknown" doc:"By the rules for the status of a task"`
+	Counts   map[string]int  `json:"counts"`
+	Progress float64         `json:"progress" minimum:"0" maximum:"100" doc:"Mean of the jobs in percent"`
+	Jobs     []int64         `json:"jobs" nullable:"false" doc:"Ids of the jobs: GET /upscale_tasks/{task_id}/results/items/{job_id} returns the results of one, and cancel and retry of the task take them"`
 }
-
-// Value is any JSON, returned byte for byte.
-type Value struct{ json.RawMessage }
-
-// Schema implements [huma.SchemaProvider].
-func (Value) Schema(huma.Registry) *huma.Schema { return &huma.Schema{} }
 
 // mostShown bounds a value that is repeated to a client, in bytes, so that ten thousand of them stay small.
 const mostShown = 1024
@@ -53,7 +43,8 @@ type valueKey struct {
 // grouping sorts the jobs of a task by the values of its dimensions.
 type grouping struct {
 	dimensions []*DimensionProgress
-	values     map[valueKey]int // positions in Values
+	tallies    [][]dispatch.Tally // of the values of each dimension
+	values     map[valueKey]int   // positions in Values
 }
 
 // add counts a job for each of its values.
@@ -61,6 +52,7 @@ func (g *grouping) add(j dispatch.Record, arguments []dispatch.Argument) {
 	for i, argument := range arguments {
 		if i == len(g.dimensions) {
 			g.dimensions = append(g.dimensions, &DimensionProgress{Name: argument.Name})
+			g.tallies = append(g.tallies, nil)
 		}
 		name := ""
 		if i < len(j.Names) {
@@ -72,22 +64,23 @@ func (g *grouping) add(j dispatch.Record, arguments []dispatch.Argument) {
 			at = len(d.Values)
 			g.values[key] = at
 			d.Values = append(d.Values, ValueProgress{Name: name})
+			g.tallies[i] = append(g.tallies[i], dispatch.Tally{})
 			if n := len(argument.Value); n > 0 && n <= mostShown {
-				d.Values[at].Value = &Value{argument.Value}
+				d.Values[at].Value = argument.Value
 			}
 		}
 		d.Values[at].Jobs = append(d.Values[at].Jobs, int64(j.ID))
-		d.Values[at].tally.Add(j.Job)
+		g.tallies[i][at].Add(j.Job)
 	}
 }
 
 // progress returns what was counted, with the statuses as clients see them.
 func (g *grouping) progress(shown func(dispatch.Status) dispatch.Status) TaskDimensions {
 	all := TaskDimensions{Dimensions: []DimensionProgress{}}
-	for _, d := range g.dimensions {
+	for n, d := range g.dimensions {
 		for i := range d.Values {
 			v := &d.Values[i]
-			t := v.tally.CountsFor(dispatch.TaskRecord{})
+			t := g.tallies[n][i].CountsFor(dispatch.TaskRecord{})
 			v.Status, v.Progress, v.Counts = string(shown(t.Counts.Status())), t.Progress, map[string]int{}
 			for s, n := range t.Counts {
 				v.Counts[string(shown(s))] += n

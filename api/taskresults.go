@@ -65,12 +65,6 @@ type MissingResults struct {
 // Geometry is a GeoJSON geometry, or null.
 type Geometry struct{ json.RawMessage }
 
-// Schema implements [huma.SchemaProvider].
-func (Geometry) Schema(huma.Registry) *huma.Schema {
-	return &huma.Schema{Type: huma.TypeObject, AdditionalProperties: true, Nullable: true,
-		Properties: map[string]*huma.Schema{"type": {Type: huma.TypeString}}}
-}
-
 // Link is a link between STAC objects.
 type Link struct {
 	Rel   string `json:"rel" example:"items"`

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 )
@@ -225,16 +224,16 @@ func TestTaskDimensions(t *testing.T) {
 	got := decode[TaskDimensions](t, ask(h, "GET", "/upscale_tasks/1/dimensions", ""), 200)
 	want := TaskDimensions{[]DimensionProgress{
 		{"tile", []ValueProgress{
-			{Value: &Value{[]byte(`{"west":4,"south":51,"east":5,"north":52}`)}, Status: "created",
+			{Value: []byte(`{"west":4,"south":51,"east":5,"north":52}`), Status: "created",
 				Counts: map[string]int{"created": 2}, Jobs: []int64{1, 2}},
-			{Value: &Value{[]byte(`{"west":5,"south":51,"east":6,"north":52}`)}, Status: "running",
+			{Value: []byte(`{"west":5,"south":51,"east":6,"north":52}`), Status: "running",
 				Counts: map[string]int{"created": 1, "finished": 1}, Progress: 50, Jobs: []int64{3, 4}}}},
 		{"when", []ValueProgress{
-			{Value: &Value{[]byte(`["2024-01-15","2024-02-01"]`)}, Status: "running", Counts: map[string]int{"created": 1,
+			{Value: []byte(`["2024-01-15","2024-02-01"]`), Status: "running", Counts: map[string]int{"created": 1,
 				"finished": 1}, Progress: 50, Jobs: []int64{1, 3}},
-			{Value: &Value{[]byte(`["2024-02-01","2024-03-01"]`)}, Status: "created", Counts: map[string]int{"created": 2},
+			{Value: []byte(`["2024-02-01","2024-03-01"]`), Status: "created", Counts: map[string]int{"created": 2},
 				Jobs: []int64{2, 4}}}}}}
-	if d := cmp.Diff(want, got, cmpopts.IgnoreUnexported(ValueProgress{})); d != "" {
+	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
 	tiles := geo[TaskTiles](t, ask(h, "GET", "/upscale_tasks/1/tiles", "")).Features

@@ -19,68 +19,20 @@ import (
 // Area is an area on the Earth in GeoJSON.
 type Area struct{ json.RawMessage }
 
-// Schema implements [huma.SchemaProvider].
-func (Area) Schema(huma.Registry) *huma.Schema {
-	return &huma.Schema{Type: huma.TypeObject, AdditionalProperties: true,
-		Description: "A GeoJSON Polygon, MultiPolygon or Feature, or a FeatureCollection of those",
-		Properties: map[string]*huma.Schema{"type": {Type: huma.TypeString,
-			Enum: []any{"Polygon", "MultiPolygon", "Feature", "FeatureCollection"}}},
-		Required: []string{"type"},
-		Examples: []any{map[string]any{"type": "Polygon", "coordinates": [][][]float64{{{4.2, 50.7}, {4.6, 50.7}, {4.6, 51},
-			{4.2, 50.7}}}}}}
-}
-
 // TileRequest is an area to split into tiles.
 type TileRequest struct {
-	AOI     Area       `json:"aoi"`
-	Grid    GridName   `json:"grid,omitempty" doc:"Name of a grid of GET /grids. Required unless cells are given"`
-	Cells   *Cells     `json:"cells,omitempty" nullable:"true" doc:"Your own grid, in place of grid"`
-	Clip    *bool      `json:"clip,omitempty" nullable:"true" default:"true" doc:"true: cut the tiles at the border of the area; false: return whole cells"`
-	MinArea *float64   `json:"min_area,omitempty" nullable:"true" minimum:"0" default:"0" doc:"Square metres. Tiles with a smaller piece of the area are left out"`
-	Merge   *bool      `json:"merge,omitempty" nullable:"true" default:"false" doc:"true: tiles smaller than min_area become a part of the neighbour with the longest common border"`
-	Buffer  *float64   `json:"buffer,omitempty" nullable:"true" minimum:"0" maximum:"100000" default:"0" doc:"Metres that each cell reaches beyond its borders, so that tiles overlap. Cells do not reach over the antimeridian. Not for your own cells"`
-	Order   *TileOrder `json:"order,omitempty" nullable:"true" default:"row"`
-}
-
-// TileOrder is the order of tiles.
-type TileOrder string
-
-// The orders of tiles.
-const (
-	byRow      TileOrder = "row"
-	fromCentre TileOrder = "centre"
-)
-
-// Schema implements [huma.SchemaProvider].
-func (TileOrder) Schema(huma.Registry) *huma.Schema {
-	return &huma.Schema{Type: huma.TypeString, Enum: []any{string(byRow), string(fromCentre)},
-		Description: "row: by rows from south to north; your own cells " +
-			"in the order in which you give them. centre: those nearest to the centre of the area first"}
+	AOI     Area     `json:"aoi"`
+	Grid    string   `json:"grid,omitempty" doc:"Name of a grid of GET /grids. Required unless cells are given"`
+	Cells   *Cells   `json:"cells,omitempty" nullable:"true" doc:"Your own grid, in place of grid"`
+	Clip    *bool    `json:"clip,omitempty" nullable:"true" default:"true" doc:"true: cut the tiles at the border of the area; false: return whole cells"`
+	MinArea *float64 `json:"min_area,omitempty" nullable:"true" minimum:"0" default:"0" doc:"Square metres. Tiles with a smaller piece of the area are left out"`
+	Merge   *bool    `json:"merge,omitempty" nullable:"true" default:"false" doc:"true: tiles smaller than min_area become a part of the neighbour with the longest common border"`
+	Buffer  *float64 `json:"buffer,omitempty" nullable:"true" minimum:"0" maximum:"100000" default:"0" doc:"Metres that each cell reaches beyond its borders, so that tiles overlap. Cells do not reach over the antimeridian. Not for your own cells"`
+	Order   *string  `json:"order,omitempty" nullable:"true" default:"row" enum:"row,centre" doc:"row: by rows from south to north; your own cells in the order in which you give them. centre: those nearest to the centre of the area first"`
 }
 
 // Cells is a user's own grid in GeoJSON.
 type Cells struct{ json.RawMessage }
-
-// Schema implements [huma.SchemaProvider].
-func (Cells) Schema(huma.Registry) *huma.Schema {
-	return &huma.Schema{Type: huma.TypeObject, AdditionalProperties: true,
-		Description: "A GeoJSON FeatureCollection of Polygons and MultiPolygons. Each Feature has an id, a text or a " +
-			"number, which no other has",
-		Properties: map[string]*huma.Schema{"type": {Type: huma.TypeString, Enum: []any{"FeatureCollection"}}},
-		Required:   []string{"type", "features"}}
-}
-
-// GridName is the name of one of [grid.All].
-type GridName string
-
-// Schema implements [huma.SchemaProvider].
-func (GridName) Schema(huma.Registry) *huma.Schema {
-	s := &huma.Schema{Type: huma.TypeString}
-	for _, name := range gridNames() {
-		s.Enum = append(s.Enum, name)
-	}
-	return s
-}
 
 // GeometryCollection is the tiles of an area (RFC 7946, section 3.1.8).
 type GeometryCollection struct {
@@ -165,7 +117,7 @@ func (a *api) parseTiles(m *budget.Meter, body []byte) (how grid.Split, area *gr
 		MinArea: f.number("min_area"), Buffer: f.number("buffer")}
 	how.Grid = f.grid(m)
 	if f.members["order"] != nil && f.members["order"][0] != 'n' {
-		how.FromCentre = f.choice("order", []string{string(byRow), string(fromCentre)}) == string(fromCentre)
+		how.FromCentre = f.choice("order", []string{"row", "centre"}) == "centre"
 	}
 	if raw := f.required("aoi"); raw != nil {
 		var err error

@@ -2,11 +2,8 @@ package api
 
 import (
 	"encoding/json"
-	"reflect"
 	"strings"
 	"time"
-
-	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 )
@@ -14,26 +11,8 @@ import (
 // Object is a JSON object, returned byte for byte.
 type Object struct{ json.RawMessage }
 
-// Schema implements [huma.SchemaProvider].
-func (Object) Schema(huma.Registry) *huma.Schema {
-	return &huma.Schema{Type: huma.TypeObject, AdditionalProperties: true}
-}
-
 // Collection is a STAC Collection, returned byte for byte.
 type Collection struct{ json.RawMessage }
-
-// Schema implements [huma.SchemaProvider].
-func (Collection) Schema(r huma.Registry) *huma.Schema {
-	r.Map()["Collection"] = &huma.Schema{Type: huma.TypeObject, AdditionalProperties: true,
-		Description: "A STAC Collection",
-		Properties: map[string]*huma.Schema{
-			"type":         {Type: huma.TypeString, Enum: []any{"Collection"}},
-			"stac_version": {Type: huma.TypeString},
-			"id":           {Type: huma.TypeString},
-		}}
-	return &huma.Schema{Description: "null while the job has not ended", AnyOf: []*huma.Schema{{Ref: schemasPath +
-		"Collection"}, {Type: "null"}}}
-}
 
 // ServiceDetails names the service to run.
 type ServiceDetails struct {
@@ -50,15 +29,6 @@ type ServiceReference struct {
 
 // ServiceChoice is the service in a request: [ServiceDetails] or [ServiceReference].
 type ServiceChoice struct{}
-
-// Schema implements [huma.SchemaProvider].
-func (ServiceChoice) Schema(r huma.Registry) *huma.Schema {
-	r.Map()["ServiceChoice"] = &huma.Schema{Description: "A service by its endpoint and application, or by its id in " +
-		"the catalogue",
-		AnyOf: []*huma.Schema{r.Schema(reflect.TypeFor[ServiceDetails](), true, ""),
-			r.Schema(reflect.TypeFor[ServiceReference](), true, "")}}
-	return &huma.Schema{Ref: schemasPath + "ServiceChoice"}
-}
 
 // BaseJobRequest is a request for one job.
 type BaseJobRequest struct {

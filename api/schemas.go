@@ -1,0 +1,85 @@
+package api
+
+import (
+	"encoding/json"
+	"reflect"
+
+	"github.com/danielgtaylor/huma/v2"
+)
+
+// opaque maps the types of JSON that is passed on byte for byte, or that a struct does not describe, to their schemas.
+var opaque = map[reflect.Type]reflect.Type{
+	reflect.TypeFor[Object]():        reflect.TypeFor[objectSchema](),
+	reflect.TypeFor[Collection]():    reflect.TypeFor[collectionSchema](),
+	reflect.TypeFor[ServiceChoice](): reflect.TypeFor[serviceChoiceSchema](),
+	reflect.TypeFor[Area]():          reflect.TypeFor[areaSchema](),
+	reflect.TypeFor[Cells]():         reflect.TypeFor[cellsSchema](),
+	reflect.TypeFor[Geometry]():      reflect.TypeFor[geometrySchema](),
+	reflect.TypeFor[json.Number]():   reflect.TypeFor[numberSchema](),
+}
+
+type (
+	objectSchema        struct{}
+	collectionSchema    struct{}
+	serviceChoiceSchema struct{}
+	areaSchema          struct{}
+	cellsSchema         struct{}
+	geometrySchema      struct{}
+	numberSchema        struct{}
+)
+
+// Schema implements [huma.SchemaProvider].
+func (objectSchema) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{Type: huma.TypeObject, AdditionalProperties: true}
+}
+
+// Schema implements [huma.SchemaProvider].
+func (collectionSchema) Schema(r huma.Registry) *huma.Schema {
+	r.Map()["Collection"] = &huma.Schema{Type: huma.TypeObject, AdditionalProperties: true,
+		Description: "A STAC Collection",
+		Properties: map[string]*huma.Schema{
+			"type":         {Type: huma.TypeString, Enum: []any{"Collection"}},
+			"stac_version": {Type: huma.TypeString},
+			"id":           {Type: huma.TypeString},
+		}}
+	return &huma.Schema{Description: "null while the job has not ended", AnyOf: []*huma.Schema{{Ref: schemasPath +
+		"Collection"}, {Type: "null"}}}
+}
+
+// Schema implements [huma.SchemaProvider].
+func (serviceChoiceSchema) Schema(r huma.Registry) *huma.Schema {
+	r.Map()["ServiceChoice"] = &huma.Schema{Description: "A service by its endpoint and application, or by its id in " +
+		"the catalogue",
+		AnyOf: []*huma.Schema{r.Schema(reflect.TypeFor[ServiceDetails](), true, ""),
+			r.Schema(reflect.TypeFor[ServiceReference](), true, "")}}
+	return &huma.Schema{Ref: schemasPath + "ServiceChoice"}
+}
+
+// Schema implements [huma.SchemaProvider].
+func (areaSchema) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{Type: huma.TypeObject, AdditionalProperties: true,
+		Description: "A GeoJSON Polygon, MultiPolygon or Feature, or a FeatureCollection of those",
+		Properties: map[string]*huma.Schema{"type": {Type: huma.TypeString,
+			Enum: []any{"Polygon", "MultiPolygon", "Feature", "FeatureCollection"}}},
+		Required: []string{"type"},
+		Examples: []any{map[string]any{"type": "Polygon", "coordinates": [][][]float64{{{4.2, 50.7}, {4.6, 50.7}, {4.6, 51},
+			{4.2, 50.7}}}}}}
+}
+
+// Schema implements [huma.SchemaProvider].
+func (cellsSchema) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{Type: huma.TypeObject, AdditionalProperties: true,
+		Description: "A GeoJSON FeatureCollection of Polygons and MultiPolygons. Each Feature has an id, a text or a " +
+			"number, which no other has",
+		Properties: map[string]*huma.Schema{"type": {Type: huma.TypeString, Enum: []any{"FeatureCollection"}}},
+		Required:   []string{"type", "features"}}
+}
+
+// Schema implements [huma.SchemaProvider].
+func (geometrySchema) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{Type: huma.TypeObject, AdditionalProperties: true, Nullable: true,
+		Properties: map[string]*huma.Schema{"type": {Type: huma.TypeString}}}
+}
+
+// Schema implements [huma.SchemaProvider].
+func (numberSchema) Schema(huma.Registry) *huma.Schema { return &huma.Schema{Type: huma.TypeNumber} }
