@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 
+	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
@@ -85,7 +86,7 @@ func (f *form) labelChange() (labels map[string]*string, replace bool) {
 
 func isNull(raw json.RawMessage) bool { return string(raw) == "null" }
 
-func (a *api) annotateJob(ctx context.Context, in *request) (*tagged[ProcessingJob], error) {
+func (a *api) annotateJob(ctx context.Context, in *request) (*tagged[wire.ProcessingJob], error) {
 	id, err := in.jobID()
 	if err != nil {
 		return nil, err
@@ -98,10 +99,10 @@ func (a *api) annotateJob(ctx context.Context, in *request) (*tagged[ProcessingJ
 	if err != nil {
 		return nil, err
 	}
-	return &tagged[ProcessingJob]{revalidate, etag(jobDigest(r)), a.job(r)}, nil
+	return &tagged[wire.ProcessingJob]{revalidate, etag(jobDigest(r)), a.job(r)}, nil
 }
 
-func (a *api) annotateTask(ctx context.Context, in *request) (*status[UpscalingTaskSummary], error) {
+func (a *api) annotateTask(ctx context.Context, in *request) (*status[wire.UpscalingTaskSummary], error) {
 	c, err := a.annotationChange(in)
 	if err != nil {
 		return nil, err

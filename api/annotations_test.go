@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/catalogue"
+	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
@@ -97,7 +98,7 @@ func titlesIn(t *testing.T, h http.Handler, path string) (titles []string, pages
 	t.Helper()
 	for path != "" {
 		a := ask(h, "GET", path, "")
-		list := decode[JobsStatusResponse](t, a, 200)
+		list := decode[wire.JobsStatusResponse](t, a, 200)
 		for _, task := range list.UpscalingTasks {
 			titles = append(titles, task.Title)
 		}
@@ -119,7 +120,7 @@ func TestSieve_OfAList(t *testing.T) {
 		decode[any](t, ask(h, "POST", "/unit_jobs", titled(goodBody, title, fmt.Sprintf(`{"project":"p%d","odd":"%d"}`, i/2,
 			i%2))), 201)
 		if i == 1 {
-			r := decode[ProcessingJob](t, ask(h, "GET", "/unit_jobs/2", ""), 200)
+			r := decode[wire.ProcessingJob](t, ask(h, "GET", "/unit_jobs/2", ""), 200)
 			middle = r.Created.Add(time.Microsecond)
 		}
 	}
@@ -157,7 +158,7 @@ func TestSieve_OfAList(t *testing.T) {
 	decode[any](t, ask(h, "PATCH", "/unit_jobs/6", `{"labels":{"checked":"yes"}}`), 200)
 	for query, want := range map[string]int{"labels=checked%3Dyes": 1, "title=job%202": 1, "created_after=" + at: 3,
 		"created_before=" + at: 0, "labels=checked%3Dno": 0} {
-		if got := decode[UpscalingTask](t, ask(h, "GET", "/upscale_tasks/1?"+query, ""), 200).Jobs; len(got) != want {
+		if got := decode[wire.UpscalingTask](t, ask(h, "GET", "/upscale_tasks/1?"+query, ""), 200).Jobs; len(got) != want {
 			t.Errorf("of the task, %s: %d jobs, want %d", query, len(got), want)
 		}
 	}

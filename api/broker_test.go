@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/catalogue"
+	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/store"
 	"github.com/eodispatch/eodispatch/test/conformance"
@@ -120,14 +121,14 @@ func TestBroker_KeyOfAServiceThatLeftTheCatalogue(t *testing.T) {
 	stored := map[string]int64{}
 	for path, body := range bodies {
 		a := ask(h, "POST", path, body, "Idempotency-Key", path)
-		stored[path] = decode[UpscalingTaskSummary](t, a, 201).ID
+		stored[path] = decode[wire.UpscalingTaskSummary](t, a, 201).ID
 		if want := fmt.Sprintf("/broker%s/%d", path, stored[path]); a.Header().Get("Location") != want {
 			t.Errorf("Location %q, want %q", a.Header().Get("Location"), want)
 		}
 	}
 	s.gone.Store(true)
 	for path, body := range bodies {
-		if again := decode[UpscalingTaskSummary](t, ask(h, "POST", path, body, "Idempotency-Key", path),
+		if again := decode[wire.UpscalingTaskSummary](t, ask(h, "POST", path, body, "Idempotency-Key", path),
 			201); again.ID != stored[path] {
 			t.Errorf("%s: %d, stored was %d", path, again.ID, stored[path])
 		}
@@ -147,9 +148,9 @@ func TestBroker_MaxDuration(t *testing.T) {
 	decode[any](t, ask(h, "POST", "/unit_jobs", body), 201)
 	decode[any](t, ask(h, "POST", "/unit_jobs", goodBody), 201)
 	until(t, func() bool {
-		return decode[ProcessingJob](t, ask(h, "GET", "/unit_jobs/1?wait=5", ""), 200).Status == "canceled"
+		return decode[wire.ProcessingJob](t, ask(h, "GET", "/unit_jobs/1?wait=5", ""), 200).Status == "canceled"
 	})
-	got := decode[ProcessingJob](t, ask(h, "GET", "/unit_jobs/1", ""), 200)
+	got := decode[wire.ProcessingJob](t, ask(h, "GET", "/unit_jobs/1", ""), 200)
 	if got.Attention == nil || got.Attention.Code != "max_duration_reached" || !strings.Contains(got.Failure, "1s") {
 		t.Errorf("it says %+v, %q", got.Attention, got.Failure)
 	}
@@ -166,12 +167,12 @@ func TestBroker_QueuePositions(t *testing.T) {
 	task := goodBody[:len(goodBody)-1] + `,"dimension":{"name":"tile","values":[1,2,3,4,5,6,7,8,9,10,11,12]}}`
 	decode[any](t, ask(h, "POST", "/upscale_tasks", task), 201)
 	until(t, func() bool { // five slots are taken
-		got := decode[UpscalingTask](t, ask(h, "GET", "/upscale_tasks/1", ""), 200)
+		got := decode[wire.UpscalingTask](t, ask(h, "GET", "/upscale_tasks/1", ""), 200)
 		return got.Counts["running"] == 5 && got.Counts["created"] == 7
 	})
 	decode[any](t, ask(h, "POST", "/upscale_tasks", goodTask, "Authorization", "Bearer token-bert"), 201)
 	positions := func(path string, who string) (all []int) {
-		for _, j := range decode[UpscalingTask](t, ask(h, "GET", path, "", "Authorization", "Bearer token-"+who), 200).Jobs {
+		for _, j := range decode[wire.UpscalingTask](t, ask(h, "GET", path, "", "Authorization", "Bearer token-"+who), 200).Jobs {
 			if (j.QueuePosition != nil) != (j.Status == "created") {
 				t.Errorf("%s has the position %v", j.Status, j.QueuePosition)
 			}
@@ -197,9 +198,9 @@ func TestBroker_QueuePositions(t *testing.T) {
 func TestBroker_Platforms(t *testing.T) {
 	p := &platform{}
 	h := newRealAPI(t, p)
-	show := func(who string) (string, PlatformList) {
+	show := func(who string) (string, wire.PlatformList) {
 		a := ask(h, "GET", "/platforms", "", "Authorization", "Bearer token-"+who)
-		list := decode[PlatformList](t, a, 200)
+		list := decode[wire.PlatformList](t, a, 200)
 		if strings.Contains(a.Body.String(), "idp.example.org") || a.Header().Get("Cache-Control") != "private, no-cache" ||
 			len(list.Platforms) != 1 {
 			t.Fatalf("%v %s", a.Header(), a.Body)
@@ -240,7 +241,7 @@ func TestBroker_Pages(t *testing.T) {
 	seen := 0
 	for path := "/upscale_tasks/1?limit=100000000&status=created&status=submitted&status=queued&status=running"; path != ""; {
 		a := ask(h, "GET", path, "")
-		part := decode[UpscalingTask](t, a, 200)
+		part := decode[wire.UpscalingTask](t, a, 200)
 		for _, j := range part.Jobs {
 			if seen++; !strings.HasSuffix(j.Title, fmt.Sprint(" Job ", seen)) {
 				t.Fatalf("%q comes as number %d", j.Title, seen)
@@ -258,7 +259,7 @@ func TestBroker_Pages(t *testing.T) {
 	failed(t, ask(h, "GET", next, "", "Authorization", "Bearer token-bert"), 422, "VALIDATION_ERROR")
 	failed(t, ask(h, "GET", next+"x", ""), 422, "VALIDATION_ERROR")
 	failed(t, ask(h, "GET", "/upscale_tasks/1?limit=1", "", "Authorization", "Bearer token-bert"), 404, "TASK_NOT_FOUND")
-	if got := decode[UpscalingTask](t, ask(h, "GET", "/upscale_tasks/1?platform=other", ""), 200); len(got.Jobs) != 0 ||
+	if got := decode[wire.UpscalingTask](t, ask(h, "GET", "/upscale_tasks/1?platform=other", ""), 200); len(got.Jobs) != 0 ||
 		got.Counts["finished"] != 0 {
 		t.Errorf("at another platform: %d jobs", len(got.Jobs))
 	}
@@ -268,7 +269,7 @@ func TestBroker_Pages(t *testing.T) {
 	var ids []int64
 	for path := "/jobs_status?filter=upscaling&limit=3&platform=cdse"; path != ""; {
 		a := ask(h, "GET", path, "")
-		for _, s := range decode[JobsStatusResponse](t, a, 200).UpscalingTasks {
+		for _, s := range decode[wire.JobsStatusResponse](t, a, 200).UpscalingTasks {
 			ids = append(ids, s.ID)
 		}
 		path = nextOf(t, a)
@@ -295,18 +296,18 @@ func TestBroker_Jobs(t *testing.T) {
 		t.Fatal(a.Body)
 	}
 	a := ask(h, "POST", "/unit_jobs", goodBody, "Idempotency-Key", "once")
-	first := decode[ProcessingJobSummary](t, a, 201)
+	first := decode[wire.ProcessingJobSummary](t, a, 201)
 	if first.Status != "submitted" || first.PlatformJobID != "j-1" || first.Platform != "cdse" {
 		t.Fatalf("accepted %+v", first)
 	}
-	if again := decode[ProcessingJobSummary](t, ask(h, "POST", "/unit_jobs", goodBody, "Idempotency-Key", "once"),
+	if again := decode[wire.ProcessingJobSummary](t, ask(h, "POST", "/unit_jobs", goodBody, "Idempotency-Key", "once"),
 		201); again.ID != first.ID {
 		t.Errorf("repeated: %d", again.ID)
 	}
 	failed(t, ask(h, "POST", "/unit_jobs", goodBody+" ", "Idempotency-Key", "once"), 422, "VALIDATION_ERROR")
 	path := fmt.Sprintf("/unit_jobs/%d", first.ID)
 	until(t, func() bool {
-		got := decode[ProcessingJob](t, ask(h, "GET", path, ""), 200)
+		got := decode[wire.ProcessingJob](t, ask(h, "GET", path, ""), 200)
 		return got.Status == "running" && got.Checked != nil
 	})
 	if a := ask(h, "GET", path+"/results", ""); strings.TrimSpace(a.Body.String()) != "null" {
@@ -330,7 +331,7 @@ func TestBroker_Jobs(t *testing.T) {
 	p.finished = true
 	p.mu.Unlock()
 	until(t, func() bool {
-		list := decode[JobsStatusResponse](t, ask(h, "GET", "/jobs_status", ""), 200).ProcessingJobs
+		list := decode[wire.JobsStatusResponse](t, ask(h, "GET", "/jobs_status", ""), 200).ProcessingJobs
 		return len(list) == 1 && list[0].Status == "finished"
 	})
 	if got := decode[map[string]any](t, ask(h, "GET", path+"/results", ""), 200); got["type"] != "Collection" ||
@@ -360,12 +361,12 @@ func TestListSyncRuns_OnlyWhenAskedFor(t *testing.T) {
 			t.Fatal(a.Code, a.Body)
 		}
 	}
-	if list := decode[JobsStatusResponse](t, ask(h, "GET", "/jobs_status", ""), 200); len(list.ProcessingJobs)+
+	if list := decode[wire.JobsStatusResponse](t, ask(h, "GET", "/jobs_status", ""), 200); len(list.ProcessingJobs)+
 		len(list.UpscalingTasks) != 0 {
 		t.Errorf("runs are among the jobs: %+v", list)
 	}
 	a := ask(h, "GET", "/jobs_status?filter=sync&limit=2", "")
-	list := decode[JobsStatusResponse](t, a, 200).ProcessingJobs
+	list := decode[wire.JobsStatusResponse](t, a, 200).ProcessingJobs
 	if len(list) != 2 || list[0].ID <= list[1].ID || list[0].Status != "finished" || list[0].Platform != "cdse" ||
 		list[0].Title == "" ||
 		strings.Contains(a.Body.String(), "parameters") {
@@ -376,7 +377,7 @@ func TestListSyncRuns_OnlyWhenAskedFor(t *testing.T) {
 	if !found || at < 0 {
 		t.Fatalf("Link %q", a.Header().Get("Link"))
 	}
-	rest := decode[JobsStatusResponse](t, ask(h, "GET", next[at:], ""), 200).ProcessingJobs
+	rest := decode[wire.JobsStatusResponse](t, ask(h, "GET", next[at:], ""), 200).ProcessingJobs
 	if len(rest) != 1 || rest[0].ID >= list[1].ID {
 		t.Errorf("rest %+v", rest)
 	}
@@ -384,7 +385,7 @@ func TestListSyncRuns_OnlyWhenAskedFor(t *testing.T) {
 	if same := ask(h, "GET", "/jobs_status?filter=sync&limit=2", "", "If-None-Match", tag); same.Code != 304 {
 		t.Errorf("unchanged: %d", same.Code)
 	}
-	if none := decode[JobsStatusResponse](t, ask(h, "GET", "/jobs_status?filter=sync", "", "Authorization",
+	if none := decode[wire.JobsStatusResponse](t, ask(h, "GET", "/jobs_status?filter=sync", "", "Authorization",
 		"Bearer token-bert"), 200); len(none.ProcessingJobs) != 0 {
 		t.Errorf("another's runs: %+v", none)
 	}

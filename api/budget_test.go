@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
@@ -39,8 +40,8 @@ func TestTask_Limits(t *testing.T) {
 	task.Spending = &dispatch.Spending{Charges: []dispatch.Charge{{Unit: "€", Costs: 3, Runs: 2}}, Running: 1}
 	task.Paused, task.Attention = true, dispatch.BudgetReached
 	w.tasks[1] = task
-	is := decode[UpscalingTaskSummary](t, ask(h, "GET", "/upscale_tasks/1?limit=1", ""), 200)
-	if is.Budget == nil || *is.Budget != (TaskBudget{5, "€", 3, 1.5}) || is.Trial != 1 ||
+	is := decode[wire.UpscalingTaskSummary](t, ask(h, "GET", "/upscale_tasks/1?limit=1", ""), 200)
+	if is.Budget == nil || *is.Budget != (wire.TaskBudget{5, "€", 3, 1.5}) || is.Trial != 1 ||
 		is.Attention.Code != "budget_reached" || !strings.Contains(is.Attention.Message, "higher budget") {
 		t.Errorf("%+v", is)
 	}

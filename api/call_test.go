@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
@@ -364,15 +365,15 @@ func TestAuth_IdentityProviderDown(t *testing.T) {
 func TestRoute_SlashAtTheEnd(t *testing.T) {
 	w := newWorld()
 	h := New(w.config())
-	first := decode[ProcessingJobSummary](t, ask(h, "POST", "/unit_jobs/", goodBody, "Idempotency-Key", "k"), 201)
-	decode[ProcessingJobSummary](t, ask(h, "POST", "/unit_jobs", goodBody, "Idempotency-Key", "k"), 201)
+	first := decode[wire.ProcessingJobSummary](t, ask(h, "POST", "/unit_jobs/", goodBody, "Idempotency-Key", "k"), 201)
+	decode[wire.ProcessingJobSummary](t, ask(h, "POST", "/unit_jobs", goodBody, "Idempotency-Key", "k"), 201)
 	if first.ID != 1 || w.keys[0] != w.keys[1] {
 		t.Errorf("job %d, keys %+v", first.ID, w.keys)
 	}
-	decode[ProcessingJob](t, ask(h, "GET", "/unit_jobs/1/", ""), 200)
-	decode[JobsStatusResponse](t, ask(h, "GET", "/jobs_status/?filter=processing", ""), 200)
+	decode[wire.ProcessingJob](t, ask(h, "GET", "/unit_jobs/1/", ""), 200)
+	decode[wire.JobsStatusResponse](t, ask(h, "GET", "/jobs_status/?filter=processing", ""), 200)
 	decode[any](t, ask(h, "POST", "/upscale_tasks/", goodTask), 201)
-	decode[UpscalingTask](t, ask(h, "GET", "/upscale_tasks/1/?limit=1", ""), 200)
+	decode[wire.UpscalingTask](t, ask(h, "GET", "/upscale_tasks/1/?limit=1", ""), 200)
 	failed(t, ask(h, "PUT", "/unit_jobs/", ""), 405, "METHOD_NOT_ALLOWED")
 	failed(t, ask(h, "GET", "/job_status/", ""), 426, "UPGRADE_REQUIRED")
 	decode[any](t, ask(h, "DELETE", "/unit_jobs/1/", ""), 200)

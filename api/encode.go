@@ -6,6 +6,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
@@ -21,7 +22,7 @@ type jsonText struct {
 type placeIn struct{ begin, end int }
 
 // appendSummary appends a job as [dispatch.Encode] does, except that the white space in its parameters stays.
-func appendSummary(to []byte, j *ProcessingJobSummary) ([]byte, placeIn, error) {
+func appendSummary(to []byte, j *wire.ProcessingJobSummary) ([]byte, placeIn, error) {
 	t := jsonText{json: to}
 	t.add(`{"id":`)
 	t.json = strconv.AppendInt(t.json, j.ID, 10)

@@ -9,13 +9,14 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
 // A job in a list is written as the encoder of the standard library writes it.
 func TestEncode_SummaryAsByReflection(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
-		j := new(ProcessingJobSummary)
+		j := new(wire.ProcessingJobSummary)
 		fillIn(r, reflect.ValueOf(j).Elem())
 		want, err := dispatch.Encode(j)
 		if err != nil {
@@ -33,8 +34,8 @@ func fillIn(r *rapid.T, v reflect.Value) {
 		return
 	}
 	switch v.Interface().(type) {
-	case Object:
-		v.Set(reflect.ValueOf(Object{json.RawMessage(rapid.SampledFrom([]string{`{}`, `{"a":[1,"<é>"]}`}).Draw(r,
+	case wire.Object:
+		v.Set(reflect.ValueOf(wire.Object{json.RawMessage(rapid.SampledFrom([]string{`{}`, `{"a":[1,"<é>"]}`}).Draw(r,
 			"object"))}))
 		return
 	case time.Time:

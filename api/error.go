@@ -12,32 +12,10 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/identity"
 )
-
-// ErrorResponse is the body of every error response.
-type ErrorResponse struct {
-	Status    string         `json:"status" enum:"error"`
-	ErrorCode string         `json:"error_code" example:"JOB_NOT_FOUND" doc:"Stable code for programs"`
-	Message   string         `json:"message" example:"There is no such job." doc:"Explanation for people: plain text"`
-	Details   map[string]any `json:"details" nullable:"true" doc:"Depends on error_code: errors, or link"`
-	RequestID *string        `json:"request_id" nullable:"true" doc:"Equals the header X-Correlation-ID"`
-}
-
-// HTTPValidationError is the body of a 422 response. It lists all faults twice, in details.errors and in detail,
-// because existing clients read one or the other.
-type HTTPValidationError struct {
-	ErrorResponse
-	Detail []ValidationError `json:"detail" doc:"All faults of the request; the same list as details.errors"`
-}
-
-// ValidationError is one fault of a request.
-type ValidationError struct {
-	Loc  []any  `json:"loc" doc:"Location of the fault: names and indexes from the root of the request"`
-	Msg  string `json:"msg"`
-	Type string `json:"type"`
-}
 
 // refusal is an error response before it is written.
 type refusal struct {
@@ -166,20 +144,20 @@ func nullable(s string) any {
 }
 
 func (r refusal) body(requestID string) any {
-	b := ErrorResponse{Status: "error", ErrorCode: r.code, Message: r.message, Details: r.details, RequestID: &requestID}
+	b := wire.ErrorResponse{Status: "error", ErrorCode: r.code, Message: r.message, Details: r.details, RequestID: &requestID}
 	if r.faults == nil {
 		return b
 	}
-	detail := make([]ValidationError, len(r.faults))
+	detail := make([]wire.ValidationError, len(r.faults))
 	for i, f := range r.faults {
-		detail[i] = ValidationError(f)
+		detail[i] = wire.ValidationError(f)
 	}
 	b.Details = maps.Clone(b.Details)
 	if b.Details == nil {
 		b.Details = map[string]any{}
 	}
 	b.Details["errors"] = detail
-	return HTTPValidationError{b, detail}
+	return wire.HTTPValidationError{b, detail}
 }
 
 // errorAnswer is a refusal as an error that huma writes.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
@@ -20,27 +21,7 @@ type estimateBroker interface {
 	CheckRequest(ctx context.Context, u dispatch.UserID, r dispatch.Request, d *dispatch.Dimension) error
 }
 
-// Estimate is what a request is expected to cost, and how long it is expected to run.
-type Estimate struct {
-	Jobs        int     `json:"jobs" doc:"Number of jobs of the request"`
-	Costs       *Spread `json:"costs" doc:"What all jobs together are expected to cost, in cost_unit. null: fewer than three of your finished jobs of the service had costs, and its provider states none for each run"`
-	CostUnit    string  `json:"cost_unit" doc:"The unit in which the platform charges, in its own words. Empty: it names none"`
-	CostBasis   string  `json:"cost_basis,omitempty" enum:"area,runs,catalogue" doc:"What the costs are estimated from: your finished jobs over an area of half to twice the size (area), or all of them (runs), or what the provider of the service states for each run (catalogue). Absent: there is no estimate"`
-	CostRuns    int     `json:"cost_runs" doc:"Number of your finished jobs that costs are estimated from: of the latest 100, those over a similar area if they are enough"`
-	Seconds     *Spread `json:"seconds" doc:"How long one job is expected to run at the platform, in seconds, without its wait. null: fewer than three of your finished jobs had a run time"`
-	SecondsRuns int     `json:"seconds_runs" doc:"Number of your finished jobs that the run time is estimated from"`
-
-	SecondsBasis string `json:"seconds_basis,omitempty" enum:"area,runs" doc:"Of which of your finished jobs, as in cost_basis. Absent: there is no estimate"`
-}
-
-// Spread is the range in which an amount is expected.
-type Spread struct {
-	Low    float64 `json:"low" doc:"In about one of ten cases it is less"`
-	Likely float64 `json:"likely" doc:"The mean of your finished jobs"`
-	High   float64 `json:"high" doc:"In about one of ten cases it is more"`
-}
-
-type estimated struct{ Body Estimate }
+type estimated struct{ Body wire.Estimate }
 
 // estimateRoutes registers the estimate of a request.
 func (a *api) estimateRoutes() {
@@ -79,8 +60,8 @@ func (a *api) estimate(ctx context.Context, in *request) (*estimated, error) {
 	if err != nil {
 		return nil, requestError(err)
 	}
-	shown := Estimate{Jobs: e.Jobs, Costs: (*Spread)(e.Costs.Rounded()), CostUnit: e.Unit, CostRuns: e.Charged,
-		Seconds: (*Spread)(e.Seconds.Rounded()), SecondsRuns: e.Timed}
+	shown := wire.Estimate{Jobs: e.Jobs, Costs: (*wire.Spread)(e.Costs.Rounded()), CostUnit: e.Unit, CostRuns: e.Charged,
+		Seconds: (*wire.Spread)(e.Seconds.Rounded()), SecondsRuns: e.Timed}
 	if e.Costs != nil {
 		shown.CostBasis = basisOf(e.CostBasis)
 	} else {
@@ -102,7 +83,7 @@ func basisOf(b dispatch.Basis) string {
 
 // estimateByNote fills in what the provider of a service of the catalogue states that each run costs. A price for
 // something else, such as an area, or none that can be read, gives no estimate.
-func (a *api) estimateByNote(e *Estimate, body []byte) {
+func (a *api) estimateByNote(e *wire.Estimate, body []byte) {
 	var named struct{ Service struct{ ID string } }
 	_ = json.Unmarshal(body, &named) // it was parsed before; an endpoint in place of an id is none of the catalogue's
 	s, listed := a.Services.Find(named.Service.ID)
@@ -111,7 +92,7 @@ func (a *api) estimateByNote(e *Estimate, body []byte) {
 	}
 	if each := *s.Cost.Estimate; each >= 0 && each <= dispatch.HighestCosts {
 		all := dispatch.RoundAmount(each * float64(e.Jobs))
-		e.Costs, e.CostUnit, e.CostBasis = &Spread{all, all, all}, s.Cost.Unit, "catalogue"
+		e.Costs, e.CostUnit, e.CostBasis = &wire.Spread{all, all, all}, s.Cost.Unit, "catalogue"
 	}
 }
 

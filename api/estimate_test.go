@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/eodispatch/eodispatch/catalogue"
+	"github.com/eodispatch/eodispatch/client/wire"
 )
 
 // A request for a job or for a task is estimated, nothing is stored, and faults are reported as for its submission.
@@ -13,12 +14,12 @@ func TestEstimate_OfJobsAndTasks(t *testing.T) {
 	w := newWorld()
 	h := New(w.config())
 	job := strings.TrimSuffix(strings.TrimSpace(goodBody), "}")
-	is := decode[Estimate](t, ask(h, "POST", "/estimate", goodBody), 200)
-	if is.Jobs != 1 || is.Costs == nil || *is.Costs != (Spread{1, 2, 4}) || is.CostUnit != "credits" || is.CostRuns != 7 ||
+	is := decode[wire.Estimate](t, ask(h, "POST", "/estimate", goodBody), 200)
+	if is.Jobs != 1 || is.Costs == nil || *is.Costs != (wire.Spread{1, 2, 4}) || is.CostUnit != "credits" || is.CostRuns != 7 ||
 		is.Seconds != nil || is.SecondsRuns != 2 {
 		t.Errorf("job %+v", is)
 	}
-	is = decode[Estimate](t, ask(h, "POST", "/estimate", job+`, "dimension": {"name": "tile", "values": [1, 2, 3]}}`), 200)
+	is = decode[wire.Estimate](t, ask(h, "POST", "/estimate", job+`, "dimension": {"name": "tile", "values": [1, 2, 3]}}`), 200)
 	if is.Jobs != 3 || len(w.jobs) != 0 {
 		t.Errorf("task %+v, %d jobs stored", is, len(w.jobs))
 	}
@@ -41,8 +42,8 @@ func TestEstimate_OfWhatIsRefused(t *testing.T) {
 			t.Errorf("%s: %s", name, got.Body)
 		}
 	}
-	decode[Estimate](t, ask(h, "POST", "/estimate", job+`, "dimension": {"name": "tile", "values": [1, 2]}}`), 200)
-	decode[Estimate](t, ask(h, "POST", "/estimate", job+`}`), 200)
+	decode[wire.Estimate](t, ask(h, "POST", "/estimate", job+`, "dimension": {"name": "tile", "values": [1, 2]}}`), 200)
+	decode[wire.Estimate](t, ask(h, "POST", "/estimate", job+`}`), 200)
 }
 
 // TestEstimate_ByNotes: what a record states of costs is an estimate only if it is an amount for each run.
@@ -59,9 +60,9 @@ func TestEstimate_ByNotes(t *testing.T) {
 		"no number":     {catalogue.Cost{Estimate: new(math.NaN()), Unit: "credits"}, 0},
 		"too much":      {catalogue.Cost{Estimate: new(1e300), Unit: "credits"}, 0},
 	} {
-		a, e := &api{Config: Config{Services: shelf{{ID: "ndvi", Cost: c.cost}}}}, Estimate{Jobs: 3}
+		a, e := &api{Config: Config{Services: shelf{{ID: "ndvi", Cost: c.cost}}}}, wire.Estimate{Jobs: 3}
 		if a.estimateByNote(&e, []byte(`{"service": {"id": "ndvi"}}`)); (e.Costs != nil) != (c.want != 0) || e.Costs != nil &&
-			*e.Costs != (Spread{c.want, c.want, c.want}) {
+			*e.Costs != (wire.Spread{c.want, c.want, c.want}) {
 			t.Errorf("%s: %+v", name, e.Costs)
 		}
 	}

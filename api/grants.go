@@ -4,10 +4,10 @@ import (
 	"context"
 	"net/http"
 	"net/url"
-	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
@@ -26,47 +26,10 @@ type Grants interface {
 	Revoke(ctx context.Context, u dispatch.UserID, id string) error
 }
 
-// Grant is a user's permission to run jobs for them after they have signed out.
-type Grant struct {
-	ID        string     `json:"id"`
-	Kind      string     `json:"kind" enum:"session,offline" doc:"session: taken from a session at the identity provider; it ends with that session. offline: given explicitly; it lasts until it is withdrawn"`
-	Platforms []string   `json:"platforms" nullable:"false" doc:"Platforms that it is used for"`
-	Created   time.Time  `json:"created"`
-	Renewed   time.Time  `json:"renewed" doc:"When it was last used"`
-	Expires   *time.Time `json:"expires" nullable:"true" doc:"When it ends if it is not used until then; null: the end is not known"`
-}
-
-// GrantLink is the address of the page where a user gives permission.
-type GrantLink struct {
-	Link string `json:"link" doc:"Page to open in a browser within 15 minutes, signed in as the same user"`
-}
-
-// Usage is how much of a platform a user uses.
-type Usage struct {
-	Platform string   `json:"platform"`
-	Live     int      `json:"live" doc:"Jobs that have not ended"`
-	LiveOf   *int     `json:"live_limit" nullable:"true" doc:"Maximum of such jobs at this platform; null: only the limit for all platforms applies"`
-	LastDay  int      `json:"last_day" doc:"Jobs submitted in the last 24 hours"`
-	DayOf    *int     `json:"last_day_limit" nullable:"true" doc:"Maximum of such jobs at this platform; null: only the limit for all platforms applies"`
-	CostsOf  *float64 `json:"month_costs_limit" nullable:"true" doc:"What your jobs at this platform may cost in a month, in its unit, see charges; null: any"`
-	Jobs     int      `json:"jobs" doc:"All stored jobs. Deleted jobs are stored for a week after their end"`
-	Costs    *float64 `json:"costs" nullable:"true" doc:"Costs of these jobs as far as the platform reported them, in its own unit"`
-	Charges  []Charge `json:"charges" nullable:"false" doc:"What all your jobs there cost, month by month, beginning with the latest, also jobs that you deleted and attempts before a retry"`
-}
-
-// Charge is what a user's jobs cost at a platform in a month.
-type Charge struct {
-	Month string  `json:"month" example:"2026-11" doc:"The month, in UTC, in which the platform reported the costs"`
-	Unit  string  `json:"unit" doc:"The unit in which the platform charges, in its own words. Empty: it names none. Costs in different units cannot be added"`
-	Costs float64 `json:"costs"`
-	Runs  int     `json:"runs" doc:"Number of runs of jobs with costs"`
-	Label *string `json:"label,omitempty" doc:"With the parameter label: the value that this label of the jobs, or of their task, had when the platform reported the costs. Absent: of all other runs"`
-}
-
 type (
-	grantList  struct{ Body []Grant }
-	grantLink  struct{ Body GrantLink }
-	usageTable struct{ Body []Usage }
+	grantList  struct{ Body []wire.Grant }
+	grantLink  struct{ Body wire.GrantLink }
+	usageTable struct{ Body []wire.Usage }
 )
 
 var grantIDParam = &huma.Param{Name: "grant_id", In: "path", Required: true,
@@ -102,13 +65,13 @@ func (a *api) accessRoutes() {
 }
 
 func (a *api) listGrants(ctx context.Context, _ *request) (*grantList, error) {
-	list := grantList{[]Grant{}}
+	list := grantList{[]wire.Grant{}}
 	if a.Grants == nil {
 		return &list, nil
 	}
 	grants, err := a.Grants.Grants(ctx, user(ctx))
 	for _, g := range grants {
-		list.Body = append(list.Body, Grant{ID: g.ID, Kind: string(g.Kind), Platforms: a.AsUser, Created: g.Created.UTC(),
+		list.Body = append(list.Body, wire.Grant{ID: g.ID, Kind: string(g.Kind), Platforms: a.AsUser, Created: g.Created.UTC(),
 			Renewed: g.Renewed.UTC(),
 			Expires: known(g.Expires)})
 	}
@@ -124,7 +87,7 @@ func (a *api) createGrant(ctx context.Context, _ *request) (*grantLink, error) {
 		return nil, &dispatch.Error{Kind: dispatch.Unsupported, Op: "api.createGrant",
 			Text: "This service runs jobs after their users sign out only for users of " + p.Issuer + "."}
 	}
-	return &grantLink{GrantLink{a.PublicURL + "/away?for=" + url.QueryEscape(a.SignIns.Invite(user(ctx)))}}, nil
+	return &grantLink{wire.GrantLink{a.PublicURL + "/away?for=" + url.QueryEscape(a.SignIns.Invite(user(ctx)))}}, nil
 }
 
 func (a *api) deleteGrant(ctx context.Context, in *request) (*nothing, error) {
@@ -147,18 +110,18 @@ func (a *api) usage(ctx context.Context, in *request) (*usageTable, error) {
 		}
 	}
 	use, err := read(ctx, user(ctx))
-	table := usageTable{[]Usage{}}
+	table := usageTable{[]wire.Usage{}}
 	for _, u := range use {
-		table.Body = append(table.Body, Usage{u.Account.Platform(), u.Live, limitOf(u.Quota.Live), u.Lately,
+		table.Body = append(table.Body, wire.Usage{u.Account.Platform(), u.Live, limitOf(u.Quota.Live), u.Lately,
 			limitOf(u.Quota.Daily), limitOf(u.Quota.Costs), u.Jobs, u.Costs, charges(u.Charges)})
 	}
 	return &table, err
 }
 
-func charges(all []dispatch.Charge) []Charge {
-	shown := make([]Charge, len(all))
+func charges(all []dispatch.Charge) []wire.Charge {
+	shown := make([]wire.Charge, len(all))
 	for i, c := range all {
-		shown[i] = Charge(c)
+		shown[i] = wire.Charge(c)
 	}
 	return shown
 }

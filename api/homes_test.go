@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/eodispatch/eodispatch/catalogue"
+	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
@@ -65,8 +66,8 @@ func TestServiceID_OfSeveralPlatforms(t *testing.T) {
 			t.Errorf("%s: %s", reference, d)
 		}
 	}
-	shown := decode[ServiceList](t, ask(h, "GET", "/services", ""), 200).Services
-	if d := cmp.Diff([]ServiceHome{{"cdse", "sign_in_required", "openeo"}, {"ogc", "unknown", "ogc_api_process"}},
+	shown := decode[wire.ServiceList](t, ask(h, "GET", "/services", ""), 200).Services
+	if d := cmp.Diff([]wire.ServiceHome{{"cdse", "sign_in_required", "openeo"}, {"ogc", "unknown", "ogc_api_process"}},
 		shown[0].Homes); d != "" || shown[1].Homes != nil {
 		t.Error(d, shown[1].Homes)
 	}

@@ -9,10 +9,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
@@ -33,55 +33,11 @@ type Hooks interface {
 	SendAgain(ctx context.Context, u dispatch.UserID, id string, e dispatch.Event) error
 }
 
-// HookRequest asks for notifications about jobs.
-type HookRequest struct {
-	URL    string   `json:"url" doc:"Receives a POST for each event: https, at a public address. Or mailto: and the e-mail address of your account, which your identity provider has verified"`
-	Events []string `json:"events,omitempty" enum:"running,finished,failed,canceled,attention,task_ended,task_share" doc:"The events that you are notified of; absent: finished, failed and canceled, and for mailto: attention and task_ended as well"`
-	Shares []int    `json:"shares,omitempty" minimum:"1" maximum:"99" maxItems:"10" doc:"With task_share: the percentages of a task's jobs at whose end you are notified; absent: 25, 50 and 75"`
-}
-
-// Hook is a URL that is notified when jobs of its owner end.
-type Hook struct {
-	ID      string     `json:"id"`
-	Job     *int64     `json:"job_id,omitempty" doc:"The only job that it is notified of, by options.notify"`
-	Task    *int64     `json:"task_id,omitempty" doc:"The only task that it is notified of, likewise"`
-	Kind    string     `json:"kind" enum:"webhook,mail,ogc" doc:"mail: a mail about several events. ogc: it is sent what OGC API - Processes has sent to a subscriber"`
-	URL     string     `json:"url"`
-	Events  []string   `json:"events" nullable:"false" enum:"running,finished,failed,canceled,attention,task_ended,task_share"`
-	Shares  []int      `json:"shares,omitempty"`
-	State   string     `json:"state" enum:"active,failing,gone" doc:"failing: none of the last deliveries arrived; they are repeated. gone: the receiver answered 410; it gets nothing until you send a test or send a delivery again"`
-	NextTry *time.Time `json:"next_try" nullable:"true" doc:"If it is failing: nothing is sent before"`
-	Created time.Time  `json:"created"`
-}
-
-// NewHook is a hook with its secret.
-type NewHook struct {
-	Hook
-	Secret string `json:"secret" doc:"Verifies the signature of deliveries, see Standard Webhooks. It is shown only here. Empty for mailto:"`
-}
-
-// Delivery is an event that is sent to a hook.
-type Delivery struct {
-	ID       string     `json:"id" doc:"The id of the event, and webhook-id of each try"`
-	Job      *int64     `json:"job_id" nullable:"true" doc:"null: it is not about a job"`
-	Task     *int64     `json:"task_id,omitempty" doc:"The task that it is about"`
-	Event    string     `json:"event" enum:"running,finished,failed,canceled,attention,task_ended,task_share,sign_in_required,test"`
-	Share    int        `json:"share,omitempty" doc:"Of task_share: the percentage"`
-	Reason   string     `json:"attention,omitempty" doc:"Of attention: why the job or the task waits for you, as in the code of its attention"`
-	Happened time.Time  `json:"happened"`
-	State    string     `json:"state" enum:"waiting,delivered,failed" doc:"failed: it did not arrive within a day, and is not repeated"`
-	Tries    int        `json:"tries"`
-	Tried    *time.Time `json:"tried" nullable:"true" doc:"When the last try began"`
-	Answer   *int       `json:"answer" nullable:"true" doc:"HTTP status of the last try; null: none arrived"`
-	Notice   string     `json:"notice,omitempty" doc:"Why the last try failed"`
-	NextTry  *time.Time `json:"next_try" nullable:"true"`
-}
-
 type (
-	newHook      struct{ Body NewHook }
-	oneHook      struct{ Body Hook }
-	hookList     struct{ Body []Hook }
-	deliveryList struct{ Body []Delivery }
+	newHook      struct{ Body wire.NewHook }
+	oneHook      struct{ Body wire.Hook }
+	hookList     struct{ Body []wire.Hook }
+	deliveryList struct{ Body []wire.Delivery }
 )
 
 // mostDeliveries is how many deliveries the log of a hook shows.
@@ -142,7 +98,7 @@ func (a *api) hookRoutes() {
 		Summary: "Send a delivery again", DefaultStatus: http.StatusOK, Parameters: []*huma.Param{hookIDParam,
 			deliveryIDParam},
 		Responses: withNull(a.errors(401, 404, 503))}, a.sendAgain)
-	a.huma.OpenAPI().Paths["/hooks"].Post.RequestBody = body[HookRequest](a)
+	a.huma.OpenAPI().Paths["/hooks"].Post.RequestBody = body[wire.HookRequest](a)
 }
 
 func (a *api) createHook(ctx context.Context, in *request) (*newHook, error) {
@@ -176,7 +132,7 @@ func (a *api) createHook(ctx context.Context, in *request) (*newHook, error) {
 		f.fault("url", "value_error", dispatch.TextFor(err))
 		return nil, invalid(*f.faults)
 	}
-	return &newHook{NewHook{showHook(h), secret.Reveal()}}, err
+	return &newHook{wire.NewHook{showHook(h), secret.Reveal()}}, err
 }
 
 // noticeTo returns how an address is notified: by mail if it is a mailbox.
@@ -252,7 +208,7 @@ func (f *form) shares() (all []dispatch.Status) {
 }
 
 func (a *api) listHooks(ctx context.Context, in *request) (*hookList, error) {
-	list := hookList{[]Hook{}}
+	list := hookList{[]wire.Hook{}}
 	if a.Hooks == nil {
 		return &list, nil
 	}
@@ -303,15 +259,15 @@ func (a *api) listDeliveries(ctx context.Context, in *request) (*deliveryList, e
 		return nil, errNoHook
 	}
 	all, err := a.Hooks.Deliveries(ctx, user(ctx), in.http.Param("hook_id"), mostDeliveries)
-	list := deliveryList{[]Delivery{}}
+	list := deliveryList{[]wire.Delivery{}}
 	for _, d := range all {
 		list.Body = append(list.Body, showDelivery(d))
 	}
 	return &list, hookError(err)
 }
 
-func showHook(h dispatch.Hook) Hook {
-	shown := Hook{ID: h.ID, Kind: string(h.Kind), URL: h.URL, Events: []string{}, State: "active",
+func showHook(h dispatch.Hook) wire.Hook {
+	shown := wire.Hook{ID: h.ID, Kind: string(h.Kind), URL: h.URL, Events: []string{}, State: "active",
 		Created: h.Created.UTC()}
 	for _, s := range h.Statuses {
 		word, share := eventWord(s)
@@ -337,10 +293,10 @@ func showHook(h dispatch.Hook) Hook {
 	return shown
 }
 
-func showDelivery(d dispatch.Delivery) Delivery {
+func showDelivery(d dispatch.Delivery) wire.Delivery {
 	word, share := eventWord(d.Status)
 	why, _ := d.Status.Needed()
-	shown := Delivery{ID: d.Event.String(), Reason: string(why), Event: word, Share: share, Happened: d.Happened.UTC(),
+	shown := wire.Delivery{ID: d.Event.String(), Reason: string(why), Event: word, Share: share, Happened: d.Happened.UTC(),
 		State: string(d.State), Tries: d.Tries, Tried: known(d.Tried),
 		Notice: d.Notice, NextTry: known(d.Due)}
 	if id := int64(d.Job); id != 0 {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
@@ -43,7 +44,7 @@ const revalidate = "private, no-cache" // for responses that change without a re
 type (
 	accepted struct {
 		Location string `header:"Location" doc:"Address of the job"`
-		Body     ProcessingJobSummary
+		Body     wire.ProcessingJobSummary
 	}
 	status[T any] struct {
 		CacheControl string `header:"Cache-Control"`
@@ -54,7 +55,7 @@ type (
 		ETag         string `header:"ETag"`
 		Body         T
 	}
-	results struct{ Body *Collection }
+	results struct{ Body *wire.Collection }
 	nothing struct{ Body any }
 )
 
@@ -90,7 +91,7 @@ func (a *api) addressOf(r dispatch.Record) string {
 	return a.pagePath(fmt.Sprintf("/unit_jobs/%d", r.ID))
 }
 
-func (a *api) readJob(ctx context.Context, in *request) (*tagged[ProcessingJob], error) {
+func (a *api) readJob(ctx context.Context, in *request) (*tagged[wire.ProcessingJob], error) {
 	id, err := in.jobID()
 	if err != nil {
 		return nil, err
@@ -110,11 +111,11 @@ func (a *api) readJob(ctx context.Context, in *request) (*tagged[ProcessingJob],
 	if err != nil {
 		return nil, err
 	}
-	return &tagged[ProcessingJob]{revalidate, etag(jobDigest(r)), a.job(r)}, nil
+	return &tagged[wire.ProcessingJob]{revalidate, etag(jobDigest(r)), a.job(r)}, nil
 }
 
 // cancelJob cancels a job, which stays in its owner's list.
-func (a *api) cancelJob(ctx context.Context, in *request) (*tagged[ProcessingJob], error) {
+func (a *api) cancelJob(ctx context.Context, in *request) (*tagged[wire.ProcessingJob], error) {
 	id, err := in.jobID()
 	if err != nil {
 		return nil, err
@@ -123,7 +124,7 @@ func (a *api) cancelJob(ctx context.Context, in *request) (*tagged[ProcessingJob
 	if err != nil {
 		return nil, err
 	}
-	return &tagged[ProcessingJob]{revalidate, etag(jobDigest(r)), a.job(r)}, nil
+	return &tagged[wire.ProcessingJob]{revalidate, etag(jobDigest(r)), a.job(r)}, nil
 }
 
 func (a *api) readResults(ctx context.Context, in *request) (*results, error) {
@@ -135,7 +136,7 @@ func (a *api) readResults(ctx context.Context, in *request) (*results, error) {
 	if p.Collection == nil || err != nil {
 		return &results{}, err
 	}
-	return &results{&Collection{withProcessing(p, a.baseURL(in.http.Host(), in.http.TLS() != nil))}}, nil
+	return &results{&wire.Collection{withProcessing(p, a.baseURL(in.http.Host(), in.http.TLS() != nil))}}, nil
 }
 
 // definition is the document that defined a job's service.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
@@ -122,7 +123,7 @@ func TestReadJob(t *testing.T) {
 	if d := cmp.Diff(want, keysOf(t, a.Body.Bytes())); d != "" {
 		t.Error(d)
 	}
-	got := decode[ProcessingJob](t, a, 200)
+	got := decode[wire.ProcessingJob](t, a, 200)
 	if !strings.Contains(a.Body.String(), `"created":"2026-05-01T10:30:00Z","updated":"2026-05-01T10:30:00Z"`) ||
 		got.ID != 1 {
 		t.Errorf("body %s", a.Body)
@@ -152,8 +153,8 @@ func TestReadJob(t *testing.T) {
 	delete(full, "attention")
 	r.Attention, r.Notice = dispatch.Unreachable, ""
 	w.jobs[1] = r
-	other := decode[ProcessingJob](t, ask(h, "GET", "/unit_jobs/1", ""), 200).Attention
-	if d := cmp.Diff(&JobAttention{Code: "platform_unavailable", Message: attentions[dispatch.Unreachable]},
+	other := decode[wire.ProcessingJob](t, ask(h, "GET", "/unit_jobs/1", ""), 200).Attention
+	if d := cmp.Diff(&wire.JobAttention{Code: "platform_unavailable", Message: attentions[dispatch.Unreachable]},
 		other); d != "" {
 		t.Error(d)
 	}
@@ -208,10 +209,10 @@ func TestStatuses(t *testing.T) {
 			if compat && s == "submitted" {
 				want = "created"
 			}
-			if got := decode[ProcessingJob](t, ask(h, "GET", "/unit_jobs/1", ""), 200).Status; got != want {
+			if got := decode[wire.ProcessingJob](t, ask(h, "GET", "/unit_jobs/1", ""), 200).Status; got != want {
 				t.Errorf("compat %v: %s is shown as %s", compat, s, got)
 			}
-			list := decode[JobsStatusResponse](t, ask(h, "GET", "/jobs_status", ""), 200)
+			list := decode[wire.JobsStatusResponse](t, ask(h, "GET", "/jobs_status", ""), 200)
 			if got := list.ProcessingJobs[0].Status; got != want {
 				t.Errorf("compat %v: %s is listed as %s", compat, s, got)
 			}
@@ -343,7 +344,7 @@ func TestJobsStatus(t *testing.T) {
 	} {
 		a := ask(h, "GET", "/jobs_status"+query, "")
 		ids := []int64{}
-		for _, j := range decode[JobsStatusResponse](t, a, 200).ProcessingJobs {
+		for _, j := range decode[wire.JobsStatusResponse](t, a, 200).ProcessingJobs {
 			ids = append(ids, j.ID)
 		}
 		if fmt.Sprint(ids) != want {
@@ -452,7 +453,7 @@ func TestAttention_QuotesOnlyPlatforms(t *testing.T) {
 		dispatch.NoPlatform:    "The platform of this job is not configured any more.",
 	} {
 		w.set(1, func(r *dispatch.Record) { r.Attention, r.Notice = why, notice })
-		got := decode[ProcessingJob](t, ask(h, "GET", "/unit_jobs/1", ""), 200).Attention
+		got := decode[wire.ProcessingJob](t, ask(h, "GET", "/unit_jobs/1", ""), 200).Attention
 		if got == nil || got.Code != string(why) || strings.Contains(got.Message, "The platform says") ||
 			strings.Contains(got.Message, "credentials") {
 			t.Errorf("%s: %+v", why, got)

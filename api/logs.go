@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"math"
 	"strconv"
-	"time"
 
+	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
@@ -21,21 +21,9 @@ const (
 	mostLogs = 10_000
 )
 
-// LogEntry is one log entry of a job, as the platform reported it.
-type LogEntry struct {
-	Time    *time.Time `json:"time" nullable:"true"`
-	Level   string     `json:"level" enum:"error,warning,info,debug"`
-	Message string     `json:"message"`
-}
-
-// LogPage is a page of a job's log, oldest entry first.
-type LogPage struct {
-	Logs []LogEntry `json:"logs" nullable:"false"`
-}
-
 type logs struct {
 	Link string `header:"Link" doc:"Address of the next page, if there is one"`
-	Body LogPage
+	Body wire.LogPage
 }
 
 func (a *api) readLogs(ctx context.Context, in *request) (*logs, error) {
@@ -52,10 +40,10 @@ func (a *api) readLogs(ctx context.Context, in *request) (*logs, error) {
 	if err != nil {
 		return nil, err
 	}
-	page := &logs{Body: LogPage{[]LogEntry{}}}
+	page := &logs{Body: wire.LogPage{[]wire.LogEntry{}}}
 	from, to := min(offset, len(entries)), min(offset+limit, len(entries))
 	for _, e := range entries[from:to] {
-		page.Body.Logs = append(page.Body.Logs, LogEntry{known(e.Time), e.Level, e.Message})
+		page.Body.Logs = append(page.Body.Logs, wire.LogEntry{known(e.Time), e.Level, e.Message})
 	}
 	if to < len(entries) {
 		page.Link = fmt.Sprintf(`<%s/unit_jobs/%d/logs?limit=%d&offset=%d>; rel="next"`, a.PublicURL, id, limit, to)

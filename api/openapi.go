@@ -11,6 +11,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/grid"
 )
@@ -117,7 +118,7 @@ func (a *api) jobRoutes() {
 		Summary:     "List jobs and tasks",
 		Description: "Returns your tasks, and your jobs that belong to no task, newest first.",
 		Parameters:  append([]*huma.Param{filterParam, sortParam, waitParam, knownParam}, pageParams...),
-		Responses:   withNotModified(withBody[JobsStatusResponse](a, a.errors(401, 422, 429, 503)))}, a.listJobs)
+		Responses:   withNotModified(withBody[wire.JobsStatusResponse](a, a.errors(401, 422, 429, 503)))}, a.listJobs)
 	register(a, huma.Operation{OperationID: "get_unit_job_logs",
 		Method: http.MethodGet, Path: "/unit_jobs/{job_id}/logs", Tags: jobTags,
 		Summary: "Get the logs of a job",
@@ -142,7 +143,7 @@ func (a *api) jobRoutes() {
 			"It does not name you, so that it can be published beside the results.",
 		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{idParam}, Responses: a.errors(401, 404, 422, 503)},
 		a.readProvenance)
-	a.huma.OpenAPI().Paths["/unit_jobs/{job_id}"].Patch.RequestBody = body[AnnotationsPatch](a)
+	a.huma.OpenAPI().Paths["/unit_jobs/{job_id}"].Patch.RequestBody = body[wire.AnnotationsPatch](a)
 	for _, path := range []string{"/unit_jobs", "/sync_jobs"} { // after the registration, or huma would read the body
 		a.huma.OpenAPI().Paths[path].Post.RequestBody = a.jobBody()
 	}
@@ -171,8 +172,8 @@ func (a *api) serviceRoutes() {
 	register(a, huma.Operation{OperationID: "list_grids", Method: http.MethodGet, Path: "/grids", Tags: taskTags,
 		Summary: "List the grids", DefaultStatus: http.StatusOK, Security: []map[string][]string{},
 		Responses: a.errors()}, a.listGrids)
-	a.huma.OpenAPI().Paths["/params"].Post.RequestBody = body[ParamRequest](a)
-	a.huma.OpenAPI().Paths["/tiles"].Post.RequestBody = body[TileRequest](a)
+	a.huma.OpenAPI().Paths["/params"].Post.RequestBody = body[wire.ParamRequest](a)
+	a.huma.OpenAPI().Paths["/tiles"].Post.RequestBody = body[wire.TileRequest](a)
 }
 
 // taskRoutes registers the operations on tasks.
@@ -192,7 +193,7 @@ func (a *api) taskRoutes() {
 		Description: "Returns the statuses that the platform reports. If the platform does not respond, they are the last " +
 			"known ones: checked is the time when the platform was last asked, and attention says what is wrong.",
 		Parameters: append([]*huma.Param{taskParam, waitParam, knownParam}, pageParams...),
-		Responses:  withNotModified(withBody[UpscalingTask](a, a.errors(401, 404, 422, 429, 503)))}, a.readTask)
+		Responses:  withNotModified(withBody[wire.UpscalingTask](a, a.errors(401, 404, 422, 429, 503)))}, a.readTask)
 	register(a, huma.Operation{OperationID: "delete_upscale_task",
 		Method: http.MethodDelete, Path: "/upscale_tasks/{task_id}", Tags: taskTags,
 		Summary: "Cancel and delete a task and its jobs",
@@ -247,12 +248,12 @@ func (a *api) taskRoutes() {
 		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{taskParam}, Responses: a.errors(401, 403, 404, 408, 413, 415,
 			422, 429, 503)}, a.jobsChange(taskBroker.RetryTask))
 	// after the registration, or huma would read the body
-	for action, body := range map[string]*huma.RequestBody{"cancel": body[JobChoice](a), "retry": body[JobChoice](a),
-		"resume": body[Resumption](a)} {
+	for action, body := range map[string]*huma.RequestBody{"cancel": body[wire.JobChoice](a), "retry": body[wire.JobChoice](a),
+		"resume": body[wire.Resumption](a)} {
 		body.Required = false
 		a.huma.OpenAPI().Paths["/upscale_tasks/{task_id}/"+action].Post.RequestBody = body
 	}
-	a.huma.OpenAPI().Paths["/upscale_tasks/{task_id}"].Patch.RequestBody = body[AnnotationsPatch](a)
+	a.huma.OpenAPI().Paths["/upscale_tasks/{task_id}"].Patch.RequestBody = body[wire.AnnotationsPatch](a)
 	a.huma.OpenAPI().Paths["/upscale_tasks"].Post.RequestBody = a.taskBody()
 }
 
@@ -374,7 +375,7 @@ func body[T any](a *api) *huma.RequestBody {
 
 // withTiles adds the response of /tiles.
 func withTiles(a *api, all map[string]*huma.Response) map[string]*huma.Response {
-	schema := a.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[GeometryCollection](), true, "")
+	schema := a.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[wire.GeometryCollection](), true, "")
 	all["201"] = &huma.Response{Description: "The tiles",
 		Content: map[string]*huma.MediaType{"application/json": {Schema: schema}}}
 	return all
@@ -389,7 +390,7 @@ func enumOf[T ~string](words []T) (all []any) {
 
 // jobBody describes the request body of a job, with an example for each protocol.
 func (a *api) jobBody() *huma.RequestBody {
-	schema := a.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[BaseJobRequest](), true, "")
+	schema := a.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[wire.BaseJobRequest](), true, "")
 	return &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": {Schema: schema,
 		Examples: map[string]*huma.Example{
 			"openeo": {Summary: "A process graph on an openEO back-end", Value: map[string]any{
@@ -408,7 +409,7 @@ func (a *api) jobBody() *huma.RequestBody {
 
 // taskBody describes the request body of a task, with an example.
 func (a *api) taskBody() *huma.RequestBody {
-	schema := a.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[UpscalingTaskRequest](), true, "")
+	schema := a.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[wire.UpscalingTaskRequest](), true, "")
 	return &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": {Schema: schema,
 		Examples: map[string]*huma.Example{"openeo": {Summary: "A process graph over two tiles", Value: map[string]any{
 			"title": "NDVI of the Hesbaye, by tile", "label": "openeo", "format": "gtiff",
@@ -444,9 +445,9 @@ func (a *api) errors(statuses ...int) map[string]*huma.Response {
 		statuses = append(statuses, http.StatusForbidden) // a session used by another page
 	}
 	for _, status := range append(statuses, http.StatusInternalServerError, http.StatusTooManyRequests) {
-		body := schemas.Schema(reflect.TypeFor[ErrorResponse](), true, "")
+		body := schemas.Schema(reflect.TypeFor[wire.ErrorResponse](), true, "")
 		if status == http.StatusUnprocessableEntity {
-			body = schemas.Schema(reflect.TypeFor[HTTPValidationError](), true, "")
+			body = schemas.Schema(reflect.TypeFor[wire.HTTPValidationError](), true, "")
 		}
 		reason := reasons[status]
 		if reason == "" {
@@ -509,7 +510,7 @@ func withDocument(all map[string]*huma.Response) map[string]*huma.Response {
 
 // withGoingOn adds the 202 response of a request that became a job.
 func withGoingOn(a *api, all map[string]*huma.Response) map[string]*huma.Response {
-	schema := a.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[ProcessingJobSummary](), true, "")
+	schema := a.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[wire.ProcessingJobSummary](), true, "")
 	text := &huma.Schema{Type: huma.TypeString}
 	all["202"] = &huma.Response{Description: "The job goes on",
 		Content: map[string]*huma.MediaType{"application/json": {Schema: schema}},

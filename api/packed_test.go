@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
@@ -39,7 +40,7 @@ func TestSnapshot_ReadsListsOnceThatFitPacked(t *testing.T) {
 		}
 		h := New(w.config())
 		got := ask(h, "GET", "/jobs_status?filter=processing", "")
-		list := decode[JobsStatusResponse](t, got, 200)
+		list := decode[wire.JobsStatusResponse](t, got, 200)
 		if len(list.ProcessingJobs) != jobs || len(w.asked) != row.reads {
 			t.Errorf("%s: %d jobs after %d reads", row.name, len(list.ProcessingJobs), len(w.asked))
 		}

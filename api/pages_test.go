@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
@@ -56,12 +57,12 @@ func mixed(t *testing.T, n int) (*world, API) {
 
 func TestPages_OfAList(t *testing.T) {
 	_, h := mixed(t, 9)
-	whole := decode[JobsStatusResponse](t, ask(h, "GET", "/jobs_status", ""), 200)
+	whole := decode[wire.JobsStatusResponse](t, ask(h, "GET", "/jobs_status", ""), 200)
 	var jobs, tasks []int64
 	parts := 0
 	for path := "/jobs_status?limit=2"; path != ""; parts++ {
 		a := ask(h, "GET", path, "")
-		p := decode[JobsStatusResponse](t, a, 200)
+		p := decode[wire.JobsStatusResponse](t, a, 200)
 		if path = nextOf(t, a); len(p.ProcessingJobs)+len(p.UpscalingTasks) != 2 && path != "" {
 			t.Errorf("a part of %d", len(p.ProcessingJobs)+len(p.UpscalingTasks))
 		}
@@ -87,7 +88,7 @@ func TestPages_Filters(t *testing.T) {
 	w.set(1, func(r *dispatch.Record) { r.Status = dispatch.Running })
 	count := func(query string) int {
 		t.Helper()
-		l := decode[JobsStatusResponse](t, ask(h, "GET", "/jobs_status?filter=processing&"+query, ""), 200)
+		l := decode[wire.JobsStatusResponse](t, ask(h, "GET", "/jobs_status?filter=processing&"+query, ""), 200)
 		return len(l.ProcessingJobs)
 	}
 	since := url.QueryEscape(moment.Format(time.RFC3339))
@@ -98,7 +99,7 @@ func TestPages_Filters(t *testing.T) {
 			t.Errorf("%s: %d, want %d", query, n, want)
 		}
 	}
-	if l := decode[JobsStatusResponse](t, ask(h, "GET", "/jobs_status?status=running", ""),
+	if l := decode[wire.JobsStatusResponse](t, ask(h, "GET", "/jobs_status?status=running", ""),
 		200); len(l.UpscalingTasks) != 0 || l.UpscalingTasks == nil {
 		t.Errorf("tasks %v", l.UpscalingTasks)
 	}
@@ -109,7 +110,7 @@ func TestPages_OfATask(t *testing.T) {
 	seen := 0
 	for path := "/upscale_tasks/1?limit=1"; path != ""; {
 		a := ask(h, "GET", path, "")
-		task := decode[UpscalingTask](t, a, 200)
+		task := decode[wire.UpscalingTask](t, a, 200)
 		if len(task.Jobs) != 1 || !strings.HasSuffix(task.Jobs[0].Title, fmt.Sprint("Job ", seen+1)) ||
 			task.Counts["created"] < 2 {
 			t.Fatalf("part %+v", task)
@@ -117,7 +118,7 @@ func TestPages_OfATask(t *testing.T) {
 		seen++
 		path = nextOf(t, a)
 	}
-	if whole := decode[UpscalingTask](t, ask(h, "GET", "/upscale_tasks/1", ""), 200); seen != len(whole.Jobs) {
+	if whole := decode[wire.UpscalingTask](t, ask(h, "GET", "/upscale_tasks/1", ""), 200); seen != len(whole.Jobs) {
 		t.Errorf("%d of %d jobs", seen, len(whole.Jobs))
 	}
 }
@@ -187,7 +188,7 @@ func TestPages_AreReadOnceIfTheyAreSmall(t *testing.T) {
 		h := New(c)
 		body := strings.Replace(goodBody, `"<b>&"`, `"`+strings.Repeat("x", row.text)+`"`, 1)
 		decode[any](t, ask(h, "POST", "/unit_jobs", body), 201)
-		list := decode[JobsStatusResponse](t, ask(h, "GET", fmt.Sprintf("/jobs_status?limit=%d", row.limit), ""), 200)
+		list := decode[wire.JobsStatusResponse](t, ask(h, "GET", fmt.Sprintf("/jobs_status?limit=%d", row.limit), ""), 200)
 		if n := len(list.ProcessingJobs); n != 1 || len(list.ProcessingJobs[0].Parameters.RawMessage) < row.text {
 			t.Errorf("limit %d: %d jobs, or a part of one", row.limit, n)
 		}

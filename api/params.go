@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"slices"
 
+	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
@@ -18,35 +19,10 @@ type serviceBroker interface {
 	Policy(dispatch.Service, dispatch.Label) dispatch.Policy
 }
 
-// ParamRequest names the service whose parameters are asked for.
-type ParamRequest struct {
-	Label   string        `json:"label,omitempty" enum:"openeo,ogc_api_process" doc:"The protocol of the service. It can be absent if the service is named by its id"`
-	Service ServiceChoice `json:"service"`
-}
-
-// Parameter is one parameter of a service.
-type Parameter struct {
-	Name        string            `json:"name"`
-	Type        string            `json:"type" enum:"datetime,date-interval,bounding-box,polygon,boolean,integer,double,string,array-string,object,array"`
-	Optional    bool              `json:"optional"`
-	Description string            `json:"description"`
-	Default     json.RawMessage   `json:"default" doc:"null: there is no default, or it is null"`
-	Options     []json.RawMessage `json:"options" nullable:"false" doc:"The only values that the parameter, or each of its elements, may have; empty: any"`
-
-	Schema   json.RawMessage `json:"schema" doc:"As in the service's document"`
-	Minimum  *json.Number    `json:"minimum,omitempty"`
-	Maximum  *json.Number    `json:"maximum,omitempty"`
-	Nullable bool            `json:"nullable" doc:"Whether null is allowed"`
-	Warning  string          `json:"warning,omitempty" doc:"Parts of the schema that the broker does not understand and does not check values against; absent: none"`
-}
-
 // ownTypes are the types that the deployed service has no word for. It reports string in place of them.
 var ownTypes = []dispatch.ParamType{dispatch.Object, dispatch.Array}
 
-// ServiceParameter is a parameter of a service of the catalogue.
-type ServiceParameter Parameter
-
-type described struct{ Body []Parameter }
+type described struct{ Body []wire.Parameter }
 
 func (a *api) describe(ctx context.Context, in *request) (*described, error) {
 	body, err := a.readBody(in)
@@ -61,7 +37,7 @@ func (a *api) describe(ctx context.Context, in *request) (*described, error) {
 	if err != nil {
 		return nil, requestError(err)
 	}
-	all := make([]Parameter, len(parameters))
+	all := make([]wire.Parameter, len(parameters))
 	for i, p := range parameters {
 		all[i] = wireParameter(p)
 		if a.Compat.ObjectAsString && slices.Contains(ownTypes, p.Type) {
@@ -80,8 +56,8 @@ func (a *api) parseParams(body []byte) (dispatch.Service, dispatch.Label, []disp
 	return service, label, append(faults, *f.faults...)
 }
 
-func wireParameter(p dispatch.Parameter) Parameter {
-	w := Parameter{Name: p.Name, Type: string(p.Type), Optional: p.Optional, Description: p.Description,
+func wireParameter(p dispatch.Parameter) wire.Parameter {
+	w := wire.Parameter{Name: p.Name, Type: string(p.Type), Optional: p.Optional, Description: p.Description,
 		Default: orNull(p.Default), Options: []json.RawMessage{}, Schema: orNull(p.Schema), Minimum: p.Minimum,
 		Maximum: p.Maximum, Nullable: p.Nullable, Warning: p.Warning}
 	for _, o := range p.Options {

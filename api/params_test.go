@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
@@ -40,7 +41,7 @@ func TestParameters_OfOwnTypesAreStringsForClientsOfTheDeployedService(t *testin
 		c := w.config()
 		c.Compat.ObjectAsString = compat
 		var types []string
-		for _, p := range decode[[]Parameter](t, ask(New(c), "POST", "/params", askParams), 200) {
+		for _, p := range decode[[]wire.Parameter](t, ask(New(c), "POST", "/params", askParams), 200) {
 			types = append(types, p.Type)
 		}
 		if got := strings.Join(types, " "); got != want {
@@ -57,7 +58,7 @@ func TestParameters_RefusesInvalidRequests(t *testing.T) {
 	if d := cmp.Diff(want, locs(f.Detail)); d != "" {
 		t.Error(d)
 	}
-	decode[[]Parameter](t, ask(h, "POST", "/params", askParams), 200)
+	decode[[]wire.Parameter](t, ask(h, "POST", "/params", askParams), 200)
 }
 
 func TestLogs(t *testing.T) {
@@ -70,7 +71,7 @@ func TestLogs(t *testing.T) {
 		w.logs = append(w.logs, dispatch.LogEntry{Time: moment, Level: "info", Message: m})
 	}
 	a := ask(h, "GET", "/unit_jobs/1/logs?limit=2", "")
-	if got := decode[LogPage](t, a, 200); len(got.Logs) != 2 || got.Logs[1].Message != "b" {
+	if got := decode[wire.LogPage](t, a, 200); len(got.Logs) != 2 || got.Logs[1].Message != "b" {
 		t.Errorf("%+v", got)
 	}
 	if link := a.Header().Get(
@@ -78,7 +79,7 @@ func TestLogs(t *testing.T) {
 		t.Errorf("Link %q", link)
 	}
 	a = ask(h, "GET", "/unit_jobs/1/logs?limit=2&offset=2", "")
-	if got := decode[LogPage](t, a, 200); len(got.Logs) != 1 || a.Header().Get("Link") != "" {
+	if got := decode[wire.LogPage](t, a, 200); len(got.Logs) != 1 || a.Header().Get("Link") != "" {
 		t.Errorf("%+v, Link %q", got, a.Header().Get("Link"))
 	}
 	failed(t, ask(h, "GET", "/unit_jobs/1/logs?limit=0&offset=-1", ""), 422, "VALIDATION_ERROR")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/stac"
 )
@@ -75,9 +76,9 @@ func processName(s dispatch.Service) string {
 }
 
 // provenanceLinks returns links of results to the job and its provenance, below a base URL.
-func provenanceLinks(base string, id dispatch.JobID) []Link {
+func provenanceLinks(base string, id dispatch.JobID) []wire.Link {
 	job := fmt.Sprintf("%s/unit_jobs/%d", strings.TrimSuffix(base, "/"), id)
-	return []Link{{stac.RelExecution, job, "application/json", "The job"}, {stac.RelProvenance, job + "/provenance",
+	return []wire.Link{{stac.RelExecution, job, "application/json", "The job"}, {stac.RelProvenance, job + "/provenance",
 		"application/json", "How the results came about, as PROV-JSON"}}
 }
 

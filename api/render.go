@@ -14,6 +14,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
+	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/facade"
 )
@@ -168,11 +169,11 @@ func (r *renderer) withWholeRequest(j dispatch.Record) (_ dispatch.Record, err e
 }
 
 // summarized writes a job. It does not copy large parameters.
-func (r *renderer) summarized(j ProcessingJobSummary) error {
+func (r *renderer) summarized(j wire.ProcessingJobSummary) error {
 	parameters := j.Parameters.RawMessage
 	large := len(parameters) > largeText
 	if large {
-		j.Parameters = Object{json.RawMessage("{}")}
+		j.Parameters = wire.Object{json.RawMessage("{}")}
 	}
 	line, place, err := appendSummary(r.line[:0], &j)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
@@ -48,14 +49,14 @@ func TestRevision_UnchangedTaskIsNotReadAgain(t *testing.T) {
 				t.Errorf("a task that has not changed was read %d times", n)
 			}
 			if a := ask(h, "GET", path+"?wait=1", ""); a.Code != 200 || a.Header().Get("ETag") != tag ||
-				len(decode[UpscalingTask](t, a, 200).Jobs) == 0 {
+				len(decode[wire.UpscalingTask](t, a, 200).Jobs) == 0 {
 				t.Errorf("without an ETag: %d %q", a.Code, a.Body)
 			}
 
 			w.set(i+1, func(r *dispatch.Record) { r.Status = dispatch.Running })
 			a := ask(h, "GET", path, "", "If-None-Match", tag)
 			if now := a.Header().Get("ETag"); a.Code != 200 || now == tag ||
-				decode[UpscalingTask](t, a, 200).Jobs[i].Status != "running" {
+				decode[wire.UpscalingTask](t, a, 200).Jobs[i].Status != "running" {
 				t.Errorf("after a change: %d, ETag %q, %s", a.Code, now, a.Body)
 			} else {
 				tag = now

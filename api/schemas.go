@@ -5,17 +5,19 @@ import (
 	"reflect"
 
 	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/eodispatch/eodispatch/client/wire"
 )
 
 // opaque maps the types of JSON that is passed on byte for byte, or that a struct does not describe, to their schemas.
 var opaque = map[reflect.Type]reflect.Type{
-	reflect.TypeFor[Object]():        reflect.TypeFor[objectSchema](),
-	reflect.TypeFor[Collection]():    reflect.TypeFor[collectionSchema](),
-	reflect.TypeFor[ServiceChoice](): reflect.TypeFor[serviceChoiceSchema](),
-	reflect.TypeFor[Area]():          reflect.TypeFor[areaSchema](),
-	reflect.TypeFor[Cells]():         reflect.TypeFor[cellsSchema](),
-	reflect.TypeFor[Geometry]():      reflect.TypeFor[geometrySchema](),
-	reflect.TypeFor[json.Number]():   reflect.TypeFor[numberSchema](),
+	reflect.TypeFor[wire.Object]():        reflect.TypeFor[objectSchema](),
+	reflect.TypeFor[wire.Collection]():    reflect.TypeFor[collectionSchema](),
+	reflect.TypeFor[wire.ServiceChoice](): reflect.TypeFor[serviceChoiceSchema](),
+	reflect.TypeFor[wire.Area]():          reflect.TypeFor[areaSchema](),
+	reflect.TypeFor[wire.Cells]():         reflect.TypeFor[cellsSchema](),
+	reflect.TypeFor[wire.Geometry]():      reflect.TypeFor[geometrySchema](),
+	reflect.TypeFor[json.Number]():        reflect.TypeFor[numberSchema](),
 }
 
 type (
@@ -50,8 +52,8 @@ func (collectionSchema) Schema(r huma.Registry) *huma.Schema {
 func (serviceChoiceSchema) Schema(r huma.Registry) *huma.Schema {
 	r.Map()["ServiceChoice"] = &huma.Schema{Description: "A service by its endpoint and application, or by its id in " +
 		"the catalogue",
-		AnyOf: []*huma.Schema{r.Schema(reflect.TypeFor[ServiceDetails](), true, ""),
-			r.Schema(reflect.TypeFor[ServiceReference](), true, "")}}
+		AnyOf: []*huma.Schema{r.Schema(reflect.TypeFor[wire.ServiceDetails](), true, ""),
+			r.Schema(reflect.TypeFor[wire.ServiceReference](), true, "")}}
 	return &huma.Schema{Ref: schemasPath + "ServiceChoice"}
 }
 

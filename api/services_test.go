@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/eodispatch/eodispatch/catalogue"
+	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
@@ -70,7 +71,7 @@ func TestServices_List(t *testing.T) {
 	if d := cmp.Diff(want, strings.TrimSpace(got.Body.String())); d != "" || got.Code != 200 {
 		t.Error(got.Code, d)
 	}
-	list := decode[ServiceList](t, ask(h, "GET", "/services", ""), 200)
+	list := decode[wire.ServiceList](t, ask(h, "GET", "/services", ""), 200)
 	if len(list.Services) != 2 || list.Next != "" || list.Services[1].Protocol != "ogcapi" ||
 		list.Services[1].Label != "ogc_api_process" || list.Services[1].PlatformState != "unknown" ||
 		list.Services[1].Provider != nil {
@@ -116,7 +117,7 @@ func TestServices_One(t *testing.T) {
 	if d := cmp.Diff(string(got["parameters"]), strings.TrimSpace(same.Body.String())); d != "" || same.Code != 200 {
 		t.Error(same.Code, d)
 	}
-	fire := decode[CatalogueService](t, ask(h, "GET", "/services/fire", ""), 200)
+	fire := decode[wire.CatalogueService](t, ask(h, "GET", "/services/fire", ""), 200)
 	if fire.Example != nil || fire.Namespace == nil || *fire.Namespace != "ns" || fire.Links == nil {
 		t.Errorf("%+v", fire)
 	}
@@ -128,7 +129,7 @@ func TestServices_One(t *testing.T) {
 func TestServices_Rules(t *testing.T) {
 	w := newWorld()
 	h := New(withCatalogue(w))
-	if got := decode[CatalogueService](t, ask(h, "GET", "/services/fire", ""), 200); got.Rules != nil {
+	if got := decode[wire.CatalogueService](t, ask(h, "GET", "/services/fire", ""), 200); got.Rules != nil {
 		t.Errorf("%+v", got.Rules)
 	}
 	const bare = `{"title":"t","label":"openeo","service":{"endpoint":"https://openeo.example.org","namespace":null,"application":"x"},"parameters":{}}`
@@ -150,7 +151,7 @@ func TestServices_PlatformThatIsDown(t *testing.T) {
 	w := newWorld()
 	c := withCatalogue(w)
 	c.Broker = silent{w}
-	got := decode[CatalogueService](t, ask(New(c), "GET", "/services/ndvi%20composite", ""), 200)
+	got := decode[wire.CatalogueService](t, ask(New(c), "GET", "/services/ndvi%20composite", ""), 200)
 	if got.Parameters != nil || got.ParametersError == nil || got.ParametersError.ErrorCode != "APPLICATION_UNREACHABLE" ||
 		got.ParametersError.Message != "It is down." ||
 		got.ParametersError.RequestID == nil || len(got.Formats) != 1 || got.Formats[0].Name != "PNG" {
@@ -193,7 +194,7 @@ func TestServiceID_IsTheSameAsByHand(t *testing.T) {
 	for path, rest := range map[string]string{"/params": "", "/unit_jobs": job + ",", "/sync_jobs": job + ",",
 		"/upscale_tasks": job + `,"dimension":{"name":"n","values":[1,2]},`} {
 		for _, s := range shelved {
-			byHand, _ := json.Marshal(ServiceDetails(s.Service))
+			byHand, _ := json.Marshal(wire.ServiceDetails(s.Service))
 			var answers []string
 			label, byID := fmt.Sprintf(`"label":%q,`, s.Label), fmt.Sprintf(`{"id":%q}`, s.ID)
 			for _, named := range []string{label + `"service":` + string(byHand), label + `"service":` + byID, `"service":` +

@@ -12,6 +12,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
+	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/identity"
 )
@@ -34,27 +35,9 @@ const (
 	maxLogout     = 32 << 10 // bytes of a logout request
 )
 
-// SignedIn is the user of a session.
-type SignedIn struct {
-	User    SignedInUser `json:"user"`
-	Expires time.Time    `json:"expires" doc:"When the sign-in ends, unless the session is used. With a bearer token, when that expires"`
-}
-
-// SignedInUser describes a user to themselves.
-type SignedInUser struct {
-	ID    string `json:"id" doc:"The user's subject at the identity provider"`
-	Name  string `json:"name"`
-	Email string `json:"email" doc:"Empty if the identity provider does not return it"`
-}
-
-// SignedOut contains the URL at which a sign-out continues.
-type SignedOut struct {
-	Location string `json:"location" doc:"Where the browser must go next: a page that ends the session at the identity provider too, or the page of this service"`
-}
-
 type (
-	signedInAnswer  struct{ Body SignedIn }
-	signedOutAnswer struct{ Body SignedOut }
+	signedInAnswer  struct{ Body wire.SignedIn }
+	signedOutAnswer struct{ Body wire.SignedOut }
 )
 
 var (
@@ -159,7 +142,7 @@ func (a *api) checkStreamOrigin(r *http.Request) error {
 
 func (a *api) getSession(ctx context.Context, _ *request) (*signedInAnswer, error) {
 	c := callIn(ctx)
-	answer := signedInAnswer{SignedIn{SignedInUser{c.caller.Subject, c.caller.Name, c.caller.Email()},
+	answer := signedInAnswer{wire.SignedIn{wire.SignedInUser{c.caller.Subject, c.caller.Name, c.caller.Email()},
 		c.caller.Expires.UTC()}}
 	if c.session.Cookie != "" {
 		answer.Body.Expires = c.session.Ends.UTC()
@@ -174,7 +157,7 @@ func (a *api) endSession(ctx context.Context, in *request) (*signedOutAnswer, er
 	if !a.fromOwnPage(r) {
 		return nil, errForeignPage
 	}
-	answer := signedOutAnswer{SignedOut{a.pagePath("/")}}
+	answer := signedOutAnswer{wire.SignedOut{a.pagePath("/")}}
 	if !a.hasSession(r) {
 		return &answer, nil
 	}

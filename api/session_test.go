@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/identity"
 )
@@ -118,8 +119,8 @@ func TestSession_ActsAsItsUser(t *testing.T) {
 
 func TestSession_TellsWhoIsSignedIn(t *testing.T) {
 	_, f, _, h := signedIn(ourOrigin)
-	got := decode[SignedIn](t, fromPage(h, "GET", "/session", ""), 200)
-	if got.User != (SignedInUser{ID: "anna", Name: "Anna"}) || !got.Expires.Equal(moment) {
+	got := decode[wire.SignedIn](t, fromPage(h, "GET", "/session", ""), 200)
+	if got.User != (wire.SignedInUser{ID: "anna", Name: "Anna"}) || !got.Expires.Equal(moment) {
 		t.Errorf("%+v", got)
 	}
 	for _, cookie := range []string{"", "__Host-eodispatch=", "__Host-eodispatch=x", "eodispatch=anna",
@@ -184,7 +185,7 @@ func TestSession_SignOut(t *testing.T) {
 		t.Fatal("a foreign page signed anna out")
 	}
 	a := fromPage(h, "POST", "/session/sign-out", "")
-	if got := decode[SignedOut](t, a, 200); got.Location != "/broker/session/leave?with="+url.QueryEscape("leave+&?") ||
+	if got := decode[wire.SignedOut](t, a, 200); got.Location != "/broker/session/leave?with="+url.QueryEscape("leave+&?") ||
 		strings.Contains(a.Body.String(), "canary") {
 		t.Errorf("%+v", got)
 	}
@@ -197,7 +198,7 @@ func TestSession_SignOut(t *testing.T) {
 		t.Errorf("cookie %v", c)
 	}
 	failed(t, fromPage(h, "GET", "/jobs_status", ""), 401, "AUTHENTICATION_FAILED") // as who has stolen the cookie
-	if got := decode[SignedOut](t, fromPage(h, "POST", "/session/sign-out", ""), 200); got.Location != "/broker/" {
+	if got := decode[wire.SignedOut](t, fromPage(h, "POST", "/session/sign-out", ""), 200); got.Location != "/broker/" {
 		t.Errorf("again: %+v", got)
 	}
 	// in another browser

@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/identity"
 )
@@ -408,7 +409,7 @@ func TestPublicURL_LinksLeadToThisService(t *testing.T) {
 	for range 3 {
 		decode[any](t, ask(h, "POST", "/upscale_tasks", goodTask), 201)
 	}
-	link := decode[GrantLink](t, ask(h, "POST", "/grants", ""), 201).Link
+	link := decode[wire.GrantLink](t, ask(h, "POST", "/grants", ""), 201).Link
 	page := ask(h, "GET", "/jobs_status?limit=1", "")
 	next, _, _ := strings.Cut(strings.TrimPrefix(page.Header().Get("Link"), "<"), ">")
 	for _, address := range []string{link, next} {
@@ -425,7 +426,7 @@ func TestPublicURL_LinksLeadToThisService(t *testing.T) {
 // A visit changes nothing, wherever it comes from.
 func TestAway_PermissionNeedsAPageAndAForm(t *testing.T) {
 	w, d, h, _ := newSignInAPI("https://dispatch.example.org")
-	link := decode[GrantLink](t, ask(h, "POST", "/grants", ""), 201).Link
+	link := decode[wire.GrantLink](t, ask(h, "POST", "/grants", ""), 201).Link
 	at, found := strings.CutPrefix(link, "https://dispatch.example.org")
 	if !found {
 		t.Fatalf("link %q", link)
@@ -506,7 +507,7 @@ func TestSignIns_CanBeAbsent(t *testing.T) {
 	failed(t, ask(h, "POST", "/grants", ""), 501, "UNSUPPORTED")
 	failed(t, browse(h, "/link/cdse"), 404, "NOT_FOUND")
 	failed(t, browse(h, "/signed-in"), 404, "NOT_FOUND")
-	if list := decode[[]Grant](t, ask(h, "GET", "/grants", ""), 200); len(list) != 0 {
+	if list := decode[[]wire.Grant](t, ask(h, "GET", "/grants", ""), 200); len(list) != 0 {
 		t.Errorf("grants %+v", list)
 	}
 	failed(t, ask(h, "DELETE", "/grants/g1", ""), 404, "GRANT_NOT_FOUND")
@@ -515,7 +516,7 @@ func TestSignIns_CanBeAbsent(t *testing.T) {
 func TestGrants(t *testing.T) {
 	_, _, h, _ := newSignInAPI("https://dispatch.example.org")
 	a := ask(h, "GET", "/grants", "")
-	list := decode[[]Grant](t, a, 200)
+	list := decode[[]wire.Grant](t, a, 200)
 	if len(list) != 2 || list[0].ID != "g1" || list[0].Kind != "offline" || list[0].Expires != nil ||
 		list[0].Platforms[0] != "cdse" ||
 		list[1].Expires == nil || strings.Contains(a.Body.String(), "canary") {
@@ -528,14 +529,14 @@ func TestGrants(t *testing.T) {
 		t.Errorf("another's grant is told from none: %s %s", mine.Body, others.Body)
 	}
 	decode[any](t, ask(h, "DELETE", "/grants/g1", ""), 200)
-	use := decode[[]Usage](t, ask(h, "GET", "/usage", ""), 200)
+	use := decode[[]wire.Usage](t, ask(h, "GET", "/usage", ""), 200)
 	if len(use) != 2 || use[0].Platform != "cdse" || use[0].Live != 1 || use[0].LastDay != 2 || use[0].DayOf != nil ||
 		use[0].Jobs != 3 || *use[0].LiveOf != 4 || *use[0].Costs != 1.5 || use[1].Costs != nil ||
-		!slices.Equal(use[0].Charges, []Charge{{Month: "2026-11", Unit: "credits", Costs: 4.5, Runs: 3}}) ||
+		!slices.Equal(use[0].Charges, []wire.Charge{{Month: "2026-11", Unit: "credits", Costs: 4.5, Runs: 3}}) ||
 		use[1].Charges == nil {
 		t.Errorf("usage %+v", use)
 	}
-	if use := decode[[]Usage](t, ask(h, "GET", "/usage?label=project", ""),
+	if use := decode[[]wire.Usage](t, ask(h, "GET", "/usage?label=project", ""),
 		200); *use[0].Charges[0].Label != "of project" {
 		t.Errorf("usage by label %+v", use)
 	}

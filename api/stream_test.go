@@ -25,6 +25,7 @@ import (
 	"github.com/coder/websocket"
 	"go.uber.org/goleak"
 
+	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
@@ -143,7 +144,7 @@ func (c *client) closed() websocket.StatusCode {
 	}
 }
 
-func listIn(t *testing.T, s streamMessage) (l JobsStatusResponse) {
+func listIn(t *testing.T, s streamMessage) (l wire.JobsStatusResponse) {
 	t.Helper()
 	if s.Data == nil {
 		t.Fatalf("no data: %+v", s)
@@ -258,7 +259,7 @@ func TestStream_OfATask(t *testing.T) {
 		if m.Task == nil || *m.Task != 1 {
 			t.Fatalf("without its task: %+v", m)
 		}
-		var task UpscalingTask
+		var task wire.UpscalingTask
 		if m.Type == "status" && (json.Unmarshal(*m.Data, &task) != nil || len(task.Jobs) != 2) {
 			t.Errorf("data %s", *m.Data)
 		}

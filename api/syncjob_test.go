@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
@@ -14,7 +15,7 @@ func TestSync_BecomesAJob(t *testing.T) {
 	p := &platform{}
 	h := newRealAPI(t, p)
 	went := ask(h, "POST", "/sync_jobs", goodBody, "Prefer", "wait=1", "Idempotency-Key", "once")
-	job := decode[ProcessingJobSummary](t, went, 202)
+	job := decode[wire.ProcessingJobSummary](t, went, 202)
 	if went.Header().Get("Location") != "/unit_jobs/1" || went.Header().Get("Preference-Applied") != "wait=1" ||
 		job.ID != 1 || job.Status == "finished" {
 		t.Fatalf("%v %+v", went.Header(), job)
@@ -35,7 +36,7 @@ func TestSync_BecomesAJob(t *testing.T) {
 	if p.jobs != 1 {
 		t.Errorf("%d jobs at the platform", p.jobs)
 	}
-	if list := decode[JobsStatusResponse](t, ask(h, "GET", "/jobs_status?filter=sync", ""),
+	if list := decode[wire.JobsStatusResponse](t, ask(h, "GET", "/jobs_status?filter=sync", ""),
 		200); len(list.ProcessingJobs) != 0 {
 		t.Errorf("listed as synchronous runs: %+v", list.ProcessingJobs)
 	}

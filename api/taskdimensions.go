@@ -6,29 +6,9 @@ import (
 	"encoding/json"
 	"io"
 
+	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
-
-// TaskDimensions is how far the jobs of a task are, by each of its dimensions.
-type TaskDimensions struct {
-	Dimensions []DimensionProgress `json:"dimensions" nullable:"false" doc:"In the order of the request"`
-}
-
-// DimensionProgress is how far the jobs of a task are, by the values of one dimension.
-type DimensionProgress struct {
-	Name   string          `json:"name"`
-	Values []ValueProgress `json:"values" nullable:"false" doc:"In the order of the request, each value once"`
-}
-
-// ValueProgress is how far the jobs are that have one value.
-type ValueProgress struct {
-	Name     string          `json:"name,omitempty" doc:"Name of the value, such as the id of the cell of a tile. Absent: it has none"`
-	Value    json.RawMessage `json:"value,omitempty" doc:"Absent if it has more than 1,024 bytes, or was deleted because of its age"`
-	Status   string          `json:"status" enum:"created,submitted,queued,running,finished,canceled,failed,unknown" doc:"By the rules for the status of a task"`
-	Counts   map[string]int  `json:"counts"`
-	Progress float64         `json:"progress" minimum:"0" maximum:"100" doc:"Mean of the jobs in percent"`
-	Jobs     []int64         `json:"jobs" nullable:"false" doc:"Ids of the jobs: GET /upscale_tasks/{task_id}/results/items/{job_id} returns the results of one, and cancel and retry of the task take them"`
-}
 
 // mostShown bounds a value that is repeated to a client, in bytes, so that ten thousand of them stay small.
 const mostShown = 1024
@@ -42,7 +22,7 @@ type valueKey struct {
 
 // grouping sorts the jobs of a task by the values of its dimensions.
 type grouping struct {
-	dimensions []*DimensionProgress
+	dimensions []*wire.DimensionProgress
 	tallies    [][]dispatch.Tally // of the values of each dimension
 	values     map[valueKey]int   // positions in Values
 }
@@ -51,7 +31,7 @@ type grouping struct {
 func (g *grouping) add(j dispatch.Record, arguments []dispatch.Argument) {
 	for i, argument := range arguments {
 		if i == len(g.dimensions) {
-			g.dimensions = append(g.dimensions, &DimensionProgress{Name: argument.Name})
+			g.dimensions = append(g.dimensions, &wire.DimensionProgress{Name: argument.Name})
 			g.tallies = append(g.tallies, nil)
 		}
 		name := ""
@@ -63,7 +43,7 @@ func (g *grouping) add(j dispatch.Record, arguments []dispatch.Argument) {
 		if !seen {
 			at = len(d.Values)
 			g.values[key] = at
-			d.Values = append(d.Values, ValueProgress{Name: name})
+			d.Values = append(d.Values, wire.ValueProgress{Name: name})
 			g.tallies[i] = append(g.tallies[i], dispatch.Tally{})
 			if n := len(argument.Value); n > 0 && n <= mostShown {
 				d.Values[at].Value = argument.Value
@@ -75,8 +55,8 @@ func (g *grouping) add(j dispatch.Record, arguments []dispatch.Argument) {
 }
 
 // progress returns what was counted, with the statuses as clients see them.
-func (g *grouping) progress(shown func(dispatch.Status) dispatch.Status) TaskDimensions {
-	all := TaskDimensions{Dimensions: []DimensionProgress{}}
+func (g *grouping) progress(shown func(dispatch.Status) dispatch.Status) wire.TaskDimensions {
+	all := wire.TaskDimensions{Dimensions: []wire.DimensionProgress{}}
 	for n, d := range g.dimensions {
 		for i := range d.Values {
 			v := &d.Values[i]
@@ -91,7 +71,7 @@ func (g *grouping) progress(shown func(dispatch.Status) dispatch.Status) TaskDim
 	return all
 }
 
-func (a *api) readTaskDimensions(ctx context.Context, in *request) (*status[TaskDimensions], error) {
+func (a *api) readTaskDimensions(ctx context.Context, in *request) (*status[wire.TaskDimensions], error) {
 	id, err := in.taskID()
 	if err != nil {
 		return nil, err
@@ -118,7 +98,7 @@ func (a *api) readTaskDimensions(ctx context.Context, in *request) (*status[Task
 			return nil, err
 		}
 	}
-	return &status[TaskDimensions]{revalidate, g.progress(a.shown)}, nil
+	return &status[wire.TaskDimensions]{revalidate, g.progress(a.shown)}, nil
 }
 
 // withValue calls use with what is stored of a task's job. It does not for a job that was purged after the list was

@@ -6,25 +6,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
-
-// TaskPlatforms is how far the jobs of a task are at each of its platforms.
-type TaskPlatforms struct {
-	Platforms []PlatformProgress `json:"platforms" nullable:"false" doc:"In the order of the request; one for a task with one service"`
-}
-
-// PlatformProgress is how far the jobs of a task are at one platform.
-type PlatformProgress struct {
-	TaskHome
-	Counts  map[string]int `json:"counts" doc:"Number of jobs by status, without deleted jobs. A waiting job is where it would run if nothing changes"`
-	PerHour float64        `json:"per_hour" doc:"How many jobs finish there in an hour, from those that finished in the last hour, or since the task was accepted; of a task that has ended, before its end"`
-
-	State      string        `json:"state,omitempty" enum:"ok,unknown,unreachable,busy,sign_in_required,misconfigured,forbidden" doc:"What you can expect of the platform now, as in GET /platforms. Absent: the platform is no longer configured"`
-	LastAnswer *time.Time    `json:"last_answer,omitempty" doc:"When the platform last responded about a job of any user, accurate to some seconds. Absent: it has not"`
-	Failure    string        `json:"failure,omitempty" doc:"What went wrong at the last request, if that failed"`
-	Attention  *JobAttention `json:"attention,omitempty" doc:"Why none of your jobs is submitted there at present"`
-}
 
 const (
 	rateOver = time.Hour   // what the rate of a platform is measured over
@@ -32,7 +16,7 @@ const (
 )
 
 // readTaskPlatforms counts the jobs of a task by platform.
-func (a *api) readTaskPlatforms(ctx context.Context, in *request) (*status[TaskPlatforms], error) {
+func (a *api) readTaskPlatforms(ctx context.Context, in *request) (*status[wire.TaskPlatforms], error) {
 	id, err := in.taskID()
 	if err != nil {
 		return nil, err
@@ -57,15 +41,15 @@ func (a *api) readTaskPlatforms(ctx context.Context, in *request) (*status[TaskP
 	turn.releaseTurn()
 	homes := a.taskHomes(t)
 	if len(homes) == 0 {
-		homes = []TaskHome{{Platform: t.Account.Platform(), Service: ServiceDetails(t.Request.Service)}}
+		homes = []wire.TaskHome{{Platform: t.Account.Platform(), Service: wire.ServiceDetails(t.Request.Service)}}
 	}
 	states, _, _, err := a.Broker.Platforms(ctx, u)
 	if err != nil {
 		return nil, err
 	}
-	shown := TaskPlatforms{Platforms: []PlatformProgress{}}
+	shown := wire.TaskPlatforms{Platforms: []wire.PlatformProgress{}}
 	for _, h := range homes {
-		one := PlatformProgress{TaskHome: h, Counts: map[string]int{}, PerHour: tally.perHour(h.Platform, t)}
+		one := wire.PlatformProgress{TaskHome: h, Counts: map[string]int{}, PerHour: tally.perHour(h.Platform, t)}
 		for s, n := range tally.counts[h.Platform] {
 			one.Counts[string(a.shown(s))] += n
 		}
@@ -75,7 +59,7 @@ func (a *api) readTaskPlatforms(ctx context.Context, in *request) (*status[TaskP
 		}
 		shown.Platforms = append(shown.Platforms, one)
 	}
-	return &status[TaskPlatforms]{revalidate, shown}, nil
+	return &status[wire.TaskPlatforms]{revalidate, shown}, nil
 }
 
 // platformTally counts jobs by the name of their platform.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
@@ -32,23 +33,23 @@ func TestTaskPlatforms(t *testing.T) {
 	add(4, "a", dispatch.Failed, 100*time.Minute)
 	add(5, "a", dispatch.Running, 100*time.Minute)
 	add(6, "b", dispatch.Accepted, 0)
-	read := func() []PlatformProgress {
+	read := func() []wire.PlatformProgress {
 		t.Helper()
-		return decode[TaskPlatforms](t, ask(h, "GET", "/upscale_tasks/1/platforms", ""), 200).Platforms
+		return decode[wire.TaskPlatforms](t, ask(h, "GET", "/upscale_tasks/1/platforms", ""), 200).Platforms
 	}
-	home := func(platform, notice, link string) TaskHome {
-		return TaskHome{Platform: platform, Service: ServiceDetails{Endpoint: "https://" + platform + ".example",
+	home := func(platform, notice, link string) wire.TaskHome {
+		return wire.TaskHome{Platform: platform, Service: wire.ServiceDetails{Endpoint: "https://" + platform + ".example",
 			Application: "x"}, Notice: notice, Link: link}
 	}
 	answered := moment.Add(-time.Hour)
 	w.platforms = []dispatch.PlatformInfo{{Backend: &dispatch.Backend{Name: "b"}, State: dispatch.StateUnreachable,
 		AccountInfo: dispatch.AccountInfo{Account: "b/shared", Why: dispatch.Unreachable, Answered: answered, Failed: moment,
 			Failure: "It is away."}}}
-	want := []PlatformProgress{{TaskHome: home("a", "", ""), Counts: map[string]int{"finished": 3, "failed": 1,
+	want := []wire.PlatformProgress{{TaskHome: home("a", "", ""), Counts: map[string]int{"finished": 3, "failed": 1,
 		"running": 1}, PerHour: 2},
 		{TaskHome: home("b", "Link it.", "https://broker.example/link/b"), Counts: map[string]int{"created": 1},
 			State: "unreachable", LastAnswer: &answered, Failure: "It is away.",
-			Attention: &JobAttention{Code: "platform_unavailable", Message: attentions[dispatch.Unreachable]}}}
+			Attention: &wire.JobAttention{Code: "platform_unavailable", Message: attentions[dispatch.Unreachable]}}}
 	if d := cmp.Diff(want, read()); d != "" {
 		t.Error(d)
 	}

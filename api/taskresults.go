@@ -13,6 +13,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/stac"
 )
@@ -37,90 +38,6 @@ const (
 
 const mediaGeoJSON = "application/geo+json"
 
-// TaskCollection is the STAC Collection of a task's results.
-type TaskCollection struct {
-	Type        string `json:"type" enum:"Collection"`
-	Version     string `json:"stac_version" example:"1.0.0"`
-	ID          string `json:"id" example:"task-7"`
-	Title       string `json:"title"`
-	Description string `json:"description"`
-	License     string `json:"license" example:"proprietary"`
-	Extent      Object `json:"extent" doc:"Extent of the finished jobs: their tiles, and what is known of their results"`
-	Links       []Link `json:"links" nullable:"false" doc:"The link with the relation items leads to the Items, one for each finished job"`
-
-	Providers  []map[string]any `json:"providers" nullable:"false" doc:"The platform, with the fields of the processing extension"`
-	Extensions []string         `json:"stac_extensions" nullable:"false"`
-	Missing    []MissingResults `json:"eodispatch:missing" nullable:"false" doc:"Finished jobs without results"`
-}
-
-// MissingResults says why a finished job has no Item.
-type MissingResults struct {
-	ID        int64  `json:"id" doc:"Id of the job"`
-	Name      string `json:"name,omitempty" doc:"Name of the job, such as the id of its tile's cell"`
-	Code      string `json:"error_code" example:"PLATFORM_UNAVAILABLE" doc:"As in the response for the Item"`
-	Message   string `json:"message"`
-	Temporary bool   `json:"temporary" doc:"The same page may have the Item later"`
-}
-
-// Geometry is a GeoJSON geometry, or null.
-type Geometry struct{ json.RawMessage }
-
-// Link is a link between STAC objects.
-type Link struct {
-	Rel   string `json:"rel" example:"items"`
-	Href  string `json:"href" format:"uri"`
-	Type  string `json:"type,omitempty"`
-	Title string `json:"title,omitempty"`
-}
-
-// Item is the STAC Item of one finished job.
-type Item struct {
-	Type       string            `json:"type" enum:"Feature"`
-	Version    string            `json:"stac_version" example:"1.0.0"`
-	ID         string            `json:"id" example:"42" doc:"Id of the job"`
-	Collection string            `json:"collection" example:"task-7"`
-	Geometry   Geometry          `json:"geometry" doc:"The job's tile: the value of the first dimension that is a bounding box or GeoJSON, else the extent of the results; null if neither is known"`
-	Bbox       []float64         `json:"bbox,omitempty" nullable:"false"`
-	Properties map[string]any    `json:"properties" doc:"dimension has the names and values of the dimensions that do not give the geometry. name is that of the job"`
-	Links      []Link            `json:"links" nullable:"false"`
-	Extensions []string          `json:"stac_extensions" nullable:"false" doc:"Identifiers of STAC extensions: that of processing, whose fields in properties say where, with which software and when the job ran"`
-	Assets     map[string]Object `json:"assets" doc:"Assets of the job's results"`
-}
-
-// ItemPage is a page of a task's Items, in the order in which the jobs finished.
-type ItemPage struct {
-	Type     string `json:"type" enum:"FeatureCollection"`
-	Features []Item `json:"features" nullable:"false"`
-	Links    []Link `json:"links" nullable:"false" doc:"The link with the relation next leads to the next page"`
-	Matched  int    `json:"numberMatched" doc:"Number of finished jobs"`
-	Returned int    `json:"numberReturned"`
-
-	Missing []MissingResults `json:"eodispatch:missing" nullable:"false" doc:"Finished jobs without results"`
-}
-
-// TaskTiles is a map of a task's jobs.
-type TaskTiles struct {
-	Type     string `json:"type" enum:"FeatureCollection"`
-	Features []Tile `json:"features" nullable:"false" doc:"In the order of the dimension's values"`
-}
-
-// Tile is one job on the map.
-type Tile struct {
-	Type       string         `json:"type" enum:"Feature"`
-	ID         int64          `json:"id" doc:"Id of the job"`
-	Geometry   Geometry       `json:"geometry" doc:"The geometry of the job's Item"`
-	Bbox       []float64      `json:"bbox,omitempty" nullable:"false"`
-	Properties TileProperties `json:"properties"`
-}
-
-type TileProperties struct {
-	Title    string   `json:"title"`
-	Name     string   `json:"name,omitempty" doc:"Name of the job, such as the id of its tile's cell"`
-	Status   string   `json:"status" enum:"created,submitted,queued,running,finished,canceled,failed,unknown"`
-	Progress *float64 `json:"progress,omitempty" doc:"Percent"`
-	Failure  string   `json:"failure,omitempty"`
-}
-
 // geoJSON is a response of the media type application/geo+json, which huma does not write by itself.
 type geoJSON struct {
 	ContentType  string `header:"Content-Type"`
@@ -136,7 +53,7 @@ func (a *api) writeGeoJSON(v any) (*geoJSON, error) {
 	})}, err
 }
 
-func (a *api) readTaskResults(ctx context.Context, in *request) (*status[TaskCollection], error) {
+func (a *api) readTaskResults(ctx context.Context, in *request) (*status[wire.TaskCollection], error) {
 	id, err := in.taskID()
 	if err != nil {
 		return nil, err
@@ -146,7 +63,7 @@ func (a *api) readTaskResults(ctx context.Context, in *request) (*status[TaskCol
 		return nil, taskError(err)
 	}
 	var extent stac.Extent
-	at, missing := map[dispatch.Account]bool{}, []MissingResults{}
+	at, missing := map[dispatch.Account]bool{}, []wire.MissingResults{}
 	for p, err := range finished {
 		if err != nil {
 			return nil, taskError(err)
@@ -162,12 +79,12 @@ func (a *api) readTaskResults(ctx context.Context, in *request) (*status[TaskCol
 		return nil, err
 	}
 	here := a.resultsAt(in, id)
-	return &status[TaskCollection]{revalidate, TaskCollection{
+	return &status[wire.TaskCollection]{revalidate, wire.TaskCollection{
 		Type: "Collection", Version: "1.0.0", ID: collectionID(id), Title: t.Request.Title,
 		Description: t.DescribeResults(len(missing)), Missing: missing,
-		License: "proprietary", Extent: Object{written}, Providers: taskProcessors(t, at),
+		License: "proprietary", Extent: wire.Object{written}, Providers: taskProcessors(t, at),
 		Extensions: []string{stac.ProcessingExtension},
-		Links: []Link{{"self", here, "application/json", ""}, {"root", here, "application/json", ""},
+		Links: []wire.Link{{"self", here, "application/json", ""}, {"root", here, "application/json", ""},
 			{"items", here + "/items", mediaGeoJSON, "An Item for each job that has finished"},
 			{"related", strings.TrimSuffix(here, "results") + "tiles", mediaGeoJSON, "All jobs on a map"},
 			{stac.RelProvenance, strings.TrimSuffix(here, "results") + "provenance", "application/json",
@@ -207,8 +124,8 @@ func (a *api) listItems(ctx context.Context, in *request) (*geoJSON, error) {
 		return nil, taskError(err)
 	}
 	at := a.resultsAt(in, id)
-	page := ItemPage{Type: "FeatureCollection", Features: []Item{}, Missing: []MissingResults{},
-		Matched: f.Task.Counts[dispatch.Finished], Links: []Link{
+	page := wire.ItemPage{Type: "FeatureCollection", Features: []wire.Item{}, Missing: []wire.MissingResults{},
+		Matched: f.Task.Counts[dispatch.Finished], Links: []wire.Link{
 			{"self", at + "/items" + query(limit, after), mediaGeoJSON, ""},
 			{"root", at, "application/json", ""}, {"collection", at, "application/json", ""}}}
 	for _, p := range f.Jobs {
@@ -220,7 +137,7 @@ func (a *api) listItems(ctx context.Context, in *request) (*geoJSON, error) {
 	}
 	page.Returned = len(page.Features)
 	if f.More {
-		page.Links = append(page.Links, Link{"next", at + "/items" + query(limit, f.Jobs[len(f.Jobs)-1].ResultPosition()),
+		page.Links = append(page.Links, wire.Link{"next", at + "/items" + query(limit, f.Jobs[len(f.Jobs)-1].ResultPosition()),
 			mediaGeoJSON, ""})
 	}
 	return a.writeGeoJSON(page)
@@ -249,9 +166,9 @@ func (a *api) readItem(ctx context.Context, in *request) (*geoJSON, error) {
 	return a.writeGeoJSON(itemOf(f.Task, f.Jobs[0], a.resultsAt(in, id)))
 }
 
-func missingResults(p dispatch.JobResult) MissingResults {
+func missingResults(p dispatch.JobResult) wire.MissingResults {
 	why := noResults(p.Err)
-	return MissingResults{int64(p.ID), p.Name(), why.code, why.message, p.MayCome()}
+	return wire.MissingResults{int64(p.ID), p.Name(), why.code, why.message, p.MayCome()}
 }
 
 // noResults returns the response for a finished job whose results cannot be read.
@@ -263,7 +180,7 @@ func noResults(err error) refusal {
 }
 
 // itemOf returns the STAC Item of a finished job.
-func itemOf(t dispatch.TaskRecord, p dispatch.JobResult, at string) Item {
+func itemOf(t dispatch.TaskRecord, p dispatch.JobResult, at string) wire.Item {
 	c := objectOf(p.Collection)
 	var extent stac.Extent
 	extent.Collection(c)
@@ -283,16 +200,16 @@ func itemOf(t dispatch.TaskRecord, p dispatch.JobResult, at string) Item {
 	}
 	datetimes(properties, extent, p.Moved)
 	processingOf(p.Record).AddTo(properties)
-	i := Item{Type: "Feature", Version: "1.0.0", ID: strconv.FormatInt(int64(p.ID), 10), Collection: collectionID(t.ID),
-		Geometry: Geometry{where.geometry}, Bbox: where.box, Properties: properties,
-		Extensions: []string{stac.ProcessingExtension}, Assets: map[string]Object{}}
+	i := wire.Item{Type: "Feature", Version: "1.0.0", ID: strconv.FormatInt(int64(p.ID), 10), Collection: collectionID(t.ID),
+		Geometry: wire.Geometry{where.geometry}, Bbox: where.box, Properties: properties,
+		Extensions: []string{stac.ProcessingExtension}, Assets: map[string]wire.Object{}}
 	if stac.Text(c["stac_version"]) == "1.1.0" {
 		i.Version = "1.1.0"
 	}
 	_ = json.Unmarshal(c["assets"], &i.Assets)
 	base := at[:strings.LastIndex(at, "upscale_tasks/")]
 	job := fmt.Sprintf("%sunit_jobs/%s", base, i.ID)
-	i.Links = []Link{{"self", at + "/items/" + i.ID, mediaGeoJSON, ""}, {"collection", at, "application/json", ""},
+	i.Links = []wire.Link{{"self", at + "/items/" + i.ID, mediaGeoJSON, ""}, {"collection", at, "application/json", ""},
 		{"parent", at, "application/json", ""},
 		{"root", at, "application/json", ""}, {"via", job + "/results", "application/json",
 			"The results as the platform describes them"}}
@@ -350,8 +267,8 @@ func (a *api) readTaskTiles(ctx context.Context, in *request) (*geoJSON, error) 
 func (r *renderer) tile(t dispatch.Task, j dispatch.Record) error {
 	return r.withValue(t, j, func(value json.RawMessage) error {
 		at, _ := placeAmong(t.Arguments(value))
-		return r.element(Tile{"Feature", int64(j.ID), Geometry{at.geometry}, at.box,
-			TileProperties{j.Request.Title, j.Name(), string(r.shown(j.Status)), j.Progress, j.Failure}})
+		return r.element(wire.Tile{"Feature", int64(j.ID), wire.Geometry{at.geometry}, at.box,
+			wire.TileProperties{j.Request.Title, j.Name(), string(r.shown(j.Status)), j.Progress, j.Failure}})
 	})
 }
 
@@ -414,19 +331,19 @@ func (a *api) taskResultRoutes() {
 			"temporary have an Item when the same page is read again later. " +
 			"The assets are those of the jobs' results. The broker asks the platform once for each job of a page, and not " +
 			"again while the links that the platform gave are valid.",
-		Parameters: []*huma.Param{taskParam, itemsParam, tokenParam}, Responses: withGeoJSON[ItemPage](a,
+		Parameters: []*huma.Param{taskParam, itemsParam, tokenParam}, Responses: withGeoJSON[wire.ItemPage](a,
 			a.errors(failures...))}, a.listItems)
 	register(a, huma.Operation{OperationID: "get_upscale_task_item",
 		Method: "GET", Path: "/upscale_tasks/{task_id}/results/items/{job_id}", Tags: taskTags,
 		Summary:     "Get the results of one finished job of a task",
 		Description: "Returns a STAC Item, or an error with the reason if the results of the job cannot be read.",
-		Parameters:  []*huma.Param{taskParam, idParam}, Responses: withGeoJSON[Item](a, a.errors(failures...))}, a.readItem)
+		Parameters:  []*huma.Param{taskParam, idParam}, Responses: withGeoJSON[wire.Item](a, a.errors(failures...))}, a.readItem)
 	register(a, huma.Operation{OperationID: "get_upscale_task_tiles",
 		Method: "GET", Path: "/upscale_tasks/{task_id}/tiles", Tags: taskTags,
 		Summary: "Get a map of a task's jobs",
 		Description: "Returns GeoJSON with the tile and the status of each job. The geometry is the value of the first " +
 			"dimension that is a bounding box or GeoJSON, or null if none is.",
-		Parameters: []*huma.Param{taskParam}, Responses: withGeoJSON[TaskTiles](a, a.errors(401, 404, 422, 503))},
+		Parameters: []*huma.Param{taskParam}, Responses: withGeoJSON[wire.TaskTiles](a, a.errors(401, 404, 422, 503))},
 		a.readTaskTiles)
 	register(a, huma.Operation{OperationID: "get_upscale_task_dimensions",
 		Method: "GET", Path: "/upscale_tasks/{task_id}/dimensions", Tags: taskTags,

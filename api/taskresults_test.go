@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
@@ -45,7 +46,7 @@ func geo[T any](t *testing.T, a *httptest.ResponseRecorder) (v T) {
 	return v
 }
 
-func (p ItemPage) link(rel string) string {
+func linkOf(p wire.ItemPage, rel string) string {
 	for _, l := range p.Links {
 		if l.Rel == rel {
 			return l.Href
@@ -60,13 +61,13 @@ func TestTaskResults(t *testing.T) {
 	c.PublicURL = "https://dispatch.example.org/api"
 	h := New(c)
 	finishedTask(t, w, h)
-	got := decode[TaskCollection](t, ask(h, "GET", "/upscale_tasks/1/results", ""), 200)
+	got := decode[wire.TaskCollection](t, ask(h, "GET", "/upscale_tasks/1/results", ""), 200)
 	const at = "https://dispatch.example.org/api/upscale_tasks/1/results"
-	want := TaskCollection{Type: "Collection", Version: "1.0.0", ID: "task-1", Title: "NDVI", License: "proprietary",
+	want := wire.TaskCollection{Type: "Collection", Version: "1.0.0", ID: "task-1", Title: "NDVI", License: "proprietary",
 		Description: got.Description,
-		Extent: Object{[]byte(
+		Extent: wire.Object{[]byte(
 			`{"spatial":{"bbox":[[4,51,6,52]]},"temporal":{"interval":[["2026-01-01T00:00:00Z","2026-02-01T00:00:00Z"]]}}`)},
-		Links: []Link{{"self", at, "application/json", ""}, {"root", at, "application/json", ""}, {"items", at + "/items",
+		Links: []wire.Link{{"self", at, "application/json", ""}, {"root", at, "application/json", ""}, {"items", at + "/items",
 			"application/geo+json", "An Item for each job that has finished"},
 			{"related", "https://dispatch.example.org/api/upscale_tasks/1/tiles", "application/geo+json", "All jobs on a map"},
 			{"http://www.w3.org/ns/prov#has_provenance", "https://dispatch.example.org/api/upscale_tasks/1/provenance",
@@ -75,7 +76,7 @@ func TestTaskResults(t *testing.T) {
 			"processing:lineage": "Task 1 ran the process https://apps.example.org/ndvi.json on cdse, a job for each value " +
 				"of tile."}},
 		Extensions: []string{"https://stac-extensions.github.io/processing/v1.2.0/schema.json"},
-		Missing:    []MissingResults{{2, "", "PLATFORM_ERROR", "It gave a web page.", false}}}
+		Missing:    []wire.MissingResults{{2, "", "PLATFORM_ERROR", "It gave a web page.", false}}}
 	if d := cmp.Diff(want, got); d != "" || got.Description != "Results of 2 of the 3 jobs that have finished, of 4." {
 		t.Errorf("%s\n%s", d, got.Description)
 	}
@@ -85,14 +86,14 @@ func TestTaskResults_Items(t *testing.T) {
 	w := newWorld()
 	h := New(w.config())
 	finishedTask(t, w, h)
-	page := geo[ItemPage](t, ask(h, "GET", "/upscale_tasks/1/results/items?limit=2", ""))
+	page := geo[wire.ItemPage](t, ask(h, "GET", "/upscale_tasks/1/results/items?limit=2", ""))
 	if page.Type != "FeatureCollection" || page.Matched != 3 || page.Returned != 1 || len(page.Features) != 1 {
 		t.Fatalf("%+v", page)
 	}
 	first := page.Features[0]
 	const at = "http://example.com/upscale_tasks/1/results"
-	want := Item{Type: "Feature", Version: "1.1.0", ID: "1", Collection: "task-1", Bbox: []float64{4, 51, 5, 52},
-		Geometry: Geometry{[]byte(`{"type":"Polygon","coordinates":[[[4,51],[5,51],[5,52],[4,52],[4,51]]]}`)},
+	want := wire.Item{Type: "Feature", Version: "1.1.0", ID: "1", Collection: "task-1", Bbox: []float64{4, 51, 5, 52},
+		Geometry: wire.Geometry{[]byte(`{"type":"Polygon","coordinates":[[[4,51],[5,51],[5,52],[4,52],[4,51]]]}`)},
 		Properties: map[string]any{"title": "NDVI - Processing Job 1", "created": "2026-05-01T10:30:00Z",
 			"updated":  "2026-05-01T10:30:00Z",
 			"datetime": nil, "start_datetime": "2026-01-01T00:00:00Z", "end_datetime": "2026-02-01T00:00:00Z",
@@ -100,24 +101,24 @@ func TestTaskResults_Items(t *testing.T) {
 			"processing:lineage":  "Job 1 ran the process https://apps.example.org/ndvi.json on cdse.",
 			"processing:datetime": "2026-05-01T10:30:00Z"},
 		Extensions: []string{"https://stac-extensions.github.io/processing/v1.2.0/schema.json"},
-		Links: []Link{{"self", at + "/items/1", "application/geo+json", ""}, {"collection", at, "application/json", ""},
+		Links: []wire.Link{{"self", at + "/items/1", "application/geo+json", ""}, {"collection", at, "application/json", ""},
 			{"parent", at, "application/json", ""},
 			{"root", at, "application/json", ""}, {"via", "http://example.com/unit_jobs/1/results", "application/json",
 				"The results as the platform describes them"},
 			{"processing-execution", "http://example.com/unit_jobs/1", "application/json", "The job"},
 			{"http://www.w3.org/ns/prov#has_provenance", "http://example.com/unit_jobs/1/provenance", "application/json",
 				"How the results came about, as PROV-JSON"}},
-		Assets: map[string]Object{"a.tif": {[]byte(`{"href":"https://x.example/a.tif?sig=<&>","roles":["data"]}`)}}}
+		Assets: map[string]wire.Object{"a.tif": {[]byte(`{"href":"https://x.example/a.tif?sig=<&>","roles":["data"]}`)}}}
 	if d := cmp.Diff(want, first); d != "" {
 		t.Error(d)
 	}
-	if d := cmp.Diff(first, geo[Item](t, ask(h, "GET", "/upscale_tasks/1/results/items/1", ""))); d != "" {
+	if d := cmp.Diff(first, geo[wire.Item](t, ask(h, "GET", "/upscale_tasks/1/results/items/1", ""))); d != "" {
 		t.Errorf("the Item is another: %s", d)
 	}
-	next := strings.TrimPrefix(page.link("next"), "http://example.com")
-	rest := geo[ItemPage](t, ask(h, "GET", next, ""))
+	next := strings.TrimPrefix(linkOf(page, "next"), "http://example.com")
+	rest := geo[wire.ItemPage](t, ask(h, "GET", next, ""))
 	third := rest.Features[0]
-	if rest.Returned != 1 || rest.link("next") != "" || rest.link("self") != page.link("next") || third.ID != "3" ||
+	if rest.Returned != 1 || linkOf(rest, "next") != "" || linkOf(rest, "self") != linkOf(page, "next") || third.ID != "3" ||
 		third.Version != "1.0.0" {
 		t.Errorf("%s: %+v", next, rest)
 	}
@@ -145,8 +146,8 @@ func TestTaskResults_Missing(t *testing.T) {
 		{dispatch.SignInRequired, "SIGN_IN_REQUIRED", 409, true},
 	} {
 		w.lacks[2] = &dispatch.Error{Kind: c.kind, Text: "Because."}
-		page := geo[ItemPage](t, ask(h, "GET", "/upscale_tasks/1/results/items?limit=2", ""))
-		if d := cmp.Diff([]MissingResults{{2, "", c.code, "Because.", c.temporary}}, page.Missing); d != "" ||
+		page := geo[wire.ItemPage](t, ask(h, "GET", "/upscale_tasks/1/results/items?limit=2", ""))
+		if d := cmp.Diff([]wire.MissingResults{{2, "", c.code, "Because.", c.temporary}}, page.Missing); d != "" ||
 			len(page.Features) != 1 || page.Features[0].ID != "1" {
 			t.Errorf("%s: %s, %+v", c.kind, d, page.Features)
 		}
@@ -154,13 +155,13 @@ func TestTaskResults_Missing(t *testing.T) {
 		if f.Message != "Because." {
 			t.Errorf("%s: %q", c.kind, f.Message)
 		}
-		rest := geo[ItemPage](t, ask(h, "GET", strings.TrimPrefix(page.link("next"), "http://example.com"), ""))
+		rest := geo[wire.ItemPage](t, ask(h, "GET", strings.TrimPrefix(linkOf(page, "next"), "http://example.com"), ""))
 		if len(rest.Features) != 1 || rest.Features[0].ID != "3" || len(rest.Missing) != 0 {
 			t.Errorf("%s, the page after it: %+v", c.kind, rest)
 		}
 	}
 	w.lacks, w.results[2] = nil, w.results[1]
-	if page := geo[ItemPage](t, ask(h, "GET", "/upscale_tasks/1/results/items?limit=2", "")); page.Returned != 2 ||
+	if page := geo[wire.ItemPage](t, ask(h, "GET", "/upscale_tasks/1/results/items?limit=2", "")); page.Returned != 2 ||
 		len(page.Missing) != 0 {
 		t.Errorf("when the results can be read: %+v", page)
 	}
@@ -181,7 +182,7 @@ func TestTaskResults_RefusesInvalidRequests(t *testing.T) {
 			t.Errorf("%s: %v", query, got)
 		}
 	}
-	if n := geo[ItemPage](t, ask(h, "GET", "/upscale_tasks/1/results/items?limit=10000", "")).Returned; n != 2 {
+	if n := geo[wire.ItemPage](t, ask(h, "GET", "/upscale_tasks/1/results/items?limit=10000", "")).Returned; n != 2 {
 		t.Errorf("%d Items", n)
 	}
 	for _, path := range []string{"/results", "/results/items", "/results/items/1", "/tiles"} {
@@ -196,7 +197,7 @@ func TestTaskResults_Tiles(t *testing.T) {
 	w := newWorld()
 	h := New(w.config())
 	finishedTask(t, w, h)
-	tiles := geo[TaskTiles](t, ask(h, "GET", "/upscale_tasks/1/tiles", ""))
+	tiles := geo[wire.TaskTiles](t, ask(h, "GET", "/upscale_tasks/1/tiles", ""))
 	var got []string
 	for _, f := range tiles.Features {
 		got = append(got, fmt.Sprintf("%s %d %s %v %s", f.Type, f.ID, f.Properties.Status, f.Bbox, f.Properties.Title))
@@ -217,18 +218,18 @@ func TestTaskDimensions(t *testing.T) {
 	body := goodBody[:len(goodBody)-1] +
 		`,"dimensions":[{"name":"tile","values":[{"west":4,"south":51,"east":5,"north":52},{"west":5,"south":51,"east":6,"north":52}]},
 		{"name":"when","interval":["2024-01-15","2024-03-01"],"split":"month"}]}`
-	if got := decode[UpscalingTaskSummary](t, ask(h, "POST", "/upscale_tasks", body), 201); got.Counts["created"] != 4 {
+	if got := decode[wire.UpscalingTaskSummary](t, ask(h, "POST", "/upscale_tasks", body), 201); got.Counts["created"] != 4 {
 		t.Fatalf("%+v", got)
 	}
 	w.set(3, func(r *dispatch.Record) { r.Status = dispatch.Finished })
-	got := decode[TaskDimensions](t, ask(h, "GET", "/upscale_tasks/1/dimensions", ""), 200)
-	want := TaskDimensions{[]DimensionProgress{
-		{"tile", []ValueProgress{
+	got := decode[wire.TaskDimensions](t, ask(h, "GET", "/upscale_tasks/1/dimensions", ""), 200)
+	want := wire.TaskDimensions{[]wire.DimensionProgress{
+		{"tile", []wire.ValueProgress{
 			{Value: []byte(`{"west":4,"south":51,"east":5,"north":52}`), Status: "created",
 				Counts: map[string]int{"created": 2}, Jobs: []int64{1, 2}},
 			{Value: []byte(`{"west":5,"south":51,"east":6,"north":52}`), Status: "running",
 				Counts: map[string]int{"created": 1, "finished": 1}, Progress: 50, Jobs: []int64{3, 4}}}},
-		{"when", []ValueProgress{
+		{"when", []wire.ValueProgress{
 			{Value: []byte(`["2024-01-15","2024-02-01"]`), Status: "running", Counts: map[string]int{"created": 1,
 				"finished": 1}, Progress: 50, Jobs: []int64{1, 3}},
 			{Value: []byte(`["2024-02-01","2024-03-01"]`), Status: "created", Counts: map[string]int{"created": 2},
@@ -236,11 +237,11 @@ func TestTaskDimensions(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
-	tiles := geo[TaskTiles](t, ask(h, "GET", "/upscale_tasks/1/tiles", "")).Features
+	tiles := geo[wire.TaskTiles](t, ask(h, "GET", "/upscale_tasks/1/tiles", "")).Features
 	if fmt.Sprint(tiles[1].Bbox, tiles[2].Bbox) != "[4 51 5 52] [5 51 6 52]" {
 		t.Errorf("%v and %v", tiles[1].Bbox, tiles[2].Bbox)
 	}
-	item := geo[Item](t, ask(h, "GET", "/upscale_tasks/1/results/items/3", ""))
+	item := geo[wire.Item](t, ask(h, "GET", "/upscale_tasks/1/results/items/3", ""))
 	if fmt.Sprint(item.Bbox, item.Properties["dimension"]) != "[5 51 6 52] map[when:[2024-01-15 2024-02-01]]" {
 		t.Errorf("%v %v", item.Bbox, item.Properties)
 	}
@@ -256,30 +257,30 @@ func TestTaskDimensions_Names(t *testing.T) {
 	h := New(w.config())
 	body := goodBody[:len(goodBody)-1] +
 		`,"dimensions":[{"name":"tile","values":[[4,51,5,52],[4,51,5,52]],"names":["31UFS","31UGS"]},{"name":"crop","values":[1,2],"names":["","maize"]}]}`
-	decode[UpscalingTaskSummary](t, ask(h, "POST", "/upscale_tasks", body), 201)
+	decode[wire.UpscalingTaskSummary](t, ask(h, "POST", "/upscale_tasks", body), 201)
 	w.set(4, func(r *dispatch.Record) { r.Status = dispatch.Finished })
 	want := []string{"31UFS", "31UFS, maize", "31UGS", "31UGS, maize"}
 	for _, query := range []string{"", "?parameters=false", "?limit=10"} {
-		for i, j := range decode[UpscalingTask](t, ask(h, "GET", "/upscale_tasks/1"+query, ""), 200).Jobs {
+		for i, j := range decode[wire.UpscalingTask](t, ask(h, "GET", "/upscale_tasks/1"+query, ""), 200).Jobs {
 			if title := fmt.Sprintf(" - Processing Job %d (%s)", i+1, want[i]); j.Name != want[i] ||
 				!strings.HasSuffix(j.Title, title) {
 				t.Errorf("%q: job %d is %q with the title %q", query, j.ID, j.Name, j.Title)
 			}
 		}
 	}
-	if j := decode[ProcessingJob](t, ask(h, "GET", "/unit_jobs/2", ""), 200); j.Name != want[1] {
+	if j := decode[wire.ProcessingJob](t, ask(h, "GET", "/unit_jobs/2", ""), 200); j.Name != want[1] {
 		t.Errorf("a job read alone is %q", j.Name)
 	}
-	for i, tile := range geo[TaskTiles](t, ask(h, "GET", "/upscale_tasks/1/tiles", "")).Features {
+	for i, tile := range geo[wire.TaskTiles](t, ask(h, "GET", "/upscale_tasks/1/tiles", "")).Features {
 		if tile.Properties.Name != want[i] {
 			t.Errorf("tile %d is %q", i, tile.Properties.Name)
 		}
 	}
-	if name := geo[Item](t, ask(h, "GET", "/upscale_tasks/1/results/items/4", "")).Properties["name"]; name != want[3] {
+	if name := geo[wire.Item](t, ask(h, "GET", "/upscale_tasks/1/results/items/4", "")).Properties["name"]; name != want[3] {
 		t.Errorf("the Item is %q", name)
 	}
 	var got []string
-	for _, d := range decode[TaskDimensions](t, ask(h, "GET", "/upscale_tasks/1/dimensions", ""), 200).Dimensions {
+	for _, d := range decode[wire.TaskDimensions](t, ask(h, "GET", "/upscale_tasks/1/dimensions", ""), 200).Dimensions {
 		for _, v := range d.Values {
 			got = append(got, fmt.Sprint(v.Name, v.Jobs))
 		}
@@ -313,7 +314,7 @@ func TestTaskDimensions_LargeValues(t *testing.T) {
 	body := goodBody[:len(goodBody)-1] + `,"dimensions":[{"name":"tile","values":["` + large + `","` + large +
 		`y"]},{"name":"n2","values":[1,2]}],"combine":"zip"}`
 	decode[any](t, ask(h, "POST", "/upscale_tasks", body), 201)
-	got := decode[TaskDimensions](t, ask(h, "GET", "/upscale_tasks/1/dimensions", ""), 200)
+	got := decode[wire.TaskDimensions](t, ask(h, "GET", "/upscale_tasks/1/dimensions", ""), 200)
 	if len(got.Dimensions) != 2 || len(got.Dimensions[0].Values) != 2 || got.Dimensions[0].Values[0].Value != nil ||
 		fmt.Sprint(got.Dimensions[1].Values[1].Jobs) != "[2]" {
 		t.Errorf("%+v", got)
@@ -325,7 +326,7 @@ func TestTaskResults_OfSeveralPlatforms(t *testing.T) {
 	w := newWorld()
 	h := New(w.config())
 	spreadTask(t, w, h)
-	got := decode[TaskCollection](t, ask(h, "GET", "/upscale_tasks/1/results", ""), 200)
+	got := decode[wire.TaskCollection](t, ask(h, "GET", "/upscale_tasks/1/results", ""), 200)
 	want := []map[string]any{}
 	for _, platform := range []string{"a", "b"} {
 		want = append(want, map[string]any{"name": platform, "roles": []any{"processor"}, "processing:facility": platform,

@@ -13,6 +13,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
+	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
@@ -48,7 +49,7 @@ type taskBroker interface {
 
 type acceptedTask struct {
 	Location string `header:"Location" doc:"Address of the task"`
-	Body     UpscalingTaskSummary
+	Body     wire.UpscalingTaskSummary
 }
 
 func (a *api) createTask(ctx context.Context, in *request) (*acceptedTask, error) {
@@ -119,8 +120,8 @@ func (a *api) deleteTask(ctx context.Context, in *request) (*nothing, error) {
 
 // taskChange returns the operation that changes a task, which stays in its owner's list.
 func (a *api) taskChange(change func(taskBroker, context.Context, dispatch.UserID,
-	dispatch.TaskID) (dispatch.TaskRecord, error)) func(context.Context, *request) (*status[UpscalingTaskSummary], error) {
-	return func(ctx context.Context, in *request) (*status[UpscalingTaskSummary], error) {
+	dispatch.TaskID) (dispatch.TaskRecord, error)) func(context.Context, *request) (*status[wire.UpscalingTaskSummary], error) {
+	return func(ctx context.Context, in *request) (*status[wire.UpscalingTaskSummary], error) {
 		id, err := in.taskID()
 		if err != nil {
 			return nil, err
@@ -129,14 +130,14 @@ func (a *api) taskChange(change func(taskBroker, context.Context, dispatch.UserI
 		if err != nil {
 			return nil, taskError(err)
 		}
-		return &status[UpscalingTaskSummary]{CacheControl: revalidate, Body: a.taskSummary(t)}, nil
+		return &status[wire.UpscalingTaskSummary]{CacheControl: revalidate, Body: a.taskSummary(t)}, nil
 	}
 }
 
 // jobsChange returns the operation that changes the jobs of a task that the request chooses.
 func (a *api) jobsChange(change func(taskBroker, context.Context, dispatch.UserID, dispatch.TaskID,
-	dispatch.Choice) (dispatch.TaskRecord, error)) func(context.Context, *request) (*status[UpscalingTaskSummary], error) {
-	return func(ctx context.Context, in *request) (*status[UpscalingTaskSummary], error) {
+	dispatch.Choice) (dispatch.TaskRecord, error)) func(context.Context, *request) (*status[wire.UpscalingTaskSummary], error) {
+	return func(ctx context.Context, in *request) (*status[wire.UpscalingTaskSummary], error) {
 		c, err := a.choice(in)
 		if err != nil {
 			return nil, err
@@ -203,7 +204,7 @@ func (f *form) only(names ...string) {
 }
 
 // resumeTask ends the pause of a task, within a new budget if the request has one.
-func (a *api) resumeTask(ctx context.Context, in *request) (*status[UpscalingTaskSummary], error) {
+func (a *api) resumeTask(ctx context.Context, in *request) (*status[wire.UpscalingTaskSummary], error) {
 	f, faults, err := a.optionalBody(in, "budget")
 	if err != nil {
 		return nil, err

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
@@ -36,7 +37,7 @@ func TestCreateTask(t *testing.T) {
 	if a.Header().Get("Cache-Control") != "private, no-cache" || w.fresh != 10*time.Second {
 		t.Errorf("%v, asked for %v", a.Header(), w.fresh)
 	}
-	task := decode[UpscalingTask](t, a, 200)
+	task := decode[wire.UpscalingTask](t, a, 200)
 	for i, value := range []string{`1.50`, `{"west":1e40}`, `null`} {
 		j := task.Jobs[i]
 		var parameters map[string]json.RawMessage
@@ -65,16 +66,16 @@ func TestTask_Status(t *testing.T) {
 		task.Counts, task.Progress = dispatch.Counts{dispatch.Submitted: 1, dispatch.Accepted: 2}, 12.5
 		w.tasks[1] = task
 		w.set(1, func(r *dispatch.Record) { r.Status, r.Progress = dispatch.Submitted, new(37.5) })
-		want := UpscalingTaskSummary{ID: 1, Title: "NDVI", Label: "openeo", Status: "submitted",
+		want := wire.UpscalingTaskSummary{ID: 1, Title: "NDVI", Label: "openeo", Status: "submitted",
 			Counts: map[string]int{"submitted": 1, "created": 2}, Progress: &task.Progress}
 		if compat {
 			want.Status, want.Counts = "created", map[string]int{"created": 3}
 		}
-		if d := cmp.Diff(want, decode[UpscalingTask](t, ask(h, "GET", "/upscale_tasks/1", ""),
+		if d := cmp.Diff(want, decode[wire.UpscalingTask](t, ask(h, "GET", "/upscale_tasks/1", ""),
 			200).UpscalingTaskSummary); d != "" {
 			t.Error(d)
 		}
-		if d := cmp.Diff([]UpscalingTaskSummary{want}, decode[JobsStatusResponse](t, ask(h, "GET", "/jobs_status", ""),
+		if d := cmp.Diff([]wire.UpscalingTaskSummary{want}, decode[wire.JobsStatusResponse](t, ask(h, "GET", "/jobs_status", ""),
 			200).UpscalingTasks); d != "" {
 			t.Error(d)
 		}
@@ -90,7 +91,7 @@ func TestJobsStatus_AsksForWhatIsWanted(t *testing.T) {
 		"?filter=processing":                  "[jobs] 0 1",
 		"?filter=processing&filter=upscaling": "[tasks jobs] 1 1"} {
 		w.asked = nil
-		list := decode[JobsStatusResponse](t, ask(h, "GET", "/jobs_status"+query, ""), 200)
+		list := decode[wire.JobsStatusResponse](t, ask(h, "GET", "/jobs_status"+query, ""), 200)
 		if got := fmt.Sprint(w.asked, len(list.UpscalingTasks), len(list.ProcessingJobs)); got != want {
 			t.Errorf("%q: %s, want %s", query, got, want)
 		}
@@ -158,7 +159,7 @@ func TestCreateTask_ListsAllFaults(t *testing.T) {
 // Generated clients send the defaults of the document, also where they mean nothing.
 func TestCreateTask_TakesTheDefaultOfCombine(t *testing.T) {
 	body := goodBody[:len(goodBody)-1] + `,"dimension":{"name":"a","values":[1]},"combine":"product"}`
-	decode[UpscalingTaskSummary](t, ask(New(newWorld().config()), "POST", "/upscale_tasks", body), 201)
+	decode[wire.UpscalingTaskSummary](t, ask(New(newWorld().config()), "POST", "/upscale_tasks", body), 201)
 }
 
 func TestCreateTask_LargeValues(t *testing.T) {
@@ -216,8 +217,8 @@ func TestErrors_LimitReached(t *testing.T) {
 func TestBroker_Task(t *testing.T) {
 	p := &platform{}
 	h := newRealAPI(t, p)
-	first := decode[UpscalingTaskSummary](t, ask(h, "POST", "/upscale_tasks", goodTask, "Idempotency-Key", "once"), 201)
-	if again := decode[UpscalingTaskSummary](t, ask(h, "POST", "/upscale_tasks", goodTask, "Idempotency-Key", "once"),
+	first := decode[wire.UpscalingTaskSummary](t, ask(h, "POST", "/upscale_tasks", goodTask, "Idempotency-Key", "once"), 201)
+	if again := decode[wire.UpscalingTaskSummary](t, ask(h, "POST", "/upscale_tasks", goodTask, "Idempotency-Key", "once"),
 		201); again.ID != first.ID {
 		t.Errorf("repeated: %d", again.ID)
 	}
@@ -229,39 +230,39 @@ func TestBroker_Task(t *testing.T) {
 		t.Errorf("%v", locs(f.Detail))
 	}
 	path := fmt.Sprintf("/upscale_tasks/%d", first.ID)
-	var task UpscalingTask
+	var task wire.UpscalingTask
 	until(t, func() bool {
-		task = decode[UpscalingTask](t, ask(h, "GET", path, ""), 200)
+		task = decode[wire.UpscalingTask](t, ask(h, "GET", path, ""), 200)
 		return task.Counts["running"] == 3
 	})
 	if task.Status != "running" || task.Jobs[2].PlatformJobID == "" || task.Updated.Before(task.Created) {
 		t.Errorf("%+v", task)
 	}
-	list := decode[JobsStatusResponse](t, ask(h, "GET", "/jobs_status", ""), 200)
+	list := decode[wire.JobsStatusResponse](t, ask(h, "GET", "/jobs_status", ""), 200)
 	if len(list.UpscalingTasks) != 1 || len(list.ProcessingJobs) != 0 || list.UpscalingTasks[0].Status != "running" {
 		t.Errorf("listed %+v", list)
 	}
-	one := decode[ProcessingJob](t, ask(h, "GET", fmt.Sprintf("/unit_jobs/%d", task.Jobs[1].ID), ""), 200)
+	one := decode[wire.ProcessingJob](t, ask(h, "GET", fmt.Sprintf("/unit_jobs/%d", task.Jobs[1].ID), ""), 200)
 	if one.TaskID != first.ID || one.Title != "NDVI - Processing Job 2" {
 		t.Errorf("its job %+v", one)
 	}
 	failed(t, ask(h, "GET", path, "", "Authorization", "Bearer token-bert"), 404, "TASK_NOT_FOUND")
-	if again := decode[UpscalingTaskSummary](t, ask(h, "POST", path+"/retry", ""), 200); again.Counts["running"] != 3 {
+	if again := decode[wire.UpscalingTaskSummary](t, ask(h, "POST", path+"/retry", ""), 200); again.Counts["running"] != 3 {
 		t.Errorf("nothing failed: %+v", again)
 	}
 	for action, paused := range map[string]bool{"pause": true, "resume": false} {
-		changed := decode[UpscalingTaskSummary](t, ask(h, "POST", path+"/"+action, ""), 200)
+		changed := decode[wire.UpscalingTaskSummary](t, ask(h, "POST", path+"/"+action, ""), 200)
 		if changed.Paused != paused || changed.Counts["running"] != 3 {
 			t.Errorf("%s: %+v", action, changed)
 		}
-		if list := decode[JobsStatusResponse](t, ask(h, "GET", "/jobs_status", ""),
+		if list := decode[wire.JobsStatusResponse](t, ask(h, "GET", "/jobs_status", ""),
 			200); list.UpscalingTasks[0].Paused != paused {
 			t.Errorf("%s: listed %+v", action, list)
 		}
 	}
 	decode[any](t, ask(h, "POST", path+"/cancel", ""), 200)
 	until(t, func() bool {
-		task = decode[UpscalingTask](t, ask(h, "GET", path, ""), 200)
+		task = decode[wire.UpscalingTask](t, ask(h, "GET", path, ""), 200)
 		return task.Counts["canceled"] == 3 && task.Status == "canceled"
 	})
 	decode[any](t, ask(h, "DELETE", path, ""), 200)
@@ -352,9 +353,9 @@ func TestCreateTask_WithSeveralServices(t *testing.T) {
 	task := w.tasks[1]
 	task.Request.Homes[0].Account, task.Request.Homes[1].Account, task.Request.Homes[1].Unused = "a/shared", "b/shared",
 		"You may not."
-	shown := decode[UpscalingTask](t, ask(h, "GET", "/upscale_tasks/1", ""), 200).Homes
-	if d := cmp.Diff([]TaskHome{{Platform: "a", Service: ServiceDetails(want[0].Service)},
-		{Platform: "b", Service: ServiceDetails(want[1].Service), Unused: "You may not."}}, shown); d != "" {
+	shown := decode[wire.UpscalingTask](t, ask(h, "GET", "/upscale_tasks/1", ""), 200).Homes
+	if d := cmp.Diff([]wire.TaskHome{{Platform: "a", Service: wire.ServiceDetails(want[0].Service)},
+		{Platform: "b", Service: wire.ServiceDetails(want[1].Service), Unused: "You may not."}}, shown); d != "" {
 		t.Error(d)
 	}
 	decode[any](t, ask(h, "POST", "/upscale_tasks",

@@ -11,6 +11,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/identity"
 )
@@ -23,13 +24,7 @@ const (
 	maxTicket  = 4096 // characters
 )
 
-// Ticket opens one stream for the user who requested it.
-type Ticket struct {
-	Ticket  string    `json:"ticket" doc:"Value of the query parameter ticket of a stream's address"`
-	Expires time.Time `json:"expires" doc:"Until then it opens one stream"`
-}
-
-type ticketAnswer struct{ Body Ticket }
+type ticketAnswer struct{ Body wire.Ticket }
 
 // admission is the content of a ticket.
 type admission struct {
@@ -68,7 +63,7 @@ func (a *api) createTicket(ctx context.Context, _ *request) (*ticketAnswer, erro
 		t.Until = t.Ends
 	}
 	text, err := sealTicket(a.ticketKey, t)
-	return &ticketAnswer{Ticket{text, t.Until.UTC()}}, err
+	return &ticketAnswer{wire.Ticket{text, t.Until.UTC()}}, err
 }
 
 // redeem returns the caller that a ticket was issued to, and uses the ticket up. It does not tell why a ticket is

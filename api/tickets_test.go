@@ -15,13 +15,14 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
 // ticket requests a ticket as anna.
-func ticket(t *testing.T, h http.Handler) Ticket {
+func ticket(t *testing.T, h http.Handler) wire.Ticket {
 	t.Helper()
-	return decode[Ticket](t, ask(h, "POST", "/tickets", ""), 201)
+	return decode[wire.Ticket](t, ask(h, "POST", "/tickets", ""), 201)
 }
 
 // presented returns the status of a request with a ticket that is no stream: 426 for a valid ticket.
@@ -38,7 +39,7 @@ func presented(t *testing.T, h http.Handler, ticket string, status int) string {
 func TestTickets_OpenAStream(t *testing.T) {
 	s := serveWorld(t, newWorld(), nil)
 	without := []string{"Authorization", ""}
-	id := fmt.Sprint(decode[UpscalingTaskSummary](t, ask(s.api, "POST", "/upscale_tasks", goodTask), 201).ID)
+	id := fmt.Sprint(decode[wire.UpscalingTaskSummary](t, ask(s.api, "POST", "/upscale_tasks", goodTask), 201).ID)
 	for _, path := range []string{"/job_status", "/ws/jobs_status", "/ws/upscale_tasks/" + id} {
 		given := ticket(t, s.api)
 		signed := len(s.w.signed)
@@ -53,7 +54,7 @@ func TestTickets_OpenAStream(t *testing.T) {
 			t.Errorf("%s: %d sign-ins", path, more)
 		}
 	}
-	anothers := decode[Ticket](t, ask(s.api, "POST", "/tickets", "", "Authorization", "Bearer token-bert"), 201)
+	anothers := decode[wire.Ticket](t, ask(s.api, "POST", "/tickets", "", "Authorization", "Bearer token-bert"), 201)
 	s.try([]handshake{{"another's task", "/ws/upscale_tasks/" + id + "?ticket=" + anothers.Ticket, without, 404}})
 }
 
@@ -182,7 +183,7 @@ func TestTickets_AreBounded(t *testing.T) {
 		if again := a.Header().Get("Retry-After"); again != "10" {
 			t.Errorf("Retry-After %q", again)
 		}
-		decode[Ticket](t, ask(h, "POST", "/tickets", "", "Authorization", "Bearer token-bert"), 201)
+		decode[wire.Ticket](t, ask(h, "POST", "/tickets", "", "Authorization", "Bearer token-bert"), 201)
 		time.Sleep(10 * time.Second)
 		ticket(t, h)
 	})

@@ -12,51 +12,17 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/eodispatch/eodispatch/budget"
+	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/grid"
 )
 
-// Area is an area on the Earth in GeoJSON.
-type Area struct{ json.RawMessage }
-
-// TileRequest is an area to split into tiles.
-type TileRequest struct {
-	AOI     Area     `json:"aoi"`
-	Grid    string   `json:"grid,omitempty" doc:"Name of a grid of GET /grids. Required unless cells are given"`
-	Cells   *Cells   `json:"cells,omitempty" nullable:"true" doc:"Your own grid, in place of grid"`
-	Clip    *bool    `json:"clip,omitempty" nullable:"true" default:"true" doc:"true: cut the tiles at the border of the area; false: return whole cells"`
-	MinArea *float64 `json:"min_area,omitempty" nullable:"true" minimum:"0" default:"0" doc:"Square metres. Tiles with a smaller piece of the area are left out"`
-	Merge   *bool    `json:"merge,omitempty" nullable:"true" default:"false" doc:"true: tiles smaller than min_area become a part of the neighbour with the longest common border"`
-	Buffer  *float64 `json:"buffer,omitempty" nullable:"true" minimum:"0" maximum:"100000" default:"0" doc:"Metres that each cell reaches beyond its borders, so that tiles overlap. Cells do not reach over the antimeridian. Not for your own cells"`
-	Order   *string  `json:"order,omitempty" nullable:"true" default:"row" enum:"row,centre" doc:"row: by rows from south to north; your own cells in the order in which you give them. centre: those nearest to the centre of the area first"`
-}
-
-// Cells is a user's own grid in GeoJSON.
-type Cells struct{ json.RawMessage }
-
-// GeometryCollection is the tiles of an area (RFC 7946, section 3.1.8).
-type GeometryCollection struct {
-	Type       string            `json:"type" enum:"GeometryCollection"`
-	Geometries []json.RawMessage `json:"geometries" nullable:"false" doc:"A Polygon or a MultiPolygon for each tile"`
-	IDs        []string          `json:"ids" nullable:"false" doc:"The id of each tile's cell, which is the same for every area"`
-}
-
-// Grid is a division of the Earth into cells.
-type Grid struct {
-	Name        string  `json:"name" example:"20x20km"`
-	Description string  `json:"description"`
-	CellWidth   float64 `json:"cell_width" doc:"Metres, at the middle of a cell"`
-	CellHeight  float64 `json:"cell_height" doc:"Metres"`
-	Cells       int     `json:"cells" doc:"Number of cells of the whole grid"`
-	CRS         string  `json:"crs" example:"OGC:CRS84"`
-}
-
-type grids struct{ Body []Grid }
+type grids struct{ Body []wire.Grid }
 
 func (a *api) listGrids(context.Context, *request) (*grids, error) {
-	var all []Grid
+	var all []wire.Grid
 	for g := range grid.All() {
-		all = append(all, Grid{g.Name, g.Description, g.Width, g.Height, g.Cells(), "OGC:CRS84"})
+		all = append(all, wire.Grid{g.Name, g.Description, g.Width, g.Height, g.Cells(), "OGC:CRS84"})
 	}
 	return &grids{all}, nil
 }

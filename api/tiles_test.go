@@ -9,6 +9,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/grid"
 )
 
@@ -175,7 +176,7 @@ func TestTiles_BoundsConcurrentSplits(t *testing.T) {
 }
 
 func TestGrids_AreDescribed(t *testing.T) {
-	got := decode[[]Grid](t, ask(New(newWorld().config()), "GET", "/grids", "", "Authorization", ""), 200)
+	got := decode[[]wire.Grid](t, ask(New(newWorld().config()), "GET", "/grids", "", "Authorization", ""), 200)
 	for i, g := range got {
 		if known, ok := grid.Named(g.Name); !ok || known.Cells() != g.Cells || g.Description == "" {
 			t.Errorf("%d: %+v", i, g)

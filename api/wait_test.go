@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
@@ -19,10 +20,10 @@ func later(h API, path string, headers ...string) <-chan *httptest.ResponseRecor
 func TestWait_EndsWithAChange(t *testing.T) {
 	for path, changed := range map[string]func(*testing.T, *httptest.ResponseRecorder) bool{
 		"/unit_jobs/1": func(t *testing.T, a *httptest.ResponseRecorder) bool {
-			return decode[ProcessingJob](t, a, 200).Status == "running"
+			return decode[wire.ProcessingJob](t, a, 200).Status == "running"
 		},
 		"/jobs_status": func(t *testing.T, a *httptest.ResponseRecorder) bool {
-			return decode[JobsStatusResponse](t, a, 200).ProcessingJobs[0].Status == "running"
+			return decode[wire.JobsStatusResponse](t, a, 200).ProcessingJobs[0].Status == "running"
 		},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -74,11 +75,11 @@ func TestWait_HasBounds(t *testing.T) {
 func TestCancel_KeepsTheRecord(t *testing.T) {
 	h := New(newWorld().config())
 	decode[any](t, ask(h, "POST", "/unit_jobs", goodBody), 201)
-	if j := decode[ProcessingJob](t, ask(h, "POST", "/unit_jobs/1/cancel", ""), 200); j.Status != "canceled" {
+	if j := decode[wire.ProcessingJob](t, ask(h, "POST", "/unit_jobs/1/cancel", ""), 200); j.Status != "canceled" {
 		t.Errorf("%+v", j)
 	}
 	decode[any](t, ask(h, "POST", "/unit_jobs/1/cancel", ""), 200)
-	if l := decode[JobsStatusResponse](t, ask(h, "GET", "/jobs_status", ""), 200); len(l.ProcessingJobs) != 1 {
+	if l := decode[wire.JobsStatusResponse](t, ask(h, "GET", "/jobs_status", ""), 200); len(l.ProcessingJobs) != 1 {
 		t.Errorf("%+v", l)
 	}
 	failed(t, ask(h, "POST", "/unit_jobs/1/cancel", "", "Authorization", "Bearer token-bert"), 404, "JOB_NOT_FOUND")
