@@ -41,7 +41,8 @@ func TestTask_Limits(t *testing.T) {
 	task.Paused, task.Attention = true, dispatch.BudgetReached
 	w.tasks[1] = task
 	is := decode[wire.UpscalingTaskSummary](t, ask(h, "GET", "/upscale_tasks/1?limit=1", ""), 200)
-	if is.Budget == nil || *is.Budget != (wire.TaskBudget{5, "€", 3, 1.5}) || is.Trial != 1 ||
+	if is.Budget == nil || *is.Budget != (wire.TaskBudget{Amount: 5, Unit: "€", Spent: 3, Expected: 1.5}) ||
+		is.Trial != 1 ||
 		is.Attention.Code != "budget_reached" || !strings.Contains(is.Attention.Message, "higher budget") {
 		t.Errorf("%+v", is)
 	}

@@ -35,7 +35,8 @@ func fillIn(r *rapid.T, v reflect.Value) {
 	}
 	switch v.Interface().(type) {
 	case wire.Object:
-		v.Set(reflect.ValueOf(wire.Object{json.RawMessage(rapid.SampledFrom([]string{`{}`, `{"a":[1,"<é>"]}`}).Draw(r,
+		v.Set(reflect.ValueOf(wire.Object{RawMessage: json.RawMessage(rapid.SampledFrom([]string{`{}`,
+			`{"a":[1,"<é>"]}`}).Draw(r,
 			"object"))}))
 		return
 	case time.Time:

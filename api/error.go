@@ -144,7 +144,8 @@ func nullable(s string) any {
 }
 
 func (r refusal) body(requestID string) any {
-	b := wire.ErrorResponse{Status: "error", ErrorCode: r.code, Message: r.message, Details: r.details, RequestID: &requestID}
+	b := wire.ErrorResponse{Status: "error", ErrorCode: r.code, Message: r.message, Details: r.details,
+		RequestID: &requestID}
 	if r.faults == nil {
 		return b
 	}
@@ -157,7 +158,7 @@ func (r refusal) body(requestID string) any {
 		b.Details = map[string]any{}
 	}
 	b.Details["errors"] = detail
-	return wire.HTTPValidationError{b, detail}
+	return wire.HTTPValidationError{ErrorResponse: b, Detail: detail}
 }
 
 // errorAnswer is a refusal as an error that huma writes.

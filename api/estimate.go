@@ -60,8 +60,9 @@ func (a *api) estimate(ctx context.Context, in *request) (*estimated, error) {
 	if err != nil {
 		return nil, requestError(err)
 	}
-	shown := wire.Estimate{Jobs: e.Jobs, Costs: (*wire.Spread)(e.Costs.Rounded()), CostUnit: e.Unit, CostRuns: e.Charged,
-		Seconds: (*wire.Spread)(e.Seconds.Rounded()), SecondsRuns: e.Timed}
+	shown := wire.Estimate{Jobs: e.Jobs, Costs: (*wire.Spread)(e.Costs.Rounded()), CostUnit: e.Unit,
+		CostRuns: e.Charged,
+		Seconds:  (*wire.Spread)(e.Seconds.Rounded()), SecondsRuns: e.Timed}
 	if e.Costs != nil {
 		shown.CostBasis = basisOf(e.CostBasis)
 	} else {
@@ -92,7 +93,7 @@ func (a *api) estimateByNote(e *wire.Estimate, body []byte) {
 	}
 	if each := *s.Cost.Estimate; each >= 0 && each <= dispatch.HighestCosts {
 		all := dispatch.RoundAmount(each * float64(e.Jobs))
-		e.Costs, e.CostUnit, e.CostBasis = &wire.Spread{all, all, all}, s.Cost.Unit, "catalogue"
+		e.Costs, e.CostUnit, e.CostBasis = &wire.Spread{Low: all, Likely: all, High: all}, s.Cost.Unit, "catalogue"
 	}
 }
 

@@ -15,11 +15,13 @@ func TestEstimate_OfJobsAndTasks(t *testing.T) {
 	h := New(w.config())
 	job := strings.TrimSuffix(strings.TrimSpace(goodBody), "}")
 	is := decode[wire.Estimate](t, ask(h, "POST", "/estimate", goodBody), 200)
-	if is.Jobs != 1 || is.Costs == nil || *is.Costs != (wire.Spread{1, 2, 4}) || is.CostUnit != "credits" || is.CostRuns != 7 ||
+	if is.Jobs != 1 || is.Costs == nil || *is.Costs != (wire.Spread{Low: 1, Likely: 2, High: 4}) ||
+		is.CostUnit != "credits" || is.CostRuns != 7 ||
 		is.Seconds != nil || is.SecondsRuns != 2 {
 		t.Errorf("job %+v", is)
 	}
-	is = decode[wire.Estimate](t, ask(h, "POST", "/estimate", job+`, "dimension": {"name": "tile", "values": [1, 2, 3]}}`), 200)
+	is = decode[wire.Estimate](t, ask(h, "POST", "/estimate",
+		job+`, "dimension": {"name": "tile", "values": [1, 2, 3]}}`), 200)
 	if is.Jobs != 3 || len(w.jobs) != 0 {
 		t.Errorf("task %+v, %d jobs stored", is, len(w.jobs))
 	}
@@ -62,7 +64,7 @@ func TestEstimate_ByNotes(t *testing.T) {
 	} {
 		a, e := &api{Config: Config{Services: shelf{{ID: "ndvi", Cost: c.cost}}}}, wire.Estimate{Jobs: 3}
 		if a.estimateByNote(&e, []byte(`{"service": {"id": "ndvi"}}`)); (e.Costs != nil) != (c.want != 0) || e.Costs != nil &&
-			*e.Costs != (wire.Spread{c.want, c.want, c.want}) {
+			*e.Costs != (wire.Spread{Low: c.want, Likely: c.want, High: c.want}) {
 			t.Errorf("%s: %+v", name, e.Costs)
 		}
 	}

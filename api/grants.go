@@ -71,7 +71,8 @@ func (a *api) listGrants(ctx context.Context, _ *request) (*grantList, error) {
 	}
 	grants, err := a.Grants.Grants(ctx, user(ctx))
 	for _, g := range grants {
-		list.Body = append(list.Body, wire.Grant{ID: g.ID, Kind: string(g.Kind), Platforms: a.AsUser, Created: g.Created.UTC(),
+		list.Body = append(list.Body, wire.Grant{ID: g.ID, Kind: string(g.Kind), Platforms: a.AsUser,
+			Created: g.Created.UTC(),
 			Renewed: g.Renewed.UTC(),
 			Expires: known(g.Expires)})
 	}
@@ -87,7 +88,8 @@ func (a *api) createGrant(ctx context.Context, _ *request) (*grantLink, error) {
 		return nil, &dispatch.Error{Kind: dispatch.Unsupported, Op: "api.createGrant",
 			Text: "This service runs jobs after their users sign out only for users of " + p.Issuer + "."}
 	}
-	return &grantLink{wire.GrantLink{a.PublicURL + "/away?for=" + url.QueryEscape(a.SignIns.Invite(user(ctx)))}}, nil
+	return &grantLink{wire.GrantLink{Link: a.PublicURL + "/away?for=" + url.QueryEscape(a.SignIns.Invite(user(ctx)))}},
+		nil
 }
 
 func (a *api) deleteGrant(ctx context.Context, in *request) (*nothing, error) {
@@ -112,8 +114,10 @@ func (a *api) usage(ctx context.Context, in *request) (*usageTable, error) {
 	use, err := read(ctx, user(ctx))
 	table := usageTable{[]wire.Usage{}}
 	for _, u := range use {
-		table.Body = append(table.Body, wire.Usage{u.Account.Platform(), u.Live, limitOf(u.Quota.Live), u.Lately,
-			limitOf(u.Quota.Daily), limitOf(u.Quota.Costs), u.Jobs, u.Costs, charges(u.Charges)})
+		table.Body = append(table.Body, wire.Usage{Platform: u.Account.Platform(), Live: u.Live,
+			LiveOf: limitOf(u.Quota.Live), LastDay: u.Lately,
+			DayOf: limitOf(u.Quota.Daily), CostsOf: limitOf(u.Quota.Costs), Jobs: u.Jobs, Costs: u.Costs,
+			Charges: charges(u.Charges)})
 	}
 	return &table, err
 }

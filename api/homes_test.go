@@ -67,7 +67,8 @@ func TestServiceID_OfSeveralPlatforms(t *testing.T) {
 		}
 	}
 	shown := decode[wire.ServiceList](t, ask(h, "GET", "/services", ""), 200).Services
-	if d := cmp.Diff([]wire.ServiceHome{{"cdse", "sign_in_required", "openeo"}, {"ogc", "unknown", "ogc_api_process"}},
+	if d := cmp.Diff([]wire.ServiceHome{{Platform: "cdse", PlatformState: "sign_in_required", Label: "openeo"},
+		{Platform: "ogc", PlatformState: "unknown", Label: "ogc_api_process"}},
 		shown[0].Homes); d != "" || shown[1].Homes != nil {
 		t.Error(d, shown[1].Homes)
 	}

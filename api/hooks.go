@@ -132,7 +132,7 @@ func (a *api) createHook(ctx context.Context, in *request) (*newHook, error) {
 		f.fault("url", "value_error", dispatch.TextFor(err))
 		return nil, invalid(*f.faults)
 	}
-	return &newHook{wire.NewHook{showHook(h), secret.Reveal()}}, err
+	return &newHook{wire.NewHook{Hook: showHook(h), Secret: secret.Reveal()}}, err
 }
 
 // noticeTo returns how an address is notified: by mail if it is a mailbox.
@@ -296,8 +296,9 @@ func showHook(h dispatch.Hook) wire.Hook {
 func showDelivery(d dispatch.Delivery) wire.Delivery {
 	word, share := eventWord(d.Status)
 	why, _ := d.Status.Needed()
-	shown := wire.Delivery{ID: d.Event.String(), Reason: string(why), Event: word, Share: share, Happened: d.Happened.UTC(),
-		State: string(d.State), Tries: d.Tries, Tried: known(d.Tried),
+	shown := wire.Delivery{ID: d.Event.String(), Reason: string(why), Event: word, Share: share,
+		Happened: d.Happened.UTC(),
+		State:    string(d.State), Tries: d.Tries, Tried: known(d.Tried),
 		Notice: d.Notice, NextTry: known(d.Due)}
 	if id := int64(d.Job); id != 0 {
 		shown.Job = &id

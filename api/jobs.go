@@ -136,7 +136,8 @@ func (a *api) readResults(ctx context.Context, in *request) (*results, error) {
 	if p.Collection == nil || err != nil {
 		return &results{}, err
 	}
-	return &results{&wire.Collection{withProcessing(p, a.baseURL(in.http.Host(), in.http.TLS() != nil))}}, nil
+	return &results{&wire.Collection{RawMessage: withProcessing(p, a.baseURL(in.http.Host(), in.http.TLS() != nil))}},
+		nil
 }
 
 // definition is the document that defined a job's service.

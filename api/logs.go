@@ -40,10 +40,10 @@ func (a *api) readLogs(ctx context.Context, in *request) (*logs, error) {
 	if err != nil {
 		return nil, err
 	}
-	page := &logs{Body: wire.LogPage{[]wire.LogEntry{}}}
+	page := &logs{Body: wire.LogPage{Logs: []wire.LogEntry{}}}
 	from, to := min(offset, len(entries)), min(offset+limit, len(entries))
 	for _, e := range entries[from:to] {
-		page.Body.Logs = append(page.Body.Logs, wire.LogEntry{known(e.Time), e.Level, e.Message})
+		page.Body.Logs = append(page.Body.Logs, wire.LogEntry{Time: known(e.Time), Level: e.Level, Message: e.Message})
 	}
 	if to < len(entries) {
 		page.Link = fmt.Sprintf(`<%s/unit_jobs/%d/logs?limit=%d&offset=%d>; rel="next"`, a.PublicURL, id, limit, to)

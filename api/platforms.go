@@ -19,9 +19,8 @@ func (a *api) listPlatforms(ctx context.Context, _ *request) (*status[wire.Platf
 	if err != nil {
 		return nil, err
 	}
-	list := wire.PlatformList{[]wire.Platform{}, wire.Share{overall.Live, limitOf(within.Live)}, wire.Share{overall.Lately,
-		limitOf(within.Daily)},
-		wire.Share{int(overall.Bytes), limitOf(int(within.Bytes))}}
+	list := wire.PlatformList{Platforms: []wire.Platform{}, Live: share(overall.Live, within.Live),
+		LastDay: share(overall.Lately, within.Daily), Bytes: share(int(overall.Bytes), int(within.Bytes))}
 	for _, p := range all {
 		list.Platforms = append(list.Platforms, a.platform(p))
 	}
@@ -33,8 +32,8 @@ func (a *api) platform(p dispatch.PlatformInfo) wire.Platform {
 		Name: p.Name, Label: string(p.Label), Endpoint: p.Endpoint, Access: string(p.Access),
 		State: string(p.State), LastAnswer: known(p.Answered),
 		Attention:   a.attention(dispatch.Job{Account: p.AccountInfo.Account, Attention: p.Why, Notice: p.Notice}),
-		QueueLength: p.Queue, Jobs: wire.OwnJobs{p.Waiting, p.Active}, Slots: wire.Share{p.Held, limitOf(p.Limits.Jobs)},
-		Live: wire.Share{p.Live, limitOf(p.Quota.Live)}, LastDay: wire.Share{p.Lately, limitOf(p.Quota.Daily)},
+		QueueLength: p.Queue, Jobs: wire.OwnJobs{Waiting: p.Waiting, Active: p.Active},
+		Slots: share(p.Held, p.Limits.Jobs), Live: share(p.Live, p.Quota.Live), LastDay: share(p.Lately, p.Quota.Daily),
 	}
 	if p.Settles > 0 {
 		shown.Starts = &wire.Starts{SettlesAfter: p.Settles.Seconds(), Prompt: min(p.AccountInfo.Starts.Starts,
@@ -48,3 +47,5 @@ func (a *api) platform(p dispatch.PlatformInfo) wire.Platform {
 	}
 	return shown
 }
+
+func share(used, most int) wire.Share { return wire.Share{Used: used, Of: limitOf(most)} }

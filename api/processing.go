@@ -78,8 +78,9 @@ func processName(s dispatch.Service) string {
 // provenanceLinks returns links of results to the job and its provenance, below a base URL.
 func provenanceLinks(base string, id dispatch.JobID) []wire.Link {
 	job := fmt.Sprintf("%s/unit_jobs/%d", strings.TrimSuffix(base, "/"), id)
-	return []wire.Link{{stac.RelExecution, job, "application/json", "The job"}, {stac.RelProvenance, job + "/provenance",
-		"application/json", "How the results came about, as PROV-JSON"}}
+	return []wire.Link{{Rel: stac.RelExecution, Href: job, Type: "application/json", Title: "The job"},
+		{Rel: stac.RelProvenance, Href: job + "/provenance",
+			Type: "application/json", Title: "How the results came about, as PROV-JSON"}}
 }
 
 // withProcessing returns the Collection of a finished job with how it was processed; as it is if it is no JSON object.

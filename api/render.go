@@ -173,7 +173,7 @@ func (r *renderer) summarized(j wire.ProcessingJobSummary) error {
 	parameters := j.Parameters.RawMessage
 	large := len(parameters) > largeText
 	if large {
-		j.Parameters = wire.Object{json.RawMessage("{}")}
+		j.Parameters = wire.Object{RawMessage: json.RawMessage("{}")}
 	}
 	line, place, err := appendSummary(r.line[:0], &j)
 	if err != nil {

@@ -40,11 +40,11 @@ func (a *api) rulesOf(ctx context.Context, s catalogue.Service) *wire.ServiceRul
 		shown.MaxDuration = new(int64(p.MaxDuration / time.Second))
 	}
 	if p.Budget != (dispatch.Budget{}) {
-		shown.Budget = &wire.ServiceBudget{p.Budget.Amount, optional(p.Budget.Unit)}
+		shown.Budget = &wire.ServiceBudget{Amount: p.Budget.Amount, Unit: optional(p.Budget.Unit)}
 	}
 	if len(p.Options) > 0 {
 		text, _ := dispatch.Encode(p.Options) // they were JSON
-		shown.Options = &wire.Object{text}
+		shown.Options = &wire.Object{RawMessage: text}
 	}
 	if p.Entitled == nil && *shown == (wire.ServiceRules{Permitted: true}) {
 		return nil
@@ -105,16 +105,17 @@ func (a *api) listServices(ctx context.Context, in *request) (*status[wire.Servi
 	if err != nil {
 		return nil, err
 	}
-	list := wire.ServiceList{Services: []wire.ServiceSummary{}, Next: page.Next, Total: page.Total, Platforms: []wire.PlatformCount{},
-		Keywords: []wire.KeywordCount{}}
+	list := wire.ServiceList{Services: []wire.ServiceSummary{}, Next: page.Next, Total: page.Total,
+		Platforms: []wire.PlatformCount{},
+		Keywords:  []wire.KeywordCount{}}
 	for _, s := range page.Services {
 		list.Services = append(list.Services, serviceSummary(s, states))
 	}
 	for _, c := range page.Platforms {
-		list.Platforms = append(list.Platforms, wire.PlatformCount{c.Name, c.Name, c.Services})
+		list.Platforms = append(list.Platforms, wire.PlatformCount{ID: c.Name, Title: c.Name, Services: c.Services})
 	}
 	for _, c := range page.Keywords {
-		list.Keywords = append(list.Keywords, wire.KeywordCount{c.Name, c.Services})
+		list.Keywords = append(list.Keywords, wire.KeywordCount{Keyword: c.Name, Services: c.Services})
 	}
 	return &status[wire.ServiceList]{revalidate, list}, nil
 }
@@ -159,13 +160,13 @@ func (a *api) readService(ctx context.Context, in *request) (*status[wire.Catalo
 	}
 	shown := wire.CatalogueService{ServiceSummary: serviceSummary(s, states), Description: s.Description,
 		DescriptionHTML: s.HTML, Links: []wire.ServiceLink{},
-		Cost:     wire.ServiceCost{s.Cost.Estimate, optional(s.Cost.Unit), optional(s.Cost.Note)},
+		Cost:     wire.ServiceCost{Estimate: s.Cost.Estimate, Unit: optional(s.Cost.Unit), Note: optional(s.Cost.Note)},
 		Endpoint: s.Service.Endpoint, Application: s.Service.Application, Namespace: s.Service.Namespace}
 	for _, l := range s.Links {
 		shown.Links = append(shown.Links, wire.ServiceLink(l))
 	}
 	if s.Example != nil {
-		shown.Example = &wire.Object{s.Example}
+		shown.Example = &wire.Object{RawMessage: s.Example}
 	}
 	shown.Rules = a.rulesOf(ctx, s)
 	a.describeService(ctx, s, &shown)
@@ -186,7 +187,8 @@ func (a *api) describeService(ctx context.Context, s catalogue.Service, shown *w
 		}
 	} else {
 		r, id := refusalFor(requestError(err)), callIn(ctx).id
-		shown.ParametersError = &wire.ErrorResponse{Status: "error", ErrorCode: r.code, Message: r.message, Details: r.details,
+		shown.ParametersError = &wire.ErrorResponse{Status: "error", ErrorCode: r.code, Message: r.message,
+			Details:   r.details,
 			RequestID: &id}
 	}
 	both.Wait()
@@ -200,13 +202,14 @@ func (a *api) serviceFormats(ctx context.Context, s catalogue.Service) (shown []
 		a.Log.DebugContext(ctx, "output formats not read", "error", err)
 	}
 	for _, f := range listed {
-		shown = append(shown, wire.ServiceFormat{f.Name, cmp.Or(f.Title, f.Name), append([]string{}, f.GISDataTypes...)})
+		shown = append(shown, wire.ServiceFormat{Name: f.Name, Title: cmp.Or(f.Title, f.Name),
+			GISDataTypes: append([]string{}, f.GISDataTypes...)})
 	}
 	if len(listed) > 0 {
 		return shown
 	}
 	for _, name := range s.Formats {
-		shown = append(shown, wire.ServiceFormat{name, name, []string{}})
+		shown = append(shown, wire.ServiceFormat{Name: name, Title: name, GISDataTypes: []string{}})
 	}
 	return shown
 }
@@ -229,7 +232,8 @@ func (a *api) platformStates(ctx context.Context) (map[string]string, error) {
 var protocolOf = map[dispatch.Label]string{dispatch.OpenEO: "openeo", dispatch.OGCProcess: "ogcapi"}
 
 func serviceSummary(s catalogue.Service, states map[string]string) wire.ServiceSummary {
-	shown := wire.ServiceSummary{ID: s.ID, Title: s.Title, Summary: s.Summary, Keywords: append([]string{}, s.Keywords...),
+	shown := wire.ServiceSummary{ID: s.ID, Title: s.Title, Summary: s.Summary, Keywords: append([]string{},
+		s.Keywords...),
 		Platform:      s.Platform,
 		PlatformState: cmp.Or(states[s.Platform], string(dispatch.StateUnknown)), Label: string(s.Label),
 		Protocol: protocolOf[s.Label],
@@ -237,12 +241,13 @@ func serviceSummary(s catalogue.Service, states map[string]string) wire.ServiceS
 		StaleSince: known(s.StaleSince)}
 	for _, h := range s.Homes() {
 		if len(s.Also) > 0 {
-			shown.Homes = append(shown.Homes, wire.ServiceHome{h.Platform, cmp.Or(states[h.Platform], string(dispatch.StateUnknown)),
-				string(h.Label)})
+			shown.Homes = append(shown.Homes, wire.ServiceHome{Platform: h.Platform,
+				PlatformState: cmp.Or(states[h.Platform], string(dispatch.StateUnknown)),
+				Label:         string(h.Label)})
 		}
 	}
 	if s.Provider.Name != "" {
-		shown.Provider = &wire.ServiceProvider{s.Provider.Name, optional(s.Provider.URL)}
+		shown.Provider = &wire.ServiceProvider{Name: s.Provider.Name, URL: optional(s.Provider.URL)}
 	}
 	return shown
 }

@@ -142,8 +142,9 @@ func (a *api) checkStreamOrigin(r *http.Request) error {
 
 func (a *api) getSession(ctx context.Context, _ *request) (*signedInAnswer, error) {
 	c := callIn(ctx)
-	answer := signedInAnswer{wire.SignedIn{wire.SignedInUser{c.caller.Subject, c.caller.Name, c.caller.Email()},
-		c.caller.Expires.UTC()}}
+	answer := signedInAnswer{wire.SignedIn{User: wire.SignedInUser{ID: c.caller.Subject, Name: c.caller.Name,
+		Email: c.caller.Email()},
+		Expires: c.caller.Expires.UTC()}}
 	if c.session.Cookie != "" {
 		answer.Body.Expires = c.session.Ends.UTC()
 	}
@@ -157,7 +158,7 @@ func (a *api) endSession(ctx context.Context, in *request) (*signedOutAnswer, er
 	if !a.fromOwnPage(r) {
 		return nil, errForeignPage
 	}
-	answer := signedOutAnswer{wire.SignedOut{a.pagePath("/")}}
+	answer := signedOutAnswer{wire.SignedOut{Location: a.pagePath("/")}}
 	if !a.hasSession(r) {
 		return &answer, nil
 	}

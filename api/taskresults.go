@@ -82,13 +82,16 @@ func (a *api) readTaskResults(ctx context.Context, in *request) (*status[wire.Ta
 	return &status[wire.TaskCollection]{revalidate, wire.TaskCollection{
 		Type: "Collection", Version: "1.0.0", ID: collectionID(id), Title: t.Request.Title,
 		Description: t.DescribeResults(len(missing)), Missing: missing,
-		License: "proprietary", Extent: wire.Object{written}, Providers: taskProcessors(t, at),
+		License: "proprietary", Extent: wire.Object{RawMessage: written}, Providers: taskProcessors(t, at),
 		Extensions: []string{stac.ProcessingExtension},
-		Links: []wire.Link{{"self", here, "application/json", ""}, {"root", here, "application/json", ""},
-			{"items", here + "/items", mediaGeoJSON, "An Item for each job that has finished"},
-			{"related", strings.TrimSuffix(here, "results") + "tiles", mediaGeoJSON, "All jobs on a map"},
-			{stac.RelProvenance, strings.TrimSuffix(here, "results") + "provenance", "application/json",
-				"How the results came about, as PROV-JSON"}},
+		Links: []wire.Link{{Rel: "self", Href: here, Type: "application/json"}, {Rel: "root", Href: here,
+			Type: "application/json"},
+			{Rel: "items", Href: here + "/items", Type: mediaGeoJSON, Title: "An Item for each job that has finished"},
+			{Rel: "related", Href: strings.TrimSuffix(here, "results") + "tiles", Type: mediaGeoJSON,
+				Title: "All jobs on a map"},
+			{Rel: stac.RelProvenance, Href: strings.TrimSuffix(here, "results") + "provenance",
+				Type:  "application/json",
+				Title: "How the results came about, as PROV-JSON"}},
 	}}, nil
 }
 
@@ -126,8 +129,8 @@ func (a *api) listItems(ctx context.Context, in *request) (*geoJSON, error) {
 	at := a.resultsAt(in, id)
 	page := wire.ItemPage{Type: "FeatureCollection", Features: []wire.Item{}, Missing: []wire.MissingResults{},
 		Matched: f.Task.Counts[dispatch.Finished], Links: []wire.Link{
-			{"self", at + "/items" + query(limit, after), mediaGeoJSON, ""},
-			{"root", at, "application/json", ""}, {"collection", at, "application/json", ""}}}
+			{Rel: "self", Href: at + "/items" + query(limit, after), Type: mediaGeoJSON},
+			{Rel: "root", Href: at, Type: "application/json"}, {Rel: "collection", Href: at, Type: "application/json"}}}
 	for _, p := range f.Jobs {
 		if p.Err != nil {
 			page.Missing = append(page.Missing, missingResults(p))
@@ -137,8 +140,9 @@ func (a *api) listItems(ctx context.Context, in *request) (*geoJSON, error) {
 	}
 	page.Returned = len(page.Features)
 	if f.More {
-		page.Links = append(page.Links, wire.Link{"next", at + "/items" + query(limit, f.Jobs[len(f.Jobs)-1].ResultPosition()),
-			mediaGeoJSON, ""})
+		page.Links = append(page.Links, wire.Link{Rel: "next", Href: at + "/items" + query(limit,
+			f.Jobs[len(f.Jobs)-1].ResultPosition()),
+			Type: mediaGeoJSON})
 	}
 	return a.writeGeoJSON(page)
 }
@@ -168,7 +172,8 @@ func (a *api) readItem(ctx context.Context, in *request) (*geoJSON, error) {
 
 func missingResults(p dispatch.JobResult) wire.MissingResults {
 	why := noResults(p.Err)
-	return wire.MissingResults{int64(p.ID), p.Name(), why.code, why.message, p.MayCome()}
+	return wire.MissingResults{ID: int64(p.ID), Name: p.Name(), Code: why.code, Message: why.message,
+		Temporary: p.MayCome()}
 }
 
 // noResults returns the response for a finished job whose results cannot be read.
@@ -200,8 +205,9 @@ func itemOf(t dispatch.TaskRecord, p dispatch.JobResult, at string) wire.Item {
 	}
 	datetimes(properties, extent, p.Moved)
 	processingOf(p.Record).AddTo(properties)
-	i := wire.Item{Type: "Feature", Version: "1.0.0", ID: strconv.FormatInt(int64(p.ID), 10), Collection: collectionID(t.ID),
-		Geometry: wire.Geometry{where.geometry}, Bbox: where.box, Properties: properties,
+	i := wire.Item{Type: "Feature", Version: "1.0.0", ID: strconv.FormatInt(int64(p.ID), 10),
+		Collection: collectionID(t.ID),
+		Geometry:   wire.Geometry{RawMessage: where.geometry}, Bbox: where.box, Properties: properties,
 		Extensions: []string{stac.ProcessingExtension}, Assets: map[string]wire.Object{}}
 	if stac.Text(c["stac_version"]) == "1.1.0" {
 		i.Version = "1.1.0"
@@ -209,10 +215,12 @@ func itemOf(t dispatch.TaskRecord, p dispatch.JobResult, at string) wire.Item {
 	_ = json.Unmarshal(c["assets"], &i.Assets)
 	base := at[:strings.LastIndex(at, "upscale_tasks/")]
 	job := fmt.Sprintf("%sunit_jobs/%s", base, i.ID)
-	i.Links = []wire.Link{{"self", at + "/items/" + i.ID, mediaGeoJSON, ""}, {"collection", at, "application/json", ""},
-		{"parent", at, "application/json", ""},
-		{"root", at, "application/json", ""}, {"via", job + "/results", "application/json",
-			"The results as the platform describes them"}}
+	i.Links = []wire.Link{{Rel: "self", Href: at + "/items/" + i.ID, Type: mediaGeoJSON}, {Rel: "collection", Href: at,
+		Type: "application/json"},
+		{Rel: "parent", Href: at, Type: "application/json"},
+		{Rel: "root", Href: at, Type: "application/json"}, {Rel: "via", Href: job + "/results",
+			Type:  "application/json",
+			Title: "The results as the platform describes them"}}
 	i.Links = append(i.Links, provenanceLinks(base, p.ID)...)
 	return i
 }
@@ -267,8 +275,10 @@ func (a *api) readTaskTiles(ctx context.Context, in *request) (*geoJSON, error) 
 func (r *renderer) tile(t dispatch.Task, j dispatch.Record) error {
 	return r.withValue(t, j, func(value json.RawMessage) error {
 		at, _ := placeAmong(t.Arguments(value))
-		return r.element(wire.Tile{"Feature", int64(j.ID), wire.Geometry{at.geometry}, at.box,
-			wire.TileProperties{j.Request.Title, j.Name(), string(r.shown(j.Status)), j.Progress, j.Failure}})
+		return r.element(wire.Tile{Type: "Feature", ID: int64(j.ID), Geometry: wire.Geometry{RawMessage: at.geometry},
+			Bbox: at.box,
+			Properties: wire.TileProperties{Title: j.Request.Title, Name: j.Name(), Status: string(r.shown(j.Status)),
+				Progress: j.Progress, Failure: j.Failure}})
 	})
 }
 
@@ -337,7 +347,8 @@ func (a *api) taskResultRoutes() {
 		Method: "GET", Path: "/upscale_tasks/{task_id}/results/items/{job_id}", Tags: taskTags,
 		Summary:     "Get the results of one finished job of a task",
 		Description: "Returns a STAC Item, or an error with the reason if the results of the job cannot be read.",
-		Parameters:  []*huma.Param{taskParam, idParam}, Responses: withGeoJSON[wire.Item](a, a.errors(failures...))}, a.readItem)
+		Parameters:  []*huma.Param{taskParam, idParam}, Responses: withGeoJSON[wire.Item](a, a.errors(failures...))},
+		a.readItem)
 	register(a, huma.Operation{OperationID: "get_upscale_task_tiles",
 		Method: "GET", Path: "/upscale_tasks/{task_id}/tiles", Tags: taskTags,
 		Summary: "Get a map of a task's jobs",

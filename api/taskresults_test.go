@@ -63,20 +63,24 @@ func TestTaskResults(t *testing.T) {
 	finishedTask(t, w, h)
 	got := decode[wire.TaskCollection](t, ask(h, "GET", "/upscale_tasks/1/results", ""), 200)
 	const at = "https://dispatch.example.org/api/upscale_tasks/1/results"
-	want := wire.TaskCollection{Type: "Collection", Version: "1.0.0", ID: "task-1", Title: "NDVI", License: "proprietary",
+	want := wire.TaskCollection{Type: "Collection", Version: "1.0.0", ID: "task-1", Title: "NDVI",
+		License:     "proprietary",
 		Description: got.Description,
-		Extent: wire.Object{[]byte(
+		Extent: wire.Object{RawMessage: []byte(
 			`{"spatial":{"bbox":[[4,51,6,52]]},"temporal":{"interval":[["2026-01-01T00:00:00Z","2026-02-01T00:00:00Z"]]}}`)},
-		Links: []wire.Link{{"self", at, "application/json", ""}, {"root", at, "application/json", ""}, {"items", at + "/items",
-			"application/geo+json", "An Item for each job that has finished"},
-			{"related", "https://dispatch.example.org/api/upscale_tasks/1/tiles", "application/geo+json", "All jobs on a map"},
-			{"http://www.w3.org/ns/prov#has_provenance", "https://dispatch.example.org/api/upscale_tasks/1/provenance",
-				"application/json", "How the results came about, as PROV-JSON"}},
+		Links: []wire.Link{{Rel: "self", Href: at, Type: "application/json"}, {Rel: "root", Href: at,
+			Type: "application/json"}, {Rel: "items", Href: at + "/items",
+			Type: "application/geo+json", Title: "An Item for each job that has finished"},
+			{Rel: "related", Href: "https://dispatch.example.org/api/upscale_tasks/1/tiles",
+				Type: "application/geo+json", Title: "All jobs on a map"},
+			{Rel: "http://www.w3.org/ns/prov#has_provenance",
+				Href: "https://dispatch.example.org/api/upscale_tasks/1/provenance",
+				Type: "application/json", Title: "How the results came about, as PROV-JSON"}},
 		Providers: []map[string]any{{"name": "cdse", "roles": []any{"processor"}, "processing:facility": "cdse",
 			"processing:lineage": "Task 1 ran the process https://apps.example.org/ndvi.json on cdse, a job for each value " +
 				"of tile."}},
 		Extensions: []string{"https://stac-extensions.github.io/processing/v1.2.0/schema.json"},
-		Missing:    []wire.MissingResults{{2, "", "PLATFORM_ERROR", "It gave a web page.", false}}}
+		Missing:    []wire.MissingResults{{ID: 2, Code: "PLATFORM_ERROR", Message: "It gave a web page."}}}
 	if d := cmp.Diff(want, got); d != "" || got.Description != "Results of 2 of the 3 jobs that have finished, of 4." {
 		t.Errorf("%s\n%s", d, got.Description)
 	}
@@ -93,7 +97,7 @@ func TestTaskResults_Items(t *testing.T) {
 	first := page.Features[0]
 	const at = "http://example.com/upscale_tasks/1/results"
 	want := wire.Item{Type: "Feature", Version: "1.1.0", ID: "1", Collection: "task-1", Bbox: []float64{4, 51, 5, 52},
-		Geometry: wire.Geometry{[]byte(`{"type":"Polygon","coordinates":[[[4,51],[5,51],[5,52],[4,52],[4,51]]]}`)},
+		Geometry: wire.Geometry{RawMessage: []byte(`{"type":"Polygon","coordinates":[[[4,51],[5,51],[5,52],[4,52],[4,51]]]}`)},
 		Properties: map[string]any{"title": "NDVI - Processing Job 1", "created": "2026-05-01T10:30:00Z",
 			"updated":  "2026-05-01T10:30:00Z",
 			"datetime": nil, "start_datetime": "2026-01-01T00:00:00Z", "end_datetime": "2026-02-01T00:00:00Z",
@@ -101,14 +105,18 @@ func TestTaskResults_Items(t *testing.T) {
 			"processing:lineage":  "Job 1 ran the process https://apps.example.org/ndvi.json on cdse.",
 			"processing:datetime": "2026-05-01T10:30:00Z"},
 		Extensions: []string{"https://stac-extensions.github.io/processing/v1.2.0/schema.json"},
-		Links: []wire.Link{{"self", at + "/items/1", "application/geo+json", ""}, {"collection", at, "application/json", ""},
-			{"parent", at, "application/json", ""},
-			{"root", at, "application/json", ""}, {"via", "http://example.com/unit_jobs/1/results", "application/json",
-				"The results as the platform describes them"},
-			{"processing-execution", "http://example.com/unit_jobs/1", "application/json", "The job"},
-			{"http://www.w3.org/ns/prov#has_provenance", "http://example.com/unit_jobs/1/provenance", "application/json",
-				"How the results came about, as PROV-JSON"}},
-		Assets: map[string]wire.Object{"a.tif": {[]byte(`{"href":"https://x.example/a.tif?sig=<&>","roles":["data"]}`)}}}
+		Links: []wire.Link{{Rel: "self", Href: at + "/items/1", Type: "application/geo+json"}, {Rel: "collection",
+			Href: at, Type: "application/json"},
+			{Rel: "parent", Href: at, Type: "application/json"},
+			{Rel: "root", Href: at, Type: "application/json"}, {Rel: "via",
+				Href: "http://example.com/unit_jobs/1/results", Type: "application/json",
+				Title: "The results as the platform describes them"},
+			{Rel: "processing-execution", Href: "http://example.com/unit_jobs/1", Type: "application/json",
+				Title: "The job"},
+			{Rel: "http://www.w3.org/ns/prov#has_provenance", Href: "http://example.com/unit_jobs/1/provenance",
+				Type:  "application/json",
+				Title: "How the results came about, as PROV-JSON"}},
+		Assets: map[string]wire.Object{"a.tif": {RawMessage: []byte(`{"href":"https://x.example/a.tif?sig=<&>","roles":["data"]}`)}}}
 	if d := cmp.Diff(want, first); d != "" {
 		t.Error(d)
 	}
@@ -118,7 +126,8 @@ func TestTaskResults_Items(t *testing.T) {
 	next := strings.TrimPrefix(linkOf(page, "next"), "http://example.com")
 	rest := geo[wire.ItemPage](t, ask(h, "GET", next, ""))
 	third := rest.Features[0]
-	if rest.Returned != 1 || linkOf(rest, "next") != "" || linkOf(rest, "self") != linkOf(page, "next") || third.ID != "3" ||
+	if rest.Returned != 1 || linkOf(rest, "next") != "" || linkOf(rest, "self") != linkOf(page, "next") ||
+		third.ID != "3" ||
 		third.Version != "1.0.0" {
 		t.Errorf("%s: %+v", next, rest)
 	}
@@ -147,7 +156,8 @@ func TestTaskResults_Missing(t *testing.T) {
 	} {
 		w.lacks[2] = &dispatch.Error{Kind: c.kind, Text: "Because."}
 		page := geo[wire.ItemPage](t, ask(h, "GET", "/upscale_tasks/1/results/items?limit=2", ""))
-		if d := cmp.Diff([]wire.MissingResults{{2, "", c.code, "Because.", c.temporary}}, page.Missing); d != "" ||
+		if d := cmp.Diff([]wire.MissingResults{{ID: 2, Code: c.code, Message: "Because.", Temporary: c.temporary}},
+			page.Missing); d != "" ||
 			len(page.Features) != 1 || page.Features[0].ID != "1" {
 			t.Errorf("%s: %s, %+v", c.kind, d, page.Features)
 		}
@@ -218,18 +228,19 @@ func TestTaskDimensions(t *testing.T) {
 	body := goodBody[:len(goodBody)-1] +
 		`,"dimensions":[{"name":"tile","values":[{"west":4,"south":51,"east":5,"north":52},{"west":5,"south":51,"east":6,"north":52}]},
 		{"name":"when","interval":["2024-01-15","2024-03-01"],"split":"month"}]}`
-	if got := decode[wire.UpscalingTaskSummary](t, ask(h, "POST", "/upscale_tasks", body), 201); got.Counts["created"] != 4 {
+	if got := decode[wire.UpscalingTaskSummary](t, ask(h, "POST", "/upscale_tasks", body),
+		201); got.Counts["created"] != 4 {
 		t.Fatalf("%+v", got)
 	}
 	w.set(3, func(r *dispatch.Record) { r.Status = dispatch.Finished })
 	got := decode[wire.TaskDimensions](t, ask(h, "GET", "/upscale_tasks/1/dimensions", ""), 200)
-	want := wire.TaskDimensions{[]wire.DimensionProgress{
-		{"tile", []wire.ValueProgress{
+	want := wire.TaskDimensions{Dimensions: []wire.DimensionProgress{
+		{Name: "tile", Values: []wire.ValueProgress{
 			{Value: []byte(`{"west":4,"south":51,"east":5,"north":52}`), Status: "created",
 				Counts: map[string]int{"created": 2}, Jobs: []int64{1, 2}},
 			{Value: []byte(`{"west":5,"south":51,"east":6,"north":52}`), Status: "running",
 				Counts: map[string]int{"created": 1, "finished": 1}, Progress: 50, Jobs: []int64{3, 4}}}},
-		{"when", []wire.ValueProgress{
+		{Name: "when", Values: []wire.ValueProgress{
 			{Value: []byte(`["2024-01-15","2024-02-01"]`), Status: "running", Counts: map[string]int{"created": 1,
 				"finished": 1}, Progress: 50, Jobs: []int64{1, 3}},
 			{Value: []byte(`["2024-02-01","2024-03-01"]`), Status: "created", Counts: map[string]int{"created": 2},
@@ -276,7 +287,8 @@ func TestTaskDimensions_Names(t *testing.T) {
 			t.Errorf("tile %d is %q", i, tile.Properties.Name)
 		}
 	}
-	if name := geo[wire.Item](t, ask(h, "GET", "/upscale_tasks/1/results/items/4", "")).Properties["name"]; name != want[3] {
+	if name := geo[wire.Item](t, ask(h, "GET", "/upscale_tasks/1/results/items/4",
+		"")).Properties["name"]; name != want[3] {
 		t.Errorf("the Item is %q", name)
 	}
 	var got []string

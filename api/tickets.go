@@ -63,7 +63,7 @@ func (a *api) createTicket(ctx context.Context, _ *request) (*ticketAnswer, erro
 		t.Until = t.Ends
 	}
 	text, err := sealTicket(a.ticketKey, t)
-	return &ticketAnswer{wire.Ticket{text, t.Until.UTC()}}, err
+	return &ticketAnswer{wire.Ticket{Ticket: text, Expires: t.Until.UTC()}}, err
 }
 
 // redeem returns the caller that a ticket was issued to, and uses the ticket up. It does not tell why a ticket is

@@ -22,7 +22,8 @@ type grids struct{ Body []wire.Grid }
 func (a *api) listGrids(context.Context, *request) (*grids, error) {
 	var all []wire.Grid
 	for g := range grid.All() {
-		all = append(all, wire.Grid{g.Name, g.Description, g.Width, g.Height, g.Cells(), "OGC:CRS84"})
+		all = append(all, wire.Grid{Name: g.Name, Description: g.Description, CellWidth: g.Width, CellHeight: g.Height,
+			Cells: g.Cells(), CRS: "OGC:CRS84"})
 	}
 	return &grids{all}, nil
 }

@@ -12,7 +12,7 @@ func retriesOf(j dispatch.Job) *wire.JobRetries {
 	if j.Retries == 0 {
 		return nil
 	}
-	return &wire.JobRetries{j.Retries, j.Retried}
+	return &wire.JobRetries{Allowed: j.Retries, Done: j.Retried}
 }
 
 // costUnit returns the unit of a job's costs; "" if there are none.
@@ -28,7 +28,7 @@ func usageOf(m dispatch.Metered) *wire.JobUsage {
 	if m == (dispatch.Metered{}) {
 		return nil
 	}
-	return &wire.JobUsage{(*wire.Amount)(m.CPU), (*wire.Amount)(m.Memory), (*wire.Amount)(m.Input)}
+	return &wire.JobUsage{CPU: (*wire.Amount)(m.CPU), Memory: (*wire.Amount)(m.Memory), Input: (*wire.Amount)(m.Input)}
 }
 
 func (a *api) taskHomes(t dispatch.TaskRecord) (homes []wire.TaskHome) {
@@ -44,13 +44,15 @@ func (a *api) taskHomes(t dispatch.TaskRecord) (homes []wire.TaskHome) {
 }
 
 func (a *api) job(r dispatch.Record) wire.ProcessingJob {
-	return wire.ProcessingJob{a.summary(r), wire.Object{r.Request.Options}, r.Created.UTC(), r.Updated.UTC()}
+	return wire.ProcessingJob{ProcessingJobSummary: a.summary(r), Options: wire.Object{RawMessage: r.Request.Options},
+		Created: r.Created.UTC(), Updated: r.Updated.UTC()}
 }
 
 // task returns a task without its jobs.
 func (a *api) task(t dispatch.TaskRecord) wire.UpscalingTask {
-	return wire.UpscalingTask{a.taskSummary(t), wire.ServiceDetails(t.Request.Service), t.Created.UTC(), t.Updated.UTC(),
-		[]wire.ProcessingJobSummary{}}
+	return wire.UpscalingTask{UpscalingTaskSummary: a.taskSummary(t), Service: wire.ServiceDetails(t.Request.Service),
+		Created: t.Created.UTC(), Updated: t.Updated.UTC(),
+		Jobs: []wire.ProcessingJobSummary{}}
 }
 
 func (a *api) taskSummary(t dispatch.TaskRecord) wire.UpscalingTaskSummary {
@@ -71,7 +73,7 @@ func changeOf(c dispatch.Change) *wire.TaskChange {
 		return nil
 	}
 	action, _, _ := strings.Cut(c.Action, " ")
-	return &wire.TaskChange{action, c.Done, c.Last}
+	return &wire.TaskChange{Action: action, Done: c.Done, Last: c.Last}
 }
 
 // forecastOf returns a forecast as it is shown; nil if there is none.
@@ -88,7 +90,7 @@ func forecastOf(f *dispatch.Forecast) *wire.Forecast {
 }
 
 func timeRange(r dispatch.TimeRange) wire.TimeRange {
-	return wire.TimeRange{r.Early.UTC(), r.Late.UTC()}
+	return wire.TimeRange{Early: r.Early.UTC(), Late: r.Late.UTC()}
 }
 
 // restOf returns what is left of a task as it is shown; nil if that is not known.
@@ -96,7 +98,8 @@ func restOf(r *dispatch.Rest) *wire.TaskRest {
 	if r == nil {
 		return nil
 	}
-	return &wire.TaskRest{r.Jobs, (*wire.Spread)(r.Costs), r.Unit, r.Charged, (*wire.Spread)(r.Took), r.Timed, string(r.Basis)}
+	return &wire.TaskRest{Jobs: r.Jobs, Costs: (*wire.Spread)(r.Costs), CostUnit: r.Unit, CostRuns: r.Charged,
+		Seconds: (*wire.Spread)(r.Took), SecondsRuns: r.Timed, Basis: string(r.Basis)}
 }
 
 // budgetOf returns the budget of a task; nil if it has none.
@@ -105,7 +108,7 @@ func budgetOf(t dispatch.TaskRecord) *wire.TaskBudget {
 		return nil
 	}
 	use := t.Budget.Use(*t.Spending)
-	return &wire.TaskBudget{use.Amount, use.Unit, use.Spent, use.Expected}
+	return &wire.TaskBudget{Amount: use.Amount, Unit: use.Unit, Spent: use.Spent, Expected: use.Expected}
 }
 
 func (a *api) summary(r dispatch.Record) wire.ProcessingJobSummary {
@@ -116,7 +119,7 @@ func (a *api) summary(r dispatch.Record) wire.ProcessingJobSummary {
 		Label:             string(r.Request.Label),
 		Status:            string(a.shown(r.Status)),
 		Service:           wire.ServiceDetails(r.Request.Service),
-		Parameters:        wire.Object{r.Request.Parameters},
+		Parameters:        wire.Object{RawMessage: r.Request.Parameters},
 		ParametersDeleted: r.Pruned,
 		Attention:         a.attention(r.Job),
 		Warning:           r.Request.Warning,
