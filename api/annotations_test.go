@@ -158,7 +158,8 @@ func TestSieve_OfAList(t *testing.T) {
 	decode[any](t, ask(h, "PATCH", "/unit_jobs/6", `{"labels":{"checked":"yes"}}`), 200)
 	for query, want := range map[string]int{"labels=checked%3Dyes": 1, "title=job%202": 1, "created_after=" + at: 3,
 		"created_before=" + at: 0, "labels=checked%3Dno": 0} {
-		if got := decode[wire.UpscalingTask](t, ask(h, "GET", "/upscale_tasks/1?"+query, ""), 200).Jobs; len(got) != want {
+		if got := decode[wire.UpscalingTask](t, ask(h, "GET", "/upscale_tasks/1?"+query, ""),
+			200).Jobs; len(got) != want {
 			t.Errorf("of the task, %s: %d jobs, want %d", query, len(got), want)
 		}
 	}

@@ -172,7 +172,8 @@ func TestBroker_QueuePositions(t *testing.T) {
 	})
 	decode[any](t, ask(h, "POST", "/upscale_tasks", goodTask, "Authorization", "Bearer token-bert"), 201)
 	positions := func(path string, who string) (all []int) {
-		for _, j := range decode[wire.UpscalingTask](t, ask(h, "GET", path, "", "Authorization", "Bearer token-"+who), 200).Jobs {
+		for _, j := range decode[wire.UpscalingTask](t, ask(h, "GET", path, "", "Authorization", "Bearer token-"+who),
+			200).Jobs {
 			if (j.QueuePosition != nil) != (j.Status == "created") {
 				t.Errorf("%s has the position %v", j.Status, j.QueuePosition)
 			}
@@ -259,7 +260,8 @@ func TestBroker_Pages(t *testing.T) {
 	failed(t, ask(h, "GET", next, "", "Authorization", "Bearer token-bert"), 422, "VALIDATION_ERROR")
 	failed(t, ask(h, "GET", next+"x", ""), 422, "VALIDATION_ERROR")
 	failed(t, ask(h, "GET", "/upscale_tasks/1?limit=1", "", "Authorization", "Bearer token-bert"), 404, "TASK_NOT_FOUND")
-	if got := decode[wire.UpscalingTask](t, ask(h, "GET", "/upscale_tasks/1?platform=other", ""), 200); len(got.Jobs) != 0 ||
+	if got := decode[wire.UpscalingTask](t, ask(h, "GET", "/upscale_tasks/1?platform=other", ""),
+		200); len(got.Jobs) != 0 ||
 		got.Counts["finished"] != 0 {
 		t.Errorf("at another platform: %d jobs", len(got.Jobs))
 	}

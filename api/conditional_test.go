@@ -232,10 +232,12 @@ func (w *walk) act() (did string) {
 	task := goodBody[:len(goodBody)-1] + `,"dimension":{"name":"tile","values":[1,2,3,4]}}`
 	switch n := w.rand.IntN(23); {
 	case n < 2 || len(w.jobs)+len(w.tasks) == 0:
-		w.jobs = append(w.jobs, decode[wire.ProcessingJobSummary](w.T, ask(w.h, "POST", "/unit_jobs", goodBody), 201).ID)
+		w.jobs = append(w.jobs, decode[wire.ProcessingJobSummary](w.T, ask(w.h, "POST", "/unit_jobs", goodBody),
+			201).ID)
 		return "a job"
 	case n < 4:
-		w.tasks = append(w.tasks, decode[wire.UpscalingTaskSummary](w.T, ask(w.h, "POST", "/upscale_tasks", task), 201).ID)
+		w.tasks = append(w.tasks, decode[wire.UpscalingTaskSummary](w.T, ask(w.h, "POST", "/upscale_tasks", task),
+			201).ID)
 		return "a task"
 	case n == 4 && len(w.jobs) > 2:
 		ask(w.h, "DELETE", fmt.Sprint("/unit_jobs/", one(w.jobs)), "")

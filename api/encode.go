@@ -29,7 +29,7 @@ func appendSummary(to []byte, j *wire.ProcessingJobSummary) ([]byte, placeIn, er
 	t.string(`,"title":`, j.Title)
 	t.optional(`,"name":`, j.Name)
 	t.string(`,"label":`, j.Label)
-	t.string(`,"status":`, j.Status)
+	t.string(`,"status":`, string(j.Status))
 	t.string(`,"service":{"endpoint":`, j.Service.Endpoint)
 	if j.Service.Namespace == nil {
 		t.add(`,"namespace":null`)
@@ -38,7 +38,7 @@ func appendSummary(to []byte, j *wire.ProcessingJobSummary) ([]byte, placeIn, er
 	}
 	t.string(`,"application":`, j.Service.Application)
 	t.add("}")
-	if p := j.Parameters.RawMessage; p != nil {
+	if p := j.Parameters; p != nil {
 		t.add(`,"parameters":`)
 		t.json = append(t.json, p...)
 	}

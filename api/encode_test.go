@@ -35,9 +35,9 @@ func fillIn(r *rapid.T, v reflect.Value) {
 	}
 	switch v.Interface().(type) {
 	case wire.Object:
-		v.Set(reflect.ValueOf(wire.Object{RawMessage: json.RawMessage(rapid.SampledFrom([]string{`{}`,
+		v.Set(reflect.ValueOf(wire.Object(json.RawMessage(rapid.SampledFrom([]string{`{}`,
 			`{"a":[1,"<é>"]}`}).Draw(r,
-			"object"))}))
+			"object")))))
 		return
 	case time.Time:
 		v.Set(reflect.ValueOf(time.UnixMicro(rapid.Int64Range(0, math.MaxInt64/4096).Draw(r, "time")).UTC()))

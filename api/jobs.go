@@ -136,7 +136,7 @@ func (a *api) readResults(ctx context.Context, in *request) (*results, error) {
 	if p.Collection == nil || err != nil {
 		return &results{}, err
 	}
-	return &results{&wire.Collection{RawMessage: withProcessing(p, a.baseURL(in.http.Host(), in.http.TLS() != nil))}},
+	return &results{&wire.Collection{Raw: withProcessing(p, a.baseURL(in.http.Host(), in.http.TLS() != nil))}},
 		nil
 }
 

@@ -205,7 +205,7 @@ func TestStatuses(t *testing.T) {
 			r := w.jobs[1]
 			r.Status = s
 			w.jobs[1] = r
-			want := string(s)
+			want := wire.Status(s)
 			if compat && s == "submitted" {
 				want = "created"
 			}

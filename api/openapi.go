@@ -248,7 +248,8 @@ func (a *api) taskRoutes() {
 		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{taskParam}, Responses: a.errors(401, 403, 404, 408, 413, 415,
 			422, 429, 503)}, a.jobsChange(taskBroker.RetryTask))
 	// after the registration, or huma would read the body
-	for action, body := range map[string]*huma.RequestBody{"cancel": body[wire.JobChoice](a), "retry": body[wire.JobChoice](a),
+	for action, body := range map[string]*huma.RequestBody{"cancel": body[wire.JobChoice](a),
+		"retry":  body[wire.JobChoice](a),
 		"resume": body[wire.Resumption](a)} {
 		body.Required = false
 		a.huma.OpenAPI().Paths["/upscale_tasks/{task_id}/"+action].Post.RequestBody = body
@@ -265,7 +266,8 @@ func (a *api) refine(schemas map[string]*huma.Schema) {
 	task := schemas["UpscalingTaskRequest"]
 	task.Required = slices.DeleteFunc(task.Required, func(name string) bool { return name == "service" }) // or services
 	for name := range grid.All() {
-		schemas["TileRequest"].Properties["grid"].Enum = append(schemas["TileRequest"].Properties["grid"].Enum, name.Name)
+		schemas["TileRequest"].Properties["grid"].Enum = append(schemas["TileRequest"].Properties["grid"].Enum,
+			name.Name)
 	}
 	schemas["JobChoice"].MinProperties = new(1)
 	schemas["Resumption"].MinProperties = new(1)

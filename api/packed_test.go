@@ -46,7 +46,7 @@ func TestSnapshot_ReadsListsOnceThatFitPacked(t *testing.T) {
 		}
 		for i, j := range list.ProcessingJobs {
 			if want := w.jobs[dispatch.JobID(jobs-i)]; j.ID != int64(want.ID) ||
-				!bytes.Equal(j.Parameters.RawMessage, want.Request.Parameters) {
+				!bytes.Equal(j.Parameters, want.Request.Parameters) {
 				t.Fatalf("%s: at %d stands job %d, or its parameters differ", row.name, i, j.ID)
 			}
 		}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -170,10 +169,10 @@ func (r *renderer) withWholeRequest(j dispatch.Record) (_ dispatch.Record, err e
 
 // summarized writes a job. It does not copy large parameters.
 func (r *renderer) summarized(j wire.ProcessingJobSummary) error {
-	parameters := j.Parameters.RawMessage
+	parameters := j.Parameters
 	large := len(parameters) > largeText
 	if large {
-		j.Parameters = wire.Object{RawMessage: json.RawMessage("{}")}
+		j.Parameters = wire.Object("{}")
 	}
 	line, place, err := appendSummary(r.line[:0], &j)
 	if err != nil {

@@ -37,13 +37,9 @@ func (objectSchema) Schema(huma.Registry) *huma.Schema {
 
 // Schema implements [huma.SchemaProvider].
 func (collectionSchema) Schema(r huma.Registry) *huma.Schema {
-	r.Map()["Collection"] = &huma.Schema{Type: huma.TypeObject, AdditionalProperties: true,
-		Description: "A STAC Collection",
-		Properties: map[string]*huma.Schema{
-			"type":         {Type: huma.TypeString, Enum: []any{"Collection"}},
-			"stac_version": {Type: huma.TypeString},
-			"id":           {Type: huma.TypeString},
-		}}
+	s := huma.SchemaFromType(r, reflect.TypeFor[wire.Collection]())
+	s.Description, s.Required = "A STAC Collection", nil // it is as the platform sent it
+	r.Map()["Collection"] = s
 	return &huma.Schema{Description: "null while the job has not ended", AnyOf: []*huma.Schema{{Ref: schemasPath +
 		"Collection"}, {Type: "null"}}}
 }
@@ -64,7 +60,8 @@ func (areaSchema) Schema(huma.Registry) *huma.Schema {
 		Properties: map[string]*huma.Schema{"type": {Type: huma.TypeString,
 			Enum: []any{"Polygon", "MultiPolygon", "Feature", "FeatureCollection"}}},
 		Required: []string{"type"},
-		Examples: []any{map[string]any{"type": "Polygon", "coordinates": [][][]float64{{{4.2, 50.7}, {4.6, 50.7}, {4.6, 51},
+		Examples: []any{map[string]any{"type": "Polygon", "coordinates": [][][]float64{{{4.2, 50.7}, {4.6, 50.7}, {4.6,
+			51},
 			{4.2, 50.7}}}}}}
 }
 

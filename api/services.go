@@ -44,7 +44,7 @@ func (a *api) rulesOf(ctx context.Context, s catalogue.Service) *wire.ServiceRul
 	}
 	if len(p.Options) > 0 {
 		text, _ := dispatch.Encode(p.Options) // they were JSON
-		shown.Options = &wire.Object{RawMessage: text}
+		shown.Options = new(wire.Object(text))
 	}
 	if p.Entitled == nil && *shown == (wire.ServiceRules{Permitted: true}) {
 		return nil
@@ -161,12 +161,10 @@ func (a *api) readService(ctx context.Context, in *request) (*status[wire.Catalo
 	shown := wire.CatalogueService{ServiceSummary: serviceSummary(s, states), Description: s.Description,
 		DescriptionHTML: s.HTML, Links: []wire.ServiceLink{},
 		Cost:     wire.ServiceCost{Estimate: s.Cost.Estimate, Unit: optional(s.Cost.Unit), Note: optional(s.Cost.Note)},
-		Endpoint: s.Service.Endpoint, Application: s.Service.Application, Namespace: s.Service.Namespace}
+		Endpoint: s.Service.Endpoint, Application: s.Service.Application, Namespace: s.Service.Namespace,
+		Example: wire.Object(s.Example)}
 	for _, l := range s.Links {
 		shown.Links = append(shown.Links, wire.ServiceLink(l))
-	}
-	if s.Example != nil {
-		shown.Example = &wire.Object{RawMessage: s.Example}
 	}
 	shown.Rules = a.rulesOf(ctx, s)
 	a.describeService(ctx, s, &shown)

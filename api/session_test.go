@@ -185,7 +185,8 @@ func TestSession_SignOut(t *testing.T) {
 		t.Fatal("a foreign page signed anna out")
 	}
 	a := fromPage(h, "POST", "/session/sign-out", "")
-	if got := decode[wire.SignedOut](t, a, 200); got.Location != "/broker/session/leave?with="+url.QueryEscape("leave+&?") ||
+	if got := decode[wire.SignedOut](t, a,
+		200); got.Location != "/broker/session/leave?with="+url.QueryEscape("leave+&?") ||
 		strings.Contains(a.Body.String(), "canary") {
 		t.Errorf("%+v", got)
 	}

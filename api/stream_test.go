@@ -211,7 +211,7 @@ func TestStream_SendsChangesAtOnce(t *testing.T) {
 	}
 	for told := map[int64]string{}; told[1] != "running" || told[2] != "submitted"; {
 		for _, j := range listIn(t, changes.until("changes")).ProcessingJobs {
-			told[j.ID] = j.Status
+			told[j.ID] = string(j.Status)
 		}
 	}
 	s.w.set(2, func(r *dispatch.Record) { r.Status = dispatch.Finished })

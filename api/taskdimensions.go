@@ -55,16 +55,13 @@ func (g *grouping) add(j dispatch.Record, arguments []dispatch.Argument) {
 }
 
 // progress returns what was counted, with the statuses as clients see them.
-func (g *grouping) progress(shown func(dispatch.Status) dispatch.Status) wire.TaskDimensions {
+func (g *grouping) progress(a *api) wire.TaskDimensions {
 	all := wire.TaskDimensions{Dimensions: []wire.DimensionProgress{}}
 	for n, d := range g.dimensions {
 		for i := range d.Values {
 			v := &d.Values[i]
 			t := g.tallies[n][i].CountsFor(dispatch.TaskRecord{})
-			v.Status, v.Progress, v.Counts = string(shown(t.Counts.Status())), t.Progress, map[string]int{}
-			for s, n := range t.Counts {
-				v.Counts[string(shown(s))] += n
-			}
+			v.Status, v.Progress, v.Counts = a.shown(t.Counts.Status()), t.Progress, a.counts(t.Counts)
 		}
 		all.Dimensions = append(all.Dimensions, *d)
 	}
@@ -98,7 +95,7 @@ func (a *api) readTaskDimensions(ctx context.Context, in *request) (*status[wire
 			return nil, err
 		}
 	}
-	return &status[wire.TaskDimensions]{revalidate, g.progress(a.shown)}, nil
+	return &status[wire.TaskDimensions]{revalidate, g.progress(a)}, nil
 }
 
 // withValue calls use with what is stored of a task's job. It does not for a job that was purged after the list was

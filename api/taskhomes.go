@@ -49,10 +49,8 @@ func (a *api) readTaskPlatforms(ctx context.Context, in *request) (*status[wire.
 	}
 	shown := wire.TaskPlatforms{Platforms: []wire.PlatformProgress{}}
 	for _, h := range homes {
-		one := wire.PlatformProgress{TaskHome: h, Counts: map[string]int{}, PerHour: tally.perHour(h.Platform, t)}
-		for s, n := range tally.counts[h.Platform] {
-			one.Counts[string(a.shown(s))] += n
-		}
+		one := wire.PlatformProgress{TaskHome: h, Counts: a.counts(tally.counts[h.Platform]),
+			PerHour: tally.perHour(h.Platform, t)}
 		if i := slices.IndexFunc(states, func(p dispatch.PlatformInfo) bool { return p.Name == h.Platform }); i >= 0 {
 			is := a.platform(states[i])
 			one.State, one.LastAnswer, one.Failure, one.Attention = is.State, is.LastAnswer, is.Failure, is.Attention

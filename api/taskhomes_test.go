@@ -38,16 +38,18 @@ func TestTaskPlatforms(t *testing.T) {
 		return decode[wire.TaskPlatforms](t, ask(h, "GET", "/upscale_tasks/1/platforms", ""), 200).Platforms
 	}
 	home := func(platform, notice, link string) wire.TaskHome {
-		return wire.TaskHome{Platform: platform, Service: wire.ServiceDetails{Endpoint: "https://" + platform + ".example",
-			Application: "x"}, Notice: notice, Link: link}
+		return wire.TaskHome{Platform: platform,
+			Service: wire.ServiceDetails{Endpoint: "https://" + platform + ".example",
+				Application: "x"}, Notice: notice, Link: link}
 	}
 	answered := moment.Add(-time.Hour)
 	w.platforms = []dispatch.PlatformInfo{{Backend: &dispatch.Backend{Name: "b"}, State: dispatch.StateUnreachable,
 		AccountInfo: dispatch.AccountInfo{Account: "b/shared", Why: dispatch.Unreachable, Answered: answered, Failed: moment,
 			Failure: "It is away."}}}
-	want := []wire.PlatformProgress{{TaskHome: home("a", "", ""), Counts: map[string]int{"finished": 3, "failed": 1,
+	want := []wire.PlatformProgress{{TaskHome: home("a", "", ""), Counts: map[wire.Status]int{"finished": 3,
+		"failed":  1,
 		"running": 1}, PerHour: 2},
-		{TaskHome: home("b", "Link it.", "https://broker.example/link/b"), Counts: map[string]int{"created": 1},
+		{TaskHome: home("b", "Link it.", "https://broker.example/link/b"), Counts: map[wire.Status]int{"created": 1},
 			State: "unreachable", LastAnswer: &answered, Failure: "It is away.",
 			Attention: &wire.JobAttention{Code: "platform_unavailable", Message: attentions[dispatch.Unreachable]}}}
 	if d := cmp.Diff(want, read()); d != "" {

@@ -82,7 +82,7 @@ func (a *api) readTaskResults(ctx context.Context, in *request) (*status[wire.Ta
 	return &status[wire.TaskCollection]{revalidate, wire.TaskCollection{
 		Type: "Collection", Version: "1.0.0", ID: collectionID(id), Title: t.Request.Title,
 		Description: t.DescribeResults(len(missing)), Missing: missing,
-		License: "proprietary", Extent: wire.Object{RawMessage: written}, Providers: taskProcessors(t, at),
+		License: "proprietary", Extent: wire.Object(written), Providers: taskProcessors(t, at),
 		Extensions: []string{stac.ProcessingExtension},
 		Links: []wire.Link{{Rel: "self", Href: here, Type: "application/json"}, {Rel: "root", Href: here,
 			Type: "application/json"},
@@ -208,7 +208,7 @@ func itemOf(t dispatch.TaskRecord, p dispatch.JobResult, at string) wire.Item {
 	i := wire.Item{Type: "Feature", Version: "1.0.0", ID: strconv.FormatInt(int64(p.ID), 10),
 		Collection: collectionID(t.ID),
 		Geometry:   wire.Geometry{RawMessage: where.geometry}, Bbox: where.box, Properties: properties,
-		Extensions: []string{stac.ProcessingExtension}, Assets: map[string]wire.Object{}}
+		Extensions: []string{stac.ProcessingExtension}, Assets: map[string]wire.Asset{}}
 	if stac.Text(c["stac_version"]) == "1.1.0" {
 		i.Version = "1.1.0"
 	}
@@ -277,7 +277,7 @@ func (r *renderer) tile(t dispatch.Task, j dispatch.Record) error {
 		at, _ := placeAmong(t.Arguments(value))
 		return r.element(wire.Tile{Type: "Feature", ID: int64(j.ID), Geometry: wire.Geometry{RawMessage: at.geometry},
 			Bbox: at.box,
-			Properties: wire.TileProperties{Title: j.Request.Title, Name: j.Name(), Status: string(r.shown(j.Status)),
+			Properties: wire.TileProperties{Title: j.Request.Title, Name: j.Name(), Status: r.shown(j.Status),
 				Progress: j.Progress, Failure: j.Failure}})
 	})
 }

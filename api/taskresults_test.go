@@ -66,8 +66,8 @@ func TestTaskResults(t *testing.T) {
 	want := wire.TaskCollection{Type: "Collection", Version: "1.0.0", ID: "task-1", Title: "NDVI",
 		License:     "proprietary",
 		Description: got.Description,
-		Extent: wire.Object{RawMessage: []byte(
-			`{"spatial":{"bbox":[[4,51,6,52]]},"temporal":{"interval":[["2026-01-01T00:00:00Z","2026-02-01T00:00:00Z"]]}}`)},
+		Extent: wire.Object([]byte(
+			`{"spatial":{"bbox":[[4,51,6,52]]},"temporal":{"interval":[["2026-01-01T00:00:00Z","2026-02-01T00:00:00Z"]]}}`)),
 		Links: []wire.Link{{Rel: "self", Href: at, Type: "application/json"}, {Rel: "root", Href: at,
 			Type: "application/json"}, {Rel: "items", Href: at + "/items",
 			Type: "application/geo+json", Title: "An Item for each job that has finished"},
@@ -116,7 +116,8 @@ func TestTaskResults_Items(t *testing.T) {
 			{Rel: "http://www.w3.org/ns/prov#has_provenance", Href: "http://example.com/unit_jobs/1/provenance",
 				Type:  "application/json",
 				Title: "How the results came about, as PROV-JSON"}},
-		Assets: map[string]wire.Object{"a.tif": {RawMessage: []byte(`{"href":"https://x.example/a.tif?sig=<&>","roles":["data"]}`)}}}
+		Assets: map[string]wire.Asset{"a.tif": {Href: "https://x.example/a.tif?sig=<&>", Roles: []string{"data"},
+			Raw: []byte(`{"href":"https://x.example/a.tif?sig=<&>","roles":["data"]}`)}}}
 	if d := cmp.Diff(want, first); d != "" {
 		t.Error(d)
 	}
@@ -237,13 +238,13 @@ func TestTaskDimensions(t *testing.T) {
 	want := wire.TaskDimensions{Dimensions: []wire.DimensionProgress{
 		{Name: "tile", Values: []wire.ValueProgress{
 			{Value: []byte(`{"west":4,"south":51,"east":5,"north":52}`), Status: "created",
-				Counts: map[string]int{"created": 2}, Jobs: []int64{1, 2}},
+				Counts: map[wire.Status]int{"created": 2}, Jobs: []int64{1, 2}},
 			{Value: []byte(`{"west":5,"south":51,"east":6,"north":52}`), Status: "running",
-				Counts: map[string]int{"created": 1, "finished": 1}, Progress: 50, Jobs: []int64{3, 4}}}},
+				Counts: map[wire.Status]int{"created": 1, "finished": 1}, Progress: 50, Jobs: []int64{3, 4}}}},
 		{Name: "when", Values: []wire.ValueProgress{
-			{Value: []byte(`["2024-01-15","2024-02-01"]`), Status: "running", Counts: map[string]int{"created": 1,
+			{Value: []byte(`["2024-01-15","2024-02-01"]`), Status: "running", Counts: map[wire.Status]int{"created": 1,
 				"finished": 1}, Progress: 50, Jobs: []int64{1, 3}},
-			{Value: []byte(`["2024-02-01","2024-03-01"]`), Status: "created", Counts: map[string]int{"created": 2},
+			{Value: []byte(`["2024-02-01","2024-03-01"]`), Status: "created", Counts: map[wire.Status]int{"created": 2},
 				Jobs: []int64{2, 4}}}}}}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)

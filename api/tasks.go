@@ -120,7 +120,8 @@ func (a *api) deleteTask(ctx context.Context, in *request) (*nothing, error) {
 
 // taskChange returns the operation that changes a task, which stays in its owner's list.
 func (a *api) taskChange(change func(taskBroker, context.Context, dispatch.UserID,
-	dispatch.TaskID) (dispatch.TaskRecord, error)) func(context.Context, *request) (*status[wire.UpscalingTaskSummary], error) {
+	dispatch.TaskID) (dispatch.TaskRecord, error)) func(context.Context, *request) (*status[wire.UpscalingTaskSummary],
+	error) {
 	return func(ctx context.Context, in *request) (*status[wire.UpscalingTaskSummary], error) {
 		id, err := in.taskID()
 		if err != nil {
@@ -136,7 +137,8 @@ func (a *api) taskChange(change func(taskBroker, context.Context, dispatch.UserI
 
 // jobsChange returns the operation that changes the jobs of a task that the request chooses.
 func (a *api) jobsChange(change func(taskBroker, context.Context, dispatch.UserID, dispatch.TaskID,
-	dispatch.Choice) (dispatch.TaskRecord, error)) func(context.Context, *request) (*status[wire.UpscalingTaskSummary], error) {
+	dispatch.Choice) (dispatch.TaskRecord, error)) func(context.Context, *request) (*status[wire.UpscalingTaskSummary],
+	error) {
 	return func(ctx context.Context, in *request) (*status[wire.UpscalingTaskSummary], error) {
 		c, err := a.choice(in)
 		if err != nil {

@@ -44,7 +44,7 @@ func (a *api) taskHomes(t dispatch.TaskRecord) (homes []wire.TaskHome) {
 }
 
 func (a *api) job(r dispatch.Record) wire.ProcessingJob {
-	return wire.ProcessingJob{ProcessingJobSummary: a.summary(r), Options: wire.Object{RawMessage: r.Request.Options},
+	return wire.ProcessingJob{ProcessingJobSummary: a.summary(r), Options: wire.Object(r.Request.Options),
 		Created: r.Created.UTC(), Updated: r.Updated.UTC()}
 }
 
@@ -56,13 +56,9 @@ func (a *api) task(t dispatch.TaskRecord) wire.UpscalingTask {
 }
 
 func (a *api) taskSummary(t dispatch.TaskRecord) wire.UpscalingTaskSummary {
-	counts := map[string]int{}
-	for s, n := range t.Counts {
-		counts[string(a.shown(s))] += n
-	}
 	return wire.UpscalingTaskSummary{ID: int64(t.ID), Title: t.Request.Title, Label: string(t.Request.Label),
-		Status: string(a.shown(t.Counts.Status())), Paused: t.Paused, Changing: changeOf(t.Change), Homes: a.taskHomes(t),
-		Budget: budgetOf(t), Trial: t.Trial, Counts: counts, Progress: &t.Progress,
+		Status: a.shown(t.Counts.Status()), Paused: t.Paused, Changing: changeOf(t.Change), Homes: a.taskHomes(t),
+		Budget: budgetOf(t), Trial: t.Trial, Counts: a.counts(t.Counts), Progress: &t.Progress,
 		Attention: a.attention(dispatch.Job{Account: t.Account, Attention: t.Attention}), Warning: t.Request.Warning,
 		Annotations: wire.Annotations(t.Annotations), Forecast: forecastOf(t.Forecast), Rest: restOf(t.Rest)}
 }
@@ -117,9 +113,9 @@ func (a *api) summary(r dispatch.Record) wire.ProcessingJobSummary {
 		Title:             r.Request.Title,
 		Name:              r.Name(),
 		Label:             string(r.Request.Label),
-		Status:            string(a.shown(r.Status)),
+		Status:            a.shown(r.Status),
 		Service:           wire.ServiceDetails(r.Request.Service),
-		Parameters:        wire.Object{RawMessage: r.Request.Parameters},
+		Parameters:        wire.Object(r.Request.Parameters),
 		ParametersDeleted: r.Pruned,
 		Attention:         a.attention(r.Job),
 		Warning:           r.Request.Warning,
@@ -141,11 +137,19 @@ func (a *api) summary(r dispatch.Record) wire.ProcessingJobSummary {
 	}
 }
 
-func (a *api) shown(s dispatch.Status) dispatch.Status {
+func (a *api) shown(s dispatch.Status) wire.Status {
 	if s == dispatch.Submitted && a.Compat.SubmittedAsCreated {
-		return dispatch.Accepted
+		return wire.Created
 	}
-	return s
+	return wire.Status(s)
+}
+
+func (a *api) counts(jobs dispatch.Counts) map[wire.Status]int {
+	shown := map[wire.Status]int{}
+	for s, n := range jobs {
+		shown[a.shown(s)] += n
+	}
+	return shown
 }
 
 func known(t time.Time) *time.Time {

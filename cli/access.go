@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/eodispatch/eodispatch/client"
+	"github.com/eodispatch/eodispatch/client/wire"
 )
 
 func (a *app) whoamiCommand() *cobra.Command {
@@ -85,10 +86,10 @@ func (a *app) openPage(address string) error {
 }
 
 // platform returns the platform with a name.
-func platform(ctx context.Context, c *client.Client, name string) (client.Platform, error) {
+func platform(ctx context.Context, c *client.Client, name string) (wire.Platform, error) {
 	list, err := c.Platforms(ctx)
 	if err != nil {
-		return client.Platform{}, err
+		return wire.Platform{}, err
 	}
 	var names []string
 	for _, p := range list.Platforms {
@@ -97,7 +98,7 @@ func platform(ctx context.Context, c *client.Client, name string) (client.Platfo
 		}
 		names = append(names, p.Name)
 	}
-	return client.Platform{}, usage("there is no platform %q; there are: %s", name, strings.Join(names, ", "))
+	return wire.Platform{}, usage("there is no platform %q; there are: %s", name, strings.Join(names, ", "))
 }
 
 func (a *app) permitCommand() *cobra.Command {
@@ -162,7 +163,7 @@ func (a *app) usageCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var all []client.Usage
+			var all []wire.Usage
 			if label == "" {
 				all, err = c.Usage(ctx)
 			} else {
@@ -179,7 +180,7 @@ func (a *app) usageCommand() *cobra.Command {
 
 // usageTables prints what a user uses of each platform, and what that cost in each month, by the value of a label
 // unless that is empty.
-func (a *app) usageTables(all []client.Usage, label string) error {
+func (a *app) usageTables(all []wire.Usage, label string) error {
 	charged := false
 	err := a.table("PLATFORM\tLIVE JOBS\tLAST DAY\tALL JOBS", func(row func(...any)) {
 		for _, u := range all {

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/eodispatch/eodispatch/client"
+	"github.com/eodispatch/eodispatch/client/wire"
 )
 
 // chosen are the jobs of a task that flags name.
@@ -19,9 +20,9 @@ type chosen struct {
 // any reports whether a job or status is named.
 func (c *chosen) any() bool { return len(c.jobs)+len(c.statuses) > 0 }
 
-func (c *chosen) choice() (client.Choice, error) {
+func (c *chosen) choice() (wire.JobChoice, error) {
 	statuses, err := parseStatuses(c.statuses)
-	return client.Choice{Jobs: c.jobs, Statuses: statuses}, err
+	return wire.JobChoice{Jobs: c.jobs, Status: statuses}, err
 }
 
 func (a *app) cancelCommand() *cobra.Command {
@@ -54,13 +55,13 @@ func (a *app) cancelCommand() *cobra.Command {
 	return command
 }
 
-func cancelTask(ctx context.Context, c *client.Client, id int64, only *chosen) (client.Task, error) {
+func cancelTask(ctx context.Context, c *client.Client, id int64, only *chosen) (wire.UpscalingTaskSummary, error) {
 	if !only.any() {
 		return c.CancelTask(ctx, id)
 	}
 	choice, err := only.choice()
 	if err != nil {
-		return client.Task{}, err
+		return wire.UpscalingTaskSummary{}, err
 	}
 	return c.CancelJobs(ctx, id, choice)
 }
@@ -80,9 +81,12 @@ func (a *app) retryCommand() *cobra.Command {
 					return err
 				}
 			}
-			retry := func() (client.Task, error) { return c.Retry(ctx, t.id) }
+			retry := func() (wire.UpscalingTaskSummary, error) { return c.Retry(ctx, t.id) }
 			if len(jobs) > 0 {
-				retry = func() (client.Task, error) { return c.RetryJobs(ctx, t.id, client.Choice{Jobs: jobs}) }
+				retry = func() (wire.UpscalingTaskSummary, error) {
+					return c.RetryJobs(ctx, t.id,
+						wire.JobChoice{Jobs: jobs})
+				}
 			}
 			made, err := retry()
 			return a.changed(t, made, err)
@@ -116,7 +120,8 @@ func (a *app) pauseCommand() *cobra.Command {
 
 func (a *app) resumeCommand() *cobra.Command {
 	var budget string
-	command := a.taskCommand("resume", func(c *client.Client, ctx context.Context, id int64) (client.Task, error) {
+	command := a.taskCommand("resume", func(c *client.Client, ctx context.Context, id int64) (wire.UpscalingTaskSummary,
+		error) {
 		switch budget {
 		case "":
 			return c.Resume(ctx, id)
@@ -125,7 +130,7 @@ func (a *app) resumeCommand() *cobra.Command {
 		}
 		amount, unit, err := parseBudget(budget)
 		if err != nil {
-			return client.Task{}, err
+			return wire.UpscalingTaskSummary{}, err
 		}
 		return c.ResumeWithin(ctx, id, amount, unit...)
 	}, &cobra.Command{
@@ -142,7 +147,8 @@ func (a *app) resumeCommand() *cobra.Command {
 }
 
 // taskCommand completes a command that changes a whole task.
-func (a *app) taskCommand(verb string, change func(*client.Client, context.Context, int64) (client.Task, error),
+func (a *app) taskCommand(verb string, change func(*client.Client, context.Context, int64) (wire.UpscalingTaskSummary,
+	error),
 	command *cobra.Command) *cobra.Command {
 	command.Use, command.GroupID, command.Args, command.ValidArgsFunction = verb+" TASK", "jobs", cobra.ExactArgs(1),
 		a.completeTargets
@@ -157,11 +163,11 @@ func (a *app) taskCommand(verb string, change func(*client.Client, context.Conte
 }
 
 // changed prints a task after a change.
-func (a *app) changed(t target, made client.Task, err error) error {
+func (a *app) changed(t target, made wire.UpscalingTaskSummary, err error) error {
 	if err != nil || a.json {
 		return errors.Join(err, a.printUnless(err, made))
 	}
-	a.hint("%s: %s%s", t, countsOf(made), pauseOf(made))
+	a.hint("%s: %s%s", t, countsOf(made.Counts), pauseOf(made.Paused))
 	return nil
 }
 
@@ -191,7 +197,7 @@ func (a *app) labelCommand() *cobra.Command {
 }
 
 // annotationChange reads KEY=VALUE and KEY-.
-func annotationChange(args []string) (c client.AnnotationChange, err error) {
+func annotationChange(args []string) (c wire.AnnotationsPatch, err error) {
 	for _, arg := range args {
 		key, value, set := strings.Cut(arg, "=")
 		if c.Labels == nil {
@@ -210,9 +216,9 @@ func annotationChange(args []string) (c client.AnnotationChange, err error) {
 }
 
 // label changes the labels and the note of a job or task, and prints what it has then.
-func (a *app) label(ctx context.Context, c *client.Client, t target, change client.AnnotationChange) error {
+func (a *app) label(ctx context.Context, c *client.Client, t target, change wire.AnnotationsPatch) error {
 	var made any
-	var labels client.Annotations
+	var labels wire.Annotations
 	if t.task {
 		task, err := c.AnnotateTask(ctx, t.id, change)
 		if made, labels = task, task.Annotations; err != nil {

@@ -21,7 +21,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/eodispatch/eodispatch/cli"
-	"github.com/eodispatch/eodispatch/client"
+	"github.com/eodispatch/eodispatch/client/wire"
 )
 
 // command runs a command and returns its error as it is shown.
@@ -187,7 +187,7 @@ func TestRequest_SplitsTime(t *testing.T) {
 		"POST /tiles":     `{"type":"GeometryCollection","geometries":[{"type":"Polygon","coordinates":[]},{"type":"Polygon","coordinates":[]}],"ids":["a","b"]}`,
 	})
 	year := []string{"request", "s", "--time", "2024-01-01/2025-01-01", "--split", "month", "--area", "4,50,5,51"}
-	var made client.TaskRequest
+	var made wire.UpscalingTaskRequest
 	printed, err := execute(t, environ, year...)
 	if err != nil || json.Unmarshal([]byte(printed), &made) != nil || made.Dimension.Name != "when" ||
 		made.Dimension.Split != "month" ||
@@ -271,7 +271,7 @@ func TestRequest_TakesADayForATimeSpan(t *testing.T) {
 		{[]string{"both", "-p", "when=2024-06-01", "--time", "2024-06-01/2024-06-02"}, `{"when":` + when + `,"span":` + day +
 			`}`},
 	} {
-		var made client.JobRequest
+		var made wire.BaseJobRequest
 		printed, err := execute(t, environ, append([]string{"request"}, c.args...)...)
 		if err != nil || json.Unmarshal([]byte(printed), &made) != nil || !sameJSON(t, made.Parameters, c.want) {
 			t.Errorf("%v: %v: %s", c.args, err, printed)
@@ -320,7 +320,7 @@ func TestRequest_AreaAcrossTheAntimeridian(t *testing.T) {
 }
 
 // sameJSON reports whether two texts have the same value.
-func sameJSON(t *testing.T, a json.RawMessage, b string) bool {
+func sameJSON(t *testing.T, a []byte, b string) bool {
 	t.Helper()
 	var is, wanted any
 	if err := errors.Join(json.Unmarshal(a, &is), json.Unmarshal([]byte(b), &wanted)); err != nil {
@@ -365,11 +365,11 @@ func TestRequest_NamesServicesOfSeveralPlatforms(t *testing.T) {
 	printed, err := execute(t, environ, "request", "s", "--time", "2024-01-01/2024-03-01", "--split", "month", "--also",
 		"t", "--also", "u")
 	var made struct {
-		Service  *client.Service
-		Services []client.Service
+		Service  *wire.ServiceChoice
+		Services []wire.ServiceChoice
 	}
 	if err = errors.Join(err, json.Unmarshal([]byte(printed), &made)); err != nil || made.Service != nil ||
-		!slices.Equal(made.Services, []client.Service{{ID: "s"}, {ID: "t"}, {ID: "u"}}) {
+		!slices.Equal(made.Services, []wire.ServiceChoice{{ID: "s"}, {ID: "t"}, {ID: "u"}}) {
 		t.Errorf("%v: %s", err, printed)
 	}
 	if said := command(t, environ, "request", "s", "--time", "2024-01-01/2024-03-01", "--also",
@@ -389,10 +389,10 @@ func TestRequest_LeavesThePlatformOpen(t *testing.T) {
 		printed, err := execute(t, environ, "request", "s", "--time", "2024-01-01/2024-03-01", "--split", "month", "--at", at)
 		var made struct {
 			Label   string
-			Service client.Service
+			Service wire.ServiceChoice
 		}
 		if err = errors.Join(err, json.Unmarshal([]byte(printed), &made)); err != nil || made.Label != "" ||
-			made.Service != (client.Service{ID: "s", Platform: at}) {
+			made.Service != (wire.ServiceChoice{ID: "s", Platform: at}) {
 			t.Errorf("%q: %v: %s", at, err, printed)
 		}
 	}
@@ -584,7 +584,7 @@ func TestRequest_HasADimensionForEach(t *testing.T) {
 	environ := stub(t, map[string]string{
 		"GET /services/s": `{"id":"s","protocol":"openeo","parameters":[{"name":"where","type":"bounding-box"},{"name":"cloud","type":"double"},{"name":"band","type":"string"}]}`,
 	})
-	made := func(args ...string) (d client.TaskRequest) {
+	made := func(args ...string) (d wire.UpscalingTaskRequest) {
 		t.Helper()
 		printed, err := execute(t, environ, append([]string{"request", "s", "--area", "4,50,5,51"}, args...)...)
 		if err != nil || json.Unmarshal([]byte(printed), &d) != nil {

@@ -23,6 +23,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/eodispatch/eodispatch/client"
+	"github.com/eodispatch/eodispatch/client/wire"
 )
 
 func (a *app) resultsCommand() *cobra.Command {
@@ -64,11 +65,11 @@ func (a *app) resultsCommand() *cobra.Command {
 }
 
 // missingJobs are finished jobs of a task whose results cannot be read.
-type missingJobs []*client.MissingResults
+type missingJobs []*wire.MissingResults
 
 // add adds the job of an error, and reports whether it has one.
 func (m *missingJobs) add(err error) bool {
-	job, missing := errors.AsType[*client.MissingResults](err)
+	job, missing := errors.AsType[*wire.MissingResults](err)
 	if missing {
 		*m = append(*m, job)
 	}
@@ -89,14 +90,14 @@ func (m missingJobs) err() error {
 	if len(m) > shown {
 		fmt.Fprintf(text, "\nand %d more", len(m)-shown)
 	}
-	if slices.ContainsFunc(m, func(job *client.MissingResults) bool { return job.Temporary }) {
+	if slices.ContainsFunc(m, func(job *wire.MissingResults) bool { return job.Temporary }) {
 		text.WriteString("\nSome may become available. Run the command again later to try only those.")
 	}
 	return errors.New(text.String())
 }
 
 // collection is the results of a job.
-type collection struct{ *client.Collection }
+type collection struct{ *wire.Collection }
 
 func (c collection) rawOrNil() json.RawMessage {
 	if c.Collection == nil {
@@ -114,7 +115,7 @@ func resultsOf(ctx context.Context, c *client.Client, job int64) (collection, er
 	return collection{found}, err
 }
 
-func (a *app) showAssets(assets map[string]client.Asset) {
+func (a *app) showAssets(assets map[string]wire.Asset) {
 	for _, name := range slices.Sorted(maps.Keys(assets)) {
 		fmt.Fprintf(a.Out, "%s\t%s\t%s\n", oneLine(name, 100), oneLine(assets[name].Type, 60), printable(assets[name].Href))
 	}
@@ -282,14 +283,14 @@ func (d *downloads) ended(ctx context.Context) error {
 	t, err := d.client.TaskSummary(ctx, d.id)
 	if err == nil && !t.Status.Final() {
 		err = &exitError{ExitRunning, fmt.Errorf("%s has not ended: %s. Run the command again for the rest, or with --follow",
-			d.target, countsOf(t))}
+			d.target, countsOf(t.Counts))}
 	}
 	return err
 }
 
 // fetchJob downloads the files of a job and writes its collection.
-func (d *downloads) fetchJob(ctx context.Context, found *client.Collection) error {
-	renew := func(ctx context.Context) (map[string]client.Asset, error) {
+func (d *downloads) fetchJob(ctx context.Context, found *wire.Collection) error {
+	renew := func(ctx context.Context) (map[string]wire.Asset, error) {
 		again, err := persist(ctx, d, func() (collection, error) { return resultsOf(ctx, d.client, d.id) })
 		if err != nil {
 			return nil, err
@@ -321,7 +322,7 @@ func (d *downloads) fetchItem(ctx context.Context, i client.Item) error {
 	if err != nil {
 		return fmt.Errorf("an Item of %s has the id %q, which is not that of a job", d.target, i.ID)
 	}
-	renew := func(ctx context.Context) (map[string]client.Asset, error) {
+	renew := func(ctx context.Context) (map[string]wire.Asset, error) {
 		again, err := d.item(ctx, job)
 		return again.Assets, err
 	}
@@ -370,8 +371,8 @@ func persist[T any](ctx context.Context, d *downloads, f func() (T, error)) (v T
 }
 
 // fetch downloads one asset. renew returns the assets anew, with fresh links.
-func (d *downloads) fetch(ctx context.Context, assets map[string]client.Asset, key, path string,
-	renew func(context.Context) (map[string]client.Asset, error)) error {
+func (d *downloads) fetch(ctx context.Context, assets map[string]wire.Asset, key, path string,
+	renew func(context.Context) (map[string]wire.Asset, error)) error {
 	asset := assets[key]
 	fetched, err := d.files.Fetch(ctx, client.File{Href: asset.Href, Path: path, Size: asset.Size,
 		Checksum: asset.Checksum,
@@ -411,7 +412,7 @@ func endsAll(ctx context.Context, err error) bool {
 // incomplete returns the error of the files and the jobs that could not be downloaded; nil if there are none.
 func (d *downloads) incomplete() error {
 	const shown = 5
-	slices.SortFunc(d.missing, func(a, b *client.MissingResults) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortFunc(d.missing, func(a, b *wire.MissingResults) int { return cmp.Compare(a.ID, b.ID) })
 	missing := d.missing.err()
 	if len(d.failed) == 0 {
 		return missing
@@ -452,7 +453,7 @@ func relink(document map[string]any, here ...link) {
 }
 
 // localized returns a STAC object whose assets refer to the files beside it.
-func localized(raw json.RawMessage, assets map[string]client.Asset, names map[string]string) (map[string]any, error) {
+func localized(raw json.RawMessage, assets map[string]wire.Asset, names map[string]string) (map[string]any, error) {
 	var document map[string]any
 	if err := json.Unmarshal(raw, &document); err != nil {
 		return nil, err
@@ -470,7 +471,7 @@ func localized(raw json.RawMessage, assets map[string]client.Asset, names map[st
 
 // writeTask writes the collection of a task.
 func (d *downloads) writeTask(ctx context.Context) error {
-	found, err := persist(ctx, d, func() (client.Collection, error) { return d.client.TaskResults(ctx, d.id) })
+	found, err := persist(ctx, d, func() (wire.Collection, error) { return d.client.TaskResults(ctx, d.id) })
 	if err != nil {
 		return err
 	}
@@ -548,8 +549,8 @@ func (a *app) downloadWhileRunning(ctx context.Context, c *client.Client, t targ
 	for range Parallel {
 		group.Go(func() error { return d.fetchFinished(within, finished) })
 	}
-	followed := a.follow(within, c, t, func(j client.Job) {
-		if j.Status == client.Finished {
+	followed := a.follow(within, c, t, func(j wire.ProcessingJobSummary) {
+		if j.Status == wire.Finished {
 			finished.add(j.ID)
 		}
 	})
@@ -620,7 +621,7 @@ func (d *downloads) fetchLate(ctx context.Context) error {
 		}
 		return nil
 	})
-	if _, missing := errors.AsType[*client.MissingResults](err); missing && ctx.Err() == nil {
+	if _, missing := errors.AsType[*wire.MissingResults](err); missing && ctx.Err() == nil {
 		return nil // d.missing has it
 	}
 	return err

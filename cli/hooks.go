@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/eodispatch/eodispatch/client"
+	"github.com/eodispatch/eodispatch/client/wire"
 )
 
 // hooksCommand groups the commands about URLs that are notified of jobs.
@@ -58,7 +59,7 @@ func (a *app) hooksListCommand() *cobra.Command {
 		})}
 }
 
-func listHooks(ctx context.Context, c *client.Client, args []string) ([]client.Hook, error) {
+func listHooks(ctx context.Context, c *client.Client, args []string) ([]wire.Hook, error) {
 	if len(args) == 0 {
 		return c.Hooks(ctx)
 	}
@@ -90,7 +91,7 @@ func maybeMoment(t *time.Time) string {
 	return moment(*t)
 }
 
-func eventsOf(h client.Hook) string {
+func eventsOf(h wire.Hook) string {
 	events := strings.Join(h.Events, ", ")
 	if len(h.Shares) > 0 {
 		events += " (" + strings.Trim(fmt.Sprint(h.Shares), "[]") + " %)"
@@ -102,7 +103,7 @@ func eventsOf(h client.Hook) string {
 var hookEvents = []string{"running", "finished", "failed", "canceled", "attention", "task_ended", "task_share"}
 
 func (a *app) hooksAddCommand() *cobra.Command {
-	var wanted client.HookRequest
+	var wanted wire.HookRequest
 	command := &cobra.Command{Use: "add URL", Args: cobra.ExactArgs(1), ValidArgsFunction: cobra.NoFileCompletions,
 		Short: "Have a URL notified of your jobs",
 		Long: "Have a URL notified of your jobs, also of those of tasks. Its id and its secret are printed. The secret " +
@@ -188,7 +189,7 @@ func (a *app) hooksTestCommand() *cobra.Command {
 }
 
 // testHook sends a test and returns it when it was tried, or when too much time has passed.
-func testHook(ctx context.Context, c *client.Client, hook string) (sent client.Delivery, err error) {
+func testHook(ctx context.Context, c *client.Client, hook string) (sent wire.Delivery, err error) {
 	before, err := c.Deliveries(ctx, hook)
 	if err == nil {
 		err = c.TestHook(ctx, hook)
@@ -207,7 +208,7 @@ func testHook(ctx context.Context, c *client.Client, hook string) (sent client.D
 		if err != nil {
 			return sent, err
 		}
-		if n := slices.IndexFunc(all, func(d client.Delivery) bool { return d.Event == "test" && !had[d.ID] }); n >= 0 {
+		if n := slices.IndexFunc(all, func(d wire.Delivery) bool { return d.Event == "test" && !had[d.ID] }); n >= 0 {
 			sent = all[n]
 		}
 		if sent.Answer != nil || sent.Notice != "" || sent.State == "failed" {
@@ -243,24 +244,24 @@ func (a *app) hooksLogCommand() *cobra.Command {
 }
 
 // eventOf returns the event of a message, with the reason if a job or a task waits for the user.
-func eventOf(d client.Delivery) string {
+func eventOf(d wire.Delivery) string {
 	if d.Reason != "" {
 		return d.Event + ": " + d.Reason
 	}
 	return d.Event
 }
 
-func aboutOf(d client.Delivery) string {
+func aboutOf(d wire.Delivery) string {
 	switch {
-	case d.JobID != nil:
-		return target{false, *d.JobID}.String()
-	case d.TaskID != 0:
-		return target{true, d.TaskID}.String()
+	case d.Job != nil:
+		return target{false, *d.Job}.String()
+	case d.Task != nil:
+		return target{true, *d.Task}.String()
 	}
 	return "-"
 }
 
-func answerOf(d client.Delivery) string {
+func answerOf(d wire.Delivery) string {
 	if d.Answer == nil {
 		return "-"
 	}

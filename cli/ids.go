@@ -66,23 +66,25 @@ func either(ctx context.Context, c *client.Client, id int64) (target, error) {
 func latest(ctx context.Context, c *client.Client) (newest target, err error) {
 	var at time.Time
 	for t, err := range c.Tasks(ctx, client.Filter{PageSize: 1}) {
-		if err == nil {
-			t, err = c.TaskSummary(ctx, t.ID)
-		}
 		if err != nil {
 			return newest, err
 		}
-		newest, at = target{true, t.ID}, t.Created
+		whole, err := c.TaskSummary(ctx, t.ID)
+		if err != nil {
+			return newest, err
+		}
+		newest, at = target{true, t.ID}, whole.Created
 		break
 	}
 	for j, err := range c.Jobs(ctx, client.Filter{PageSize: 1}) {
-		if err == nil {
-			j, err = c.Job(ctx, j.ID)
-		}
 		if err != nil {
 			return newest, err
 		}
-		if j.Created.After(at) {
+		whole, err := c.Job(ctx, j.ID)
+		if err != nil {
+			return newest, err
+		}
+		if whole.Created.After(at) {
 			newest = target{false, j.ID}
 		}
 		break

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/eodispatch/eodispatch/client"
+	"github.com/eodispatch/eodispatch/client/wire"
 )
 
 // onTarget adapts a function of one job or task.
@@ -96,7 +97,7 @@ func (a *app) listCommand() *cobra.Command {
 func statusFlag(command *cobra.Command, statuses *[]string, help string) {
 	command.Flags().StringSliceVar(statuses, "status", nil, help)
 	var names []string
-	for _, s := range client.Statuses {
+	for _, s := range wire.Statuses {
 		names = append(names, string(s))
 	}
 	// fails only for unknown flags
@@ -104,12 +105,12 @@ func statusFlag(command *cobra.Command, statuses *[]string, help string) {
 }
 
 // parseStatuses returns nil for no names.
-func parseStatuses(names []string) (statuses []client.Status, err error) {
+func parseStatuses(names []string) (statuses []wire.Status, err error) {
 	for _, name := range names {
-		if !slices.Contains(client.Statuses, client.Status(name)) {
+		if !slices.Contains(wire.Statuses, wire.Status(name)) {
 			return nil, usage("--status %s: there is no such status", name)
 		}
-		statuses = append(statuses, client.Status(name))
+		statuses = append(statuses, wire.Status(name))
 	}
 	return statuses, nil
 }
@@ -121,7 +122,8 @@ type inTask struct {
 }
 
 // jobs returns the jobs that are selected.
-func (s inTask) jobs(ctx context.Context, c *client.Client, f client.Filter) (iter.Seq2[client.Job, error], error) {
+func (s inTask) jobs(ctx context.Context, c *client.Client, f client.Filter) (iter.Seq2[wire.ProcessingJobSummary,
+	error], error) {
 	t, err := parse(ctx, c, s.task)
 	if err == nil && !t.task {
 		err = usage("--task %s is a job", s.task)
@@ -165,8 +167,8 @@ func isValue(value json.RawMessage, text string) bool {
 }
 
 // only yields the jobs with one of the ids.
-func only(jobs iter.Seq2[client.Job, error], ids []int64) iter.Seq2[client.Job, error] {
-	return func(yield func(client.Job, error) bool) {
+func only(jobs iter.Seq2[wire.ProcessingJobSummary, error], ids []int64) iter.Seq2[wire.ProcessingJobSummary, error] {
+	return func(yield func(wire.ProcessingJobSummary, error) bool) {
 		for j, err := range jobs {
 			if (err != nil || slices.Contains(ids, j.ID)) && !yield(j, err) {
 				return
@@ -228,22 +230,22 @@ type listing struct {
 	rows [][]any
 }
 
-func (l *listing) task(t client.Task) error {
+func (l *listing) task(t wire.UpscalingTaskSummary) error {
 	if l.json {
 		return l.print(struct {
 			Kind string `json:"message_type"`
-			client.Task
+			wire.UpscalingTaskSummary
 		}{"task", t})
 	}
-	l.rows = append(l.rows, []any{target{true, t.ID}, t.Status, percent(t.Progress), t.Title, countsOf(t)})
+	l.rows = append(l.rows, []any{target{true, t.ID}, t.Status, percent(t.Progress), t.Title, countsOf(t.Counts)})
 	return nil
 }
 
-func (l *listing) job(j client.Job) error {
+func (l *listing) job(j wire.ProcessingJobSummary) error {
 	if l.json {
 		return l.print(struct {
 			Kind string `json:"message_type"`
-			client.Job
+			wire.ProcessingJobSummary
 		}{"job", j})
 	}
 	l.rows = append(l.rows, []any{target{false, j.ID}, j.Status, percent(j.Progress), j.Title, whyOf(j)})
@@ -269,10 +271,10 @@ func percent(p *float64) string {
 }
 
 // countsOf lists the counts of a task's jobs in the order in which a job passes through the statuses.
-func countsOf(t client.Task) string {
+func countsOf(counts map[wire.Status]int) string {
 	var all []string
-	for _, s := range client.Statuses {
-		if n := t.Counts[s]; n > 0 {
+	for _, s := range wire.Statuses {
+		if n := counts[s]; n > 0 {
 			all = append(all, fmt.Sprintf("%d %s", n, s))
 		}
 	}
@@ -280,7 +282,7 @@ func countsOf(t client.Task) string {
 }
 
 // whyOf returns why a job failed, or what its owner should know.
-func whyOf(j client.Job) string {
+func whyOf(j wire.ProcessingJobSummary) string {
 	switch {
 	case j.Failure != "":
 		return oneLine(j.Failure, 300)
@@ -315,7 +317,7 @@ func (a *app) showCommand() *cobra.Command {
 				{"progress", percent(j.Progress)}, {"platform", j.Platform},
 				{"id there", j.PlatformJobID}, {"service", j.Service.Application}, {"created", moment(j.Created)},
 				{"updated", moment(j.Updated)},
-				{"failure", j.Failure}, {"attention", attentionOf(j.Attention)}, {"queue", queueOf(j)},
+				{"failure", j.Failure}, {"attention", attentionOf(j.Attention)}, {"queue", queueOf(j.QueuePosition)},
 				{"starts", startOf(j.Forecast)}, {"ends", endOf(j.Forecast)}, {"warning", j.Warning},
 				{"options", string(j.Options)}, {"labels", labelsOf(j.Labels)}, {"note", j.Note}})
 			return a.showParametersOf(j.Parameters)
@@ -339,7 +341,7 @@ func (a *app) showDimensions(ctx context.Context, c *client.Client, t target, by
 		for _, d := range all {
 			for i, v := range d.Values {
 				row(d.Name, first(v.Name, valueText(v.Value, i)), v.Status, percent(&v.Progress),
-					countsOf(client.Task{Counts: v.Counts}))
+					countsOf(v.Counts))
 			}
 		}
 	})
@@ -353,7 +355,7 @@ func (a *app) showPlatforms(ctx context.Context, c *client.Client, t target) err
 	}
 	return a.table("PLATFORM\tJOBS\tPER HOUR\tNOTE", func(row func(...any)) {
 		for _, p := range all {
-			row(p.Platform, first(countsOf(client.Task{Counts: p.Counts}), "none"), strconv.FormatFloat(p.PerHour, 'f', -1, 64),
+			row(p.Platform, first(countsOf(p.Counts), "none"), strconv.FormatFloat(p.PerHour, 'f', -1, 64),
 				first(noteOf(p), "-"))
 		}
 	})
@@ -361,7 +363,7 @@ func (a *app) showPlatforms(ctx context.Context, c *client.Client, t target) err
 
 // noteOf says why no jobs run at a platform of a task, and since when, or what its owner has to do first; "" if there
 // is nothing to say.
-func noteOf(p client.PlatformProgress) string {
+func noteOf(p wire.PlatformProgress) string {
 	switch {
 	case p.Unused != "":
 		return "not used: " + p.Unused
@@ -382,7 +384,7 @@ func noteOf(p client.PlatformProgress) string {
 }
 
 // dimensionsOf returns the dimension of a task with a name or, for "all", each.
-func dimensionsOf(ctx context.Context, c *client.Client, t target, name string) ([]client.DimensionProgress, error) {
+func dimensionsOf(ctx context.Context, c *client.Client, t target, name string) ([]wire.DimensionProgress, error) {
 	if !t.task {
 		return nil, usage("%s is a job; tasks have dimensions", t)
 	}
@@ -393,7 +395,7 @@ func dimensionsOf(ctx context.Context, c *client.Client, t target, name string) 
 	var names []string
 	for _, d := range all {
 		if d.Name == name {
-			return []client.DimensionProgress{d}, nil
+			return []wire.DimensionProgress{d}, nil
 		}
 		names = append(names, d.Name)
 	}
@@ -414,9 +416,10 @@ func (a *app) showTask(ctx context.Context, c *client.Client, id int64) error {
 		return errors.Join(err, a.printUnless(err, t))
 	}
 	a.fields([][2]string{{"task", target{true, id}.String()}, {"title", t.Title}, {"status", string(t.Status) +
-		pauseOf(t)}, {"progress", percent(t.Progress)}, {"jobs", countsOf(t)}, {"changing", changeOf(t.Changing)},
-		{"budget", budgetOf(t)}, {"ends", endOf(t.Forecast)}, {"rest", restOf(t.Rest)},
-		{"platforms", homesOf(t)}, {"service", t.Service.Application}, {"created", moment(t.Created)},
+		pauseOf(t.Paused)}, {"progress", percent(t.Progress)}, {"jobs", countsOf(t.Counts)}, {"changing",
+		changeOf(t.Changing)},
+		{"budget", budgetOf(t.Budget)}, {"ends", endOf(t.Forecast)}, {"rest", restOf(t.Rest)},
+		{"platforms", homesOf(t.Homes)}, {"service", t.Service.Application}, {"created", moment(t.Created)},
 		{"updated", moment(t.Updated)}, {"attention", attentionOf(t.Attention)}, {"warning", t.Warning},
 		{"labels", labelsOf(t.Labels)}, {"note", t.Note}})
 	return nil
@@ -424,9 +427,9 @@ func (a *app) showTask(ctx context.Context, c *client.Client, id int64) error {
 
 // homesOf lists the platforms at which jobs of a task with several services may run, and the others with the reason why
 // not.
-func homesOf(t client.Task) string {
-	names := make([]string, 0, len(t.Homes))
-	for _, h := range t.Homes {
+func homesOf(homes []wire.TaskHome) string {
+	names := make([]string, 0, len(homes))
+	for _, h := range homes {
 		if h.Unused != "" {
 			h.Platform += " (not used: " + strings.TrimSuffix(h.Unused, ".") + ")"
 		}
@@ -436,11 +439,10 @@ func homesOf(t client.Task) string {
 }
 
 // budgetOf describes what a task may cost and has cost.
-func budgetOf(t client.Task) string {
-	if t.Budget == nil {
+func budgetOf(b *wire.TaskBudget) string {
+	if b == nil {
 		return ""
 	}
-	b := *t.Budget
 	text := fmt.Sprintf("%.6g of %.6g %s spent", b.Spent, b.Amount, b.Unit)
 	if b.Expected > 0 {
 		text += fmt.Sprintf(", about %.6g by what runs", b.Expected)
@@ -449,14 +451,14 @@ func budgetOf(t client.Task) string {
 }
 
 // startOf and endOf tell when a job or task is expected to start and to end; "": that is not known.
-func startOf(f *client.Forecast) string {
+func startOf(f *wire.Forecast) string {
 	if f == nil || f.Start == nil {
 		return ""
 	}
 	return between(*f.Start)
 }
 
-func endOf(f *client.Forecast) string {
+func endOf(f *wire.Forecast) string {
 	if f == nil {
 		return ""
 	}
@@ -464,7 +466,7 @@ func endOf(f *client.Forecast) string {
 }
 
 // between shows a range of times to the minute, the day of the second only if it is another one.
-func between(r client.TimeRange) string {
+func between(r wire.TimeRange) string {
 	const minute = "2006-01-02 15:04"
 	early, late := r.Early.Local(), r.Late.Local()
 	last := late.Format(minute)
@@ -485,7 +487,7 @@ func basisOf(basis string) string {
 }
 
 // changeOf says how far a change of the jobs of a task has come; "" if none is under way.
-func changeOf(c *client.TaskChange) string {
+func changeOf(c *wire.TaskChange) string {
 	if c == nil {
 		return ""
 	}
@@ -493,7 +495,7 @@ func changeOf(c *client.TaskChange) string {
 }
 
 // restOf tells what the waiting jobs of a task need; "" if that is not known.
-func restOf(r *client.TaskRest) string {
+func restOf(r *wire.TaskRest) string {
 	if r == nil {
 		return ""
 	}
@@ -526,7 +528,7 @@ func span(seconds float64) time.Duration {
 }
 
 // spreadOf shows a range, or a single number if there is none.
-func spreadOf(s client.Spread, show func(float64) string) string {
+func spreadOf(s wire.Spread, show func(float64) string) string {
 	if low, high := show(s.Low), show(s.High); low != high {
 		return low + " to " + high
 	}
@@ -534,8 +536,8 @@ func spreadOf(s client.Spread, show func(float64) string) string {
 }
 
 // pauseOf follows the status of a task.
-func pauseOf(t client.Task) string {
-	if t.Paused {
+func pauseOf(paused bool) string {
+	if paused {
 		return ", paused"
 	}
 	return ""
@@ -550,7 +552,7 @@ func labelsOf(labels map[string]string) string {
 	return strings.Join(texts, ", ")
 }
 
-func attentionOf(a *client.Attention) string {
+func attentionOf(a *wire.JobAttention) string {
 	if a == nil {
 		return ""
 	}
@@ -560,11 +562,11 @@ func attentionOf(a *client.Attention) string {
 	return a.Message
 }
 
-func queueOf(j client.Job) string {
-	if j.QueuePosition == nil {
+func queueOf(position *int) string {
+	if position == nil {
 		return ""
 	}
-	return fmt.Sprintf("%d before it", *j.QueuePosition)
+	return fmt.Sprintf("%d before it", *position)
 }
 
 // fields prints those that have a value.
@@ -576,7 +578,7 @@ func (a *app) fields(all [][2]string) {
 	}
 }
 
-func (a *app) showParametersOf(raw json.RawMessage) error {
+func (a *app) showParametersOf(raw wire.Object) error {
 	var values map[string]json.RawMessage
 	if len(raw) == 0 || json.Unmarshal(raw, &values) != nil || len(values) == 0 {
 		return nil

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/eodispatch/eodispatch/client"
+	"github.com/eodispatch/eodispatch/client/wire"
 )
 
 // place says where a service is that is not in the catalogue.
@@ -22,7 +23,7 @@ type place struct {
 	labels []string
 }
 
-var protocols = []string{client.OpenEO, client.OGCProcess}
+var protocols = []string{wire.OpenEO, wire.OGCProcess}
 
 // flags adds the flags to a command. label describes --label.
 func (p *place) flags(a *app, command *cobra.Command, label string) {
@@ -44,10 +45,10 @@ func (p *place) flags(a *app, command *cobra.Command, label string) {
 
 // found is a service with what a request for it needs.
 type found struct {
-	service    client.Service
+	service    wire.ServiceChoice
 	label      string
 	title      string
-	parameters []client.Parameter
+	parameters []wire.Parameter
 	example    json.RawMessage
 }
 
@@ -65,7 +66,7 @@ func (p place) find(ctx context.Context, c *client.Client, name string) (found, 
 	if p.platform == "" && protocol == "" {
 		return found{}, usage("--endpoint needs --protocol: %s", strings.Join(protocols, " or "))
 	}
-	f := found{service: client.Service{Endpoint: p.endpoint, Application: name}, label: protocol,
+	f := found{service: wire.ServiceChoice{Endpoint: p.endpoint, Application: name}, label: protocol,
 		title: strings.TrimSuffix(path.Base(name), ".json")}
 	if p.platform != "" {
 		at, err := platform(ctx, c, p.platform)
@@ -90,19 +91,30 @@ func fromCatalogue(ctx context.Context, c *client.Client, id, at string) (found,
 	if err != nil {
 		return found{}, withoutCatalogue(err)
 	}
-	f := found{service: client.Service{Endpoint: s.Endpoint, Application: s.Application, Namespace: s.Namespace},
-		label: client.OpenEO,
-		title: s.Title, parameters: s.Parameters, example: s.Example}
+	f := found{service: wire.ServiceChoice{Endpoint: s.Endpoint, Application: s.Application, Namespace: s.Namespace},
+		label: wire.OpenEO,
+		title: s.Title, parameters: parametersOf(s), example: json.RawMessage(s.Example)}
 	if s.Protocol != "openeo" {
-		f.label = client.OGCProcess
+		f.label = wire.OGCProcess
 	}
 	if at != "" || len(s.Homes) > 1 {
-		f.service, f.label = client.Service{ID: id, Platform: at}, ""
+		f.service, f.label = wire.ServiceChoice{ID: id, Platform: at}, ""
 	}
 	if at != "" {
 		f.parameters = nil // they are those of the first platform
 	}
 	return f.complete(ctx, c)
+}
+
+// parametersOf returns the parameters of a service; nil if they are not known.
+func parametersOf(s wire.CatalogueService) (all []wire.Parameter) {
+	if s.Parameters != nil {
+		all = make([]wire.Parameter, 0, len(s.Parameters))
+	}
+	for _, p := range s.Parameters {
+		all = append(all, wire.Parameter(p))
+	}
+	return all
 }
 
 // complete adds the parameters.
@@ -116,18 +128,18 @@ func (f found) complete(ctx context.Context, c *client.Client) (found, error) {
 }
 
 // parameter returns the parameter with a name.
-func (f found) parameter(name string) (client.Parameter, bool) {
+func (f found) parameter(name string) (wire.Parameter, bool) {
 	for _, p := range f.parameters {
 		if p.Name == name {
 			return p, true
 		}
 	}
-	return client.Parameter{}, false
+	return wire.Parameter{}, false
 }
 
 // has reports whether the service has a parameter of a type.
 func (f found) has(kind string) bool {
-	return slices.ContainsFunc(f.parameters, func(p client.Parameter) bool { return p.Type == kind })
+	return slices.ContainsFunc(f.parameters, func(p wire.Parameter) bool { return p.Type == kind })
 }
 
 // takes returns the names of the parameters of some types that --area or --time fill, without those that are given: the

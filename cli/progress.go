@@ -9,7 +9,7 @@ import (
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
 
-	"github.com/eodispatch/eodispatch/client"
+	"github.com/eodispatch/eodispatch/client/wire"
 )
 
 // display returns a bar on a terminal, and plain lines elsewhere. With --json and --quiet there is none.
@@ -58,7 +58,7 @@ func (b *bar) show(w *watching) {
 	state := w.state(time.Now())
 	b.state.Store(&state)
 	switch {
-	case w.status == client.Finished:
+	case w.status == wire.Finished:
 		b.one.SetCurrent(1000)
 	case w.progress != nil:
 		b.one.SetCurrent(min(999, int64(*w.progress*10))) // a full bar means finished

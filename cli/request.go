@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/eodispatch/eodispatch/client"
+	"github.com/eodispatch/eodispatch/client/wire"
 )
 
 // request is what the flags of run and upscale say.
@@ -81,30 +82,15 @@ func (r *request) flags(command *cobra.Command) {
 }
 
 // document is a request in a file: that of a job or, with a dimension or several, that of a task.
-type document struct {
-	client.JobRequest
-	Services   []client.Service   `json:"services,omitempty"`
-	Dimension  *client.Dimension  `json:"dimension,omitempty"`
-	Dimensions []client.Dimension `json:"dimensions,omitempty"`
-	Combine    string             `json:"combine,omitempty"`
-}
+type document struct{ wire.UpscalingTaskRequest }
 
 // isTask reports whether the request is that of a task.
 func (d document) isTask() bool { return d.Dimension != nil || len(d.Dimensions) > 0 }
 
-// task returns the request for a task.
-func (d document) task() client.TaskRequest {
-	r := client.TaskRequest{JobRequest: d.JobRequest, Services: d.Services, Dimensions: d.Dimensions, Combine: d.Combine}
-	if d.Dimension != nil {
-		r.Dimension = *d.Dimension
-	}
-	return r
-}
-
 // varies reports whether a parameter has different values in the jobs of a task.
 func (d document) varies(parameter string) bool {
 	return d.Dimension != nil && d.Dimension.Name == parameter ||
-		slices.ContainsFunc(d.Dimensions, func(one client.Dimension) bool { return one.Name == parameter })
+		slices.ContainsFunc(d.Dimensions, func(one wire.ParameterDimension) bool { return one.Name == parameter })
 }
 
 // build returns the request. given are the flags that were set.
@@ -155,8 +141,9 @@ func (r *request) describe(ctx context.Context, c *client.Client, args []string,
 	if err != nil {
 		return document{}, err
 	}
-	d := document{JobRequest: client.JobRequest{Title: first(r.title, f.title), Label: f.label, Service: f.service,
-		Format: r.format}}
+	d := document{}
+	d.BaseJobRequest = wire.BaseJobRequest{Title: first(r.title, f.title), Label: f.label, Service: f.service,
+		Format: r.format}
 	if d.Options, err = r.allOptions(); err != nil {
 		return d, err
 	}
@@ -187,18 +174,18 @@ func (r *request) spread(d *document, f found, name string) error {
 	if !d.isTask() {
 		return usage("--also is for tasks: it needs --grid, --values, --split or --each")
 	}
-	d.Service, d.Services = client.Service{}, []client.Service{f.service}
+	d.Service, d.Services = wire.ServiceChoice{}, []wire.ServiceChoice{f.service}
 	if r.platform == "" && r.endpoint == "" {
-		d.Services[0] = client.Service{ID: name, Platform: r.at}
+		d.Services[0] = wire.ServiceChoice{ID: name, Platform: r.at}
 	}
 	for _, id := range r.also {
-		d.Services = append(d.Services, client.Service{ID: id})
+		d.Services = append(d.Services, wire.ServiceChoice{ID: id})
 	}
 	return nil
 }
 
 // allOptions returns the options of the request, with those that flags of their own name.
-func (r *request) allOptions() (json.RawMessage, error) {
+func (r *request) allOptions() (wire.Object, error) {
 	all := slices.Clone(r.options)
 	if r.budget != "" {
 		b, err := budgetOption(r.budget)
@@ -250,8 +237,8 @@ func first(texts ...string) string {
 
 // vary fills in the area and the time, and returns the dimensions of a task; none: the request is that of a job.
 func (r *request) vary(ctx context.Context, c *client.Client, f found,
-	values map[string]json.RawMessage) (all []client.Dimension, err error) {
-	var parts *client.Dimension
+	values map[string]json.RawMessage) (all []wire.ParameterDimension, err error) {
+	var parts *wire.ParameterDimension
 	if r.by == "" {
 		err = r.fillTime(f, values)
 	} else {
@@ -262,7 +249,7 @@ func (r *request) vary(ctx context.Context, c *client.Client, f found,
 	}
 	switch {
 	case r.grid != "" || r.values != "":
-		var one *client.Dimension
+		var one *wire.ParameterDimension
 		if one, err = r.split(ctx, c, f, values); err == nil {
 			all = append(all, *one)
 		}
@@ -286,7 +273,7 @@ func (r *request) vary(ctx context.Context, c *client.Client, f found,
 }
 
 // eachOf reads NAME=VALUE,VALUE or NAME=@FILE. Values in JSON, which can have commas in them, are an array.
-func eachOf(f found, text string) (d client.Dimension, err error) {
+func eachOf(f found, text string) (d wire.ParameterDimension, err error) {
 	name, list, ok := strings.Cut(text, "=")
 	if !ok || name == "" || list == "" {
 		return d, fmt.Errorf("%q: write NAME=VALUE,VALUE or NAME=@FILE", text)
@@ -315,7 +302,7 @@ func eachOf(f found, text string) (d client.Dimension, err error) {
 }
 
 // splitTime returns the dimension of the parts of --time.
-func (r *request) splitTime(f found, values map[string]json.RawMessage) (*client.Dimension, error) {
+func (r *request) splitTime(f found, values map[string]json.RawMessage) (*wire.ParameterDimension, error) {
 	span := wholeSpan(r.time)
 	if _, err := interval(span); err != nil {
 		return nil, usage("--split needs --time: %w", err)
@@ -328,7 +315,7 @@ func (r *request) splitTime(f found, values map[string]json.RawMessage) (*client
 		return nil, usage("--split: the service has several time spans: %s. Give all but one with -p",
 			strings.Join(names, ", "))
 	}
-	return &client.Dimension{Name: names[0], Interval: strings.Split(span, "/"), Split: r.by}, nil
+	return &wire.ParameterDimension{Name: names[0], Interval: strings.Split(span, "/"), Split: r.by}, nil
 }
 
 // fromFile reads the request from a file. Only flags that do not describe a request may be given with it.
@@ -373,7 +360,7 @@ func (r *request) given(f found) (map[string]json.RawMessage, error) {
 	return values, nil
 }
 
-func namesOf(all []client.Parameter) (names []string) {
+func namesOf(all []wire.Parameter) (names []string) {
 	for _, p := range all {
 		names = append(names, p.Name)
 	}
@@ -442,7 +429,7 @@ func momentOf(text string) time.Time {
 }
 
 // objectFrom makes an object of NAME=VALUE texts; nil of none.
-func objectFrom(texts []string) (json.RawMessage, error) {
+func objectFrom(texts []string) (wire.Object, error) {
 	if len(texts) == 0 {
 		return nil, nil
 	}
@@ -526,8 +513,8 @@ func typeIn(f found, name string) string {
 
 // split returns the dimension of a task: the tiles of --area, or the values of a file.
 func (r *request) split(ctx context.Context, c *client.Client, f found,
-	values map[string]json.RawMessage) (*client.Dimension, error) {
-	d := &client.Dimension{Name: r.dimension}
+	values map[string]json.RawMessage) (*wire.ParameterDimension, error) {
+	d := &wire.ParameterDimension{Name: r.dimension}
 	if d.Name == "" {
 		names, err := f.takes(values, areaTypes...)
 		if err != nil || len(names) > 1 {
@@ -685,7 +672,7 @@ func (a *app) requestCommand() *cobra.Command {
 }
 
 // withDefaults adds the parameters that a request does not have: their defaults, or null.
-func withDefaults(d document, f found) (json.RawMessage, error) {
+func withDefaults(d document, f found) (wire.Object, error) {
 	values := map[string]json.RawMessage{}
 	if err := json.Unmarshal(d.Parameters, &values); err != nil {
 		return nil, err

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/eodispatch/eodispatch/client"
+	"github.com/eodispatch/eodispatch/client/wire"
 )
 
 // running is what run and upscale do after the submission.
@@ -115,16 +116,16 @@ func (r *running) submit(ctx context.Context, c *client.Client, d document) erro
 
 // showEstimate prints what the request is expected to cost and how long it is expected to run.
 func (r *running) showEstimate(ctx context.Context, c *client.Client, d document) (err error) {
-	var e client.Estimate
+	var e wire.Estimate
 	if d.isTask() {
-		e, err = c.EstimateTask(ctx, d.task())
+		e, err = c.EstimateTask(ctx, d.UpscalingTaskRequest)
 	} else {
-		e, err = c.Estimate(ctx, d.JobRequest)
+		e, err = c.Estimate(ctx, d.BaseJobRequest)
 	}
 	if err != nil || r.json {
 		return errors.Join(err, r.printUnless(err, e))
 	}
-	shown := func(s *client.Spread, unit string, runs int, basis string) string {
+	shown := func(s *wire.Spread, unit string, runs int, basis string) string {
 		if s == nil {
 			return fmt.Sprintf("not known: %d of your finished jobs show it", runs)
 		}
@@ -141,7 +142,7 @@ func (r *running) showEstimate(ctx context.Context, c *client.Client, d document
 }
 
 // spread returns an expected value with its bounds, or it alone if nothing else is expected.
-func spread(s *client.Spread) string {
+func spread(s *wire.Spread) string {
 	low, likely, high := amount(s.Low), amount(s.Likely), amount(s.High)
 	if low == likely && high == likely {
 		return likely
@@ -160,9 +161,9 @@ func amount(n float64) string {
 // create submits a job or a task.
 func create(ctx context.Context, c *client.Client, d document, key string) (target, any, error) {
 	if !d.isTask() {
-		j, err := c.Submit(ctx, d.JobRequest, key)
+		j, err := c.Submit(ctx, d.BaseJobRequest, key)
 		return target{false, j.ID}, j, err
 	}
-	t, err := c.Upscale(ctx, d.task(), key)
+	t, err := c.Upscale(ctx, d.UpscalingTaskRequest, key)
 	return target{true, t.ID}, t, err
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/eodispatch/eodispatch/client"
+	"github.com/eodispatch/eodispatch/client/wire"
 )
 
 func (a *app) servicesCommand() *cobra.Command {
@@ -24,7 +25,7 @@ func (a *app) servicesCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var all []client.ServiceSummary
+			var all []wire.ServiceSummary
 			for s, err := range c.Services(ctx, append(args, "")[0]) {
 				switch {
 				case err != nil:
@@ -79,7 +80,7 @@ func (a *app) serviceCommand() *cobra.Command {
 			}
 			fmt.Fprintf(a.Out, "%s\n%s, at %s\n\n%s\n\n", oneLine(s.Title, 200), s.ID, strings.Join(s.Platforms(), ", "),
 				printable(s.Description))
-			return a.showParameters(s.Parameters)
+			return a.showParameters(parametersOf(s))
 		})}
 }
 
@@ -107,7 +108,7 @@ func (a *app) paramsCommand() *cobra.Command {
 	return command
 }
 
-func (a *app) showParameters(all []client.Parameter) error {
+func (a *app) showParameters(all []wire.Parameter) error {
 	return a.table("PARAMETER\tTYPE\tNEEDED\tDEFAULT\tDESCRIPTION", func(row func(...any)) {
 		for _, p := range all {
 			needed := "yes"
@@ -231,22 +232,23 @@ func (t *tiling) flags(a *app, command *cobra.Command, grid string) {
 }
 
 // tiles splits an area. A grid whose name ends like that of a JSON file is one.
-func (t *tiling) tiles(ctx context.Context, c *client.Client, area json.RawMessage) (client.Tiles, error) {
+func (t *tiling) tiles(ctx context.Context, c *client.Client, area json.RawMessage) (wire.GeometryCollection, error) {
 	for name, metres := range map[string]float64{"min-area": t.minArea, "buffer": t.buffer} {
 		if math.IsNaN(metres) || math.IsInf(metres, 0) {
-			return client.Tiles{}, usage("--%s: it is not a finite number", name)
+			return wire.GeometryCollection{}, usage("--%s: it is not a finite number", name)
 		}
 	}
-	r := client.TileRequest{AOI: area, Grid: t.grid, MinArea: t.minArea, Merge: t.merge, Buffer: t.buffer, Order: t.order}
+	r := wire.TileRequest{AOI: wire.Area{RawMessage: area}, Grid: t.grid, MinArea: t.minArea, Merge: t.merge,
+		Buffer: t.buffer, Order: t.order}
 	if ending := strings.ToLower(filepath.Ext(t.grid)); ending == ".json" || ending == ".geojson" {
 		text, err := readFile(t.grid)
 		if err != nil {
-			return client.Tiles{}, usage("--grid: %w", err)
+			return wire.GeometryCollection{}, usage("--grid: %w", err)
 		}
 		if !json.Valid(text) {
-			return client.Tiles{}, usage("--grid: %s is not JSON", t.grid)
+			return wire.GeometryCollection{}, usage("--grid: %s is not JSON", t.grid)
 		}
-		r.Grid, r.Cells = "", text
+		r.Grid, r.Cells = "", &wire.Cells{RawMessage: text}
 	}
 	return c.Tiles(ctx, r)
 }
@@ -265,7 +267,7 @@ type features struct {
 	Features []feature `json:"features"`
 }
 
-func tilesDocument(t client.Tiles) features {
+func tilesDocument(t wire.GeometryCollection) features {
 	document := features{"FeatureCollection", make([]feature, len(t.Geometries))}
 	for i, g := range t.Geometries {
 		document.Features[i] = feature{Type: "Feature", Geometry: g, Properties: map[string]any{}}

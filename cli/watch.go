@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/eodispatch/eodispatch/client"
+	"github.com/eodispatch/eodispatch/client/wire"
 )
 
 func (a *app) watchCommand() *cobra.Command {
@@ -81,24 +82,25 @@ type watching struct {
 	target
 	shown display
 
-	status   client.Status
+	status   wire.Status
 	progress *float64
-	counts   map[client.Status]int // of a task
-	paused   bool                  // a task
-	why      *client.Attention
-	rest     *client.TaskRest // of a task
-	said     string           // the code of the attention of which a line was shown
-	failed   map[int64]bool   // jobs of which a line was shown
-	last     client.Job       // of a job
-	before   *int             // jobs before the next one of a task in the queue; nil: none waits, or it is not known
-	began    time.Time
-	endedAt  int // number of ended jobs when the watch began
+	counts   map[wire.Status]int // of a task
+	paused   bool                // a task
+	why      *wire.JobAttention
+	rest     *wire.TaskRest            // of a task
+	said     string                    // the code of the attention of which a line was shown
+	failed   map[int64]bool            // jobs of which a line was shown
+	last     wire.ProcessingJobSummary // of a job
+	// jobs before the next one of a task in the queue; nil: none waits, or it is not known
+	before  *int
+	began   time.Time
+	endedAt int // number of ended jobs when the watch began
 
 	mu sync.Mutex // held while any of the above is used, as a task's place in the queue is read beside its stream
 }
 
 // follow shows a job or task until it ends. each is called for each job that has changed; optional.
-func (a *app) follow(ctx context.Context, c *client.Client, t target, each func(client.Job)) error {
+func (a *app) follow(ctx context.Context, c *client.Client, t target, each func(wire.ProcessingJobSummary)) error {
 	w := &watching{app: a, target: t, shown: a.display(t)}
 	err := w.run(ctx, c, each)
 	w.shown.end()
@@ -113,7 +115,7 @@ func (a *app) follow(ctx context.Context, c *client.Client, t target, each func(
 }
 
 // run follows the target to its end.
-func (w *watching) run(ctx context.Context, c *client.Client, each func(client.Job)) error {
+func (w *watching) run(ctx context.Context, c *client.Client, each func(wire.ProcessingJobSummary)) error {
 	w.began, w.failed = time.Now(), map[int64]bool{}
 	if w.task {
 		return w.runTask(ctx, c, each)
@@ -122,16 +124,16 @@ func (w *watching) run(ctx context.Context, c *client.Client, each func(client.J
 		if err != nil {
 			return err
 		}
-		w.status, w.progress, w.last, w.why = j.Status, j.Progress, j, j.Attention
+		w.status, w.progress, w.last, w.why = j.Status, j.Progress, j.ProcessingJobSummary, j.Attention
 		w.sayWait()
-		if err := w.record(client.Update{Jobs: []client.Job{j}}, each); err != nil {
+		if err := w.record(client.Update{Jobs: []wire.ProcessingJobSummary{w.last}}, each); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (w *watching) runTask(ctx context.Context, c *client.Client, each func(client.Job)) error {
+func (w *watching) runTask(ctx context.Context, c *client.Client, each func(wire.ProcessingJobSummary)) error {
 	within, stop := context.WithCancel(ctx)
 	reading, looking := sync.WaitGroup{}, false
 	defer reading.Wait()
@@ -157,12 +159,12 @@ func (w *watching) runTask(ctx context.Context, c *client.Client, each func(clie
 }
 
 // take notes an update of a task and reports whether the task has ended.
-func (w *watching) take(u client.Update, each func(client.Job)) (ended bool, err error) {
+func (w *watching) take(u client.Update, each func(wire.ProcessingJobSummary)) (ended bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, t := range u.Tasks {
 		if w.status == "" {
-			w.endedAt, _ = t.Ended()
+			w.endedAt, _ = wire.Ended(t.Counts)
 		}
 		w.status, w.progress, w.counts, w.paused, w.why, w.rest = t.Status, t.Progress, t.Counts, t.Paused, t.Attention,
 			t.Rest
@@ -181,8 +183,8 @@ func (w *watching) kept() bool {
 
 // stopped reports whether a task waits for its owner, and none of its jobs runs or is being submitted any more.
 func (w *watching) stopped() bool {
-	ended, all := client.Task{Counts: w.counts}.Ended()
-	waiting := w.counts[client.Created]
+	ended, all := wire.Ended(w.counts)
+	waiting := w.counts[wire.Created]
 	if w.rest != nil { // else it is not known how many of them are being submitted
 		waiting = min(waiting, w.rest.Jobs)
 	}
@@ -232,11 +234,12 @@ func (w *watching) readPlace(ctx context.Context, c *client.Client) {
 	defer again.Stop()
 	for {
 		w.mu.Lock()
-		waits := w.counts[client.Created] > 0
+		waits := w.counts[wire.Created] > 0
 		w.mu.Unlock()
 		var before *int
 		if waits {
-			for j, err := range c.TaskJobs(ctx, w.id, client.Filter{Statuses: []client.Status{client.Created}, PageSize: 1}) {
+			for j, err := range c.TaskJobs(ctx, w.id, client.Filter{Statuses: []wire.Status{wire.Created},
+				PageSize: 1}) {
 				if err == nil {
 					before = j.QueuePosition
 				}
@@ -258,14 +261,14 @@ func (w *watching) readPlace(ctx context.Context, c *client.Client) {
 }
 
 // record notes the jobs of an update and shows the result.
-func (w *watching) record(u client.Update, each func(client.Job)) error {
+func (w *watching) record(u client.Update, each func(wire.ProcessingJobSummary)) error {
 	if w.json {
 		if err := w.printUpdate(u); err != nil {
 			return err
 		}
 	}
 	for _, j := range u.Jobs {
-		if j.Status != client.Failed {
+		if j.Status != wire.Failed {
 			delete(w.failed, j.ID) // it may be retried
 		} else if !w.failed[j.ID] {
 			w.failed[j.ID] = true
@@ -299,10 +302,10 @@ func (w *watching) printUpdate(u client.Update) error {
 
 // summary is the last object of a stream.
 type summary struct {
-	Kind   string                `json:"message_type"`
-	ID     string                `json:"id"`
-	Status client.Status         `json:"status"`
-	Counts map[client.Status]int `json:"counts,omitempty"`
+	Kind   string              `json:"message_type"`
+	ID     string              `json:"id"`
+	Status wire.Status         `json:"status"`
+	Counts map[wire.Status]int `json:"counts,omitempty"`
 }
 
 func (w *watching) summary() summary {
@@ -314,20 +317,20 @@ func (w *watching) outcome(err error) error {
 	if err != nil {
 		return nil
 	}
-	ended, all := client.Task{Counts: w.counts}.Ended()
+	ended, all := wire.Ended(w.counts)
 	switch {
 	case w.task && w.stopped():
 		return &exitError{ExitPaused, fmt.Errorf("%s waits for you: %s. %s %s", w.target,
-			countsOf(client.Task{Counts: w.counts}), oneLine(w.why.Message, 300), w.goOn())}
-	case w.status == client.Canceled:
+			countsOf(w.counts), oneLine(w.why.Message, 300), w.goOn())}
+	case w.status == wire.Canceled:
 		return &exitError{ExitCanceled, fmt.Errorf("%s was canceled", w.target)}
-	case w.status == client.Failed && !w.task:
+	case w.status == wire.Failed && !w.task:
 		return &exitError{ExitUnsuccessful, fmt.Errorf("%s failed: %s", w.target, whyOf(w.last))}
-	case w.task && w.counts[client.Finished] < all:
+	case w.task && w.counts[wire.Finished] < all:
 		return &exitError{ExitUnsuccessful,
 			fmt.Errorf("%s has ended: %s. Show the reasons with: eodispatch list --task %s --status failed; try again with: "+
 				"eodispatch retry %s",
-				w.target, countsOf(client.Task{Counts: w.counts}), w.target, w.target)}
+				w.target, countsOf(w.counts), w.target, w.target)}
 	case !w.task && !w.status.Final(), w.task && ended < all:
 		return fmt.Errorf("%s has not ended", w.target)
 	}
@@ -338,7 +341,7 @@ func (w *watching) outcome(err error) error {
 func (w *watching) state(now time.Time) string {
 	line := string(w.status)
 	if w.task {
-		line += ": " + countsOf(client.Task{Counts: w.counts}) + pauseOf(client.Task{Paused: w.paused})
+		line += ": " + countsOf(w.counts) + pauseOf(w.paused)
 	}
 	if w.progress != nil && !w.status.Final() {
 		line += " " + percent(w.progress)
@@ -358,7 +361,7 @@ func (w *watching) state(now time.Time) string {
 // estimate returns how long the rest of a task will take at the rate of the jobs that have ended since the watch began;
 // 0: not known.
 func (w *watching) estimate(now time.Time) time.Duration {
-	ended, all := client.Task{Counts: w.counts}.Ended()
+	ended, all := wire.Ended(w.counts)
 	since, past := ended-w.endedAt, now.Sub(w.began)
 	if since < 3 || past < 5*time.Second || ended == all {
 		return 0

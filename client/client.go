@@ -16,6 +16,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/eodispatch/eodispatch/client/wire"
 )
 
 // Client calls one broker. It is safe for concurrent use.
@@ -269,7 +271,7 @@ type Error struct {
 	Faults    []Fault
 	Link      string // page where the user can resolve it; "": there is none
 	RequestID string
-	Missing   *MissingResults // for an Item; nil: the reason is not that the results cannot be read
+	Missing   *wire.MissingResults // for an Item; nil: the reason is not that the results cannot be read
 	// RetryAfter is when the request can be repeated; 0: the broker did not say.
 	RetryAfter time.Duration
 }
@@ -341,9 +343,9 @@ func (c *Client) errorOf(response *http.Response, text []byte) *Error {
 		Message   string `json:"message"`
 		RequestID string `json:"request_id"`
 		Details   struct {
-			Errors  []Fault         `json:"errors"`
-			Link    string          `json:"link"`
-			Missing *MissingResults `json:"missing"`
+			Errors  []Fault              `json:"errors"`
+			Link    string               `json:"link"`
+			Missing *wire.MissingResults `json:"missing"`
 		} `json:"details"`
 	}
 	if json.Unmarshal(text, &body) != nil || body.Code == "" {

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/client"
+	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/simulator"
 )
 
@@ -257,7 +258,7 @@ func TestWatchTask_MissesNoEnd(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	jobs, interruptions := map[int64]client.Status{}, 0
+	jobs, interruptions := map[int64]wire.Status{}, 0
 	for u, err := range c.WatchTask(ctx, task.ID) {
 		if err != nil {
 			t.Fatalf("%v; the last statuses are %v", err, jobs)
@@ -280,7 +281,7 @@ func TestWatchTask_MissesNoEnd(t *testing.T) {
 				t.Errorf("%d interruptions, %v", interruptions, jobs)
 			}
 			for id, status := range jobs {
-				if status != client.Canceled {
+				if status != wire.Canceled {
 					t.Errorf("job %d: %s", id, status)
 				}
 			}
@@ -347,10 +348,11 @@ func TestLog_IsReadInPages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for job, err = range c.WatchJob(t.Context(), job.ID) {
+	for now, err := range c.WatchJob(t.Context(), job.ID) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		job = now.ProcessingJobSummary
 	}
 	var all bytes.Buffer
 	n := 0
@@ -361,7 +363,7 @@ func TestLog_IsReadInPages(t *testing.T) {
 		all.WriteString(entry.Message)
 		n++
 	}
-	if job.Status != client.Finished || n == 0 || all.Len() == 0 {
+	if job.Status != wire.Finished || n == 0 || all.Len() == 0 {
 		t.Errorf("%s, %d entries", job.Status, n)
 	}
 }
@@ -419,18 +421,18 @@ func TestTask_IsPausedResumedAndCanceled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	nobody := func(ctx context.Context, id int64) (client.Task, error) { // no job has ended
-		_, err := c.RetryJobs(ctx, id, client.Choice{Statuses: []client.Status{client.Failed}})
-		canceled, failed := c.CancelJobs(ctx, id, client.Choice{Statuses: []client.Status{client.Finished}})
+	nobody := func(ctx context.Context, id int64) (wire.UpscalingTaskSummary, error) { // no job has ended
+		_, err := c.RetryJobs(ctx, id, wire.JobChoice{Status: []wire.Status{wire.Failed}})
+		canceled, failed := c.CancelJobs(ctx, id, wire.JobChoice{Status: []wire.Status{wire.Finished}})
 		return canceled, errors.Join(err, failed)
 	}
-	for _, none := range []client.Choice{{}, {Jobs: []int64{}}, {Statuses: []client.Status{}}} {
+	for _, none := range []wire.JobChoice{{}, {Jobs: []int64{}}, {Status: []wire.Status{}}} {
 		if _, err := c.CancelJobs(t.Context(), task.ID, none); err == nil {
 			t.Errorf("%+v was not refused", none)
 		}
 	}
 	for _, change := range []struct {
-		do     func(context.Context, int64) (client.Task, error)
+		do     func(context.Context, int64) (wire.UpscalingTaskSummary, error)
 		paused bool
 	}{{c.Pause, true}, {c.Resume, false}, {c.Pause, true}, {nobody, true}, {c.CancelTask, false}} {
 		changed, err := change.do(t.Context(), task.ID)
@@ -444,7 +446,7 @@ func TestTask_IsPausedResumedAndCanceled(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(u.Tasks) > 0 && u.Tasks[0].Status == client.Canceled {
+		if len(u.Tasks) > 0 && u.Tasks[0].Status == wire.Canceled {
 			return
 		}
 	}

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/client"
+	"github.com/eodispatch/eodispatch/client/wire"
 )
 
 // fileServer serves content with ranges and an ETag. Every response breaks off after cut bytes, unless cut is 0.
@@ -318,7 +319,7 @@ func TestPersist_OutlivesOutagesAndReportsRefusals(t *testing.T) {
 }
 
 func TestFileNames_AreSafeAndDiffer(t *testing.T) {
-	names := client.FileNames(map[string]client.Asset{
+	names := client.FileNames(map[string]wire.Asset{
 		"a": {Href: "https://files.example.org/1/openEO.tif?x=1"}, "b": {Href: "https://files.example.org/2/OPENEO.tif"},
 		"../../etc/passwd": {Href: "https://files.example.org/"}, "c": {Href: "https://files.example.org/..%2f..%2fx.tif"},
 		"d.json": {Href: "https://files.example.org/download"}, "e": {Href: "https://files.example.org/collection.json"},
@@ -348,7 +349,7 @@ func TestFileNames_AreSafeAndDiffer(t *testing.T) {
 
 func TestFileNames_AreNoneThatAFolderOrWindowsNeeds(t *testing.T) {
 	long := "https://files.example.org/" + strings.Repeat("x", 200)
-	names := client.FileNames(map[string]client.Asset{
+	names := client.FileNames(map[string]wire.Asset{
 		"a": {Href: "https://files.example.org/COM9.tif"}, "b": {Href: "https://files.example.org/conin$.txt"},
 		"c": {Href: "https://files.example.org/x.PART"},
 		"d": {Href: "https://files.example.org/LPT5.a.b"}, strings.Repeat("y", 149) + ". z": {Href: ":"},
@@ -414,7 +415,7 @@ func TestFetch_OfADataURI(t *testing.T) {
 			t.Errorf("%s: %v, %v", href, err, left)
 		}
 	}
-	names := client.FileNames(map[string]client.Asset{"mean": {Href: "data:application/json;base64,MQ=="},
+	names := client.FileNames(map[string]wire.Asset{"mean": {Href: "data:application/json;base64,MQ=="},
 		"unit":  {Href: "data:text/plain;charset=utf-8,m"},
 		"a.csv": {Href: "data:text/csv,1"}, "x": {Href: "data:application/x-y,1"}, "z": {Href: "data:,/etc/passwd.txt"}})
 	if got := fmt.Sprint(names); got != "map[a.csv:a.csv mean:mean.json unit:unit.txt x:x z:z.txt]" {

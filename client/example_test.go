@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/eodispatch/eodispatch/client"
+	"github.com/eodispatch/eodispatch/client/wire"
 )
 
 // Submit a job, wait for its end, and download its results.
@@ -28,18 +29,19 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	job, err := c.Submit(ctx, client.JobRequest{
-		Title: "NDVI, June", Label: client.OGCProcess, Format: "json",
-		Service:    client.Service{Endpoint: w.OGCURL, Application: "ndvi"},
+	job, err := c.Submit(ctx, wire.BaseJobRequest{
+		Title: "NDVI, June", Label: wire.OGCProcess, Format: "json",
+		Service:    wire.ServiceChoice{Endpoint: w.OGCURL, Application: "ndvi"},
 		Parameters: []byte(`{"bbox": {"bbox": [5.05, 51.2, 5.15, 51.25]}}`),
 	}, "")
 	if err != nil {
 		log.Fatal(err)
 	}
-	for job, err = range c.WatchJob(ctx, job.ID) {
+	for now, err := range c.WatchJob(ctx, job.ID) {
 		if err != nil {
 			log.Fatal(err)
 		}
+		job = now.ProcessingJobSummary
 	}
 	fmt.Println(job.Status)
 	results, err := c.Results(ctx, job.ID)
@@ -79,8 +81,8 @@ func ExampleClient_Upscale() {
 			break
 		}
 	}
-	fmt.Println(task.Status, task.Counts[client.Finished])
-	for job, err := range c.TaskJobs(ctx, task.ID, client.Filter{Statuses: []client.Status{client.Failed}}) {
+	fmt.Println(task.Status, task.Counts[wire.Finished])
+	for job, err := range c.TaskJobs(ctx, task.ID, client.Filter{Statuses: []wire.Status{wire.Failed}}) {
 		fmt.Println(job.ID, job.Failure, err)
 	}
 	// Output:

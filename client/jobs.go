@@ -10,13 +10,16 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
+
+	"github.com/eodispatch/eodispatch/client/wire"
 )
 
 // Filter selects jobs and tasks of a list. The zero value selects all.
 type Filter struct {
-	Statuses  []Status
+	Statuses  []wire.Status
 	Platforms []string
 	Since     time.Time // only what has changed since
 	Labels    []string  // with all of these labels, each written as key=value
@@ -73,23 +76,25 @@ func NewKey() string { return rand.Text() }
 
 // Submit submits a job. The key is sent as the Idempotency-Key: with the same key and request, even from another
 // process, nothing is submitted twice within a day. "": a random key.
-func (c *Client) Submit(ctx context.Context, r JobRequest, key string) (j Job, err error) {
+func (c *Client) Submit(ctx context.Context, r wire.BaseJobRequest, key string) (j wire.ProcessingJobSummary,
+	err error) {
 	return j, c.create(ctx, "/unit_jobs", r, key, &j)
 }
 
 // Upscale submits a task. The key is as in Submit.
-func (c *Client) Upscale(ctx context.Context, r TaskRequest, key string) (t Task, err error) {
+func (c *Client) Upscale(ctx context.Context, r wire.UpscalingTaskRequest, key string) (t wire.UpscalingTaskSummary,
+	err error) {
 	return t, c.create(ctx, "/upscale_tasks", r, key, &t)
 }
 
 // Estimate estimates a request for a job and submits nothing.
-func (c *Client) Estimate(ctx context.Context, r JobRequest) (e Estimate, err error) {
+func (c *Client) Estimate(ctx context.Context, r wire.BaseJobRequest) (e wire.Estimate, err error) {
 	_, err = c.do(ctx, call{method: http.MethodPost, path: "/estimate", body: r}, &e)
 	return e, err
 }
 
 // EstimateTask estimates a request for a task and submits nothing.
-func (c *Client) EstimateTask(ctx context.Context, r TaskRequest) (e Estimate, err error) {
+func (c *Client) EstimateTask(ctx context.Context, r wire.UpscalingTaskRequest) (e wire.Estimate, err error) {
 	_, err = c.do(ctx, call{method: http.MethodPost, path: "/estimate", body: r}, &e)
 	return e, err
 }
@@ -107,12 +112,12 @@ func jobPath(id int64) string  { return fmt.Sprintf("/unit_jobs/%d", id) }
 func taskPath(id int64) string { return fmt.Sprintf("/upscale_tasks/%d", id) }
 
 // Job reads a job.
-func (c *Client) Job(ctx context.Context, id int64) (j Job, err error) {
+func (c *Client) Job(ctx context.Context, id int64) (j wire.ProcessingJob, err error) {
 	return j, c.get(ctx, jobPath(id), &j)
 }
 
 // Cancel cancels a job, which stays in the list.
-func (c *Client) Cancel(ctx context.Context, id int64) (j Job, err error) {
+func (c *Client) Cancel(ctx context.Context, id int64) (j wire.ProcessingJob, err error) {
 	_, err = c.do(ctx, call{method: http.MethodPost, path: jobPath(id) + "/cancel"}, &j)
 	return j, err
 }
@@ -129,24 +134,26 @@ func (c *Client) Discard(ctx context.Context, id int64) error {
 const alsoAtPlatform = "?platform=true"
 
 // Annotate changes the labels and the note of a job.
-func (c *Client) Annotate(ctx context.Context, id int64, change AnnotationChange) (j Job, err error) {
+func (c *Client) Annotate(ctx context.Context, id int64, change wire.AnnotationsPatch) (j wire.ProcessingJob,
+	err error) {
 	_, err = c.do(ctx, call{method: http.MethodPatch, path: jobPath(id), body: change}, &j)
 	return j, err
 }
 
 // AnnotateTask changes the labels and the note of a task.
-func (c *Client) AnnotateTask(ctx context.Context, id int64, change AnnotationChange) (t Task, err error) {
+func (c *Client) AnnotateTask(ctx context.Context, id int64, change wire.AnnotationsPatch) (t wire.UpscalingTaskSummary,
+	err error) {
 	_, err = c.do(ctx, call{method: http.MethodPatch, path: taskPath(id), body: change}, &t)
 	return t, err
 }
 
 // Task reads a task with all its jobs. For a task of thousands of jobs, TaskSummary and TaskJobs take less memory.
-func (c *Client) Task(ctx context.Context, id int64) (t Task, err error) {
+func (c *Client) Task(ctx context.Context, id int64) (t wire.UpscalingTask, err error) {
 	return t, c.get(ctx, taskPath(id), &t)
 }
 
 // TaskSummary reads a task without its jobs.
-func (c *Client) TaskSummary(ctx context.Context, id int64) (t Task, err error) {
+func (c *Client) TaskSummary(ctx context.Context, id int64) (t wire.UpscalingTask, err error) {
 	_, err = c.do(ctx, call{method: http.MethodGet, path: taskPath(id), query: url.Values{"limit": {"1"},
 		"parameters": {"false"}}}, &t)
 	t.Jobs = nil
@@ -154,38 +161,39 @@ func (c *Client) TaskSummary(ctx context.Context, id int64) (t Task, err error) 
 }
 
 // Retry submits the failed jobs of a task again.
-func (c *Client) Retry(ctx context.Context, id int64) (Task, error) {
+func (c *Client) Retry(ctx context.Context, id int64) (wire.UpscalingTaskSummary, error) {
 	return c.change(ctx, id, "retry", nil)
 }
 
 // CancelTask cancels the jobs of a task that have not ended. The task stays in the list.
-func (c *Client) CancelTask(ctx context.Context, id int64) (Task, error) {
+func (c *Client) CancelTask(ctx context.Context, id int64) (wire.UpscalingTaskSummary, error) {
 	return c.change(ctx, id, "cancel", nil)
 }
 
 // RetryJobs submits those of the chosen jobs of a task that failed again.
-func (c *Client) RetryJobs(ctx context.Context, id int64, chosen Choice) (Task, error) {
+func (c *Client) RetryJobs(ctx context.Context, id int64, chosen wire.JobChoice) (wire.UpscalingTaskSummary, error) {
 	return c.change(ctx, id, "retry", chosen)
 }
 
 // CancelJobs cancels those of the chosen jobs of a task that have not ended.
-func (c *Client) CancelJobs(ctx context.Context, id int64, chosen Choice) (Task, error) {
+func (c *Client) CancelJobs(ctx context.Context, id int64, chosen wire.JobChoice) (wire.UpscalingTaskSummary, error) {
 	return c.change(ctx, id, "cancel", chosen)
 }
 
 // Pause keeps the jobs of a task that wait from being submitted. Those that were submitted go on.
-func (c *Client) Pause(ctx context.Context, id int64) (Task, error) {
+func (c *Client) Pause(ctx context.Context, id int64) (wire.UpscalingTaskSummary, error) {
 	return c.change(ctx, id, "pause", nil)
 }
 
 // Resume ends the pause of a task.
-func (c *Client) Resume(ctx context.Context, id int64) (Task, error) {
+func (c *Client) Resume(ctx context.Context, id int64) (wire.UpscalingTaskSummary, error) {
 	return c.change(ctx, id, "resume", nil)
 }
 
 // ResumeWithin ends the pause of a task that was submitted with a budget, and gives the budget a new amount, in its
 // unit or in another one; 0 ends the budget.
-func (c *Client) ResumeWithin(ctx context.Context, id int64, amount float64, unit ...string) (Task, error) {
+func (c *Client) ResumeWithin(ctx context.Context, id int64, amount float64, unit ...string) (wire.UpscalingTaskSummary,
+	error) {
 	within := map[string]any{"budget": nil}
 	switch {
 	case amount != 0 && len(unit) > 0:
@@ -197,7 +205,8 @@ func (c *Client) ResumeWithin(ctx context.Context, id int64, amount float64, uni
 }
 
 // change changes a task, and returns it without its jobs.
-func (c *Client) change(ctx context.Context, id int64, action string, body any) (t Task, err error) {
+func (c *Client) change(ctx context.Context, id int64, action string, body any) (t wire.UpscalingTaskSummary,
+	err error) {
 	_, err = c.do(ctx, call{method: http.MethodPost, path: taskPath(id) + "/" + action, body: body}, &t)
 	return t, err
 }
@@ -221,19 +230,16 @@ func (c *Client) remove(ctx context.Context, path string) error {
 }
 
 // list is a page of the list of jobs and tasks.
-type list struct {
-	Tasks []Task `json:"upscaling_tasks"`
-	Jobs  []Job  `json:"processing_jobs"`
-}
-
 // Jobs yields the jobs that belong to no task, newest first. It reads pages as they are needed.
-func (c *Client) Jobs(ctx context.Context, f Filter) iter.Seq2[Job, error] {
-	return pages(ctx, c, "/jobs_status", f.listing("processing"), func(l list) []Job { return l.Jobs })
+func (c *Client) Jobs(ctx context.Context, f Filter) iter.Seq2[wire.ProcessingJobSummary, error] {
+	return pages(ctx, c, "/jobs_status", f.listing("processing"),
+		func(l wire.JobsStatusResponse) []wire.ProcessingJobSummary { return l.ProcessingJobs })
 }
 
 // Tasks yields the tasks without their jobs, newest first. It reads pages as they are needed.
-func (c *Client) Tasks(ctx context.Context, f Filter) iter.Seq2[Task, error] {
-	return pages(ctx, c, "/jobs_status", f.listing("upscaling"), func(l list) []Task { return l.Tasks })
+func (c *Client) Tasks(ctx context.Context, f Filter) iter.Seq2[wire.UpscalingTaskSummary, error] {
+	return pages(ctx, c, "/jobs_status", f.listing("upscaling"),
+		func(l wire.JobsStatusResponse) []wire.UpscalingTaskSummary { return l.UpscalingTasks })
 }
 
 func (f Filter) listing(kind string) url.Values {
@@ -243,8 +249,9 @@ func (f Filter) listing(kind string) url.Values {
 }
 
 // TaskJobs yields the jobs of a task in the order of the dimension's values. It reads pages as they are needed.
-func (c *Client) TaskJobs(ctx context.Context, id int64, f Filter) iter.Seq2[Job, error] {
-	return pages(ctx, c, taskPath(id), f.query(), func(t Task) []Job { return t.Jobs })
+func (c *Client) TaskJobs(ctx context.Context, id int64, f Filter) iter.Seq2[wire.ProcessingJobSummary, error] {
+	return pages(ctx, c, taskPath(id), f.query(),
+		func(t wire.UpscalingTask) []wire.ProcessingJobSummary { return t.Jobs })
 }
 
 // Provenance returns how the results of a job came about, as PROV-JSON.
@@ -260,19 +267,15 @@ func (c *Client) TaskProvenance(ctx context.Context, id int64) (p json.RawMessag
 }
 
 // TaskDimensions returns how far the jobs of a task are, by the values of each of its dimensions.
-func (c *Client) TaskDimensions(ctx context.Context, id int64) ([]DimensionProgress, error) {
-	var all struct {
-		Dimensions []DimensionProgress `json:"dimensions"`
-	}
+func (c *Client) TaskDimensions(ctx context.Context, id int64) ([]wire.DimensionProgress, error) {
+	var all wire.TaskDimensions
 	_, err := c.do(ctx, call{method: http.MethodGet, path: taskPath(id) + "/dimensions"}, &all)
 	return all.Dimensions, err
 }
 
 // TaskPlatforms returns how far the jobs of a task are at each of its platforms.
-func (c *Client) TaskPlatforms(ctx context.Context, id int64) ([]PlatformProgress, error) {
-	var all struct {
-		Platforms []PlatformProgress `json:"platforms"`
-	}
+func (c *Client) TaskPlatforms(ctx context.Context, id int64) ([]wire.PlatformProgress, error) {
+	var all wire.TaskPlatforms
 	_, err := c.do(ctx, call{method: http.MethodGet, path: taskPath(id) + "/platforms"}, &all)
 	return all.Platforms, err
 }
@@ -310,23 +313,32 @@ func withRest(next, first url.Values) url.Values {
 }
 
 // Log yields what the platform logged about a job, oldest first, after the first skip entries.
-func (c *Client) Log(ctx context.Context, id int64, skip int) iter.Seq2[LogEntry, error] {
-	type page struct {
-		Logs []LogEntry `json:"logs"`
-	}
+func (c *Client) Log(ctx context.Context, id int64, skip int) iter.Seq2[wire.LogEntry, error] {
 	return pages(ctx, c, jobPath(id)+"/logs", url.Values{"offset": {strconv.Itoa(skip)}},
-		func(p page) []LogEntry { return p.Logs })
+		func(p wire.LogPage) []wire.LogEntry { return p.Logs })
 }
 
 // Results returns the results of a job; nil while there are none. The links of its assets may expire; they are fresh in
 // each response.
-func (c *Client) Results(ctx context.Context, id int64) (found *Collection, err error) {
+func (c *Client) Results(ctx context.Context, id int64) (found *wire.Collection, err error) {
 	return found, c.get(ctx, jobPath(id)+"/results", &found)
 }
 
 // TaskResults returns the STAC Collection of a task, which has no assets: TaskItems yields the results of its jobs.
-func (c *Client) TaskResults(ctx context.Context, id int64) (found Collection, err error) {
+func (c *Client) TaskResults(ctx context.Context, id int64) (found wire.Collection, err error) {
 	return found, c.get(ctx, taskPath(id)+"/results", &found)
+}
+
+// Item is the results of one job of a task, a STAC Item.
+type Item struct {
+	wire.Item
+	Raw json.RawMessage // the whole document
+}
+
+// UnmarshalJSON keeps the whole document in Raw.
+func (i *Item) UnmarshalJSON(text []byte) error {
+	i.Raw = slices.Clone(text)
+	return json.Unmarshal(text, &i.Item)
 }
 
 // TaskItem returns the results of one finished job of a task. The error is a *[MissingResults] if these cannot be read.
@@ -343,12 +355,9 @@ func (c *Client) TaskItem(ctx context.Context, task, job int64) (i Item, err err
 // the sequence.
 func (c *Client) TaskItems(ctx context.Context, id int64) iter.Seq2[Item, error] {
 	type page struct {
-		Features []Item            `json:"features"`
-		Missing  []*MissingResults `json:"eodispatch:missing"`
-		Links    []struct {
-			Rel  string `json:"rel"`
-			Href string `json:"href"`
-		} `json:"links"`
+		Features []Item                 `json:"features"`
+		Missing  []*wire.MissingResults `json:"eodispatch:missing"`
+		Links    []wire.Link            `json:"links"`
 	}
 	return func(yield func(Item, error) bool) {
 		for q := (url.Values{"limit": {"50"}}); q != nil; {
@@ -364,7 +373,7 @@ func (c *Client) TaskItems(ctx context.Context, id int64) iter.Seq2[Item, error]
 				}
 			}
 			for _, m := range p.Missing {
-				if !yield(Item{ID: strconv.FormatInt(m.ID, 10)}, m) {
+				if !yield(Item{Item: wire.Item{ID: strconv.FormatInt(m.ID, 10)}}, m) {
 					return
 				}
 			}
@@ -388,12 +397,12 @@ const (
 // WatchJob yields a job now and after each change, and ends when the job has ended. Its place in the queue is read
 // every few seconds. It goes on after lost connections and misses no change between two requests. The error is that of
 // ctx, or the broker's refusal.
-func (c *Client) WatchJob(ctx context.Context, id int64) iter.Seq2[Job, error] {
-	return func(yield func(Job, error) bool) {
+func (c *Client) WatchJob(ctx context.Context, id int64) iter.Seq2[wire.ProcessingJob, error] {
+	return func(yield func(wire.ProcessingJob, error) bool) {
 		r := call{method: http.MethodGet, path: jobPath(id)}
-		back, last, tag := backOff{}, Job{}, ""
+		back, last, tag := backOff{}, wire.ProcessingJob{}, ""
 		for {
-			var j Job
+			var j wire.ProcessingJob
 			header, err := c.do(ctx, r, &j)
 			if err != nil && (last.ID == 0 || !passes(err) || back.wait(ctx) != nil) {
 				yield(j, errors.Join(err, ctx.Err()))
@@ -416,14 +425,14 @@ func (c *Client) WatchJob(ctx context.Context, id int64) iter.Seq2[Job, error] {
 }
 
 // samePlace reports whether a job has the same place in the queue, or none, as before.
-func samePlace(a, b Job) bool {
+func samePlace(a, b wire.ProcessingJob) bool {
 	return (a.QueuePosition == nil) == (b.QueuePosition == nil) && (a.QueuePosition == nil ||
 		*a.QueuePosition == *b.QueuePosition)
 }
 
 // readAfter returns the request that follows one by which last became known: it waits for a change or, if there was
 // none and the job is in a queue, reads the job as it is, for its place there.
-func readAfter(r call, tag string, last Job, modified bool) call {
+func readAfter(r call, tag string, last wire.ProcessingJob, modified bool) call {
 	r.query, r.header = nil, http.Header{}
 	pause := pollFor
 	if last.QueuePosition != nil {
@@ -464,7 +473,7 @@ func passes(err error) bool {
 	if e, refused := errors.AsType[*Error](err); refused {
 		return e.Status == http.StatusTooManyRequests || e.Status >= http.StatusInternalServerError
 	}
-	if m, missing := errors.AsType[*MissingResults](err); missing {
+	if m, missing := errors.AsType[*wire.MissingResults](err); missing {
 		return m.Temporary
 	}
 	_, lost := errors.AsType[*url.Error](err)

@@ -9,12 +9,14 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+
+	"github.com/eodispatch/eodispatch/client/wire"
 )
 
 // FileNames returns a file name for each asset: the last segment of its link if that has an extension, else its key, to
 // which that of a data URI gets the extension of its media type. The names are safe on all systems and differ by more
 // than case, so that files can be stored in one folder.
-func FileNames(assets map[string]Asset) map[string]string {
+func FileNames(assets map[string]wire.Asset) map[string]string {
 	names, taken := map[string]string{}, map[string]bool{}
 	for _, key := range slices.Sorted(maps.Keys(assets)) {
 		name := ""

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/eodispatch/eodispatch/client"
+	"github.com/eodispatch/eodispatch/client/wire"
 )
 
 // A redirect to another port of the same host would take the token along.
@@ -28,7 +29,7 @@ func TestClient_SendsNothingToTheTargetOfARedirect(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, requested := w.Usage(t.Context())
-	_, submitted := w.Submit(t.Context(), client.JobRequest{}, "")
+	_, submitted := w.Submit(t.Context(), wire.BaseJobRequest{}, "")
 	var watched error
 	for _, err := range w.WatchTask(t.Context(), 1) {
 		watched = err

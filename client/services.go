@@ -2,54 +2,54 @@ package client
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"iter"
 	"net/http"
 	"net/url"
 	"strings"
-	"time"
+
+	"github.com/eodispatch/eodispatch/client/wire"
 )
 
 // Parameters returns the parameters of a service. The label is not needed for a service of the catalogue.
-func (c *Client) Parameters(ctx context.Context, s Service, label string) (all []Parameter, err error) {
+func (c *Client) Parameters(ctx context.Context, s wire.ServiceChoice, label string) (all []wire.Parameter, err error) {
 	body := struct {
-		Label   string  `json:"label,omitempty"`
-		Service Service `json:"service"`
+		Label   string             `json:"label,omitempty"`
+		Service wire.ServiceChoice `json:"service"`
 	}{label, s}
 	_, err = c.do(ctx, call{method: http.MethodPost, path: "/params", body: body}, &all)
 	return all, err
 }
 
 // Platforms returns the platforms, and how much the user uses of them.
-func (c *Client) Platforms(ctx context.Context) (l PlatformList, err error) {
+func (c *Client) Platforms(ctx context.Context) (l wire.PlatformList, err error) {
 	return l, c.get(ctx, "/platforms", &l)
 }
 
 // Grids returns the grids that areas can be split by.
-func (c *Client) Grids(ctx context.Context) (all []Grid, err error) {
+func (c *Client) Grids(ctx context.Context) (all []wire.Grid, err error) {
 	_, err = c.do(ctx, call{method: http.MethodGet, path: "/grids", open: true}, &all)
 	return all, err
 }
 
 // Tiles splits an area into tiles.
-func (c *Client) Tiles(ctx context.Context, r TileRequest) (t Tiles, err error) {
+func (c *Client) Tiles(ctx context.Context, r wire.TileRequest) (t wire.GeometryCollection, err error) {
 	_, err = c.do(ctx, call{method: http.MethodPost, path: "/tiles", body: r, open: true}, &t)
 	return t, err
 }
 
 // Usage returns what the user uses of each platform.
-func (c *Client) Usage(ctx context.Context) (all []Usage, err error) {
+func (c *Client) Usage(ctx context.Context) (all []wire.Usage, err error) {
 	return all, c.get(ctx, "/usage", &all)
 }
 
 // UsageByLabel is Usage with the charges told apart by the value of a label of the jobs or their tasks.
-func (c *Client) UsageByLabel(ctx context.Context, label string) (all []Usage, err error) {
+func (c *Client) UsageByLabel(ctx context.Context, label string) (all []wire.Usage, err error) {
 	return all, c.get(ctx, "/usage?label="+url.QueryEscape(label), &all)
 }
 
 // Grants returns the permissions to act for the user.
-func (c *Client) Grants(ctx context.Context) (all []Grant, err error) {
+func (c *Client) Grants(ctx context.Context) (all []wire.Grant, err error) {
 	return all, c.get(ctx, "/grants", &all)
 }
 
@@ -67,104 +67,20 @@ func (c *Client) Revoke(ctx context.Context, id string) error {
 	return c.remove(ctx, "/grants/"+url.PathEscape(id))
 }
 
-// ServiceSummary is a service of the catalogue in a list.
-type ServiceSummary struct {
-	ID            string     `json:"id"`
-	Title         string     `json:"title"`
-	Summary       string     `json:"summary"`
-	Keywords      []string   `json:"keywords"`
-	Platform      string     `json:"platform"`
-	PlatformState string     `json:"platform_state"`
-	Protocol      string     `json:"protocol"`
-	Label         string     `json:"label"` // the protocol as requests and jobs name it: [OpenEO] or [OGCProcess]
-	Provider      *Provider  `json:"provider"`
-	Licence       *string    `json:"licence"`
-	Thumbnail     *string    `json:"thumbnail"`
-	Updated       *time.Time `json:"updated"`
-	StaleSince    *time.Time `json:"stale_since"`
-
-	Homes []ServiceHome `json:"homes,omitempty"` // the platforms that offer it, if there are several
-}
-
-// ServiceHome is a platform that offers a service.
-type ServiceHome struct {
-	Platform      string `json:"platform"`
-	PlatformState string `json:"platform_state"`
-	Label         string `json:"label"` // the protocol there
-}
-
-// Platforms returns the names of the platforms that offer the service.
-func (s ServiceSummary) Platforms() []string {
-	if len(s.Homes) == 0 {
-		return []string{s.Platform}
-	}
-	names := make([]string, len(s.Homes))
-	for i, h := range s.Homes {
-		names[i] = h.Platform
-	}
-	return names
-}
-
-// Provider is who provides a service.
-type Provider struct {
-	Name string  `json:"name"`
-	URL  *string `json:"url"`
-}
-
-// ServiceDescription is a service of the catalogue.
-type ServiceDescription struct {
-	ServiceSummary
-	Description     string          `json:"description"`      // Markdown
-	DescriptionHTML string          `json:"description_html"` // sanitised
-	Links           []Link          `json:"links"`
-	Cost            Cost            `json:"cost"`
-	Endpoint        string          `json:"endpoint"`
-	Application     string          `json:"application"`
-	Namespace       *string         `json:"namespace"`
-	Parameters      []Parameter     `json:"parameters"`       // nil: not known now
-	ParametersError json.RawMessage `json:"parameters_error"` // why not
-	Formats         []ResultFormat  `json:"formats"`          // nil: not known
-	// what the operator says about requests for it; null: nothing
-	Rules   json.RawMessage `json:"rules"`
-	Example json.RawMessage `json:"example"`
-}
-
-// Link leads to something related.
-type Link struct {
-	Rel   string `json:"rel"`
-	Href  string `json:"href"`
-	Title string `json:"title"`
-	Type  string `json:"type"`
-}
-
-// Cost is what a run of a service costs, as far as it is known.
-type Cost struct {
-	Estimate *float64 `json:"estimate"`
-	Unit     *string  `json:"unit"`
-	Note     *string  `json:"note"`
-}
-
-// ResultFormat is a format of a service's results.
-type ResultFormat struct {
-	Name         string   `json:"name"`
-	Title        string   `json:"title"`
-	GISDataTypes []string `json:"gis_data_types"`
-}
-
 // Services yields the services of the catalogue that match a text; "": all. It reads pages as they are needed.
-func (c *Client) Services(ctx context.Context, text string) iter.Seq2[ServiceSummary, error] {
-	return func(yield func(ServiceSummary, error) bool) {
+func (c *Client) Services(ctx context.Context, text string) iter.Seq2[wire.ServiceSummary, error] {
+	return func(yield func(wire.ServiceSummary, error) bool) {
 		query := url.Values{"limit": {"100"}}
 		if text != "" {
 			query.Set("q", text)
 		}
 		for {
 			var page struct {
-				Services []ServiceSummary `json:"services"`
-				Next     string           `json:"next"`
+				Services []wire.ServiceSummary `json:"services"`
+				Next     string                `json:"next"`
 			}
 			if _, err := c.do(ctx, call{method: http.MethodGet, path: "/services", query: query}, &page); err != nil {
-				yield(ServiceSummary{}, err)
+				yield(wire.ServiceSummary{}, err)
 				return
 			}
 			for _, s := range page.Services {
@@ -181,7 +97,7 @@ func (c *Client) Services(ctx context.Context, text string) iter.Seq2[ServiceSum
 }
 
 // Service returns a service of the catalogue.
-func (c *Client) Service(ctx context.Context, id string) (s ServiceDescription, err error) {
+func (c *Client) Service(ctx context.Context, id string) (s wire.CatalogueService, err error) {
 	return s, c.get(ctx, "/services/"+url.PathEscape(id), &s)
 }
 

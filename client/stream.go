@@ -14,20 +14,23 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+
+	"github.com/eodispatch/eodispatch/client/wire"
 )
 
 // Update is one message of a stream.
 type Update struct {
 	// Full says that Tasks and Jobs are all there are, not only what has changed. The first Update of each connection is
 	// full, so that nothing that happened during an interruption is missed.
-	Full  bool
-	Tasks []Task // without their jobs
-	Jobs  []Job
+	Full  bool                        `json:"-"`
+	Tasks []wire.UpscalingTaskSummary `json:"upscaling_tasks"`
+	Jobs  []wire.ProcessingJobSummary `json:"processing_jobs"`
 
-	RemovedTasks, RemovedJobs []int64
+	RemovedTasks []int64 `json:"removed_upscaling_tasks"`
+	RemovedJobs  []int64 `json:"removed_processing_jobs"`
 
 	// Interrupted is why the connection was lost. The stream goes on by itself; an Update with it carries nothing else.
-	Interrupted error
+	Interrupted error `json:"-"`
 }
 
 // WatchTask yields a task and its jobs, without their parameters, and then what changes. It goes on after lost
@@ -174,11 +177,9 @@ func updateOf(text []byte) (u Update, ok bool, err error) {
 	if err := json.Unmarshal(text, &m); err != nil {
 		return u, false, fmt.Errorf("a message of the stream cannot be read: %w", err)
 	}
-	var d struct {
-		list
-		RemovedTasks []int64 `json:"removed_upscaling_tasks"`
-		RemovedJobs  []int64 `json:"removed_processing_jobs"`
-		ID           int64   `json:"id"`
+	var d struct { // either
+		wire.UpscalingTask
+		Update
 	}
 	switch m.Type {
 	case "error":
@@ -188,13 +189,9 @@ func updateOf(text []byte) (u Update, ok bool, err error) {
 	default:
 		return u, false, nil
 	}
-	u = Update{Full: m.Type == "status", Tasks: d.Tasks, Jobs: d.Jobs, RemovedTasks: d.RemovedTasks,
-		RemovedJobs: d.RemovedJobs}
-	if err == nil && d.ID != 0 {
-		var t Task
-		err = json.Unmarshal(m.Data, &t)
-		u.Jobs, t.Jobs = t.Jobs, nil
-		u.Tasks = []Task{t}
+	if u = d.Update; d.ID != 0 {
+		u.Tasks, u.Jobs = []wire.UpscalingTaskSummary{d.UpscalingTaskSummary}, d.UpscalingTask.Jobs
 	}
+	u.Full = m.Type == "status"
 	return u, true, err
 }

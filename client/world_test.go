@@ -8,6 +8,7 @@ import (
 
 	"github.com/eodispatch/eodispatch/api"
 	"github.com/eodispatch/eodispatch/client"
+	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/identity"
 	"github.com/eodispatch/eodispatch/platform/ogcapi"
@@ -69,15 +70,15 @@ func (w *world) client() *client.Client {
 }
 
 // ndvi is a request for a job on the OGC server.
-func (w *world) ndvi() client.JobRequest {
-	return client.JobRequest{Title: "NDVI", Label: client.OGCProcess, Format: "json",
-		Service:    client.Service{Endpoint: w.OGCURL, Application: "ndvi"},
+func (w *world) ndvi() wire.BaseJobRequest {
+	return wire.BaseJobRequest{Title: "NDVI", Label: wire.OGCProcess, Format: "json",
+		Service:    wire.ServiceChoice{Endpoint: w.OGCURL, Application: "ndvi"},
 		Parameters: []byte(`{"bbox": {"bbox": [5.05, 51.2, 5.15, 51.25]}}`)}
 }
 
 // tiled is a request for a task on the OGC server with a job for each of n boxes.
-func (w *world) tiled(n int) client.TaskRequest {
-	r := client.TaskRequest{JobRequest: w.ndvi(), Dimension: client.Dimension{Name: "bbox"}}
+func (w *world) tiled(n int) wire.UpscalingTaskRequest {
+	r := wire.UpscalingTaskRequest{BaseJobRequest: w.ndvi(), Dimension: &wire.ParameterDimension{Name: "bbox"}}
 	r.Parameters = []byte(`{}`)
 	for range n {
 		r.Dimension.Values = append(r.Dimension.Values, []byte(`{"bbox": [5.05, 51.2, 5.15, 51.25]}`))
@@ -100,9 +101,9 @@ func (anybody) Verify(context.Context, dispatch.Secret) (identity.Caller, error)
 }
 
 // openEO is a request for a job on the openEO back-end.
-func (w *world) openEO() client.JobRequest {
-	return client.JobRequest{Title: "composite", Label: client.OpenEO, Format: "gtiff",
-		Service: client.Service{Endpoint: w.OpenEOURL, Application: "ndvi_composite"},
+func (w *world) openEO() wire.BaseJobRequest {
+	return wire.BaseJobRequest{Title: "composite", Label: wire.OpenEO, Format: "gtiff",
+		Service: wire.ServiceChoice{Endpoint: w.OpenEOURL, Application: "ndvi_composite"},
 		Parameters: []byte(
 			`{"spatial_extent": {"west": 5.05, "south": 51.2, "east": 5.15, "north": 51.25}, "temporal_extent": ["2024-06-01", "2024-07-01"]}`)}
 }

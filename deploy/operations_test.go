@@ -3,7 +3,6 @@ package deploy_test
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -22,6 +21,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/eodispatch/eodispatch/client"
+	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/simulator"
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 	"github.com/eodispatch/eodispatch/test/executable"
@@ -222,14 +222,16 @@ func (o *operator) runsAJob(replica int) {
 	if err != nil {
 		o.Fatal(err)
 	}
-	j, err := c.Submit(o.Context(), client.JobRequest{Title: "composite", Label: "openeo", Format: "gtiff",
-		Service: client.Service{Endpoint: o.world.OpenEOURL, Application: "ndvi_composite"},
-		Parameters: json.RawMessage(
+	j, err := c.Submit(o.Context(), wire.BaseJobRequest{Title: "composite", Label: "openeo", Format: "gtiff",
+		Service: wire.ServiceChoice{Endpoint: o.world.OpenEOURL, Application: "ndvi_composite"},
+		Parameters: []byte(
 			`{"spatial_extent": {"west": 5.05, "south": 51.2, "east": 5.15, "north": 51.25}, "temporal_extent": ["2024-06-01", "2024-07-01"]}`)}, "")
 	again := time.NewTicker(100 * time.Millisecond)
 	defer again.Stop()
 	for ; err == nil && !j.Status.Final(); <-again.C {
-		j, err = c.Job(o.Context(), j.ID)
+		var now wire.ProcessingJob
+		now, err = c.Job(o.Context(), j.ID)
+		j = now.ProcessingJobSummary
 	}
 	if err != nil || j.Status != "finished" {
 		o.Errorf("by replica %d: %+v, %v", replica, j, err)

@@ -17,7 +17,7 @@ type ProcessingJobSummary struct {
 	Title      string         `json:"title"`
 	Name       string         `json:"name,omitempty" example:"31UFS" doc:"Names of the values of the job in its task, such as the id of its tile's cell; several are joined by a comma. Absent: they have none"`
 	Label      string         `json:"label" enum:"openeo,ogc_api_process"`
-	Status     string         `json:"status" enum:"created,submitted,queued,running,finished,canceled,failed,unknown"`
+	Status     Status         `json:"status" enum:"created,submitted,queued,running,finished,canceled,failed,unknown"`
 	Service    ServiceDetails `json:"service"`
 	Parameters Object         `json:"parameters,omitzero" required:"false" doc:"Absent if the request has parameters=false"`
 
@@ -65,8 +65,8 @@ type Amount struct {
 type ProcessingJob struct {
 	ProcessingJobSummary
 	Options Object    `json:"options,omitzero" required:"false" doc:"The options that the job was submitted with, with which it can be submitted again. Absent: none"`
-	Created time.Time `json:"created"`
-	Updated time.Time `json:"updated" doc:"When this response last changed"`
+	Created time.Time `json:"created,omitzero" required:"true"`
+	Updated time.Time `json:"updated,omitzero" required:"true" doc:"When this response last changed"`
 }
 
 // JobAttention says why a job makes no progress, and what its owner can do.

@@ -5,13 +5,13 @@ import (
 )
 
 // Object is a JSON object, returned byte for byte.
-type Object struct{ json.RawMessage }
+type Object json.RawMessage
 
-// Collection is a STAC Collection, returned byte for byte.
-type Collection struct{ json.RawMessage }
+// MarshalJSON implements [json.Marshaler].
+func (o Object) MarshalJSON() ([]byte, error) { return json.RawMessage(o).MarshalJSON() }
 
-// ServiceChoice is the service in a request: [ServiceDetails] or [ServiceReference].
-type ServiceChoice struct{}
+// UnmarshalJSON implements [json.Unmarshaler].
+func (o *Object) UnmarshalJSON(text []byte) error { return (*json.RawMessage)(o).UnmarshalJSON(text) }
 
 // Geometry is a GeoJSON geometry, or null.
 type Geometry struct{ json.RawMessage }

@@ -1,5 +1,7 @@
 package wire
 
+import "encoding/json"
+
 // ServiceDetails names the service to run.
 type ServiceDetails struct {
 	Endpoint    string  `json:"endpoint" doc:"Address of a platform that this broker is configured for; spellings of the same address are equal" example:"https://openeo.example.org"`
@@ -13,14 +15,23 @@ type ServiceReference struct {
 	Platform *string `json:"platform,omitempty" nullable:"true" doc:"One of the homes of the service: nothing runs at others"`
 }
 
+// ServiceChoice is the service in a request: [ServiceDetails], or [ServiceReference] if it has an ID.
+type ServiceChoice struct {
+	ID          string  `json:"id,omitempty"`
+	Platform    string  `json:"platform,omitempty"`
+	Endpoint    string  `json:"endpoint,omitempty"`
+	Namespace   *string `json:"namespace,omitempty"`
+	Application string  `json:"application,omitempty"`
+}
+
 // BaseJobRequest is a request for one job.
 type BaseJobRequest struct {
 	Title      string        `json:"title" example:"NDVI of the Hesbaye, spring"`
 	Label      string        `json:"label,omitempty" enum:"openeo,ogc_api_process" doc:"The protocol of the service. It can be absent if the service is named by its id"`
-	Service    ServiceChoice `json:"service"`
+	Service    ServiceChoice `json:"service,omitzero" required:"true"`
 	Parameters Object        `json:"parameters" doc:"The parameters of the process, passed on and returned byte for byte. No object in them may have two members with the same name"`
 	Format     string        `json:"format,omitempty" minLength:"1" maxLength:"100" example:"gtiff" doc:"The format of the result: geojson, gtiff, netcdf, json, or another that the service offers, by its name in GET /services/{service_id} or, at OGC API - Processes, by its media type. One that is not offered is refused, if the platform tells what it offers. Absent: the one that the operator set, see rules of GET /services/{service_id}; else, for an openEO service, the usual one of its record or its platform; else the process's own"`
-	Options    *Object       `json:"options,omitempty" nullable:"true" doc:"Options of the job for the platform, passed on unchanged, except for those that the broker acts on. validate: false submits the parameters without checking them against the service's schemas. max_duration: a job that has not ended so many whole seconds after its start on the platform is canceled; for a task, each job by itself. retries: how often, 10 at most, a job is submitted again that failed because of the platform, as the platform's message and the job's log tell; the pauses grow from a minute to an hour. A job that failed because of its request, or for a reason that is not known, is not retried. pin: true runs the service as its definition is when the request is accepted, whatever becomes of it: the platform gets that definition with each job, in place of its URL. A process of OGC API - Processes is compared with its description instead, and the job refused if it has changed. What cannot be pinned is refused. Tasks are pinned unless they say false, where the platform gets the definition anyway. notify: an object with url and, optionally, events and a secret (Standard Webhooks): the URL is told of this job, or of the jobs of this task, as a hook is; GET /hooks?job_id= or ?task_id= finds its log. notify is not returned with the request. budget and trial, of tasks only: budget is what its jobs may cost, as a number in the unit of the platform, or as {amount, unit}; no job is submitted with which the costs so far and the mean for each job that runs would exceed it, and the task is paused. trial: so many jobs run first, the others when the task is resumed"`
+	Options    Object        `json:"options,omitzero" nullable:"true" doc:"Options of the job for the platform, passed on unchanged, except for those that the broker acts on. validate: false submits the parameters without checking them against the service's schemas. max_duration: a job that has not ended so many whole seconds after its start on the platform is canceled; for a task, each job by itself. retries: how often, 10 at most, a job is submitted again that failed because of the platform, as the platform's message and the job's log tell; the pauses grow from a minute to an hour. A job that failed because of its request, or for a reason that is not known, is not retried. pin: true runs the service as its definition is when the request is accepted, whatever becomes of it: the platform gets that definition with each job, in place of its URL. A process of OGC API - Processes is compared with its description instead, and the job refused if it has changed. What cannot be pinned is refused. Tasks are pinned unless they say false, where the platform gets the definition anyway. notify: an object with url and, optionally, events and a secret (Standard Webhooks): the URL is told of this job, or of the jobs of this task, as a hook is; GET /hooks?job_id= or ?task_id= finds its log. notify is not returned with the request. budget and trial, of tasks only: budget is what its jobs may cost, as a number in the unit of the platform, or as {amount, unit}; no job is submitted with which the costs so far and the mean for each job that runs would exceed it, and the task is paused. trial: so many jobs run first, the others when the task is resumed"`
 	Annotations
 }
 
@@ -35,17 +46,17 @@ type UpscalingTaskRequest struct {
 
 // ParameterDimension is a parameter and the values that a task gives it.
 type ParameterDimension struct {
-	Name     string    `json:"name" example:"spatial_extent" doc:"A parameter of the process that is not in parameters"`
-	Values   []any     `json:"values,omitempty" nullable:"true" minItems:"1" doc:"A job is created for each value, in this order. The values are passed on and returned byte for byte. Required unless interval is given"`
-	Names    *[]string `json:"names,omitempty" nullable:"true" minItems:"1" example:"[\"31UFS\",\"31UGS\"]" doc:"A name for each value, such as ids of POST /tiles: one line of at most 100 characters, none of them invisible; an empty text is no name. The name of a value is part of the title of its jobs and is shown with them. Not with interval"`
-	Interval *[]string `json:"interval,omitempty" nullable:"true" minItems:"2" maxItems:"2" doc:"Two dates or times (RFC 3339) whose parts are the values, in place of them. Each part ends where the next begins, as intervals of openEO do"`
-	Split    string    `json:"split,omitempty" example:"month" doc:"How to split the interval. day, week, month, quarter or year: at the borders of the calendar in UTC, weeks on Mondays. A number of days or weeks as in ISO 8601, such as P10D: from the beginning of the interval"`
+	Name     string            `json:"name" example:"spatial_extent" doc:"A parameter of the process that is not in parameters"`
+	Values   []json.RawMessage `json:"values,omitempty" nullable:"true" minItems:"1" doc:"A job is created for each value, in this order. The values are passed on and returned byte for byte. Required unless interval is given"`
+	Names    []string          `json:"names,omitempty" nullable:"true" minItems:"1" example:"[\"31UFS\",\"31UGS\"]" doc:"A name for each value, such as ids of POST /tiles: one line of at most 100 characters, none of them invisible; an empty text is no name. The name of a value is part of the title of its jobs and is shown with them. Not with interval"`
+	Interval []string          `json:"interval,omitempty" nullable:"true" minItems:"2" maxItems:"2" doc:"Two dates or times (RFC 3339) whose parts are the values, in place of them. Each part ends where the next begins, as intervals of openEO do"`
+	Split    string            `json:"split,omitempty" example:"month" doc:"How to split the interval. day, week, month, quarter or year: at the borders of the calendar in UTC, weeks on Mondays. A number of days or weeks as in ISO 8601, such as P10D: from the beginning of the interval"`
 }
 
 // JobChoice selects jobs of a task: those that have all of its members, of which there is at least one.
 type JobChoice struct {
-	Jobs   []int64  `json:"jobs,omitempty" nullable:"false" minItems:"1" maxItems:"1000" doc:"Only the jobs with these ids, which must be jobs of the task. Absent: any"`
-	Status []string `json:"status,omitempty" nullable:"false" minItems:"1" maxItems:"8" enum:"created,submitted,queued,running,finished,canceled,failed,unknown" doc:"Only jobs with one of these statuses. Absent: any"`
+	Jobs   []int64  `json:"jobs,omitzero" nullable:"false" minItems:"1" maxItems:"1000" doc:"Only the jobs with these ids, which must be jobs of the task. Absent: any"`
+	Status []Status `json:"status,omitzero" nullable:"false" minItems:"1" maxItems:"8" enum:"created,submitted,queued,running,finished,canceled,failed,unknown" doc:"Only jobs with one of these statuses. Absent: any"`
 }
 
 // Resumption is what changes when a task is resumed.

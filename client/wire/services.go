@@ -39,6 +39,18 @@ type ServiceSummary struct {
 	StaleSince    *time.Time       `json:"stale_since" nullable:"true" doc:"When its description was last read, if it could not be read again since. null: it is current"`
 }
 
+// Platforms returns the names of the platforms that offer the service.
+func (s ServiceSummary) Platforms() []string {
+	if len(s.Homes) == 0 {
+		return []string{s.Platform}
+	}
+	names := make([]string, len(s.Homes))
+	for i, h := range s.Homes {
+		names[i] = h.Platform
+	}
+	return names
+}
+
 // ServiceHome is a platform that offers a service.
 type ServiceHome struct {
 	Platform      string `json:"platform" doc:"Name of the platform"`
@@ -66,7 +78,7 @@ type CatalogueService struct {
 	ParametersError *ErrorResponse     `json:"parameters_error" doc:"Why the parameters are not known now"`
 	Formats         []ServiceFormat    `json:"formats" nullable:"true" doc:"The output formats that a request can name: those of the process or of its platform, or those that the service's description names. null: not known"`
 	Rules           *ServiceRules      `json:"rules" doc:"What the operator of the broker says about requests for it. null: nothing"`
-	Example         *Object            `json:"example" nullable:"true" doc:"Parameters for which the service gives a result"`
+	Example         Object             `json:"example" nullable:"true" doc:"Parameters for which the service gives a result"`
 }
 
 // ServiceRules are the operator's defaults and limits of requests for a service.

@@ -10,7 +10,7 @@ type UpscalingTaskSummary struct {
 	ID     int64  `json:"id"`
 	Title  string `json:"title"`
 	Label  string `json:"label" enum:"openeo,ogc_api_process"`
-	Status string `json:"status" enum:"created,submitted,queued,running,finished,canceled,failed,unknown" doc:"running if some jobs run, or if some have ended and others have not. When all have ended: finished if any has finished, see counts"`
+	Status Status `json:"status" enum:"created,submitted,queued,running,finished,canceled,failed,unknown" doc:"running if some jobs run, or if some have ended and others have not. When all have ended: finished if any has finished, see counts"`
 
 	Paused    bool           `json:"paused,omitempty" doc:"Whether jobs that wait are kept from being submitted, see pause_upscale_task. Absent: false"`
 	Changing  *TaskChange    `json:"changing,omitempty" doc:"A change that is still being applied to the jobs of a large task. It holds already: no job that it stops is submitted. Absent: none"`
@@ -19,7 +19,7 @@ type UpscalingTaskSummary struct {
 	Trial     int            `json:"trial,omitempty" doc:"How many of the first jobs run while the task is paused on trial. Absent: none"`
 	Forecast  *Forecast      `json:"forecast,omitempty" doc:"When the task ends, as others wait at present. Absent: it is paused, waits for somebody, was submitted with several services, or fewer than eight of your jobs of the service have finished; and in lists. A change of it alone is not pushed and changes no ETag"`
 	Rest      *TaskRest      `json:"rest,omitempty" doc:"What the other jobs of a task need whose trial has ended, or whose budget was reached. Absent otherwise, and in lists"`
-	Counts    map[string]int `json:"counts,omitempty" doc:"Number of jobs by status, without deleted jobs"`
+	Counts    map[Status]int `json:"counts,omitempty" doc:"Number of jobs by status, without deleted jobs"`
 	Progress  *float64       `json:"progress,omitempty" minimum:"0" maximum:"100" doc:"Mean of the jobs in percent; a job that has ended counts as 100 even if it failed"`
 	Attention *JobAttention  `json:"attention,omitempty" doc:"The most important attention of the task's jobs: first those that the owner can resolve, such as sign_in_required, then those that the owner decides on, then those that the operator resolves, then those that pass by themselves. Each job has its own"`
 	Warning   string         `json:"warning,omitempty" doc:"Parameters that were not checked in full when the task was accepted, because the broker does not support their schemas in full or could not read the description of the service, and a format that is not used, because the process saves its results itself: plain text. Absent: none. POST /params says what is not understood"`
@@ -65,9 +65,9 @@ type TaskBudget struct {
 type UpscalingTask struct {
 	UpscalingTaskSummary
 	Service ServiceDetails         `json:"service"`
-	Created time.Time              `json:"created"`
-	Updated time.Time              `json:"updated" doc:"When this response last changed"`
-	Jobs    []ProcessingJobSummary `json:"jobs" nullable:"false" doc:"In the order of the dimension's values"`
+	Created time.Time              `json:"created,omitzero" required:"true"`
+	Updated time.Time              `json:"updated,omitzero" required:"true" doc:"When this response last changed"`
+	Jobs    []ProcessingJobSummary `json:"jobs,omitzero" required:"true" nullable:"false" doc:"In the order of the dimension's values"`
 }
 
 // TaskDimensions is how far the jobs of a task are, by each of its dimensions.
@@ -85,8 +85,8 @@ type DimensionProgress struct {
 type ValueProgress struct {
 	Name     string          `json:"name,omitempty" doc:"Name of the value, such as the id of the cell of a tile. Absent: it has none"`
 	Value    json.RawMessage `json:"value,omitempty" doc:"Absent if it has more than 1,024 bytes, or was deleted because of its age"`
-	Status   string          `json:"status" enum:"created,submitted,queued,running,finished,canceled,failed,unknown" doc:"By the rules for the status of a task"`
-	Counts   map[string]int  `json:"counts"`
+	Status   Status          `json:"status" enum:"created,submitted,queued,running,finished,canceled,failed,unknown" doc:"By the rules for the status of a task"`
+	Counts   map[Status]int  `json:"counts"`
 	Progress float64         `json:"progress" minimum:"0" maximum:"100" doc:"Mean of the jobs in percent"`
 	Jobs     []int64         `json:"jobs" nullable:"false" doc:"Ids of the jobs: GET /upscale_tasks/{task_id}/results/items/{job_id} returns the results of one, and cancel and retry of the task take them"`
 }
@@ -99,7 +99,7 @@ type TaskPlatforms struct {
 // PlatformProgress is how far the jobs of a task are at one platform.
 type PlatformProgress struct {
 	TaskHome
-	Counts  map[string]int `json:"counts" doc:"Number of jobs by status, without deleted jobs. A waiting job is where it would run if nothing changes"`
+	Counts  map[Status]int `json:"counts" doc:"Number of jobs by status, without deleted jobs. A waiting job is where it would run if nothing changes"`
 	PerHour float64        `json:"per_hour" doc:"How many jobs finish there in an hour, from those that finished in the last hour, or since the task was accepted; of a task that has ended, before its end"`
 
 	State      string        `json:"state,omitempty" enum:"ok,unknown,unreachable,busy,sign_in_required,misconfigured,forbidden" doc:"What you can expect of the platform now, as in GET /platforms. Absent: the platform is no longer configured"`

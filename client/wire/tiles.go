@@ -6,14 +6,14 @@ import (
 
 // TileRequest is an area to split into tiles.
 type TileRequest struct {
-	AOI     Area     `json:"aoi"`
-	Grid    string   `json:"grid,omitempty" doc:"Name of a grid of GET /grids. Required unless cells are given"`
-	Cells   *Cells   `json:"cells,omitempty" nullable:"true" doc:"Your own grid, in place of grid"`
-	Clip    *bool    `json:"clip,omitempty" nullable:"true" default:"true" doc:"true: cut the tiles at the border of the area; false: return whole cells"`
-	MinArea *float64 `json:"min_area,omitempty" nullable:"true" minimum:"0" default:"0" doc:"Square metres. Tiles with a smaller piece of the area are left out"`
-	Merge   *bool    `json:"merge,omitempty" nullable:"true" default:"false" doc:"true: tiles smaller than min_area become a part of the neighbour with the longest common border"`
-	Buffer  *float64 `json:"buffer,omitempty" nullable:"true" minimum:"0" maximum:"100000" default:"0" doc:"Metres that each cell reaches beyond its borders, so that tiles overlap. Cells do not reach over the antimeridian. Not for your own cells"`
-	Order   *string  `json:"order,omitempty" nullable:"true" default:"row" enum:"row,centre" doc:"row: by rows from south to north; your own cells in the order in which you give them. centre: those nearest to the centre of the area first"`
+	AOI     Area    `json:"aoi"`
+	Grid    string  `json:"grid,omitempty" doc:"Name of a grid of GET /grids. Required unless cells are given"`
+	Cells   *Cells  `json:"cells,omitempty" nullable:"true" doc:"Your own grid, in place of grid"`
+	Clip    *bool   `json:"clip,omitempty" nullable:"true" default:"true" doc:"true: cut the tiles at the border of the area; false: return whole cells"`
+	MinArea float64 `json:"min_area,omitempty" nullable:"true" minimum:"0" default:"0" doc:"Square metres. Tiles with a smaller piece of the area are left out"`
+	Merge   bool    `json:"merge,omitempty" nullable:"true" default:"false" doc:"true: tiles smaller than min_area become a part of the neighbour with the longest common border"`
+	Buffer  float64 `json:"buffer,omitempty" nullable:"true" minimum:"0" maximum:"100000" default:"0" doc:"Metres that each cell reaches beyond its borders, so that tiles overlap. Cells do not reach over the antimeridian. Not for your own cells"`
+	Order   string  `json:"order,omitempty" nullable:"true" default:"row" enum:"row,centre" doc:"row: by rows from south to north; your own cells in the order in which you give them. centre: those nearest to the centre of the area first"`
 }
 
 // GeometryCollection is the tiles of an area (RFC 7946, section 3.1.8).

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	wire "github.com/eodispatch/eodispatch/client"
+	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/simulator"
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
@@ -34,7 +34,7 @@ func TestCosts_AreBookedAndBounded(t *testing.T) {
 				paths = append(paths, fmt.Sprintf("/unit_jobs/%d", job.ID))
 			}
 			for _, path := range paths {
-				var is wire.Job
+				var is wire.ProcessingJob
 				for !is.Status.Final() {
 					if err := alice.call(t.Context(), http.MethodGet, path+"?wait=30", nil, &is); err != nil {
 						t.Fatal(err)

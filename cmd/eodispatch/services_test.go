@@ -13,12 +13,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/eodispatch/eodispatch/api"
+	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/simulator"
 )
 
 // awaitServices returns the list of services once it has n.
-func awaitServices(t *testing.T, c client, n int) (list api.ServiceList) {
+func awaitServices(t *testing.T, c client, n int) (list wire.ServiceList) {
 	t.Helper()
 	again := time.NewTicker(50 * time.Millisecond)
 	defer again.Stop()
@@ -55,7 +55,7 @@ func TestCatalogue_OfTheDemoRuns(t *testing.T) {
 	seen := map[string]bool{}
 	for _, summary := range awaitServices(t, c, 4).Services {
 		var service struct {
-			api.ServiceSummary
+			wire.ServiceSummary
 			Parameters []json.RawMessage
 			Error      json.RawMessage `json:"parameters_error"`
 			Formats    []json.RawMessage
@@ -85,7 +85,7 @@ func TestCatalogue_OfTheDemoRuns(t *testing.T) {
 		t.Errorf("protocols %v", seen)
 	}
 	var lists struct {
-		Tasks []api.UpscalingTaskSummary `json:"upscaling_tasks"`
+		Tasks []wire.UpscalingTaskSummary `json:"upscaling_tasks"`
 	}
 	execution := []byte(`{"inputs": {"bbox": {"bbox": [5.05, 51.05, 5.75, 51.45]}, "eodispatch:tiles": "mgrs-100km"}}`)
 	err = errors.Join(c.call(t.Context(), http.MethodPost, "/ogcapi/processes/ndvi_anywhere/execution", execution,
@@ -93,7 +93,7 @@ func TestCatalogue_OfTheDemoRuns(t *testing.T) {
 	if err != nil || len(lists.Tasks) != 1 || len(lists.Tasks[0].Homes) != 2 {
 		t.Fatalf("a task of OGC API - Processes with a service at two platforms: %+v, %v", lists.Tasks, err)
 	}
-	var task api.UpscalingTask
+	var task wire.UpscalingTask
 	if err := c.call(t.Context(), http.MethodGet, fmt.Sprintf("/upscale_tasks/%d", lists.Tasks[0].ID), nil,
 		&task); err != nil || len(task.Jobs) != 2 || task.Jobs[0].Name != "31UFS" {
 		t.Errorf("its jobs are %+v, %v", task.Jobs, err)
@@ -158,12 +158,12 @@ func TestServices_OfTheConfiguration(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer response.Body.Close()
-	var service api.CatalogueService
+	var service wire.CatalogueService
 	if err := json.NewDecoder(response.Body).Decode(&service); err != nil || response.StatusCode != 200 {
 		t.Fatalf("%s %v", response.Status, err)
 	}
 	if service.Platform != "ogc" || strings.Contains(service.DescriptionHTML, "<script") ||
-		string(service.Example.RawMessage) != `{"bbox":{"bbox":[5,51,6,52]}}` || len(service.Parameters) == 0 {
+		string(service.Example) != `{"bbox":{"bbox":[5,51,6,52]}}` || len(service.Parameters) == 0 {
 		t.Errorf("%+v", service)
 	}
 }
