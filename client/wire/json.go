@@ -10,8 +10,13 @@ type Object json.RawMessage
 // MarshalJSON implements [json.Marshaler].
 func (o Object) MarshalJSON() ([]byte, error) { return json.RawMessage(o).MarshalJSON() }
 
-// UnmarshalJSON implements [json.Unmarshaler].
-func (o *Object) UnmarshalJSON(text []byte) error { return (*json.RawMessage)(o).UnmarshalJSON(text) }
+// UnmarshalJSON implements [json.Unmarshaler]. null is no object.
+func (o *Object) UnmarshalJSON(text []byte) error {
+	if *o = nil; string(text) == "null" {
+		return nil
+	}
+	return (*json.RawMessage)(o).UnmarshalJSON(text)
+}
 
 // Geometry is a GeoJSON geometry, or null.
 type Geometry struct{ json.RawMessage }
