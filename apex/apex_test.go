@@ -63,11 +63,11 @@ func (p platform) Base(s dispatch.Service) (string, error) {
 }
 
 func importer(k Keeper) Import {
-	b := &dispatch.Broker{Backends: []*dispatch.Backend{
+	b := dispatch.NewBroker(nil, dispatch.Setup{Backends: []*dispatch.Backend{
 		{Name: "cdse", Label: dispatch.OpenEO, Endpoint: "https://openeo.example.org", Access: dispatch.AccessUser,
 			Platform: platform{}},
 		{Name: "gep", Label: dispatch.OGCProcess, Endpoint: "https://gep.example.org", Access: dispatch.AccessShared,
-			Platform: platform{base: "https://gep.example.org"}}}}
+			Platform: platform{base: "https://gep.example.org"}}}})
 	return Import{Issuer: issuer, Adopt: b.Adopt, Keeper: k}
 }
 

@@ -16,7 +16,7 @@ import (
 // platforms are those of the published records, without their requests.
 func platforms() *dispatch.Broker {
 	client := upstream.New(upstream.Config{})
-	b := &dispatch.Broker{}
+	b := dispatch.NewBroker(nil, dispatch.Setup{})
 	for name, endpoint := range map[string]string{
 		"cdse-federation": "https://openeofed.dataspace.copernicus.eu", "cdse": "https://openeo.dataspace.copernicus.eu",
 		"terrascope": "https://openeo.terrascope.be",

@@ -28,16 +28,16 @@ type backlog struct {
 }
 
 // Unsaved returns how many responses to submissions wait in memory to be saved.
-func (b *Broker) Unsaved() int {
-	b.backlog.mu.Lock()
-	defer b.backlog.mu.Unlock()
-	return len(b.backlog.kept)
+func (vs *Visits) Unsaved() int {
+	vs.backlog.mu.Lock()
+	defer vs.backlog.mu.Unlock()
+	return len(vs.backlog.kept)
 }
 
 // Drain waits until every kept response is saved, or its job has stayed unknown to the store for [missingAtEnd]. The
 // caller bounds the time by ending the process.
-func (b *Broker) Drain() {
-	if empty := b.backlog.end(); empty != nil {
+func (vs *Visits) Drain() {
+	if empty := vs.backlog.end(); empty != nil {
 		<-empty
 	}
 }
@@ -101,17 +101,17 @@ func (l *backlog) full() bool {
 }
 
 // keepUnsaved takes over responses from a visit.
-func (b *Broker) keepUnsaved(said []jobOutcomes) {
+func (vs *Visits) keepUnsaved(said []jobOutcomes) {
 	said = slices.DeleteFunc(slices.Clone(said), func(s jobOutcomes) bool { return !s.hasSubmission() })
 	if len(said) == 0 {
 		return
 	}
-	b.backlog.mu.Lock()
-	defer b.backlog.mu.Unlock()
-	b.backlog.kept = append(b.backlog.kept, said...)
-	if b.backlog.empty == nil {
-		b.backlog.empty = make(chan struct{})
-		go b.saveBacklog(context.Background(), b.backlog.empty)
+	vs.backlog.mu.Lock()
+	defer vs.backlog.mu.Unlock()
+	vs.backlog.kept = append(vs.backlog.kept, said...)
+	if vs.backlog.empty == nil {
+		vs.backlog.empty = make(chan struct{})
+		go vs.saveBacklog(context.Background(), vs.backlog.empty)
 	}
 }
 
@@ -128,27 +128,28 @@ func (s jobOutcomes) mustNotBeLost() bool {
 }
 
 // saveBacklog saves the kept responses, and returns when none is left.
-func (b *Broker) saveBacklog(ctx context.Context, empty chan struct{}) {
-	defer b.backlog.release(empty)
+func (vs *Visits) saveBacklog(ctx context.Context, empty chan struct{}) {
+	defer vs.backlog.release(empty)
 	var logged time.Time
 	for pause := repair; ; {
-		n := b.Unsaved()
+		n := vs.Unsaved()
 		if logged.IsZero() || time.Since(logged) >= unsavedEvery {
 			logged = time.Now()
-			b.Log.WarnContext(ctx, "responses of platforms cannot be saved; they are kept in memory and retried", "unsaved", n)
+			vs.Log.WarnContext(ctx, "responses of platforms cannot be saved; they are kept in memory and retried",
+				"unsaved", n)
 		}
-		saved, err := b.saveKept(ctx)
-		if b.backlog.done() {
-			b.Log.InfoContext(ctx, "all responses of platforms are saved")
+		saved, err := vs.saveKept(ctx)
+		if vs.backlog.done() {
+			vs.Log.InfoContext(ctx, "all responses of platforms are saved")
 			return
 		}
 		if saved > 0 {
 			pause = repair
 		}
 		if err != nil {
-			b.Log.DebugContext(ctx, "saving responses failed", "error", err)
+			vs.Log.DebugContext(ctx, "saving responses failed", "error", err)
 		}
-		b.backlog.waitForRetry(pause)
+		vs.backlog.waitForRetry(pause)
 		pause = min(2*pause, longestRepair)
 	}
 }
@@ -177,13 +178,13 @@ func (l *backlog) release(empty chan struct{}) {
 }
 
 // saveKept tries to save each kept response once, and stops when the store does not answer.
-func (b *Broker) saveKept(ctx context.Context) (saved int, err error) {
-	b.backlog.mu.Lock()
-	said := slices.Clone(b.backlog.kept)
-	b.backlog.mu.Unlock()
+func (vs *Visits) saveKept(ctx context.Context) (saved int, err error) {
+	vs.backlog.mu.Lock()
+	said := slices.Clone(vs.backlog.kept)
+	vs.backlog.mu.Unlock()
 	left := said[:0:0]
 	for i, s := range said {
-		err = b.saveLate(ctx, &s)
+		err = vs.saveLate(ctx, &s)
 		if err == nil {
 			saved++
 			continue
@@ -194,59 +195,60 @@ func (b *Broker) saveKept(ctx context.Context) (saved int, err error) {
 			break
 		}
 	}
-	b.backlog.mu.Lock()
-	b.backlog.kept = append(left, b.backlog.kept[len(said):]...)
-	b.backlog.mu.Unlock()
+	vs.backlog.mu.Lock()
+	vs.backlog.kept = append(left, vs.backlog.kept[len(said):]...)
+	vs.backlog.mu.Unlock()
 	return saved, err
 }
 
 // saveLate applies the responses about one job to its current row, and wakes its account. Conflict: the row keeps
 // changing. NotFound: the job is not in the store at present.
-func (b *Broker) saveLate(ctx context.Context, s *jobOutcomes) (err error) {
-	defer RecoverAsError(ctx, b.Log, "dispatch.saveLate", &err)
+func (vs *Visits) saveLate(ctx context.Context, s *jobOutcomes) (err error) {
+	defer RecoverAsError(ctx, vs.Log, "dispatch.saveLate", &err)
 	ctx, cancel := context.WithTimeout(ctx, saveWithin)
 	defer cancel()
-	j, err := b.Store.Load(ctx, s.job.ID)
+	j, err := vs.Store.Load(ctx, s.job.ID)
 	if Is(err, NotFound) {
-		return b.missingJob(ctx, s, err)
+		return vs.missingJob(ctx, s, err)
 	}
 	if err != nil {
 		return err
 	}
-	g, err := b.agendaOf(ctx, j.Account, 1)
+	g, err := vs.agendaOf(ctx, j.Account, 1)
 	if err != nil {
 		return err
 	}
 	s.job, s.missing = j, time.Time{}
 	for i, o := range s.outcomes {
-		if s.outcomes[i], err = b.distinct(ctx, o.Account, j.ID, o); err != nil {
+		if s.outcomes[i], err = vs.distinct(ctx, o.Account, j.ID, o); err != nil {
 			return err
 		}
 	}
-	saved, err := b.Store.Save(ctx, []Job{s.next(g.Now)}, j.Account)
+	saved, err := vs.Store.Save(ctx, []Job{s.next(g.Now)}, j.Account)
 	if err != nil {
 		return err
 	}
 	if len(saved) == 0 {
 		return &Error{Kind: Conflict, Op: "dispatch.saveLate", Text: "The job was changed meanwhile."}
 	}
-	b.notifySaved(ctx, j, saved[0], s.outcomes[len(s.outcomes)-1].Err)
-	b.wake(j.Account)
+	vs.Hub.notifySaved(ctx, j, saved[0], s.outcomes[len(s.outcomes)-1].Err)
+	vs.Hub.wake(j.Account)
 	return nil
 }
 
 // missingJob returns nil once a response may be dropped because its job is gone, and err until then. A database replica
 // that lags behind may lack the job for a while, so a response that must not be lost is kept for [missingFor], or
 // [missingAtEnd].
-func (b *Broker) missingJob(ctx context.Context, s *jobOutcomes, err error) error {
+func (vs *Visits) missingJob(ctx context.Context, s *jobOutcomes, err error) error {
 	if s.missing.IsZero() {
 		s.missing = time.Now()
 	}
-	if s.mustNotBeLost() && time.Since(s.missing) < b.backlog.missingFor() {
+	if s.mustNotBeLost() && time.Since(s.missing) < vs.backlog.missingFor() {
 		return err
 	}
 	for _, o := range s.outcomes {
-		b.Log.WarnContext(ctx, "a response is dropped: its job is not in the database", "job", int64(s.job.ID), "account",
+		vs.Log.WarnContext(ctx, "a response is dropped: its job is not in the database", "job", int64(s.job.ID),
+			"account",
 			string(s.job.Account), "ref", o.Ref.ID)
 	}
 	return nil

@@ -185,17 +185,6 @@ func withToken[T any](ctx context.Context, b *Broker, backend *Backend, a Accoun
 	}
 }
 
-// token gets the account's token within tokenWithin.
-func (b *Broker) token(ctx context.Context, a Account) (Token, error) {
-	ctx, cancel := context.WithTimeout(ctx, tokenWithin)
-	defer cancel()
-	t, err := b.Tokens.Token(ctx, a)
-	if err != nil && ctx.Err() != nil && KindOf(err) == Internal {
-		err = &Error{Kind: Unavailable, Op: "dispatch.token", Text: "The sign-in service does not answer.", Err: err}
-	}
-	return t, err
-}
-
 // tokenError returns err, or Misconfigured in place of SignInRequired where the token is the broker's and not the
 // user's.
 func (b *Backend) tokenError(err error) error {
@@ -205,35 +194,6 @@ func (b *Backend) tokenError(err error) error {
 	return &Error{Kind: Misconfigured, Op: "dispatch.token",
 		Text: "The platform rejected the broker's service-account token. The operator must check its configuration.",
 		Err:  err}
-}
-
-// awaitSendTime waits for the platform's next send time.
-func (b *Broker) awaitSendTime(ctx context.Context, backend *Backend, a Account) error {
-	if backend.Limits.Pace == 0 {
-		return nil
-	}
-	s, err := b.Store.ReserveSendTime(ctx, SendTimeRequest{Account: a, Pace: backend.Limits.Pace, Purpose: Calling,
-		Ahead: enterWithin})
-	switch {
-	case err != nil:
-		return err
-	case !s.Given:
-		return &Error{Kind: Busy, Op: "dispatch.awaitSendTime",
-			Text: "The platform's rate limit is reached. Repeat the request later.", RetryAfter: max(s.Wait, time.Second)}
-	}
-	return sleep(ctx, s.Wait)
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return &Error{Kind: Unavailable, Op: "dispatch.sleep",
-			Text: "The request ended before the platform could be asked. Repeat it.", Err: ctx.Err()}
-	}
 }
 
 // callLimits bounds how many calls with the same name are under way at once. The zero value is ready to use.

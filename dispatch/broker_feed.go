@@ -55,7 +55,7 @@ func (f *Feed) AddOthers() {
 
 // Feed returns a feed that collects what changes of a user's jobs until stop is called. A change is in the feed before
 // Watch signals it. What is shown of jobs that wait, or whose platform does not respond, may change without a signal.
-func (b *Broker) Feed(u UserID) (f *Feed, stop func()) { return b.feeds.open(u) }
+func (h *Hub) Feed(u UserID) (f *Feed, stop func()) { return h.feeds.open(u) }
 
 // feeds are the open feeds of all users.
 type feeds struct {

@@ -2,7 +2,6 @@ package dispatch
 
 import (
 	"context"
-	"sync"
 	"time"
 )
 
@@ -91,51 +90,4 @@ func (b *Broker) Platforms(ctx context.Context, u UserID) (all []PlatformInfo, o
 		all = append(all, p)
 	}
 	return all, infos[0], b.overallQuota(), nil
-}
-
-const (
-	noteEvery = 10 * time.Second // minimum time between two notes of the same state of a platform
-	noteSoon  = time.Second      // minimum time until a note of another state
-)
-
-// platformNotes holds what this process last stored about platforms, so that it does not store every response.
-type platformNotes struct {
-	mu   sync.Mutex
-	last map[string]platformNote
-}
-
-type platformNote struct {
-	at     time.Time
-	silent bool
-}
-
-// mustStore reports whether the state of a platform must be stored now, and if so records it as stored.
-func (n *platformNotes) mustStore(platform string, silent bool) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	was, known := n.last[platform]
-	age := time.Since(was.at)
-	if known && (age < noteSoon || age < noteEvery && was.silent == silent) {
-		return false
-	}
-	if n.last == nil {
-		n.last = map[string]platformNote{}
-	}
-	n.last[platform] = platformNote{time.Now(), silent}
-	return true
-}
-
-// noteResponse stores, no more often than noted allows, that a platform responded, or why it did not. A refusal counts
-// as a response.
-func (v *visit) noteResponse(ctx context.Context, o Outcome) error {
-	silent := Is(o.Err, Unavailable) || Is(o.Err, Uncertain)
-	answered := o.Err == nil && o.Ref != (Ref{}) || Is(o.Err, Busy) || Is(o.Err, NotFound)
-	if o.Unsent || !silent && !answered || !v.broker.noted.mustStore(v.backend.Name, silent) {
-		return nil
-	}
-	failure := ""
-	if silent {
-		failure = TextFor(o.Err)
-	}
-	return v.broker.Store.NoteResponse(ctx, v.backend.Name, failure, 0)
 }

@@ -139,8 +139,8 @@ func open(s dispatch.Store, backends ...*dispatch.Backend) *testBroker {
 func openTimed(s dispatch.Store, timing dispatch.Timing, backends ...*dispatch.Backend) *testBroker {
 	h := &testBroker{tokens: &fakeTokens{}, logs: &logs{}}
 	log := slog.New(slog.NewTextHandler(h.logs, nil))
-	h.Broker = &dispatch.Broker{Store: s, Tokens: h.tokens, Backends: backends, Installation: "me", Log: log,
-		Timing: timing}
+	h.Broker = dispatch.NewBroker(s, dispatch.Setup{Tokens: h.tokens, Backends: backends, Installation: "me", Log: log,
+		Timing: timing})
 	e := engine.New(engine.Config{Store: s, Visit: h.Visit, Log: log})
 	h.Engine = e
 	ctx, cancel := context.WithCancel(context.Background())

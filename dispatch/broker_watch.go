@@ -2,23 +2,37 @@ package dispatch
 
 import (
 	"context"
+	"log/slog"
 	"slices"
 	"sync"
 )
 
+// Hub passes on, inside this process and to others, that something has changed.
+type Hub struct {
+	*Setup
+
+	saved    savedJobs        // jobs about which a response was saved
+	changed  signals[UserID]  // likewise for any job of the user, or the user changed a job; signaled before shown
+	shown    signals[UserID]  // one of the user's jobs may look different to the user
+	shownJob signals[JobID]   // the job may look different to its owner
+	shownAll signals[UserID]  // any of the user's jobs may look different to the user
+	feeds    feeds            // what looks different to users, for readers of changes
+	woken    signals[Account] // there is something new for a visit in this process
+}
+
 // Watch signals when a job of a user may look different: it was accepted, canceled, or has changed, in any process. The
 // signal carries no data. A watcher reads after Watch returns, and again after each signal.
-func (b *Broker) Watch(u UserID) (changed <-chan struct{}, stop func()) { return b.shown.watch(u) }
+func (h *Hub) Watch(u UserID) (changed <-chan struct{}, stop func()) { return h.shown.watch(u) }
 
 // OnChange calls changed, which must not wait, where Watch signals. So a watcher needs no goroutine until then.
-func (b *Broker) OnChange(u UserID, changed func()) (stop func()) { return b.shown.add(u, changed) }
+func (h *Hub) OnChange(u UserID, changed func()) (stop func()) { return h.shown.add(u, changed) }
 
 // WatchJob signals when one of a user's jobs may look different. It does not signal changes of the user's other jobs,
 // so that many watchers of single jobs do not all read when one job changes. A change of a whole task by another
 // process may be signaled only by Watch.
-func (b *Broker) WatchJob(u UserID, id JobID) (changed <-chan struct{}, stop func()) {
+func (h *Hub) WatchJob(u UserID, id JobID) (changed <-chan struct{}, stop func()) {
 	changed, signal := newSignal()
-	stopJob, stopAll := b.shownJob.add(id, signal), b.shownAll.add(u, signal)
+	stopJob, stopAll := h.shownJob.add(id, signal), h.shownAll.add(u, signal)
 	return changed, func() {
 		stopJob()
 		stopAll()
@@ -26,69 +40,69 @@ func (b *Broker) WatchJob(u UserID, id JobID) (changed <-chan struct{}, stop fun
 }
 
 // WatchSaves signals when anything about a user's jobs was saved, also when a platform repeated the same status.
-func (b *Broker) WatchSaves(u UserID) (saved <-chan struct{}, stop func()) { return b.changed.watch(u) }
+func (h *Hub) WatchSaves(u UserID) (saved <-chan struct{}, stop func()) { return h.changed.watch(u) }
 
 // notifySaved signals the commit of a response to waiters in this process and in others.
-func (b *Broker) notifySaved(ctx context.Context, was, j Job, err error) {
+func (h *Hub) notifySaved(ctx context.Context, was, j Job, err error) {
 	j.Loaded = nil // those who are notified only read the job, and some keep it
-	b.observer().JobSaved(was, j)
-	b.saved.signal(j)
-	b.changed.signal(j.Owner)
+	h.observer().JobSaved(was, j)
+	h.saved.signal(j)
+	h.changed.signal(j.Owner)
 	var owners []UserID
 	if !was.Updated.Equal(j.Updated) {
-		b.feeds.add(was, j)
-		b.shown.signal(j.Owner)
-		b.shownJob.signal(j.ID)
+		h.feeds.add(was, j)
+		h.shown.signal(j.Owner)
+		h.shownJob.signal(j.ID)
 		owners = []UserID{j.Owner}
 	}
-	b.Engine.Broadcast([]JobID{j.ID}, owners)
-	b.log(ctx, was, j, err)
+	h.Engine.Broadcast([]JobID{j.ID}, owners)
+	h.log(ctx, was, j, err)
 }
 
 // notifyUser signals to all processes that any job of a user may look different.
-func (b *Broker) notifyUser(u UserID) {
-	b.feeds.addOthers(u)
-	b.changed.signal(u)
-	b.shown.signal(u)
-	b.shownAll.signal(u)
-	b.Engine.Broadcast(nil, []UserID{u})
+func (h *Hub) notifyUser(u UserID) {
+	h.feeds.addOthers(u)
+	h.changed.signal(u)
+	h.shown.signal(u)
+	h.shownAll.signal(u)
+	h.Engine.Broadcast(nil, []UserID{u})
 }
 
 // notifyJob signals to all processes that one job may look different.
-func (b *Broker) notifyJob(u UserID, id JobID) {
-	b.feeds.addOthers(u)
-	b.changed.signal(u)
-	b.shown.signal(u)
-	b.shownJob.signal(id)
-	b.Engine.Broadcast([]JobID{id}, []UserID{u})
+func (h *Hub) notifyJob(u UserID, id JobID) {
+	h.feeds.addOthers(u)
+	h.changed.signal(u)
+	h.shown.signal(u)
+	h.shownJob.signal(id)
+	h.Engine.Broadcast([]JobID{id}, []UserID{u})
 }
 
 // HandleBroadcast passes on what another process reported through Engine.Broadcast. Without arguments: signals may have
 // been lost, so everything is signaled.
-func (b *Broker) HandleBroadcast(saved []JobID, shown []UserID) {
+func (h *Hub) HandleBroadcast(saved []JobID, shown []UserID) {
 	if len(saved)+len(shown) == 0 {
-		b.feeds.addAll()
-		b.saved.all()
-		b.changed.all()
-		b.shown.all()
-		b.shownJob.all()
+		h.feeds.addAll()
+		h.saved.all()
+		h.changed.all()
+		h.shown.all()
+		h.shownJob.all()
 	}
 	for _, id := range saved {
-		b.saved.signal(Job{ID: id})
-		b.shownJob.signal(id)
+		h.saved.signal(Job{ID: id})
+		h.shownJob.signal(id)
 	}
 	for _, u := range shown {
-		b.feeds.addOthers(u)
-		b.changed.signal(u)
-		b.shown.signal(u)
+		h.feeds.addOthers(u)
+		h.changed.signal(u)
+		h.shown.signal(u)
 		if len(saved) == 0 { // otherwise mostly the jobs in saved have changed, which were signaled above
-			b.shownAll.signal(u)
+			h.shownAll.signal(u)
 		}
 	}
 }
 
 // HandleWake signals a visit of this process that another process woke its account.
-func (b *Broker) HandleWake(a Account) { b.woken.signal(a) }
+func (h *Hub) HandleWake(a Account) { h.woken.signal(a) }
 
 // signals signals watchers of a key that something about it has changed. A signal carries no data: the watcher reads
 // the present state, so a slow watcher misses nothing and delays no other.
@@ -229,4 +243,43 @@ func (s *savedJobs) since(n int, id JobID) bool {
 		}
 	}
 	return false
+}
+
+// wake notifies visits and the engine after the commit that woke an account.
+func (h *Hub) wake(a Account) {
+	h.woken.signal(a)
+	h.Engine.Wake(a)
+}
+
+// log logs each change of phase, status or attention once.
+func (h *Hub) log(ctx context.Context, was, j Job, err error) {
+	h.logRemoval(ctx, was, j, err)
+	if was.Phase == j.Phase && was.Status == j.Status && was.Attention == j.Attention {
+		return
+	}
+	attrs := []slog.Attr{slog.Int64("job", int64(j.ID)), slog.String("account", string(j.Account)),
+		slog.String("ref", j.Ref.ID),
+		slog.String("phase", string(j.Phase)), slog.String("status", string(j.Status)), slog.String("attention",
+			string(j.Attention))}
+	if err != nil {
+		attrs = append(attrs, slog.String("error", err.Error()))
+	}
+	h.Log.LogAttrs(ctx, slog.LevelInfo, "job", attrs...)
+}
+
+// logRemoval logs the end of a removal.
+func (h *Hub) logRemoval(ctx context.Context, was, j Job, err error) {
+	if was.Removal.Due.IsZero() || !j.Removal.Due.IsZero() {
+		return
+	}
+	attrs := []slog.Attr{slog.Int64("job", int64(j.ID)), slog.String("account", string(j.Account)),
+		slog.String("ref", j.Ref.ID)}
+	if !j.Removal.Removed.IsZero() {
+		h.Log.LogAttrs(ctx, slog.LevelInfo, "job removed from its platform", attrs...)
+		return
+	}
+	if err != nil {
+		attrs = append(attrs, slog.String("error", err.Error()))
+	}
+	h.Log.LogAttrs(ctx, slog.LevelWarn, "removing a job from its platform was given up", attrs...)
 }

@@ -4,9 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"log/slog"
-	"slices"
-	"sync"
 )
 
 // Document is the document that defines a service, as it was when a task or job was accepted.
@@ -79,53 +76,4 @@ func (b *Broker) Document(ctx context.Context, u UserID, id JobID) (*Document, e
 		return nil, err
 	}
 	return &Document{Origin{r.Account.Platform(), r.Request.Service}, body}, nil
-}
-
-// documentsAtOnce is the number of documents that Revalidate requests concurrently.
-const documentsAtOnce = 8
-
-// Revalidate checks whether the documents of waiting jobs' services have changed, and shows [ServiceChanged] where one
-// has. A document that cannot be fetched keeps its last known state until the next check.
-func (b *Broker) Revalidate(ctx context.Context) error {
-	origins, err := b.Store.Origins(ctx)
-	if err != nil {
-		return err
-	}
-	errs := make([]error, len(origins))
-	var all sync.WaitGroup
-	turn := make(chan struct{}, documentsAtOnce)
-	for i, o := range origins {
-		turn <- struct{}{}
-		all.Go(func() {
-			defer func() { <-turn }()
-			errs[i] = b.revalidate(ctx, o)
-		})
-	}
-	all.Wait()
-	return firstOf(errs...)
-}
-
-func (b *Broker) revalidate(ctx context.Context, o Origin) (err error) {
-	defer RecoverAsError(ctx, b.Log, "dispatch.revalidate", &err)
-	backend := b.backendNamed(o.Platform)
-	if backend == nil || ctx.Err() != nil {
-		return ctx.Err()
-	}
-	if b.awaitDocument(ctx, backend, "", o.Service) != nil {
-		return nil
-	}
-	now := backend.document(ctx, o.Service)
-	if now == nil {
-		return nil
-	}
-	owners, err := b.Store.SetDocumentHash(ctx, o, now.Hash())
-	if len(owners) > 0 {
-		b.Log.LogAttrs(ctx, slog.LevelInfo, "document changed", slog.String("platform", o.Platform),
-			slog.String("hash", now.Hash()), slog.Int("waiting", len(owners)))
-	}
-	slices.Sort(owners)
-	for _, u := range slices.Compact(owners) {
-		b.notifyUser(u)
-	}
-	return err
 }

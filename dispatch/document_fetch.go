@@ -28,6 +28,16 @@ const (
 	knownServices = 1000 // services that a visit keeps in memory
 )
 
+// Documents are the documents that define services: those that are being fetched, and those that jobs are pinned to.
+type Documents struct {
+	*Setup
+	Store Store
+	Hub   *Hub
+
+	preparing preparations
+	pinned    pinnedDocuments
+}
+
 // preparations holds the running and the queued fetches of documents, the queued ones in the order of their requests.
 // They are separate from all requests to platforms. The zero value is ready.
 type preparations struct {
@@ -131,35 +141,35 @@ func (p *preparations) late(prep *preparation) (at time.Time, underWay bool) {
 }
 
 // prepare returns the fetch of a document, which it queues if no other request has done so; nil if too many are queued.
-func (b *Broker) prepare(backend *Backend, u UserID, a Account, s Service, address string) *preparation {
-	prep, begin := b.preparing.join(&preparation{key: backend.Name + " " + address, user: u, host: hostOf(address),
+func (d *Documents) prepare(backend *Backend, u UserID, a Account, s Service, address string) *preparation {
+	prep, begin := d.preparing.join(&preparation{key: backend.Name + " " + address, user: u, host: hostOf(address),
 		prepare: func(ctx context.Context) error { return backend.Platform.(Preparer).Prepare(ctx, s) }}, a)
-	b.begin(begin)
+	d.begin(begin)
 	return prep
 }
 
-func (b *Broker) begin(begin []*preparation) {
+func (d *Documents) begin(begin []*preparation) {
 	for _, prep := range begin {
-		go b.runPreparation(prep)
+		go d.runPreparation(prep)
 	}
 }
 
 // runPreparation fetches a document. Preparer.Needs then returns the outcome.
-func (b *Broker) runPreparation(prep *preparation) {
+func (d *Documents) runPreparation(prep *preparation) {
 	ctx, cancel := context.WithTimeout(context.Background(), fetchWithin)
 	defer cancel()
 	prepare := func() (err error) {
-		defer RecoverAsError(ctx, b.Log, "dispatch.runPreparation", &err)
+		defer RecoverAsError(ctx, d.Log, "dispatch.runPreparation", &err)
 		return prep.prepare(ctx)
 	}
 	if err := prepare(); err != nil {
-		b.Log.DebugContext(ctx, "fetching a document failed", "host", prep.host, "error", err)
+		d.Log.DebugContext(ctx, "fetching a document failed", "host", prep.host, "error", err)
 	}
-	wakes, begin := b.preparing.end(prep)
+	wakes, begin := d.preparing.end(prep)
 	for a := range wakes {
-		b.woken.signal(a)
+		d.Hub.woken.signal(a)
 	}
-	b.begin(begin)
+	d.begin(begin)
 }
 
 func hostOf(address string) string {
@@ -171,7 +181,7 @@ func hostOf(address string) string {
 
 // awaitFetched waits until the document that a service needs is available. The error is DocumentInvalid or
 // DocumentUnreachable. It is DocumentUnreachable also if ctx ends before.
-func (b *Broker) awaitFetched(ctx context.Context, backend *Backend, u UserID, s Service) error {
+func (d *Documents) awaitFetched(ctx context.Context, backend *Backend, u UserID, s Service) error {
 	p, can := backend.Platform.(Preparer)
 	if !can {
 		return nil
@@ -182,9 +192,9 @@ func (b *Broker) awaitFetched(ctx context.Context, backend *Backend, u UserID, s
 			return err
 		}
 		over, underWay := (<-chan struct{})(nil), false
-		if prep := b.prepare(backend, u, "", s, address); prep != nil {
+		if prep := d.prepare(backend, u, "", s, address); prep != nil {
 			over = prep.over
-			_, underWay = b.preparing.late(prep)
+			_, underWay = d.preparing.late(prep)
 		}
 		late := time.NewTimer(fetchGrace) // an older document may be accepted by then
 		select {
@@ -201,10 +211,10 @@ func (b *Broker) awaitFetched(ctx context.Context, backend *Backend, u UserID, s
 }
 
 // awaitDocument calls fetched with a time limit of fetchWithin, for callers that can wait longer than a check.
-func (b *Broker) awaitDocument(ctx context.Context, backend *Backend, u UserID, s Service) error {
+func (d *Documents) awaitDocument(ctx context.Context, backend *Backend, u UserID, s Service) error {
 	ctx, cancel := context.WithTimeout(ctx, fetchWithin)
 	defer cancel()
-	return b.awaitFetched(ctx, backend, u, s)
+	return d.awaitFetched(ctx, backend, u, s)
 }
 
 // notFetched returns the error for a document that is not available yet.
@@ -217,133 +227,4 @@ func notFetched(address string, underWay bool) error {
 			", which has not answered yet."
 	}
 	return e
-}
-
-// missingDocuments collects, while due jobs are selected, which of them have no document yet.
-type missingDocuments struct {
-	outcomes []jobOutcome // of jobs whose documents are not available now
-	checkAt  time.Time    // when to check again for documents that are being fetched; zero: none is
-}
-
-// ready returns at most n due jobs of a line whose documents are available. The other jobs keep waiting. A job whose
-// document was requested less than fetchGrace ago is left unchanged. A job whose document is not available gets an
-// outcome to be saved.
-func (v *visit) ready(ctx context.Context, w *missingDocuments, l Line, n int) ([]Job, error) {
-	p, can := v.backend.Platform.(Preparer)
-	jobs, err := v.broker.Store.Ready(ctx, v.account, l, n)
-	if err != nil || !can {
-		return jobs, err
-	}
-	good, err := v.withDocuments(ctx, p, w, jobs)
-	if err != nil || len(good) == len(jobs) {
-		return good, err
-	}
-	more, err := v.broker.Store.Ready(ctx, v.account, l, agendaSize)
-	if err != nil || len(more) <= len(jobs) {
-		return good, err
-	}
-	others, err := v.withDocuments(ctx, p, w, more[len(jobs):])
-	good = append(good, others...)
-	return good[:min(n, len(good))], err
-}
-
-func (v *visit) withDocuments(ctx context.Context, p Preparer, w *missingDocuments, jobs []Job) (good []Job,
-	err error) {
-	for _, j := range jobs {
-		s, err := v.service(ctx, j)
-		if Is(err, NotFound) { // purged
-			continue
-		}
-		if err != nil {
-			return good, err
-		}
-		address := ""
-		if !s.pinned {
-			address, err = p.Needs(s.Service)
-		}
-		if err == nil && address == "" {
-			good = append(good, j)
-			continue
-		}
-		if err == nil {
-			err = v.fetch(w, j, s.Service, address)
-		}
-		if err != nil {
-			w.outcomes = append(w.outcomes, jobOutcome{j, Outcome{Asked: AskPrepare, Attempt: j.Attempt, Epoch: j.Epoch,
-				Err: err}})
-		}
-	}
-	return good, nil
-}
-
-// fetch requests the document of a job. It returns an error if too many fetches are queued, or if the document was
-// requested more than fetchGrace ago.
-func (v *visit) fetch(w *missingDocuments, j Job, s Service, address string) error {
-	prep := v.broker.prepare(v.backend, j.Owner, v.account, s, address)
-	if prep == nil {
-		return notFetched(address, false)
-	}
-	late, underWay := v.broker.preparing.late(prep)
-	if time.Now().Before(late) {
-		w.checkAt = earlier(w.checkAt, late)
-		return nil
-	}
-	return notFetched(address, underWay)
-}
-
-// serviceKey identifies a service: the jobs of a task share one.
-type serviceKey struct {
-	task TaskID
-	job  JobID
-}
-
-// serviceOf is the service of a job.
-type serviceOf struct {
-	Service
-	pinned bool // to a document, which need not be fetched
-}
-
-// service returns the service of a job. It is read once for all jobs of a task.
-func (v *visit) service(ctx context.Context, j Job) (serviceOf, error) {
-	key := serviceKey{task: j.Task}
-	if j.Task == 0 {
-		key.job = j.ID
-	}
-	if s, known := v.services[key]; known {
-		return s, nil
-	}
-	r, err := v.broker.Store.Request(ctx, j.ID)
-	if err != nil {
-		return serviceOf{}, err
-	}
-	if len(v.services) >= knownServices {
-		v.services = nil
-	}
-	s := serviceOf{r.Service, r.PinnedToDocument()}
-	setInMap(&v.services, key, s)
-	return s, nil
-}
-
-// readyLines returns the lines that can get free slots. It adds the jobs of the lines whose turn it is to the map
-// ready. Lines without a job whose document is available are left out, so that the other lines get their slots.
-func (v *visit) readyLines(ctx context.Context, w *missingDocuments, ready map[Line][]Job, free int) ([]Line, error) {
-	lines := slices.Clone(v.agenda.Lines)
-	for range prepareRounds {
-		before := len(lines)
-		for _, l := range share(lines, free) {
-			if _, known := ready[l]; known {
-				continue
-			}
-			jobs, err := v.ready(ctx, w, l, free)
-			if err != nil {
-				return lines, err
-			}
-			ready[l] = jobs
-		}
-		lines = slices.DeleteFunc(lines, func(l Line) bool { jobs, known := ready[l]; return known && len(jobs) == 0 })
-		if len(lines) == before {
-			break
-		}
-	}
-	return lines, nil
 }

@@ -33,8 +33,9 @@ func TestFormatName(t *testing.T) {
 // from the record.
 func TestBroker_FormatsOfRecords(t *testing.T) {
 	var recorded []string
-	b := &Broker{Recorded: func(Label, Service) []string { return recorded },
-		Backends: []*Backend{{Name: "ogc", Label: OGCProcess, Endpoint: "https://ogc.example.org", Platform: unformatted{}}}}
+	b := NewBroker(nil, Setup{Backends: []*Backend{{Name: "ogc", Label: OGCProcess, Endpoint: "https://ogc.example.org",
+		Platform: unformatted{}}}})
+	b.Recorded = func(Label, Service) []string { return recorded }
 	for _, c := range []struct {
 		recorded []string
 		format   string

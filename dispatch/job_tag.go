@@ -79,20 +79,6 @@ func (t tag) marks(j Job) bool {
 	return t.job == j.ID && t.attempt <= j.Attempt && t.nonce == j.Nonces.of(t.attempt)
 }
 
-// tagged adds the random part of the next attempt, which [Job.Intend] begins, to a job that is about to be created. It
-// returns any other job unchanged.
-func (v *visit) tagged(j Job) Job {
-	if j.Phase != Waiting {
-		return j
-	}
-	nonce := v.broker.Nonce
-	if nonce == nil {
-		nonce = newNonce
-	}
-	j.Nonces = j.Nonces.with(j.Attempt+1, nonce(j))
-	return j
-}
-
 // untagged removes the tags of this installation's jobs from text that a platform returned, wherever they follow a
 // title. An installation's name is random, so that no other text matches its tags.
 func (b *Broker) untagged(text []byte) []byte {

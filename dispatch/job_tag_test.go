@@ -50,7 +50,7 @@ func TestListing_AnothersAttemptMeansNothing(t *testing.T) {
 }
 
 func TestNonces_OneForEachAttempt(t *testing.T) {
-	v := &visit{broker: &Broker{}}
+	v := &visit{visits: &Visits{Setup: &Setup{}}}
 	one := v.tagged(Job{ID: 1, Phase: Waiting})
 	two := v.tagged(Job{ID: 1, Phase: Waiting, Attempt: 1, Nonces: one.Nonces})
 	first, second := two.Nonces.of(1), two.Nonces.of(2)

@@ -3,8 +3,6 @@ package dispatch
 import (
 	"bytes"
 	"context"
-	"encoding/json"
-	"sync"
 	"unicode/utf8"
 )
 
@@ -60,57 +58,6 @@ func (b *Broker) pin(ctx context.Context, u UserID, backend *Backend, r Request,
 		return "", nil
 	}
 	return pin, err
-}
-
-// pinnedBytes bounds the documents that a broker holds for submissions. Each has at most a few megabytes.
-const pinnedBytes = 32 << 20
-
-// pinnedDocuments are documents by their hash, so that each is read once for the many jobs that are pinned to it.
-type pinnedDocuments struct {
-	mu    sync.Mutex
-	known map[string]json.RawMessage
-	bytes int
-}
-
-func (p *pinnedDocuments) get(hash string) json.RawMessage {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.known[hash]
-}
-
-// keep keeps a document. It forgets all others if they would take too much memory.
-func (p *pinnedDocuments) keep(hash string, body json.RawMessage) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.known[hash] != nil || len(body) > pinnedBytes {
-		return
-	}
-	if p.bytes+len(body) > pinnedBytes {
-		p.known, p.bytes = nil, 0
-	}
-	setInMap(&p.known, hash, body)
-	p.bytes += len(body)
-}
-
-// definition returns the document that a job is pinned to; nil if it is not pinned to a document.
-func (b *Broker) definition(ctx context.Context, j Job, r Request) (json.RawMessage, error) {
-	if !isHash(r.Pin) {
-		return nil, nil
-	}
-	if body := b.pinned.get(r.Pin); body != nil {
-		return body, nil
-	}
-	body, err := b.Store.Definition(ctx, j.ID)
-	if err != nil && !Is(err, NotFound) {
-		return nil, &Error{Kind: Unavailable, Op: "dispatch.definition",
-			Text: "The definition of the service could not be read from the database.", Err: err}
-	}
-	if err != nil || (Document{Body: body}).Hash() != r.Pin {
-		return nil, &Error{Kind: DocumentInvalid, Op: "dispatch.definition",
-			Text: "The definition that the job is pinned to is no longer kept. Submit it again.", Err: err}
-	}
-	b.pinned.keep(r.Pin, body)
-	return body, nil
 }
 
 // isHash reports whether a pin is the hash of a document.

@@ -12,11 +12,11 @@ const longestEndpoint = 2048
 // trailing slash, without a scheme, with the default port, with an openEO path or version, as the URL of an OGC
 // process, or as an alias. Backend sends no request. If no platform matches, the error is Invalid, and its text lists
 // those that are configured.
-func (b *Broker) Backend(s Service, l Label) (*Backend, error) {
+func (s *Setup) Backend(service Service, l Label) (*Backend, error) {
 	var found *Backend
 	best := 0
-	given := strings.TrimSpace(s.Endpoint)
-	for _, backend := range b.Backends {
+	given := strings.TrimSpace(service.Endpoint)
+	for _, backend := range s.Backends {
 		if len(given) > longestEndpoint || backend.Label != l {
 			continue
 		}
@@ -25,7 +25,7 @@ func (b *Broker) Backend(s Service, l Label) (*Backend, error) {
 		}
 	}
 	if found == nil {
-		return nil, InvalidBody("dispatch.Backend", b.choices(l), "service", "endpoint")
+		return nil, InvalidBody("dispatch.Backend", s.choices(l), "service", "endpoint")
 	}
 	return found, nil
 }
@@ -51,9 +51,9 @@ func (s Service) namespace() string {
 }
 
 // choices returns the text of that error, which lists the configured endpoints.
-func (b *Broker) choices(l Label) string {
+func (s *Setup) choices(l Label) string {
 	var names []string
-	for _, backend := range b.Backends {
+	for _, backend := range s.Backends {
 		if backend.Label == l {
 			names = append(names, backend.Endpoint)
 		}

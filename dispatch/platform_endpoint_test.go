@@ -8,11 +8,11 @@ import (
 	"pgregory.net/rapid"
 )
 
-func platforms() *Broker {
+func platforms() *Setup {
 	backend := func(name string, l Label, endpoint string, aliases ...string) *Backend {
 		return &Backend{Name: name, Label: l, Endpoint: endpoint, Aliases: aliases}
 	}
-	return &Broker{Backends: []*Backend{
+	return &Setup{Backends: []*Backend{
 		backend("cdse", OpenEO, "https://openeo.dataspace.example", "https://openeofed.dataspace.example/"),
 		backend("vito", OpenEO, "https://openeo.vito.example/openeo/1.2"),
 		backend("old", OpenEO, "https://both.example/openeo/1.1"),
@@ -112,7 +112,7 @@ func TestBackend_ErrorNamesTheConfiguredOnes(t *testing.T) {
 	if strings.Contains(e.Text, "openeo.vito") {
 		t.Errorf("%q names a platform of another protocol", e.Text)
 	}
-	if _, err := new(Broker).Backend(Service{Endpoint: "x"}, OpenEO); !strings.Contains(TextFor(err), "No platform") {
+	if _, err := new(Setup).Backend(Service{Endpoint: "x"}, OpenEO); !strings.Contains(TextFor(err), "No platform") {
 		t.Errorf("without platforms: %v", err)
 	}
 }

@@ -2,7 +2,6 @@ package dispatch
 
 import (
 	"cmp"
-	"context"
 	"time"
 )
 
@@ -56,23 +55,4 @@ func (s *StartsSeen) add(was, is Job, send time.Duration, t Timing) {
 // wouldChange reports whether s changes p. Further prompt starts of a platform that is already prompt change nothing.
 func (s StartsSeen) wouldChange(p Promptness) bool {
 	return s.Lagged && p.Starts > 0 || s.Prompt > 0 && p.Starts < PromptStarts || s.Lag > p.Lag
-}
-
-// noteStarts stores what was seen of starts, if that changes the platform's Promptness.
-func (v *visit) noteStarts(ctx context.Context) error {
-	if v.starts.wouldChange(v.agenda.Starts) {
-		if err := v.broker.Store.NoteStarts(ctx, v.backend.Name, v.starts); err != nil {
-			return err
-		}
-	}
-	v.starts = StartsSeen{}
-	return nil
-}
-
-// noteStart records what a saved response shows about a start. If the platform creates and starts a job with one
-// request, there is no start to settle.
-func (v *visit) noteStart(was, is Job) {
-	if v.backend.Platform.TwoStep() {
-		v.starts.add(was, is, v.backend.Limits.Send, v.timing)
-	}
 }

@@ -19,11 +19,11 @@ type Observer interface {
 }
 
 // observer returns the configured observer, or one that ignores everything.
-func (b *Broker) observer() Observer {
-	if b.Observer == nil {
+func (s *Setup) observer() Observer {
+	if s.Observer == nil {
 		return unobserved{}
 	}
-	return b.Observer
+	return s.Observer
 }
 
 type unobserved struct{}

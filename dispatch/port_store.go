@@ -20,7 +20,7 @@ type Store interface {
 	UnstartedJobs
 	Changes
 	TaskHomes
-	Documents
+	ServiceDocuments
 	Queue
 	Agendas
 	Responses
@@ -199,8 +199,8 @@ type FinishedChange struct {
 	Action  string
 }
 
-// Documents compares the documents that define services with those that waiting jobs were accepted with.
-type Documents interface {
+// ServiceDocuments compares the documents that define services with those that waiting jobs were accepted with.
+type ServiceDocuments interface {
 	// Origins returns the origins of all documents that define the services of waiting jobs.
 	Origins(context.Context) ([]Origin, error)
 	// Definition returns the document that defined the service of a job when it was accepted. NotFound if none was stored.

@@ -14,11 +14,11 @@ type Tracer interface {
 }
 
 // tracer returns the configured tracer, or one that does nothing.
-func (b *Broker) tracer() Tracer {
-	if b.Tracer == nil {
+func (s *Setup) tracer() Tracer {
+	if s.Tracer == nil {
 		return untraced{}
 	}
-	return b.Tracer
+	return s.Tracer
 }
 
 type untraced struct{}
@@ -30,12 +30,3 @@ func (untraced) Step(ctx context.Context, _, _ string, _ []Job) (context.Context
 }
 
 func ignoreError(error) {}
-
-// traced begins the trace of a step if a request is sent for it.
-func (v *visit) traced(ctx context.Context, s step) (context.Context, func(error)) {
-	op := s.op()
-	if op == "" {
-		return ctx, ignoreError
-	}
-	return v.broker.tracer().Step(ctx, v.backend.Name, op, s.jobs)
-}

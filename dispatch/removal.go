@@ -3,7 +3,6 @@ package dispatch
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"slices"
 	"time"
 )
@@ -94,18 +93,6 @@ func (j Job) suggestRemovalAttention(o Outcome) Job {
 		TextFor(o.Err)))
 }
 
-// remove removes a platform job of an ended job.
-func (v *visit) remove(ctx context.Context, t Token, r Ref) error {
-	if r == (Ref{}) { // the job never got to its platform
-		return nil
-	}
-	remover, can := v.backend.Platform.(Remover)
-	if !can {
-		return &Error{Kind: Unsupported, Op: "dispatch.remove", Text: "This platform cannot remove jobs."}
-	}
-	return remover.Remove(ctx, t, r)
-}
-
 // removedText is why a job has no results any more.
 func (j Job) removedText() string {
 	return fmt.Sprintf("The job was removed from its platform on %s, and its results with it.",
@@ -127,21 +114,4 @@ func (b *Broker) Discard(ctx context.Context, u UserID, id JobID) error {
 // have ended.
 func (b *Broker) DiscardTask(ctx context.Context, u UserID, id TaskID) error {
 	return b.changeTask(ctx, u, id, "remove", func() (Account, error) { return b.Store.DiscardTask(ctx, u, id) })
-}
-
-// logRemoval logs the end of a removal.
-func (b *Broker) logRemoval(ctx context.Context, was, j Job, err error) {
-	if was.Removal.Due.IsZero() || !j.Removal.Due.IsZero() {
-		return
-	}
-	attrs := []slog.Attr{slog.Int64("job", int64(j.ID)), slog.String("account", string(j.Account)),
-		slog.String("ref", j.Ref.ID)}
-	if !j.Removal.Removed.IsZero() {
-		b.Log.LogAttrs(ctx, slog.LevelInfo, "job removed from its platform", attrs...)
-		return
-	}
-	if err != nil {
-		attrs = append(attrs, slog.String("error", err.Error()))
-	}
-	b.Log.LogAttrs(ctx, slog.LevelWarn, "removing a job from its platform was given up", attrs...)
 }

@@ -19,10 +19,28 @@ const (
 	agendaSize  = 100                   // due jobs of each kind in the agenda of an iteration
 )
 
+// Visits visits accounts, each in one goroutine at a time.
+type Visits struct {
+	*Setup
+	Store     Store
+	Hub       *Hub
+	Documents *Documents
+
+	blocked  blockedAccounts
+	refused  streaks // submissions that were turned away
+	noted    platformNotes
+	queues   queues
+	runTimes runTimesCache
+	listings listings
+	singles  singles
+	backlog  backlog
+	suspects suspects
+}
+
 // visit is one exclusive pass over the work of an account. All its state belongs to the goroutine of run; requests only
 // send their responses to it.
 type visit struct {
-	broker  *Broker
+	visits  *Visits
 	backend *Backend
 	timing  Timing // of the broker, complete
 	account Account
@@ -76,13 +94,13 @@ type visit struct {
 // Visit does the work that is due for an account that Store.Dequeue leased, and plans the next visit. When ctx is done
 // it starts no further step, and returns when the requests under way have ended. Conflict: the lease was lost to
 // another process.
-func (b *Broker) Visit(ctx context.Context, l Lease) error {
-	backend := b.backendNamed(l.Account.Platform())
+func (vs *Visits) Visit(ctx context.Context, l Lease) error {
+	backend := vs.backendNamed(l.Account.Platform())
 	if backend == nil {
-		return b.visitWithoutPlatform(context.WithoutCancel(ctx), l)
+		return vs.visitWithoutPlatform(context.WithoutCancel(ctx), l)
 	}
 	v := &visit{
-		broker: b, backend: backend, timing: b.Timing.complete(), account: l.Account, held: l,
+		visits: vs, backend: backend, timing: vs.Timing.complete(), account: l.Account, held: l,
 		busy: map[JobID]bool{}, unlisted: map[JobID]bool{}, responses: make(chan platformResponse, backend.Limits.Requests),
 		endsAt: time.Now().Add(longest), begun: time.Now(), careful: l.Lapses >= mostBegun,
 	}
@@ -93,7 +111,7 @@ func (b *Broker) Visit(ctx context.Context, l Lease) error {
 	orderly := false
 	defer func() {
 		if !orderly { // a panic
-			v.broker.keepUnsaved(v.unsavedAfterPanic())
+			v.visits.keepUnsaved(v.unsavedAfterPanic())
 		}
 	}()
 	err := v.run(ctx)
@@ -108,17 +126,17 @@ func (b *Broker) Visit(ctx context.Context, l Lease) error {
 // process may have planned the next visit without these responses. It retries for missingFor.
 func (v *visit) wakeOther(ctx context.Context) {
 	for begun := time.Now(); time.Since(begun) < missingFor; time.Sleep(repair) {
-		err := v.broker.Store.Wake(ctx, v.account)
+		err := v.visits.Store.Wake(ctx, v.account)
 		if err == nil {
-			v.broker.wake(v.account)
+			v.visits.Hub.wake(v.account)
 			return
 		}
-		v.broker.Log.DebugContext(ctx, "waking an account failed", "account", string(v.account), "error", err)
+		v.visits.Log.DebugContext(ctx, "waking an account failed", "account", string(v.account), "error", err)
 	}
 }
 
 func (v *visit) run(ctx context.Context) error {
-	woken, stop := v.broker.woken.watch(v.account)
+	woken, stop := v.visits.Hub.woken.watch(v.account)
 	defer stop()
 	keep := context.WithoutCancel(ctx) // responses are saved even while the process stops
 	for {
@@ -131,7 +149,7 @@ func (v *visit) run(ctx context.Context) error {
 		switch {
 		case v.pending > 0, len(v.unsaved) > 0 && ours:
 		case err != nil && (ending || !ours || Is(err, Conflict)):
-			v.broker.keepUnsaved(v.unsavedOutcomes())
+			v.visits.keepUnsaved(v.unsavedOutcomes())
 			return err
 		case err != nil:
 		case ending, v.nothingDueSoon() && !v.linger(ctx, woken):
@@ -167,7 +185,7 @@ func (v *visit) release(ctx context.Context) error {
 	v.bookAhead(ctx)
 	due := v.due()
 	for {
-		err := v.broker.Store.Release(ctx, v.held, v.agenda.Wakes, due)
+		err := v.visits.Store.Release(ctx, v.held, v.agenda.Wakes, due)
 		if err == nil || Is(err, Conflict) || time.Now().After(v.lease) {
 			return err
 		}
@@ -221,7 +239,7 @@ func (v *visit) iterate(ctx context.Context, ending bool) error {
 func (v *visit) checkRefs(ctx context.Context) (err error) {
 	for _, f := range v.unsaved {
 		for i, a := range f.outcomes {
-			if f.outcomes[i].Outcome, err = v.broker.distinct(ctx, v.account, a.job.ID, a.Outcome); err != nil {
+			if f.outcomes[i].Outcome, err = v.visits.distinct(ctx, v.account, a.job.ID, a.Outcome); err != nil {
 				return err
 			}
 		}
@@ -270,7 +288,7 @@ func (v *visit) renew(ctx context.Context) error {
 	if lost := max(0, drift-v.leaseDrift); now.Add(lost).Before(v.lease.Add(min(renewed, v.backend.Limits.Send/3) - ttl)) {
 		return nil
 	}
-	if err := v.broker.Store.Renew(ctx, v.held, ttl); err != nil {
+	if err := v.visits.Store.Renew(ctx, v.held, ttl); err != nil {
 		return err
 	}
 	v.lease, v.leaseDrift = now.Add(ttl), drift
@@ -280,7 +298,7 @@ func (v *visit) renew(ctx context.Context) error {
 // reloadAgenda reads the agenda and queues the due jobs by class.
 func (v *visit) reloadAgenda(ctx context.Context) (err error) {
 	v.read, v.woken, v.suspectsAt = time.Now(), false, time.Time{}
-	if v.agenda, err = v.broker.agendaOf(ctx, v.account, agendaSize); err != nil {
+	if v.agenda, err = v.visits.agendaOf(ctx, v.account, agendaSize); err != nil {
 		return err
 	}
 	if err := v.planLooks(ctx); err != nil {
@@ -290,7 +308,7 @@ func (v *visit) reloadAgenda(ctx context.Context) (err error) {
 		classRemove: v.agenda.Remove}
 	v.enqueueStatusReads()
 	if v.agenda.Why == NoPlatform && v.agenda.Now.Before(v.agenda.Hold) { // the platform is configured again
-		return v.broker.Store.Hold(ctx, v.account, 0, None, "")
+		return v.visits.Store.Hold(ctx, v.account, 0, None, "")
 	}
 	if held, err := v.heldByOperator(ctx); held || err != nil {
 		return err
@@ -443,33 +461,33 @@ func (v *visit) receive(f platformResponse) {
 
 // visitWithoutPlatform visits an account whose platform is no longer configured. It marks the jobs with NoPlatform and
 // plans another visit after Timing.Recheck.
-func (b *Broker) visitWithoutPlatform(ctx context.Context, l Lease) error {
-	if err := b.Store.Hold(ctx, l.Account, b.Timing.complete().Recheck, NoPlatform, noPlatformText); err != nil {
+func (vs *Visits) visitWithoutPlatform(ctx context.Context, l Lease) error {
+	if err := vs.Store.Hold(ctx, l.Account, vs.Timing.complete().Recheck, NoPlatform, noPlatformText); err != nil {
 		return err
 	}
 	for {
-		g, err := b.agendaOf(ctx, l.Account, agendaSize)
+		g, err := vs.agendaOf(ctx, l.Account, agendaSize)
 		if err != nil {
 			return err
 		}
 		jobs := slices.Concat(g.Cancel, g.Settle, g.Start, g.Poll)
 		if len(jobs) == 0 {
-			return b.Store.Release(ctx, l, g.Wakes, g.dueWithoutPlatform(b.Timing.complete()))
+			return vs.Store.Release(ctx, l, g.Wakes, g.dueWithoutPlatform(vs.Timing.complete()))
 		}
-		if err := b.markAllNoPlatform(ctx, jobs, g.Now); err != nil {
+		if err := vs.markAllNoPlatform(ctx, jobs, g.Now); err != nil {
 			return err
 		}
 	}
 }
 
-func (b *Broker) markAllNoPlatform(ctx context.Context, jobs []Job, now time.Time) error {
+func (vs *Visits) markAllNoPlatform(ctx context.Context, jobs []Job, now time.Time) error {
 	was := map[JobID]Job{}
 	for i, j := range jobs {
-		was[j.ID], jobs[i] = j, markNoPlatform(j, b.Timing.complete(), now)
+		was[j.ID], jobs[i] = j, markNoPlatform(j, vs.Timing.complete(), now)
 	}
-	saved, err := b.Store.Save(ctx, jobs)
+	saved, err := vs.Store.Save(ctx, jobs)
 	for _, j := range saved {
-		b.notifySaved(ctx, was[j.ID], j, nil)
+		vs.Hub.notifySaved(ctx, was[j.ID], j, nil)
 	}
 	return err
 }
@@ -480,4 +498,13 @@ func (g Agenda) dueWithoutPlatform(t Timing) time.Time {
 		return time.Time{}
 	}
 	return g.Now.Add(t.Recheck)
+}
+
+// agendaOf returns what is due for an account.
+func (vs *Visits) agendaOf(ctx context.Context, a Account, n int) (Agenda, error) {
+	var stalled time.Duration
+	if backend := vs.backendNamed(a.Platform()); backend != nil {
+		stalled = vs.freesAfter(backend)
+	}
+	return vs.Store.Agenda(ctx, a, n, stalled)
 }

@@ -16,10 +16,10 @@ const signInTakes = 5 * time.Second
 // authorize gets the token for the steps that are due. Without one nothing is sent, and the reason is stored on the
 // waiting jobs.
 func (v *visit) authorize(ctx context.Context) (t Token, ok bool, err error) {
-	t, err = v.broker.token(ctx, v.account)
+	t, err = v.visits.token(ctx, v.account)
 	if err == nil {
-		if v.broker.blocked.tokenObtained(v.account) {
-			err = v.broker.Store.Hold(ctx, v.account, 0, None, "")
+		if v.visits.blocked.tokenObtained(v.account) {
+			err = v.visits.Store.Hold(ctx, v.account, 0, None, "")
 		}
 		return t, err == nil, firstOf(err, v.renew(ctx))
 	}
@@ -82,7 +82,7 @@ func (v *visit) noteTokenRefusal(f platformResponse) {
 	case failed == nil:
 		v.refusals = 0
 	case Is(refused, SignInRequired):
-		v.broker.Tokens.Invalidate(v.account, f.token)
+		v.visits.Tokens.Invalidate(v.account, f.token)
 		v.refusals++
 	}
 	if v.refusals > 1 || Is(refused, Misconfigured) {
@@ -96,8 +96,8 @@ func (v *visit) blockAccount(ctx context.Context) error {
 	if v.blockedBy == nil {
 		return nil
 	}
-	d := v.broker.blocked.add(v.account, v.blockedBy, v.noToken, v.timing)
-	if err := v.broker.Store.Hold(ctx, v.account, d, attentionFor(v.blockedBy), TextFor(v.blockedBy)); err != nil {
+	d := v.visits.blocked.add(v.account, v.blockedBy, v.noToken, v.timing)
+	if err := v.visits.Store.Hold(ctx, v.account, d, attentionFor(v.blockedBy), TextFor(v.blockedBy)); err != nil {
 		return err
 	}
 	if Is(v.blockedBy, SignInRequired) {
@@ -108,17 +108,18 @@ func (v *visit) blockAccount(ctx context.Context) error {
 			return err
 		}
 	}
-	v.broker.saved.all()                // submissions that wait for their jobs are answered with the reason
+	v.visits.Hub.saved.all()            // submissions that wait for their jobs are answered with the reason
 	if v.backend.Access == AccessUser { // the reason shows on all waiting jobs of the user
-		v.broker.notifyUser(UserID(v.account.Identity()))
+		v.visits.Hub.notifyUser(UserID(v.account.Identity()))
 	}
 	level := slog.LevelInfo
 	if Is(v.blockedBy, Misconfigured) {
 		level = slog.LevelError
 	}
 	// A hold that is repeated is logged the 1st, 2nd, 4th, 8th… time.
-	if n := v.broker.blocked.countHold(v.account, KindOf(v.blockedBy)); n&(n-1) == 0 {
-		v.broker.Log.Log(ctx, level, "account held", "account", string(v.account), "for", d, "times", n, "error", v.blockedBy)
+	if n := v.visits.blocked.countHold(v.account, KindOf(v.blockedBy)); n&(n-1) == 0 {
+		v.visits.Log.Log(ctx, level, "account held", "account", string(v.account), "for", d, "times", n, "error",
+			v.blockedBy)
 	}
 	v.resume, v.refusals, v.blockedBy, v.noToken = time.Now().Add(min(d, v.timing.TokenRetry)), 0, nil, false
 	return nil
@@ -130,12 +131,12 @@ func (v *visit) endHoldIfSignedIn(ctx context.Context) (ended bool, err error) {
 	if !v.noToken {
 		return false, nil
 	}
-	if _, err := v.broker.token(ctx, v.account); err != nil {
+	if _, err := v.visits.token(ctx, v.account); err != nil {
 		return false, nil
 	}
-	v.broker.blocked.forget(v.account)
+	v.visits.blocked.forget(v.account)
 	v.blockedBy, v.noToken = nil, false
-	return true, v.broker.Store.Hold(ctx, v.account, 0, None, "")
+	return true, v.visits.Store.Hold(ctx, v.account, 0, None, "")
 }
 
 // failWithoutSignIn fails the jobs whose user did not sign in within Timing.SignInWithin. Such a job may have been
@@ -143,18 +144,18 @@ func (v *visit) endHoldIfSignedIn(ctx context.Context) (ended bool, err error) {
 // becomes available again.
 func (v *visit) failWithoutSignIn(ctx context.Context) error {
 	patience := v.timing.SignInWithin
-	given, err := v.broker.Store.FailWithoutSignIn(ctx, v.account, patience,
+	given, err := v.visits.Store.FailWithoutSignIn(ctx, v.account, patience,
 		fmt.Sprintf("The job waited %s for your sign-in, and was given up. %s", days(patience), TextFor(v.blockedBy)))
 	var created []Job
 	for _, j := range given {
-		v.broker.notifySaved(ctx, Job{}, j, v.blockedBy)
+		v.visits.Hub.notifySaved(ctx, Job{}, j, v.blockedBy)
 		if j.Ref != (Ref{}) {
 			j.Due = v.now()
 			created = append(created, j.withOrphan(j.Ref))
 		}
 	}
 	if len(created) > 0 {
-		_, err = v.broker.Store.Save(ctx, created)
+		_, err = v.visits.Store.Save(ctx, created)
 	}
 	return err
 }
@@ -165,95 +166,6 @@ func days(d time.Duration) string {
 		return fmt.Sprintf("%d days", n)
 	}
 	return d.String()
-}
-
-// HandleSignIn resumes a user's accounts that waited for a sign-in, if there is a token now. Call it when a request
-// with the user's own token arrives. newToken is whether this process sees the token for the first time: then another
-// process may have held an account shortly before.
-func (b *Broker) HandleSignIn(ctx context.Context, u UserID, newToken bool) {
-	look := b.blocked.firstInMinute(u) || newToken
-	for _, a := range b.accountsOf(u) {
-		if (b.blocked.endIfSettled(a) || look && b.awaitsSignIn(ctx, a)) && !b.lacksSignIn(ctx, a) {
-			b.resumeAccount(ctx, a)
-		}
-	}
-}
-
-// lacksSignIn reports whether a sign-in is still missing. The account is then held as before, so that its user, who may
-// be reading it, sees the reason.
-func (b *Broker) lacksSignIn(ctx context.Context, a Account) bool {
-	ctx, cancel := context.WithTimeout(ctx, checkWithin)
-	defer cancel()
-	_, err := b.token(ctx, a)
-	if !Is(err, SignInRequired) {
-		return false
-	}
-	b.blocked.add(a, err, true, b.Timing.complete())
-	return true
-}
-
-// HandleAccessChange resumes all accounts of a user after a sign-in, a link or a permission changed, however recently
-// they were blocked.
-func (b *Broker) HandleAccessChange(ctx context.Context, u UserID) {
-	for _, a := range b.accountsOf(u) {
-		b.blocked.forget(a)
-		b.resumeAccount(ctx, a)
-	}
-}
-
-// PauseUntilSignIn stops a user's live jobs until the user signs in again, because the user withdrew the permission to
-// act on their behalf.
-func (b *Broker) PauseUntilSignIn(ctx context.Context, u UserID) error {
-	var errs []error
-	for _, a := range b.accountsOf(u) {
-		unfinished, err := b.hasUnfinished(ctx, u, a)
-		if err == nil && unfinished {
-			b.blocked.pause(a)
-			err = b.Store.Hold(ctx, a, b.Timing.complete().SignInHold, NeedsSignIn,
-				"You withdrew the permission to act on your behalf. Your jobs continue after your next sign-in.")
-			b.notifyUser(u)
-		}
-		if !Is(err, NotFound) { // the user never had jobs there
-			errs = append(errs, err)
-		}
-	}
-	return firstOf(errs...)
-}
-
-// hasUnfinished reports whether a user's account has work left. The agenda omits paused jobs, and the count those that
-// have ended and left something to be canceled.
-func (b *Broker) hasUnfinished(ctx context.Context, u UserID, a Account) (bool, error) {
-	g, err := b.agendaOf(ctx, a, 1)
-	if err != nil || !g.done() {
-		return !g.done(), err
-	}
-	info, err := b.Store.AccountInfo(ctx, u, []Account{a}, nil)
-	return err == nil && info[0].Live > 0, err
-}
-
-// accountsOf returns the user's own accounts: one at each platform with AccessUser.
-func (b *Broker) accountsOf(u UserID) (accounts []Account) {
-	for _, backend := range b.Backends {
-		if backend.Access == AccessUser {
-			accounts = append(accounts, backend.Account(u))
-		}
-	}
-	return accounts
-}
-
-func (b *Broker) resumeAccount(ctx context.Context, a Account) {
-	if err := b.Store.Hold(ctx, a, 0, None, ""); err != nil {
-		b.Log.Log(ctx, LogLevel(err), "ending the hold of an account failed", "account", string(a), "error", err)
-		return
-	}
-	b.wake(a)
-	b.notifyUser(UserID(a.Identity()))
-}
-
-// awaitsSignIn reports whether an account is held until its user signs in. Another process may have stored that hold.
-func (b *Broker) awaitsSignIn(ctx context.Context, a Account) bool {
-	g, err := b.agendaOf(ctx, a, 1)
-	return err == nil && g.Why == NeedsSignIn && g.Now.Before(g.Hold)
 }
 
 // blockedAccounts records the accounts for which this process can send no request.

@@ -123,19 +123,20 @@ func (l *listings) read(b baseOf, err error, now time.Time, single time.Duration
 
 func (v *visit) listable(base string) bool {
 	_, can := v.backend.Platform.(Lister)
-	return can && !v.broker.listings.of(baseOf{v.backend.Name, base}).none
+	return can && !v.visits.listings.of(baseOf{v.backend.Name, base}).none
 }
 
 // lists reports whether statuses of a base may be read by a listing at present.
 func (v *visit) lists(base string) bool {
-	return !v.careful && !v.broker.listings.of(baseOf{v.backend.Name, base}).mustReadSingly(time.Now()) && v.listable(base)
+	return !v.careful && !v.visits.listings.of(baseOf{v.backend.Name, base}).mustReadSingly(time.Now()) &&
+		v.listable(base)
 }
 
 // listingPays reports whether a base has a usable listing, and so many due jobs that one listing is cheaper than single
 // reads. Jobs that were read one by one lately count as well: a client that asks for one job after the other never
 // makes many of them due at once, and a listing makes the statuses of all of them fresh.
 func (v *visit) listingPays(base string) bool {
-	lately := v.broker.singles.lately(v.singlesOf(base), time.Now())
+	lately := v.visits.singles.lately(v.singlesOf(base), time.Now())
 	due := 0
 	for _, j := range v.agenda.Poll {
 		if j.Base == base && !v.mustReadSingly(j) && !v.busy[j.ID] {
@@ -161,9 +162,9 @@ func (v *visit) mustReadSingly(j Job) bool {
 // due or not: creates in doubt, and statuses. While listings fail, the other jobs are creates in doubt only, because
 // only they need a listing.
 func (v *visit) listing(ctx context.Context, first Job) (step, error) {
-	live, err := v.broker.Store.Listable(ctx, v.account, first.Base)
+	live, err := v.visits.Store.Listable(ctx, v.account, first.Base)
 	jobs := []Job{first}
-	doubts := v.careful || v.broker.listings.of(baseOf{v.backend.Name, first.Base}).mustReadSingly(time.Now())
+	doubts := v.careful || v.visits.listings.of(baseOf{v.backend.Name, first.Base}).mustReadSingly(time.Now())
 	for _, j := range live {
 		if j.ID != first.ID && !v.busy[j.ID] && (j.Phase == Creating || !doubts) && !(j.Phase == Started &&
 			v.mustReadSingly(j)) {
@@ -191,10 +192,10 @@ func (v *visit) noteUnlisted(f platformResponse) {
 // seen and no orphan can follow. If a listing breaks off, the jobs that were not seen get its error. If the platform
 // has no listing, statuses are read one by one from then on.
 func (v *visit) list(ctx context.Context, t Token, base string, jobs []Job) []jobOutcome {
-	m := newMatch(jobs, v.broker.Installation, !v.backend.Platform.TwoStep())
+	m := newMatch(jobs, v.visits.Installation, !v.backend.Platform.TwoStep())
 	begun := time.Now()
 	err := v.matchAll(ctx, t, base, m)
-	v.broker.listings.ended(baseOf{v.backend.Name, base}, err, time.Since(begun))
+	v.visits.listings.ended(baseOf{v.backend.Name, base}, err, time.Since(begun))
 	if Is(err, Unsupported) {
 		return m.outcomes
 	}
@@ -202,7 +203,7 @@ func (v *visit) list(ctx context.Context, t Token, base string, jobs []Job) []jo
 }
 
 func (v *visit) matchAll(ctx context.Context, t Token, base string, m *match) (err error) {
-	defer RecoverAsError(ctx, v.broker.Log, "dispatch.visit: list "+v.backend.Name, &err)
+	defer RecoverAsError(ctx, v.visits.Log, "dispatch.visit: list "+v.backend.Name, &err)
 	for l, err := range v.backend.Platform.(Lister).List(ctx, t, base) {
 		if err != nil {
 			return err

@@ -103,7 +103,7 @@ func TestListing_PaysForJobsThatAreReadOneAfterTheOther(t *testing.T) {
 			v.agenda.Poll = []Job{{ID: id, Phase: Started}}
 			return v.listingPays("")
 		}
-		read := func(id JobID) { v.broker.singles.note(v.singlesOf(""), id, time.Now()) }
+		read := func(id JobID) { v.visits.singles.note(v.singlesOf(""), id, time.Now()) }
 		for range 10 {
 			if read(1); pays(1) {
 				t.Fatal("a listing pays for one job that is read again and again")
@@ -129,14 +129,15 @@ func TestListing_PaysForJobsThatAreReadOneAfterTheOther(t *testing.T) {
 		if time.Sleep(singlesCount + 1); pays(listingPays) {
 			t.Error("old reads count")
 		}
-		if len(v.broker.singles.at) > 0 {
+		if len(v.visits.singles.at) > 0 {
 			t.Error("old reads are kept")
 		}
 	})
 }
 
 func visitOf(p Platform) *visit {
-	return &visit{broker: &Broker{Installation: "me"}, backend: &Backend{Platform: p}, unlisted: map[JobID]bool{}}
+	return &visit{visits: &Visits{Setup: &Setup{Installation: "me"}}, backend: &Backend{Platform: p},
+		unlisted: map[JobID]bool{}}
 }
 
 func list(p Platform, jobs ...Job) map[JobID][]Outcome {

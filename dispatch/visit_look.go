@@ -38,7 +38,7 @@ func (v *visit) planLooks(ctx context.Context) error {
 	if v.pending > 0 && time.Since(v.planned) < replanned {
 		return nil
 	}
-	running, err := v.broker.Store.Running(ctx, v.account, mostLooked)
+	running, err := v.visits.Store.Running(ctx, v.account, mostLooked)
 	if err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ type look struct {
 func (v *visit) looks(ctx context.Context, base string, jobs []Job) (looks []look, gap time.Duration, err error) {
 	var last time.Time // when a listing was read last
 	for _, j := range jobs {
-		c, err := v.broker.runTimes.curve(ctx, v.broker.Store, serviceAt{v.backend.Name, j.Service})
+		c, err := v.visits.runTimes.curve(ctx, v.visits.Store, serviceAt{v.backend.Name, j.Service})
 		if err != nil {
 			return nil, 0, err
 		}
@@ -134,7 +134,7 @@ func (v *visit) looks(ctx context.Context, base string, jobs []Job) (looks []loo
 // listings.
 func (v *visit) lookGap(base string, usual time.Duration) time.Duration {
 	l := v.backend.Limits
-	took := v.broker.listings.of(baseOf{v.backend.Name, base}).took
+	took := v.visits.listings.of(baseOf{v.backend.Name, base}).took
 	return max(shortestGap, l.MinPoll, usual/gapShare, gapPaces*l.Pace, took)
 }
 
@@ -175,7 +175,7 @@ func (v *visit) noteRead(s step) {
 func (v *visit) noteRunTime(was, is Job) {
 	if r, ok := runTimeShown(was, is, v.backend.Limits.Send); ok {
 		s := serviceAt{v.backend.Name, is.Service}
-		v.broker.runTimes.add(s, r)
+		v.visits.runTimes.add(s, r)
 		v.ran = append(v.ran, s)
 	}
 }
@@ -185,7 +185,7 @@ func (v *visit) saveRunTimes(ctx context.Context) error {
 	ran := v.ran
 	v.ran = nil
 	for _, s := range ran {
-		if err := v.broker.runTimes.save(ctx, v.broker.Store, s); err != nil {
+		if err := v.visits.runTimes.save(ctx, v.visits.Store, s); err != nil {
 			return err
 		}
 	}

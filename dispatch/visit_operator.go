@@ -17,13 +17,13 @@ func (v *visit) heldByOperator(ctx context.Context) (bool, error) {
 		v.agenda.Hold = time.Time{}
 		v.notifyAccount()
 		// wakes the account, so the visit reads the agenda again
-		return true, v.broker.Store.Hold(ctx, v.account, 0, None, "")
+		return true, v.visits.Store.Hold(ctx, v.account, 0, None, "")
 	case v.agenda.Operator == "":
 		return false, nil
 	case !shown || v.agenda.Hold.Sub(v.agenda.Now) < operatorHold/2:
 		v.agenda.Why, v.agenda.Hold = HeldByOperator, v.agenda.Now.Add(operatorHold)
 		v.notifyAccount()
-		return true, v.broker.Store.Hold(ctx, v.account, operatorHold, HeldByOperator, v.agenda.Operator)
+		return true, v.visits.Store.Hold(ctx, v.account, operatorHold, HeldByOperator, v.agenda.Operator)
 	}
 	return true, nil
 }
@@ -31,7 +31,7 @@ func (v *visit) heldByOperator(ctx context.Context) (bool, error) {
 // notifyAccount signals to the users with waiting jobs of the account that these may look different.
 func (v *visit) notifyAccount() {
 	if v.backend.Access == AccessUser {
-		v.broker.notifyUser(UserID(v.account.Identity()))
+		v.visits.Hub.notifyUser(UserID(v.account.Identity()))
 		return
 	}
 	owners := map[UserID]bool{}
@@ -39,6 +39,6 @@ func (v *visit) notifyAccount() {
 		owners[l.Owner] = true
 	}
 	for u := range owners {
-		v.broker.notifyUser(u)
+		v.visits.Hub.notifyUser(u)
 	}
 }

@@ -55,8 +55,8 @@ func (v *visit) readRequests(ctx context.Context, requests []platformRequest) {
 		requests[i].read = r
 		go func() {
 			defer close(r.ended)
-			defer RecoverAsError(ctx, v.broker.Log, "dispatch.visit: read a request", &r.err)
-			r.request, r.err = v.broker.Store.Request(ctx, f.jobs[0].ID)
+			defer RecoverAsError(ctx, v.visits.Log, "dispatch.visit: read a request", &r.err)
+			r.request, r.err = v.visits.Store.Request(ctx, f.jobs[0].ID)
 		}()
 	}
 }
@@ -135,7 +135,7 @@ func (v *visit) perform(ctx context.Context, t Token, s step) (outcomes []jobOut
 			outcomes = s.failed(panicked)
 		}
 	}()
-	defer RecoverAsError(ctx, v.broker.Log, "dispatch.visit: ask "+v.backend.Name, &panicked)
+	defer RecoverAsError(ctx, v.visits.Log, "dispatch.visit: ask "+v.backend.Name, &panicked)
 
 	j := s.jobs[0]
 	var o Outcome
@@ -175,9 +175,9 @@ func (v *visit) observeRequest(s step, took time.Duration, outcomes []jobOutcome
 		return
 	}
 	for _, o := range outcomes {
-		v.broker.observer().JobAsked(o.job, op, took, o.Err)
+		v.visits.observer().JobAsked(o.job, op, took, o.Err)
 	}
-	v.broker.observer().RequestEnded(v.backend.Name, op, took, firstError(outcomes))
+	v.visits.observer().RequestEnded(v.backend.Name, op, took, firstError(outcomes))
 }
 
 func firstError(outcomes []jobOutcome) error {
@@ -223,11 +223,11 @@ func (v *visit) submit(ctx context.Context, t Token, step step) Outcome {
 		return Outcome{Asked: AskSubmit, Unsent: true, Err: &Error{Kind: Unavailable, Op: "dispatch.submit",
 			Text: "The request could not be read from the database.", Err: err}}
 	}
-	definition, err := v.broker.definition(ctx, j, r)
+	definition, err := v.visits.Documents.definition(ctx, j, r)
 	if err != nil {
 		return Outcome{Asked: AskSubmit, Unsent: Is(err, Unavailable), Err: err}
 	}
-	s, err := v.backend.Platform.Submit(ctx, t, Submission{Tag: j.Tag(v.broker.Installation), Ref: j.Ref, Request: r,
+	s, err := v.backend.Platform.Submit(ctx, t, Submission{Tag: j.Tag(v.visits.Installation), Ref: j.Ref, Request: r,
 		Definition: definition})
 	if err == nil && s.Ref == (Ref{}) && s.Result == nil {
 		err = &Error{Kind: BadUpstream, Op: "dispatch.submit", Text: "The platform named no job."}
@@ -246,20 +246,21 @@ func (v *visit) distinct(ctx context.Context, j Job, o Outcome) Outcome {
 		return o.taken()
 	}
 	o.Unchecked = true
-	o, err := v.broker.distinct(ctx, v.account, j.ID, o)
+	o, err := v.visits.distinct(ctx, v.account, j.ID, o)
 	if err != nil {
-		v.broker.Log.WarnContext(ctx, "whether another job has the same identifier at the platform is not known yet", "account",
+		v.visits.Log.WarnContext(ctx, "whether another job has the same identifier at the platform is not known yet",
+			"account",
 			string(v.account), "job", int64(j.ID), "error", err)
 	}
 	return o
 }
 
 // distinct checks an outcome that is unchecked. It stays so while the database does not answer.
-func (b *Broker) distinct(ctx context.Context, a Account, id JobID, o Outcome) (Outcome, error) {
+func (vs *Visits) distinct(ctx context.Context, a Account, id JobID, o Outcome) (Outcome, error) {
 	if !o.Unchecked {
 		return o, nil
 	}
-	holder, err := b.Store.RefHolder(ctx, a, o.Ref)
+	holder, err := vs.Store.RefHolder(ctx, a, o.Ref)
 	if err != nil {
 		return o, err
 	}
@@ -280,8 +281,8 @@ func (o Outcome) taken() Outcome {
 
 func (v *visit) status(ctx context.Context, t Token, j Job) Outcome {
 	r, err := v.backend.Platform.Status(ctx, t, j.Ref)
-	v.broker.listings.read(baseOf{v.backend.Name, j.Base}, err, time.Now(), v.timing.Recheck)
-	v.broker.singles.note(v.singlesOf(j.Base), j.ID, time.Now())
+	v.visits.listings.read(baseOf{v.backend.Name, j.Base}, err, time.Now(), v.timing.Recheck)
+	v.visits.singles.note(v.singlesOf(j.Base), j.ID, time.Now())
 	return Outcome{Asked: AskStatus, Ref: j.Ref, Report: r, Err: err}
 }
 
@@ -339,4 +340,25 @@ func (s step) intentUnconfirmed(l Lease) []jobOutcome {
 	intended := j.Intend(time.Time{})
 	return []jobOutcome{{j, Outcome{Asked: AskSubmit, Attempt: intended.Attempt, Epoch: intended.Epoch, Unsent: true,
 		Lease: l.Generation, Err: err}}}
+}
+
+// traced begins the trace of a step if a request is sent for it.
+func (v *visit) traced(ctx context.Context, s step) (context.Context, func(error)) {
+	op := s.op()
+	if op == "" {
+		return ctx, ignoreError
+	}
+	return v.visits.tracer().Step(ctx, v.backend.Name, op, s.jobs)
+}
+
+// remove removes a platform job of an ended job.
+func (v *visit) remove(ctx context.Context, t Token, r Ref) error {
+	if r == (Ref{}) { // the job never got to its platform
+		return nil
+	}
+	remover, can := v.backend.Platform.(Remover)
+	if !can {
+		return &Error{Kind: Unsupported, Op: "dispatch.remove", Text: "This platform cannot remove jobs."}
+	}
+	return remover.Remove(ctx, t, r)
 }

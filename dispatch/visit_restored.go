@@ -61,44 +61,46 @@ func (v *visit) compare(ctx context.Context) error {
 		return err
 	case err != nil:
 		if Is(err, SignInRequired) { // the next attempt needs another token
-			v.broker.Tokens.Invalidate(v.account, t)
+			v.visits.Tokens.Invalidate(v.account, t)
 		}
 		err = v.backend.tokenError(err)
-		v.broker.Log.WarnContext(ctx, "comparing a restored account with its platform failed", "account", string(v.account),
+		v.visits.Log.WarnContext(ctx, "comparing a restored account with its platform failed", "account",
+			string(v.account),
 			"error", err)
-		return v.broker.Store.Hold(ctx, v.account, max(v.timing.Check, retryAfter(err)), attentionFor(err), TextFor(err))
+		return v.visits.Store.Hold(ctx, v.account, max(v.timing.Check, retryAfter(err)), attentionFor(err),
+			TextFor(err))
 	}
 	found, err := v.recognize(ctx, listed)
 	if err != nil {
 		return err
 	}
 	for _, u := range found {
-		v.broker.Log.LogAttrs(ctx, slog.LevelWarn, "a job at the platform is not in the restored database",
+		v.visits.Log.LogAttrs(ctx, slog.LevelWarn, "a job at the platform is not in the restored database",
 			slog.String("account", string(u.Account)),
 			slog.String("ref", u.Ref.ID), slog.String("tag", u.Tag), slog.String("status", string(u.Status)))
 	}
-	v.broker.Log.InfoContext(ctx, "a restored account was compared with its platform", "account", string(v.account),
+	v.visits.Log.InfoContext(ctx, "a restored account was compared with its platform", "account", string(v.account),
 		"unrecognized", len(found))
-	return v.broker.Store.ClearRestored(ctx, v.account, found)
+	return v.visits.Store.ClearRestored(ctx, v.account, found)
 }
 
 // withoutComparison lets the account submit without a comparison if the operator allowed that, and otherwise stores
 // what it waits for.
 func (v *visit) withoutComparison(ctx context.Context) error {
 	if v.agenda.Restored == CompareIfLists {
-		v.broker.Log.WarnContext(ctx, "a restored account goes on without being compared: its platform has no list",
+		v.visits.Log.WarnContext(ctx, "a restored account goes on without being compared: its platform has no list",
 			"account", string(v.account))
-		return v.broker.Store.ClearRestored(ctx, v.account, nil)
+		return v.visits.Store.ClearRestored(ctx, v.account, nil)
 	}
-	v.broker.Log.WarnContext(ctx,
+	v.visits.Log.WarnContext(ctx,
 		"a restored account waits for the operator: its platform has no list; see eodispatch restored --without-listing",
 		"account", string(v.account))
-	return v.broker.Store.Hold(ctx, v.account, v.timing.Recheck, NeedsOperator, RestoredNotice)
+	return v.visits.Store.Hold(ctx, v.account, v.timing.Recheck, NeedsOperator, RestoredNotice)
 }
 
 // listAll lists the account's jobs below the platform's endpoint and below every other base that its jobs have.
 func (v *visit) listAll(ctx context.Context, t Token, lister Lister) (all []Listed, err error) {
-	bases, err := v.broker.Store.Bases(ctx, v.account)
+	bases, err := v.visits.Store.Bases(ctx, v.account)
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +118,7 @@ func (v *visit) listAll(ctx context.Context, t Token, lister Lister) (all []List
 }
 
 func (v *visit) listBase(ctx context.Context, t Token, lister Lister, base string) (all []Listed, err error) {
-	if err := v.broker.awaitSendTime(ctx, v.backend, v.account); err != nil {
+	if err := v.visits.awaitSendTime(ctx, v.backend, v.account); err != nil {
 		return nil, err
 	}
 	if err := v.renew(ctx); err != nil {
@@ -125,7 +127,7 @@ func (v *visit) listBase(ctx context.Context, t Token, lister Lister, base strin
 	ctx, cancel := context.WithDeadline(ctx, v.deadline())
 	defer cancel()
 	begun := time.Now()
-	defer func() { v.broker.observer().RequestEnded(v.backend.Name, "list", time.Since(begun), err) }()
+	defer func() { v.visits.observer().RequestEnded(v.backend.Name, "list", time.Since(begun), err) }()
 	for l, err := range lister.List(ctx, t, base) {
 		if err != nil {
 			return nil, err
@@ -138,12 +140,12 @@ func (v *visit) listBase(ctx context.Context, t Token, lister Lister, base strin
 // recognize applies a whole listing to a restored account, and returns the platform jobs that have not ended, are not
 // in the database, and were not adopted. Busy: a job changed meanwhile.
 func (v *visit) recognize(ctx context.Context, listed []Listed) (found []Unrecognized, err error) {
-	ids, attempts := attemptsByJob(v.broker.Installation, listed)
+	ids, attempts := attemptsByJob(v.visits.Installation, listed)
 	for _, id := range ids {
 		if err := v.renew(ctx); err != nil {
 			return nil, err
 		}
-		j, err := v.broker.Store.Load(ctx, id)
+		j, err := v.visits.Store.Load(ctx, id)
 		if err != nil && !Is(err, NotFound) {
 			return nil, err
 		}
@@ -191,12 +193,12 @@ func (v *visit) saveCompared(ctx context.Context, before, after Job) error {
 	if after.Epoch == before.Epoch {
 		return nil
 	}
-	saved, err := v.broker.Store.Save(ctx, []Job{after})
+	saved, err := v.visits.Store.Save(ctx, []Job{after})
 	if err == nil && len(saved) == 0 {
 		err = &Error{Kind: Busy, Op: "dispatch.compare", Text: "The job was changed meanwhile."}
 	}
 	if err == nil {
-		v.broker.notifySaved(ctx, before, saved[0], nil)
+		v.visits.Hub.notifySaved(ctx, before, saved[0], nil)
 	}
 	return err
 }

@@ -41,7 +41,7 @@ func (v *visit) resumeWhenFreed(ctx context.Context) error {
 	if !freed || v.agenda.Why != Full || !v.now().Before(v.agenda.Hold) {
 		return nil
 	}
-	return v.broker.Store.Hold(ctx, v.account, 0, None, "")
+	return v.visits.Store.Hold(ctx, v.account, 0, None, "")
 }
 
 // jobOutcomes holds all outcomes of one job that are not saved yet.
@@ -164,8 +164,8 @@ func (v *visit) beginSave(ctx context.Context, said []jobOutcomes, responses int
 	v.saving = s
 	go func() {
 		defer close(s.ended)
-		defer RecoverAsError(ctx, v.broker.Log, "dispatch.visit: save", &s.err)
-		s.saved, s.err = v.broker.Store.Save(ctx, s.jobs, wake...)
+		defer RecoverAsError(ctx, v.visits.Log, "dispatch.visit: save", &s.err)
+		s.saved, s.err = v.visits.Store.Save(ctx, s.jobs, wake...)
 	}()
 	return s
 }
@@ -190,7 +190,7 @@ func (v *visit) endSave(ctx context.Context, s *save) (again []jobOutcomes, err 
 			continue
 		}
 		v.freed = v.freed || freedSlot(s.job, j)
-		v.broker.notifySaved(ctx, s.job, j, s.outcomes[len(s.outcomes)-1].Err)
+		v.visits.Hub.notifySaved(ctx, s.job, j, s.outcomes[len(s.outcomes)-1].Err)
 		v.noteStart(s.job, j)
 		v.noteRunTime(s.job, j)
 	}
@@ -225,11 +225,11 @@ func (v *visit) accountsToWake() []Account {
 // reload adds s to again with the job's current row, unless all its outcomes are saved.
 func (v *visit) reload(ctx context.Context, s jobOutcomes, again []jobOutcomes) ([]jobOutcomes, error) {
 	was, err := s.job, error(nil)
-	s.job, err = v.broker.Store.Load(ctx, was.ID)
+	s.job, err = v.visits.Store.Load(ctx, was.ID)
 	if Is(err, NotFound) { // the job was purged, or the database server that answers lags behind
 		s.job, v.resume = was, later(v.resume, time.Now().Add(repair))
 		if s.mustNotBeLost() {
-			v.broker.keepUnsaved([]jobOutcomes{s})
+			v.visits.keepUnsaved([]jobOutcomes{s})
 		}
 		return again, nil
 	}
@@ -241,7 +241,7 @@ func (v *visit) reload(ctx context.Context, s jobOutcomes, again []jobOutcomes) 
 		return append(again, s), nil
 	}
 	v.freed = v.freed || freedSlot(was, s.job)
-	v.broker.notifySaved(ctx, was, s.job, last.Err)
+	v.visits.Hub.notifySaved(ctx, was, s.job, last.Err)
 	return again, nil
 }
 
@@ -259,11 +259,11 @@ func (v *visit) applyBackpressure(ctx context.Context, a jobOutcome) error {
 	switch {
 	case a.Unsent:
 	case a.Started:
-		v.broker.refused.end(v.account)
+		v.visits.refused.end(v.account)
 	case !Is(a.Err, Busy) && !Is(a.Err, Unavailable):
 	case a.Asked == AskSubmit:
-		d := v.timing.pause(v.broker.refused.count(v.account), a.Err)
-		return v.broker.Store.Hold(ctx, v.account, d, a.attention(), TextFor(a.Err))
+		d := v.timing.pause(v.visits.refused.count(v.account), a.Err)
+		return v.visits.Store.Hold(ctx, v.account, d, a.attention(), TextFor(a.Err))
 	case retryAfter(a.Err) > 0:
 		v.resume = later(v.resume, time.Now().Add(retryAfter(a.Err)))
 	}

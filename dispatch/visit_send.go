@@ -33,7 +33,7 @@ const nextSendTimeBefore = 250 * time.Millisecond
 
 // steps adds the most urgent steps, as many as Limits.Requests and the platform's rate allow.
 func (v *visit) steps(ctx context.Context, t Token, steps []platformRequest) ([]platformRequest, error) {
-	if v.broker.backlog.full() {
+	if v.visits.backlog.full() {
 		v.resume = later(v.resume, time.Now().Add(repair))
 	}
 	for v.pending+len(steps) < v.backend.Limits.Requests && !time.Now().Before(v.resume) {
@@ -70,7 +70,7 @@ func (v *visit) reserveSendTime(ctx context.Context, p Purpose, due time.Time) (
 	if v.backend.Limits.Pace == 0 {
 		return SendTime{Given: true}, nil
 	}
-	s, err := v.broker.Store.ReserveSendTime(ctx, SendTimeRequest{Account: v.account, Pace: v.backend.Limits.Pace,
+	s, err := v.visits.Store.ReserveSendTime(ctx, SendTimeRequest{Account: v.account, Pace: v.backend.Limits.Pace,
 		Purpose: p, Ahead: min(sendTimeAhead, v.backend.Limits.Send/8), Due: due})
 	switch {
 	case err != nil:
@@ -137,7 +137,7 @@ func (v *visit) saveAsFailed(ctx context.Context, requests []platformRequest) ([
 	if len(asked) == 0 {
 		return requests, nil
 	}
-	saved, failed := v.broker.Store.Save(ctx, asked)
+	saved, failed := v.visits.Store.Save(ctx, asked)
 	is := byID(saved)
 	var kept []platformRequest
 	for _, f := range requests {
@@ -189,7 +189,7 @@ func (v *visit) intend(ctx context.Context, requests []platformRequest) (map[Job
 		return nil, nil
 	}
 	now, drift := time.Now(), v.drift()
-	kept, err := v.broker.Store.Intend(ctx, v.held, v.backend.Limits, jobs)
+	kept, err := v.visits.Store.Intend(ctx, v.held, v.backend.Limits, jobs)
 	if err != nil {
 		return nil, err
 	}
@@ -207,8 +207,8 @@ func (v *visit) notifyBudgets(jobs, kept []Job) {
 	is := byID(kept)
 	for _, j := range jobs {
 		if _, submitted := is[j.ID]; j.Budgeted && !submitted {
-			v.broker.queues.forget(v.account)
-			v.broker.notifyUser(j.Owner)
+			v.visits.queues.forget(v.account)
+			v.visits.Hub.notifyUser(j.Owner)
 		}
 	}
 }
@@ -246,8 +246,8 @@ func (v *visit) send(ctx context.Context, f platformRequest) {
 // monotonic clock stops while the machine is suspended.
 func (v *visit) drift() time.Duration {
 	wall := time.Now
-	if v.broker.Wall != nil {
-		wall = v.broker.Wall
+	if v.visits.Wall != nil {
+		wall = v.visits.Wall
 	}
 	return wall().Round(0).Sub(v.begun.Round(0)) - time.Since(v.begun)
 }
@@ -267,5 +267,49 @@ func (v *visit) setBusy(jobs []Job, busy bool) {
 			delete(v.busy, j.ID)
 			v.releaseGate(j.ID)
 		}
+	}
+}
+
+// tagged adds the random part of the next attempt, which [Job.Intend] begins, to a job that is about to be created. It
+// returns any other job unchanged.
+func (v *visit) tagged(j Job) Job {
+	if j.Phase != Waiting {
+		return j
+	}
+	nonce := v.visits.Nonce
+	if nonce == nil {
+		nonce = newNonce
+	}
+	j.Nonces = j.Nonces.with(j.Attempt+1, nonce(j))
+	return j
+}
+
+// awaitSendTime waits for the platform's next send time.
+func (vs *Visits) awaitSendTime(ctx context.Context, backend *Backend, a Account) error {
+	if backend.Limits.Pace == 0 {
+		return nil
+	}
+	s, err := vs.Store.ReserveSendTime(ctx, SendTimeRequest{Account: a, Pace: backend.Limits.Pace, Purpose: Calling,
+		Ahead: enterWithin})
+	switch {
+	case err != nil:
+		return err
+	case !s.Given:
+		return &Error{Kind: Busy, Op: "dispatch.awaitSendTime",
+			Text: "The platform's rate limit is reached. Repeat the request later.", RetryAfter: max(s.Wait,
+				time.Second)}
+	}
+	return sleep(ctx, s.Wait)
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return &Error{Kind: Unavailable, Op: "dispatch.sleep",
+			Text: "The request ended before the platform could be asked. Repeat it.", Err: ctx.Err()}
 	}
 }

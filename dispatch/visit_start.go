@@ -35,7 +35,7 @@ func (v *visit) splitCreated(ctx context.Context) (starts []platformRequest, oth
 
 // mayStartAtOnce reports whether jobs may be started now, by the agenda.
 func (v *visit) mayStartAtOnce() bool {
-	return v.backend.Limits.Pace == 0 && !v.careful && !v.woken && v.tried == nil && !v.broker.backlog.full() &&
+	return v.backend.Limits.Pace == 0 && !v.careful && !v.woken && v.tried == nil && !v.visits.backlog.full() &&
 		!time.Now().Before(v.resume) &&
 		v.agenda.Restored == NotRestored && !v.now().Before(v.agenda.Hold) && v.queue.nextClass(v.maySend) >= classSubmit
 }
@@ -62,7 +62,7 @@ func (v *visit) endCreated(ctx context.Context, others int, intended map[JobID]J
 		}
 		v.kept = true
 		v.releaseGate(j.ID)
-		v.broker.notifySaved(ctx, f.outcomes[0].job, j, nil)
+		v.visits.Hub.notifySaved(ctx, f.outcomes[0].job, j, nil)
 		err = firstOf(err, v.noteResponse(ctx, f.outcomes[0].Outcome))
 	}
 	v.unsaved = left

@@ -94,7 +94,7 @@ func (v *visit) maySubmit(j Job) bool {
 		v.setAside(j)
 		return false
 	}
-	g := v.broker.suspects.acquire(v.account, j)
+	g := v.visits.suspects.acquire(v.account, j)
 	if g == nil {
 		v.suspectsAt = time.Now().Add(aloneAgain)
 		return false
@@ -131,7 +131,7 @@ func (v *visit) releaseGate(id JobID) {
 	delete(v.gated, id)
 	v.suspectsAt = time.Time{}
 	if next := g.release(); next != "" {
-		v.broker.woken.signal(next)
+		v.visits.Hub.woken.signal(next)
 	}
 }
 

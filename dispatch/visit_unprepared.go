@@ -13,7 +13,7 @@ func (v *visit) prepareAgain(ctx context.Context) error {
 	if due := v.agenda.NextUnprepared; due.IsZero() || due.After(v.agenda.Now) {
 		return nil
 	}
-	jobs, err := v.broker.Store.Unprepared(ctx, v.account, agendaSize)
+	jobs, err := v.visits.Store.Unprepared(ctx, v.account, agendaSize)
 	if err != nil {
 		return err
 	}

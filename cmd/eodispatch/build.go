@@ -101,10 +101,11 @@ func build(ctx context.Context, settings *config.Config, kept *store.Store, seen
 	}
 	jobs := seams.store(kept)
 	past := history.New(seen, kept, wallClock{}, log)
-	b := &dispatch.Broker{Store: jobs, Tokens: access, Backends: backends, Installation: installation, Log: log,
-		Observer: past, Tracer: traces,
-		UserJobs: settings.Limits.UserJobs, UserDaily: settings.Limits.UserDaily, UserBytes: int64(settings.Limits.UserBytes),
-		Timing: seams.timing, AreaOf: grid.AreaOf}
+	b := dispatch.NewBroker(jobs, dispatch.Setup{Tokens: access, Backends: backends, Installation: installation,
+		Log:      log,
+		Observer: past, Tracer: traces, Timing: seams.timing})
+	b.UserJobs, b.UserDaily, b.UserBytes, b.AreaOf = settings.Limits.UserJobs, settings.Limits.UserDaily,
+		int64(settings.Limits.UserBytes), grid.AreaOf
 	b.Timing.SignInWithin, b.Timing.GiveUpAfter, b.Timing.StalledAfter = settings.Identity.GiveUpAfter,
 		settings.GiveUpAfter, settings.StalledAfter
 	lost := &losses{database: kept, log: log}

@@ -94,7 +94,7 @@ func TestCatalogue_ServicesAreFound(t *testing.T) {
 		settings.Platforms = append(settings.Platforms, config.Platform{Name: name, Protocol: config.OGCProcess,
 			Endpoint: endpoint})
 	}
-	b := &dispatch.Broker{Backends: platforms(settings, nil)}
+	b := dispatch.NewBroker(nil, dispatch.Setup{Backends: platforms(settings, nil)})
 	bases := map[string]bool{}
 	for _, p := range readRecords(t) {
 		for i, s := range p.spellings() {

@@ -63,7 +63,7 @@ func (i *importCommand) Run(c console) error {
 		return err
 	}
 	defer from.Close()
-	b := &dispatch.Broker{Backends: platforms(settings, nil)}
+	b := dispatch.NewBroker(nil, dispatch.Setup{Backends: platforms(settings, nil)})
 	work := apex.Import{Issuer: settings.Identity.Issuer, Adopt: b.Adopt}
 	if i.DryRun {
 		return i.count(ctx, settings, from, work, c)

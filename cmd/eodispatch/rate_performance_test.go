@@ -176,7 +176,8 @@ func (c crowd) replica(b *testing.B, s *store.Store, endpoint string, pace time.
 		b.Fatal(err)
 	}
 	log := slog.New(slog.DiscardHandler)
-	r := replica{Broker: &dispatch.Broker{Store: s, Tokens: bearers{}, Backends: backends, Installation: name, Log: log}}
+	r := replica{Broker: dispatch.NewBroker(s, dispatch.Setup{Tokens: bearers{}, Backends: backends, Installation: name,
+		Log: log})}
 	r.work = engine.New(engine.Config{Store: s, Visit: r.Visit, Log: log, OnWake: r.HandleWake,
 		OnBroadcast: r.HandleBroadcast})
 	r.Engine = r.work

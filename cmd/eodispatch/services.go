@@ -57,7 +57,8 @@ func configuredHome(h config.ServiceHome, platforms []config.Platform) catalogue
 
 // readServices returns the catalogue as its sources are now, without the database.
 func readServices(ctx context.Context, settings *config.Config) *catalogue.Catalogue {
-	offered := offeredServices(settings, &dispatch.Broker{Backends: platforms(settings, nil)}, nil,
+	offered := offeredServices(settings, dispatch.NewBroker(nil, dispatch.Setup{Backends: platforms(settings, nil)}),
+		nil,
 		slog.New(slog.DiscardHandler))
 	offered.Read(ctx)
 	return offered

@@ -49,11 +49,11 @@ func (h *history) start(name string) *process {
 		return &dispatch.Backend{Name: name, Label: dispatch.OpenEO, Endpoint: "https://" + name + ".example", Access: access,
 			Platform: h.platform(link), Limits: h.limits, AtLeastOnce: h.atLeastOnce, StartSettlesAfter: h.settles}
 	}
-	p.Broker = &dispatch.Broker{
-		Store: store, Engine: e, Tokens: conformance.Tokens{Link: link},
+	p.Broker = dispatch.NewBroker(store, dispatch.Setup{
+		Engine: e, Tokens: conformance.Tokens{Link: link},
 		Backends:     []*dispatch.Backend{backend("p", dispatch.AccessShared), backend("q", dispatch.AccessUser)},
 		Installation: installation, Log: slog.New(slog.DiscardHandler), Nonce: h.nonce,
-	}
+	})
 	var spreading sync.WaitGroup
 	if h.spread {
 		spreading.Go(func() { p.SpreadTasks(ctx) })

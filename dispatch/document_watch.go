@@ -1,0 +1,57 @@
+package dispatch
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+)
+
+// documentsAtOnce is the number of documents that Revalidate requests concurrently.
+const documentsAtOnce = 8
+
+// Revalidate checks whether the documents of waiting jobs' services have changed, and shows [ServiceChanged] where one
+// has. A document that cannot be fetched keeps its last known state until the next check.
+func (d *Documents) Revalidate(ctx context.Context) error {
+	origins, err := d.Store.Origins(ctx)
+	if err != nil {
+		return err
+	}
+	errs := make([]error, len(origins))
+	var all sync.WaitGroup
+	turn := make(chan struct{}, documentsAtOnce)
+	for i, o := range origins {
+		turn <- struct{}{}
+		all.Go(func() {
+			defer func() { <-turn }()
+			errs[i] = d.revalidate(ctx, o)
+		})
+	}
+	all.Wait()
+	return firstOf(errs...)
+}
+
+func (d *Documents) revalidate(ctx context.Context, o Origin) (err error) {
+	defer RecoverAsError(ctx, d.Log, "dispatch.revalidate", &err)
+	backend := d.backendNamed(o.Platform)
+	if backend == nil || ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if d.awaitDocument(ctx, backend, "", o.Service) != nil {
+		return nil
+	}
+	now := backend.document(ctx, o.Service)
+	if now == nil {
+		return nil
+	}
+	owners, err := d.Store.SetDocumentHash(ctx, o, now.Hash())
+	if len(owners) > 0 {
+		d.Log.LogAttrs(ctx, slog.LevelInfo, "document changed", slog.String("platform", o.Platform),
+			slog.String("hash", now.Hash()), slog.Int("waiting", len(owners)))
+	}
+	slices.Sort(owners)
+	for _, u := range slices.Compact(owners) {
+		d.Hub.notifyUser(u)
+	}
+	return err
+}

@@ -1,0 +1,57 @@
+package dispatch
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+const (
+	linesFor  = 2 * time.Second // how long the lines of an account are reused after they were counted
+	manyLines = 10_000          // accounts in the cache; it is emptied when it has more
+)
+
+// queues caches the lines of accounts. Reading them takes longer the more lines there are, and many clients may request
+// it.
+type queues struct {
+	mu sync.Mutex
+	of map[Account]*queue
+}
+
+type queue struct {
+	mu    sync.Mutex
+	lines []Line
+	read  time.Time
+}
+
+func (q *queues) lines(ctx context.Context, s Store, a Account) (lines []Line, err error) {
+	at := q.at(a)
+	at.mu.Lock()
+	defer at.mu.Unlock()
+	if !at.read.IsZero() && time.Since(at.read) < linesFor {
+		return at.lines, nil
+	}
+	if lines, err = s.Lines(ctx, a); err == nil {
+		at.lines, at.read = lines, time.Now()
+	}
+	return lines, err
+}
+
+func (q *queues) at(a Account) *queue {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.of[a] == nil {
+		if q.of == nil || len(q.of) > manyLines {
+			q.of = map[Account]*queue{}
+		}
+		q.of[a] = &queue{}
+	}
+	return q.of[a]
+}
+
+// forget removes the lines of an account from the cache, so that they are counted anew.
+func (q *queues) forget(a Account) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	delete(q.of, a)
+}
