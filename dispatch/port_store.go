@@ -31,8 +31,7 @@ type Store interface {
 	Installation(context.Context) (string, error)
 	// Purge deletes hidden jobs that ended longer than keep ago and have no orphans, unstarted jobs that have expired,
 	// keys older than [KeyLife], synchronous runs older than [SyncRunLife], run times of services to which none was added
-	// for [RunTimesLife], and the turns of lines and owners that were served earlier than all lines and owners that wait
-	// at their account.
+	// for [RunTimesLife], and the turns of lines of which no job waits, unless it is paused, or holds a slot.
 	Purge(ctx context.Context, keep time.Duration) error
 	// Ping returns nil when the store answers.
 	Ping(context.Context) error
@@ -593,7 +592,7 @@ type Line struct {
 	Waiting   int // its jobs that wait; only Lines sets it
 
 	// The slots that the account has given are numbered. Served is the number of the last one that a job of the line got,
-	// OwnerServed of the last one that any of its owner's jobs got. 0: none, or all that wait got one since.
+	// OwnerServed of the last one that any of its owner's jobs got. 0: none that is known.
 	Served, OwnerServed int64
 
 	// The line's first waiting job, and when that became due.

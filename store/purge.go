@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
@@ -12,89 +13,53 @@ import (
 // for it: on SQLite all who write, for some ten milliseconds at most.
 const purgedAtOnce = 50
 
-// Purge deletes hidden jobs that ended more than keep ago, unused documents, and expired keys, tokens, turns and
-// unstarted jobs, in many small transactions. What is to be deleted is found by an index, or outside of the
-// transactions.
+// Purge deletes hidden jobs that ended more than keep ago, unused documents, and expired keys, tokens and unstarted
+// jobs, in many small transactions. What is to be deleted is found by an index, or outside of the transactions.
 func (s *Store) Purge(ctx context.Context, keep time.Duration) error {
 	ctx = allow(ctx, upkeepWithin)
-	return errors.Join(s.purgeExpired(ctx, keep), s.purgeTasks(ctx), s.purgeHooks(ctx),
-		s.purgeDocuments(ctx), s.purgeTurns(ctx), s.purgeCounts(ctx))
+	return errors.Join(s.purgeExpired(ctx, keep), s.purgeTasks(ctx), s.purgeHooks(ctx), s.purgeDocuments(ctx))
 }
 
-// purgeExpired deletes what is too old. A condition that stands twice holds for the second of two processes, too.
+// purgeExpired deletes what is too old, and the counts and turns of lines of which no job waits or holds a slot: they
+// are few, so that no index leads to them. The condition stands twice to hold for the second of two processes, too.
 func (s *Store) purgeExpired(ctx context.Context, keep time.Duration) error {
 	err := s.inBatches(ctx, removedJobs, func(q tx, now int64) (int64, error) {
 		return s.purgeJobs(ctx, q, now-keep.Microseconds())
 	})
+	ago := func(d time.Duration) func(int64) any { return func(now int64) any { return now - d.Microseconds() } }
 	for _, old := range []struct {
-		what   string
-		before func(now int64) any
-		text   string
+		what, table, key, by, condition string
+		before                          func(now int64) any // $2; nil: the condition has none
 	}{
-		{removedKeys, func(now int64) any { return now - s.keyLife.Microseconds() }, `
-			DELETE FROM keys
-			WHERE (owner, name) IN (
-				SELECT k.owner, k.name FROM keys k
-				WHERE k.created <= $1
-				ORDER BY k.created
-				LIMIT CAST($2 AS BIGINT)) AND created <= $1`},
-		{unreported, func(now int64) any { return purgedPeriod(now) }, `
-			DELETE FROM period_counts
-			WHERE (owner, account, period) IN (
-				SELECT c.owner, c.account, c.period FROM period_counts c
-				WHERE c.period < $1
-				ORDER BY c.period
-				LIMIT CAST($2 AS BIGINT))`},
-		{unreported, func(now int64) any { return forgottenMonth(now) }, `
-			DELETE FROM label_costs
-			WHERE (owner, name, month, account, unit, value) IN (
-				SELECT c.owner, c.name, c.month, c.account, c.unit, c.value FROM label_costs c
-				WHERE c.month < $1
-				ORDER BY c.month
-				LIMIT CAST($2 AS BIGINT))`},
-		{unreported, func(now int64) any { return now }, `
-			DELETE FROM tokens
-			WHERE name IN (
-				SELECT t.name FROM tokens t
-				WHERE t.expires <= $1
-				ORDER BY t.expires
-				LIMIT CAST($2 AS BIGINT)) AND expires <= $1`},
-		{unreported, func(now int64) any { return now }, `
-			DELETE FROM sessions
-			WHERE id IN (
-				SELECT s.id FROM sessions s
-				WHERE s.ends <= $1
-				ORDER BY s.ends
-				LIMIT CAST($2 AS BIGINT)) AND ends <= $1`},
-		{unreported, func(now int64) any { return now }, `
-			DELETE FROM unstarted
-			WHERE (job, task) IN (
-				SELECT u.job, u.task FROM unstarted u
-				WHERE u.expires <= $1
-				ORDER BY u.expires
-				LIMIT CAST($2 AS BIGINT))`},
-		{unreported, func(now int64) any { return now - dispatch.DeliveryLife.Microseconds() }, `
-			DELETE FROM deliveries
-			WHERE (hook, job, task, epoch, status) IN (
-				SELECT d.hook, d.job, d.task, d.epoch, d.status FROM deliveries d
-				WHERE d.queued <= $1
-				ORDER BY d.queued
-				LIMIT CAST($2 AS BIGINT))`},
-		{unreported, func(now int64) any { return now - dispatch.SyncRunLife.Microseconds() }, `
-			DELETE FROM sync_runs
-			WHERE id IN (
-				SELECT r.id FROM sync_runs r
-				WHERE r.created < $1 AND r.lapses < $1
-				ORDER BY r.created
-				LIMIT CAST($2 AS BIGINT))`},
+		{removedKeys, "keys", "owner, name", "created", "created <= $2", ago(s.keyLife)},
+		{unreported, "period_counts", "owner, account, period", "period", "period < $2",
+			func(now int64) any { return purgedPeriod(now) }},
+		{unreported, "label_costs", "owner, name, month, account, unit, value", "month", "month < $2",
+			func(now int64) any { return forgottenMonth(now) }},
+		{unreported, "tokens", "name", "expires", "expires <= $2", ago(0)},
+		{unreported, "sessions", "id", "ends", "ends <= $2", ago(0)},
+		{unreported, "unstarted", "job, task", "expires", "expires <= $2", ago(0)},
+		{unreported, "deliveries", "hook, job, task, epoch, status", "queued", "queued <= $2", ago(dispatch.DeliveryLife)},
+		{unreported, "sync_runs", "id", "created", "created < $2 AND lapses < $2", ago(dispatch.SyncRunLife)},
+		{unreported, "run_times", "platform, service", "updated", "updated < $2", ago(dispatch.RunTimesLife)},
+		{unreported, "line_counts", "account, owner, task", "account", "waiting = 0 AND held = 0", nil},
 	} {
+		text := fmt.Sprintf(`
+			DELETE FROM %s
+			WHERE (%s) IN (
+				SELECT %[2]s FROM %[1]s
+				WHERE %[4]s
+				ORDER BY %[3]s
+				LIMIT CAST($1 AS BIGINT)) AND %[4]s`, old.table, old.key, old.by, old.condition)
 		err = errors.Join(err, s.inBatches(ctx, old.what, func(q tx, now int64) (int64, error) {
-			return exec(ctx, q, old.text, old.before(now), purgedAtOnce)
+			args := []any{purgedAtOnce}
+			if old.before != nil {
+				args = append(args, old.before(now))
+			}
+			return exec(ctx, q, text, args...)
 		}))
 	}
-	return errors.Join(err, s.in(ctx, s.write, "Purge", func(q tx, now int64) error { // a row for each service
-		return run(ctx, q, "DELETE FROM run_times WHERE updated < $1", now-dispatch.RunTimesLife.Microseconds())
-	}))
+	return err
 }
 
 // purgeHooks deletes the hooks of jobs and tasks that were deleted. Ids are not used again, so that a hook stays an
@@ -218,7 +183,8 @@ func (s *Store) purgeTasks(ctx context.Context) error {
 				return 0, err
 			}
 			return deleted, errors.Join(purgeDefinition(ctx, q, id, 0), purgeNumber(ctx, q, id),
-				run(ctx, q, "DELETE FROM task_costs WHERE task = $1", id))
+				run(ctx, q, "DELETE FROM task_costs WHERE task = $1", id),
+				run(ctx, q, "DELETE FROM task_counts WHERE task = $1", id))
 		})
 }
 
@@ -248,88 +214,4 @@ func (s *Store) purgeDocuments(ctx context.Context) error {
 				DELETE FROM documents
 				WHERE hash = $1 AND NOT EXISTS (SELECT 1 FROM definitions WHERE definitions.document = documents.hash)`, hash)
 		})
-}
-
-// purgeCounts deletes counts of nothing. SQLite compares more than the first column by the index only with
-// expressions that are not casts.
-func (s *Store) purgeCounts(ctx context.Context) error {
-	type line struct {
-		account dispatch.Account
-		owner   dispatch.UserID
-		task    dispatch.TaskID
-	}
-	type status struct {
-		task dispatch.TaskID
-		name dispatch.Status
-	}
-	return errors.Join(
-		purgeFound(ctx, s, unreported,
-			func(after line, n int64) ([]line, error) {
-				return list(ctx, s.on(s.read), func(l *line) []any {
-					return []any{text(&l.account), text(&l.owner), number(&l.task)}
-				}, `
-					SELECT account, owner, task FROM line_counts
-					WHERE (account, owner, task) > (CAST($1 AS TEXT) || '', CAST($2 AS TEXT) || '', CAST($3 AS BIGINT) + 0)
-						AND waiting = 0 AND held = 0 AND served = 0
-					ORDER BY account, owner, task
-					LIMIT CAST($4 AS BIGINT)`, after.account, after.owner, after.task, n)
-			},
-			func(q tx, l line) (int64, error) {
-				return 0, run(ctx, q, `
-					DELETE FROM line_counts
-					WHERE account = $1 AND owner = $2 AND task = $3 AND waiting = 0 AND held = 0 AND served = 0`,
-					l.account, l.owner, l.task)
-			}),
-		purgeFound(ctx, s, unreported,
-			func(after status, n int64) ([]status, error) {
-				return list(ctx, s.on(s.read), func(c *status) []any { return []any{number(&c.task), text(&c.name)} }, `
-					SELECT task, status FROM task_counts
-					WHERE (task, status) > (CAST($1 AS BIGINT) + 0, CAST($2 AS TEXT) || '')
-						AND jobs = 0 AND progress = 0 AND first = 0 AND second = 0 AND epochs = 0
-					ORDER BY task, status
-					LIMIT CAST($3 AS BIGINT)`, after.task, after.name, n)
-			},
-			func(q tx, c status) (int64, error) {
-				return 0, run(ctx, q, `
-					DELETE FROM task_counts
-					WHERE task = $1 AND status = $2
-						AND jobs = 0 AND progress = 0 AND first = 0 AND second = 0 AND epochs = 0`,
-					c.task, c.name)
-			}))
-}
-
-// purgeTurns forgets the turns of lines and owners that were served before all who wait at their account: a newcomer
-// without a turn gets the same place. It reads the lines before its transactions. A line that begins to wait meanwhile,
-// and whose turn is forgotten, stays before all that waited.
-func (s *Store) purgeTurns(ctx context.Context) error {
-	type served struct {
-		account dispatch.Account
-		least   int64 // of the lines that wait
-	}
-	accounts, err := list(ctx, s.on(s.read), func(a *served) []any { return []any{text(&a.account), &a.least} }, `
-		SELECT account, least
-		FROM (
-			SELECT account, COALESCE(min(CASE WHEN waiting > 0 THEN served END), 9223372036854775807) AS least,
-				min(CASE WHEN served > 0 THEN served END) AS first
-			FROM line_counts
-			GROUP BY account
-		) AS a
-		WHERE first < least`)
-	if err != nil {
-		return fail("Purge", err)
-	}
-	for _, a := range accounts {
-		err = errors.Join(err, s.in(ctx, s.write, "Purge", func(q tx, _ int64) error {
-			err := run(ctx, q, `
-				UPDATE owner_counts
-				SET served = 0
-				WHERE account = $1 AND served < $2 AND owner IN (
-					SELECT owner FROM line_counts WHERE account = $1 AND served > 0 AND served < $2)`, a.account, a.least)
-			return errors.Join(err, run(ctx, q, `
-				UPDATE line_counts
-				SET served = 0
-				WHERE account = $1 AND served > 0 AND served < $2`, a.account, a.least))
-		}))
-	}
-	return err
 }

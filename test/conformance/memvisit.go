@@ -258,15 +258,15 @@ func (a *account) serve(j dispatch.Job) {
 	a.owners[j.Owner] = a.served
 }
 
-// forgetTurns deletes the turns of those who were served before all who wait.
+// forgetTurns deletes the turns of lines of which no job waits or holds a slot.
 func (s *MemStore) forgetTurns() {
 	for name, a := range s.accounts {
-		least := a.served + 1
-		for _, l := range s.lines(name, dueEver) {
-			least = min(least, l.Served)
-		}
-		maps.DeleteFunc(a.turns, func(_ dispatch.Line, served int64) bool { return served < least })
-		maps.DeleteFunc(a.owners, func(_ dispatch.UserID, served int64) bool { return served < least })
+		maps.DeleteFunc(a.turns, func(l dispatch.Line, _ int64) bool {
+			return !slices.ContainsFunc(s.jobs, func(r *row) bool {
+				return r.Account == name && r.Owner == l.Owner && r.Task == l.Task &&
+					(r.Phase.HoldsSlot() || r.Phase == dispatch.Waiting && !r.Paused)
+			})
+		})
 	}
 }
 

@@ -80,33 +80,23 @@ func (t storeTest) turns() {
 	t.equal(t.served(shared), "ann/0 3 5, ann/1 5 5, bob/2 4 4")
 }
 
-// forgottenTurns checks that Purge deletes only the turns of those who were served before all who wait.
+// forgottenTurns checks that Purge deletes the turns of lines that are empty, and no others.
 func (t storeTest) forgottenTurns() {
-	const cem, dan = "https://idp.example/realm cem", "https://idp.example/realm dan"
-	early, idle := t.acceptFor(dan, shared), t.acceptFor(cem, shared)
-	annsJobs := []dispatch.Job{t.accept(), t.accept()}
-	bobsJobs := []dispatch.Job{t.acceptFor(bob, shared), t.acceptFor(bob, shared)}
-	l := t.leases()[shared]
+	task, jobs := t.acceptTask(ann, 2)
+	single := t.accept()
+	bobs := []dispatch.Job{t.acceptFor(bob, shared), t.acceptFor(bob, shared)}
+	kept := t.intended(t.leases()[shared], single, bobs[0], jobs[0].Job)
 	purge := func() { t.must(t.s.Purge(t.Context(), time.Hour)) }
-	come := func(u dispatch.UserID) dispatch.Job { purge(); return t.acceptFor(u, shared) }
-	t.intended(l, early, annsJobs[0], idle)
-	hers := come(cem) // bob was not served yet, so it matters that cem was
-	t.equal(t.served(shared), "ann/0 2 2, bob/0 0 0, cem/0 3 3")
-	t.intended(l, bobsJobs[0], hers)
-	come(cem) // ann is before cem
-	come(dan) // dan was served before all who wait
-	t.equal(t.served(shared), "ann/0 2 2, bob/0 4 4, cem/0 5 5, dan/0 0 0")
-	for _, u := range []dispatch.UserID{ann, bob, cem, dan} {
-		records, err := t.s.Records(t.Context(), u, dispatch.Page{})
-		t.must(err)
-		for _, r := range records {
-			_, err := t.s.Cancel(t.Context(), u, r.ID, false)
-			t.must(err)
-		}
-	}
-	come(cem) // nobody waits
-	t.equal(t.served(shared), "cem/0 0 0")
-	t.intended(l, t.accept())
+	purge()
 	t.accept()
-	t.equal(t.served(shared), "ann/0 6 6, cem/0 0 0")
+	t.equal(t.served(shared), fmt.Sprintf("ann/0 1 3, ann/%d 3 3, bob/0 2 2", task.ID))
+	for _, j := range kept[:2] {
+		j.Phase, j.Status = dispatch.Ended, dispatch.Finished
+		t.save(j)
+	}
+	_, err := t.s.Cancel(t.Context(), bob, bobs[1].ID, false)
+	t.must(err)
+	purge()
+	t.acceptFor(bob, shared)
+	t.equal(t.served(shared), fmt.Sprintf("ann/0 1 3, ann/%d 3 3, bob/0 0 2", task.ID))
 }
