@@ -260,7 +260,7 @@ type command struct {
 }
 
 // statements returns what writes the effects.
-func (e *effects) statements(ctx context.Context, q querier) ([]command, error) {
+func (e *effects) statements(ctx context.Context, q tx) ([]command, error) {
 	if err := e.bookLabels(ctx, q); err != nil {
 		return nil, err
 	}

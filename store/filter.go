@@ -92,7 +92,7 @@ type recordRow struct {
 // characters are read, so that a page has a bounded size. A definition is not looked for by EXISTS: PostgreSQL would
 // read all definitions for a large page.
 func (l jobList) read(
-	ctx context.Context, q querier, record func(*recordRow) (dispatch.Record, error),
+	ctx context.Context, q tx, record func(*recordRow) (dispatch.Record, error),
 ) ([]dispatch.Record, error) {
 	columns := listedColumns
 	if l.page.Most == 0 {
@@ -162,7 +162,7 @@ func (l *jobList) body() string {
 // listRecords reads a page of an owner's jobs. Jobs with a label are found by that, jobs that changed since a time by
 // when they changed, others by the other filters.
 func listRecords(
-	ctx context.Context, q querier, u dispatch.UserID, p dispatch.Page, now int64,
+	ctx context.Context, q tx, u dispatch.UserID, p dispatch.Page, now int64,
 ) ([]dispatch.Record, error) {
 	d := directionOf(p)
 	l := jobList{page: p, from: "jobs", order: d.by("jobs.created", "jobs.id"), n: most(p.Limit)}
@@ -173,12 +173,12 @@ func listRecords(
 		w.and("l.owner = " + w.arg(u) + " AND l.name = " + w.arg(p.Label.Key) + " AND l.value = " + w.arg(p.Label.Value))
 		d.follows(w, p, "l.created", "l.job")
 		w.and("NOT jobs.hidden AND jobs.updated > " + w.arg(micros(p.Since)))
-		filter(w, "jobs", p)
+		filter(q, w, "jobs", p)
 	case !p.Since.IsZero():
 		w.and("j.owner = " + w.arg(u) + " AND j.task = 0 AND NOT j.hidden")
 		w.and("j.updated > " + w.arg(micros(p.Since)))
 		d.follows(w, p, "+j.created", "j.id")
-		filter(w, "j", p)
+		filter(q, w, "j", p)
 		l.find(d, "+j.created")
 	case len(p.Statuses)+len(p.Accounts) == 0:
 		w.and("jobs.owner = " + w.arg(u) + " AND jobs.task = 0 AND NOT jobs.hidden")
@@ -190,17 +190,17 @@ func listRecords(
 		}
 		w.and("j.owner = " + w.arg(u) + " AND j.task = 0 AND NOT j.hidden")
 		d.follows(w, p, "j.created", "j.id")
-		l.find(d, "j.created", ranges(w, accounts, statuses(p.Statuses))...)
+		l.find(d, "j.created", ranges(q, w, accounts, statuses(p.Statuses))...)
 	}
 	return l.read(ctx, q, func(r *recordRow) (dispatch.Record, error) { return r.record(p.Most, now) })
 }
 
 // ranges returns the conditions of the ranges of an index by account and status that hold a filtered list. SQLite takes
 // no more parts of a statement than mostRanges.
-func ranges(w *where, accounts []dispatch.Account, statuses []dispatch.Status) (all []string) {
+func ranges(q tx, w *where, accounts []dispatch.Account, statuses []dispatch.Status) (all []string) {
 	if len(accounts)*len(statuses) > mostRanges {
-		in(w, "j.account", accounts)
-		in(w, "j.status", statuses)
+		anyOf(q, w, "j.account", accounts)
+		anyOf(q, w, "j.status", statuses)
 		return nil
 	}
 	of := ofStatus(w, statuses)
@@ -250,14 +250,14 @@ func (l *jobList) find(d direction, place string, ranges ...string) {
 
 // filter adds the filters of a page. They are expressions, so that databases do not take them to an index: another
 // condition leads to fewer jobs.
-func filter(w *where, jobs string, p dispatch.Page) {
-	in(w, jobs+".status || ''", p.Statuses)
-	in(w, jobs+".account || ''", p.Accounts)
+func filter(q tx, w *where, jobs string, p dispatch.Page) {
+	anyOf(q, w, jobs+".status || ''", p.Statuses)
+	anyOf(q, w, jobs+".account || ''", p.Accounts)
 }
 
 // usedAccounts returns the accounts that a filter selects and at which the owner has any jobs.
 func usedAccounts(
-	ctx context.Context, q querier, u dispatch.UserID, filter []dispatch.Account,
+	ctx context.Context, q tx, u dispatch.UserID, filter []dispatch.Account,
 ) (used []dispatch.Account, err error) {
 	all, err := usageOf(ctx, q, u)
 	for _, at := range all {
@@ -272,7 +272,7 @@ func usedAccounts(
 // changed. Requests are joined to a page of them: PostgreSQL, which expects a third of a task, would read the
 // requests of all jobs.
 func listTaskJobs(
-	ctx context.Context, q querier, t dispatch.TaskID, p dispatch.Page, record func(*recordRow) (dispatch.Record, error),
+	ctx context.Context, q tx, t dispatch.TaskID, p dispatch.Page, record func(*recordRow) (dispatch.Record, error),
 ) ([]dispatch.Record, error) {
 	l := jobList{page: p, from: "jobs", order: "jobs.number", n: most(p.Limit), ofTask: true}
 	w, ascending := &l.where, directionOf(dispatch.Page{Oldest: true})
@@ -280,7 +280,7 @@ func listTaskJobs(
 	case !p.Since.IsZero(), len(p.Accounts) > 0:
 		w.and("j.task = CAST(" + w.arg(t) + " AS BIGINT) AND j.task <> 0 AND NOT j.hidden")
 		w.and("j.updated > " + w.arg(micros(p.Since)) + " AND +j.number > " + w.arg(p.After.ID))
-		filter(w, "j", p)
+		filter(q, w, "j", p)
 		l.find(ascending, "+j.number")
 	case len(p.Statuses) == 0:
 		w.and("jobs.task = CAST(" + w.arg(t) + " AS BIGINT) AND jobs.task <> 0 AND NOT jobs.hidden")

@@ -64,48 +64,6 @@ func setMoves(ctx context.Context, q querier, id dispatch.TaskID, seen, moves in
 	return n > 0, err
 }
 
-// homeHold is the hold of an account that is a home of a task.
-type homeHold struct {
-	task dispatch.TaskID
-	hold
-}
-
-// holdsOf returns the holds of tasks' accounts or, for those with several homes, the one that ends first.
-func holdsOf(ctx context.Context, q querier, rows []taskRow, tasks []dispatch.TaskRecord) ([]hold, error) {
-	holds := make([]hold, len(rows))
-	var spread []dispatch.TaskID
-	for i, t := range tasks {
-		holds[i] = rows[i].hold
-		if len(t.Request.Homes) > 0 && holds[i].until > 0 {
-			spread = append(spread, t.ID)
-		}
-	}
-	first := map[dispatch.TaskID]hold{}
-	err := inChunks(spread, func(ids []dispatch.TaskID) error {
-		var w where
-		in(&w, "h.task", ids)
-		all, err := list(ctx, q, func(h *homeHold) []any {
-			return []any{number(&h.task), number(&h.until), text(&h.why)}
-		}, `
-			SELECT h.task, COALESCE(a.hold, 0), COALESCE(a.hold_attention, '')
-			FROM task_homes h
-				LEFT JOIN accounts a ON a.id = h.account
-			WHERE `+w.String()+`
-			ORDER BY h.task, 2 DESC, h.number DESC`,
-			w.args...)
-		for _, h := range all {
-			first[h.task] = h.hold
-		}
-		return err
-	})
-	for i, t := range tasks {
-		if h, found := first[t.ID]; found {
-			holds[i] = h
-		}
-	}
-	return holds, err
-}
-
 // SpreadTasks returns the tasks with several homes that have jobs which have not ended.
 func (s *Store) SpreadTasks(ctx context.Context) (tasks []dispatch.SpreadTask, err error) {
 	var ended []dispatch.SpreadTask

@@ -41,7 +41,7 @@ var needOwner = []dispatch.Attention{dispatch.NeedsSignIn, dispatch.SubmissionUn
 	dispatch.Stalled}
 
 // notify returns the statements that add the deliveries of events, and leave marks for AddTaskEvents.
-func notify(ctx context.Context, q querier, events []event) (all []command, err error) {
+func notify(ctx context.Context, q tx, events []event) (all []command, err error) {
 	if len(events) == 0 {
 		return nil, nil
 	}
@@ -58,7 +58,7 @@ func notify(ctx context.Context, q querier, events []event) (all []command, err 
 }
 
 // hooksFor returns the hooks that may be notified of events: of all jobs of an owner, of one job, or of one task.
-func hooksFor(ctx context.Context, q querier, events []event) (hooks []dispatch.Hook, err error) {
+func hooksFor(ctx context.Context, q tx, events []event) (hooks []dispatch.Hook, err error) {
 	owners, jobs, tasks := map[dispatch.UserID]bool{}, map[dispatch.UserID][]int64{}, map[dispatch.UserID][]int64{}
 	for _, e := range events {
 		owners[e.Owner] = true
@@ -68,20 +68,15 @@ func hooksFor(ctx context.Context, q querier, events []event) (hooks []dispatch.
 		}
 	}
 	for _, u := range slices.Sorted(maps.Keys(owners)) {
-		for some := range slices.Chunk(append([]int64{0}, jobs[u]...), idsAtOnce) {
-			of, err := hooksOfSome(ctx, q, u, some, []int64{0})
-			if err != nil {
-				return nil, err
-			}
-			hooks = append(hooks, of...)
+		all, err := hooksOfSome(ctx, q, u, append(jobs[u], 0), []int64{0})
+		if err == nil && len(tasks[u]) > 0 {
+			ofTasks, failed := hooksOfSome(ctx, q, u, []int64{0}, tasks[u])
+			all, err = append(all, ofTasks...), failed
 		}
-		for some := range slices.Chunk(tasks[u], idsAtOnce) {
-			of, err := hooksOfSome(ctx, q, u, []int64{0}, some)
-			if err != nil {
-				return nil, err
-			}
-			hooks = append(hooks, of...)
+		if err != nil {
+			return nil, err
 		}
+		hooks = append(hooks, all...)
 	}
 	return hooks, nil
 }
@@ -92,11 +87,11 @@ const idsAtOnce = 100
 // hooksOfSome returns the hooks of a user that are of some jobs and tasks and want to be notified; 0 stands for all.
 // By its lists both databases find the hooks in the index hooks_of_job, so that those of the owner's other jobs are not
 // read.
-func hooksOfSome(ctx context.Context, q querier, u dispatch.UserID, jobs, tasks []int64) ([]dispatch.Hook, error) {
+func hooksOfSome(ctx context.Context, q tx, u dispatch.UserID, jobs, tasks []int64) ([]dispatch.Hook, error) {
 	var w where
 	w.and("owner = " + w.arg(string(u)) + " AND NOT gone")
-	in(&w, "job", jobs)
-	in(&w, "task", tasks)
+	anyOf(q, &w, "job", jobs)
+	anyOf(q, &w, "task", tasks)
 	return listHooks(ctx, q, "SELECT "+hookColumns+" FROM hooks WHERE "+w.String(), w.args...)
 }
 

@@ -116,12 +116,7 @@ func renumber(ctx context.Context, q tx, jobs []dispatch.JobID) error {
 	if len(jobs) == 0 {
 		return nil
 	}
-	ids := make([]int64, len(jobs))
-	for i, id := range jobs {
-		ids[i] = int64(id)
-	}
-	var w where
-	q.anyOf(&w, "jobs.id", ids)
+	w := whereAny(q, "jobs.id", jobs)
 	all, err := list(ctx, q, func(j *dispatch.Job) []any { return []any{text(&j.Owner), number(&j.Task)} },
 		"SELECT jobs.owner, jobs.task FROM jobs WHERE "+w.String()+" ORDER BY jobs.id"+q.lock("jobs"), w.args...)
 	if err != nil {

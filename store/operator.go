@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
@@ -112,18 +111,12 @@ func existing(ctx context.Context, q tx, events []dispatch.JobEvent) (map[dispat
 			there[e.Job], ids = false, append(ids, e.Job)
 		}
 	}
-	for chunk := range slices.Chunk(ids, rowsAtOnce) {
-		var w where
-		in(&w, "id", chunk)
-		stored, err := list(ctx, q, single[dispatch.JobID], "SELECT id FROM jobs WHERE "+w.String(), w.args...)
-		if err != nil {
-			return nil, err
-		}
-		for _, id := range stored {
-			there[id] = true
-		}
+	w := whereAny(q, "id", ids)
+	stored, err := list(ctx, q, single[dispatch.JobID], "SELECT id FROM jobs WHERE "+w.String(), w.args...)
+	for _, id := range stored {
+		there[id] = true
 	}
-	return there, nil
+	return there, err
 }
 
 // Events returns what happened to a job.

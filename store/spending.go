@@ -9,7 +9,7 @@ import (
 )
 
 // showSpending fills in what the tasks with a budget have spent. It reads that of all of them together.
-func showSpending(ctx context.Context, q querier, tasks []dispatch.TaskRecord) error {
+func showSpending(ctx context.Context, q tx, tasks []dispatch.TaskRecord) error {
 	var ids []dispatch.TaskID
 	for _, t := range tasks {
 		if t.Budget != (dispatch.Budget{}) {
@@ -30,7 +30,7 @@ func showSpending(ctx context.Context, q querier, tasks []dispatch.TaskRecord) e
 }
 
 // spending returns what the runs of a task cost.
-func spending(ctx context.Context, q querier, id dispatch.TaskID) (dispatch.Spending, error) {
+func spending(ctx context.Context, q tx, id dispatch.TaskID) (dispatch.Spending, error) {
 	all := spendings{}
 	if err := all.read(ctx, q, []dispatch.TaskID{id}); err != nil {
 		return dispatch.Spending{}, err
@@ -48,19 +48,19 @@ func spending(ctx context.Context, q querier, id dispatch.TaskID) (dispatch.Spen
 type spendings map[dispatch.TaskID]*dispatch.Spending
 
 // read adds tasks.
-func (all spendings) read(ctx context.Context, q querier, ids []dispatch.TaskID) error {
+func (all spendings) read(ctx context.Context, q tx, ids []dispatch.TaskID) error {
 	for _, id := range ids {
 		all[id] = &dispatch.Spending{}
 	}
-	return inChunks(ids, func(ids []dispatch.TaskID) error {
-		return errors.Join(all.charges(ctx, q, ids), all.openRuns(ctx, q, ids), all.earlier(ctx, q, ids))
-	})
+	if len(ids) == 0 {
+		return nil
+	}
+	return errors.Join(all.charges(ctx, q, ids), all.openRuns(ctx, q, ids), all.earlier(ctx, q, ids))
 }
 
 // charges adds what is booked.
-func (all spendings) charges(ctx context.Context, q querier, ids []dispatch.TaskID) error {
-	var w where
-	in(&w, "task", ids)
+func (all spendings) charges(ctx context.Context, q tx, ids []dispatch.TaskID) error {
+	w := whereAny(q, "task", ids)
 	type charge struct {
 		task dispatch.TaskID
 		dispatch.Charge
@@ -82,9 +82,8 @@ func (all spendings) charges(ctx context.Context, q querier, ids []dispatch.Task
 }
 
 // openRuns adds the runs of tasks with a budget whose costs are not known yet, see [dispatch.Spending].
-func (all spendings) openRuns(ctx context.Context, q querier, ids []dispatch.TaskID) error {
-	var w where
-	in(&w, "task", ids)
+func (all spendings) openRuns(ctx context.Context, q tx, ids []dispatch.TaskID) error {
+	w := whereAny(q, "task", ids)
 	type openRuns struct {
 		task dispatch.TaskID
 		dispatch.Spending
@@ -110,7 +109,7 @@ func (all spendings) openRuns(ctx context.Context, q querier, ids []dispatch.Tas
 }
 
 // earlier adds what the latest finished runs of the services of tasks cost of which no run is priced.
-func (all spendings) earlier(ctx context.Context, q querier, ids []dispatch.TaskID) error {
+func (all spendings) earlier(ctx context.Context, q tx, ids []dispatch.TaskID) error {
 	ids = slices.DeleteFunc(slices.Clone(ids), func(id dispatch.TaskID) bool { return !all[id].Unpriced() })
 	services, err := servicesOf(ctx, q, ids)
 	if err != nil {
@@ -137,31 +136,27 @@ type service struct {
 	hash    dispatch.ServiceHash
 }
 
-type serviceOfTask struct {
-	task dispatch.TaskID
-	service
-}
-
 // servicesOf returns the services of tasks that have any jobs.
-func servicesOf(ctx context.Context, q querier, ids []dispatch.TaskID) (map[dispatch.TaskID]service, error) {
+func servicesOf(ctx context.Context, q tx, ids []dispatch.TaskID) (map[dispatch.TaskID]service, error) {
+	type serviceOfTask struct {
+		task dispatch.TaskID
+		service
+	}
+	w := whereAny(q, "tasks.id", ids)
+	all, err := list(ctx, q, func(s *serviceOfTask) []any {
+		return []any{number(&s.task), text(&s.owner), text(&s.account), number(&s.hash)}
+	}, `
+		SELECT tasks.id, jobs.owner, jobs.account, jobs.service
+		FROM tasks
+			JOIN jobs ON jobs.id = (
+				SELECT j.id FROM jobs j
+				WHERE j.task = tasks.id AND j.task <> 0
+				ORDER BY j.number LIMIT 1)
+		WHERE `+w.String(),
+		w.args...)
 	services := map[dispatch.TaskID]service{}
-	return services, inChunks(ids, func(ids []dispatch.TaskID) error {
-		var w where
-		in(&w, "tasks.id", ids)
-		all, err := list(ctx, q, func(s *serviceOfTask) []any {
-			return []any{number(&s.task), text(&s.owner), text(&s.account), number(&s.hash)}
-		}, `
-			SELECT tasks.id, jobs.owner, jobs.account, jobs.service
-			FROM tasks
-				JOIN jobs ON jobs.id = (
-					SELECT j.id FROM jobs j
-					WHERE j.task = tasks.id AND j.task <> 0
-					ORDER BY j.number LIMIT 1)
-			WHERE `+w.String(),
-			w.args...)
-		for _, s := range all {
-			services[s.task] = s.service
-		}
-		return err
-	})
+	for _, s := range all {
+		services[s.task] = s.service
+	}
+	return services, err
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -106,41 +105,27 @@ func (w *where) arg(v any) string {
 // and adds a condition.
 func (w *where) and(condition string) { w.conditions = append(w.conditions, condition) }
 
-// in adds the condition that a column has one of some values. No values: it may have any.
-func in[T ~string | ~int64](w *where, column string, values []T) {
+// anyOf adds the condition that a column has one of some values. No values: it may have any.
+func anyOf[T ~string | ~int64](q tx, w *where, column string, values []T) {
 	if len(values) > 0 {
-		w.and(column + " IN " + among(w, values))
+		w.and(isAny(q, w, column, values))
 	}
 }
 
-// among returns a list of values as an operand of IN. It repeats the last value up to a power of ten, so that there are
-// few statements, which are kept prepared. The values are cast because SQLite takes a list of one value for an
-// equation, and plans a statement anew at each execution that compares a bare parameter with a column in the condition
-// of an index.
-func among[T ~string | ~int64](w *where, values []T) string {
-	kind := "BIGINT"
-	if reflect.TypeFor[T]().Kind() == reflect.String {
-		kind = "TEXT"
-	}
-	n := 1
-	for n < len(values) {
-		n *= 10
-	}
-	parameters := make([]string, n)
-	for i := range parameters {
-		parameters[i] = "CAST(" + w.arg(values[min(i, len(values)-1)]) + " AS " + kind + ")"
-	}
-	return "(" + strings.Join(parameters, ", ") + ")"
+// whereAny begins with the condition that a column has one of some values.
+func whereAny[T ~string | ~int64](q tx, column string, values []T) (w where) {
+	w.and(isAny(q, &w, column, values))
+	return w
 }
 
-// inChunks calls f with values, a hundred at most.
-func inChunks[T any](values []T, f func(chunk []T) error) error {
-	for chunk := range slices.Chunk(values, 100) {
-		if err := f(chunk); err != nil {
-			return err
-		}
+// isAny is the condition that a column has one of some values. They are one argument, so that the statement, which is
+// kept prepared, is the same for any number of them.
+func isAny[T ~string | ~int64](q tx, w *where, column string, values []T) string {
+	if q.locks {
+		return column + " = ANY(" + w.arg(values) + ")"
 	}
-	return nil
+	texts, _ := encode(values) // cannot fail: texts and numbers only
+	return column + " IN (SELECT value FROM json_each(" + w.arg(texts) + "))"
 }
 
 func (w *where) String() string { return strings.Join(w.conditions, " AND ") }

@@ -169,7 +169,7 @@ func operatorKeyOf(cursorKey dispatch.Secret) dispatch.Secret {
 }
 
 // on returns what runs statements on a database, each by itself.
-func (s *Store) on(db *sql.DB) querier { return s.traced(s.adapt(db, db)) }
+func (s *Store) on(db *sql.DB) tx { return tx{querier: s.traced(s.adapt(db, db)), dialect: s.dialect} }
 
 // tx is a transaction, or what reads without one.
 type tx struct {
@@ -205,16 +205,6 @@ func (d *dialect) skipLocked() string {
 		return " FOR UPDATE SKIP LOCKED"
 	}
 	return ""
-}
-
-// anyOf adds the condition that a column has one of some whole numbers.
-func (d *dialect) anyOf(w *where, column string, numbers []int64) {
-	if d.locks {
-		w.and(column + " = ANY(" + w.arg(numbers) + ")")
-		return
-	}
-	texts, _ := encode(numbers) // cannot fail: numbers only
-	w.and(column + " IN (SELECT value FROM json_each(" + w.arg(texts) + "))")
 }
 
 // attempts is how often a transaction is tried that PostgreSQL aborted to resolve a deadlock.

@@ -117,8 +117,8 @@ func (s *Store) SyncRuns(ctx context.Context, u dispatch.UserID, p dispatch.Page
 	mine := w.String()
 	w.conditions = nil
 	w.and("CASE WHEN ended = 0 THEN created ELSE ended END > " + w.arg(micros(p.Since)))
-	in(&w, "status", p.Statuses)
-	in(&w, "account", p.Accounts)
+	anyOf(s.on(s.read), &w, "status", p.Statuses)
+	anyOf(s.on(s.read), &w, "account", p.Accounts)
 	runs, err := listAs(ctx, s.on(s.read), (*syncRunRow).columns, (*syncRunRow).decoded, `
 		SELECT id, owner, account, status, ref_base, ref_id, failure, created, ended, request
 		FROM (

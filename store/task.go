@@ -36,52 +36,41 @@ func (s *Store) Tasks(
 
 // anyTasks returns a page of tasks of any status.
 func (s *Store) anyTasks(
-	ctx context.Context, q querier, u dispatch.UserID, p dispatch.Page,
+	ctx context.Context, q tx, u dispatch.UserID, p dispatch.Page,
 ) ([]dispatch.TaskRecord, error) {
 	rows, err := listTasks(ctx, q, u, p)
 	if err != nil || len(rows) == 0 {
 		return nil, err
 	}
-	first, last := micros(rows[len(rows)-1].Created), micros(rows[0].Created)
-	if p.Oldest {
-		first, last = last, first
-	}
-	var created where
-	created.and("tasks.owner = " + created.arg(u) + " AND NOT tasks.hidden")
-	created.and("tasks.created >= " + created.arg(first) + " AND tasks.created <= " + created.arg(last))
 	now := int64(0)
 	if slices.ContainsFunc(rows, func(r taskRow) bool { return r.hold.until > 0 }) {
 		if now, err = s.now(ctx, s.read); err != nil {
 			return nil, err
 		}
 	}
-	return recordsOf(ctx, q, rows, p.Most, created, now)
+	return recordsOf(ctx, q, rows, p.Most, now)
 }
 
-// recordsOf returns the records of tasks, which a condition selects with others at most.
-func recordsOf(
-	ctx context.Context, q querier, rows []taskRow, most int, tasks where, now int64,
-) ([]dispatch.TaskRecord, error) {
-	counts, err := countTasks(ctx, q, tasks)
+// recordsOf returns the records of tasks.
+func recordsOf(ctx context.Context, q tx, rows []taskRow, most int, now int64) ([]dispatch.TaskRecord, error) {
+	ids := make([]dispatch.TaskID, len(rows))
+	for i, r := range rows {
+		ids[i] = r.ID
+	}
+	counts, err := countTasks(ctx, q, ids)
 	if err != nil {
 		return nil, err
 	}
-	attentions, err := attentionsOf(ctx, q, tasks)
+	attentions, err := attentionsOf(ctx, q, ids)
 	if err != nil {
 		return nil, err
 	}
 	records := make([]dispatch.TaskRecord, len(rows))
-	for i := range rows {
-		if records[i], err = rows[i].record(most, counts[rows[i].ID]); err != nil {
+	for i, r := range rows {
+		if records[i], err = r.record(most, counts[r.ID]); err != nil {
 			return nil, err
 		}
-	}
-	holds, err := holdsOf(ctx, q, rows, records)
-	if err != nil {
-		return nil, err
-	}
-	for i := range records {
-		showAttention(&records[i], attentions[records[i].ID], holds[i], now)
+		showAttention(&records[i], attentions[r.ID], r.hold, now)
 	}
 	return records, showSpending(ctx, q, records)
 }
@@ -94,7 +83,7 @@ type taskRow struct {
 	size, updated, finished, stopped int64
 	trying                           bool // jobs of a trial have not ended
 	changed                          bool // the document of the service
-	hold                             hold // of the account
+	hold                             hold // of the account or, of several homes, the one that ends first
 }
 
 // taskColumns are the columns of a task, with those of its account, without its request.
@@ -122,7 +111,19 @@ const taskColumns = `
 			SELECT definitions.changed_to <> '' FROM definitions
 			WHERE definitions.task = tasks.id AND definitions.job = 0), FALSE)
 			OR tasks.spread AND COALESCE((SELECT MAX(h.changed_to) <> '' FROM task_homes h WHERE h.task = tasks.id), FALSE),
-		accounts.hold, accounts.hold_attention`
+		CASE WHEN tasks.spread THEN ` + firstHold + ` ELSE accounts.hold END,
+		CASE WHEN tasks.spread THEN (
+			SELECT COALESCE(max(b.hold_attention), '')
+			FROM task_homes g
+				JOIN accounts b ON b.id = g.account
+			WHERE g.task = tasks.id AND b.hold = ` + firstHold + `) ELSE accounts.hold_attention END`
+
+// firstHold is when the first hold of the homes of a task ends.
+const firstHold = `COALESCE((
+			SELECT min(COALESCE(a.hold, 0))
+			FROM task_homes h
+				LEFT JOIN accounts a ON a.id = h.account
+			WHERE h.task = tasks.id), 0)`
 
 // columns returns where taskColumns are scanned to, with the request.
 func (r *taskRow) columns() []any {
@@ -135,7 +136,7 @@ func (r *taskRow) columns() []any {
 
 // selectTasks reads tasks from tables, as much of their requests as a page has.
 func selectTasks(
-	ctx context.Context, q querier, most int, from string, w where, more string,
+	ctx context.Context, q tx, most int, from string, w where, more string,
 ) ([]taskRow, error) {
 	request := "tasks.request"
 	if most != 0 {
@@ -155,7 +156,7 @@ func selectTasks(
 }
 
 // listTasks reads a page of tasks, or of those that have a label.
-func listTasks(ctx context.Context, q querier, u dispatch.UserID, p dispatch.Page) ([]taskRow, error) {
+func listTasks(ctx context.Context, q tx, u dispatch.UserID, p dispatch.Page) ([]taskRow, error) {
 	var w where
 	d, from, created, id := directionOf(p), "tasks", "tasks.created", "tasks.id"
 	if p.Label != (dispatch.LabelMatch{}) {
@@ -168,12 +169,11 @@ func listTasks(ctx context.Context, q querier, u dispatch.UserID, p dispatch.Pag
 	d.follows(&w, p, created, id)
 	if len(p.Accounts) > 0 {
 		// PostgreSQL would read all homes for EXISTS in an alternative.
-		accounts := among(&w, p.Accounts)
 		w.and(`EXISTS (
 				SELECT 1 FROM task_homes h
-				WHERE h.task = tasks.id AND h.account IN ` + accounts + `
+				WHERE h.task = tasks.id AND ` + isAny(q, &w, "h.account", p.Accounts) + `
 				UNION ALL
-				SELECT 1 WHERE tasks.account IN ` + accounts + ")")
+				SELECT 1 WHERE ` + isAny(q, &w, "tasks.account", p.Accounts) + ")")
 	}
 	if !p.Since.IsZero() {
 		since := w.arg(micros(p.Since))
@@ -192,20 +192,19 @@ func listTasks(ctx context.Context, q querier, u dispatch.UserID, p dispatch.Pag
 // permits jobs_attention, and for the second SQLite, which has not counted its rows, takes it rather than the index of
 // all jobs of a task.
 func attentionsOf(
-	ctx context.Context, q querier, tasks where,
+	ctx context.Context, q tx, tasks []dispatch.TaskID,
 ) (map[dispatch.TaskID][]dispatch.Attention, error) {
-	all := map[dispatch.TaskID][]dispatch.Attention{}
 	type attention struct {
 		task dispatch.TaskID
 		why  dispatch.Attention
 	}
+	w := whereAny(q, "task", tasks)
 	found, err := list(ctx, q, func(a *attention) []any { return []any{number(&a.task), text(&a.why)} }, `
-		SELECT DISTINCT jobs.task, jobs.attention
-		FROM tasks
-			JOIN jobs ON jobs.task = tasks.id AND jobs.task <> 0 AND jobs.attention <> '' AND jobs.attention > ''
-				AND NOT jobs.hidden
-		WHERE `+tasks.String(),
-		tasks.args...)
+		SELECT DISTINCT task, attention
+		FROM jobs
+		WHERE `+w.String()+` AND task <> 0 AND attention <> '' AND attention > '' AND NOT hidden`,
+		w.args...)
+	all := map[dispatch.TaskID][]dispatch.Attention{}
 	for _, a := range found {
 		all[a.task] = append(all[a.task], a.why)
 	}
@@ -225,21 +224,23 @@ func (c *taskCount) columns() []any {
 }
 
 // countTasks counts the jobs of tasks.
-func countTasks(ctx context.Context, q querier, tasks where) (map[dispatch.TaskID][]taskCount, error) {
-	all := map[dispatch.TaskID][]taskCount{}
+func countTasks(
+	ctx context.Context, q tx, tasks []dispatch.TaskID,
+) (map[dispatch.TaskID][]taskCount, error) {
+	w := whereAny(q, "task", tasks)
 	counts, err := list(ctx, q, (*taskCount).columns, `
-		SELECT c.task, c.status, c.jobs, c.progress
-		FROM tasks
-			JOIN task_counts c ON c.task = tasks.id
-		WHERE c.jobs <> 0 AND `+tasks.String(),
-		tasks.args...)
+		SELECT task, status, jobs, progress
+		FROM task_counts
+		WHERE jobs <> 0 AND `+w.String(),
+		w.args...)
+	all := map[dispatch.TaskID][]taskCount{}
 	for _, c := range counts {
 		all[c.task] = append(all[c.task], c)
 	}
 	return all, err
 }
 
-func countJobsOf(ctx context.Context, q querier, id dispatch.TaskID) ([]taskCount, error) {
+func countJobsOf(ctx context.Context, q tx, id dispatch.TaskID) ([]taskCount, error) {
 	return list(ctx, q, (*taskCount).columns, `
 		SELECT task, status, jobs, progress
 		FROM task_counts
@@ -257,7 +258,7 @@ func (s *Store) Task(ctx context.Context, u dispatch.UserID, id dispatch.TaskID)
 }
 
 func readTask(
-	ctx context.Context, q querier, u dispatch.UserID, id dispatch.TaskID, now int64,
+	ctx context.Context, q tx, u dispatch.UserID, id dispatch.TaskID, now int64,
 ) (dispatch.TaskRecord, error) {
 	all, err := readTasks(ctx, q, u, []dispatch.TaskID{id}, 0, now)
 	if err == nil && len(all) == 0 {
@@ -271,26 +272,19 @@ func readTask(
 
 // readTasks reads those of some tasks that their owner sees, with most bytes of their requests, in no order.
 func readTasks(
-	ctx context.Context, q querier, u dispatch.UserID, ids []dispatch.TaskID, most int, now int64,
+	ctx context.Context, q tx, u dispatch.UserID, ids []dispatch.TaskID, most int, now int64,
 ) (all []dispatch.TaskRecord, err error) {
-	err = inChunks(ids, func(ids []dispatch.TaskID) error {
-		var w where
-		in(&w, "tasks.id", ids)
-		w.and("tasks.owner || '' = " + w.arg(u) + " AND NOT tasks.hidden")
-		tasks := where{conditions: w.conditions, args: slices.Clone(w.args)}
-		rows, err := selectTasks(ctx, q, most, "tasks", w, "")
-		if err != nil || len(rows) == 0 {
-			return err
-		}
-		records, err := recordsOf(ctx, q, rows, most, tasks, now)
-		all = append(all, records...)
-		return err
-	})
-	return all, err
+	w := whereAny(q, "tasks.id", ids)
+	w.and("tasks.owner || '' = " + w.arg(u) + " AND NOT tasks.hidden")
+	rows, err := selectTasks(ctx, q, most, "tasks", w, "")
+	if err != nil || len(rows) == 0 {
+		return nil, err
+	}
+	return recordsOf(ctx, q, rows, most, now)
 }
 
 // getTask reads a task of its owner, with most bytes of its request.
-func getTask(ctx context.Context, q querier, u dispatch.UserID, id dispatch.TaskID, most int) (taskRow, error) {
+func getTask(ctx context.Context, q tx, u dispatch.UserID, id dispatch.TaskID, most int) (taskRow, error) {
 	var w where
 	w.and("tasks.id = " + w.arg(id) + " AND tasks.owner = " + w.arg(u) + " AND NOT tasks.hidden")
 	rows, err := selectTasks(ctx, q, most, "tasks", w, "")
@@ -325,7 +319,7 @@ func (s *Store) TaskRevision(
 }
 
 func revise(
-	ctx context.Context, q querier, u dispatch.UserID, id dispatch.TaskID, late time.Duration, now int64,
+	ctx context.Context, q tx, u dispatch.UserID, id dispatch.TaskID, late time.Duration, now int64,
 ) (r dispatch.TaskRevision, err error) {
 	var h hold
 	err = q.QueryRowContext(ctx, `
@@ -372,7 +366,7 @@ func revise(
 // taskSums are the number of a task's jobs and the sums of dispatch.SumUpdated and of dispatch.Job.Epoch.
 type taskSums struct{ n, first, second, epochs int64 }
 
-func sumTask(ctx context.Context, q querier, id dispatch.TaskID) (sums taskSums, err error) {
+func sumTask(ctx context.Context, q tx, id dispatch.TaskID) (sums taskSums, err error) {
 	err = q.QueryRowContext(ctx, `
 		SELECT CAST(COALESCE(SUM(jobs), 0) AS BIGINT), CAST(COALESCE(SUM(first), 0) AS BIGINT),
 			CAST(COALESCE(SUM(second), 0) AS BIGINT), CAST(COALESCE(SUM(epochs), 0) AS BIGINT)
@@ -447,7 +441,7 @@ func (s *Store) TaskJobs(
 }
 
 func readTaskJobs(
-	ctx context.Context, q querier, u dispatch.UserID, id dispatch.TaskID, p dispatch.Page, now int64,
+	ctx context.Context, q tx, u dispatch.UserID, id dispatch.TaskID, p dispatch.Page, now int64,
 ) ([]dispatch.Record, error) {
 	row, err := getTask(ctx, q, u, id, p.Most)
 	if err != nil {
@@ -473,7 +467,7 @@ func readTaskJobs(
 // showAccounts sets on jobs what they show of their accounts, and that the document of the service has changed. changed
 // is what changedAt returns.
 func showAccounts(
-	ctx context.Context, q querier, records []dispatch.Record, changed []dispatch.Account, now int64,
+	ctx context.Context, q tx, records []dispatch.Record, changed []dispatch.Account, now int64,
 ) (err error) {
 	states := map[dispatch.Account]accountState{}
 	for i := range records {
@@ -494,7 +488,7 @@ func showAccounts(
 }
 
 // changedAt returns the accounts of a task where the document of its service has changed.
-func changedAt(ctx context.Context, q querier, t dispatch.TaskRecord) ([]dispatch.Account, error) {
+func changedAt(ctx context.Context, q tx, t dispatch.TaskRecord) ([]dispatch.Account, error) {
 	switch {
 	case t.Attention != dispatch.ServiceChanged:
 		return nil, nil
@@ -618,21 +612,17 @@ func (s *Store) CancelJobs(
 
 // chosen returns the jobs that a choice of a task, which is locked, names: their numbers and statuses.
 func chosen(
-	ctx context.Context, q querier, id dispatch.TaskID, c dispatch.Choice,
+	ctx context.Context, q tx, id dispatch.TaskID, c dispatch.Choice,
 ) (map[dispatch.JobID]dispatch.Job, error) {
+	w := whereAny(q, "id", c.Jobs)
+	w.and("task = CAST(" + w.arg(id) + " AS BIGINT) AND NOT hidden")
+	all, err := list(ctx, q, func(j *dispatch.Job) []any {
+		return []any{number(&j.ID), number(&j.Number), text(&j.Status)}
+	}, "SELECT id, number, status FROM jobs WHERE "+w.String(), w.args...)
 	jobs := map[dispatch.JobID]dispatch.Job{}
-	err := inChunks(c.Jobs, func(ids []dispatch.JobID) error {
-		var w where
-		in(&w, "id", ids)
-		w.and("task = CAST(" + w.arg(id) + " AS BIGINT) AND NOT hidden")
-		all, err := list(ctx, q, func(j *dispatch.Job) []any {
-			return []any{number(&j.ID), number(&j.Number), text(&j.Status)}
-		}, "SELECT id, number, status FROM jobs WHERE "+w.String(), w.args...)
-		for _, j := range all {
-			jobs[j.ID] = j
-		}
-		return err
-	})
+	for _, j := range all {
+		jobs[j.ID] = j
+	}
 	for i, job := range c.Jobs {
 		if _, found := jobs[job]; err == nil && !found {
 			err = c.NoSuchJob(i)
@@ -763,7 +753,7 @@ type failedJob struct {
 	number, bytes int64
 }
 
-func listFailed(ctx context.Context, q querier, id dispatch.TaskID) ([]failedJob, error) {
+func listFailed(ctx context.Context, q tx, id dispatch.TaskID) ([]failedJob, error) {
 	return list(ctx, q, func(j *failedJob) []any {
 		return []any{number(&j.id), number(&j.number), number(&j.bytes)}
 	}, `
@@ -777,7 +767,7 @@ func listFailed(ctx context.Context, q querier, id dispatch.TaskID) ([]failedJob
 
 // sharedBytes returns the bytes of a task's shared request, with a process that was sent with it; 0 if those of its
 // owner already contain them, because one of the jobs has not ended.
-func sharedBytes(ctx context.Context, q querier, id dispatch.TaskID) (int64, error) {
+func sharedBytes(ctx context.Context, q tx, id dispatch.TaskID) (int64, error) {
 	return value[int64](ctx, q, `
 		SELECT CASE
 			WHEN EXISTS (SELECT 1 FROM jobs WHERE jobs.owner = tasks.owner AND jobs.task = tasks.id AND jobs.phase <> 'ended')
@@ -788,7 +778,7 @@ func sharedBytes(ctx context.Context, q querier, id dispatch.TaskID) (int64, err
 }
 
 // refusePruned returns Conflict for a task whose failed jobs cannot run again, because their parameters were deleted.
-func refusePruned(ctx context.Context, q querier, id dispatch.TaskID) error {
+func refusePruned(ctx context.Context, q tx, id dispatch.TaskID) error {
 	pruned, err := value[bool](ctx, q, `
 		SELECT EXISTS (
 			SELECT 1 FROM jobs

@@ -93,7 +93,7 @@ func (c *taskChange) step(ctx context.Context, q tx, n int64, t lockedTask, now 
 	var w where
 	w.and("jobs.task = CAST(" + w.arg(int64(c.task)) + " AS BIGINT) AND jobs.task <> 0")
 	if numbers != nil {
-		q.anyOf(&w, "jobs.number", numbers)
+		anyOf(q, &w, "jobs.number", numbers)
 	} else {
 		w.and("jobs.number > " + w.arg(first) + " AND jobs.number <= " + w.arg(last))
 	}

@@ -41,7 +41,7 @@ type notified struct {
 }
 
 // lockNotified locks a task.
-func lockNotified(ctx context.Context, q querier, id dispatch.TaskID) (n notified, err error) {
+func lockNotified(ctx context.Context, q tx, id dispatch.TaskID) (n notified, err error) {
 	err = q.QueryRowContext(ctx, `
 		UPDATE tasks
 		SET times_ended = times_ended
@@ -111,7 +111,7 @@ func addTaskEvents(ctx context.Context, q tx, task dispatch.TaskID, now int64) e
 }
 
 // listTaskHooks returns the hooks that are notified of a task.
-func listTaskHooks(ctx context.Context, q querier, task dispatch.TaskID) ([]dispatch.Hook, error) {
+func listTaskHooks(ctx context.Context, q tx, task dispatch.TaskID) ([]dispatch.Hook, error) {
 	return listHooks(ctx, q, `
 		SELECT `+hookColumns+`
 		FROM tasks t
@@ -121,7 +121,7 @@ func listTaskHooks(ctx context.Context, q querier, task dispatch.TaskID) ([]disp
 
 // trialEnded returns the epoch of the event that the trial of a task has ended, and 0 if the task is not on trial or
 // jobs of the trial still run. The epoch, the sum of dispatch.Job.Epoch, grows if some of these jobs are retried.
-func trialEnded(ctx context.Context, q querier, task dispatch.TaskID, sent notified) (epoch int64, err error) {
+func trialEnded(ctx context.Context, q tx, task dispatch.TaskID, sent notified) (epoch int64, err error) {
 	if sent.pausedFor != dispatch.Trial {
 		return 0, nil
 	}
@@ -171,7 +171,7 @@ type taskProgress struct {
 // progressOf counts the jobs of a task after marks of it were taken. Those that ended since have left other marks,
 // which are counted last: so before may be too small, which repeats nothing that notified_share knows, and is never too
 // large, which would lose a share.
-func progressOf(ctx context.Context, q querier, task dispatch.TaskID, taken int64) (p taskProgress, err error) {
+func progressOf(ctx context.Context, q tx, task dispatch.TaskID, taken int64) (p taskProgress, err error) {
 	counts, err := countJobsOf(ctx, q, task)
 	if err != nil {
 		return p, err

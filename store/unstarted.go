@@ -135,7 +135,7 @@ func (s *Store) UnstartedJobs(
 		var w where
 		w.and("owner = " + w.arg(u) + " AND expires > " + w.arg(now))
 		newest.follows(&w, p, "created", id)
-		in(&w, "account", p.Accounts)
+		anyOf(q, &w, "account", p.Accounts)
 		all, err = list(ctx, q, unstartedPlaces, `
 			SELECT `+unstartedColumns+`
 			FROM unstarted

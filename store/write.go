@@ -264,7 +264,7 @@ func lockLoaded(ctx context.Context, q tx, jobs []dispatch.Job) ([]stored, error
 		}
 	}
 	var w where
-	q.anyOf(&w, "jobs.id", ids)
+	anyOf(q, &w, "jobs.id", ids)
 	if len(loaded) < len(jobs) {
 		return lockJobs(ctx, q, w)
 	}
