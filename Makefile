@@ -51,6 +51,9 @@ page: web/dist/index.html
 web/node_modules/.package-lock.json: web/package-lock.json
 	cd web && bash ../.ci/node npm ci --no-audit --no-fund
 
+web/openapi/node_modules/.package-lock.json: web/openapi/package-lock.json
+	cd web/openapi && bash ../../.ci/node npm ci --no-audit --no-fund
+
 web/dist/index.html: web/node_modules/.package-lock.json $(PAGE)
 	rm -rf web/dist/page web/dist/index.html
 	cd web && bash ../.ci/node npm run build
@@ -80,7 +83,10 @@ image: page
 release: page
 	go run ./deploy/release -out dist/release -version "$(VERSION)" -revision "$$(git rev-parse HEAD)" -created "$$(git log -1 --format=%ct)"
 
-check: web/node_modules/.package-lock.json
+# TYPES writes the types of the page from the OpenAPI document.
+TYPES = $(STATIC) go run -trimpath ./cmd/eodispatch reference openapi | bash .ci/node node web/openapi/generate.js
+
+check: web/node_modules/.package-lock.json web/openapi/node_modules/.package-lock.json
 	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }
 	cd web && bash ../.ci/node npm run check
 	$(STATIC) go vet -trimpath ./...
@@ -88,6 +94,7 @@ check: web/node_modules/.package-lock.json
 	$(STATIC) go vet -trimpath -tags failover ./test/crashes
 	for system in windows darwin; do $(STATIC) GOOS=$$system go build -trimpath -o /dev/null ./cmd/eodispatch || exit 1; done
 	@$(STATIC) go run -trimpath ./cmd/eodispatch reference markdown | diff - docs/cli.md || { echo "docs/cli.md does not match the commands: run make generate"; exit 1; }
+	@$(TYPES) | diff - web/src/api/schema.ts || { echo "web/src/api/schema.ts does not match the OpenAPI document: run make generate"; exit 1; }
 	$(STATIC) GOFLAGS=-trimpath go tool -modfile=tools/go.mod staticcheck ./...
 	@bash .ci/vulnerabilities
 
@@ -146,5 +153,6 @@ standards:
 	@bash test/real/install.sh openeo-suite
 	CI=true go test -count=1 -timeout 30m -v -run TestOpenEOFacade_Suites ./test/real -suite
 
-generate:
+generate: web/openapi/node_modules/.package-lock.json
 	go run ./cmd/eodispatch reference markdown > cli.md.new && mv cli.md.new docs/cli.md
+	$(TYPES) > schema.ts.new && mv schema.ts.new web/src/api/schema.ts

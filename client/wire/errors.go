@@ -18,7 +18,7 @@ type HTTPValidationError struct {
 
 // ValidationError is one fault of a request.
 type ValidationError struct {
-	Loc  []any  `json:"loc" doc:"Location of the fault: names and indexes from the root of the request"`
+	Loc  []any  `json:"loc" nullable:"false" doc:"Location of the fault: names and indexes from the root of the request"`
 	Msg  string `json:"msg"`
 	Type string `json:"type"`
 }

@@ -3,28 +3,39 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
+
+	"github.com/eodispatch/eodispatch/api"
 )
 
-// referenceCommandLine generates what describes the command line: manual pages, and docs/cli.md.
+// referenceCommandLine generates what describes the program: manual pages, docs/cli.md, and the OpenAPI document.
 func referenceCommandLine(c console) *cobra.Command {
 	to := ""
-	command := &cobra.Command{Use: "reference man|markdown", Args: cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
-		ValidArgs: []string{"man", "markdown"},
-		Short:     "Write the manual pages, or one page in Markdown, of all commands",
-		Example:   "  eodispatch reference man --to /usr/local/share/man/man1\n  eodispatch reference markdown > cli.md",
+	command := &cobra.Command{Use: "reference man|markdown|openapi", Args: cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
+		ValidArgs: []string{"man", "markdown", "openapi"},
+		Short:     "Write the manual pages, or one page in Markdown, of all commands, or the OpenAPI document",
+		Example: "  eodispatch reference man --to /usr/local/share/man/man1\n  eodispatch reference markdown > cli.md\n" +
+			"  eodispatch reference openapi > openapi.json",
 		RunE: func(command *cobra.Command, args []string) error {
 			root := command.Root()
 			root.DisableAutoGenTag = true
-			if args[0] == "markdown" {
+			switch args[0] {
+			case "markdown":
 				text, err := markdown(root)
 				if err == nil {
 					_, err = c.out.Write(text)
 				}
+				return err
+			case "openapi":
+				_, err := io.Copy(c.out, openAPI())
 				return err
 			}
 			if to == "" {
@@ -37,6 +48,15 @@ func referenceCommandLine(c console) *cobra.Command {
 		}}
 	command.Flags().StringVar(&to, "to", "", "folder of the manual pages; it is created")
 	return command
+}
+
+// openAPI returns the OpenAPI document of a broker with the usual settings.
+func openAPI() io.Reader {
+	a := api.New(api.Config{Title: "eodispatch", Version: ownVersion(), Log: slog.New(slog.DiscardHandler)})
+	defer a.Close()
+	answer := httptest.NewRecorder()
+	a.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/openapi.json", nil))
+	return answer.Body
 }
 
 // markdown describes all commands on one page.

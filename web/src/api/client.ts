@@ -54,8 +54,8 @@ export async function ask<T>(method: string, path: string, options: { body?: unk
 function refused(status: number, text: string): Refused {
   if (status === 401) sessionEnded();
   try {
-    const body = JSON.parse(text) as ErrorBody;
-    return new Refused(status, body.error_code, body.message, body.details?.errors ?? [], body.details?.link ?? null, body.request_id ?? null);
+    const body = JSON.parse(text) as ErrorBody & { detail?: ValidationError[] };
+    return new Refused(status, body.error_code, body.message, body.detail ?? [], (body.details?.["link"] as string | undefined) ?? null, body.request_id ?? null);
   } catch {
     return new Refused(status, "", "");
   }
