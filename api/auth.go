@@ -36,7 +36,7 @@ func (a *api) authenticate(ctx huma.Context, next func(huma.Context)) {
 		return
 	}
 	caller, err := a.callerOf(r)
-	if isSignedOut(err) && anonymous(ctx.Operation()) { // the browser still has the cookie of a session that has ended
+	if errors.Is(err, identity.ErrSignedOut) && anonymous(ctx.Operation()) { // the browser still has the cookie of a session that has ended
 		next(ctx)
 		return
 	}

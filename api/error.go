@@ -25,9 +25,12 @@ type refusal struct {
 	details map[string]any
 	faults  []dispatch.Fault
 	header  map[string]string
+	cause   error // optional
 }
 
 func (r refusal) Error() string { return r.code + ": " + r.message }
+
+func (r refusal) Unwrap() error { return r.cause }
 
 // kinds maps the kind of a domain error to its response. All handlers use this table.
 var kinds = map[dispatch.Kind]refusal{

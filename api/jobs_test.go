@@ -147,8 +147,14 @@ func TestReadJob(t *testing.T) {
 	}
 	attention := full["attention"].(map[string]any)
 	if attention["code"] != "sign_in_required" || attention["link"] != "https://broker.example.org/link/cdse" ||
+		attention["action"] != "sign_in" ||
 		!strings.HasSuffix(attention["message"].(string), "The platform says: token expired") {
 		t.Errorf("attention %v", attention)
+	}
+	c.Linked = nil
+	if a := decode[wire.ProcessingJob](t, ask(New(c), "GET", "/unit_jobs/1", ""), 200).Attention; a.Action !=
+		"give_access" {
+		t.Errorf("without accounts to link: %+v", a)
 	}
 	delete(full, "attention")
 	r.Attention, r.Notice = dispatch.Unreachable, ""

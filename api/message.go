@@ -2,6 +2,7 @@ package api
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strconv"
 
@@ -19,6 +20,13 @@ func message(kind string, task dispatch.TaskID, data []byte, text string) []byte
 		tail = `,"message":` + string(said) + `}`
 	}
 	return slices.Concat([]byte(head), data, []byte(tail))
+}
+
+// lastMessage returns the message that says why a stream ends.
+func lastMessage(task dispatch.TaskID, code, text string) []byte {
+	head, _ := enclosing("error", task)
+	said, _ := json.Marshal(text)
+	return fmt.Appendf(nil, `%snull,"error_code":%q,"message":%s}`, head, code, said)
 }
 
 // enclosing returns the JSON before and after the data of a message without text.

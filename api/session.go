@@ -41,7 +41,7 @@ type (
 )
 
 var (
-	errSignedOut = refusal{status: http.StatusUnauthorized, code: "AUTHENTICATION_FAILED",
+	errSignedOut = refusal{status: http.StatusUnauthorized, code: "AUTHENTICATION_FAILED", cause: identity.ErrSignedOut,
 		header:  map[string]string{"WWW-Authenticate": "Bearer"},
 		message: "You are not signed in, or your session has ended. Sign in again."}
 	errForeignPage = refusal{status: http.StatusForbidden, code: "FORBIDDEN",
@@ -111,12 +111,6 @@ func (a *api) openSession(r *http.Request) (identity.Caller, error) {
 	}
 	callIn(r.Context()).session = s
 	return s.Caller, nil
-}
-
-// isSignedOut reports whether err is errSignedOut.
-func isSignedOut(err error) bool {
-	r, ok := errors.AsType[refusal](err)
-	return ok && r.message == errSignedOut.message
 }
 
 // fromOwnPage reports whether the page of this service sent a request, or for a request that changes nothing, the user

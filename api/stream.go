@@ -392,33 +392,30 @@ func (s *stream) end(ctx context.Context, err error) {
 		s.Log.DebugContext(ctx, "stream closed", "error", err)
 		return
 	}
-	code, reason := s.closing(ctx, err)
-	if !errors.Is(context.Cause(ctx), errGone) && code != websocket.StatusGoingAway {
-		s.send(context.WithoutCancel(ctx), message("error", s.topic.task, nil, reason))
+	status, code, reason := s.closing(ctx, err)
+	if !errors.Is(context.Cause(ctx), errGone) && status != websocket.StatusGoingAway {
+		s.send(context.WithoutCancel(ctx), lastMessage(s.topic.task, code, reason))
 	}
-	s.socket.Close(code, reason)
-	s.Log.DebugContext(ctx, "stream closed", "code", int(code), "error", err)
+	s.socket.Close(status, reason)
+	s.Log.DebugContext(ctx, "stream closed", "code", int(status), "error", err)
 }
 
 var errExpired = errors.New("the token has expired")
 
-// closing returns the close code (RFC 6455, section 7.4.1) and reason for err.
-func (s *stream) closing(ctx context.Context, err error) (websocket.StatusCode, string) {
-	notThere := false
-	if r, ok := errors.AsType[refusal](err); ok {
-		notThere = r.status == http.StatusNotFound
-	}
+// closing returns the close code (RFC 6455, section 7.4.1), the error code and the reason for err.
+func (s *stream) closing(ctx context.Context, err error) (status websocket.StatusCode, code, reason string) {
+	r, refused := errors.AsType[refusal](err)
 	switch {
 	case errors.Is(context.Cause(ctx), errClosing):
-		return websocket.StatusGoingAway, "The service is stopping."
+		return websocket.StatusGoingAway, "SERVICE_UNAVAILABLE", "The service is stopping."
 	case errors.Is(err, errExpired):
-		return websocket.StatusPolicyViolation, "The token has expired."
+		return websocket.StatusPolicyViolation, errOldToken.code, "The token has expired."
 	case errors.Is(err, identity.ErrSignedOut):
-		return websocket.StatusPolicyViolation, "You are signed out."
-	case notThere:
-		return websocket.StatusPolicyViolation, "The task was deleted."
+		return websocket.StatusPolicyViolation, errSignedOut.code, "You are signed out."
+	case refused && r.status == http.StatusNotFound:
+		return websocket.StatusPolicyViolation, errNoTask.code, "The task was deleted."
 	}
-	return websocket.StatusInternalError, internalText
+	return websocket.StatusInternalError, kinds[dispatch.Internal].code, internalText
 }
 
 // sendDue sends what is due and sets the timer for what is due next. An error ends the stream.

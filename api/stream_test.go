@@ -101,10 +101,11 @@ type client struct {
 
 // streamMessage is one message of a stream.
 type streamMessage struct {
-	Type    string           `json:"type"`
-	Task    *int64           `json:"task_id"`
-	Data    *json.RawMessage `json:"data"`
-	Message *string          `json:"message"`
+	Type      string           `json:"type"`
+	Task      *int64           `json:"task_id"`
+	Data      *json.RawMessage `json:"data"`
+	Message   *string          `json:"message"`
+	ErrorCode string           `json:"error_code"`
 }
 
 func (c *client) next() streamMessage {
@@ -268,7 +269,9 @@ func TestStream_OfATask(t *testing.T) {
 	delete(s.w.tasks, 1)
 	s.w.mu.Unlock()
 	s.w.set(1, func(*dispatch.Record) {})
-	c.until("error")
+	if m := c.until("error"); m.ErrorCode != "TASK_NOT_FOUND" {
+		t.Errorf("the last message is %+v", m)
+	}
 	if code := c.closed(); code != websocket.StatusPolicyViolation {
 		t.Errorf("closed with %d", code)
 	}
@@ -425,7 +428,9 @@ func TestStream_EndsWithItsToken(t *testing.T) {
 	s := serveWorld(t, w, nil)
 	w.expires = time.Now().Add(5 * time.Second)
 	c := s.open("/job_status?interval=3600")
-	c.until("error")
+	if m := c.until("error"); m.ErrorCode != "AUTHENTICATION_FAILED" {
+		t.Errorf("the last message is %+v", m)
+	}
 	if code := c.closed(); code != websocket.StatusPolicyViolation || time.Now().Before(w.expires) {
 		t.Errorf("closed with %d, %v before the end", code, time.Until(w.expires))
 	}
@@ -455,7 +460,8 @@ func TestStream_EndsWithAnInternalError(t *testing.T) {
 	w.mu.Lock()
 	w.fail = errors.New("secret detail")
 	w.mu.Unlock()
-	if m := c.until("error"); m.Message == nil || strings.Contains(*m.Message, "secret") {
+	if m := c.until("error"); m.ErrorCode != "INTERNAL_ERROR" || m.Message == nil || strings.Contains(*m.Message,
+		"secret") {
 		t.Errorf("%+v", m)
 	}
 	if code := c.closed(); code != websocket.StatusInternalError {

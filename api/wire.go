@@ -1,6 +1,7 @@
 package api
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -245,7 +246,10 @@ func (a *api) attention(j dispatch.Job) *wire.JobAttention {
 	}
 	if j.Attention == dispatch.NeedsSignIn && a.SignInLink != nil {
 		if link := a.SignInLink(j.Account); link != "" {
-			shown.Link = &link
+			shown.Link, shown.Action = &link, "give_access"
+			if slices.Contains(a.Linked, j.Account.Platform()) {
+				shown.Action = "sign_in"
+			}
 		}
 	}
 	return &shown

@@ -74,6 +74,7 @@ type JobAttention struct {
 	Code    string  `json:"code" doc:"Stable code for programs"`
 	Message string  `json:"message" doc:"Explanation for people: plain text"`
 	Link    *string `json:"link" nullable:"true" doc:"Page where the owner can resolve it"`
+	Action  string  `json:"action,omitempty" enum:"sign_in,give_access" doc:"What the owner does at link. sign_in: sign in and link an account. give_access: permit jobs to run after they sign out"`
 }
 
 // Forecast is when a job starts and ends, or a task ends.

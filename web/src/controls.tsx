@@ -72,13 +72,10 @@ function Resolve({ link, label }: { link: string; label: string }) {
   return <a class="button primary resolve" href={to && comingBack(to)}>{label}</a>;
 }
 
-// labelOf returns what is done at the link of an attention.
-const labelOf = (code: string, link: string): string => (/\/away$/.test(link) ? texts.account.give : (texts.attention[code] ?? texts.resolve));
-
 export function AttentionNotice({ attention, action }: { attention: Attention; action?: ComponentChildren }) {
   return (
     <Notice kind="warning" action={<>
-      {attention.link && <Resolve link={attention.link} label={labelOf(attention.code, attention.link)} />}
+      {attention.link && <Resolve link={attention.link} label={attention.action ? texts.attention[attention.action] : texts.resolve} />}
       {action}
     </>}>
       <p>{attention.message}</p>

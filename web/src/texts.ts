@@ -95,8 +95,8 @@ export const texts = {
     forbidden: "not open to you",
   } satisfies Record<PlatformState, string>,
 
-  // Labels of the buttons that resolve an attention, by its code.
-  attention: { sign_in_required: "Sign in and link your account" } as Record<string, string>,
+  // Labels of the buttons that resolve an attention, by its action.
+  attention: { sign_in: "Sign in and link your account", give_access: "Let jobs run after I sign out" },
 
   services: {
     title: "Services",

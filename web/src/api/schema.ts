@@ -452,6 +452,11 @@ export interface components {
             type: "FeatureCollection";
         };
         JobAttention: {
+            /**
+             * @description What the owner does at link. sign_in: sign in and link an account. give_access: permit jobs to run after they sign out
+             * @enum {string}
+             */
+            action?: "sign_in" | "give_access";
             /** @description Stable code for programs */
             code: components["schemas"]["AttentionCode"];
             /** @description Page where the owner can resolve it */

@@ -14,7 +14,11 @@ export interface Listener<T> {
   gone?(): void;
 }
 
-type Message<T> = { type: "init" | "loading" | "error"; message: string | null } | { type: "status"; data: T } | { type: "changes"; data: Changes };
+type Message<T> =
+  | { type: "init" | "loading"; message: string | null }
+  | { type: "error"; message: string; error_code: string }
+  | { type: "status"; data: T }
+  | { type: "changes"; data: Changes };
 
 const longestPause = 30_000; // ms between two attempts
 
@@ -30,6 +34,7 @@ export function open<T>(path: string, listener: Listener<T>): () => void {
     at.protocol = at.protocol === "https:" ? "wss:" : "ws:";
     socket = new WebSocket(at);
     let answered = false;
+    let deleted = false;
     socket.onmessage = (event: MessageEvent<string>) => {
       answered = true;
       const message = JSON.parse(event.data) as Message<T>;
@@ -39,11 +44,12 @@ export function open<T>(path: string, listener: Listener<T>): () => void {
         listener.whole(message.data);
       }
       if (message.type === "changes") listener.changes(message.data);
+      if (message.type === "error") deleted = message.error_code === "TASK_NOT_FOUND";
     };
-    socket.onclose = (event) => {
+    socket.onclose = () => {
       if (closed) return;
       listener.connected(false);
-      if (event.code === 1008 && listener.gone && event.reason.includes("deleted")) {
+      if (deleted && listener.gone) {
         listener.gone();
         return;
       }
