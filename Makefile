@@ -12,7 +12,7 @@ test: ready page
 	$(STATIC) go vet -trimpath ./...
 	$(STATIC) go build -trimpath -o /dev/null ./cmd/eodispatch
 	@$(SCRATCH); \
-	go test $(RACE) -shuffle=on -timeout 40m -p $$(nproc) $(LONGEST) $$(go list ./... | grep -vE '/test/(real|crashes|page)(/|$$)') & raced=$$!; \
+	go test $(RACE) -shuffle=on -timeout 40m -p $$(nproc) $(LONGEST) $$(go list ./... | grep -vE '/test/(real|crashes|page|python)(/|$$)') & raced=$$!; \
 	$(STATIC) go test -trimpath -shuffle=on -timeout 40m -p $$(nproc) $(PLAIN) && plain=0 || plain=1; \
 	wait $$raced && exit $$plain
 
@@ -33,7 +33,7 @@ SCRATCH = export GOTMPDIR=$${TMPDIR:-/tmp}; \
 # longest begin first, so that none is left alone at the end.
 RACE = -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc/...=-race=false
 LONGEST = ./store ./api ./facade/openeo ./test/histories ./dispatch
-PLAIN = ./cmd/eodispatch ./test/real/... ./test/crashes ./test/page ./test/histories ./dispatch ./test/deviations
+PLAIN = ./cmd/eodispatch ./test/real/... ./test/python ./test/crashes ./test/page ./test/histories ./dispatch ./test/deviations
 
 # test-quick runs what needs Go alone, without the race detector: four minutes of CPU time with what it compiles, so about two minutes on two
 # idle cores. The packages that take longest come first, so that both cores are busy until the end.

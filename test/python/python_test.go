@@ -1,0 +1,106 @@
+// Package python runs the tests of the Python package in python/ against the real program: built as a wheel, and
+// installed into an environment of its own.
+package python
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/eodispatch/eodispatch/test/executable"
+)
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	executable.CleanUp()
+	os.Exit(code)
+}
+
+// interpreter returns the Python of the environment that install.sh makes, with what the package and its tests use.
+// Without it the test is skipped; in CI it fails.
+func interpreter(t *testing.T) string {
+	t.Helper()
+	folder, err := exec.Command("bash", "../real/install.sh", "--bin", "python").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	python := filepath.Join(strings.TrimSpace(string(folder)), "python")
+	if _, err := os.Stat(python); err == nil {
+		return python
+	}
+	const text = "Python is not installed: run test/real/install.sh python"
+	if os.Getenv("CI") != "" {
+		t.Fatal(text)
+	}
+	t.Skip(text)
+	return ""
+}
+
+// output runs a program in a folder and returns what it prints.
+func output(t *testing.T, folder, name string, args ...string) string {
+	t.Helper()
+	c := exec.CommandContext(t.Context(), name, args...)
+	c.Dir = folder
+	out, err := c.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", strings.Join(c.Args, " "), err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// install builds the wheel of a copy of the sources, installs it into a new environment, which sees the packages of
+// another one, and returns its Python.
+func install(t *testing.T, python, folder string) string {
+	t.Helper()
+	if err := os.CopyFS(filepath.Join(folder, "source"), os.DirFS("../../python")); err != nil {
+		t.Fatal(err)
+	}
+	output(t, filepath.Join(folder, "source"), python, "-m", "hatchling", "build", "-t", "wheel", "-d", folder)
+	wheels, err := filepath.Glob(filepath.Join(folder, "*.whl"))
+	if err != nil || len(wheels) != 1 {
+		t.Fatalf("wheels: %v, %v", wheels, err)
+	}
+	venv := filepath.Join(folder, "venv")
+	output(t, folder, python, "-m", "venv", "--without-pip", venv)
+	own := filepath.Join(venv, "bin", "python")
+	const site = "import sysconfig; print(sysconfig.get_path('purelib'))"
+	if err := os.WriteFile(filepath.Join(output(t, folder, own, "-c", site), "libraries.pth"),
+		[]byte(output(t, folder, python, "-c", site)+"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	output(t, folder, python, "-m", "pip", "--quiet", "--disable-pip-version-check", "--python", own, "install",
+		"--no-deps", "--no-index", wheels[0])
+	return own
+}
+
+// TestPackage_AgainstTheProgram runs the tests of the package, and the lines of its documentation. They wait for jobs
+// most of the time, so all run at once, each part with a demonstration of its own.
+func TestPackage_AgainstTheProgram(t *testing.T) {
+	python, folder := interpreter(t), t.TempDir()
+	binary, err := executable.Released()
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := install(t, python, folder)
+	tests, err := filepath.Abs("../../python/tests")
+	if err != nil {
+		t.Fatal(err)
+	}
+	documents, runs := filepath.Join(tests, "test_documents.py"), filepath.Join(tests, "test_runs.py")
+	for name, chosen := range map[string][]string{"documents": {documents}, "runs": {runs},
+		"others": {tests, "--ignore", documents, "--ignore", runs}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := exec.CommandContext(t.Context(), own, append([]string{"-m", "pytest", "-p", "no:cacheprovider", "-o",
+				"faulthandler_timeout=120"}, chosen...)...)
+			c.Dir, c.WaitDelay = folder, time.Minute
+			c.Env = append(os.Environ(), "EODISPATCH_PROGRAM="+binary, "PYTHONDONTWRITEBYTECODE=1", "HOME="+folder)
+			if out, err := c.CombinedOutput(); err != nil {
+				t.Errorf("%v\n%s", err, out)
+			}
+		})
+	}
+}
