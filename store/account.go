@@ -10,14 +10,14 @@ import (
 // wake stores that there is something new for an account's visit. An account that is already due keeps its place in the
 // queue.
 func wake(ctx context.Context, q querier, a dispatch.Account, now int64) error {
-	_, err := q.ExecContext(ctx, `
+	return run(ctx, q, wakeAccount, a, a.Platform(), now)
+}
+
+const wakeAccount = `
 		INSERT INTO accounts (id, platform, wakes, due)
 		VALUES ($1, $2, 1, $3)
 		ON CONFLICT (id) DO UPDATE SET wakes = accounts.wakes + 1,
-			due = CASE WHEN accounts.due BETWEEN 1 AND excluded.due THEN accounts.due ELSE excluded.due END`,
-		a, a.Platform(), now)
-	return err
-}
+			due = CASE WHEN accounts.due BETWEEN 1 AND excluded.due THEN accounts.due ELSE excluded.due END`
 
 // endHold lets an account submit again, and wakes it.
 func endHold(ctx context.Context, q querier, a dispatch.Account, now int64) error {
@@ -74,13 +74,8 @@ func getAccountState(ctx context.Context, q querier, a dispatch.Account) (s acco
 
 // wakeToAccept is wake, and returns the hold of the account.
 func wakeToAccept(ctx context.Context, q querier, a dispatch.Account, now int64) (h hold, err error) {
-	err = q.QueryRowContext(ctx, `
-		INSERT INTO accounts (id, platform, wakes, due)
-		VALUES ($1, $2, 1, $3)
-		ON CONFLICT (id) DO UPDATE SET wakes = accounts.wakes + 1,
-			due = CASE WHEN accounts.due BETWEEN 1 AND excluded.due THEN accounts.due ELSE excluded.due END
-		RETURNING hold, hold_attention, hold_notice`,
-		a, a.Platform(), now).Scan(&h.until, &h.why, &h.notice)
+	err = q.QueryRowContext(ctx, wakeAccount+" RETURNING hold, hold_attention, hold_notice", a, a.Platform(), now).
+		Scan(&h.until, &h.why, &h.notice)
 	return h, err
 }
 

@@ -16,15 +16,6 @@ func annotationsText(a dispatch.Annotations) string {
 	return text
 }
 
-// annotate returns what a change makes of stored annotations.
-func annotate(stored string, c dispatch.AnnotationChange) (dispatch.Annotations, error) {
-	a, err := decoded[dispatch.Annotations](stored)
-	if err != nil {
-		return a, err
-	}
-	return c.Apply(a)
-}
-
 // AnnotateJob changes the annotations of a job of its owner. The version of the job changes, so that a visit that has
 // read it before does not undo the change.
 func (s *Store) AnnotateJob(
@@ -40,13 +31,10 @@ func (s *Store) AnnotateJob(
 		if err = errors.Join(refused, err); err != nil || j.Task != 0 {
 			return err
 		}
-		_, err = q.ExecContext(ctx, `
-			DELETE FROM job_labels
-			WHERE job = $1`, id)
-		if err != nil {
+		if err := run(ctx, q, "DELETE FROM job_labels WHERE job = $1", id); err != nil {
 			return err
 		}
-		return insertJobLabels(ctx, q, id, u, j.Annotations.Labels, micros(j.Created))
+		return insertLabels(ctx, q, addJobLabel, id, u, j.Annotations.Labels, micros(j.Created))
 	})
 }
 
@@ -67,66 +55,53 @@ func (s *Store) AnnotateTask(
 		if err != nil {
 			return err
 		}
-		a, err := annotate(stored, c)
+		a, err := decoded[dispatch.Annotations](stored)
 		if err != nil {
 			return err
 		}
-		_, err = q.ExecContext(ctx, `
-			UPDATE tasks
-			SET annotations = $2
-			WHERE id = $1`,
-			id, annotationsText(a))
+		if a, err = c.Apply(a); err != nil {
+			return err
+		}
+		err = run(ctx, q, "UPDATE tasks SET annotations = $2 WHERE id = $1", id, annotationsText(a))
 		if err != nil {
 			return err
 		}
-		_, err = q.ExecContext(ctx, `
-			DELETE FROM task_labels
-			WHERE task = CAST($1 AS BIGINT)`, id)
-		if err != nil {
+		if err := run(ctx, q, "DELETE FROM task_labels WHERE task = $1", id); err != nil {
 			return err
 		}
 		q.numbers.task(id, u, false)
-		return insertTaskLabels(ctx, q, id, u, a.Labels, created)
+		return insertLabels(ctx, q, addTaskLabel, id, u, a.Labels, created)
 	})
 }
 
 // insertLabels stores the labels of a task, or of jobs of no task.
 func (a *acceptance) insertLabels(ctx context.Context, q tx) error {
 	if a.task != nil {
-		return insertTaskLabels(ctx, q, a.id, a.task.Owner, a.task.Annotations.Labels, a.now)
+		return insertLabels(ctx, q, addTaskLabel, a.id, a.task.Owner, a.task.Annotations.Labels, a.now)
 	}
 	for i, j := range a.jobs {
-		if err := insertJobLabels(ctx, q, a.first+dispatch.JobID(i), j.Owner, j.Annotations.Labels, a.now); err != nil {
+		if err := insertLabels(ctx, q, addJobLabel, a.first+dispatch.JobID(i), j.Owner, j.Annotations.Labels, a.now); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func insertJobLabels(
-	ctx context.Context, q querier, id dispatch.JobID, u dispatch.UserID, labels map[string]string, created int64,
-) error {
-	for name, value := range labels {
-		_, err := q.ExecContext(ctx, `
-			INSERT INTO job_labels (job, owner, name, value, created)
-			VALUES ($1, $2, $3, $4, $5)`,
-			id, u, name, value, created)
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
+const (
+	addJobLabel = `
+		INSERT INTO job_labels (job, owner, name, value, created)
+		VALUES ($1, $2, $3, $4, $5)`
+	addTaskLabel = `
+		INSERT INTO task_labels (task, owner, name, value, created)
+		VALUES ($1, $2, $3, $4, $5)`
+)
 
-func insertTaskLabels(
-	ctx context.Context, q querier, id dispatch.TaskID, u dispatch.UserID, labels map[string]string, created int64,
+// insertLabels adds labels of a job or a task by a statement.
+func insertLabels[ID ~int64](
+	ctx context.Context, q querier, add string, id ID, u dispatch.UserID, labels map[string]string, created int64,
 ) error {
 	for name, value := range labels {
-		_, err := q.ExecContext(ctx, `
-			INSERT INTO task_labels (task, owner, name, value, created)
-			VALUES ($1, $2, $3, $4, $5)`,
-			id, u, name, value, created)
-		if err != nil {
+		if err := run(ctx, q, add, id, u, name, value, created); err != nil {
 			return err
 		}
 	}

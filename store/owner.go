@@ -384,15 +384,17 @@ func (s *Store) Usage(ctx context.Context, u dispatch.UserID, d time.Duration) (
 			costs := rounded(counted.costs)
 			usage[i].Costs = &costs
 		}
-		if err == nil {
-			_, usage[i].Lately, err = countOwned(ctx, s.on(s.read), u, counted.account, now-d.Microseconds())
-		}
 	}
 	if err == nil {
 		usage, err = withLedger(ctx, s.on(s.read), usage, u)
 	}
 	if err == nil {
-		usage, err = s.withSyncRuns(ctx, usage, u, now, now-d.Microseconds())
+		usage, err = s.withSyncRuns(ctx, usage, u, now)
+	}
+	for i := range usage {
+		if err == nil {
+			_, usage[i].Lately, err = countOwned(ctx, s.on(s.read), u, usage[i].Account, now, now-d.Microseconds())
+		}
 	}
 	return usage, fail("Usage", err)
 }

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"math"
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
@@ -91,23 +90,13 @@ func (s *Store) platformInfo(ctx context.Context, q tx) (map[string]dispatch.Acc
 
 // accountInfo sets the state of an account, without what concerns its whole platform.
 func (l accountReader) accountInfo(ctx context.Context, u dispatch.UserID, s *dispatch.AccountInfo) error {
-	since := l.now - dispatch.Day.Microseconds()
-	live, lately, err := countOwned(ctx, l.q, u, l.account, since)
+	var err error
+	s.Live, s.Lately, err = countOwned(ctx, l.q, u, l.account, l.now, l.now-dispatch.Day.Microseconds())
 	if err != nil {
 		return err
 	}
-	runs, runsLately, err := countSyncRuns(ctx, l.q, u, l.account, l.now, math.MaxInt64, since, math.MaxInt64)
-	if err != nil {
-		return err
-	}
-	unstarted, bytes, err := countUnstarted(ctx, l.q, u, l.account, l.now)
-	if err != nil {
-		return err
-	}
-	s.Live, s.Lately = live+runs+unstarted, lately+runsLately
 	if l.account == "" {
 		s.Bytes, err = countBytes(ctx, l.q, u, l.now)
-		s.Bytes += bytes
 		return err
 	}
 	err = l.q.QueryRowContext(ctx, `

@@ -50,40 +50,27 @@ func (s *Store) admit(
 func holding(
 	ctx context.Context, q tx, u dispatch.UserID, quota dispatch.Quota, now int64,
 ) (has dispatch.QuotaUse, err error) {
-	unstarted, unstartedBytes, err := countUnstarted(ctx, q, u, quota.Account, now)
-	if err != nil {
-		return has, err
-	}
 	if quota.Bytes > 0 {
 		if has.Bytes, err = countBytes(ctx, q, u, now); err != nil {
 			return has, err
 		}
-		has.Bytes += unstartedBytes
 	}
 	if quota.Costs > 0 {
 		if has.Charge, err = highestCharge(ctx, q, u, quota.Account, now); err != nil {
 			return has, err
 		}
 	}
-	if quota.Live == 0 && quota.Daily == 0 {
-		return has, nil
+	if quota.Live > 0 || quota.Daily > 0 {
+		has.Live, has.Lately, err = countOwned(ctx, q, u, quota.Account, now, now-dispatch.Day.Microseconds())
 	}
-	since := now - dispatch.Day.Microseconds()
-	live, lately, err := countOwned(ctx, q, u, quota.Account, since)
-	if err != nil {
-		return has, err
-	}
-	runs, runsLately, err := countSyncRuns(ctx, q, u, quota.Account, now, int64(quota.Live), since, int64(quota.Daily))
-	has.Live, has.Lately = live+runs+unstarted, lately+runsLately
 	return has, err
 }
 
-// The following count at one account, or at all if it is "".
-
-// countOwned counts an owner's jobs that have not ended, and those that were created since a time, which is at most a
-// dispatch.Day ago. Those created within the period in which the time lies are counted one by one.
+// countOwned counts what an owner has at one account, or at all if it is "": jobs and synchronous runs that have not
+// ended, with what is not started yet, and the jobs and runs that were created since a time, which is at most a
+// dispatch.Day ago. Jobs created within the period in which the time lies are counted one by one.
 func countOwned(
-	ctx context.Context, q querier, u dispatch.UserID, a dispatch.Account, since int64,
+	ctx context.Context, q querier, u dispatch.UserID, a dispatch.Account, now, since int64,
 ) (live, lately int, err error) {
 	err = q.QueryRowContext(ctx, `
 		SELECT CAST(
@@ -92,7 +79,15 @@ func countOwned(
 				WHERE l.owner = $1 AND (CAST($2 AS TEXT) = '' OR l.account = CAST($2 AS TEXT))), 0)
 			+ COALESCE((
 				SELECT SUM(t.jobs) FROM task_changes t
-				WHERE t.owner = $1 AND (CAST($2 AS TEXT) = '' OR t.account = CAST($2 AS TEXT))), 0) AS BIGINT),
+				WHERE t.owner = $1 AND (CAST($2 AS TEXT) = '' OR t.account = CAST($2 AS TEXT))), 0)
+			+ (
+				SELECT count(*) FROM sync_runs s
+				WHERE s.owner = $1 AND s.ended = 0 AND s.lapses > $6
+					AND (CAST($2 AS TEXT) = '' OR s.account = CAST($2 AS TEXT)))
+			+ (
+				SELECT count(*) FROM unstarted n
+				WHERE n.owner = $1 AND n.expires > $6
+					AND (CAST($2 AS TEXT) = '' OR n.account = CAST($2 AS TEXT))) AS BIGINT),
 		CAST(
 			COALESCE((
 				SELECT SUM(p.jobs) FROM period_counts p
@@ -100,45 +95,17 @@ func countOwned(
 			+ (
 				SELECT count(*) FROM jobs d
 				WHERE d.owner = $1 AND d.created > $4 AND d.created < $5
-					AND (CAST($2 AS TEXT) = '' OR d.account = CAST($2 AS TEXT))) AS BIGINT)`,
-		u, a, since/period, since, (since/period+1)*period).Scan(number(&live), number(&lately))
+					AND (CAST($2 AS TEXT) = '' OR d.account = CAST($2 AS TEXT)))
+			+ (
+				SELECT count(*) FROM sync_runs r
+				WHERE r.owner = $1 AND r.created > $4
+					AND (CAST($2 AS TEXT) = '' OR r.account = CAST($2 AS TEXT))) AS BIGINT)`,
+		u, a, since/period, since, (since/period+1)*period, now).Scan(number(&live), number(&lately))
 	return live, lately, err
 }
 
-// countSyncRuns counts an owner's synchronous runs like countOwned: of each no more than given.
-func countSyncRuns(
-	ctx context.Context, q querier, u dispatch.UserID, a dispatch.Account, now, mostLive, since, mostLately int64,
-) (live, lately int, err error) {
-	err = q.QueryRowContext(ctx, `
-		SELECT (
-			SELECT count(*) FROM (
-				SELECT 1 FROM sync_runs l
-				WHERE l.owner = $1 AND l.ended = 0 AND l.lapses > $3
-					AND (CAST($2 AS TEXT) = '' OR l.account = CAST($2 AS TEXT))
-				LIMIT CAST($4 AS BIGINT)) AS a),
-		(
-			SELECT count(*) FROM (
-				SELECT 1 FROM sync_runs d
-				WHERE d.owner = $1 AND d.created > $5
-					AND (CAST($2 AS TEXT) = '' OR d.account = CAST($2 AS TEXT))
-				LIMIT CAST($6 AS BIGINT)) AS b)`, u, a, now, mostLive, since, mostLately).Scan(number(&live), number(&lately))
-	return live, lately, err
-}
-
-// countUnstarted counts an owner's jobs and tasks that are not started, and the bytes of their requests.
-func countUnstarted(
-	ctx context.Context, q querier, u dispatch.UserID, a dispatch.Account, now int64,
-) (n int, bytes int64, err error) {
-	err = q.QueryRowContext(ctx, `
-		SELECT count(*), CAST(COALESCE(SUM(octet_length(body)), 0) AS BIGINT)
-		FROM unstarted
-		WHERE owner = $1 AND expires > $2 AND (CAST($3 AS TEXT) = '' OR account = CAST($3 AS TEXT))`,
-		u, now, a).Scan(number(&n), &bytes)
-	return n, bytes, err
-}
-
-// countBytes returns the bytes of the requests of an owner's unfinished jobs, and of those of unfinished synchronous
-// runs. The shared request of a task, with a process that was sent with it, counts once: it hops from task to task in
+// countBytes returns the bytes of the requests of an owner's unfinished jobs and synchronous runs, and of what is not
+// started yet. The shared request of a task, with a process that was sent with it, counts once: it hops from task to task in
 // the index.
 func countBytes(ctx context.Context, q querier, u dispatch.UserID, now int64) (int64, error) {
 	return value[int64](ctx, q, `
@@ -163,5 +130,7 @@ func countBytes(ctx context.Context, q querier, u dispatch.UserID, now int64) (i
 			+ COALESCE((SELECT SUM(octet_length(tasks.request) + tasks.sent) FROM hop JOIN tasks ON tasks.id = hop.task), 0)
 			+ COALESCE((
 				SELECT SUM(octet_length(r.request)) FROM sync_runs r
-				WHERE r.owner = $1 AND r.ended = 0 AND r.lapses > $2), 0) AS BIGINT)`, u, now)
+				WHERE r.owner = $1 AND r.ended = 0 AND r.lapses > $2), 0)
+			+ COALESCE((
+				SELECT SUM(octet_length(n.body)) FROM unstarted n WHERE n.owner = $1 AND n.expires > $2), 0) AS BIGINT)`, u, now)
 }

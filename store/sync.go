@@ -152,25 +152,23 @@ func (r *syncRunRow) decoded() (_ dispatch.SyncRun, err error) {
 
 // withSyncRuns adds an owner's synchronous runs to the usage of each account.
 func (s *Store) withSyncRuns(
-	ctx context.Context, usage []dispatch.Usage, u dispatch.UserID, now, since int64,
+	ctx context.Context, usage []dispatch.Usage, u dispatch.UserID, now int64,
 ) ([]dispatch.Usage, error) {
 	runs, err := list(ctx, s.on(s.read), func(use *dispatch.Usage) []any {
-		return []any{text(&use.Account), number(&use.Live), number(&use.Lately), number(&use.Jobs)}
+		return []any{text(&use.Account), number(&use.Live), number(&use.Jobs)}
 	}, `
-		SELECT account, SUM(CASE WHEN ended = 0 AND lapses > $2 THEN 1 ELSE 0 END),
-			SUM(CASE WHEN created > $3 THEN 1 ELSE 0 END), count(*)
+		SELECT account, SUM(CASE WHEN ended = 0 AND lapses > $2 THEN 1 ELSE 0 END), count(*)
 		FROM sync_runs
 		WHERE owner = $1
 		GROUP BY account
 		ORDER BY account`,
-		u, now, since)
+		u, now)
 	for _, r := range runs {
 		i := slices.IndexFunc(usage, func(use dispatch.Usage) bool { return use.Account == r.Account })
 		if i < 0 {
 			i, usage = len(usage), append(usage, dispatch.Usage{Account: r.Account})
 		}
 		usage[i].Live += r.Live
-		usage[i].Lately += r.Lately
 		usage[i].Jobs += r.Jobs
 	}
 	// Databases differ in their collation.
