@@ -282,7 +282,7 @@ func eachPostgres(t *testing.T, c *sql.Conn, f func(want plan, text, found strin
 // small removes the scans of tables that are small in any broker, which PostgreSQL prefers to an index.
 var small = strings.NewReplacer("Seq Scan on platforms", "", "Seq Scan on operator_holds", "",
 	"Seq Scan on task_changes", "",
-	"Seq Scan on hooks", "") // empty here
+	"Seq Scan on hooks", "", "Seq Scan on unstarted", "") // the last two are empty here
 
 // eagerServer returns a new database, and a connection of its store to it, on which PostgreSQL compiles statements
 // and runs them in parallel if the store does not keep it from that.
@@ -371,6 +371,7 @@ ANALYZE`
 // genericPlanOf returns PostgreSQL's plan of a query, for any arguments.
 func genericPlanOf(t *testing.T, c *sql.Conn, name, query string) string {
 	t.Helper()
+	query = liteList.ReplaceAllString(query, "= ANY($1)")
 	if _, err := c.ExecContext(t.Context(), "PREPARE "+name+" AS "+query); err != nil {
 		t.Fatal(err)
 	}
@@ -381,6 +382,9 @@ func genericPlanOf(t *testing.T, c *sql.Conn, name, query string) string {
 	}
 	return linesOf(t, c, "EXPLAIN EXECUTE "+name+"("+strings.TrimSuffix(strings.Repeat("NULL,", n), ",")+")")
 }
+
+// liteList is how a column is compared with a list on SQLite, where statements are recorded, see isAny.
+var liteList = regexp.MustCompile(`IN \(SELECT value FROM json_each\((\$\d+)\)\)`)
 
 // linesOf returns the rows of a query with one column.
 func linesOf(t *testing.T, c *sql.Conn, query string) string {
