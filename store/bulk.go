@@ -65,20 +65,22 @@ func (b *bulk) close() {
 // text returns the statement for the collected rows.
 func (b *bulk) text() string {
 	return fmt.Sprintf("INSERT INTO %s (%s) VALUES %s", b.table, strings.Join(b.columns, ", "),
-		strings.TrimPrefix(b.q.rows(0, len(b.columns), len(b.args)/len(b.columns)), ", "))
+		b.q.values(len(b.columns), len(b.args)/len(b.columns)))
 }
 
-// rows returns the parameter list of n more rows of VALUES, after others.
-func (q tx) rows(others, columns, n int) string {
+// values returns the parameters of some rows of VALUES.
+func (d *dialect) values(columns, rows int) string {
 	var b strings.Builder
-	for range n {
-		separator := ", ("
-		for range columns {
-			others++
-			b.WriteString(separator + q.parameter(others))
-			separator = ", "
+	for n := range rows * columns {
+		switch {
+		case n == 0:
+			b.WriteString("(")
+		case n%columns == 0:
+			b.WriteString("), (")
+		default:
+			b.WriteString(", ")
 		}
-		b.WriteString(")")
+		b.WriteString(d.parameter(n + 1))
 	}
-	return b.String()
+	return b.String() + ")"
 }

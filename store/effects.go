@@ -39,34 +39,27 @@ var (
 	tallies = []*tally{taskTally, taskCosts, labelCosts, ledger, periodTally, ownerTally, lineTally, accountTally}
 )
 
-// add returns the statement that adds to the sums of one key.
-func (t *tally) add() string {
+// keysAtOnce is to the sums of how many keys of a tally one statement adds at most. Most changes of a job concern one
+// or two: its status before and its status now.
+const keysAtOnce = 4
+
+// add returns the statement that adds to the sums of some keys.
+func (t *tally) add(d *dialect, keys int) string {
 	columns, sums := slices.Concat(t.keys, t.sums), t.sums
 	if t.costs {
 		columns, sums = append(columns, "costs"), append(slices.Clone(sums), "costs")
 	}
-	parameters, sets := make([]string, len(columns)), make([]string, len(sums))
-	for i := range columns {
-		parameters[i] = fmt.Sprintf("$%d", i+1)
-	}
+	sets := make([]string, len(sums))
 	for i, sum := range sums {
 		sets[i] = fmt.Sprintf("%s = %s.%[1]s + excluded.%[1]s", sum, t.table)
 	}
 	if t.serves {
-		columns, parameters = append(columns, "served"), append(parameters, fmt.Sprintf("$%d", len(columns)+1))
+		columns = append(columns, "served")
 		sets = append(sets, "served = CASE WHEN excluded.served > 0 THEN excluded.served ELSE "+t.table+".served END")
 	}
-	return fmt.Sprintf("INSERT INTO %s (%s) VALUES (%s) ON CONFLICT (%s) DO UPDATE SET %s", t.table,
-		strings.Join(columns, ", "), strings.Join(parameters, ", "), strings.Join(t.keys, ", "), strings.Join(sets, ", "))
+	return fmt.Sprintf("INSERT INTO %s (%s) VALUES %s ON CONFLICT (%s) DO UPDATE SET %s", t.table,
+		strings.Join(columns, ", "), d.values(len(columns), keys), strings.Join(t.keys, ", "), strings.Join(sets, ", "))
 }
-
-var addTo = func() map[*tally]string {
-	texts := map[*tally]string{}
-	for _, t := range tallies {
-		texts[t] = t.add()
-	}
-	return texts
-}()
 
 // key holds the values of the keys of a tally, as the database takes them.
 type key [6]any
@@ -266,23 +259,30 @@ func (e *effects) statements(ctx context.Context, q tx) ([]command, error) {
 	}
 	all, err := notify(ctx, q, e.events)
 	for _, t := range tallies { // in one order, so that transactions do not deadlock
-		for _, k := range slices.SortedFunc(maps.Keys(e.sums[t]), key.compare) {
-			s := e.sums[t][k]
-			if s == (sum{}) {
-				continue
+		sums := e.sums[t]
+		maps.DeleteFunc(sums, func(_ key, s sum) bool { return s == (sum{}) })
+		for keys := range slices.Chunk(slices.SortedFunc(maps.Keys(sums), key.compare), keysAtOnce) {
+			var args []any
+			for _, k := range keys {
+				args = append(args, t.row(k, sums[k])...)
 			}
-			args := append([]any{}, k[:len(t.keys)]...)
-			for i := range t.sums {
-				args = append(args, s.n[i])
-			}
-			if t.costs {
-				args = append(args, s.costs)
-			}
-			if t.serves {
-				args = append(args, s.served)
-			}
-			all = append(all, command{addTo[t], args})
+			all = append(all, command{q.adds[t][len(keys)-1], args})
 		}
 	}
 	return all, err
+}
+
+// row returns what is added to the sums of a key, in the order of the columns.
+func (t *tally) row(k key, s sum) []any {
+	row := append([]any{}, k[:len(t.keys)]...)
+	for i := range t.sums {
+		row = append(row, s.n[i])
+	}
+	if t.costs {
+		row = append(row, s.costs)
+	}
+	if t.serves {
+		row = append(row, s.served)
+	}
+	return row
 }

@@ -186,9 +186,10 @@ type tx struct {
 
 // dialect is how the SQL of a database differs from that of the other.
 type dialect struct {
-	parameter func(n int) string // placeholder of the nth parameter
-	locks     bool               // it locks rows; else a transaction that writes is the only one
-	updates   []string           // that write some groups of the columns of a job, by the bits of these
+	parameter func(n int) string  // placeholder of the nth parameter
+	locks     bool                // it locks rows; else a transaction that writes is the only one
+	adds      map[*tally][]string // that add to the sums of one key, of two, …
+	updates   []string            // that write some groups of the columns of a job, by the bits of these
 }
 
 // lock ends a query of which nobody else may change the rows of a table until the end of the transaction.

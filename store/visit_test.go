@@ -72,8 +72,8 @@ func BenchmarkPerformanceOfVisits(b *testing.B) {
 func TestVisit_QueriesPerJob(t *testing.T) {
 	queries, transactions := perJob(t, "sqlite:"+filepath.Join(t.TempDir(), "v.db"), 8, 100)
 	t.Logf("%.1f statements, %.2f transactions per job", queries, transactions)
-	if queries > 18 || transactions > 5 {
-		t.Error("too many; want at most 18 statements and 5 transactions")
+	if queries > 16 || transactions > 4 {
+		t.Error("too many; want at most 16 statements and 4 transactions")
 	}
 }
 

@@ -100,7 +100,12 @@ func nullable(n *float64) any {
 }
 
 func newDialect(parameter func(n int) string, locks bool) *dialect {
-	d := &dialect{parameter: parameter, locks: locks}
+	d := &dialect{parameter: parameter, locks: locks, adds: map[*tally][]string{}}
+	for _, t := range tallies {
+		for keys := range keysAtOnce {
+			d.adds[t] = append(d.adds[t], t.add(d, keys+1))
+		}
+	}
 	for mask := range 2 << len(groups) {
 		var sets []string
 		for i, g := range groups {
