@@ -36,7 +36,7 @@ type ChangedPage struct {
 
 	Changed []Changed   // by Place; none if Anew
 	More    bool        // more follow the last one; otherwise the reader has all up to Number
-	Task    *TaskRecord // that the reader asked for, unless its number is that of the place
+	Task    *TaskRecord // that the reader asked for, unless its number is that of the place, or Anew
 
 	Live bool // the owner has jobs that have not ended, in any task
 
@@ -72,6 +72,9 @@ type ChangedPlace struct {
 
 // AfterNumber returns the place after all changes up to a number.
 func AfterNumber(n int64) ChangedPlace { return ChangedPlace{n, true, math.MaxInt64} }
+
+// NumberOnly is the place of a reader who only wants the number and the accounts of a page.
+var NumberOnly = AfterNumber(math.MaxInt64)
 
 // Jobs returns the id after which jobs with the number of the place follow it, and Tasks that for tasks.
 func (p ChangedPlace) Jobs() int64 {

@@ -16,6 +16,7 @@ const ClockJump = 5 * time.Minute
 type Store interface {
 	Submissions
 	Records
+	ChangeNumbers
 	SyncRuns
 	UnstartedJobs
 	Changes

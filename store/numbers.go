@@ -9,8 +9,6 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-var _ dispatch.ChangeNumbers = (*Store)(nil)
-
 // numbers are what a transaction changes of what owners see. A transaction locks tasks first, then jobs, then the rows
 // of owners and of task_numbers, the counts, and accounts last, those of each kind in one order. The row of an owner
 // is locked until the commit: so numbers become visible in their order.
@@ -224,15 +222,15 @@ func changesSince(
 	if c.Live, c.Accounts, err = accountsOfOwner(ctx, q, u, now); err != nil || after == dispatch.AfterNumber(c.Number) {
 		return c, err
 	}
+	if c.Anew = after.Number < floor || after.Number > c.Number; c.Anew {
+		return c, nil
+	}
 	if id != 0 {
 		t, err := readTask(ctx, q, u, id, now)
 		if err != nil {
 			return c, err
 		}
 		c.Task = &t
-	}
-	if c.Anew = after.Number < floor || after.Number > c.Number; c.Anew {
-		return c, nil
 	}
 	if c.Changed, err = changedJobs(ctx, q, u, c.Task, after, p, now); err != nil {
 		return c, err

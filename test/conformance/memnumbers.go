@@ -10,8 +10,6 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-var _ dispatch.ChangeNumbers = (*MemStore)(nil)
-
 // numbers are the numbers of the changes that an owner saw. The model takes none while something changes: whenever it
 // is asked, it compares what the owner sees with what the owner saw when it was last asked, and gives all that differs
 // the next number.
@@ -169,14 +167,14 @@ func (s *MemStore) ChangesSince(
 			return c, err
 		}
 		c.Number, floor = n.tasks[id].number, n.tasks[id].floor
-		if after != dispatch.AfterNumber(c.Number) {
-			whole := s.counted(t, now)
+		if whole := s.counted(t, now); after != dispatch.AfterNumber(c.Number) {
 			c.Task = &whole
 		}
 	}
 	c.Live, c.Accounts = s.accountsOf(u, now)
 	c.Anew = after.Number < floor || after.Number > c.Number
 	if c.Anew {
+		c.Task = nil
 		return c, nil
 	}
 	for _, e := range n.changed(id) {

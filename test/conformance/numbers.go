@@ -13,13 +13,10 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// numbersOf returns a store with the numbers of changes.
-func numbersOf(s dispatch.Store) dispatch.ChangeNumbers { return s.(dispatch.ChangeNumbers) }
-
 // since reads what changed of ann's jobs, or of a task, after a number.
 func (t storeTest) since(id dispatch.TaskID, n int64) dispatch.ChangedPage {
 	t.Helper()
-	c, err := numbersOf(t.s).ChangesSince(t.Context(), ann, id, dispatch.AfterNumber(n), dispatch.Page{})
+	c, err := t.s.ChangesSince(t.Context(), ann, id, dispatch.AfterNumber(n), dispatch.Page{})
 	t.must(err)
 	return c
 }
@@ -186,9 +183,9 @@ func (t storeTest) numbersAnew() {
 	_, err := t.s.CancelTask(ctx, ann, gone.ID, true)
 	t.must(err)
 	t.equal(kinds(t.since(0, after)), []string{fmt.Sprint("-t", gone.ID)})
-	_, err = numbersOf(t.s).ChangesSince(ctx, ann, gone.ID, dispatch.AfterNumber(after), dispatch.Page{})
+	_, err = t.s.ChangesSince(ctx, ann, gone.ID, dispatch.AfterNumber(after), dispatch.Page{})
 	t.kind(err, dispatch.NotFound)
-	_, err = numbersOf(t.s).ChangesSince(ctx, bob, task.ID, dispatch.AfterNumber(after), dispatch.Page{})
+	_, err = t.s.ChangesSince(ctx, bob, task.ID, dispatch.AfterNumber(after), dispatch.Page{})
 	t.kind(err, dispatch.NotFound)
 	last := t.since(0, after).Number
 	t.db.Pass(2 * time.Hour)
@@ -255,7 +252,7 @@ func (t storeTest) numberedPages() {
 			var got []string
 			after := dispatch.AfterNumber(n)
 			for {
-				c, err := numbersOf(t.s).ChangesSince(t.Context(), ann, id, after, dispatch.Page{Limit: limit, Most: 20})
+				c, err := t.s.ChangesSince(t.Context(), ann, id, after, dispatch.Page{Limit: limit, Most: 20})
 				t.must(err)
 				got = append(got, kinds(c)...)
 				if limit > 0 && len(c.Changed) > limit {
@@ -326,7 +323,7 @@ func (t storeTest) followChanges(
 		ended = writing.Err() != nil // one more look afterwards
 		after := dispatch.AfterNumber(n)
 		for more := true; more; {
-			c, err := numbersOf(s).ChangesSince(context.WithoutCancel(writing), ann, id, after, dispatch.Page{Limit: 3})
+			c, err := s.ChangesSince(context.WithoutCancel(writing), ann, id, after, dispatch.Page{Limit: 3})
 			if err != nil || c.Anew || c.Number < n {
 				t.Errorf("after %d: %+v, %v", n, c, err)
 				return
@@ -365,7 +362,7 @@ func (p *pair) changes(r *rapid.T, u dispatch.UserID, id dispatch.TaskID, limit 
 	var got [2]dispatch.ChangedPage
 	var errs [2]error
 	for i, s := range p.stores {
-		got[i], errs[i] = allSince(p.Context(), numbersOf(s), u, id, from[i], limit)
+		got[i], errs[i] = allSince(p.Context(), s, u, id, from[i], limit)
 	}
 	if (errs[0] == nil) != (errs[1] == nil) {
 		r.Fatalf("the database returns %v, the model %v", errs[0], errs[1])
