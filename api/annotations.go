@@ -99,7 +99,7 @@ func (a *api) annotateJob(ctx context.Context, in *request) (*tagged[wire.Proces
 	if err != nil {
 		return nil, err
 	}
-	return &tagged[wire.ProcessingJob]{revalidate, etag(jobDigest(r)), a.job(r)}, nil
+	return &tagged[wire.ProcessingJob]{revalidate, jobTag(r), a.job(r)}, nil
 }
 
 func (a *api) annotateTask(ctx context.Context, in *request) (*status[wire.UpscalingTaskSummary], error) {

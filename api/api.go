@@ -10,7 +10,6 @@ import (
 	"net/netip"
 	"runtime"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -28,7 +27,6 @@ import (
 type Broker interface {
 	jobBroker
 	taskBroker
-	revisionBroker
 	taskResultBroker
 	listBroker
 	syncBroker
@@ -173,12 +171,6 @@ type api struct {
 
 	cursorKey      []byte
 	ticketKey      []byte
-	snapshots      snapshotReads
-	revisions      revisions
-	followers      followers
-	wholes         wholes
-	lists          listFollowers
-	readers        *readers
 	sockets        sockets
 	waits          sockets      // requests that wait for a change
 	refusals       reasonCounts // why tokens were refused
@@ -196,7 +188,6 @@ type api struct {
 	signIn             signInDocument
 	rendering          *rendering
 	heavy              *heavyWork
-	heldNow            *atomic.Int64 // bytes of all held snapshots, bounded by heldTogether
 	streaming          group
 	life               context.Context
 	stop               context.CancelCauseFunc
@@ -240,8 +231,7 @@ type API interface {
 // New returns the API. It panics if the OpenAPI document cannot be built, which is a programming error.
 func New(c Config) API {
 	a := &api{Config: c.withDefaults(), mux: http.NewServeMux(), tiling: make(concurrency, tilingAtOnce),
-		splitting: newSplitPlaces(), readers: newReaders(),
-		heldNow: new(atomic.Int64), wholes: wholes{least: 1000}}
+		splitting: newSplitPlaces()}
 	a.Secret = cmp.Or(a.Secret, dispatch.Secret(rand.Text()))
 	a.cursorKey, a.ticketKey = cursorKey(a.Secret), ticketKey(a.Secret)
 	a.byTicket.pace, a.byTicket.most = ticketLasts/time.Duration(a.Limits.Sockets), a.Limits.Sockets

@@ -9,6 +9,7 @@ import (
 	"iter"
 	"log/slog"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -59,12 +60,14 @@ type world struct {
 
 	expires  time.Time // of every token
 	watchers map[*watcher]bool
-	feeds    map[*dispatch.Feed]dispatch.UserID
+	seen     map[dispatch.UserID]map[string]seen
+	numbers  map[dispatch.UserID]int64
+	accounts []dispatch.AccountState
+	anew     bool                 // the next reader of changes begins anew
 	reads    int                  // of single jobs
 	used     map[string]time.Time // names that are used once
 	lists    int                  // of a task's jobs
 	onList   func()               // called then
-	wakes    int64                // of the account of all tasks
 	choices  []dispatch.Choice    // of jobs that were canceled or retried
 }
 
@@ -140,7 +143,6 @@ func (w *world) Accept(_ context.Context, u dispatch.UserID, r dispatch.Request,
 		Status: dispatch.Submitted,
 		Phase:  dispatch.Started, Ref: dispatch.Ref{ID: "j-7"}, Annotations: r.Annotations, Created: moment, Updated: moment}}
 	w.jobs[id] = rec
-	w.feed("", rec)
 	return rec, nil
 }
 
@@ -217,58 +219,6 @@ func (w *world) ReadTask(_ context.Context, u dispatch.UserID, id dispatch.TaskI
 func (w *world) Task(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (dispatch.TaskRecord, error) {
 	t, _, err := w.ReadTask(ctx, u, id, dispatch.AsKnown)
 	return t, err
-}
-
-func (w *world) TaskRevision(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (r dispatch.TaskRevision,
-	err error) {
-	t, jobs, err := w.ReadTask(ctx, u, id, dispatch.AsKnown)
-	if err != nil {
-		return r, err
-	}
-	r.Wakes, r.Edited, r.ServiceChanged = w.wakes, t.Edited.UnixMicro(), t.Attention == dispatch.ServiceChanged
-	for _, j := range jobs {
-		updated := j.Updated.UnixMicro()
-		r.Jobs, r.Updated, r.Sums = r.Jobs+1, max(r.Updated, updated), dispatch.SumUpdated(r.Sums, updated)
-		if j.TimeDependent() {
-			r.TimeDependent++
-		}
-	}
-	return r, nil
-}
-
-func (w *world) TaskChanges(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, since time.Time,
-	n int) (c dispatch.TaskChanges, err error) {
-	if c.Revision, err = w.TaskRevision(ctx, u, id); err != nil {
-		return c, err
-	}
-	if c.Task, err = w.Task(ctx, u, id); err != nil {
-		return c, err
-	}
-	_, jobs, err := w.ReadTask(ctx, u, id, dispatch.AsKnown)
-	var tally dispatch.Tally
-	for _, r := range jobs {
-		tally.Add(r.Job)
-		if r.Updated.After(since) && len(c.Jobs) < n {
-			c.Jobs = append(c.Jobs, r)
-		}
-	}
-	c.Task = tally.CountsFor(c.Task)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	c.Jobs = w.bounded(c.Jobs, dispatch.Page{Most: dispatch.PartMost})
-	return c, err
-}
-
-func (w *world) QueuePlaces(ctx context.Context, u dispatch.UserID, id dispatch.TaskID,
-	_ dispatch.Account) (map[dispatch.JobID]int, error) {
-	_, jobs, err := w.ReadTask(ctx, u, id, dispatch.AsKnown)
-	places := map[dispatch.JobID]int{}
-	for _, j := range jobs {
-		if j.Ahead != nil {
-			places[j.ID] = *j.Ahead
-		}
-	}
-	return places, err
 }
 
 func (w *world) Tasks(_ context.Context, u dispatch.UserID, p dispatch.Page) iter.Seq2[dispatch.TaskRecord, error] {
@@ -514,39 +464,15 @@ func (w *world) WatchJob(u dispatch.UserID, id dispatch.JobID) (<-chan struct{},
 	}})
 }
 
-func (w *world) Feed(u dispatch.UserID) (*dispatch.Feed, func()) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	f := &dispatch.Feed{}
-	if w.feeds == nil {
-		w.feeds = map[*dispatch.Feed]dispatch.UserID{}
-	}
-	w.feeds[f] = u
-	return f, func() {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		delete(w.feeds, f)
-	}
-}
-
-// WatchSaves always signals a change, because tests write into the world directly.
-func (w *world) WatchSaves(dispatch.UserID) (<-chan struct{}, func()) {
-	c := make(chan struct{})
-	close(c)
-	return c, func() {}
-}
-
 // set changes a job and signals the change to those who watch its owner.
 func (w *world) set(id dispatch.JobID, change func(*dispatch.Record)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	r := w.jobs[id]
-	was := r.Owner
 	change(&r)
 	r.Updated = r.Updated.Add(time.Second)
 	r.Version++
 	w.jobs[id] = r
-	w.feed(was, r)
 	for one := range w.watchers {
 		if one.user == r.Owner && (one.job == 0 || one.job == id) {
 			one.signal()
@@ -554,16 +480,104 @@ func (w *world) set(id dispatch.JobID, change func(*dispatch.Record)) {
 	}
 }
 
-// feed tells readers of changes of a job that was saved, or, if it is new to its owner, that anything may have changed.
-func (w *world) feed(was dispatch.UserID, r dispatch.Record) {
-	for f, u := range w.feeds {
-		switch {
-		case u == was && u == r.Owner:
-			f.Add(r.Job)
-		case u == was || u == r.Owner:
-			f.AddOthers()
+// seen is a job or a task as its owner saw it when the world was last asked for changes.
+type seen struct {
+	task   dispatch.TaskID
+	look   string
+	gone   bool
+	number int64
+}
+
+// number gives the next number to all of a user's jobs and tasks that look different than before, and returns it.
+func (w *world) number(u dispatch.UserID) int64 {
+	now := map[string]seen{}
+	for id, r := range w.jobs {
+		if r.Owner == u {
+			r.Checked, r.Ahead, r.Version, r.Request = time.Time{}, nil, 0, dispatch.Request{}
+			now[fmt.Sprint("j", id)] = seen{task: r.Task, look: fmt.Sprintf("%+v", r)}
 		}
 	}
+	for id, t := range w.tasks {
+		if t.Request = (dispatch.Request{}); t.Owner == u {
+			now[fmt.Sprint("t", id)] = seen{task: id, look: fmt.Sprintf("%+v", t)}
+		}
+	}
+	if w.seen == nil {
+		w.seen, w.numbers = map[dispatch.UserID]map[string]seen{}, map[dispatch.UserID]int64{}
+	}
+	if w.seen[u] == nil {
+		w.seen[u] = map[string]seen{}
+	}
+	before, next := w.seen[u], w.numbers[u]+1
+	changed := func(key string, is seen) {
+		is.number, w.numbers[u] = next, next
+		before[key] = is
+		key = fmt.Sprint("t", is.task)
+		if t, known := before[key]; known {
+			t.number = next
+			before[key] = t
+		}
+	}
+	for key, is := range now {
+		if was, known := before[key]; !known || was.look != is.look || was.gone {
+			changed(key, is)
+		}
+	}
+	for key, was := range before {
+		if _, there := now[key]; !there && !was.gone {
+			was.gone = true
+			changed(key, was)
+		}
+	}
+	return w.numbers[u]
+}
+
+func (w *world) Changes(_ context.Context, u dispatch.UserID, id dispatch.TaskID, after dispatch.ChangedPlace,
+	n int) (c dispatch.ChangedPage, err error) {
+	if err := w.broken(); err != nil {
+		return c, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	t, there := w.tasks[id]
+	if id != 0 && (!there || t.Owner != u) {
+		return c, &dispatch.Error{Kind: dispatch.NotFound, Op: "fake.Changes"}
+	}
+	c.Number, c.Accounts = w.number(u), w.accounts
+	if id != 0 {
+		c.Number = w.seen[u][fmt.Sprint("t", id)].number
+	}
+	for _, r := range w.jobs {
+		c.Live = c.Live || r.Owner == u && r.Phase != dispatch.Ended
+	}
+	if c.Anew = w.anew || after.Number > c.Number; c.Anew || after == dispatch.AfterNumber(c.Number) {
+		w.anew = w.anew && after == dispatch.NumberOnly
+		return c, nil
+	}
+	if id != 0 {
+		c.Task = &t
+	}
+	for key, is := range w.seen[u] {
+		e := dispatch.Changed{Number: is.number, Task: is.task, Deleted: is.gone}
+		if ofTask := key[0] == 'j' && is.task != 0; ofTask != (id != 0) || id != 0 && is.task != id {
+			continue
+		}
+		if key[0] == 'j' {
+			number, _ := strconv.Atoi(key[1:])
+			e.Job = dispatch.JobID(number)
+			if r := w.bounded([]dispatch.Record{w.jobs[e.Job]}, dispatch.Page{Most: dispatch.PartMost}); !is.gone {
+				e.Record = &r[0]
+			}
+		} else if whole := w.tasks[is.task]; !is.gone {
+			e.Whole = &whole
+		}
+		if e.Place().Compare(after) > 0 {
+			c.Changed = append(c.Changed, e)
+		}
+	}
+	slices.SortFunc(c.Changed, func(a, b dispatch.Changed) int { return a.Place().Compare(b.Place()) })
+	c.More, c.Changed = len(c.Changed) > n, c.Changed[:min(n, len(c.Changed))]
+	return c, nil
 }
 
 func (w *world) TaskOutline(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (dispatch.TaskRecord,

@@ -29,8 +29,10 @@ func (s *slowRequests) Request(ctx context.Context, r dispatch.Record) (dispatch
 	return s.world.Request(ctx, r)
 }
 
-// listed is the size of a record of which two make a list that is too large to be held, and shared, as a snapshot.
-const listed = heldBytes/2 + 1
+const (
+	large  = 8 << 20     // bytes of a list
+	listed = large/2 + 1 // of a record of which two make such a list
+)
 
 // Of five large lists of two users, one is read and encoded at a time on two cores. Users take turns, and short lists
 // do not wait.
@@ -46,7 +48,7 @@ func TestHeavyWork_LeavesACore(t *testing.T) {
 		for id := range dispatch.JobID(2) {
 			w.jobs[id+1] = largeRecord(id+1, anna, listed)
 		}
-		w.jobs[3] = largeRecord(3, bert, heldBytes+1)
+		w.jobs[3] = largeRecord(3, bert, large+1)
 		for id, j := range w.jobs {
 			j.Request.Service.Endpoint = "https://a.example.org"
 			w.jobs[id] = j
@@ -58,7 +60,7 @@ func TestHeavyWork_LeavesACore(t *testing.T) {
 		synctest.Wait()
 		began := time.Now()
 		all.Go(func() {
-			checkLarge(t, h, "bert", heldBytes)
+			checkLarge(t, h, "bert", large)
 			if took := time.Since(began); took > 4*time.Second { // two turns of anna and one of bert
 				t.Errorf("bert's list took %v", took)
 			}
@@ -126,17 +128,17 @@ func TestHeavyWork_RestsBetweenListsOfAUser(t *testing.T) {
 		defer h.Close()
 		h.(*api).heavy = newHeavyWork(2)
 		for id := range dispatch.JobID(2) {
-			w.jobs[id+1] = largeRecord(id+1, anna, heldBytes)
+			w.jobs[id+1] = largeRecord(id+1, anna, large)
 		}
 		began := time.Now()
-		checkLarge(t, h, "anna", 2*heldBytes)
+		checkLarge(t, h, "anna", 2*large)
 		if took := time.Since(began); took != 2*time.Second {
 			t.Errorf("one list of two jobs took %v", took)
 		}
 		began = time.Now()
 		var all sync.WaitGroup
 		for range 3 {
-			all.Go(func() { checkLarge(t, h, "anna", 2*heldBytes) })
+			all.Go(func() { checkLarge(t, h, "anna", 2*large) })
 		}
 		all.Wait()
 		if took := time.Since(began); took < 10*time.Second {
@@ -197,7 +199,7 @@ func TestHeavyWork_IsNotHeldForAClient(t *testing.T) {
 		for id := range dispatch.JobID(3) {
 			w.jobs[id+1] = largeRecord(id+1, anna, listed)
 		}
-		w.jobs[4] = largeRecord(4, bert, heldBytes+1)
+		w.jobs[4] = largeRecord(4, bert, large+1)
 		left := make(chan struct{})
 		var all sync.WaitGroup
 		for range 4 {
@@ -208,7 +210,7 @@ func TestHeavyWork_IsNotHeldForAClient(t *testing.T) {
 		}
 		synctest.Wait()
 		began := time.Now()
-		checkLarge(t, h, "bert", heldBytes)
+		checkLarge(t, h, "bert", large)
 		if took := time.Since(began); took > 0 {
 			t.Errorf("another's list took %v", took)
 		}

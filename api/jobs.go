@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/url"
 	"time"
 
@@ -104,14 +105,14 @@ func (a *api) readJob(ctx context.Context, in *request) (*tagged[wire.Processing
 	see := func(ctx context.Context, fresh time.Duration) (dispatch.Record, error) {
 		return a.Broker.Read(ctx, user(ctx), id, fresh)
 	}
-	r, err := awaitChange(ctx, a, w, see, func(r dispatch.Record) string { return etag(jobDigest(r)) })
+	r, err := awaitChange(ctx, a, w, see, jobTag)
 	if err == nil {
 		r, err = a.Broker.ForecastJob(ctx, r)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return &tagged[wire.ProcessingJob]{revalidate, etag(jobDigest(r)), a.job(r)}, nil
+	return &tagged[wire.ProcessingJob]{revalidate, jobTag(r), a.job(r)}, nil
 }
 
 // cancelJob cancels a job, which stays in its owner's list.
@@ -124,7 +125,7 @@ func (a *api) cancelJob(ctx context.Context, in *request) (*tagged[wire.Processi
 	if err != nil {
 		return nil, err
 	}
-	return &tagged[wire.ProcessingJob]{revalidate, etag(jobDigest(r)), a.job(r)}, nil
+	return &tagged[wire.ProcessingJob]{revalidate, jobTag(r), a.job(r)}, nil
 }
 
 func (a *api) readResults(ctx context.Context, in *request) (*results, error) {
@@ -211,38 +212,40 @@ func (a *api) listJobs(ctx context.Context, in *request) (*encodedStatus, error)
 	case want.sync:
 		return a.listSyncRuns(ctx, in, query, q)
 	case !paged:
-		return a.wholeTopic(ctx, in, t)
+		return a.awaitList(ctx, in, t, func() (*listPart, error) { return a.wholeList(t), nil })
 	}
-	return a.awaitPart(ctx, in, func(ctx context.Context, fresh time.Duration) (*listPart, string, error) {
-		if err := a.Broker.Freshen(ctx, u, t.scope(), fresh); err != nil {
-			return nil, "", err
-		}
-		part, err := a.listPart(ctx, t, q)
-		if err != nil {
-			return nil, "", err
-		}
-		return part, a.next(u, address.Path, query, part.more, part.to), nil
-	})
+	return a.awaitList(ctx, in, t, func() (*listPart, error) { return a.listPart(ctx, t, q) })
 }
 
-// awaitPart returns a page of a list and the address of the next page, after it has changed or the client's wait has
-// ended.
-func (a *api) awaitPart(ctx context.Context, in *request, read func(ctx context.Context,
-	fresh time.Duration) (part *listPart, next string, err error)) (*encodedStatus, error) {
-	w, err := a.await(ctx, in, func() (<-chan struct{}, func()) { return a.Broker.Watch(user(ctx)) })
+// awaitList returns what read returns of a list, or a task, with the ETag and the address of the next page, after the
+// list has changed or the client's wait has ended.
+func (a *api) awaitList(ctx context.Context, in *request, t topic, read func() (*listPart, error)) (*encodedStatus,
+	error) {
+	w, err := a.await(ctx, in, func() (<-chan struct{}, func()) { return a.Broker.Watch(t.user) })
 	if err != nil {
 		return nil, err
 	}
 	defer w.release()
-	see := func(ctx context.Context, fresh time.Duration) (*encodedStatus, error) {
-		part, next, err := read(ctx, fresh)
-		if err != nil {
-			return nil, err
+	address := in.http.URL()
+	query := address.Query()
+	about := maps.Clone(query)
+	about.Del("wait")
+	see := func(ctx context.Context, fresh time.Duration) (string, error) {
+		if err := a.Broker.Freshen(ctx, t.user, t.scope(), fresh); err != nil {
+			return "", err
 		}
-		return &encodedStatus{CacheControl: revalidate, ContentType: "application/json", ETag: etag(part.digest), Link: next,
-			Body: a.body(part.write)}, nil
+		c, err := a.numberOf(ctx, t)
+		return listTag(c, about.Encode()), err
 	}
-	return awaitChange(ctx, a, w, see, func(s *encodedStatus) string { return s.ETag })
+	tag, err := awaitChange(ctx, a, w, see, func(tag string) string { return tag })
+	if err != nil {
+		return nil, err
+	}
+	part, err := read()
+	if err != nil {
+		return nil, err
+	}
+	return a.encoded(tag, a.next(t.user, address.Path, query, part.more, part.to), part.write), nil
 }
 
 // encodedStatus is a response whose body is read from the database while it is written.
@@ -254,31 +257,9 @@ type encodedStatus struct {
 	Body         func(huma.Context)
 }
 
-// wholeTopic returns a whole topic. All clients that ask for the topic share one encoded snapshot.
-func (a *api) wholeTopic(ctx context.Context, in *request, t topic) (*encodedStatus, error) {
-	w, err := a.await(ctx, in, func() (<-chan struct{}, func()) { return a.Broker.Watch(t.user) })
-	if err != nil {
-		return nil, err
-	}
-	defer w.release()
-	see := func(ctx context.Context, fresh time.Duration) (*snapshot, error) {
-		if err := a.Broker.Freshen(ctx, t.user, t.scope(), fresh); err != nil {
-			return nil, err
-		}
-		if t.task != 0 && (w.wait > 0 || w.known != nil) {
-			return a.readIfChanged(ctx, t)
-		}
-		return a.readSnapshot(ctx, t)
-	}
-	p, err := awaitChange(ctx, a, w, see, func(p *snapshot) string { return etag(p.digest) })
-	if err == nil && p.empty {
-		p, err = a.readSnapshot(ctx, t)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return &encodedStatus{CacheControl: revalidate, ContentType: "application/json", ETag: etag(p.digest),
-		Body: a.body(func(ctx context.Context, w io.Writer) error { return a.writeSnapshot(ctx, w, p) })}, nil
+func (a *api) encoded(tag, next string, write func(context.Context, io.Writer) error) *encodedStatus {
+	return &encodedStatus{CacheControl: revalidate, ContentType: "application/json", ETag: tag, Link: next,
+		Body: a.body(write)}
 }
 
 // filter is which kinds of jobs a list shows.

@@ -177,14 +177,10 @@ func complete(jobs []dispatch.Record) bool {
 // listPart is a page of a list whose order and statuses were read. Requests that are too large to be held are read
 // while it is written.
 type listPart struct {
-	digest uint64 // of the elements, and of whether there is a next page
-	more   bool
-	to     bookmark
-	write  func(ctx context.Context, w io.Writer) error
+	more  bool
+	to    bookmark
+	write func(ctx context.Context, w io.Writer) error
 }
-
-// add adds the digest of one element.
-func (p *listPart) add(digest uint64) { p.digest = p.digest*31 + digest }
 
 // listPart reads a page of tasks and jobs, by creation.
 func (a *api) listPart(ctx context.Context, t topic, q pageQuery) (*listPart, error) {
@@ -204,9 +200,9 @@ func (a *api) listPart(ctx context.Context, t topic, q pageQuery) (*listPart, er
 				func(j dispatch.Record) bool { return last.Follows(j.Place()) }))
 		})
 	part.write = func(ctx context.Context, w io.Writer) error {
-		r := a.newRenderer(ctx, w, t.user, t.bare)
-		defer r.turn.releaseTurn()
-		return a.writePart(r, tasks.list[:nt], written(r))
+		r := a.newRenderer(ctx, w, t)
+		defer r.close()
+		return r.lists(listing{nil, inOrder(tasks.list[:nt]), written(r)})
 	}
 	return part, nil
 }
@@ -230,7 +226,6 @@ func (p *listPart) merge(tasks head[dispatch.TaskRecord], jobs head[dispatch.Rec
 				break
 			}
 			p.to.Job = j.Place()
-			p.add(jobDigest(j))
 			nj++
 			continue
 		}
@@ -239,7 +234,6 @@ func (p *listPart) merge(tasks head[dispatch.TaskRecord], jobs head[dispatch.Rec
 			break
 		}
 		p.to.Task = t.Place()
-		p.add(taskDigest(t))
 		nt++
 	}
 	if jobs.cut != nil && nj == len(jobs.list) {
@@ -248,9 +242,7 @@ func (p *listPart) merge(tasks head[dispatch.TaskRecord], jobs head[dispatch.Rec
 	if tasks.cut != nil && nt == len(tasks.list) {
 		p.to.Task = tasks.cut.Place()
 	}
-	if p.more = nj+nt < len(jobs.list)+len(tasks.list) || jobs.cut != nil || tasks.cut != nil; p.more {
-		p.add(1)
-	}
+	p.more = nj+nt < len(jobs.list)+len(tasks.list) || jobs.cut != nil || tasks.cut != nil
 	return nt, nj
 }
 
@@ -291,35 +283,6 @@ func toWrite(jobs []dispatch.Record, page dispatch.Page,
 	return func(r *renderer) iter.Seq2[dispatch.Record, error] { return again(r, page) }
 }
 
-func inOrder(jobs []dispatch.Record) iter.Seq2[dispatch.Record, error] {
-	return func(yield func(dispatch.Record, error) bool) {
-		for _, j := range jobs {
-			if !yield(j, nil) {
-				return
-			}
-		}
-	}
-}
-
-// writePart writes a page of a list.
-func (a *api) writePart(r *renderer, tasks []dispatch.TaskRecord, jobs iter.Seq2[dispatch.Record, error]) error {
-	if err := r.text(beforeLists); err != nil {
-		return err
-	}
-	for _, task := range tasks {
-		if err := r.element(r.taskSummary(task)); err != nil {
-			return err
-		}
-	}
-	if err := r.text(betweenLists); err != nil {
-		return err
-	}
-	if err := r.each(jobs); err != nil {
-		return err
-	}
-	return r.text(afterLists)
-}
-
 // upTo returns the jobs before the first that is past the end.
 func upTo(jobs iter.Seq2[dispatch.Record, error], past func(dispatch.Record) bool) iter.Seq2[dispatch.Record, error] {
 	return func(yield func(dispatch.Record, error) bool) {
@@ -340,7 +303,6 @@ func (a *api) taskPart(ctx context.Context, t topic, q pageQuery) (*listPart, er
 	if task, err = a.Broker.ForecastTask(ctx, task); err != nil {
 		return nil, err
 	}
-	shared := len(task.Request.Parameters)
 	task.Request.Parameters, task.Request.Options = nil, nil
 	turn := heavyTurn{work: a.heavy, user: t.user}
 	found, err := sift(inTurns(ctx, &turn, a.Broker.TaskJobs(ctx, t.user, t.task, q.outline(q.at.Task))), q.limit+1,
@@ -351,22 +313,12 @@ func (a *api) taskPart(ctx context.Context, t topic, q pageQuery) (*listPart, er
 		return nil, taskError(err)
 	}
 	jobs, n := found.list, min(q.limit, len(found.list))
-	p := &snapshot{topic: t, task: &task}
 	part := &listPart{to: q.at, more: n < len(jobs) || found.cut != nil}
-	part.add(taskDigest(task))
-	part.add(uint64(task.Updated.UnixMicro())) // the page shows it, and need not contain the job that changed
-	for _, j := range jobs[:n] {
-		part.add(jobDigest(j))
-		part.to.Task.ID = int64(j.Number)
-		if p.largest = max(p.largest, shared+j.Size); t.bare {
-			p.largest = 0
-		}
+	if n > 0 {
+		part.to.Task.ID = int64(jobs[n-1].Number)
 	}
 	if found.cut != nil {
 		part.to.Task.ID = int64(found.cut.Number)
-	}
-	if part.more {
-		part.add(1)
 	}
 	written := toWrite(jobs[:n], q.after(q.at.Task),
 		func(r *renderer, page dispatch.Page) iter.Seq2[dispatch.Record, error] {
@@ -377,32 +329,16 @@ func (a *api) taskPart(ctx context.Context, t topic, q pageQuery) (*listPart, er
 				func(j dispatch.Record) bool { return int64(j.Number) > part.to.Task.ID }))
 		})
 	part.write = func(ctx context.Context, w io.Writer) error {
-		r := a.newRenderer(ctx, w, t.user, t.bare)
-		defer r.turn.releaseTurn()
-		return a.writeTaskPart(r, p, n, written(r))
+		r := a.newRenderer(ctx, w, t)
+		defer r.close()
+		if n > 0 {
+			if _, err := r.shareTask(); err != nil {
+				return err
+			}
+		}
+		return r.taskWith(task, written(r))
 	}
 	return part, nil
-}
-
-func (a *api) writeTaskPart(r *renderer, p *snapshot, n int, jobs iter.Seq2[dispatch.Record, error]) error {
-	before, after, err := a.frame(p)
-	if err != nil {
-		return err
-	}
-	if err := r.text(before); err != nil {
-		return err
-	}
-	if n > 0 {
-		release, err := r.shares(p.topic, p.largest)
-		if err != nil {
-			return err
-		}
-		defer release()
-		if err := r.each(jobs); err != nil {
-			return err
-		}
-	}
-	return r.text(after)
 }
 
 // cursorKey derives the key of cursors from a secret. Processes with the same secret get the same key.

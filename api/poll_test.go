@@ -108,22 +108,26 @@ func TestWait_NotModified(t *testing.T) {
 	})
 }
 
-// A wait ends early only for a change of the response.
-func TestWait_IgnoresInvisibleChanges(t *testing.T) {
+// A wait ends early only for a change of the job, the task, or the list of which it shows a part.
+func TestWait_EndsForItsSubject(t *testing.T) {
+	list := map[dispatch.JobID]bool{1: true, 2: true, 3: true, 4: true}
+	task := map[dispatch.JobID]bool{2: true, 3: true, 4: true}
 	for path, ends := range map[string]map[dispatch.JobID]bool{
 		"/unit_jobs/1":                    {1: true},
-		"/jobs_status?filter=processing":  {1: true},
-		"/jobs_status?status=finished":    {},
-		"/upscale_tasks/1?limit=2":        {2: true, 3: true},
-		"/upscale_tasks/1?status=created": {2: true, 3: true, 4: true},
+		"/jobs_status?filter=processing":  list,
+		"/jobs_status?status=finished":    list,
+		"/upscale_tasks/1":                task,
+		"/upscale_tasks/1?limit=2":        task,
+		"/upscale_tasks/1?status=created": task,
 	} {
-		for id := range dispatch.JobID(4) {
+		for id := range dispatch.JobID(5) { // the last is another's
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld()
 				h := New(w.config())
 				defer h.Close()
 				decode[any](t, ask(h, "POST", "/unit_jobs", goodBody), 201)
 				decode[any](t, ask(h, "POST", "/upscale_tasks", goodTask), 201)
+				decode[any](t, ask(h, "POST", "/unit_jobs", goodBody, "Authorization", "Bearer token-bert"), 201)
 				tag := ask(h, "GET", path, "").Header().Get("ETag")
 				begin := time.Now()
 				answers := later(h, with(path, "wait=30"), "If-None-Match", tag)

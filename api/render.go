@@ -44,20 +44,32 @@ func (a *api) awaitMemory(ctx context.Context, u dispatch.UserID, bytes int) (re
 // renderer writes jobs and tasks as JSON. It holds one job in memory at a time, however long the list is.
 type renderer struct {
 	*api
-	ctx     context.Context
-	w       io.Writer
-	task    *dispatch.TaskRecord // the task whose jobs are written; nil: the jobs belong to no task
-	bare    bool                 // leave out parameters
-	weighed bool                 // the memory for large requests is already taken
-	items   int                  // written to the current array
-	line    []byte               // reused for each job
-	place   placeIn              // of the last job
-	turn    heavyTurn
+	ctx    context.Context
+	w      io.Writer
+	topic  topic
+	task   *dispatch.TaskRecord // the task whose jobs are written; nil: the jobs belong to no task
+	items  int                  // written to the current array
+	turn   heavyTurn
+	weight int          // bytes of the largest request for which memory is taken
+	free   func()       // releases that memory; nil: none is taken
+	cut    func() error // nil, or called before each element
 }
 
-// newRenderer returns a renderer for a list of u. The caller must call its turn.releaseTurn at the end.
-func (a *api) newRenderer(ctx context.Context, w io.Writer, u dispatch.UserID, bare bool) *renderer {
-	return &renderer{api: a, ctx: ctx, w: w, bare: bare, turn: heavyTurn{work: a.heavy, user: u}}
+// newRenderer returns a renderer for a topic, which the caller must close.
+func (a *api) newRenderer(ctx context.Context, w io.Writer, t topic) *renderer {
+	return &renderer{api: a, ctx: ctx, w: w, topic: t, turn: heavyTurn{work: a.heavy, user: t.user}}
+}
+
+func (r *renderer) close() {
+	r.turn.releaseTurn()
+	r.unweigh()
+}
+
+func (r *renderer) next() error {
+	if r.cut == nil {
+		return nil
+	}
+	return r.cut()
 }
 
 // write writes a part of the list. It gives up the turn while that waits for the client, which may be slow.
@@ -80,20 +92,37 @@ func waits(w io.Writer, n int) bool {
 	return !ok || n > buffered.Available()
 }
 
-// reserve waits for memory, unless that is already taken, and then for a turn of heavy work.
-func (r *renderer) reserve(u dispatch.UserID, bytes int) (release func(), err error) {
-	release = func() {}
-	if !r.weighed {
-		r.turn.releaseTurn()
-		if release, err = r.awaitMemory(r.ctx, u, bytes); err != nil {
-			return nil, err
-		}
+// reserve waits for memory, and then for a turn of heavy work.
+func (r *renderer) reserve(bytes int) (release func(), err error) {
+	r.turn.releaseTurn()
+	if release, err = r.awaitMemory(r.ctx, r.topic.user, bytes); err != nil {
+		return nil, err
 	}
 	if err := r.turn.acquire(r.ctx); err != nil {
 		release()
 		return nil, err
 	}
 	return release, nil
+}
+
+// weigh takes memory for requests of that many bytes until unweigh is called. For a larger one than before it first
+// releases what it has: nobody waits for memory and keeps some.
+func (r *renderer) weigh(bytes int) (err error) {
+	if bytes <= r.weight {
+		return nil
+	}
+	r.unweigh()
+	if r.free, err = r.reserve(bytes); err == nil {
+		r.weight = bytes
+	}
+	return err
+}
+
+func (r *renderer) unweigh() {
+	if r.free != nil {
+		r.free()
+	}
+	r.weight, r.free = 0, nil
 }
 
 // text writes s, which stands between two arrays, and begins a new array.
@@ -130,11 +159,16 @@ func (r *renderer) separated(texts ...[]byte) error {
 // job writes a job. It writes nothing for a job that was purged after the list was read.
 func (r *renderer) job(j dispatch.Record) error {
 	if r.mustLoadRequest(j) {
-		release, err := r.reserve(j.Owner, j.Size)
-		if err != nil {
+		size := j.Size
+		if r.task != nil {
+			size += len(r.task.Request.Parameters)
+		}
+		if err := r.weigh(size); err != nil {
 			return err
 		}
-		defer release()
+		if r.task == nil {
+			defer r.unweigh()
+		}
 	}
 	j, err := r.withWholeRequest(j)
 	switch {
@@ -148,7 +182,7 @@ func (r *renderer) job(j dispatch.Record) error {
 
 // mustLoadRequest reports whether the job was read with only part of its request and more of it must be written.
 func (r *renderer) mustLoadRequest(j dispatch.Record) bool {
-	return j.Cut && (!r.bare || r.task == nil && j.Request.Service.Endpoint == "")
+	return j.Cut && (!r.topic.bare || r.task == nil && j.Request.Service.Endpoint == "")
 }
 
 // withWholeRequest returns the job with all of its request that must be written.
@@ -156,12 +190,12 @@ func (r *renderer) withWholeRequest(j dispatch.Record) (_ dispatch.Record, err e
 	switch {
 	case r.mustLoadRequest(j):
 		j.Request, err = r.Broker.Request(r.ctx, j)
-	case r.task != nil && r.bare:
+	case r.task != nil && r.topic.bare:
 		j.Request = r.task.RequestHeadFor(j.Job)
 	case r.task != nil:
 		j.Request, err = r.task.RequestFor(j.Job, j.Value)
 	}
-	if r.bare {
+	if r.topic.bare {
 		j.Request.Parameters = nil
 	}
 	return j, err
@@ -170,19 +204,16 @@ func (r *renderer) withWholeRequest(j dispatch.Record) (_ dispatch.Record, err e
 // summarized writes a job. It does not copy large parameters.
 func (r *renderer) summarized(j wire.ProcessingJobSummary) error {
 	parameters := j.Parameters
-	large := len(parameters) > largeText
-	if large {
-		j.Parameters = wire.Object("{}")
+	if len(parameters) <= largeText {
+		return r.element(j)
 	}
-	line, place, err := appendSummary(r.line[:0], &j)
+	j.Parameters = wire.Object("{}")
+	text, err := dispatch.Encode(j)
 	if err != nil {
 		return err
 	}
-	if r.line, r.place = line, place; !large {
-		return r.separated(line)
-	}
 	const none = `"parameters":{}`
-	before, after, _ := bytes.Cut(line, []byte(none)) // within a JSON string the quotes would be escaped
+	before, after, _ := bytes.Cut(text, []byte(none)) // within a JSON string the quotes would be escaped
 	return r.separated(before, []byte(none[:len(none)-2]), parameters, after)
 }
 

@@ -38,8 +38,3 @@ func (r *rendering) enterList(ctx context.Context, u dispatch.UserID) (release f
 func (r *rendering) acquire(ctx context.Context, u dispatch.UserID, n int64) (release func(), err error) {
 	return r.bytes.Acquire(ctx, u, min(n, r.bytes.Own()))
 }
-
-// tryAcquire is acquire without waiting. It returns nil if there is no room.
-func (r *rendering) tryAcquire(u dispatch.UserID, n int64) (release func()) {
-	return r.bytes.TryAcquire(u, n)
-}

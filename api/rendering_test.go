@@ -88,11 +88,11 @@ func TestRendering_LargeListsOfOneUserWait(t *testing.T) {
 		c.Broker, c.Limits.UserRequests = p, 2*listsOfUser
 		h := New(c)
 		defer h.Close()
-		w.jobs[1] = largeRecord(1, anna, heldBytes+1)
+		w.jobs[1] = largeRecord(1, anna, large+1)
 		var all sync.WaitGroup
 		for range 2 * listsOfUser {
 			all.Go(func() {
-				if got := ask(h, "GET", "/jobs_status", ""); got.Code != http.StatusOK || got.Body.Len() < heldBytes {
+				if got := ask(h, "GET", "/jobs_status", ""); got.Code != http.StatusOK || got.Body.Len() < large {
 					t.Errorf("%d with %d bytes", got.Code, got.Body.Len())
 				}
 			})
@@ -125,10 +125,10 @@ func TestRendering_OfAUser(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r.tryAcquire(anna, 1) != nil {
+		if r.bytes.TryAcquire(anna, 1) != nil {
 			t.Error("a user has more than half")
 		}
-		other := r.tryAcquire(bert, whole/2)
+		other := r.bytes.TryAcquire(bert, whole/2)
 		if other == nil {
 			t.Fatal("another has no half")
 		}
@@ -149,8 +149,8 @@ func TestRendering_OfAUser(t *testing.T) {
 		first()
 		(<-got)()
 		other()
-		if kept := r.bytes.Clients() + r.lists.Clients(); kept != 0 || r.tryAcquire(anna, whole/2) == nil ||
-			r.tryAcquire(bert, whole/2) == nil {
+		if kept := r.bytes.Clients() + r.lists.Clients(); kept != 0 || r.bytes.TryAcquire(anna, whole/2) == nil ||
+			r.bytes.TryAcquire(bert, whole/2) == nil {
 			t.Errorf("%d users are kept", kept)
 		}
 	})

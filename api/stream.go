@@ -1,7 +1,6 @@
 package api
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"errors"
@@ -298,11 +297,11 @@ type stream struct {
 
 	next   time.Time // when the platforms are asked
 	pingAt time.Time // zero: nothing was sent
-	last   *snapshot // the last one that was sent, reduced by snapshot.sent
-	sent   time.Time
-
-	large  int // bytes of the changes that were sent last
-	unread int // cycles since the last that read the topic
+	known  bool      // the client has a state
+	state  state     // that the client has
+	sent   time.Time // when something of it was sent last
+	size   int       // bytes of that
+	unread int       // cycles since the last that read the topic
 }
 
 // start begins to send and to receive. released is called at the end.
@@ -311,14 +310,10 @@ func (s *stream) start(ctx context.Context, released func()) {
 	s.ctx = ctx
 	s.woken.Store(1) // so that wake does not run it before all is set
 	s.timer = time.AfterFunc(s.interval, s.wake)
-	unwatch, unfollow := s.Broker.OnChange(s.topic.user, s.change), func() {}
-	if s.changes {
-		unfollow = s.follow(s.topic)
-	}
+	unwatch := s.Broker.OnChange(s.topic.user, s.change)
 	s.stop = func() {
 		s.timer.Stop()
 		unwatch()
-		unfollow()
 		released()
 		cancel(nil)
 	}
@@ -455,11 +450,11 @@ func (s *stream) nextDue() time.Time {
 
 // nextChangeAt returns when a change may be sent: 1 s after the last message, later after a long one.
 func (s *stream) nextChangeAt() time.Time {
-	size, rate := s.large, changeRate
-	if !s.changes && s.last != nil {
-		size, rate = s.last.size, fullRate
+	rate := changeRate
+	if !s.changes {
+		rate = fullRate
 	}
-	return s.sent.Add(min(max(shortestInterval, time.Duration(size)*time.Second/time.Duration(rate)), s.interval))
+	return s.sent.Add(min(max(shortestInterval, time.Duration(s.size)*time.Second/time.Duration(rate)), s.interval))
 }
 
 func earliest(first time.Time, more ...time.Time) time.Time {
@@ -471,42 +466,6 @@ func earliest(first time.Time, more ...time.Time) time.Time {
 	return first
 }
 
-// refresh has the platforms asked and sends the result: a stream of whole lists always, a stream of changes only if
-// there are any. A topic in which all has ended is not read again without a signal; after readAnew cycles it is,
-// because a signal may be lost.
-func (s *stream) refresh(ctx context.Context, pending bool) error {
-	if !s.changes {
-		if err := s.send(ctx, message("loading", s.topic.task, nil, "Asking the platforms.")); err != nil {
-			return err
-		}
-	}
-	if s.last != nil && !s.last.live && !pending && (s.changes || s.last.message != nil) && s.unread < readAnew {
-		s.unread++
-		return s.show(ctx, s.last, true)
-	}
-	s.unread = 0
-	if err := s.Broker.Freshen(ctx, s.topic.user, s.topic.scope(), s.Freshness); err != nil {
-		return err
-	}
-	p, err := s.read(ctx, true)
-	if err != nil {
-		return err
-	}
-	return s.show(ctx, p, true)
-}
-
-// read reads the topic, or for a stream of changes, what has changed of it. anew means that changes which were not
-// signaled are found, too.
-func (s *stream) read(ctx context.Context, anew bool) (*snapshot, error) {
-	switch {
-	case s.changes && s.topic.task == 0:
-		return s.readListChanges(ctx, s.topic, anew)
-	case s.changes && s.last != nil:
-		return s.readChanges(ctx, s.topic)
-	}
-	return s.readSnapshot(ctx, s.topic)
-}
-
 // closeOnPanic ends a stream whose goroutine panics, instead of the process. Call it deferred.
 func (s *stream) closeOnPanic(ctx context.Context) {
 	if r := recover(); r != nil {
@@ -515,56 +474,9 @@ func (s *stream) closeOnPanic(ctx context.Context) {
 	}
 }
 
-// update sends what has changed.
-func (s *stream) update(ctx context.Context) error {
-	p, err := s.read(ctx, false)
-	if err != nil {
-		return err
-	}
-	return s.show(ctx, p, false)
-}
-
-// show sends a snapshot or its difference from the last one. Unless always is set, it sends only if something has
-// changed.
-func (s *stream) show(ctx context.Context, p *snapshot, always bool) error {
-	last := s.last
-	s.last = p.sent(s.changes)
-	if last != nil && s.changes {
-		return s.showChanges(ctx, p, last)
-	}
-	if last != nil && p.digest == last.digest && !always {
-		return nil
-	}
-	s.sent = time.Now()
-	if p.message != nil {
-		return s.send(ctx, p.message)
-	}
-	return s.sendInPieces(ctx, "status", func(ctx context.Context, w io.Writer) error {
-		return s.writeSnapshot(ctx, w,
-			p)
-	})
-}
-
-func (s *stream) showChanges(ctx context.Context, p, last *snapshot) error {
-	d, err := p.since(last.items)
-	if err != nil || d.none() {
-		return err
-	}
-	s.sent, s.large = time.Now(), cmp.Or(len(d.message), elementSize*len(d.jobs))
-	if d.message != nil {
-		return s.send(ctx, d.message)
-	}
-	return s.sendInPieces(ctx, "changes", func(ctx context.Context, w io.Writer) error {
-		r := s.newRenderer(ctx, w, p.topic.user, p.topic.bare)
-		defer r.turn.releaseTurn()
-		return r.changes(p, d)
-	})
-}
-
 func (s *stream) send(ctx context.Context, text []byte) error {
 	return withTimeout(ctx, writeWithin, func(ctx context.Context) error {
-		return s.socket.Write(ctx,
-			websocket.MessageText, text)
+		return s.socket.Write(ctx, websocket.MessageText, text)
 	})
 }
 
@@ -577,49 +489,6 @@ func withTimeout(ctx context.Context, d time.Duration, ask func(context.Context)
 		return fmt.Errorf("%w: %w", errSilent, err)
 	}
 	return err
-}
-
-// sendInPieces sends a message whose data is written while it is sent. The client must receive each piece in time. If
-// the message cannot be completed, the stream ends.
-func (s *stream) sendInPieces(ctx context.Context, kind string, write func(context.Context, io.Writer) error) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	message, err := s.socket.Writer(ctx, websocket.MessageText)
-	if err != nil {
-		return err
-	}
-	head, tail := enclosing(kind, s.topic.task)
-	out := bufio.NewWriterSize(&frames{message, cancel}, pieceSize)
-	_, _ = out.WriteString(head) // out keeps the first error
-	if err = write(ctx, out); err == nil {
-		_, _ = out.WriteString(tail)
-		err = out.Flush()
-	}
-	if err != nil {
-		_ = s.socket.Close(websocket.StatusInternalError, internalText)
-		return err
-	}
-	return message.Close()
-}
-
-// frames sends a message in frames. The client has writeWithin for each.
-type frames struct {
-	to     io.Writer
-	cancel context.CancelFunc
-}
-
-// Write implements [io.Writer].
-func (f *frames) Write(b []byte) (n int, err error) {
-	for piece := range slices.Chunk(b, pieceSize) {
-		late := time.AfterFunc(writeWithin, f.cancel)
-		_, err := f.to.Write(piece)
-		late.Stop()
-		if err != nil {
-			return n, err
-		}
-		n += len(piece)
-	}
-	return n, nil
 }
 
 // ping checks that the client responds, and that its session lasts.

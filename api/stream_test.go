@@ -106,6 +106,7 @@ type streamMessage struct {
 	Data      *json.RawMessage `json:"data"`
 	Message   *string          `json:"message"`
 	ErrorCode string           `json:"error_code"`
+	More      bool             `json:"more"`
 }
 
 func (c *client) next() streamMessage {
@@ -663,72 +664,6 @@ func goroutinesIn(name string) (n int) {
 	return n
 }
 
-// A snapshot is returned again until something is saved.
-func TestSnapshot_IsCachedUntilSomethingIsSaved(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var r snapshotReads
-		saved := make(chan struct{}, 1)
-		count, stopped := 0, 0
-		read := func(context.Context) (*snapshot, error) {
-			count++
-			r.keep(topic{}, &kept{&snapshot{}, saved, func() { stopped++ }})
-			return &snapshot{}, nil
-		}
-		get := func(want int) {
-			t.Helper()
-			if _, err := r.get(t.Context(), topic{}, read); err != nil || count != want {
-				t.Errorf("%d reads, want %d; %v", count, want, err)
-			}
-		}
-		get(1)
-		get(1)
-		saved <- struct{}{}
-		get(2)
-		time.Sleep(keepFor / 2)
-		get(2)
-		time.Sleep(keepFor)
-		synctest.Wait()
-		if len(r.kept) != 0 || stopped != 2 {
-			t.Errorf("%d kept, %d stopped", len(r.kept), stopped)
-		}
-		get(3)
-		time.Sleep(2 * keepFor)
-	})
-}
-
-// A hundred clients that ask at once share the reads.
-func TestSnapshots_ShareOneRead(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var r snapshotReads
-		release := make(chan struct{})
-		count := 0
-		read := func(context.Context) (*snapshot, error) {
-			count++
-			<-release
-			return &snapshot{}, nil
-		}
-		for range 100 {
-			go func() {
-				if _, err := r.get(t.Context(), topic{user: anna}, read); err != nil {
-					t.Error(err)
-				}
-			}()
-		}
-		synctest.Wait()
-		close(release)
-		synctest.Wait()
-		if count != 2 {
-			t.Errorf("%d reads: want one under way, and one that began after the others asked", count)
-		}
-		if _, err := r.get(t.Context(), topic{}, func(context.Context) (*snapshot, error) {
-			return nil,
-				errors.New("no")
-		}); err == nil {
-			t.Error("an error is lost")
-		}
-	})
-}
-
 // A stream sends changes a second after the last, later after many, and within its interval in any case.
 func TestStream_SendsManyChangesLessOften(t *testing.T) {
 	for _, row := range []struct {
@@ -737,7 +672,7 @@ func TestStream_SendsManyChangesLessOften(t *testing.T) {
 	}{{0, time.Second, 10 * time.Second}, {changeRate, time.Second, 10 * time.Second}, {3 * changeRate, 3 * time.Second,
 		10 * time.Second},
 		{100 * changeRate, 10 * time.Second, 10 * time.Second}, {3 * changeRate, time.Second, time.Second}} {
-		s := stream{changes: true, interval: row.of, large: row.large, sent: moment}
+		s := stream{changes: true, interval: row.of, size: row.large, sent: moment}
 		if after := s.nextChangeAt().Sub(moment); after != row.after {
 			t.Errorf("%d bytes, every %v: the next after %v", row.large, row.of, after)
 		}

@@ -81,8 +81,8 @@ func (a *api) readTaskDimensions(ctx context.Context, in *request) (*status[wire
 	if err != nil {
 		return nil, taskError(err)
 	}
-	r := a.newRenderer(ctx, io.Discard, u, false)
-	defer r.turn.releaseTurn()
+	r := a.newRenderer(ctx, io.Discard, topic{user: u})
+	defer r.close()
 	g, dimension := grouping{values: map[valueKey]int{}}, dispatch.Task{Dimension: t.Dimension}
 	for j, err := range inTurns(ctx, &r.turn, a.Broker.TaskJobs(ctx, u, id, dispatch.Page{})) {
 		if err == nil {
@@ -104,7 +104,7 @@ func (r *renderer) withValue(t dispatch.Task, j dispatch.Record, use func(json.R
 	if !j.Cut {
 		return use(j.Value)
 	}
-	release, err := r.reserve(j.Owner, j.Size)
+	release, err := r.reserve(j.Size)
 	if err != nil {
 		return err
 	}

@@ -23,8 +23,8 @@ func (a *api) readTaskProvenance(ctx context.Context, in *request) (*geoJSON, er
 		return nil, taskError(err)
 	}
 	return &geoJSON{"application/json", revalidate, a.body(func(ctx context.Context, w io.Writer) error {
-		r := a.newRenderer(ctx, w, u, true)
-		defer r.turn.releaseTurn()
+		r := a.newRenderer(ctx, w, topic{user: u, bare: true})
+		defer r.close()
 		return (&taskProvenance{renderer: r, task: t, name: taskName(t.ID)}).write()
 	})}, nil
 }

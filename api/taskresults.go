@@ -254,8 +254,8 @@ func (a *api) readTaskTiles(ctx context.Context, in *request) (*geoJSON, error) 
 	}
 	dimension := dispatch.Task{Dimension: t.Dimension}
 	return &geoJSON{mediaGeoJSON, revalidate, a.body(func(ctx context.Context, w io.Writer) error {
-		r := a.newRenderer(ctx, w, u, false)
-		defer r.turn.releaseTurn()
+		r := a.newRenderer(ctx, w, topic{user: u})
+		defer r.close()
 		if err := r.text(`{"type":"FeatureCollection","features":[`); err != nil {
 			return err
 		}

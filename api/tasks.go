@@ -9,7 +9,6 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-	"time"
 
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
@@ -89,18 +88,9 @@ func (a *api) readTask(ctx context.Context, in *request) (*encodedStatus, error)
 		return nil, invalid([]dispatch.Fault{{Loc: []any{"query", "sort"}, Type: "value_error",
 			Msg: "The jobs of a task are listed by number only"}})
 	case !paged:
-		return a.wholeTopic(ctx, in, t)
+		return a.awaitList(ctx, in, t, func() (*listPart, error) { return a.wholeList(t), nil })
 	}
-	return a.awaitPart(ctx, in, func(ctx context.Context, fresh time.Duration) (*listPart, string, error) {
-		if err := a.Broker.Freshen(ctx, u, t.scope(), fresh); err != nil {
-			return nil, "", err
-		}
-		part, err := a.taskPart(ctx, t, q)
-		if err != nil {
-			return nil, "", err
-		}
-		return part, a.next(u, address.Path, query, part.more, part.to), nil
-	})
+	return a.awaitList(ctx, in, t, func() (*listPart, error) { return a.taskPart(ctx, t, q) })
 }
 
 func (a *api) deleteTask(ctx context.Context, in *request) (*nothing, error) {

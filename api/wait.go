@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"math"
 	"net/http"
@@ -99,7 +100,7 @@ func (v validators) match(tag string) bool {
 
 // etag returns a weak validator (RFC 9110, section 8.8.1), because responses also contain the time when the platform
 // was asked.
-func etag(digest uint64) string { return `W/"` + strconv.FormatUint(digest, 36) + `"` }
+func etag(digest []byte) string { return `W/"` + base64.RawURLEncoding.EncodeToString(digest) + `"` }
 
 // awaitChange calls see until its ETag differs from those of the client, or from the first one if the client sent none,
 // until the wait is over, or until the service stops. If the client's ETag is still current then, it returns

@@ -21,7 +21,7 @@ import (
 // Update is one message of a stream.
 type Update struct {
 	// Full says that Tasks and Jobs are all there are, not only what has changed. The first Update of each connection is
-	// full, so that nothing that happened during an interruption is missed.
+	// full, so that nothing that happened during an interruption is missed; later ones may be.
 	Full  bool                        `json:"-"`
 	Tasks []wire.UpscalingTaskSummary `json:"upscaling_tasks"`
 	Jobs  []wire.ProcessingJobSummary `json:"processing_jobs"`
@@ -46,7 +46,7 @@ func (c *Client) WatchList(ctx context.Context) iter.Seq2[Update, error] {
 }
 
 const (
-	mostMessage = 512 << 20 // bytes of a message: a task of 100,000 jobs
+	mostMessage = 64 << 20 // bytes of a message: 1,000 jobs
 	dialWithin  = time.Minute
 	pingEvery   = 30 * time.Second
 	pongWithin  = 30 * time.Second
@@ -105,19 +105,40 @@ func (c *Client) listen(ctx context.Context, path string, take func(Update) bool
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	go keepAlive(ctx, socket, cancel)
+	var parts Update
 	for {
 		_, text, err := socket.Read(ctx)
 		if err != nil {
 			return errors.Join(context.Cause(ctx), err)
 		}
-		u, ok, err := updateOf(text)
+		u, more, err := updateOf(text)
 		if err != nil {
 			return err
 		}
-		if ok && !take(u) {
+		parts = parts.with(u)
+		if more || parts.empty() {
+			continue
+		}
+		if !take(parts) {
 			return errStopped
 		}
+		parts = Update{}
 	}
+}
+
+// with returns an update of several messages.
+func (u Update) with(more Update) Update {
+	if more.Full {
+		return more
+	}
+	u.Tasks, u.Jobs = append(u.Tasks, more.Tasks...), append(u.Jobs, more.Jobs...)
+	u.RemovedTasks = append(u.RemovedTasks, more.RemovedTasks...)
+	u.RemovedJobs = append(u.RemovedJobs, more.RemovedJobs...)
+	return u
+}
+
+func (u Update) empty() bool {
+	return !u.Full && len(u.Tasks)+len(u.Jobs)+len(u.RemovedTasks)+len(u.RemovedJobs) == 0
 }
 
 // keepAlive ends a connection whose other end is gone without a word.
@@ -167,12 +188,13 @@ func (c *Client) dial(ctx context.Context, path string) (*websocket.Conn, error)
 	return nil, c.errorOf(response, text)
 }
 
-// updateOf decodes a message. ok is false for messages without content.
-func updateOf(text []byte) (u Update, ok bool, err error) {
+// updateOf decodes a message. more: others belong to the same update.
+func updateOf(text []byte) (u Update, more bool, err error) {
 	var m struct {
 		Type    string          `json:"type"`
 		Message string          `json:"message"`
 		Data    json.RawMessage `json:"data"`
+		More    bool            `json:"more"`
 	}
 	if err := json.Unmarshal(text, &m); err != nil {
 		return u, false, fmt.Errorf("a message of the stream cannot be read: %w", err)
@@ -193,5 +215,5 @@ func updateOf(text []byte) (u Update, ok bool, err error) {
 		u.Tasks, u.Jobs = []wire.UpscalingTaskSummary{d.UpscalingTaskSummary}, d.UpscalingTask.Jobs
 	}
 	u.Full = m.Type == "status"
-	return u, true, err
+	return u, m.More, err
 }

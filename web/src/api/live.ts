@@ -99,7 +99,10 @@ export function followTask(id: number): LiveTask {
       void loadTiles();
     },
     changes: (c) => {
-      for (const j of c.processing_jobs ?? []) task.jobs.set(j.id, j);
+      for (const j of c.processing_jobs ?? []) {
+        task.jobs.set(j.id, j);
+        if (!places.has(j.id)) places.set(j.id, places.size + 1); // the state of a large task comes in parts
+      }
       for (const removed of c.removed_processing_jobs ?? []) task.jobs.delete(removed);
       if (c.upscaling_tasks?.[0]) task.summary.value = c.upscaling_tasks[0];
       task.version.value++;

@@ -1,0 +1,349 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// A stream of whole states sends everything each time. A stream of changes sends the state in parts, of which the first
+// has the type status and the others the type changes, and then what changed.
+const (
+	mostElements = 1000 // jobs and tasks of a message of a stream of changes
+	fewChanges   = 32   // are read without a place among the user's lists
+	manyChanges  = 256  // are read at once
+)
+
+// state is what the client of a stream has.
+type state struct {
+	number   int64 // see dispatch.ChangeNumbers
+	accounts []dispatch.AccountState
+	live     bool // something has not ended
+}
+
+func stateOf(c dispatch.ChangedPage) state { return state{c.Number, c.Accounts, c.Live} }
+
+// StatusChanges is the data of a message of type changes: new or changed jobs and tasks, and the ids of deleted ones.
+type StatusChanges struct {
+	UpscalingTasks []json.RawMessage `json:"upscaling_tasks"`
+	ProcessingJobs []json.RawMessage `json:"processing_jobs"`
+	RemovedTasks   []int64           `json:"removed_upscaling_tasks"`
+	RemovedJobs    []int64           `json:"removed_processing_jobs"`
+}
+
+// refresh has the platforms asked and sends the result: a stream of whole states always, a stream of changes only if
+// there are any. The platforms are not asked, and a stream of changes reads nothing, if all has ended and nothing was
+// signaled; after readAnew cycles it does, because a signal may be lost.
+func (s *stream) refresh(ctx context.Context, pending bool) error {
+	if !s.changes {
+		if err := s.send(ctx, message("loading", s.topic.task, nil, "Asking the platforms.")); err != nil {
+			return err
+		}
+	}
+	if s.known && !s.state.live && !pending && s.unread < readAnew {
+		if s.unread++; s.changes {
+			return nil
+		}
+	} else {
+		s.unread = 0
+		if err := s.Broker.Freshen(ctx, s.topic.user, s.topic.scope(), s.Freshness); err != nil {
+			return err
+		}
+	}
+	if s.changes && s.known {
+		return s.sendChanges(ctx)
+	}
+	c, err := s.numberOf(ctx, s.topic)
+	if err != nil {
+		return err
+	}
+	return s.sendState(ctx, stateOf(c))
+}
+
+// update sends what has changed.
+func (s *stream) update(ctx context.Context) error {
+	if s.changes {
+		return s.sendChanges(ctx)
+	}
+	c, err := s.numberOf(ctx, s.topic)
+	if err != nil || c.Number == s.state.number && slices.Equal(c.Accounts, s.state.accounts) {
+		return err
+	}
+	return s.sendState(ctx, stateOf(c))
+}
+
+// sendState sends the whole topic, which was in a state before, or later.
+func (s *stream) sendState(ctx context.Context, was state) error {
+	s.known, s.state, s.size = true, was, 0
+	release, err := s.enterList(ctx, s.topic.user)
+	if err != nil {
+		return err
+	}
+	defer release()
+	return s.sendElements(ctx, s.listingOf(ctx, s.topic, dispatch.Page{}), nil)
+}
+
+// sendChanges sends what has changed since the state that the client has.
+func (s *stream) sendChanges(ctx context.Context) error {
+	release, n := func() {}, fewChanges
+	defer func() { release() }()
+	s.size = 0
+	for after := dispatch.AfterNumber(s.state.number); ; {
+		c, err := s.Broker.Changes(ctx, s.topic.user, s.topic.task, after, n)
+		switch {
+		case err != nil:
+			return taskError(err)
+		case c.Anew:
+			release()
+			release = func() {}
+			return s.sendState(ctx, stateOf(c))
+		}
+		if err := s.sendPage(ctx, c); err != nil {
+			return err
+		}
+		if !c.More {
+			was := s.state
+			s.state = stateOf(c)
+			return s.sendAccounts(ctx, was.accounts)
+		}
+		after = c.Changed[len(c.Changed)-1].Place()
+		if n == fewChanges {
+			if release, err = s.enterList(ctx, s.topic.user); err != nil {
+				release = func() {}
+				return err
+			}
+			n = manyChanges
+		}
+	}
+}
+
+// sendPage sends a page of changes, if it has any that the client wants.
+func (s *stream) sendPage(ctx context.Context, c dispatch.ChangedPage) error {
+	var tasks []dispatch.TaskRecord
+	var jobs []dispatch.Record
+	var removed StatusChanges
+	for _, e := range c.Changed {
+		switch {
+		case e.Job == 0 && !s.topic.want.upscaling, e.Job != 0 && s.topic.task == 0 && !s.topic.want.processing:
+		case e.Job == 0 && e.Deleted:
+			removed.RemovedTasks = append(removed.RemovedTasks, int64(e.Task))
+		case e.Job == 0:
+			tasks = append(tasks, *e.Whole)
+		case e.Deleted:
+			removed.RemovedJobs = append(removed.RemovedJobs, int64(e.Job))
+		default:
+			jobs = append(jobs, *e.Record)
+		}
+	}
+	if c.Task == nil && len(tasks)+len(jobs)+len(removed.RemovedTasks)+len(removed.RemovedJobs) == 0 {
+		return nil
+	}
+	return s.sendElements(ctx, listing{c.Task, inOrder(tasks), inOrder(jobs)}, &removed)
+}
+
+// sendAccounts sends what has not ended at the accounts of which jobs show something else than they did.
+func (s *stream) sendAccounts(ctx context.Context, were []dispatch.AccountState) error {
+	var differ []dispatch.Account
+	for _, pair := range [][2][]dispatch.AccountState{{were, s.state.accounts}, {s.state.accounts, were}} {
+		for _, a := range pair[0] {
+			if !slices.Contains(pair[1], a) && !slices.Contains(differ, a.Account) {
+				differ = append(differ, a.Account)
+			}
+		}
+	}
+	if len(differ) == 0 {
+		return nil
+	}
+	release, err := s.enterList(ctx, s.topic.user)
+	if err != nil {
+		return err
+	}
+	defer release()
+	l := s.listingOf(ctx, s.topic, dispatch.Page{Accounts: differ, Statuses: []dispatch.Status{dispatch.Accepted,
+		dispatch.Submitted, dispatch.Queued, dispatch.Running, dispatch.Unknown}})
+	return s.sendElements(ctx, l, &StatusChanges{})
+}
+
+// sendElements sends jobs and tasks in messages, the first of which has the given type. A stream of whole states sends
+// one. removed are the ids that the first message has; nil: the elements are the whole topic.
+func (s *stream) sendElements(ctx context.Context, l listing, removed *StatusChanges) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	p := &parts{out: &outgoing{stream: s, ctx: ctx, cancel: cancel}, removed: removed}
+	p.renderer = s.newRenderer(ctx, p.out, s.topic)
+	p.cut = p.next
+	defer p.close()
+	err := p.send(l)
+	if err != nil && p.out.frames != nil { // the message cannot be completed
+		_ = s.socket.Close(websocket.StatusInternalError, internalText)
+	}
+	return err
+}
+
+// parts writes a listing in messages of a stream.
+type parts struct {
+	*renderer
+	out     *outgoing
+	removed *StatusChanges // of the present message, which has the type changes; nil: status
+	whole   bool           // the present message has the task, not lists
+	jobs    bool           // the present message has all its tasks
+	n       int            // elements of it
+}
+
+func (p *parts) send(l listing) error {
+	if p.topic.task != 0 {
+		if l.task == nil {
+			task, err := p.shareTask()
+			if err != nil {
+				return err
+			}
+			l.task = &task
+		} else if err := p.share(l.task); err != nil {
+			return err
+		}
+		l.tasks = inOrder([]dispatch.TaskRecord{*l.task})
+	}
+	if err := p.begin(l); err != nil {
+		return err
+	}
+	if !p.whole {
+		if err := p.tasks(l.tasks); err != nil {
+			return err
+		}
+		if err := p.beginJobs(); err != nil {
+			return err
+		}
+	}
+	if err := p.each(l.jobs); err != nil {
+		return err
+	}
+	return p.end(false)
+}
+
+// begin begins the first message.
+func (p *parts) begin(l listing) error {
+	kind, before := "changes", beforeLists
+	if p.removed == nil {
+		kind = "status"
+	}
+	if p.whole = l.task != nil && p.removed == nil; p.whole {
+		var err error
+		if before, _, err = p.frame(*l.task); err != nil {
+			return err
+		}
+		p.jobs = true
+	}
+	head, _ := enclosing(kind, p.topic.task)
+	return p.text(head + before)
+}
+
+func (p *parts) beginJobs() error {
+	p.jobs = true
+	return p.text(betweenLists)
+}
+
+// next begins a further message if the present one has all its elements.
+func (p *parts) next() error {
+	if p.n++; p.n <= mostElements || !p.out.changes {
+		return nil
+	}
+	jobs := p.jobs
+	if err := p.end(true); err != nil {
+		return err
+	}
+	p.removed, p.jobs, p.n = &StatusChanges{}, false, 1
+	if err := p.begin(listing{}); err != nil || !jobs {
+		return err
+	}
+	return p.beginJobs()
+}
+
+// end sends the present message. more: further parts of the same state follow.
+func (p *parts) end(more bool) error {
+	if !p.jobs {
+		if err := p.beginJobs(); err != nil {
+			return err
+		}
+	}
+	after := afterLists
+	if p.removed != nil {
+		text, err := dispatch.Encode(StatusChanges{RemovedTasks: p.removed.RemovedTasks, RemovedJobs: p.removed.RemovedJobs})
+		if err != nil {
+			return err
+		}
+		_, rest, _ := strings.Cut(string(text), `"processing_jobs":null`)
+		after = "]" + rest
+	}
+	_, tail := enclosing("", p.topic.task)
+	if more {
+		tail = `,"message":null,"more":true}`
+	}
+	if err := p.text(after + tail); err != nil {
+		return err
+	}
+	p.turn.releaseTurn()
+	return p.out.end()
+}
+
+// outgoing is a message that is sent while it is written: at once if it is short, otherwise in frames, each of which the
+// client must receive within writeWithin.
+type outgoing struct {
+	*stream
+	ctx    context.Context
+	cancel context.CancelFunc
+	buffer bytes.Buffer
+	frames io.WriteCloser // nil: nothing of the message was sent
+}
+
+// Available returns how many bytes can be written without waiting for the client.
+func (o *outgoing) Available() int { return pieceSize - o.buffer.Len() }
+
+// Write implements [io.Writer].
+func (o *outgoing) Write(b []byte) (int, error) {
+	for piece := range slices.Chunk(b, pieceSize) {
+		if len(piece) > o.Available() {
+			if err := o.flush(); err != nil {
+				return 0, err
+			}
+		}
+		o.buffer.Write(piece)
+	}
+	o.size += len(b)
+	return len(b), nil
+}
+
+func (o *outgoing) flush() (err error) {
+	if o.frames == nil {
+		if o.frames, err = o.socket.Writer(o.ctx, websocket.MessageText); err != nil {
+			return err
+		}
+	}
+	late := time.AfterFunc(writeWithin, o.cancel)
+	defer late.Stop()
+	defer o.buffer.Reset()
+	_, err = o.frames.Write(o.buffer.Bytes())
+	return err
+}
+
+// end sends the rest of the message.
+func (o *outgoing) end() error {
+	o.sent = time.Now()
+	if o.frames == nil {
+		defer o.buffer.Reset()
+		return o.stream.send(o.ctx, o.buffer.Bytes())
+	}
+	if err := o.flush(); err != nil {
+		return err
+	}
+	err := o.frames.Close()
+	o.frames = nil
+	return err
+}
