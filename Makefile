@@ -78,10 +78,12 @@ build: page
 image: page
 	go run ./deploy/image -out dist/image -version "$(VERSION)" -revision "$$(git rev-parse HEAD)" -created "$$(git log -1 --format=%ct)"
 
-# release makes programs for three systems, their SBOMs, the image, notes from the changelog, and checksums, in dist/release:
+# release makes programs for three systems, their SBOMs, the image, the Python package, notes from the changelog, and checksums, in dist/release:
 # make release VERSION=0.2.0. The same commit gives the same bytes. It publishes nothing.
 release: page
-	go run ./deploy/release -out dist/release -version "$(VERSION)" -revision "$$(git rev-parse HEAD)" -created "$$(git log -1 --format=%ct)"
+	@bash test/real/install.sh hatchling
+	go run ./deploy/release -out dist/release -version "$(VERSION)" -revision "$$(git rev-parse HEAD)" -created "$$(git log -1 --format=%ct)" \
+	  -python "$$(bash test/real/install.sh --bin hatchling)/python"
 
 # TYPES writes the types of the page from the OpenAPI document.
 TYPES = $(STATIC) go run -trimpath ./cmd/eodispatch reference openapi | bash .ci/node node web/openapi/generate.js

@@ -1,6 +1,6 @@
 // Command release makes everything that a release consists of, in one folder: programs for Linux, macOS and Windows,
-// the image, a description of what they contain (SBOM), notes from the changelog, and checksums. The same commit gives
-// the same bytes. It publishes nothing.
+// the image, a description of what they contain (SBOM), the Python package with and without the program, notes from the
+// changelog, and checksums. The same commit gives the same bytes. It publishes nothing.
 package main
 
 import (
@@ -32,6 +32,7 @@ type release struct {
 	created                   time.Time
 	targets                   []string
 	image                     bool
+	python                    string // with hatchling, which builds the Python package; "": it is left out
 }
 
 func main() {
@@ -43,6 +44,8 @@ func main() {
 	flag.StringVar(&r.folder, "out", "dist/release", "folder of the release; a previous one in it is replaced")
 	flag.StringVar(&systems, "targets", strings.Join(targets, ","), "systems to build for")
 	flag.BoolVar(&r.image, "image", true, "also make the image")
+	flag.StringVar(&r.python, "python", "", "Python with hatchling, by which the Python package is built; default: it is "+
+		"left out")
 	flag.Parse()
 	seconds, err := strconv.ParseInt(created, 10, 64)
 	if err == nil {
@@ -72,6 +75,13 @@ func (r release) run() error {
 	if err := checkChart(chart, r.version); err != nil {
 		return err
 	}
+	project, err := os.ReadFile("python/pyproject.toml")
+	if err != nil {
+		return err
+	}
+	if err := checkPackage(project, r.version); err != nil {
+		return err
+	}
 	if err := errors.Join(os.RemoveAll(r.folder), os.MkdirAll(r.folder, 0o755)); err != nil {
 		return err
 	}
@@ -87,19 +97,31 @@ func (r release) run() error {
 			return err
 		}
 	}
+	if r.python != "" {
+		if err := r.packages(); err != nil {
+			return err
+		}
+	}
 	if err := os.WriteFile(filepath.Join(r.folder, "NOTES.md"), []byte(notes), 0o644); err != nil {
 		return err
 	}
 	return writeChecksums(r.folder)
 }
 
-// program builds the program for one system, and describes it.
-func (r release) program(target string) error {
+// file returns the path of the program for one system.
+func (r release) file(target string) string {
 	system, architecture, _ := strings.Cut(target, "/")
 	file := filepath.Join(r.folder, "eodispatch-"+r.version+"-"+system+"-"+architecture)
 	if system == "windows" {
 		file += ".exe"
 	}
+	return file
+}
+
+// program builds the program for one system, and describes it.
+func (r release) program(target string) error {
+	system, architecture, _ := strings.Cut(target, "/")
+	file := r.file(target)
 	if err := r.command([]string{"CGO_ENABLED=0", "GOOS=" + system, "GOARCH=" + architecture},
 		"go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -buildid= -X main.version="+r.version, "-o", file,
 		"./cmd/eodispatch"); err != nil {

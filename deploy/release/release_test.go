@@ -44,13 +44,24 @@ func TestCheckChart_OfAnotherVersion(t *testing.T) {
 	}
 }
 
+// TestCheckPackage_OfAnotherVersion: a release whose Python package would have another version is refused.
+func TestCheckPackage_OfAnotherVersion(t *testing.T) {
+	const project = "[project]\nname = \"eodispatch\"\nversion = \"0.2.0\"\n"
+	for version, right := range map[string]bool{"0.2.0": true, "v0.2.0": true, "Unreleased": true, "0.2": false,
+		"0.2.1": false} {
+		if err := checkPackage([]byte(project), version); (err == nil) != right {
+			t.Errorf("%s: %v", version, err)
+		}
+	}
+}
+
 // TestRelease_IsCheckedByItsSums makes a release for the machine of the test, without the image, which has tests of its
 // own.
 func TestRelease_IsCheckedByItsSums(t *testing.T) {
 	t.Chdir(filepath.Join("..", ".."))
 	r := release{version: "Unreleased", revision: "abc", folder: filepath.Join(t.TempDir(), "release"),
 		created: time.Unix(1_700_000_000, 0),
-		targets: []string{runtime.GOOS + "/" + runtime.GOARCH}}
+		targets: []string{runtime.GOOS + "/" + runtime.GOARCH}, python: hatchling(t)}
 	if err := r.run(); err != nil {
 		t.Fatal(err)
 	}
@@ -74,6 +85,7 @@ func TestRelease_IsCheckedByItsSums(t *testing.T) {
 			t.Errorf("%s is not described", module)
 		}
 	}
+	installWheel(t, r.python, r.folder)
 	if err := (release{version: "9.9.9", folder: r.folder}).run(); err == nil {
 		t.Error("a version without notes is released")
 	}

@@ -70,10 +70,10 @@ def test_a_grid(c: eodispatch.Connection) -> None:
 
 
 def test_several_dimensions(c: eodispatch.Connection) -> None:
-    with pytest.warns(UserWarning, match="takes boxes: in place of 1 of 1 areas"):
+    with pytest.warns(UserWarning, match="takes boxes: in place of 1 of 1 areas") as warned:
         triangle = {"type": "Polygon", "coordinates": [[[5, 51], [5.1, 51], [5, 51.1], [5, 51]]]}
         task = run_task(c, each={"spatial_extent": {"t": triangle}, "max_cloud_cover": {"few": 10, "many": 90}})
-    assert sum(task.counts.values()) == 2
+    assert sum(task.counts.values()) == 2 and warned[0].filename == __file__
     product = c.service("ndvi_composite").run(
         time="2024-01-01/2024-04-01", split="month", each={"spatial_extent": SQUARES}
     )

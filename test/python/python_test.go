@@ -19,11 +19,11 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// interpreter returns the Python of the environment that install.sh makes, with what the package and its tests use.
-// Without it the test is skipped; in CI it fails.
-func interpreter(t *testing.T) string {
+// interpreter returns the Python of an environment that install.sh makes. Without it the test is skipped; in CI it
+// fails.
+func interpreter(t *testing.T, environment string) string {
 	t.Helper()
-	folder, err := exec.Command("bash", "../real/install.sh", "--bin", "python").Output()
+	folder, err := exec.Command("bash", "../real/install.sh", "--bin", environment).Output()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +31,7 @@ func interpreter(t *testing.T) string {
 	if _, err := os.Stat(python); err == nil {
 		return python
 	}
-	const text = "Python is not installed: run test/real/install.sh python"
+	text := environment + " is not installed: run test/real/install.sh " + environment
 	if os.Getenv("CI") != "" {
 		t.Fatal(text)
 	}
@@ -58,7 +58,8 @@ func install(t *testing.T, python, folder string) string {
 	if err := os.CopyFS(filepath.Join(folder, "source"), os.DirFS("../../python")); err != nil {
 		t.Fatal(err)
 	}
-	output(t, filepath.Join(folder, "source"), python, "-m", "hatchling", "build", "-t", "wheel", "-d", folder)
+	output(t, filepath.Join(folder, "source"), interpreter(t, "hatchling"), "-m", "hatchling", "build", "-t", "wheel",
+		"-d", folder)
 	wheels, err := filepath.Glob(filepath.Join(folder, "*.whl"))
 	if err != nil || len(wheels) != 1 {
 		t.Fatalf("wheels: %v, %v", wheels, err)
@@ -79,7 +80,7 @@ func install(t *testing.T, python, folder string) string {
 // TestPackage_AgainstTheProgram runs the tests of the package, and the lines of its documentation. They wait for jobs
 // most of the time, so all run at once, each part with a demonstration of its own.
 func TestPackage_AgainstTheProgram(t *testing.T) {
-	python, folder := interpreter(t), t.TempDir()
+	python, folder := interpreter(t, "python"), t.TempDir()
 	binary, err := executable.Released()
 	if err != nil {
 		t.Fatal(err)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -88,10 +89,7 @@ class Parameter:
             return area  # the broker says whether the service can take one across the antimeridian
         excess = areas.excess_of_box(area)
         if excess > 0.01:
-            warnings.warn(
-                f"{self.name} takes a box: the one around the area is sent, which is {excess:.0%} larger",
-                stacklevel=2,
-            )
+            warn(f"{self.name} takes a box: the one around the area is sent, which is {excess:.0%} larger")
         return box
 
     def summary(self) -> str:
@@ -106,6 +104,14 @@ class Parameter:
         if self.optional:
             facts.append("optional")
         return f"{self.name} : {', '.join(facts)}\n    {self.description or self.warning}".rstrip()
+
+
+def warn(text: str) -> None:
+    """Warn at the line of the user's that called this package."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back and str(frame.f_globals.get("__name__", "")).startswith("eodispatch."):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, stacklevel=level - 1)
 
 
 def signature_of(parameters: Sequence[Parameter], own: inspect.Signature) -> inspect.Signature:

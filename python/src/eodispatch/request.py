@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from . import areas, times
 from .areas import Area
-from .parameters import Parameter
+from .parameters import Parameter, warn
 from .times import Time
 
 if TYPE_CHECKING:
@@ -149,9 +148,8 @@ def _geometries(parameter: Parameter, given: Area | Tiles) -> tuple[list[Any], l
         excesses = [areas.excess_of_box(geometry) for geometry in geometries]
         boxes = sum(excess > 0.01 for excess in excesses)
         if boxes:
-            warnings.warn(
+            warn(
                 f"{parameter.name} takes boxes: in place of {boxes} of {len(geometries)} areas the boxes around them "
-                f"are sent, up to {max(excesses):.0%} larger, so that neighbours may overlap",
-                stacklevel=2,
+                f"are sent, up to {max(excesses):.0%} larger, so that neighbours may overlap"
             )
     return geometries, names
