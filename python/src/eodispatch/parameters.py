@@ -111,7 +111,7 @@ def warn(text: str) -> None:
     level, frame = 2, sys._getframe(1)
     while frame.f_back and str(frame.f_globals.get("__name__", "")).startswith("eodispatch."):
         level, frame = level + 1, frame.f_back
-    warnings.warn(text, stacklevel=level - 1)
+    warnings.warn(text, stacklevel=level)
 
 
 def signature_of(parameters: Sequence[Parameter], own: inspect.Signature) -> inspect.Signature:
