@@ -20,11 +20,11 @@ func TestStore_SQLiteAgreesWithTheModel(t *testing.T) {
 func TestStore_AgreesWithTheModelWhenChangesAreInterrupted(t *testing.T) {
 	histories(t, "6")
 	conformance.TestAgreement(t, func(t *testing.T) conformance.Database {
-		c := &clock{now: start}
+		c := conformance.NewStillClock(start)
 		s := open(t, "sqlite::memory:", c)
 		within := newInterrupted(s)
 		same := func() dispatch.Store { return within }
-		return conformance.Database{Open: same, Restart: same, Pass: c.pass}
+		return conformance.Database{Open: same, Restart: same, Pass: c.Pass}
 	}, model)
 }
 
@@ -91,16 +91,16 @@ func histories(t *testing.T, n string) {
 }
 
 func model(*testing.T) conformance.Database {
-	c := &clock{now: start}
+	c := conformance.NewStillClock(start)
 	s := conformance.NewMemStore(c)
 	same := func() dispatch.Store { return s }
-	return conformance.Database{Open: same, Restart: same, Pass: c.pass}
+	return conformance.Database{Open: same, Restart: same, Pass: c.Pass}
 }
 
 // memory is SQLite without a disk, which would make a hundred histories slow.
 func memory(t *testing.T) conformance.Database {
-	c := &clock{now: start}
+	c := conformance.NewStillClock(start)
 	s := open(t, "sqlite::memory:", c)
 	same := func() dispatch.Store { return s }
-	return conformance.Database{Open: same, Restart: same, Pass: c.pass}
+	return conformance.Database{Open: same, Restart: same, Pass: c.Pass}
 }

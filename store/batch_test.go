@@ -10,12 +10,13 @@ import (
 	"testing/synctest"
 
 	"github.com/eodispatch/eodispatch/store"
+	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
 // joining is a store whose writer is busy until free is called.
 func joining(t *testing.T) (s *store.Store, free func()) {
 	t.Helper()
-	s, err := store.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "eo.db"), &clock{now: start})
+	s, err := store.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "eo.db"), conformance.NewStillClock(start))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -47,7 +47,7 @@ func countedDatabases(t testing.TB) map[string]countedDatabase {
 			postgres.Exec(t, server,
 				statement)
 		}},
-		"SQLite": {open(t, lite, &clock{now: start}), lite, start, func(statement string) {
+		"SQLite": {open(t, lite, conformance.NewStillClock(start)), lite, start, func(statement string) {
 			db, err := sql.Open("sqlite", file)
 			if err == nil {
 				_, err = db.Exec(statement)

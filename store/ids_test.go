@@ -9,6 +9,7 @@ import (
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/store"
+	"github.com/eodispatch/eodispatch/test/conformance"
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
@@ -28,7 +29,7 @@ func TestAccept_SkipsIDsInUse(t *testing.T) {
 	for dsn, setBack := range databases {
 		given := map[dispatch.JobID]bool{}
 		for range 2 {
-			s := open(t, dsn, &clock{now: start})
+			s := open(t, dsn, conformance.NewStillClock(start))
 			for range 3 {
 				accept(t, s, given)
 				setBack()

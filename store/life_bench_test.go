@@ -20,7 +20,7 @@ func BenchmarkLife(b *testing.B) {
 	b.Run("SQLite", func(b *testing.B) {
 		for b.Loop() {
 			file := filepath.Join(b.TempDir(), "d.db")
-			s := open(b, "sqlite:"+file, &clock{now: start})
+			s := open(b, "sqlite:"+file, conformance.NewStillClock(start))
 			reader := keepLog(b, file)
 			jobs := lives(b, s, func() int64 { return sizeOf(b, file+"-wal") })
 			if err := reader.Close(); err != nil {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/test/conformance"
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
@@ -109,7 +110,7 @@ func TestLock_UnderLoad(t *testing.T) {
 
 // TestLock_OnSQLite excludes nothing: there is only one process.
 func TestLock_OnSQLite(t *testing.T) {
-	s := open(t, "sqlite:"+filepath.Join(t.TempDir(), "eo.db"), &clock{now: start})
+	s := open(t, "sqlite:"+filepath.Join(t.TempDir(), "eo.db"), conformance.NewStillClock(start))
 	for range 2 {
 		if _, err := s.Lock(t.Context(), "a"); err != nil {
 			t.Fatal(err)

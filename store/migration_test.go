@@ -10,6 +10,7 @@ import (
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/store"
+	"github.com/eodispatch/eodispatch/test/conformance"
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
@@ -29,7 +30,7 @@ CREATE INDEX CONCURRENTLY jobs_made_up ON jobs (made_up) WHERE made_up <> 0;`,
 // TestMigrate_SQLite: a newer program brings the database up to date, and this one does not open it any more.
 func TestMigrate_SQLite(t *testing.T) {
 	dsn := "sqlite:" + filepath.Join(t.TempDir(), "d.db")
-	s := open(t, dsn, &clock{now: start})
+	s := open(t, dsn, conformance.NewStillClock(start))
 	if was, is := s.Schema(); was != 0 || is != 1 {
 		t.Errorf("a new database has schema %d, had %d", is, was)
 	}
@@ -132,7 +133,7 @@ func awaitLock(t *testing.T, db *sql.DB, statement string) {
 // checkNewer opens the database by the newer program, and reads a job of this one.
 func checkNewer(t *testing.T, dsn string, id dispatch.JobID) {
 	t.Helper()
-	s, err := store.OpenWith(t.Context(), dsn, &clock{now: start}, "9.9.9", newer)
+	s, err := store.OpenWith(t.Context(), dsn, conformance.NewStillClock(start), "9.9.9", newer)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +152,7 @@ func TestOpen_DatabaseOfABuildBeforeTheFirstRelease(t *testing.T) {
 	for _, by := range []string{"", "0.0.0-unknown", "0.0.0-35d6abdf0123", "35d6abd-dirty", "0.1.0",
 		"0.1.0-52-g35d6abdf"} {
 		dsn := "sqlite:" + filepath.Join(t.TempDir(), "d.db")
-		s := open(t, dsn, &clock{now: start})
+		s := open(t, dsn, conformance.NewStillClock(start))
 		store.Exec(t, s, "INSERT INTO goose_db_version (version_id, is_applied) VALUES (206, 1)")
 		store.Exec(t, s, "DELETE FROM settings WHERE name = 'migrated by'")
 		if by != "" {
@@ -160,7 +161,7 @@ func TestOpen_DatabaseOfABuildBeforeTheFirstRelease(t *testing.T) {
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}
-		_, err := store.Open(t.Context(), dsn, &clock{now: start})
+		_, err := store.Open(t.Context(), dsn, conformance.NewStillClock(start))
 		if text := dispatch.TextFor(err); !dispatch.Is(err, dispatch.Misconfigured) ||
 			strings.Contains(text, "Start eodispatch") ||
 			!strings.Contains(text, "has schema 206") ||
@@ -173,13 +174,13 @@ func TestOpen_DatabaseOfABuildBeforeTheFirstRelease(t *testing.T) {
 // refusesNewer checks that this program does not open the database, and names the one that does.
 func refusesNewer(t *testing.T, dsn string) {
 	t.Helper()
-	_, err := store.Open(t.Context(), dsn, &clock{now: start}, "1.0.0")
+	_, err := store.Open(t.Context(), dsn, conformance.NewStillClock(start), "1.0.0")
 	if text := dispatch.TextFor(err); !dispatch.Is(err, dispatch.Misconfigured) ||
 		!strings.Contains(text, "has schema 2") ||
 		!strings.Contains(text, "knows schemas up to 1. Start eodispatch 9.9.9, or a newer one.") {
 		t.Errorf("error %v", err)
 	}
-	if _, err := store.OpenToRead(t.Context(), dsn, &clock{now: start}); !dispatch.Is(err, dispatch.Misconfigured) {
+	if _, err := store.OpenToRead(t.Context(), dsn, conformance.NewStillClock(start)); !dispatch.Is(err, dispatch.Misconfigured) {
 		t.Errorf("opened to read: %v", err)
 	}
 }

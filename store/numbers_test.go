@@ -6,6 +6,7 @@ import (
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/store"
+	"github.com/eodispatch/eodispatch/test/conformance"
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
@@ -77,7 +78,7 @@ func TestNumbers_BecomeVisibleInOrder(t *testing.T) {
 // TestNumbers_OfWhatAges: jobs whose parameters were deleted by age have changed, and of those that were deleted
 // readers learn that they have to begin anew.
 func TestNumbers_OfWhatAges(t *testing.T) {
-	c := &clock{now: start}
+	c := conformance.NewStillClock(start)
 	s := open(t, "sqlite::memory:", c)
 	j := accepted(t, s, "ann")
 	j.Phase, j.Status, j.Moved = dispatch.Ended, dispatch.Finished, start
@@ -85,7 +86,7 @@ func TestNumbers_OfWhatAges(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := changesOf(t, s, 0).Number
-	c.pass(2 * time.Hour)
+	c.Pass(2 * time.Hour)
 	for range 2 { // the second time nothing changes
 		if err := s.Retain(t.Context(), dispatch.Retention{Requests: time.Hour}); err != nil {
 			t.Fatal(err)

@@ -11,7 +11,7 @@ import (
 
 // BenchmarkReads reads ended jobs of a user from SQLite: one, a page of 100, and a page of a task.
 func BenchmarkReads(b *testing.B) {
-	s := open(b, "sqlite:"+filepath.Join(b.TempDir(), "d.db"), &clock{now: start})
+	s := open(b, "sqlite:"+filepath.Join(b.TempDir(), "d.db"), conformance.NewStillClock(start))
 	ended := drafts(1000)
 	for i := range ended {
 		ended[i].Phase, ended[i].Status = dispatch.Ended, dispatch.Finished

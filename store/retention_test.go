@@ -7,6 +7,7 @@ import (
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/store"
+	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
 const day = 24 * time.Hour
@@ -195,7 +196,7 @@ func TestRetain_ContinuesWhatWasInterrupted(t *testing.T) {
 
 // TestKeepKeys: a key stands for its job as long as keys are kept.
 func TestKeepKeys(t *testing.T) {
-	c := &clock{now: start}
+	c := conformance.NewStillClock(start)
 	s := open(t, "sqlite::memory:", c)
 	s.KeepKeys(3 * day)
 	key := dispatch.Key{Text: "k", Fingerprint: "f"}
@@ -207,7 +208,7 @@ func TestKeepKeys(t *testing.T) {
 		pass time.Duration
 		want dispatch.KeyTarget
 	}{{2 * day, dispatch.KeyTarget{Job: first[0].ID}}, {2 * day, dispatch.KeyTarget{}}} {
-		c.pass(after.pass)
+		c.Pass(after.pass)
 		if err := s.Purge(t.Context(), time.Hour); err != nil {
 			t.Fatal(err)
 		}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/eodispatch/eodispatch/test/conformance"
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
@@ -14,7 +15,7 @@ import (
 func TestCursorKey_IsSharedByAllProcesses(t *testing.T) {
 	dsn := postgres.Database(t)
 	first, second, other := open(t, dsn, nil).CursorKey(), open(t, dsn, nil).CursorKey(), open(t, "sqlite::memory:",
-		&clock{now: start}).CursorKey()
+		conformance.NewStillClock(start)).CursorKey()
 	if first != second || len(first.Reveal()) < 20 || first == other {
 		t.Errorf("keys of %d, %d and %d characters", len(first.Reveal()), len(second.Reveal()), len(other.Reveal()))
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/store"
+	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
 // sealedDatabase stores one encrypted text of each kind, with the key old.
@@ -95,7 +96,7 @@ func TestSealedRows(t *testing.T) {
 // change.
 func TestSealedRows_AreOfAllTables(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "d.db")
-	s := open(t, "sqlite:"+file, &clock{now: start})
+	s := open(t, "sqlite:"+file, conformance.NewStillClock(start))
 	counts := sealedDatabase(t, s)
 	tables := firstColumn(t, raw(t, file),
 		`SELECT m.name FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type = 'table' AND c.name = 'sealed'`)

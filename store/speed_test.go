@@ -238,7 +238,7 @@ func eachDatabase[T interface {
 	Run(string, func(T)) bool
 }](t T, f func(T, dispatch.Store, func())) {
 	t.Run("SQLite", func(t T) {
-		f(t, open(t, "sqlite:"+filepath.Join(t.TempDir(), "d.db"), &clock{now: start}), func() {})
+		f(t, open(t, "sqlite:"+filepath.Join(t.TempDir(), "d.db"), conformance.NewStillClock(start)), func() {})
 	})
 	t.Run("PostgreSQL", func(t T) {
 		url := postgres.Database(t)

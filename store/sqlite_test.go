@@ -9,16 +9,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/gofrs/flock"
-
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/store"
+	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
 // TestOtherProcess is not a test of its own: other tests start it as a second process. It opens the file named by the
@@ -28,7 +26,7 @@ func TestOtherProcess(t *testing.T) {
 	if file == "" {
 		return
 	}
-	s, err := store.Open(t.Context(), "sqlite:"+file, &clock{now: start})
+	s, err := store.Open(t.Context(), "sqlite:"+file, conformance.NewStillClock(start))
 	if err != nil {
 		fmt.Printf("refused %v %s\n", dispatch.KindOf(err), dispatch.TextFor(err))
 		return
@@ -107,7 +105,7 @@ func TestSQLite_RefusesASecondProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{file, symbolic, filepath.Join(folder, filepath.Base(file))} {
-		_, err := store.Open(t.Context(), "sqlite:"+name, &clock{now: start})
+		_, err := store.Open(t.Context(), "sqlite:"+name, conformance.NewStillClock(start))
 		if !dispatch.Is(err, dispatch.Conflict) || !strings.Contains(dispatch.TextFor(err), name+
 			" is in use by another process") {
 			t.Errorf("%s: error %v", name, err)
@@ -117,55 +115,9 @@ func TestSQLite_RefusesASecondProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = other.Wait()
-	s := open(t, "sqlite:"+file, &clock{now: start})
+	s := open(t, "sqlite:"+file, conformance.NewStillClock(start))
 	if _, err := s.Load(t.Context(), 1); err != nil {
 		t.Errorf("what the killed process kept: %v", err)
-	}
-}
-
-// TestSQLite_HardLinks checks that a file with two names is not opened by either: what a killed process committed by
-// one of them, but had not moved into the database, would be missing by the other.
-func TestSQLite_HardLinks(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "d.db")
-	s := open(t, "sqlite:"+file, &clock{now: start})
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	link := filepath.Join(t.TempDir(), "link.db")
-	if err := os.Link(file, link); err != nil {
-		t.Skip("links are not available:", err)
-	}
-	for _, name := range []string{file, link} {
-		_, err := store.Open(t.Context(), "sqlite:"+name, &clock{now: start})
-		if !dispatch.Is(err, dispatch.Misconfigured) ||
-			!strings.Contains(dispatch.TextFor(err), name+" has another name by a hard link") {
-			t.Errorf("%s: error %v", name, err)
-		}
-	}
-	if err := os.Remove(link); err != nil {
-		t.Fatal(err)
-	}
-	open(t, "sqlite:"+file, &clock{now: start})
-}
-
-// TestSQLite_LocksNotTheDatabase checks that nothing takes a lock of flock(2) on the database itself: on macOS and on
-// network file systems it would keep out SQLite in the same process. Only elsewhere the two kinds of locks can be told
-// apart.
-func TestSQLite_LocksNotTheDatabase(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("locks of SQLite keep out those of flock(2)")
-	}
-	file, link := filepath.Join(t.TempDir(), "d.db"), filepath.Join(t.TempDir(), "new.db")
-	if err := os.Symlink(file, link); err != nil {
-		t.Skip("links are not available:", err)
-	}
-	open(t, "sqlite:"+link, &clock{now: start})
-	database, beside := flock.New(file, flock.SetFlag(os.O_RDONLY)), flock.New(file+".lock")
-	if free, err := database.TryLock(); err != nil || !free {
-		t.Errorf("the database: free %t, %v", free, err)
-	}
-	if free, err := beside.TryLock(); err != nil || free {
-		t.Errorf("the file beside it: free %t, %v", free, err)
 	}
 }
 
@@ -176,7 +128,7 @@ func TestSQLite_UnwritableFolder(t *testing.T) {
 	}
 	defer os.RemoveAll(folder)
 	file := filepath.Join(folder, "d.db")
-	s := open(t, "sqlite:"+file, &clock{now: start})
+	s := open(t, "sqlite:"+file, conformance.NewStillClock(start))
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -204,7 +156,7 @@ func TestSQLite_UnwritableFile(t *testing.T) {
 	}
 	defer os.RemoveAll(folder)
 	file := filepath.Join(folder, "d.db")
-	s := open(t, "sqlite:"+file, &clock{now: start})
+	s := open(t, "sqlite:"+file, conformance.NewStillClock(start))
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -240,7 +192,7 @@ func raw(t *testing.T, file string) *sql.DB {
 
 func TestAccept_FailureInTheMiddleStoresNothing(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "d.db")
-	s := open(t, "sqlite:"+file, &clock{now: start})
+	s := open(t, "sqlite:"+file, conformance.NewStillClock(start))
 	if _, err := raw(t,
 		file).Exec(`CREATE TRIGGER t AFTER INSERT ON jobs WHEN NEW.number = 700 BEGIN SELECT RAISE(ABORT, 'no'); END`); err != nil {
 		t.Fatal(err)
@@ -268,7 +220,7 @@ func TestSQLite_FullDisk(t *testing.T) {
 	if mounted {
 		defer syscall.Unmount(folder, syscall.MNT_DETACH)
 	}
-	s := open(t, "sqlite:"+file, &clock{now: start})
+	s := open(t, "sqlite:"+file, conformance.NewStillClock(start))
 	if !mounted {
 		store.LimitPages(t, s, 900)
 	}
@@ -295,7 +247,7 @@ func TestSQLite_FullDisk(t *testing.T) {
 }
 
 func TestSQLite_InMemory(t *testing.T) {
-	s := open(t, "sqlite::memory:", &clock{now: start})
+	s := open(t, "sqlite::memory:", conformance.NewStillClock(start))
 	jobs := drafts(3)
 	if _, err := s.Accept(t.Context(), dispatch.Key{}, nil, jobs); err != nil {
 		t.Fatal(err)
@@ -315,7 +267,7 @@ func TestOpen_RefusesWhatIsNoDatabase(t *testing.T) {
 		"postgres://ann:canary@127.0.0.1:1/x": dispatch.Unavailable, "postgres://ann:canary@[/x": dispatch.Misconfigured,
 		"sqlite:" + file + "/none/d.db": dispatch.Unavailable} {
 		ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
-		_, err := store.Open(ctx, dsn, &clock{now: start})
+		_, err := store.Open(ctx, dsn, conformance.NewStillClock(start))
 		stop()
 		if !dispatch.Is(err, kind) || strings.Contains(err.Error(), "canary") {
 			t.Errorf("%s: %v", dsn, err)

@@ -93,24 +93,6 @@ func (r *recorder) open(t *testing.T, c dispatch.Clock) *Store {
 	return s
 }
 
-// movableClock stands still except for pass.
-type movableClock struct {
-	mu  sync.Mutex
-	now time.Time
-}
-
-func (c *movableClock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
-func (c *movableClock) pass(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = c.now.Add(d)
-}
-
 var recorded struct {
 	sync.Once
 	all []statement
@@ -123,10 +105,10 @@ func recordStatements(t *testing.T) []statement {
 		r := &recorder{all: map[statement]bool{}}
 		t.Run("recording", func(t *testing.T) {
 			database := func(t *testing.T) conformance.Database {
-				c := &movableClock{now: time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC)}
+				c := conformance.NewStillClock(time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC))
 				s := r.open(t, c)
 				same := func() dispatch.Store { return s }
-				return conformance.Database{Open: same, Restart: same, Pass: c.pass}
+				return conformance.Database{Open: same, Restart: same, Pass: c.Pass}
 			}
 			walk(t, r.open(t, conformance.WallClock{}))
 			for _, suite := range []func(*testing.T, func(*testing.T) conformance.Database){conformance.TestStore,

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"sync"
 	"testing"
 	"time"
 
@@ -38,24 +37,6 @@ func TestOperations_OnPostgreSQL(t *testing.T) { conformance.TestOperations(t, p
 
 var start = time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC)
 
-// clock stands still except for pass.
-type clock struct {
-	mu  sync.Mutex
-	now time.Time
-}
-
-func (c *clock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
-func (c *clock) pass(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = c.now.Add(d)
-}
-
 func open(t testing.TB, dsn string, c dispatch.Clock) *store.Store {
 	t.Helper()
 	s, err := store.Open(t.Context(), dsn, c)
@@ -67,7 +48,7 @@ func open(t testing.TB, dsn string, c dispatch.Clock) *store.Store {
 }
 
 func sqlite(t *testing.T) conformance.Database {
-	c := &clock{now: start}
+	c := conformance.NewStillClock(start)
 	dsn := "sqlite:" + filepath.Join(t.TempDir(), "a b?%23#é.db")
 	s := open(t, dsn, c)
 	return conformance.Database{
@@ -79,7 +60,7 @@ func sqlite(t *testing.T) conformance.Database {
 			s = open(t, dsn, c)
 			return s
 		},
-		Pass: c.pass,
+		Pass: c.Pass,
 	}
 }
 

@@ -6,13 +6,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
 // TestSQLite_SystemsProgramReadsTheFile checks that the sqlite3 of the system, which is 3.40 on Debian 12, opens the
 // database and finds it sound.
 func TestSQLite_SystemsProgramReadsTheFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "d.db")
-	s := open(t, "sqlite:"+file, &clock{now: start})
+	s := open(t, "sqlite:"+file, conformance.NewStillClock(start))
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}

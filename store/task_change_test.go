@@ -298,7 +298,7 @@ func (c *changeTest) submitted(jobs []dispatch.Draft, want int) []dispatch.Job {
 // come, and that another one must wait. It is ended in the background.
 func TestTaskChange_CallerWaitsABoundedTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := open(t, "sqlite::memory:", &clock{now: start})
+		s := open(t, "sqlite::memory:", conformance.NewStillClock(start))
 		defer s.Close()
 		c := &changeTest{T: t, s: s, task: &dispatch.Task{Owner: "ann", Account: "p/shared", Dimension: "d",
 			Request: dispatch.Request{Parameters: []byte(`{}`)}}}

@@ -7,12 +7,13 @@ import (
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/store"
+	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
 // counting opens a store whose statements are counted.
 func counting(t *testing.T) (*store.Store, *int) {
 	t.Helper()
-	s := open(t, "sqlite:"+filepath.Join(t.TempDir(), "d.db"), &clock{now: start})
+	s := open(t, "sqlite:"+filepath.Join(t.TempDir(), "d.db"), conformance.NewStillClock(start))
 	n := new(int)
 	s.Trace(func(ctx context.Context, name string) (context.Context, func(error)) {
 		*n++

@@ -22,7 +22,7 @@ type tracedPart struct{}
 func TestTrace_NamesTransactionsWithTheirStatements(t *testing.T) {
 	for dsn, more := range map[string][]string{"sqlite:" + filepath.Join(t.TempDir(), "d.db"): nil,
 		postgres.Database(t): {"Now", "Accept/Batch"}} {
-		s := open(t, dsn, &clock{now: start})
+		s := open(t, dsn, conformance.NewStillClock(start))
 		var mu sync.Mutex
 		var told, failed []string
 		s.Trace(func(ctx context.Context, name string) (context.Context, func(error)) {
@@ -65,7 +65,7 @@ func TestTrace_NamesTransactionsWithTheirStatements(t *testing.T) {
 // TestMarkAwaited_WritesForLiveJobsOnly: a list of which all jobs have ended is read without a transaction of the
 // writer.
 func TestMarkAwaited_WritesForLiveJobsOnly(t *testing.T) {
-	s := open(t, "sqlite:"+filepath.Join(t.TempDir(), "d.db"), &clock{now: start})
+	s := open(t, "sqlite:"+filepath.Join(t.TempDir(), "d.db"), conformance.NewStillClock(start))
 	var told []string
 	s.Trace(func(ctx context.Context, name string) (context.Context, func(error)) {
 		told = append(told, name)

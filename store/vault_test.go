@@ -11,13 +11,14 @@ import (
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/store"
+	"github.com/eodispatch/eodispatch/test/conformance"
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
 // onBoth runs a test on both databases.
 func onBoth(t *testing.T, test func(*testing.T, *store.Store)) {
 	t.Run("SQLite", func(t *testing.T) {
-		test(t, open(t, "sqlite:"+filepath.Join(t.TempDir(), "d.db"), &clock{now: time.Now()}))
+		test(t, open(t, "sqlite:"+filepath.Join(t.TempDir(), "d.db"), conformance.NewStillClock(time.Now())))
 	})
 	t.Run("PostgreSQL", func(t *testing.T) { test(t, open(t, postgres.Database(t), nil)) })
 }
