@@ -37,16 +37,6 @@ func (m *mortal) pass(point string) bool {
 	}
 }
 
-func (m *mortal) AddTaskEvents(ctx context.Context, n int) (more bool, err error) {
-	if m.pass("before looking for events of tasks") {
-		return false, errDead
-	}
-	if more, err = m.hooks.AddTaskEvents(ctx, n); m.pass("after looking for events of tasks") {
-		return false, errDead
-	}
-	return more, err
-}
-
 func (m *mortal) ClaimDeliveries(ctx context.Context, hook string, lease time.Duration, n int) (all []dispatch.Delivery,
 	err error) {
 	if m.pass("before the claim") {
@@ -73,8 +63,7 @@ func (m *mortal) SettleDeliveries(ctx context.Context, h dispatch.Hook, all []di
 // messages. They are the ends of the jobs of a task, and the events of the task itself. Those whose results were stored
 // are not sent again.
 func TestSender_DiesAtEveryPoint(t *testing.T) {
-	for _, point := range []string{"before looking for events of tasks", "after looking for events of tasks",
-		"before the claim", "after the claim",
+	for _, point := range []string{"before the claim", "after the claim",
 		"before the results are stored", "after the results are stored"} {
 		t.Run(point, func(t *testing.T) {
 			o, r := newOutbox(t, 0), newReceiver(t)
@@ -124,19 +113,4 @@ func TestSender_DiesAtEveryPoint(t *testing.T) {
 			}
 		})
 	}
-}
-
-// taskless cannot find out which tasks to tell of.
-type taskless struct{ hooks }
-
-func (taskless) AddTaskEvents(context.Context, int) (bool, error) { return false, errDead }
-
-// TestSender_TellsOfJobsWithoutTasks: a task whose events cannot be found keeps nobody else's messages back.
-func TestSender_TellsOfJobsWithoutTasks(t *testing.T) {
-	o, r := newOutbox(t, 1), newReceiver(t)
-	o.hook("ann", r.URL)
-	o.sender.Store = taskless{o.kept}
-	o.end(o.jobs, dispatch.Finished)
-	o.run()
-	r.await(t, 1)
 }

@@ -28,7 +28,6 @@ const (
 	atOnce       = 64               // hooks that one process serves at once
 	ofOwner      = 32               // of them, those of one owner, whose receivers or platforms may take long
 	round        = 64               // deliveries of one hook that are claimed at once
-	tasksAtOnce  = 100              // tasks that are looked at in a row
 	parallel     = 32               // of them, sent at once
 	writeWithin  = 10 * time.Second // a message, whose form may ask a platform
 	tryWithin    = 10 * time.Second // one try to send it
@@ -157,7 +156,7 @@ func (s *Sender) Run(ctx context.Context) {
 	again := time.NewTicker(interval)
 	defer again.Stop()
 	for ctx.Err() == nil {
-		due, err := s.due(ctx)
+		due, err := s.Store.DueHooks(ctx, 2*atOnce, ofOwner)
 		if err != nil && ctx.Err() == nil {
 			s.Log.Log(ctx, dispatch.LogLevel(err), "due deliveries cannot be read", "error", err)
 			again.Reset(afterFailure)
@@ -181,17 +180,6 @@ func (s *Sender) Run(ctx context.Context) {
 		case <-ctx.Done():
 		}
 	}
-}
-
-// due returns hooks with due deliveries, those about tasks included. If it cannot find out which tasks have events, it
-// returns those about jobs alone.
-func (s *Sender) due(ctx context.Context) ([]dispatch.Hook, error) {
-	var unmarked error
-	for more := true; more && unmarked == nil && ctx.Err() == nil; {
-		more, unmarked = s.Store.AddTaskEvents(ctx, tasksAtOnce)
-	}
-	due, err := s.Store.DueHooks(ctx, 2*atOnce, ofOwner)
-	return due, errors.Join(unmarked, err)
 }
 
 // begin reports whether this process does not serve the hook yet, and not too many of its owner.

@@ -15,9 +15,6 @@ type Outbox interface {
 	AddHook(ctx context.Context, h dispatch.Hook, most int) error
 	// Hook returns a hook to its owner.
 	Hook(ctx context.Context, u dispatch.UserID, id string) (dispatch.Hook, error)
-	// AddTaskEvents adds deliveries about tasks whose jobs have ended since the last call, of n tasks at most, and reports
-	// whether there may be more.
-	AddTaskEvents(ctx context.Context, n int) (more bool, err error)
 	// DueHooks returns hooks that are not held and have due deliveries, those that were settled longest ago first, n at
 	// most, and each of an owner.
 	DueHooks(ctx context.Context, n, each int) ([]dispatch.Hook, error)

@@ -107,6 +107,7 @@ type effects struct {
 	sums    map[*tally]map[key]sum
 	booked  []charge
 	events  []event
+	tasks   map[dispatch.TaskID]*taskEnds // see notifyTasks
 }
 
 func (e *effects) add(t *tally, k key, s sum) {
@@ -257,7 +258,7 @@ func (e *effects) statements(ctx context.Context, q tx) ([]command, error) {
 	if err := e.bookLabels(ctx, q); err != nil {
 		return nil, err
 	}
-	all, err := notify(ctx, q, e.events)
+	all, err := e.notify(ctx, q)
 	for _, t := range tallies { // in one order, so that transactions do not deadlock
 		sums := e.sums[t]
 		maps.DeleteFunc(sums, func(_ key, s sum) bool { return s == (sum{}) })

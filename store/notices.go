@@ -5,7 +5,6 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 )
@@ -40,18 +39,20 @@ func eventsOf(was, now stored) (all []event) {
 var needOwner = []dispatch.Attention{dispatch.NeedsSignIn, dispatch.SubmissionUnknown, dispatch.SetAside,
 	dispatch.Stalled}
 
-// notify returns the statements that add the deliveries of events, and leave marks for AddTaskEvents.
-func notify(ctx context.Context, q tx, events []event) (all []command, err error) {
-	if len(events) == 0 {
+// notify returns the statements that add the deliveries of events, but for those of tasks, see notifyTasks.
+func (e *effects) notify(ctx context.Context, q tx) (all []command, err error) {
+	if len(e.events) == 0 {
 		return nil, nil
 	}
-	hooks, err := hooksFor(ctx, q, events)
-	for _, e := range events {
+	hooks, err := hooksFor(ctx, q, e.events)
+	for _, event := range e.events {
 		for _, h := range hooks {
-			if h.Owner != e.Owner || h.Job != 0 && h.Job != e.ID || h.Task != 0 && h.Task != e.Task {
-				continue
+			if h.Owner == event.Owner && (h.Job == 0 || h.Job == event.ID) && (h.Task == 0 || h.Task == event.Task) {
+				all = append(all, deliver(h, event)...)
 			}
-			all = append(append(all, deliver(h, e)...), mark(h, e)...)
+		}
+		if notified := ofTasks(hooks, event.Job); event.ends && len(notified) > 0 {
+			e.addTask(event.Job, notified)
 		}
 	}
 	return all, err
@@ -119,26 +120,6 @@ func deliver(h dispatch.Hook, e event) []command {
 				WHERE d.hook = h.id AND d.job = CAST($2 AS BIGINT) AND d.status = 'running')
 			ON CONFLICT (hook, job, task, epoch, status) DO NOTHING`,
 			[]any{h.ID, int64(e.ID), int64(e.Epoch), int64(e.Task), int64(e.Number), happened}}}
-	}
-	return nil
-}
-
-// mark returns the statement that leaves a mark for AddTaskEvents if a hook wants to know that jobs of a task have
-// ended, or that those on trial have.
-func mark(h dispatch.Hook, e event) []command {
-	args := []any{int64(e.Task), int64(e.ID), int64(e.Epoch)}
-	ofTask := func(s dispatch.Status) bool { return strings.HasPrefix(string(s), "task_") }
-	switch {
-	case !e.ends:
-	case slices.ContainsFunc(h.Statuses, ofTask):
-		return []command{{`
-			INSERT INTO task_marks (task, job, epoch) VALUES ($1, $2, $3) ON CONFLICT (task, job, epoch) DO NOTHING`, args}}
-	case slices.Contains(h.Statuses, dispatch.NeedsOwner):
-		return []command{{`
-			INSERT INTO task_marks (task, job, epoch)
-			SELECT t.id, CAST($2 AS BIGINT), CAST($3 AS BIGINT) FROM tasks t
-			WHERE t.id = $1 AND t.paused_for = 'trial' AND t.trial >= $4
-			ON CONFLICT (task, job, epoch) DO NOTHING`, append(args, int64(e.Number))}}
 	}
 	return nil
 }

@@ -20,7 +20,7 @@ var (
 	tablesOfUsers = []string{"definitions", "grants", "hooks", "job_labels", "jobs", "keys", "label_costs", "ledger",
 		"line_counts", "owner_counts", "owners", "period_counts", "processes", "sessions", "sync_runs", "task_changes",
 		"task_labels", "task_numbers", "tasks", "tokens", "unstarted", "withdrawals"}
-	tablesOfJobs  = []string{"deliveries", "events", "requests", "results", "task_marks"}
+	tablesOfJobs  = []string{"deliveries", "events", "requests", "results"}
 	tablesOfTasks = []string{"task_costs", "task_counts", "task_homes"}
 )
 

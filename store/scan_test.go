@@ -15,7 +15,6 @@ var scans = map[string]string{
 	"AccountInfo account_counts":   "a row for each account",
 	"AccountInfo platforms":        "a row for each platform",
 	"AccountsWithJobs accounts":    "a row for each account; when an operator asks",
-	"AddTaskEvents task_marks":     "ends at its limit; the marks of these tasks are then deleted",
 	"Aged jobs":                    "an operator asks what retention would delete; no transaction that writes",
 	"Aged results":                 "an operator asks what retention would delete; no transaction that writes",
 	"Census account_counts":        "a row for each account; one process in 15 s",

@@ -69,8 +69,6 @@ func walkHooks(ctx context.Context, s *Store) error {
 		_, failed = s.Save(ctx, []dispatch.Job{j.Job})
 		err = errors.Join(err, failed)
 	}
-	_, failed = s.AddTaskEvents(ctx, 10)
-	err = errors.Join(err, failed)
 	due, failed := s.DueHooks(ctx, 10, 10)
 	err = errors.Join(err, failed)
 	for _, h := range due {

@@ -43,17 +43,6 @@ func (t *hookTest) endNow(j dispatch.Job) dispatch.Job {
 	return saved[0]
 }
 
-// look has the store look for events of tasks until there are none.
-func (t *hookTest) look() {
-	for more := true; more; {
-		var err error
-		if more, err = t.kept.AddTaskEvents(t.Context(), 1); err != nil {
-			t.Error(err)
-			return
-		}
-	}
-}
-
 // events returns the events that a hook of ann was told, in the order in which they are sent.
 func (t *hookTest) events(hook string) (all []string) {
 	t.Helper()
@@ -69,23 +58,20 @@ func (t *hookTest) events(hook string) (all []string) {
 }
 
 // TestTaskEvents_Once: each share is told once and the end once for each time that the task ends, although the jobs end
-// at the same time and several processes look. The shares come before the end.
+// at the same time. The shares come before the end.
 func TestTaskEvents_Once(t *testing.T) {
 	eachHookTest(t, 1, func(t *hookTest) {
 		id, jobs := t.addTask("h", 16)
-		t.look()
 		t.equal(t.events("h"), nil)
 		for i := range 3 {
 			jobs[i] = t.endNow(jobs[i])
 		}
-		t.look()
 		t.equal(t.events("h"), nil)
 		jobs[3] = t.endNow(jobs[3])
-		t.look()
 		t.equal(t.events("h"), []string{"task_share_25"})
 		var all sync.WaitGroup
 		for i := 4; i < len(jobs); i++ {
-			all.Go(func() { jobs[i] = t.endNow(jobs[i]); t.look() })
+			all.Go(func() { jobs[i] = t.endNow(jobs[i]) })
 		}
 		all.Wait()
 		want := []string{"task_share_25", "task_share_50", "task_share_75", "task_ended"}
@@ -106,7 +92,6 @@ func TestTaskEvents_Once(t *testing.T) {
 		again, err := t.s.Save(t.Context(), []dispatch.Job{jobs[0].Retry(start)})
 		t.must(err)
 		t.endNow(again[0])
-		t.look()
 		t.equal(t.events("h"), append(want, "task_ended"))
 		t.must(t.kept.SendAgain(t.Context(), "ann", "h", dispatch.Event{Of: id, Epoch: 25, Status: "task_share_25"}))
 	})
@@ -129,7 +114,6 @@ func TestTaskEvents_AsOneJob(t *testing.T) {
 		t.must(err)
 		seen := func(want ...string) {
 			t.Helper()
-			t.look()
 			t.equal(append(append(t.events("task_running"), t.events("task_finished")...), t.events("task_failed")...), want)
 		}
 		jobs := []dispatch.Job{t.endNow(all[0].Job), all[1].Job, all[2].Job}
@@ -148,8 +132,8 @@ func TestTaskEvents_AsOneJob(t *testing.T) {
 	})
 }
 
-// TestTaskEvents_AsOneJobAtOnce: a task whose jobs have all ended since it was last looked at tells that it ran, if it
-// was successful, before its end.
+// TestTaskEvents_AsOneJobAtOnce: a task whose jobs all end at once tells that it ran, if it was successful, before its
+// end.
 func TestTaskEvents_AsOneJobAtOnce(t *testing.T) {
 	for status, want := range map[dispatch.Status]map[string]int{dispatch.Finished: {"task_running": 1,
 		"task_finished": 1}, dispatch.Failed: {"task_failed": 1}} {
@@ -164,13 +148,13 @@ func TestTaskEvents_AsOneJobAtOnce(t *testing.T) {
 				}
 				_, err := t.s.Accept(t.Context(), dispatch.Key{}, task, all)
 				t.must(err)
-				for i := range all {
-					j := all[i].Job
+				jobs := []dispatch.Job{all[0].Job, all[1].Job}
+				for i := range jobs {
+					j := &jobs[i]
 					j.Phase, j.Status, j.Epoch, j.Updated, j.Moved = dispatch.Ended, status, j.Epoch+1, start, start
-					_, err := t.s.Save(t.Context(), []dispatch.Job{j})
-					t.must(err)
 				}
-				t.look()
+				_, err = t.s.Save(t.Context(), jobs)
+				t.must(err)
 				for _, of := range hooks {
 					if n := len(t.events(of)); n != want[of] {
 						t.Errorf("%s: %d", of, n)
@@ -252,12 +236,10 @@ func TestTaskEvents_JobsDeleted(t *testing.T) {
 			}
 		}
 		jobs[0], jobs[1] = t.endNow(jobs[0]), t.endNow(jobs[1])
-		t.look()
 		shares := []string{"task_share_25", "task_share_50"}
 		t.equal(t.events("h"), shares)
 		_, err = t.s.Cancel(t.Context(), "ann", running.ID, true)
 		t.must(err)
-		t.look()
 		want := append(shares, "task_share_75", "task_ended")
 		t.equal(t.events("h"), want)
 		again, err := t.s.Save(t.Context(), []dispatch.Job{jobs[1].Retry(start)})
@@ -265,7 +247,6 @@ func TestTaskEvents_JobsDeleted(t *testing.T) {
 		_, err = t.s.Cancel(t.Context(), "ann", jobs[0].ID, true)
 		t.must(err)
 		t.endNow(again[0])
-		t.look()
 		t.equal(t.events("h"), append(want, "task_ended"))
 	})
 }
@@ -285,11 +266,9 @@ func TestTaskEvents_LateHook(t *testing.T) {
 		t.endNow(all[1].Job)
 		t.add("late", "ann", told...)
 		t.endNow(all[2].Job)
-		t.look()
 		t.equal(t.events("late"), []string{"task_share_75"})
 		store.Exec(t, t.s.(*store.Store), "DELETE FROM deliveries")
 		t.endNow(all[3].Job)
-		t.look()
 		t.equal(t.events("late"), []string{"task_ended"})
 	})
 }
@@ -322,7 +301,6 @@ func TestTaskEvents_Trial(t *testing.T) {
 		_, jobs := t.addLimited(dispatch.Task{Trial: 2, Paused: true, PausedFor: dispatch.Trial}, 4)
 		told := func(want ...string) {
 			t.Helper()
-			t.look()
 			t.equal(t.events("limited"), want)
 		}
 		jobs[0], jobs[3] = t.endNow(jobs[0]), t.endNow(jobs[3])

@@ -166,7 +166,11 @@ func apply(ctx context.Context, q tx, changes []change) error {
 	if err != nil {
 		return err
 	}
-	return q.runAll(ctx, slices.Concat(e.numbers.take(q.now), all, e.numbers.ofTasks(), follow))
+	err = q.runAll(ctx, slices.Concat(e.numbers.take(q.now), all, e.numbers.ofTasks(), follow))
+	if err != nil {
+		return err
+	}
+	return e.notifyTasks(ctx, q)
 }
 
 // write returns the jobs that it wrote, as they are now: not those that changed meanwhile and, with wanted, not those

@@ -103,9 +103,6 @@ CREATE TABLE tasks (
 	budget_unit    TEXT NOT NULL DEFAULT '',
 	spread         BOOLEAN NOT NULL DEFAULT FALSE, -- its jobs may run at several accounts, see task_homes
 	moves          BIGINT NOT NULL DEFAULT 0, -- changed by each move of its jobs to another; 0: none can be moved
-	notified_share BIGINT NOT NULL DEFAULT 0, -- the largest share of its jobs, in percent, that hooks know to have ended
-	times_ended    BIGINT NOT NULL DEFAULT 0, -- how often all its jobs had, as hooks know
-	ended_as       TEXT NOT NULL DEFAULT '', -- the jobs of its last end, see store/task_events.go
 	pruned         BOOLEAN NOT NULL DEFAULT FALSE, -- its parameters were deleted by age, see dispatch.Retention
 	sent           BIGINT NOT NULL DEFAULT 0, -- bytes of a process that was sent with its request and is kept in documents
 	dimension      TEXT NOT NULL, -- the name of the first
@@ -627,16 +624,6 @@ CREATE INDEX deliveries_of_hook ON deliveries (hook, happened);
 CREATE INDEX deliveries_of_job ON deliveries (job);
 -- What the purge deletes
 CREATE INDEX deliveries_by_age ON deliveries (queued);
-
--- Ends of jobs of tasks of which a hook is to be notified, not looked at yet, see store/task_events.go.
-CREATE TABLE task_marks (
-	task  BIGINT NOT NULL,
-	job   BIGINT NOT NULL,
-	epoch BIGINT NOT NULL, -- jobs.epoch
-	PRIMARY KEY (task, job, epoch)
-);
--- Marks of a job that is forgotten
-CREATE INDEX task_marks_of_job ON task_marks (job);
 
 -- Users --------------------------------------------------------------------------------------------------------------
 
