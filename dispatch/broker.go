@@ -95,12 +95,3 @@ func (b *Broker) audit(ctx context.Context, action string, u UserID, first Job, 
 		b.observer().Acted(action, first)
 	}
 }
-
-func firstOf(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}

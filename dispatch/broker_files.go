@@ -39,7 +39,7 @@ func (b *Broker) OpenFile(ctx context.Context, u UserID, id JobID, asset string,
 
 // openFile opens the file by the link that is known, and if that is refused by a new one.
 func (b *Broker) openFile(ctx context.Context, u UserID, j Record, asset string, r FileRequest) (*File, error) {
-	if known := b.results.fresh(j.resultKey()); known != nil {
+	if known := b.results.fresh(keyOf(j.Job)); known != nil {
 		file, err := b.follow(ctx, j, known, asset, r)
 		if err == nil || !Is(err, NotFound) && !Is(err, Forbidden) {
 			return file, err

@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -105,7 +106,7 @@ func (b *Broker) draftHomes(ctx context.Context, u UserID, r Request, d *Dimensi
 			homes[i].Unused = TextFor(err)
 			continue
 		case err != nil:
-			return nil, nil, firstOf(compareHomes(homes, drafts, used, i), atHome(err, i))
+			return nil, nil, cmp.Or(compareHomes(homes, drafts, used, i), atHome(err, i))
 		}
 		j := drafts[i].Job
 		homes[i].Base, homes[i].Hash, homes[i].Notice = j.Base, j.Service, drafts[i].notice

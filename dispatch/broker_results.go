@@ -44,7 +44,7 @@ func (b *Broker) RecentResults(ctx context.Context, u UserID, id JobID) (json.Ra
 	if err != nil {
 		return nil, err
 	}
-	if known := b.results.fresh(r.resultKey()); known != nil && r.Status == Finished {
+	if known := b.results.fresh(keyOf(r.Job)); known != nil && r.Status == Finished {
 		return known, nil
 	}
 	return b.Results(ctx, u, id)
@@ -62,7 +62,7 @@ func (b *Broker) collection(ctx context.Context, u UserID, j Record) (json.RawMe
 		return nil, err
 	}
 	if results = b.untagged(results); results != nil {
-		b.results.keep(j.resultKey(), results)
+		b.results.keep(keyOf(j.Job), results)
 		return results, nil
 	}
 	if !j.Removal.Removed.IsZero() {
@@ -84,19 +84,19 @@ func (b *Broker) collection(ctx context.Context, u UserID, j Record) (json.RawMe
 	}
 	switch {
 	case Is(err, Conflict):
-		return nil, j.resultsLate(err)
+		return nil, resultsLate(j, err)
 	case Is(err, NotFound): // the job itself is there
 		return nil, &Error{Kind: Conflict, Op: "dispatch.Results", Err: err,
 			Text: "The job finished, and its platform no longer has it or its results. Retry it if you need them again."}
 	case err == nil:
-		b.results.keep(j.resultKey(), results)
+		b.results.keep(keyOf(j.Job), results)
 	}
 	return results, err
 }
 
 // resultsLate returns the error for a finished job whose platform returns no results yet: Busy, and BadUpstream after
 // an hour, so that the results of other jobs are not delayed for ever.
-func (r Record) resultsLate(err error) error {
+func resultsLate(r Record, err error) error {
 	if r.Read.Sub(r.Moved) > resultsLag {
 		return &Error{Kind: BadUpstream, Op: "dispatch.Results",
 			Text: "The platform called the job finished, and gives no results: " + TextFor(err), Err: err}
@@ -229,7 +229,7 @@ func (b *Broker) outline(ctx context.Context, u UserID, part []JobResult, n int)
 	var unknown []JobResult
 	var at []int
 	for i := range part {
-		part[i].Collection = b.results.last(part[i].resultKey())
+		part[i].Collection = b.results.last(keyOf(part[i].Job))
 		if part[i].Collection == nil && len(unknown) < n {
 			unknown, at = append(unknown, part[i]), append(at, i)
 		}
@@ -266,7 +266,7 @@ func (b *Broker) readResults(ctx context.Context, u UserID, parts []JobResult) e
 	accounts := map[Account]chan struct{}{}
 	for i := range parts {
 		p := &parts[i]
-		if p.Collection = b.results.fresh(p.resultKey()); p.Collection != nil {
+		if p.Collection = b.results.fresh(keyOf(p.Job)); p.Collection != nil {
 			continue
 		}
 		if accounts[p.Account] == nil {
@@ -301,4 +301,4 @@ func (b *Broker) readResult(ctx context.Context, u UserID, r Record) (c json.Raw
 	return b.collection(ctx, u, r)
 }
 
-func (j Job) resultKey() resultKey { return resultKey{j.ID, j.Ref} }
+func keyOf(j Job) resultKey { return resultKey{j.ID, j.Ref} }

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -242,7 +243,7 @@ func (b *Broker) runnableTask(ctx context.Context, u UserID, id TaskID) (TaskRec
 		}
 		r := t.Request
 		r.Service = h.Service
-		if err := firstOf(backend.checkEntitled(ctx), b.checkPolicyEntitles(ctx, backend, r)); err != nil {
+		if err := cmp.Or(backend.checkEntitled(ctx), b.checkPolicyEntitles(ctx, backend, r)); err != nil {
 			return TaskRecord{}, err
 		}
 	}

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"slices"
@@ -28,7 +29,7 @@ func (d *Documents) Revalidate(ctx context.Context) error {
 		})
 	}
 	all.Wait()
-	return firstOf(errs...)
+	return cmp.Or(errs...)
 }
 
 func (d *Documents) revalidate(ctx context.Context, o Origin) (err error) {

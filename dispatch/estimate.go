@@ -66,7 +66,7 @@ func (b *Broker) Estimate(ctx context.Context, u UserID, r Request, jobs int, ad
 		return e, nil
 	}
 	runs, err = b.runsWithAreas(ctx, u, account, service)
-	return e.nearer(runs, km2), err
+	return nearer(e, runs, km2), err
 }
 
 // estimate estimates jobs from runs, the latest first. Costs in another unit than that of the latest run with costs are

@@ -151,7 +151,7 @@ func (b *Broker) timesLike(ctx context.Context, runs []FinishedRun, j Job, area 
 
 // nearer replaces what an estimate says of costs and of run times by what runs over areas like km2 say, where these are
 // enough.
-func (e Estimate) nearer(runs []FinishedRun, km2 float64) Estimate {
+func nearer(e Estimate, runs []FinishedRun, km2 float64) Estimate {
 	near := estimate(slices.DeleteFunc(slices.Clone(runs), func(r FinishedRun) bool { return !r.near(km2) }), e.Jobs)
 	if near.Charged >= leastForecast {
 		e.Charged, e.Costs, e.Unit, e.CostBasis = near.Charged, near.Costs, near.Unit, OfArea

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -232,7 +233,7 @@ func (v *visit) iterate(ctx context.Context, ending bool) error {
 	v.pass = t
 	steps, err := v.steps(ctx, t, nil)
 	_, failed := v.begin(ctx, steps)
-	return firstOf(failed, err)
+	return cmp.Or(failed, err)
 }
 
 // checkRefs checks received responses that the database did not let check before. None is saved until all are checked.
@@ -266,8 +267,8 @@ func (v *visit) sendRemaining(ctx context.Context) error {
 	steps, err := v.steps(ctx, v.pass, starts)
 	saved := v.beginSave(ctx, v.outcomesOf(v.unsaved[:others]), others)
 	intended, failed := v.begin(ctx, steps)
-	err = firstOf(failed, err, v.endCreated(ctx, others, intended))
-	return firstOf(err, v.saveAll(ctx, saved))
+	err = cmp.Or(failed, err, v.endCreated(ctx, others, intended))
+	return cmp.Or(err, v.saveAll(ctx, saved))
 }
 
 // allResponsesSucceeded reports whether there are new responses, and none is an error.
@@ -329,7 +330,7 @@ func (v *visit) enqueueWaiting(ctx context.Context) error {
 	free := v.backend.Limits.free(v.agenda.Held)
 	w, ready := missingDocuments{}, map[Line][]Job{}
 	lines, err := v.readyLines(ctx, &w, ready, free)
-	if err = firstOf(err, v.keepPrepared(ctx, w)); err != nil {
+	if err = cmp.Or(err, v.keepPrepared(ctx, w)); err != nil {
 		return err
 	}
 	for _, l := range share(lines, free) {

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -21,7 +22,7 @@ func (v *visit) authorize(ctx context.Context) (t Token, ok bool, err error) {
 		if v.visits.blocked.tokenObtained(v.account) {
 			err = v.visits.Store.Hold(ctx, v.account, 0, None, "")
 		}
-		return t, err == nil, firstOf(err, v.renew(ctx))
+		return t, err == nil, cmp.Or(err, v.renew(ctx))
 	}
 	if DatabaseError(err) != nil { // the vault failed, not the platform, and no sign-in is missing
 		return t, false, err
@@ -33,7 +34,7 @@ func (v *visit) authorize(ctx context.Context) (t Token, ok bool, err error) {
 		v.blockedBy, v.noToken = nil, false
 		return t, false, err
 	}
-	return t, false, firstOf(err, v.blockAccount(ctx))
+	return t, false, cmp.Or(err, v.blockAccount(ctx))
 }
 
 // blockedOutcomes returns, when no request can be sent, an outcome with the reason for each due job that is or may be
@@ -73,7 +74,7 @@ func (v *visit) noteTokenRefusal(f platformResponse) {
 	}
 	var refused, failed error
 	for _, a := range f.outcomes {
-		failed = firstOf(failed, a.Err)
+		failed = cmp.Or(failed, a.Err)
 		if Is(a.Err, SignInRequired) || Is(a.Err, Misconfigured) {
 			refused = a.Err
 		}

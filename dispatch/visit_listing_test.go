@@ -46,7 +46,7 @@ func TestListing_MeaningForEachJob(t *testing.T) {
 	}
 
 	whole := list(listedJobs{listed: listed}, one, two, six)
-	broken := list(listedJobs{listed: listed[:3], err: kind(Unavailable)}, one, two, six)
+	broken := list(listedJobs{listed: listed[:3], err: &Error{Kind: Unavailable}}, one, two, six)
 	for _, c := range []struct {
 		name string
 		got  []Outcome
@@ -76,7 +76,7 @@ func TestListing_SomeBasesCannotBeListed(t *testing.T) {
 	for i := range learn {
 		learn[i] = Job{ID: JobID(i), Phase: Started, Base: []string{"n", "n", "n", "n", "s"}[i]}
 	}
-	v := visitOf(listedJobs{err: kind(Unsupported)})
+	v := visitOf(listedJobs{err: &Error{Kind: Unsupported}})
 	v.agenda.Poll = learn
 	if v.listingPays("s") || !v.listingPays("n") || v.listingPays("") {
 		t.Errorf("a listing pays for n alone, and is said to for s: %v, n: %v", v.listingPays("s"), v.listingPays("n"))

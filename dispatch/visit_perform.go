@@ -346,7 +346,7 @@ func (s step) intentUnconfirmed(l Lease) []jobOutcome {
 func (v *visit) traced(ctx context.Context, s step) (context.Context, func(error)) {
 	op := s.op()
 	if op == "" {
-		return ctx, ignoreError
+		return ctx, func(error) {}
 	}
 	return v.visits.tracer().Step(ctx, v.backend.Name, op, s.jobs)
 }

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -26,12 +27,12 @@ func (v *visit) saveAll(ctx context.Context, begun *save) error {
 	for _, f := range over {
 		v.setBusy(f.jobs, false)
 		v.noteUnlisted(f)
-		err = firstOf(err, v.applyAllBackpressure(ctx, f.outcomes))
+		err = cmp.Or(err, v.applyAllBackpressure(ctx, f.outcomes))
 		if len(f.outcomes) > 0 {
-			err = firstOf(err, v.noteResponse(ctx, f.outcomes[0].Outcome))
+			err = cmp.Or(err, v.noteResponse(ctx, f.outcomes[0].Outcome))
 		}
 	}
-	return firstOf(err, v.noteStarts(ctx), v.saveRunTimes(ctx), v.resumeWhenFreed(ctx))
+	return cmp.Or(err, v.noteStarts(ctx), v.saveRunTimes(ctx), v.resumeWhenFreed(ctx))
 }
 
 // resumeWhenFreed ends the hold of an account whose platform was full when one of its jobs has ended.
@@ -248,7 +249,7 @@ func (v *visit) reload(ctx context.Context, s jobOutcomes, again []jobOutcomes) 
 func (v *visit) applyAllBackpressure(ctx context.Context, outcomes []jobOutcome) error {
 	var err error
 	for _, a := range outcomes {
-		err = firstOf(err, v.applyBackpressure(ctx, a))
+		err = cmp.Or(err, v.applyBackpressure(ctx, a))
 	}
 	return err
 }

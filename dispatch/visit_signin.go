@@ -1,6 +1,9 @@
 package dispatch
 
-import "context"
+import (
+	"cmp"
+	"context"
+)
 
 // HandleSignIn resumes a user's accounts that waited for a sign-in, if there is a token now. Call it when a request
 // with the user's own token arrives. newToken is whether this process sees the token for the first time: then another
@@ -52,7 +55,7 @@ func (vs *Visits) PauseUntilSignIn(ctx context.Context, u UserID) error {
 			errs = append(errs, err)
 		}
 	}
-	return firstOf(errs...)
+	return cmp.Or(errs...)
 }
 
 // hasUnfinished reports whether a user's account has work left. The agenda omits paused jobs, and the count those that

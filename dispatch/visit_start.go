@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -63,7 +64,7 @@ func (v *visit) endCreated(ctx context.Context, others int, intended map[JobID]J
 		v.kept = true
 		v.releaseGate(j.ID)
 		v.visits.Hub.notifySaved(ctx, f.outcomes[0].job, j, nil)
-		err = firstOf(err, v.noteResponse(ctx, f.outcomes[0].Outcome))
+		err = cmp.Or(err, v.noteResponse(ctx, f.outcomes[0].Outcome))
 	}
 	v.unsaved = left
 	return err

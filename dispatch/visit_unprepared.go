@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"time"
 )
@@ -24,7 +25,7 @@ func (v *visit) prepareAgain(ctx context.Context) error {
 	for _, j := range good {
 		w.outcomes = append(w.outcomes, jobOutcome{j, Outcome{Asked: AskPrepare, Attempt: j.Attempt, Epoch: j.Epoch}})
 	}
-	return firstOf(err, v.keepPrepared(ctx, w))
+	return cmp.Or(err, v.keepPrepared(ctx, w))
 }
 
 // keepPrepared saves the outcomes of document checks, and records when to check again for documents that are being
