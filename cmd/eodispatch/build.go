@@ -42,8 +42,8 @@ const keepHidden = 7 * 24 * time.Hour
 // keepSources is how long the database keeps what was read from a source of the catalogue that is no longer configured.
 const keepSources = 30 * 24 * time.Hour
 
-// broker holds the assembled parts of a running broker.
-type broker struct {
+// assembly holds the parts of a running broker.
+type assembly struct {
 	store     *store.Store
 	engine    *engine.Engine
 	jobs      *dispatch.Broker
@@ -76,7 +76,7 @@ var seams = struct {
 // build assembles a broker. It contacts neither platforms nor identity providers, so an unavailable one does not delay
 // the start; only the database must answer.
 func build(ctx context.Context, settings *config.Config, kept *store.Store, seen *telemetry.Telemetry,
-	traces *tracing.Tracing, log *slog.Logger) (*broker, error) {
+	traces *tracing.Tracing, log *slog.Logger) (*assembly, error) {
 	log = slog.New(api.LogHandler(log.Handler()))
 	memory := findMemoryLimit(settings, memlimit.FromCgroup)
 	memory.apply(log)
@@ -137,7 +137,7 @@ func build(ctx context.Context, settings *config.Config, kept *store.Store, seen
 	seen.Offer(namesOf(backends))
 	seen.ServeOperators(operator.Handler(operator.Config{Store: kept, Key: kept.OperatorKey(), End: b.EndJob,
 		Hurry: work.Hurry, Platforms: namesOf(backends), Log: log}))
-	return &broker{store: kept, engine: work, jobs: b, access: access, offered: offered, retention: retentionOf(settings),
+	return &assembly{store: kept, engine: work, jobs: b, access: access, offered: offered, retention: retentionOf(settings),
 		seen: seen, lost: lost, past: past, sender: sender,
 		keepPast: settings.Operator.History, log: log, handler: handler}, nil
 }
@@ -260,7 +260,7 @@ func longestLease(backends []*dispatch.Backend) (longest time.Duration) {
 
 // runEngine runs the engine and the periodic clean-up until ctx is done. The returned channel is closed when both have
 // ended.
-func (b *broker) runEngine(ctx context.Context) <-chan struct{} {
+func (b *assembly) runEngine(ctx context.Context) <-chan struct{} {
 	var all sync.WaitGroup
 	all.Go(func() { b.cleanUpRegularly(ctx) })
 	all.Go(func() { b.lost.watch(ctx) })
@@ -298,7 +298,7 @@ const documentsWithin = 30 * time.Minute
 
 // cleanUpRegularly periodically deletes what is older than the settings keep, hidden jobs and other expired rows, and
 // checks whether the documents of waiting jobs have changed.
-func (b *broker) cleanUpRegularly(ctx context.Context) {
+func (b *assembly) cleanUpRegularly(ctx context.Context) {
 	hourly := time.NewTicker(time.Hour)
 	defer hourly.Stop()
 	for {
@@ -315,7 +315,7 @@ func (b *broker) cleanUpRegularly(ctx context.Context) {
 	}
 }
 
-func (b *broker) revalidate(ctx context.Context) error {
+func (b *assembly) revalidate(ctx context.Context) error {
 	within, cancel := context.WithTimeout(ctx, documentsWithin)
 	defer cancel()
 	return b.jobs.Revalidate(within)
@@ -323,7 +323,7 @@ func (b *broker) revalidate(ctx context.Context) error {
 
 // runGuarded runs f and logs its failure unless ctx is done. A panic counts as a failure: background work must not end
 // the process.
-func (b *broker) runGuarded(ctx context.Context, op string, f func() error) {
+func (b *assembly) runGuarded(ctx context.Context, op string, f func() error) {
 	caught := func() (err error) {
 		defer dispatch.RecoverAsError(ctx, b.log, op, &err)
 		return f()

@@ -27,7 +27,7 @@ type service struct {
 
 	present  atomic.Pointer[front]
 	settings *config.Config
-	broker   *broker
+	broker   *assembly
 	stop     context.CancelFunc // ends the work of the broker
 	done     <-chan struct{}    // closed when it has ended, and those before it
 	// former settings, when the last of the requests has ended that may have submitted jobs under them
