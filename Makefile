@@ -32,14 +32,14 @@ SCRATCH = export GOTMPDIR=$${TMPDIR:-/tmp}; \
 # packages as there are cores run at once, as tests wait for databases, browsers and clocks for almost half of their time. Those that take
 # longest begin first, so that none is left alone at the end.
 RACE = -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc/...=-race=false
-LONGEST = ./store ./api ./facade/openeo ./test/histories ./dispatch
-PLAIN = ./cmd/eodispatch ./test/real/... ./test/python ./test/crashes ./test/page ./test/histories ./dispatch ./test/deviations
+LONGEST = ./store ./api ./facade/openeo ./test/histories ./broker
+PLAIN = ./cmd/eodispatch ./test/real/... ./test/python ./test/crashes ./test/page ./test/histories ./broker ./visit ./forecast ./test/deviations
 
 # test-quick runs what needs Go alone, without the race detector: four minutes of CPU time with what it compiles, so about two minutes on two
 # idle cores. The packages that take longest come first, so that both cores are busy until the end.
 test-quick:
 	go vet ./...
-	go test -shuffle=on -timeout 40m ./api ./platform/... ./dispatch ./identity ./parameters ./grid ./upstream ./simulator ./budget ./config ./stac .
+	go test -shuffle=on -timeout 40m ./api ./platform/... ./dispatch ./broker ./identity ./parameters ./grid ./upstream ./simulator ./budget ./config ./stac .
 
 # ready installs PostgreSQL's server, a C compiler for the race detector, a browser, and the real servers of test/real, if absent.
 ready:
@@ -92,7 +92,7 @@ check: web/node_modules/.package-lock.json web/openapi/node_modules/.package-loc
 	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }
 	cd web && bash ../.ci/node npm run check
 	$(STATIC) go vet -trimpath ./...
-	$(STATIC) go vet -trimpath -tags failpoints ./dispatch ./cmd/eodispatch
+	$(STATIC) go vet -trimpath -tags failpoints ./cmd/eodispatch
 	$(STATIC) go vet -trimpath -tags failover ./test/crashes
 	for system in windows darwin; do $(STATIC) GOOS=$$system go build -trimpath -o /dev/null ./cmd/eodispatch || exit 1; done
 	@$(STATIC) go run -trimpath ./cmd/eodispatch reference markdown | diff - docs/cli.md || { echo "docs/cli.md does not match the commands: run make generate"; exit 1; }
@@ -122,7 +122,7 @@ bench:
 
 # year simulates a year of 1,000 platforms with 10,000,000 jobs, in about a minute of CPU time; make test simulates 10 platforms.
 year:
-	go test -count=1 -v -run TestYear ./dispatch -year
+	go test -count=1 -v -run TestYear ./visit -year
 
 # fire kills, freezes and restarts the program at every point, on both databases, and plays twenty times as many random histories; make test plays a
 # part of it.

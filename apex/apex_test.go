@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
@@ -63,7 +64,7 @@ func (p platform) Base(s dispatch.Service) (string, error) {
 }
 
 func importer(k Keeper) Import {
-	b := dispatch.NewBroker(nil, dispatch.Setup{Backends: []*dispatch.Backend{
+	b := broker.New(nil, dispatch.Setup{Backends: []*dispatch.Backend{
 		{Name: "cdse", Label: dispatch.OpenEO, Endpoint: "https://openeo.example.org", Access: dispatch.AccessUser,
 			Platform: platform{}},
 		{Name: "gep", Label: dispatch.OGCProcess, Endpoint: "https://gep.example.org", Access: dispatch.AccessShared,

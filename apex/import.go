@@ -17,7 +17,7 @@ type Keeper interface {
 // Import takes over all records.
 type Import struct {
 	Issuer string                                         // of all users
-	Adopt  func(dispatch.Foreign) (dispatch.Draft, error) // see dispatch.Broker.Adopt
+	Adopt  func(dispatch.Foreign) (dispatch.Draft, error) // see broker.Broker.Adopt
 	Keeper Keeper
 }
 

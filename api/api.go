@@ -22,7 +22,7 @@ import (
 	"github.com/eodispatch/eodispatch/identity"
 )
 
-// Broker is the part of the domain that the API uses; [*dispatch.Broker] implements it. Each file declares the methods
+// Broker is the part of the domain that the API uses; [*broker.Broker] implements it. Each file declares the methods
 // that it needs. Errors are [*dispatch.Error]. The jobs and tasks of other users are NotFound.
 type Broker interface {
 	jobBroker

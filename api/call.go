@@ -17,6 +17,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/facade"
 	"github.com/eodispatch/eodispatch/identity"
@@ -109,7 +110,7 @@ func (a *api) track(next http.Handler) http.Handler {
 			h.Set("Strict-Transport-Security", "max-age=31536000")
 		}
 		ctx, traced := a.Trace(r)
-		r = r.WithContext(dispatch.WithIdle(context.WithValue(ctx, callKey{}, c), c.pauseTurn))
+		r = r.WithContext(broker.WithIdle(context.WithValue(ctx, callKey{}, c), c.pauseTurn))
 		if r.ContentLength != 0 { // the server reads a body to its end even if no handler wants it
 			http.NewResponseController(w).SetReadDeadline(time.Now().Add(a.Limits.BodyTime))
 		}

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/test/conformance"
@@ -81,7 +82,7 @@ type walk struct {
 	seed  uint64
 	rand  *rand.Rand
 	p     *moody
-	b     *dispatch.Broker
+	b     *broker.Broker
 	h     API
 	blank *api // another process, which asks no platform
 	kept  map[string]copied
@@ -307,7 +308,7 @@ func TestConditionalReads_MissNoChange(t *testing.T) {
 			c := newWorld().config()
 			c.Broker = b
 			w := &walk{T: t, seed: seed, rand: r, p: p, b: b, h: New(c), kept: map[string]copied{}}
-			c.Freshness = dispatch.AsKnown
+			c.Freshness = broker.AsKnown
 			w.blank = New(c).(*api)
 			for range 25 {
 				waiters := w.await()

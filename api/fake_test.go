@@ -13,12 +13,13 @@ import (
 	"sync"
 	"time"
 
+	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/identity"
 )
 
 var (
-	_ Broker   = (*dispatch.Broker)(nil)
+	_ Broker   = (*broker.Broker)(nil)
 	_ Verifier = (*identity.Verifier)(nil)
 )
 
@@ -36,8 +37,8 @@ type world struct {
 	results   map[dispatch.JobID]json.RawMessage
 	lacks     map[dispatch.JobID]error // why a job has no results
 	tasks     map[dispatch.TaskID]dispatch.TaskRecord
-	platforms []dispatch.PlatformInfo // nil: one that is down
-	asked     []string                // which lists
+	platforms []broker.PlatformInfo // nil: one that is down
+	asked     []string              // which lists
 
 	policy    dispatch.Policy
 	discarded int // jobs and tasks that were to be removed from their platforms
@@ -217,7 +218,7 @@ func (w *world) ReadTask(_ context.Context, u dispatch.UserID, id dispatch.TaskI
 }
 
 func (w *world) Task(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (dispatch.TaskRecord, error) {
-	t, _, err := w.ReadTask(ctx, u, id, dispatch.AsKnown)
+	t, _, err := w.ReadTask(ctx, u, id, broker.AsKnown)
 	return t, err
 }
 
@@ -253,7 +254,7 @@ func (w *world) Jobs(_ context.Context, u dispatch.UserID, p dispatch.Page) iter
 
 func (w *world) TaskJobs(ctx context.Context, u dispatch.UserID, id dispatch.TaskID,
 	p dispatch.Page) iter.Seq2[dispatch.Record, error] {
-	_, all, err := w.ReadTask(ctx, u, id, dispatch.AsKnown)
+	_, all, err := w.ReadTask(ctx, u, id, broker.AsKnown)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.lists++
@@ -375,7 +376,7 @@ func (w *world) pause(ctx context.Context, u dispatch.UserID, id dispatch.TaskID
 
 func (w *world) AnnotateJob(ctx context.Context, u dispatch.UserID, id dispatch.JobID,
 	c dispatch.AnnotationChange) (dispatch.Record, error) {
-	r, err := w.Read(ctx, u, id, dispatch.AsKnown)
+	r, err := w.Read(ctx, u, id, broker.AsKnown)
 	if err != nil {
 		return r, err
 	}
@@ -403,16 +404,16 @@ func (w *world) RetryTask(ctx context.Context, u dispatch.UserID, id dispatch.Ta
 
 // note records the freshness that was asked for.
 func (w *world) note(fresh time.Duration) {
-	if fresh != dispatch.AsKnown {
+	if fresh != broker.AsKnown {
 		w.fresh = fresh
 	}
 }
 
 func (w *world) Cancel(ctx context.Context, u dispatch.UserID, id dispatch.JobID) (dispatch.Record, error) {
-	r, err := w.Read(ctx, u, id, dispatch.AsKnown)
+	r, err := w.Read(ctx, u, id, broker.AsKnown)
 	if err == nil {
 		w.set(id, func(r *dispatch.Record) { r.Status, r.Phase = dispatch.Canceled, dispatch.Ended })
-		r, err = w.Read(ctx, u, id, dispatch.AsKnown)
+		r, err = w.Read(ctx, u, id, broker.AsKnown)
 	}
 	return r, err
 }
@@ -581,9 +582,9 @@ func (w *world) Changes(_ context.Context, u dispatch.UserID, id dispatch.TaskID
 }
 
 func (w *world) TaskOutline(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (dispatch.TaskRecord,
-	iter.Seq2[dispatch.JobResult, error], error) {
+	iter.Seq2[broker.JobResult, error], error) {
 	g, err := w.allResults(ctx, u, id)
-	return g.Task, func(yield func(dispatch.JobResult, error) bool) {
+	return g.Task, func(yield func(broker.JobResult, error) bool) {
 		for _, p := range g.Jobs {
 			if !yield(p, nil) {
 				return
@@ -592,7 +593,7 @@ func (w *world) TaskOutline(ctx context.Context, u dispatch.UserID, id dispatch.
 	}, err
 }
 
-func (w *world) allResults(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (g dispatch.TaskResults,
+func (w *world) allResults(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (g broker.TaskResults,
 	err error) {
 	t, jobs, err := w.ReadTask(ctx, u, id, 0)
 	if err != nil {
@@ -603,7 +604,7 @@ func (w *world) allResults(ctx context.Context, u dispatch.UserID, id dispatch.T
 		tally.Add(j.Job)
 		if j.Status == dispatch.Finished {
 			j.Value = t.ValueOf(j.Request)
-			g.Jobs = append(g.Jobs, dispatch.JobResult{Record: j, Collection: w.results[j.ID], Err: w.lacks[j.ID]})
+			g.Jobs = append(g.Jobs, broker.JobResult{Record: j, Collection: w.results[j.ID], Err: w.lacks[j.ID]})
 		}
 	}
 	g.Task = tally.CountsFor(t)
@@ -611,33 +612,33 @@ func (w *world) allResults(ctx context.Context, u dispatch.UserID, id dispatch.T
 }
 
 func (w *world) TaskResults(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, after dispatch.ResultPosition,
-	n int) (dispatch.TaskResults, error) {
+	n int) (broker.TaskResults, error) {
 	g, err := w.allResults(ctx, u, id)
-	g.Jobs = slices.DeleteFunc(g.Jobs, func(p dispatch.JobResult) bool { return p.ID <= after.Job })
+	g.Jobs = slices.DeleteFunc(g.Jobs, func(p broker.JobResult) bool { return p.ID <= after.Job })
 	g.More = len(g.Jobs) > n
 	g.Jobs = g.Jobs[:min(n, len(g.Jobs))]
 	return g, err
 }
 
 func (w *world) TaskResult(ctx context.Context, u dispatch.UserID, id dispatch.TaskID,
-	job dispatch.JobID) (dispatch.TaskResults, error) {
+	job dispatch.JobID) (broker.TaskResults, error) {
 	g, err := w.allResults(ctx, u, id)
 	if err != nil {
 		return g, err
 	}
-	g.Jobs = slices.DeleteFunc(g.Jobs, func(p dispatch.JobResult) bool { return p.ID != job })
+	g.Jobs = slices.DeleteFunc(g.Jobs, func(p broker.JobResult) bool { return p.ID != job })
 	if len(g.Jobs) == 0 {
 		return g, &dispatch.Error{Kind: dispatch.NotFound, Op: "fake.TaskResult"}
 	}
 	return g, nil
 }
 
-func (w *world) JobResult(ctx context.Context, u dispatch.UserID, id dispatch.JobID) (dispatch.JobResult, error) {
+func (w *world) JobResult(ctx context.Context, u dispatch.UserID, id dispatch.JobID) (broker.JobResult, error) {
 	r, err := w.Read(ctx, u, id, 0)
 	if err != nil {
-		return dispatch.JobResult{}, err
+		return broker.JobResult{}, err
 	}
-	return dispatch.JobResult{Record: r, Collection: w.results[id]}, nil
+	return broker.JobResult{Record: r, Collection: w.results[id]}, nil
 }
 
 func (w *world) Document(ctx context.Context, u dispatch.UserID, id dispatch.JobID) (*dispatch.Document, error) {
@@ -717,7 +718,7 @@ func (w *world) Usage(_ context.Context, u dispatch.UserID) ([]dispatch.Usage, e
 		Jobs: 1}}, nil
 }
 
-func (w *world) Platforms(_ context.Context, u dispatch.UserID) (all []dispatch.PlatformInfo,
+func (w *world) Platforms(_ context.Context, u dispatch.UserID) (all []broker.PlatformInfo,
 	overall dispatch.AccountInfo, within dispatch.Quota, err error) {
 	if err := w.broken(); err != nil || u != anna {
 		return nil, overall, within, err
@@ -731,7 +732,7 @@ func (w *world) Platforms(_ context.Context, u dispatch.UserID) (all []dispatch.
 	s := dispatch.AccountInfo{Account: "cdse/x", Hold: moment, Why: dispatch.NeedsSignIn, Held: 2, Waiting: 3, Active: 1,
 		Live: 4, Lately: 5, Queue: 6,
 		Failed: moment, Failure: "It is away."}
-	return []dispatch.PlatformInfo{{Backend: b, AccountInfo: s, State: s.State()}}, dispatch.AccountInfo{Live: 4,
+	return []broker.PlatformInfo{{Backend: b, AccountInfo: s, State: s.State()}}, dispatch.AccountInfo{Live: 4,
 		Lately: 5}, dispatch.Quota{Live: 9, Daily: 10}, nil
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
@@ -35,7 +36,7 @@ type jobBroker interface {
 	// Discard deletes a job, and has it removed from its platform when it has ended.
 	Discard(context.Context, dispatch.UserID, dispatch.JobID) error
 	// JobResult returns a job with the STAC Collection of its results; no Collection and no error while there is none.
-	JobResult(context.Context, dispatch.UserID, dispatch.JobID) (dispatch.JobResult, error)
+	JobResult(context.Context, dispatch.UserID, dispatch.JobID) (broker.JobResult, error)
 	// Document returns the document that defined a job's service when the job was accepted; nil if none was stored.
 	Document(context.Context, dispatch.UserID, dispatch.JobID) (*dispatch.Document, error)
 }

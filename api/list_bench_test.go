@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/store"
 	"github.com/eodispatch/eodispatch/test/conformance"
@@ -96,7 +97,7 @@ func eachDatabase(b *testing.B, run func(b *testing.B, database string)) {
 }
 
 // taskOf returns a broker over a database with a task of n jobs, half of which have ended.
-func taskOf(b testing.TB, database string, n int) (*dispatch.Broker, *store.Store) {
+func taskOf(b testing.TB, database string, n int) (*broker.Broker, *store.Store) {
 	s, err := store.Open(b.Context(), database, conformance.WallClock{})
 	if err != nil {
 		b.Fatal(err)

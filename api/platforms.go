@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 
+	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
@@ -11,7 +12,7 @@ import (
 type platformBroker interface {
 	// Platforms returns all platforms with their state for the user, and the user's totals over all of them with their
 	// limits.
-	Platforms(context.Context, dispatch.UserID) ([]dispatch.PlatformInfo, dispatch.AccountInfo, dispatch.Quota, error)
+	Platforms(context.Context, dispatch.UserID) ([]broker.PlatformInfo, dispatch.AccountInfo, dispatch.Quota, error)
 }
 
 func (a *api) listPlatforms(ctx context.Context, _ *request) (*status[wire.PlatformList], error) {
@@ -27,7 +28,7 @@ func (a *api) listPlatforms(ctx context.Context, _ *request) (*status[wire.Platf
 	return &status[wire.PlatformList]{revalidate, list}, nil
 }
 
-func (a *api) platform(p dispatch.PlatformInfo) wire.Platform {
+func (a *api) platform(p broker.PlatformInfo) wire.Platform {
 	shown := wire.Platform{
 		Name: p.Name, Label: string(p.Label), Endpoint: p.Endpoint, Access: string(p.Access),
 		State: string(p.State), LastAnswer: known(p.Answered),

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/stac"
@@ -84,7 +85,7 @@ func provenanceLinks(base string, id dispatch.JobID) []wire.Link {
 }
 
 // withProcessing returns the Collection of a finished job with how it was processed; as it is if it is no JSON object.
-func withProcessing(p dispatch.JobResult, base string) json.RawMessage {
+func withProcessing(p broker.JobResult, base string) json.RawMessage {
 	c := objectOf(p.Collection)
 	if c == nil {
 		return p.Collection

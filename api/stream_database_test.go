@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/store"
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
@@ -137,7 +138,7 @@ func TestStream_AddsUpToTheState(t *testing.T) {
 		"PostgreSQL": func() string { return postgres.Database(t) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			broker, s := taskOf(t, database(), jobsOfTask)
+			jobs, s := taskOf(t, database(), jobsOfTask)
 			var alone []dispatch.Draft
 			for range jobsOfLists - jobsOfTask {
 				alone = append(alone, dispatch.Draft{Body: []byte(`{"title":"t","parameters":{}}`),
@@ -148,7 +149,7 @@ func TestStream_AddsUpToTheState(t *testing.T) {
 				t.Fatal(err)
 			}
 			w := &lively{t, s, rand.New(rand.NewPCG(5, 3))}
-			served := serveWorld(t, newWorld(), func(c *Config) { c.Broker, c.Freshness = broker, dispatch.AsKnown })
+			served := serveWorld(t, newWorld(), func(c *Config) { c.Broker, c.Freshness = jobs, broker.AsKnown })
 			const query = "?interval=3600&changes=true&parameters=false"
 			followed := map[string]*follower{
 				"/upscale_tasks/1": {client: served.open("/ws/upscale_tasks/1" + query)},
@@ -159,7 +160,7 @@ func TestStream_AddsUpToTheState(t *testing.T) {
 				for range w.rand.IntN(8) {
 					changes += w.change() + ", "
 				}
-				broker.HandleBroadcast(nil, nil)
+				jobs.HandleBroadcast(nil, nil)
 				for path, f := range followed {
 					f.follows(t, ask(served.api, "GET", path+"?parameters=false", "").Body.Bytes(), path+" after "+changes)
 				}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
@@ -51,7 +52,7 @@ func (a *api) readTaskPlatforms(ctx context.Context, in *request) (*status[wire.
 	for _, h := range homes {
 		one := wire.PlatformProgress{TaskHome: h, Counts: a.counts(tally.counts[h.Platform]),
 			PerHour: tally.perHour(h.Platform, t)}
-		if i := slices.IndexFunc(states, func(p dispatch.PlatformInfo) bool { return p.Name == h.Platform }); i >= 0 {
+		if i := slices.IndexFunc(states, func(p broker.PlatformInfo) bool { return p.Name == h.Platform }); i >= 0 {
 			is := a.platform(states[i])
 			one.State, one.LastAnswer, one.Failure, one.Attention = is.State, is.LastAnswer, is.Failure, is.Attention
 		}

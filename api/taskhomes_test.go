@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
@@ -43,7 +44,7 @@ func TestTaskPlatforms(t *testing.T) {
 				Application: "x"}, Notice: notice, Link: link}
 	}
 	answered := moment.Add(-time.Hour)
-	w.platforms = []dispatch.PlatformInfo{{Backend: &dispatch.Backend{Name: "b"}, State: dispatch.StateUnreachable,
+	w.platforms = []broker.PlatformInfo{{Backend: &dispatch.Backend{Name: "b"}, State: dispatch.StateUnreachable,
 		AccountInfo: dispatch.AccountInfo{Account: "b/shared", Why: dispatch.Unreachable, Answered: answered, Failed: moment,
 			Failure: "It is away."}}}
 	want := []wire.PlatformProgress{{TaskHome: home("a", "", ""), Counts: map[wire.Status]int{"finished": 3,

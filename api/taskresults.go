@@ -13,6 +13,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/stac"
@@ -21,14 +22,14 @@ import (
 // taskResultBroker reads the results of tasks.
 type taskResultBroker interface {
 	// TaskOutline returns a task, and all its finished jobs with what is known of their results.
-	TaskOutline(context.Context, dispatch.UserID, dispatch.TaskID) (dispatch.TaskRecord, iter.Seq2[dispatch.JobResult,
+	TaskOutline(context.Context, dispatch.UserID, dispatch.TaskID) (dispatch.TaskRecord, iter.Seq2[broker.JobResult,
 		error], error)
 	// TaskResults returns the results of up to n finished jobs of a task after a position, in the order in which they
 	// finished.
 	TaskResults(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, after dispatch.ResultPosition,
-		n int) (dispatch.TaskResults, error)
+		n int) (broker.TaskResults, error)
 	// TaskResult returns the results of one finished job of a task.
-	TaskResult(context.Context, dispatch.UserID, dispatch.TaskID, dispatch.JobID) (dispatch.TaskResults, error)
+	TaskResult(context.Context, dispatch.UserID, dispatch.TaskID, dispatch.JobID) (broker.TaskResults, error)
 }
 
 const (
@@ -96,7 +97,7 @@ func (a *api) readTaskResults(ctx context.Context, in *request) (*status[wire.Ta
 }
 
 // widen adds a job's tile and the known extent of its results to e.
-func widen(e *stac.Extent, t dispatch.TaskRecord, p dispatch.JobResult) {
+func widen(e *stac.Extent, t dispatch.TaskRecord, p broker.JobResult) {
 	var own stac.Extent
 	own.Collection(objectOf(p.Collection))
 	if at, _ := placeAmong(t.Arguments(p.Value)); at.box != nil {
@@ -170,7 +171,7 @@ func (a *api) readItem(ctx context.Context, in *request) (*geoJSON, error) {
 	return a.writeGeoJSON(itemOf(f.Task, f.Jobs[0], a.resultsAt(in, id)))
 }
 
-func missingResults(p dispatch.JobResult) wire.MissingResults {
+func missingResults(p broker.JobResult) wire.MissingResults {
 	why := noResults(p.Err)
 	return wire.MissingResults{ID: int64(p.ID), Name: p.Name(), Code: why.code, Message: why.message,
 		Temporary: p.MayCome()}
@@ -185,7 +186,7 @@ func noResults(err error) refusal {
 }
 
 // itemOf returns the STAC Item of a finished job.
-func itemOf(t dispatch.TaskRecord, p dispatch.JobResult, at string) wire.Item {
+func itemOf(t dispatch.TaskRecord, p broker.JobResult, at string) wire.Item {
 	c := objectOf(p.Collection)
 	var extent stac.Extent
 	extent.Collection(c)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
@@ -388,7 +389,7 @@ func TestCreateTask_WithSeveralServices(t *testing.T) {
 }
 
 func TestItem_PlatformOfASpreadTask(t *testing.T) {
-	result := dispatch.JobResult{Record: dispatch.Record{Job: dispatch.Job{ID: 7, Account: "b/shared", Moved: moment},
+	result := broker.JobResult{Record: dispatch.Record{Job: dispatch.Job{ID: 7, Account: "b/shared", Moved: moment},
 		Value: json.RawMessage("1")}}
 	task := dispatch.TaskRecord{Task: dispatch.Task{ID: 1, Dimension: "tile"}}
 	const at = "https://broker.example/upscale_tasks/1"

@@ -13,6 +13,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
+	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
@@ -138,7 +139,7 @@ func seeOrStop[T any](ctx context.Context, a *api, see func(context.Context, tim
 	defer stop()
 	shown, err := see(asking, fresh)
 	if err != nil && a.life.Err() != nil {
-		return see(ctx, dispatch.AsKnown)
+		return see(ctx, broker.AsKnown)
 	}
 	return shown, err
 }
@@ -152,11 +153,11 @@ func (a *api) afterChange(ctx context.Context, changed <-chan struct{}, left tim
 	defer timer.Stop()
 	select {
 	case <-changed:
-		return dispatch.AsKnown
+		return broker.AsKnown
 	case <-timer.C:
 	case <-ctx.Done():
 	case <-a.life.Done():
-		return dispatch.AsKnown
+		return broker.AsKnown
 	}
 	return a.Freshness
 }

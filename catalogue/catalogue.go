@@ -27,7 +27,7 @@ const (
 	mostNamed      = 10    // ids in one line of the log
 )
 
-// Platforms finds the configured platform of a service; [*dispatch.Broker] implements it.
+// Platforms finds the configured platform of a service; [*broker.Broker] implements it.
 type Platforms interface {
 	Backend(dispatch.Service, dispatch.Label) (*dispatch.Backend, error)
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/catalogue"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/platform/ogcapi"
@@ -14,9 +15,9 @@ import (
 )
 
 // platforms are those of the published records, without their requests.
-func platforms() *dispatch.Broker {
+func platforms() *broker.Broker {
 	client := upstream.New(upstream.Config{})
-	b := dispatch.NewBroker(nil, dispatch.Setup{})
+	b := broker.New(nil, dispatch.Setup{})
 	for name, endpoint := range map[string]string{
 		"cdse-federation": "https://openeofed.dataspace.copernicus.eu", "cdse": "https://openeo.dataspace.copernicus.eu",
 		"terrascope": "https://openeo.terrascope.be",

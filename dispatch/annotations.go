@@ -1,7 +1,6 @@
 package dispatch
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"regexp"
@@ -18,10 +17,10 @@ const (
 	LongestNote  = 2000 // of a note
 )
 
-// labelKey matches the keys of labels: 1 to 63 characters, so that a label can be written as key=value.
-var labelKey = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._/-]{0,61}[A-Za-z0-9])?$`)
+// LabelKey matches the keys of labels: 1 to 63 characters, so that a label can be written as key=value.
+var LabelKey = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._/-]{0,61}[A-Za-z0-9])?$`)
 
-const badLabelKey = "The key of a label has 1 to 63 letters, digits and the characters . _ / -, and begins and ends " +
+const BadLabelKey = "The key of a label has 1 to 63 letters, digits and the characters . _ / -, and begins and ends " +
 	"with a letter or digit."
 
 // Annotations are what the owner of a job or a task wrote on it, to find it again. Nothing acts on them. Only owners
@@ -52,8 +51,8 @@ func (a Annotations) Check() error {
 	}
 	for _, key := range slices.Sorted(maps.Keys(a.Labels)) {
 		switch value := a.Labels[key]; {
-		case !labelKey.MatchString(key):
-			return InvalidBody(op, badLabelKey, "labels", short(key))
+		case !LabelKey.MatchString(key):
+			return InvalidBody(op, BadLabelKey, "labels", Shortened(key))
 		case utf8.RuneCountInString(value) > LongestLabel:
 			return InvalidBody(op, fmt.Sprintf("The value of a label has at most %d characters.", LongestLabel), "labels", key)
 		case !shownInFull(value):
@@ -75,7 +74,7 @@ type LabelMatch struct{ Key, Value string }
 // ParseLabel reads a label that is written as key=value.
 func ParseLabel(text string) (LabelMatch, bool) {
 	key, value, ok := strings.Cut(text, "=")
-	return LabelMatch{key, value}, ok && labelKey.MatchString(key)
+	return LabelMatch{key, value}, ok && LabelKey.MatchString(key)
 }
 
 // Selects reports whether m selects what has these labels.
@@ -109,28 +108,4 @@ func (c AnnotationChange) Apply(a Annotations) (Annotations, error) {
 		a.Note = *c.Note
 	}
 	return a, a.Check()
-}
-
-// AnnotateJob changes what its owner wrote on a job.
-func (b *Broker) AnnotateJob(ctx context.Context, u UserID, id JobID, c AnnotationChange) (Record, error) {
-	if err := b.Store.AnnotateJob(ctx, u, id, c); err != nil {
-		return Record{}, err
-	}
-	b.audit(ctx, "annotate", u, Job{ID: id}, 1)
-	b.notifyJob(u, id)
-	r, err := b.Store.Record(ctx, u, id)
-	if err != nil {
-		return Record{}, err
-	}
-	return b.setQueuePlace(ctx, r)
-}
-
-// AnnotateTask changes what its owner wrote on a task.
-func (b *Broker) AnnotateTask(ctx context.Context, u UserID, id TaskID, c AnnotationChange) (TaskRecord, error) {
-	if err := b.Store.AnnotateTask(ctx, u, id, c); err != nil {
-		return TaskRecord{}, err
-	}
-	b.audit(ctx, "annotate", u, Job{Task: id}, 0)
-	b.notifyUser(u)
-	return b.Store.Task(ctx, u, id)
 }

@@ -99,8 +99,8 @@ func (b Budget) expected(s Spending) float64 {
 
 // SumRuns returns what runs cost together, the latest first, in the unit of the latest; zero if there are too few.
 func SumRuns(runs []FinishedRun) (sum Charge) {
-	costs, unit := pricesOf(runs)
-	if len(costs) < leastRuns {
+	costs, unit := PricesOf(runs)
+	if len(costs) < LeastRuns {
 		return Charge{}
 	}
 	for _, c := range costs {
@@ -175,7 +175,7 @@ func ParseBudget(text json.RawMessage) (b Budget, ok bool) {
 
 // Budget returns what the jobs of the task may cost; zero: no limit.
 func (r Request) Budget() Budget {
-	b, ok := ParseBudget(r.options()[optionBudget])
+	b, ok := ParseBudget(r.options()[OptionBudget])
 	if !ok {
 		return Budget{}
 	}

@@ -204,9 +204,9 @@ func argumentsFrom(name string, object []byte) (all []Argument) {
 	return all
 }
 
-// checkDimensions returns Invalid for faults of a task that can be found without its service. [Checker] checks the task
+// CheckDimensions returns Invalid for faults of a task that can be found without its service. [Checker] checks the task
 // against the description of that.
-func checkDimensions(r Request, d *Dimension) error {
+func CheckDimensions(r Request, d *Dimension) error {
 	var shared map[string]json.RawMessage
 	if err := json.Unmarshal(r.Parameters, &shared); err != nil {
 		return InvalidBody("dispatch.AcceptTask", "The parameters are no JSON object.", "parameters")
@@ -219,10 +219,10 @@ func checkDimensions(r Request, d *Dimension) error {
 			return InvalidBody("dispatch.AcceptTask", "There are no values.", d.Place(i, "values")...)
 		case twice:
 			return InvalidBody("dispatch.AcceptTask", fmt.Sprintf("%q is also among the parameters. Give it in one place.",
-				short(one.Name)), d.Place(i, "name")...)
+				Shortened(one.Name)), d.Place(i, "name")...)
 		case used[one.Name]:
 			return InvalidBody("dispatch.AcceptTask", fmt.Sprintf("%q is also another dimension. Give each parameter once.",
-				short(one.Name)), d.Place(i, "name")...)
+				Shortened(one.Name)), d.Place(i, "name")...)
 		case d.Zipped && len(one.Values) != len(d.Values):
 			return InvalidBody("dispatch.AcceptTask",
 				fmt.Sprintf("The dimension has %d values, and the first has %d. Dimensions that are zipped have equally many.",

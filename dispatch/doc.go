@@ -1,9 +1,9 @@
-// Package dispatch submits jobs to external platforms and follows each job until it ends.
+// Package dispatch holds the nouns of the broker, and the rules that need nothing else: jobs and tasks, what a request
+// asks for, who gets the next slot, budgets and quotas, and the ports to platforms and to the store.
 //
 // A [Job] is one row in the [Store], and the row is authoritative: after a crash it shows what the broker was about to
-// do, what it knows and what is due next. Every request that changes a platform's jobs is sent from a visit
-// ([Broker.Visit]), and only one process in the cluster visits an account at a time. One pure function, next, decides
-// what a response means for a job; each of its rules has a row in a table test.
+// do, what it knows and what is due next. One pure function, [Next], decides what a response means for a job; each of
+// its rules has a row in a table test. Package visit sends the requests, package broker does what clients ask for.
 //
 // Package dispatch imports only the standard library.
 package dispatch

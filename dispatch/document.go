@@ -33,47 +33,17 @@ func (d Document) Hash() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// document returns the document that defines a service; nil if there is none or it cannot be read now.
-func (b *Backend) document(ctx context.Context, s Service) *Document {
+// Document returns the document that defines a service; nil if there is none or it cannot be read now.
+func (b *Backend) Document(ctx context.Context, s Service) *Document {
 	documenter, can := b.Platform.(Documenter)
 	if !can {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, checkWithin)
+	ctx, cancel := context.WithTimeout(ctx, CheckWithin)
 	defer cancel()
 	body, err := documenter.Document(ctx, s)
 	if err != nil || body == nil {
 		return nil
 	}
 	return &Document{Origin{b.Name, s}, body}
-}
-
-// Definition returns the document that defines a service now; nil if its platform keeps the service itself.
-func (b *Broker) Definition(ctx context.Context, u UserID, s Service, l Label) ([]byte, error) {
-	backend, err := b.Backend(s, l)
-	if err != nil {
-		return nil, err
-	}
-	documenter, can := backend.Platform.(Documenter)
-	if !can {
-		return nil, nil
-	}
-	defer idleIfSlow(ctx)()
-	if err := b.awaitDocument(ctx, backend, u, s); err != nil {
-		return nil, err
-	}
-	return documenter.Document(ctx, s)
-}
-
-// Document returns the document that defined the service of a job when it was accepted; nil if none was stored.
-func (b *Broker) Document(ctx context.Context, u UserID, id JobID) (*Document, error) {
-	r, err := b.Store.Record(ctx, u, id)
-	if err != nil {
-		return nil, err
-	}
-	body, err := b.Store.Document(ctx, u, id)
-	if err != nil || body == nil {
-		return nil, err
-	}
-	return &Document{Origin{r.Account.Platform(), r.Request.Service}, body}, nil
 }

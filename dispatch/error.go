@@ -134,7 +134,7 @@ func InvalidBody(op, text string, path ...any) *Error {
 		Faults: []Fault{{Loc: append([]any{"body"}, path...), Msg: text, Type: "value_error"}}}
 }
 
-func retryAfter(err error) time.Duration {
+func RetryAfter(err error) time.Duration {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.RetryAfter
 	}

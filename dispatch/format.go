@@ -1,8 +1,6 @@
 package dispatch
 
 import (
-	"context"
-	"fmt"
 	"slices"
 	"strings"
 )
@@ -47,51 +45,8 @@ func UsualFormat(names []string) string {
 	return names[0]
 }
 
-// withFormat returns a request with the format of its results. Where neither the client nor the operator names one, it
-// is one of the service's record for an openEO service, which is asked for one, and otherwise left to the platform.
-func (b *Broker) withFormat(r Request) Request {
-	if r.Format == "" && r.Label == OpenEO && r.Process == nil {
-		r.Format = UsualFormat(b.recorded(r))
-	}
-	return r
-}
-
-// checkFormat refuses a format that the record of a service does not name, for a platform that does not list the
-// formats of the service: those that do decide by themselves. JSON is the document of the results, which every process
-// of OGC API - Processes has.
-func (b *Broker) checkFormat(ctx context.Context, u UserID, r Request) error {
-	names := b.recorded(r)
-	if r.Label != OGCProcess || r.Format == "" || len(names) == 0 ||
-		slices.Contains(append(names, "json"), FormatName(r.Format)) {
-		return nil
-	}
-	listed, err := b.Formats(ctx, u, r.Service, r.Label)
-	if err != nil || slices.ContainsFunc(listed, func(f OutputFormat) bool { return FormatName(f.Name) != "json" }) {
-		return nil
-	}
-	return InvalidBody("dispatch.checkFormat",
-		fmt.Sprintf("The service does not offer the output format %q. It offers: %s.", r.Format, strings.Join(names, ", ")),
-		"format")
-}
-
-// recorded returns the formats that the catalogue's record of a request's service names; none if there is no record, or
-// if it names one that is not commonly known: records are written by people.
-func (b *Broker) recorded(r Request) (names []string) {
-	if b.Recorded == nil {
-		return nil
-	}
-	for _, name := range b.Recorded(r.Label, r.Service) {
-		name = FormatName(name)
-		if !isCommon(name) {
-			return nil
-		}
-		names = append(names, name)
-	}
-	return names
-}
-
-// isCommon reports whether a name is that of a format which is commonly known.
-func isCommon(name string) bool {
+// IsCommon reports whether a name is that of a format which is commonly known.
+func IsCommon(name string) bool {
 	for _, common := range formatNames {
 		if common == name {
 			return true

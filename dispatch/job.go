@@ -148,7 +148,7 @@ const (
 	// failing.
 	NotRemoved Attention = "not_removed_on_platform"
 
-	// On a job that failed because an operator ended it, see [Broker.EndJob].
+	// On a job that failed because an operator ended it, see [broker.Broker.EndJob].
 	EndedByOperator Attention = "ended_by_operator"
 
 	// The document that defines the job's service cannot be fetched: the job waits for it, or failed because it waited for
@@ -292,9 +292,9 @@ func (j Job) Intend(sendBy time.Time) Job {
 	return j
 }
 
-// excludeWait returns the job with the time since due excluded from the time for which it has been turned away, because
+// ExcludeWait returns the job with the time since due excluded from the time for which it has been turned away, because
 // the job only waited for a slot since due.
-func (j Job) excludeWait(due, now time.Time) Job {
+func (j Job) ExcludeWait(due, now time.Time) Job {
 	if idle := now.Sub(due); idle > 0 && !j.Refused.IsZero() {
 		j.Refused = j.Refused.Add(idle)
 	}
@@ -311,7 +311,7 @@ func (j Job) idlePaused() Job {
 		return j
 	}
 	j.Due, j.Tries, j.Refused = time.Time{}, 0, time.Time{}
-	return j.withAttention(Paused, "")
+	return j.WithAttention(Paused, "")
 }
 
 // Retry returns a failed job reset for another attempt. Its previous platform job moves to Past, so that a late
@@ -339,13 +339,13 @@ func (j Job) Retryable() bool {
 	return j.Phase == Ended && j.Status == Failed && j.Desired == WantRun && !j.Hidden
 }
 
-// overdue reports whether a job still ran when its MaxDuration was over.
-func (j Job) overdue() bool {
+// Overdue reports whether a job still ran when its MaxDuration was over.
+func (j Job) Overdue() bool {
 	return j.Phase == Started && !j.Deadline.IsZero() && !j.Checked.Before(j.Deadline) && j.Seen != Failed
 }
 
-// withOrphan adds a platform job that is not the job's own and must be canceled.
-func (j Job) withOrphan(r Ref) Job {
+// WithOrphan adds a platform job that is not the job's own and must be canceled.
+func (j Job) WithOrphan(r Ref) Job {
 	if !slices.Contains(j.Orphans, r) {
 		j.Orphans = append(slices.Clone(j.Orphans), r)
 	}

@@ -18,7 +18,7 @@ const (
 	// status reads in a row that do not find a job before it counts as lost; the first two may be close together
 	lostLooks = 6
 	confirm   = 5 * time.Second // pause before a reported failure is read again
-	firstPoll = 5 * time.Second
+	FirstPoll = 5 * time.Second
 )
 
 // Question is the kind of a request to a platform.
@@ -67,20 +67,20 @@ type Outcome struct {
 // their end is no failure, however long it takes.
 func (o Outcome) platformFull() bool { return Is(o.Err, Busy) && o.Others > 0 }
 
-// attention returns the attention for a request that the platform did not take.
-func (o Outcome) attention() Attention {
+// ShownAttention returns the attention for a request that the platform did not take.
+func (o Outcome) ShownAttention() Attention {
 	if o.platformFull() {
 		return Full
 	}
-	return attentionFor(o.Err)
+	return AttentionFor(o.Err)
 }
 
-// next returns the job after an outcome. All rules about the meaning of a response are here. A response has two parts.
+// Next returns the job after an outcome. All rules about the meaning of a response are here. A response has two parts.
 // Facts (an identifier, that the job has started, a result) stay true and are stored however late they arrive. Verdicts
 // (refused, not found, still queued) are valid only in the epoch in which the request was made, and are dropped in any
 // other epoch.
-func next(j Job, o Outcome, now time.Time) Job {
-	o.Timing = o.Timing.complete()
+func Next(j Job, o Outcome, now time.Time) Job {
+	o.Timing = o.Timing.Complete()
 	// the job has moved since, see MoveJobs: nothing that this response is about is left
 	if o.Account != "" && o.Account != j.Account {
 		return j
@@ -101,7 +101,7 @@ func next(j Job, o Outcome, now time.Time) Job {
 	if o.Epoch == was.Epoch && j.Phase != Ended && (o.Lease == 0 || o.Lease == was.IntentLease) {
 		j = applyVerdict(j, o, now)
 	}
-	j = applyConsequences(was, planMetering(was, j, o, now), o.Timing, now)
+	j = ApplyConsequences(was, PlanMetering(was, j, o, now), o.Timing, now)
 	j.Awaited = was.Awaited && j.Phase == Started && o.Attempt != j.Attempt
 	return j.retriedByItself(was, o, now)
 }
@@ -125,7 +125,7 @@ func applyFacts(j Job, o Outcome, now time.Time) Job {
 	}
 	if o.givesNewRef(j) {
 		if j.Ref != (Ref{}) {
-			return j.withOrphan(o.Ref)
+			return j.WithOrphan(o.Ref)
 		}
 		j.Ref, j.Phase, j.Versions = o.Ref, Created, o.Versions
 	}
@@ -136,7 +136,7 @@ func applyFacts(j Job, o Outcome, now time.Time) Job {
 	}
 	if o.Result != nil {
 		j.Result, j.Checked, j.Versions = o.Result, now, o.Versions
-		return endJob(j, Finished, None, "")
+		return EndJob(j, Finished, None, "")
 	}
 	return j
 }
@@ -152,7 +152,7 @@ func (o Outcome) givesNewRef(j Job) bool {
 // the request, so that the identifier is not the job's own.
 func lateResponse(j Job, o Outcome) Job {
 	if o.givesNewRef(j) {
-		return j.withOrphan(o.Ref)
+		return j.WithOrphan(o.Ref)
 	}
 	return j
 }
@@ -176,7 +176,7 @@ func applyVerdict(j Job, o Outcome, now time.Time) Job {
 		if j.Desired == WantCancel {
 			return j
 		}
-		return endJob(j, Failed, SetAside, setAsideText)
+		return EndJob(j, Failed, SetAside, setAsideText)
 	}
 	return j
 }
@@ -189,13 +189,13 @@ func applySubmit(j Job, o Outcome, now time.Time) Job {
 	if o.Err == nil {
 		j.Tries, j.Refused, j.Checked, j.Due = 0, time.Time{}, now, now
 		if j.Phase == Started {
-			j.Due = now.Add(firstPoll)
+			j.Due = now.Add(FirstPoll)
 		}
-		return j.withAttention(None, "")
+		return j.WithAttention(None, "")
 	}
 	switch kind := KindOf(o.Err); {
 	case o.Taken:
-		return endJob(j, Failed, SubmissionUnknown, TextFor(o.Err))
+		return EndJob(j, Failed, SubmissionUnknown, TextFor(o.Err))
 	case kind == SignInRequired, kind == Misconfigured:
 		return applyDenied(j.revertPhase(), o.Err, now)
 	case kind == Busy, kind == Unavailable, kind == NotFound && j.Phase == Starting && j.Tries < lostLooks:
@@ -203,15 +203,15 @@ func applySubmit(j Job, o Outcome, now time.Time) Job {
 	case kind == DocumentUnreachable:
 		return applyPrepare(j.revertPhase(), o, now)
 	case kind == Invalid, kind == Forbidden, kind == NotFound, kind == Unsupported, kind == DocumentInvalid:
-		return endJob(j, Failed, refusals[kind], TextFor(o.Err))
+		return EndJob(j, Failed, refusals[kind], TextFor(o.Err))
 	}
 	if e, ok := errors.AsType[*Error](o.Err); ok && e.Answered && j.Phase == Starting {
-		j.SendBy = earlier(j.SendBy, now)
+		j.SendBy = Earlier(j.SendBy, now)
 	}
 	// The platform may have accepted the request, whatever the kind of the error. It is not sent again before that is
 	// known.
-	j.Due = later(j.SendBy.Add(SettleMargin), now)
-	return j.withAttention(InDoubt, "")
+	j.Due = Later(j.SendBy.Add(SettleMargin), now)
+	return j.WithAttention(InDoubt, "")
 }
 
 // revertIntent reverts an intent whose request was not sent. It changes nothing that is known about the platform,
@@ -219,10 +219,10 @@ func applySubmit(j Job, o Outcome, now time.Time) Job {
 func revertIntent(j Job, t Timing, now time.Time) Job {
 	j = j.revertPhase()
 	j.Begun = max(0, j.Begun-1)
-	j.Due = now.Add(min(repair<<min(j.Tries, 10), t.Poll))
+	j.Due = now.Add(min(Repair<<min(j.Tries, 10), t.Poll))
 	j.Tries++
 	if j.Attention == InDoubt || j.Attention == SubmissionUnknown {
-		j = j.withAttention(None, "")
+		j = j.WithAttention(None, "")
 	}
 	return j
 }
@@ -243,8 +243,8 @@ func (j Job) revertPhase() Job {
 	return j
 }
 
-// withAttention sets the attention of a job and its notice.
-func (j Job) withAttention(a Attention, notice string) Job {
+// WithAttention sets the attention of a job and its notice.
+func (j Job) WithAttention(a Attention, notice string) Job {
 	j.Attention, j.Notice = a, notice
 	return j
 }
@@ -255,13 +255,13 @@ func (j Job) suggestAttention(a Attention, notice string) Job {
 	case InDoubt, SubmissionUnknown, CancelUnsupported:
 		return j
 	}
-	return j.withAttention(a, notice)
+	return j.WithAttention(a, notice)
 }
 
 // applyTurnedAway applies a request that the platform did not take and may take later. While the platform is full the
 // job stays due, and its account waits. Otherwise the pause grows with each try until the job fails.
 func applyTurnedAway(j Job, o Outcome, now time.Time) Job {
-	j = j.revertPhase().withAttention(o.attention(), TextFor(o.Err))
+	j = j.revertPhase().WithAttention(o.ShownAttention(), TextFor(o.Err))
 	j.Tries++
 	if o.platformFull() {
 		j.Refused, j.Due = time.Time{}, now
@@ -271,10 +271,10 @@ func applyTurnedAway(j Job, o Outcome, now time.Time) Job {
 		j.Refused = now
 	}
 	if now.Sub(j.Refused) >= o.Timing.GiveUpAfter {
-		return endJob(j, Failed, GivenUp, fmt.Sprintf("The platform did not take this job for %v. It said last: %s",
+		return EndJob(j, Failed, GivenUp, fmt.Sprintf("The platform did not take this job for %v. It said last: %s",
 			o.Timing.GiveUpAfter, TextFor(o.Err)))
 	}
-	j.Due = now.Add(o.Timing.pause(j.Tries-1, o.Err))
+	j.Due = now.Add(o.Timing.PauseAfter(j.Tries-1, o.Err))
 	return j
 }
 
@@ -284,21 +284,21 @@ func applyTurnedAway(j Job, o Outcome, now time.Time) Job {
 func applyPrepare(j Job, o Outcome, now time.Time) Job {
 	if o.Err == nil { // available again; the job keeps its place in the queue
 		j.Tries, j.Refused = 0, time.Time{}
-		return j.withAttention(None, "")
+		return j.WithAttention(None, "")
 	}
 	if Is(o.Err, DocumentInvalid) {
-		return endJob(j, Failed, ApplicationInvalid, TextFor(o.Err))
+		return EndJob(j, Failed, ApplicationInvalid, TextFor(o.Err))
 	}
-	if j = j.excludeWait(j.Due, now); j.Refused.IsZero() {
+	if j = j.ExcludeWait(j.Due, now); j.Refused.IsZero() {
 		j.Refused = now
 	}
 	if now.Sub(j.Refused) >= o.Timing.GiveUpAfter {
-		return endJob(j, Failed, ApplicationUnreachable, fmt.Sprintf("The job was given up after %v. %s",
+		return EndJob(j, Failed, ApplicationUnreachable, fmt.Sprintf("The job was given up after %v. %s",
 			o.Timing.GiveUpAfter, TextFor(o.Err)))
 	}
-	j.Due = now.Add(cmp.Or(retryAfter(o.Err), o.Timing.pause(j.Tries, nil)))
+	j.Due = now.Add(cmp.Or(RetryAfter(o.Err), o.Timing.PauseAfter(j.Tries, nil)))
 	j.Tries++
-	return j.withAttention(ApplicationUnreachable, TextFor(o.Err))
+	return j.WithAttention(ApplicationUnreachable, TextFor(o.Err))
 }
 
 // applyDenied applies a request that the platform rejected because of the token or the broker's configuration. The job
@@ -307,13 +307,13 @@ func applyPrepare(j Job, o Outcome, now time.Time) Job {
 func applyDenied(j Job, err error, now time.Time) Job {
 	j.Due = now
 	if j.Phase == Waiting {
-		return j.withAttention(None, "")
+		return j.WithAttention(None, "")
 	}
-	return j.suggestAttention(attentionFor(err), TextFor(err))
+	return j.suggestAttention(AttentionFor(err), TextFor(err))
 }
 
-// attentionFor returns the attention for a request that the platform did not take because of err.
-func attentionFor(err error) Attention {
+// AttentionFor returns the attention for a request that the platform did not take because of err.
+func AttentionFor(err error) Attention {
 	switch KindOf(err) {
 	case SignInRequired:
 		return NeedsSignIn
@@ -335,7 +335,7 @@ func applyStatus(j Job, o Outcome, now time.Time) Job {
 	}
 	was, s, seen := j, o.Report.Status, j.Seen
 	// read too soon
-	if since := o.sentAt(now).Sub(j.Checked); s == Failed && seen == Failed && since > -clockSetBack && since < confirm {
+	if since := o.sentAt(now).Sub(j.Checked); s == Failed && seen == Failed && since > -ClockSetBack && since < confirm {
 		j.Due = j.Checked.Add(confirm)
 		return j
 	}
@@ -347,31 +347,31 @@ func applyStatus(j Job, o Outcome, now time.Time) Job {
 		return applyStartNotShown(j, o, seen, now)
 	case j.Phase == Starting: // a status that shows neither that the job runs nor that it does not
 		j.Due = now.Add(o.Timing.Check)
-		return j.withAttention(InDoubt, "")
+		return j.WithAttention(InDoubt, "")
 	case s == Failed && seen != Failed: // platforms revise reported failures, so only the second report is believed
 		j.Due = now.Add(confirm)
 		return j
 	case s == Failed:
 		j.Duration = o.Report.Duration
-		return endJob(j, s, None, cmp.Or(o.Report.Message, "The platform says that the job failed, and not why."))
+		return EndJob(j, s, None, cmp.Or(o.Report.Message, "The platform says that the job failed, and not why."))
 	case s.Final():
 		j.Duration = o.Report.Duration
-		return endJob(j, s, None, "")
+		return EndJob(j, s, None, "")
 	case s == Accepted:
 		j.Status = Submitted
 	case s == Queued, s == Running:
 		j.Status = s
 	}
-	j.Looks, j.Due = 0, now.Add(o.Timing.poll(now.Sub(j.Moved)))
-	if j.overdue() && !was.overdue() {
+	j.Looks, j.Due = 0, now.Add(o.Timing.PollAfter(now.Sub(j.Moved)))
+	if j.Overdue() && !was.Overdue() {
 		j.Due = now // to be canceled
 	}
 	switch {
 	case j.Attention == CancelUnsupported:
 	case stalled(was, j, o.Timing.StalledAfter, now):
-		j = j.withAttention(Stalled, "")
+		j = j.WithAttention(Stalled, "")
 	default:
-		j = j.withAttention(None, "")
+		j = j.WithAttention(None, "")
 	}
 	return j
 }
@@ -388,7 +388,7 @@ func stalled(was, j Job, patience time.Duration, now time.Time) bool {
 // after a longer Retry-After, so that the recovery of a platform is noticed soon.
 func applyFailedRequest(j Job, o Outcome, now time.Time) Job {
 	if j.Phase.InDoubt() && j.Attention == None {
-		j = j.withAttention(InDoubt, "")
+		j = j.WithAttention(InDoubt, "")
 	}
 	switch kind := KindOf(o.Err); {
 	case kind == SignInRequired, kind == Misconfigured:
@@ -396,7 +396,7 @@ func applyFailedRequest(j Job, o Outcome, now time.Time) Job {
 	case j.Tries > 0:
 		j = j.suggestAttention(Unreachable, TextFor(o.Err))
 	}
-	j.Due = now.Add(max(retryAfter(o.Err), min(o.Timing.pause(j.Tries, o.Err), o.Timing.Poll)))
+	j.Due = now.Add(max(RetryAfter(o.Err), min(o.Timing.PauseAfter(j.Tries, o.Err), o.Timing.Poll)))
 	j.Tries++
 	return j
 }
@@ -412,8 +412,8 @@ func applyCrash(j Job, t Timing, now time.Time) Job {
 	j.Tries++
 	switch {
 	case j.Phase.InDoubt() && j.Attention == None:
-		return j.withAttention(InDoubt, "")
-	case j.Tries >= mostBegun:
+		return j.WithAttention(InDoubt, "")
+	case j.Tries >= MostBegun:
 		return j.suggestAttention(SetAside, crashText)
 	}
 	return j
@@ -435,12 +435,12 @@ func applyStartNotShown(j Job, o Outcome, seen Status, now time.Time) Job {
 	pause := o.Timing.startCheck(settles)
 	j.Unmoved += pause
 	j.Due = now.Add(pause)
-	return j.withAttention(InDoubt, "")
+	return j.WithAttention(InDoubt, "")
 }
 
-// clockSetBack is how much earlier than the last status a request may have been sent. A larger difference means that
+// ClockSetBack is how much earlier than the last status a request may have been sent. A larger difference means that
 // the clock was set back.
-const clockSetBack = 2 * time.Minute
+const ClockSetBack = 2 * time.Minute
 
 // sentAt returns when the request was sent.
 func (o Outcome) sentAt(now time.Time) time.Time {
@@ -462,7 +462,7 @@ func applyNotFound(j Job, t Timing, now time.Time) Job {
 	j.Due = now.Add(t.Check)
 	switch {
 	case j.Looks >= lostLooks:
-		return endJob(j, Failed, Lost, "The platform does not know this job any more.")
+		return EndJob(j, Failed, Lost, "The platform does not know this job any more.")
 	case j.Looks > 1:
 		return j.suggestAttention(Missing, "")
 	}
@@ -476,7 +476,7 @@ func applySearch(j Job, o Outcome, now time.Time) Job {
 		return applyFailedRequest(j, o, now)
 	case o.Ref != Ref{}:
 		j.Tries, j.Due = 0, now
-		return j.withAttention(None, "")
+		return j.WithAttention(None, "")
 	case j.Phase != Creating: // an orphan was found, or another response arrived first
 		return j
 	}
@@ -484,10 +484,10 @@ func applySearch(j Job, o Outcome, now time.Time) Job {
 	switch {
 	case o.Repeat:
 		j.Phase, j.Due = Waiting, now
-		return j.withAttention(None, "")
+		return j.WithAttention(None, "")
 	case j.Looks < searchLooks:
 		j.Due = now.Add(o.Timing.Check)
-		return j.withAttention(InDoubt, "")
+		return j.WithAttention(InDoubt, "")
 	}
 	return applyUnknownOutcome(j, o, now)
 }
@@ -497,25 +497,25 @@ func applySearch(j Job, o Outcome, now time.Time) Job {
 func applyUnknownOutcome(j Job, o Outcome, now time.Time) Job {
 	switch {
 	case j.Desired == WantCancel: // given up by the owner; the attention stays
-		return endJob(j, Canceled, SubmissionUnknown, "")
+		return EndJob(j, Canceled, SubmissionUnknown, "")
 	case j.Status == Unknown && now.Sub(j.Moved) >= o.Timing.GiveUpAfter:
-		return endJob(j, Failed, SubmissionUnknown, "Whether the platform took this job could not be found out.")
+		return EndJob(j, Failed, SubmissionUnknown, "Whether the platform took this job could not be found out.")
 	}
 	j.Status, j.Due = Unknown, now.Add(o.Timing.UnknownCheck)
-	return j.withAttention(SubmissionUnknown, "")
+	return j.WithAttention(SubmissionUnknown, "")
 }
 
 // applyCancel applies the response to a cancel.
 func applyCancel(j Job, o Outcome, now time.Time) Job {
 	switch {
 	case (o.Err == nil || Is(o.Err, NotFound)) && j.Desired == WantRun:
-		return endJob(j, Canceled, Overdue,
+		return EndJob(j, Canceled, Overdue,
 			fmt.Sprintf("It had not ended %v after its start, which is its max_duration, and was canceled.", j.MaxDuration))
 	case o.Err == nil, Is(o.Err, NotFound):
-		return endJob(j, Canceled, None, "")
+		return EndJob(j, Canceled, None, "")
 	case Is(o.Err, Unsupported):
-		j.Due = now.Add(firstPoll)
-		return j.withAttention(CancelUnsupported, TextFor(o.Err))
+		j.Due = now.Add(FirstPoll)
+		return j.WithAttention(CancelUnsupported, TextFor(o.Err))
 	}
 	return applyFailedRequest(j, o, now)
 }
@@ -535,38 +535,38 @@ func applyOrphanCancel(j Job, o Outcome, now time.Time) Job {
 		j.Tries, j.Past = 0, append(slices.Clone(j.Past), o.Ref)
 		return j
 	}
-	j.Due = now.Add(o.Timing.pause(j.Tries, o.Err))
+	j.Due = now.Add(o.Timing.PauseAfter(j.Tries, o.Err))
 	j.Tries++
 	return j
 }
 
-// markNoPlatform sets NoPlatform on a job whose platform is no longer configured, unless the job has ended, and
+// MarkNoPlatform sets NoPlatform on a job whose platform is no longer configured, unless the job has ended, and
 // schedules the next check.
-func markNoPlatform(j Job, t Timing, now time.Time) Job {
+func MarkNoPlatform(j Job, t Timing, now time.Time) Job {
 	j.Due, j.Awaited = now.Add(t.Recheck), false
 	if j.Phase != Ended && j.Attention != NoPlatform {
 		j.Updated = now
-		return j.withAttention(NoPlatform, noPlatformText)
+		return j.WithAttention(NoPlatform, NoPlatformText)
 	}
 	return j
 }
 
-const noPlatformText = "The platform of this job is not configured any more."
+const NoPlatformText = "The platform of this job is not configured any more."
 
-func endJob(j Job, s Status, a Attention, failure string) Job {
+func EndJob(j Job, s Status, a Attention, failure string) Job {
 	j.Phase, j.Status, j.Failure = Ended, s, failure
 	if s == Finished { // the last report may have none, or that of a while before
 		j.Progress = new(100.0)
 	}
-	return j.withAttention(a, "")
+	return j.WithAttention(a, "")
 }
 
-// applyConsequences applies the consequences that every change has: epoch, status, deadline, and the times of the
+// ApplyConsequences applies the consequences that every change has: epoch, status, deadline, and the times of the
 // change.
-func applyConsequences(was, j Job, t Timing, now time.Time) Job {
+func ApplyConsequences(was, j Job, t Timing, now time.Time) Job {
 	j.Awaited = false
 	if j.Phase == Waiting && j.Desired == WantCancel { // not at the platform, and no longer wanted
-		j = endJob(j, Canceled, None, "")
+		j = EndJob(j, Canceled, None, "")
 	}
 	if j.Phase != was.Phase {
 		j.Epoch, j.Looks, j.Unmoved = was.Epoch+1, 0, 0
@@ -578,19 +578,19 @@ func applyConsequences(was, j Job, t Timing, now time.Time) Job {
 		}
 	}
 	if was.Phase.InDoubt() && j.Phase.Inert() && j.Begun > 1 {
-		j.Due = later(j.Due, now.Add(t.Check)) // suspects of one crash are submitted before those of two
+		j.Due = Later(j.Due, now.Add(t.Check)) // suspects of one crash are submitted before those of two
 	}
 	j = j.idlePaused()
 	if j.Phase == Started && was.Phase != Started && j.MaxDuration > 0 {
 		j.Deadline = now.Add(j.MaxDuration)
 	}
 	if j.Phase == Started && now.Before(j.Deadline) {
-		j.Due = earlier(j.Due, j.Deadline) // a status read then shows whether the job is still alive
+		j.Due = Earlier(j.Due, j.Deadline) // a status read then shows whether the job is still alive
 	}
 	if j.Phase != was.Phase || j.Status != was.Status {
 		j.Moved = now
 		if j.Phase == Started {
-			j.Due = earlier(j.Due, now.Add(firstPoll)) // a job that has changed may soon change again
+			j.Due = Earlier(j.Due, now.Add(FirstPoll)) // a job that has changed may soon change again
 		}
 	}
 	if j.shown() != was.shown() {
@@ -646,3 +646,11 @@ func value(f *float64) float64 {
 	}
 	return *f
 }
+
+const Repair = time.Second // pause before a failed statement is repeated
+
+// MostBegun is how many submissions of a job in a row may end in a crash before the job is set aside.
+const MostBegun = 3
+
+const setAsideText = "Three times in a row the broker crashed while it submitted this job, so the job is not " +
+	"submitted again by itself."

@@ -10,7 +10,7 @@ import (
 )
 
 // usual is the timing of a broker of which nothing is set.
-var usual = Timing{}.complete()
+var usual = Timing{}.Complete()
 
 var t0 = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
@@ -71,14 +71,14 @@ func transitions() []transition {
 
 	return []transition{
 		{"created", creating, named, Created, Submitted, None, 0},
-		{"one step: taken and started", creating, taken, Started, Submitted, None, firstPoll},
-		{"started", starting, taken, Started, Submitted, None, firstPoll},
+		{"one step: taken and started", creating, taken, Started, Submitted, None, FirstPoll},
+		{"started", starting, taken, Started, Submitted, None, FirstPoll},
 		{"refused for good", creating, failing(kind(Invalid)), Ended, Failed, None, 0},
 		{"create: busy", creating, failing(after(Busy, time.Minute)), Waiting, Accepted, NotTaken, time.Minute},
-		{"create: no connection", creating, failing(kind(Unavailable)), Waiting, Accepted, Unreachable, firstPoll},
+		{"create: no connection", creating, failing(kind(Unavailable)), Waiting, Accepted, Unreachable, FirstPoll},
 		{"pauses grow", tried(creating, 3), failing(kind(Unavailable)), Waiting, Accepted, Unreachable, 40 * time.Second},
-		{"start: concurrent job limit keeps the ref", starting, failing(kind(Busy)), Created, Submitted, NotTaken, firstPoll},
-		{"start: not visible yet", starting, failing(kind(NotFound)), Created, Submitted, NotTaken, firstPoll},
+		{"start: concurrent job limit keeps the ref", starting, failing(kind(Busy)), Created, Submitted, NotTaken, FirstPoll},
+		{"start: not visible yet", starting, failing(kind(NotFound)), Created, Submitted, NotTaken, FirstPoll},
 		{"start: gone", tried(starting, lostLooks), failing(kind(NotFound)), Ended, Failed, None, 0},
 		{"refused: cannot", creating, failing(kind(Unsupported)), Ended, Failed, RefusedUnsupported, 0},
 		{"refused: may not", creating, failing(kind(Forbidden)), Ended, Failed, RefusedForbidden, 0},
@@ -112,19 +112,19 @@ func transitions() []transition {
 		{"search: unknown and given up by the owner", unwanted(looked(creating, searchLooks-1)), absent(false), Ended,
 			Canceled, SubmissionUnknown, 0},
 		{"search: broke off", creating, ask(AskSearch, func(o *Outcome) { o.Err = kind(Unavailable) }), Creating, Accepted,
-			InDoubt, firstPoll},
+			InDoubt, FirstPoll},
 		{"search: no token", creating, listed(kind(SignInRequired)), Creating, Accepted, InDoubt, 0},
 		{"search: no token while unknown", attending(creating, SubmissionUnknown), listed(kind(SignInRequired)), Creating,
 			Accepted, SubmissionUnknown, 0},
 		{"search: late", started, late(absent(true)), Started, Running, None, 0},
 
-		{"start in doubt: queued", starting, status1(Queued), Started, Queued, None, firstPoll},
+		{"start in doubt: queued", starting, status1(Queued), Started, Queued, None, FirstPoll},
 		{"start in doubt: ended already", starting, status1(Finished), Ended, Finished, None, 0},
 		{"start in doubt: no effect yet", starting, status1(Accepted), Starting, Submitted, InDoubt, usual.Check},
 		{"start in doubt: no effect for almost long enough", sawCreated(startLooks - 1), status1(Accepted), Starting,
 			Submitted, InDoubt, usual.Check},
 		{"start in doubt: no effect after all", sawCreated(startLooks), status1(Accepted), Created, Submitted, NotTaken,
-			firstPoll},
+			FirstPoll},
 		{"start in doubt: a word that nobody knows", sawCreated(startLooks), status1(Unknown), Starting, Submitted, InDoubt,
 			usual.Check},
 		{"start in doubt: created after such a word", with(sawCreated(startLooks), func(j *Job) { j.Seen = Unknown }),
@@ -133,25 +133,25 @@ func transitions() []transition {
 			Starting, Submitted, InDoubt, usual.Check},
 		{"start in doubt: no effect for too long", with(sawCreated(startLooks),
 			func(j *Job) { j.Refused = t0.Add(-usual.GiveUpAfter) }), status1(Accepted), Ended, Failed, GivenUp, 0},
-		{"started is not started again", started, status1(Accepted), Started, Submitted, None, firstPoll},
-		{"an unknown word changes nothing", started, status1(Unknown), Started, Running, None, firstPoll},
+		{"started is not started again", started, status1(Accepted), Started, Submitted, None, FirstPoll},
+		{"an unknown word changes nothing", started, status1(Unknown), Started, Running, None, FirstPoll},
 		{"a job that has not moved for long is asked each minute",
 			with(started, func(j *Job) { j.Moved = t0.Add(-time.Hour) }), status1(Running), Started, Running, None, usual.Poll},
 		{"a job that moved is asked soon", with(started, func(j *Job) { j.Moved, j.Status = t0.Add(-time.Hour), Queued }),
-			status1(Running), Started, Running, None, firstPoll},
+			status1(Running), Started, Running, None, FirstPoll},
 		{"a job that waited here is asked soon", with(started, func(j *Job) { j.Created = t0.Add(-time.Hour) }),
-			status1(Running), Started, Running, None, firstPoll},
+			status1(Running), Started, Running, None, FirstPoll},
 		{"the first failure is not believed", started, status1(Failed), Started, Running, None, confirm},
 		{"not moved for long", with(started, func(j *Job) { j.Status, j.Updated = Running, t0.Add(-usual.StalledAfter) }),
-			status1(Running), Started, Running, Stalled, firstPoll},
+			status1(Running), Started, Running, Stalled, FirstPoll},
 		{"it stays so", with(started, func(j *Job) { j.Status, j.Updated, j.Attention = Running, t0, Stalled }),
-			status1(Running), Started, Running, Stalled, firstPoll},
+			status1(Running), Started, Running, Stalled, FirstPoll},
 		{"until it moves", with(started, func(j *Job) { j.Status, j.Updated, j.Attention = Queued, t0, Stalled }),
-			status1(Running), Started, Running, None, firstPoll},
+			status1(Running), Started, Running, None, FirstPoll},
 		{"the second is", with(started, func(j *Job) { j.Seen = Failed }), status1(Failed), Ended, Failed, None, 0},
 		{"alive when its time is over", timed(started, 0), status1(Running), Started, Running, None, 0},
 		{"it stays so: the cancel was just tried", with(timed(started, 0), func(j *Job) { j.Checked = t0 }), status1(Running),
-			Started, Running, None, firstPoll},
+			Started, Running, None, FirstPoll},
 		{"finished when its time is over", timed(started, 0), status1(Finished), Ended, Finished, None, 0},
 		{"its time is soon over", timed(started, time.Second), status1(Running), Started, Running, None, time.Second},
 		{"no answer, and its time is soon over", timed(started, time.Second), unread(kind(Unavailable)), Started, Running,
@@ -165,15 +165,15 @@ func transitions() []transition {
 		{"canceled by the owner first", unwanted(timed(started, 0)), ask(AskCancel, func(*Outcome) {}), Ended, Canceled, None,
 			0},
 		{"a late report means nothing", started, late(status1(Finished)), Started, Running, None, 0},
-		{"no answer", started, unread(kind(Unavailable)), Started, Running, None, firstPoll},
+		{"no answer", started, unread(kind(Unavailable)), Started, Running, None, FirstPoll},
 		{"no answer again", tried(started, 1), unread(after(Busy, time.Hour)), Started, Running, Unreachable, time.Hour},
-		{"an answer again", attending(tried(started, 2), Unreachable), status1(Running), Started, Running, None, firstPoll},
-		{"start in doubt: no answer", starting, unread(kind(Unavailable)), Starting, Submitted, InDoubt, firstPoll},
+		{"an answer again", attending(tried(started, 2), Unreachable), status1(Running), Started, Running, None, FirstPoll},
+		{"start in doubt: no answer", starting, unread(kind(Unavailable)), Starting, Submitted, InDoubt, FirstPoll},
 		{"no token for a status", started, unread(kind(SignInRequired)), Started, Running, NeedsSignIn, 0},
 		{"ours is not taken for a status", started, unread(kind(Misconfigured)), Started, Running, NeedsOperator, 0},
 		{"no token while a cancel is not possible", attending(started, CancelUnsupported), unread(kind(SignInRequired)),
 			Started, Running, CancelUnsupported, 0},
-		{"a report without a status", started, status1(""), Started, Running, None, firstPoll},
+		{"a report without a status", started, status1(""), Started, Running, None, FirstPoll},
 		{"one 404", started, ask(AskStatus, func(o *Outcome) { o.Ref, o.Err = p, kind(NotFound) }), Started, Running, None,
 			usual.Check},
 		{"another 404", looked(started, 1), unread(kind(NotFound)), Started, Running, Missing, usual.Check},
@@ -184,9 +184,9 @@ func transitions() []transition {
 		{"cancel: gone", unwanted(started), ask(AskCancel, func(o *Outcome) { o.Err = kind(NotFound) }), Ended, Canceled,
 			None, 0},
 		{"cancel: unsupported", unwanted(started), ask(AskCancel, func(o *Outcome) { o.Err = kind(Unsupported) }), Started,
-			Running, CancelUnsupported, firstPoll},
+			Running, CancelUnsupported, FirstPoll},
 		{"cancel: no answer", unwanted(started), ask(AskCancel, func(o *Outcome) { o.Err = kind(Uncertain) }), Started,
-			Running, None, firstPoll},
+			Running, None, FirstPoll},
 
 		{"cancel: no token", unwanted(started), ask(AskCancel, func(o *Outcome) { o.Err = kind(SignInRequired) }), Started,
 			Running, NeedsSignIn, 0},
@@ -201,7 +201,7 @@ func TestNext(t *testing.T) {
 	for _, c := range transitions() {
 		t.Run(c.name, func(t *testing.T) {
 			c.j.Due = t0
-			got := next(c.j, c.o, t0)
+			got := Next(c.j, c.o, t0)
 			if got.Phase != c.phase || got.Status != c.status || got.Attention != c.attention {
 				t.Errorf("%s %s %q, want %s %s %q", got.Phase, got.Status, got.Attention, c.phase, c.status, c.attention)
 			}
@@ -224,37 +224,37 @@ func TestNext_KeepsFacts(t *testing.T) {
 	j := Job{Phase: Started, Status: Running, Attempt: 1, Epoch: 1, Ref: p, Seen: Failed, Awaited: true}
 	report := func(r Report) Outcome { return ask(AskStatus, func(o *Outcome) { o.Ref, o.Report = p, r }) }
 
-	j = next(j, report(Report{Status: Running, Progress: &half, Costs: &cost}), t0)
+	j = Next(j, report(Report{Status: Running, Progress: &half, Costs: &cost}), t0)
 	if *j.Progress != half || *j.Costs != cost || !j.Updated.Equal(t0) || !j.Checked.Equal(t0) || !j.Moved.IsZero() ||
 		j.Awaited {
 		t.Errorf("after a report: %+v", j)
 	}
 	t1 := t0.Add(time.Minute)
-	j = next(j, report(Report{Status: Running}), t1)
+	j = Next(j, report(Report{Status: Running}), t1)
 	if j.Progress == nil || !j.Updated.Equal(t0) || !j.Checked.Equal(t1) {
 		t.Errorf("after one that tells nothing new: %+v", j)
 	}
-	j = next(j, ask(AskStatus, func(o *Outcome) { o.Ref, o.Err = p, kind(Unavailable) }), t1.Add(time.Minute))
+	j = Next(j, ask(AskStatus, func(o *Outcome) { o.Ref, o.Err = p, kind(Unavailable) }), t1.Add(time.Minute))
 	if !j.Checked.Equal(t1) || !j.Updated.Equal(t0) {
 		t.Errorf("after none: %+v", j)
 	}
 	for _, last := range []*float64{nil, &half, &whole} { // platforms leave the progress out at the end, or as it was
-		if done := next(j, report(Report{Status: Finished, Progress: last}), t1); done.Phase != Ended ||
+		if done := Next(j, report(Report{Status: Finished, Progress: last}), t1); done.Phase != Ended ||
 			*done.Progress != 100 {
 			t.Errorf("after the end: %+v", done)
 		}
 	}
 	failed := report(Report{Status: Failed, Message: "no data", Progress: &whole})
 	for _, d := range []time.Duration{0, 0, confirm - 1} { // a client that asks in between does not make it true sooner
-		if j = next(j, failed, t1.Add(d)); j.Phase != Started || !j.Due.Equal(t1.Add(confirm)) {
+		if j = Next(j, failed, t1.Add(d)); j.Phase != Started || !j.Due.Equal(t1.Add(confirm)) {
 			t.Errorf("believed after %v: %+v", d, j)
 		}
 	}
-	if back := next(j, failed, t1.Add(-time.Hour)); back.Phase != Ended {
+	if back := Next(j, failed, t1.Add(-time.Hour)); back.Phase != Ended {
 		t.Errorf("the clock went back, and it is %s, due %v", back.Phase, back.Due)
 	}
 	t1 = t1.Add(confirm)
-	j = next(j, failed, t1)
+	j = Next(j, failed, t1)
 	if j.Failure != "no data" || *j.Progress != whole || !j.Updated.Equal(t1) || !j.Moved.Equal(t1) {
 		t.Errorf("after it failed: %+v", j)
 	}
@@ -264,20 +264,20 @@ func TestNext_KeepsFacts(t *testing.T) {
 func TestNext_NotesTheVersions(t *testing.T) {
 	versions := Versions{Software: "pygeoapi", Version: "0.20.0"}
 	waits := Job{Phase: Creating, Attempt: 1, Epoch: 1}
-	j := next(waits, ask(AskSubmit, func(o *Outcome) { o.Ref, o.Started, o.Versions = p, true, versions }), t0)
+	j := Next(waits, ask(AskSubmit, func(o *Outcome) { o.Ref, o.Started, o.Versions = p, true, versions }), t0)
 	if j.Ref != p || j.Versions != versions {
 		t.Errorf("%+v", j)
 	}
-	if is := next(j, ask(AskStatus, func(o *Outcome) { o.Ref, o.Report = p, Report{Status: Running} }),
+	if is := Next(j, ask(AskStatus, func(o *Outcome) { o.Ref, o.Report = p, Report{Status: Running} }),
 		t0); is.Versions != versions {
 		t.Errorf("after a report: %+v", is.Versions)
 	}
 	waits.Versions = Versions{Version: "of the attempt before"}
-	if found := next(waits, ask(AskSearch, func(o *Outcome) { o.Ref = p }), t0); found.Ref != p ||
+	if found := Next(waits, ask(AskSearch, func(o *Outcome) { o.Ref = p }), t0); found.Ref != p ||
 		found.Versions != (Versions{}) {
 		t.Errorf("%+v", found)
 	}
-	if at := next(waits, ask(AskSubmit, func(o *Outcome) {
+	if at := Next(waits, ask(AskSubmit, func(o *Outcome) {
 		o.Result, o.Started, o.Versions = []byte("{}"), true,
 			versions
 	}), t0); at.Versions != versions || at.Phase != Ended {
@@ -286,19 +286,19 @@ func TestNext_NotesTheVersions(t *testing.T) {
 }
 
 func TestNext_RefusalSaysWhy(t *testing.T) {
-	j := next(Job{Phase: Creating, Epoch: 1, Attempt: 1}, submit1(func(o *Outcome) { o.Err = kind(Busy) }), t0)
+	j := Next(Job{Phase: Creating, Epoch: 1, Attempt: 1}, submit1(func(o *Outcome) { o.Err = kind(Busy) }), t0)
 	if j.Notice != "why" || j.Tries != 1 || !j.Updated.Equal(t0) {
 		t.Errorf("turned away: %q, %d tries", j.Notice, j.Tries)
 	}
-	j = next(Job{Phase: Starting, Epoch: 1, Attempt: 1}, submit1(func(o *Outcome) { o.Err = kind(SignInRequired) }), t0)
+	j = Next(Job{Phase: Starting, Epoch: 1, Attempt: 1}, submit1(func(o *Outcome) { o.Err = kind(SignInRequired) }), t0)
 	if j.Notice != "why" || j.Tries != 0 {
 		t.Errorf("without a token: %q, %d tries", j.Notice, j.Tries)
 	}
-	j = next(Job{Phase: Creating, Epoch: 1, Attempt: 1}, submit1(func(o *Outcome) { o.Err = kind(Invalid) }), t0)
+	j = Next(Job{Phase: Creating, Epoch: 1, Attempt: 1}, submit1(func(o *Outcome) { o.Err = kind(Invalid) }), t0)
 	if j.Failure != "why" || j.Notice != "" {
 		t.Errorf("refused: %q, %q", j.Failure, j.Notice)
 	}
-	j = next(Job{Phase: Creating, Epoch: 1, Attempt: 1}, submit1(func(o *Outcome) { o.Result = []byte("{}") }), t0)
+	j = Next(Job{Phase: Creating, Epoch: 1, Attempt: 1}, submit1(func(o *Outcome) { o.Result = []byte("{}") }), t0)
 	if string(j.Result) != "{}" || !j.Checked.Equal(t0) {
 		t.Errorf("answered with the result: %q, %v", j.Result, j.Checked)
 	}
@@ -311,39 +311,39 @@ func TestNext_TurnedAwayForTooLong(t *testing.T) {
 	full := with2(busy, func(o *Outcome) { o.Others = 3 })
 	again := func(j Job) Job { j.Phase, j.Epoch = Starting, 1; return j }
 
-	j := next(starting, busy, t0)
+	j := Next(starting, busy, t0)
 	if !j.Refused.Equal(t0) || j.Phase != Created || j.Attention != NotTaken {
 		t.Fatalf("turned away: %+v", j)
 	}
-	if j = next(again(j), busy, t0.Add(usual.GiveUpAfter-1)); j.Phase != Created || !j.Refused.Equal(t0) {
+	if j = Next(again(j), busy, t0.Add(usual.GiveUpAfter-1)); j.Phase != Created || !j.Refused.Equal(t0) {
 		t.Fatalf("just before it is given up: %+v", j)
 	}
-	last := next(again(j), busy, t0.Add(usual.GiveUpAfter))
+	last := Next(again(j), busy, t0.Add(usual.GiveUpAfter))
 	if last.Phase != Ended || last.Status != Failed || last.Attention != GivenUp ||
 		!strings.Contains(last.Failure, "24h0m0s") || last.Ref != p {
 		t.Errorf("given up: %+v", last)
 	}
 	sooner := with2(busy, func(o *Outcome) { o.Timing.GiveUpAfter = time.Hour })
-	if j := next(again(j), sooner, t0.Add(time.Hour)); j.Status != Failed || !strings.Contains(j.Failure, "1h0m0s") {
+	if j := Next(again(j), sooner, t0.Add(time.Hour)); j.Status != Failed || !strings.Contains(j.Failure, "1h0m0s") {
 		t.Errorf("when the operator says so: %s %q", j.Status, j.Failure)
 	}
-	j = next(again(j), full, t0.Add(usual.GiveUpAfter))
+	j = Next(again(j), full, t0.Add(usual.GiveUpAfter))
 	if j.Phase != Created || !j.Refused.IsZero() || j.Attention != Full || !j.Due.Equal(t0.Add(usual.GiveUpAfter)) {
 		t.Errorf("full: %+v", j)
 	}
-	if j := next(again(last), busy, t0); j.Phase == Ended {
+	if j := Next(again(last), busy, t0); j.Phase == Ended {
 		t.Errorf("turned away: %+v", j)
 	}
-	if j := next(again(next(starting, busy, t0)), submit1(func(o *Outcome) { o.Ref, o.Started = p, true }),
+	if j := Next(again(Next(starting, busy, t0)), submit1(func(o *Outcome) { o.Ref, o.Started = p, true }),
 		t0); !j.Refused.IsZero() {
 		t.Errorf("taken, and turned away since %v", j.Refused)
 	}
 	doubt := Job{Phase: Creating, Status: Unknown, Attempt: 1, Epoch: 1, Moved: t0, Looks: searchLooks}
 	absent := ask(AskSearch, func(o *Outcome) { o.Timing.GiveUpAfter = time.Hour })
-	if j := next(doubt, absent, t0.Add(time.Hour)); j.Status != Failed || j.Attention != SubmissionUnknown {
+	if j := Next(doubt, absent, t0.Add(time.Hour)); j.Status != Failed || j.Attention != SubmissionUnknown {
 		t.Errorf("unknown for an hour: %s %s", j.Status, j.Attention)
 	}
-	if j := next(doubt, absent, t0.Add(time.Hour-1)); j.Status != Unknown {
+	if j := Next(doubt, absent, t0.Add(time.Hour-1)); j.Status != Unknown {
 		t.Errorf("unknown for less: %s", j.Status)
 	}
 }
@@ -374,16 +374,16 @@ func TestRetry(t *testing.T) {
 	// What comes late for an earlier attempt is not taken for the new one's.
 	for attempt := range 3 {
 		late := Outcome{Asked: AskSubmit, Attempt: attempt, Epoch: 4, Ref: p, Started: true}
-		if after := next(got, late, t0); after.Phase != Waiting || after.Ref != (Ref{}) || len(after.Orphans) != 1 {
+		if after := Next(got, late, t0); after.Phase != Waiting || after.Ref != (Ref{}) || len(after.Orphans) != 1 {
 			t.Errorf("the old ref comes late: %+v", after)
 		}
 		late.Ref = Ref{ID: "twin"}
-		if after := next(got, late, t0); after.Phase != Waiting || after.Ref != (Ref{}) ||
+		if after := Next(got, late, t0); after.Phase != Waiting || after.Ref != (Ref{}) ||
 			!slices.Contains(after.Orphans, late.Ref) {
 			t.Errorf("another ref comes late: %+v", after)
 		}
 		read := Outcome{Asked: AskStatus, Attempt: attempt, Epoch: 4, Ref: p, Report: Report{Status: Finished}}
-		if after := next(got, read, t0); after.Phase != Waiting || after.Status != Accepted {
+		if after := Next(got, read, t0); after.Phase != Waiting || after.Status != Accepted {
 			t.Errorf("an old status comes late: %+v", after)
 		}
 	}
@@ -400,15 +400,15 @@ func TestRetry(t *testing.T) {
 }
 
 func TestStranded_JobWithoutItsPlatform(t *testing.T) {
-	j := markNoPlatform(Job{Phase: Started, Status: Running, Awaited: true}, usual, t0)
+	j := MarkNoPlatform(Job{Phase: Started, Status: Running, Awaited: true}, usual, t0)
 	if j.Attention != NoPlatform || j.Notice == "" || j.Status != Running || j.Awaited || !j.Due.After(t0) ||
 		!j.Updated.Equal(t0) {
 		t.Errorf("%+v", j)
 	}
-	if again := markNoPlatform(j, usual, t0.Add(time.Hour)); !again.Updated.Equal(t0) || !again.Due.After(j.Due) {
+	if again := MarkNoPlatform(j, usual, t0.Add(time.Hour)); !again.Updated.Equal(t0) || !again.Due.After(j.Due) {
 		t.Errorf("again: %+v", again)
 	}
-	if j := markNoPlatform(Job{Phase: Ended, Orphans: []Ref{p}}, usual, t0); j.Attention != None || !j.Due.After(t0) {
+	if j := MarkNoPlatform(Job{Phase: Ended, Orphans: []Ref{p}}, usual, t0); j.Attention != None || !j.Due.After(t0) {
 		t.Errorf("ended, with an orphan: %+v", j)
 	}
 }
@@ -420,23 +420,23 @@ func TestNext_NoRefIsForgotten(t *testing.T) {
 		for _, q := range []Question{AskSubmit, AskSearch} {
 			j := Job{Phase: phase, Attempt: 2, Epoch: 5, Ref: own, Orphans: []Ref{other}}
 			o := Outcome{Asked: q, Attempt: 1, Epoch: 1, Ref: tardy, Started: true}
-			got := next(next(j, o, t0), o, t0)
+			got := Next(Next(j, o, t0), o, t0)
 			if got.Phase != phase || got.Ref != own || !slices.Equal(got.Orphans, []Ref{other, tardy}) {
 				t.Errorf("%s %s: %s %v %v", phase, q, got.Phase, got.Ref, got.Orphans)
 			}
-			if got := next(got, Outcome{Asked: AskOrphan, Ref: tardy, Err: kind(Unsupported)}, t0); !slices.Equal(got.Past,
+			if got := Next(got, Outcome{Asked: AskOrphan, Ref: tardy, Err: kind(Unsupported)}, t0); !slices.Equal(got.Past,
 				[]Ref{tardy}) {
 				t.Errorf("an orphan that cannot be canceled: %v, past %v", got.Orphans, got.Past)
-			} else if again := next(got, o, t0); !slices.Equal(again.Orphans, []Ref{other}) {
+			} else if again := Next(got, o, t0); !slices.Equal(again.Orphans, []Ref{other}) {
 				t.Errorf("what is past comes back: %v", again.Orphans)
 			}
 			for _, err := range []error{kind(Busy), kind(Uncertain)} {
-				if got := next(got, Outcome{Asked: AskOrphan, Ref: tardy, Err: err}, t0); len(got.Orphans) != 2 ||
+				if got := Next(got, Outcome{Asked: AskOrphan, Ref: tardy, Err: err}, t0); len(got.Orphans) != 2 ||
 					!got.Due.After(t0) {
 					t.Errorf("an orphan that was not canceled: %v, due %v", got.Orphans, got.Due)
 				}
 			}
-			if got := next(got, Outcome{Asked: AskOrphan, Ref: tardy}, t0); !slices.Equal(got.Orphans, []Ref{other}) {
+			if got := Next(got, Outcome{Asked: AskOrphan, Ref: tardy}, t0); !slices.Equal(got.Orphans, []Ref{other}) {
 				t.Errorf("after its cancel: %v", got.Orphans)
 			}
 		}
@@ -463,7 +463,7 @@ func TestIntend(t *testing.T) {
 func TestShare(t *testing.T) {
 	ann1, ann2 := Line{Owner: "ann", Task: 1, Held: 1, OwnerHeld: 1}, Line{Owner: "ann", Task: 2, OwnerHeld: 1}
 	bob := Line{Owner: "bob", Task: 3}
-	got := share([]Line{ann1, ann2, bob}, 5)
+	got := Share([]Line{ann1, ann2, bob}, 5)
 	if want := []Line{bob, ann2, bob, ann1, bob}; !slices.Equal(got, want) &&
 		!slices.Equal(got, []Line{bob, ann2, bob, ann1, ann2}) {
 		t.Errorf("got %v", got)
@@ -472,43 +472,6 @@ func TestShare(t *testing.T) {
 		t.Errorf("first %v, then %v", got[0], got[1])
 	}
 }
-
-func TestStepQueue_NoClassWaitsLong(t *testing.T) {
-	var q stepQueue
-	waited := [classCount]int{}
-	for range 1000 {
-		for c := range classCount {
-			q.due[c] = []Job{{}}
-		}
-		_, took, _ := q.take(all)
-		if took >= classMeter {
-			t.Fatal("jobs that have ended are asked about before what is more urgent")
-		}
-		for c := range classMeter {
-			waited[c]++
-			if c == took {
-				waited[c] = 0
-			}
-			if waited[c] > patience+int(classCount)-3 {
-				t.Fatalf("class %d waits for %d turns", c, waited[c])
-			}
-		}
-	}
-	q = stepQueue{}
-	q.due[classPoll], q.due[classCancel] = []Job{{}}, []Job{{}}
-	if _, c, _ := q.take(func(c class) bool { return c != classCancel }); c != classPoll {
-		t.Errorf("class %d is taken when there are no slots for cancels", c)
-	}
-	q.due[classPoll] = []Job{{}}
-	if _, c, _ := q.take(all); c != classCancel {
-		t.Errorf("class %d goes before a cancel", c)
-	}
-	if !q.empty(func(c class) bool { return c != classPoll }) || q.empty(all) {
-		t.Error("what there are no slots for counts")
-	}
-}
-
-func all(class) bool { return true }
 
 // What comes late for an earlier attempt says nothing about the present one: neither how many of its submissions
 // brought no response, nor when the job is next looked at, nor whether a client waits for its status.
@@ -523,7 +486,7 @@ func TestNext_LateResponseLeavesThePresentAttempt(t *testing.T) {
 		o.Asked, o.Attempt, o.Epoch = AskSubmit, 1, 2
 		for _, phase := range []Phase{Waiting, Creating, Created, Starting} {
 			j := with(present, func(j *Job) { j.Phase = phase })
-			if got := next(j, o, t0); got.Begun != j.Begun || !got.Due.Equal(j.Due) || got.Phase != j.Phase {
+			if got := Next(j, o, t0); got.Begun != j.Begun || !got.Due.Equal(j.Due) || got.Phase != j.Phase {
 				t.Errorf("%s, %s: %s, begun %d, due %v", phase, name, got.Phase, got.Begun, got.Due)
 			}
 		}
@@ -531,16 +494,16 @@ func TestNext_LateResponseLeavesThePresentAttempt(t *testing.T) {
 			j.Phase, j.Status, j.Ref, j.Awaited = Started, Running, Ref{ID: "third"},
 				true
 		})
-		if got := next(awaited, o, t0); !got.Awaited {
+		if got := Next(awaited, o, t0); !got.Awaited {
 			t.Errorf("%s: nobody waits for the status any more", name)
 		}
 	}
 	starting := with(present, func(j *Job) { j.Phase, j.Ref = Starting, Ref{ID: "third"} })
 	created := Outcome{Asked: AskSubmit, Attempt: 3, Epoch: 6, Ref: Ref{ID: "third"}}
-	if got := next(starting, created, t0); got.Begun != 1 {
+	if got := Next(starting, created, t0); got.Begun != 1 {
 		t.Errorf("the response to the create comes after the start was begun: begun %d, want 1", got.Begun)
 	}
-	if got := next(present, Outcome{Asked: AskSubmit, Attempt: 3, Epoch: 7, Err: kind(Busy)}, t0); got.Begun != 0 {
+	if got := Next(present, Outcome{Asked: AskSubmit, Attempt: 3, Epoch: 7, Err: kind(Busy)}, t0); got.Begun != 0 {
 		t.Errorf("the present attempt is answered: begun %d", got.Begun)
 	}
 }
@@ -552,14 +515,14 @@ func TestNext_OrphanLeavesTheJobsTriesAlone(t *testing.T) {
 	o := Outcome{Asked: AskOrphan, Attempt: 2, Epoch: 4, Ref: Ref{ID: "s"}}
 	failed := with2(o, func(o *Outcome) { o.Err = kind(Unavailable) })
 	for range 2 * lostLooks {
-		j = next(j, failed, t0)
+		j = Next(j, failed, t0)
 	}
 	if j.Tries == 0 || !j.Due.After(t0) {
 		t.Fatalf("the cancel is not repeated after pauses: %d tries, due %v", j.Tries, j.Due)
 	}
-	j = next(j, o, t0)
+	j = Next(j, o, t0)
 	j.Phase, j.Epoch = Starting, 5
-	if j = next(j, Outcome{Asked: AskSubmit, Attempt: 2, Epoch: 5, Err: kind(NotFound)}, t0); j.Phase != Created {
+	if j = Next(j, Outcome{Asked: AskSubmit, Attempt: 2, Epoch: 5, Err: kind(NotFound)}, t0); j.Phase != Created {
 		t.Errorf("the platform does not show the job yet, and the job is %s %q", j.Phase, j.Failure)
 	}
 }

@@ -15,7 +15,7 @@ func (j Job) Cancel(now time.Time) (Job, bool) {
 	if over := j.SendBy.Add(SettleMargin); !j.Phase.InDoubt() || !over.After(now) {
 		j.Due = now
 	} else {
-		j.Due = earlier(j.Due, over)
+		j.Due = Earlier(j.Due, over)
 	}
 	if j.Phase == Waiting {
 		j.Phase, j.Status, j.Epoch = Ended, Canceled, j.Epoch+1

@@ -80,9 +80,9 @@ const inlinePrefix = "process_graph#"
 // Inline reports whether the service is defined by a process that was sent with the request, see [Request].Process.
 func (s Service) Inline() bool { return strings.HasPrefix(s.Application, inlinePrefix) }
 
-// inline returns r with the application that identifies its process. It returns any other request unchanged, but
+// Inline returns r with the application that identifies its process. It returns any other request unchanged, but
 // Invalid for one whose client names such an application: the processes of requests are known to their owners only.
-func (r Request) inline() (Request, error) {
+func (r Request) Inline() (Request, error) {
 	switch {
 	case r.Process != nil:
 		r.Service.Namespace, r.Service.Application = nil, inlinePrefix+Document{Body: r.Process}.Hash()
@@ -100,7 +100,7 @@ const (
 	optionRetries     = "retries"      // how often a job is retried by itself, see Job.Retries
 
 	// Of tasks only: their jobs do not have them.
-	optionBudget = "budget" // what the jobs may cost, see [ParseBudget]
+	OptionBudget = "budget" // what the jobs may cost, see [ParseBudget]
 	optionTrial  = "trial"  // how many of the jobs run before the owner resumes the task
 )
 
@@ -129,19 +129,19 @@ func (r Request) options() map[string]json.RawMessage {
 
 // PlatformOptions returns the options of r that are passed to the platform; nil: none.
 func (r Request) PlatformOptions() json.RawMessage {
-	return r.optionsWithout(optionValidate, optionMaxDuration, optionRetries, optionPin)
+	return r.OptionsWithout(optionValidate, optionMaxDuration, optionRetries, OptionPin)
 }
 
-// ofJobs returns r with the options that the jobs of a task have. Without a dimension, r is the request of a single
+// OfJobs returns r with the options that the jobs of a task have. Without a dimension, r is the request of a single
 // job.
-func (r Request) ofJobs(d *Dimension) Request {
+func (r Request) OfJobs(d *Dimension) Request {
 	if d != nil {
-		r.Options = r.optionsWithout(optionBudget, optionTrial)
+		r.Options = r.OptionsWithout(OptionBudget, optionTrial)
 	}
 	return r
 }
 
-func (r Request) optionsWithout(names ...string) json.RawMessage {
+func (r Request) OptionsWithout(names ...string) json.RawMessage {
 	members := r.options()
 	given := len(members)
 	for _, name := range names {
@@ -171,7 +171,7 @@ type Record struct {
 	// jobs of its account that would be submitted before it now; nil: it is not queued. A store never fills it in
 	Ahead *int
 
-	Forecast *Forecast // set by [Broker.ForecastJob] alone; nil: not known
+	Forecast *Forecast // set by [broker.Broker.ForecastJob] alone; nil: not known
 
 	// Set only for a page whose Most is not 0.
 	Size int  // size of the stored request, or of the value for a task's job, in bytes
@@ -212,3 +212,37 @@ func ParseRequestHead(text string) (r Request) {
 	}
 	return r
 }
+
+// Encode returns r in JSON, without escaping characters of parameters and options.
+func (r Request) Encode() ([]byte, error) {
+	text, err := Encode(r)
+	if err != nil {
+		return nil, &Error{Kind: Invalid, Op: "dispatch.Accept", Text: "The request cannot be kept as JSON.", Err: err}
+	}
+	return text, nil
+}
+
+// Complete returns r with an empty object in place of missing parameters.
+func (r Request) Complete() Request {
+	if len(r.Parameters) == 0 {
+		r.Parameters = json.RawMessage("{}")
+	}
+	return r
+}
+
+// WaitsForSlot reports whether a job waits for a slot, or for a platform that accepts no submissions at present, and
+// not for an action of its owner or of the operator.
+func (r Record) WaitsForSlot() bool { return r.Phase == Waiting && r.TakesItsTurn() }
+
+// TakesItsTurn reports whether the job has a place in the queue while it waits, since nothing has to be done before by
+// its owner or the operator.
+func (r Record) TakesItsTurn() bool {
+	switch r.Attention {
+	case None, Full, NotTaken, Unreachable, ServiceChanged:
+		return true
+	}
+	return false
+}
+
+// IsAwaited reports whether a fresher status of j is awaited.
+func (j Job) IsAwaited() bool { return j.Awaited && j.Phase == Started }

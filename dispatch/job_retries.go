@@ -64,7 +64,7 @@ func (j Job) retriedByItself(was Job, o Outcome, now time.Time) Job {
 		return again
 	}
 	again.Due = now.Add(o.Timing.retryPause(j.Retried))
-	return again.withAttention(Retrying, j.Failure)
+	return again.WithAttention(Retrying, j.Failure)
 }
 
 // retryPause returns the pause after a number of retries.

@@ -50,7 +50,7 @@ func failing(message string) (Job, Outcome) {
 func TestNext_RetriesWhatThePlatformCaused(t *testing.T) {
 	const lost = "Connection reset by peer"
 	j, o := failing(lost)
-	again := next(j, o, t0)
+	again := Next(j, o, t0)
 	if again.Phase != Waiting || again.Status != Accepted || again.Retried != 1 || again.Retries != 2 ||
 		again.Attempt != 4 || again.Ref != (Ref{}) || len(again.Past) != 1 || again.Past[0] != p {
 		t.Fatalf("%+v", again)
@@ -59,14 +59,14 @@ func TestNext_RetriesWhatThePlatformCaused(t *testing.T) {
 		again.Spent != 2.5 || again.Costs != nil || again.Seen != "" || again.Epoch <= j.Epoch {
 		t.Errorf("%s %q, due %v, spent %v", again.Attention, again.Notice, again.Due.Sub(t0), again.Spent)
 	}
-	if late := next(again, o, t0); late.Phase != Waiting || late.Retried != 1 || len(late.Orphans) > 0 {
+	if late := Next(again, o, t0); late.Phase != Waiting || late.Retried != 1 || len(late.Orphans) > 0 {
 		t.Errorf("the same report again: %+v", late)
 	}
 	second := with(j, func(j *Job) { j.Retried = 1 })
-	if again := next(second, o, t0); again.Retried != 2 || !again.Due.Equal(t0.Add(2*time.Minute)) {
+	if again := Next(second, o, t0); again.Retried != 2 || !again.Due.Equal(t0.Add(2*time.Minute)) {
 		t.Errorf("the second time: %d, due %v", again.Retried, again.Due.Sub(t0))
 	}
-	paused := next(with(j, func(j *Job) { j.Paused = true }), o, t0)
+	paused := Next(with(j, func(j *Job) { j.Paused = true }), o, t0)
 	if paused.Phase != Waiting || paused.Attention != Paused || !paused.Due.IsZero() || paused.Retried != 1 {
 		t.Errorf("of a paused task: %+v", paused)
 	}
@@ -93,8 +93,8 @@ func TestNext_DoesNotRetryTheRest(t *testing.T) {
 		},
 	} {
 		j, o := failing("Connection reset by peer")
-		if change(&j, &o); next(j, o, t0).Retried != j.Retried || next(j, o, t0).Phase == Waiting {
-			t.Errorf("%s: %+v", name, next(j, o, t0))
+		if change(&j, &o); Next(j, o, t0).Retried != j.Retried || Next(j, o, t0).Phase == Waiting {
+			t.Errorf("%s: %+v", name, Next(j, o, t0))
 		}
 	}
 }
@@ -108,7 +108,7 @@ func TestNext_RetriesAreBounded(t *testing.T) {
 		now, last, retried := t0, time.Duration(0), 0
 		for j.Phase != Ended {
 			o.Attempt, o.Epoch = j.Attempt, j.Epoch
-			if j = next(j, o, now); j.Phase == Ended {
+			if j = Next(j, o, now); j.Phase == Ended {
 				break
 			}
 			retried++

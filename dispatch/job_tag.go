@@ -1,10 +1,8 @@
 package dispatch
 
 import (
-	"bytes"
 	"crypto/rand"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 )
@@ -19,8 +17,8 @@ const maxNonces = 32
 // restored from a backup.
 type Nonces string
 
-// of returns the random part of an attempt; "" if it is not known any more.
-func (n Nonces) of(attempt int) string {
+// Of returns the random part of an attempt; "" if it is not known any more.
+func (n Nonces) Of(attempt int) string {
 	prefix := strconv.Itoa(attempt) + ":"
 	for part := range strings.FieldsSeq(string(n)) {
 		if nonce, found := strings.CutPrefix(part, prefix); found {
@@ -30,31 +28,31 @@ func (n Nonces) of(attempt int) string {
 	return ""
 }
 
-// with returns n with the random part of one more attempt, and without the oldest beyond maxNonces.
-func (n Nonces) with(attempt int, nonce string) Nonces {
+// With returns n with the random part of one more attempt, and without the oldest beyond maxNonces.
+func (n Nonces) With(attempt int, nonce string) Nonces {
 	parts := append(strings.Fields(string(n)), strconv.Itoa(attempt)+":"+nonce)
 	return Nonces(strings.Join(parts[max(0, len(parts)-maxNonces):], " "))
 }
 
-// newNonce returns 40 random bits as eight letters and digits.
-func newNonce(Job) string { return strings.ToLower(rand.Text()[:8]) }
+// NewNonce returns 40 random bits as eight letters and digits.
+func NewNonce(Job) string { return strings.ToLower(rand.Text()[:8]) }
 
 // Tag returns the text that marks this attempt at the platform, so that it can be recognized in a listing. The
 // installation is a short text of letters and digits that no other broker has, so that two brokers that share an
 // account do not touch each other's jobs.
 func (j Job) Tag(installation string) string {
-	return fmt.Sprintf("%s.%d.%d.%s", installation, j.ID, j.Attempt, j.Nonces.of(j.Attempt))
+	return fmt.Sprintf("%s.%d.%d.%s", installation, j.ID, j.Attempt, j.Nonces.Of(j.Attempt))
 }
 
-// tag is a parsed [Job.Tag].
-type tag struct {
-	job     JobID
-	attempt int
-	nonce   string
+// Tag is a parsed [Job.Tag].
+type Tag struct {
+	Job     JobID
+	Attempt int
+	Nonce   string
 }
 
-// parseTag is the inverse of [Job.Tag]; ok is false for a tag of another installation.
-func parseTag(installation, text string) (t tag, ok bool) {
+// ParseTag is the inverse of [Job.Tag]; ok is false for a tag of another installation.
+func ParseTag(installation, text string) (t Tag, ok bool) {
 	own, found := strings.CutPrefix(text, installation+".")
 	if !found {
 		return t, false
@@ -67,24 +65,14 @@ func parseTag(installation, text string) (t tag, ok bool) {
 	if err != nil {
 		return t, false
 	}
-	if t.attempt, err = strconv.Atoi(parts[1]); err != nil {
+	if t.Attempt, err = strconv.Atoi(parts[1]); err != nil {
 		return t, false
 	}
-	t.job, t.nonce = JobID(id), parts[2]
+	t.Job, t.Nonce = JobID(id), parts[2]
 	return t, true
 }
 
-// marks reports whether t is the tag of an attempt that j has made.
-func (t tag) marks(j Job) bool {
-	return t.job == j.ID && t.attempt <= j.Attempt && t.nonce == j.Nonces.of(t.attempt)
-}
-
-// untagged removes the tags of this installation's jobs from text that a platform returned, wherever they follow a
-// title. An installation's name is random, so that no other text matches its tags.
-func (b *Broker) untagged(text []byte) []byte {
-	if b.Installation == "" || !bytes.Contains(text, []byte(" ["+b.Installation+".")) {
-		return text
-	}
-	tag := regexp.MustCompile(` \[` + regexp.QuoteMeta(b.Installation) + `\.[0-9]+\.[0-9]+\.[0-9a-z]+\]`)
-	return tag.ReplaceAll(text, nil)
+// Marks reports whether t is the tag of an attempt that j has made.
+func (t Tag) Marks(j Job) bool {
+	return t.Job == j.ID && t.Attempt <= j.Attempt && t.Nonce == j.Nonces.Of(t.Attempt)
 }

@@ -85,9 +85,9 @@ func (j Job) noteReport(r Report) Job {
 	return j
 }
 
-// planMetering plans to read the costs of a job that has just ended, if the platform charges and has not reported them,
+// PlanMetering plans to read the costs of a job that has just ended, if the platform charges and has not reported them,
 // and its usage if the report of its end was incomplete.
-func planMetering(was, j Job, o Outcome, now time.Time) Job {
+func PlanMetering(was, j Job, o Outcome, now time.Time) Job {
 	if j.Phase != Ended || was.Phase == Ended || j.Ref == (Ref{}) || was.Phase != Started && o.Asked != AskStatus {
 		return j
 	}
@@ -113,13 +113,13 @@ func (j Job) forgetMetering(r Ref) Job {
 // MeterDue returns when costs of the job are to be read next; zero: they are not.
 func (j Job) MeterDue() (due time.Time) {
 	for _, u := range j.Unmetered {
-		due = earlier(due, u.Due)
+		due = Earlier(due, u.Due)
 	}
 	return due
 }
 
-// unmetered returns the run of the job whose costs are to be read first.
-func (j Job) unmetered() Unmetered {
+// FirstUnmetered returns the run of the job whose costs are to be read first.
+func (j Job) FirstUnmetered() Unmetered {
 	if len(j.Unmetered) == 0 {
 		return Unmetered{}
 	}

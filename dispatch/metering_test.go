@@ -17,14 +17,14 @@ type run struct {
 // meter performs the reads of costs that are due.
 func meter(t *rapid.T, j Job, runs map[Ref]*run, now time.Time) Job {
 	for !j.MeterDue().IsZero() && !j.MeterDue().After(now) {
-		ref, had := j.unmetered().Ref, value(j.AllCosts())
+		ref, had := j.FirstUnmetered().Ref, value(j.AllCosts())
 		o := Outcome{Asked: AskMeter, Ref: ref, Report: Report{Status: Failed, Unit: "credits"}}
 		if r := runs[ref]; !now.Before(r.known) {
 			o.Report.Costs, r.told = &r.costs, true
 		} else if rapid.Bool().Draw(t, "unreachable") {
 			o.Report, o.Err = Report{}, kind(Unavailable)
 		}
-		j = next(j, o, now)
+		j = Next(j, o, now)
 		if o.Report.Costs == nil && value(j.AllCosts()) != had {
 			t.Fatal("costs changed without a report")
 		}
@@ -49,7 +49,7 @@ func TestMetering_EveryRunCountsOnce(t *testing.T) {
 				o.Report.Costs = &r.costs
 			}
 			j.Seen, j.Checked = Failed, now.Add(-time.Minute)
-			if j = next(j, o, now); j.Phase != Ended {
+			if j = Next(j, o, now); j.Phase != Ended {
 				t.Fatalf("%s %s", j.Phase, j.Status)
 			}
 			for range rapid.IntRange(0, 30).Draw(t, "steps") {
@@ -92,12 +92,12 @@ func TestMetering_IsPlannedWhereSomethingIsMissing(t *testing.T) {
 		j := Job{Phase: Started, Status: Running, Desired: WantRun, Attempt: 1, Epoch: 1, Ref: p, Moved: t0}
 		o := status1(test.report.Status)
 		o.Report = test.report
-		is := next(j, o, t0)
+		is := Next(j, o, t0)
 		if planned := is.MeterDue(); planned.IsZero() == test.want || test.want && planned != t0.Add(time.Minute) {
 			t.Errorf("%s: read at %v", name, planned)
 		}
 	}
-	canceled := next(Job{Phase: Started, Status: Running, Desired: WantCancel, Attempt: 1, Epoch: 1, Ref: p,
+	canceled := Next(Job{Phase: Started, Status: Running, Desired: WantCancel, Attempt: 1, Epoch: 1, Ref: p,
 		Unit: "credits"}, ask(AskCancel, func(*Outcome) {}), t0)
 	if canceled.MeterDue().IsZero() {
 		t.Error("the costs of a canceled job are not read")
@@ -111,8 +111,8 @@ func TestMetering_AfterARetry(t *testing.T) {
 		j := Job{Phase: Started, Status: Running, Desired: WantRun, Attempt: 1, Epoch: 1, Ref: p, Moved: t0}
 		o := status1(Finished)
 		o.Report.Unit, o.Report.Costs, o.Report.Partial = "credits", known, true
-		j = next(j, o, t0)
-		j = next(j.Retry(t0), Outcome{Asked: AskMeter, Ref: p, Report: Report{Status: Finished, Unit: "credits",
+		j = Next(j, o, t0)
+		j = Next(j.Retry(t0), Outcome{Asked: AskMeter, Ref: p, Report: Report{Status: Finished, Unit: "credits",
 			Costs: &two}}, t0.Add(time.Hour))
 		if j.Spent != two || len(j.Unmetered) > 0 {
 			t.Errorf("%s: %v is booked; still to be read: %v", name, j.Spent, j.Unmetered)

@@ -1,9 +1,11 @@
 package dispatch
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 )
 
 // ParamType is the type of a parameter's value, in terms from which a form can be built.
@@ -108,18 +110,56 @@ func (p Permits) Check(op, what string, path ...any) error {
 	return InvalidBody(op,
 		fmt.Sprintf("%s is not permitted under the account that users of this platform share: it may cost money, call other "+
 			"servers, or reach what others stored. The operator of this service permits it by service_account.allow.",
-			short(what)), path...)
+			Shortened(what)), path...)
 }
 
 // Permitter checks, without sending a request, whether the options of a request are permitted under the platform's
 // account. If one is not, the error is Invalid.
 type Permitter interface{ Permitted(Request) error }
 
-// permitted checks whether a request is permitted at a backend, as far as this can be checked without its service's
+// Permitted checks whether a request is permitted at a backend, as far as this can be checked without its service's
 // document.
-func (b *Backend) permitted(r Request) error {
+func (b *Backend) Permitted(r Request) error {
 	if p, can := b.Platform.(Permitter); can {
 		return p.Permitted(r)
 	}
 	return nil
+}
+
+// Difference returns what makes q another parameter than p; "": nothing does. Descriptions may differ.
+func (p Parameter) Difference(q Parameter) string {
+	number := func(n *json.Number) string {
+		if n == nil {
+			return ""
+		}
+		return n.String()
+	}
+	switch {
+	case p.Type != q.Type:
+		return fmt.Sprintf("type (%s, %s)", p.Type, q.Type)
+	case p.Optional != q.Optional:
+		return "being optional"
+	case p.Nullable != q.Nullable:
+		return "being nullable"
+	case !equalJSON(p.Default, q.Default):
+		return "default"
+	case number(p.Minimum) != number(q.Minimum) || number(p.Maximum) != number(q.Maximum):
+		return "bounds"
+	case !slices.EqualFunc(p.Options, q.Options, equalJSON):
+		return "allowed values"
+	}
+	return ""
+}
+
+// equalJSON reports whether two JSON texts have the same value, whatever the order of their members.
+func equalJSON(a, b json.RawMessage) bool {
+	canonical := func(text json.RawMessage) []byte {
+		var v any
+		if json.Unmarshal(text, &v) != nil {
+			return text
+		}
+		again, _ := json.Marshal(v)
+		return again
+	}
+	return bytes.Equal(canonical(a), canonical(b))
 }

@@ -19,9 +19,9 @@ type Promptness struct {
 	Lag    time.Duration // the longest time seen from a start until a status showed it
 }
 
-// settlesAfter returns for how long the statuses of a job must show no start before a start in doubt counts as lost:
+// SettlesAfter returns for how long the statuses of a job must show no start before a start in doubt counts as lost:
 // the time that the operator set, or else the time that follows from p.
-func (b *Backend) settlesAfter(t Timing, p Promptness) time.Duration {
+func (b *Backend) SettlesAfter(t Timing, p Promptness) time.Duration {
 	return cmp.Or(b.StartSettlesAfter, t.settlesAfter(p))
 }
 
@@ -32,9 +32,9 @@ type StartsSeen struct {
 	Lag    time.Duration // the longest lag seen
 }
 
-// add records what a status shows about a start. was and is are the job before and after the status was read; send is
+// Add records what a status shows about a start. was and is are the job before and after the status was read; send is
 // the time limit of its start request.
-func (s *StartsSeen) add(was, is Job, send time.Duration, t Timing) {
+func (s *StartsSeen) Add(was, is Job, send time.Duration, t Timing) {
 	if is.Checked.Equal(was.Checked) || was.Phase != Started && was.Phase != Starting {
 		return
 	}
@@ -52,7 +52,7 @@ func (s *StartsSeen) add(was, is Job, send time.Duration, t Timing) {
 	}
 }
 
-// wouldChange reports whether s changes p. Further prompt starts of a platform that is already prompt change nothing.
-func (s StartsSeen) wouldChange(p Promptness) bool {
+// WouldChange reports whether s changes p. Further prompt starts of a platform that is already prompt change nothing.
+func (s StartsSeen) WouldChange(p Promptness) bool {
 	return s.Lagged && p.Starts > 0 || s.Prompt > 0 && p.Starts < PromptStarts || s.Lag > p.Lag
 }

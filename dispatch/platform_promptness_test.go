@@ -21,10 +21,10 @@ func TestSettlesAfter_ByWhatThePlatformHasShown(t *testing.T) {
 		{PromptStarts, 100 * time.Minute, 60 * time.Minute},
 	} {
 		p := Promptness{c.starts, c.lag}
-		if got := new(Backend).settlesAfter(usual, p); got != c.want {
+		if got := new(Backend).SettlesAfter(usual, p); got != c.want {
 			t.Errorf("%+v: %v, want %v", p, got, c.want)
 		}
-		if got := byHand.settlesAfter(usual, p); got != 30*time.Second {
+		if got := byHand.SettlesAfter(usual, p); got != 30*time.Second {
 			t.Errorf("%+v, set by hand: %v", p, got)
 		}
 	}
@@ -44,7 +44,7 @@ func TestStartCheck_PausesUntilAStartSettles(t *testing.T) {
 				}
 				now = j.Due
 			}
-			j = next(j, Outcome{Asked: AskStatus, Epoch: j.Epoch, Ref: j.Ref, Report: Report{Status: Accepted},
+			j = Next(j, Outcome{Asked: AskStatus, Epoch: j.Epoch, Ref: j.Ref, Report: Report{Status: Accepted},
 				Settles: settles}, now)
 		}
 		if looks != want || now.Sub(t0) < settles || j.Phase != Created {
@@ -63,7 +63,7 @@ func TestNext_BoundGrowsWhileAStartIsInDoubt(t *testing.T) {
 		if looks >= 10 {
 			settles = 20 * time.Minute
 		}
-		j = next(j, Outcome{Asked: AskStatus, Epoch: j.Epoch, Ref: j.Ref, Report: Report{Status: Accepted}, Settles: settles},
+		j = Next(j, Outcome{Asked: AskStatus, Epoch: j.Epoch, Ref: j.Ref, Report: Report{Status: Accepted}, Settles: settles},
 			now)
 		if j.Phase == Starting {
 			now = j.Due
@@ -88,13 +88,13 @@ func TestNext_AnsweredRequestIsOver(t *testing.T) {
 	j := Job{Phase: Starting, Ref: Ref{ID: "p"}, SendBy: now.Add(30 * time.Second)}
 	for answered, want := range map[bool]time.Duration{true: SettleMargin, false: 30*time.Second + SettleMargin} {
 		err := &Error{Kind: Uncertain, Answered: answered}
-		if got := next(j, Outcome{Asked: AskSubmit, Ref: j.Ref, Err: err}, now); got.Due.Sub(now) != want ||
+		if got := Next(j, Outcome{Asked: AskSubmit, Ref: j.Ref, Err: err}, now); got.Due.Sub(now) != want ||
 			got.Attention != InDoubt {
 			t.Errorf("answered %v: due in %v with %q, want %v", answered, got.Due.Sub(now), got.Attention, want)
 		}
 	}
 	creating := Job{Phase: Creating, SendBy: j.SendBy}
-	if got := next(creating, Outcome{Asked: AskSubmit, Err: &Error{Kind: Uncertain, Answered: true}},
+	if got := Next(creating, Outcome{Asked: AskSubmit, Err: &Error{Kind: Uncertain, Answered: true}},
 		now); got.Due.Sub(now) != 30*time.Second+SettleMargin {
 		t.Errorf("a create is searched for in %v", got.Due.Sub(now))
 	}
@@ -135,7 +135,7 @@ func TestStartsSeen_FromStatuses(t *testing.T) {
 			StartsSeen{Lagged: true, Lag: time.Minute}},
 	} {
 		var got StartsSeen
-		if got.add(c.was, c.is, send, usual); got != c.want {
+		if got.Add(c.was, c.is, send, usual); got != c.want {
 			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
 		}
 	}

@@ -120,3 +120,7 @@ func (t Schedule) without(sendAt time.Time, pace time.Duration) Schedule {
 	}
 	return t
 }
+
+// SendTimeAhead is how far in the future a send time that a visit gets may lie. A visit for a booked one has this long
+// to prepare.
+const SendTimeAhead = 2 * time.Second

@@ -25,9 +25,9 @@ func (p *platformAt) ask(a Account, purpose Purpose) SendTime {
 	if p.booked[a] == nil {
 		p.booked[a] = &[2]time.Time{}
 	}
-	booked, ahead := &time.Time{}, enterWithin
+	booked, ahead := &time.Time{}, EnterWithin
 	if purpose != Calling {
-		booked, ahead = &p.booked[a][purpose], sendTimeAhead
+		booked, ahead = &p.booked[a][purpose], SendTimeAhead
 	}
 	s, _ := p.Reserve(SendTimeRequest{Account: a, Pace: p.pace, Purpose: purpose, Ahead: ahead}, booked, p.now)
 	if s.Given {
@@ -104,7 +104,7 @@ func TestSchedule_MissedSendTimeIsReplaced(t *testing.T) {
 		p.ask(Account(rune('a'+i)), Reading)
 	}
 	s := p.ask("late", Reading)
-	p.now = p.now.Add(s.Wait + sendTimeAhead + 150*time.Millisecond)
+	p.now = p.now.Add(s.Wait + SendTimeAhead + 150*time.Millisecond)
 	for i := range 500 {
 		p.ask(Account(rune('a'+500+i)), Reading)
 	}

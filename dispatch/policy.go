@@ -23,26 +23,8 @@ type Policy struct {
 	Entitled    func(context.Context) bool // reports whether the user of a request may run the services; nil: everyone may
 }
 
-// Policy returns the combination of all policies for a service; zero if there is none, or no platform for the service.
-func (b *Broker) Policy(s Service, l Label) Policy {
-	backend, err := b.Backend(s, l)
-	if err != nil {
-		return Policy{}
-	}
-	return b.policyAt(backend, s)
-}
-
-func (b *Broker) policyAt(backend *Backend, s Service) (all Policy) {
-	for _, p := range b.Policies {
-		if p.Applies(backend.Name, s) {
-			all = all.and(p)
-		}
-	}
-	return all
-}
-
-// and returns the combination of two policies, of which the defaults of p count first.
-func (p Policy) and(q Policy) Policy {
+// And returns the combination of two policies, of which the defaults of p count first.
+func (p Policy) And(q Policy) Policy {
 	options := maps.Clone(q.Options)
 	if options == nil {
 		options = p.Options
@@ -67,44 +49,8 @@ func (p Policy) and(q Policy) Policy {
 	return p
 }
 
-// underPolicy returns a request with the defaults of the policies for its service. Forbidden if its user may not run
-// the service, Invalid if the request exceeds a limit.
-func (b *Broker) underPolicy(ctx context.Context, backend *Backend, r Request, d *Dimension) (Request, error) {
-	if len(b.Policies) == 0 || r.Process != nil {
-		return r, nil
-	}
-	if err := b.checkPolicyEntitles(ctx, backend, r); err != nil {
-		return r, err
-	}
-	p := b.policyAt(backend, r.Service)
-	if r.Format == "" {
-		r.Format = p.Format
-	}
-	return p.withOptions(r, d)
-}
-
-// checkPolicyEntitles returns Forbidden if a policy does not let the requesting user run the service. Processes of
-// users have no policy.
-func (b *Broker) checkPolicyEntitles(ctx context.Context, backend *Backend, r Request) error {
-	if p := b.policyAt(backend, r.Service); r.Process == nil && p.Entitled != nil && !p.Entitled(ctx) {
-		return &Error{Kind: Forbidden, Op: "dispatch.policy",
-			Text: "Your sign-in does not entitle you to use this service. Ask the operator of this broker."}
-	}
-	return nil
-}
-
-// syncUnderPolicy is underPolicy for a synchronous run, whose platform is checked later.
-func (b *Broker) syncUnderPolicy(ctx context.Context, r Request) (Request, error) {
-	backend, err := b.Backend(r.Service, r.Label)
-	if err != nil {
-		return r, err
-	}
-	r, err = b.underPolicy(ctx, backend, r, nil)
-	return b.withFormat(r), err
-}
-
-// withOptions returns a request with the options that it has or that the policy gives it.
-func (p Policy) withOptions(r Request, d *Dimension) (Request, error) {
+// WithOptions returns a request with the options that it has or that the policy gives it.
+func (p Policy) WithOptions(r Request, d *Dimension) (Request, error) {
 	given := r.options()
 	if given == nil && len(r.Options) > 0 && strings.TrimSpace(string(r.Options)) != "null" {
 		return r, InvalidBody("dispatch.policy", "The options must be a JSON object.", "options")
@@ -124,8 +70,8 @@ func (p Policy) withOptions(r Request, d *Dimension) (Request, error) {
 	} else if p.MaxDuration > 0 && asked == 0 {
 		options[optionMaxDuration] = json.RawMessage(fmt.Sprint(int64(p.MaxDuration / time.Second)))
 	}
-	if _, has := options[optionBudget]; !has && d != nil && p.Budget != (Budget{}) {
-		options[optionBudget] = p.Budget.option()
+	if _, has := options[OptionBudget]; !has && d != nil && p.Budget != (Budget{}) {
+		options[OptionBudget] = p.Budget.option()
 	}
 	if len(options) == len(given) &&
 		maps.EqualFunc(options, given, func(a, b json.RawMessage) bool { return string(a) == string(b) }) {
@@ -137,4 +83,4 @@ func (p Policy) withOptions(r Request, d *Dimension) (Request, error) {
 }
 
 // ofTasks reports whether an option is one of tasks only.
-func ofTasks(option string) bool { return option == optionBudget || option == optionTrial }
+func ofTasks(option string) bool { return option == OptionBudget || option == optionTrial }

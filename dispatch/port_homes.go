@@ -84,8 +84,8 @@ func (j Job) MovedTo(h Home, now time.Time) (Job, bool) {
 	j.Account, j.Base, j.Service = h.Account, h.Base, h.Hash
 	j.Epoch, j.Tries, j.Past, j.Seen, j.Updated = j.Epoch+1, 0, nil, "", now
 	j.Spent, j.Unit = 0, ""
-	j.Due = earlier(j.Due, now)
-	return j.withAttention(None, ""), true
+	j.Due = Earlier(j.Due, now)
+	return j.WithAttention(None, ""), true
 }
 
 // retryElsewhere is how long a job that its owner retries waits to be moved to another home, if none is open. It is
@@ -98,7 +98,7 @@ func (j Job) RetryAmong(several bool, now time.Time) Job {
 	j = j.Retry(now)
 	if several && !j.Paused {
 		j.Due = now.Add(retryElsewhere)
-		j = j.withAttention(Retrying, "")
+		j = j.WithAttention(Retrying, "")
 	}
 	return j
 }

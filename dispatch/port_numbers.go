@@ -108,7 +108,7 @@ type AccountState struct {
 
 // SilentAfter is for how long a platform has not responded when a request fails because it does not, for jobs to show
 // [Unreachable]. One that has responded to another request within that time is only slow.
-const SilentAfter = 5 * readWithin / 2
+const SilentAfter = 5 * ReadWithin / 2
 
 // Unanswered returns a job as it is shown if its platform does not respond.
 func (j Job) Unanswered() Job {

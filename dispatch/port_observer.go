@@ -18,8 +18,8 @@ type Observer interface {
 	Acted(action string, j Job)
 }
 
-// observer returns the configured observer, or one that ignores everything.
-func (s *Setup) observer() Observer {
+// Observing returns the configured observer, or one that ignores everything.
+func (s *Setup) Observing() Observer {
 	if s.Observer == nil {
 		return unobserved{}
 	}

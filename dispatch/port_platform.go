@@ -232,9 +232,9 @@ type Limits struct {
 	FreeStalled bool
 }
 
-// free returns how many jobs may be submitted now if the account has held jobs at the platform: as many as can be sent
+// Free returns how many jobs may be submitted now if the account has held jobs at the platform: as many as can be sent
 // at once, and twice as many if slots are plenty, so that no slot stays idle until the next read of the agenda.
-func (l Limits) free(held int) int {
+func (l Limits) Free(held int) int {
 	if l.Jobs == 0 || l.Jobs-held > 3*l.Requests {
 		return 2 * l.Requests
 	}

@@ -540,44 +540,44 @@ type Agenda struct {
 	Restored Restored   // what the account waits for before it submits
 }
 
-// done reports whether no job needs another visit.
-func (a Agenda) done() bool {
+// Done reports whether no job needs another visit.
+func (a Agenda) Done() bool {
 	return a.NextWaiting.IsZero() && a.NextStart.IsZero() && a.Next.IsZero() && a.NextPoll.IsZero()
 }
 
-// due returns when the next step other than a status read is due within the limits; zero: none is until something
+// Due returns when the next step other than a status read is due within the limits; zero: none is until something
 // changes.
-func (a Agenda) due(l Limits) time.Time {
-	due := earlier(earlier(a.Next, a.NextMeter), a.NextRemove)
+func (a Agenda) Due(l Limits) time.Time {
+	due := Earlier(Earlier(a.Next, a.NextMeter), a.NextRemove)
 	if !a.NextStart.IsZero() {
-		due = earlier(due, later(a.NextStart, a.Hold))
+		due = Earlier(due, Later(a.NextStart, a.Hold))
 	}
 	switch {
-	case !a.NextWaiting.IsZero() && a.creates(l):
-		due = earlier(due, later(a.NextWaiting, a.Hold))
+	case !a.NextWaiting.IsZero() && a.Creates(l):
+		due = Earlier(due, Later(a.NextWaiting, a.Hold))
 	case !a.NextUnprepared.IsZero():
-		due = earlier(due, later(a.NextUnprepared, a.Hold))
+		due = Earlier(due, Later(a.NextUnprepared, a.Hold))
 	}
 	return due
 }
 
-// creates reports whether a waiting job may be submitted: a slot is free, and no created job is turned away.
-func (a Agenda) creates(l Limits) bool { return l.free(a.Held) > 0 && !a.stuck() }
+// Creates reports whether a waiting job may be submitted: a slot is free, and no created job is turned away.
+func (a Agenda) Creates(l Limits) bool { return l.Free(a.Held) > 0 && !a.stuck() }
 
 // stuck reports whether the platform turns away the start of a created job. Then no more jobs are created.
 func (a Agenda) stuck() bool {
 	return slices.ContainsFunc(a.Start, func(j Job) bool { return j.Attention == Full || j.Attention == NotTaken })
 }
 
-func later(a, b time.Time) time.Time {
+func Later(a, b time.Time) time.Time {
 	if a.After(b) {
 		return a
 	}
 	return b
 }
 
-// earlier returns the earlier of two times, of which zero means none.
-func earlier(a, b time.Time) time.Time {
+// Earlier returns the earlier of two times, of which zero means none.
+func Earlier(a, b time.Time) time.Time {
 	if a.IsZero() || b.Before(a) && !b.IsZero() {
 		return b
 	}
@@ -599,4 +599,25 @@ type Line struct {
 	// The line's first waiting job, and when that became due.
 	First JobID
 	Due   time.Time
+}
+
+const PartMost = 8 << 10
+
+// DueWithoutPlatform returns when an account without a configured platform is visited again; zero: it has no jobs left.
+func (g Agenda) DueWithoutPlatform(t Timing) time.Time {
+	if g.Done() {
+		return time.Time{}
+	}
+	return g.Now.Add(t.Recheck)
+}
+
+// WaitsForSlot reports whether a due job waits only for the end of another one.
+func (g Agenda) WaitsForSlot(l Limits) bool {
+	if g.NextWaiting.IsZero() || g.NextWaiting.After(g.Now) || g.Restored != NotRestored {
+		return false
+	}
+	if g.Now.Before(g.Hold) {
+		return g.Why == Full
+	}
+	return !g.Creates(l)
 }

@@ -13,8 +13,8 @@ type Tracer interface {
 	Step(ctx context.Context, platform, op string, jobs []Job) (step context.Context, end func(error))
 }
 
-// tracer returns the configured tracer, or one that does nothing.
-func (s *Setup) tracer() Tracer {
+// Tracing returns the configured tracer, or one that does nothing.
+func (s *Setup) Tracing() Tracer {
 	if s.Tracer == nil {
 		return untraced{}
 	}

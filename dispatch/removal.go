@@ -42,9 +42,9 @@ func (j Job) Removable() bool {
 	return j.Attempt > 0 && j.Removal == (Removal{})
 }
 
-// removable returns the platform job of j that is removed next: those of attempts before a retry, then that of the last
+// RemovableRef returns the platform job of j that is removed next: those of attempts before a retry, then that of the last
 // one; zero if there is none.
-func (j Job) removable() Ref {
+func (j Job) RemovableRef() Ref {
 	if len(j.Past) > 0 {
 		return j.Past[0]
 	}
@@ -53,7 +53,7 @@ func (j Job) removable() Ref {
 
 // applyRemoval applies the response to a removal.
 func applyRemoval(j Job, o Outcome, now time.Time) Job {
-	if j.RemovalDue().IsZero() || o.Ref != j.removable() {
+	if j.RemovalDue().IsZero() || o.Ref != j.RemovableRef() {
 		return j
 	}
 	if j.Removal.Since.IsZero() {
@@ -66,7 +66,7 @@ func applyRemoval(j Job, o Outcome, now time.Time) Job {
 		j.Removal.Due, j.Updated = time.Time{}, now
 		return j.suggestRemovalAttention(o)
 	}
-	j.Removal.Due = now.Add(max(retryAfter(o.Err), min(firstPoll<<min(j.Removal.Tries, 14), removalPause)))
+	j.Removal.Due = now.Add(max(RetryAfter(o.Err), min(FirstPoll<<min(j.Removal.Tries, 14), removalPause)))
 	j.Removal.Tries++
 	return j
 }
@@ -89,29 +89,12 @@ func (j Job) suggestRemovalAttention(o Outcome) Job {
 	if j.Attention != None {
 		return j
 	}
-	return j.withAttention(NotRemoved, fmt.Sprintf("Its platform was asked to remove the job, and did not: %s",
+	return j.WithAttention(NotRemoved, fmt.Sprintf("Its platform was asked to remove the job, and did not: %s",
 		TextFor(o.Err)))
 }
 
-// removedText is why a job has no results any more.
-func (j Job) removedText() string {
+// RemovedText is why a job has no results any more.
+func (j Job) RemovedText() string {
 	return fmt.Sprintf("The job was removed from its platform on %s, and its results with it.",
 		j.Removal.Removed.UTC().Format(time.DateOnly))
-}
-
-// Discard does what Delete does. It also has the job removed from its platform, with its results, once it has ended.
-func (b *Broker) Discard(ctx context.Context, u UserID, id JobID) error {
-	j, err := b.Store.Discard(ctx, u, id)
-	if err == nil {
-		b.wake(j.Account)
-		b.audit(ctx, "remove", u, j, 1)
-		b.notifyJob(u, id)
-	}
-	return err
-}
-
-// DiscardTask does what DeleteTask does. It also has its jobs removed from the platform, with their results, once they
-// have ended.
-func (b *Broker) DiscardTask(ctx context.Context, u UserID, id TaskID) error {
-	return b.changeTask(ctx, u, id, "remove", func() (Account, error) { return b.Store.DiscardTask(ctx, u, id) })
 }

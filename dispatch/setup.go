@@ -23,16 +23,16 @@ type Setup struct {
 	Wall func() time.Time // the wall clock, which continues while the machine is suspended; nil: time.Now
 }
 
-// freesAfter returns how long a job of a backend must be stalled until its slot counts as free; 0: it never does.
-func (s *Setup) freesAfter(backend *Backend) time.Duration {
+// FreesAfter returns how long a job of a backend must be stalled until its slot counts as free; 0: it never does.
+func (s *Setup) FreesAfter(backend *Backend) time.Duration {
 	if !backend.Limits.FreeStalled {
 		return 0
 	}
-	return s.Timing.complete().StalledAfter
+	return s.Timing.Complete().StalledAfter
 }
 
-// backendNamed returns the backend with that name, nil if there is none.
-func (s *Setup) backendNamed(platform string) *Backend {
+// BackendNamed returns the backend with that name, nil if there is none.
+func (s *Setup) BackendNamed(platform string) *Backend {
 	for _, backend := range s.Backends {
 		if backend.Name == platform {
 			return backend
@@ -41,8 +41,8 @@ func (s *Setup) backendNamed(platform string) *Backend {
 	return nil
 }
 
-// token gets the account's token within tokenWithin.
-func (s *Setup) token(ctx context.Context, a Account) (Token, error) {
+// Token gets the account's token within tokenWithin.
+func (s *Setup) Token(ctx context.Context, a Account) (Token, error) {
 	ctx, cancel := context.WithTimeout(ctx, tokenWithin)
 	defer cancel()
 	t, err := s.Tokens.Token(ctx, a)

@@ -67,7 +67,7 @@ type TaskRecord struct {
 	Spending  *Spending // nil if the task has no budget
 	Change    Change    // of its jobs, that is under way
 
-	// Set by [Broker.ForecastTask] alone.
+	// Set by [broker.Broker.ForecastTask] alone.
 	Forecast *Forecast // nil: not known
 	Rest     *Rest     // of a task that waits for its owner; nil otherwise
 }
@@ -124,11 +124,11 @@ func (c Counts) Jobs() int {
 	return n
 }
 
-func (c Counts) ended() int { return c[Finished] + c[Canceled] + c[Failed] }
+func (c Counts) Ended() int { return c[Finished] + c[Canceled] + c[Failed] }
 
 // Status returns the status of a task, by the first rule that applies. A task without any job left is canceled.
 func (c Counts) Status() Status {
-	if ended := c.ended(); ended > 0 && ended < c.Jobs() {
+	if ended := c.Ended(); ended > 0 && ended < c.Jobs() {
 		return Running
 	}
 	for _, s := range []Status{Running, Queued, Submitted, Accepted, Unknown, Finished, Failed} {
@@ -162,7 +162,7 @@ func (c Counts) Progress(live float64) float64 {
 	if c.Jobs() == 0 {
 		return 100
 	}
-	return min(100, (100*float64(c.ended())+live)/float64(c.Jobs()))
+	return min(100, (100*float64(c.Ended())+live)/float64(c.Jobs()))
 }
 
 // End returns when a task ended of which the last job that has ended did so at a time; zero: some have not.
@@ -187,9 +187,9 @@ func (y *Tally) Add(j Job) {
 		y.counts = Counts{}
 	}
 	y.counts[j.Status]++
-	y.updated = later(y.updated, j.Updated)
+	y.updated = Later(y.updated, j.Updated)
 	if j.Status.Final() {
-		y.ended = later(y.ended, j.Moved)
+		y.ended = Later(y.ended, j.Moved)
 	}
 	if !j.Status.Final() && j.Progress != nil {
 		y.live += *j.Progress
@@ -203,7 +203,7 @@ func (y *Tally) CountsFor(t TaskRecord) TaskRecord {
 	if t.Counts == nil {
 		t.Counts = Counts{}
 	}
-	t.Updated = later(later(t.Created, t.Edited), y.updated)
+	t.Updated = Later(Later(t.Created, t.Edited), y.updated)
 	t.Progress, t.Ended = t.Counts.Progress(y.live), t.Counts.End(y.ended)
 	return t
 }
@@ -231,11 +231,11 @@ func (t Task) RequestFor(j Job, v json.RawMessage) (Request, error) {
 
 // jobOptions returns the options of the jobs of the task.
 func (t Task) jobOptions() json.RawMessage {
-	if !bytes.Contains(t.Request.Options, []byte(optionBudget)) &&
+	if !bytes.Contains(t.Request.Options, []byte(OptionBudget)) &&
 		!bytes.Contains(t.Request.Options, []byte(optionTrial)) {
 		return t.Request.Options
 	}
-	return t.Request.optionsWithout(optionBudget, optionTrial)
+	return t.Request.OptionsWithout(OptionBudget, optionTrial)
 }
 
 // At returns t with the service of its jobs at an account, for a task with several homes.
@@ -264,8 +264,8 @@ func (t Task) titleOf(j Job) string {
 	return title
 }
 
-// short cuts text that is quoted back to a client: to at most 300 bytes and an ellipsis.
-func short(s string) string {
+// Shortened cuts text that is quoted back to a client: to at most 300 bytes and an ellipsis.
+func Shortened(s string) string {
 	const most = 300
 	if len(s) <= most {
 		return s
@@ -279,4 +279,26 @@ type Change struct {
 	Action string
 	Done   int // up to which number it has changed the jobs
 	Last   int // the number of the last job that it changes
+}
+
+// Drafts returns a draft for each job, as it is stored, and sets the limits of the task. If only some are to run on
+// trial, the task is paused except for these.
+func (t *Task) Drafts(shared Draft, d *Dimension) []Draft {
+	values, names := d.Each(), d.NamesOfJobs()
+	t.Budget = t.Request.Budget()
+	if n := t.Request.Trial(); n > 0 && n < len(values) {
+		t.Trial, t.Paused, t.PausedFor = n, true, Trial
+	}
+	drafts := make([]Draft, len(values))
+	for i, v := range values {
+		drafts[i] = Draft{Job: shared.Job, Body: v}
+		drafts[i].Number = i + 1
+		if names != nil {
+			drafts[i].Names = names[i]
+		}
+		if t.Trial > 0 && i >= t.Trial {
+			drafts[i].Paused, drafts[i].Attention = true, Paused
+		}
+	}
+	return drafts
 }

@@ -1,10 +1,5 @@
 package dispatch
 
-import (
-	"context"
-	"time"
-)
-
 // Revision identifies the shown state of a task and its jobs, except for the times of status reads and the places in
 // the queue. If two revisions are equal, nothing of that state has changed between them, unless clocks were set back
 // and the same jobs changed again at the same microseconds.
@@ -49,23 +44,4 @@ type TaskChanges struct {
 // TimeDependent reports whether the record may be shown with [Unreachable] depending on when it is read.
 func (r Record) TimeDependent() bool {
 	return r.Phase == Started && r.Looks == 0 && r.Tries > 0
-}
-
-// TaskRevision returns a task's present revision without reading its jobs one by one.
-func (b *Broker) TaskRevision(ctx context.Context, u UserID, id TaskID) (TaskRevision, error) {
-	return b.Store.TaskRevision(ctx, u, id, readWithin)
-}
-
-// TaskChanges returns a task and its jobs that changed after a time, n at most, as they were at one moment. A large
-// request is cut as in Jobs.
-func (b *Broker) TaskChanges(ctx context.Context, u UserID, id TaskID, since time.Time, n int) (TaskChanges, error) {
-	c, err := b.Store.TaskChanges(ctx, u, id, Page{Since: since, Limit: n, Most: PartMost}, readWithin)
-	if err != nil {
-		return c, err
-	}
-	if c.Jobs, err = b.setQueuePlaces(ctx, c.Jobs, queuePlaces{}); err != nil {
-		return c, err
-	}
-	c.Task, err = b.ForecastTask(ctx, c.Task)
-	return c, err
 }

@@ -155,7 +155,7 @@ func TestDimension_JobsHaveEachCombinationOnce(t *testing.T) {
 			}
 		}
 		r := Request{Title: "T", Parameters: json.RawMessage(`{"shared": 1}`)}
-		if err := checkDimensions(r, &d); err != nil {
+		if err := CheckDimensions(r, &d); err != nil {
 			t.Fatal(err)
 		}
 		task, stored, bytes := Task{Request: r, Dimension: d.Name}, d.Each(), 0
@@ -251,7 +251,7 @@ func TestCheckDimensions_Several(t *testing.T) {
 		"listed one": {Dimension{Name: "s", Values: values(3), With: []Dimension{}}, "[body dimensions 0 name]",
 			"among the parameters"},
 	} {
-		e, ok := checkDimensions(Request{Parameters: json.RawMessage(`{"s":1}`)}, &c.d).(*Error)
+		e, ok := CheckDimensions(Request{Parameters: json.RawMessage(`{"s":1}`)}, &c.d).(*Error)
 		if !ok || e.Kind != Invalid || fmt.Sprint(e.Faults[0].Loc) != c.loc || !strings.Contains(e.Text, c.text) {
 			t.Errorf("%s: %v", name, e)
 		}
@@ -278,7 +278,7 @@ func TestCheckDimensions_Faults(t *testing.T) {
 		{"no JSON", `{}`, "d", []json.RawMessage{one[0], json.RawMessage("x")}, "[body dimension values 1]", "no JSON"},
 		{"no object", `[]`, "d", one, "[body parameters]", "no JSON object"},
 	} {
-		err := checkDimensions(Request{Parameters: json.RawMessage(c.parameters)}, &Dimension{Name: c.dimension,
+		err := CheckDimensions(Request{Parameters: json.RawMessage(c.parameters)}, &Dimension{Name: c.dimension,
 			Values: c.values})
 		if c.loc == "" {
 			if err != nil {

@@ -34,8 +34,8 @@ type Timing struct {
 	StalledAfter time.Duration
 }
 
-// complete returns t with the defaults of the fields that are 0.
-func (t Timing) complete() Timing {
+// Complete returns t with the defaults of the fields that are 0.
+func (t Timing) Complete() Timing {
 	for _, field := range []struct {
 		of    *time.Duration
 		value time.Duration
@@ -61,26 +61,28 @@ func (t Timing) complete() Timing {
 	return t
 }
 
-// poll returns the pause between two status reads of a job that has not moved for age.
-func (t Timing) poll(age time.Duration) time.Duration { return min(max(firstPoll, age/10), t.Poll) }
+// PollAfter returns the pause between two status reads of a job that has not moved for age.
+func (t Timing) PollAfter(age time.Duration) time.Duration {
+	return min(max(FirstPoll, age/10), t.Poll)
+}
 
-// pause returns the pause after a number of failed tries in a row, the last with err. It is at least the Retry-After of
+// PauseAfter returns the pause after a number of failed tries in a row, the last with err. It is at least the Retry-After of
 // err.
-func (t Timing) pause(tries int, err error) time.Duration {
-	return max(retryAfter(err), min(firstPoll<<min(max(tries, 0), 10), t.Pause))
+func (t Timing) PauseAfter(tries int, err error) time.Duration {
+	return max(RetryAfter(err), min(FirstPoll<<min(max(tries, 0), 10), t.Pause))
 }
 
 // crashPause returns the pause after a number of requests in a row at which the adapter panicked or the process ended.
 func (t Timing) crashPause(tries int) time.Duration {
-	pauses := [...]time.Duration{firstPoll, t.Check, t.Pause, t.UnknownCheck}
+	pauses := [...]time.Duration{FirstPoll, t.Check, t.Pause, t.UnknownCheck}
 	return pauses[min(tries, len(pauses)-1)]
 }
 
 // atOnce returns how soon after a start its first status must be read to count as no lag. It is longer than the pause
 // before the first status read.
-func (t Timing) atOnce() time.Duration { return max(t.Check/2, 2*firstPoll) }
+func (t Timing) atOnce() time.Duration { return max(t.Check/2, 2*FirstPoll) }
 
-// settlesAfter returns how long a job's statuses must show no sign of a start in doubt before the start counts as lost.
+// SettlesAfter returns how long a job's statuses must show no sign of a start in doubt before the start counts as lost.
 func (t Timing) settlesAfter(p Promptness) time.Duration {
 	least := startLooks * t.Check
 	if p.Starts >= PromptStarts {

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/platform/openeo"
 	"github.com/eodispatch/eodispatch/simulator"
@@ -38,7 +39,7 @@ func (h byHost) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // brokerOf returns a broker with one openEO platform P with access user, whose provider is n's.
-func brokerOf(t *testing.T, n *network, tokens *Tokens) *dispatch.Broker {
+func brokerOf(t *testing.T, n *network, tokens *Tokens) *broker.Broker {
 	definition := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, `{"id":"empty","parameters":[],"process_graph":{"load":{"process_id":"load_collection",
 			"arguments":{"id":"S2","spatial_extent":null,"temporal_extent":null},"result":true}}}`)
@@ -123,7 +124,7 @@ func TestOutage_JobsContinue(t *testing.T) {
 	})
 }
 
-func jobsOf(t *testing.T, b *dispatch.Broker, user string) []dispatch.Record {
+func jobsOf(t *testing.T, b *broker.Broker, user string) []dispatch.Record {
 	t.Helper()
 	jobs, err := b.Store.Records(t.Context(), dispatch.UserID(user), dispatch.Page{})
 	if err != nil || len(jobs) != 2 {

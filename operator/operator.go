@@ -49,7 +49,7 @@ type Operations interface {
 // Config is what the interface needs.
 type Config struct {
 	Store Operations
-	// End ends a job, see [dispatch.Broker.EndJob].
+	// End ends a job, see [broker.Broker.EndJob].
 	End func(ctx context.Context, id dispatch.JobID, reason string) (dispatch.Job, error)
 	// Hurry notifies the engine that accounts may be due at once; nil: it finds them by itself soon.
 	Hurry     func()

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/engine"
 	"github.com/eodispatch/eodispatch/test/conformance"
@@ -80,7 +81,7 @@ func (noTokens) Invalidate(dispatch.Account, dispatch.Token) {}
 
 // replica is a broker with one slot at a platform. It visits accounts once it runs.
 type replica struct {
-	*dispatch.Broker
+	*broker.Broker
 	stopping context.Context // done when it takes up no other job
 	stop     func()
 }
@@ -119,7 +120,7 @@ func (r *replica) submit(t *testing.T, u dispatch.UserID, title string, jobs int
 // places returns the queue positions of a task's jobs.
 func (r *replica) places(t *testing.T, u dispatch.UserID, id dispatch.TaskID) (places []int) {
 	t.Helper()
-	_, jobs, err := conformance.Task(t.Context(), r.Broker, u, id, dispatch.AsKnown)
+	_, jobs, err := conformance.Task(t.Context(), r.Broker, u, id, broker.AsKnown)
 	if err != nil {
 		t.Fatal(err)
 	}

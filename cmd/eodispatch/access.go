@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/api"
+	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/config"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/identity"
@@ -18,7 +19,7 @@ import (
 // access obtains platform tokens on behalf of users and connects the sign-in pages to the broker.
 type access struct {
 	*identity.Tokens
-	broker *dispatch.Broker
+	broker *broker.Broker
 	vault  *store.Store
 	log    *slog.Logger
 	ring   *identity.Keyring // nil: no permissions are stored

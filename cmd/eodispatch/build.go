@@ -13,6 +13,7 @@ import (
 	"github.com/KimMachineGun/automemlimit/memlimit"
 
 	"github.com/eodispatch/eodispatch/api"
+	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/budget"
 	"github.com/eodispatch/eodispatch/catalogue"
 	"github.com/eodispatch/eodispatch/config"
@@ -46,7 +47,7 @@ const keepSources = 30 * 24 * time.Hour
 type assembly struct {
 	store     *store.Store
 	engine    *engine.Engine
-	jobs      *dispatch.Broker
+	jobs      *broker.Broker
 	access    *access
 	offered   *catalogue.Catalogue
 	retention dispatch.Retention
@@ -101,7 +102,7 @@ func build(ctx context.Context, settings *config.Config, kept *store.Store, seen
 	}
 	jobs := seams.store(kept)
 	past := history.New(seen, kept, wallClock{}, log)
-	b := dispatch.NewBroker(jobs, dispatch.Setup{Tokens: access, Backends: backends, Installation: installation,
+	b := broker.New(jobs, dispatch.Setup{Tokens: access, Backends: backends, Installation: installation,
 		Log:      log,
 		Observer: past, Tracer: traces, Timing: seams.timing})
 	b.UserJobs, b.UserDaily, b.UserBytes, b.AreaOf = settings.Limits.UserJobs, settings.Limits.UserDaily,
@@ -143,7 +144,7 @@ func build(ctx context.Context, settings *config.Config, kept *store.Store, seen
 }
 
 // apiConfig is what the HTTP interface is configured with by the settings alone.
-func apiConfig(settings *config.Config, b *dispatch.Broker, kept *store.Store, offered *catalogue.Catalogue,
+func apiConfig(settings *config.Config, b *broker.Broker, kept *store.Store, offered *catalogue.Catalogue,
 	memory memoryLimit) api.Config {
 	return api.Config{
 		Services: offered, OpenCatalogue: settings.Catalogue.Open,
@@ -166,7 +167,7 @@ func apiConfig(settings *config.Config, b *dispatch.Broker, kept *store.Store, o
 }
 
 // backEnd returns the broker as an openEO back-end.
-func backEnd(settings *config.Config, b *dispatch.Broker, kept *store.Store,
+func backEnd(settings *config.Config, b *broker.Broker, kept *store.Store,
 	offered *catalogue.Catalogue) *facadeopeneo.Facade {
 	id := settings.Identity
 	return facadeopeneo.New(facadeopeneo.Config{Broker: b, Backends: b.Backends, Processes: kept, Services: offered,
@@ -176,7 +177,7 @@ func backEnd(settings *config.Config, b *dispatch.Broker, kept *store.Store,
 }
 
 // processServer returns the broker as a server of OGC API - Processes.
-func processServer(settings *config.Config, b *dispatch.Broker, offered *catalogue.Catalogue) *facadeogcapi.Facade {
+func processServer(settings *config.Config, b *broker.Broker, offered *catalogue.Catalogue) *facadeogcapi.Facade {
 	c := facadeogcapi.Config{Broker: b, Services: offered, Title: settings.About.Title,
 		Description: settings.About.Description, Version: ownVersion(),
 		Open: settings.Catalogue.Open, Freshness: settings.Freshness, MostTiles: settings.Limits.Values}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/config"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
@@ -94,7 +95,7 @@ func TestCatalogue_ServicesAreFound(t *testing.T) {
 		settings.Platforms = append(settings.Platforms, config.Platform{Name: name, Protocol: config.OGCProcess,
 			Endpoint: endpoint})
 	}
-	b := dispatch.NewBroker(nil, dispatch.Setup{Backends: platforms(settings, nil)})
+	b := broker.New(nil, dispatch.Setup{Backends: platforms(settings, nil)})
 	bases := map[string]bool{}
 	for _, p := range readRecords(t) {
 		for i, s := range p.spellings() {

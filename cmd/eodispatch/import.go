@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/eodispatch/eodispatch/apex"
+	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/config"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/store"
@@ -63,7 +64,7 @@ func (i *importCommand) Run(c console) error {
 		return err
 	}
 	defer from.Close()
-	b := dispatch.NewBroker(nil, dispatch.Setup{Backends: platforms(settings, nil)})
+	b := broker.New(nil, dispatch.Setup{Backends: platforms(settings, nil)})
 	work := apex.Import{Issuer: settings.Identity.Issuer, Adopt: b.Adopt}
 	if i.DryRun {
 		return i.count(ctx, settings, from, work, c)

@@ -21,6 +21,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/eodispatch/eodispatch/api"
+	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/config"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/engine"
@@ -162,7 +163,7 @@ func (bearers) Invalidate(dispatch.Account, dispatch.Token) {}
 
 // replica is one replica of the broker, which runs in the test process.
 type replica struct {
-	*dispatch.Broker
+	*broker.Broker
 	work *engine.Engine
 }
 
@@ -176,7 +177,7 @@ func (c crowd) replica(b *testing.B, s *store.Store, endpoint string, pace time.
 		b.Fatal(err)
 	}
 	log := slog.New(slog.DiscardHandler)
-	r := replica{Broker: dispatch.NewBroker(s, dispatch.Setup{Tokens: bearers{}, Backends: backends, Installation: name,
+	r := replica{Broker: broker.New(s, dispatch.Setup{Tokens: bearers{}, Backends: backends, Installation: name,
 		Log: log})}
 	r.work = engine.New(engine.Config{Store: s, Visit: r.Visit, Log: log, OnWake: r.HandleWake,
 		OnBroadcast: r.HandleBroadcast})

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/catalogue"
 	"github.com/eodispatch/eodispatch/config"
 	"github.com/eodispatch/eodispatch/dispatch"
@@ -57,7 +58,7 @@ func configuredHome(h config.ServiceHome, platforms []config.Platform) catalogue
 
 // readServices returns the catalogue as its sources are now, without the database.
 func readServices(ctx context.Context, settings *config.Config) *catalogue.Catalogue {
-	offered := offeredServices(settings, dispatch.NewBroker(nil, dispatch.Setup{Backends: platforms(settings, nil)}),
+	offered := offeredServices(settings, broker.New(nil, dispatch.Setup{Backends: platforms(settings, nil)}),
 		nil,
 		slog.New(slog.DiscardHandler))
 	offered.Read(ctx)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/config"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/simulator"
@@ -17,7 +18,7 @@ import (
 
 // taskBroker is a broker with its engine at the simulated platforms, without the HTTP interface.
 type taskBroker struct {
-	*dispatch.Broker
+	*broker.Broker
 	*simulator.World
 }
 
@@ -232,7 +233,7 @@ func TestRetryTask_RunsFailedJobsAgain(t *testing.T) {
 		t.Fatalf("%v, %v", task.Counts, err)
 	}
 	for i, j := range w.drained(t, id, drainedWithin) {
-		if j, err = w.Read(t.Context(), upscaler, j.ID, dispatch.AsKnown); err != nil { // lists leave out past runs
+		if j, err = w.Read(t.Context(), upscaler, j.ID, broker.AsKnown); err != nil { // lists leave out past runs
 			t.Fatal(err)
 		}
 		if j.Status != dispatch.Finished || j.ID != failed[i].ID || j.Ref == failed[i].Ref || len(j.Past) != 1 ||

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/catalogue"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/facade"
@@ -247,7 +248,7 @@ func (f *Facade) awaitEnd(in *request, job dispatch.Record, wait time.Duration) 
 		timer := time.NewTimer(min(left, f.Freshness))
 		select {
 		case <-changed:
-			fresh = dispatch.AsKnown
+			fresh = broker.AsKnown
 		case <-timer.C:
 			fresh = f.Freshness
 		case <-ctx.Done():

@@ -23,7 +23,7 @@ import (
 // root is the path below which the façade serves.
 const root = "/ogcapi"
 
-// Broker is the part of the domain that the façade uses; [*dispatch.Broker] implements it.
+// Broker is the part of the domain that the façade uses; [*broker.Broker] implements it.
 type Broker interface {
 	// Accept stores a job and waits a bounded time until its platform has accepted or refused it.
 	Accept(context.Context, dispatch.UserID, dispatch.Request, dispatch.Key) (dispatch.Record, error)

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
@@ -166,7 +167,7 @@ func (f *Facade) dismiss(in *request) (*answer, error) {
 		return f.dismissTask(in, id.task)
 	}
 	ctx := in.Context()
-	r, err := f.Broker.Read(ctx, in.user, id.job, dispatch.AsKnown)
+	r, err := f.Broker.Read(ctx, in.user, id.job, broker.AsKnown)
 	switch {
 	case dispatch.Is(err, dispatch.NotFound):
 		return nil, f.missingJob(in, id.job)

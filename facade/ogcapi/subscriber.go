@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
@@ -86,7 +87,7 @@ func (f *Facade) jobMessage(ctx context.Context, h dispatch.Hook, d dispatch.Del
 	if d.Status == dispatch.TestEvent {
 		return bare("0", accepted, d.Happened, "This is a test."), nil
 	}
-	r, err := f.Broker.Read(ctx, h.Owner, d.Job, dispatch.AsKnown)
+	r, err := f.Broker.Read(ctx, h.Owner, d.Job, broker.AsKnown)
 	switch {
 	case dispatch.Is(err, dispatch.NotFound):
 		return bare(strconv.FormatInt(int64(d.Job), 10), statusOf(d.Status, ""), d.Happened, "The job was deleted."), nil

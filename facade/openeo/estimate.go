@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/budget"
 	"github.com/eodispatch/eodispatch/catalogue"
 	"github.com/eodispatch/eodispatch/dispatch"
@@ -37,7 +38,7 @@ var errNoEstimate = refused(http.StatusInternalServerError, "EstimateComplexity"
 // them the costs of a service of the catalogue are what its provider says: for each run, or for each square kilometre
 // of its area.
 func (f *Facade) estimateJob(r *request) (*answer, error) {
-	is, err := f.find(r, dispatch.AsKnown)
+	is, err := f.find(r, broker.AsKnown)
 	if err != nil {
 		return nil, err
 	}

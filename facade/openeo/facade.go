@@ -28,7 +28,7 @@ const (
 	path        = "/openeo"
 )
 
-// Broker is the part of the domain that the façade uses; [*dispatch.Broker] implements it. Each file declares the
+// Broker is the part of the domain that the façade uses; [*broker.Broker] implements it. Each file declares the
 // methods that it needs.
 type Broker interface {
 	discoveryBroker

@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
@@ -63,7 +64,7 @@ func (f *Facade) modifyJob(r *request) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	is, err := f.find(r, dispatch.AsKnown)
+	is, err := f.find(r, broker.AsKnown)
 	if err != nil {
 		return nil, err
 	}
@@ -268,7 +269,7 @@ func (f *Facade) requestFor(backend *dispatch.Backend, members map[string]json.R
 
 // startJob starts a batch job. One that was started and has not ended goes on.
 func (f *Facade) startJob(r *request) (*answer, error) {
-	is, err := f.find(r, dispatch.AsKnown)
+	is, err := f.find(r, broker.AsKnown)
 	if err != nil {
 		return nil, err
 	}
@@ -344,7 +345,7 @@ func withProposed(members json.RawMessage, proposed map[string]json.RawMessage) 
 
 // cancelJob stops a batch job. It does nothing if the job has ended.
 func (f *Facade) cancelJob(r *request) (*answer, error) {
-	is, err := f.find(r, dispatch.AsKnown)
+	is, err := f.find(r, broker.AsKnown)
 	if err != nil {
 		return nil, err
 	}

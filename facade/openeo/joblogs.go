@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
@@ -52,7 +53,7 @@ func (f *Facade) readLogs(r *request) (*answer, error) {
 	if offset != "" && !ok {
 		return nil, badParameter("offset", "is not the id of an entry of this log")
 	}
-	is, err := f.find(r, dispatch.AsKnown)
+	is, err := f.find(r, broker.AsKnown)
 	if err != nil {
 		return nil, err
 	}

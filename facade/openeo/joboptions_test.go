@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
@@ -17,7 +18,7 @@ func (w *world) stored(path string) dispatch.Record {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	r, err := w.broker.Read(w.t.Context(), annaID, dispatch.JobID(n), dispatch.AsKnown)
+	r, err := w.broker.Read(w.t.Context(), annaID, dispatch.JobID(n), broker.AsKnown)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/budget"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/stac"
@@ -157,7 +158,7 @@ func (f *Facade) followResults(r *request) (*answer, error) {
 	}
 	r.user = l.User
 	r.SetPathValue("job_id", l.ID)
-	is, err := f.find(r, dispatch.AsKnown)
+	is, err := f.find(r, broker.AsKnown)
 	if err != nil {
 		return nil, err
 	}
@@ -308,7 +309,7 @@ var unsafeInNames = regexp.MustCompile(`[^\pL\pN._-]+`)
 
 // addTile adds the assets of a job to those of its task, and widens the extent. It returns the size of the assets in
 // bytes.
-func (f *Facade) addTile(r *request, assets stac.Object, extent *stac.Extent, j dispatch.JobResult,
+func (f *Facade) addTile(r *request, assets stac.Object, extent *stac.Extent, j broker.JobResult,
 	expires time.Time) (size int64, err error) {
 	var own stac.Object
 	c := stac.Object{}

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
@@ -44,7 +45,7 @@ type jobBroker interface {
 	Task(context.Context, dispatch.UserID, dispatch.TaskID) (dispatch.TaskRecord, error)
 	TaskJobs(context.Context, dispatch.UserID, dispatch.TaskID, dispatch.Page) iter.Seq2[dispatch.Record, error]
 	TaskResults(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, after dispatch.ResultPosition,
-		n int) (dispatch.TaskResults, error)
+		n int) (broker.TaskResults, error)
 	CancelTask(context.Context, dispatch.UserID, dispatch.TaskID, dispatch.Choice) (dispatch.TaskRecord, error)
 	DeleteTask(context.Context, dispatch.UserID, dispatch.TaskID) error
 }
@@ -202,13 +203,13 @@ func (f *Facade) describeJob(r *request) (*answer, error) {
 
 // deleteJob deletes a batch job, which stops it.
 func (f *Facade) deleteJob(r *request) (*answer, error) {
-	is, err := f.find(r, dispatch.AsKnown)
+	is, err := f.find(r, broker.AsKnown)
 	if err != nil {
 		return nil, err
 	}
 	err = f.remove(r, is)
 	if is.unstarted != nil && dispatch.Is(err, dispatch.NotFound) { // another request started or deleted it meanwhile
-		if is, err = f.find(r, dispatch.AsKnown); err != nil {
+		if is, err = f.find(r, broker.AsKnown); err != nil {
 			return nil, err
 		}
 		err = f.remove(r, is)

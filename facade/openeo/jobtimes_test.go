@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/stac"
 )
@@ -37,7 +38,7 @@ func TestBatchJob_UpdatedIsTheLastChangeOfTheStatus(t *testing.T) {
 func TestAddTile_KeysAreFileNames(t *testing.T) {
 	f, assets := New(Config{}), stac.Object{}
 	for i, names := range [][]string{{"31UFS"}, nil, {"31UFS"}, {"../é", "maize / 2"}} {
-		j := dispatch.JobResult{Record: dispatch.Record{Job: dispatch.Job{Number: i + 1, Names: names}},
+		j := broker.JobResult{Record: dispatch.Record{Job: dispatch.Job{Number: i + 1, Names: names}},
 			Collection: []byte(`{"assets": {"a.tif": {"href": "https://p/a", "title": "NDVI"},
 				"x/b": {"href": "https://p/b"}, "x-b": {"href": "https://p/c"}}}`)}
 		if _, err := f.addTile(&request{}, assets, &stac.Extent{}, j, time.Time{}); err != nil {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/api"
+	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/catalogue"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/facade"
@@ -41,7 +42,7 @@ type world struct {
 
 	tokens   userTokens
 	backends []*dispatch.Backend
-	broker   *dispatch.Broker
+	broker   *broker.Broker
 	ogc      *simulator.OGC
 	front    func(http.ResponseWriter, *http.Request) (answered bool) // in front of the simulators; nil: nothing
 }

@@ -5,12 +5,13 @@ import (
 	"iter"
 	"time"
 
+	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
 // Jobs reads all of a user's jobs that belong to no task, newest first, with their complete requests, as a client does
 // that wants statuses no older than fresh.
-func Jobs(ctx context.Context, b *dispatch.Broker, u dispatch.UserID, fresh time.Duration) ([]dispatch.Record, error) {
+func Jobs(ctx context.Context, b *broker.Broker, u dispatch.UserID, fresh time.Duration) ([]dispatch.Record, error) {
 	if err := b.Freshen(ctx, u, dispatch.Scope{Alone: true}, fresh); err != nil {
 		return nil, err
 	}
@@ -18,7 +19,7 @@ func Jobs(ctx context.Context, b *dispatch.Broker, u dispatch.UserID, fresh time
 }
 
 // Tasks reads all of a user's tasks in the same way.
-func Tasks(ctx context.Context, b *dispatch.Broker, u dispatch.UserID, fresh time.Duration) ([]dispatch.TaskRecord,
+func Tasks(ctx context.Context, b *broker.Broker, u dispatch.UserID, fresh time.Duration) ([]dispatch.TaskRecord,
 	error) {
 	if err := b.Freshen(ctx, u, dispatch.Scope{Tasks: true}, fresh); err != nil {
 		return nil, err
@@ -27,7 +28,7 @@ func Tasks(ctx context.Context, b *dispatch.Broker, u dispatch.UserID, fresh tim
 }
 
 // Task reads a task and all its jobs, ordered by number, in the same way. Its counts are those of the jobs.
-func Task(ctx context.Context, b *dispatch.Broker, u dispatch.UserID, id dispatch.TaskID,
+func Task(ctx context.Context, b *broker.Broker, u dispatch.UserID, id dispatch.TaskID,
 	fresh time.Duration) (dispatch.TaskRecord, []dispatch.Record, error) {
 	if err := b.Freshen(ctx, u, dispatch.Scope{Task: id}, fresh); err != nil {
 		return dispatch.TaskRecord{}, nil, err
@@ -45,7 +46,7 @@ func Task(ctx context.Context, b *dispatch.Broker, u dispatch.UserID, id dispatc
 }
 
 // whole completes the requests of records, of which lists read only a part.
-func whole(ctx context.Context, b *dispatch.Broker, records iter.Seq2[dispatch.Record, error]) ([]dispatch.Record,
+func whole(ctx context.Context, b *broker.Broker, records iter.Seq2[dispatch.Record, error]) ([]dispatch.Record,
 	error) {
 	all, err := collect(records)
 	for i := range all {

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/api"
+	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/identity"
 	"github.com/eodispatch/eodispatch/platform/ogcapi"
@@ -32,7 +33,7 @@ type stage struct {
 	*testing.T
 	openEO  *simulator.OpenEO
 	ogc     *simulator.OGC
-	broker  *dispatch.Broker
+	broker  *broker.Broker
 	handler api.API
 
 	request     string // body of the request that submits the job

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/engine"
 	"github.com/eodispatch/eodispatch/test/conformance"
@@ -20,7 +21,7 @@ import (
 // process is a broker that can die or freeze at any outgoing call. It dies through runtime.Goexit, so that the code
 // after the call never runs.
 type process struct {
-	*dispatch.Broker
+	*broker.Broker
 	name string
 	stop context.CancelFunc
 	done chan struct{}
@@ -49,7 +50,7 @@ func (h *history) start(name string) *process {
 		return &dispatch.Backend{Name: name, Label: dispatch.OpenEO, Endpoint: "https://" + name + ".example", Access: access,
 			Platform: h.platform(link), Limits: h.limits, AtLeastOnce: h.atLeastOnce, StartSettlesAfter: h.settles}
 	}
-	p.Broker = dispatch.NewBroker(store, dispatch.Setup{
+	p.Broker = broker.New(store, dispatch.Setup{
 		Engine: e, Tokens: conformance.Tokens{Link: link},
 		Backends:     []*dispatch.Backend{backend("p", dispatch.AccessShared), backend("q", dispatch.AccessUser)},
 		Installation: installation, Log: slog.New(slog.DiscardHandler), Nonce: h.nonce,

@@ -1,0 +1,245 @@
+package broker
+
+import (
+	"bytes"
+	"context"
+	"regexp"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// Accept stores a job and waits up to 10 s for the platform's response. If the platform refuses the job permanently,
+// the job is hidden and the reason returned. In every other case the job is accepted and returned in its present state.
+// A request whose key was used before returns the result of the first request, and waits for it as well if it is not
+// known yet.
+func (b *Broker) Accept(ctx context.Context, u dispatch.UserID, r dispatch.Request, k dispatch.Key) (dispatch.Record, error) {
+	d, r, err := b.draft(ctx, u, r, nil)
+	if err != nil {
+		return b.RepeatedJob(ctx, u, k, err)
+	}
+	drafts, before := []dispatch.Draft{d}, b.Saved.Now()
+	first, err := b.storeSubmission(ctx, u, k, nil, drafts)
+	switch {
+	case err != nil:
+		return dispatch.Record{}, err
+	case first.Task != 0:
+		return dispatch.Record{}, keyReused()
+	case first.Job != 0:
+		return b.repeatedJob(ctx, u, first.Job)
+	}
+	r.Process, r.Annotations, r.Notify = nil, dispatch.Annotations{}, nil // which a store does not return
+	return b.awaitDecision(ctx, u, drafts[0].ID, &committed{dispatch.Record{Job: drafts[0].Job, Request: r,
+		Read: drafts[0].Created}, before})
+}
+
+// RepeatedJob returns the job that was stored under a key, for a request that is refused now; refused if there is none.
+func (b *Broker) RepeatedJob(ctx context.Context, u dispatch.UserID, k dispatch.Key, refused error) (dispatch.Record, error) {
+	if first := b.storedUnder(ctx, u, k); first.Job != 0 {
+		return b.repeatedJob(ctx, u, first.Job)
+	}
+	return dispatch.Record{}, refused
+}
+
+// storedUnder returns what was stored when a key was first used. It serves a request that would be refused now, because
+// its document, its owner's quota or the catalogue has changed since. Zero: the key is new, was used for another
+// request, or the database does not answer.
+func (b *Broker) storedUnder(ctx context.Context, u dispatch.UserID, k dispatch.Key) dispatch.KeyTarget {
+	if k == (dispatch.Key{}) {
+		return dispatch.KeyTarget{}
+	}
+	first, err := b.Store.FindKey(ctx, u, k)
+	if err != nil {
+		return dispatch.KeyTarget{}
+	}
+	return first
+}
+
+// repeatedJob returns the job that a key stands for. If its owner deleted the job, it returns Conflict, because a used
+// key submits no other job.
+func (b *Broker) repeatedJob(ctx context.Context, u dispatch.UserID, id dispatch.JobID) (dispatch.Record, error) {
+	r, err := b.Store.RecordIncludingHidden(ctx, u, id)
+	if dispatch.Is(err, dispatch.NotFound) || err == nil && r.Hidden && !r.IsRefused() {
+		return dispatch.Record{}, &dispatch.Error{Kind: dispatch.Conflict, Op: "dispatch.Accept",
+			Text: "This key stands for a job that was deleted. Use another."}
+	}
+	if err != nil {
+		return dispatch.Record{}, err
+	}
+	return b.awaitDecision(ctx, u, id, nil)
+}
+
+// storeSubmission stores a submission within its owner's quotas, and wakes the account. A key that was used before
+// returns the first result, regardless of the quotas.
+func (b *Broker) storeSubmission(ctx context.Context, u dispatch.UserID, k dispatch.Key, t *dispatch.Task, drafts []dispatch.Draft) (dispatch.KeyTarget, error) {
+	first, err := b.Store.Accept(ctx, k, t, drafts, b.quotas(drafts[0].Account)...)
+	if err == nil && first == (dispatch.KeyTarget{}) {
+		b.announce(ctx, u, drafts)
+	}
+	if dispatch.Is(err, dispatch.Conflict) {
+		err = keyReused()
+	}
+	return first, err
+}
+
+// announce logs jobs that were just stored, and notifies visits and their owner.
+func (b *Broker) announce(ctx context.Context, u dispatch.UserID, drafts []dispatch.Draft) {
+	b.Queues.Forget(drafts[0].Account)
+	b.Wake(drafts[0].Account)
+	b.NotifyJob(u, drafts[0].ID)
+	b.audit(ctx, "submit", u, drafts[0].Job, len(drafts))
+	b.Observing().JobsAccepted(drafts[0].Account.Platform(), len(drafts))
+}
+
+func keyReused() error {
+	const text = "This key was used for another request."
+	return &dispatch.Error{Kind: dispatch.Invalid, Op: "dispatch.Accept", Text: text,
+		Faults: []dispatch.Fault{{Loc: []any{"header", "Idempotency-Key"}, Msg: text, Type: "value_error"}}}
+}
+
+// draft returns the job for a request or, with a dimension, what the jobs of a task have in common. It also returns the
+// request as it is stored: with parameters, which may be an empty object, and with a warning if it was not checked in
+// full.
+func (b *Broker) draft(ctx context.Context, u dispatch.UserID, r dispatch.Request, d *dispatch.Dimension) (dispatch.Draft, dispatch.Request, error) {
+	r = r.Complete()
+	if err := r.Annotations.Check(); err != nil {
+		return dispatch.Draft{}, r, err
+	}
+	backend, err := b.Backend(r.Service, r.Label)
+	if err != nil {
+		return dispatch.Draft{}, r, err
+	}
+	if err := backend.CheckEntitled(ctx); err != nil {
+		return dispatch.Draft{}, r, err
+	}
+	if r, err = b.underPolicy(ctx, backend, r, d); err != nil {
+		return dispatch.Draft{}, r, err
+	}
+	r = b.withFormat(r)
+	if r, err = r.Inline(); err != nil {
+		return dispatch.Draft{}, r, err
+	}
+	base, err := backend.Base(r)
+	if err != nil {
+		return dispatch.Draft{}, r, err
+	}
+	if err := backend.Permitted(r.OfJobs(d)); err != nil {
+		return dispatch.Draft{}, r, err
+	}
+	hooks, err := b.targets(u, r, d)
+	if err != nil {
+		return dispatch.Draft{}, r, err
+	}
+	document, warning, err := b.checkRequest(ctx, u, backend, r, d)
+	if err != nil {
+		return dispatch.Draft{}, r, err
+	}
+	r.Warning = warning
+	if r.Pin, err = b.pin(ctx, u, backend, r, d, document); err != nil {
+		return dispatch.Draft{}, r, err
+	}
+	body, err := r.Encode()
+	return dispatch.Draft{Body: body, Document: document, Hooks: hooks, Job: dispatch.Job{
+		Owner: u, Account: backend.Account(u), Base: base, Service: r.Service.Hash(), Desired: dispatch.WantRun,
+		Annotations: r.Annotations, MaxDuration: r.MaxDuration(), Retries: r.Retries(), Budgeted: d != nil &&
+			r.Budget() != dispatch.Budget{}, Phase: dispatch.Waiting, Status: dispatch.Accepted,
+		Traceparent: b.Tracing().Traceparent(ctx),
+	}}, r, err
+}
+
+// checkRequest checks a request against its service's document. It returns that document, and a warning that states
+// what could not be checked. If the document cannot be fetched within CheckWithin, the request is checked when it is
+// submitted.
+func (b *Broker) checkRequest(ctx context.Context, u dispatch.UserID, backend *dispatch.Backend, r dispatch.Request, d *dispatch.Dimension) (doc *dispatch.Document,
+	warning string, err error) {
+	if r.Process != nil {
+		return &dispatch.Document{Origin: dispatch.Origin{Platform: backend.Name, Service: r.Service}, Body: r.Process}, "", backend.Platform.(dispatch.GraphRunner).CheckGraph(ctx, r, d)
+	}
+	defer idleIfSlow(ctx)()
+	ctx, cancel := context.WithTimeout(ctx, dispatch.CheckWithin)
+	defer cancel()
+	switch err := b.AwaitFetched(ctx, backend, u, r.Service); {
+	case dispatch.Is(err, dispatch.DocumentInvalid):
+		return nil, "", err
+	case err != nil && backend.Checker(r) != nil:
+		return nil, notChecked, nil
+	case err != nil:
+		return nil, "", nil
+	}
+	if warning, err = b.check(ctx, u, backend, r, d); err != nil {
+		return nil, "", err
+	}
+	if err := b.checkFormat(ctx, u, r); err != nil {
+		return nil, "", err
+	}
+	return backend.Document(ctx, r.Service), warning, nil
+}
+
+// committed is a job that was stored just now.
+type committed struct {
+	dispatch.Record
+	before int // jobs that were saved before it was stored, see savedJobs.now
+}
+
+// after returns the record after the job was saved; false: it must be read.
+func (c *committed) after(saved dispatch.Job) (dispatch.Record, bool) {
+	if saved.Version == 0 || saved.Phase.Inert() { // then a hold of the account would show
+		return dispatch.Record{}, false
+	}
+	r := c.Record
+	r.Job, r.Read = saved, saved.Updated
+	return r, true
+}
+
+// awaitDecision waits for the platform's response to a job that was just accepted, or for the reason why there is none
+// yet. is the record that was stored just now, nil if it was stored before. It is returned if the store stops
+// answering, or answers from a server that lacks the commit: the job is accepted, and the response to its owner must
+// show that. The store is read only if neither this record nor a visit of this process shows the job as it is.
+func (b *Broker) awaitDecision(ctx context.Context, u dispatch.UserID, id dispatch.JobID, is *committed) (dispatch.Record, error) {
+	lacking, first := false, is != nil
+	load := func(saved dispatch.Job) (dispatch.Record, error) {
+		unchanged := first && !b.Saved.Since(is.before, id)
+		first = false
+		if unchanged {
+			return is.Record, nil
+		}
+		if is != nil {
+			if r, shown := is.after(saved); shown {
+				lacking = false
+				return r, nil
+			}
+		}
+		r, err := b.Store.RecordIncludingHidden(ctx, u, id)
+		if lacking = is != nil && (dispatch.Is(err, dispatch.NotFound) || dispatch.Is(err, dispatch.Unavailable)); lacking {
+			return is.Record, nil
+		}
+		return r, err
+	}
+	r, err := b.await(ctx, id, decideWithin, load, func(j dispatch.Job) bool {
+		return j.Ref != dispatch.Ref{} || j.Phase == dispatch.Ended ||
+			j.Attention != dispatch.None
+	})
+	if err != nil || lacking {
+		return r, err
+	}
+	if ctx.Err() != nil || !r.IsRefused() {
+		shown, err := b.setQueuePlace(ctx, r)
+		if is != nil && dispatch.Is(err, dispatch.Unavailable) {
+			return r, nil
+		}
+		return shown, err
+	}
+	if _, err := b.Store.Cancel(ctx, u, id, true); err != nil && !dispatch.Is(err, dispatch.NotFound) {
+		b.Log.WarnContext(ctx, "hiding a refused job failed", "job", id, "error", err)
+	}
+	return dispatch.Record{}, r.Refusal()
+}
+
+// untagged removes the tags of this installation's jobs from text that a platform returned, wherever they follow a
+// title. An installation's name is random, so that no other text matches its tags.
+func (b *Broker) untagged(text []byte) []byte {
+	if b.Installation == "" || !bytes.Contains(text, []byte(" ["+b.Installation+".")) {
+		return text
+	}
+	tag := regexp.MustCompile(` \[` + regexp.QuoteMeta(b.Installation) + `\.[0-9]+\.[0-9]+\.[0-9a-z]+\]`)
+	return tag.ReplaceAll(text, nil)
+}

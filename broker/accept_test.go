@@ -1,0 +1,77 @@
+package broker_test
+
+import (
+	"context"
+	"reflect"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/test/conformance"
+)
+
+// elsewhere is a store whose owners' reads go to a server that lacks the last commits, or to none.
+type elsewhere struct {
+	dispatch.Store
+	says error
+}
+
+func (s elsewhere) RecordIncludingHidden(context.Context, dispatch.UserID, dispatch.JobID) (dispatch.Record, error) {
+	return dispatch.Record{}, s.says
+}
+
+// TestAccept_ReadsNothingInBetween: the row that was written is not found, or cannot be read, after the commit. The job
+// is accepted, and the answer says so: if the platform answered, with its response.
+func TestAccept_ReadsNothingInBetween(t *testing.T) {
+	for _, kind := range []dispatch.Kind{dispatch.NotFound, dispatch.Unavailable} {
+		for answered, want := range map[time.Duration]dispatch.Phase{time.Second: dispatch.Started,
+			time.Minute: dispatch.Waiting} {
+			synctest.Test(t, func(t *testing.T) {
+				kept := conformance.NewMemStore(skewed(0))
+				p := &script{submit: func(_ dispatch.Token, s dispatch.Submission) (dispatch.SubmitResult, error) {
+					time.Sleep(answered)
+					return dispatch.SubmitResult{Ref: dispatch.Ref{ID: s.Tag}, Started: true}, nil
+				}}
+				h := open(elsewhere{kept, &dispatch.Error{Kind: kind, Op: "store.Record"}}, backend("a", dispatch.AccessShared, p))
+				defer h.stop()
+				r := h.accept(t)
+				if r.ID == 0 || r.Phase != want || r.Owner != "ann" || r.Created.IsZero() ||
+					r.Request.Service.Endpoint != request("a").Service.Endpoint {
+					t.Errorf("%v: answered %+v", kind, r)
+				}
+				is, err := kept.Record(t.Context(), "ann", r.ID)
+				if err != nil || want == dispatch.Started && !reflect.DeepEqual(r.Job, is.Job) {
+					t.Errorf("%v: the answer is %+v, the job %+v", err, r.Job, is.Job)
+				}
+			})
+		}
+	}
+}
+
+// TestAccept_SeesWhatWasSavedBefore: a response that was saved before its request waits for it is seen at once.
+func TestAccept_SeesWhatWasSavedBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := open(conformance.NewMemStore(skewed(0)), backend("a", dispatch.AccessShared, &script{}))
+		defer h.stop()
+		h.Store = lateReturn{h.Store, h.Engine}
+		began := time.Now()
+		if r := h.accept(t); r.Phase != dispatch.Started || time.Since(began) != time.Minute {
+			t.Errorf("after %v the job is %s", time.Since(began), r.Phase)
+		}
+	})
+}
+
+// lateReturn is a store whose Accept returns a minute after its commit, when the account was visited already.
+type lateReturn struct {
+	dispatch.Store
+	engine dispatch.Engine
+}
+
+func (s lateReturn) Accept(ctx context.Context, k dispatch.Key, t *dispatch.Task, jobs []dispatch.Draft,
+	within ...dispatch.Quota) (dispatch.KeyTarget, error) {
+	first, err := s.Store.Accept(ctx, k, t, jobs, within...)
+	s.engine.Wake(jobs[0].Account)
+	time.Sleep(time.Minute)
+	return first, err
+}

@@ -1,0 +1,101 @@
+package broker
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/documents"
+	"github.com/eodispatch/eodispatch/hub"
+	"github.com/eodispatch/eodispatch/visit"
+)
+
+const (
+	decideWithin = 10 * time.Second // how long Accept waits for the platform's response
+	resultsFresh = 10 * time.Second // maximum age of a status that shows that there are no results yet
+	minPoll      = 2 * time.Second
+	elsewhere    = time.Second // how often a waiting request reads what another replica may have saved
+)
+
+// Broker accepts jobs and runs them at platforms. Set its fields before first use.
+type Broker struct {
+	*dispatch.Setup
+	*hub.Hub
+	*documents.Documents
+	*visit.Visits
+	Store     dispatch.Store
+	UserJobs  int               // how many jobs a user may have that have not ended; 0: any number
+	UserDaily int               // how many jobs a user may submit in a day; 0: any number
+	UserBytes int64             // how many bytes the requests of a user's jobs that have not ended may take; 0: any number
+	Policies  []dispatch.Policy // of operators, for some services
+
+	// Recorded returns the output formats that the catalogue's record of a service names; nil: no service has a record.
+	Recorded func(dispatch.Label, dispatch.Service) []string
+
+	Targets dispatch.Targets // nil: a request that asks to be notified is refused
+
+	// AreaOf returns the area in km² of a parameter's value: of a bounding box or GeoJSON; 0 of anything else. nil:
+	// forecasts and estimates know no areas.
+	AreaOf func(json.RawMessage) float64
+
+	spreads   hub.Signals[dispatch.TaskID] // a task with several homes was accepted, see anyTask
+	forecasts forecasts
+	calls     callLimits // calls outside visits, by platform
+	ownCalls  callLimits // likewise of each user, by platform/user
+	syncs     callLimits // synchronous runs, by platform
+	ownSyncs  callLimits // likewise of each user, by platform/user
+	transfer  callLimits // files that are passed on, of each user
+	changes   callLimits // changes of tasks, of each user
+	results   keptCollections
+	overdue   visit.PlatformNotes // that did not report an awaited status
+}
+
+// New returns a broker that keeps everything in a store.
+func New(store dispatch.Store, s dispatch.Setup) *Broker {
+	hub := &hub.Hub{Setup: &s}
+	documents := &documents.Documents{Setup: &s, Store: store, Hub: hub}
+	visits := &visit.Visits{Setup: &s, Store: store, Hub: hub, Documents: documents}
+	return &Broker{Setup: &s, Hub: hub, Documents: documents, Visits: visits, Store: store}
+}
+
+// Delete hides a job from its owner at once. The broker cancels it at the platform.
+func (b *Broker) Delete(ctx context.Context, u dispatch.UserID, id dispatch.JobID) error {
+	_, err := b.cancel(ctx, u, id, true)
+	return err
+}
+
+// Cancel cancels a job that its owner wants to keep in lists, and waits up to 5 s for the outcome. A job that has ended
+// does not change.
+func (b *Broker) Cancel(ctx context.Context, u dispatch.UserID, id dispatch.JobID) (dispatch.Record, error) {
+	j, err := b.cancel(ctx, u, id, false)
+	if err != nil {
+		return dispatch.Record{}, err
+	}
+	load := func(dispatch.Job) (dispatch.Record, error) { return b.Store.Record(ctx, u, id) }
+	return b.await(ctx, j.ID, dispatch.ReadWithin, load, func(j dispatch.Job) bool {
+		return j.Phase == dispatch.Ended || j.Attention == dispatch.CancelUnsupported
+	})
+}
+
+func (b *Broker) cancel(ctx context.Context, u dispatch.UserID, id dispatch.JobID, hide bool) (dispatch.Job, error) {
+	j, err := b.Store.Cancel(ctx, u, id, hide)
+	if err == nil && j.Phase != dispatch.Ended {
+		b.Wake(j.Account)
+	}
+	if err == nil {
+		b.audit(ctx, "cancel", u, j, 1)
+		b.NotifyJob(u, id)
+	}
+	return j, err
+}
+
+// audit logs a request of a user, in one line with fixed attributes.
+func (b *Broker) audit(ctx context.Context, action string, u dispatch.UserID, first dispatch.Job, jobs int) {
+	b.Log.InfoContext(ctx, "audit", "action", action, "user", string(u), "account", string(first.Account), "job",
+		int64(first.ID),
+		"task", int64(first.Task), "jobs", jobs)
+	if first.ID != 0 && jobs <= 1 {
+		b.Observing().Acted(action, first)
+	}
+}

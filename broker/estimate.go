@@ -1,0 +1,35 @@
+package broker
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/forecast"
+)
+
+// Estimate estimates a request for a number of jobs. added is what each job of a task adds to its parameters, or as
+// much of it as is known. It sends no request to the platform. A request with a process of its own is estimated from
+// runs of the same process.
+func (b *Broker) Estimate(ctx context.Context, u dispatch.UserID, r dispatch.Request, jobs int, added ...json.RawMessage) (dispatch.Estimate,
+	error) {
+	if r.Process != nil {
+		r, _ = r.Inline() // fails only without a process
+	}
+	backend, err := b.Backend(r.Service, r.Label)
+	if err != nil {
+		return dispatch.Estimate{}, err
+	}
+	account, service := backend.Account(u), r.Service.Hash()
+	runs, err := b.Store.FinishedRuns(ctx, u, account, service, dispatch.EstimatedFrom)
+	e := forecast.Estimate(runs, jobs)
+	if err != nil || len(runs) < forecast.LeastForecast {
+		return e, err
+	}
+	km2 := b.typicalArea(r.Parameters, added)
+	if km2 <= 0 {
+		return e, nil
+	}
+	runs, err = b.runsWithAreas(ctx, u, account, service)
+	return forecast.Nearer(e, runs, km2), err
+}

@@ -1,0 +1,199 @@
+package broker
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/forecast"
+)
+
+const (
+	forecastFor   = 10 * time.Second // how long the forecast of a task is reused while its state is the same
+	manyForecasts = 10_000           // in the cache; it is emptied when it has more
+)
+
+// undecided are the attentions of work that does not go on by itself.
+var undecided = []dispatch.Attention{dispatch.NeedsSignIn, dispatch.SubmissionUnknown, dispatch.NeedsOperator, dispatch.HeldByOperator, dispatch.NoPlatform, dispatch.Stalled}
+
+// ForecastTask returns a task with its Forecast or, if it waits for its owner after a trial or because of its budget,
+// with its Rest. A task with several homes gets neither: its jobs move between platforms as slots become free. It reads
+// two lists of finished jobs, and at most four further lists, and sends no request.
+func (b *Broker) ForecastTask(ctx context.Context, t dispatch.TaskRecord) (dispatch.TaskRecord, error) {
+	waiting, running := t.Counts[dispatch.Accepted], t.Counts[dispatch.Submitted]+t.Counts[dispatch.Queued]+t.Counts[dispatch.Running]
+	rests := t.Paused && waiting > 0 && (t.Attention == dispatch.TrialEnded || t.Attention == dispatch.BudgetReached)
+	backend := b.BackendNamed(t.Account.Platform())
+	if backend == nil || len(t.Request.Homes) > 0 || waiting+running == 0 || !rests && (t.Paused && waiting > 0 ||
+		slices.Contains(undecided, t.Attention)) {
+		return t, nil
+	}
+	if rests {
+		waiting -= beingSubmitted(t)
+	}
+	state := forecastState{t.ID, waiting, running, t.Counts.Ended(), rests}
+	if known, ok := b.forecasts.get(state); ok {
+		t.Forecast, t.Rest = known.forecast, known.rest
+		return t, nil
+	}
+	least := forecast.LeastForecast
+	if rests {
+		least = 1
+	}
+	runs, err := b.runsFor(ctx, dispatch.Job{Owner: t.Owner, Account: t.Account, Service: t.Request.Service.Hash(), Task: t.ID},
+		least, backend.Limits.Send)
+	if err != nil {
+		return t, err
+	}
+	w := forecast.Work{Waiting: waiting}
+	if waiting > 0 && len(runs) > 0 {
+		if w.Slots, err = b.slotsOf(ctx, backend, t, running); err != nil {
+			return t, err
+		}
+	}
+	if rests {
+		t.Rest = forecast.RestOf(runs, w, t.ID, backend.Limits.Send)
+	} else if t.Forecast, err = b.forecastOf(ctx, runs, w, t, backend.Limits.Send); err != nil {
+		return t, err
+	}
+	b.forecasts.put(state, knownForecast{t.Forecast, t.Rest, time.Now()})
+	return t, nil
+}
+
+// runsFor returns the runs from which a job of a task is forecast: the latest of its task if these are enough, or else
+// those of its owner with the service. Among the latest of the owner there may be few of the task, because others
+// finish meanwhile.
+func (b *Broker) runsFor(ctx context.Context, j dispatch.Job, least int, send time.Duration) ([]dispatch.FinishedRun, error) {
+	if j.Task != 0 {
+		own, err := b.Store.FinishedRunsOfTask(ctx, j.Task, dispatch.EstimatedFrom)
+		if err != nil || len(forecast.TimesOf(own, send)) >= least {
+			return own, err
+		}
+	}
+	return b.Store.FinishedRuns(ctx, j.Owner, j.Account, j.Service, dispatch.EstimatedFrom)
+}
+
+// beingSubmitted returns how many jobs of a task with a budget show that they are accepted, and are being submitted.
+func beingSubmitted(t dispatch.TaskRecord) int {
+	if t.Spending == nil {
+		return 0
+	}
+	shown := t.Counts[dispatch.Submitted] + t.Counts[dispatch.Queued] + t.Counts[dispatch.Running] + t.Counts[dispatch.Unknown]
+	return min(max(0, t.Spending.Running-shown), t.Counts[dispatch.Accepted])
+}
+
+// forecastOf returns when a task ends; nil if it is not known.
+func (b *Broker) forecastOf(ctx context.Context, runs []dispatch.FinishedRun, w forecast.Work, t dispatch.TaskRecord,
+	send time.Duration) (*dispatch.Forecast, error) {
+	of := dispatch.Job{Owner: t.Owner, Account: t.Account, Service: t.Request.Service.Hash(), Task: t.ID}
+	times, basis, err := b.timesLike(ctx, runs, of, func() (float64, error) { return b.areaOfTask(ctx, t) }, send)
+	if err != nil || len(times) < forecast.LeastForecast || w.Waiting > 0 && w.Slots == 0 {
+		return nil, err
+	}
+	begun, err := b.Store.Underway(ctx, t.ID)
+	if err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	for _, sendBy := range begun {
+		w.Ages = append(w.Ages, max(0, now.Sub(sendBy.Add(-send))))
+	}
+	f := w.Futures(forecast.LawOf(times, w.Ages), forecast.SeedOf(int64(t.ID)))
+	return &dispatch.Forecast{End: forecast.RangeFrom(now, f.Ends), Runs: len(times), Basis: basis}, nil
+}
+
+// slotsOf returns how many jobs of a task run at once while some of them wait, as others wait at present; 0: not known.
+func (b *Broker) slotsOf(ctx context.Context, backend *dispatch.Backend, t dispatch.TaskRecord, running int) (int, error) {
+	limit := backend.Limits.Jobs
+	if limit == 0 {
+		return running, nil
+	}
+	lines, err := b.Queues.Lines(ctx, b.Store, t.Account)
+	if err != nil {
+		return 0, err
+	}
+	owners, own, others := map[dispatch.UserID]bool{t.Owner: true}, 1, 0
+	for _, l := range lines {
+		if l.Waiting == 0 || l.Owner == t.Owner && l.Task == t.ID {
+			continue
+		}
+		owners[l.Owner] = true
+		others += l.Waiting
+		if l.Owner == t.Owner {
+			own++
+		}
+	}
+	waiting := t.Counts[dispatch.Accepted]
+	fair := limit / len(owners) / own
+	return max(1, fair, limit*waiting/(waiting+others)), nil
+}
+
+// ForecastJob returns a job with its Forecast, in the same way.
+func (b *Broker) ForecastJob(ctx context.Context, r dispatch.Record) (dispatch.Record, error) {
+	backend := b.BackendNamed(r.Account.Platform())
+	if backend == nil || r.Phase == dispatch.Ended || r.Status.Final() || r.Status == dispatch.Unknown ||
+		slices.Contains(undecided, r.Attention) {
+		return r, nil
+	}
+	limits, waits := backend.Limits, r.Phase == dispatch.Waiting
+	if waits && (r.Ahead == nil || limits.Jobs == 0) {
+		return r, nil
+	}
+	runs, err := b.runsFor(ctx, r.Job, forecast.LeastForecast, limits.Send)
+	if err != nil {
+		return r, err
+	}
+	area := func() (float64, error) { return b.areaOfParameters(r.Request.Parameters), nil }
+	times, basis, err := b.timesLike(ctx, runs, r.Job, area, limits.Send)
+	if err != nil || len(times) < forecast.LeastForecast {
+		return r, err
+	}
+	now := time.Now()
+	r.Forecast = &dispatch.Forecast{Runs: len(times), Basis: basis}
+	if !waits {
+		w := forecast.Work{Ages: []time.Duration{max(0, now.Sub(r.SendBy.Add(-limits.Send)))}}
+		r.Forecast.End = forecast.RangeFrom(now, w.Futures(forecast.LawOf(times, nil), forecast.SeedOf(int64(r.ID))).Ends)
+		return r, nil
+	}
+	w := forecast.Work{Others: limits.Jobs, Waiting: *r.Ahead + 1, Slots: limits.Jobs}
+	f := w.Futures(forecast.LawOf(times, nil), forecast.SeedOf(int64(r.ID)))
+	start := forecast.RangeFrom(now, f.Starts)
+	r.Forecast.Start, r.Forecast.End = &start, forecast.RangeFrom(now, f.Last)
+	return r, nil
+}
+
+// forecastState is a state of a task for which a forecast is reused.
+type forecastState struct {
+	task                    dispatch.TaskID
+	waiting, running, ended int
+	rests                   bool
+}
+
+type knownForecast struct {
+	forecast *dispatch.Forecast
+	rest     *dispatch.Rest
+	made     time.Time
+}
+
+// forecasts caches those of tasks. To make one takes some milliseconds, and many clients may watch the same task.
+type forecasts struct {
+	mu sync.Mutex
+	of map[forecastState]knownForecast
+}
+
+func (c *forecasts) get(s forecastState) (f knownForecast, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f, ok = c.of[s]
+	return f, ok && time.Since(f.made) < forecastFor
+}
+
+func (c *forecasts) put(s forecastState, f knownForecast) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.of == nil || len(c.of) >= manyForecasts {
+		c.of = map[forecastState]knownForecast{}
+	}
+	c.of[s] = f
+}

@@ -1,0 +1,322 @@
+package broker
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/visit"
+)
+
+const (
+	spreadEvery  = time.Second        // how often the jobs of tasks with several homes are planned
+	spreadRarely = 10 * time.Second   // likewise, while there are none: another process may have accepted one
+	anyTask      = dispatch.TaskID(0) // the key of Broker.spreads
+)
+
+// taskDraft is what the jobs of a task have in common, and the request as it is stored.
+type taskDraft struct {
+	dispatch.Draft
+	request dispatch.Request
+}
+
+// draftTask returns the drafts with which a task can be stored: one or, if the request has several homes, one for each
+// that can be used. It is checked at each.
+func (b *Broker) draftTask(ctx context.Context, u dispatch.UserID, r dispatch.Request, d *dispatch.Dimension) ([]taskDraft, error) {
+	if len(r.Homes) == 0 {
+		one, kept, err := b.draft(ctx, u, r, d)
+		return []taskDraft{{one, kept}}, err
+	}
+	if r.Budget() != (dispatch.Budget{}) {
+		return nil, dispatch.InvalidBody("dispatch.Accept",
+			"A task with several services has no budget, because platforms charge in units of their own.", "options", "budget")
+	}
+	homes, drafts, err := b.draftHomes(ctx, u, r, d)
+	if err != nil {
+		return nil, err
+	}
+	var all []taskDraft
+	for i := range homes {
+		if homes[i].Unused != "" {
+			continue
+		}
+		kept := drafts[i].request
+		if kept.Homes, err = pinHomes(homes, drafts, i); err != nil {
+			return nil, err
+		}
+		all = append(all, taskDraft{drafts[i].Draft, kept})
+	}
+	return all, nil
+}
+
+// pinHomes returns the homes with what they are pinned to. The document of the first home is stored with the task, so a
+// home with another one is not pinned; it is an error if the client asked for that.
+func pinHomes(homes []dispatch.Home, drafts []homeDraft, first int) ([]dispatch.Home, error) {
+	homes = slices.Clone(homes)
+	for i := range homes {
+		r := drafts[i].request
+		switch {
+		case homes[i].Unused != "":
+		case r.PinnedToDocument() && r.Pin != drafts[first].request.Pin:
+			if r.MustPin() {
+				return nil, dispatch.InvalidBody("dispatch.Accept",
+					"The services are defined by different documents, so that the task cannot be pinned.", "options", dispatch.OptionPin)
+			}
+		default:
+			homes[i].Pin = r.Pin
+		}
+	}
+	return homes, nil
+}
+
+// homeDraft is a task's draft at one of its homes.
+type homeDraft struct {
+	dispatch.Draft
+	request    dispatch.Request
+	parameters []dispatch.Parameter
+	described  bool
+	notice     string // see Home
+	err        error
+}
+
+// draftHomes checks a request at each of its homes, all at the same time. A home that the user may not use, or whose
+// description cannot be read now, is unused. It is an error if there is no other one, if two are at the same platform,
+// or if their parameters differ.
+func (b *Broker) draftHomes(ctx context.Context, u dispatch.UserID, r dispatch.Request, d *dispatch.Dimension) ([]dispatch.Home, []homeDraft, error) {
+	homes, drafts := slices.Clone(r.Homes), make([]homeDraft, len(r.Homes))
+	var all sync.WaitGroup
+	for i, h := range homes {
+		one := r
+		one.Homes, one.Label, one.Service = nil, h.Label, h.Service
+		all.Go(func() { drafts[i] = b.draftHome(ctx, u, one, d) })
+	}
+	all.Wait()
+	used := -1
+	for i := range homes {
+		if backend, err := b.Backend(homes[i].Service, homes[i].Label); err == nil {
+			homes[i].Account = backend.Account(u)
+		}
+		switch err := drafts[i].err; {
+		case dispatch.Is(err, dispatch.Forbidden), dispatch.Is(err, dispatch.Unavailable), dispatch.Is(err, dispatch.DocumentUnreachable), dispatch.Is(err, dispatch.SignInRequired):
+			homes[i].Unused = dispatch.TextFor(err)
+			continue
+		case err != nil:
+			return nil, nil, cmp.Or(compareHomes(homes, drafts, used, i), atHome(err, i))
+		}
+		j := drafts[i].Job
+		homes[i].Base, homes[i].Hash, homes[i].Notice = j.Base, j.Service, drafts[i].notice
+		if document := drafts[i].Document; document != nil && !document.Service.Inline() {
+			homes[i].Document = document.Hash()
+		}
+		if used < 0 {
+			used = i
+			continue
+		}
+		if err := compareHomes(homes, drafts, used, i); err != nil {
+			return nil, nil, err
+		}
+	}
+	if used < 0 {
+		return nil, nil, drafts[0].err
+	}
+	return homes, drafts, nil
+}
+
+func (b *Broker) draftHome(ctx context.Context, u dispatch.UserID, r dispatch.Request, d *dispatch.Dimension) (h homeDraft) {
+	if h.Draft, h.request, h.err = b.draft(ctx, u, r, d); h.err != nil && !dispatch.Is(h.err, dispatch.Invalid) {
+		return h
+	}
+	// that of a rule; a request with one is refused
+	h.request.Options, h.Budgeted = h.request.OptionsWithout(dispatch.OptionBudget), false
+	ctx, cancel := context.WithTimeout(ctx, dispatch.CheckWithin)
+	defer cancel()
+	h.notice = b.missingSignIn(ctx, u, h.Account)
+	var err error
+	switch h.parameters, err = b.Parameters(ctx, u, r.Service, r.Label); {
+	case dispatch.Is(err, dispatch.Unsupported): // the platform describes no services
+	case h.err != nil: // perhaps because its parameters are others than those of the first home
+		h.described = err == nil
+	case err != nil && ctx.Err() != nil:
+		h.err = &dispatch.Error{Kind: dispatch.Unavailable, Op: "dispatch.Accept",
+			Text: "The description of the service there could not be read in time.", Err: err}
+	default:
+		h.described, h.err = true, err
+	}
+	return h
+}
+
+// missingSignIn returns what a user must do before jobs run under an account of theirs; "": nothing, or it is not known
+// now.
+func (b *Broker) missingSignIn(ctx context.Context, u dispatch.UserID, a dispatch.Account) string {
+	backend := b.BackendNamed(a.Platform())
+	if backend == nil || backend.Access != dispatch.AccessUser {
+		return ""
+	}
+	if _, err := b.Token(ctx, a); dispatch.Is(err, dispatch.SignInRequired) {
+		return dispatch.TextFor(err)
+	}
+	return ""
+}
+
+// atHome returns an error about the service of a request as one about the home with that index.
+func atHome(err error, i int) error {
+	e, ok := errors.AsType[*dispatch.Error](err)
+	if !ok || e.Kind != dispatch.Invalid && e.Kind != dispatch.DocumentInvalid {
+		return err
+	}
+	at := *e
+	at.Faults = slices.Clone(e.Faults)
+	for n, f := range at.Faults {
+		if len(f.Loc) > 1 && f.Loc[1] == "service" {
+			at.Faults[n].Loc = slices.Concat([]any{"body", "services", i}, f.Loc[2:])
+		}
+	}
+	return &at
+}
+
+// compareHomes returns Invalid if a home is at the same platform as one before it, or its parameters differ from those
+// of the first that is used.
+func compareHomes(homes []dispatch.Home, drafts []homeDraft, first, i int) error {
+	for _, before := range homes[:i] {
+		if before.Account == homes[i].Account {
+			return dispatch.InvalidBody("dispatch.Accept",
+				fmt.Sprintf("Two of the services are at the platform %s. A task can use one at each.", before.Account.Platform()),
+				"services", i)
+		}
+	}
+	if first < 0 || !drafts[first].described || !drafts[i].described {
+		return nil
+	}
+	if differ := differences(drafts[first].parameters, drafts[i].parameters); len(differ) > 0 {
+		return dispatch.InvalidBody("dispatch.Accept",
+			fmt.Sprintf("The services at %s and %s have different parameters: %s. Name one of them only.",
+				homes[first].Account.Platform(), homes[i].Account.Platform(),
+				dispatch.Shortened(strings.Join(differ, "; "))), "services", i)
+	}
+	return nil
+}
+
+// differences returns in which parameters two services differ, in words.
+func differences(a, b []dispatch.Parameter) (all []string) {
+	for _, p := range a {
+		i := slices.IndexFunc(b, func(q dispatch.Parameter) bool { return q.Name == p.Name })
+		if i < 0 {
+			all = append(all, fmt.Sprintf("only the first has %q", p.Name))
+			continue
+		}
+		if what := p.Difference(b[i]); what != "" {
+			all = append(all, fmt.Sprintf("%q differs in its %s", p.Name, what))
+		}
+	}
+	for _, q := range b {
+		if !slices.ContainsFunc(a, func(p dispatch.Parameter) bool { return p.Name == q.Name }) {
+			all = append(all, fmt.Sprintf("only the second has %q", q.Name))
+		}
+	}
+	return all
+}
+
+// SpreadTasks moves the jobs of tasks with several homes between them until ctx is done. Every process runs it.
+func (b *Broker) SpreadTasks(ctx context.Context) {
+	seen := map[dispatch.TaskID]int64{}
+	for ctx.Err() == nil {
+		accepted, stop := b.spreads.Watch(anyTask)
+		pause := spreadEvery
+		switch tasks, err := b.Store.SpreadTasks(ctx); {
+		case err != nil && ctx.Err() == nil:
+			b.Log.Log(ctx, dispatch.LogLevel(err), "reading the tasks with several services failed", "error", err)
+		case len(tasks) == 0:
+			pause = spreadRarely
+			clear(seen)
+		default:
+			seen = b.spreadAll(ctx, tasks, seen)
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-accepted:
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+		stop()
+	}
+}
+
+// spreadAll plans tasks, and returns their numbers. A task whose number has changed was changed by its owner or by
+// another process: all its homes are visited.
+func (b *Broker) spreadAll(ctx context.Context, tasks []dispatch.SpreadTask, before map[dispatch.TaskID]int64) map[dispatch.TaskID]int64 {
+	seen := make(map[dispatch.TaskID]int64, len(tasks))
+	for _, t := range tasks {
+		if before[t.ID] != t.Seen {
+			for _, h := range t.Homes {
+				b.Queues.Forget(h.Account)
+				b.Wake(h.Account)
+			}
+		}
+		now, err := b.spreadOne(ctx, t)
+		if err != nil && ctx.Err() == nil {
+			b.Log.Log(ctx, dispatch.LogLevel(err), "moving jobs to another platform failed", "task", int64(t.ID), "error", err)
+		}
+		seen[t.ID] = now
+	}
+	return seen
+}
+
+func (b *Broker) spreadOne(ctx context.Context, t dispatch.SpreadTask) (seen int64, err error) {
+	defer dispatch.RecoverAsError(ctx, b.Log, "spreading a task", &err)
+	homes := make([]homePlan, len(t.Homes))
+	for i, h := range t.Homes {
+		homes[i].HomeLoad = h
+		backend := b.BackendNamed(h.Account.Platform())
+		if backend == nil {
+			homes[i].Why, homes[i].limits = dispatch.NoPlatform, dispatch.Limits{Jobs: 1}
+			continue
+		}
+		homes[i].limits = backend.Limits
+		curve, err := b.RunTimes.Curve(ctx, b.Store, visit.ServiceAt{Platform: h.Account.Platform(), Service: h.Hash})
+		if err != nil {
+			return t.Seen, err
+		}
+		homes[i].runTime = curve.Usual()
+	}
+	moved := 0
+	for _, m := range planMoves(homes) {
+		n, err := b.moveJobs(ctx, &t, dispatch.JobMove{Task: t.ID, From: homes[m.from].Home, To: homes[m.to].Home, Skip: m.skip,
+			N: m.n, Retrying: m.retrying})
+		if err != nil {
+			return t.Seen, err
+		}
+		moved += n
+	}
+	if moved > 0 {
+		b.NotifyUser(t.Owner)
+	}
+	return t.Seen, nil
+}
+
+// moveJobs moves jobs, or as many of them as the user's quota at the other platform leaves room for.
+func (b *Broker) moveJobs(ctx context.Context, t *dispatch.SpreadTask, m dispatch.JobMove) (n int, err error) {
+	within := b.quotas(m.To.Account)[1:] // a move uses no more of the quota for all platforms
+	for ; m.N > 0; m.N /= 2 {
+		m.Seen = t.Seen
+		n, t.Seen, err = b.Store.MoveJobs(ctx, m, within...)
+		if dispatch.Is(err, dispatch.LimitReached) {
+			continue
+		}
+		if n > 0 {
+			b.Queues.Forget(m.From.Account)
+			b.Queues.Forget(m.To.Account)
+			b.Wake(m.To.Account)
+			b.Log.InfoContext(ctx, "jobs of a task were moved", "task", int64(m.Task), "account", string(m.From.Account), "to",
+				string(m.To.Account), "jobs", n)
+		}
+		return n, err
+	}
+	return 0, nil
+}

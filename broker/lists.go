@@ -1,0 +1,109 @@
+package broker
+
+import (
+	"context"
+	"iter"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// A list is read in parts of at most partSize records, each with at most PartMost bytes of its request. So a reader of
+// a whole list holds a few MiB of it at a time, and no connection to the database while it processes a part.
+const (
+	partSize = 256
+)
+
+// Jobs returns the owner's jobs that belong to no task and that p selects, newest first unless Page.Oldest is set, with
+// their last known statuses. Page.Most bounds the bytes of each request, 0 meaning PartMost; Broker.Request returns the
+// whole of a request that was cut. A job that changes meanwhile is shown as it was when its part was read. The sequence
+// ends with the first error.
+func (b *Broker) Jobs(ctx context.Context, u dispatch.UserID, p dispatch.Page) iter.Seq2[dispatch.Record, error] {
+	read := func(p dispatch.Page) ([]dispatch.Record, error) { return b.Store.Records(ctx, u, p) }
+	return (&listRead{broker: b, read: read, at: dispatch.Record.Place}).records(ctx, p)
+}
+
+// TaskJobs returns the jobs of a task by number, in the same way as Jobs.
+func (b *Broker) TaskJobs(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, p dispatch.Page) iter.Seq2[dispatch.Record, error] {
+	read := func(p dispatch.Page) ([]dispatch.Record, error) { return b.Store.TaskJobs(ctx, u, id, p) }
+	at := func(r dispatch.Record) dispatch.Place { return dispatch.Place{ID: int64(r.Number)} }
+	return (&listRead{broker: b, read: read, at: at}).records(ctx, p)
+}
+
+// Tasks returns the owner's tasks in the same way as Jobs.
+func (b *Broker) Tasks(ctx context.Context, u dispatch.UserID, p dispatch.Page) iter.Seq2[dispatch.TaskRecord, error] {
+	read := func(p dispatch.Page) ([]dispatch.TaskRecord, error) { return b.Store.Tasks(ctx, u, p) }
+	return func(yield func(dispatch.TaskRecord, error) bool) {
+		for part, err := range parts(p, read, dispatch.TaskRecord.Place) {
+			for _, t := range part {
+				if !yield(t, nil) {
+					return
+				}
+			}
+			if err != nil {
+				yield(dispatch.TaskRecord{}, err)
+			}
+		}
+	}
+}
+
+// Task returns a task with the last known statuses of its jobs.
+func (b *Broker) Task(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (dispatch.TaskRecord, error) {
+	return b.Store.Task(ctx, u, id)
+}
+
+// Request returns the whole request of a record that was read in part. It does not check the owner: the caller has read
+// the record as its owner.
+func (b *Broker) Request(ctx context.Context, r dispatch.Record) (dispatch.Request, error) {
+	return b.Store.Request(ctx, r.ID)
+}
+
+// parts reads a list part by part, until p.Limit records were read or the list ends.
+func parts[T any](p dispatch.Page, read func(dispatch.Page) ([]T, error), at func(T) dispatch.Place) iter.Seq2[[]T, error] {
+	return func(yield func([]T, error) bool) {
+		if p.Most == 0 {
+			p.Most = dispatch.PartMost
+		}
+		left, limited := p.Limit, p.Limit > 0
+		for more := true; more; {
+			p.Limit = partSize
+			if limited {
+				p.Limit = min(partSize, left)
+			}
+			part, err := read(p)
+			if !yield(part, err) || err != nil || len(part) == 0 {
+				return
+			}
+			left -= len(part)
+			more = len(part) == p.Limit && (!limited || left > 0)
+			p.After = at(part[len(part)-1])
+		}
+	}
+}
+
+// listRead is a list that is being read from the store for a client.
+type listRead struct {
+	broker *Broker
+	read   func(dispatch.Page) ([]dispatch.Record, error)
+	at     func(dispatch.Record) dispatch.Place
+}
+
+// records returns the records of all parts one by one, with their places in the queue.
+func (l *listRead) records(ctx context.Context, p dispatch.Page) iter.Seq2[dispatch.Record, error] {
+	places := queuePlaces{}
+	return func(yield func(dispatch.Record, error) bool) {
+		for part, err := range parts(p, l.read, l.at) {
+			if err == nil {
+				part, err = l.broker.setQueuePlaces(ctx, part, places)
+			}
+			if err != nil {
+				yield(dispatch.Record{}, err)
+				return
+			}
+			for _, r := range part {
+				if !yield(r, nil) {
+					return
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,74 @@
+package broker
+
+import (
+	"context"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// Published returns a document that a platform publishes. The user need not be signed in to the platform if the
+// document is public there. User "", who has not signed in, gets no others.
+func (b *Broker) Published(ctx context.Context, u dispatch.UserID, platform, path string) (dispatch.Publication, error) {
+	backend := b.BackendNamed(platform)
+	if backend == nil {
+		return dispatch.Publication{}, &dispatch.Error{Kind: dispatch.NotFound, Op: "dispatch.Published", Text: "There is no such platform."}
+	}
+	publisher, can := backend.Platform.(dispatch.Publisher)
+	if !can {
+		return dispatch.Publication{}, &dispatch.Error{Kind: dispatch.Unsupported, Op: "dispatch.Published",
+			Text: "This platform does not publish what it offers."}
+	}
+	defer idleIfSlow(ctx)()
+	limited, cancel := context.WithTimeout(ctx, callWithin)
+	defer cancel()
+	public, err := publisher.Published(limited, dispatch.Token{}, path)
+	if u == "" || !dispatch.Is(err, dispatch.SignInRequired) && !dispatch.Is(err, dispatch.Forbidden) {
+		return public, err
+	}
+	if err := backend.CheckEntitled(ctx); err != nil {
+		return dispatch.Publication{}, err
+	}
+	return call(ctx, b, u, backend.Account(u), func(ctx context.Context, _ dispatch.Platform, t dispatch.Token) (dispatch.Publication, error) {
+		return publisher.Published(ctx, t, path)
+	})
+}
+
+// Validate returns what a platform says about a process, which it does not run: a JSON object with the member errors.
+// For user "", who has not signed in, the platform is asked without a token.
+func (b *Broker) Validate(ctx context.Context, u dispatch.UserID, platform string, process []byte) ([]byte, error) {
+	backend := b.BackendNamed(platform)
+	if backend == nil {
+		return nil, &dispatch.Error{Kind: dispatch.NotFound, Op: "dispatch.Validate", Text: "There is no such platform."}
+	}
+	v, can := backend.Platform.(dispatch.Validator)
+	if !can {
+		return nil, &dispatch.Error{Kind: dispatch.Unsupported, Op: "dispatch.Validate",
+			Text: "This platform does not validate process graphs."}
+	}
+	if u == "" {
+		return b.validateOpenly(ctx, backend, v, process)
+	}
+	if err := backend.CheckEntitled(ctx); err != nil {
+		return nil, err
+	}
+	if err := backend.PermittedProcess(ctx, process); err != nil {
+		return nil, err
+	}
+	return call(ctx, b, u, backend.Account(u), func(ctx context.Context, _ dispatch.Platform, t dispatch.Token) ([]byte,
+		error) {
+		return v.Validate(ctx, t, process)
+	})
+}
+
+// validateOpenly validates a process without a token. All strangers together have the limit of one user.
+func (b *Broker) validateOpenly(ctx context.Context, backend *dispatch.Backend, v dispatch.Validator, process []byte) ([]byte, error) {
+	defer idle(ctx)()
+	ctx, cancel := context.WithTimeout(ctx, callWithin)
+	defer cancel()
+	release, err := b.ownCalls.acquire(ctx, backend.Name+"/", callsOfUser)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	return v.Validate(ctx, dispatch.Token{}, process)
+}

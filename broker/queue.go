@@ -1,0 +1,119 @@
+package broker
+
+import (
+	"context"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// queuePlaces holds, for lines, how many jobs are ahead of their waiting jobs.
+type queuePlaces map[lineAt]*linePlaces
+
+// linePlaces are those of one line: of all its jobs, if several parts of a list needed them.
+type linePlaces struct {
+	ahead map[dispatch.JobID]int
+	whole bool
+}
+
+type lineAt struct {
+	dispatch.Account
+	dispatch.UserID
+	dispatch.TaskID
+}
+
+// setQueuePlaces sets Ahead of the records that wait for their turn. Of the jobs of a line, it reads those between the
+// first and the last record. known is that of the records before in the same list: a line that occurs there is read as
+// a whole, once.
+func (b *Broker) setQueuePlaces(ctx context.Context, records []dispatch.Record, known queuePlaces) ([]dispatch.Record, error) {
+	between := waitingBetween(records)
+	for of, ends := range between {
+		again := known[of] != nil
+		if again && known[of].whole {
+			continue
+		}
+		if again {
+			ends = [2]dispatch.Rank{{}, {Due: dispatch.Never}}
+		}
+		ahead, err := b.placesBetween(ctx, of, ends[0], ends[1])
+		if err != nil {
+			return records, err
+		}
+		known[of] = &linePlaces{ahead, again}
+	}
+	for i, r := range records {
+		of := lineAt{r.Account, r.Owner, r.Task}
+		if _, asked := between[of]; !asked || !r.WaitsForSlot() {
+			continue
+		}
+		if n, waits := known[of].ahead[r.ID]; waits {
+			records[i].Ahead = &n
+		}
+	}
+	return records, nil
+}
+
+// waitingBetween returns, for each line of which records wait for their turn, the first and the last of them.
+func waitingBetween(records []dispatch.Record) map[lineAt][2]dispatch.Rank {
+	between := map[lineAt][2]dispatch.Rank{}
+	for _, r := range records {
+		if !r.WaitsForSlot() || r.Due.IsZero() {
+			continue
+		}
+		of, at := lineAt{r.Account, r.Owner, r.Task}, r.Rank()
+		ends, ok := between[of]
+		if !ok || at.Compare(ends[0]) < 0 {
+			ends[0] = at
+		}
+		if !ok || at.Compare(ends[1]) > 0 {
+			ends[1] = at
+		}
+		between[of] = ends
+	}
+	return between
+}
+
+// QueuePlaces returns how many jobs are ahead of each job of a task that waits at an account. A list shows it on
+// records for which TakesItsTurn holds.
+func (b *Broker) QueuePlaces(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, a dispatch.Account) (map[dispatch.JobID]int, error) {
+	return b.placesBetween(ctx, lineAt{a, u, id}, dispatch.Rank{}, dispatch.Rank{Due: dispatch.Never})
+}
+
+// placesBetween returns how many jobs are ahead of the waiting jobs of a line from one to another.
+func (b *Broker) placesBetween(ctx context.Context, of lineAt, from, to dispatch.Rank) (map[dispatch.JobID]int, error) {
+	l := dispatch.Line{Owner: of.UserID, Task: of.TaskID}
+	lines, err := b.Queues.Lines(ctx, b.Store, of.Account)
+	if err != nil {
+		return nil, err
+	}
+	before := 0
+	if from != (dispatch.Rank{}) {
+		if before, err = b.Store.WaitingBefore(ctx, dispatch.Job{Account: of.Account, Owner: of.UserID, Task: of.TaskID, Due: from.Due,
+			ID: from.ID}); err != nil {
+			return nil, err
+		}
+	}
+	ids, err := b.Store.Waiting(ctx, of.Account, l, from, to)
+	places, place := make(map[dispatch.JobID]int, len(ids)), dispatch.Ahead(lines, l)
+	for i, id := range ids {
+		places[id] = place(before + i)
+	}
+	return places, err
+}
+
+// setQueuePlace does what setQueuePlaces does for a single record, and reads no other job for it.
+func (b *Broker) setQueuePlace(ctx context.Context, r dispatch.Record) (dispatch.Record, error) {
+	if !r.WaitsForSlot() {
+		return r, nil
+	}
+	lines, err := b.Queues.Lines(ctx, b.Store, r.Account)
+	if err != nil {
+		return r, err
+	}
+	position, err := b.Store.WaitingBefore(ctx, r.Job)
+	if err != nil {
+		return r, err
+	}
+	n := dispatch.Ahead(lines, dispatch.Line{Owner: r.Owner, Task: r.Task})(position)
+	r.Ahead = &n
+	return r, nil
+}

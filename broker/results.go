@@ -1,0 +1,280 @@
+package broker
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"sync"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/visit"
+)
+
+// Results returns the results of a job as a STAC Collection, nil while the job has not ended. If the job failed or was
+// canceled: Conflict, with the reason. If the platform does not return the results of a finished job yet: Busy.
+func (b *Broker) Results(ctx context.Context, u dispatch.UserID, id dispatch.JobID) (json.RawMessage, error) {
+	p, err := b.JobResult(ctx, u, id)
+	return p.Collection, err
+}
+
+// JobResult returns what Results does, with the job. The error is returned, and JobResult.Err not set.
+func (b *Broker) JobResult(ctx context.Context, u dispatch.UserID, id dispatch.JobID) (p JobResult, err error) {
+	p.Record, err = b.Store.Record(ctx, u, id)
+	if err == nil && !p.Status.Final() {
+		p.Record, err = b.Read(ctx, u, id, min(resultsFresh, b.minReadInterval(p.Account.Platform())))
+	}
+	if err != nil {
+		return p, err
+	}
+	switch p.Status {
+	case dispatch.Finished:
+		p.Collection, err = b.collection(ctx, u, p.Record)
+	case dispatch.Failed:
+		err = &dispatch.Error{Kind: dispatch.Conflict, Op: "dispatch.Results", Text: "The job failed and has no results: " + p.Failure}
+	case dispatch.Canceled:
+		err = &dispatch.Error{Kind: dispatch.Conflict, Op: "dispatch.Results", Text: "The job was canceled and has no results."}
+	}
+	return p, err
+}
+
+// RecentResults returns what Results does, without a request to the platform while the links that it returned before
+// are valid.
+func (b *Broker) RecentResults(ctx context.Context, u dispatch.UserID, id dispatch.JobID) (json.RawMessage, error) {
+	r, err := b.Store.Record(ctx, u, id)
+	if err != nil {
+		return nil, err
+	}
+	if known := b.results.fresh(keyOf(r.Job)); known != nil && r.Status == dispatch.Finished {
+		return known, nil
+	}
+	return b.Results(ctx, u, id)
+}
+
+const (
+	resultsLag    = time.Hour // how long after the end of a job its results may become available
+	resultsWithin = 5 * time.Second
+	resultsEvery  = time.Second
+)
+
+func (b *Broker) collection(ctx context.Context, u dispatch.UserID, j dispatch.Record) (json.RawMessage, error) {
+	results, err := b.Store.Result(ctx, u, j.ID)
+	if err != nil {
+		return nil, err
+	}
+	if results = b.untagged(results); results != nil {
+		b.results.keep(keyOf(j.Job), results)
+		return results, nil
+	}
+	if !j.Removal.Removed.IsZero() {
+		return nil, &dispatch.Error{Kind: dispatch.Conflict, Op: "dispatch.Results", Text: j.RemovedText()}
+	}
+	if j.Ref == (dispatch.Ref{}) {
+		return nil, &dispatch.Error{Kind: dispatch.Conflict, Op: "dispatch.Results",
+			Text: "The job finished, and its results are no longer kept. Its platform has none to ask for: it returned them " +
+				"in its response to the submission."}
+	}
+	for end := time.Now().Add(resultsWithin); ; {
+		results, err = call(ctx, b, u, j.Account, func(ctx context.Context, p dispatch.Platform, t dispatch.Token) ([]byte, error) {
+			return p.Results(ctx, t, j.Ref)
+		})
+		results = b.untagged(results)
+		if !dispatch.Is(err, dispatch.Conflict) || time.Now().Add(resultsEvery).After(end) || visit.Sleep(ctx, resultsEvery) != nil {
+			break
+		}
+	}
+	switch {
+	case dispatch.Is(err, dispatch.Conflict):
+		return nil, resultsLate(j, err)
+	case dispatch.Is(err, dispatch.NotFound): // the job itself is there
+		return nil, &dispatch.Error{Kind: dispatch.Conflict, Op: "dispatch.Results", Err: err,
+			Text: "The job finished, and its platform no longer has it or its results. Retry it if you need them again."}
+	case err == nil:
+		b.results.keep(keyOf(j.Job), results)
+	}
+	return results, err
+}
+
+// resultsLate returns the error for a finished job whose platform returns no results yet: Busy, and BadUpstream after
+// an hour, so that the results of other jobs are not delayed for ever.
+func resultsLate(r dispatch.Record, err error) error {
+	if r.Read.Sub(r.Moved) > resultsLag {
+		return &dispatch.Error{Kind: dispatch.BadUpstream, Op: "dispatch.Results",
+			Text: "The platform called the job finished, and gives no results: " + dispatch.TextFor(err), Err: err}
+	}
+	return &dispatch.Error{Kind: dispatch.Busy, Op: "dispatch.Results",
+		Text: "The job has finished, but its platform does not give the results yet. Ask again later.",
+		Err:  err, RetryAfter: comeBackSoon}
+}
+
+// JobResult is the result of one finished job.
+type JobResult struct {
+	dispatch.Record
+	Collection json.RawMessage // STAC; nil: it is not known, or there is none
+	Err        error           // why the results could not be read
+}
+
+// MayCome reports whether results that could not be read may be readable later.
+func (p JobResult) MayCome() bool {
+	switch {
+	case p.Err == nil, dispatch.Is(p.Err, dispatch.BadUpstream), dispatch.Is(p.Err, dispatch.NotFound), dispatch.Is(p.Err, dispatch.Unsupported), dispatch.Is(p.Err, dispatch.Invalid),
+		dispatch.Is(p.Err, dispatch.Conflict):
+		return false
+	}
+	return true
+}
+
+// TaskResults is a task and the results of some of its finished jobs, in the order in which they finished. Task.Counts
+// has the number of all.
+type TaskResults struct {
+	Task dispatch.TaskRecord
+	Jobs []JobResult
+	More bool // there are finished jobs after the last of Jobs
+}
+
+// TaskResults returns the results of a task's finished jobs after a position, n at most. Jobs are in the order in which
+// they finished, so a client that follows the positions sees each once, even while the task runs. The results of each
+// job are requested from the platform at most once, and not while the links that it returned before are valid. Results
+// that cannot be read set JobResult.Err and do not affect others; the same position returns them when they can be read.
+func (b *Broker) TaskResults(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, after dispatch.ResultPosition, n int) (f TaskResults,
+	err error) {
+	if f.Task, err = b.Store.Task(ctx, u, id); err != nil {
+		return f, err
+	}
+	if f.Jobs, err = b.finished(ctx, u, id, after, n+1); err != nil {
+		return f, err
+	}
+	f.More = len(f.Jobs) > n
+	f.Jobs = f.Jobs[:min(n, len(f.Jobs))]
+	return f, b.readResults(ctx, u, f.Jobs)
+}
+
+// TaskResult returns the results of one finished job of a task; NotFound if the job is not in the task or has not
+// finished.
+func (b *Broker) TaskResult(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, job dispatch.JobID) (f TaskResults, err error) {
+	if f.Task, err = b.Store.Task(ctx, u, id); err != nil {
+		return f, err
+	}
+	r, err := b.Store.Record(ctx, u, job)
+	if err == nil && (r.Task != id || r.Status != dispatch.Finished) {
+		err = &dispatch.Error{Kind: dispatch.NotFound, Op: "dispatch.TaskResult"}
+	}
+	if err != nil {
+		return f, err
+	}
+	r.Value = f.Task.ValueOf(r.Request)
+	f.Jobs = []JobResult{{Record: r}}
+	return f, b.readResults(ctx, u, f.Jobs)
+}
+
+const (
+	outlined      = 100 // maximum number of results that TaskOutline reads
+	outlineWithin = 10 * time.Second
+)
+
+// TaskOutline returns a task, and a sequence of all its finished jobs with the results that are known, which is read in
+// parts. The sequence reads up to 100 results that are not known, for up to 10 s, and sets JobResult.Err where that
+// fails. It ends with the first error.
+func (b *Broker) TaskOutline(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (dispatch.TaskRecord, iter.Seq2[JobResult, error],
+	error) {
+	t, err := b.Store.Task(ctx, u, id)
+	return t, func(yield func(JobResult, error) bool) {
+		reading, cancel := context.WithTimeout(ctx, outlineWithin)
+		defer cancel()
+		left := outlined
+		for after, more := (dispatch.ResultPosition{}), true; more; {
+			part, err := b.finished(ctx, u, id, after, partSize)
+			if err != nil {
+				yield(JobResult{}, err)
+				return
+			}
+			left -= b.outline(reading, u, part, left)
+			for _, p := range part {
+				if !yield(p, nil) {
+					return
+				}
+				after = p.ResultPosition()
+			}
+			more = len(part) == partSize
+		}
+	}, err
+}
+
+// outline fills in the known results of a part. It reads up to n unknown ones, and returns how many it tried to read.
+func (b *Broker) outline(ctx context.Context, u dispatch.UserID, part []JobResult, n int) int {
+	var unknown []JobResult
+	var at []int
+	for i := range part {
+		part[i].Collection = b.results.last(keyOf(part[i].Job))
+		if part[i].Collection == nil && len(unknown) < n {
+			unknown, at = append(unknown, part[i]), append(at, i)
+		}
+	}
+	_ = b.readResults(ctx, u, unknown) // an outline does without the results that are not available in time
+	for i, p := range unknown {
+		part[at[i]] = p
+	}
+	return len(unknown)
+}
+
+// finished returns finished jobs of a task after a position, n at most, with their values and without the request that
+// they share.
+func (b *Broker) finished(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, after dispatch.ResultPosition, n int) ([]JobResult, error) {
+	records, err := b.Store.FinishedJobs(ctx, u, id, after, n)
+	jobs := make([]JobResult, len(records))
+	for i, r := range records {
+		jobs[i].Record = r
+	}
+	return jobs, err
+}
+
+const (
+	partsAtOnce = 4                // of each account, so that a platform that does not respond does not delay others
+	partsWithin = 30 * time.Second // shorter than a request, so that its response has the results that were read by then
+)
+
+// readResults reads the results that are not cached, a few at once, and sets JobResult.Err where that fails. The error
+// is that of ctx or of the database.
+func (b *Broker) readResults(ctx context.Context, u dispatch.UserID, parts []JobResult) error {
+	reading, cancel := context.WithTimeout(ctx, partsWithin)
+	defer cancel()
+	var all sync.WaitGroup
+	accounts := map[dispatch.Account]chan struct{}{}
+	for i := range parts {
+		p := &parts[i]
+		if p.Collection = b.results.fresh(keyOf(p.Job)); p.Collection != nil {
+			continue
+		}
+		if accounts[p.Account] == nil {
+			accounts[p.Account] = make(chan struct{}, partsAtOnce)
+		}
+		places := accounts[p.Account]
+		all.Go(func() {
+			select {
+			case places <- struct{}{}:
+				p.Collection, p.Err = b.readResult(reading, u, p.Record)
+				<-places
+			case <-reading.Done():
+				p.Err = errUnread
+			}
+		})
+	}
+	all.Wait()
+	for _, p := range parts {
+		if p.Err != nil && (ctx.Err() != nil || dispatch.DatabaseError(p.Err) != nil) {
+			return p.Err
+		}
+	}
+	return nil
+}
+
+var errUnread = &dispatch.Error{Kind: dispatch.Unavailable, Op: "dispatch.readResults", Err: context.DeadlineExceeded,
+	Text: "The results of other jobs took too long to read. Ask again later."}
+
+// readResult reads the results of one job.
+func (b *Broker) readResult(ctx context.Context, u dispatch.UserID, r dispatch.Record) (c json.RawMessage, err error) {
+	defer dispatch.RecoverAsError(ctx, b.Log, "dispatch.readResult", &err)
+	return b.collection(ctx, u, r)
+}
+
+func keyOf(j dispatch.Job) resultKey { return resultKey{j.ID, j.Ref} }

@@ -1,0 +1,8 @@
+package dispatch
+
+func SetInMap[K comparable, V any](m *map[K]V, k K, v V) {
+	if *m == nil {
+		*m = map[K]V{}
+	}
+	(*m)[k] = v
+}

@@ -1,0 +1,257 @@
+package visit
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+const (
+	mostUnsaved   = 1000             // number of kept responses from which on this process sends no new request
+	saveWithin    = 10 * time.Second // for one store call of the backlog
+	LongestRepair = 30 * time.Second // between two attempts to save the backlog
+	unsavedEvery  = time.Minute      // between two log lines about the backlog
+	missingFor    = time.Hour        // how long a job must stay unknown to the store before a response about it is dropped
+	missingAtEnd  = 5 * time.Second  // likewise, when the process ends
+)
+
+// backlog keeps the responses to submissions that a visit could not save before its lease ran out. They are saved as
+// soon as the store answers again, even if another process has the account by then: Save checks the version of the row
+// and needs no lease. Responses to all other requests are not kept, because those requests can be repeated.
+type backlog struct {
+	mu    sync.Mutex
+	kept  []jobOutcomes
+	empty chan struct{} // closed when nothing is left; nil: nothing was kept
+	ends  chan struct{} // closed when the process ends, see Broker.Drain; nil: it was not needed yet
+	over  bool          // ends is closed
+}
+
+// Unsaved returns how many responses to submissions wait in memory to be saved.
+func (vs *Visits) Unsaved() int {
+	vs.backlog.mu.Lock()
+	defer vs.backlog.mu.Unlock()
+	return len(vs.backlog.kept)
+}
+
+// Drain waits until every kept response is saved, or its job has stayed unknown to the store for [missingAtEnd]. The
+// caller bounds the time by ending the process.
+func (vs *Visits) Drain() {
+	if empty := vs.backlog.end(); empty != nil {
+		<-empty
+	}
+}
+
+// end ends the long pauses between attempts to save. It returns the channel that is closed when no response is left,
+// nil if none is.
+func (l *backlog) end() (empty chan struct{}) {
+	ends := l.endSignal()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.over {
+		l.over = true
+		close(ends)
+	}
+	return l.empty
+}
+
+// endSignal returns the channel that is closed when the process ends.
+func (l *backlog) endSignal() chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ends == nil {
+		l.ends = make(chan struct{})
+	}
+	return l.ends
+}
+
+// waitForRetry waits until the next attempt to save: for the pause, or until the process ends and then for a second at
+// most.
+func (l *backlog) waitForRetry(pause time.Duration) {
+	ends := l.endSignal()
+	select {
+	case <-ends:
+		time.Sleep(min(pause, dispatch.Repair))
+		return
+	default:
+	}
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-ends:
+	case <-timer.C:
+	}
+}
+
+// missingFor returns how long a job must stay unknown to the store before a response about it is dropped.
+func (l *backlog) missingFor() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.over {
+		return missingAtEnd
+	}
+	return missingFor
+}
+
+// full reports whether so many responses are kept that no new request may be sent.
+func (l *backlog) full() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.kept) >= mostUnsaved
+}
+
+// keepUnsaved takes over responses from a visit.
+func (vs *Visits) keepUnsaved(said []jobOutcomes) {
+	said = slices.DeleteFunc(slices.Clone(said), func(s jobOutcomes) bool { return !s.hasSubmission() })
+	if len(said) == 0 {
+		return
+	}
+	vs.backlog.mu.Lock()
+	defer vs.backlog.mu.Unlock()
+	vs.backlog.kept = append(vs.backlog.kept, said...)
+	if vs.backlog.empty == nil {
+		vs.backlog.empty = make(chan struct{})
+		go vs.saveBacklog(context.Background(), vs.backlog.empty)
+	}
+}
+
+// hasSubmission reports whether any response is to a submission.
+func (s jobOutcomes) hasSubmission() bool {
+	return slices.ContainsFunc(s.outcomes, func(o dispatch.Outcome) bool { return o.Asked == dispatch.AskSubmit })
+}
+
+// mustNotBeLost reports whether any response names a platform job or holds a result, and therefore must not be lost.
+func (s jobOutcomes) mustNotBeLost() bool {
+	return slices.ContainsFunc(s.outcomes, func(o dispatch.Outcome) bool {
+		return (o.Asked == dispatch.AskSubmit || o.Asked == dispatch.AskSearch) && o.Ref != (dispatch.Ref{}) || o.Result != nil
+	})
+}
+
+// saveBacklog saves the kept responses, and returns when none is left.
+func (vs *Visits) saveBacklog(ctx context.Context, empty chan struct{}) {
+	defer vs.backlog.release(empty)
+	var logged time.Time
+	for pause := dispatch.Repair; ; {
+		n := vs.Unsaved()
+		if logged.IsZero() || time.Since(logged) >= unsavedEvery {
+			logged = time.Now()
+			vs.Log.WarnContext(ctx, "responses of platforms cannot be saved; they are kept in memory and retried",
+				"unsaved", n)
+		}
+		saved, err := vs.saveKept(ctx)
+		if vs.backlog.done() {
+			vs.Log.InfoContext(ctx, "all responses of platforms are saved")
+			return
+		}
+		if saved > 0 {
+			pause = dispatch.Repair
+		}
+		if err != nil {
+			vs.Log.DebugContext(ctx, "saving responses failed", "error", err)
+		}
+		vs.backlog.waitForRetry(pause)
+		pause = min(2*pause, LongestRepair)
+	}
+}
+
+// done reports whether no response is left, and then closes the channel empty.
+func (l *backlog) done() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.kept) > 0 {
+		return false
+	}
+	close(l.empty)
+	l.empty = nil
+	return true
+}
+
+// release closes the channel empty if the goroutine of the backlog ended before everything was saved, so that Drain
+// does not block.
+func (l *backlog) release(empty chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.empty == empty {
+		close(empty)
+		l.empty = nil
+	}
+}
+
+// saveKept tries to save each kept response once, and stops when the store does not answer.
+func (vs *Visits) saveKept(ctx context.Context) (saved int, err error) {
+	vs.backlog.mu.Lock()
+	said := slices.Clone(vs.backlog.kept)
+	vs.backlog.mu.Unlock()
+	left := said[:0:0]
+	for i, s := range said {
+		err = vs.saveLate(ctx, &s)
+		if err == nil {
+			saved++
+			continue
+		}
+		left = append(left, s)
+		if !dispatch.Is(err, dispatch.NotFound) && !dispatch.Is(err, dispatch.Conflict) {
+			left = append(left, said[i+1:]...)
+			break
+		}
+	}
+	vs.backlog.mu.Lock()
+	vs.backlog.kept = append(left, vs.backlog.kept[len(said):]...)
+	vs.backlog.mu.Unlock()
+	return saved, err
+}
+
+// saveLate applies the responses about one job to its current row, and wakes its account. Conflict: the row keeps
+// changing. NotFound: the job is not in the store at present.
+func (vs *Visits) saveLate(ctx context.Context, s *jobOutcomes) (err error) {
+	defer dispatch.RecoverAsError(ctx, vs.Log, "dispatch.saveLate", &err)
+	ctx, cancel := context.WithTimeout(ctx, saveWithin)
+	defer cancel()
+	j, err := vs.Store.Load(ctx, s.job.ID)
+	if dispatch.Is(err, dispatch.NotFound) {
+		return vs.missingJob(ctx, s, err)
+	}
+	if err != nil {
+		return err
+	}
+	g, err := vs.AgendaOf(ctx, j.Account, 1)
+	if err != nil {
+		return err
+	}
+	s.job, s.missing = j, time.Time{}
+	for i, o := range s.outcomes {
+		if s.outcomes[i], err = vs.distinct(ctx, o.Account, j.ID, o); err != nil {
+			return err
+		}
+	}
+	saved, err := vs.Store.Save(ctx, []dispatch.Job{s.next(g.Now)}, j.Account)
+	if err != nil {
+		return err
+	}
+	if len(saved) == 0 {
+		return &dispatch.Error{Kind: dispatch.Conflict, Op: "dispatch.saveLate", Text: "The job was changed meanwhile."}
+	}
+	vs.Hub.NotifySaved(ctx, j, saved[0], s.outcomes[len(s.outcomes)-1].Err)
+	vs.Hub.Wake(j.Account)
+	return nil
+}
+
+// missingJob returns nil once a response may be dropped because its job is gone, and err until then. A database replica
+// that lags behind may lack the job for a while, so a response that must not be lost is kept for [missingFor], or
+// [missingAtEnd].
+func (vs *Visits) missingJob(ctx context.Context, s *jobOutcomes, err error) error {
+	if s.missing.IsZero() {
+		s.missing = time.Now()
+	}
+	if s.mustNotBeLost() && time.Since(s.missing) < vs.backlog.missingFor() {
+		return err
+	}
+	for _, o := range s.outcomes {
+		vs.Log.WarnContext(ctx, "a response is dropped: its job is not in the database", "job", int64(s.job.ID),
+			"account",
+			string(s.job.Account), "ref", o.Ref.ID)
+	}
+	return nil
+}

@@ -1,0 +1,302 @@
+package visit
+
+import (
+	"context"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// listingPays is the number of due statuses from which on one listing is cheaper than a read of each.
+const listingPays = 4
+
+// Jobs that were read one by one in the last singlesCount count for listingPays. A listing is assumed to show
+// listedAtOnce jobs in each of its pages.
+const (
+	singlesCount = 10 * time.Second
+	listedAtOnce = 100
+)
+
+// singles records when jobs were last read one by one.
+type singles struct {
+	mu    sync.Mutex
+	at    map[singlesOf]map[dispatch.JobID]time.Time
+	swept time.Time
+}
+
+type singlesOf struct {
+	account dispatch.Account
+	base    baseOf
+}
+
+func (s *singles) note(k singlesOf, id dispatch.JobID, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now.Sub(s.swept) > singlesCount {
+		for k := range s.at {
+			s.forget(k, now)
+		}
+		s.swept = now
+	}
+	if s.at[k] == nil {
+		dispatch.SetInMap(&s.at, k, map[dispatch.JobID]time.Time{})
+	}
+	s.at[k][id] = now
+}
+
+// forget forgets reads that are too old to count. s.mu is held.
+func (s *singles) forget(k singlesOf, now time.Time) {
+	for id, at := range s.at[k] {
+		if now.Sub(at) > singlesCount {
+			delete(s.at[k], id)
+		}
+	}
+	if len(s.at[k]) == 0 {
+		delete(s.at, k)
+	}
+}
+
+// lately returns the jobs whose reads count. The map is the caller's.
+func (s *singles) lately(k singlesOf, now time.Time) map[dispatch.JobID]time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.forget(k, now)
+	return maps.Clone(s.at[k])
+}
+
+// listings records the state of the listing of each base, for platforms that can list.
+type listings struct {
+	mu sync.Mutex
+	at map[baseOf]listed
+}
+
+type baseOf struct{ platform, base string }
+
+// listed is the state of the listing of a base.
+type listed struct {
+	none     bool      // the platform has no listing for the base
+	failed   bool      // the last listing failed; the next single read shows whether the platform fails as well
+	singleBy time.Time // statuses are read one by one until then
+
+	took time.Duration // the duration of the last listing that did not fail
+}
+
+func (l *listings) of(b baseOf) listed {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.at[b]
+}
+
+func (l *listings) set(b baseOf, is listed) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	dispatch.SetInMap(&l.at, b, is)
+}
+
+// mustReadSingly reports whether statuses must be read one by one at a given time because the listing failed.
+func (l listed) mustReadSingly(now time.Time) bool { return l.failed || now.Before(l.singleBy) }
+
+// ended records the outcome of a listing, and how long it took.
+func (l *listings) ended(b baseOf, err error, took time.Duration) {
+	switch {
+	case dispatch.Is(err, dispatch.Unsupported):
+		l.set(b, listed{none: true})
+	case err == nil:
+		l.set(b, listed{took: took})
+	case dispatch.Is(err, dispatch.Unavailable) || dispatch.Is(err, dispatch.BadUpstream) || dispatch.Is(err, dispatch.Internal):
+		l.set(b, listed{failed: true})
+	}
+}
+
+// read records the outcome of a single status read. If the last listing failed and this read does not, statuses are
+// read one by one for the given time.
+func (l *listings) read(b baseOf, err error, now time.Time, single time.Duration) {
+	if !l.of(b).failed {
+		return
+	}
+	is := listed{}
+	if err == nil || dispatch.Is(err, dispatch.NotFound) {
+		is.singleBy = now.Add(single)
+	}
+	l.set(b, is)
+}
+
+func (v *visit) listable(base string) bool {
+	_, can := v.backend.Platform.(dispatch.Lister)
+	return can && !v.visits.listings.of(baseOf{v.backend.Name, base}).none
+}
+
+// lists reports whether statuses of a base may be read by a listing at present.
+func (v *visit) lists(base string) bool {
+	return !v.careful && !v.visits.listings.of(baseOf{v.backend.Name, base}).mustReadSingly(time.Now()) &&
+		v.listable(base)
+}
+
+// listingPays reports whether a base has a usable listing, and so many due jobs that one listing is cheaper than single
+// reads. Jobs that were read one by one lately count as well: a client that asks for one job after the other never
+// makes many of them due at once, and a listing makes the statuses of all of them fresh.
+func (v *visit) listingPays(base string) bool {
+	lately := v.visits.singles.lately(v.singlesOf(base), time.Now())
+	due := 0
+	for _, j := range v.agenda.Poll {
+		if j.Base == base && !v.mustReadSingly(j) && !v.busy[j.ID] {
+			due++
+			delete(lately, j.ID)
+		}
+	}
+	pays := due >= listingPays || due > 0 && due+len(lately) >= listingPays+v.agenda.Active/listedAtOnce
+	return pays && v.lists(base)
+}
+
+func (v *visit) singlesOf(base string) singlesOf {
+	return singlesOf{v.account, baseOf{v.backend.Name, base}}
+}
+
+// mustReadSingly reports whether the status of j must be read by itself: a listing did not show j, or reported it as
+// failed, so that only its own status gives the reason, or j is overdue and is to be canceled.
+func (v *visit) mustReadSingly(j dispatch.Job) bool {
+	return v.unlisted[j.ID] || j.Seen == dispatch.Failed || j.Overdue()
+}
+
+// listing returns one step that reads a listing for first and for all other jobs below its base that a list can show,
+// due or not: creates in doubt, and statuses. While listings fail, the other jobs are creates in doubt only, because
+// only they need a listing.
+func (v *visit) listing(ctx context.Context, first dispatch.Job) (step, error) {
+	live, err := v.visits.Store.Listable(ctx, v.account, first.Base)
+	jobs := []dispatch.Job{first}
+	doubts := v.careful || v.visits.listings.of(baseOf{v.backend.Name, first.Base}).mustReadSingly(time.Now())
+	for _, j := range live {
+		if j.ID != first.ID && !v.busy[j.ID] && (j.Phase == dispatch.Creating || !doubts) && !(j.Phase == dispatch.Started &&
+			v.mustReadSingly(j)) {
+			jobs = append(jobs, j)
+		}
+	}
+	return step{kind: stepList, jobs: jobs}, err
+}
+
+// noteUnlisted records the jobs of a request that got no outcome, such as those that a listing did not show. Until the
+// end of the visit their statuses are read one by one.
+func (v *visit) noteUnlisted(f platformResponse) {
+	answered := map[dispatch.JobID]bool{}
+	for _, a := range f.outcomes {
+		answered[a.job.ID] = true
+	}
+	for _, j := range f.jobs {
+		if !answered[j.ID] {
+			v.unlisted[j.ID] = true
+		}
+	}
+}
+
+// list reads a listing and returns the outcome for each job. It stops before the end of the listing if every job was
+// seen and no orphan can follow. If a listing breaks off, the jobs that were not seen get its error. If the platform
+// has no listing, statuses are read one by one from then on.
+func (v *visit) list(ctx context.Context, t dispatch.Token, base string, jobs []dispatch.Job) []jobOutcome {
+	m := newMatch(jobs, v.visits.Installation, !v.backend.Platform.TwoStep())
+	begun := time.Now()
+	err := v.matchAll(ctx, t, base, m)
+	v.visits.listings.ended(baseOf{v.backend.Name, base}, err, time.Since(begun))
+	if dispatch.Is(err, dispatch.Unsupported) {
+		return m.outcomes
+	}
+	return append(m.outcomes, v.unseen(jobs, m.seen, err)...)
+}
+
+func (v *visit) matchAll(ctx context.Context, t dispatch.Token, base string, m *match) (err error) {
+	defer dispatch.RecoverAsError(ctx, v.visits.Log, "dispatch.visit: list "+v.backend.Name, &err)
+	for l, err := range v.backend.Platform.(dispatch.Lister).List(ctx, t, base) {
+		if err != nil {
+			return err
+		}
+		if m.add(l); m.complete() {
+			break
+		}
+	}
+	return nil
+}
+
+// listedOfJob is how many platform jobs one listing may report for one job of ours: its own, and orphans. Later
+// listings report the others, once these are settled.
+const listedOfJob = 100
+
+// match collects the outcomes of listed platform jobs for our jobs, one for each platform job.
+type match struct {
+	outcomes     []jobOutcome
+	told         map[dispatch.JobID]map[dispatch.Ref]bool // platform jobs in outcomes
+	seen         map[dispatch.JobID]bool
+	byRef        map[dispatch.Ref]dispatch.Job
+	byID         map[dispatch.JobID]dispatch.Job
+	early        bool // only statuses are wanted, so the rest of the listing is not needed once all jobs were seen
+	started      bool // a listed job has started, even if its status lags
+	installation string
+}
+
+func newMatch(jobs []dispatch.Job, installation string, started bool) *match {
+	m := &match{told: map[dispatch.JobID]map[dispatch.Ref]bool{}, seen: map[dispatch.JobID]bool{}, byRef: map[dispatch.Ref]dispatch.Job{}, byID: map[dispatch.JobID]dispatch.Job{},
+		early: true, started: started, installation: installation}
+	for _, j := range jobs {
+		m.byID[j.ID] = j
+		if j.Ref != (dispatch.Ref{}) {
+			m.byRef[j.Ref] = j
+		}
+		m.early = m.early && j.Phase == dispatch.Started && j.Attempt < 2 // no earlier attempt may have left an orphan
+	}
+	return m
+}
+
+// complete reports whether the rest of the listing is not needed.
+func (m *match) complete() bool { return m.early && len(m.seen) == len(m.byID) }
+
+func (m *match) add(l dispatch.Listed) {
+	if j, ours := m.byRef[l.Ref]; ours {
+		m.put(j, dispatch.Outcome{Asked: dispatch.AskStatus, Attempt: j.Attempt, Epoch: j.Epoch, Ref: l.Ref, Report: l.Report})
+		return
+	}
+	t, tagged := dispatch.ParseTag(m.installation, l.Tag)
+	j, ours := m.byID[t.Job]
+	switch {
+	case !tagged || !ours || !t.Marks(j):
+	case t.Attempt == j.Attempt && j.Phase == dispatch.Creating:
+		m.put(j, dispatch.Outcome{Asked: dispatch.AskSearch, Attempt: t.Attempt, Epoch: j.Epoch, Ref: l.Ref, Started: m.started,
+			Report: l.Report})
+	case !l.Report.Status.Final(): // of an earlier attempt: an orphan
+		m.keep(jobOutcome{j, dispatch.Outcome{Asked: dispatch.AskSearch, Attempt: t.Attempt, Epoch: -1, Ref: l.Ref}})
+	}
+}
+
+// keep adds an outcome, unless the listing reported the same platform job before, or listedOfJob of them for that job.
+func (m *match) keep(a jobOutcome) {
+	told := m.told[a.job.ID]
+	if told == nil {
+		told = map[dispatch.Ref]bool{}
+		m.told[a.job.ID] = told
+	}
+	if !told[a.Ref] && len(told) < listedOfJob {
+		told[a.Ref] = true
+		m.outcomes = append(m.outcomes, a)
+	}
+}
+
+func (m *match) put(j dispatch.Job, o dispatch.Outcome) {
+	m.keep(jobOutcome{j, o})
+	m.seen[j.ID] = true
+}
+
+// unseen returns the outcomes of the jobs that a listing did not show.
+func (v *visit) unseen(jobs []dispatch.Job, seen map[dispatch.JobID]bool, err error) []jobOutcome {
+	var outcomes []jobOutcome
+	for _, j := range jobs {
+		o := dispatch.Outcome{Asked: dispatch.AskStatus, Ref: j.Ref}
+		if j.Phase == dispatch.Creating {
+			o = v.notListed()
+		}
+		o.Attempt, o.Epoch, o.Err = j.Attempt, j.Epoch, err
+		o.Panicked = j.Phase == dispatch.Creating && err != nil && dispatch.Is(err, dispatch.Internal)
+		if !seen[j.ID] && (err != nil || j.Phase == dispatch.Creating) {
+			outcomes = append(outcomes, jobOutcome{j, o})
+		}
+	}
+	return outcomes
+}

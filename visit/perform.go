@@ -1,0 +1,356 @@
+package visit
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// jobOutcome is an outcome with the job as it was when the request was sent.
+type jobOutcome struct {
+	job dispatch.Job
+	dispatch.Outcome
+}
+
+// stepKind is what a step requests from the platform.
+type stepKind int
+
+const (
+	stepStatus       stepKind = iota // read the status of one job
+	stepSubmit                       // create or start one job; its intent must be committed before it is sent
+	stepList                         // read a listing that covers all jobs of the step
+	stepNotListed                    // send nothing: the platform cannot list, so a create in doubt counts as not found
+	stepCancel                       // cancel one job
+	stepCancelOrphan                 // cancel the first orphan of one job
+	stepMeter                        // read what a run of one job that has ended cost
+	stepRemove                       // remove a platform job of one job that has ended
+	// send nothing: the job was created and not started, and the platform cannot remove it
+	stepLeaveInert
+)
+
+// step is one request to the platform with its jobs: one job, or for stepList several jobs below one base.
+type step struct {
+	kind   stepKind
+	jobs   []dispatch.Job
+	others int          // stepSubmit: jobs of the account that run at the platform
+	read   *requestRead // stepSubmit that creates a job: what its owner submitted; set before the step is sent
+}
+
+// requestRead is what the owner of a job submitted, once it is read.
+type requestRead struct {
+	ended   chan struct{}
+	request dispatch.Request
+	err     error
+}
+
+// readRequests begins to read the requests of the jobs that are to be created. It takes as long as the commit of their
+// intents, and depends on nothing in it.
+func (v *visit) readRequests(ctx context.Context, requests []platformRequest) {
+	for i, f := range requests {
+		if !f.submits() || f.jobs[0].Ref != (dispatch.Ref{}) { // a start needs no more than the ref
+			continue
+		}
+		r := &requestRead{ended: make(chan struct{})}
+		requests[i].read = r
+		go func() {
+			defer close(r.ended)
+			defer dispatch.RecoverAsError(ctx, v.visits.Log, "dispatch.visit: read a request", &r.err)
+			r.request, r.err = v.visits.Store.Request(ctx, f.jobs[0].ID)
+		}()
+	}
+}
+
+// await waits for the end of the read.
+func (r *requestRead) await(ctx context.Context) (dispatch.Request, error) {
+	select {
+	case <-r.ended:
+		return r.request, r.err
+	case <-ctx.Done():
+		return dispatch.Request{}, ctx.Err()
+	}
+}
+
+func one(kind stepKind, j dispatch.Job) step { return step{kind: kind, jobs: []dispatch.Job{j}} }
+
+// submits reports whether the step creates or starts a job.
+func (s step) submits() bool { return s.kind == stepSubmit }
+
+// stepFor returns the step that j needs next.
+func (v *visit) stepFor(ctx context.Context, c class, j dispatch.Job) (step, error) {
+	searched := c != classCancel && j.Phase == dispatch.Creating && v.listable(j.Base)
+	if searched || (c == classPoll || c == classAwaited) && !v.mustReadSingly(j) && v.listingPays(j.Base) {
+		return v.listing(ctx, j)
+	}
+	return v.singleStep(c, j), nil
+}
+
+func (v *visit) singleStep(c class, j dispatch.Job) step {
+	switch {
+	case c == classMeter:
+		return one(stepMeter, j)
+	case c == classRemove:
+		return one(stepRemove, j)
+	case c == classCancel, j.Overdue():
+		return one(v.cancelKind(j), j)
+	case j.Phase == dispatch.Waiting || j.Phase == dispatch.Created:
+		s := one(stepSubmit, j)
+		s.others = v.agenda.Active
+		return s
+	case j.Phase == dispatch.Creating:
+		return one(stepNotListed, j)
+	}
+	return one(stepStatus, j)
+}
+
+// cancelKind returns the step that cancels j. Orphans come first. After a cancel that failed the status is read before
+// the next attempt, because the job may have ended.
+func (v *visit) cancelKind(j dispatch.Job) stepKind {
+	_, can := v.backend.Platform.(dispatch.Canceler)
+	switch {
+	case len(j.Orphans) > 0 && (can || j.Phase == dispatch.Ended || j.Phase == dispatch.Waiting):
+		return stepCancelOrphan
+	case j.Desired != dispatch.WantCancel && !j.Overdue(), j.Tries%2 == 1 && j.Attention != dispatch.SetAside,
+		j.Attention == dispatch.CancelUnsupported:
+		return stepStatus
+	case !can && j.Phase == dispatch.Created:
+		return stepLeaveInert
+	}
+	return stepCancel
+}
+
+// perform sends the request of a step and returns the outcome for each job. Apart from the comparison after a restore,
+// it is the only place where a visit sends requests about jobs to the platform. If the adapter panics, the outcome of
+// the request is unknown for every job.
+func (v *visit) perform(ctx context.Context, t dispatch.Token, s step) (outcomes []jobOutcome) {
+	begun := time.Now()
+	ctx, end := v.traced(ctx, s)
+	defer func() {
+		v.observeRequest(s, time.Since(begun), outcomes)
+		end(firstError(outcomes))
+	}()
+	var panicked error
+	defer func() {
+		if panicked != nil {
+			outcomes = s.failed(panicked)
+		}
+	}()
+	defer dispatch.RecoverAsError(ctx, v.visits.Log, "dispatch.visit: ask "+v.backend.Name, &panicked)
+
+	j := s.jobs[0]
+	var o dispatch.Outcome
+	switch s.kind {
+	case stepList:
+		return v.list(ctx, t, j.Base, s.jobs)
+	case stepSubmit:
+		o = v.submit(ctx, t, s)
+		o.Others = s.others
+	case stepStatus:
+		o = v.status(ctx, t, j)
+	case stepNotListed:
+		o = v.notListed()
+	case stepCancel:
+		o = dispatch.Outcome{Asked: dispatch.AskCancel, Err: v.cancel(ctx, t, j.Ref)}
+	case stepCancelOrphan:
+		o = dispatch.Outcome{Asked: dispatch.AskOrphan, Ref: j.Orphans[0], Err: v.cancel(ctx, t, j.Orphans[0])}
+	case stepMeter:
+		o = dispatch.Outcome{Asked: dispatch.AskMeter, Ref: j.FirstUnmetered().Ref}
+		o.Report, o.Err = v.backend.Platform.Status(ctx, t, o.Ref)
+	case stepRemove:
+		o = dispatch.Outcome{Asked: dispatch.AskRemove, Ref: j.RemovableRef(), Err: v.remove(ctx, t, j.RemovableRef())}
+	case stepLeaveInert:
+		o = dispatch.Outcome{Asked: dispatch.AskCancel}
+	}
+	o.Attempt, o.Epoch = j.Attempt, j.Epoch
+	return []jobOutcome{{j, o}}
+}
+
+// observeRequest reports a step to the observer if a request was sent for it.
+func (v *visit) observeRequest(s step, took time.Duration, outcomes []jobOutcome) {
+	op := s.op()
+	if op == "" {
+		return
+	}
+	if slices.ContainsFunc(outcomes, func(o jobOutcome) bool { return o.Unsent }) {
+		return
+	}
+	for _, o := range outcomes {
+		v.visits.Observing().JobAsked(o.job, op, took, o.Err)
+	}
+	v.visits.Observing().RequestEnded(v.backend.Name, op, took, firstError(outcomes))
+}
+
+func firstError(outcomes []jobOutcome) error {
+	for _, o := range outcomes {
+		if o.Err != nil {
+			return o.Err
+		}
+	}
+	return nil
+}
+
+// op names the request of a step for the observer; "" if the step sends none.
+func (s step) op() string {
+	switch s.kind {
+	case stepList:
+		return "list"
+	case stepStatus, stepMeter:
+		return "status"
+	case stepCancel, stepCancelOrphan:
+		return "cancel"
+	case stepRemove:
+		if s.jobs[0].RemovableRef() != (dispatch.Ref{}) {
+			return "remove"
+		}
+	case stepSubmit:
+		if s.jobs[0].Ref != (dispatch.Ref{}) {
+			return "start"
+		}
+		return "create"
+	}
+	return ""
+}
+
+// submit creates or starts a job at the platform.
+func (v *visit) submit(ctx context.Context, t dispatch.Token, step step) dispatch.Outcome {
+	j := step.jobs[0]
+	var r dispatch.Request
+	var err error
+	if step.read != nil {
+		r, err = step.read.await(ctx)
+	}
+	if err != nil {
+		return dispatch.Outcome{Asked: dispatch.AskSubmit, Unsent: true, Err: &dispatch.Error{Kind: dispatch.Unavailable, Op: "dispatch.submit",
+			Text: "The request could not be read from the database.", Err: err}}
+	}
+	definition, err := v.visits.Documents.Definition(ctx, j, r)
+	if err != nil {
+		return dispatch.Outcome{Asked: dispatch.AskSubmit, Unsent: dispatch.Is(err, dispatch.Unavailable), Err: err}
+	}
+	s, err := v.backend.Platform.Submit(ctx, t, dispatch.Submission{Tag: j.Tag(v.visits.Installation), Ref: j.Ref, Request: r,
+		Definition: definition})
+	if err == nil && s.Ref == (dispatch.Ref{}) && s.Result == nil {
+		err = &dispatch.Error{Kind: dispatch.BadUpstream, Op: "dispatch.submit", Text: "The platform named no job."}
+	}
+	return v.distinct(ctx, j, dispatch.Outcome{Asked: dispatch.AskSubmit, Ref: s.Ref, Started: s.Started, Result: s.Result,
+		Versions: s.Versions, Err: err})
+}
+
+// distinct returns the outcome of a submission that created a platform job, unless the platform has given its identifier
+// to another job of the account: in the database, or in a response that this visit has yet to save.
+func (v *visit) distinct(ctx context.Context, j dispatch.Job, o dispatch.Outcome) dispatch.Outcome {
+	if o.Ref == (dispatch.Ref{}) || o.Ref == j.Ref {
+		return o
+	}
+	if first, _ := v.refs.LoadOrStore(o.Ref, j.ID); first != j.ID {
+		return o.OfAnother()
+	}
+	o.Unchecked = true
+	o, err := v.visits.distinct(ctx, v.account, j.ID, o)
+	if err != nil {
+		v.visits.Log.WarnContext(ctx, "whether another job has the same identifier at the platform is not known yet",
+			"account",
+			string(v.account), "job", int64(j.ID), "error", err)
+	}
+	return o
+}
+
+// distinct checks an outcome that is unchecked. It stays so while the database does not answer.
+func (vs *Visits) distinct(ctx context.Context, a dispatch.Account, id dispatch.JobID, o dispatch.Outcome) (dispatch.Outcome, error) {
+	if !o.Unchecked {
+		return o, nil
+	}
+	holder, err := vs.Store.RefHolder(ctx, a, o.Ref)
+	if err != nil {
+		return o, err
+	}
+	if o.Unchecked = false; holder != 0 && holder != id {
+		return o.OfAnother(), nil
+	}
+	return o, nil
+}
+
+func (v *visit) status(ctx context.Context, t dispatch.Token, j dispatch.Job) dispatch.Outcome {
+	r, err := v.backend.Platform.Status(ctx, t, j.Ref)
+	v.visits.listings.read(baseOf{v.backend.Name, j.Base}, err, time.Now(), v.timing.Recheck)
+	v.visits.singles.note(v.singlesOf(j.Base), j.ID, time.Now())
+	return dispatch.Outcome{Asked: dispatch.AskStatus, Ref: j.Ref, Report: r, Err: err}
+}
+
+func (v *visit) cancel(ctx context.Context, t dispatch.Token, r dispatch.Ref) error {
+	c, can := v.backend.Platform.(dispatch.Canceler)
+	if !can {
+		return &dispatch.Error{Kind: dispatch.Unsupported, Op: "dispatch.cancel", Text: "This platform cannot cancel jobs."}
+	}
+	return c.Cancel(ctx, t, r)
+}
+
+// notListed returns the outcome of a create that a listing does not show.
+func (v *visit) notListed() dispatch.Outcome {
+	return dispatch.Outcome{Asked: dispatch.AskSearch, Repeat: v.backend.Platform.TwoStep() || v.backend.AtLeastOnce}
+}
+
+// failed returns the outcome for each job of a step whose request got no response because of err.
+func (s step) failed(err error) (outcomes []jobOutcome) {
+	for _, j := range s.jobs {
+		o := dispatch.Outcome{Asked: dispatch.AskStatus, Attempt: j.Attempt, Epoch: j.Epoch, Ref: j.Ref, Panicked: true, Err: err}
+		switch {
+		case s.submits():
+			o.Asked = dispatch.AskSubmit
+		case s.kind == stepMeter:
+			o.Asked, o.Ref = dispatch.AskMeter, j.FirstUnmetered().Ref
+		case s.kind == stepRemove:
+			o.Asked, o.Ref = dispatch.AskRemove, j.RemovableRef()
+		case j.Phase == dispatch.Ended && len(j.Orphans) > 0:
+			o.Asked, o.Ref = dispatch.AskOrphan, j.Orphans[0]
+		case j.Phase == dispatch.Creating:
+			o.Asked = dispatch.AskSearch
+		}
+		outcomes = append(outcomes, jobOutcome{j, o})
+	}
+	return outcomes
+}
+
+// unsent returns the outcome of a step whose deadline passed before it was sent. Only a submission has one, which takes
+// its intent back.
+func (s step) unsent() []jobOutcome {
+	if !s.submits() {
+		return nil
+	}
+	err := &dispatch.Error{Kind: dispatch.Unavailable, Op: "dispatch.send", Text: "The request was not sent in time."}
+	j := s.jobs[0]
+	return []jobOutcome{{j, dispatch.Outcome{Asked: dispatch.AskSubmit, Attempt: j.Attempt, Epoch: j.Epoch, Unsent: true, Err: err}}}
+}
+
+// intentUnconfirmed returns the outcome of a submission that was not sent because the store did not confirm its intent.
+// The intent may nevertheless have been committed, under lease l.
+func (s step) intentUnconfirmed(l dispatch.Lease) []jobOutcome {
+	err := &dispatch.Error{Kind: dispatch.Unavailable, Op: "dispatch.intend",
+		Text: "Whether the intent was committed is not known; nothing was sent."}
+	j := s.jobs[0]
+	intended := j.Intend(time.Time{})
+	return []jobOutcome{{j, dispatch.Outcome{Asked: dispatch.AskSubmit, Attempt: intended.Attempt, Epoch: intended.Epoch, Unsent: true,
+		Lease: l.Generation, Err: err}}}
+}
+
+// traced begins the trace of a step if a request is sent for it.
+func (v *visit) traced(ctx context.Context, s step) (context.Context, func(error)) {
+	op := s.op()
+	if op == "" {
+		return ctx, func(error) {}
+	}
+	return v.visits.Tracing().Step(ctx, v.backend.Name, op, s.jobs)
+}
+
+// remove removes a platform job of an ended job.
+func (v *visit) remove(ctx context.Context, t dispatch.Token, r dispatch.Ref) error {
+	if r == (dispatch.Ref{}) { // the job never got to its platform
+		return nil
+	}
+	remover, can := v.backend.Platform.(dispatch.Remover)
+	if !can {
+		return &dispatch.Error{Kind: dispatch.Unsupported, Op: "dispatch.remove", Text: "This platform cannot remove jobs."}
+	}
+	return remover.Remove(ctx, t, r)
+}

@@ -1,0 +1,274 @@
+package visit
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// saveAll saves the received responses in one commit. Responses that cannot be saved are kept for the next iteration,
+// and their jobs stay busy. If their save has begun already, it ends that, and leaves responses that were added since.
+func (v *visit) saveAll(ctx context.Context, begun *save) error {
+	if begun == nil {
+		begun = v.beginSave(ctx, v.unsavedOutcomes(), len(v.unsaved))
+	}
+	responses := begun.responses
+	for len(begun.said) > 0 {
+		again, err := v.endSave(ctx, begun)
+		if err != nil {
+			return err
+		}
+		begun = v.beginSave(ctx, again, responses)
+	}
+	over := v.unsaved[:responses]
+	v.unsaved, v.tried, v.saving = v.unsaved[responses:], nil, nil
+	var err error
+	for _, f := range over {
+		v.setBusy(f.jobs, false)
+		v.noteUnlisted(f)
+		err = cmp.Or(err, v.applyAllBackpressure(ctx, f.outcomes))
+		if len(f.outcomes) > 0 {
+			err = cmp.Or(err, v.noteResponse(ctx, f.outcomes[0].Outcome))
+		}
+	}
+	return cmp.Or(err, v.noteStarts(ctx), v.saveRunTimes(ctx), v.resumeWhenFreed(ctx))
+}
+
+// resumeWhenFreed ends the hold of an account whose platform was full when one of its jobs has ended.
+func (v *visit) resumeWhenFreed(ctx context.Context) error {
+	freed := v.freed
+	v.freed = false
+	if !freed || v.agenda.Why != dispatch.Full || !v.now().Before(v.agenda.Hold) {
+		return nil
+	}
+	return v.visits.Store.Hold(ctx, v.account, 0, dispatch.None, "")
+}
+
+// jobOutcomes holds all outcomes of one job that are not saved yet.
+type jobOutcomes struct {
+	job      dispatch.Job
+	outcomes []dispatch.Outcome
+	missing  time.Time // since when the job is missing in the store; zero: it is not
+}
+
+func (v *visit) unsavedOutcomes() []jobOutcomes { return v.outcomesOf(v.unsaved) }
+
+// outcomesOf groups the outcomes of responses by job, in the order in which they arrived.
+func (v *visit) outcomesOf(responses []platformResponse) (all []jobOutcomes) {
+	at := map[dispatch.JobID]int{}
+	for _, f := range responses {
+		for _, a := range f.outcomes {
+			i, known := at[a.job.ID]
+			if !known {
+				i = len(all)
+				at[a.job.ID], all = i, append(all, jobOutcomes{job: a.job})
+			}
+			all[i].outcomes = append(all[i].outcomes, v.complete(a.Outcome, f.asked))
+		}
+	}
+	return all
+}
+
+// complete adds to an outcome what [next] must know of the platform and of the request, which was sent at the given
+// time.
+func (v *visit) complete(o dispatch.Outcome, asked time.Time) dispatch.Outcome {
+	o.Err, o.At, o.Timing = v.backend.TokenError(o.Err), asked, v.timing
+	o.Failures, o.Account = v.backend.Failures, v.account
+	o.Settles = v.backend.SettlesAfter(v.timing, v.agenda.Starts)
+	return o
+}
+
+func (s jobOutcomes) next(now time.Time) dispatch.Job {
+	j := s.job
+	for _, o := range s.outcomes {
+		j = dispatch.Next(j, o, now)
+	}
+	return j
+}
+
+// attempt is a job as a failed Save was to store it. The Save may have been committed nevertheless.
+type attempt struct {
+	job      dispatch.Job
+	outcomes int // how many outcomes the job includes
+}
+
+// result returns the job as it is to be saved. If a Save of the same outcomes and version failed, the same job is saved
+// again.
+func (v *visit) result(s jobOutcomes) dispatch.Job {
+	for _, t := range v.tried[s.job.ID] {
+		if t.job.Version == s.job.Version && t.outcomes == len(s.outcomes) {
+			return t.job
+		}
+	}
+	return s.next(v.now())
+}
+
+// rememberAttempt records the jobs of a Save whose outcome is unknown.
+func (v *visit) rememberAttempt(said []jobOutcomes, jobs []dispatch.Job) {
+	if v.tried == nil {
+		v.tried = map[dispatch.JobID][]attempt{}
+	}
+	for i, j := range jobs {
+		t := attempt{j, len(said[i].outcomes)}
+		known := func(k attempt) bool { return k.job.Version == j.Version && k.outcomes == t.outcomes }
+		if !slices.ContainsFunc(v.tried[j.ID], known) {
+			v.tried[j.ID] = append(v.tried[j.ID], t)
+		}
+	}
+}
+
+// unsavedOf returns the outcomes of s without those that an earlier Save of unknown outcome has stored, which would
+// count twice.
+func (v *visit) unsavedOf(s jobOutcomes) []dispatch.Outcome {
+	kept := 0
+	for _, t := range v.tried[s.job.ID] {
+		if t.wasStoredAs(s.job) {
+			kept = max(kept, t.outcomes)
+		}
+	}
+	return s.outcomes[kept:]
+}
+
+// wasStoredAs reports whether row is what the attempt stored. Fields that the owner sets may have changed since.
+func (t attempt) wasStoredAs(row dispatch.Job) bool {
+	j := t.job
+	return row.Version > j.Version && row.Phase == j.Phase && row.Epoch == j.Epoch && row.Attempt == j.Attempt &&
+		row.Ref == j.Ref &&
+		row.Status == j.Status && row.Attention == j.Attention && row.Seen == j.Seen && row.Looks == j.Looks &&
+		row.Tries == j.Tries &&
+		len(row.Orphans) == len(j.Orphans) && len(row.Past) == len(j.Past) &&
+		row.Checked.Equal(j.Checked.Truncate(time.Microsecond)) && row.Updated.Equal(j.Updated.Truncate(time.Microsecond))
+}
+
+// save is a Save that has begun.
+type save struct {
+	responses int // how many of visit.unsaved it saves, from the first on
+	said      []jobOutcomes
+	jobs      []dispatch.Job // with the outcomes
+	ended     chan struct{}
+	saved     []dispatch.Job // set when it has ended, as is err
+	err       error
+}
+
+// beginSave applies outcomes of the first so many received responses to the jobs and begins to save them. The visit may
+// commit intents of other jobs meanwhile: neither depends on the other.
+func (v *visit) beginSave(ctx context.Context, said []jobOutcomes, responses int) *save {
+	s := &save{responses: responses, said: said, jobs: make([]dispatch.Job, len(said)), ended: make(chan struct{})}
+	if len(said) == 0 {
+		return s
+	}
+	for i, o := range said {
+		s.jobs[i] = v.result(o)
+	}
+	wake := v.accountsToWake()
+	v.saving = s
+	go func() {
+		defer close(s.ended)
+		defer dispatch.RecoverAsError(ctx, v.visits.Log, "dispatch.visit: save", &s.err)
+		s.saved, s.err = v.visits.Store.Save(ctx, s.jobs, wake...)
+	}()
+	return s
+}
+
+// endSave waits for the end of a save. It returns the jobs whose rows have changed meanwhile, with the current rows, so
+// that their outcomes are applied again.
+func (v *visit) endSave(ctx context.Context, s *save) (again []jobOutcomes, err error) {
+	<-s.ended
+	said, saved := s.said, s.saved
+	if s.err != nil {
+		v.rememberAttempt(said, s.jobs)
+		return nil, s.err
+	}
+	is := byID(saved)
+	v.kept = v.kept || len(saved) > 0
+	for _, s := range said {
+		j, ok := is[s.job.ID]
+		if !ok {
+			if again, err = v.reload(ctx, s, again); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		v.freed = v.freed || freedSlot(s.job, j)
+		v.visits.Hub.NotifySaved(ctx, s.job, j, s.outcomes[len(s.outcomes)-1].Err)
+		v.noteStart(s.job, j)
+		v.noteRunTime(s.job, j)
+	}
+	return again, nil
+}
+
+// unsavedAfterPanic returns the outcomes that a visit which ends leaves, without those of a save that was under way.
+func (v *visit) unsavedAfterPanic() []jobOutcomes {
+	all := v.unsavedOutcomes()
+	if v.saving == nil {
+		return all
+	}
+	<-v.saving.ended
+	is := byID(v.saving.saved)
+	return slices.DeleteFunc(all, func(s jobOutcomes) bool { _, saved := is[s.job.ID]; return saved })
+}
+
+// freedSlot reports whether a job has ended at its platform, for good or until it is retried.
+func freedSlot(was, is dispatch.Job) bool {
+	return was.Phase.HoldsSlot() && (is.Phase == dispatch.Ended || is.Retried > was.Retried)
+}
+
+// accountsToWake returns the accounts that a save wakes: this one if its lease may have run out, because another visit
+// may have planned the next one without the saved responses.
+func (v *visit) accountsToWake() []dispatch.Account {
+	if time.Now().Before(v.lease) {
+		return nil
+	}
+	return []dispatch.Account{v.account}
+}
+
+// reload adds s to again with the job's current row, unless all its outcomes are saved.
+func (v *visit) reload(ctx context.Context, s jobOutcomes, again []jobOutcomes) ([]jobOutcomes, error) {
+	was, err := s.job, error(nil)
+	s.job, err = v.visits.Store.Load(ctx, was.ID)
+	if dispatch.Is(err, dispatch.NotFound) { // the job was purged, or the database server that answers lags behind
+		s.job, v.resume = was, dispatch.Later(v.resume, time.Now().Add(dispatch.Repair))
+		if s.mustNotBeLost() {
+			v.visits.keepUnsaved([]jobOutcomes{s})
+		}
+		return again, nil
+	}
+	if err != nil {
+		return again, err
+	}
+	last := s.outcomes[len(s.outcomes)-1]
+	if s.outcomes = v.unsavedOf(s); len(s.outcomes) > 0 {
+		return append(again, s), nil
+	}
+	v.freed = v.freed || freedSlot(was, s.job)
+	v.visits.Hub.NotifySaved(ctx, was, s.job, last.Err)
+	return again, nil
+}
+
+func (v *visit) applyAllBackpressure(ctx context.Context, outcomes []jobOutcome) error {
+	var err error
+	for _, a := range outcomes {
+		err = cmp.Or(err, v.applyBackpressure(ctx, a))
+	}
+	return err
+}
+
+// applyBackpressure holds the account, not only the job, when its platform turns a submission away. For any other
+// request it pauses the visit for the Retry-After.
+func (v *visit) applyBackpressure(ctx context.Context, a jobOutcome) error {
+	switch {
+	case a.Unsent:
+	case a.Started:
+		v.visits.refused.end(v.account)
+	case !dispatch.Is(a.Err, dispatch.Busy) && !dispatch.Is(a.Err, dispatch.Unavailable):
+	case a.Asked == dispatch.AskSubmit:
+		d := v.timing.PauseAfter(v.visits.refused.count(v.account), a.Err)
+		return v.visits.Store.Hold(ctx, v.account, d, a.ShownAttention(), dispatch.TextFor(a.Err))
+	case dispatch.RetryAfter(a.Err) > 0:
+		v.resume = dispatch.Later(v.resume, time.Now().Add(dispatch.RetryAfter(a.Err)))
+	}
+	return nil
+}

@@ -1,0 +1,506 @@
+package visit
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/documents"
+	"github.com/eodispatch/eodispatch/hub"
+)
+
+const (
+	longest = 5 * time.Minute // maximum duration of a visit; no step begins later
+	// if the next step is due within this time, the visit waits for it instead of ending
+	nearby      = time.Second
+	agendaFresh = 50 * time.Millisecond // an agenda younger than this need not be reloaded before the next steps
+	shortWait   = 20 * time.Millisecond // shortest wait for the next status read
+	renewed     = 10 * time.Second
+	lingering   = 50 * time.Millisecond // how long a visit that has submitted jobs waits for further ones before it ends
+	agendaSize  = 100                   // due jobs of each kind in the agenda of an iteration
+)
+
+// Visits visits accounts, each in one goroutine at a time.
+type Visits struct {
+	*dispatch.Setup
+	Store     dispatch.Store
+	Hub       *hub.Hub
+	Documents *documents.Documents
+
+	blocked  blockedAccounts
+	refused  streaks // submissions that were turned away
+	noted    PlatformNotes
+	Queues   queues
+	RunTimes runTimesCache
+	listings listings
+	singles  singles
+	backlog  backlog
+	suspects suspects
+}
+
+// visit is one exclusive pass over the work of an account. All its state belongs to the goroutine of run; requests only
+// send their responses to it.
+type visit struct {
+	visits  *Visits
+	backend *dispatch.Backend
+	timing  dispatch.Timing // of the broker, complete
+	account dispatch.Account
+	held    dispatch.Lease
+
+	services map[serviceKey]serviceOf // of waiting jobs
+
+	agenda    dispatch.Agenda
+	queue     stepQueue
+	busy      map[dispatch.JobID]bool // jobs with a request under way, or with a response that is not saved yet
+	unlisted  map[dispatch.JobID]bool // jobs that a listing did not show
+	pending   int
+	responses chan platformResponse
+	unsaved   []platformResponse
+	saving    *save                        // of unsaved responses, the last that was begun; nil: none is
+	tried     map[dispatch.JobID][]attempt // failed saves of unsaved responses
+	pass      dispatch.Token               // token with which the last steps were begun
+	blockedBy error                        // why no request can be sent, until blockAccount has stored it; otherwise nil
+	woken     bool                         // the account was woken since the agenda was read
+	noToken   bool                         // blockedBy is the error of a token that was not available
+	freed     bool                         // a job has ended since the last resumeWhenFreed
+	queued    bool                         // a status read had to wait for a send time
+	kept      bool                         // a response was saved
+	submitted bool                         // an intent was committed
+	refusals  int                          // tokens in a row that the platform refused
+
+	refs   sync.Map            // the job of each Ref that the platform returned in this visit; for requests, too
+	starts dispatch.StartsSeen // not stored yet
+	ran    []ServiceAt         // services of jobs that ended, whose run times may have to be stored
+
+	asked   map[dispatch.JobID]time.Time // when a status read was begun
+	lookAt  time.Time                    // when to look next, see planLooks, in the store's time; zero: no job waits for a slot
+	planned time.Time                    // when lookAt was determined
+
+	// On this process's monotonic clock. Times of the store are never compared with it.
+	read         time.Time    // the agenda
+	lease        time.Time    // earliest end of the lease
+	resume       time.Time    // no request is sent before
+	noSendBefore [2]time.Time // no send time is requested before, for each Purpose
+	endsAt       time.Time    // no step is begun after
+
+	careful bool // visits of the account keep ending in crashes: see saveAsFailed
+
+	gated      map[dispatch.JobID]*gate // suspects that this visit submits
+	suspectsAt time.Time                // when to check again whether suspects may be submitted; zero: none waits
+	fetching   time.Time                // when to check again for documents that are being fetched; zero: none is
+	begun      time.Time
+	leaseDrift time.Duration // drift when the lease was renewed
+}
+
+// Visit does the work that is due for an account that Store.Dequeue leased, and plans the next visit. When ctx is done
+// it starts no further step, and returns when the requests under way have ended. Conflict: the lease was lost to
+// another process.
+func (vs *Visits) Visit(ctx context.Context, l dispatch.Lease) error {
+	backend := vs.BackendNamed(l.Account.Platform())
+	if backend == nil {
+		return vs.visitWithoutPlatform(context.WithoutCancel(ctx), l)
+	}
+	v := &visit{
+		visits: vs, backend: backend, timing: vs.Timing.Complete(), account: l.Account, held: l,
+		busy: map[dispatch.JobID]bool{}, unlisted: map[dispatch.JobID]bool{}, responses: make(chan platformResponse, backend.Limits.Requests),
+		endsAt: time.Now().Add(longest), begun: time.Now(), careful: l.Lapses >= dispatch.MostBegun,
+	}
+	if !l.Until.IsZero() {
+		v.lease = dispatch.Earlier(l.Until, time.Now().Add(v.backend.Limits.Lease()))
+	}
+	defer v.releaseGates()
+	orderly := false
+	defer func() {
+		if !orderly { // a panic
+			v.visits.keepUnsaved(v.unsavedAfterPanic())
+		}
+	}()
+	err := v.run(ctx)
+	orderly = true
+	if err != nil && v.kept {
+		v.wakeOther(context.WithoutCancel(ctx))
+	}
+	return err
+}
+
+// wakeOther wakes the account after a visit that may have saved responses without holding the lease, because another
+// process may have planned the next visit without these responses. It retries for missingFor.
+func (v *visit) wakeOther(ctx context.Context) {
+	for begun := time.Now(); time.Since(begun) < missingFor; time.Sleep(dispatch.Repair) {
+		err := v.visits.Store.Wake(ctx, v.account)
+		if err == nil {
+			v.visits.Hub.Wake(v.account)
+			return
+		}
+		v.visits.Log.DebugContext(ctx, "waking an account failed", "account", string(v.account), "error", err)
+	}
+}
+
+func (v *visit) run(ctx context.Context) error {
+	woken, stop := v.visits.Hub.Woken.Watch(v.account)
+	defer stop()
+	keep := context.WithoutCancel(ctx) // responses are saved even while the process stops
+	for {
+		ending := ctx.Err() != nil || time.Now().After(v.endsAt)
+		err := v.iterate(keep, ending)
+		if dispatch.Is(err, dispatch.Conflict) { // another process has the account
+			v.endsAt = time.Time{}
+		}
+		ours := time.Now().Before(v.lease)
+		switch {
+		case v.pending > 0, len(v.unsaved) > 0 && ours:
+		case err != nil && (ending || !ours || dispatch.Is(err, dispatch.Conflict)):
+			v.visits.keepUnsaved(v.unsavedOutcomes())
+			return err
+		case err != nil:
+		case ending, v.nothingDueSoon() && !v.linger(ctx, woken):
+			return v.release(keep)
+		case v.woken:
+			continue
+		}
+		v.wait(ctx, woken, err)
+	}
+}
+
+// linger waits a moment for further jobs after some were submitted, and reports whether the account was woken. A client
+// that submits one job after the other would otherwise wait for the end of a visit and the begin of the next one with
+// each job.
+func (v *visit) linger(ctx context.Context, woken <-chan struct{}) bool {
+	if !v.submitted {
+		return false
+	}
+	timer := time.NewTimer(lingering)
+	defer timer.Stop()
+	select {
+	case <-woken:
+		v.woken = true
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return v.woken
+}
+
+// release ends the lease. It retries until that succeeds or the lease has run out, because no process can lease the
+// account before then.
+func (v *visit) release(ctx context.Context) error {
+	v.bookAhead(ctx)
+	due := v.due()
+	for {
+		err := v.visits.Store.Release(ctx, v.held, v.agenda.Wakes, due)
+		if err == nil || dispatch.Is(err, dispatch.Conflict) || time.Now().After(v.lease) {
+			return err
+		}
+		time.Sleep(dispatch.Repair)
+	}
+}
+
+// iterate saves the received responses, reloads the agenda, and starts as many steps as Limits.Requests allows.
+func (v *visit) iterate(ctx context.Context, ending bool) error {
+	if err := v.checkRefs(ctx); err != nil {
+		return err
+	}
+	well := v.allResponsesSucceeded()
+	if well && v.mayGoOn(ending) {
+		if err := v.sendRemaining(ctx); err != nil {
+			return err
+		}
+	}
+	if err := v.saveAll(ctx, nil); err != nil {
+		return err
+	}
+	for _, do := range []func(context.Context) error{v.renew, v.blockAccount} {
+		if err := do(ctx); err != nil {
+			return err
+		}
+	}
+	if well && !v.woken && v.pending >= v.backend.Limits.Requests && !v.queue.empty(v.maySend) &&
+		time.Since(v.read) < agendaFresh {
+		return nil // no step can begin now, and the queue has one for the next response
+	}
+	if err := v.reloadAgenda(ctx); err != nil {
+		return err
+	}
+	if v.mustCompareNow(ending) {
+		return v.compare(ctx)
+	}
+	if ending || v.queue.empty(v.maySend) || v.pending >= v.backend.Limits.Requests || time.Now().Before(v.resume) {
+		return nil
+	}
+	t, ok, err := v.authorize(ctx)
+	if err != nil || !ok {
+		return err
+	}
+	v.pass = t
+	steps, err := v.steps(ctx, t, nil)
+	_, failed := v.begin(ctx, steps)
+	return cmp.Or(failed, err)
+}
+
+// checkRefs checks received responses that the database did not let check before. None is saved until all are checked.
+func (v *visit) checkRefs(ctx context.Context) (err error) {
+	for _, f := range v.unsaved {
+		for i, a := range f.outcomes {
+			if f.outcomes[i].Outcome, err = v.visits.distinct(ctx, v.account, a.job.ID, a.Outcome); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// mayGoOn reports whether steps may begin before the received responses are saved, by the last agenda. None do after a
+// response that was an error.
+func (v *visit) mayGoOn(ending bool) bool {
+	return !ending && time.Since(v.read) <= nearby && v.pending < v.backend.Limits.Requests
+}
+
+// sendRemaining starts jobs that were just created, and steps of the last agenda, while the other received responses
+// are saved, so that the platform does not wait for that.
+func (v *visit) sendRemaining(ctx context.Context) error {
+	starts, others, err := v.splitCreated(ctx)
+	if err != nil {
+		return err
+	}
+	if len(starts) == 0 && v.queue.empty(v.maySend) {
+		return nil
+	}
+	steps, err := v.steps(ctx, v.pass, starts)
+	saved := v.beginSave(ctx, v.outcomesOf(v.unsaved[:others]), others)
+	intended, failed := v.begin(ctx, steps)
+	err = cmp.Or(failed, err, v.endCreated(ctx, others, intended))
+	return cmp.Or(err, v.saveAll(ctx, saved))
+}
+
+// allResponsesSucceeded reports whether there are new responses, and none is an error.
+func (v *visit) allResponsesSucceeded() bool {
+	for _, f := range v.unsaved {
+		for _, a := range f.outcomes {
+			if a.Err != nil {
+				return false
+			}
+		}
+	}
+	return len(v.unsaved) > 0 && v.blockedBy == nil
+}
+
+// renew renews the lease early enough that a request which starts now has most of Limits.Send left, see deadline.
+func (v *visit) renew(ctx context.Context) error {
+	now, drift, ttl := time.Now(), v.drift(), v.backend.Limits.Lease()
+	if lost := max(0, drift-v.leaseDrift); now.Add(lost).Before(v.lease.Add(min(renewed, v.backend.Limits.Send/3) - ttl)) {
+		return nil
+	}
+	if err := v.visits.Store.Renew(ctx, v.held, ttl); err != nil {
+		return err
+	}
+	v.lease, v.leaseDrift = now.Add(ttl), drift
+	return nil
+}
+
+// reloadAgenda reads the agenda and queues the due jobs by class.
+func (v *visit) reloadAgenda(ctx context.Context) (err error) {
+	v.read, v.woken, v.suspectsAt = time.Now(), false, time.Time{}
+	if v.agenda, err = v.visits.AgendaOf(ctx, v.account, agendaSize); err != nil {
+		return err
+	}
+	if err := v.planLooks(ctx); err != nil {
+		return err
+	}
+	v.queue.due = [classCount][]dispatch.Job{classCancel: v.agenda.Cancel, classSettle: v.agenda.Settle, classMeter: v.agenda.Meter,
+		classRemove: v.agenda.Remove}
+	v.enqueueStatusReads()
+	if v.agenda.Why == dispatch.NoPlatform && v.agenda.Now.Before(v.agenda.Hold) { // the platform is configured again
+		return v.visits.Store.Hold(ctx, v.account, 0, dispatch.None, "")
+	}
+	if held, err := v.heldByOperator(ctx); held || err != nil {
+		return err
+	}
+	if v.agenda.Now.Before(v.agenda.Hold) || v.agenda.Restored != dispatch.NotRestored {
+		return nil
+	}
+	v.queue.due[classSubmit] = v.agenda.Start
+	if !v.agenda.Creates(v.backend.Limits) {
+		return v.prepareAgain(ctx)
+	}
+	return v.enqueueWaiting(ctx)
+}
+
+// enqueueWaiting assigns the free slots to lines with jobs whose documents are available, in the order of share. For
+// the other jobs it saves the outcome of the document check.
+func (v *visit) enqueueWaiting(ctx context.Context) error {
+	free := v.backend.Limits.Free(v.agenda.Held)
+	w, ready := missingDocuments{}, map[dispatch.Line][]dispatch.Job{}
+	lines, err := v.readyLines(ctx, &w, ready, free)
+	if err = cmp.Or(err, v.keepPrepared(ctx, w)); err != nil {
+		return err
+	}
+	for _, l := range dispatch.Share(lines, free) {
+		if len(ready[l]) > 0 {
+			v.queue.due[classSubmit] = append(v.queue.due[classSubmit], ready[l][0])
+			ready[l] = ready[l][1:]
+		}
+	}
+	return nil
+}
+
+// enqueueStatusReads queues the due status reads, those that a client awaits before the others. If a rate limits
+// requests, all due status reads of a user with an awaited one are queued together, oldest first; otherwise some would
+// be read early and the rest late.
+func (v *visit) enqueueStatusReads() {
+	waits := map[dispatch.UserID]bool{}
+	for _, j := range v.agenda.Poll {
+		waits[j.Owner] = waits[j.Owner] || j.Awaited && v.backend.Limits.Pace > 0
+	}
+	for _, j := range v.agenda.Poll {
+		c := classPoll
+		if j.Awaited || waits[j.Owner] {
+			c = classAwaited
+		}
+		v.queue.due[c] = append(v.queue.due[c], j)
+	}
+}
+
+// now returns the store's time.
+func (v *visit) now() time.Time { return v.agenda.Now.Add(time.Since(v.read)) }
+
+// due returns when the next visit is needed, in the store's time; zero: none is needed until something changes.
+func (v *visit) due() time.Time {
+	due := dispatch.Earlier(v.after(v.agenda.Due(v.backend.Limits), v.noSendBefore[dispatch.Acting]), v.after(v.nextRead(),
+		v.noSendBefore[dispatch.Reading]))
+	return v.after(due, v.resume)
+}
+
+// nextRead returns when the next status is to be read, in the store's time; zero: none is.
+func (v *visit) nextRead() time.Time { return dispatch.Earlier(v.agenda.NextPoll, v.lookAt) }
+
+// after returns the later of due and t, a time of this process's clock, in the store's time. If due is zero it returns
+// zero.
+func (v *visit) after(due, t time.Time) time.Time {
+	if due.IsZero() {
+		return due
+	}
+	return dispatch.Later(due, v.now().Add(time.Until(t)))
+}
+
+// bookAhead books a send time for the next status read, no earlier than that read is due, if a status read of this
+// visit had to wait for one. So accounts get their status reads in turn, and no visit is needed only to book a send
+// time.
+func (v *visit) bookAhead(ctx context.Context) {
+	if due := v.agenda.NextPoll; v.queued && due.After(v.now()) {
+		_, _ = v.reserveSendTime(ctx, dispatch.Reading, due)
+	}
+}
+
+// nothingDueSoon reports whether nothing is due within nearby.
+func (v *visit) nothingDueSoon() bool {
+	due := v.due()
+	return due.IsZero() || due.Sub(v.now()) > nearby
+}
+
+// wait waits for a response, a wake, or the time at which the next iteration is due.
+func (v *visit) wait(ctx context.Context, woken <-chan struct{}, err error) {
+	timer := time.NewTimer(v.waitTime(err))
+	defer timer.Stop()
+	done := ctx.Done()
+	if ctx.Err() != nil {
+		done = nil
+	}
+	select {
+	case f := <-v.responses:
+		v.receive(f)
+	case <-woken:
+		v.woken = true
+	case <-timer.C:
+	case <-done:
+	}
+}
+
+// waitTime returns how long to wait for a response or a wake.
+func (v *visit) waitTime(err error) time.Duration {
+	if err != nil {
+		return dispatch.Repair
+	}
+	if d := time.Until(v.fetching); d > 0 && v.pending < v.backend.Limits.Requests {
+		return min(dispatch.Repair, d, v.timeToNextRead())
+	}
+	if time.Now().Before(v.suspectsAt) && v.pending == 0 {
+		return v.suspectsWaitTime()
+	}
+	if v.pending > 0 { // until the next status read, if a further request may be sent
+		if next := time.Until(v.noSendBefore[dispatch.Reading]); next > 0 && v.pending < v.backend.Limits.Requests {
+			return min(dispatch.Repair, next)
+		}
+		if !v.lookAt.IsZero() && v.pending < v.backend.Limits.Requests {
+			return min(dispatch.Repair, max(v.lookAt.Sub(v.now()), replanned))
+		}
+		return dispatch.Repair
+	}
+	return max(v.due().Sub(v.now()), time.Millisecond)
+}
+
+// timeToNextRead returns how long until a status may be read, at least 20 ms.
+func (v *visit) timeToNextRead() time.Duration {
+	next := v.after(v.nextRead(), v.noSendBefore[dispatch.Reading])
+	if next.IsZero() {
+		return dispatch.Repair
+	}
+	return max(next.Sub(v.now()), shortWait)
+}
+
+// receive takes a response and all others that have arrived, so that one iteration handles them together.
+func (v *visit) receive(f platformResponse) {
+	for more := true; more; {
+		v.pending--
+		v.noteTokenRefusal(f)
+		v.unsaved = append(v.unsaved, f)
+		select {
+		case f = <-v.responses:
+		default:
+			more = false
+		}
+	}
+}
+
+// visitWithoutPlatform visits an account whose platform is no longer configured. It marks the jobs with NoPlatform and
+// plans another visit after Timing.Recheck.
+func (vs *Visits) visitWithoutPlatform(ctx context.Context, l dispatch.Lease) error {
+	if err := vs.Store.Hold(ctx, l.Account, vs.Timing.Complete().Recheck, dispatch.NoPlatform, dispatch.NoPlatformText); err != nil {
+		return err
+	}
+	for {
+		g, err := vs.AgendaOf(ctx, l.Account, agendaSize)
+		if err != nil {
+			return err
+		}
+		jobs := slices.Concat(g.Cancel, g.Settle, g.Start, g.Poll)
+		if len(jobs) == 0 {
+			return vs.Store.Release(ctx, l, g.Wakes, g.DueWithoutPlatform(vs.Timing.Complete()))
+		}
+		if err := vs.markAllNoPlatform(ctx, jobs, g.Now); err != nil {
+			return err
+		}
+	}
+}
+
+func (vs *Visits) markAllNoPlatform(ctx context.Context, jobs []dispatch.Job, now time.Time) error {
+	was := map[dispatch.JobID]dispatch.Job{}
+	for i, j := range jobs {
+		was[j.ID], jobs[i] = j, dispatch.MarkNoPlatform(j, vs.Timing.Complete(), now)
+	}
+	saved, err := vs.Store.Save(ctx, jobs)
+	for _, j := range saved {
+		vs.Hub.NotifySaved(ctx, was[j.ID], j, nil)
+	}
+	return err
+}
+
+// AgendaOf returns what is due for an account.
+func (vs *Visits) AgendaOf(ctx context.Context, a dispatch.Account, n int) (dispatch.Agenda, error) {
+	var stalled time.Duration
+	if backend := vs.BackendNamed(a.Platform()); backend != nil {
+		stalled = vs.FreesAfter(backend)
+	}
+	return vs.Store.Agenda(ctx, a, n, stalled)
+}
