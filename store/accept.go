@@ -246,9 +246,9 @@ func insertJobs(ctx context.Context, q tx, jobs []dispatch.Draft) error {
 		{"budgeted", func(j *dispatch.Job) any { return j.Budgeted }},
 		{"traceparent", func(j *dispatch.Job) any { return j.Traceparent }},
 	}, slices.Concat(groups...)[1:]) {
-		needed, none := slices.Contains(required, c.name), c.of(new(dispatch.Job))
+		needed, none := slices.Contains(required, c.name), c.value(new(dispatch.Job))
 		for i := range jobs {
-			needed = needed || c.of(&jobs[i].Job) != none
+			needed = needed || c.value(&jobs[i].Job) != none
 		}
 		if needed {
 			columns = append(columns, c)
@@ -270,7 +270,7 @@ func insertJobs(ctx context.Context, q tx, jobs []dispatch.Draft) error {
 			e.numbers.task(j.Task, j.Owner, true)
 		}
 		for _, c := range columns {
-			values = append(values, c.of(&jobs[i].Job))
+			values = append(values, c.value(&jobs[i].Job))
 		}
 		if err := rows.add(ctx, values...); err != nil {
 			return err

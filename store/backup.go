@@ -83,12 +83,12 @@ func copySQLite(ctx context.Context, file, to string) error {
 		return err
 	}
 	defer copied.Close()
-	var said string
-	if err := copied.QueryRowContext(ctx, "PRAGMA integrity_check(1)").Scan(&said); err != nil {
+	var answer string
+	if err := copied.QueryRowContext(ctx, "PRAGMA integrity_check(1)").Scan(&answer); err != nil {
 		return err
 	}
-	if is, err := schemaOf(ctx, copied); err != nil || said != "ok" || is != schema {
-		return errors.Join(&dispatch.Error{Kind: dispatch.Misconfigured, Op: "store.Backup", Err: errors.New(said),
+	if version, err := schemaOf(ctx, copied); err != nil || answer != "ok" || version != schema {
+		return errors.Join(&dispatch.Error{Kind: dispatch.Misconfigured, Op: "store.Backup", Err: errors.New(answer),
 			Text: "The copy is damaged, and was deleted. Check the database and its disk."}, err)
 	}
 	return nil

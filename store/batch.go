@@ -142,8 +142,8 @@ func (b *batches) idle(common string) bool {
 // runAll runs transactions until none waits.
 func (b *batches) runAll(common string) {
 	for !b.idle(common) {
-		some, err := b.runSome(common)
-		for _, t := range some {
+		joined, err := b.runSome(common)
+		for _, t := range joined {
 			t.ended <- err
 		}
 	}
@@ -151,7 +151,7 @@ func (b *batches) runAll(common string) {
 
 // runSome runs the transactions that wait, and commits them. It returns those to whom the outcome belongs: all but
 // those that were refused, who have theirs. Callers may give up until the transaction begins.
-func (b *batches) runSome(common string) (some []*joining, err error) {
+func (b *batches) runSome(common string) (joined []*joining, err error) {
 	ctx, cancel := b.store.bounded(context.Background())
 	defer cancel()
 	b.store.ready(ctx, b.store.write)
@@ -170,23 +170,23 @@ func (b *batches) runSome(common string) (some []*joining, err error) {
 	if err := first.runIn(b.store.tx(first.ctx, b.store.write, begun, now)); err != nil {
 		return []*joining{first}, err
 	}
-	some = []*joining{first}
-	for len(some) < joinAtMost && time.Since(since) < b.within {
+	joined = []*joining{first}
+	for len(joined) < joinAtMost && time.Since(since) < b.within {
 		t := b.next(common)
 		if t == nil {
 			break
 		}
 		refused, err := t.runAfter(b.store.tx(t.ctx, b.store.write, begun, now), begun)
 		if err != nil { // nothing of all is stored
-			return append(some, t), errAlone
+			return append(joined, t), errAlone
 		}
 		if refused != nil {
 			t.ended <- refused
 			continue
 		}
-		some = append(some, t)
+		joined = append(joined, t)
 	}
-	return some, committed(begun.Commit())
+	return joined, committed(begun.Commit())
 }
 
 // runAfter runs the statements of t after those of others, and undoes them if t is refused. An error concerns all.

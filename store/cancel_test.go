@@ -47,9 +47,9 @@ func TestCancelJobs_StatusChangesMeanwhile(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := <-canceled
-	is, err := s.TaskJobs(t.Context(), "ann", task.ID, dispatch.Page{})
-	if err != nil || n != 1 || is[0].Desired != dispatch.WantRun || is[1].Status != dispatch.Canceled {
-		t.Errorf("%d canceled, %v: %+v", n, err, is)
+	records, err := s.TaskJobs(t.Context(), "ann", task.ID, dispatch.Page{})
+	if err != nil || n != 1 || records[0].Desired != dispatch.WantRun || records[1].Status != dispatch.Canceled {
+		t.Errorf("%d canceled, %v: %+v", n, err, records)
 	}
 }
 

@@ -127,24 +127,24 @@ func (e *effects) add(t *tally, k key, s sum) {
 }
 
 // change notes that a job has become another. One that does not exist was inserted, or is deleted.
-func (e *effects) change(was, now stored) {
-	e.count(was, -1)
+func (e *effects) change(before, now stored) {
+	e.count(before, -1)
 	e.count(now, 1)
-	if was.exists() && now.exists() && was.Account == now.Account {
-		e.book(was, now)
+	if before.exists() && now.exists() && before.Account == now.Account {
+		e.book(before, now)
 	}
-	if now.served > was.served {
+	if now.served > before.served {
 		e.add(lineTally, key{string(now.Account), string(now.Owner), int64(now.Task)}, sum{served: now.served})
 		e.add(ownerTally, key{string(now.Owner), string(now.Account)}, sum{served: now.served})
 	}
-	e.events = append(e.events, eventsOf(was, now)...)
-	if !was.exists() || !now.exists() {
+	e.events = append(e.events, eventsOf(before, now)...)
+	if !before.exists() || !now.exists() {
 		return
 	}
-	if !now.LooksLike(was.Job) {
+	if !now.LooksLike(before.Job) {
 		e.numbers.owner(now.Owner)
 	}
-	if now.Task != 0 && !now.TaskLooksLike(was.Job) {
+	if now.Task != 0 && !now.TaskLooksLike(before.Job) {
 		e.numbers.task(now.Task, now.Owner, false)
 	}
 }
@@ -199,14 +199,14 @@ type charge struct {
 
 // book adds to the ledger what a run cost: if the platform reported other costs of the present attempt, or those of an
 // attempt before. A retry moves costs to Spent, which is neither.
-func (e *effects) book(was, now stored) {
-	same := was.Costs == now.Costs || was.Costs != nil && now.Costs != nil && *was.Costs == *now.Costs
-	if same && was.Spent == now.Spent || !same && now.Costs == nil {
+func (e *effects) book(before, now stored) {
+	same := before.Costs == now.Costs || before.Costs != nil && now.Costs != nil && *before.Costs == *now.Costs
+	if same && before.Spent == now.Spent || !same && now.Costs == nil {
 		return
 	}
 	c := charge{now, now.Updated.UTC().Format("2006-01"), sum{}}
-	c.costs = dispatch.Bookable(now.Costs) - dispatch.Bookable(was.Costs) + now.Spent - was.Spent
-	if was.Costs == nil || was.Spent != now.Spent {
+	c.costs = dispatch.Bookable(now.Costs) - dispatch.Bookable(before.Costs) + now.Spent - before.Spent
+	if before.Costs == nil || before.Spent != now.Spent {
 		c.n[0] = 1
 	}
 	e.add(ledger, key{string(c.Owner), string(c.Account), c.month, c.Unit}, c.sum)
@@ -228,11 +228,11 @@ func (e *effects) bookLabels(ctx context.Context, q querier) error {
 				if missing(err) != nil {
 					return err
 				}
-				of, err := decoded[dispatch.Annotations](text)
+				annotations, err := decoded[dispatch.Annotations](text)
 				if err != nil {
 					return err
 				}
-				shared, ofTasks[c.Task] = of.Labels, of.Labels
+				shared, ofTasks[c.Task] = annotations.Labels, annotations.Labels
 			}
 			labels = maps.Clone(shared)
 			if labels == nil {

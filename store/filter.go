@@ -203,10 +203,10 @@ func ranges(q tx, w *where, accounts []dispatch.Account, statuses []dispatch.Sta
 		anyOf(q, w, "j.status", statuses)
 		return nil
 	}
-	of := ofStatus(w, statuses)
+	wanted := ofStatus(w, statuses)
 	for _, a := range accounts {
 		account := "j.account = " + w.arg(a) + " AND "
-		for _, status := range of {
+		for _, status := range wanted {
 			all = append(all, account+status)
 		}
 	}

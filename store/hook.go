@@ -88,13 +88,13 @@ func (s *Store) Hook(ctx context.Context, u dispatch.UserID, id string) (dispatc
 
 // Hooks returns the hooks of a job, of a task, or of all jobs of a user.
 func (s *Store) Hooks(
-	ctx context.Context, u dispatch.UserID, of dispatch.JobID, or dispatch.TaskID,
+	ctx context.Context, u dispatch.UserID, job dispatch.JobID, task dispatch.TaskID,
 ) ([]dispatch.Hook, error) {
 	hooks, err := listHooks(ctx, s.on(s.read), `
 		SELECT `+hookColumns+`
 		FROM hooks
 		WHERE owner = $1 AND job = $2 AND task = $3
-		ORDER BY created, id`, u, of, or)
+		ORDER BY created, id`, u, job, task)
 	return hooks, fail("Hooks", err)
 }
 

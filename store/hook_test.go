@@ -39,10 +39,10 @@ func (t *hookTest) must(err error) {
 	}
 }
 
-func (t *hookTest) add(id string, u dispatch.UserID, of ...dispatch.Status) dispatch.Hook {
+func (t *hookTest) add(id string, u dispatch.UserID, statuses ...dispatch.Status) dispatch.Hook {
 	t.Helper()
 	t.must(t.kept.AddHook(t.Context(), dispatch.Hook{ID: id, Owner: u, Kind: dispatch.Webhook,
-		URL: "https://r.example.org/" + id, Statuses: of,
+		URL: "https://r.example.org/" + id, Statuses: statuses,
 		Sealed: dispatch.Sealed{Key: "k", Text: "sealed"}}, 2))
 	h, err := t.kept.Hook(t.Context(), u, id)
 	t.must(err)
@@ -293,14 +293,14 @@ func TestHooks_OfOneJobOrTask(t *testing.T) {
 		if first := t.claim("one", 10); len(first) != 1 || first[0].Status != dispatch.Running {
 			t.Errorf("the job ended before it began: %+v", first)
 		}
-		for want, of := range map[string]struct {
+		for want, about := range map[string]struct {
 			job  dispatch.JobID
 			task dispatch.TaskID
 		}{"all": {}, "one": {job: t.jobs[1].ID}, "task": {task: task.ID}} {
-			hooks, err := t.kept.Hooks(t.Context(), "ann", of.job, of.task)
+			hooks, err := t.kept.Hooks(t.Context(), "ann", about.job, about.task)
 			t.must(err)
-			if len(hooks) != 1 || hooks[0].ID != want || hooks[0].Job != of.job || hooks[0].Task != of.task || want != "all" &&
-				hooks[0].Kind != dispatch.OGCSubscriber {
+			if len(hooks) != 1 || hooks[0].ID != want || hooks[0].Job != about.job || hooks[0].Task != about.task ||
+				want != "all" && hooks[0].Kind != dispatch.OGCSubscriber {
 				t.Errorf("%s: %+v", want, hooks)
 			}
 		}
@@ -340,13 +340,14 @@ func TestHooks_OfASubscriber(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			eachHookTest(t, 1, func(t *hookTest) {
-				told := func(id string, kind dispatch.HookKind, of ...dispatch.Status) dispatch.Hook {
-					return dispatch.Hook{ID: id, Owner: "ann", Kind: kind, URL: "https://r.example.org/" + id, Statuses: of}
+				subscriber := func(id string, kind dispatch.HookKind, kept ...dispatch.Status) dispatch.Hook {
+					return dispatch.Hook{ID: id, Owner: "ann", Kind: kind, URL: "https://r.example.org/" + id, Statuses: kept}
 				}
 				d := drafts(1)
-				d[0].Hooks = []dispatch.Hook{told("success", dispatch.OGCSubscriber, finished),
-					told("failure", dispatch.OGCSubscriber, failed, dispatch.Canceled),
-					told("progress", dispatch.OGCSubscriber, running), told("webhook", dispatch.Webhook, running, finished)}
+				d[0].Hooks = []dispatch.Hook{subscriber("success", dispatch.OGCSubscriber, finished),
+					subscriber("failure", dispatch.OGCSubscriber, failed, dispatch.Canceled),
+					subscriber("progress", dispatch.OGCSubscriber, running),
+					subscriber("webhook", dispatch.Webhook, running, finished)}
 				_, err := t.s.Accept(t.Context(), dispatch.Key{}, nil, d)
 				t.must(err)
 				j := d[0].Job
@@ -390,7 +391,7 @@ func TestHooks_OfASubscriber(t *testing.T) {
 // TestHooks_AreCounted for the metrics: what waits, since when, what is late, and which receivers are paused.
 func TestHooks_AreCounted(t *testing.T) {
 	eachHookTest(t, 2, func(t *hookTest) {
-		is := func(when string, waiting, paused int, old, late bool) {
+		check := func(when string, waiting, paused int, old, late bool) {
 			t.Helper()
 			// a second passes
 			store.Exec(t, t.s.(*store.Store),
@@ -402,30 +403,30 @@ func TestHooks_AreCounted(t *testing.T) {
 				t.Errorf("%s: %+v", when, h)
 			}
 		}
-		is("no hook", 0, 0, false, false)
+		check("no hook", 0, 0, false, false)
 		working, paused := t.add("working", "ann", dispatch.Failed, dispatch.Finished), t.add("paused", "ann",
 			dispatch.Failed, dispatch.Finished)
-		is("no end", 0, 0, false, false)
+		check("no end", 0, 0, false, false)
 		t.end(0, dispatch.Failed)
-		is("an end", 2, 0, true, true)
+		check("an end", 2, 0, true, true)
 		paused.Failures, paused.Hold = 1, start.Add(100*365*24*time.Hour)
 		t.must(t.kept.SettleDeliveries(t.Context(), paused, nil))
-		is("a receiver is paused", 2, 1, true, true)
+		check("a receiver is paused", 2, 1, true, true)
 		first := t.claim("working", 10)
-		is("the other is sent to", 2, 1, true, false)
+		check("the other is sent to", 2, 1, true, false)
 		saved, err := t.s.Save(t.Context(), []dispatch.Job{t.jobs[0].Retry(start)})
 		t.must(err)
 		t.jobs[0] = saved[0]
 		t.end(0, dispatch.Finished)
 		first[0].Due = start.Add(100 * 365 * 24 * time.Hour)
 		t.must(t.kept.SettleDeliveries(t.Context(), working, first))
-		is("a later end waits for the first", 4, 1, true, false)
+		check("a later end waits for the first", 4, 1, true, false)
 		t.end(1, dispatch.Finished)
-		is("the end of another job", 6, 1, true, true)
+		check("the end of another job", 6, 1, true, true)
 		paused.Gone = true
 		t.must(t.kept.SettleDeliveries(t.Context(), paused, nil))
-		is("a receiver is gone", 3, 0, true, true)
+		check("a receiver is gone", 3, 0, true, true)
 		t.must(t.kept.DeleteHook(t.Context(), "ann", "working"))
-		is("no hook any more", 0, 0, false, false)
+		check("no hook any more", 0, 0, false, false)
 	})
 }

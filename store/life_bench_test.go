@@ -116,11 +116,11 @@ func lives(b *testing.B, s dispatch.Store, logged func() int64) int {
 		if err != nil || len(g.Lines) == 0 {
 			b.Fatal(g.Lines, err)
 		}
-		some, err := s.Ready(b.Context(), leases[0].Account, g.Lines[0], 8)
-		if err != nil || len(some) != 8 {
-			b.Fatal(len(some), err)
+		ready, err := s.Ready(b.Context(), leases[0].Account, g.Lines[0], 8)
+		if err != nil || len(ready) != 8 {
+			b.Fatal(len(ready), err)
 		}
-		live(b, s, leases[0], some, g.Now)
+		live(b, s, leases[0], ready, g.Now)
 	}
 	measure("visits")
 	return tasks * jobs
@@ -129,9 +129,9 @@ func lives(b *testing.B, s dispatch.Store, logged func() int64) int {
 // live writes what visits write of jobs that wait.
 func live(b *testing.B, s dispatch.Store, l dispatch.Lease, jobs []dispatch.Job, now time.Time) {
 	b.Helper()
-	change := func(of func(*dispatch.Job)) []dispatch.Job {
+	change := func(set func(*dispatch.Job)) []dispatch.Job {
 		for i := range jobs {
-			of(&jobs[i])
+			set(&jobs[i])
 		}
 		return jobs
 	}

@@ -31,8 +31,8 @@ CREATE INDEX CONCURRENTLY jobs_made_up ON jobs (made_up) WHERE made_up <> 0;`,
 func TestMigrate_SQLite(t *testing.T) {
 	dsn := "sqlite:" + filepath.Join(t.TempDir(), "d.db")
 	s := open(t, dsn, conformance.NewStillClock(start))
-	if was, is := s.Schema(); was != 0 || is != 1 {
-		t.Errorf("a new database has schema %d, had %d", is, was)
+	if before, now := s.Schema(); before != 0 || now != 1 {
+		t.Errorf("a new database has schema %d, had %d", now, before)
 	}
 	kept := acceptOne(t, s)
 	if err := s.Close(); err != nil {
@@ -138,8 +138,8 @@ func checkNewer(t *testing.T, dsn string, id dispatch.JobID) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if _, is := s.Schema(); is != 2 {
-		t.Errorf("schema %d", is)
+	if _, now := s.Schema(); now != 2 {
+		t.Errorf("schema %d", now)
 	}
 	if _, err := s.Record(t.Context(), "ann", id); err != nil {
 		t.Error(err)

@@ -20,9 +20,9 @@ func TestSQLite_FilesAreTheOwnersOnly(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, name := range []string{file, file + "-wal", file + "-shm", file + ".lock"} {
-			is, err := os.Stat(name)
-			if err != nil || is.Mode().Perm() != 0o600 {
-				t.Errorf("%s: %s: %v, %v", made, filepath.Base(name), is.Mode(), err)
+			info, err := os.Stat(name)
+			if err != nil || info.Mode().Perm() != 0o600 {
+				t.Errorf("%s: %s: %v, %v", made, filepath.Base(name), info.Mode(), err)
 			}
 		}
 		if err := s.Close(); err != nil {

@@ -18,17 +18,17 @@ type event struct {
 
 // eventsOf returns what happened to a job whose owner has hooks. One that its owner deletes before it has ended ends
 // for its task: the others may have ended.
-func eventsOf(was, now stored) (all []event) {
-	if !was.exists() || !now.exists() || !now.watched || was.Hidden {
+func eventsOf(before, now stored) (all []event) {
+	if !before.exists() || !now.exists() || !now.watched || before.Hidden {
 		return nil
 	}
 	if now.Hidden && now.Phase != dispatch.Ended && now.Task != 0 {
 		all = append(all, event{Job: now.Job, ends: true})
 	}
-	if ended := now.Status.Final(); now.Status != was.Status && (ended || now.Status == dispatch.Running) {
+	if ended := now.Status.Final(); now.Status != before.Status && (ended || now.Status == dispatch.Running) {
 		all = append(all, event{now.Job, now.Status, ended && now.Task != 0})
 	}
-	if now.Attention != was.Attention && !now.Hidden && now.Phase != dispatch.Ended &&
+	if now.Attention != before.Attention && !now.Hidden && now.Phase != dispatch.Ended &&
 		slices.Contains(needOwner, now.Attention) {
 		all = append(all, event{now.Job, dispatch.Needs(now.Attention), false})
 	}

@@ -34,7 +34,7 @@ type Owned struct {
 // is exported as such.
 func (s *Store) Export(ctx context.Context, u dispatch.UserID, yield func(Owned) error) error {
 	ctx = allow(ctx, upkeepWithin)
-	for _, of := range []struct {
+	for _, rows := range []struct {
 		tables []string
 		join   string
 		owner  string
@@ -46,8 +46,8 @@ func (s *Store) Export(ctx context.Context, u dispatch.UserID, yield func(Owned)
 		// of no job: those of jobs came before
 		{[]string{"revocations"}, "WHERE t.owner_hash = $1", u.Hash()},
 	} {
-		for _, table := range of.tables {
-			if err := s.exportRows(ctx, table, "SELECT t.* FROM "+table+" t "+of.join, of.owner, yield); err != nil {
+		for _, table := range rows.tables {
+			if err := s.exportRows(ctx, table, "SELECT t.* FROM "+table+" t "+rows.join, rows.owner, yield); err != nil {
 				return fail("Export", err)
 			}
 		}
@@ -280,12 +280,13 @@ func forgetRows(ctx context.Context, q tx, u dispatch.UserID, deleted map[string
 
 // forgetAccount deletes a user's own account at a platform, if it has no jobs.
 func forgetAccount(ctx context.Context, q tx, a dispatch.Account, deleted map[string]int64) error {
-	for _, of := range []struct{ table, column string }{
+	for _, held := range []struct{ table, column string }{
 		{"unrecognized", "account"}, {"account_counts", "account"}, {"accounts", "id"},
 	} {
-		err := execCounted(ctx, q, deleted, of.table, `
-			DELETE FROM `+of.table+`
-			WHERE `+of.column+` = $1 AND NOT EXISTS (SELECT 1 FROM owner_counts c WHERE c.account = $1 AND c.jobs > 0)`, a)
+		err := execCounted(ctx, q, deleted, held.table, `
+			DELETE FROM `+held.table+`
+			WHERE `+held.column+` = $1
+				AND NOT EXISTS (SELECT 1 FROM owner_counts c WHERE c.account = $1 AND c.jobs > 0)`, a)
 		if err != nil {
 			return err
 		}

@@ -35,11 +35,11 @@ func (s *Store) admit(
 		return err
 	}
 	for _, quota := range within {
-		has, err := holding(ctx, q, u, quota, now)
+		used, err := holding(ctx, q, u, quota, now)
 		if err != nil {
 			return err
 		}
-		if err := quota.Admit(has, n, bytes); err != nil {
+		if err := quota.Admit(used, n, bytes); err != nil {
 			return err
 		}
 	}
@@ -49,21 +49,21 @@ func (s *Store) admit(
 // holding returns what an owner has within a quota, as far as the quota needs it.
 func holding(
 	ctx context.Context, q tx, u dispatch.UserID, quota dispatch.Quota, now int64,
-) (has dispatch.QuotaUse, err error) {
+) (used dispatch.QuotaUse, err error) {
 	if quota.Bytes > 0 {
-		if has.Bytes, err = countBytes(ctx, q, u, now); err != nil {
-			return has, err
+		if used.Bytes, err = countBytes(ctx, q, u, now); err != nil {
+			return used, err
 		}
 	}
 	if quota.Costs > 0 {
-		if has.Charge, err = highestCharge(ctx, q, u, quota.Account, now); err != nil {
-			return has, err
+		if used.Charge, err = highestCharge(ctx, q, u, quota.Account, now); err != nil {
+			return used, err
 		}
 	}
 	if quota.Live > 0 || quota.Daily > 0 {
-		has.Live, has.Lately, err = countOwned(ctx, q, u, quota.Account, now, now-dispatch.Day.Microseconds())
+		used.Live, used.Lately, err = countOwned(ctx, q, u, quota.Account, now, now-dispatch.Day.Microseconds())
 	}
-	return has, err
+	return used, err
 }
 
 // countOwned counts what an owner has at one account, or at all if it is "": jobs and synchronous runs that have not

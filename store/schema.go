@@ -45,7 +45,7 @@ func setting(ctx context.Context, q querier, name string) (string, error) {
 }
 
 // Schema returns the versions of the schema that Open found, and to which it brought the database.
-func (s *Store) Schema() (was, is int64) { return s.schemaWas, s.schema }
+func (s *Store) Schema() (before, now int64) { return s.schemaWas, s.schema }
 
 func (s *Store) tooNew(ctx context.Context, current, known int64) error {
 	by, _ := setting(ctx, s.on(s.write), migratedBy) // the first builds had no such setting

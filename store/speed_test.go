@@ -351,7 +351,7 @@ func BenchmarkSaveOne(b *testing.B) {
 		}
 		analyze()
 		other := map[dispatch.Status]dispatch.Status{dispatch.Running: dispatch.Queued, dispatch.Queued: dispatch.Running}
-		for _, of := range []struct {
+		for _, kind := range []struct {
 			name   string
 			change func(*dispatch.Job)
 		}{
@@ -361,10 +361,10 @@ func BenchmarkSaveOne(b *testing.B) {
 				j.Status, j.Updated, j.Moved = other[j.Status], j.Checked, j.Checked
 			}},
 		} {
-			b.Run(of.name, func(b *testing.B) {
+			b.Run(kind.name, func(b *testing.B) {
 				before := conformance.CPU(b)
 				for b.Loop() {
-					save(of.change)
+					save(kind.change)
 				}
 				b.ReportMetric(float64((conformance.CPU(b)-before).Microseconds())/float64(b.N), "cpu-µs/op")
 			})

@@ -41,11 +41,11 @@ func TestOtherProcess(t *testing.T) {
 }
 
 // otherProcess starts one, and returns it with its first line of output.
-func otherProcess(t *testing.T, file string, as *syscall.SysProcAttr, env ...string) (*exec.Cmd, string) {
+func otherProcess(t *testing.T, file string, mode *syscall.SysProcAttr, env ...string) (*exec.Cmd, string) {
 	t.Helper()
 	cmd := exec.Command(readable(t), "-test.run=^TestOtherProcess$")
 	cmd.Env = append(append(os.Environ(), "EODISPATCH_TEST_FILE="+file), env...)
-	cmd.SysProcAttr = as
+	cmd.SysProcAttr = mode
 	stdin, err := cmd.StdinPipe() // held open
 	if err != nil {
 		t.Fatal(err)

@@ -52,11 +52,11 @@ func walkHooks(ctx context.Context, s *Store) error {
 	task.Trial, task.Paused, task.PausedFor = 1, true, dispatch.Trial
 	hook := dispatch.Hook{ID: "h", Owner: "ann", Kind: dispatch.Webhook, Sealed: dispatch.Sealed{Key: "k", Text: "t"},
 		Statuses: []dispatch.Status{dispatch.Finished, dispatch.TaskEnded, dispatch.NeedsOwner}}
-	of := func(id string, kind dispatch.HookKind, statuses ...dispatch.Status) dispatch.Hook {
+	hookOf := func(id string, kind dispatch.HookKind, statuses ...dispatch.Status) dispatch.Hook {
 		return dispatch.Hook{ID: id, Owner: "ann", Kind: kind, Sealed: hook.Sealed, Statuses: statuses}
 	}
-	task.Hooks = []dispatch.Hook{of("progress", dispatch.OGCSubscriber, dispatch.Running), of("owner", dispatch.Webhook,
-		dispatch.NeedsOwner)}
+	task.Hooks = []dispatch.Hook{hookOf("progress", dispatch.OGCSubscriber, dispatch.Running),
+		hookOf("owner", dispatch.Webhook, dispatch.NeedsOwner)}
 	_, err := s.Accept(ctx, dispatch.Key{}, task, jobs)
 	_, _, served := s.LastServed(ctx)
 	err = errors.Join(err, served, s.AddHook(ctx, hook, 2))

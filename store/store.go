@@ -163,9 +163,9 @@ func (s *Store) CursorKey() dispatch.Secret { return s.cursorKey }
 func (s *Store) OperatorKey() dispatch.Secret { return operatorKeyOf(s.cursorKey) }
 
 func operatorKeyOf(cursorKey dispatch.Secret) dispatch.Secret {
-	of := hmac.New(sha256.New, []byte(cursorKey.Reveal()))
-	of.Write([]byte("operator"))
-	return dispatch.Secret(hex.EncodeToString(of.Sum(nil)))
+	mac := hmac.New(sha256.New, []byte(cursorKey.Reveal()))
+	mac.Write([]byte("operator"))
+	return dispatch.Secret(hex.EncodeToString(mac.Sum(nil)))
 }
 
 // on returns what runs statements on a database, each by itself.

@@ -345,15 +345,15 @@ func (s *Store) finishChange(ctx context.Context, id dispatch.TaskID, within tim
 		if err := ctx.Err(); err != nil {
 			return false, n, fail("ContinueChange", err)
 		}
-		began, some := time.Now(), 0
+		began, changed := time.Now(), 0
 		err = s.in(ctx, s.write, "ContinueChange", func(q tx, now int64) error {
-			ended, some, err = continueChange(ctx, q, id, int64(length), now)
+			ended, changed, err = continueChange(ctx, q, id, int64(length), now)
 			return err
 		})
 		if err != nil {
 			return false, n, err
 		}
-		n += some
+		n += changed
 		length = s.atOnce(nextLength(length, time.Since(began)))
 	}
 	return ended, n, nil

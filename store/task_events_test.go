@@ -11,8 +11,8 @@ import (
 	"github.com/eodispatch/eodispatch/store"
 )
 
-// told are the statuses that the hook of a task in these tests is told of.
-var told = []dispatch.Status{"task_share_25", "task_share_50", "task_share_75", dispatch.TaskEnded}
+// notified are the statuses that the hook of a task in these tests wants to know.
+var notified = []dispatch.Status{"task_share_25", "task_share_50", "task_share_75", dispatch.TaskEnded}
 
 // addTask stores a task whose hook is told of it, and returns its jobs.
 func (t *hookTest) addTask(id string, jobs int) (dispatch.TaskID, []dispatch.Job) {
@@ -22,7 +22,7 @@ func (t *hookTest) addTask(id string, jobs int) (dispatch.TaskID, []dispatch.Job
 		all[i].Number = i + 1
 	}
 	task := &dispatch.Task{Owner: "ann", Account: all[0].Account, Dimension: "tile",
-		Hooks: []dispatch.Hook{{ID: id, Owner: "ann", Kind: dispatch.Webhook, Statuses: told}}}
+		Hooks: []dispatch.Hook{{ID: id, Owner: "ann", Kind: dispatch.Webhook, Statuses: notified}}}
 	_, err := t.s.Accept(t.Context(), dispatch.Key{}, task, all)
 	t.must(err)
 	var stored []dispatch.Job
@@ -106,9 +106,9 @@ func TestTaskEvents_AsOneJob(t *testing.T) {
 			all[i].Number = i + 1
 		}
 		task := &dispatch.Task{Owner: "ann", Account: all[0].Account, Dimension: "tile"}
-		for _, of := range []dispatch.Status{dispatch.TaskRunning, dispatch.TaskFinished, dispatch.TaskFailed} {
-			task.Hooks = append(task.Hooks, dispatch.Hook{ID: string(of), Owner: "ann", Kind: dispatch.OGCSubscriber,
-				Statuses: []dispatch.Status{of}})
+		for _, status := range []dispatch.Status{dispatch.TaskRunning, dispatch.TaskFinished, dispatch.TaskFailed} {
+			task.Hooks = append(task.Hooks, dispatch.Hook{ID: string(status), Owner: "ann", Kind: dispatch.OGCSubscriber,
+				Statuses: []dispatch.Status{status}})
 		}
 		_, err := t.s.Accept(t.Context(), dispatch.Key{}, task, all)
 		t.must(err)
@@ -142,9 +142,9 @@ func TestTaskEvents_AsOneJobAtOnce(t *testing.T) {
 				all := drafts(2)
 				task := &dispatch.Task{Owner: "ann", Account: all[0].Account, Dimension: "tile"}
 				hooks := []string{"task_running", "task_finished", "task_failed"}
-				for _, of := range hooks {
-					task.Hooks = append(task.Hooks, dispatch.Hook{ID: of, Owner: "ann", Kind: dispatch.OGCSubscriber,
-						Statuses: []dispatch.Status{dispatch.Status(of)}})
+				for _, hook := range hooks {
+					task.Hooks = append(task.Hooks, dispatch.Hook{ID: hook, Owner: "ann", Kind: dispatch.OGCSubscriber,
+						Statuses: []dispatch.Status{dispatch.Status(hook)}})
 				}
 				_, err := t.s.Accept(t.Context(), dispatch.Key{}, task, all)
 				t.must(err)
@@ -155,9 +155,9 @@ func TestTaskEvents_AsOneJobAtOnce(t *testing.T) {
 				}
 				_, err = t.s.Save(t.Context(), jobs)
 				t.must(err)
-				for _, of := range hooks {
-					if n := len(t.events(of)); n != want[of] {
-						t.Errorf("%s: %d", of, n)
+				for _, hook := range hooks {
+					if n := len(t.events(hook)); n != want[hook] {
+						t.Errorf("%s: %d", hook, n)
 					}
 				}
 				if want["task_running"] == 0 {
@@ -264,7 +264,7 @@ func TestTaskEvents_LateHook(t *testing.T) {
 		t.must(err)
 		t.endNow(all[0].Job)
 		t.endNow(all[1].Job)
-		t.add("late", "ann", told...)
+		t.add("late", "ann", notified...)
 		t.endNow(all[2].Job)
 		t.equal(t.events("late"), []string{"task_share_75"})
 		store.Exec(t, t.s.(*store.Store), "DELETE FROM deliveries")
@@ -299,20 +299,20 @@ func TestTaskEvents_Trial(t *testing.T) {
 	eachHookTest(t, 1, func(t *hookTest) {
 		t.add("ends", "ann", dispatch.Finished)
 		_, jobs := t.addLimited(dispatch.Task{Trial: 2, Paused: true, PausedFor: dispatch.Trial}, 4)
-		told := func(want ...string) {
+		heard := func(want ...string) {
 			t.Helper()
 			t.equal(t.events("limited"), want)
 		}
 		jobs[0], jobs[3] = t.endNow(jobs[0]), t.endNow(jobs[3])
-		told()
+		heard()
 		jobs[1] = t.endNow(jobs[1])
-		told("attention_trial_ended")
+		heard("attention_trial_ended")
 		jobs[2] = t.endNow(jobs[2])
-		told("attention_trial_ended")
+		heard("attention_trial_ended")
 		again, err := t.s.Save(t.Context(), []dispatch.Job{jobs[1].Retry(start)})
 		t.must(err)
 		t.endNow(again[0])
-		told("attention_trial_ended", "attention_trial_ended")
+		heard("attention_trial_ended", "attention_trial_ended")
 		all := t.claim("limited", 1)
 		if len(all) != 1 || all[0].Of == 0 || all[0].Job != 0 {
 			t.Errorf("%+v", all)
@@ -381,8 +381,8 @@ func TestTaskEvents_Budget(t *testing.T) {
 		t.equal(t.events("limited"), want)
 		t.equal(t.events("all"), want)
 		t.equal(t.events("ends"), nil)
-		if told := t.claim("limited", 10); len(told) != 1 || told[0].Of != id || told[0].Epoch == 0 {
-			t.Errorf("%+v", told)
+		if heard := t.claim("limited", 10); len(heard) != 1 || heard[0].Of != id || heard[0].Epoch == 0 {
+			t.Errorf("%+v", heard)
 		}
 	})
 }

@@ -24,14 +24,14 @@ func TestTrace_NamesTransactionsWithTheirStatements(t *testing.T) {
 		postgres.Database(t): {"Now", "Accept/Batch"}} {
 		s := open(t, dsn, conformance.NewStillClock(start))
 		var mu sync.Mutex
-		var told, failed []string
+		var names, failed []string
 		s.Trace(func(ctx context.Context, name string) (context.Context, func(error)) {
 			if whole, ok := ctx.Value(tracedPart{}).(string); ok {
 				name = whole + "/" + name
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			told = append(told, name)
+			names = append(names, name)
 			return context.WithValue(ctx, tracedPart{}, name), func(err error) {
 				if err != nil {
 					mu.Lock()
@@ -45,8 +45,8 @@ func TestTrace_NamesTransactionsWithTheirStatements(t *testing.T) {
 		}
 		for _, want := range append(more, "UPDATE ids", "Accept", "Accept/INSERT keys", "Accept/INSERT jobs",
 			"Accept/INSERT accounts") {
-			if !slices.Contains(told, want) {
-				t.Errorf("%s is not among %v", want, told)
+			if !slices.Contains(names, want) {
+				t.Errorf("%s is not among %v", want, names)
 			}
 		}
 		if len(failed) > 0 {
@@ -66,9 +66,9 @@ func TestTrace_NamesTransactionsWithTheirStatements(t *testing.T) {
 // writer.
 func TestMarkAwaited_WritesForLiveJobsOnly(t *testing.T) {
 	s := open(t, "sqlite:"+filepath.Join(t.TempDir(), "d.db"), conformance.NewStillClock(start))
-	var told []string
+	var names []string
 	s.Trace(func(ctx context.Context, name string) (context.Context, func(error)) {
-		told = append(told, name)
+		names = append(names, name)
 		return ctx, func(error) {}
 	})
 	job := drafts(1)
@@ -77,12 +77,12 @@ func TestMarkAwaited_WritesForLiveJobsOnly(t *testing.T) {
 		if _, err := s.Accept(t.Context(), dispatch.Key{}, nil, job); err != nil {
 			t.Fatal(err)
 		}
-		told = nil
+		names = nil
 		if _, err := s.MarkAwaited(t.Context(), job[0].Owner, dispatch.Scope{Alone: true}, 0, 0); err != nil {
 			t.Fatal(err)
 		}
-		if slices.Contains(told, "UPDATE jobs") != writes {
-			t.Errorf("with a live job %v: %v", writes, told)
+		if slices.Contains(names, "UPDATE jobs") != writes {
+			t.Errorf("with a live job %v: %v", writes, names)
 		}
 		job = drafts(1)
 		job[0].Phase, job[0].Status = dispatch.Started, dispatch.Running
@@ -92,7 +92,7 @@ func TestMarkAwaited_WritesForLiveJobsOnly(t *testing.T) {
 // TestSpread_NoStatementForOnePlatform: a task at one platform has no statement about homes, when it is accepted, run,
 // paused, resumed, retried and read; a task at two platforms has.
 func TestSpread_NoStatementForOnePlatform(t *testing.T) {
-	of := func(homes []dispatch.Home) (about []string) {
+	statements := func(homes []dispatch.Home) (about []string) {
 		s := open(t, "sqlite:"+filepath.Join(t.TempDir(), "d.db"), conformance.WallClock{})
 		var mu sync.Mutex
 		s.Trace(func(ctx context.Context, name string) (context.Context, func(error)) {
@@ -136,10 +136,10 @@ func TestSpread_NoStatementForOnePlatform(t *testing.T) {
 		defer mu.Unlock()
 		return slices.Clone(about)
 	}
-	if about := of(nil); len(about) > 0 {
+	if about := statements(nil); len(about) > 0 {
 		t.Errorf("of a task at one platform: %q", about)
 	}
-	if about := of([]dispatch.Home{{Account: "p/open"}, {Account: "q/open"}}); len(about) == 0 {
+	if about := statements([]dispatch.Home{{Account: "p/open"}, {Account: "q/open"}}); len(about) == 0 {
 		t.Error("no statement about homes is told of a task that has some")
 	}
 }

@@ -389,7 +389,7 @@ const givenUpAtOnce = 500
 func (s *Store) FailWithoutSignIn(ctx context.Context, a dispatch.Account, patience time.Duration, failure string,
 ) (jobs []dispatch.Job, err error) {
 	for {
-		var some []dispatch.Job
+		var given []dispatch.Job
 		err := s.in(ctx, s.visit, "FailWithoutSignIn", func(q tx, now int64) (err error) {
 			var w where
 			w.and("jobs.account = " + w.arg(string(a)))
@@ -398,7 +398,7 @@ func (s *Store) FailWithoutSignIn(ctx context.Context, a dispatch.Account, patie
 			w.and(`EXISTS (SELECT 1 FROM accounts a WHERE a.id = jobs.account
 				AND a.sign_in_since BETWEEN 1 AND CAST(` + w.arg(now-patience.Microseconds()) + ` AS BIGINT))`)
 			w.most = givenUpAtOnce
-			some, err = changeJobs(ctx, q, w, func(j stored) (dispatch.Job, bool) {
+			given, err = changeJobs(ctx, q, w, func(j stored) (dispatch.Job, bool) {
 				return j.FailWithoutSignIn(failure, at(now))
 			})
 			return err
@@ -406,7 +406,7 @@ func (s *Store) FailWithoutSignIn(ctx context.Context, a dispatch.Account, patie
 		if err != nil {
 			return jobs, err
 		}
-		if jobs = append(jobs, some...); len(some) < givenUpAtOnce {
+		if jobs = append(jobs, given...); len(given) < givenUpAtOnce {
 			return jobs, nil
 		}
 	}

@@ -12,8 +12,8 @@ import (
 
 // column is a column of the table jobs that changes.
 type column struct {
-	name string
-	of   func(*dispatch.Job) any
+	name  string
+	value func(*dispatch.Job) any
 }
 
 // The columns that change, in groups of those that change together. SQLite writes the entries of all indexes on the
@@ -126,13 +126,13 @@ func newDialect(parameter func(n int) string, locks bool) *dialect {
 
 // updateOf returns the statement that makes a job that is stored another. If its owner sees that, the owner has taken a
 // number.
-func (d *dialect) updateOf(was, now *dispatch.Job) command {
+func (d *dialect) updateOf(before, now *dispatch.Job) command {
 	mask, args := 0, make([]any, 0, 64)
 	for i, g := range groups {
 		written, differs := len(args), i == 0
 		for _, c := range g {
-			value := c.of(now)
-			args, differs = append(args, value), differs || value != c.of(was)
+			value := c.value(now)
+			args, differs = append(args, value), differs || value != c.value(before)
 		}
 		if !differs {
 			args = args[:written]
@@ -140,27 +140,27 @@ func (d *dialect) updateOf(was, now *dispatch.Job) command {
 		}
 		mask |= 1 << i
 	}
-	if !now.LooksLike(*was) {
+	if !now.LooksLike(*before) {
 		mask |= numberedMask
 	}
 	return command{d.updates[mask], append(args, int64(now.ID))}
 }
 
 // change is a job as it was, and as it becomes.
-type change struct{ was, now stored }
+type change struct{ before, now stored }
 
 // apply writes changes of jobs that are locked, with all that follows from them.
 func apply(ctx context.Context, q tx, changes []change) error {
 	e := effects{numbers: q.numbers.drain()}
 	var all []command
 	for i, c := range changes {
-		all = append(all, q.updateOf(&changes[i].was.Job, &changes[i].now.Job))
+		all = append(all, q.updateOf(&changes[i].before.Job, &changes[i].now.Job))
 		if c.now.Result != nil {
 			all = append(all, command{`
 				INSERT INTO results (job, body) VALUES ($1, $2) ON CONFLICT (job) DO UPDATE SET body = excluded.body`,
 				[]any{int64(c.now.ID), storableText(string(c.now.Result))}})
 		}
-		e.change(c.was, changes[i].now)
+		e.change(c.before, changes[i].now)
 	}
 	follow, err := e.statements(ctx, q)
 	if err != nil {
@@ -223,14 +223,14 @@ func changeJobs(ctx context.Context, q tx, w where, rule func(stored) (dispatch.
 		return nil, err
 	}
 	var changes []change
-	for _, was := range found {
-		j, differs := rule(was)
+	for _, before := range found {
+		j, differs := rule(before)
 		if !differs {
 			continue
 		}
-		now := was
+		now := before
 		now.Job = storedAs(j)
-		changes, changed = append(changes, change{was, now}), append(changed, now.Job)
+		changes, changed = append(changes, change{before, now}), append(changed, now.Job)
 	}
 	return changed, apply(ctx, q, changes)
 }
@@ -299,10 +299,10 @@ func deleteJobs(ctx context.Context, q tx, w where) (ids []dispatch.JobID, err e
 	}
 	var e effects
 	var all []command
-	for _, was := range found {
-		ids = append(ids, was.ID)
-		all = append(all, command{`DELETE FROM jobs WHERE id = $1`, []any{int64(was.ID)}})
-		e.change(was, stored{})
+	for _, before := range found {
+		ids = append(ids, before.ID)
+		all = append(all, command{`DELETE FROM jobs WHERE id = $1`, []any{int64(before.ID)}})
+		e.change(before, stored{})
 	}
 	floors := e.forgetNumbers(found)
 	follow, err := e.statements(ctx, q)
