@@ -77,8 +77,8 @@ func install(t *testing.T, python, folder string) string {
 	return own
 }
 
-// TestPackage_AgainstTheProgram runs the tests of the package, and the lines of its documentation. They wait for jobs
-// most of the time, so all run at once, each part with a demonstration of its own.
+// TestPackage_AgainstTheProgram runs the tests of the package, the lines of its documentation, and its notebook. They
+// wait for jobs most of the time, so all run at once, each part with a demonstration of its own.
 func TestPackage_AgainstTheProgram(t *testing.T) {
 	python, folder := interpreter(t, "python"), t.TempDir()
 	binary, err := executable.Released()
@@ -91,8 +91,9 @@ func TestPackage_AgainstTheProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	documents, runs := filepath.Join(tests, "test_documents.py"), filepath.Join(tests, "test_runs.py")
-	for name, chosen := range map[string][]string{"documents": {documents}, "runs": {runs},
-		"others": {tests, "--ignore", documents, "--ignore", runs}} {
+	guide := filepath.Join(tests, "test_guide.py")
+	for name, chosen := range map[string][]string{"documents": {documents}, "runs": {runs}, "guide": {guide},
+		"others": {tests, "--ignore", documents, "--ignore", runs, "--ignore", guide}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := exec.CommandContext(t.Context(), own, append([]string{"-m", "pytest", "-p", "no:cacheprovider", "-o",

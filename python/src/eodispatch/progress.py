@@ -23,13 +23,11 @@ def bar_of(progress: bool | None, **settings: Any) -> Any:
 
 
 class Bar:
-    """The progress of a job, in percent, or of a task, by its jobs."""
+    """The progress of a job or a task, in percent, with its status in words."""
 
     def __init__(self, run: Run, progress: bool | None) -> None:
-        counts: dict[str, int] = getattr(run, "counts", {})
-        self._all = sum(counts.values())
-        layout = "{desc} {percentage:3.0f}%|{bar}| {postfix} [{elapsed}]"
-        self._bar = bar_of(progress, total=100, desc=str(run), bar_format=layout)
+        layout = "{desc} {percentage:3.0f}%|{bar}| {unit} [{elapsed}]"
+        self._bar = bar_of(progress, total=100, desc=str(run), unit=run.status, bar_format=layout)
         self._attention = ""
 
     def __enter__(self) -> Bar:
@@ -40,8 +38,7 @@ class Bar:
 
     def show(self, run: Run) -> None:
         """Show how far it is, and once why it waits for its owner."""
-        self._bar.set_postfix_str(run.state(), refresh=False)
-        self._bar.n = run.progress
+        self._bar.unit, self._bar.n = run.state(), run.progress
         self._bar.refresh()
         if run.attention and run.attention != self._attention:
             self._bar.write(f"{run}: {run.attention}", file=sys.stderr)
