@@ -95,49 +95,24 @@ func before(now int64, span time.Duration) int64 {
 // steps reads the jobs of each step for which any is due.
 func (l accountReader) steps(ctx context.Context, n int, next firstDue, g *dispatch.Agenda) (err error) {
 	for _, s := range []struct {
-		name string
-		due  int64 // of the first job; 0: there is none
-		jobs *[]dispatch.Job
+		condition, due string
+		first          int64 // when the first job is due; 0: there is none
+		jobs           *[]dispatch.Job
 	}{
-		{"cancel", next.cancel, &g.Cancel}, {"settle", next.settle, &g.Settle}, {"start", next.start, &g.Start},
-		{"poll", next.poll, &g.Poll},
+		{"step = 'cancel'", "due", next.cancel, &g.Cancel},
+		{"step = 'settle'", "due", next.settle, &g.Settle},
+		{"step = 'start'", "due", next.start, &g.Start},
+		{"step = 'poll'", "due", next.poll, &g.Poll},
+		{"meter_due > 0", "meter_due", next.meter, &g.Meter},
+		{"removal_due > 0 AND phase = 'ended' AND orphans = '' AND meter_due = 0", "removal_due", next.remove, &g.Remove},
 	} {
-		if s.due == 0 || s.due > l.now {
-			continue
+		if err == nil && s.first > 0 && s.first <= l.now {
+			*s.jobs, err = loadJobs(ctx, l.q, `
+				WHERE account = $1 AND `+s.condition+` AND `+s.due+` <= $2
+				ORDER BY `+s.due+`, id
+				LIMIT CAST($3 AS BIGINT)`,
+				l.account, l.now, n)
 		}
-		// The cast keeps SQLite from comparing the parameter with the step of jobs_unprepared: it would prepare the
-		// statement anew for each other step.
-		*s.jobs, err = loadJobs(ctx, l.q, `
-			SELECT `+jobColumns+`
-			FROM jobs
-			WHERE account = $1 AND step = CAST($2 AS TEXT) AND due <= $3
-			ORDER BY due, id
-			LIMIT CAST($4 AS BIGINT)`,
-			l.account, s.name, l.now, n)
-		if err != nil {
-			return err
-		}
-	}
-	if next.meter > 0 && next.meter <= l.now {
-		g.Meter, err = loadJobs(ctx, l.q, `
-			SELECT `+jobColumns+`
-			FROM jobs
-			WHERE account = $1 AND meter_due > 0 AND meter_due <= $2
-			ORDER BY meter_due, id
-			LIMIT CAST($3 AS BIGINT)`,
-			l.account, l.now, n)
-		if err != nil {
-			return err
-		}
-	}
-	if next.remove > 0 && next.remove <= l.now {
-		g.Remove, err = loadJobs(ctx, l.q, `
-			SELECT `+jobColumns+`
-			FROM jobs
-			WHERE account = $1 AND removal_due > 0 AND phase = 'ended' AND orphans = '' AND meter_due = 0 AND removal_due <= $2
-			ORDER BY removal_due, id
-			LIMIT CAST($3 AS BIGINT)`,
-			l.account, l.now, n)
 	}
 	return err
 }
@@ -279,8 +254,6 @@ func (s *Store) Ready(
 ) (jobs []dispatch.Job, err error) {
 	err = s.readOnly(ctx, s.look, "Ready", func(q tx, now int64) error {
 		jobs, err = loadJobs(ctx, q, `
-			SELECT `+jobColumns+`
-			FROM jobs
 			WHERE account = $1 AND owner = $2 AND task = CAST($3 AS BIGINT) AND phase = 'waiting' AND NOT paused AND due <= $4
 			ORDER BY due, id
 			LIMIT CAST($5 AS BIGINT)`,
@@ -294,8 +267,6 @@ func (s *Store) Ready(
 func (s *Store) Unprepared(ctx context.Context, a dispatch.Account, n int) (jobs []dispatch.Job, err error) {
 	err = s.readOnly(ctx, s.look, "Unprepared", func(q tx, now int64) error {
 		jobs, err = loadJobs(ctx, q, `
-			SELECT `+jobColumns+`
-			FROM jobs
 			WHERE account = $1 AND step = 'wait' AND attention = 'application_unreachable' AND due <= $2
 			ORDER BY due, id
 			LIMIT CAST($3 AS BIGINT)`,
@@ -308,8 +279,6 @@ func (s *Store) Unprepared(ctx context.Context, a dispatch.Account, n int) (jobs
 // Listable returns the account's jobs below a base URL that a listing can report on.
 func (s *Store) Listable(ctx context.Context, a dispatch.Account, base string) ([]dispatch.Job, error) {
 	jobs, err := loadJobs(ctx, s.on(s.look), `
-		SELECT `+jobColumns+`
-		FROM jobs
 		WHERE account = $1 AND step IN ('settle', 'poll', 'cancel') AND base = $2 AND phase IN ('creating', 'started')
 		ORDER BY due, id`,
 		a, base)
@@ -319,8 +288,6 @@ func (s *Store) Listable(ctx context.Context, a dispatch.Account, base string) (
 // Running returns n started and wanted jobs of the account, by due.
 func (s *Store) Running(ctx context.Context, a dispatch.Account, n int) ([]dispatch.Job, error) {
 	jobs, err := loadJobs(ctx, s.on(s.look), `
-		SELECT `+jobColumns+`
-		FROM jobs
 		WHERE account = $1 AND step = 'poll'
 		ORDER BY due, id
 		LIMIT CAST($2 AS BIGINT)`,

@@ -190,23 +190,22 @@ func roomOf(ctx context.Context, q tx, id dispatch.TaskID, b dispatch.Budget) (i
 // setBudget replaces the budget of a task, unless replacement is nil, and returns Conflict if a paused task has no
 // room for another job. One whose first costs are awaited is paused for that again when a job is about to be
 // submitted, and then goes on by itself.
-func setBudget(ctx context.Context, q tx, id dispatch.TaskID, replacement *dispatch.Budget) error {
-	t, err := lockTask(ctx, q, id)
-	if err != nil || replacement == nil && (t.budget.Amount == 0 || !t.paused) {
-		return err
+func setBudget(ctx context.Context, q tx, t lockedTask, replacement *dispatch.Budget) error {
+	if replacement == nil && (t.budget.Amount == 0 || !t.paused) {
+		return nil
 	}
 	b := t.budget
 	if replacement != nil {
 		b = b.Replaced(*replacement)
-		_, err := q.ExecContext(ctx, "UPDATE tasks SET budget = $1, budget_unit = $2 WHERE id = $3", b.Amount, b.Unit, id)
+		_, err := q.ExecContext(ctx, "UPDATE tasks SET budget = $1, budget_unit = $2 WHERE id = $3", b.Amount, b.Unit, t.id)
 		if err != nil {
 			return err
 		}
 		if b != t.budget {
-			q.numbers.task(id, t.owner, false)
+			q.numbers.task(t.id, t.owner, false)
 		}
 	}
-	room, why, err := roomOf(ctx, q, id, b)
+	room, why, err := roomOf(ctx, q, t.id, b)
 	if err != nil || room > 0 || why == dispatch.CostsAwaited {
 		return err
 	}

@@ -37,6 +37,14 @@ func fail(op string, err error) error {
 		Answered: text == full || text == readOnly}
 }
 
+// noSuch is fail for what is no job; text says what there is not.
+func noSuch(op, text string, err error) error {
+	if errors.Is(err, sql.ErrNoRows) {
+		return &dispatch.Error{Kind: dispatch.NotFound, Op: "store." + op, Text: text, Err: err}
+	}
+	return fail(op, err)
+}
+
 func meaning(err error) (dispatch.Kind, string) {
 	if errors.Is(err, sql.ErrNoRows) {
 		return dispatch.NotFound, "There is no such job."

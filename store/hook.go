@@ -10,6 +10,8 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
+const noHook = "You have no such hook."
+
 const hookColumns = `hooks.id, hooks.owner, hooks.kind, hooks.job, hooks.task, hooks.url, hooks.statuses, hooks.gone,
 	hooks.failures, hooks.hold, hooks.created, hooks.key, hooks.sealed`
 
@@ -77,11 +79,8 @@ func (s *Store) Hook(ctx context.Context, u dispatch.UserID, id string) (dispatc
 		SELECT `+hookColumns+`
 		FROM hooks
 		WHERE id = $1 AND owner = $2`, id, u)
-	if errors.Is(err, sql.ErrNoRows) {
-		return dispatch.Hook{}, noHook(err)
-	}
 	if err != nil {
-		return dispatch.Hook{}, fail("Hook", err)
+		return dispatch.Hook{}, noSuch("Hook", noHook, err)
 	}
 	return h.decoded()
 }
@@ -103,7 +102,7 @@ func (s *Store) DeleteHook(ctx context.Context, u dispatch.UserID, id string) er
 	return s.in(ctx, s.write, "DeleteHook", func(q tx, _ int64) error {
 		n, err := exec(ctx, q, "DELETE FROM hooks WHERE id = $1 AND owner = $2", id, u)
 		if err == nil && n == 0 {
-			return noHook(nil)
+			return noSuch("Hook", noHook, sql.ErrNoRows)
 		}
 		return errors.Join(err, run(ctx, q, "DELETE FROM deliveries WHERE hook = $1", id))
 	})
@@ -173,7 +172,7 @@ func (s *Store) release(
 			SET gone = FALSE, hold = CASE WHEN ran <= $1 THEN 0 ELSE hold END
 			WHERE id = $2 AND owner = $3`, now-dispatch.ReleasesEvery.Microseconds(), id, u)
 		if err == nil && n == 0 {
-			return noHook(nil)
+			return noSuch("Hook", noHook, sql.ErrNoRows)
 		}
 		if err != nil {
 			return err
@@ -270,8 +269,4 @@ func (s *Store) SettleDeliveries(ctx context.Context, h dispatch.Hook, all []dis
 			SET failures = $1, hold = $2, gone = $3, ran = $4
 			WHERE id = $5`, h.Failures, micros(h.Hold), h.Gone, now, h.ID)
 	})
-}
-
-func noHook(err error) error {
-	return &dispatch.Error{Kind: dispatch.NotFound, Op: "store.Hook", Text: "You have no such hook.", Err: err}
 }

@@ -70,9 +70,14 @@ func (r *jobRow) decoded() (dispatch.Job, error) {
 	return *j, errors.Join(errs[:]...)
 }
 
-// loadJobs returns the jobs of a query of jobColumns to a visit, which may change them.
-func loadJobs(ctx context.Context, q querier, text string, args ...any) ([]dispatch.Job, error) {
-	jobs, err := listAs(ctx, q, (*jobRow).whole, (*jobRow).decoded, text, args...)
+// selectJobs returns jobs, by a condition and an order.
+func selectJobs(ctx context.Context, q querier, where string, args ...any) ([]dispatch.Job, error) {
+	return listAs(ctx, q, (*jobRow).whole, (*jobRow).decoded, "SELECT "+jobColumns+" FROM jobs "+where, args...)
+}
+
+// loadJobs is selectJobs for a visit, which may change the jobs.
+func loadJobs(ctx context.Context, q querier, where string, args ...any) ([]dispatch.Job, error) {
+	jobs, err := selectJobs(ctx, q, where, args...)
 	return asLoaded(jobs), err
 }
 

@@ -68,9 +68,7 @@ func (s *Store) Troubled(ctx context.Context, setAside bool, n int) (jobs []disp
 		if setAside {
 			where = "attention = 'set_aside' AND NOT hidden" // and not retried since
 		}
-		jobs, err = listAs(ctx, q, (*jobRow).whole, (*jobRow).decoded, `
-			SELECT `+jobColumns+`
-			FROM jobs
+		jobs, err = selectJobs(ctx, q, `
 			WHERE `+where+`
 			ORDER BY moved, id
 			LIMIT CAST($1 AS BIGINT)`, n)

@@ -27,27 +27,10 @@ const listening = 2
 var postgresPools = []string{"write", "read", "visit", "locks", "ping"}
 
 func (s *Store) openPostgreSQL(ctx context.Context, dsn string) (*Store, error) {
-	s.speakPostgreSQL()
-	var err error
-	if s.pooled, err = leadsToPooler(ctx, dsn); err != nil {
-		return nil, fail("Open", err)
-	}
-	pools := pools{pooled: s.pooled}
-	s.pools = &pools
-	s.close = func() error {
-		err := closeAll(s.write, s.read, s.visit, s.locks, s.ping)
-		pools.close()
-		return err
-	}
-	for _, use := range []struct {
-		db **sql.DB
-		n  int32
-	}{{&s.write, 0}, {&s.read, 0}, {&s.visit, visiting}, {&s.locks, locking}, {&s.ping, pinging}} {
-		p, err := pools.open(ctx, dsn, use.n)
-		if err != nil {
-			return nil, errors.Join(fail("Open", err), s.close())
-		}
-		*use.db = stdlib.OpenDBFromPool(p)
+	err := s.openPools(ctx, dsn, poolFor{&s.write, 0}, poolFor{&s.read, 0}, poolFor{&s.visit, visiting},
+		poolFor{&s.locks, locking}, poolFor{&s.ping, pinging})
+	if err != nil {
+		return nil, errors.Join(fail("Open", err), s.close())
 	}
 	s.look = s.visit
 	if err := s.migrate(allow(ctx, upkeepWithin)); err != nil {
@@ -56,14 +39,40 @@ func (s *Store) openPostgreSQL(ctx context.Context, dsn string) (*Store, error) 
 	return s, nil
 }
 
-var postgresDialect = newDialect(func(n int) string { return "$" + strconv.Itoa(n) }, true)
+// poolFor is where a pool of n connections is needed; 0: pool_max_conns of the address.
+type poolFor struct {
+	db **sql.DB
+	n  int32
+}
 
-// speakPostgreSQL sets how the store uses a PostgreSQL database.
-func (s *Store) speakPostgreSQL() {
+// openPools sets how the store uses a PostgreSQL database, and opens pools of connections to it.
+func (s *Store) openPools(ctx context.Context, dsn string, all ...poolFor) (err error) {
 	s.remote, s.now, s.beginTx, s.ready = true, postgresNow, beginPostgres, func(context.Context, *sql.DB) {}
 	s.dialect, s.batches = postgresDialect, batches{store: s, within: 250 * time.Millisecond}
 	s.adapt = func(_ *sql.DB, on querier) querier { return on }
+	s.pools = &pools{}
+	s.close = func() (err error) {
+		for _, use := range all {
+			err = errors.Join(err, closeAll(*use.db))
+		}
+		s.pools.close()
+		return err
+	}
+	if s.pooled, err = leadsToPooler(ctx, dsn); err != nil {
+		return err
+	}
+	s.pools.pooled = s.pooled
+	for _, use := range all {
+		p, err := s.pools.open(ctx, dsn, use.n)
+		if err != nil {
+			return err
+		}
+		*use.db = stdlib.OpenDBFromPool(p)
+	}
+	return nil
 }
+
+var postgresDialect = newDialect(func(n int) string { return "$" + strconv.Itoa(n) }, true)
 
 // pools holds the connection pools of one database. A pool for each use keeps one that waits, for a standby or for a
 // lock, from blocking the others.

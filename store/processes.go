@@ -3,10 +3,11 @@ package store
 import (
 	"context"
 	"database/sql"
-	"errors"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 )
+
+const noProcess = "You have stored no such process."
 
 // SaveProcess stores a process of a user, whose quota is checked in the same transaction.
 func (s *Store) SaveProcess(
@@ -47,10 +48,7 @@ func (s *Store) Process(ctx context.Context, u dispatch.UserID, id string) (disp
 		SELECT id, body, updated
 		FROM processes
 		WHERE owner = $1 AND id = $2`, u, id)
-	if errors.Is(err, sql.ErrNoRows) {
-		return dispatch.StoredProcess{}, noProcess(err)
-	}
-	return p, fail("Process", err)
+	return p, noSuch("Process", noProcess, err)
 }
 
 // Processes returns a page of the processes of a user.
@@ -70,12 +68,7 @@ func (s *Store) Processes(
 func (s *Store) DeleteProcess(ctx context.Context, u dispatch.UserID, id string) error {
 	n, err := exec(ctx, s.on(s.write), "DELETE FROM processes WHERE owner = $1 AND id = $2", u, id)
 	if err == nil && n == 0 {
-		return noProcess(nil)
+		err = sql.ErrNoRows
 	}
-	return fail("DeleteProcess", err)
-}
-
-func noProcess(err error) error {
-	return &dispatch.Error{Kind: dispatch.NotFound, Op: "store.Process", Err: err,
-		Text: "You have stored no such process."}
+	return noSuch("DeleteProcess", noProcess, err)
 }

@@ -9,7 +9,6 @@ import (
 	"os"
 	"strings"
 
-	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
 
 	"github.com/eodispatch/eodispatch/dispatch"
@@ -83,25 +82,9 @@ func mustExist(file string) error {
 }
 
 func (s *Store) readPostgreSQL(ctx context.Context, dsn string) error {
-	s.speakPostgreSQL()
-	s.close = func() error { return nil }
-	var err error
-	if s.pooled, err = leadsToPooler(ctx, dsn); err != nil {
-		return err
-	}
-	pools := pools{pooled: s.pooled}
-	s.close = func() error {
-		err := closeAll(s.read)
-		pools.close()
-		return err
-	}
-	p, err := pools.open(ctx, dsn, readers)
-	if err != nil {
-		return err
-	}
-	s.read = stdlib.OpenDBFromPool(p)
+	err := s.openPools(ctx, dsn, poolFor{&s.read, readers})
 	s.write, s.visit, s.look, s.ping = s.read, s.read, s.read, s.read
-	return nil
+	return err
 }
 
 // checkSchema returns Misconfigured if the schema is not that of this program.

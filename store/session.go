@@ -39,11 +39,7 @@ func (s *Store) AddSession(ctx context.Context, n dispatch.Session, most int) er
 // Session returns a session.
 func (s *Store) Session(ctx context.Context, id string) (dispatch.Session, error) {
 	n, err := one(ctx, s.on(s.read), sessionPlaces, "SELECT "+sessionColumns+" FROM sessions WHERE id = $1", id)
-	if errors.Is(err, sql.ErrNoRows) {
-		return dispatch.Session{}, &dispatch.Error{Kind: dispatch.NotFound, Op: "store.Session", Err: err,
-			Text: "There is no such session."}
-	}
-	return n, fail("Session", err)
+	return n, noSuch("Session", "There is no such session.", err)
 }
 
 // RenewSession stores the sealed tokens of a session, unless the session changed or was ended meanwhile: then it

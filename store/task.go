@@ -538,21 +538,16 @@ func (s *Store) FinishedJobs(
 		if err != nil {
 			return err
 		}
-		records, err = listAs(ctx, q, func(r *recordRow) []any {
-			return append(r.whole(), &r.body)
-		}, func(r *recordRow) (dispatch.Record, error) {
+		l := jobList{from: "jobs", order: "jobs.moved, jobs.id", n: int64(n), ofTask: true}
+		w := &l.where
+		w.and("jobs.task = CAST(" + w.arg(id) + " AS BIGINT) AND jobs.task <> 0")
+		w.and("jobs.status = 'finished' AND NOT jobs.hidden")
+		followNumber(w, "jobs.moved", "jobs.id", micros(after.At), int64(after.Job))
+		records, err = l.read(ctx, q, func(r *recordRow) (dispatch.Record, error) {
 			j, err := r.decoded()
 			return dispatch.Record{Job: j, Request: task.RequestHeadFor(j), Value: json.RawMessage(r.body), Size: len(r.body),
 				Read: at(now)}, err
-		}, `
-			SELECT `+jobColumns+`, requests.body
-			FROM jobs
-				JOIN requests ON requests.job = jobs.id
-			WHERE jobs.task = CAST($1 AS BIGINT) AND jobs.task <> 0 AND jobs.status = 'finished' AND NOT jobs.hidden
-				AND jobs.moved >= $2 AND (jobs.moved > $2 OR jobs.id > $3)
-			ORDER BY jobs.moved, jobs.id
-			LIMIT CAST($4 AS BIGINT)`,
-			id, micros(after.At), after.Job, n)
+		})
 		return err
 	})
 	return records, err
@@ -572,7 +567,7 @@ func (s *Store) CancelTask(
 // endTask cancels all jobs of a task. If they are hidden, the task is hidden first.
 func (s *Store) endTask(ctx context.Context, op string, u dispatch.UserID, id dispatch.TaskID,
 	action string) (dispatch.Account, error) {
-	a, _, err := s.changeTask(ctx, op, u, id, func(q tx, now int64) (*taskChange, error) {
+	a, _, err := s.changeTask(ctx, op, u, id, func(q tx, t lockedTask, now int64) (*taskChange, error) {
 		if err := markTask(ctx, q, id, false, dispatch.None, now); err != nil {
 			return nil, err
 		}
@@ -590,7 +585,7 @@ func (s *Store) endTask(ctx context.Context, op string, u dispatch.UserID, id di
 func (s *Store) CancelJobs(
 	ctx context.Context, u dispatch.UserID, id dispatch.TaskID, c dispatch.Choice,
 ) (a dispatch.Account, n int, err error) {
-	return s.changeTask(ctx, "CancelJobs", u, id, func(q tx, now int64) (*taskChange, error) {
+	return s.changeTask(ctx, "CancelJobs", u, id, func(q tx, t lockedTask, now int64) (*taskChange, error) {
 		change, err := changeOfAll(ctx, q, id, changeCancelSome)
 		if err != nil {
 			return nil, err
@@ -633,7 +628,7 @@ func chosen(
 
 // PauseTask keeps the waiting jobs of a task from being submitted.
 func (s *Store) PauseTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (dispatch.Account, error) {
-	a, _, err := s.changeTask(ctx, "PauseTask", u, id, func(q tx, now int64) (*taskChange, error) {
+	a, _, err := s.changeTask(ctx, "PauseTask", u, id, func(q tx, t lockedTask, now int64) (*taskChange, error) {
 		counts, err := countJobsOf(ctx, q, id)
 		if err == nil {
 			err = countsOf(counts).Pausable("store.PauseTask")
@@ -641,10 +636,7 @@ func (s *Store) PauseTask(ctx context.Context, u dispatch.UserID, id dispatch.Ta
 		if err != nil {
 			return nil, err
 		}
-		switch t, err := lockTask(ctx, q, id); {
-		case err != nil:
-			return nil, err
-		case t.paused && t.pausedFor != dispatch.Trial:
+		if t.paused && t.pausedFor != dispatch.Trial {
 			return &taskChange{}, nil
 		}
 		return markPaused(ctx, q, id, dispatch.None, now)
@@ -692,8 +684,8 @@ func pauseTask(
 func (s *Store) ResumeTask(
 	ctx context.Context, u dispatch.UserID, id dispatch.TaskID, budget *dispatch.Budget,
 ) (dispatch.Account, error) {
-	a, _, err := s.changeTask(ctx, "ResumeTask", u, id, func(q tx, now int64) (*taskChange, error) {
-		if err := setBudget(ctx, q, id, budget); err != nil {
+	a, _, err := s.changeTask(ctx, "ResumeTask", u, id, func(q tx, t lockedTask, now int64) (*taskChange, error) {
+		if err := setBudget(ctx, q, t, budget); err != nil {
 			return nil, err
 		}
 		if err := markTask(ctx, q, id, false, dispatch.None, now); err != nil {
@@ -713,7 +705,7 @@ func (s *Store) RetryTask(
 		return "", 0, err
 	}
 	defer end()
-	return s.changeTask(ctx, "RetryTask", u, id, func(q tx, now int64) (*taskChange, error) {
+	return s.changeTask(ctx, "RetryTask", u, id, func(q tx, t lockedTask, now int64) (*taskChange, error) {
 		named, err := chosen(ctx, q, id, c)
 		if err != nil {
 			return nil, err

@@ -222,7 +222,7 @@ func lockOwnTask(ctx context.Context, q tx, u dispatch.UserID, id dispatch.TaskI
 // and nobody is woken. It returns how many jobs were canceled or retried. Of a large task that may be some: the change
 // holds from the first commit on, and the caller waits for ownerWaits; then FinishChanges ends it, as after an error.
 func (s *Store) changeTask(ctx context.Context, op string, u dispatch.UserID, id dispatch.TaskID,
-	begin func(q tx, now int64) (*taskChange, error)) (a dispatch.Account, n int, err error) {
+	begin func(q tx, t lockedTask, now int64) (*taskChange, error)) (a dispatch.Account, n int, err error) {
 	for {
 		var before, c *taskChange
 		err = s.in(allow(ctx, listWithin), s.write, op, func(q tx, now int64) error {
@@ -235,7 +235,7 @@ func (s *Store) changeTask(ctx context.Context, op string, u dispatch.UserID, id
 			if before, err = openChange(ctx, q, id); err != nil || before != nil {
 				return err
 			}
-			if c, err = begin(q, now); err != nil || c == nil {
+			if c, err = begin(q, t, now); err != nil || c == nil {
 				return err
 			}
 			c.owner, c.account = u, a

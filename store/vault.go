@@ -9,6 +9,8 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
+const noGrant = "There is no such grant."
+
 const grantColumns = "id, owner, issuer, kind, created, renewed, expires, version, key, sealed"
 
 func grantPlaces(g *dispatch.Grant) []any {
@@ -22,7 +24,7 @@ func (s *Store) Grant(ctx context.Context, u dispatch.UserID, issuer string) (di
 		SELECT `+grantColumns+`
 		FROM grants
 		WHERE owner = $1 AND issuer = $2`, u, issuer)
-	return g, noGrant("Grant", err)
+	return g, noSuch("Grant", noGrant, err)
 }
 
 // Grants returns all grants of a user.
@@ -89,7 +91,7 @@ func (s *Store) Withdraw(ctx context.Context, u dispatch.UserID, id string) erro
 			return err
 		}
 		if rows == 0 {
-			return noGrant("Withdraw", sql.ErrNoRows)
+			return noSuch("Withdraw", noGrant, sql.ErrNoRows)
 		}
 		issuer, err := value[string](ctx, q, "DELETE FROM grants WHERE id = $1 AND owner = $2 RETURNING issuer", id, u)
 		if err != nil {
@@ -165,7 +167,7 @@ func (s *Store) EraseGrant(ctx context.Context, u dispatch.UserID, id string) er
 	if err == nil && n == 0 {
 		err = sql.ErrNoRows
 	}
-	return noGrant("EraseGrant", err)
+	return noSuch("EraseGrant", noGrant, err)
 }
 
 // KeepToken stores a token that processes share, until it expires.
@@ -221,12 +223,4 @@ func (s *Store) AccountsWithJobs(ctx context.Context) ([]dispatch.Account, error
 			WHERE j.account = a.id AND j.step IN ('cancel', 'wait', 'paused', 'settle', 'start', 'poll'))
 		ORDER BY a.id`)
 	return accounts, fail("AccountsWithJobs", err)
-}
-
-// noGrant is fail for grants, whose errors must not speak of jobs.
-func noGrant(op string, err error) error {
-	if errors.Is(err, sql.ErrNoRows) {
-		return &dispatch.Error{Kind: dispatch.NotFound, Op: "store." + op, Text: "There is no such grant.", Err: err}
-	}
-	return fail(op, err)
 }
