@@ -123,6 +123,7 @@ def test_failures_and_retry(c: eodispatch.Connection) -> None:
     task = c.process("fail", "simulated-ogc").run(each={"bbox": SQUARES})
     task.wait(timeout=60)
     assert (task.status, task.counts) == ("failed", {"failed": 2})
+    assert len(task.jobs(status=["failed", "finished"], limit=1)) == 2  # in two pages
     failed = task.jobs(status="failed")
     assert [job.name for job in failed] == ["west", "east"] and "simulated failure" in failed[0].failure
     with pytest.raises(eodispatch.JobFailed, match="simulated failure") as caught:
@@ -146,6 +147,19 @@ def test_events(c: eodispatch.Connection) -> None:
     assert events[0].full and len(events[0].jobs) == 2 and not events[-1].full
     assert task.status == events[-1].status == "finished" and events[-1].counts == {"finished": 2}
     assert {job.name for event in events for job in event.jobs} == {"west", "east"}
+
+
+def test_events_of_a_task_that_is_deleted(c: eodispatch.Connection) -> None:
+    task = run_task(c)
+    task.pause()
+
+    async def follow() -> None:
+        async for event in task.events():
+            if event.full:
+                await asyncio.to_thread(task.delete)
+
+    with pytest.raises(eodispatch.NotFound):
+        asyncio.run(asyncio.wait_for(follow(), 30))
 
 
 def test_events_of_a_task_that_there_is_not(c: eodispatch.Connection) -> None:

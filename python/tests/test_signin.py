@@ -71,7 +71,7 @@ def test_a_sign_in_that_has_ended_is_made_anew(demo: Demo, home: Path, browser: 
     stored(home).write_text(json.dumps(document))
     with pytest.raises(eodispatch.SignInRequired):
         eodispatch.connect(demo.broker, interactive=False)
-    eodispatch.connect(demo.broker, interactive=True).close()
+    eodispatch.connect(demo.broker, interactive=True, offline=True).close()
     assert len(browser.opened) == 2
 
 
@@ -89,8 +89,10 @@ def test_variables_of_scripts(demo: Demo, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_token_of_nobody(demo: Demo) -> None:
-    with eodispatch.connect(demo.broker, token="no.such.token") as c, pytest.raises(eodispatch.SignInRequired):
-        c.services()
+    with eodispatch.connect(demo.broker, token="no.such.token") as c:
+        with pytest.raises(eodispatch.SignInRequired) as caught:
+            c.services()
+    assert (caught.value.status, caught.value.code) == (401, "AUTHENTICATION_FAILED") and caught.value.request_id
 
 
 def test_another_broker_with_the_same_provider_and_client(demo: Demo, home: Path) -> None:

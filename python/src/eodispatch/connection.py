@@ -46,9 +46,9 @@ def connect(
         raise SignInRequired("no broker is known: give its address, or set EODISPATCH_URL")
     address = addresses.parse(url)
     addresses.require_secure(address, insecure)
-    token = token or environment.get("EODISPATCH_TOKEN")
-    if token:
-        return Connection(address, _fixed(token))
+    given = token or environment.get("EODISPATCH_TOKEN")
+    if given:
+        return Connection(address, lambda _: given)
     session = sessions.find(address)
     if session:
         connection = Connection(address, signin.Renewer(session, insecure))
@@ -64,15 +64,6 @@ def connect(
         )
     session = signin.sign_in(address, offline=offline, insecure=insecure)
     return Connection(address, signin.Renewer(session, insecure))
-
-
-def _fixed(token: str) -> TokenSource:
-    def source(refused: bool) -> str:
-        if refused:
-            raise SignInRequired("the token is not accepted, or has expired: set EODISPATCH_TOKEN again", status=401)
-        return token
-
-    return source
 
 
 class Connection:

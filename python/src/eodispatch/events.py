@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import websockets
 from websockets.asyncio.client import connect
 
-from .errors import BrokerError, EodispatchError, Unreachable, refusal
+from .errors import BrokerError, Unreachable, refusal
 
 if TYPE_CHECKING:
     from .job import Job
@@ -68,7 +68,7 @@ async def _of_connection(task: Task) -> AsyncIterator[Event]:
             message = json.loads(text)
             kind, data = message.get("type"), message.get("data") or {}
             if kind == "error":
-                raise EodispatchError(str(message.get("message")))
+                return  # such as an expired token; the next connection shows whether it goes on
             if kind not in ("status", "changes"):
                 continue
             jobs = _note(task, kind, data)

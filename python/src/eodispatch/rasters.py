@@ -88,6 +88,9 @@ class _Rasters:
         described: dict[str, list[dict[str, Any]]] = {}
         for document in documents:
             found = {key: asset for key, asset in document["assets"].items() if _is_raster(key, asset)}
+            for asset in found.values():
+                if not str(asset["href"]).startswith(("https://", "http://")):  # GDAL would open files of this machine
+                    raise EodispatchError(f"the results of job {document['id']} have a link that leads to no server")
             if not found:
                 continue
             assets = {}

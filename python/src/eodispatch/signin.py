@@ -155,7 +155,10 @@ def _by_device(provider: dict[str, Any], client: str, scope: str) -> dict[str, A
     )
     if "device_code" not in page:
         raise _refused(page)
-    show_link(page.get("verification_uri_complete") or page["verification_uri"], page["user_code"])
+    address = page.get("verification_uri_complete") or page["verification_uri"]
+    if not address.startswith(("https://", "http://")):  # another scheme could start any program
+        raise SignInRequired(f"the identity provider names a page that is none: {address!r}")
+    show_link(address, page["user_code"])
     form = {"grant_type": _DEVICE_GRANT, "device_code": page["device_code"], "client_id": client}
     pause, end = float(page.get("interval", 5)), time.monotonic() + float(page.get("expires_in", 600))
     while time.monotonic() < end:

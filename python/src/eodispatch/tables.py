@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 
 from . import extras
-from .errors import ResultsMissing
+from .errors import EodispatchError, ResultsMissing
 from .files import content_of
 from .rasters import Dates
 from .times import span_of
@@ -56,13 +56,24 @@ def _numbers_of(http: httpx.Client, key: str, asset: Mapping[str, Any]) -> dict[
     if media not in ("application/json", "text/plain") or (asset.get("file:size") or 0) > _LARGEST:
         return {}
     href = str(asset["href"])
-    content = content_of(href) if href[:5].lower() == "data:" else http.get(href).raise_for_status().content
+    content = content_of(href) if href[:5].lower() == "data:" else _read(http, href)
     if media == "text/plain":
         return {key: content.decode(errors="replace")}
     value = json.loads(content)
     if isinstance(value, dict):
         return {f"{key}.{name}": inner for name, inner in value.items() if not isinstance(inner, (dict, list))}
     return {} if isinstance(value, list) else {key: value}
+
+
+def _read(http: httpx.Client, href: str) -> bytes:
+    """Read a small file."""
+    content = b""
+    with http.stream("GET", href) as response:
+        for piece in response.raise_for_status().iter_bytes():
+            content += piece
+            if len(content) > _LARGEST:
+                raise EodispatchError(f"a file with numbers is larger than {_LARGEST} bytes: download it")
+    return content
 
 
 def tiles(run: Run, links: bool) -> Any:

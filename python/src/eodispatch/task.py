@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 from . import events
 from .display import Table, html_table
@@ -108,7 +108,7 @@ class Task(Run):
             yield from page["features"]
             missing.update((m["id"], m.get("message", "")) for m in page.get("eodispatch:missing") or ())
             following = [link["href"] for link in page.get("links", ()) if link.get("rel") == "next"]
-            query = dict(parse_qsl(urlsplit(following[0]).query)) if following else None
+            query = dict(parse_qs(urlsplit(following[0]).query)) if following else None
 
     def read_item(self, job: int) -> dict[str, Any]:
         """The Item of one job, with new links."""

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import version
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 import httpx
 
@@ -22,7 +22,7 @@ _PAGE = 200
 
 Params = Mapping[str, Any]
 TokenSource = Callable[[bool], str]
-"""Returns the access token; with True another one than the last, which was refused."""
+"""Returns the access token; with True, if it can, another one than the last, which was refused."""
 
 
 class Transport:
@@ -45,7 +45,7 @@ class Transport:
 
     def authorization(self) -> dict[str, str]:
         """The header with the token."""
-        return {"Authorization": "Bearer " + self._token(False)}
+        return _authorization(self._token(False))
 
     def get(self, path: str, params: Params | None = None) -> Any:
         """Read a document."""
@@ -82,7 +82,7 @@ class Transport:
             yield from response.json().get(member) or ()
             # Only the query is used, so that no page is requested from another place.
             link = response.links.get("next", {}).get("url")
-            query = None if link is None else {**first, **dict(parse_qsl(urlsplit(link).query))}
+            query = None if link is None else {**first, **parse_qs(urlsplit(link).query)}
 
     def _send(
         self,
@@ -94,19 +94,19 @@ class Transport:
         headers: Mapping[str, str] | None = None,
         repeatable: bool = True,
     ) -> httpx.Response:
-        renewed = False
+        token, renewed = self._token(False), False
         for attempt in range(1, _ATTEMPTS + 1):
             pause: float | None
             try:
-                return self._send_once(method, path, params, body, {**(headers or {}), **self.authorization()})
+                return self._send_once(method, path, params, body, {**(headers or {}), **_authorization(token)})
             except httpx.TransportError as error:
                 pause = 2.0 ** (attempt - 1) if repeatable and attempt < 3 else None
                 failure: Exception = Unreachable(f"{self.address} does not respond: {error or type(error).__name__}")
             except BrokerError as error:
                 failure, pause = error, _pause(error, repeatable)
                 if error.status == httpx.codes.UNAUTHORIZED and not renewed:
-                    self._token(True)
-                    renewed, pause = True, 0
+                    refused, token, renewed = token, self._token(True), True
+                    pause = None if token == refused else 0
             if pause is None or attempt == _ATTEMPTS:
                 raise failure
             time.sleep(pause)
@@ -121,6 +121,10 @@ class Transport:
                 raise not_a_broker(self.address, response)
             return response
         raise error_of(self.address, response)
+
+
+def _authorization(token: str) -> dict[str, str]:
+    return {"Authorization": "Bearer " + token}
 
 
 def error_of(address: str, response: httpx.Response) -> BrokerError:
