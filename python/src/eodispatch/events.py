@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from .job import Job
     from .task import Task
 
-_MOST_BYTES = 512 << 20
-"""Of a message: a task of 100,000 jobs."""
+_MOST_BYTES = 64 << 20
+"""Of a message: 1,000 jobs."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +63,7 @@ async def _of_connection(task: Task) -> AsyncIterator[Event]:
     transport = task.connection.transport
     address = "ws" + transport.address.removeprefix("http") + "/ws" + task.path + "?changes=true&parameters=false"
     headers = await asyncio.to_thread(transport.authorization)  # it may renew the token
+    full, jobs, removed = False, [], []
     async with connect(address, additional_headers=headers, max_size=_MOST_BYTES, open_timeout=60) as socket:
         async for text in socket:
             message = json.loads(text)
@@ -71,14 +72,14 @@ async def _of_connection(task: Task) -> AsyncIterator[Event]:
                 return  # such as an expired token; the next connection shows whether it goes on
             if kind not in ("status", "changes"):
                 continue
-            jobs = _note(task, kind, data)
-            yield Event(
-                kind == "status",
-                task.status,
-                task.counts,
-                tuple(Job(task.connection, raw) for raw in jobs),
-                tuple(data.get("removed_processing_jobs") or ()),
-            )
+            full = full or kind == "status"
+            jobs += _note(task, kind, data)
+            removed += data.get("removed_processing_jobs") or ()
+            if message.get("more"):  # the state of a large task comes in parts
+                continue
+            shown = tuple(Job(task.connection, raw) for raw in jobs)
+            yield Event(full, task.status, task.counts, shown, tuple(removed))
+            full, jobs, removed = False, [], []
 
 
 def _note(task: Task, kind: str, data: Mapping[str, Any]) -> list[dict[str, Any]]:
