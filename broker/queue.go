@@ -72,12 +72,6 @@ func waitingBetween(records []dispatch.Record) map[lineAt][2]dispatch.Rank {
 	return between
 }
 
-// QueuePlaces returns how many jobs are ahead of each job of a task that waits at an account. A list shows it on
-// records for which TakesItsTurn holds.
-func (b *Broker) QueuePlaces(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, a dispatch.Account) (map[dispatch.JobID]int, error) {
-	return b.placesBetween(ctx, lineAt{a, u, id}, dispatch.Rank{}, dispatch.Rank{Due: dispatch.Never})
-}
-
 // placesBetween returns how many jobs are ahead of the waiting jobs of a line from one to another.
 func (b *Broker) placesBetween(ctx context.Context, of lineAt, from, to dispatch.Rank) (map[dispatch.JobID]int, error) {
 	l := dispatch.Line{Owner: of.UserID, Task: of.TaskID}

@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"time"
 )
@@ -232,16 +233,9 @@ func (r Request) Complete() Request {
 
 // WaitsForSlot reports whether a job waits for a slot, or for a platform that accepts no submissions at present, and
 // not for an action of its owner or of the operator.
-func (r Record) WaitsForSlot() bool { return r.Phase == Waiting && r.TakesItsTurn() }
-
-// TakesItsTurn reports whether the job has a place in the queue while it waits, since nothing has to be done before by
-// its owner or the operator.
-func (r Record) TakesItsTurn() bool {
-	switch r.Attention {
-	case None, Full, NotTaken, Unreachable, ServiceChanged:
-		return true
-	}
-	return false
+func (r Record) WaitsForSlot() bool {
+	return r.Phase == Waiting &&
+		slices.Contains([]Attention{None, Full, NotTaken, Unreachable, ServiceChanged}, r.Attention)
 }
 
 // IsAwaited reports whether a fresher status of j is awaited.

@@ -65,12 +65,6 @@ type Records interface {
 	Tasks(context.Context, UserID, Page) ([]TaskRecord, error)
 	// Task returns a task to its owner.
 	Task(context.Context, UserID, TaskID) (TaskRecord, error)
-	// TaskRevision returns the revision of a task to its owner. A status that a client awaits is late when it has been due
-	// for late.
-	TaskRevision(ctx context.Context, u UserID, id TaskID, late time.Duration) (TaskRevision, error)
-	// TaskChanges returns a task with its revision, as TaskRevision does, and the jobs that a page selects, as TaskJobs
-	// does, all as they were at one moment.
-	TaskChanges(ctx context.Context, u UserID, id TaskID, p Page, late time.Duration) (TaskChanges, error)
 	// TaskJobs returns a task's jobs by number, without those that the owner deleted.
 	TaskJobs(context.Context, UserID, TaskID, Page) ([]Record, error)
 	// FinishedJobs returns the finished jobs of a task after a position, in the order in which they finished, n at most,

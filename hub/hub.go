@@ -18,7 +18,6 @@ type Hub struct {
 	shown    Signals[dispatch.UserID]  // one of the user's jobs may look different to the user
 	shownJob Signals[dispatch.JobID]   // the job may look different to its owner
 	shownAll Signals[dispatch.UserID]  // any of the user's jobs may look different to the user
-	feeds    feeds                     // what looks different to users, for readers of changes
 	Woken    Signals[dispatch.Account] // there is something new for a visit in this process
 }
 
@@ -45,11 +44,6 @@ func (h *Hub) WatchJob(u dispatch.UserID, id dispatch.JobID) (changed <-chan str
 	}
 }
 
-// WatchSaves signals when anything about a user's jobs was saved, also when a platform repeated the same status.
-func (h *Hub) WatchSaves(u dispatch.UserID) (saved <-chan struct{}, stop func()) {
-	return h.Changed.Watch(u)
-}
-
 // NotifySaved signals the commit of a response to waiters in this process and in others.
 func (h *Hub) NotifySaved(ctx context.Context, was, j dispatch.Job, err error) {
 	j.Loaded = nil // those who are notified only read the job, and some keep it
@@ -58,7 +52,6 @@ func (h *Hub) NotifySaved(ctx context.Context, was, j dispatch.Job, err error) {
 	h.Changed.Signal(j.Owner)
 	var owners []dispatch.UserID
 	if !was.Updated.Equal(j.Updated) {
-		h.feeds.add(was, j)
 		h.shown.Signal(j.Owner)
 		h.shownJob.Signal(j.ID)
 		owners = []dispatch.UserID{j.Owner}
@@ -69,7 +62,6 @@ func (h *Hub) NotifySaved(ctx context.Context, was, j dispatch.Job, err error) {
 
 // NotifyUser signals to all processes that any job of a user may look different.
 func (h *Hub) NotifyUser(u dispatch.UserID) {
-	h.feeds.addOthers(u)
 	h.Changed.Signal(u)
 	h.shown.Signal(u)
 	h.shownAll.Signal(u)
@@ -78,7 +70,6 @@ func (h *Hub) NotifyUser(u dispatch.UserID) {
 
 // NotifyJob signals to all processes that one job may look different.
 func (h *Hub) NotifyJob(u dispatch.UserID, id dispatch.JobID) {
-	h.feeds.addOthers(u)
 	h.Changed.Signal(u)
 	h.shown.Signal(u)
 	h.shownJob.Signal(id)
@@ -89,7 +80,6 @@ func (h *Hub) NotifyJob(u dispatch.UserID, id dispatch.JobID) {
 // been lost, so everything is signaled.
 func (h *Hub) HandleBroadcast(saved []dispatch.JobID, shown []dispatch.UserID) {
 	if len(saved)+len(shown) == 0 {
-		h.feeds.addAll()
 		h.Saved.All()
 		h.Changed.all()
 		h.shown.all()
@@ -100,7 +90,6 @@ func (h *Hub) HandleBroadcast(saved []dispatch.JobID, shown []dispatch.UserID) {
 		h.shownJob.Signal(id)
 	}
 	for _, u := range shown {
-		h.feeds.addOthers(u)
 		h.Changed.Signal(u)
 		h.shown.Signal(u)
 		if len(saved) == 0 { // otherwise mostly the jobs in saved have changed, which were signaled above

@@ -115,19 +115,16 @@ const (
 			costs = owner_counts.costs + excluded.costs`
 
 	correctTasks = `
-		INSERT INTO task_counts (task, status, jobs, progress, first, second, epochs)
-		SELECT d.task, d.status, CAST(SUM(d.jobs) AS BIGINT), CAST(SUM(d.progress) AS BIGINT), CAST(SUM(d.first) AS BIGINT),
-			CAST(SUM(d.second) AS BIGINT), CAST(SUM(d.epochs) AS BIGINT) FROM (
+		INSERT INTO task_counts (task, status, jobs, progress)
+		SELECT d.task, d.status, CAST(SUM(d.jobs) AS BIGINT), CAST(SUM(d.progress) AS BIGINT) FROM (
 			SELECT task, status, count(*) AS jobs,
-				SUM(CASE WHEN progress BETWEEN 0 AND 100 THEN CAST(round(progress * 1000000) AS BIGINT) ELSE 0 END) AS progress,
-				SUM(updated % 2147483647) AS first, SUM((updated % 1000003) * (updated % 1000003)) AS second, SUM(epoch) AS epochs
+				SUM(CASE WHEN progress BETWEEN 0 AND 100 THEN CAST(round(progress * 1000000) AS BIGINT) ELSE 0 END) AS progress
 			FROM jobs WHERE task <> 0 AND NOT hidden GROUP BY task, status
-			UNION ALL SELECT task, status, -jobs, -progress, -first, -second, -epochs FROM task_counts
+			UNION ALL SELECT task, status, -jobs, -progress FROM task_counts
 		) AS d GROUP BY d.task, d.status
-		HAVING SUM(d.jobs) <> 0 OR SUM(d.progress) <> 0 OR SUM(d.first) <> 0 OR SUM(d.second) <> 0 OR SUM(d.epochs) <> 0
+		HAVING SUM(d.jobs) <> 0 OR SUM(d.progress) <> 0
 		ON CONFLICT (task, status) DO UPDATE SET jobs = task_counts.jobs + excluded.jobs,
-			progress = task_counts.progress + excluded.progress, first = task_counts.first + excluded.first,
-			second = task_counts.second + excluded.second, epochs = task_counts.epochs + excluded.epochs`
+			progress = task_counts.progress + excluded.progress`
 
 	// From a period on.
 	correctPeriods = `

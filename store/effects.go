@@ -24,8 +24,7 @@ type tally struct {
 
 // The tallies, in the order in which a transaction writes them.
 var (
-	taskTally = &tally{"task_counts", []string{"task", "status"}, []string{"jobs", "progress", "first", "second",
-		"epochs"}, false, false}
+	taskTally  = &tally{"task_counts", []string{"task", "status"}, []string{"jobs", "progress"}, false, false}
 	taskCosts  = &tally{"task_costs", []string{"task", "unit"}, []string{"runs"}, true, false}
 	labelCosts = &tally{"label_costs", []string{"owner", "name", "month", "account", "unit", "value"}, []string{"runs"},
 		true, false}
@@ -177,9 +176,7 @@ func (e *effects) count(j stored, sign int64) {
 	if j.Task == 0 || j.Hidden {
 		return
 	}
-	updated := dispatch.SumUpdated([2]int64{}, micros(j.Updated))
-	e.add(taskTally, key{int64(j.Task), string(j.Status)}, sum{n: [5]int64{sign, sign * millionths(j.Progress),
-		sign * updated[0], sign * updated[1], sign * int64(j.Epoch)}})
+	e.add(taskTally, key{int64(j.Task), string(j.Status)}, sum{n: [5]int64{sign, sign * millionths(j.Progress)}})
 }
 
 // millionths returns the progress of a job in millionths of a percent, whose sums have no rounding errors.

@@ -120,14 +120,8 @@ var plans = []plan{
 		"SEARCH j USING INDEX jobs_refs (ref_id=?)", "jobs_refs", false},
 	{`DELETE FROM period_counts WHERE \(`,
 		"SEARCH period_counts USING INDEX period_counts_by_period (period<?)", "period_counts_by_period", false},
-	{`accounts\.wakes, tasks\.edited`,
-		"SEARCH j USING INDEX jobs_changed (task=?)", "jobs_changed", false},
 	{`tasks\.dimension, .* WHERE tasks\.id = `,
 		"SEARCH j USING INDEX jobs_stopped (task=?)", "(?s)jobs_changed.*jobs_finished.*jobs_stopped", false},
-	{`COALESCE\(SUM\(second\), 0\) .* FROM task_counts`,
-		"task_counts USING INDEX sqlite_autoindex_task_counts_1 (task=?", "task_counts_pkey", false},
-	{`looks = 0 AND \(tries > 0`,
-		"jobs USING INDEX jobs_started (owner=? AND phase=? AND task=?)", "jobs_(started|open)", false},
 	{`SUM\(held\).* FROM account_counts WHERE account = `,
 		"account_counts USING INDEX sqlite_autoindex_account_counts_1 (account=?)", "account_counts_pkey", false},
 	{`FROM line_counts WHERE account = \S+ AND owner = \S+$`,
@@ -357,8 +351,7 @@ INSERT INTO period_counts (owner, account, period, jobs) SELECT owner, account, 
 		count(*) FROM jobs GROUP BY owner, account, created / 1000;
 UPDATE jobs SET changed = updated;
 INSERT INTO task_numbers (task, owner, change, floor) SELECT id, owner, created, 0 FROM tasks;
-INSERT INTO task_counts (task, status, jobs, progress, first, second, epochs) SELECT task, status, count(*), 0, 0,
-		0, 0 FROM jobs WHERE task <> 0 GROUP BY task, status;
+INSERT INTO task_counts (task, status, jobs, progress) SELECT task, status, count(*), 0 FROM jobs WHERE task <> 0 GROUP BY task, status;
 INSERT INTO line_counts (account, owner, task, waiting, held) SELECT account, owner, task, count(*),
 		0 FROM jobs GROUP BY account, owner, task;
 INSERT INTO owner_counts (owner, account, waiting, held, bytes, jobs, costs, priced) SELECT owner, 'q/' || n, 0,

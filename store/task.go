@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"encoding/json"
 	"slices"
-	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 )
@@ -304,93 +303,6 @@ func showAttention(r *dispatch.TaskRecord, jobs []dispatch.Attention, h hold, no
 		jobs = append(jobs, h.why)
 	}
 	r.Attention = r.Attend(jobs...)
-}
-
-// TaskRevision returns a task's revision. Apart from the started jobs, it reads a few rows, however many jobs the
-// task has.
-func (s *Store) TaskRevision(
-	ctx context.Context, u dispatch.UserID, id dispatch.TaskID, late time.Duration,
-) (r dispatch.TaskRevision, err error) {
-	err = s.in(ctx, s.read, "TaskRevision", func(q tx, now int64) error {
-		r, err = revise(ctx, q, u, id, late, now)
-		return err
-	})
-	return r, err
-}
-
-func revise(
-	ctx context.Context, q tx, u dispatch.UserID, id dispatch.TaskID, late time.Duration, now int64,
-) (r dispatch.TaskRevision, err error) {
-	var h hold
-	err = q.QueryRowContext(ctx, `
-		SELECT accounts.hold, accounts.hold_attention, accounts.hold_notice, accounts.wakes, tasks.edited,
-			COALESCE((
-				SELECT j.updated FROM jobs j
-				WHERE j.task = tasks.id AND j.task <> 0 AND NOT j.hidden
-				ORDER BY j.updated DESC LIMIT 1), 0),
-			EXISTS (
-				SELECT 1 FROM definitions
-				WHERE definitions.task = tasks.id AND definitions.job = 0 AND definitions.changed_to <> ''),
-			CAST(CASE WHEN NOT tasks.spread THEN 0 ELSE COALESCE((
-				SELECT SUM(CAST(1 AS BIGINT) << CAST(h.number AS INTEGER)) FROM task_homes h
-				WHERE h.task = tasks.id AND h.changed_to <> ''), 0) END AS BIGINT)
-		FROM tasks
-			JOIN accounts ON accounts.id = tasks.account
-		WHERE tasks.id = $1 AND tasks.owner = $2 AND NOT tasks.hidden`,
-		id, u).
-		Scan(number(&h.until), text(&h.why), &h.notice, number(&r.Wakes), number(&r.Revision.Edited),
-			number(&r.Revision.Updated), &r.Revision.ServiceChanged, number(&r.Revision.HomesChanged))
-	if err != nil {
-		return r, err
-	}
-	sums, err := sumTask(ctx, q, id)
-	if err != nil {
-		return r, err
-	}
-	r.Hold, r.Jobs, r.Sums = h.until, int(sums.n), [2]int64{sums.first, sums.second}
-	if h.until > now {
-		r.Why, r.Notice = h.why, h.notice
-	}
-	if r.ServiceChanged || r.HomesChanged != 0 || h.until > now {
-		r.Epochs = sums.epochs
-	}
-	r.TimeDependent, err = value[int](ctx, q, `
-		SELECT count(*)
-		FROM jobs
-		WHERE owner = $1 AND NOT hidden AND phase = 'started' AND task = CAST($2 AS BIGINT) AND task <> 0 AND looks = 0
-			AND (tries > 0 OR awaited AND due <= $3)`, // see dispatch.Record.TimeDependent
-		u, id, now-late.Microseconds())
-	return r, err
-}
-
-// taskSums are the number of a task's jobs and the sums of dispatch.SumUpdated and of dispatch.Job.Epoch.
-type taskSums struct{ n, first, second, epochs int64 }
-
-func sumTask(ctx context.Context, q tx, id dispatch.TaskID) (sums taskSums, err error) {
-	err = q.QueryRowContext(ctx, `
-		SELECT CAST(COALESCE(SUM(jobs), 0) AS BIGINT), CAST(COALESCE(SUM(first), 0) AS BIGINT),
-			CAST(COALESCE(SUM(second), 0) AS BIGINT), CAST(COALESCE(SUM(epochs), 0) AS BIGINT)
-		FROM task_counts
-		WHERE task = CAST($1 AS BIGINT)`, id).
-		Scan(number(&sums.n), number(&sums.first), number(&sums.second), number(&sums.epochs))
-	return sums, err
-}
-
-// TaskChanges returns a task, its revision, and the jobs that changed after a time.
-func (s *Store) TaskChanges(
-	ctx context.Context, u dispatch.UserID, id dispatch.TaskID, p dispatch.Page, late time.Duration,
-) (c dispatch.TaskChanges, err error) {
-	err = s.inSnapshot(ctx, s.read, "TaskChanges", func(q tx, now int64) error {
-		if c.Revision, err = revise(ctx, q, u, id, late, now); err != nil {
-			return err
-		}
-		if c.Task, err = readTask(ctx, q, u, id, now); err != nil {
-			return err
-		}
-		c.Jobs, err = readTaskJobs(ctx, q, u, id, p, now)
-		return err
-	})
-	return c, err
 }
 
 func countsOf(all []taskCount) dispatch.Counts {

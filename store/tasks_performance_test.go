@@ -85,9 +85,13 @@ func readCounts(b *testing.B, s dispatch.Store, t dispatch.TaskRecord) {
 }
 
 func readChange(b *testing.B, s dispatch.Store, t dispatch.TaskRecord) {
-	if c, err := s.TaskChanges(b.Context(), "ann", t.ID, dispatch.Page{Since: t.Updated.Add(-time.Second)},
-		time.Minute); err != nil || len(c.Jobs) != 1 {
-		b.Fatal(len(c.Jobs), err)
+	last, err := s.ChangesSince(b.Context(), "ann", t.ID, dispatch.NumberOnly, dispatch.Page{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	c, err := s.ChangesSince(b.Context(), "ann", t.ID, dispatch.AfterNumber(last.Number-1), dispatch.Page{Limit: 1})
+	if err != nil || len(c.Changed) != 1 {
+		b.Fatal(len(c.Changed), err)
 	}
 }
 

@@ -446,9 +446,6 @@ func (p *pair) compare(r *rapid.T) {
 		for id := range dispatch.TaskID(min(p.tasks, 5)) {
 			p.changes(r, u, id+1, page.Limit)
 			both(p, r, func(s dispatch.Store) (dispatch.TaskRecord, error) { return s.Task(ctx, u, id+1) })
-			both(p, r, func(s dispatch.Store) (dispatch.TaskRevision, error) {
-				return s.TaskRevision(ctx, u, id+1, time.Minute)
-			})
 			both(p, r, func(s dispatch.Store) ([]dispatch.Record, error) { return s.TaskJobs(ctx, u, id+1, dispatch.Page{}) })
 			both(p, r, func(s dispatch.Store) ([]dispatch.Record, error) {
 				return s.TaskJobs(ctx, u, id+1, dispatch.Page{Limit: page.Limit, Most: page.Most})
@@ -457,8 +454,8 @@ func (p *pair) compare(r *rapid.T) {
 				return s.TaskJobs(ctx, u, id+1, dispatch.Page{After: dispatch.Place{ID: after.ID % 3}, Limit: page.Limit,
 					Statuses: page.Statuses, Accounts: page.Accounts})
 			})
-			both(p, r, func(s dispatch.Store) (dispatch.TaskChanges, error) {
-				return s.TaskChanges(ctx, u, id+1, dispatch.Page{Limit: page.Limit, Most: page.Most, Since: since}, time.Minute)
+			both(p, r, func(s dispatch.Store) ([]dispatch.Record, error) {
+				return s.TaskJobs(ctx, u, id+1, dispatch.Page{Limit: page.Limit, Most: page.Most, Since: since})
 			})
 			both(p, r, func(s dispatch.Store) ([]dispatch.Record, error) {
 				return s.FinishedJobs(ctx, u, id+1, dispatch.ResultPosition{}, 2)

@@ -43,14 +43,11 @@ func (s *MemStore) changedAt(t dispatch.Task, a dispatch.Account) bool {
 	return d != nil && d.told != ""
 }
 
-// changedHomes returns the sum of dispatch.Revision.HomesChanged of a task.
-func (s *MemStore) changedHomes(t dispatch.Task) (sum int64) {
-	for i, h := range t.Request.Homes {
-		if h.Account != t.Account && s.changedAt(t, h.Account) {
-			sum += 1 << i
-		}
-	}
-	return sum
+// changedElsewhere reports whether the document of the service has changed at a home apart from the first that is used.
+func (s *MemStore) changedElsewhere(t dispatch.Task) bool {
+	return slices.ContainsFunc(t.Request.Homes, func(h dispatch.Home) bool {
+		return h.Account != t.Account && s.changedAt(t, h.Account)
+	})
 }
 
 // definedBy returns the job or task that a job's document is stored for.

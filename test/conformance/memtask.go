@@ -85,7 +85,7 @@ func (s *MemStore) counted(t dispatch.Task, now time.Time) dispatch.TaskRecord {
 		spending := s.spending(t.ID)
 		r.Spending = &spending
 	}
-	if s.changedAt(t, t.Account) || s.changedHomes(t) != 0 {
+	if s.changedAt(t, t.Account) || s.changedElsewhere(t) {
 		r.Attention = dispatch.ServiceChanged
 	}
 	if acc := s.firstHold(t); acc.hold.After(now) && !t.Paused && counts[dispatch.Accepted] > 0 {

@@ -264,11 +264,6 @@ func (s *storeOf) TaskJobs(ctx ctxt, u dispatch.UserID, id dispatch.TaskID, p di
 	return s.Store.TaskJobs(ctx, u, id, p)
 }
 
-func (s *storeOf) TaskChanges(ctx ctxt, u dispatch.UserID, id dispatch.TaskID, p dispatch.Page,
-	late time.Duration) (dispatch.TaskChanges, error) {
-	return through(s, func() (dispatch.TaskChanges, error) { return s.Store.TaskChanges(ctx, u, id, p, late) })
-}
-
 func (s *storeOf) FinishedJobs(ctx ctxt, u dispatch.UserID, id dispatch.TaskID, after dispatch.ResultPosition,
 	n int) ([]dispatch.Record, error) {
 	s.beside()
@@ -348,11 +343,6 @@ func (s *storeOf) Ready(ctx ctxt, a dispatch.Account, l dispatch.Line, n int) ([
 
 func (s *storeOf) Bases(ctx ctxt, a dispatch.Account) ([]string, error) {
 	return through(s, func() ([]string, error) { return s.Store.Bases(ctx, a) })
-}
-
-func (s *storeOf) TaskRevision(ctx ctxt, u dispatch.UserID, id dispatch.TaskID,
-	late time.Duration) (dispatch.TaskRevision, error) {
-	return through(s, func() (dispatch.TaskRevision, error) { return s.Store.TaskRevision(ctx, u, id, late) })
 }
 
 func (s *storeOf) Unprepared(ctx ctxt, a dispatch.Account, n int) ([]dispatch.Job, error) {

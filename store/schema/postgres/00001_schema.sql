@@ -528,9 +528,6 @@ CREATE TABLE task_counts (
 	status   TEXT NOT NULL,
 	jobs     BIGINT NOT NULL,
 	progress BIGINT NOT NULL, -- sum, in millionths of a percent, which have no rounding errors
-	first    BIGINT NOT NULL, -- sums over jobs.updated, see dispatch.SumUpdated
-	second   BIGINT NOT NULL,
-	epochs   BIGINT NOT NULL, -- sum of jobs.epoch
 	PRIMARY KEY (task, status)
 );
 
