@@ -102,7 +102,7 @@ func (b budgets) pause(ctx context.Context, kept []dispatch.Job) (_ []dispatch.J
 			}
 			t.why = why
 		}
-		if _, err = pauseTask(ctx, b.q, id, t.why, b.now); err != nil {
+		if err = pauseTask(ctx, b.q, id, t.why, b.now); err != nil {
 			return nil, err
 		}
 		for i, j := range kept {
@@ -163,8 +163,7 @@ func (b budgets) goOn(ctx context.Context, id dispatch.TaskID, t *budgeted) erro
 	if t.trial > 0 {
 		c.last = min(c.last, t.trial)
 	}
-	_, err = c.begin(ctx, b.q, b.now)
-	return err
+	return c.begin(ctx, b.q, b.now)
 }
 
 func (b budgets) tasks() []dispatch.TaskID {

@@ -153,20 +153,17 @@ func listSpread(ctx context.Context, q querier, now int64) ([]spreadHome, error)
 }
 
 // pauseSpread pauses the tasks with several homes, of which a job that waits at one may have been moved to another
-// since, and may run there. It returns those whose jobs are yet to be paused, see finishChange.
-func pauseSpread(ctx context.Context, q tx, now int64) (changing []dispatch.TaskID, err error) {
+// since, and may run there.
+func pauseSpread(ctx context.Context, q tx, now int64) error {
 	ids, err := list(ctx, q, single[dispatch.TaskID], `
 		SELECT id
 		FROM tasks
 		WHERE moves > 0 AND NOT paused
 		ORDER BY id`)
 	for _, id := range ids {
-		more, failed := pauseTask(ctx, q, id, dispatch.None, now)
-		if err = errors.Join(err, failed); more {
-			changing = append(changing, id)
-		}
+		err = errors.Join(err, pauseTask(ctx, q, id, dispatch.None, now))
 	}
-	return changing, err
+	return err
 }
 
 // errNothingMoved undoes a move that moved nothing.

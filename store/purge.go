@@ -65,18 +65,13 @@ func (s *Store) purgeExpired(ctx context.Context, keep time.Duration) error {
 // purgeHooks deletes the hooks of jobs and tasks that were deleted. Ids are not used again, so that a hook stays an
 // orphan.
 func (s *Store) purgeHooks(ctx context.Context) error {
-	return purgeFound(ctx, s, unreported,
-		func(after string, n int64) ([]string, error) {
-			return list(ctx, s.on(s.read), single[string], `
-				SELECT h.id FROM hooks h
-				WHERE h.id > $1 AND (h.job <> 0 AND NOT EXISTS (SELECT 1 FROM jobs j WHERE j.id = h.job)
-					OR h.task <> 0 AND NOT EXISTS (SELECT 1 FROM tasks t WHERE t.id = h.task))
-				ORDER BY h.id
-				LIMIT CAST($2 AS BIGINT)`, after, n)
-		},
-		func(q tx, id string) (int64, error) {
-			return 0, run(ctx, q, "DELETE FROM hooks WHERE id = $1", id)
-		})
+	return purgeRows[string](ctx, s, unreported, `
+		SELECT h.id FROM hooks h
+		WHERE h.id > $1 AND (h.job <> 0 AND NOT EXISTS (SELECT 1 FROM jobs j WHERE j.id = h.job)
+			OR h.task <> 0 AND NOT EXISTS (SELECT 1 FROM tasks t WHERE t.id = h.task))
+		ORDER BY h.id
+		LIMIT CAST($2 AS BIGINT)`,
+		"DELETE FROM hooks WHERE id = $1")
 }
 
 // unreported is deleted without telling the function of OnRemoved.
@@ -142,6 +137,16 @@ func purgeFound[R any](
 	}
 }
 
+// purgeRows is purgeFound for rows that one statement finds, by the last key and how many, and another deletes by its key.
+// Both get more arguments after these.
+func purgeRows[K any](ctx context.Context, s *Store, what, find, remove string, more ...any) error {
+	return purgeFound(ctx, s, what,
+		func(after K, n int64) ([]K, error) {
+			return list(ctx, s.on(s.read), single[K], find, append([]any{after, n}, more...)...)
+		},
+		func(q tx, key K) (int64, error) { return exec(ctx, q, remove, append([]any{key}, more...)...) })
+}
+
 // removeAll calls remove for each row, in one transaction.
 func removeAll[R any](ctx context.Context, s *Store, what string, rows []R, remove func(tx, R) (int64, error)) error {
 	var removed int64
@@ -201,17 +206,11 @@ func purgeNumber(ctx context.Context, q tx, id dispatch.TaskID) error {
 }
 
 func (s *Store) purgeDocuments(ctx context.Context) error {
-	return purgeFound(ctx, s, unreported,
-		func(after string, n int64) ([]string, error) {
-			return list(ctx, s.on(s.read), single[string], `
-				SELECT hash FROM documents
-				WHERE hash > $1 AND NOT EXISTS (SELECT 1 FROM definitions WHERE definitions.document = documents.hash)
-				ORDER BY hash
-				LIMIT CAST($2 AS BIGINT)`, after, n)
-		},
-		func(q tx, hash string) (int64, error) {
-			return 0, run(ctx, q, `
-				DELETE FROM documents
-				WHERE hash = $1 AND NOT EXISTS (SELECT 1 FROM definitions WHERE definitions.document = documents.hash)`, hash)
-		})
+	return purgeRows[string](ctx, s, unreported, `
+		SELECT hash FROM documents
+		WHERE hash > $1 AND NOT EXISTS (SELECT 1 FROM definitions WHERE definitions.document = documents.hash)
+		ORDER BY hash
+		LIMIT CAST($2 AS BIGINT)`, `
+		DELETE FROM documents
+		WHERE hash = $1 AND NOT EXISTS (SELECT 1 FROM definitions WHERE definitions.document = documents.hash)`)
 }

@@ -9,7 +9,6 @@ import (
 // MarkRestored marks the database as restored from a backup. It ends all sessions of browsers, because users may have
 // signed out since the backup.
 func (s *Store) MarkRestored(ctx context.Context, r dispatch.Restored) (accounts int, err error) {
-	var paused []dispatch.TaskID
 	err = s.in(ctx, s.write, "MarkRestored", func(q tx, now int64) error {
 		if err := run(ctx, q, "UPDATE ids SET last = last + $1", dispatch.SkippedIDs); err != nil {
 			return err
@@ -22,7 +21,7 @@ func (s *Store) MarkRestored(ctx context.Context, r dispatch.Restored) (accounts
 		if err != nil {
 			return err
 		}
-		if paused, err = pauseSpread(ctx, q, now); err != nil {
+		if err := pauseSpread(ctx, q, now); err != nil {
 			return err
 		}
 		if err := renewNumbers(ctx, q); err != nil {
@@ -38,7 +37,6 @@ func (s *Store) MarkRestored(ctx context.Context, r dispatch.Restored) (accounts
 	if err != nil {
 		return 0, err
 	}
-	s.finishAll(ctx, paused)
 	for _, b := range s.ids { // previously reserved ids are not used any more
 		b.forget()
 	}

@@ -582,12 +582,10 @@ func markTask(ctx context.Context, q tx, id dispatch.TaskID, paused bool, why di
 }
 
 // pauseTask pauses a task in the transaction of another change, see begin.
-func pauseTask(
-	ctx context.Context, q tx, id dispatch.TaskID, why dispatch.Attention, now int64,
-) (more bool, err error) {
+func pauseTask(ctx context.Context, q tx, id dispatch.TaskID, why dispatch.Attention, now int64) error {
 	c, err := markPaused(ctx, q, id, why, now)
 	if err != nil {
-		return false, err
+		return err
 	}
 	return c.begin(ctx, q, now)
 }

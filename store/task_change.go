@@ -269,66 +269,51 @@ func (s *Store) changeTask(ctx context.Context, op string, u dispatch.UserID, id
 }
 
 // begin begins to pause or to resume the jobs of a task, in a transaction of a visit. What is left after the first
-// range is left to FinishChanges, so that a large task delays no other job of the account. It reports whether something
-// is left.
-func (c *taskChange) begin(ctx context.Context, q tx, now int64) (more bool, err error) {
+// range is left to FinishChanges, so that a large task delays no other job of the account.
+//
+// Of another pause or resumption under way, which is left to FinishChanges, too, nothing is left to do if this one comes
+// to all of its jobs: they are as they were before it. Any other change is carried out first, which is rare: its caller
+// is in the middle of it.
+func (c *taskChange) begin(ctx context.Context, q tx, now int64) error {
 	t, err := lockTask(ctx, q, c.task)
 	if err != nil {
-		return false, err
+		return err
 	}
 	c.owner, c.account = t.owner, t.account
 	before, err := openChange(ctx, q, c.task)
 	if err != nil {
-		return false, err
+		return err
 	}
 	if before != nil {
-		if before, err = before.givePlace(ctx, q, c, t, now); err != nil {
-			return false, err
+		pauses := before.action == changePause || before.action == changeResume
+		if pauses && c.last < before.last { // it pauses the jobs after those that c resumes
+			before.done = max(before.done, c.last)
+			return errors.Join(c.finish(ctx, q, t, now), before.keep(ctx, q, untouched))
 		}
-	}
-	if before != nil { // it pauses the jobs after those that c resumes
-		for err == nil && !c.ended() {
-			_, err = c.step(ctx, q, changedAtOnce, t, now)
+		if !pauses {
+			err = before.finish(ctx, q, t, now)
 		}
-		before.done = max(before.done, c.last)
-		return true, errors.Join(err, before.keep(ctx, q, untouched))
+		if err = errors.Join(err, endChange(ctx, q, t, now)); err != nil {
+			return err
+		}
 	}
 	if _, err := c.step(ctx, q, changedAtOnce, t, now); err != nil || c.ended() {
-		return false, err
+		return err
 	}
-	return true, c.keep(ctx, q, untouched)
+	return c.keep(ctx, q, untouched)
 }
 
 // untouched is when a change was last continued of which the rest is left to FinishChanges from the start.
 const untouched = 0
 
-// givePlace ends a change that is under way because another begins that pauses or resumes. A pause or resume is dropped
-// if the other comes to all jobs that it leaves: they are as they were before it. If the other comes only to some, it
-// is returned, because it must go on. Any other change is carried out, which is rare: its caller is in the middle of
-// it.
-func (c *taskChange) givePlace(ctx context.Context, q tx, to *taskChange, t lockedTask, now int64) (left *taskChange,
-	err error) {
-	if c.action == changePause || c.action == changeResume {
-		if to.last < c.last {
-			return c, nil
-		}
-		return nil, endChange(ctx, q, t, now)
-	}
+// finish changes all ranges that are left.
+func (c *taskChange) finish(ctx context.Context, q tx, t lockedTask, now int64) error {
 	for !c.ended() {
 		if _, err := c.step(ctx, q, changedAtOnce, t, now); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return nil, endChange(ctx, q, t, now)
-}
-
-// finishAll finishes what changes of tasks have left, as far as the context permits: FinishChanges does the rest.
-func (s *Store) finishAll(ctx context.Context, tasks []dispatch.TaskID) {
-	for _, id := range tasks {
-		if _, _, err := s.finishChange(ctx, id, listWithin); err != nil {
-			return
-		}
-	}
+	return nil
 }
 
 // finishChange changes the remaining ranges of a task's change, each in its own transaction, as many as begin within a
