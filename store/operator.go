@@ -136,19 +136,17 @@ const eventsAtOnce = 500
 
 // PurgeEvents deletes events that are older than keep, in many small transactions.
 func (s *Store) PurgeEvents(ctx context.Context, keep time.Duration) error {
-	for ctx.Err() == nil {
-		var last int64
+	for deleted := int64(1); deleted > 0 && ctx.Err() == nil; {
 		err := s.in(ctx, s.write, "PurgeEvents", func(q tx, now int64) (err error) {
-			last, err = value[int64](ctx, q, `
-				SELECT COALESCE(max(e.at), 0)
-				FROM (SELECT at FROM events WHERE at < $1 ORDER BY at LIMIT CAST($2 AS BIGINT)) AS e`,
+			deleted, err = exec(ctx, q, `
+				DELETE FROM events
+				WHERE at <= (
+					SELECT max(e.at)
+					FROM (SELECT at FROM events WHERE at < $1 ORDER BY at LIMIT CAST($2 AS BIGINT)) AS e)`,
 				now-keep.Microseconds(), eventsAtOnce)
-			if err == nil && last > 0 {
-				err = run(ctx, q, "DELETE FROM events WHERE at <= $1", last)
-			}
 			return err
 		})
-		if err != nil || last == 0 {
+		if err != nil {
 			return err
 		}
 	}

@@ -11,7 +11,6 @@ import (
 // scans are the tables that methods read, or an index of all of whose rows, from end to end, each with the reason why
 // they may. No other statement does.
 var scans = map[string]string{
-	" installation":                "one row",
 	"AccountInfo account_counts":   "a row for each account",
 	"AccountInfo platforms":        "a row for each platform",
 	"AccountsWithJobs accounts":    "a row for each account; when an operator asks",

@@ -12,8 +12,10 @@ import (
 
 // Names of settings.
 const (
-	cursorKey  = "cursor key"
-	migratedBy = "migrated by" // the version of the program that brought the tables up to date last
+	// the name of this database, which is in the tags of its jobs at platforms
+	installation = "installation"
+	cursorKey    = "cursor key"
+	migratedBy   = "migrated by" // the version of the program that brought the tables up to date last
 )
 
 // release matches the versions of releases, of which the first is 0.2.0.

@@ -120,20 +120,13 @@ func (s *Store) prepare(ctx context.Context, db *sql.DB, dialect goose.Dialect, 
 	s.ids = map[string]*block{"job": {}, "task": {}}
 	q := s.on(s.write)
 	err = run(ctx, q, `
-		INSERT INTO installation (one, name)
-		VALUES (1, $1)
-		ON CONFLICT (one) DO NOTHING`, strings.ToLower(rand.Text()[:10]))
-	if err != nil {
-		return err
-	}
-	if s.installation, err = value[string](ctx, q, "SELECT name FROM installation"); err != nil {
-		return err
-	}
-	err = run(ctx, q, `
 		INSERT INTO settings (name, value)
-		VALUES ($1, $2)
-		ON CONFLICT (name) DO NOTHING`, cursorKey, rand.Text())
+		VALUES ($1, $2), ($3, $4)
+		ON CONFLICT (name) DO NOTHING`, installation, strings.ToLower(rand.Text()[:10]), cursorKey, rand.Text())
 	if err != nil {
+		return err
+	}
+	if s.installation, err = setting(ctx, q, installation); err != nil {
 		return err
 	}
 	key, err := setting(ctx, q, cursorKey)

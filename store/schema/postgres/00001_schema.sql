@@ -699,12 +699,6 @@ CREATE INDEX sessions_by_end ON sessions (ends);
 
 -- The installation ---------------------------------------------------------------------------------------------------
 
--- The name of this database, which is in the tags of its jobs at platforms.
-CREATE TABLE installation (
-	one  BIGINT PRIMARY KEY CHECK (one = 1),
-	name TEXT NOT NULL
-);
-
 -- What all programs on this database share and none configures.
 CREATE TABLE settings (
 	name  TEXT PRIMARY KEY,
