@@ -56,7 +56,7 @@ def demo() -> Iterator[Demo]:
             yield Demo(found["broker"], found["identity provider"])
         finally:
             process.terminate()
-            process.wait(60)
+            process.wait(600)
             reader.join()
 
 
@@ -102,6 +102,6 @@ def browser(monkeypatch: pytest.MonkeyPatch) -> Browser:
 def command_line(*arguments: str, home: Path) -> subprocess.CompletedProcess[str]:
     """Run the program at the command line."""
     environment = {**os.environ, "HOME": str(home)}
-    return subprocess.run([PROGRAM, *arguments], env=environment, text=True, capture_output=True, timeout=60)
+    return subprocess.run([PROGRAM, *arguments], env=environment, text=True, capture_output=True, timeout=600)
 
 

@@ -33,7 +33,7 @@ def test_from_nothing_to_a_map(demo: Demo, tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("EODISPATCH_URL", demo.broker)
     notebook = nbformat.read(GUIDE, as_version=4)
     assert not any(cell.get("outputs") for cell in notebook.cells), "the notebook is kept without its outputs"
-    Reader(notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": tmp_path}}).execute()
+    Reader(notebook, timeout=600, kernel_name="python3", resources={"metadata": {"path": tmp_path}}).execute()
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", ())]
     shown = "".join(str(output.get("data", {})) + output.get("text", "") for output in outputs)
     assert "Open this page to sign in" in shown and "<td>Greenest NDVI of a season</td>" in shown

@@ -21,7 +21,7 @@ def task_id(demo: object) -> int:
     with eodispatch.connect(demo.broker, token=demo.token()) as c:  # type: ignore[attr-defined]
         service = c.service("ndvi_composite")
         task = service.run(time="2024-01-01/2024-03-01", split="month", each={"spatial_extent": SQUARES})
-        assert task.wait(timeout=90).status == "finished"
+        assert task.wait(timeout=600).status == "finished"
         return task.id
 
 
@@ -86,7 +86,7 @@ def test_files_of_another_job_are_not_taken_for_those_of_this_one(c: eodispatch.
 def test_names_of_others_lead_nowhere_else(c: eodispatch.Connection, tmp_path: Path) -> None:
     outside, folder = tmp_path / "outside", tmp_path / "folder"
     names = {"../../outside": (5, 51, 5.1, 51.1)}
-    task = c.service("ndvi_composite").run(time="2024-06", each={"spatial_extent": names}).wait(timeout=60)
+    task = c.service("ndvi_composite").run(time="2024-06", each={"spatial_extent": names}).wait(timeout=600)
     (path,) = task.download(folder, layout="{name}/{file}")
     assert path == folder / "_.._outside" / "openEO.tif" and not outside.exists()
     outside.mkdir()
@@ -135,7 +135,7 @@ def test_a_raster_of_one_job(c: eodispatch.Connection) -> None:
 
 
 def test_numbers_as_a_table(c: eodispatch.Connection, tmp_path: Path) -> None:
-    task = c.service("ndvi_statistics").run(each={"bbox": SQUARES, "marker": ["a", "b"]}).wait(timeout=60)
+    task = c.service("ndvi_statistics").run(each={"bbox": SQUARES, "marker": ["a", "b"]}).wait(timeout=600)
     paths = task.download(tmp_path, layout="{name}-{job}/{file}")
     assert {json.loads(path.read_text()) for path in paths if path.name == "mean.json"} == {0.42}
     pytest.importorskip("pandas")

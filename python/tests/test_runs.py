@@ -62,7 +62,7 @@ def test_the_same_key_is_the_same_task(c: eodispatch.Connection) -> None:
 def test_a_grid(c: eodispatch.Connection) -> None:
     task = c.service("ndvi_composite").run(REGION, "2024-06", grid="20x20km")
     assert isinstance(task, eodispatch.Task) and sum(task.counts.values()) == 14
-    task.wait(timeout=60)
+    task.wait(timeout=600)
     assert task.counts == {"finished": 14} and task.progress == 100
     assert c.task("@latest").id == task.id
     assert all(job.name.startswith("20x20km-") for job in task.jobs())
@@ -88,11 +88,11 @@ def test_several_dimensions(c: eodispatch.Connection) -> None:
 
 def test_wait_returns_when_the_trial_has_ended(c: eodispatch.Connection) -> None:
     task = run_task(c, trial=1)
-    task.wait(timeout=60)
+    task.wait(timeout=600)
     assert task.waits_for_you and task.paused and task.attention
     assert (task.counts["finished"], task.counts["created"]) == (1, 1)
     task.resume()
-    task.wait(timeout=60)
+    task.wait(timeout=600)
     assert task.counts == {"finished": 2} and not task.waits_for_you
 
 
@@ -105,7 +105,7 @@ def test_pause_resume_and_cancel(c: eodispatch.Connection) -> None:
     waiting = [job.id for job in task.jobs(status="created")]
     task.cancel(jobs=waiting[:1])
     task.cancel()
-    task.wait(timeout=60)
+    task.wait(timeout=600)
     assert task.counts["canceled"] > 10
     with pytest.raises(eodispatch.Conflict):
         task.pause()
@@ -114,14 +114,14 @@ def test_pause_resume_and_cancel(c: eodispatch.Connection) -> None:
 
 def test_a_budget(c: eodispatch.Connection) -> None:
     task = run_task(c, budget=2)
-    task.wait(timeout=60)
+    task.wait(timeout=600)
     assert task.waits_for_you and task.budget == {"amount": 2, "unit": "credits", "spent": 2, "expected": 0}
-    assert task.resume(budget=None).wait(timeout=60).counts == {"finished": 2}
+    assert task.resume(budget=None).wait(timeout=600).counts == {"finished": 2}
 
 
 def test_failures_and_retry(c: eodispatch.Connection) -> None:
     task = c.process("fail", "simulated-ogc").run(each={"bbox": SQUARES})
-    task.wait(timeout=60)
+    task.wait(timeout=600)
     assert (task.status, task.counts) == ("failed", {"failed": 2})
     assert len(task.jobs(status=["failed", "finished"], limit=1)) == 2  # in two pages
     failed = task.jobs(status="failed")
@@ -143,7 +143,7 @@ def test_events(c: eodispatch.Connection) -> None:
     async def follow() -> list[eodispatch.Event]:
         return [event async for event in task.events()]
 
-    events = asyncio.run(asyncio.wait_for(follow(), 60))
+    events = asyncio.run(asyncio.wait_for(follow(), 600))
     assert events[0].full and len(events[0].jobs) == 2 and not events[-1].full
     assert task.status == events[-1].status == "finished" and events[-1].counts == {"finished": 2}
     assert {job.name for event in events for job in event.jobs} == {"west", "east"}
@@ -159,7 +159,7 @@ def test_events_of_a_task_that_is_deleted(c: eodispatch.Connection) -> None:
                 await asyncio.to_thread(task.delete)
 
     with pytest.raises(eodispatch.NotFound):
-        asyncio.run(asyncio.wait_for(follow(), 30))
+        asyncio.run(asyncio.wait_for(follow(), 600))
 
 
 def test_events_of_a_task_that_there_is_not(c: eodispatch.Connection) -> None:
@@ -170,7 +170,7 @@ def test_events_of_a_task_that_there_is_not(c: eodispatch.Connection) -> None:
             pass
 
     with pytest.raises(eodispatch.NotFound):
-        asyncio.run(asyncio.wait_for(follow(), 30))
+        asyncio.run(asyncio.wait_for(follow(), 600))
 
 
 def test_a_broker_that_is_not_there() -> None:

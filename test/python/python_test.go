@@ -97,7 +97,7 @@ func TestPackage_AgainstTheProgram(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := exec.CommandContext(t.Context(), own, append([]string{"-m", "pytest", "-p", "no:cacheprovider", "-o",
-				"faulthandler_timeout=120"}, chosen...)...)
+				"faulthandler_timeout=600"}, chosen...)...)
 			c.Dir, c.WaitDelay = folder, time.Minute
 			c.Env = append(os.Environ(), "EODISPATCH_PROGRAM="+binary, "PYTHONDONTWRITEBYTECODE=1", "HOME="+folder)
 			if out, err := c.CombinedOutput(); err != nil {

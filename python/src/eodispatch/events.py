@@ -63,7 +63,9 @@ async def _of_connection(task: Task) -> AsyncIterator[Event]:
     transport = task.connection.transport
     address = "ws" + transport.address.removeprefix("http") + "/ws" + task.path + "?changes=true&parameters=false"
     headers = await asyncio.to_thread(transport.authorization)  # it may renew the token
-    full, jobs, removed = False, [], []
+    full = False
+    jobs: list[dict[str, Any]] = []
+    removed: list[int] = []
     async with connect(address, additional_headers=headers, max_size=_MOST_BYTES, open_timeout=60) as socket:
         async for text in socket:
             message = json.loads(text)
