@@ -9,35 +9,13 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// longestAnnotation bounds the characters of a value or note that is read; Annotations.Check has the bounds of each.
-const longestAnnotation = dispatch.LongestNote
-
-// annotations returns the members labels and note of a request.
-func (f *form) annotations() (a dispatch.Annotations) {
-	if note := f.optionalText("note", longestAnnotation); note != nil {
-		a.Note = *note
+// annotations returns the labels and the note of a request.
+func annotations(f *faults, given wire.Annotations) dispatch.Annotations {
+	all := dispatch.Annotations(given)
+	if wrong, ok := errors.AsType[*dispatch.Error](all.Check()); ok && len(f.all) == 0 {
+		f.all = append(f.all, wrong.Faults...)
 	}
-	raw := f.members["labels"]
-	if raw == nil || raw[0] == 'n' {
-		return a
-	}
-	own := f.nested("labels")
-	if own == nil {
-		return a
-	}
-	a.Labels = map[string]string{}
-	for key, value := range own.members {
-		a.Labels[key] = own.textIn(value, key, longestAnnotation)
-	}
-	f.check(a)
-	return a
-}
-
-// check adds the faults of annotations that exceed their bounds.
-func (f *form) check(a dispatch.Annotations) {
-	if err, wrong := errors.AsType[*dispatch.Error](a.Check()); wrong && len(*f.faults) == 0 {
-		*f.faults = append(*f.faults, err.Faults...)
-	}
+	return all
 }
 
 // annotationChange reads a JSON merge patch of annotations. A member that is not known is a fault, because its sender
@@ -47,41 +25,17 @@ func (a *api) annotationChange(in *request) (c dispatch.AnnotationChange, err er
 	if err != nil {
 		return c, err
 	}
-	f, faults := a.openObject(body)
-	if f == nil {
-		return c, invalid(faults)
+	given, f, _ := readInto[wire.AnnotationsPatch](a, body)
+	if len(f.all) > 0 {
+		return c, invalid(f.sorted())
 	}
-	f.only("labels", "note")
-	c.Labels, c.Replace = f.labelChange()
-	if f.members["note"] != nil {
-		c.Note = new(string)
-		if note := f.optionalText("note", longestAnnotation); note != nil {
-			c.Note = note
-		}
-	}
-	if faults = append(faults, *f.faults...); len(faults) > 0 {
-		return c, invalid(faults)
+	var members map[string]json.RawMessage
+	_ = json.Unmarshal(body, &members) // it is an object
+	c.Labels, c.Replace = given.Labels, isNull(members["labels"])
+	if c.Note = given.Note; isNull(members["note"]) {
+		c.Note = new("")
 	}
 	return c, nil
-}
-
-// labelChange reads the member labels of a merge patch.
-func (f *form) labelChange() (labels map[string]*string, replace bool) {
-	raw := f.members["labels"]
-	if raw == nil || raw[0] == 'n' {
-		return nil, raw != nil
-	}
-	own := f.nested("labels")
-	if own == nil {
-		return nil, false
-	}
-	labels = map[string]*string{}
-	for key, value := range own.members {
-		if labels[key] = nil; !isNull(value) {
-			labels[key] = new(own.textIn(value, key, longestAnnotation))
-		}
-	}
-	return labels, false
 }
 
 func isNull(raw json.RawMessage) bool { return string(raw) == "null" }

@@ -8,12 +8,14 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"reflect"
 	"runtime"
 	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
+	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/eodispatch/eodispatch/budget"
 	"github.com/eodispatch/eodispatch/catalogue"
@@ -186,6 +188,7 @@ type api struct {
 	bodies, openBodies budget.Shares[dispatch.UserID]
 	outage             outage
 	signIn             signInDocument
+	shapes             func() map[reflect.Type]*jsonschema.Schema // of request bodies
 	rendering          *rendering
 	heavy              *heavyWork
 	streaming          group
@@ -256,6 +259,7 @@ func New(c Config) API {
 	a.servePage()
 	a.serveMetadata()
 	a.nameModels()
+	a.shapes = sync.OnceValue(a.compileBodies)
 	a.serveDocs()
 	a.handler = a.track(a.serveFacades(a.allowOrigins(a.limitRate(a.countAddress(http.HandlerFunc(a.route))))))
 	return a

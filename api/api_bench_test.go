@@ -75,7 +75,7 @@ func BenchmarkHealth(b *testing.B)      { benchmark(b, "GET", "/health", "") }
 func BenchmarkRefused(b *testing.B)     { benchmark(b, "POST", "/unit_jobs", "{}") }
 
 func BenchmarkParse(b *testing.B) {
-	a := &api{Config: newWorld().config().withDefaults()}
+	a := New(newWorld().config()).(*api)
 	for name, body := range map[string]string{
 		"small": goodBody,
 		"1MB":   strings.Replace(goodBody, `"n":`, `"c":[`+strings.Repeat("[5.123456,50.654321],", 50_000)+`0],"n":`, 1),

@@ -3,43 +3,41 @@ package api
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
+	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// mostDimensions bounds the dimensions of a task.
-const mostDimensions = 8
-
-// combinations are the ways in which dimensions make jobs, see [UpscalingTaskRequest].
-var combinations = []string{"product", "zip"}
-
-// dimensions reads the dimension of a task, or its dimensions.
-func (a *api) dimensions(f *form) dispatch.Dimension {
-	if !f.has("dimensions") {
-		if f.has("combine") && f.choice("combine", combinations) == "zip" { // generated clients send product, the default
-			f.fault("combine", "value_error", "Give it with dimensions")
+// dimensions returns the dimension of a task, or its dimensions.
+func (a *api) dimensions(f *faults, given wire.UpscalingTaskRequest) dispatch.Dimension {
+	if given.Dimensions == nil {
+		if given.Combine == "zip" { // generated clients send product, the default
+			f.add("value_error", "Give it with dimensions", "combine")
 		}
-		if one := f.nested("dimension"); one != nil {
-			return a.dimension(one)
+		if given.Dimension == nil {
+			if !f.within("dimensions") {
+				f.add("missing", "Field required", "dimension")
+			}
+			return dispatch.Dimension{}
 		}
-		return dispatch.Dimension{}
+		return a.dimension(f, *given.Dimension, "dimension")
 	}
-	if f.has("dimension") {
-		f.fault("dimensions", "value_error", "Give dimension or dimensions, not both")
+	if given.Dimension != nil {
+		f.add("value_error", "Give dimension or dimensions, not both", "dimensions")
 	}
 	all := []dispatch.Dimension{}
-	for _, one := range f.forms("dimensions", mostDimensions) {
-		all = append(all, a.dimension(one))
+	for i, one := range given.Dimensions {
+		all = append(all, a.dimension(f, one, "dimensions", i))
 	}
 	if len(all) == 0 {
 		return dispatch.Dimension{} // a fault is recorded
 	}
 	d := all[0]
-	d.With = all[1:]
-	d.Zipped = f.has("combine") && f.choice("combine", combinations) == "zip"
+	d.With, d.Zipped = all[1:], given.Combine == "zip"
 	if n := d.Jobs(); n > a.Limits.Values {
-		f.fault("dimensions", "too_long", fmt.Sprintf("The dimensions should have at most %d combinations of values, not %s",
-			a.Limits.Values, product(d)))
+		f.add("too_long", fmt.Sprintf("The dimensions should have at most %d combinations of values, not %s",
+			a.Limits.Values, product(d)), "dimensions")
 	}
 	return d
 }
@@ -55,78 +53,55 @@ func product(d dispatch.Dimension) (text string) {
 	return text
 }
 
-// dimension reads the values of one dimension, or the interval to split.
-func (a *api) dimension(f *form) dispatch.Dimension {
-	d := dispatch.Dimension{Name: f.text("name", a.Limits.Text)}
-	if !f.has("split") && !f.has("interval") {
-		d.Values = f.list("values", a.Limits.Values)
-		if f.has("names") {
-			d.Names = f.names(a.Limits.Values)
+// dimension returns the values of one dimension, or the parts of its interval.
+func (a *api) dimension(f *faults, given wire.ParameterDimension, at ...any) dispatch.Dimension {
+	d := dispatch.Dimension{Name: given.Name, Values: given.Values, Names: given.Names}
+	member := func(name string) []any { return append(slices.Clone(at), name) }
+	switch {
+	case given.Split == "" && given.Interval == nil:
+		if given.Values == nil {
+			f.add("missing", "Field required", member("values")...)
 		}
 		return d
+	case given.Values != nil:
+		f.add("value_error", "Give values, or an interval and how to split it, not both", member("values")...)
+		return d
+	case given.Names != nil:
+		f.add("value_error", "Give names with values, not with an interval", member("names")...)
 	}
-	if f.has("values") {
-		f.fault("values", "value_error", "Give values, or an interval and how to split it, not both")
+	if given.Interval == nil {
+		f.add("missing", "Field required", member("interval")...)
+	}
+	if given.Split == "" {
+		f.add("missing", "Field required", member("split")...)
+	}
+	if f.within(at...) {
 		return d
 	}
-	if f.has("names") {
-		f.fault("names", "value_error", "Give names with values, not with an interval")
-	}
-	d.Values = a.splitInterval(f)
+	d.Values = a.splitInterval(f, given, member)
 	return d
 }
 
-// names reads the names of the values of a dimension.
-func (f *form) names(limit int) []string {
-	names := []string{}
-	for i, raw := range f.list("names", limit) {
-		var name string
-		if json.Unmarshal(raw, &name) != nil || raw[0] != '"' {
-			f.faultAt("string_type", "Input should be a valid string", "names", i)
-		}
-		names = append(names, name)
-	}
-	return names
-}
-
 // splitInterval returns the parts of an interval of time.
-func (a *api) splitInterval(f *form) []json.RawMessage {
-	before := len(*f.faults)
-	text, raw := f.text("split", a.Limits.Text), f.required("interval")
-	step, ok := parseStep(text)
-	if len(*f.faults) == before && !ok {
-		f.fault("split", "value_error",
-			"Input should be day, week, month, quarter, year, or a number of days or weeks as in ISO 8601, such as P10D")
+func (a *api) splitInterval(f *faults, given wire.ParameterDimension, member func(string) []any) []json.RawMessage {
+	step, known := parseStep(given.Split)
+	if !known {
+		f.add("value_error",
+			"Input should be day, week, month, quarter, year, or a number of days or weeks as in ISO 8601, such as "+
+				"P10D",
+			member("split")...)
 	}
-	span, err := parseInterval(raw)
-	if len(*f.faults) == before && err != nil {
-		f.fault("interval", "value_error", "Input should be "+err.Error())
+	span, err := parseInterval(given.Interval)
+	if err != nil {
+		f.add("value_error", "Input should be "+err.Error(), member("interval")...)
 	}
-	if len(*f.faults) > before {
+	if !known || err != nil {
 		return nil
 	}
 	parts, whole := span.split(step, a.Limits.Values)
 	if !whole {
-		f.fault("interval", "too_long", fmt.Sprintf("The interval should have at most %d parts", a.Limits.Values))
+		f.add("too_long", fmt.Sprintf("The interval should have at most %d parts", a.Limits.Values),
+			member("interval")...)
 	}
 	return parts
-}
-
-// has reports whether a member is given and not null.
-func (f *form) has(name string) bool {
-	raw := f.members[name]
-	return raw != nil && raw[0] != 'n'
-}
-
-// forms returns a form for each element of a member that must be an array of 1 to limit objects.
-func (f *form) forms(name string, limit int) (all []*form) {
-	for i, raw := range f.list(name, limit) {
-		one := &form{at: append(append([]any{}, f.at...), name, i), faults: f.faults}
-		if json.Unmarshal(raw, &one.members) != nil || one.members == nil {
-			one.faultAt("model_attributes_type", "Input should be a valid dictionary or object to extract fields from")
-			continue
-		}
-		all = append(all, one)
-	}
-	return all
 }

@@ -99,10 +99,10 @@ func (a *api) estimateByNote(e *wire.Estimate, body []byte) {
 
 // parseEstimate reads the request for a job or a task and returns all its faults.
 func (a *api) parseEstimate(ctx context.Context, body []byte) (dispatch.Request, dispatch.Dimension, []dispatch.Fault) {
-	f, faults := a.openObject(body)
-	if f == nil || f.has("dimension") || f.has("dimensions") {
+	var given map[string]json.RawMessage
+	if json.Unmarshal(body, &given) == nil && (given["dimension"] != nil || given["dimensions"] != nil) {
 		return a.parseTask(ctx, body)
 	}
-	r := a.atOneHome(ctx, a.jobIn(f), a.homesOf(f))
-	return r, dispatch.Dimension{}, append(faults, *f.faults...)
+	r, faults := a.parse(ctx, body)
+	return r, dispatch.Dimension{}, faults
 }

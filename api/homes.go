@@ -3,54 +3,38 @@ package api
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/eodispatch/eodispatch/catalogue"
+	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// listedService returns the service with an id of the catalogue at the first of its platforms, or at the one that is
-// named, and its label.
-func (a *api) listedService(f, s *form, l dispatch.Label) (dispatch.Service, dispatch.Label) {
-	homes := a.listedHomes(f, s, l)
-	if len(homes) == 0 {
-		return dispatch.Service{}, l
-	}
-	return homes[0].Service, homes[0].Label
-}
-
-// listedHomes returns where the service is that the form s names by its id: the platforms that offer it or, with the
-// member platform or with the label l of the request f, those of them that are meant. None: a fault is recorded.
-func (a *api) listedHomes(f, s *form, l dispatch.Label) []catalogue.Home {
-	before := len(*f.faults)
-	id, platform := s.text("id", a.Limits.Text), ""
-	if s.has("platform") {
-		platform = s.text("platform", a.Limits.Text)
-	}
-	if len(*f.faults) > before {
-		return nil
-	}
-	listed, ok := a.Services.Find(id)
+// listedHomes returns where the service is that s names by its id, at a place in the body: the platforms that offer it
+// or, with its member platform or with the label l of the request, those of them that are meant. None: a fault is
+// recorded.
+func (a *api) listedHomes(f *faults, s wire.ServiceChoice, l dispatch.Label, at ...any) []catalogue.Home {
+	listed, ok := a.Services.Find(s.ID)
 	if !ok {
-		s.fault("id", "value_error", "The catalogue has no service with this id. It may have been removed since")
+		f.add("value_error", "The catalogue has no service with this id. It may have been removed since",
+			append(slices.Clone(at), "id")...)
 		return nil
 	}
 	homes := listed.Homes()
-	if platform != "" {
-		homes = slices.DeleteFunc(homes, func(h catalogue.Home) bool { return h.Platform != platform })
+	if s.Platform != "" {
+		homes = slices.DeleteFunc(homes, func(h catalogue.Home) bool { return h.Platform != s.Platform })
 	}
 	if len(homes) == 0 {
-		s.fault("platform", "value_error", fmt.Sprintf("The service %s is not offered there. It is at %s", id,
-			strings.Join(platformNames(listed), ", ")))
+		f.add("value_error", fmt.Sprintf("The service %s is not offered there. It is at %s", s.ID,
+			strings.Join(platformNames(listed), ", ")), append(slices.Clone(at), "platform")...)
 		return nil
 	}
 	meant := slices.DeleteFunc(slices.Clone(homes), func(h catalogue.Home) bool { return l != "" && h.Label != l })
 	if len(meant) == 0 {
-		f.fault("label", "value_error", fmt.Sprintf("Input should be '%s', the protocol of the service %s", homes[0].Label,
-			id))
+		f.add("value_error", fmt.Sprintf("Input should be '%s', the protocol of the service %s", homes[0].Label, s.ID),
+			"label")
 	}
 	return meant
 }
@@ -64,13 +48,11 @@ func platformNames(s catalogue.Service) (names []string) {
 
 // homesOf returns where the service of a request is if the request leaves that open: several platforms offer it, and
 // none is named. Faults are for those who read the service.
-func (a *api) homesOf(f *form) []catalogue.Home {
-	silent := &form{at: f.at, members: f.members, faults: &[]dispatch.Fault{}}
-	s := &form{at: f.at, faults: silent.faults}
-	if json.Unmarshal(f.members["service"], &s.members) != nil || !s.isReference() {
+func (a *api) homesOf(given wire.BaseJobRequest) []catalogue.Home {
+	if !isReference(given.Service) {
 		return nil
 	}
-	homes := a.listedHomes(silent, s, silent.label())
+	homes := a.listedHomes(&faults{}, given.Service, label(&faults{}, given.Label, given.Service))
 	if len(homes) < 2 {
 		return nil
 	}

@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"math"
 	"net/http"
@@ -110,16 +109,12 @@ func (a *api) createHook(ctx context.Context, in *request) (*newHook, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, faults := a.openObject(body)
-	if f == nil {
-		return nil, invalid(faults)
-	}
-	f.only("url", "events", "shares")
-	asked := []dispatch.Notify{noticeTo(f.text("url", a.Limits.Text), f.events())}
+	given, f, _ := readInto[wire.HookRequest](a, body)
+	asked := []dispatch.Notify{noticeTo(given.URL, eventsOf(f, given))}
 	verifyMailboxes(ctx, asked)
 	wanted := asked[0]
-	if faults = append(faults, *f.faults...); len(faults) > 0 {
-		return nil, invalid(faults)
+	if len(f.all) > 0 {
+		return nil, invalid(f.sorted())
 	}
 	if wanted.Statuses == nil {
 		wanted.Statuses = ends
@@ -129,8 +124,8 @@ func (a *api) createHook(ctx context.Context, in *request) (*newHook, error) {
 	}
 	h, secret, err := a.CreateHook(ctx, user(ctx), wanted)
 	if dispatch.Is(err, dispatch.Invalid) {
-		f.fault("url", "value_error", dispatch.TextFor(err))
-		return nil, invalid(*f.faults)
+		f.add("value_error", dispatch.TextFor(err), "url")
+		return nil, invalid(f.all)
 	}
 	return &newHook{wire.NewHook{Hook: showHook(h), Secret: secret.Reveal()}}, err
 }
@@ -154,58 +149,29 @@ func verifyMailboxes(ctx context.Context, all []dispatch.Notify) {
 	}
 }
 
-// events returns what the members events and shares select; nil if events is absent.
-func (f *form) events() (all []dispatch.Status) {
-	var words []json.RawMessage
-	if f.members["events"] != nil {
-		words = f.list("events", len(told))
-	}
-	shares := false
-	for i, raw := range words {
-		var word dispatch.Status
-		switch {
-		case json.Unmarshal(raw, &word) != nil || !slices.Contains(told, word):
-			f.faultAt("enum",
-				"Input should be 'running', 'finished', 'failed', 'canceled', 'attention', 'task_ended' or 'task_share'", "events",
-				i)
-		case word == shareEvent:
-			shares = true
-		default:
-			all = append(all, word)
+// eventsOf returns what the events and shares of a request at a place in the body select; nil if it has no events.
+func eventsOf(f *faults, given wire.HookRequest, at ...any) (all []dispatch.Status) {
+	shares := slices.Contains(given.Events, shareEvent)
+	for _, word := range given.Events {
+		if word != shareEvent {
+			all = append(all, dispatch.Status(word))
 		}
 	}
-	if raw := f.members["shares"]; shares {
-		all = append(all, f.shares()...)
-	} else if raw != nil && raw[0] != 'n' {
-		f.fault("shares", "value_error", "Shares belong to the event 'task_share', which is not among the events")
+	if !shares && given.Shares != nil {
+		f.add("value_error", "Shares belong to the event 'task_share', which is not among the events",
+			append(slices.Clone(at), "shares")...)
+	}
+	if shares && given.Shares == nil {
+		given.Shares = []int{25, 50, 75}
+	}
+	for _, n := range given.Shares {
+		all = append(all, dispatch.Status(fmt.Sprint(dispatch.SharePrefix, n)))
 	}
 	return all
 }
 
 // shareEvent asks for an event at each of the shares.
 const shareEvent = "task_share"
-
-// mostShares is how many shares a hook can name.
-const mostShares = 10
-
-// shares returns the events at the shares that the member shares lists, in percent.
-func (f *form) shares() (all []dispatch.Status) {
-	shares := []int{25, 50, 75}
-	if f.members["shares"] != nil {
-		shares = nil
-		for i, raw := range f.list("shares", mostShares) {
-			n := 0
-			if json.Unmarshal(raw, &n) != nil || n < 1 || n > 99 {
-				f.faultAt("int_range", "Input should be an integer from 1 to 99", "shares", i)
-			}
-			shares = append(shares, n)
-		}
-	}
-	for _, n := range shares {
-		all = append(all, dispatch.Status(fmt.Sprint(dispatch.SharePrefix, n)))
-	}
-	return all
-}
 
 func (a *api) listHooks(ctx context.Context, in *request) (*hookList, error) {
 	list := hookList{[]wire.Hook{}}

@@ -17,10 +17,9 @@ type interval struct {
 var errInterval = errors.New(
 	"two dates or times, such as [\"2024-01-01\", \"2025-01-01\"], of which the second is later; open ends cannot be split")
 
-// parseInterval reads an array of two dates or times, which are those of RFC 3339.
-func parseInterval(raw json.RawMessage) (i interval, err error) {
-	var ends []string
-	if json.Unmarshal(raw, &ends) != nil || len(ends) != 2 {
+// parseInterval reads two dates or times, which are those of RFC 3339.
+func parseInterval(ends []string) (i interval, err error) {
+	if len(ends) != 2 {
 		return i, errInterval
 	}
 	i.layout = time.DateOnly

@@ -260,8 +260,29 @@ func (a *api) taskRoutes() {
 
 // refine completes the schemas with what struct tags cannot express.
 func (a *api) refine(schemas map[string]*huma.Schema) {
-	for _, name := range []string{"BaseJobRequest", "UpscalingTaskRequest"} {
-		schemas[name].Properties["title"].MaxLength = &a.Limits.Title
+	for _, t := range []reflect.Type{reflect.TypeFor[wire.JobOptions](), reflect.TypeFor[wire.TaskOptions](),
+		reflect.TypeFor[wire.HookRequest]()} {
+		a.huma.OpenAPI().Components.Schemas.Schema(t, true, "")
+	}
+	for name, options := range map[string]string{"BaseJobRequest": "JobOptions",
+		"UpscalingTaskRequest": "TaskOptions"} {
+		request := schemas[name].Properties
+		request["title"].MaxLength = &a.Limits.Title
+		request["labels"].Nullable, request["note"].Nullable = true, true
+		request["options"] = &huma.Schema{Ref: schemasPath + options, Description: request["options"].Description}
+		allowNull(request, "options", "dimension")
+	}
+	allowNull(schemas["JobOptions"].Properties, "notify")
+	allowNull(schemas["TaskOptions"].Properties, "notify")
+	for _, name := range []string{"ServiceDetails", "ServiceReference", "ParameterDimension", "HookRequest", "Notify"} {
+		for _, p := range schemas[name].Properties {
+			if p.Type == huma.TypeString && p.Enum == nil {
+				p.MaxLength = &a.Limits.Text
+			}
+		}
+	}
+	for _, name := range []string{"JobChoice", "Resumption", "AnnotationsPatch", "HookRequest"} {
+		schemas[name].AdditionalProperties = false // what is not known would change what the request means
 	}
 	task := schemas["UpscalingTaskRequest"]
 	task.Required = slices.DeleteFunc(task.Required, func(name string) bool { return name == "service" }) // or services

@@ -48,12 +48,12 @@ func (a *api) describe(ctx context.Context, in *request) (*described, error) {
 }
 
 func (a *api) parseParams(body []byte) (dispatch.Service, dispatch.Label, []dispatch.Fault) {
-	f, faults := a.openObject(body)
-	if f == nil {
-		return dispatch.Service{}, "", faults
+	given, f, ok := readInto[wire.ParamRequest](a, body)
+	if !ok {
+		return dispatch.Service{}, "", f.all
 	}
-	service, label := a.service(f, f.label())
-	return service, label, append(faults, *f.faults...)
+	service, l := a.service(f, given.Service, label(f, given.Label, given.Service), "service")
+	return service, l, f.sorted()
 }
 
 func wireParameter(p dispatch.Parameter) wire.Parameter {

@@ -53,8 +53,8 @@ func TestParameters_OfOwnTypesAreStringsForClientsOfTheDeployedService(t *testin
 func TestParameters_RefusesInvalidRequests(t *testing.T) {
 	h := New(newWorld().config())
 	f := failed(t, ask(h, "POST", "/params", `{"label":"wps","service":{"endpoint":5}}`), 422, "VALIDATION_ERROR")
-	want := []string{`["body","label"] enum`, `["body","service","endpoint"] string_type`,
-		`["body","service","application"] missing`}
+	want := []string{`["body","label"] enum`, `["body","service","application"] missing`,
+		`["body","service","endpoint"] string_type`}
 	if d := cmp.Diff(want, locs(f.Detail)); d != "" {
 		t.Error(d)
 	}

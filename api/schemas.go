@@ -7,6 +7,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/eodispatch/eodispatch/client/wire"
+	"github.com/eodispatch/eodispatch/dispatch"
 )
 
 // opaque maps the types of JSON that is passed on byte for byte, or that a struct does not describe, to their schemas.
@@ -17,6 +18,7 @@ var opaque = map[reflect.Type]reflect.Type{
 	reflect.TypeFor[wire.Area]():          reflect.TypeFor[areaSchema](),
 	reflect.TypeFor[wire.Cells]():         reflect.TypeFor[cellsSchema](),
 	reflect.TypeFor[wire.Geometry]():      reflect.TypeFor[geometrySchema](),
+	reflect.TypeFor[wire.Budget]():        reflect.TypeFor[budgetSchema](),
 	reflect.TypeFor[json.Number]():        reflect.TypeFor[numberSchema](),
 }
 
@@ -28,6 +30,7 @@ type (
 	cellsSchema         struct{}
 	geometrySchema      struct{}
 	numberSchema        struct{}
+	budgetSchema        struct{}
 )
 
 // Schema implements [huma.SchemaProvider].
@@ -82,3 +85,13 @@ func (geometrySchema) Schema(huma.Registry) *huma.Schema {
 
 // Schema implements [huma.SchemaProvider].
 func (numberSchema) Schema(huma.Registry) *huma.Schema { return &huma.Schema{Type: huma.TypeNumber} }
+
+// Schema implements [huma.SchemaProvider].
+func (budgetSchema) Schema(huma.Registry) *huma.Schema {
+	amount := &huma.Schema{Type: huma.TypeNumber, ExclusiveMinimum: new(0.0),
+		Maximum: new(float64(dispatch.HighestCosts))}
+	return &huma.Schema{AnyOf: []*huma.Schema{amount, {Type: huma.TypeObject, AdditionalProperties: false,
+		Properties: map[string]*huma.Schema{"amount": amount,
+			"unit": {Type: huma.TypeString, MaxLength: new(longestUnit), Description: "As the platform writes it"}},
+		Required: []string{"amount"}}, {Type: "null"}}}
+}

@@ -252,12 +252,12 @@ func TestServiceID_Faults(t *testing.T) {
 	}
 	for request, want := range map[string]string{
 		`{"service":{"endpoint":"x","application":"y"}}`:            `["body","label"] missing`,
-		`{"label":null,"service":{"id":"fire"}}`:                    `["body","label"] enum`,
+		`{"label":null,"service":{"id":"fire"}}`:                    `["body","label"] string_type`,
 		`{"label":"openeo","service":{"id":"fire"}}`:                `["body","label"] value_error`,
 		`{"label":"ogcapi","service":{"id":"ndvi composite"}}`:      `["body","label"] value_error`,
 		`{"label":"OGCAPI","service":{"id":"fire"}}`:                `["body","label"] enum`,
 		`{"service":{"id":"none"}}`:                                 `["body","service","id"] value_error`,
-		`{"label":["ogcapi"],"service":{"id":"fire","endpoint":2}}`: `["body","label"] enum`,
+		`{"label":["ogcapi"],"service":{"id":"fire","endpoint":2}}`: `["body","label"] string_type`,
 	} {
 		f := failed(t, ask(h, "POST", "/params", request), 422, "VALIDATION_ERROR")
 		if got := locs(f.Detail); got[0] != want {

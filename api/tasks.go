@@ -6,9 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
-	"slices"
 
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
@@ -141,124 +139,55 @@ func (a *api) jobsChange(change func(taskBroker, context.Context, dispatch.UserI
 	}
 }
 
-// mostChosen is how many jobs one request can name.
-const mostChosen = 1000
-
 // choice reads which jobs of a task a request is about: all, if it has no body, or null. A member that is not known is
 // a fault, because without it the request would be about more jobs than its sender meant. An object without members is
 // one for the same reason.
 func (a *api) choice(in *request) (c dispatch.Choice, err error) {
-	f, faults, err := a.optionalBody(in, "jobs", "status")
-	if f == nil || err != nil {
-		return c, err
+	given, _, err := optionalBody[wire.JobChoice](a, in)
+	for _, id := range given.Jobs {
+		c.Jobs = append(c.Jobs, dispatch.JobID(id))
 	}
-	if f.members["jobs"] != nil {
-		c.Jobs = f.jobs()
+	for _, word := range given.Status {
+		c.Statuses = append(c.Statuses, a.statusesFor(string(word))...)
 	}
-	if f.members["status"] != nil {
-		c.Statuses = a.statusesIn(f)
-	}
-	if faults = append(faults, *f.faults...); len(faults) > 0 {
-		return c, invalid(faults)
-	}
-	return c, nil
+	return c, err
 }
 
-// optionalBody returns the object in the body of a request, which has no other members than the named ones, and at
-// least one; nil if there is no body.
-func (a *api) optionalBody(in *request, names ...string) (*form, []dispatch.Fault, error) {
+// optionalBody reads a body of type T; present is false if there is none, or null.
+func optionalBody[T any](a *api, in *request) (v T, present bool, err error) {
 	r, _ := humago.Unwrap(in.http)
 	if r.ContentLength == 0 {
-		return nil, nil, nil
+		return v, false, nil
 	}
 	body, err := a.readBody(in)
-	if err != nil || len(body) == 0 || string(bytes.TrimSpace(body)) == "null" {
-		return nil, nil, err
+	if err != nil || len(body) == 0 || isNull(bytes.TrimSpace(body)) {
+		return v, false, err
 	}
-	f, faults := a.openObject(body)
-	if f == nil {
-		return nil, nil, invalid(faults)
+	v, f, _ := readInto[T](a, body)
+	if len(f.all) > 0 {
+		return v, false, invalid(f.sorted())
 	}
-	if len(f.members) == 0 {
-		f.faultAt("too_short", "Dictionary should have at least 1 item")
-	}
-	f.only(names...)
-	return f, faults, nil
-}
-
-// only faults the members that have none of the names.
-func (f *form) only(names ...string) {
-	for _, name := range slices.Sorted(maps.Keys(f.members)) {
-		if !slices.Contains(names, name) {
-			f.fault(name, "extra_forbidden", "Extra inputs are not permitted")
-		}
-	}
+	return v, true, nil
 }
 
 // resumeTask ends the pause of a task, within a new budget if the request has one.
 func (a *api) resumeTask(ctx context.Context, in *request) (*status[wire.UpscalingTaskSummary], error) {
-	f, faults, err := a.optionalBody(in, "budget")
+	given, present, err := optionalBody[wire.Resumption](a, in)
 	if err != nil {
 		return nil, err
 	}
 	var budget *dispatch.Budget
-	if f != nil {
-		budget = f.newBudget()
-		if faults = append(faults, *f.faults...); len(faults) > 0 {
-			return nil, invalid(faults)
+	if present {
+		f := &faults{}
+		budget = new(budgetIn(f, given.Budget, "budget"))
+		if len(f.all) > 0 {
+			return nil, invalid(f.all)
 		}
 	}
 	return a.taskChange(func(b taskBroker, ctx context.Context, u dispatch.UserID,
 		id dispatch.TaskID) (dispatch.TaskRecord, error) {
 		return b.ResumeTask(ctx, u, id, budget)
 	})(ctx, in)
-}
-
-// limits checks the options that only tasks have.
-func (f *form) limits(options json.RawMessage) {
-	own := &form{at: append(append([]any{}, f.at...), "options"), faults: f.faults}
-	if json.Unmarshal(options, &own.members) == nil {
-		own.budget()
-		own.trial()
-	}
-}
-
-// newBudget returns the member budget: the zero value for null; nil if it is absent.
-func (f *form) newBudget() *dispatch.Budget {
-	raw := f.members["budget"]
-	switch {
-	case raw == nil:
-		return nil
-	case raw[0] == 'n':
-		return &dispatch.Budget{}
-	}
-	f.budget()
-	b, _ := dispatch.ParseBudget(raw)
-	return &b
-}
-
-// jobs returns the ids in the member jobs.
-func (f *form) jobs() (ids []dispatch.JobID) {
-	for i, raw := range f.list("jobs", mostChosen) {
-		var id dispatch.JobID
-		if json.Unmarshal(raw, &id) != nil {
-			f.faultAt("int_type", "Input should be a valid integer", "jobs", i)
-		}
-		ids = append(ids, id)
-	}
-	return ids
-}
-
-// statusesIn returns the statuses that the words in the member status stand for.
-func (a *api) statusesIn(f *form) (all []dispatch.Status) {
-	for i, raw := range f.list("status", len(statuses)) {
-		var word string
-		if json.Unmarshal(raw, &word) != nil || !slices.Contains(statuses, dispatch.Status(word)) {
-			f.faultAt("enum", "Input should be one of the statuses", "status", i)
-		}
-		all = append(all, a.statusesFor(word)...)
-	}
-	return all
 }
 
 var errNoTask = refusal{status: http.StatusNotFound, code: "TASK_NOT_FOUND", message: "There is no such task."}
@@ -273,78 +202,42 @@ func taskError(err error) error {
 
 // parseTask reads an UpscalingTaskRequest and returns all its faults.
 func (a *api) parseTask(ctx context.Context, body []byte) (dispatch.Request, dispatch.Dimension, []dispatch.Fault) {
-	f, faults := a.openObject(body)
-	if f == nil {
-		return dispatch.Request{}, dispatch.Dimension{}, faults
+	given, f, ok := readInto[wire.UpscalingTaskRequest](a, body)
+	if !ok {
+		return dispatch.Request{}, dispatch.Dimension{}, f.all
 	}
-	opened, more := a.openServices(f)
-	r, d := a.jobIn(f), a.dimensions(f)
-	f.limits(r.Options)
-	if len(more) > 0 {
-		r.Homes = a.homes(f, r, more)
+	at := []any{"service"}
+	switch {
+	case len(given.Services) == 0 && given.Service == (wire.ServiceChoice{}):
+		f.add("missing", "Field required", "service")
+	case len(given.Services) > 0 && given.Service != (wire.ServiceChoice{}):
+		f.add("value_error", "Give either service or services", "services")
+	case len(given.Services) > 0:
+		given.Service, at = given.Services[0], []any{"services", 0}
+	}
+	r, d := a.jobIn(f, given.BaseJobRequest, given.Service, at...), a.dimensions(f, given)
+	var limits wire.TaskOptions
+	if json.Unmarshal(given.Options, &limits) == nil {
+		budgetIn(f, limits.Budget, "options", "budget")
+	}
+	if len(given.Services) > 1 {
+		r.Homes = a.homes(f, r, given.Services[1:])
 	} else {
-		r = a.atHomes(ctx, r, a.homesOf(f))
+		r = a.atHomes(ctx, r, a.homesOf(given.BaseJobRequest))
 	}
-	return r, d, append(faults, inServices(*f.faults, opened)...)
-}
-
-// inServices returns the faults of the member service as those of the first element of services, if that stands for it.
-func inServices(faults []dispatch.Fault, opened bool) []dispatch.Fault {
-	for i, at := range faults {
-		if opened && len(at.Loc) > 1 && at.Loc[1] == "service" {
-			faults[i].Loc = slices.Concat([]any{"body", "services", 0}, at.Loc[2:])
-		}
-	}
-	return faults
-}
-
-// openServices reads the member services, whose first element stands for the member service, and returns the others.
-func (a *api) openServices(f *form) (opened bool, more []json.RawMessage) {
-	if f.members["services"] == nil {
-		return false, nil
-	}
-	if f.members["service"] != nil {
-		f.fault("services", "value_error", "Give either service or services")
-		return false, nil
-	}
-	all := f.list("services", dispatch.MostHomes)
-	if len(all) == 0 {
-		return false, nil
-	}
-	f.members["service"] = all[0]
-	return true, all[1:]
+	return r, d, f.sorted()
 }
 
 // homes returns the homes of a task whose request names further services.
-func (a *api) homes(f *form, r dispatch.Request, more []json.RawMessage) []dispatch.Home {
+func (a *api) homes(f *faults, r dispatch.Request, more []wire.ServiceChoice) []dispatch.Home {
 	homes := []dispatch.Home{{Label: r.Label, Service: r.Service}}
-	for i, raw := range more {
-		s := &form{at: append(append([]any{}, f.at...), "services", i+1), faults: f.faults}
-		if raw[0] != '{' || json.Unmarshal(raw, &s.members) != nil {
-			s.faultAt("model_attributes_type", "Input should be a valid dictionary or object to extract fields from")
-			continue
-		}
+	for i, s := range more {
 		l := r.Label
-		if s.isReference() {
+		if isReference(s) {
 			l = "" // whatever its protocol
 		}
-		service, label := a.serviceIn(f, s, l)
+		service, label := a.service(f, s, l, "services", i+1)
 		homes = append(homes, dispatch.Home{Label: label, Service: service})
 	}
 	return homes
-}
-
-// list returns the elements of a member that must be an array of 1 to limit elements.
-func (f *form) list(name string, limit int) (values []json.RawMessage) {
-	raw := f.required(name)
-	switch {
-	case raw == nil:
-	case raw[0] != '[' || json.Unmarshal(raw, &values) != nil:
-		f.fault(name, "list_type", "Input should be a valid list")
-	case len(values) == 0:
-		f.fault(name, "too_short", "List should have at least 1 item")
-	case len(values) > limit:
-		f.fault(name, "too_long", fmt.Sprintf("List should have at most %d items, not %d", limit, len(values)))
-	}
-	return values
 }

@@ -115,7 +115,7 @@ func TestCreateTask_ListsAllFaults(t *testing.T) {
 		with(`,"dimension":{"name":1,"values":[1]}`):                         `["body","dimension","name"] string_type`,
 		with(`,"dimension":{"name":"a\u0000","values":[1]}`):                 `["body","dimension","name"] value_error`,
 		with(`,"dimension":{"name":"a"}`):                                    `["body","dimension","values"] missing`,
-		with(`,"dimension":{"name":"a","values":null}`):                      `["body","dimension","values"] list_type`,
+		with(`,"dimension":{"name":"a","values":null}`):                      `["body","dimension","values"] missing`,
 		with(`,"dimension":{"name":"a","values":{}}`):                        `["body","dimension","values"] list_type`,
 		with(`,"dimension":{"name":"a","values":[]}`):                        `["body","dimension","values"] too_short`,
 		with(`,"dimension":{"name":"a","values":[1,2,3,4]}`):                 `["body","dimension","values"] too_long`,
@@ -132,7 +132,7 @@ func TestCreateTask_ListsAllFaults(t *testing.T) {
 		with(`,"dimensions":[{"name":"a","values":[1,2]},{"name":"b","values":[1,2]}]`):                     `["body","dimensions"] too_long`,
 		with(`,"dimension":{"name":"a","interval":["2024-01-01","2024-02-01"]}`):                            `["body","dimension","split"] missing`,
 		with(`,"dimension":{"name":"a","split":"month"}`):                                                   `["body","dimension","interval"] missing`,
-		with(`,"dimension":{"name":"a","split":"month","interval":["2024-01-01",null]}`):                    `["body","dimension","interval"] value_error`,
+		with(`,"dimension":{"name":"a","split":"month","interval":["2024-01-01",null]}`):                    `["body","dimension","interval",1] string_type`,
 		with(`,"dimension":{"name":"a","split":"P1M","interval":["2024-01-01","2024-02-01"]}`):              `["body","dimension","split"] value_error`,
 		with(`,"dimension":{"name":"a","split":"week","interval":["2024-01-01","2024-02-01"]}`):             `["body","dimension","interval"] too_long`,
 		with(`,"dimension":{"name":"a","split":"P1D","interval":["0000-01-01","9999-12-31"],"values":[1]}`): `["body","dimension","values"] value_error`,
@@ -150,7 +150,7 @@ func TestCreateTask_ListsAllFaults(t *testing.T) {
 		t.Errorf("%q, want %q", f.Detail[0].Msg, want)
 	}
 	f = failed(t, ask(h, "POST", "/upscale_tasks", `{"title":1,"dimension":{"values":[]}}`), 422, "VALIDATION_ERROR")
-	if len(f.Detail) != 7 {
+	if len(f.Detail) != 6 {
 		t.Errorf("not all is told: %v", locs(f.Detail))
 	}
 	if len(w.tasks) != 0 || len(w.jobs) != 0 {
@@ -312,7 +312,7 @@ func TestTask_ChosenJobs(t *testing.T) {
 			`{"jobs":[1.5]}`:      `["body","jobs",0] int_type`,
 			`{"status":"failed"}`: `["body","status"] list_type`,
 			`{"status":["lost"]}`: `["body","status",0] enum`,
-			`{"jobs":[` + strings.Repeat("1,", mostChosen) + `1]}`: `["body","jobs"] too_long`,
+			`{"jobs":[` + strings.Repeat("1,", 1000) + `1]}`: `["body","jobs"] too_long`,
 		} {
 			f := failed(t, ask(h, "POST", path, body), 422, "VALIDATION_ERROR")
 			if d := cmp.Diff([]string{want}, locs(f.Detail)); d != "" {

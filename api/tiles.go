@@ -76,63 +76,47 @@ func (a *api) split(ctx context.Context, in *request) ([]byte, error) {
 }
 
 func (a *api) parseTiles(m *budget.Meter, body []byte) (how grid.Split, area *grid.Area, faults []dispatch.Fault) {
-	f, faults := a.openObject(body)
-	if f == nil {
-		return how, nil, faults
+	given, f, ok := readInto[wire.TileRequest](a, body)
+	if !ok {
+		return how, nil, f.all
 	}
-	how = grid.Split{Most: a.Limits.Tiles, Whole: !f.flag("clip", true), Merge: f.flag("merge", false),
-		MinArea: f.number("min_area"), Buffer: f.number("buffer")}
-	how.Grid = f.grid(m)
-	if f.members["order"] != nil && f.members["order"][0] != 'n' {
-		how.FromCentre = f.choice("order", []string{"row", "centre"}) == "centre"
-	}
-	if raw := f.required("aoi"); raw != nil {
+	how = grid.Split{Most: a.Limits.Tiles, Whole: given.Clip != nil && !*given.Clip, Merge: given.Merge,
+		MinArea: given.MinArea, Buffer: given.Buffer, Grid: gridOf(f, m, given), FromCentre: given.Order == "centre"}
+	if !f.within("aoi") {
 		var err error
-		if area, err = grid.ParseWithin(m, raw); err != nil {
-			f.fault("aoi", "value_error", areaFaultText(err))
+		if area, err = grid.ParseWithin(m, given.AOI.RawMessage); err != nil {
+			f.add("value_error", areaFaultText(err), "aoi")
 		}
 	}
-	if faults = append(faults, *f.faults...); len(faults) == 0 {
+	if len(f.all) == 0 {
 		if err := how.Check(); err != nil {
 			name, text, _ := strings.Cut(err.Error(), ": ")
-			f.fault(name, "value_error", text)
-			faults = *f.faults
+			f.add("value_error", text, name)
 		}
 	}
-	return how, area, faults
+	return how, area, f.sorted()
 }
 
-// grid reads the name of a grid, or the cells of the user's own.
-func (f *form) grid(m *budget.Meter) *grid.Grid {
-	raw := f.members["cells"]
-	if raw == nil || raw[0] == 'n' {
-		g, _ := grid.Named(f.choice("grid", gridNames()))
+// gridOf returns the grid that a request names, or the user's own.
+func gridOf(f *faults, m *budget.Meter, given wire.TileRequest) *grid.Grid {
+	switch {
+	case given.Cells == nil && given.Grid == "":
+		f.add("missing", "Field required", "grid")
+		return nil
+	case given.Cells == nil:
+		g, _ := grid.Named(given.Grid)
 		return g
-	}
-	if f.members["grid"] != nil {
-		f.fault("cells", "value_error", "Name a grid or give cells, not both")
+	case given.Grid != "":
+		f.add("value_error", "Name a grid or give cells, not both", "cells")
+		return nil
+	case f.within("cells"):
 		return nil
 	}
-	g, err := grid.ParseCells(m, raw)
+	g, err := grid.ParseCells(m, given.Cells.RawMessage)
 	if err != nil {
-		f.fault("cells", "value_error", areaFaultText(err))
+		f.add("value_error", areaFaultText(err), "cells")
 	}
 	return g
-}
-
-// number reads an optional number; without it, it returns 0.
-func (f *form) number(name string) (n float64) {
-	if raw := f.members[name]; raw != nil && raw[0] != 'n' && json.Unmarshal(raw, &n) != nil {
-		f.fault(name, "float_type", "Input should be a valid number")
-	}
-	return n
-}
-
-func gridNames() (names []string) {
-	for g := range grid.All() {
-		names = append(names, g.Name)
-	}
-	return names
 }
 
 // writeTiles writes the GeometryCollection.

@@ -7,8 +7,8 @@ import (
 // HookRequest asks for notifications about jobs.
 type HookRequest struct {
 	URL    string   `json:"url" doc:"Receives a POST for each event: https, at a public address. Or mailto: and the e-mail address of your account, which your identity provider has verified"`
-	Events []string `json:"events,omitempty" enum:"running,finished,failed,canceled,attention,task_ended,task_share" doc:"The events that you are notified of; absent: finished, failed and canceled, and for mailto: attention and task_ended as well"`
-	Shares []int    `json:"shares,omitempty" minimum:"1" maximum:"99" maxItems:"10" doc:"With task_share: the percentages of a task's jobs at whose end you are notified; absent: 25, 50 and 75"`
+	Events []string `json:"events,omitempty" nullable:"false" minItems:"1" maxItems:"7" enum:"running,finished,failed,canceled,attention,task_ended,task_share" doc:"The events that you are notified of; absent: finished, failed and canceled, and for mailto: attention and task_ended as well"`
+	Shares []int    `json:"shares,omitempty" nullable:"true" minItems:"1" minimum:"1" maximum:"99" maxItems:"10" doc:"With task_share: the percentages of a task's jobs at whose end you are notified; absent: 25, 50 and 75"`
 }
 
 // Hook is a URL that is notified when jobs of its owner end.

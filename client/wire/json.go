@@ -26,3 +26,6 @@ type Area struct{ json.RawMessage }
 
 // Cells is a user's own grid in GeoJSON.
 type Cells struct{ json.RawMessage }
+
+// Budget is an amount in the unit of a platform, an object with amount and unit, or null for none.
+type Budget struct{ json.RawMessage }

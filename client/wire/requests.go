@@ -31,8 +31,30 @@ type BaseJobRequest struct {
 	Service    ServiceChoice `json:"service,omitzero" required:"true"`
 	Parameters Object        `json:"parameters" doc:"The parameters of the process, passed on and returned byte for byte. No object in them may have two members with the same name"`
 	Format     string        `json:"format,omitempty" minLength:"1" maxLength:"100" example:"gtiff" doc:"The format of the result: geojson, gtiff, netcdf, json, or another that the service offers, by its name in GET /services/{service_id} or, at OGC API - Processes, by its media type. One that is not offered is refused, if the platform tells what it offers. Absent: the one that the operator set, see rules of GET /services/{service_id}; else, for an openEO service, the usual one of its record or its platform; else the process's own"`
-	Options    Object        `json:"options,omitzero" nullable:"true" doc:"Options of the job for the platform, passed on unchanged, except for those that the broker acts on. validate: false submits the parameters without checking them against the service's schemas. max_duration: a job that has not ended so many whole seconds after its start on the platform is canceled; for a task, each job by itself. retries: how often, 10 at most, a job is submitted again that failed because of the platform, as the platform's message and the job's log tell; the pauses grow from a minute to an hour. A job that failed because of its request, or for a reason that is not known, is not retried. pin: true runs the service as its definition is when the request is accepted, whatever becomes of it: the platform gets that definition with each job, in place of its URL. A process of OGC API - Processes is compared with its description instead, and the job refused if it has changed. What cannot be pinned is refused. Tasks are pinned unless they say false, where the platform gets the definition anyway. notify: an object with url and, optionally, events and a secret (Standard Webhooks): the URL is told of this job, or of the jobs of this task, as a hook is; GET /hooks?job_id= or ?task_id= finds its log. notify is not returned with the request. budget and trial, of tasks only: budget is what its jobs may cost, as a number in the unit of the platform, or as {amount, unit}; no job is submitted with which the costs so far and the mean for each job that runs would exceed it, and the task is paused. trial: so many jobs run first, the others when the task is resumed"`
+	Options    Object        `json:"options,omitzero" nullable:"true" doc:"Options of the job for the platform, passed on unchanged, except for those that the broker acts on"`
 	Annotations
+}
+
+// JobOptions are the options that the broker acts on. All others are the platform's.
+type JobOptions struct {
+	Validate    *bool   `json:"validate,omitempty" nullable:"true" doc:"false: submit the parameters without checking them against the service's schemas"`
+	Pin         *bool   `json:"pin,omitempty" nullable:"true" doc:"true: run the service as its definition is when the request is accepted, whatever becomes of it: the platform gets that definition with each job, in place of its URL. A process of OGC API - Processes is compared with its description instead, and the job refused if it has changed. What cannot be pinned is refused. Tasks are pinned unless they say false, where the platform gets the definition anyway"`
+	MaxDuration int64   `json:"max_duration,omitempty" nullable:"true" minimum:"1" maximum:"31622400" doc:"Seconds. A job that has not ended this long after its start on the platform is canceled; for a task, each job by itself"`
+	Retries     int     `json:"retries,omitempty" nullable:"true" minimum:"0" maximum:"10" doc:"How often a job is submitted again that failed because of the platform, as the platform's message and the job's log tell; the pauses grow from a minute to an hour. A job that failed because of its request, or for a reason that is not known, is not retried"`
+	Notify      *Notify `json:"notify,omitempty" doc:"Who is notified of this job, or of the jobs of this task, as by a hook; GET /hooks?job_id= or ?task_id= finds its log. It is not returned with the request"`
+}
+
+// TaskOptions are JobOptions, and those that only tasks have.
+type TaskOptions struct {
+	JobOptions
+	Budget Budget `json:"budget,omitzero" doc:"What the jobs may cost: a number in the unit of the platform, or an amount with its unit. No job is submitted with which the costs so far and the mean for each job that runs would exceed it, and the task is paused"`
+	Trial  int    `json:"trial,omitempty" nullable:"true" minimum:"1" doc:"How many jobs run first; the others run when the task is resumed"`
+}
+
+// Notify is a URL that is notified of one job or task.
+type Notify struct {
+	HookRequest
+	Secret string `json:"secret,omitempty" nullable:"true" doc:"Verifies the signature of deliveries (Standard Webhooks). Absent: one is made"`
 }
 
 // UpscalingTaskRequest is a request for a job for each value of a dimension, or of several.
@@ -41,7 +63,7 @@ type UpscalingTaskRequest struct {
 	Services   []ServiceChoice      `json:"services,omitempty" nullable:"false" minItems:"1" maxItems:"8" doc:"Services that do the same at different platforms, in place of service. The jobs go to the platforms that have free slots and end them soonest, and leave one that does not respond; a job that failed because of its platform is retried at another one. Their parameters must agree, and those named by endpoint have the request's label. Such a task has no budget"`
 	Dimension  *ParameterDimension  `json:"dimension,omitempty" doc:"The parameter that has a different value in each job. Required unless dimensions are given"`
 	Dimensions []ParameterDimension `json:"dimensions,omitempty" nullable:"true" minItems:"1" maxItems:"8" doc:"Several such parameters, in place of dimension"`
-	Combine    string               `json:"combine,omitempty" enum:"product,zip" default:"product" doc:"How dimensions make jobs. product: a job for each combination of their values, those of the last dimension first. zip: job n has the n-th value of each, and all have equally many"`
+	Combine    string               `json:"combine,omitempty" nullable:"true" enum:"product,zip" default:"product" doc:"How dimensions make jobs. product: a job for each combination of their values, those of the last dimension first. zip: job n has the n-th value of each, and all have equally many"`
 }
 
 // ParameterDimension is a parameter and the values that a task gives it.
@@ -61,7 +83,7 @@ type JobChoice struct {
 
 // Resumption is what changes when a task is resumed.
 type Resumption struct {
-	Budget any `json:"budget" doc:"The new budget of the task: its amount, above 0, or an object with amount and unit, which corrects a unit that the platform does not charge in; null ends the budget"`
+	Budget Budget `json:"budget" doc:"The new budget of the task: its amount, above 0, or an object with amount and unit, which corrects a unit that the platform does not charge in; null ends the budget"`
 }
 
 // AnnotationsPatch is a JSON merge patch (RFC 7396) of Annotations.

@@ -237,8 +237,8 @@ func (u *person) splitsRegion() {
 	u.refused(cli.ExitUsage, "cell.geojson", "tiles", region, "--grid", "cell.geojson")
 	u.refused(cli.ExitUsage, "--min-area, --merge, --buffer and --order need --grid", "run", "ndvi", "--platform",
 		"simulated-ogc", "--area", region, "--merge")
-	for says, option := range map[string]string{"buffer: metres, from 0": "--buffer=-1",
-		"order: Input should be": "--order=north", "min_area: square metres": "--min-area=-1"} {
+	for says, option := range map[string]string{"buffer: Input should be greater": "--buffer=-1",
+		"order: Input should be": "--order=north", "min_area: Input should be greater": "--min-area=-1"} {
 		u.refused(exitFailed, says, "tiles", region, "--grid", "20x20km", option)
 	}
 	made := u.must("request", "ndvi", "--platform", "simulated-ogc", "--area", region, "--grid", "mgrs-100km",

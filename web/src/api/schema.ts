@@ -55,13 +55,11 @@ export interface components {
             /** @description Keys and values of your choice by which lists can be filtered, see the parameter labels. A key has 1 to 63 letters, digits and the characters . _ / -, a value is a line of at most 255 characters. The jobs of a task do not have its labels */
             labels?: {
                 [key: string]: string;
-            };
-            /** @description A text of your choice */
-            note?: string;
-            /** @description Options of the job for the platform, passed on unchanged, except for those that the broker acts on. validate: false submits the parameters without checking them against the service's schemas. max_duration: a job that has not ended so many whole seconds after its start on the platform is canceled; for a task, each job by itself. retries: how often, 10 at most, a job is submitted again that failed because of the platform, as the platform's message and the job's log tell; the pauses grow from a minute to an hour. A job that failed because of its request, or for a reason that is not known, is not retried. pin: true runs the service as its definition is when the request is accepted, whatever becomes of it: the platform gets that definition with each job, in place of its URL. A process of OGC API - Processes is compared with its description instead, and the job refused if it has changed. What cannot be pinned is refused. Tasks are pinned unless they say false, where the platform gets the definition anyway. notify: an object with url and, optionally, events and a secret (Standard Webhooks): the URL is told of this job, or of the jobs of this task, as a hook is; GET /hooks?job_id= or ?task_id= finds its log. notify is not returned with the request. budget and trial, of tasks only: budget is what its jobs may cost, as a number in the unit of the platform, or as {amount, unit}; no job is submitted with which the costs so far and the mean for each job that runs would exceed it, and the task is paused. trial: so many jobs run first, the others when the task is resumed */
-            options?: {
-                [key: string]: unknown;
             } | null;
+            /** @description A text of your choice */
+            note?: string | null;
+            /** @description Options of the job for the platform, passed on unchanged, except for those that the broker acts on */
+            options?: components["schemas"]["JobOptions"] | null;
             /** @description The parameters of the process, passed on and returned byte for byte. No object in them may have two members with the same name */
             parameters: {
                 [key: string]: unknown;
@@ -400,7 +398,7 @@ export interface components {
         };
         HookRequest: {
             /** @description The events that you are notified of; absent: finished, failed and canceled, and for mailto: attention and task_ended as well */
-            events?: ("running" | "finished" | "failed" | "canceled" | "attention" | "task_ended" | "task_share")[] | null;
+            events?: ("running" | "finished" | "failed" | "canceled" | "attention" | "task_ended" | "task_share")[];
             /** @description With task_share: the percentages of a task's jobs at whose end you are notified; absent: 25, 50 and 75 */
             shares?: number[] | null;
             /** @description Receives a POST for each event: https, at a public address. Or mailto: and the e-mail address of your account, which your identity provider has verified */
@@ -469,6 +467,24 @@ export interface components {
             jobs?: number[];
             /** @description Only jobs with one of these statuses. Absent: any */
             status?: components["schemas"]["ProcessingStatusEnum"][];
+        };
+        JobOptions: {
+            /**
+             * Format: int64
+             * @description Seconds. A job that has not ended this long after its start on the platform is canceled; for a task, each job by itself
+             */
+            max_duration?: number | null;
+            /** @description Who is notified of this job, or of the jobs of this task, as by a hook; GET /hooks?job_id= or ?task_id= finds its log. It is not returned with the request */
+            notify?: components["schemas"]["Notify"] | null;
+            /** @description true: run the service as its definition is when the request is accepted, whatever becomes of it: the platform gets that definition with each job, in place of its URL. A process of OGC API - Processes is compared with its description instead, and the job refused if it has changed. What cannot be pinned is refused. Tasks are pinned unless they say false, where the platform gets the definition anyway */
+            pin?: boolean | null;
+            /**
+             * Format: int64
+             * @description How often a job is submitted again that failed because of the platform, as the platform's message and the job's log tell; the pauses grow from a minute to an hour. A job that failed because of its request, or for a reason that is not known, is not retried
+             */
+            retries?: number | null;
+            /** @description false: submit the parameters without checking them against the service's schemas */
+            validate?: boolean | null;
         };
         JobRetries: {
             /**
@@ -570,6 +586,16 @@ export interface components {
              * @description The only task that it is notified of, likewise
              */
             task_id?: number;
+            url: string;
+        };
+        Notify: {
+            /** @description The events that you are notified of; absent: finished, failed and canceled, and for mailto: attention and task_ended as well */
+            events?: ("running" | "finished" | "failed" | "canceled" | "attention" | "task_ended" | "task_share")[];
+            /** @description Verifies the signature of deliveries (Standard Webhooks). Absent: one is made */
+            secret?: string | null;
+            /** @description With task_share: the percentages of a task's jobs at whose end you are notified; absent: 25, 50 and 75 */
+            shares?: number[] | null;
+            /** @description Receives a POST for each event: https, at a public address. Or mailto: and the e-mail address of your account, which your identity provider has verified */
             url: string;
         };
         /**
@@ -961,7 +987,11 @@ export interface components {
         };
         Resumption: {
             /** @description The new budget of the task: its amount, above 0, or an object with amount and unit, which corrects a unit that the platform does not charge in; null ends the budget */
-            budget: unknown;
+            budget: number | {
+                amount: number;
+                /** @description As the platform writes it */
+                unit?: string;
+            } | null;
         };
         ServiceBudget: {
             /** Format: double */
@@ -1244,6 +1274,35 @@ export interface components {
             /** @description Why no job runs there: plain text. Absent: jobs may run there */
             unused?: string;
         };
+        TaskOptions: {
+            /** @description What the jobs may cost: a number in the unit of the platform, or an amount with its unit. No job is submitted with which the costs so far and the mean for each job that runs would exceed it, and the task is paused */
+            budget?: number | {
+                amount: number;
+                /** @description As the platform writes it */
+                unit?: string;
+            } | null;
+            /**
+             * Format: int64
+             * @description Seconds. A job that has not ended this long after its start on the platform is canceled; for a task, each job by itself
+             */
+            max_duration?: number | null;
+            /** @description Who is notified of this job, or of the jobs of this task, as by a hook; GET /hooks?job_id= or ?task_id= finds its log. It is not returned with the request */
+            notify?: components["schemas"]["Notify"] | null;
+            /** @description true: run the service as its definition is when the request is accepted, whatever becomes of it: the platform gets that definition with each job, in place of its URL. A process of OGC API - Processes is compared with its description instead, and the job refused if it has changed. What cannot be pinned is refused. Tasks are pinned unless they say false, where the platform gets the definition anyway */
+            pin?: boolean | null;
+            /**
+             * Format: int64
+             * @description How often a job is submitted again that failed because of the platform, as the platform's message and the job's log tell; the pauses grow from a minute to an hour. A job that failed because of its request, or for a reason that is not known, is not retried
+             */
+            retries?: number | null;
+            /**
+             * Format: int64
+             * @description How many jobs run first; the others run when the task is resumed
+             */
+            trial?: number | null;
+            /** @description false: submit the parameters without checking them against the service's schemas */
+            validate?: boolean | null;
+        };
         TaskPlatforms: {
             /** @description In the order of the request; one for a task with one service */
             platforms: components["schemas"]["PlatformProgress"][];
@@ -1446,11 +1505,11 @@ export interface components {
             /**
              * @description How dimensions make jobs. product: a job for each combination of their values, those of the last dimension first. zip: job n has the n-th value of each, and all have equally many
              * @default product
-             * @enum {string}
+             * @enum {string|null}
              */
-            combine?: "product" | "zip";
+            combine?: "product" | "zip" | null;
             /** @description The parameter that has a different value in each job. Required unless dimensions are given */
-            dimension?: components["schemas"]["ParameterDimension"];
+            dimension?: components["schemas"]["ParameterDimension"] | null;
             /** @description Several such parameters, in place of dimension */
             dimensions?: components["schemas"]["ParameterDimension"][] | null;
             /**
@@ -1463,13 +1522,11 @@ export interface components {
             /** @description Keys and values of your choice by which lists can be filtered, see the parameter labels. A key has 1 to 63 letters, digits and the characters . _ / -, a value is a line of at most 255 characters. The jobs of a task do not have its labels */
             labels?: {
                 [key: string]: string;
-            };
-            /** @description A text of your choice */
-            note?: string;
-            /** @description Options of the job for the platform, passed on unchanged, except for those that the broker acts on. validate: false submits the parameters without checking them against the service's schemas. max_duration: a job that has not ended so many whole seconds after its start on the platform is canceled; for a task, each job by itself. retries: how often, 10 at most, a job is submitted again that failed because of the platform, as the platform's message and the job's log tell; the pauses grow from a minute to an hour. A job that failed because of its request, or for a reason that is not known, is not retried. pin: true runs the service as its definition is when the request is accepted, whatever becomes of it: the platform gets that definition with each job, in place of its URL. A process of OGC API - Processes is compared with its description instead, and the job refused if it has changed. What cannot be pinned is refused. Tasks are pinned unless they say false, where the platform gets the definition anyway. notify: an object with url and, optionally, events and a secret (Standard Webhooks): the URL is told of this job, or of the jobs of this task, as a hook is; GET /hooks?job_id= or ?task_id= finds its log. notify is not returned with the request. budget and trial, of tasks only: budget is what its jobs may cost, as a number in the unit of the platform, or as {amount, unit}; no job is submitted with which the costs so far and the mean for each job that runs would exceed it, and the task is paused. trial: so many jobs run first, the others when the task is resumed */
-            options?: {
-                [key: string]: unknown;
             } | null;
+            /** @description A text of your choice */
+            note?: string | null;
+            /** @description Options of the job for the platform, passed on unchanged, except for those that the broker acts on */
+            options?: components["schemas"]["TaskOptions"] | null;
             /** @description The parameters of the process, passed on and returned byte for byte. No object in them may have two members with the same name */
             parameters: {
                 [key: string]: unknown;
@@ -1622,6 +1679,7 @@ export type Item = components['schemas']['Item'];
 export type ItemPage = components['schemas']['ItemPage'];
 export type JobAttention = components['schemas']['JobAttention'];
 export type JobChoice = components['schemas']['JobChoice'];
+export type JobOptions = components['schemas']['JobOptions'];
 export type JobRetries = components['schemas']['JobRetries'];
 export type JobUsage = components['schemas']['JobUsage'];
 export type JobsFilter = components['schemas']['JobsFilter'];
@@ -1632,6 +1690,7 @@ export type LogEntry = components['schemas']['LogEntry'];
 export type LogPage = components['schemas']['LogPage'];
 export type MissingResults = components['schemas']['MissingResults'];
 export type NewHook = components['schemas']['NewHook'];
+export type Notify = components['schemas']['Notify'];
 export type OutputFormatEnum = components['schemas']['OutputFormatEnum'];
 export type OwnJobs = components['schemas']['OwnJobs'];
 export type ParamRequest = components['schemas']['ParamRequest'];
@@ -1673,6 +1732,7 @@ export type TaskChange = components['schemas']['TaskChange'];
 export type TaskCollection = components['schemas']['TaskCollection'];
 export type TaskDimensions = components['schemas']['TaskDimensions'];
 export type TaskHome = components['schemas']['TaskHome'];
+export type TaskOptions = components['schemas']['TaskOptions'];
 export type TaskPlatforms = components['schemas']['TaskPlatforms'];
 export type TaskRest = components['schemas']['TaskRest'];
 export type TaskTiles = components['schemas']['TaskTiles'];
