@@ -103,5 +103,3 @@ def command_line(*arguments: str, home: Path) -> subprocess.CompletedProcess[str
     """Run the program at the command line."""
     environment = {**os.environ, "HOME": str(home)}
     return subprocess.run([PROGRAM, *arguments], env=environment, text=True, capture_output=True, timeout=600)
-
-

@@ -34,9 +34,7 @@ def test_items_have_the_time_of_the_data(task: eodispatch.Task) -> None:
     items = list(task.items())
     spans = {(i.properties["name"], i.properties["start_datetime"], i.properties["end_datetime"]) for i in items}
     january, february, march = (f"2024-0{month}-01T00:00:00Z" for month in (1, 2, 3))
-    assert spans == {
-        (name, start, end) for name in SQUARES for start, end in ((january, february), (february, march))
-    }
+    assert spans == {(name, start, end) for name in SQUARES for start, end in ((january, february), (february, march))}
     assert all(item.datetime and item.datetime.isoformat() == item.properties["start_datetime"].replace("Z", "+00:00")
                for item in items)  # fmt: skip
     assert task.collection().id == f"task-{task.id}"
@@ -130,7 +128,10 @@ def test_a_mosaic_for_each_month(task: eodispatch.Task) -> None:
 
 def test_a_raster_of_one_job(c: eodispatch.Connection) -> None:
     pytest.importorskip("odc.stac")
-    job = c.service("ndvi_composite").run(BOX, "2024-06").wait()
+    job = c.service("ndvi_composite").run(BOX, "2024-06")
+    with pytest.raises(eodispatch.EodispatchError, match="has no results yet"):
+        job.to_xarray()
+    job.wait()
     assert str(job.to_xarray().time.values[0])[:10] == "2024-06-01"
 
 

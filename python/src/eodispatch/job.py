@@ -7,7 +7,7 @@ from typing import Any
 
 from . import areas
 from .display import Table, html_table
-from .errors import JobFailed
+from .errors import EodispatchError, JobFailed
 from .runs import Run
 
 
@@ -91,8 +91,11 @@ class Job(Run):
 
     def read_items(self, missing: dict[int, str]) -> Iterator[dict[str, Any]]:
         """Its results as an Item."""
-        if self.status == "finished" or self.refresh().status == "finished":
-            yield self.read_item(self.id)
+        if self.status != "finished" and self.refresh().status != "finished":
+            if self.ended:
+                self._check()
+            raise EodispatchError(f"{self} has no results yet: {self.state()}")
+        yield self.read_item(self.id)
 
     def read_item(self, job: int) -> dict[str, Any]:
         """Its results as an Item, with new links."""

@@ -150,9 +150,7 @@ def _by_device(provider: dict[str, Any], client: str, scope: str) -> dict[str, A
     verifier = secrets.token_urlsafe(48)
     digest = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
     challenge = {"code_challenge": digest, "code_challenge_method": "S256"}
-    page = _post(
-        provider["device_authorization_endpoint"], {"client_id": client, "scope": scope, **challenge}
-    )
+    page = _post(provider["device_authorization_endpoint"], {"client_id": client, "scope": scope, **challenge})
     if "device_code" not in page:
         raise _refused(page)
     address = page.get("verification_uri_complete") or page["verification_uri"]
