@@ -215,14 +215,17 @@ func until(now, then int64) time.Duration {
 
 // Renew extends a lease to ttl from now.
 func (s *Store) Renew(ctx context.Context, l dispatch.Lease, ttl time.Duration) error {
-	return s.inVisit(ctx, "Renew", 1, func(q tx, now int64) error { return renew(ctx, q, l, now, ttl) })
+	return s.inVisit(ctx, "Renew", 1, func(q tx, now int64) error { return renew(ctx, q, l, now, ttl, 0) })
 }
 
-// renew also renews an expired lease if no other process took the account: then nothing happened in between.
-func renew(ctx context.Context, q querier, l dispatch.Lease, now int64, ttl time.Duration) error {
-	rows, err := exec(ctx, q, "UPDATE accounts SET lease_until = $1 WHERE id = $2 AND generation = $3",
-		now+ttl.Microseconds(), l.Account, l.Generation)
-	return changed("Renew", rows, err)
+// renew renews a lease, and records that so many slots were given away, see write. It also renews an expired lease if no
+// other process took the account: then nothing happened in between.
+func renew(ctx context.Context, q querier, l dispatch.Lease, now int64, ttl time.Duration, slots int64) error {
+	n, err := exec(ctx, q, `
+		UPDATE accounts
+		SET lease_until = $1, served = served + $2
+		WHERE id = $3 AND generation = $4`, now+ttl.Microseconds(), slots, l.Account, l.Generation)
+	return changed("Renew", n, err)
 }
 
 // Release ends the lease and plans the next visit.
@@ -315,32 +318,19 @@ func (s *Store) Intend(ctx context.Context, l dispatch.Lease, limits dispatch.Li
 		for i, j := range admitted {
 			intended[i] = j.Intend(at(now).Add(limits.Send))
 		}
-		if kept, err = write(ctx, q, intended, true); err != nil {
+		var slots int64
+		if kept, slots, err = write(ctx, q, intended, true); err != nil {
 			return err
 		}
 		if kept, err = within.pause(ctx, kept); err != nil {
 			return err
 		}
-		return renewAndCount(ctx, q, l, now, limits.Lease(), len(served(jobs, kept)))
+		return renew(ctx, q, l, now, limits.Lease(), slots)
 	})
 	if err != nil {
 		return nil, err
 	}
 	return kept, nil
-}
-
-// served returns the jobs that were waiting and whose intents were stored, in their order.
-func served(jobs, kept []dispatch.Job) (served []dispatch.Job) {
-	begun := map[dispatch.JobID]bool{}
-	for _, j := range kept {
-		begun[j.ID] = true
-	}
-	for _, j := range jobs {
-		if j.Phase == dispatch.Waiting && begun[j.ID] {
-			served = append(served, j)
-		}
-	}
-	return served
 }
 
 // Save stores the outcomes of responses and wakes accounts. The accounts' rows are written last, as in Wake.
@@ -351,7 +341,7 @@ func (s *Store) Save(ctx context.Context, jobs []dispatch.Job, wakes ...dispatch
 		if err != nil {
 			return err
 		}
-		if saved, err = write(ctx, q, jobs, false); err != nil || len(saved) == 0 {
+		if saved, _, err = write(ctx, q, jobs, false); err != nil || len(saved) == 0 {
 			return err
 		}
 		resumed, err := within.resume(ctx)

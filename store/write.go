@@ -175,15 +175,14 @@ func apply(ctx context.Context, q tx, changes []change) error {
 
 // write returns the jobs that it wrote, as they are now: not those that changed meanwhile and, with wanted, not those
 // that their owner no longer wants, or that a change of their task under way stops. With wanted it gives those that
-// wait their turns: only the visit that has the lease of an account does, so nobody else gives away its slots
-// meanwhile.
-func write(ctx context.Context, q tx, jobs []dispatch.Job, wanted bool) (kept []dispatch.Job, err error) {
+// wait their turns, and returns how many: only the visit that has the lease of an account does, so nobody else gives
+// away its slots meanwhile.
+func write(ctx context.Context, q tx, jobs []dispatch.Job, wanted bool) (kept []dispatch.Job, turns int64, err error) {
 	var changes []change
-	var turns int64
 	for part := range slices.Chunk(jobs, idsAtOnce) {
 		found, err := lockLoaded(ctx, q, part)
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		for _, j := range part {
 			i := slices.IndexFunc(found, func(s stored) bool { return s.ID == j.ID && s.Version == j.Version })
@@ -205,7 +204,7 @@ func write(ctx context.Context, q tx, jobs []dispatch.Job, wanted bool) (kept []
 			kept = append(kept, j)
 		}
 	}
-	return asLoaded(kept), apply(ctx, q, changes)
+	return asLoaded(kept), turns, apply(ctx, q, changes)
 }
 
 // takeOwned gives a job what its owner, or a move to another account, may have changed without a new version.
