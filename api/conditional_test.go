@@ -258,11 +258,11 @@ func (w *walk) act() (did string) {
 		w.p.fail(nil)
 		return "the end of an outage"
 	case n == 12:
-		w.must(w.b.Store.Hold(w.Context(), walkersAccount, time.Duration(1+w.rand.IntN(90))*time.Second,
+		w.must(w.b.Visits.Store.Hold(w.Context(), walkersAccount, time.Duration(1+w.rand.IntN(90))*time.Second,
 			dispatch.NeedsOperator, fmt.Sprint("reason ", w.rand.IntN(3))))
 		return "a hold"
 	case n == 13:
-		w.must(w.b.Store.Hold(w.Context(), walkersAccount, 0, dispatch.None, ""))
+		w.must(w.b.Visits.Store.Hold(w.Context(), walkersAccount, 0, dispatch.None, ""))
 		return "the end of a hold"
 	case n == 14:
 		w.p.mu.Lock()

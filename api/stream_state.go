@@ -24,7 +24,7 @@ const (
 
 // state is what the client of a stream has.
 type state struct {
-	number   int64 // see dispatch.ChangeNumbers
+	number   int64 // see broker.Records
 	accounts []dispatch.AccountState
 	live     bool // something has not ended
 }

@@ -57,7 +57,7 @@ func (b *Broker) storedUnder(ctx context.Context, u dispatch.UserID, k dispatch.
 // repeatedJob returns the job that a key stands for. If its owner deleted the job, it returns Conflict, because a used
 // key submits no other job.
 func (b *Broker) repeatedJob(ctx context.Context, u dispatch.UserID, id dispatch.JobID) (dispatch.Record, error) {
-	r, err := b.Store.RecordIncludingHidden(ctx, u, id)
+	r, err := b.Records.RecordIncludingHidden(ctx, u, id)
 	if dispatch.Is(err, dispatch.NotFound) || err == nil && r.Hidden && !r.IsRefused() {
 		return dispatch.Record{}, &dispatch.Error{Kind: dispatch.Conflict, Op: "dispatch.Accept",
 			Text: "This key stands for a job that was deleted. Use another."}
@@ -208,7 +208,7 @@ func (b *Broker) awaitDecision(ctx context.Context, u dispatch.UserID, id dispat
 				return r, nil
 			}
 		}
-		r, err := b.Store.RecordIncludingHidden(ctx, u, id)
+		r, err := b.Records.RecordIncludingHidden(ctx, u, id)
 		if lacking = is != nil && (dispatch.Is(err, dispatch.NotFound) || dispatch.Is(err, dispatch.Unavailable)); lacking {
 			return is.Record, nil
 		}

@@ -13,7 +13,7 @@ import (
 
 // elsewhere is a store whose owners' reads go to a server that lacks the last commits, or to none.
 type elsewhere struct {
-	dispatch.Store
+	conformance.Store
 	says error
 }
 
@@ -54,7 +54,7 @@ func TestAccept_SeesWhatWasSavedBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := open(conformance.NewMemStore(skewed(0)), backend("a", dispatch.AccessShared, &script{}))
 		defer h.stop()
-		h.Store = lateReturn{h.Store, h.Engine}
+		h.Broker.Store = lateReturn{h.Store, h.Engine}
 		began := time.Now()
 		if r := h.accept(t); r.Phase != dispatch.Started || time.Since(began) != time.Minute {
 			t.Errorf("after %v the job is %s", time.Since(began), r.Phase)
@@ -64,7 +64,7 @@ func TestAccept_SeesWhatWasSavedBefore(t *testing.T) {
 
 // lateReturn is a store whose Accept returns a minute after its commit, when the account was visited already.
 type lateReturn struct {
-	dispatch.Store
+	conformance.Store
 	engine dispatch.Engine
 }
 

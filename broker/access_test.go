@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/test/conformance"
 	"github.com/eodispatch/eodispatch/test/detector"
 )
 
@@ -171,7 +172,7 @@ func TestVisit_LogsARepeatedHoldRarely(t *testing.T) {
 
 // overtaken is a store whose first hold is stored only after signIn was called.
 type overtaken struct {
-	dispatch.Store
+	conformance.Store
 	signIn func()
 }
 

@@ -13,7 +13,7 @@ func (b *Broker) AnnotateJob(ctx context.Context, u dispatch.UserID, id dispatch
 	}
 	b.audit(ctx, "annotate", u, dispatch.Job{ID: id}, 1)
 	b.NotifyJob(u, id)
-	r, err := b.Store.Record(ctx, u, id)
+	r, err := b.Records.Record(ctx, u, id)
 	if err != nil {
 		return dispatch.Record{}, err
 	}
@@ -27,5 +27,5 @@ func (b *Broker) AnnotateTask(ctx context.Context, u dispatch.UserID, id dispatc
 	}
 	b.audit(ctx, "annotate", u, dispatch.Job{Task: id}, 0)
 	b.NotifyUser(u)
-	return b.Store.Task(ctx, u, id)
+	return b.Records.Task(ctx, u, id)
 }

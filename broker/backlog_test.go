@@ -16,7 +16,7 @@ import (
 
 // faulty is a store whose calls fail as a test says.
 type faulty struct {
-	dispatch.Store
+	conformance.Store
 	mu      sync.Mutex
 	save    func([]dispatch.Job) (lost bool, err error) // lost: it is committed all the same
 	load    func(dispatch.JobID) error

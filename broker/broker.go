@@ -24,7 +24,8 @@ type Broker struct {
 	*hub.Hub
 	*documents.Documents
 	*visit.Visits
-	Store     dispatch.Store
+	Store     Store
+	Records   Records
 	UserJobs  int               // how many jobs a user may have that have not ended; 0: any number
 	UserDaily int               // how many jobs a user may submit in a day; 0: any number
 	UserBytes int64             // how many bytes the requests of a user's jobs that have not ended may take; 0: any number
@@ -52,11 +53,11 @@ type Broker struct {
 }
 
 // New returns a broker that keeps everything in a store.
-func New(store dispatch.Store, s dispatch.Setup) *Broker {
-	hub := &hub.Hub{Setup: &s}
-	documents := &documents.Documents{Setup: &s, Store: store, Hub: hub}
-	visits := &visit.Visits{Setup: &s, Store: store, Hub: hub, Documents: documents}
-	return &Broker{Setup: &s, Hub: hub, Documents: documents, Visits: visits, Store: store}
+func New(all Stores, s dispatch.Setup) *Broker {
+	h := &hub.Hub{Setup: &s}
+	defined := &documents.Documents{Setup: &s, Store: all, Hub: h}
+	visits := &visit.Visits{Setup: &s, Store: all, Hub: h, Documents: defined}
+	return &Broker{Setup: &s, Hub: h, Documents: defined, Visits: visits, Store: all, Records: all}
 }
 
 // Delete hides a job from its owner at once. The broker cancels it at the platform.
@@ -72,7 +73,7 @@ func (b *Broker) Cancel(ctx context.Context, u dispatch.UserID, id dispatch.JobI
 	if err != nil {
 		return dispatch.Record{}, err
 	}
-	load := func(dispatch.Job) (dispatch.Record, error) { return b.Store.Record(ctx, u, id) }
+	load := func(dispatch.Job) (dispatch.Record, error) { return b.Records.Record(ctx, u, id) }
 	return b.await(ctx, j.ID, dispatch.ReadWithin, load, func(j dispatch.Job) bool {
 		return j.Phase == dispatch.Ended || j.Attention == dispatch.CancelUnsupported
 	})

@@ -127,18 +127,19 @@ func (l *logs) String() string {
 // testBroker is a broker with its engine, as they run in a process.
 type testBroker struct {
 	*broker.Broker
+	Store  conformance.Store
 	tokens *fakeTokens
 	logs   *logs
 	stop   func()
 }
 
-func open(s dispatch.Store, backends ...*dispatch.Backend) *testBroker {
+func open(s conformance.Store, backends ...*dispatch.Backend) *testBroker {
 	return openTimed(s, dispatch.Timing{}, backends...)
 }
 
 // openTimed sets the timing before the first visit, which begins at once where jobs are left from before.
-func openTimed(s dispatch.Store, timing dispatch.Timing, backends ...*dispatch.Backend) *testBroker {
-	h := &testBroker{tokens: &fakeTokens{}, logs: &logs{}}
+func openTimed(s conformance.Store, timing dispatch.Timing, backends ...*dispatch.Backend) *testBroker {
+	h := &testBroker{Store: s, tokens: &fakeTokens{}, logs: &logs{}}
 	log := slog.New(slog.NewTextHandler(h.logs, nil))
 	h.Broker = broker.New(s, dispatch.Setup{Tokens: h.tokens, Backends: backends, Installation: "me", Log: log,
 		Timing: timing})
@@ -514,7 +515,7 @@ func TestVisit_NoTokenForAStatus(t *testing.T) {
 
 // counting counts the looks at accounts.
 type counting struct {
-	dispatch.Store
+	conformance.Store
 	looks atomic.Int32
 }
 

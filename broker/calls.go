@@ -18,7 +18,7 @@ const (
 
 // Logs returns the platform's log entries about a job, oldest first.
 func (b *Broker) Logs(ctx context.Context, u dispatch.UserID, id dispatch.JobID) ([]dispatch.LogEntry, error) {
-	r, err := b.Store.Record(ctx, u, id)
+	r, err := b.Records.Record(ctx, u, id)
 	if err != nil || r.Ref == (dispatch.Ref{}) {
 		return nil, err
 	}

@@ -8,13 +8,14 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
 // The test of this file runs in a bubble of testing/synctest, see with.
 
 // largeTasks is a store in which a change of a task takes a second.
 type largeTasks struct {
-	dispatch.Store
+	conformance.Store
 	mu         sync.Mutex
 	begun      map[dispatch.UserID]int
 	most, busy map[dispatch.UserID]int
@@ -50,7 +51,7 @@ func TestChangeTask_OneAtATime(t *testing.T) {
 	with(t, dispatch.AccessShared, &script{}, func(t *testing.T, h *testBroker) {
 		large := &largeTasks{Store: h.Store, begun: map[dispatch.UserID]int{}, busy: map[dispatch.UserID]int{},
 			most: map[dispatch.UserID]int{}}
-		h.Store = large
+		h.Broker.Store = large
 		var tasks []dispatch.TaskRecord
 		for range 10 {
 			task, err := h.AcceptTask(t.Context(), "ann", request("a"), tiles(2), dispatch.Key{})

@@ -25,11 +25,11 @@ func (b *Broker) Definition(ctx context.Context, u dispatch.UserID, s dispatch.S
 
 // Document returns the document that defined the service of a job when it was accepted; nil if none was stored.
 func (b *Broker) Document(ctx context.Context, u dispatch.UserID, id dispatch.JobID) (*dispatch.Document, error) {
-	r, err := b.Store.Record(ctx, u, id)
+	r, err := b.Records.Record(ctx, u, id)
 	if err != nil {
 		return nil, err
 	}
-	body, err := b.Store.Document(ctx, u, id)
+	body, err := b.Records.Document(ctx, u, id)
 	if err != nil || body == nil {
 		return nil, err
 	}

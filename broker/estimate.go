@@ -21,7 +21,7 @@ func (b *Broker) Estimate(ctx context.Context, u dispatch.UserID, r dispatch.Req
 		return dispatch.Estimate{}, err
 	}
 	account, service := backend.Account(u), r.Service.Hash()
-	runs, err := b.Store.FinishedRuns(ctx, u, account, service, dispatch.EstimatedFrom)
+	runs, err := b.Records.FinishedRuns(ctx, u, account, service, dispatch.EstimatedFrom)
 	e := forecast.Estimate(runs, jobs)
 	if err != nil || len(runs) < forecast.LeastForecast {
 		return e, err

@@ -16,7 +16,7 @@ const filesOfUser = 8
 // its Body must be closed. NotFound if there is no such file. LimitReached if the user reads too many files. A file
 // whose link has expired is asked for by a new link.
 func (b *Broker) OpenFile(ctx context.Context, u dispatch.UserID, id dispatch.JobID, asset string, r dispatch.FileRequest) (*dispatch.File, error) {
-	j, err := b.Store.Record(ctx, u, id)
+	j, err := b.Records.Record(ctx, u, id)
 	if err != nil {
 		return nil, err
 	}

@@ -66,12 +66,12 @@ func (b *Broker) ForecastTask(ctx context.Context, t dispatch.TaskRecord) (dispa
 // finish meanwhile.
 func (b *Broker) runsFor(ctx context.Context, j dispatch.Job, least int, send time.Duration) ([]dispatch.FinishedRun, error) {
 	if j.Task != 0 {
-		own, err := b.Store.FinishedRunsOfTask(ctx, j.Task, dispatch.EstimatedFrom)
+		own, err := b.Records.FinishedRunsOfTask(ctx, j.Task, dispatch.EstimatedFrom)
 		if err != nil || len(forecast.TimesOf(own, send)) >= least {
 			return own, err
 		}
 	}
-	return b.Store.FinishedRuns(ctx, j.Owner, j.Account, j.Service, dispatch.EstimatedFrom)
+	return b.Records.FinishedRuns(ctx, j.Owner, j.Account, j.Service, dispatch.EstimatedFrom)
 }
 
 // beingSubmitted returns how many jobs of a task with a budget show that they are accepted, and are being submitted.
@@ -91,7 +91,7 @@ func (b *Broker) forecastOf(ctx context.Context, runs []dispatch.FinishedRun, w 
 	if err != nil || len(times) < forecast.LeastForecast || w.Waiting > 0 && w.Slots == 0 {
 		return nil, err
 	}
-	begun, err := b.Store.Underway(ctx, t.ID)
+	begun, err := b.Records.Underway(ctx, t.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +109,7 @@ func (b *Broker) slotsOf(ctx context.Context, backend *dispatch.Backend, t dispa
 	if limit == 0 {
 		return running, nil
 	}
-	lines, err := b.Queues.Lines(ctx, b.Store, t.Account)
+	lines, err := b.Queues.Lines(ctx, b.Visits.Store, t.Account)
 	if err != nil {
 		return 0, err
 	}

@@ -67,7 +67,7 @@ func (b *Broker) areaOfTask(ctx context.Context, t dispatch.TaskRecord) (float64
 		return 0, nil
 	}
 	const some = 20
-	jobs, err := b.Store.TaskJobs(ctx, t.Owner, t.ID, dispatch.Page{Limit: some, Most: dispatch.PartMost})
+	jobs, err := b.Records.TaskJobs(ctx, t.Owner, t.ID, dispatch.Page{Limit: some, Most: dispatch.PartMost})
 	var added []json.RawMessage
 	for _, j := range jobs {
 		added = append(added, j.Value)
@@ -77,7 +77,7 @@ func (b *Broker) areaOfTask(ctx context.Context, t dispatch.TaskRecord) (float64
 
 // runsWithAreas is Store.FinishedRequests with the areas of the runs in place of their requests.
 func (b *Broker) runsWithAreas(ctx context.Context, u dispatch.UserID, a dispatch.Account, s dispatch.ServiceHash) ([]dispatch.FinishedRun, error) {
-	runs, err := b.Store.FinishedRequests(ctx, u, a, s, dispatch.EstimatedFrom)
+	runs, err := b.Records.FinishedRequests(ctx, u, a, s, dispatch.EstimatedFrom)
 	for i := range runs {
 		runs[i].Area, runs[i].Body = b.areaIn(runs[i].Body), nil
 	}

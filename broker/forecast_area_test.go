@@ -8,6 +8,7 @@ import (
 
 	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/test/conformance"
 	"github.com/eodispatch/eodispatch/test/detector"
 )
 
@@ -95,7 +96,7 @@ func TestForecast_ByArea(t *testing.T) {
 // An estimate is made from runs over areas like that of the request if they are enough.
 func TestEstimate_ByArea(t *testing.T) {
 	with(t, dispatch.AccessShared, &script{}, func(t *testing.T, h *testBroker) {
-		h.Store = sizedRuns{Store: h.Store}
+		h.Records = sizedRuns{Store: h.Store}
 		h.AreaOf = func(value json.RawMessage) (km2 float64) {
 			_ = json.Unmarshal(value, &km2)
 			return km2
@@ -117,7 +118,7 @@ func TestEstimate_ByArea(t *testing.T) {
 }
 
 // sizedRuns has eight finished runs over 1 km² for one credit each, and eight over 40 km² for 40.
-type sizedRuns struct{ dispatch.Store }
+type sizedRuns struct{ conformance.Store }
 
 func (s sizedRuns) FinishedRuns(ctx context.Context, u dispatch.UserID, a dispatch.Account,
 	service dispatch.ServiceHash, n int) ([]dispatch.FinishedRun, error) {

@@ -279,7 +279,8 @@ func (b *Broker) spreadOne(ctx context.Context, t dispatch.SpreadTask) (seen int
 			continue
 		}
 		homes[i].limits = backend.Limits
-		curve, err := b.RunTimes.Curve(ctx, b.Store, visit.ServiceAt{Platform: h.Account.Platform(), Service: h.Hash})
+		curve, err := b.RunTimes.Curve(ctx, b.Visits.Store, visit.ServiceAt{Platform: h.Account.Platform(),
+			Service: h.Hash})
 		if err != nil {
 			return t.Seen, err
 		}

@@ -18,20 +18,20 @@ const (
 // whole of a request that was cut. A job that changes meanwhile is shown as it was when its part was read. The sequence
 // ends with the first error.
 func (b *Broker) Jobs(ctx context.Context, u dispatch.UserID, p dispatch.Page) iter.Seq2[dispatch.Record, error] {
-	read := func(p dispatch.Page) ([]dispatch.Record, error) { return b.Store.Records(ctx, u, p) }
+	read := func(p dispatch.Page) ([]dispatch.Record, error) { return b.Records.Records(ctx, u, p) }
 	return (&listRead{broker: b, read: read, at: dispatch.Record.Place}).records(ctx, p)
 }
 
 // TaskJobs returns the jobs of a task by number, in the same way as Jobs.
 func (b *Broker) TaskJobs(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, p dispatch.Page) iter.Seq2[dispatch.Record, error] {
-	read := func(p dispatch.Page) ([]dispatch.Record, error) { return b.Store.TaskJobs(ctx, u, id, p) }
+	read := func(p dispatch.Page) ([]dispatch.Record, error) { return b.Records.TaskJobs(ctx, u, id, p) }
 	at := func(r dispatch.Record) dispatch.Place { return dispatch.Place{ID: int64(r.Number)} }
 	return (&listRead{broker: b, read: read, at: at}).records(ctx, p)
 }
 
 // Tasks returns the owner's tasks in the same way as Jobs.
 func (b *Broker) Tasks(ctx context.Context, u dispatch.UserID, p dispatch.Page) iter.Seq2[dispatch.TaskRecord, error] {
-	read := func(p dispatch.Page) ([]dispatch.TaskRecord, error) { return b.Store.Tasks(ctx, u, p) }
+	read := func(p dispatch.Page) ([]dispatch.TaskRecord, error) { return b.Records.Tasks(ctx, u, p) }
 	return func(yield func(dispatch.TaskRecord, error) bool) {
 		for part, err := range parts(p, read, dispatch.TaskRecord.Place) {
 			for _, t := range part {
@@ -48,13 +48,13 @@ func (b *Broker) Tasks(ctx context.Context, u dispatch.UserID, p dispatch.Page) 
 
 // Task returns a task with the last known statuses of its jobs.
 func (b *Broker) Task(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (dispatch.TaskRecord, error) {
-	return b.Store.Task(ctx, u, id)
+	return b.Records.Task(ctx, u, id)
 }
 
 // Request returns the whole request of a record that was read in part. It does not check the owner: the caller has read
 // the record as its owner.
 func (b *Broker) Request(ctx context.Context, r dispatch.Record) (dispatch.Request, error) {
-	return b.Store.Request(ctx, r.ID)
+	return b.Records.Request(ctx, r.ID)
 }
 
 // parts reads a list part by part, until p.Limit records were read or the list ends.

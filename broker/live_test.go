@@ -139,7 +139,7 @@ func TestPlatforms_StateFollowsResponses(t *testing.T) {
 
 // countingStore counts how often the waiting jobs are counted and listed.
 type countingStore struct {
-	dispatch.Store
+	conformance.Store
 	counts atomic.Int32
 	lists  atomic.Int32 // of the ids of a line
 	ids    atomic.Int64 // in these lists

@@ -52,7 +52,7 @@ func (p *pinning) seen() string { return fmt.Sprint(p.definitions()) }
 
 // reading counts how often the definition of a job is read.
 type reading struct {
-	dispatch.Store
+	conformance.Store
 	read atomic.Int32
 }
 

@@ -75,18 +75,19 @@ func waitingBetween(records []dispatch.Record) map[lineAt][2]dispatch.Rank {
 // placesBetween returns how many jobs are ahead of the waiting jobs of a line from one to another.
 func (b *Broker) placesBetween(ctx context.Context, of lineAt, from, to dispatch.Rank) (map[dispatch.JobID]int, error) {
 	l := dispatch.Line{Owner: of.UserID, Task: of.TaskID}
-	lines, err := b.Queues.Lines(ctx, b.Store, of.Account)
+	lines, err := b.Queues.Lines(ctx, b.Visits.Store, of.Account)
 	if err != nil {
 		return nil, err
 	}
 	before := 0
 	if from != (dispatch.Rank{}) {
-		if before, err = b.Store.WaitingBefore(ctx, dispatch.Job{Account: of.Account, Owner: of.UserID, Task: of.TaskID, Due: from.Due,
+		if before, err = b.Records.WaitingBefore(ctx, dispatch.Job{Account: of.Account, Owner: of.UserID,
+			Task: of.TaskID, Due: from.Due,
 			ID: from.ID}); err != nil {
 			return nil, err
 		}
 	}
-	ids, err := b.Store.Waiting(ctx, of.Account, l, from, to)
+	ids, err := b.Records.Waiting(ctx, of.Account, l, from, to)
 	places, place := make(map[dispatch.JobID]int, len(ids)), dispatch.Ahead(lines, l)
 	for i, id := range ids {
 		places[id] = place(before + i)
@@ -99,11 +100,11 @@ func (b *Broker) setQueuePlace(ctx context.Context, r dispatch.Record) (dispatch
 	if !r.WaitsForSlot() {
 		return r, nil
 	}
-	lines, err := b.Queues.Lines(ctx, b.Store, r.Account)
+	lines, err := b.Queues.Lines(ctx, b.Visits.Store, r.Account)
 	if err != nil {
 		return r, err
 	}
-	position, err := b.Store.WaitingBefore(ctx, r.Job)
+	position, err := b.Records.WaitingBefore(ctx, r.Job)
 	if err != nil {
 		return r, err
 	}

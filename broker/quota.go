@@ -33,7 +33,7 @@ func (b *Broker) UsageByLabel(ctx context.Context, u dispatch.UserID, label stri
 			Faults: []dispatch.Fault{{Loc: []any{"query", "label"}, Msg: dispatch.BadLabelKey, Type: "value_error"}}}
 	}
 	// read first, so that they are no more than the whole
-	parts, err := b.Store.LabelCharges(ctx, u, label, MostLabelCharges)
+	parts, err := b.Records.LabelCharges(ctx, u, label, MostLabelCharges)
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +69,7 @@ func without(all []dispatch.Charge, part dispatch.Charge) []dispatch.Charge {
 // Usage counts a user's jobs at each account, and how many of them were submitted in the last 24 hours. An account with
 // a quota is included even while the user has no jobs there.
 func (b *Broker) Usage(ctx context.Context, u dispatch.UserID) ([]dispatch.Usage, error) {
-	all, err := b.Store.Usage(ctx, u, dispatch.Day)
+	all, err := b.Records.Usage(ctx, u, dispatch.Day)
 	for _, backend := range b.Backends {
 		a := backend.Account(u)
 		i := slices.IndexFunc(all, func(has dispatch.Usage) bool { return has.Account == a })

@@ -11,7 +11,7 @@ import (
 // Read returns a job whose status is no older than fresh, or the last known one if the platform does not answer within
 // 5 s.
 func (b *Broker) Read(ctx context.Context, u dispatch.UserID, id dispatch.JobID, fresh time.Duration) (dispatch.Record, error) {
-	load := func() (dispatch.Record, error) { return b.Store.Record(ctx, u, id) }
+	load := func() (dispatch.Record, error) { return b.Records.Record(ctx, u, id) }
 	r, err := load()
 	if err != nil {
 		return r, err
@@ -42,7 +42,7 @@ func (b *Broker) Read(ctx context.Context, u dispatch.UserID, id dispatch.JobID,
 // Deleted reports whether a user had a job with this id and deleted it. A deleted job is forgotten some days after its
 // end.
 func (b *Broker) Deleted(ctx context.Context, u dispatch.UserID, id dispatch.JobID) (bool, error) {
-	r, err := b.Store.RecordIncludingHidden(ctx, u, id)
+	r, err := b.Records.RecordIncludingHidden(ctx, u, id)
 	if dispatch.Is(err, dispatch.NotFound) {
 		return false, nil
 	}
@@ -66,7 +66,7 @@ func (b *Broker) Freshen(ctx context.Context, u dispatch.UserID, s dispatch.Scop
 	}
 	for end := time.Now().Add(dispatch.ReadWithin); err == nil; {
 		var awaited bool
-		if awaited, err = b.Store.AnyAwaited(ctx, u, s); err != nil || !awaited {
+		if awaited, err = b.Records.AnyAwaited(ctx, u, s); err != nil || !awaited {
 			return err
 		}
 		if _, again := awaitChange(ctx, changed, end); !again {

@@ -20,7 +20,7 @@ func (b *Broker) Results(ctx context.Context, u dispatch.UserID, id dispatch.Job
 
 // JobResult returns what Results does, with the job. The error is returned, and JobResult.Err not set.
 func (b *Broker) JobResult(ctx context.Context, u dispatch.UserID, id dispatch.JobID) (p JobResult, err error) {
-	p.Record, err = b.Store.Record(ctx, u, id)
+	p.Record, err = b.Records.Record(ctx, u, id)
 	if err == nil && !p.Status.Final() {
 		p.Record, err = b.Read(ctx, u, id, min(resultsFresh, b.minReadInterval(p.Account.Platform())))
 	}
@@ -41,7 +41,7 @@ func (b *Broker) JobResult(ctx context.Context, u dispatch.UserID, id dispatch.J
 // RecentResults returns what Results does, without a request to the platform while the links that it returned before
 // are valid.
 func (b *Broker) RecentResults(ctx context.Context, u dispatch.UserID, id dispatch.JobID) (json.RawMessage, error) {
-	r, err := b.Store.Record(ctx, u, id)
+	r, err := b.Records.Record(ctx, u, id)
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +58,7 @@ const (
 )
 
 func (b *Broker) collection(ctx context.Context, u dispatch.UserID, j dispatch.Record) (json.RawMessage, error) {
-	results, err := b.Store.Result(ctx, u, j.ID)
+	results, err := b.Records.Result(ctx, u, j.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +138,7 @@ type TaskResults struct {
 // that cannot be read set JobResult.Err and do not affect others; the same position returns them when they can be read.
 func (b *Broker) TaskResults(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, after dispatch.ResultPosition, n int) (f TaskResults,
 	err error) {
-	if f.Task, err = b.Store.Task(ctx, u, id); err != nil {
+	if f.Task, err = b.Records.Task(ctx, u, id); err != nil {
 		return f, err
 	}
 	if f.Jobs, err = b.finished(ctx, u, id, after, n+1); err != nil {
@@ -152,10 +152,10 @@ func (b *Broker) TaskResults(ctx context.Context, u dispatch.UserID, id dispatch
 // TaskResult returns the results of one finished job of a task; NotFound if the job is not in the task or has not
 // finished.
 func (b *Broker) TaskResult(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, job dispatch.JobID) (f TaskResults, err error) {
-	if f.Task, err = b.Store.Task(ctx, u, id); err != nil {
+	if f.Task, err = b.Records.Task(ctx, u, id); err != nil {
 		return f, err
 	}
-	r, err := b.Store.Record(ctx, u, job)
+	r, err := b.Records.Record(ctx, u, job)
 	if err == nil && (r.Task != id || r.Status != dispatch.Finished) {
 		err = &dispatch.Error{Kind: dispatch.NotFound, Op: "dispatch.TaskResult"}
 	}
@@ -177,7 +177,7 @@ const (
 // fails. It ends with the first error.
 func (b *Broker) TaskOutline(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (dispatch.TaskRecord, iter.Seq2[JobResult, error],
 	error) {
-	t, err := b.Store.Task(ctx, u, id)
+	t, err := b.Records.Task(ctx, u, id)
 	return t, func(yield func(JobResult, error) bool) {
 		reading, cancel := context.WithTimeout(ctx, outlineWithin)
 		defer cancel()
@@ -220,7 +220,7 @@ func (b *Broker) outline(ctx context.Context, u dispatch.UserID, part []JobResul
 // finished returns finished jobs of a task after a position, n at most, with their values and without the request that
 // they share.
 func (b *Broker) finished(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, after dispatch.ResultPosition, n int) ([]JobResult, error) {
-	records, err := b.Store.FinishedJobs(ctx, u, id, after, n)
+	records, err := b.Records.FinishedJobs(ctx, u, id, after, n)
 	jobs := make([]JobResult, len(records))
 	for i, r := range records {
 		jobs[i].Record = r

@@ -196,7 +196,7 @@ func TestTaskResults_InOrderOfTheirEnd(t *testing.T) {
 
 // pageStore fails the test if a task's jobs are read as a whole, and counts those that are read.
 type pageStore struct {
-	dispatch.Store
+	conformance.Store
 	t    *testing.T
 	read int
 }

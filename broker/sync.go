@@ -25,7 +25,7 @@ const (
 
 // SyncRuns returns a user's synchronous runs, newest first.
 func (b *Broker) SyncRuns(ctx context.Context, u dispatch.UserID, p dispatch.Page) ([]dispatch.Record, error) {
-	runs, err := b.Store.SyncRuns(ctx, u, p)
+	runs, err := b.Records.SyncRuns(ctx, u, p)
 	records := make([]dispatch.Record, len(runs))
 	for i, r := range runs {
 		records[i] = r.Record()

@@ -202,7 +202,7 @@ func TestRunSync_LongRunStaysRunning(t *testing.T) {
 
 // losing is a store that a process does not reach any more with what it says of its runs.
 type losing struct {
-	dispatch.Store
+	conformance.Store
 	lost atomic.Bool
 }
 
@@ -289,7 +289,7 @@ func TestRunSync_NothingIsSentUnrecorded(t *testing.T) {
 	})
 }
 
-type refusing struct{ dispatch.Store }
+type refusing struct{ conformance.Store }
 
 func (refusing) BeginSyncRun(context.Context, *dispatch.SyncRun, time.Duration, ...dispatch.Quota) error {
 	return failure(dispatch.Unavailable)
@@ -350,7 +350,7 @@ func TestRunSync_HasADeadline(t *testing.T) {
 
 // awayAtTheEnd is a store that records no end of a synchronous run until a time.
 type awayAtTheEnd struct {
-	dispatch.Store
+	conformance.Store
 	until time.Time
 }
 

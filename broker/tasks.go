@@ -63,7 +63,7 @@ func (b *Broker) RepeatedTask(ctx context.Context, u dispatch.UserID, k dispatch
 
 // repeatedTask returns the task that a key stands for.
 func (b *Broker) repeatedTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (dispatch.TaskRecord, error) {
-	t, err := b.Store.Task(ctx, u, id)
+	t, err := b.Records.Task(ctx, u, id)
 	if dispatch.Is(err, dispatch.NotFound) {
 		err = &dispatch.Error{Kind: dispatch.Conflict, Op: "dispatch.AcceptTask",
 			Text: "This key stands for a task that was deleted. Use another."}
@@ -159,7 +159,7 @@ func (b *Broker) changedTask(ctx context.Context, u dispatch.UserID, id dispatch
 	if err != nil {
 		return dispatch.TaskRecord{}, err
 	}
-	return b.Store.Task(ctx, u, id)
+	return b.Records.Task(ctx, u, id)
 }
 
 // RetryTask runs the chosen jobs of a task that failed again, under their ids. Jobs that run, wait or were canceled do
@@ -184,7 +184,7 @@ func (b *Broker) RetryTask(ctx context.Context, u dispatch.UserID, id dispatch.T
 		b.Wake(a)
 		b.NotifyUser(u)
 	}
-	t, err := b.Store.Task(ctx, u, id)
+	t, err := b.Records.Task(ctx, u, id)
 	if len(t.Request.Homes) > 0 {
 		b.spreads.Signal(anyTask)
 	}
@@ -208,7 +208,7 @@ func (b *Broker) retryable(ctx context.Context, u dispatch.UserID, id dispatch.T
 // runnableTask returns a task whose jobs are to run again, or go on. Forbidden if the requesting user is no longer
 // entitled to run its service, at any of the platforms where its jobs may run.
 func (b *Broker) runnableTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (dispatch.TaskRecord, error) {
-	t, err := b.Store.Task(ctx, u, id)
+	t, err := b.Records.Task(ctx, u, id)
 	if err != nil {
 		return dispatch.TaskRecord{}, err
 	}

@@ -35,12 +35,12 @@ func (b *Broker) CheckRequest(ctx context.Context, u dispatch.UserID, r dispatch
 
 // Unstarted returns an unstarted job to its owner.
 func (b *Broker) Unstarted(ctx context.Context, u dispatch.UserID, id dispatch.UnstartedID) (dispatch.Unstarted, error) {
-	return b.Store.Unstarted(ctx, u, id)
+	return b.Records.Unstarted(ctx, u, id)
 }
 
 // UnstartedJobs returns the owner's unstarted jobs and tasks that p selects, newest first, without their bodies.
 func (b *Broker) UnstartedJobs(ctx context.Context, u dispatch.UserID, p dispatch.Page) iter.Seq2[dispatch.Unstarted, error] {
-	read := func(p dispatch.Page) ([]dispatch.Unstarted, error) { return b.Store.UnstartedJobs(ctx, u, p) }
+	read := func(p dispatch.Page) ([]dispatch.Unstarted, error) { return b.Records.UnstartedJobs(ctx, u, p) }
 	at := func(n dispatch.Unstarted) dispatch.Place {
 		return dispatch.Place{Created: n.Created, ID: n.ID.Number()}
 	}
@@ -104,9 +104,9 @@ func (b *Broker) Start(ctx context.Context, n dispatch.Unstarted, r dispatch.Req
 // started reports whether an unstarted job has become a job or a task that its owner sees.
 func (b *Broker) started(ctx context.Context, n dispatch.Unstarted) bool {
 	if n.ID.Task != 0 {
-		_, err := b.Store.Task(ctx, n.Owner, n.ID.Task)
+		_, err := b.Records.Task(ctx, n.Owner, n.ID.Task)
 		return err == nil
 	}
-	_, err := b.Store.Record(ctx, n.Owner, n.ID.Job)
+	_, err := b.Records.Record(ctx, n.Owner, n.ID.Job)
 	return err == nil
 }

@@ -13,7 +13,7 @@ import (
 
 // leased counts the leases that a store gives and takes back.
 type leased struct {
-	dispatch.Store
+	conformance.Store
 	begun, ended atomic.Int32
 }
 

@@ -121,7 +121,7 @@ func (c *timedPlatform) taken(n int) {
 }
 
 // openWithTenSlots opens a broker for a platform with ten slots.
-func openWithTenSlots(s dispatch.Store, p dispatch.Platform, change func(*dispatch.Limits)) *testBroker {
+func openWithTenSlots(s conformance.Store, p dispatch.Platform, change func(*dispatch.Limits)) *testBroker {
 	b := backend("a", dispatch.AccessShared, p)
 	b.Limits.Jobs, b.Limits.Requests, b.Limits.MinPoll = 10, 8, 2*time.Second
 	if change != nil {
@@ -246,7 +246,7 @@ func TestLooks_OnlyWhileJobsWait(t *testing.T) {
 // What was learnt survives a restart, and another replica knows it: the first jobs afterwards are read when they are
 // likely to have ended.
 func TestLooks_ARestartLosesNothing(t *testing.T) {
-	inBoth(t, func(t *testing.T, s dispatch.Store) {
+	inBoth(t, func(t *testing.T, s conformance.Store) {
 		p := newTimedPlatform(20*time.Millisecond, logNormal(10*time.Minute, .05))
 		run := func() (empty time.Duration) { // the slots of the first ten jobs, until the next ten were submitted
 			h := openWithTenSlots(s, listingPlatform{p}, nil)

@@ -238,7 +238,7 @@ func TestPanic_EndsNoVisit(t *testing.T) {
 
 // resting is a store at whose first intent the machine is suspended, once it is committed.
 type resting struct {
-	dispatch.Store
+	conformance.Store
 	suspend func()
 }
 

@@ -73,7 +73,7 @@ func TestSubmit_IdentifierOfAnotherJob(t *testing.T) {
 
 // holderless does not answer who has an identifier for some time.
 type holderless struct {
-	dispatch.Store
+	conformance.Store
 	from, until time.Time
 }
 

@@ -68,7 +68,7 @@ func (l *slowPlatform) counts() (taken, most int) {
 }
 
 // inBoth runs a test in its own time on the model and on SQLite.
-func inBoth(t *testing.T, test func(*testing.T, dispatch.Store)) {
+func inBoth(t *testing.T, test func(*testing.T, conformance.Store)) {
 	t.Run("model", func(t *testing.T) { inModel(t, test) })
 	t.Run("SQLite", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
@@ -84,7 +84,7 @@ func inBoth(t *testing.T, test func(*testing.T, dispatch.Store)) {
 
 // inModel runs a test in its own time on the model alone: days on SQLite take minutes, and the store's suite has them
 // for both.
-func inModel(t *testing.T, test func(*testing.T, dispatch.Store)) {
+func inModel(t *testing.T, test func(*testing.T, conformance.Store)) {
 	synctest.Test(t, func(t *testing.T) { test(t, conformance.NewMemStore(clock{})) })
 }
 
@@ -95,14 +95,14 @@ func TestSlots_LimitHoldsForDays(t *testing.T) {
 	for _, c := range []struct {
 		runs, stalled, watched time.Duration
 		jobs, taken            int
-		in                     func(*testing.T, func(*testing.T, dispatch.Store))
+		in                     func(*testing.T, func(*testing.T, conformance.Store))
 	}{
 		{runs: 10 * time.Minute, stalled: 30 * time.Minute, watched: time.Hour, jobs: 14, taken: 9, in: inBoth},
 		{runs: 10 * time.Minute, stalled: 6 * time.Hour, watched: 7 * time.Hour, jobs: 86, taken: 72, in: inModel},
 		{runs: 24 * time.Hour, stalled: 6 * time.Hour, watched: 25 * time.Hour, jobs: 12, taken: 4, in: inModel},
 	} {
 		t.Run(fmt.Sprint(c.runs, " ", c.stalled), func(t *testing.T) {
-			c.in(t, func(t *testing.T, s dispatch.Store) {
+			c.in(t, func(t *testing.T, s conformance.Store) {
 				p := newSlowPlatform(c.runs)
 				b := backend("a", dispatch.AccessShared, p)
 				b.Limits.Jobs, b.Limits.Requests = 2, 8
@@ -136,7 +136,7 @@ func TestSlots_StalledJobsKeepThemByDefault(t *testing.T) {
 		{"running, freed", dispatch.Running, true, dispatch.Waiting, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			inBoth(t, func(t *testing.T, s dispatch.Store) {
+			inBoth(t, func(t *testing.T, s conformance.Store) {
 				p := &script{status: func(dispatch.Token) (dispatch.Report, error) { return dispatch.Report{Status: c.says}, nil }}
 				b := backend("a", dispatch.AccessShared, p)
 				b.Limits.Jobs, b.Limits.FreeStalled = 1, c.frees
@@ -165,7 +165,7 @@ func TestSlots_StalledJobsKeepThemByDefault(t *testing.T) {
 // the switch was off, when all slots count again.
 func TestSlots_FreeStalledAcrossRestarts(t *testing.T) {
 	detector.Skip(t)
-	inBoth(t, func(t *testing.T, s dispatch.Store) {
+	inBoth(t, func(t *testing.T, s conformance.Store) {
 		p := &script{status: func(dispatch.Token) (dispatch.Report, error) {
 			return dispatch.Report{Status: dispatch.Queued},
 				nil

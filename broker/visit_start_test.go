@@ -13,7 +13,7 @@ import (
 
 // savedPhases counts the saved jobs by their phases.
 type savedPhases struct {
-	dispatch.Store
+	conformance.Store
 	mu    sync.Mutex
 	saved map[dispatch.Phase]int
 }
@@ -28,7 +28,7 @@ func (s *savedPhases) Save(ctx context.Context, jobs []dispatch.Job, wake ...dis
 }
 
 // slowStore takes 10 ms to commit intents, and as long to read a request.
-type slowStore struct{ dispatch.Store }
+type slowStore struct{ conformance.Store }
 
 func (s slowStore) Intend(ctx context.Context, l dispatch.Lease, limits dispatch.Limits,
 	jobs []dispatch.Job) ([]dispatch.Job, error) {

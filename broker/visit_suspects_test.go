@@ -52,7 +52,7 @@ func TestSuspects_JobThatAlwaysPanicsIsSetAside(t *testing.T) {
 }
 
 // suspect accepts n jobs that were in hand when a process was killed, and gives their ids.
-func suspect(t *testing.T, s dispatch.Store, n, begun int) (ids []dispatch.JobID) {
+func suspect(t *testing.T, s conformance.Store, n, begun int) (ids []dispatch.JobID) {
 	t.Helper()
 	task := &dispatch.Task{Owner: "ann", Account: "a/shared", Request: request("a"), Dimension: "tile"}
 	drafts := make([]dispatch.Draft, n)

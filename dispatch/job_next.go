@@ -617,7 +617,7 @@ func (j Job) shown() shown {
 }
 
 // LooksLike reports whether the owner of a job sees the same as before; if not, the change takes a number, see
-// [ChangeNumbers]. The phase alone is not seen: it decides only whether a job shows what holds its account, and
+// broker.Records. The phase alone is not seen: it decides only whether a job shows what holds its account, and
 // whatever the response to its request brings is seen.
 func (j Job) LooksLike(before Job) bool {
 	if j.Hidden && before.Hidden {

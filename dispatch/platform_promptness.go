@@ -25,7 +25,7 @@ func (b *Backend) SettlesAfter(t Timing, p Promptness) time.Duration {
 	return cmp.Or(b.StartSettlesAfter, t.settlesAfter(p))
 }
 
-// StartsSeen is what the latest statuses have shown about starts, for [Store.NoteStarts].
+// StartsSeen is what the latest statuses have shown about starts, for [conformance.Store.NoteStarts].
 type StartsSeen struct {
 	Prompt int           // starts that the first status read showed
 	Lagged bool          // a status did not show a start: the count of prompt starts restarts with Prompt

@@ -1,9 +1,6 @@
 package dispatch
 
-import (
-	"context"
-	"time"
-)
+import "time"
 
 // MostHomes is how many services a task can name.
 const MostHomes = 8
@@ -28,17 +25,6 @@ type Home struct {
 	Unused string `json:"unused,omitempty"` // why no job of the task runs there; "": some may
 	// what the owner had to do, when the task was accepted, before jobs run there; "": nothing
 	Notice string `json:"notice,omitempty"`
-}
-
-// TaskHomes stores the tasks that have several homes, and moves their jobs.
-type TaskHomes interface {
-	// SpreadTasks returns the tasks that have several homes and jobs that have not ended, by id. It notes those whose jobs
-	// have all ended, so that they are not read again before one of them is retried.
-	SpreadTasks(context.Context) ([]SpreadTask, error)
-	// MoveJobs moves jobs of a task that wait from one of its homes to another, as m specifies, wakes that one's account,
-	// and returns how many it moved, and SpreadTask.Seen as it is then. It moves none if another process moved some since
-	// the task was read, and a job only if nothing of it can be at a platform. LimitReached as in Accept.
-	MoveJobs(ctx context.Context, m JobMove, within ...Quota) (moved int, seen int64, err error)
 }
 
 // SpreadTask is a task with several homes as it is planned.

@@ -2,23 +2,8 @@ package dispatch
 
 import (
 	"cmp"
-	"context"
 	"math"
 )
-
-// ChangeNumbers answers what has changed of what an owner sees. Each transaction that changes anything of it takes the
-// next number of the owner, and numbers become visible in their order: who has read up to a number has missed nothing.
-//
-// No number is taken by what jobs show of their account, see [ChangedPage].Accounts, by places in the queue, which are
-// derived when a record is read, nor when time alone changes a list: a synchronous run that lapses, an unstarted job
-// that expires. Unstarted jobs and synchronous runs take numbers
-// and are not listed.
-type ChangeNumbers interface {
-	// ChangesSince returns the jobs of no task, and the tasks, of an owner that changed after a place. A task changes
-	// with its jobs. With id it returns the task's jobs that changed, and NotFound if the owner has no such task. Of the
-	// page, Limit and Most apply as in Records; [MostChanged] are returned at most.
-	ChangesSince(ctx context.Context, u UserID, id TaskID, after ChangedPlace, p Page) (ChangedPage, error)
-}
 
 // MostChanged is how many changes a page has at most.
 const MostChanged = 1000

@@ -31,7 +31,7 @@ const (
 // Documents are the documents that define services: those that are being fetched, and those that jobs are pinned to.
 type Documents struct {
 	*dispatch.Setup
-	Store dispatch.Store
+	Store Store
 	Hub   *hub.Hub
 
 	Preparing preparations

@@ -14,7 +14,7 @@ import (
 
 // Config is the configuration of an engine. Store, Visit and Log are required.
 type Config struct {
-	Store dispatch.Store
+	Store Store
 	// Visit does the due work of an account and ends its lease. It starts no new step once its context is done.
 	Visit func(context.Context, dispatch.Lease) error
 	Log   *slog.Logger

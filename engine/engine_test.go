@@ -24,9 +24,10 @@ type wall struct{}
 func (wall) Now() time.Time { return time.Now() }
 
 // starting runs engines with the notifier of a process.
-func starting(hints func() engine.Notifier) func(context.Context, dispatch.Store, conformance.Visit) (dispatch.Engine,
+func starting(hints func() engine.Notifier) func(context.Context, conformance.Store,
+	conformance.Visit) (dispatch.Engine,
 	<-chan struct{}) {
-	return func(ctx context.Context, s dispatch.Store, v conformance.Visit) (dispatch.Engine, <-chan struct{}) {
+	return func(ctx context.Context, s conformance.Store, v conformance.Visit) (dispatch.Engine, <-chan struct{}) {
 		e := engine.New(engine.Config{Store: s, Visit: v, Log: slog.New(slog.DiscardHandler), Notifier: hints()})
 		ended := make(chan struct{})
 		go func() {
@@ -43,7 +44,7 @@ func TestEngine_InMemory(t *testing.T) {
 	conformance.TestEngine(t, func(t *testing.T, test func(*testing.T, conformance.Cluster)) {
 		synctest.Test(t, func(t *testing.T) {
 			s := conformance.NewMemStore(wall{})
-			test(t, conformance.Cluster{Store: func() dispatch.Store { return s }, Start: starting(alone)})
+			test(t, conformance.Cluster{Store: func() conformance.Store { return s }, Start: starting(alone)})
 		})
 	})
 }
@@ -53,7 +54,7 @@ func TestEngine_OnSQLite(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "engine.db")
 		synctest.Test(t, func(t *testing.T) {
 			s := open(t, "sqlite:"+file)
-			test(t, conformance.Cluster{Store: func() dispatch.Store { return s }, Start: starting(alone)})
+			test(t, conformance.Cluster{Store: func() conformance.Store { return s }, Start: starting(alone)})
 		})
 	})
 }
@@ -63,7 +64,7 @@ func TestEngine_OnPostgreSQL(t *testing.T) {
 		url := postgres.Database(t)
 		test(t, conformance.Cluster{
 			Slack: time.Minute,
-			Store: func() dispatch.Store { return open(t, url) },
+			Store: func() conformance.Store { return open(t, url) },
 			Start: starting(func() engine.Notifier { return engine.NewPostgres(url, slog.New(slog.DiscardHandler)) }),
 		})
 	})

@@ -18,7 +18,7 @@ import (
 
 // gone is a store that leases no accounts and stores nothing while it is unavailable.
 type gone struct {
-	dispatch.Store
+	conformance.Store
 	away atomic.Bool
 }
 

@@ -363,7 +363,7 @@ func TestEngine_LimitsVisits(t *testing.T) {
 
 // flaky is a store that does not respond at first.
 type flaky struct {
-	dispatch.Store
+	conformance.Store
 	failures int
 }
 

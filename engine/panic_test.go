@@ -17,7 +17,7 @@ import (
 
 // panicking is a store whose Dequeue and NoteServed panic at first.
 type panicking struct {
-	dispatch.Store
+	conformance.Store
 	left atomic.Int32
 }
 

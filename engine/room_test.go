@@ -20,7 +20,7 @@ type deaf struct{}
 func (deaf) Notify(engine.Notification)                           {}
 func (deaf) Run(ctx context.Context, _ func(engine.Notification)) { <-ctx.Done() }
 
-func wake(t *testing.T, s dispatch.Store, a dispatch.Account) {
+func wake(t *testing.T, s conformance.Store, a dispatch.Account) {
 	t.Helper()
 	if _, err := s.Accept(t.Context(), dispatch.Key{}, nil,
 		[]dispatch.Draft{{Job: dispatch.Job{Account: a}}}); err != nil {
@@ -30,7 +30,7 @@ func wake(t *testing.T, s dispatch.Store, a dispatch.Account) {
 
 // visited counts visits by platform; each takes as long as its platform.
 type visited struct {
-	store dispatch.Store
+	store conformance.Store
 	takes map[string]time.Duration
 
 	mu        sync.Mutex
@@ -59,7 +59,7 @@ func (v *visited) ended(platform string) int {
 	return v.done[platform]
 }
 
-func newVisited(s dispatch.Store, takes map[string]time.Duration) *visited {
+func newVisited(s conformance.Store, takes map[string]time.Duration) *visited {
 	return &visited{store: s, takes: takes, done: map[string]int{}, now: map[string]int{}, most: map[string]int{}}
 }
 

@@ -126,7 +126,7 @@ func TestOutage_JobsContinue(t *testing.T) {
 
 func jobsOf(t *testing.T, b *broker.Broker, user string) []dispatch.Record {
 	t.Helper()
-	jobs, err := b.Store.Records(t.Context(), dispatch.UserID(user), dispatch.Page{})
+	jobs, err := b.Records.Records(t.Context(), dispatch.UserID(user), dispatch.Page{})
 	if err != nil || len(jobs) != 2 {
 		t.Errorf("%s: %d jobs, %v", user, len(jobs), err)
 	}

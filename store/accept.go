@@ -11,7 +11,7 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// Accept implements dispatch.Store. It reserves the ids before its transaction, so a failed one leaves a gap.
+// Accept implements broker.Store. It reserves the ids before its transaction, so a failed one leaves a gap.
 func (s *Store) Accept(ctx context.Context, k dispatch.Key, t *dispatch.Task, jobs []dispatch.Draft,
 	within ...dispatch.Quota) (r dispatch.KeyTarget, err error) {
 	if err := acceptable(k, t, jobs); err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// Agenda implements dispatch.Store. It reads the wakes before the jobs, or with them: a change in between is either
+// Agenda implements visit.Store. It reads the wakes before the jobs, or with them: a change in between is either
 // read with the jobs or counted as an unseen wake.
 func (s *Store) Agenda(
 	ctx context.Context, a dispatch.Account, n int, stalled time.Duration,

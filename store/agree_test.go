@@ -23,7 +23,7 @@ func TestStore_AgreesWithTheModelWhenChangesAreInterrupted(t *testing.T) {
 		c := conformance.NewStillClock(start)
 		s := open(t, "sqlite::memory:", c)
 		within := newInterrupted(s)
-		same := func() dispatch.Store { return within }
+		same := func() conformance.Store { return within }
 		return conformance.Database{Open: same, Restart: same, Pass: c.Pass}
 	}, model)
 }
@@ -93,7 +93,7 @@ func histories(t *testing.T, n string) {
 func model(*testing.T) conformance.Database {
 	c := conformance.NewStillClock(start)
 	s := conformance.NewMemStore(c)
-	same := func() dispatch.Store { return s }
+	same := func() conformance.Store { return s }
 	return conformance.Database{Open: same, Restart: same, Pass: c.Pass}
 }
 
@@ -101,6 +101,6 @@ func model(*testing.T) conformance.Database {
 func memory(t *testing.T) conformance.Database {
 	c := conformance.NewStillClock(start)
 	s := open(t, "sqlite::memory:", c)
-	same := func() dispatch.Store { return s }
+	same := func() conformance.Store { return s }
 	return conformance.Database{Open: same, Restart: same, Pass: c.Pass}
 }

@@ -4,11 +4,12 @@ import (
 	"testing"
 
 	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
 // BenchmarkCountOwned accepts a job of a user with 100,000 jobs, without a quota and with different quotas.
 func BenchmarkCountOwned(b *testing.B) {
-	eachDatabase(b, func(b *testing.B, s dispatch.Store, analyze func()) {
+	eachDatabase(b, func(b *testing.B, s conformance.Store, analyze func()) {
 		fill(b, s, 10)
 		analyze()
 		for name, within := range map[string][]dispatch.Quota{"none": nil, "jobs": {{Live: 1 << 40}},

@@ -1,4 +1,4 @@
-// Package store keeps jobs in SQLite or in PostgreSQL: a [dispatch.Store] with one set of queries for both. Their
+// Package store keeps jobs in SQLite or in PostgreSQL: a store with one set of queries for both. Their
 // schemas, in the folder schema, differ in little, and so do the clock and how connections are shared. Every commit is
 // on the disk when it returns.
 //

@@ -8,18 +8,19 @@ import (
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/store"
+	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
 // hookTest is a store with jobs of ann.
 type hookTest struct {
 	*testing.T
-	s    dispatch.Store
+	s    conformance.Store
 	kept *store.Store
 	jobs []dispatch.Job
 }
 
 func eachHookTest(t *testing.T, jobs int, f func(*hookTest)) {
-	eachDatabase(t, func(t *testing.T, s dispatch.Store, _ func()) {
+	eachDatabase(t, func(t *testing.T, s conformance.Store, _ func()) {
 		all := drafts(jobs)
 		if _, err := s.Accept(t.Context(), dispatch.Key{}, nil, all); err != nil {
 			t.Fatal(err)

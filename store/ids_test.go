@@ -62,7 +62,7 @@ func accept(t *testing.T, s *store.Store, given map[dispatch.JobID]bool) {
 // TestStart_SkipsIDsInUse: the counter of ids is behind. A job that waits to be started and whose id was given to
 // another one is refused with the reason; those created from then on can be started.
 func TestStart_SkipsIDsInUse(t *testing.T) {
-	eachDatabase(t, func(t *testing.T, s dispatch.Store, _ func()) {
+	eachDatabase(t, func(t *testing.T, s conformance.Store, _ func()) {
 		create := func(task bool) dispatch.Unstarted {
 			t.Helper()
 			n := dispatch.Unstarted{Owner: "ann", Account: "p/shared", Title: "t", Body: []byte(`{}`)}

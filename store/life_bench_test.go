@@ -80,7 +80,7 @@ func sizeOf(b *testing.B, file string) int64 {
 }
 
 // lives returns how many jobs it has accepted and ended.
-func lives(b *testing.B, s dispatch.Store, logged func() int64) int {
+func lives(b *testing.B, s conformance.Store, logged func() int64) int {
 	b.Helper()
 	const tasks, jobs = 2, 2000
 	cpu, log := conformance.CPU(b), logged()
@@ -127,7 +127,7 @@ func lives(b *testing.B, s dispatch.Store, logged func() int64) int {
 }
 
 // live writes what visits write of jobs that wait.
-func live(b *testing.B, s dispatch.Store, l dispatch.Lease, jobs []dispatch.Job, now time.Time) {
+func live(b *testing.B, s conformance.Store, l dispatch.Lease, jobs []dispatch.Job, now time.Time) {
 	b.Helper()
 	change := func(set func(*dispatch.Job)) []dispatch.Job {
 		for i := range jobs {

@@ -16,7 +16,7 @@ import (
 // platform.
 func BenchmarkPerformanceOfPages(b *testing.B) {
 	const jobs, atOnce = 1_000_000, 10_000
-	eachDatabase(b, func(b *testing.B, s dispatch.Store, analyze func()) {
+	eachDatabase(b, func(b *testing.B, s conformance.Store, analyze func()) {
 		for range jobs / atOnce / 10 {
 			for platform := range 10 {
 				endAtOnce(b, s, dispatch.Account(fmt.Sprintf("p%d/shared", platform)), atOnce)
@@ -47,7 +47,7 @@ func BenchmarkPerformanceOfPages(b *testing.B) {
 }
 
 // endAtOnce accepts jobs of no task that have ended at an account.
-func endAtOnce(b *testing.B, s dispatch.Store, a dispatch.Account, n int) {
+func endAtOnce(b *testing.B, s conformance.Store, a dispatch.Account, n int) {
 	b.Helper()
 	jobs := drafts(n)
 	for i := range jobs {

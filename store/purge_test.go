@@ -7,12 +7,13 @@ import (
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/store"
+	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
 // TestPurge_InSmallTransactions: what users deleted is deleted in many transactions, between which others write, and
 // nothing of it is left.
 func TestPurge_InSmallTransactions(t *testing.T) {
-	eachDatabase(t, func(t *testing.T, s dispatch.Store, _ func()) {
+	eachDatabase(t, func(t *testing.T, s conformance.Store, _ func()) {
 		const jobs = 310
 		ended := drafts(jobs)
 		for i := range ended {

@@ -10,12 +10,13 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
 // BenchmarkPerformanceOfRefusals measures how long an acceptance takes for eight users who post jobs at the same time:
 // without and with a ninth who is over the quota and posts in a loop.
 func BenchmarkPerformanceOfRefusals(b *testing.B) {
-	eachDatabase(b, func(b *testing.B, s dispatch.Store, _ func()) {
+	eachDatabase(b, func(b *testing.B, s conformance.Store, _ func()) {
 		quota := dispatch.Quota{Live: 1}
 		over := func(ctx context.Context) error {
 			jobs := drafts(1)
@@ -48,7 +49,7 @@ func BenchmarkPerformanceOfRefusals(b *testing.B) {
 }
 
 // medianAcceptance returns the median duration of the acceptances of eight users, each of whom posts 200 jobs.
-func medianAcceptance(b *testing.B, s dispatch.Store) time.Duration {
+func medianAcceptance(b *testing.B, s conformance.Store) time.Duration {
 	b.Helper()
 	var mu sync.Mutex
 	var times []time.Duration

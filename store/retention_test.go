@@ -48,7 +48,7 @@ func end(t *testing.T, s *store.Store, j *dispatch.Job, status dispatch.Status, 
 // platforms, and stay until they are; not those that were removed, were imported, never got to their platform, or are
 // younger. Deleted jobs need to have ended a day ago.
 func TestRetain_RemovesAtThePlatform(t *testing.T) {
-	eachDatabase(t, func(t *testing.T, d dispatch.Store, _ func()) {
+	eachDatabase(t, func(t *testing.T, d conformance.Store, _ func()) {
 		s := d.(*store.Store)
 		old := acceptEnded(t, s, nil, 120, 40*day)
 		young := acceptEnded(t, s, nil, 3, 2*day)
@@ -99,7 +99,7 @@ func tasked() *dispatch.Task {
 // TestRetain_DeletesHeavyPartsFirst: results, then parameters, then jobs and tasks go when they are older than what is
 // kept, in many transactions; what is younger, has not ended, or is yet to be canceled stays.
 func TestRetain_DeletesHeavyPartsFirst(t *testing.T) {
-	eachDatabase(t, func(t *testing.T, d dispatch.Store, _ func()) {
+	eachDatabase(t, func(t *testing.T, d conformance.Store, _ func()) {
 		s := d.(*store.Store)
 		old := acceptEnded(t, s, nil, 120, 40*day)
 		young := acceptEnded(t, s, nil, 2, day)
@@ -178,7 +178,7 @@ func checkPruned(t *testing.T, s *store.Store, id dispatch.JobID, want bool) {
 // TestRetain_ContinuesWhatWasInterrupted: a task that was hidden because of its age, and then not deleted, is deleted
 // the next time.
 func TestRetain_ContinuesWhatWasInterrupted(t *testing.T) {
-	eachDatabase(t, func(t *testing.T, d dispatch.Store, _ func()) {
+	eachDatabase(t, func(t *testing.T, d conformance.Store, _ func()) {
 		s := d.(*store.Store)
 		task := tasked()
 		acceptEnded(t, s, task, 3, 40*day)
@@ -221,7 +221,7 @@ func TestKeepKeys(t *testing.T) {
 // TestForget_LeavesWhatIsSubmittedMeanwhile: a job that is retried after Forget has listed it as ended keeps its
 // request, and a user who has jobs again keeps the task, the definitions and the counts.
 func TestForget_LeavesWhatIsSubmittedMeanwhile(t *testing.T) {
-	eachDatabase(t, func(t *testing.T, d dispatch.Store, _ func()) {
+	eachDatabase(t, func(t *testing.T, d conformance.Store, _ func()) {
 		s := d.(*store.Store)
 		task := tasked()
 		jobs := acceptEnded(t, s, task, 2, day)

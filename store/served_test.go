@@ -86,7 +86,7 @@ type replica struct {
 	stop     func()
 }
 
-func newReplica(s dispatch.Store, p dispatch.Platform) *replica {
+func newReplica(s conformance.Store, p dispatch.Platform) *replica {
 	return &replica{Broker: conformance.NewBroker(s, noTokens{}, &dispatch.Backend{
 		Name: "p", Label: dispatch.OGCProcess, Endpoint: "https://p.example", Access: dispatch.AccessShared, Platform: p,
 		Limits: dispatch.Limits{Jobs: 1, Requests: 4, Send: 30 * time.Second}})}
@@ -136,22 +136,23 @@ func (r *replica) places(t *testing.T, u dispatch.UserID, id dispatch.TaskID) (p
 func TestTurns_UsersAreServedInTurn(t *testing.T) {
 	t.Run("model", func(t *testing.T) {
 		s := conformance.NewMemStore(conformance.WallClock{})
-		servesInTurn(t, conformance.Database{Open: func() dispatch.Store { return s },
-			Restart: func() dispatch.Store { return s }})
+		servesInTurn(t, conformance.Database{Open: func() conformance.Store { return s },
+			Restart: func() conformance.Store { return s }})
 	})
 	t.Run("SQLite", func(t *testing.T) {
 		dsn := "sqlite:" + filepath.Join(t.TempDir(), "d.db")
 		s := open(t, dsn, conformance.WallClock{})
-		servesInTurn(t, conformance.Database{Open: func() dispatch.Store { return s }, Restart: func() dispatch.Store {
-			if err := s.Close(); err != nil {
-				t.Fatal(err)
-			}
-			return open(t, dsn, conformance.WallClock{})
-		}})
+		servesInTurn(t, conformance.Database{Open: func() conformance.Store { return s },
+			Restart: func() conformance.Store {
+				if err := s.Close(); err != nil {
+					t.Fatal(err)
+				}
+				return open(t, dsn, conformance.WallClock{})
+			}})
 	})
 	t.Run("PostgreSQL", func(t *testing.T) {
 		dsn := postgres.Database(t)
-		more := func() dispatch.Store { return open(t, dsn, nil) }
+		more := func() conformance.Store { return open(t, dsn, nil) }
 		servesInTurn(t, conformance.Database{Open: more, Restart: more})
 	})
 }

@@ -16,7 +16,7 @@ import (
 // read before and after another account gets 10,000, and compared with that of the other. BenchmarkAgenda has the
 // figures.
 func TestSpeed_ManyJobs(t *testing.T) {
-	eachDatabase(t, func(t *testing.T, s dispatch.Store, analyze func()) {
+	eachDatabase(t, func(t *testing.T, s conformance.Store, analyze func()) {
 		few := drafts(100)
 		for i := range few {
 			few[i].Account = "q/shared"
@@ -40,7 +40,7 @@ func TestSpeed_ManyJobs(t *testing.T) {
 // does not respond, are due and a hundred of them are being visited. All accounts of further platforms are leased at
 // once.
 func TestSpeed_SilentPlatform(t *testing.T) {
-	eachDatabase(t, func(t *testing.T, s dispatch.Store, analyze func()) {
+	eachDatabase(t, func(t *testing.T, s conformance.Store, analyze func()) {
 		accounts := func(platform, from, to string) {
 			store.Exec(t, s.(*store.Store), "WITH RECURSIVE n (n) AS (SELECT "+from+" UNION ALL SELECT n + 1 FROM n WHERE n < "+
 				to+") "+
@@ -74,7 +74,7 @@ func TestSpeed_SilentPlatform(t *testing.T) {
 }
 
 // leastDequeue returns the shortest duration of 50 calls of Dequeue, each of which leases the account quick/1.
-func leastDequeue(t *testing.T, s dispatch.Store, room dispatch.Room) time.Duration {
+func leastDequeue(t *testing.T, s conformance.Store, room dispatch.Room) time.Duration {
 	t.Helper()
 	shortest := time.Hour
 	for range 50 {
@@ -90,7 +90,7 @@ func leastDequeue(t *testing.T, s dispatch.Store, room dispatch.Room) time.Durat
 }
 
 // release releases the leases of a platform; its accounts are due again at once.
-func release(t *testing.T, s dispatch.Store, leases []dispatch.Lease, platform string) {
+func release(t *testing.T, s conformance.Store, leases []dispatch.Lease, platform string) {
 	t.Helper()
 	const none = -1 // no wake was seen
 	for _, l := range leases {
@@ -108,7 +108,7 @@ func release(t *testing.T, s dispatch.Store, leases []dispatch.Lease, platform s
 const slowdown = 10
 
 // least returns the shortest duration of 100 reads of an account's agenda; a busy machine only adds to it.
-func least(t *testing.T, s dispatch.Store, a dispatch.Account) time.Duration {
+func least(t *testing.T, s conformance.Store, a dispatch.Account) time.Duration {
 	t.Helper()
 	shortest := time.Hour
 	for range 100 {
@@ -121,7 +121,7 @@ func least(t *testing.T, s dispatch.Store, a dispatch.Account) time.Duration {
 
 // BenchmarkAgenda reads the agenda of an account with 100,000 waiting jobs.
 func BenchmarkAgenda(b *testing.B) {
-	eachDatabase(b, func(b *testing.B, s dispatch.Store, analyze func()) {
+	eachDatabase(b, func(b *testing.B, s conformance.Store, analyze func()) {
 		fill(b, s, 10)
 		analyze()
 		for b.Loop() {
@@ -133,7 +133,7 @@ func BenchmarkAgenda(b *testing.B) {
 // BenchmarkPerformanceOfManyLines reads the agenda of an account with waiting jobs of 1,000 users, each of whom has
 // already submitted a job.
 func BenchmarkPerformanceOfManyLines(b *testing.B) {
-	eachDatabase(b, func(b *testing.B, s dispatch.Store, analyze func()) {
+	eachDatabase(b, func(b *testing.B, s conformance.Store, analyze func()) {
 		const users = 1000
 		for u := range users {
 			jobs := drafts(10)
@@ -158,7 +158,7 @@ func BenchmarkPerformanceOfManyLines(b *testing.B) {
 }
 
 // serveEach submits one job of each line of an account.
-func serveEach(b *testing.B, s dispatch.Store, lines int) {
+func serveEach(b *testing.B, s conformance.Store, lines int) {
 	b.Helper()
 	leases, _, err := s.Dequeue(b.Context(), dispatch.Room{Platforms: map[string]int{"p": 1}}, time.Hour)
 	if err != nil || len(leases) != 1 {
@@ -186,7 +186,7 @@ func serveEach(b *testing.B, s dispatch.Store, lines int) {
 // BenchmarkWaitingBefore counts the jobs before the last of 10,000 waiting jobs of a line, and for comparison reads the
 // ids of the last page and of all.
 func BenchmarkWaitingBefore(b *testing.B) {
-	eachDatabase(b, func(b *testing.B, s dispatch.Store, analyze func()) {
+	eachDatabase(b, func(b *testing.B, s conformance.Store, analyze func()) {
 		fill(b, s, 1)
 		analyze()
 		g, err := s.Agenda(b.Context(), "p/shared", 1, time.Hour)
@@ -236,7 +236,7 @@ func BenchmarkWaitingBefore(b *testing.B) {
 func eachDatabase[T interface {
 	testing.TB
 	Run(string, func(T)) bool
-}](t T, f func(T, dispatch.Store, func())) {
+}](t T, f func(T, conformance.Store, func())) {
 	t.Run("SQLite", func(t T) {
 		f(t, open(t, "sqlite:"+filepath.Join(t.TempDir(), "d.db"), conformance.NewStillClock(start)), func() {})
 	})
@@ -250,7 +250,7 @@ func eachDatabase[T interface {
 var many = dispatch.Quota{Live: 1 << 40, Daily: 1 << 40}
 
 // fill accepts tasks of 10,000 jobs.
-func fill(t testing.TB, s dispatch.Store, tasks int) {
+func fill(t testing.TB, s conformance.Store, tasks int) {
 	t.Helper()
 	for range tasks {
 		task := &dispatch.Task{Owner: "ann", Account: "p/shared", Request: dispatch.Request{Parameters: []byte(`{}`)},
@@ -269,7 +269,7 @@ func fill(t testing.TB, s dispatch.Store, tasks int) {
 }
 
 // look reads the agenda of an account, as visits do.
-func look(t testing.TB, s dispatch.Store, a dispatch.Account) {
+func look(t testing.TB, s conformance.Store, a dispatch.Account) {
 	t.Helper()
 	g, err := s.Agenda(t.Context(), a, 100, time.Hour)
 	if err != nil {
@@ -282,7 +282,7 @@ func look(t testing.TB, s dispatch.Store, a dispatch.Account) {
 
 // BenchmarkSave saves the statuses of a listing of 1,000 jobs: as they were, or changed.
 func BenchmarkSave(b *testing.B) {
-	eachDatabase(b, func(b *testing.B, s dispatch.Store, analyze func()) {
+	eachDatabase(b, func(b *testing.B, s conformance.Store, analyze func()) {
 		fill(b, s, 1)
 		g, err := s.Agenda(b.Context(), "p/shared", 100, time.Hour)
 		if err != nil {
@@ -321,7 +321,7 @@ func BenchmarkSave(b *testing.B) {
 // BenchmarkSaveOne saves one job of a task of 10,000 as visits mostly do: as it was, with another progress, or with
 // another status.
 func BenchmarkSaveOne(b *testing.B) {
-	eachDatabase(b, func(b *testing.B, s dispatch.Store, analyze func()) {
+	eachDatabase(b, func(b *testing.B, s conformance.Store, analyze func()) {
 		fill(b, s, 1)
 		g, err := s.Agenda(b.Context(), "p/shared", 100, time.Hour)
 		if err != nil {
@@ -374,7 +374,7 @@ func BenchmarkSaveOne(b *testing.B) {
 
 // BenchmarkPerformanceOfCensus counts a database with 10,000 accounts and 100,000 waiting jobs.
 func BenchmarkPerformanceOfCensus(b *testing.B) {
-	eachDatabase(b, func(b *testing.B, s dispatch.Store, analyze func()) {
+	eachDatabase(b, func(b *testing.B, s conformance.Store, analyze func()) {
 		for n := range 10_000 {
 			jobs := drafts(10)
 			owner := dispatch.UserID(fmt.Sprintf("https://id.example/realms/eo user-%05d", n))

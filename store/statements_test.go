@@ -107,7 +107,7 @@ func recordStatements(t *testing.T) []statement {
 			database := func(t *testing.T) conformance.Database {
 				c := conformance.NewStillClock(time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC))
 				s := r.open(t, c)
-				same := func() dispatch.Store { return s }
+				same := func() conformance.Store { return s }
 				return conformance.Database{Open: same, Restart: same, Pass: c.Pass}
 			}
 			walk(t, r.open(t, conformance.WallClock{}))

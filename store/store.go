@@ -20,7 +20,7 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// Store implements dispatch.Store.
+// Store implements the ports of all that keep something: broker.Stores, engine.Store, identity.Vault and others.
 type Store struct {
 	write *sql.DB // clients' writes
 	visit *sql.DB // writes of visits, so that the renewal of a lease does not queue behind clients
@@ -61,8 +61,6 @@ type Store struct {
 	direct string // address of the server behind a pooler; "": none is named
 	pooled bool   // connections lead to a pooler, such as pgbouncer
 }
-
-var _ dispatch.Store = (*Store)(nil)
 
 // Open opens the database named by dsn and migrates it: "sqlite:FILE", "sqlite::memory:", or "postgres://…". On
 // SQLite the time is that of c, and a second process is refused with Conflict; on PostgreSQL it is that of the

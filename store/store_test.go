@@ -52,8 +52,8 @@ func sqlite(t *testing.T) conformance.Database {
 	dsn := "sqlite:" + filepath.Join(t.TempDir(), "a b?%23#é.db")
 	s := open(t, dsn, c)
 	return conformance.Database{
-		Open: func() dispatch.Store { return s },
-		Restart: func() dispatch.Store {
+		Open: func() conformance.Store { return s },
+		Restart: func() conformance.Store {
 			if err := s.Close(); err != nil {
 				t.Fatal(err)
 			}
@@ -85,13 +85,13 @@ const slowed = "&search_path=clock,pg_catalog,public"
 func postgresql(t *testing.T) conformance.Database {
 	dsn := stopped.Database(t)
 	var all []*store.Store
-	more := func() dispatch.Store {
+	more := func() conformance.Store {
 		all = append(all, open(t, dsn+slowed, nil))
 		return all[len(all)-1]
 	}
 	return conformance.Database{
 		Open: more,
-		Restart: func() dispatch.Store {
+		Restart: func() conformance.Store {
 			for _, s := range all {
 				_ = s.Close()
 			}

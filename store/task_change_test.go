@@ -23,7 +23,7 @@ type changeTest struct {
 }
 
 func eachChangeTest(t *testing.T, f func(*changeTest)) {
-	eachDatabase(t, func(t *testing.T, kept dispatch.Store, _ func()) {
+	eachDatabase(t, func(t *testing.T, kept conformance.Store, _ func()) {
 		c := &changeTest{T: t, s: kept.(*store.Store)}
 		c.s.ChangeInRanges(2, nil)
 		c.task = &dispatch.Task{Owner: "ann", Account: "p/shared", Request: dispatch.Request{Parameters: []byte(`{}`)},
@@ -224,7 +224,7 @@ func TestTaskChange_OfAVisitIsLeftToFinishChanges(t *testing.T) {
 		paused bool
 	}{{"the budget has room again", 1e6, false}, {"the budget is reached after that", 3, true}} {
 		t.Run(row.name, func(t *testing.T) {
-			eachDatabase(t, func(t *testing.T, kept dispatch.Store, _ func()) {
+			eachDatabase(t, func(t *testing.T, kept conformance.Store, _ func()) {
 				c := &changeTest{T: t, s: kept.(*store.Store)}
 				c.task = &dispatch.Task{Owner: "ann", Account: "p/shared", Request: dispatch.Request{Parameters: []byte(`{}`)},
 					Dimension: "d",

@@ -9,6 +9,7 @@ import (
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/store"
+	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
 // BenchmarkPerformanceOfTasks compares what is read of a task of 10,000 jobs with the same of a task of 100, beside
@@ -17,13 +18,13 @@ func BenchmarkPerformanceOfTasks(b *testing.B) {
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	defer table.Flush()
 	fmt.Fprintln(table, "a task of 100 and one of 10,000\t100\t10,000\tratio")
-	eachDatabase(b, func(b *testing.B, s dispatch.Store, analyze func()) {
+	eachDatabase(b, func(b *testing.B, s conformance.Store, analyze func()) {
 		fill(b, s, 10)
 		few, many := finishedTask(b, s, 100), finishedTask(b, s, 10_000)
 		analyze()
 		for _, read := range []struct {
 			name string
-			read func(*testing.B, dispatch.Store, dispatch.TaskRecord)
+			read func(*testing.B, conformance.Store, dispatch.TaskRecord)
 		}{{"the first page of 10 results", readResults}, {"the task", readCounts}, {"the jobs of the last change",
 			readChange}} {
 			small, large := leastOf(b, s, few, read.read), leastOf(b, s, many, read.read)
@@ -33,7 +34,7 @@ func BenchmarkPerformanceOfTasks(b *testing.B) {
 }
 
 // finishedTask returns a task whose n jobs have finished, one after the other.
-func finishedTask(b *testing.B, s dispatch.Store, n int) dispatch.TaskRecord {
+func finishedTask(b *testing.B, s conformance.Store, n int) dispatch.TaskRecord {
 	b.Helper()
 	task := &dispatch.Task{Owner: "ann", Account: "p/shared", Request: dispatch.Request{Parameters: []byte(`{}`)},
 		Dimension: "d"}
@@ -70,7 +71,7 @@ func finishedTask(b *testing.B, s dispatch.Store, n int) dispatch.TaskRecord {
 	return t
 }
 
-func readResults(b *testing.B, s dispatch.Store, t dispatch.TaskRecord) {
+func readResults(b *testing.B, s conformance.Store, t dispatch.TaskRecord) {
 	readCounts(b, s, t)
 	if page, err := s.FinishedJobs(b.Context(), "ann", t.ID, dispatch.ResultPosition{At: t.Created.Add(time.Minute)},
 		11); err != nil || len(page) != 11 {
@@ -78,13 +79,13 @@ func readResults(b *testing.B, s dispatch.Store, t dispatch.TaskRecord) {
 	}
 }
 
-func readCounts(b *testing.B, s dispatch.Store, t dispatch.TaskRecord) {
+func readCounts(b *testing.B, s conformance.Store, t dispatch.TaskRecord) {
 	if _, err := s.Task(b.Context(), "ann", t.ID); err != nil {
 		b.Fatal(err)
 	}
 }
 
-func readChange(b *testing.B, s dispatch.Store, t dispatch.TaskRecord) {
+func readChange(b *testing.B, s conformance.Store, t dispatch.TaskRecord) {
 	last, err := s.ChangesSince(b.Context(), "ann", t.ID, dispatch.NumberOnly, dispatch.Page{})
 	if err != nil {
 		b.Fatal(err)
@@ -96,7 +97,7 @@ func readChange(b *testing.B, s dispatch.Store, t dispatch.TaskRecord) {
 }
 
 // leastOf returns the shortest duration of 50 reads.
-func leastOf(b *testing.B, s dispatch.Store, t dispatch.TaskRecord, read func(*testing.B, dispatch.Store,
+func leastOf(b *testing.B, s conformance.Store, t dispatch.TaskRecord, read func(*testing.B, conformance.Store,
 	dispatch.TaskRecord)) time.Duration {
 	shortest := time.Hour
 	for range 50 {
@@ -113,7 +114,7 @@ func BenchmarkPerformanceOfCancel(b *testing.B) {
 	defer table.Flush()
 	fmt.Fprintln(table, "10,000 jobs\ttakes\tlongest wait of another write")
 	for _, hooks := range []int{0, 20} {
-		eachDatabase(b, func(b *testing.B, s dispatch.Store, analyze func()) {
+		eachDatabase(b, func(b *testing.B, s conformance.Store, analyze func()) {
 			for i := range hooks {
 				h := dispatch.Hook{ID: fmt.Sprint(i), Owner: "ann", Kind: dispatch.Webhook, URL: "https://r.example.org/",
 					Sealed:   dispatch.Sealed{Key: "k", Text: "sealed"},
@@ -150,7 +151,7 @@ func BenchmarkPerformanceOfCancel(b *testing.B) {
 
 // whileWriting returns how long a change takes, and the longest of the small writes that are made meanwhile, one after
 // the other.
-func whileWriting(b *testing.B, s dispatch.Store, change func() error) (took, waited time.Duration) {
+func whileWriting(b *testing.B, s conformance.Store, change func() error) (took, waited time.Duration) {
 	done := make(chan error, 1)
 	began := time.Now()
 	go func() { done <- change() }()

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
 // TestSave_EachFieldAlone saves jobs of which only one field has changed, all in one batch. SQLite writes some columns
@@ -44,7 +45,7 @@ func TestSave_EachFieldAlone(t *testing.T) {
 		func(j *dispatch.Job) { j.Checked = later },
 		func(j *dispatch.Job) { j.Moved = later },
 	}
-	eachDatabase(t, func(t *testing.T, s dispatch.Store, _ func()) {
+	eachDatabase(t, func(t *testing.T, s conformance.Store, _ func()) {
 		jobs := drafts(len(changes))
 		if _, err := s.Accept(t.Context(), dispatch.Key{}, nil, jobs); err != nil {
 			t.Fatal(err)

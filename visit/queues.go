@@ -26,7 +26,7 @@ type queue struct {
 	read  time.Time
 }
 
-func (q *queues) Lines(ctx context.Context, s dispatch.Store, a dispatch.Account) (lines []dispatch.Line, err error) {
+func (q *queues) Lines(ctx context.Context, s Store, a dispatch.Account) (lines []dispatch.Line, err error) {
 	at := q.at(a)
 	at.mu.Lock()
 	defer at.mu.Unlock()

@@ -54,7 +54,7 @@ func (c *runTimesCache) add(s ServiceAt, seen dispatch.RunTime) {
 }
 
 // Curve returns the distribution of the run times of a service. It reads them from the store if they are not fresh.
-func (c *runTimesCache) Curve(ctx context.Context, store dispatch.Store, s ServiceAt) (*forecast.RunTimeCurve, error) {
+func (c *runTimesCache) Curve(ctx context.Context, store Store, s ServiceAt) (*forecast.RunTimeCurve, error) {
 	c.mu.Lock()
 	read := c.at(s).read
 	c.mu.Unlock()
@@ -73,7 +73,7 @@ func (c *runTimesCache) Curve(ctx context.Context, store dispatch.Store, s Servi
 }
 
 // save stores what was seen of a service if that is much compared with what is known.
-func (c *runTimesCache) save(ctx context.Context, store dispatch.Store, s ServiceAt) error {
+func (c *runTimesCache) save(ctx context.Context, store Store, s ServiceAt) error {
 	c.mu.Lock()
 	is := c.at(s)
 	enough := len(is.unsaved) >= max(1, min(runTimesBatch, len(is.known)/4))
@@ -85,7 +85,7 @@ func (c *runTimesCache) save(ctx context.Context, store dispatch.Store, s Servic
 }
 
 // exchange stores what was seen of a service and reads what all replicas have seen.
-func (c *runTimesCache) exchange(ctx context.Context, store dispatch.Store, s ServiceAt) error {
+func (c *runTimesCache) exchange(ctx context.Context, store Store, s ServiceAt) error {
 	c.mu.Lock()
 	is := c.at(s)
 	seen := is.unsaved

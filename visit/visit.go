@@ -26,7 +26,7 @@ const (
 // Visits visits accounts, each in one goroutine at a time.
 type Visits struct {
 	*dispatch.Setup
-	Store     dispatch.Store
+	Store     Store
 	Hub       *hub.Hub
 	Documents *documents.Documents
 

@@ -65,13 +65,19 @@ type wallClock struct{}
 
 func (wallClock) Now() time.Time { return time.Now() }
 
+// jobStore stores jobs for a broker and its engine.
+type jobStore interface {
+	broker.Stores
+	engine.Store
+}
+
 // seams are hooks for fault injection. They are empty except in builds with the tag failpoints.
 var seams = struct {
-	store   func(dispatch.Store) dispatch.Store
+	store   func(jobStore) jobStore
 	hooks   func(events.Outbox) events.Outbox
 	network func(upstream.Config) upstream.Config
 	timing  dispatch.Timing // waiting times that have no setting
-}{store: func(s dispatch.Store) dispatch.Store { return s }, hooks: func(h events.Outbox) events.Outbox { return h },
+}{store: func(s jobStore) jobStore { return s }, hooks: func(h events.Outbox) events.Outbox { return h },
 	network: func(c upstream.Config) upstream.Config { return c }}
 
 // build assembles a broker. It contacts neither platforms nor identity providers, so an unavailable one does not delay

@@ -37,7 +37,7 @@ func init() {
 			d.at, d.times = d.at[:i], n
 		}
 	}
-	seams.store = func(s dispatch.Store) dispatch.Store {
+	seams.store = func(s jobStore) jobStore {
 		if kept, ok := s.(*store.Store); ok {
 			store.ChangeInRanges(kept, 1, func(context.Context) { d.pass("range", "before") })
 		}
@@ -170,48 +170,48 @@ func (h failpointHooks) SettleDeliveries(ctx context.Context, of dispatch.Hook, 
 }
 
 type failpointStore struct {
-	dispatch.Store
+	jobStore
 	*killPoint
 }
 
 func (s failpointStore) Accept(ctx context.Context, k dispatch.Key, t *dispatch.Task, jobs []dispatch.Draft,
 	within ...dispatch.Quota) (r dispatch.KeyTarget, err error) {
-	s.around("accept", func() { r, err = s.Store.Accept(ctx, k, t, jobs, within...) })
+	s.around("accept", func() { r, err = s.jobStore.Accept(ctx, k, t, jobs, within...) })
 	return r, err
 }
 
 func (s failpointStore) Cancel(ctx context.Context, u dispatch.UserID, id dispatch.JobID, hide bool) (j dispatch.Job,
 	err error) {
-	s.around("want", func() { j, err = s.Store.Cancel(ctx, u, id, hide) })
+	s.around("want", func() { j, err = s.jobStore.Cancel(ctx, u, id, hide) })
 	return j, err
 }
 
 func (s failpointStore) Discard(ctx context.Context, u dispatch.UserID, id dispatch.JobID) (j dispatch.Job, err error) {
-	s.around("want", func() { j, err = s.Store.Discard(ctx, u, id) })
+	s.around("want", func() { j, err = s.jobStore.Discard(ctx, u, id) })
 	return j, err
 }
 
 func (s failpointStore) DiscardTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (a dispatch.Account,
 	err error) {
-	s.around("want task", func() { a, err = s.Store.DiscardTask(ctx, u, id) })
+	s.around("want task", func() { a, err = s.jobStore.DiscardTask(ctx, u, id) })
 	return a, err
 }
 
 func (s failpointStore) CancelTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID,
 	hide bool) (a dispatch.Account, err error) {
-	s.around("want task", func() { a, err = s.Store.CancelTask(ctx, u, id, hide) })
+	s.around("want task", func() { a, err = s.jobStore.CancelTask(ctx, u, id, hide) })
 	return a, err
 }
 
 func (s failpointStore) PauseTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (a dispatch.Account,
 	err error) {
-	s.around("pause", func() { a, err = s.Store.PauseTask(ctx, u, id) })
+	s.around("pause", func() { a, err = s.jobStore.PauseTask(ctx, u, id) })
 	return a, err
 }
 
 func (s failpointStore) ResumeTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID,
 	budget *dispatch.Budget) (a dispatch.Account, err error) {
-	s.around("resume", func() { a, err = s.Store.ResumeTask(ctx, u, id, budget) })
+	s.around("resume", func() { a, err = s.jobStore.ResumeTask(ctx, u, id, budget) })
 	return a, err
 }
 
@@ -221,7 +221,7 @@ func (s failpointStore) Intend(ctx context.Context, l dispatch.Lease, limits dis
 	if jobs[0].Phase == dispatch.Created {
 		point = "intend start"
 	}
-	s.around(point, func() { kept, err = s.Store.Intend(ctx, l, limits, jobs) })
+	s.around(point, func() { kept, err = s.jobStore.Intend(ctx, l, limits, jobs) })
 	return kept, err
 }
 
@@ -231,17 +231,17 @@ func (s failpointStore) Save(ctx context.Context, jobs []dispatch.Job, wake ...d
 	if len(jobs) > 0 {
 		point = "save " + string(jobs[0].Phase)
 	}
-	s.around(point, func() { saved, err = s.Store.Save(ctx, jobs, wake...) })
+	s.around(point, func() { saved, err = s.jobStore.Save(ctx, jobs, wake...) })
 	return saved, err
 }
 
 func (s failpointStore) MoveJobs(ctx context.Context, m dispatch.JobMove, within ...dispatch.Quota) (n int, seen int64,
 	err error) {
-	s.around("move", func() { n, seen, err = s.Store.MoveJobs(ctx, m, within...) })
+	s.around("move", func() { n, seen, err = s.jobStore.MoveJobs(ctx, m, within...) })
 	return n, seen, err
 }
 
 func (s failpointStore) Release(ctx context.Context, l dispatch.Lease, wakes int64, due time.Time) (err error) {
-	s.around("release", func() { err = s.Store.Release(ctx, l, wakes, due) })
+	s.around("release", func() { err = s.jobStore.Release(ctx, l, wakes, due) })
 	return err
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/eodispatch/eodispatch/api"
+	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/config"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/events"
@@ -41,7 +42,7 @@ func senderOf(settings *config.Config, access *access, kept *store.Store, instal
 
 // describer returns what says in a mail which job or task an event is about: its title, how many jobs of a task ended
 // how, and a link.
-func describer(kept dispatch.Store, public string) func(context.Context, dispatch.UserID, dispatch.Delivery) string {
+func describer(kept broker.Records, public string) func(context.Context, dispatch.UserID, dispatch.Delivery) string {
 	return func(ctx context.Context, u dispatch.UserID, d dispatch.Delivery) string {
 		lines, place := []string{}, ""
 		if id := cmp.Or(d.Of, d.Task); id != 0 {

@@ -308,7 +308,7 @@ func start(ctx context.Context, r replica, drafts []dispatch.Draft) error {
 	}
 	jobs := make([]dispatch.Job, len(drafts))
 	for i, d := range drafts {
-		request, err := r.Store.Request(ctx, d.ID)
+		request, err := r.Records.Request(ctx, d.ID)
 		if err != nil {
 			return err
 		}
@@ -321,7 +321,7 @@ func start(ctx context.Context, r replica, drafts []dispatch.Draft) error {
 		jobs[i] = d.Job
 		jobs[i].Ref, jobs[i].Phase, jobs[i].Status, jobs[i].Checked = s.Ref, dispatch.Started, dispatch.Submitted, d.Created
 	}
-	saved, err := r.Store.Save(ctx, jobs)
+	saved, err := r.Visits.Store.Save(ctx, jobs)
 	if err == nil && len(saved) < len(jobs) {
 		err = fmt.Errorf("%d of %d jobs were saved", len(saved), len(jobs))
 	}

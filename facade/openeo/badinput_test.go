@@ -8,11 +8,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
 // shortLived is a store whose unstarted jobs expire at once.
-type shortLived struct{ dispatch.Store }
+type shortLived struct{ broker.Store }
 
 func (s shortLived) CreateUnstarted(ctx context.Context, n *dispatch.Unstarted, task bool, _ time.Duration,
 	within ...dispatch.Quota) error {

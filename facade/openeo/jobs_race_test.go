@@ -6,13 +6,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
 // startedMeanwhile is a store in which another request starts a batch job just before it is deleted.
 type startedMeanwhile struct {
-	dispatch.Store
+	broker.Store
 	start func()
 }
 

@@ -62,7 +62,7 @@ type pair struct {
 	*testing.T
 	r      *rapid.T
 	sides  [2]Database
-	stores [2]dispatch.Store
+	stores [2]Store
 	jobs   int
 	tasks  int
 	leases []dispatch.Lease
@@ -72,7 +72,7 @@ type pair struct {
 }
 
 // both calls f on each store and compares the results.
-func both[V any](p *pair, r *rapid.T, f func(dispatch.Store) (V, error)) V {
+func both[V any](p *pair, r *rapid.T, f func(Store) (V, error)) V {
 	var values [2]V
 	var errs [2]error
 	for i, s := range p.stores {
@@ -107,18 +107,18 @@ func (p *pair) redefine(r *rapid.T) {
 	if now == nil {
 		return
 	}
-	both(p, r, func(s dispatch.Store) ([]dispatch.UserID, error) {
+	both(p, r, func(s Store) ([]dispatch.UserID, error) {
 		owners, err := s.SetDocumentHash(p.Context(), now.Origin, now.Hash())
 		slices.Sort(owners)
 		return owners, err
 	})
-	both(p, r, func(s dispatch.Store) ([]dispatch.Origin, error) { return origins(p.Context(), s) })
+	both(p, r, func(s Store) ([]dispatch.Origin, error) { return origins(p.Context(), s) })
 	u, id := users.Draw(r, "owner"), p.id(r)
-	both(p, r, func(s dispatch.Store) ([]byte, error) { return s.Document(p.Context(), u, id) })
+	both(p, r, func(s Store) ([]byte, error) { return s.Document(p.Context(), u, id) })
 }
 
 // origins returns the origins, sorted.
-func origins(ctx context.Context, s dispatch.Store) ([]dispatch.Origin, error) {
+func origins(ctx context.Context, s Store) ([]dispatch.Origin, error) {
 	all, err := s.Origins(ctx)
 	slices.SortFunc(all, func(a, b dispatch.Origin) int {
 		return stdcmp.Compare(a.Platform+" "+a.Service.Application, b.Platform+" "+b.Service.Application)
@@ -142,7 +142,7 @@ func (p *pair) accept(r *rapid.T) {
 		Task     dispatch.Task
 		Jobs     []dispatch.Draft
 	}
-	got := both(p, r, func(s dispatch.Store) (k kept, err error) {
+	got := both(p, r, func(s Store) (k kept, err error) {
 		var task *dispatch.Task
 		if withTask {
 			task = &dispatch.Task{Owner: u, Account: a, Request: request(), Dimension: "d", Document: document, Budget: budget}
@@ -175,7 +175,7 @@ func (p *pair) accept(r *rapid.T) {
 
 func (p *pair) cancel(r *rapid.T) {
 	u, id, hide := users.Draw(r, "owner"), p.id(r), rapid.Bool().Draw(r, "hide")
-	both(p, r, func(s dispatch.Store) (dispatch.Job, error) { return s.Cancel(p.Context(), u, id, hide) })
+	both(p, r, func(s Store) (dispatch.Job, error) { return s.Cancel(p.Context(), u, id, hide) })
 }
 
 func (p *pair) task(r *rapid.T) dispatch.TaskID {
@@ -184,12 +184,12 @@ func (p *pair) task(r *rapid.T) dispatch.TaskID {
 
 func (p *pair) cancelTask(r *rapid.T) {
 	u, id, hide := users.Draw(r, "owner"), p.task(r), rapid.Bool().Draw(r, "hide")
-	both(p, r, func(s dispatch.Store) (dispatch.Account, error) { return s.CancelTask(p.Context(), u, id, hide) })
+	both(p, r, func(s Store) (dispatch.Account, error) { return s.CancelTask(p.Context(), u, id, hide) })
 }
 
 func (p *pair) cancelJobs(r *rapid.T) {
 	u, id, c := users.Draw(r, "owner"), p.task(r), p.choice(r)
-	both(p, r, func(s dispatch.Store) (string, error) {
+	both(p, r, func(s Store) (string, error) {
 		a, n, err := s.CancelJobs(p.Context(), u, id, c)
 		return fmt.Sprint(a, n), err
 	})
@@ -211,7 +211,7 @@ func (p *pair) pauseTask(r *rapid.T) {
 	u, id, pause := users.Draw(r, "owner"), p.task(r), rapid.Bool().Draw(r, "pause")
 	budget := rapid.SampledFrom([]*dispatch.Budget{nil, nil, {}, {Amount: 6}, {Amount: 6, Unit: "credits"}}).Draw(r,
 		"budget")
-	both(p, r, func(s dispatch.Store) (dispatch.Account, error) {
+	both(p, r, func(s Store) (dispatch.Account, error) {
 		if pause {
 			return s.PauseTask(p.Context(), u, id)
 		}
@@ -224,8 +224,8 @@ func (p *pair) annotate(r *rapid.T) {
 		"value")
 	c := dispatch.AnnotationChange{Replace: rapid.Bool().Draw(r, "replace"),
 		Labels: map[string]*string{rapid.SampledFrom([]string{"a", "b"}).Draw(r, "key"): &value}}
-	both(p, r, func(s dispatch.Store) (string, error) { return "", s.AnnotateJob(p.Context(), u, job, c) })
-	both(p, r, func(s dispatch.Store) (string, error) { return "", s.AnnotateTask(p.Context(), u, task, c) })
+	both(p, r, func(s Store) (string, error) { return "", s.AnnotateJob(p.Context(), u, job, c) })
+	both(p, r, func(s Store) (string, error) { return "", s.AnnotateTask(p.Context(), u, task, c) })
 }
 
 func (p *pair) retryTask(r *rapid.T) {
@@ -233,7 +233,7 @@ func (p *pair) retryTask(r *rapid.T) {
 	within := dispatch.Quota{Live: rapid.IntRange(0, 9).Draw(r, "live"), Bytes: int64(rapid.IntRange(0, 2000).Draw(r,
 		"bytes"))}
 	c := p.choice(r)
-	both(p, r, func(s dispatch.Store) (string, error) {
+	both(p, r, func(s Store) (string, error) {
 		a, n, err := s.RetryTask(p.Context(), u, id, c, within)
 		return fmt.Sprint(a, n), err
 	})
@@ -243,15 +243,15 @@ func (p *pair) await(r *rapid.T) {
 	u, fresh, gap := users.Draw(r, "owner"), spans.Draw(r, "fresh"), spans.Draw(r, "gap")
 	scope := rapid.SampledFrom([]dispatch.Scope{{}, {Job: p.id(r)}, {Task: p.task(r)}, {Alone: true}, {Tasks: true},
 		{Alone: true, Tasks: true}}).Draw(r, "scope")
-	both(p, r, func(s dispatch.Store) ([]dispatch.Account, error) {
+	both(p, r, func(s Store) ([]dispatch.Account, error) {
 		return s.MarkAwaited(p.Context(), u, scope, fresh, gap)
 	})
-	both(p, r, func(s dispatch.Store) (bool, error) { return s.AnyAwaited(p.Context(), u, scope) })
+	both(p, r, func(s Store) (bool, error) { return s.AnyAwaited(p.Context(), u, scope) })
 }
 
 func (p *pair) serve(r *rapid.T) {
 	names := rapid.SampledFrom([][]string{nil, {"p"}, {"q"}, {"q", "p"}}).Draw(r, "platforms")
-	both(p, r, func(s dispatch.Store) (any, error) { return nil, s.NoteServed(p.Context(), names) })
+	both(p, r, func(s Store) (any, error) { return nil, s.NoteServed(p.Context(), names) })
 }
 
 func (p *pair) dequeue(r *rapid.T) {
@@ -264,7 +264,7 @@ func (p *pair) dequeue(r *rapid.T) {
 		Leases map[dispatch.Account]dispatch.Lease
 		Wait   time.Duration
 	}
-	got := both(p, r, func(s dispatch.Store) (g given, err error) {
+	got := both(p, r, func(s Store) (g given, err error) {
 		leases, wait, err := s.Dequeue(p.Context(), room, ttl)
 		g = given{map[dispatch.Account]dispatch.Lease{}, wait}
 		for _, l := range leases {
@@ -288,7 +288,7 @@ func (p *pair) renew(r *rapid.T) {
 	if l.Generation == 0 {
 		return // there is no lease yet
 	}
-	both(p, r, func(s dispatch.Store) (any, error) { return nil, s.Renew(p.Context(), l, ttl) })
+	both(p, r, func(s Store) (any, error) { return nil, s.Renew(p.Context(), l, ttl) })
 }
 
 func (p *pair) release(r *rapid.T) {
@@ -296,7 +296,7 @@ func (p *pair) release(r *rapid.T) {
 	if l.Generation == 0 {
 		return
 	}
-	both(p, r, func(s dispatch.Store) (any, error) {
+	both(p, r, func(s Store) (any, error) {
 		g, err := s.Agenda(p.Context(), l.Account, 1, stalledAfter)
 		if err != nil {
 			return nil, err
@@ -312,7 +312,7 @@ func (p *pair) intend(r *rapid.T) {
 		return
 	}
 	j := rapid.SampledFrom(known).Draw(r, "job")
-	p.known = append(p.known, both(p, r, func(s dispatch.Store) ([]dispatch.Job, error) {
+	p.known = append(p.known, both(p, r, func(s Store) ([]dispatch.Job, error) {
 		return s.Intend(p.Context(), l, limits, []dispatch.Job{j})
 	})...)
 }
@@ -349,7 +349,7 @@ func (p *pair) save(r *rapid.T) {
 	if rapid.IntRange(0, 5).Draw(r, "orphan") == 0 {
 		j.Orphans = []dispatch.Ref{{ID: "x"}}
 	}
-	p.known = append(p.known, both(p, r, func(s dispatch.Store) ([]dispatch.Job, error) {
+	p.known = append(p.known, both(p, r, func(s Store) ([]dispatch.Job, error) {
 		return s.Save(p.Context(),
 			[]dispatch.Job{j})
 	})...)
@@ -359,7 +359,7 @@ func amountOf(f float64) *float64 { return &f }
 
 func (p *pair) hold(r *rapid.T) {
 	a, d := accounts.Draw(r, "account"), spans.Draw(r, "time")
-	both(p, r, func(s dispatch.Store) (any, error) { return nil, s.Hold(p.Context(), a, d, dispatch.NotTaken, "why") })
+	both(p, r, func(s Store) (any, error) { return nil, s.Hold(p.Context(), a, d, dispatch.NotTaken, "why") })
 }
 
 func (p *pair) take(r *rapid.T) {
@@ -368,18 +368,18 @@ func (p *pair) take(r *rapid.T) {
 			"pace"),
 		Purpose: rapid.SampledFrom([]dispatch.Purpose{dispatch.Reading, dispatch.Acting, dispatch.Calling}).Draw(r,
 			"purpose"), Ahead: time.Second}
-	both(p, r, func(s dispatch.Store) (dispatch.SendTime, error) { return s.ReserveSendTime(p.Context(), a) })
+	both(p, r, func(s Store) (dispatch.SendTime, error) { return s.ReserveSendTime(p.Context(), a) })
 }
 
 func (p *pair) answer(r *rapid.T) {
 	failure := rapid.SampledFrom([]string{"", "It does not answer."}).Draw(r, "failure")
 	unless := spans.Draw(r, "unless")
-	both(p, r, func(s dispatch.Store) (any, error) { return nil, s.NoteResponse(p.Context(), "p", failure, unless) })
+	both(p, r, func(s Store) (any, error) { return nil, s.NoteResponse(p.Context(), "p", failure, unless) })
 }
 
 func (p *pair) purge(r *rapid.T) {
 	keep := spans.Draw(r, "keep")
-	both(p, r, func(s dispatch.Store) (any, error) { return nil, s.Purge(p.Context(), keep) })
+	both(p, r, func(s Store) (any, error) { return nil, s.Purge(p.Context(), keep) })
 }
 
 func (p *pair) pass(r *rapid.T) {
@@ -415,78 +415,78 @@ func (p *pair) compare(r *rapid.T) {
 		Accounts: rapid.SampledFrom([][]dispatch.Account{nil, {"q/ann"}, {"p/shared", "q/ann", "q/bob"}}).Draw(r, "accounts"),
 		Most:     rapid.SampledFrom([]int{0, -1, 1, 60, 1000}).Draw(r, "most")}
 	for _, u := range []dispatch.UserID{"ann", "Bob", "é/1"} {
-		both(p, r, func(s dispatch.Store) ([]dispatch.Record, error) { return s.Records(ctx, u, page) })
-		both(p, r, func(s dispatch.Store) ([]dispatch.TaskRecord, error) { return s.Tasks(ctx, u, page) })
-		both(p, r, func(s dispatch.Store) ([]dispatch.Record, error) { return s.Records(ctx, u, dispatch.Page{}) })
-		both(p, r, func(s dispatch.Store) ([]dispatch.TaskRecord, error) { return s.Tasks(ctx, u, dispatch.Page{}) })
-		both(p, r, func(s dispatch.Store) ([]dispatch.Usage, error) { return s.Usage(ctx, u, time.Minute) })
-		both(p, r, func(s dispatch.Store) ([]dispatch.AccountCharge, error) { return s.LabelCharges(ctx, u, "a", 100) })
+		both(p, r, func(s Store) ([]dispatch.Record, error) { return s.Records(ctx, u, page) })
+		both(p, r, func(s Store) ([]dispatch.TaskRecord, error) { return s.Tasks(ctx, u, page) })
+		both(p, r, func(s Store) ([]dispatch.Record, error) { return s.Records(ctx, u, dispatch.Page{}) })
+		both(p, r, func(s Store) ([]dispatch.TaskRecord, error) { return s.Tasks(ctx, u, dispatch.Page{}) })
+		both(p, r, func(s Store) ([]dispatch.Usage, error) { return s.Usage(ctx, u, time.Minute) })
+		both(p, r, func(s Store) ([]dispatch.AccountCharge, error) { return s.LabelCharges(ctx, u, "a", 100) })
 		since, after, oldest := p.since(r), p.after(r), rapid.Bool().Draw(r, "oldest first")
 		label := dispatch.LabelMatch{Key: "a", Value: "x"}
-		both(p, r, func(s dispatch.Store) ([]dispatch.Record, error) {
+		both(p, r, func(s Store) ([]dispatch.Record, error) {
 			return s.Records(ctx, u, dispatch.Page{Label: label, After: after, Oldest: oldest, Limit: page.Limit,
 				Statuses: page.Statuses, Accounts: page.Accounts, Since: since})
 		})
-		both(p, r, func(s dispatch.Store) ([]dispatch.TaskRecord, error) {
+		both(p, r, func(s Store) ([]dispatch.TaskRecord, error) {
 			return s.Tasks(ctx, u, dispatch.Page{Label: label, Oldest: oldest, Limit: page.Limit, Statuses: page.Statuses})
 		})
-		both(p, r, func(s dispatch.Store) ([]dispatch.Record, error) {
+		both(p, r, func(s Store) ([]dispatch.Record, error) {
 			return s.Records(ctx, u, dispatch.Page{After: after, Oldest: oldest, Limit: page.Limit, Statuses: page.Statuses,
 				Accounts: page.Accounts, Since: since})
 		})
-		both(p, r, func(s dispatch.Store) ([]dispatch.TaskRecord, error) {
+		both(p, r, func(s Store) ([]dispatch.TaskRecord, error) {
 			return s.Tasks(ctx, u, dispatch.Page{After: after, Oldest: oldest, Limit: page.Limit, Statuses: page.Statuses,
 				Accounts: page.Accounts})
 		})
-		both(p, r, func(s dispatch.Store) ([]dispatch.Record, error) {
+		both(p, r, func(s Store) ([]dispatch.Record, error) {
 			return s.Records(ctx, u, dispatch.Page{After: after, Oldest: oldest, Limit: page.Limit, Statuses: page.Statuses,
 				Accounts: page.Accounts})
 		})
 		p.changes(r, u, 0, page.Limit)
 		for id := range dispatch.TaskID(min(p.tasks, 5)) {
 			p.changes(r, u, id+1, page.Limit)
-			both(p, r, func(s dispatch.Store) (dispatch.TaskRecord, error) { return s.Task(ctx, u, id+1) })
-			both(p, r, func(s dispatch.Store) ([]dispatch.Record, error) { return s.TaskJobs(ctx, u, id+1, dispatch.Page{}) })
-			both(p, r, func(s dispatch.Store) ([]dispatch.Record, error) {
+			both(p, r, func(s Store) (dispatch.TaskRecord, error) { return s.Task(ctx, u, id+1) })
+			both(p, r, func(s Store) ([]dispatch.Record, error) { return s.TaskJobs(ctx, u, id+1, dispatch.Page{}) })
+			both(p, r, func(s Store) ([]dispatch.Record, error) {
 				return s.TaskJobs(ctx, u, id+1, dispatch.Page{Limit: page.Limit, Most: page.Most})
 			})
-			both(p, r, func(s dispatch.Store) ([]dispatch.Record, error) {
+			both(p, r, func(s Store) ([]dispatch.Record, error) {
 				return s.TaskJobs(ctx, u, id+1, dispatch.Page{After: dispatch.Place{ID: after.ID % 3}, Limit: page.Limit,
 					Statuses: page.Statuses, Accounts: page.Accounts})
 			})
-			both(p, r, func(s dispatch.Store) ([]dispatch.Record, error) {
+			both(p, r, func(s Store) ([]dispatch.Record, error) {
 				return s.TaskJobs(ctx, u, id+1, dispatch.Page{Limit: page.Limit, Most: page.Most, Since: since})
 			})
-			both(p, r, func(s dispatch.Store) ([]dispatch.Record, error) {
+			both(p, r, func(s Store) ([]dispatch.Record, error) {
 				return s.FinishedJobs(ctx, u, id+1, dispatch.ResultPosition{}, 2)
 			})
 		}
 	}
 	for _, a := range []dispatch.Account{"p/shared", "q/ann"} {
-		both(p, r, func(s dispatch.Store) ([]dispatch.Job, error) { return s.Unprepared(ctx, a, 3) })
-		both(p, r, func(s dispatch.Store) ([]dispatch.Job, error) { return s.Running(ctx, a, 3) })
-		both(p, r, func(s dispatch.Store) ([]string, error) { return s.Bases(ctx, a) })
-		both(p, r, func(s dispatch.Store) (dispatch.Agenda, error) { return s.Agenda(ctx, a, 4, stalledAfter) })
-		g := both(p, r, func(s dispatch.Store) (dispatch.Agenda, error) { return s.Agenda(ctx, a, 4, 0) })
+		both(p, r, func(s Store) ([]dispatch.Job, error) { return s.Unprepared(ctx, a, 3) })
+		both(p, r, func(s Store) ([]dispatch.Job, error) { return s.Running(ctx, a, 3) })
+		both(p, r, func(s Store) ([]string, error) { return s.Bases(ctx, a) })
+		both(p, r, func(s Store) (dispatch.Agenda, error) { return s.Agenda(ctx, a, 4, stalledAfter) })
+		g := both(p, r, func(s Store) (dispatch.Agenda, error) { return s.Agenda(ctx, a, 4, 0) })
 		for _, l := range g.Lines {
-			ready := both(p, r, func(s dispatch.Store) ([]dispatch.Job, error) { return s.Ready(ctx, a, l, 3) })
-			both(p, r, func(s dispatch.Store) ([]dispatch.Line, error) { return s.Lines(ctx, a) })
-			both(p, r, func(s dispatch.Store) ([]dispatch.JobID, error) {
+			ready := both(p, r, func(s Store) ([]dispatch.Job, error) { return s.Ready(ctx, a, l, 3) })
+			both(p, r, func(s Store) ([]dispatch.Line, error) { return s.Lines(ctx, a) })
+			both(p, r, func(s Store) ([]dispatch.JobID, error) {
 				return s.Waiting(ctx, a, l, dispatch.Rank{}, dispatch.Rank{Due: dispatch.Never})
 			})
 			for _, j := range ready {
-				both(p, r, func(s dispatch.Store) (int, error) { return s.WaitingBefore(ctx, j) })
+				both(p, r, func(s Store) (int, error) { return s.WaitingBefore(ctx, j) })
 			}
 		}
 	}
 	for _, u := range []dispatch.UserID{"ann", "Bob", "é/1"} {
-		both(p, r, func(s dispatch.Store) ([]dispatch.AccountInfo, error) {
+		both(p, r, func(s Store) ([]dispatch.AccountInfo, error) {
 			return s.AccountInfo(ctx, u, []dispatch.Account{"", "p/shared", "q/ann", "q/Bob"},
 				map[dispatch.Account]time.Duration{"p/shared": stalledAfter})
 		})
 	}
 	for id := range dispatch.JobID(min(p.jobs, 20)) {
-		both(p, r, func(s dispatch.Store) (dispatch.Job, error) { return s.Load(ctx, id+1) })
-		both(p, r, func(s dispatch.Store) (dispatch.Request, error) { return s.Request(ctx, id+1) })
+		both(p, r, func(s Store) (dispatch.Job, error) { return s.Load(ctx, id+1) })
+		both(p, r, func(s Store) (dispatch.Request, error) { return s.Request(ctx, id+1) })
 	}
 }

@@ -18,7 +18,7 @@ func (WallClock) Now() time.Time { return time.Now() }
 
 // NewBroker returns a broker for one process, with an engine that does not run yet, see [RunBroker]. It logs nothing.
 // Callers may set further fields before they use it.
-func NewBroker(s dispatch.Store, tokens dispatch.Tokens, backends ...*dispatch.Backend) *broker.Broker {
+func NewBroker(s Store, tokens dispatch.Tokens, backends ...*dispatch.Backend) *broker.Broker {
 	b := broker.New(s, dispatch.Setup{Tokens: tokens, Backends: backends, Installation: "test",
 		Log: slog.New(slog.DiscardHandler)})
 	b.Engine = engine.New(engine.Config{Store: s, Visit: b.Visit, Log: b.Log})

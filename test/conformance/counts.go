@@ -12,7 +12,7 @@ import (
 
 // CheckCounts fails the test if counts that a store keeps differ from its jobs. It does nothing for a store that keeps
 // none.
-func CheckCounts(t testing.TB, s dispatch.Store) {
+func CheckCounts(t testing.TB, s Store) {
 	t.Helper()
 	counting, keeps := s.(interface {
 		WrongCounts(context.Context) (int, error)
@@ -57,7 +57,7 @@ func (t storeTest) parallelCounts() {
 }
 
 // changeCounts accepts four jobs and changes three of them.
-func (t storeTest) changeCounts(s dispatch.Store, owner dispatch.UserID, n int) error {
+func (t storeTest) changeCounts(s Store, owner dispatch.UserID, n int) error {
 	task := &dispatch.Task{Owner: owner, Account: shared, Request: request(), Dimension: "tile"}
 	jobs := make([]dispatch.Draft, 3)
 	for i := range jobs {

@@ -1,3 +1,3 @@
-// Package conformance contains the test suites that every [dispatch.Platform], [dispatch.Store] and [dispatch.Engine]
+// Package conformance contains the test suites that every [dispatch.Platform], [Store] and [dispatch.Engine]
 // must pass, a simulated world of platforms that misbehaves and knows what really happened, and a store in memory.
 package conformance

@@ -16,9 +16,9 @@ type Visit func(context.Context, dispatch.Lease) error
 
 // Cluster provides the processes of an engine test, which share one database.
 type Cluster struct {
-	Store func() dispatch.Store // of one more process
+	Store func() Store // of one more process
 	// Start runs an engine until ctx is done; ended is closed when it has returned.
-	Start func(ctx context.Context, s dispatch.Store, v Visit) (e dispatch.Engine, ended <-chan struct{})
+	Start func(ctx context.Context, s Store, v Visit) (e dispatch.Engine, ended <-chan struct{})
 	// Slack is added to each time limit: what a busy machine takes besides, outside of a bubble. With more than 0.1 s a
 	// visit within hinted may also be due to a poll; that notifications arrive is tested by
 	// engine/TestPostgres_NotifiesOtherProcesses and engine/TestEngine_WakesOtherProcesses.

@@ -12,8 +12,9 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// MemStore is a [dispatch.Store] in memory: fast, and the model against which the SQL stores are compared. Its methods
-// implement those of [dispatch.Store], which documents them.
+// MemStore is a [conformance.Store] in memory: fast, and the model against which the SQL stores are compared. Its
+// methods
+// implement those of [conformance.Store], which documents them.
 type MemStore struct {
 	clock dispatch.Clock
 
@@ -100,7 +101,7 @@ type account struct {
 	owners           map[dispatch.UserID]int64
 }
 
-var _ dispatch.Store = (*MemStore)(nil)
+var _ Store = (*MemStore)(nil)
 
 // NewMemStore returns an empty store that uses the time of c.
 func NewMemStore(c dispatch.Clock) *MemStore {

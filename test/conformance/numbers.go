@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
@@ -316,7 +317,7 @@ func (t storeTest) parallelNumbers() {
 // followChanges reads changes until those who write have ended, and compares what it has heard of jobs with what they
 // are.
 func (t storeTest) followChanges(
-	writing context.Context, s dispatch.Store, id dispatch.TaskID, n int64, jobs []dispatch.Job, last string,
+	writing context.Context, s Store, id dispatch.TaskID, n int64, jobs []dispatch.Job, last string,
 ) {
 	heard := map[dispatch.JobID]string{}
 	for ended := false; !ended; {
@@ -404,7 +405,7 @@ func alike(c, model dispatch.ChangedPage) dispatch.ChangedPage {
 
 // allSince reads all that changed after a number.
 func allSince(
-	ctx context.Context, s dispatch.ChangeNumbers, u dispatch.UserID, id dispatch.TaskID, n int64, limit int,
+	ctx context.Context, s broker.Records, u dispatch.UserID, id dispatch.TaskID, n int64, limit int,
 ) (all dispatch.ChangedPage, err error) {
 	after := dispatch.AfterNumber(n)
 	for {

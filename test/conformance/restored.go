@@ -59,5 +59,5 @@ func (t storeTest) restored() {
 
 func (p *pair) compared(r *rapid.T) {
 	a := accounts.Draw(r, "account")
-	both(p, r, func(s dispatch.Store) (any, error) { return nil, s.ClearRestored(p.Context(), a, nil) })
+	both(p, r, func(s Store) (any, error) { return nil, s.ClearRestored(p.Context(), a, nil) })
 }

@@ -50,13 +50,13 @@ func (t storeTest) runTimes() {
 	span := func(after, by int) dispatch.RunTime {
 		return dispatch.RunTime{After: time.Duration(after) * time.Millisecond, By: time.Duration(by) * time.Millisecond}
 	}
-	is := func(s dispatch.Store, platform string, of dispatch.ServiceHash, want ...dispatch.RunTime) {
+	is := func(s Store, platform string, of dispatch.ServiceHash, want ...dispatch.RunTime) {
 		t.Helper()
 		got, err := s.AddRunTimes(ctx, platform, of)
 		t.must(err)
 		t.equal([]dispatch.RunTime(got), want)
 	}
-	add := func(s dispatch.Store, platform string, of dispatch.ServiceHash, seen ...dispatch.RunTime) dispatch.RunTimes {
+	add := func(s Store, platform string, of dispatch.ServiceHash, seen ...dispatch.RunTime) dispatch.RunTimes {
 		t.Helper()
 		all, err := s.AddRunTimes(ctx, platform, of, seen...)
 		t.must(err)
@@ -129,7 +129,7 @@ func (p *pair) addRunTimes(r *rapid.T) {
 	for range rapid.IntRange(0, 40).Draw(r, "runs") {
 		seen = append(seen, dispatch.RunTime{After: spans.Draw(r, "after"), By: spans.Draw(r, "by")})
 	}
-	both(p, r, func(s dispatch.Store) (dispatch.RunTimes, error) {
+	both(p, r, func(s Store) (dispatch.RunTimes, error) {
 		return s.AddRunTimes(p.Context(), platform, of, seen...)
 	})
 }

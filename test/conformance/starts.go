@@ -39,5 +39,5 @@ func (t storeTest) starts() {
 func (p *pair) noteStarts(r *rapid.T) {
 	seen := dispatch.StartsSeen{Prompt: rapid.IntRange(0, 3).Draw(r, "prompt"), Lagged: rapid.Bool().Draw(r, "lagged"),
 		Lag: spans.Draw(r, "lag")}
-	both(p, r, func(s dispatch.Store) (any, error) { return nil, s.NoteStarts(p.Context(), "p", seen) })
+	both(p, r, func(s Store) (any, error) { return nil, s.NoteStarts(p.Context(), "p", seen) })
 }

@@ -17,9 +17,9 @@ import (
 type Database struct {
 	// Open returns one more handle, as another process would have. Where only one process may open the data, it returns
 	// the existing one.
-	Open func() dispatch.Store
+	Open func() Store
 	// Restart returns the handle of a process that starts after all others have ended.
-	Restart func() dispatch.Store
+	Restart func() Store
 	// Pass moves the clock forward or back.
 	Pass func(time.Duration)
 }
@@ -155,7 +155,7 @@ func TestStore(t *testing.T, new func(*testing.T) Database) {
 type storeTest struct {
 	*testing.T
 	db Database
-	s  dispatch.Store
+	s  Store
 }
 
 const (

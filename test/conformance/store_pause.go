@@ -278,7 +278,7 @@ func (t storeTest) parallelPauses() {
 }
 
 // failSome saves jobs as failed, those that another process changes meanwhile excepted.
-func (t storeTest) failSome(s dispatch.Store, drafts []dispatch.Draft) error {
+func (t storeTest) failSome(s Store, drafts []dispatch.Draft) error {
 	var jobs []dispatch.Job
 	for _, d := range drafts {
 		j, err := s.Load(t.Context(), d.ID)

@@ -9,8 +9,8 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-func (t storeTest) handles(n int) []dispatch.Store {
-	handles := make([]dispatch.Store, n)
+func (t storeTest) handles(n int) []Store {
+	handles := make([]Store, n)
 	for i := range handles {
 		handles[i] = t.db.Open()
 	}

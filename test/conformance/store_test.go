@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
@@ -17,6 +16,6 @@ func TestMemStore_Sources(t *testing.T) { conformance.TestSources(t, memory) }
 func memory(*testing.T) conformance.Database {
 	c := conformance.NewStillClock(time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC))
 	s := conformance.NewMemStore(c)
-	same := func() dispatch.Store { return s }
+	same := func() conformance.Store { return s }
 	return conformance.Database{Open: same, Restart: same, Pass: c.Pass}
 }

@@ -142,7 +142,7 @@ func (t storeTest) start() {
 func (t storeTest) parallelStarts() {
 	ctx := t.Context()
 	n := t.createUnstarted(ann, shared, false)
-	handles := []dispatch.Store{t.s, t.db.Open()}
+	handles := []Store{t.s, t.db.Open()}
 	errs := make([]error, 8)
 	var all sync.WaitGroup
 	for i := range errs {
@@ -245,7 +245,7 @@ func (t storeTest) processes() {
 func (p *pair) createUnstarted(r *rapid.T) {
 	u, task := users.Draw(r, "owner"), rapid.Bool().Draw(r, "task")
 	within := dispatch.Quota{Live: rapid.IntRange(0, 9).Draw(r, "live")}
-	got := both(p, r, func(s dispatch.Store) (dispatch.Unstarted, error) {
+	got := both(p, r, func(s Store) (dispatch.Unstarted, error) {
 		n := unstarted(u, "p/shared")
 		err := s.CreateUnstarted(p.Context(), &n, task, 20*time.Minute, within)
 		return n, err
@@ -256,13 +256,13 @@ func (p *pair) createUnstarted(r *rapid.T) {
 // start starts the newest unstarted job of a user, if it is no task.
 func (p *pair) start(r *rapid.T) {
 	u, within := users.Draw(r, "owner"), dispatch.Quota{Live: rapid.IntRange(0, 9).Draw(r, "live")}
-	all := both(p, r, func(s dispatch.Store) ([]dispatch.Unstarted, error) {
+	all := both(p, r, func(s Store) ([]dispatch.Unstarted, error) {
 		return s.UnstartedJobs(p.Context(), u, dispatch.Page{Limit: 1})
 	})
 	if len(all) == 0 || all[0].ID.Job == 0 {
 		return
 	}
-	both(p, r, func(s dispatch.Store) ([]dispatch.Draft, error) {
+	both(p, r, func(s Store) ([]dispatch.Draft, error) {
 		jobs := []dispatch.Draft{draft(u, all[0].Account)}
 		return jobs, s.Start(p.Context(), all[0], nil, jobs, within)
 	})

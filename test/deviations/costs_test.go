@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/simulator"
+	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
 // charged is the part of the responses of GET /upscale_tasks/{id} and /usage that tells of costs.
@@ -86,7 +87,7 @@ func TestDeviations_CostsComeLate(t *testing.T) {
 		var gone any
 		s.ask(200, "DELETE", fmt.Sprintf("/upscale_tasks/%d", s.task), "", &gone)
 		time.Sleep(2 * time.Hour)
-		if err := s.broker.Store.Purge(t.Context(), time.Hour); err != nil {
+		if err := s.broker.Store.(conformance.Store).Purge(t.Context(), time.Hour); err != nil {
 			t.Fatal(err)
 		}
 		if told := s.charges(); told != "openeo: 18 credits of 12 runs\n" {

@@ -117,7 +117,7 @@ func (s *stage) open() (end func()) {
 }
 
 // keep opens the store: SQLite, or the store in memory, which is faster.
-func (s *stage) keep() (kept dispatch.Store, forget func()) {
+func (s *stage) keep() (kept conformance.Store, forget func()) {
 	if s.inMemory {
 		return conformance.NewMemStore(conformance.WallClock{}), func() {}
 	}

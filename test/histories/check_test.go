@@ -30,7 +30,7 @@ func (h *history) accepted(k dispatch.Key, r dispatch.KeyTarget, jobs []dispatch
 }
 
 // sawTask records the committed state of all jobs of a task.
-func (h *history) sawTask(what string, s dispatch.Store, id dispatch.TaskID, err error) {
+func (h *history) sawTask(what string, s conformance.Store, id dispatch.TaskID, err error) {
 	if err != nil {
 		return
 	}
@@ -64,7 +64,7 @@ func (h *history) sawMoves(n int, m dispatch.JobMove) {
 }
 
 // sawBudgets records what the budgets of the tasks of jobs made of their other jobs.
-func (h *history) sawBudgets(s dispatch.Store, jobs []dispatch.Job, err error) {
+func (h *history) sawBudgets(s conformance.Store, jobs []dispatch.Job, err error) {
 	seen := map[dispatch.TaskID]bool{}
 	for _, j := range jobs {
 		if j.Budgeted && !seen[j.Task] {

@@ -27,7 +27,7 @@ type history struct {
 	costs       *rand.Rand // decides about costs, budgets and trials
 	began       time.Time
 	clock       *clock
-	store       dispatch.Store
+	store       conformance.Store
 	outage      outage
 	world       *conformance.World
 	platform    func(conformance.Link) dispatch.Platform
@@ -105,7 +105,7 @@ const (
 )
 
 // play runs the history of a seed on a store and returns it. It applies the changes before the run.
-func play(t *testing.T, seed uint64, open func(dispatch.Clock) (dispatch.Store, func()),
+func play(t *testing.T, seed uint64, open func(dispatch.Clock) (conformance.Store, func()),
 	change ...func(*history)) (h *history) {
 	synctest.Test(t, func(t *testing.T) {
 		h = newHistory(t, seed)

@@ -165,7 +165,7 @@ func (p *process) visited() int {
 // storeOf is the store as a process uses it. It records committed changes in the history. Calls that run beside visits
 // are not counted, because the seed does not determine their order.
 type storeOf struct {
-	dispatch.Store
+	conformance.Store
 	h *history
 	p *process
 }

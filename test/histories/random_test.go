@@ -21,7 +21,7 @@ var (
 // share returns how many histories a test plays that plays all with -histories 100.
 func share(all int) uint64 { return uint64(max(1, all**n/100)) }
 
-func inMemory(c dispatch.Clock) (dispatch.Store, func()) {
+func inMemory(c dispatch.Clock) (conformance.Store, func()) {
 	return conformance.NewMemStore(c), func() {}
 }
 

@@ -6,10 +6,11 @@ import (
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/store"
+	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
 // inSQLite returns an SQLite database in memory.
-func inSQLite(c dispatch.Clock) (dispatch.Store, func()) {
+func inSQLite(c dispatch.Clock) (conformance.Store, func()) {
 	s, err := store.Open(context.Background(), "sqlite::memory:", c)
 	if err != nil {
 		panic(err)
