@@ -97,8 +97,7 @@ func (c *complaints) Handle(err error) {
 	c.log.Warn("traces could not be sent", "error", err)
 }
 
-// sender implements [otlptrace.Client] by OTLP over HTTP. That of OpenTelemetry would make the program contain gRPC:
-// see decision 65.
+// sender implements [otlptrace.Client] by OTLP over HTTP. That of OpenTelemetry would make the program contain gRPC.
 type sender struct {
 	endpoint string
 	headers  map[string]dispatch.Secret
