@@ -62,6 +62,7 @@ func (a *api) serveDocs() {
 		}
 		w.Write(document())
 	})
+	a.mux.HandleFunc("GET /asyncapi.json", a.serveAsyncAPI)
 	page := v5emb.NewHandlerWithConfig(a.docsPage())
 	policy := docsPolicy(rendered(page, "/docs"))
 	serveFile := func(w http.ResponseWriter, r *http.Request) {

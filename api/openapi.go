@@ -261,7 +261,8 @@ func (a *api) taskRoutes() {
 // refine completes the schemas with what struct tags cannot express.
 func (a *api) refine(schemas map[string]*huma.Schema) {
 	for _, t := range []reflect.Type{reflect.TypeFor[wire.JobOptions](), reflect.TypeFor[wire.TaskOptions](),
-		reflect.TypeFor[wire.HookRequest]()} {
+		reflect.TypeFor[wire.HookRequest](), reflect.TypeFor[wire.StreamMessage](),
+		reflect.TypeFor[wire.StatusChanges]()} {
 		a.huma.OpenAPI().Components.Schemas.Schema(t, true, "")
 	}
 	for name, options := range map[string]string{"BaseJobRequest": "JobOptions",

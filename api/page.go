@@ -215,8 +215,8 @@ func (a *api) servePageSettings(w http.ResponseWriter, r *http.Request) {
 // serveAddresses lists the addresses of this service for programs.
 func (a *api) serveAddresses(w http.ResponseWriter, r *http.Request) {
 	addresses := map[string]string{"title": a.Title, "version": a.Version, "documentation": a.pagePath("/docs"),
-		"openapi": a.pagePath("/openapi.json"),
-		"health":  a.pagePath("/health")}
+		"openapi": a.pagePath("/openapi.json"), "asyncapi": a.pagePath("/asyncapi.json"),
+		"health": a.pagePath("/health")}
 	if a.Page.Files != nil {
 		addresses["page"] = a.pagePath("/")
 	}

@@ -3,7 +3,6 @@ package api
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"io"
 	"slices"
 	"strings"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
@@ -30,14 +30,6 @@ type state struct {
 }
 
 func stateOf(c dispatch.ChangedPage) state { return state{c.Number, c.Accounts, c.Live} }
-
-// StatusChanges is the data of a message of type changes: new or changed jobs and tasks, and the ids of deleted ones.
-type StatusChanges struct {
-	UpscalingTasks []json.RawMessage `json:"upscaling_tasks"`
-	ProcessingJobs []json.RawMessage `json:"processing_jobs"`
-	RemovedTasks   []int64           `json:"removed_upscaling_tasks"`
-	RemovedJobs    []int64           `json:"removed_processing_jobs"`
-}
 
 // refresh has the platforms asked and sends the result: a stream of whole states always, a stream of changes only if
 // there are any. The platforms are not asked, and a stream of changes reads nothing, if all has ended and nothing was
@@ -129,7 +121,7 @@ func (s *stream) sendChanges(ctx context.Context) error {
 func (s *stream) sendPage(ctx context.Context, c dispatch.ChangedPage) error {
 	var tasks []dispatch.TaskRecord
 	var jobs []dispatch.Record
-	var removed StatusChanges
+	var removed wire.StatusChanges
 	for _, e := range c.Changed {
 		switch {
 		case e.Job == 0 && !s.topic.want.upscaling, e.Job != 0 && s.topic.task == 0 && !s.topic.want.processing:
@@ -169,12 +161,12 @@ func (s *stream) sendAccounts(ctx context.Context, were []dispatch.AccountState)
 	defer release()
 	l := s.listingOf(ctx, s.topic, dispatch.Page{Accounts: differ, Statuses: []dispatch.Status{dispatch.Accepted,
 		dispatch.Submitted, dispatch.Queued, dispatch.Running, dispatch.Unknown}})
-	return s.sendElements(ctx, l, &StatusChanges{})
+	return s.sendElements(ctx, l, &wire.StatusChanges{})
 }
 
 // sendElements sends jobs and tasks in messages, the first of which has the given type. A stream of whole states sends
 // one. removed are the ids that the first message has; nil: the elements are the whole topic.
-func (s *stream) sendElements(ctx context.Context, l listing, removed *StatusChanges) error {
+func (s *stream) sendElements(ctx context.Context, l listing, removed *wire.StatusChanges) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	p := &parts{out: &outgoing{stream: s, ctx: ctx, cancel: cancel}, removed: removed}
@@ -192,10 +184,10 @@ func (s *stream) sendElements(ctx context.Context, l listing, removed *StatusCha
 type parts struct {
 	*renderer
 	out     *outgoing
-	removed *StatusChanges // of the present message, which has the type changes; nil: status
-	whole   bool           // the present message has the task, not lists
-	jobs    bool           // the present message has all its tasks
-	n       int            // elements of it
+	removed *wire.StatusChanges // of the present message, which has the type changes; nil: status
+	whole   bool                // the present message has the task, not lists
+	jobs    bool                // the present message has all its tasks
+	n       int                 // elements of it
 }
 
 func (p *parts) send(l listing) error {
@@ -259,7 +251,7 @@ func (p *parts) next() error {
 	if err := p.end(true); err != nil {
 		return err
 	}
-	p.removed, p.jobs, p.n = &StatusChanges{}, false, 1
+	p.removed, p.jobs, p.n = &wire.StatusChanges{}, false, 1
 	if err := p.begin(listing{}); err != nil || !jobs {
 		return err
 	}
@@ -275,7 +267,8 @@ func (p *parts) end(more bool) error {
 	}
 	after := afterLists
 	if p.removed != nil {
-		text, err := dispatch.Encode(StatusChanges{RemovedTasks: p.removed.RemovedTasks, RemovedJobs: p.removed.RemovedJobs})
+		text, err := dispatch.Encode(wire.StatusChanges{RemovedTasks: p.removed.RemovedTasks,
+			RemovedJobs: p.removed.RemovedJobs})
 		if err != nil {
 			return err
 		}

@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+	"github.com/santhosh-tekuri/jsonschema/v6"
 	"go.uber.org/goleak"
 
 	"github.com/eodispatch/eodispatch/client/wire"
@@ -223,7 +224,7 @@ func TestStream_SendsChangesAtOnce(t *testing.T) {
 	}
 	s.w.set(1, func(r *dispatch.Record) { r.Owner = bert })
 	s.w.set(2, func(r *dispatch.Record) { r.Status = dispatch.Failed })
-	var gone StatusChanges
+	var gone wire.StatusChanges
 	if m := changes.until("changes"); json.Unmarshal(*m.Data, &gone) != nil || len(gone.RemovedJobs) != 1 ||
 		gone.RemovedJobs[0] != 1 {
 		t.Errorf("removed: %s", *m.Data)
@@ -677,4 +678,56 @@ func TestStream_SendsManyChangesLessOften(t *testing.T) {
 			t.Errorf("%d bytes, every %v: the next after %v", row.large, row.of, after)
 		}
 	}
+}
+
+// The messages of both streams are those that the AsyncAPI document describes.
+func TestAsyncAPI_DescribesTheMessages(t *testing.T) {
+	s := serveWorld(t, newWorld(), nil)
+	schemas := jsonschema.NewCompiler()
+	for _, path := range []string{"/openapi.json", "/asyncapi.json"} {
+		document, err := jsonschema.UnmarshalJSON(ask(s.api, "GET", path, "").Body)
+		if err := errors.Join(err, schemas.AddResource("mem://broker"+path, document)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.post()
+	decode[any](t, ask(s.api, "POST", "/upscale_tasks", strings.Replace(goodBody, `{"title"`,
+		`{"dimension":{"name":"tile","values":[1,2]},"title"`, 1)), 201)
+	check := func(c *client, channel, kind string) {
+		t.Helper()
+		at := "mem://broker/asyncapi.json#/channels/" + channel + "/messages/" + kind + "/payload"
+		shape := schemas.MustCompile(at)
+		for {
+			_, text, err := c.Read(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			message, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if message.(map[string]any)["type"] != kind {
+				continue
+			}
+			if err := shape.Validate(message); err != nil {
+				t.Errorf("%s: %v", text, err)
+			}
+			return
+		}
+	}
+	jobs, task := s.open("/ws/jobs_status?changes=true"), s.open("/ws/upscale_tasks/1?changes=true")
+	for _, kind := range []string{"init", "status"} {
+		check(jobs, "jobs", kind)
+		check(task, "task", kind)
+	}
+	for id := range dispatch.JobID(3) {
+		s.w.set(id+1, func(r *dispatch.Record) { r.Status = dispatch.Running })
+	}
+	check(jobs, "jobs", "changes")
+	check(task, "task", "changes")
+	s.w.mu.Lock()
+	delete(s.w.tasks, 1)
+	s.w.mu.Unlock()
+	s.w.set(2, func(*dispatch.Record) {})
+	check(task, "task", "error")
 }

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -190,12 +191,7 @@ func (c *Client) dial(ctx context.Context, path string) (*websocket.Conn, error)
 
 // updateOf decodes a message. more: others belong to the same update.
 func updateOf(text []byte) (u Update, more bool, err error) {
-	var m struct {
-		Type    string          `json:"type"`
-		Message string          `json:"message"`
-		Data    json.RawMessage `json:"data"`
-		More    bool            `json:"more"`
-	}
+	var m wire.StreamMessage
 	if err := json.Unmarshal(text, &m); err != nil {
 		return u, false, fmt.Errorf("a message of the stream cannot be read: %w", err)
 	}
@@ -205,7 +201,7 @@ func updateOf(text []byte) (u Update, more bool, err error) {
 	}
 	switch m.Type {
 	case "error":
-		return u, false, errors.New(m.Message)
+		return u, false, errors.New(*cmp.Or(m.Message, &m.Code))
 	case "status", "changes":
 		err = json.Unmarshal(m.Data, &d)
 	default:

@@ -1204,6 +1204,29 @@ export interface components {
              */
             settles_after: number;
         };
+        StatusChanges: {
+            processing_jobs: components["schemas"]["ProcessingJobSummary"][] | null;
+            removed_processing_jobs: number[] | null;
+            removed_upscaling_tasks: number[] | null;
+            upscaling_tasks: components["schemas"]["UpscalingTaskSummary"][] | null;
+        };
+        StreamMessage: {
+            /** @description Of status: a JobsStatusResponse, or of a task an UpscalingTask. Of changes: StatusChanges. Of others: null */
+            data: unknown;
+            /** @description Of error: stable code for programs */
+            error_code?: string;
+            /** @description Explanation for people: plain text */
+            message: string | null;
+            /** @description Whether the next message of the type changes belongs to the same state */
+            more?: boolean;
+            /**
+             * Format: int64
+             * @description Of the stream of a task: its id
+             */
+            task_id?: number;
+            /** @enum {string} */
+            type: "init" | "loading" | "status" | "changes" | "error";
+        };
         TaskBudget: {
             /** Format: double */
             amount: number;
@@ -1727,6 +1750,8 @@ export type SignedInUser = components['schemas']['SignedInUser'];
 export type SignedOut = components['schemas']['SignedOut'];
 export type Spread = components['schemas']['Spread'];
 export type Starts = components['schemas']['Starts'];
+export type StatusChanges = components['schemas']['StatusChanges'];
+export type StreamMessage = components['schemas']['StreamMessage'];
 export type TaskBudget = components['schemas']['TaskBudget'];
 export type TaskChange = components['schemas']['TaskChange'];
 export type TaskCollection = components['schemas']['TaskCollection'];

@@ -18,6 +18,7 @@ export type Task = schema.UpscalingTask;
 export type JobsStatus = schema.JobsStatusResponse;
 export type HookEvent = schema.Hook["events"][number];
 export type Attention = schema.JobAttention;
+export type Changes = schema.StatusChanges;
 export type Label = schema.ProcessTypeEnum;
 
 // A job by itself, or in a list, where some members are absent.
@@ -55,14 +56,6 @@ export interface Settings {
   base_map: { url: string; attribution: string } | null;
   limits: { values?: number; tiles?: number; body_bytes?: number };
   links?: { rel?: string; href: string; title?: string }[];
-}
-
-// What has changed in a list that is watched.
-export interface Changes {
-  upscaling_tasks: TaskSummary[] | null;
-  processing_jobs: Job[] | null;
-  removed_upscaling_tasks?: number[] | null;
-  removed_processing_jobs?: number[] | null;
 }
 
 // platformsOf returns the names of the platforms that offer a service.
