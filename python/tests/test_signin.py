@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -52,6 +53,18 @@ def test_a_token_is_renewed_before_it_ends(demo: Demo, home: Path, browser: Brow
         assert c.user() == "alice"
     grant = json.loads(stored(home).read_text())["grant"]
     assert grant["access_token"] != old and grant["expiry"] > "2026-01-02"
+
+
+def test_one_of_several_processes_renews_a_token(demo: Demo, home: Path, browser: Browser) -> None:
+    eodispatch.connect(demo.broker, interactive=True).close()
+    document = json.loads(stored(home).read_text())
+    document["grant"]["expiry"] = "2026-01-01T00:00:00Z"
+    stored(home).write_text(json.dumps(document))
+    code = "import eodispatch; print(eodispatch.connect().transport.authorization())"
+    processes = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    assert command_line("usage", home=home).returncode == 0
+    shown = {process.communicate(timeout=600)[0] for process in processes}
+    assert len(shown) == 1 and json.loads(stored(home).read_text())["grant"]["access_token"] in shown.pop()
 
 
 def test_a_token_that_is_refused_is_renewed(demo: Demo, home: Path, browser: Browser) -> None:
