@@ -3,6 +3,7 @@
 package python
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -90,19 +91,34 @@ func TestPackage_AgainstTheProgram(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	documents, runs := filepath.Join(tests, "test_documents.py"), filepath.Join(tests, "test_runs.py")
-	guide := filepath.Join(tests, "test_guide.py")
-	for name, chosen := range map[string][]string{"documents": {documents}, "runs": {runs}, "guide": {guide},
-		"others": {tests, "--ignore", documents, "--ignore", runs, "--ignore", guide}} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			c := exec.CommandContext(t.Context(), own, append([]string{"-m", "pytest", "-p", "no:cacheprovider", "-o",
-				"faulthandler_timeout=600"}, chosen...)...)
-			c.Dir, c.WaitDelay = folder, time.Minute
-			c.Env = append(os.Environ(), "EODISPATCH_PROGRAM="+binary, "PYTHONDONTWRITEBYTECODE=1", "HOME="+folder)
-			if out, err := c.CombinedOutput(); err != nil {
-				t.Errorf("%v\n%s", err, out)
-			}
-		})
+	parts, others := map[string][]string{}, []string{tests}
+	for _, name := range []string{"documents", "guide", "results", "runs"} { // those that take longest
+		file := filepath.Join(tests, "test_"+name+".py")
+		parts[name], others = []string{file}, append(others, "--ignore", file)
 	}
+	parts["others"] = others
+	ended := make(chan string)
+	for name, chosen := range parts { // not parallel subtests: of those run only as many at once as there are cores
+		go func() { ended <- judged(t, own, binary, folder, name, chosen) }()
+	}
+	for range parts {
+		if fault := <-ended; fault != "" {
+			t.Error(fault)
+		}
+	}
+}
+
+// judged runs chosen tests, and returns what is wrong; "" if they pass.
+func judged(t *testing.T, python, binary, folder, name string, chosen []string) string {
+	c := exec.CommandContext(t.Context(), python, append([]string{"-m", "pytest", "-p", "no:cacheprovider", "-o",
+		"faulthandler_timeout=600"}, chosen...)...)
+	c.Dir, c.WaitDelay = folder, time.Minute
+	c.Env = append(os.Environ(), "EODISPATCH_PROGRAM="+binary, "PYTHONDONTWRITEBYTECODE=1", "HOME="+folder)
+	began := time.Now()
+	out, err := c.CombinedOutput()
+	t.Logf("%s: %v", name, time.Since(began).Round(time.Second))
+	if err != nil {
+		return fmt.Sprintf("%s: %v\n%s", name, err, out)
+	}
+	return ""
 }
