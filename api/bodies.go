@@ -223,19 +223,7 @@ func trimmed(raw json.RawMessage) json.RawMessage {
 
 // mismatch returns the fault of a value that a type does not take.
 func mismatch(t reflect.Type) (kind, msg string) {
-	switch t.Kind() {
-	case reflect.String:
-		return "string_type", "Input should be a valid string"
-	case reflect.Bool:
-		return "bool_type", "Input should be a valid boolean"
-	case reflect.Int, reflect.Int64:
-		return "int_type", "Input should be a valid integer"
-	case reflect.Float64:
-		return "float_type", "Input should be a valid number"
-	case reflect.Slice:
-		return "list_type", "Input should be a valid list"
-	case reflect.Map:
-		return "dict_type", "Input should be a valid dictionary"
-	}
-	return "model_attributes_type", "Input should be a valid dictionary or object to extract fields from"
+	names := map[reflect.Kind]string{reflect.String: "string", reflect.Bool: "boolean", reflect.Int: "integer",
+		reflect.Int64: "integer", reflect.Float64: "number", reflect.Slice: "array"}
+	return typeWords(names[t.Kind()], t.Kind() == reflect.Map)
 }

@@ -119,7 +119,7 @@ func locOf(pointer []string) []any {
 func violation(e *jsonschema.ValidationError) (what, msg string) {
 	switch k := e.ErrorKind.(type) {
 	case *kind.Type:
-		return typeWords(k.Want, strings.Contains(e.SchemaURL[strings.LastIndex(e.SchemaURL, "/schemas/")+9:], "/"))
+		return typeWords(k.Want[0], strings.Contains(e.SchemaURL[strings.LastIndex(e.SchemaURL, "/schemas/")+9:], "/"))
 	case *kind.Enum:
 		return "enum", "Input should be " + alternatives(k.Want)
 	case *kind.MinLength:
@@ -147,9 +147,9 @@ func violation(e *jsonschema.ValidationError) (what, msg string) {
 	return "value_error", "Input is not valid: " + strings.Join(e.ErrorKind.KeywordPath(), ".")
 }
 
-// typeWords returns the fault of a value with none of the wanted types. inline says that the schema has no name.
-func typeWords(want []string, inline bool) (what, msg string) {
-	switch want[0] {
+// typeWords returns the fault of a value of another type than the wanted one. inline: the schema has no name.
+func typeWords(want string, inline bool) (what, msg string) {
+	switch want {
 	case "string":
 		return "string_type", "Input should be a valid string"
 	case "boolean":
