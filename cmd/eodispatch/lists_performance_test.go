@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"text/tabwriter"
@@ -91,8 +90,6 @@ func listing(b *testing.B, w *simulator.World, database string) (all []reading) 
 	once("the whole list", func() { size, _ = c.part(b, "/jobs_status?filter=processing") })
 	b.Logf("%s: the whole list is %.1f MB", strings.SplitN(database, ":", 2)[0], float64(size)/1e6)
 	const stream = "/ws/upscale_tasks/1?changes=true"
-	once("the state of a task of 10,000 in a new stream, whole, the first", func() { readWhole(b, c, stream) })
-	<-time.After(3 * time.Second) // the broker's cache of that state expires
 	once("a task of 10,000, whole", func() { c.part(b, "/upscale_tasks/1") })
 	all = append(all, reading{"that task, not modified", c.unmodified(b, "/upscale_tasks/1")})
 	often("a page of 100 of that task, the first", "/upscale_tasks/1?limit=100")
@@ -101,47 +98,33 @@ func listing(b *testing.B, w *simulator.World, database string) (all []reading) 
 		_, next = c.part(b, next)
 	}
 	often("a page of 1000 of that task, in the middle", next)
-	all = append(all, reading{"the state of that task in a new stream, whole, longest of 7 later ones, aim 100 ms",
-		laterState(b, c, stream)})
+	first, whole := newStreams(b, c, stream)
+	all = append(all, reading{"the first 1,000 jobs of that task in a new stream, longest of 7, aim 40 ms", first},
+		reading{"all of its jobs there, longest of 7", whole})
 	often("all platforms", "/platforms")
 	return all
 }
 
-// laterState returns the longest of seven times from the opening of a stream until the whole state of its topic has
-// arrived. The pause before each lets the broker's cache of finished states expire, but not the texts of jobs that it
-// keeps to make the next state of them.
-func laterState(b *testing.B, c fast, path string) time.Duration {
-	var times []time.Duration
+// newStreams returns the longest of seven times from the opening of a stream until the first part of the state of its
+// topic has arrived, and until all parts have.
+func newStreams(b *testing.B, c fast, path string) (first, whole time.Duration) {
 	for range 7 {
-		<-time.After(3 * time.Second)
-		times = append(times, took(func() { readWhole(b, c, path) }))
-	}
-	return slices.Max(times)
-}
-
-// readWhole opens a stream and reads the whole state of its topic.
-func readWhole(b *testing.B, c fast, path string) {
-	stream := openStream(b, c, path)
-	defer stream.Close()
-	if err := stream.state(); err != nil {
-		b.Fatal(err)
-	}
-}
-
-// state reads messages until the whole state of the topic has arrived, which a long message has in several frames.
-func (s *stream) state() error {
-	const last = `"message":null}`
-	var end []byte
-	for begun := false; !begun || string(end) != last; {
-		text, err := s.next()
-		if err != nil {
-			return err
+		begin := time.Now()
+		stream := openStream(b, c, path)
+		for more := true; more; {
+			text, err := stream.next()
+			if err != nil {
+				b.Fatal(err)
+			}
+			if bytes.HasPrefix(text, []byte(`{"type":"status"`)) {
+				first = max(first, time.Since(begin))
+			}
+			more = bytes.HasSuffix(text, []byte(`"more":true}`)) || bytes.HasPrefix(text, []byte(`{"type":"init"`))
 		}
-		begun = begun || bytes.HasPrefix(text, []byte(`{"type":"status"`))
-		end = append(end, text...)
-		end = end[max(0, len(end)-len(last)):]
+		whole = max(whole, time.Since(begin))
+		stream.Close()
 	}
-	return nil
+	return first, whole
 }
 
 // unmodified returns the median time of a request that is answered with 304. The pause before each request lets the

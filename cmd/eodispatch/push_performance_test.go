@@ -123,11 +123,14 @@ func openStream(b *testing.B, c fast, path string) *stream {
 }
 
 // next returns the next message. It responds to pings in between.
-func (s *stream) next() ([]byte, error) {
+func (s *stream) next() (message []byte, err error) {
 	for {
-		kind, text, err := s.frame()
-		if err != nil || kind != ping {
-			return text, err
+		kind, last, text, err := s.frame()
+		if kind != ping {
+			if message = append(message, text...); err != nil || last {
+				return message, err
+			}
+			continue
 		}
 		if _, err := s.Write(append([]byte{0x80 | pong, 0x80 | byte(len(text)), 0, 0, 0, 0}, text...)); err != nil {
 			return nil, err
@@ -137,11 +140,11 @@ func (s *stream) next() ([]byte, error) {
 
 const ping, pong = 9, 10 // RFC 6455 section 5.2
 
-// frame reads one frame. The broker never fragments a message.
-func (s *stream) frame() (kind byte, text []byte, err error) {
+// frame reads one frame, and whether it is the last of its message.
+func (s *stream) frame() (kind byte, last bool, text []byte, err error) {
 	var head [2]byte
 	if _, err := io.ReadFull(s.from, head[:]); err != nil {
-		return 0, nil, err
+		return 0, false, nil, err
 	}
 	size := int(head[1])
 	if more := map[int]int{126: 2, 127: 8}[size]; more > 0 {
@@ -149,14 +152,14 @@ func (s *stream) frame() (kind byte, text []byte, err error) {
 		for range more {
 			b, err := s.from.ReadByte()
 			if err != nil {
-				return 0, nil, err
+				return 0, false, nil, err
 			}
 			size = size<<8 | int(b)
 		}
 	}
 	text = make([]byte, size)
 	_, err = io.ReadFull(s.from, text)
-	return head[0] & 0x0f, text, err
+	return head[0] & 0x0f, head[0]&0x80 != 0, text, err
 }
 
 // until reads messages until one contains a status, and returns the time of its arrival.
