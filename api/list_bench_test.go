@@ -15,15 +15,29 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
-// BenchmarkStateOfATask writes the whole state of a task of 10,000 jobs.
+// BenchmarkStateOfATask writes the whole state of a task of 10,000 jobs, and its first part.
 func BenchmarkStateOfATask(b *testing.B) {
 	eachDatabase(b, func(b *testing.B, database string) {
 		broker, _ := taskOf(b, database, 10_000)
 		c := newWorld().config()
 		c.Broker = broker
 		a := New(c).(*api)
-		b.ReportAllocs()
-		measure(b, func() error { return a.writeWhole(b.Context(), io.Discard, topic{user: anna, task: 1}) })
+		of := topic{user: anna, task: 1}
+		b.Run("whole", func(b *testing.B) {
+			b.ReportAllocs()
+			measure(b, func() error { return a.writeWhole(b.Context(), io.Discard, of) })
+		})
+		b.Run("part", func(b *testing.B) {
+			measure(b, func() error {
+				r := a.newRenderer(b.Context(), io.Discard, of)
+				defer r.close()
+				task, err := r.shareTask()
+				if err != nil {
+					return err
+				}
+				return r.taskWith(task, a.listingOf(b.Context(), of, dispatch.Page{Limit: mostElements}).jobs)
+			})
+		})
 	})
 }
 
