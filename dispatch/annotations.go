@@ -20,6 +20,7 @@ const (
 // LabelKey matches the keys of labels: 1 to 63 characters, so that a label can be written as key=value.
 var LabelKey = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._/-]{0,61}[A-Za-z0-9])?$`)
 
+// BadLabelKey is what is wrong with a text that is no key of a label.
 const BadLabelKey = "The key of a label has 1 to 63 letters, digits and the characters . _ / -, and begins and ends " +
 	"with a letter or digit."
 

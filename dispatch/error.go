@@ -134,6 +134,7 @@ func InvalidBody(op, text string, path ...any) *Error {
 		Faults: []Fault{{Loc: append([]any{"body"}, path...), Msg: text, Type: "value_error"}}}
 }
 
+// RetryAfter returns after which time an error asks for the next request; 0: it does not say.
 func RetryAfter(err error) time.Duration {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.RetryAfter

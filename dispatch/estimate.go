@@ -20,7 +20,8 @@ type FinishedRun struct {
 // EstimatedFrom is how many of the latest finished runs of a user estimates are made from at most.
 const EstimatedFrom = 100
 
-const LeastRuns = 3 // fewer give no estimate
+// LeastRuns is from how many runs on there is an estimate.
+const LeastRuns = 3
 
 // Spread is the range in which an amount is expected: in about one of ten cases it is below Low, and in about one above
 // High.

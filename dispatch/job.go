@@ -323,15 +323,15 @@ func (j Job) Retry(now time.Time) Job {
 	if j.Costs != nil {
 		j = j.forgetMetering(j.Ref)
 	}
-	again := Job{
-		ID: j.ID, Task: j.Task, Number: j.Number, Owner: j.Owner, Account: j.Account, Base: j.Base, Service: j.Service,
-		Names: j.Names, Desired: j.Desired, Hidden: j.Hidden,
-		Paused: j.Paused, Annotations: j.Annotations, MaxDuration: j.MaxDuration, Retries: j.Retries, Budgeted: j.Budgeted,
-		Phase: Waiting, Epoch: j.Epoch + 1, Attempt: j.Attempt + 1, Nonces: j.Nonces, Orphans: j.Orphans,
-		Past: j.Past, Status: Accepted, Due: now, Created: j.Created, Updated: now, Moved: now, Version: j.Version,
-		Loaded: j.Loaded, Unit: j.Unit, Spent: j.Spent + Bookable(j.Costs), Unmetered: j.Unmetered, Traceparent: j.Traceparent,
-	}
-	return again.idlePaused()
+	j.Phase, j.Status, j.Epoch, j.Attempt, j.Retried = Waiting, Accepted, j.Epoch+1, j.Attempt+1, 0
+	j.Due, j.Updated, j.Moved = now, now, now
+	j.Spent += Bookable(j.Costs)
+	j.Ref, j.SendBy, j.Begun, j.IntentLease = Ref{}, time.Time{}, 0, 0
+	j.Seen, j.Progress, j.Costs, j.Duration, j.Metered, j.Removal = "", nil, nil, 0, Metered{}, Removal{}
+	j.Attention, j.Notice, j.Failure, j.Versions, j.Result = None, "", "", Versions{}, nil
+	j.Looks, j.Tries, j.Deadline, j.Refused, j.Unmoved = 0, 0, time.Time{}, time.Time{}, 0
+	j.Awaited, j.Checked = false, time.Time{}
+	return j.idlePaused()
 }
 
 // Retryable reports whether the owner may run the job again.

@@ -551,8 +551,10 @@ func MarkNoPlatform(j Job, t Timing, now time.Time) Job {
 	return j
 }
 
+// NoPlatformText is the notice of jobs with the attention [NoPlatform].
 const NoPlatformText = "The platform of this job is not configured any more."
 
+// EndJob returns a job that ends with a status, and why.
 func EndJob(j Job, s Status, a Attention, failure string) Job {
 	j.Phase, j.Status, j.Failure = Ended, s, failure
 	if s == Finished { // the last report may have none, or that of a while before
@@ -647,7 +649,8 @@ func value(f *float64) float64 {
 	return *f
 }
 
-const Repair = time.Second // pause before a failed statement is repeated
+// Repair is the pause before a failed statement is repeated.
+const Repair = time.Second
 
 // MostBegun is how many submissions of a job in a row may end in a crash before the job is set aside.
 const MostBegun = 3

@@ -142,6 +142,7 @@ func (r Request) OfJobs(d *Dimension) Request {
 	return r
 }
 
+// OptionsWithout returns the options in JSON, without some of them.
 func (r Request) OptionsWithout(names ...string) json.RawMessage {
 	members := r.options()
 	given := len(members)

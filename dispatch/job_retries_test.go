@@ -1,7 +1,9 @@
 package dispatch
 
 import (
+	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -134,6 +136,33 @@ func TestRequest_Retries(t *testing.T) {
 		}
 		if strings.Contains(string(r.PlatformOptions()), "retries") {
 			t.Errorf("the platform gets %s", r.PlatformOptions())
+		}
+	}
+}
+
+// A retry keeps what belongs to the job, and resets what belongs to the attempt. A new field has to be of one kind.
+func TestJob_RetryResetsTheAttempt(t *testing.T) {
+	stays := strings.Fields(`ID Task Number Owner Account Base Service Names Desired Hidden Paused Annotations Budgeted
+		MaxDuration Retries Nonces Orphans Created Version Loaded Unit Traceparent`)
+	changes := strings.Fields(`Phase Epoch Attempt Past Status Spent Unmetered Due Updated Moved Attention`)
+	number, t1 := 2., t0.Add(time.Hour)
+	before := Job{ID: 1, Task: 2, Number: 3, Owner: "o", Account: "p/o", Base: "b", Service: 4, Names: []string{"n"},
+		Desired: WantRun, Hidden: true, Paused: true, Annotations: Annotations{Note: "x"}, Budgeted: true, MaxDuration: 1,
+		Retries: 2, Retried: 1, Phase: Ended, Epoch: 5, Attempt: 2, Nonces: "n", SendBy: t1, Begun: 1, IntentLease: 7,
+		Ref: Ref{ID: "own"}, Orphans: []Ref{{ID: "late"}}, Status: Failed, Seen: Failed, Progress: &number, Costs: &number, Unit: "u", Spent: 1,
+		Duration: 1, Removal: Removal{Due: t1}, Notice: "n", Failure: "f", Due: t1, Looks: 1, Tries: 1, Deadline: t1,
+		Refused: t1, Awaited: true, Created: t0, Updated: t0, Checked: t0, Moved: t0, Version: 9, Unmoved: 1,
+		Traceparent: "t", Versions: Versions{Definition: "d"}, Loaded: &Job{}, Result: []byte("r")}
+	after := before.Retry(t1)
+	was, is := reflect.ValueOf(before), reflect.ValueOf(after)
+	for i := range was.NumField() {
+		switch name := was.Type().Field(i).Name; {
+		case slices.Contains(stays, name):
+			if was.Field(i).IsZero() || !reflect.DeepEqual(was.Field(i).Interface(), is.Field(i).Interface()) {
+				t.Errorf("%s: %v, was %v", name, is.Field(i), was.Field(i))
+			}
+		case !slices.Contains(changes, name) && !is.Field(i).IsZero():
+			t.Errorf("%s of the attempt before stays: %v", name, is.Field(i))
 		}
 	}
 }

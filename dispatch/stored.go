@@ -268,6 +268,7 @@ func (a Agenda) stuck() bool {
 	return slices.ContainsFunc(a.Start, func(j Job) bool { return j.Attention == Full || j.Attention == NotTaken })
 }
 
+// Later returns the later of two times.
 func Later(a, b time.Time) time.Time {
 	if a.After(b) {
 		return a
@@ -300,6 +301,7 @@ type Line struct {
 	Due   time.Time
 }
 
+// PartMost is how many bytes of each request a list reads, see Page.Most.
 const PartMost = 8 << 10
 
 // DueWithoutPlatform returns when an account without a configured platform is visited again; zero: it has no jobs left.

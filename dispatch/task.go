@@ -124,6 +124,7 @@ func (c Counts) Jobs() int {
 	return n
 }
 
+// Ended returns the number of jobs that have ended.
 func (c Counts) Ended() int { return c[Finished] + c[Canceled] + c[Failed] }
 
 // Status returns the status of a task, by the first rule that applies. A task without any job left is canceled.

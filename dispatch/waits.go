@@ -2,9 +2,11 @@ package dispatch
 
 import "time"
 
-const ReadWithin = 5 * time.Second // how long Read and List wait for fresher statuses
+// ReadWithin is how long reads wait for fresher statuses.
+const ReadWithin = 5 * time.Second
 
-const EnterWithin = 10 * time.Second // how long a call waits for others to end, or for a send time
+// EnterWithin is how long a call waits for others to end, or for a send time.
+const EnterWithin = 10 * time.Second
 
 const tokenWithin = 10 * time.Second
 

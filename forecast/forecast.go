@@ -134,6 +134,7 @@ type futures struct {
 	Ends   []float64 // of all
 }
 
+// Futures draws possible futures of the work.
 func (w Work) Futures(l runTimeLaw, seed uint64) (f futures) {
 	r := rand.New(rand.NewPCG(seed, uint64(w.Waiting)))
 	for range forecastDraws {
@@ -203,6 +204,7 @@ func tenths(sorted []float64) (low, high float64) {
 	return sorted[int(last*.1)], sorted[int(math.Ceil(last*.9))]
 }
 
+// RangeFrom returns the range of the middle eight tenths of durations in seconds from now on.
 func RangeFrom(now time.Time, sorted []float64) dispatch.TimeRange {
 	const most = 1e9 // seconds, about thirty years
 	low, high := tenths(sorted)

@@ -108,6 +108,7 @@ type Signals[K comparable] struct {
 	m  map[K][]*func()
 }
 
+// Watch returns a channel that receives when the key changes.
 func (s *Signals[K]) Watch(key K) (changed <-chan struct{}, stop func()) {
 	changed, signal := newSignal()
 	return changed, s.add(key, signal)
@@ -140,6 +141,7 @@ func (s *Signals[K]) remove(key K, f *func()) {
 	}
 }
 
+// Signal signals those who watch the key.
 func (s *Signals[K]) Signal(key K) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -26,6 +26,7 @@ type queue struct {
 	read  time.Time
 }
 
+// Lines returns the lines of an account, which may have been counted up to [linesFor] ago.
 func (q *queues) Lines(ctx context.Context, s Store, a dispatch.Account) (lines []dispatch.Line, err error) {
 	at := q.at(a)
 	at.mu.Lock()

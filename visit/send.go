@@ -300,6 +300,7 @@ func (vs *Visits) AwaitSendTime(ctx context.Context, backend *dispatch.Backend, 
 	return Sleep(ctx, s.Wait)
 }
 
+// Sleep waits for d. It fails if ctx is done before.
 func Sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
