@@ -12,7 +12,8 @@ import (
 // the job is hidden and the reason returned. In every other case the job is accepted and returned in its present state.
 // A request whose key was used before returns the result of the first request, and waits for it as well if it is not
 // known yet.
-func (b *Broker) Accept(ctx context.Context, u dispatch.UserID, r dispatch.Request, k dispatch.Key) (dispatch.Record, error) {
+func (b *Broker) Accept(ctx context.Context, u dispatch.UserID, r dispatch.Request, k dispatch.Key) (dispatch.Record,
+	error) {
 	d, r, err := b.draft(ctx, u, r, nil)
 	if err != nil {
 		return b.RepeatedJob(ctx, u, k, err)
@@ -33,7 +34,8 @@ func (b *Broker) Accept(ctx context.Context, u dispatch.UserID, r dispatch.Reque
 }
 
 // RepeatedJob returns the job that was stored under a key, for a request that is refused now; refused if there is none.
-func (b *Broker) RepeatedJob(ctx context.Context, u dispatch.UserID, k dispatch.Key, refused error) (dispatch.Record, error) {
+func (b *Broker) RepeatedJob(ctx context.Context, u dispatch.UserID, k dispatch.Key, refused error) (dispatch.Record,
+	error) {
 	if first := b.storedUnder(ctx, u, k); first.Job != 0 {
 		return b.repeatedJob(ctx, u, first.Job)
 	}
@@ -70,7 +72,8 @@ func (b *Broker) repeatedJob(ctx context.Context, u dispatch.UserID, id dispatch
 
 // storeSubmission stores a submission within its owner's quotas, and wakes the account. A key that was used before
 // returns the first result, regardless of the quotas.
-func (b *Broker) storeSubmission(ctx context.Context, u dispatch.UserID, k dispatch.Key, t *dispatch.Task, drafts []dispatch.Draft) (dispatch.KeyTarget, error) {
+func (b *Broker) storeSubmission(ctx context.Context, u dispatch.UserID, k dispatch.Key, t *dispatch.Task,
+	drafts []dispatch.Draft) (dispatch.KeyTarget, error) {
 	first, err := b.Store.Accept(ctx, k, t, drafts, b.quotas(drafts[0].Account)...)
 	if err == nil && first == (dispatch.KeyTarget{}) {
 		b.announce(ctx, u, drafts)
@@ -99,7 +102,8 @@ func keyReused() error {
 // draft returns the job for a request or, with a dimension, what the jobs of a task have in common. It also returns the
 // request as it is stored: with parameters, which may be an empty object, and with a warning if it was not checked in
 // full.
-func (b *Broker) draft(ctx context.Context, u dispatch.UserID, r dispatch.Request, d *dispatch.Dimension) (dispatch.Draft, dispatch.Request, error) {
+func (b *Broker) draft(ctx context.Context, u dispatch.UserID, r dispatch.Request,
+	d *dispatch.Dimension) (dispatch.Draft, dispatch.Request, error) {
 	r = r.Complete()
 	if err := r.Annotations.Check(); err != nil {
 		return dispatch.Draft{}, r, err
@@ -149,10 +153,12 @@ func (b *Broker) draft(ctx context.Context, u dispatch.UserID, r dispatch.Reques
 // checkRequest checks a request against its service's document. It returns that document, and a warning that states
 // what could not be checked. If the document cannot be fetched within CheckWithin, the request is checked when it is
 // submitted.
-func (b *Broker) checkRequest(ctx context.Context, u dispatch.UserID, backend *dispatch.Backend, r dispatch.Request, d *dispatch.Dimension) (doc *dispatch.Document,
+func (b *Broker) checkRequest(ctx context.Context, u dispatch.UserID, backend *dispatch.Backend, r dispatch.Request,
+	d *dispatch.Dimension) (doc *dispatch.Document,
 	warning string, err error) {
 	if r.Process != nil {
-		return &dispatch.Document{Origin: dispatch.Origin{Platform: backend.Name, Service: r.Service}, Body: r.Process}, "", backend.Platform.(dispatch.GraphRunner).CheckGraph(ctx, r, d)
+		return &dispatch.Document{Origin: dispatch.Origin{Platform: backend.Name, Service: r.Service},
+			Body: r.Process}, "", backend.Platform.(dispatch.GraphRunner).CheckGraph(ctx, r, d)
 	}
 	defer idleIfSlow(ctx)()
 	ctx, cancel := context.WithTimeout(ctx, dispatch.CheckWithin)
@@ -194,7 +200,8 @@ func (c *committed) after(saved dispatch.Job) (dispatch.Record, bool) {
 // yet. is the record that was stored just now, nil if it was stored before. It is returned if the store stops
 // answering, or answers from a server that lacks the commit: the job is accepted, and the response to its owner must
 // show that. The store is read only if neither this record nor a visit of this process shows the job as it is.
-func (b *Broker) awaitDecision(ctx context.Context, u dispatch.UserID, id dispatch.JobID, is *committed) (dispatch.Record, error) {
+func (b *Broker) awaitDecision(ctx context.Context, u dispatch.UserID, id dispatch.JobID,
+	is *committed) (dispatch.Record, error) {
 	lacking, first := false, is != nil
 	load := func(saved dispatch.Job) (dispatch.Record, error) {
 		unchanged := first && !b.Saved.Since(is.before, id)
@@ -209,7 +216,8 @@ func (b *Broker) awaitDecision(ctx context.Context, u dispatch.UserID, id dispat
 			}
 		}
 		r, err := b.Records.RecordIncludingHidden(ctx, u, id)
-		if lacking = is != nil && (dispatch.Is(err, dispatch.NotFound) || dispatch.Is(err, dispatch.Unavailable)); lacking {
+		if lacking = is != nil && (dispatch.Is(err, dispatch.NotFound) ||
+			dispatch.Is(err, dispatch.Unavailable)); lacking {
 			return is.Record, nil
 		}
 		return r, err

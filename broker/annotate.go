@@ -7,7 +7,8 @@ import (
 )
 
 // AnnotateJob changes what its owner wrote on a job.
-func (b *Broker) AnnotateJob(ctx context.Context, u dispatch.UserID, id dispatch.JobID, c dispatch.AnnotationChange) (dispatch.Record, error) {
+func (b *Broker) AnnotateJob(ctx context.Context, u dispatch.UserID, id dispatch.JobID,
+	c dispatch.AnnotationChange) (dispatch.Record, error) {
 	if err := b.Store.AnnotateJob(ctx, u, id, c); err != nil {
 		return dispatch.Record{}, err
 	}
@@ -21,7 +22,8 @@ func (b *Broker) AnnotateJob(ctx context.Context, u dispatch.UserID, id dispatch
 }
 
 // AnnotateTask changes what its owner wrote on a task.
-func (b *Broker) AnnotateTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, c dispatch.AnnotationChange) (dispatch.TaskRecord, error) {
+func (b *Broker) AnnotateTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID,
+	c dispatch.AnnotationChange) (dispatch.TaskRecord, error) {
 	if err := b.Store.AnnotateTask(ctx, u, id, c); err != nil {
 		return dispatch.TaskRecord{}, err
 	}

@@ -26,9 +26,10 @@ type Broker struct {
 	*visit.Visits
 	Store     Store
 	Records   Records
-	UserJobs  int               // how many jobs a user may have that have not ended; 0: any number
-	UserDaily int               // how many jobs a user may submit in a day; 0: any number
-	UserBytes int64             // how many bytes the requests of a user's jobs that have not ended may take; 0: any number
+	UserJobs  int // how many jobs a user may have that have not ended; 0: any number
+	UserDaily int // how many jobs a user may submit in a day; 0: any number
+	// how many bytes the requests of a user's jobs that have not ended may take; 0: any number
+	UserBytes int64
 	Policies  []dispatch.Policy // of operators, for some services
 
 	// Recorded returns the output formats that the catalogue's record of a service names; nil: no service has a record.

@@ -22,10 +22,12 @@ func (b *Broker) Logs(ctx context.Context, u dispatch.UserID, id dispatch.JobID)
 	if err != nil || r.Ref == (dispatch.Ref{}) {
 		return nil, err
 	}
-	entries, err := call(ctx, b, u, r.Account, func(ctx context.Context, p dispatch.Platform, t dispatch.Token) ([]dispatch.LogEntry, error) {
+	entries, err := call(ctx, b, u, r.Account, func(ctx context.Context, p dispatch.Platform,
+		t dispatch.Token) ([]dispatch.LogEntry, error) {
 		l, can := p.(dispatch.Logger)
 		if !can {
-			return nil, &dispatch.Error{Kind: dispatch.Unsupported, Op: "dispatch.Logs", Text: "This platform gives no logs."}
+			return nil, &dispatch.Error{Kind: dispatch.Unsupported, Op: "dispatch.Logs",
+				Text: "This platform gives no logs."}
 		}
 		return l.Logs(ctx, t, r.Ref)
 	})
@@ -37,7 +39,8 @@ func (b *Broker) Logs(ctx context.Context, u dispatch.UserID, id dispatch.JobID)
 
 // Formats returns the output formats of a service; none if its platform does not list them. User "", who has not signed
 // in, gets those that are public.
-func (b *Broker) Formats(ctx context.Context, u dispatch.UserID, s dispatch.Service, l dispatch.Label) ([]dispatch.OutputFormat, error) {
+func (b *Broker) Formats(ctx context.Context, u dispatch.UserID, s dispatch.Service,
+	l dispatch.Label) ([]dispatch.OutputFormat, error) {
 	backend, err := b.Backend(s, l)
 	if err != nil {
 		return nil, err
@@ -53,14 +56,16 @@ func (b *Broker) Formats(ctx context.Context, u dispatch.UserID, s dispatch.Serv
 	if err := backend.CheckEntitled(ctx); err != nil {
 		return nil, err
 	}
-	return call(ctx, b, u, backend.Account(u), func(ctx context.Context, _ dispatch.Platform, t dispatch.Token) ([]dispatch.OutputFormat, error) {
+	return call(ctx, b, u, backend.Account(u), func(ctx context.Context, _ dispatch.Platform,
+		t dispatch.Token) ([]dispatch.OutputFormat, error) {
 		return f.Formats(ctx, t, s)
 	})
 }
 
 // Parameters returns the parameters of a service, in the order of its document. If the document is public at the
 // platform, the user need not be signed in there. User "", who has not signed in, gets no others.
-func (b *Broker) Parameters(ctx context.Context, u dispatch.UserID, s dispatch.Service, l dispatch.Label) ([]dispatch.Parameter, error) {
+func (b *Broker) Parameters(ctx context.Context, u dispatch.UserID, s dispatch.Service,
+	l dispatch.Label) ([]dispatch.Parameter, error) {
 	backend, err := b.Backend(s, l)
 	if err != nil {
 		return nil, err
@@ -84,7 +89,8 @@ func (b *Broker) Parameters(ctx context.Context, u dispatch.UserID, s dispatch.S
 	if err := backend.CheckEntitled(ctx); err != nil {
 		return nil, err
 	}
-	return call(ctx, b, u, backend.Account(u), func(ctx context.Context, _ dispatch.Platform, t dispatch.Token) ([]dispatch.Parameter, error) {
+	return call(ctx, b, u, backend.Account(u), func(ctx context.Context, _ dispatch.Platform,
+		t dispatch.Token) ([]dispatch.Parameter, error) {
 		return describer.Parameters(ctx, t, s)
 	})
 }
@@ -96,7 +102,8 @@ const notChecked = "The parameters were not checked when the request was accepte
 
 // check returns an error if a request is wrong, and a warning if it could not be checked completely within CheckWithin.
 // The error is Invalid or DocumentInvalid, or Unsupported if the service has only synchronous runs.
-func (b *Broker) check(ctx context.Context, u dispatch.UserID, backend *dispatch.Backend, r dispatch.Request, d *dispatch.Dimension) (warning string,
+func (b *Broker) check(ctx context.Context, u dispatch.UserID, backend *dispatch.Backend, r dispatch.Request,
+	d *dispatch.Dimension) (warning string,
 	err error) {
 	checker := backend.Checker(r)
 	if checker == nil {
@@ -105,16 +112,19 @@ func (b *Broker) check(ctx context.Context, u dispatch.UserID, backend *dispatch
 	ctx, cancel := context.WithTimeout(ctx, dispatch.CheckWithin)
 	defer cancel()
 	warning, err = checker.Check(ctx, dispatch.Token{}, r, d)
-	if dispatch.Is(err, dispatch.SignInRequired) || dispatch.Is(err, dispatch.Forbidden) || dispatch.Is(err, dispatch.NotFound) { // some platforms hide services from strangers
-		warning, err = withToken(ctx, b, backend, backend.Account(u), func(ctx context.Context, t dispatch.Token) (string, error) {
-			return checker.Check(ctx, t, r, d)
-		})
+	if dispatch.Is(err, dispatch.SignInRequired) || dispatch.Is(err, dispatch.Forbidden) ||
+		dispatch.Is(err, dispatch.NotFound) { // some platforms hide services from strangers
+		warning, err = withToken(ctx, b, backend, backend.Account(u),
+			func(ctx context.Context, t dispatch.Token) (string, error) {
+				return checker.Check(ctx, t, r, d)
+			})
 	}
 	switch dispatch.KindOf(err) {
 	case dispatch.Invalid, dispatch.DocumentInvalid, dispatch.Unsupported:
 		return warning, err
 	case dispatch.NotFound:
-		e := dispatch.InvalidBody("dispatch.check", dispatch.TextFor(err), "service", "application") // no job is concerned
+		// no job is concerned
+		e := dispatch.InvalidBody("dispatch.check", dispatch.TextFor(err), "service", "application")
 		e.Err = err
 		return "", e
 	}
@@ -125,8 +135,9 @@ func (b *Broker) check(ctx context.Context, u dispatch.UserID, backend *dispatch
 }
 
 // call sends a user's request to an account's platform outside its visits.
-func call[T any](ctx context.Context, b *Broker, u dispatch.UserID, a dispatch.Account, ask func(context.Context, dispatch.Platform, dispatch.Token) (T,
-	error)) (none T, err error) {
+func call[T any](ctx context.Context, b *Broker, u dispatch.UserID, a dispatch.Account,
+	ask func(context.Context, dispatch.Platform, dispatch.Token) (T,
+		error)) (none T, err error) {
 	backend := b.BackendNamed(a.Platform())
 	if backend == nil {
 		return none, &dispatch.Error{Kind: dispatch.Misconfigured, Op: "dispatch.call", Text: dispatch.NoPlatformText}
@@ -151,8 +162,9 @@ func call[T any](ctx context.Context, b *Broker, u dispatch.UserID, a dispatch.A
 }
 
 // withToken calls ask with the account's token, and once more with another token if the platform refuses the first.
-func withToken[T any](ctx context.Context, b *Broker, backend *dispatch.Backend, a dispatch.Account, ask func(context.Context, dispatch.Token) (T,
-	error)) (none T, err error) {
+func withToken[T any](ctx context.Context, b *Broker, backend *dispatch.Backend, a dispatch.Account,
+	ask func(context.Context, dispatch.Token) (T,
+		error)) (none T, err error) {
 	for again := false; ; again = true {
 		t, err := b.Token(ctx, a)
 		if err != nil {
@@ -194,7 +206,8 @@ func (s *callLimits) acquire(ctx context.Context, name string, n int) (release f
 		return sync.OnceFunc(func() { <-p.taken; s.drop(name) }), nil
 	case <-ctx.Done():
 		s.drop(name)
-		return nil, &dispatch.Error{Kind: dispatch.Busy, Op: "dispatch.enter", Text: "Too many requests to this platform are under way.",
+		return nil, &dispatch.Error{Kind: dispatch.Busy, Op: "dispatch.enter",
+			Text:       "Too many requests to this platform are under way.",
 			RetryAfter: comeBackSoon}
 	}
 }

@@ -8,7 +8,8 @@ import (
 
 // Changes returns what changed of a user's list, or of a task, after a place, n jobs and tasks at most, see
 // [Records]. A large request is cut as in Jobs, and jobs that wait have their places in the queue, as in all lists.
-func (b *Broker) Changes(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, after dispatch.ChangedPlace, n int) (dispatch.ChangedPage, error) {
+func (b *Broker) Changes(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, after dispatch.ChangedPlace,
+	n int) (dispatch.ChangedPage, error) {
 	c, err := b.Records.ChangesSince(ctx, u, id, after, dispatch.Page{Limit: n, Most: dispatch.PartMost})
 	if err != nil {
 		return c, err

@@ -7,7 +7,8 @@ import (
 )
 
 // Definition returns the document that defines a service now; nil if its platform keeps the service itself.
-func (b *Broker) Definition(ctx context.Context, u dispatch.UserID, s dispatch.Service, l dispatch.Label) ([]byte, error) {
+func (b *Broker) Definition(ctx context.Context, u dispatch.UserID, s dispatch.Service, l dispatch.Label) ([]byte,
+	error) {
 	backend, err := b.Backend(s, l)
 	if err != nil {
 		return nil, err
@@ -33,5 +34,6 @@ func (b *Broker) Document(ctx context.Context, u dispatch.UserID, id dispatch.Jo
 	if err != nil || body == nil {
 		return nil, err
 	}
-	return &dispatch.Document{Origin: dispatch.Origin{Platform: r.Account.Platform(), Service: r.Request.Service}, Body: body}, nil
+	return &dispatch.Document{Origin: dispatch.Origin{Platform: r.Account.Platform(), Service: r.Request.Service},
+		Body: body}, nil
 }

@@ -11,7 +11,8 @@ import (
 // Estimate estimates a request for a number of jobs. added is what each job of a task adds to its parameters, or as
 // much of it as is known. It sends no request to the platform. A request with a process of its own is estimated from
 // runs of the same process.
-func (b *Broker) Estimate(ctx context.Context, u dispatch.UserID, r dispatch.Request, jobs int, added ...json.RawMessage) (dispatch.Estimate,
+func (b *Broker) Estimate(ctx context.Context, u dispatch.UserID, r dispatch.Request, jobs int,
+	added ...json.RawMessage) (dispatch.Estimate,
 	error) {
 	if r.Process != nil {
 		r, _ = r.Inline() // fails only without a process

@@ -15,7 +15,8 @@ const filesOfUser = 8
 // OpenFile opens the file of an asset of a finished job's results, for its owner. The file is not read beforehand, and
 // its Body must be closed. NotFound if there is no such file. LimitReached if the user reads too many files. A file
 // whose link has expired is asked for by a new link.
-func (b *Broker) OpenFile(ctx context.Context, u dispatch.UserID, id dispatch.JobID, asset string, r dispatch.FileRequest) (*dispatch.File, error) {
+func (b *Broker) OpenFile(ctx context.Context, u dispatch.UserID, id dispatch.JobID, asset string,
+	r dispatch.FileRequest) (*dispatch.File, error) {
 	j, err := b.Records.Record(ctx, u, id)
 	if err != nil {
 		return nil, err
@@ -40,7 +41,8 @@ func (b *Broker) OpenFile(ctx context.Context, u dispatch.UserID, id dispatch.Jo
 }
 
 // openFile opens the file by the link that is known, and if that is refused by a new one.
-func (b *Broker) openFile(ctx context.Context, u dispatch.UserID, j dispatch.Record, asset string, r dispatch.FileRequest) (*dispatch.File, error) {
+func (b *Broker) openFile(ctx context.Context, u dispatch.UserID, j dispatch.Record, asset string,
+	r dispatch.FileRequest) (*dispatch.File, error) {
 	if known := b.results.fresh(keyOf(j.Job)); known != nil {
 		file, err := b.follow(ctx, j, known, asset, r)
 		if err == nil || !dispatch.Is(err, dispatch.NotFound) && !dispatch.Is(err, dispatch.Forbidden) {
@@ -55,7 +57,8 @@ func (b *Broker) openFile(ctx context.Context, u dispatch.UserID, j dispatch.Rec
 }
 
 // follow opens the file to which an asset of results links.
-func (b *Broker) follow(ctx context.Context, j dispatch.Record, results json.RawMessage, asset string, r dispatch.FileRequest) (*dispatch.File,
+func (b *Broker) follow(ctx context.Context, j dispatch.Record, results json.RawMessage, asset string,
+	r dispatch.FileRequest) (*dispatch.File,
 	error) {
 	backend := b.BackendNamed(j.Account.Platform())
 	if backend == nil || !backend.ProxyAssets {
@@ -72,8 +75,8 @@ func (b *Broker) follow(ctx context.Context, j dispatch.Record, results json.Raw
 	if backend.Access == dispatch.AccessUser {
 		return withToken(ctx, b, backend, j.Account, open)
 	}
-	// A user may have made the link: a process may return what it was given. With the token of a shared account it could
-	// lead to what is another user's.
+	// A user may have made the link: a process may return what it was given. With the token of a shared account it
+	// could lead to what is another user's.
 	if err := b.AwaitSendTime(ctx, backend, j.Account); err != nil {
 		return nil, err
 	}
@@ -81,7 +84,8 @@ func (b *Broker) follow(ctx context.Context, j dispatch.Record, results json.Raw
 }
 
 func noFile() error {
-	return &dispatch.Error{Kind: dispatch.NotFound, Op: "dispatch.OpenFile", Text: "There is no such file. Request the results again."}
+	return &dispatch.Error{Kind: dispatch.NotFound, Op: "dispatch.OpenFile",
+		Text: "There is no such file. Request the results again."}
 }
 
 // hrefOf returns the link of an asset of results; "" if there is none.

@@ -16,7 +16,8 @@ const (
 )
 
 // undecided are the attentions of work that does not go on by itself.
-var undecided = []dispatch.Attention{dispatch.NeedsSignIn, dispatch.SubmissionUnknown, dispatch.NeedsOperator, dispatch.HeldByOperator, dispatch.NoPlatform, dispatch.Stalled}
+var undecided = []dispatch.Attention{dispatch.NeedsSignIn, dispatch.SubmissionUnknown, dispatch.NeedsOperator,
+	dispatch.HeldByOperator, dispatch.NoPlatform, dispatch.Stalled}
 
 // ForecastTask returns a task with its Forecast or, if it waits for its owner after a trial or because of its budget,
 // with its Rest. A task with several homes gets neither: its jobs move between platforms as slots become free. It reads
@@ -41,7 +42,8 @@ func (b *Broker) ForecastTask(ctx context.Context, t dispatch.TaskRecord) (dispa
 	if rests {
 		least = 1
 	}
-	runs, err := b.runsFor(ctx, dispatch.Job{Owner: t.Owner, Account: t.Account, Service: t.Request.Service.Hash(), Task: t.ID},
+	runs, err := b.runsFor(ctx, dispatch.Job{Owner: t.Owner, Account: t.Account, Service: t.Request.Service.Hash(),
+		Task: t.ID},
 		least, backend.Limits.Send)
 	if err != nil {
 		return t, err
@@ -64,7 +66,8 @@ func (b *Broker) ForecastTask(ctx context.Context, t dispatch.TaskRecord) (dispa
 // runsFor returns the runs from which a job of a task is forecast: the latest of its task if these are enough, or else
 // those of its owner with the service. Among the latest of the owner there may be few of the task, because others
 // finish meanwhile.
-func (b *Broker) runsFor(ctx context.Context, j dispatch.Job, least int, send time.Duration) ([]dispatch.FinishedRun, error) {
+func (b *Broker) runsFor(ctx context.Context, j dispatch.Job, least int, send time.Duration) ([]dispatch.FinishedRun,
+	error) {
 	if j.Task != 0 {
 		own, err := b.Records.FinishedRunsOfTask(ctx, j.Task, dispatch.EstimatedFrom)
 		if err != nil || len(forecast.TimesOf(own, send)) >= least {
@@ -79,7 +82,8 @@ func beingSubmitted(t dispatch.TaskRecord) int {
 	if t.Spending == nil {
 		return 0
 	}
-	shown := t.Counts[dispatch.Submitted] + t.Counts[dispatch.Queued] + t.Counts[dispatch.Running] + t.Counts[dispatch.Unknown]
+	shown := t.Counts[dispatch.Submitted] + t.Counts[dispatch.Queued] + t.Counts[dispatch.Running] +
+		t.Counts[dispatch.Unknown]
 	return min(max(0, t.Spending.Running-shown), t.Counts[dispatch.Accepted])
 }
 
@@ -104,7 +108,8 @@ func (b *Broker) forecastOf(ctx context.Context, runs []dispatch.FinishedRun, w 
 }
 
 // slotsOf returns how many jobs of a task run at once while some of them wait, as others wait at present; 0: not known.
-func (b *Broker) slotsOf(ctx context.Context, backend *dispatch.Backend, t dispatch.TaskRecord, running int) (int, error) {
+func (b *Broker) slotsOf(ctx context.Context, backend *dispatch.Backend, t dispatch.TaskRecord, running int) (int,
+	error) {
 	limit := backend.Limits.Jobs
 	if limit == 0 {
 		return running, nil
@@ -153,7 +158,8 @@ func (b *Broker) ForecastJob(ctx context.Context, r dispatch.Record) (dispatch.R
 	r.Forecast = &dispatch.Forecast{Runs: len(times), Basis: basis}
 	if !waits {
 		w := forecast.Work{Ages: []time.Duration{max(0, now.Sub(r.SendBy.Add(-limits.Send)))}}
-		r.Forecast.End = forecast.RangeFrom(now, w.Futures(forecast.LawOf(times, nil), forecast.SeedOf(int64(r.ID))).Ends)
+		r.Forecast.End = forecast.RangeFrom(now, w.Futures(forecast.LawOf(times, nil),
+			forecast.SeedOf(int64(r.ID))).Ends)
 		return r, nil
 	}
 	w := forecast.Work{Others: limits.Jobs, Waiting: *r.Ahead + 1, Slots: limits.Jobs}

@@ -76,7 +76,8 @@ func (b *Broker) areaOfTask(ctx context.Context, t dispatch.TaskRecord) (float64
 }
 
 // runsWithAreas is Store.FinishedRequests with the areas of the runs in place of their requests.
-func (b *Broker) runsWithAreas(ctx context.Context, u dispatch.UserID, a dispatch.Account, s dispatch.ServiceHash) ([]dispatch.FinishedRun, error) {
+func (b *Broker) runsWithAreas(ctx context.Context, u dispatch.UserID, a dispatch.Account,
+	s dispatch.ServiceHash) ([]dispatch.FinishedRun, error) {
 	runs, err := b.Records.FinishedRequests(ctx, u, a, s, dispatch.EstimatedFrom)
 	for i := range runs {
 		runs[i].Area, runs[i].Body = b.areaIn(runs[i].Body), nil
@@ -87,7 +88,8 @@ func (b *Broker) runsWithAreas(ctx context.Context, u dispatch.UserID, a dispatc
 // timesLike returns the run times that a forecast for a job or a task is made from: those of its own task if they are
 // enough, otherwise those of runs over an area like its own if these are, otherwise all. area is called only if its
 // result counts.
-func (b *Broker) timesLike(ctx context.Context, runs []dispatch.FinishedRun, j dispatch.Job, area func() (float64, error),
+func (b *Broker) timesLike(ctx context.Context, runs []dispatch.FinishedRun, j dispatch.Job,
+	area func() (float64, error),
 	send time.Duration) (times []time.Duration, basis dispatch.Basis, err error) {
 	times, same := forecast.TimesFor(runs, j.Task, forecast.LeastForecast, send)
 	if same {

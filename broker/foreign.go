@@ -3,15 +3,16 @@ package broker
 import "github.com/eodispatch/eodispatch/dispatch"
 
 // Adopt returns a foreign job as this broker keeps it: one that has ended with its status; any other as started, so
-// that its status is read, or failed with [dispatch.NeverSubmitted]. Body holds its whole request. The error says why the job
-// cannot be kept.
+// that its status is read, or failed with [dispatch.NeverSubmitted]. Body holds its whole request. The error says why
+// the job cannot be kept.
 func (b *Broker) Adopt(f dispatch.Foreign) (dispatch.Draft, error) {
 	r := f.Request.Complete()
 	backend, err := b.Backend(r.Service, r.Label)
 	if err != nil {
 		return dispatch.Draft{}, err
 	}
-	j := dispatch.Job{ID: f.ID, Owner: f.Owner, Account: backend.Account(f.Owner), Service: r.Service.Hash(), Desired: dispatch.WantRun,
+	j := dispatch.Job{ID: f.ID, Owner: f.Owner, Account: backend.Account(f.Owner), Service: r.Service.Hash(),
+		Desired: dispatch.WantRun,
 		Created: f.Created, Updated: f.Updated, Moved: f.Updated, Due: f.Updated}
 	base, err := backend.Platform.Base(r.Service)
 	if err == nil {

@@ -28,11 +28,13 @@ func (b *Broker) checkFormat(ctx context.Context, u dispatch.UserID, r dispatch.
 		return nil
 	}
 	listed, err := b.Formats(ctx, u, r.Service, r.Label)
-	if err != nil || slices.ContainsFunc(listed, func(f dispatch.OutputFormat) bool { return dispatch.FormatName(f.Name) != "json" }) {
+	if err != nil || slices.ContainsFunc(listed,
+		func(f dispatch.OutputFormat) bool { return dispatch.FormatName(f.Name) != "json" }) {
 		return nil
 	}
 	return dispatch.InvalidBody("dispatch.checkFormat",
-		fmt.Sprintf("The service does not offer the output format %q. It offers: %s.", r.Format, strings.Join(names, ", ")),
+		fmt.Sprintf("The service does not offer the output format %q. It offers: %s.", r.Format,
+			strings.Join(names, ", ")),
 		"format")
 }
 

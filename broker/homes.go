@@ -28,7 +28,8 @@ type taskDraft struct {
 
 // draftTask returns the drafts with which a task can be stored: one or, if the request has several homes, one for each
 // that can be used. It is checked at each.
-func (b *Broker) draftTask(ctx context.Context, u dispatch.UserID, r dispatch.Request, d *dispatch.Dimension) ([]taskDraft, error) {
+func (b *Broker) draftTask(ctx context.Context, u dispatch.UserID, r dispatch.Request,
+	d *dispatch.Dimension) ([]taskDraft, error) {
 	if len(r.Homes) == 0 {
 		one, kept, err := b.draft(ctx, u, r, d)
 		return []taskDraft{{one, kept}}, err
@@ -88,7 +89,8 @@ type homeDraft struct {
 // draftHomes checks a request at each of its homes, all at the same time. A home that the user may not use, or whose
 // description cannot be read now, is unused. It is an error if there is no other one, if two are at the same platform,
 // or if their parameters differ.
-func (b *Broker) draftHomes(ctx context.Context, u dispatch.UserID, r dispatch.Request, d *dispatch.Dimension) ([]dispatch.Home, []homeDraft, error) {
+func (b *Broker) draftHomes(ctx context.Context, u dispatch.UserID, r dispatch.Request,
+	d *dispatch.Dimension) ([]dispatch.Home, []homeDraft, error) {
 	homes, drafts := slices.Clone(r.Homes), make([]homeDraft, len(r.Homes))
 	var all sync.WaitGroup
 	for i, h := range homes {
@@ -103,7 +105,8 @@ func (b *Broker) draftHomes(ctx context.Context, u dispatch.UserID, r dispatch.R
 			homes[i].Account = backend.Account(u)
 		}
 		switch err := drafts[i].err; {
-		case dispatch.Is(err, dispatch.Forbidden), dispatch.Is(err, dispatch.Unavailable), dispatch.Is(err, dispatch.DocumentUnreachable), dispatch.Is(err, dispatch.SignInRequired):
+		case dispatch.Is(err, dispatch.Forbidden), dispatch.Is(err, dispatch.Unavailable), dispatch.Is(err,
+			dispatch.DocumentUnreachable), dispatch.Is(err, dispatch.SignInRequired):
 			homes[i].Unused = dispatch.TextFor(err)
 			continue
 		case err != nil:
@@ -128,7 +131,8 @@ func (b *Broker) draftHomes(ctx context.Context, u dispatch.UserID, r dispatch.R
 	return homes, drafts, nil
 }
 
-func (b *Broker) draftHome(ctx context.Context, u dispatch.UserID, r dispatch.Request, d *dispatch.Dimension) (h homeDraft) {
+func (b *Broker) draftHome(ctx context.Context, u dispatch.UserID, r dispatch.Request,
+	d *dispatch.Dimension) (h homeDraft) {
 	if h.Draft, h.request, h.err = b.draft(ctx, u, r, d); h.err != nil && !dispatch.Is(h.err, dispatch.Invalid) {
 		return h
 	}
@@ -186,7 +190,8 @@ func compareHomes(homes []dispatch.Home, drafts []homeDraft, first, i int) error
 	for _, before := range homes[:i] {
 		if before.Account == homes[i].Account {
 			return dispatch.InvalidBody("dispatch.Accept",
-				fmt.Sprintf("Two of the services are at the platform %s. A task can use one at each.", before.Account.Platform()),
+				fmt.Sprintf("Two of the services are at the platform %s. A task can use one at each.",
+					before.Account.Platform()),
 				"services", i)
 		}
 	}
@@ -250,7 +255,8 @@ func (b *Broker) SpreadTasks(ctx context.Context) {
 
 // spreadAll plans tasks, and returns their numbers. A task whose number has changed was changed by its owner or by
 // another process: all its homes are visited.
-func (b *Broker) spreadAll(ctx context.Context, tasks []dispatch.SpreadTask, before map[dispatch.TaskID]int64) map[dispatch.TaskID]int64 {
+func (b *Broker) spreadAll(ctx context.Context, tasks []dispatch.SpreadTask,
+	before map[dispatch.TaskID]int64) map[dispatch.TaskID]int64 {
 	seen := make(map[dispatch.TaskID]int64, len(tasks))
 	for _, t := range tasks {
 		if before[t.ID] != t.Seen {
@@ -261,7 +267,8 @@ func (b *Broker) spreadAll(ctx context.Context, tasks []dispatch.SpreadTask, bef
 		}
 		now, err := b.spreadOne(ctx, t)
 		if err != nil && ctx.Err() == nil {
-			b.Log.Log(ctx, dispatch.LogLevel(err), "moving jobs to another platform failed", "task", int64(t.ID), "error", err)
+			b.Log.Log(ctx, dispatch.LogLevel(err), "moving jobs to another platform failed", "task", int64(t.ID),
+				"error", err)
 		}
 		seen[t.ID] = now
 	}
@@ -288,8 +295,9 @@ func (b *Broker) spreadOne(ctx context.Context, t dispatch.SpreadTask) (seen int
 	}
 	moved := 0
 	for _, m := range planMoves(homes) {
-		n, err := b.moveJobs(ctx, &t, dispatch.JobMove{Task: t.ID, From: homes[m.from].Home, To: homes[m.to].Home, Skip: m.skip,
-			N: m.n, Retrying: m.retrying})
+		n, err := b.moveJobs(ctx, &t, dispatch.JobMove{Task: t.ID, From: homes[m.from].Home, To: homes[m.to].Home,
+			Skip: m.skip,
+			N:    m.n, Retrying: m.retrying})
 		if err != nil {
 			return t.Seen, err
 		}
@@ -314,7 +322,8 @@ func (b *Broker) moveJobs(ctx context.Context, t *dispatch.SpreadTask, m dispatc
 			b.Queues.Forget(m.From.Account)
 			b.Queues.Forget(m.To.Account)
 			b.Wake(m.To.Account)
-			b.Log.InfoContext(ctx, "jobs of a task were moved", "task", int64(m.Task), "account", string(m.From.Account), "to",
+			b.Log.InfoContext(ctx, "jobs of a task were moved", "task", int64(m.Task), "account",
+				string(m.From.Account), "to",
 				string(m.To.Account), "jobs", n)
 		}
 		return n, err

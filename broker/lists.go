@@ -23,7 +23,8 @@ func (b *Broker) Jobs(ctx context.Context, u dispatch.UserID, p dispatch.Page) i
 }
 
 // TaskJobs returns the jobs of a task by number, in the same way as Jobs.
-func (b *Broker) TaskJobs(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, p dispatch.Page) iter.Seq2[dispatch.Record, error] {
+func (b *Broker) TaskJobs(ctx context.Context, u dispatch.UserID, id dispatch.TaskID,
+	p dispatch.Page) iter.Seq2[dispatch.Record, error] {
 	read := func(p dispatch.Page) ([]dispatch.Record, error) { return b.Records.TaskJobs(ctx, u, id, p) }
 	at := func(r dispatch.Record) dispatch.Place { return dispatch.Place{ID: int64(r.Number)} }
 	return (&listRead{broker: b, read: read, at: at}).records(ctx, p)
@@ -58,7 +59,8 @@ func (b *Broker) Request(ctx context.Context, r dispatch.Record) (dispatch.Reque
 }
 
 // parts reads a list part by part, until p.Limit records were read or the list ends.
-func parts[T any](p dispatch.Page, read func(dispatch.Page) ([]T, error), at func(T) dispatch.Place) iter.Seq2[[]T, error] {
+func parts[T any](p dispatch.Page, read func(dispatch.Page) ([]T, error), at func(T) dispatch.Place) iter.Seq2[[]T,
+	error] {
 	return func(yield func([]T, error) bool) {
 		if p.Most == 0 {
 			p.Most = dispatch.PartMost

@@ -12,7 +12,8 @@ func (b *Broker) targets(u dispatch.UserID, r dispatch.Request, d *dispatch.Dime
 		return nil, nil
 	}
 	if b.Targets == nil {
-		return nil, &dispatch.Error{Kind: dispatch.Unsupported, Op: "dispatch.Accept", Text: "This service sends no notifications."}
+		return nil, &dispatch.Error{Kind: dispatch.Unsupported, Op: "dispatch.Accept",
+			Text: "This service sends no notifications."}
 	}
 	hooks := make([]dispatch.Hook, len(r.Notify))
 	for i, n := range r.Notify {
@@ -23,7 +24,8 @@ func (b *Broker) targets(u dispatch.UserID, r dispatch.Request, d *dispatch.Dime
 			n.Statuses = []dispatch.Status{dispatch.Finished, dispatch.Failed, dispatch.Canceled, dispatch.NeedsOwner}
 		}
 		h, err := b.Targets.Target(u, n)
-		if e, ok := errors.AsType[*dispatch.Error](err); ok && e.Kind == dispatch.Invalid && e.Faults == nil && n.Kind != dispatch.OGCSubscriber {
+		if e, ok := errors.AsType[*dispatch.Error](err); ok && e.Kind == dispatch.Invalid && e.Faults == nil &&
+			n.Kind != dispatch.OGCSubscriber {
 			err = dispatch.InvalidBody("dispatch.Accept", dispatch.TextFor(err), "options", "notify", "url")
 		}
 		if err != nil {

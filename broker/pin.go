@@ -9,7 +9,8 @@ import (
 )
 
 // pin returns what the request is pinned to, see [dispatch.Pinner].
-func (b *Broker) pin(ctx context.Context, u dispatch.UserID, backend *dispatch.Backend, r dispatch.Request, d *dispatch.Dimension,
+func (b *Broker) pin(ctx context.Context, u dispatch.UserID, backend *dispatch.Backend, r dispatch.Request,
+	d *dispatch.Dimension,
 	document *dispatch.Document) (string, error) {
 	// a process that was sent is a part of the request
 	if r.Process != nil || !r.MustPin() && (document == nil || !r.MayPin(d)) {
@@ -30,9 +31,10 @@ func (b *Broker) pin(ctx context.Context, u dispatch.UserID, backend *dispatch.B
 	defer cancel()
 	pin, err := pinner.Pin(ctx, dispatch.Token{}, r, d, document)
 	if dispatch.Is(err, dispatch.SignInRequired) || dispatch.Is(err, dispatch.Forbidden) {
-		pin, err = withToken(ctx, b, backend, backend.Account(u), func(ctx context.Context, t dispatch.Token) (string, error) {
-			return pinner.Pin(ctx, t, r, d, document)
-		})
+		pin, err = withToken(ctx, b, backend, backend.Account(u),
+			func(ctx context.Context, t dispatch.Token) (string, error) {
+				return pinner.Pin(ctx, t, r, d, document)
+			})
 	}
 	if err != nil && !r.MustPin() {
 		return "", nil

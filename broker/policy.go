@@ -26,7 +26,8 @@ func (b *Broker) policyAt(backend *dispatch.Backend, s dispatch.Service) (all di
 
 // underPolicy returns a request with the defaults of the policies for its service. Forbidden if its user may not run
 // the service, Invalid if the request exceeds a limit.
-func (b *Broker) underPolicy(ctx context.Context, backend *dispatch.Backend, r dispatch.Request, d *dispatch.Dimension) (dispatch.Request, error) {
+func (b *Broker) underPolicy(ctx context.Context, backend *dispatch.Backend, r dispatch.Request,
+	d *dispatch.Dimension) (dispatch.Request, error) {
 	if len(b.Policies) == 0 || r.Process != nil {
 		return r, nil
 	}

@@ -8,10 +8,12 @@ import (
 
 // Published returns a document that a platform publishes. The user need not be signed in to the platform if the
 // document is public there. User "", who has not signed in, gets no others.
-func (b *Broker) Published(ctx context.Context, u dispatch.UserID, platform, path string) (dispatch.Publication, error) {
+func (b *Broker) Published(ctx context.Context, u dispatch.UserID, platform, path string) (dispatch.Publication,
+	error) {
 	backend := b.BackendNamed(platform)
 	if backend == nil {
-		return dispatch.Publication{}, &dispatch.Error{Kind: dispatch.NotFound, Op: "dispatch.Published", Text: "There is no such platform."}
+		return dispatch.Publication{}, &dispatch.Error{Kind: dispatch.NotFound, Op: "dispatch.Published",
+			Text: "There is no such platform."}
 	}
 	publisher, can := backend.Platform.(dispatch.Publisher)
 	if !can {
@@ -28,7 +30,8 @@ func (b *Broker) Published(ctx context.Context, u dispatch.UserID, platform, pat
 	if err := backend.CheckEntitled(ctx); err != nil {
 		return dispatch.Publication{}, err
 	}
-	return call(ctx, b, u, backend.Account(u), func(ctx context.Context, _ dispatch.Platform, t dispatch.Token) (dispatch.Publication, error) {
+	return call(ctx, b, u, backend.Account(u), func(ctx context.Context, _ dispatch.Platform,
+		t dispatch.Token) (dispatch.Publication, error) {
 		return publisher.Published(ctx, t, path)
 	})
 }
@@ -38,7 +41,8 @@ func (b *Broker) Published(ctx context.Context, u dispatch.UserID, platform, pat
 func (b *Broker) Validate(ctx context.Context, u dispatch.UserID, platform string, process []byte) ([]byte, error) {
 	backend := b.BackendNamed(platform)
 	if backend == nil {
-		return nil, &dispatch.Error{Kind: dispatch.NotFound, Op: "dispatch.Validate", Text: "There is no such platform."}
+		return nil, &dispatch.Error{Kind: dispatch.NotFound, Op: "dispatch.Validate",
+			Text: "There is no such platform."}
 	}
 	v, can := backend.Platform.(dispatch.Validator)
 	if !can {
@@ -61,7 +65,8 @@ func (b *Broker) Validate(ctx context.Context, u dispatch.UserID, platform strin
 }
 
 // validateOpenly validates a process without a token. All strangers together have the limit of one user.
-func (b *Broker) validateOpenly(ctx context.Context, backend *dispatch.Backend, v dispatch.Validator, process []byte) ([]byte, error) {
+func (b *Broker) validateOpenly(ctx context.Context, backend *dispatch.Backend, v dispatch.Validator,
+	process []byte) ([]byte, error) {
 	defer idle(ctx)()
 	ctx, cancel := context.WithTimeout(ctx, callWithin)
 	defer cancel()

@@ -24,7 +24,8 @@ type lineAt struct {
 // setQueuePlaces sets Ahead of the records that wait for their turn. Of the jobs of a line, it reads those between the
 // first and the last record. known is that of the records before in the same list: a line that occurs there is read as
 // a whole, once.
-func (b *Broker) setQueuePlaces(ctx context.Context, records []dispatch.Record, known queuePlaces) ([]dispatch.Record, error) {
+func (b *Broker) setQueuePlaces(ctx context.Context, records []dispatch.Record, known queuePlaces) ([]dispatch.Record,
+	error) {
 	between := waitingBetween(records)
 	for of, ends := range between {
 		again := known[of] != nil

@@ -11,7 +11,8 @@ import (
 func (b *Broker) quotas(a dispatch.Account) []dispatch.Quota {
 	all := []dispatch.Quota{b.overallQuota()}
 	if backend := b.BackendNamed(a.Platform()); backend != nil && backend.Quota != (dispatch.Quota{}) {
-		all = append(all, dispatch.Quota{Account: a, Live: backend.Quota.Live, Daily: backend.Quota.Daily, Costs: backend.Quota.Costs})
+		all = append(all, dispatch.Quota{Account: a, Live: backend.Quota.Live, Daily: backend.Quota.Daily,
+			Costs: backend.Quota.Costs})
 	}
 	return all
 }

@@ -10,7 +10,8 @@ import (
 
 // Read returns a job whose status is no older than fresh, or the last known one if the platform does not answer within
 // 5 s.
-func (b *Broker) Read(ctx context.Context, u dispatch.UserID, id dispatch.JobID, fresh time.Duration) (dispatch.Record, error) {
+func (b *Broker) Read(ctx context.Context, u dispatch.UserID, id dispatch.JobID, fresh time.Duration) (dispatch.Record,
+	error) {
 	load := func() (dispatch.Record, error) { return b.Records.Record(ctx, u, id) }
 	r, err := load()
 	if err != nil {
@@ -77,7 +78,8 @@ func (b *Broker) Freshen(ctx context.Context, u dispatch.UserID, s dispatch.Scop
 }
 
 // refresh wakes the accounts with statuses older than fresh, and returns them.
-func (b *Broker) refresh(ctx context.Context, u dispatch.UserID, s dispatch.Scope, fresh, gap time.Duration) ([]dispatch.Account, error) {
+func (b *Broker) refresh(ctx context.Context, u dispatch.UserID, s dispatch.Scope, fresh,
+	gap time.Duration) ([]dispatch.Account, error) {
 	accounts, err := b.Store.MarkAwaited(ctx, u, s, fresh, gap)
 	for _, a := range accounts {
 		b.Wake(a)
@@ -125,7 +127,8 @@ func (b *Broker) largestReadInterval() time.Duration {
 
 // await returns a job as soon as done holds, or as it is after d. It calls load with the job as it was saved, if that
 // is known.
-func (b *Broker) await(ctx context.Context, id dispatch.JobID, d time.Duration, load func(saved dispatch.Job) (dispatch.Record, error),
+func (b *Broker) await(ctx context.Context, id dispatch.JobID, d time.Duration,
+	load func(saved dispatch.Job) (dispatch.Record, error),
 	done func(dispatch.Job) bool) (dispatch.Record, error) {
 	changed, stop := b.Saved.Watch(id)
 	defer stop()

@@ -31,9 +31,11 @@ func (b *Broker) JobResult(ctx context.Context, u dispatch.UserID, id dispatch.J
 	case dispatch.Finished:
 		p.Collection, err = b.collection(ctx, u, p.Record)
 	case dispatch.Failed:
-		err = &dispatch.Error{Kind: dispatch.Conflict, Op: "dispatch.Results", Text: "The job failed and has no results: " + p.Failure}
+		err = &dispatch.Error{Kind: dispatch.Conflict, Op: "dispatch.Results",
+			Text: "The job failed and has no results: " + p.Failure}
 	case dispatch.Canceled:
-		err = &dispatch.Error{Kind: dispatch.Conflict, Op: "dispatch.Results", Text: "The job was canceled and has no results."}
+		err = &dispatch.Error{Kind: dispatch.Conflict, Op: "dispatch.Results",
+			Text: "The job was canceled and has no results."}
 	}
 	return p, err
 }
@@ -75,11 +77,13 @@ func (b *Broker) collection(ctx context.Context, u dispatch.UserID, j dispatch.R
 				"in its response to the submission."}
 	}
 	for end := time.Now().Add(resultsWithin); ; {
-		results, err = call(ctx, b, u, j.Account, func(ctx context.Context, p dispatch.Platform, t dispatch.Token) ([]byte, error) {
+		results, err = call(ctx, b, u, j.Account, func(ctx context.Context, p dispatch.Platform,
+			t dispatch.Token) ([]byte, error) {
 			return p.Results(ctx, t, j.Ref)
 		})
 		results = b.untagged(results)
-		if !dispatch.Is(err, dispatch.Conflict) || time.Now().Add(resultsEvery).After(end) || visit.Sleep(ctx, resultsEvery) != nil {
+		if !dispatch.Is(err, dispatch.Conflict) || time.Now().Add(resultsEvery).After(end) ||
+			visit.Sleep(ctx, resultsEvery) != nil {
 			break
 		}
 	}
@@ -117,7 +121,8 @@ type JobResult struct {
 // MayCome reports whether results that could not be read may be readable later.
 func (p JobResult) MayCome() bool {
 	switch {
-	case p.Err == nil, dispatch.Is(p.Err, dispatch.BadUpstream), dispatch.Is(p.Err, dispatch.NotFound), dispatch.Is(p.Err, dispatch.Unsupported), dispatch.Is(p.Err, dispatch.Invalid),
+	case p.Err == nil, dispatch.Is(p.Err, dispatch.BadUpstream), dispatch.Is(p.Err,
+		dispatch.NotFound), dispatch.Is(p.Err, dispatch.Unsupported), dispatch.Is(p.Err, dispatch.Invalid),
 		dispatch.Is(p.Err, dispatch.Conflict):
 		return false
 	}
@@ -136,7 +141,8 @@ type TaskResults struct {
 // they finished, so a client that follows the positions sees each once, even while the task runs. The results of each
 // job are requested from the platform at most once, and not while the links that it returned before are valid. Results
 // that cannot be read set JobResult.Err and do not affect others; the same position returns them when they can be read.
-func (b *Broker) TaskResults(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, after dispatch.ResultPosition, n int) (f TaskResults,
+func (b *Broker) TaskResults(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, after dispatch.ResultPosition,
+	n int) (f TaskResults,
 	err error) {
 	if f.Task, err = b.Records.Task(ctx, u, id); err != nil {
 		return f, err
@@ -151,7 +157,8 @@ func (b *Broker) TaskResults(ctx context.Context, u dispatch.UserID, id dispatch
 
 // TaskResult returns the results of one finished job of a task; NotFound if the job is not in the task or has not
 // finished.
-func (b *Broker) TaskResult(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, job dispatch.JobID) (f TaskResults, err error) {
+func (b *Broker) TaskResult(ctx context.Context, u dispatch.UserID, id dispatch.TaskID,
+	job dispatch.JobID) (f TaskResults, err error) {
 	if f.Task, err = b.Records.Task(ctx, u, id); err != nil {
 		return f, err
 	}
@@ -175,7 +182,8 @@ const (
 // TaskOutline returns a task, and a sequence of all its finished jobs with the results that are known, which is read in
 // parts. The sequence reads up to 100 results that are not known, for up to 10 s, and sets JobResult.Err where that
 // fails. It ends with the first error.
-func (b *Broker) TaskOutline(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (dispatch.TaskRecord, iter.Seq2[JobResult, error],
+func (b *Broker) TaskOutline(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (dispatch.TaskRecord,
+	iter.Seq2[JobResult, error],
 	error) {
 	t, err := b.Records.Task(ctx, u, id)
 	return t, func(yield func(JobResult, error) bool) {
@@ -219,7 +227,8 @@ func (b *Broker) outline(ctx context.Context, u dispatch.UserID, part []JobResul
 
 // finished returns finished jobs of a task after a position, n at most, with their values and without the request that
 // they share.
-func (b *Broker) finished(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, after dispatch.ResultPosition, n int) ([]JobResult, error) {
+func (b *Broker) finished(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, after dispatch.ResultPosition,
+	n int) ([]JobResult, error) {
 	records, err := b.Records.FinishedJobs(ctx, u, id, after, n)
 	jobs := make([]JobResult, len(records))
 	for i, r := range records {
@@ -229,8 +238,9 @@ func (b *Broker) finished(ctx context.Context, u dispatch.UserID, id dispatch.Ta
 }
 
 const (
-	partsAtOnce = 4                // of each account, so that a platform that does not respond does not delay others
-	partsWithin = 30 * time.Second // shorter than a request, so that its response has the results that were read by then
+	partsAtOnce = 4 // of each account, so that a platform that does not respond does not delay others
+	// shorter than a request, so that its response has the results that were read by then
+	partsWithin = 30 * time.Second
 )
 
 // readResults reads the results that are not cached, a few at once, and sets JobResult.Err where that fails. The error

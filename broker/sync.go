@@ -51,18 +51,20 @@ func (b *Broker) RunSync(ctx context.Context, u dispatch.UserID, r dispatch.Requ
 		return nil, err
 	}
 	run, err := b.beginRun(ctx, dispatch.SyncRun{Owner: u, Account: backend.Account(u), Status: dispatch.Running,
-		Request: dispatch.Request{Title: r.Title, Label: r.Label, Service: r.Service, Warning: warning, Format: r.Format}})
+		Request: dispatch.Request{Title: r.Title, Label: r.Label, Service: r.Service, Warning: warning,
+			Format: r.Format}})
 	if err != nil {
 		release()
 		return nil, err
 	}
 	limited, cancel := context.WithTimeout(ctx, runWithin)
 	run.left = func() { cancel(); release() }
-	result, err := withToken(limited, b, backend, run.Account, func(ctx context.Context, t dispatch.Token) (result *dispatch.SyncResult,
-		err error) {
-		defer dispatch.RecoverAsError(ctx, b.Log, "dispatch.RunSync", &err)
-		return runner.RunSync(ctx, t, dispatch.Submission{Request: r.Complete(), Created: run.claim})
-	})
+	result, err := withToken(limited, b, backend, run.Account,
+		func(ctx context.Context, t dispatch.Token) (result *dispatch.SyncResult,
+			err error) {
+			defer dispatch.RecoverAsError(ctx, b.Log, "dispatch.RunSync", &err)
+			return runner.RunSync(ctx, t, dispatch.Submission{Request: r.Complete(), Created: run.claim})
+		})
 	if err != nil {
 		run.end(ctx, err)
 		return nil, err
@@ -73,7 +75,8 @@ func (b *Broker) RunSync(ctx context.Context, u dispatch.UserID, r dispatch.Requ
 
 // syncRunner checks a request as far as possible before anything is sent, and returns a warning that states what could
 // not be checked.
-func (b *Broker) syncRunner(ctx context.Context, u dispatch.UserID, r dispatch.Request) (backend *dispatch.Backend, runner dispatch.SyncRunner,
+func (b *Broker) syncRunner(ctx context.Context, u dispatch.UserID, r dispatch.Request) (backend *dispatch.Backend,
+	runner dispatch.SyncRunner,
 	warning string, err error) {
 	backend, err = b.Backend(r.Service, r.Label)
 	if err != nil {
@@ -91,7 +94,8 @@ func (b *Broker) syncRunner(ctx context.Context, u dispatch.UserID, r dispatch.R
 	if err := b.AwaitDocument(ctx, backend, u, r.Service); err != nil {
 		return nil, nil, "", err
 	}
-	if warning, err = b.check(ctx, u, backend, r.Complete(), nil); err != nil && !dispatch.Is(err, dispatch.Unsupported) {
+	if warning, err = b.check(ctx, u, backend, r.Complete(), nil); err != nil &&
+		!dispatch.Is(err, dispatch.Unsupported) {
 		return nil, nil, "", err
 	}
 	runner, can := backend.Platform.(dispatch.SyncRunner)
@@ -103,7 +107,8 @@ func (b *Broker) syncRunner(ctx context.Context, u dispatch.UserID, r dispatch.R
 }
 
 // enterSync counts a synchronous run for its user and its platform, once both are below their limits.
-func (b *Broker) enterSync(ctx context.Context, backend *dispatch.Backend, u dispatch.UserID) (release func(), err error) {
+func (b *Broker) enterSync(ctx context.Context, backend *dispatch.Backend, u dispatch.UserID) (release func(),
+	err error) {
 	releaseOwn, err := b.ownSyncs.acquire(ctx, backend.Name+"/"+string(u), userRuns)
 	if err != nil {
 		return nil, &dispatch.Error{Kind: dispatch.LimitReached, Op: "dispatch.RunSync", RetryAfter: comeBackSoon,
@@ -151,7 +156,8 @@ func (r *syncRun) confirm(ctx context.Context) {
 			return
 		}
 		if err := r.renew(ctx); err != nil && ctx.Err() == nil {
-			r.broker.Log.Log(ctx, dispatch.LogLevel(err), "renewing a synchronous run failed", "job", int64(r.ID), "error", err)
+			r.broker.Log.Log(ctx, dispatch.LogLevel(err), "renewing a synchronous run failed", "job", int64(r.ID),
+				"error", err)
 		}
 	}
 }
@@ -182,7 +188,8 @@ func (r *syncRun) end(ctx context.Context, err error) {
 		r.stop()
 		r.Status, r.Failure = outcomeOf(ctx, err)
 		r.record(context.WithoutCancel(ctx))
-		r.broker.Log.InfoContext(ctx, "audit", "action", "run ended", "user", string(r.Owner), "account", string(r.Account),
+		r.broker.Log.InfoContext(ctx, "audit", "action", "run ended", "user", string(r.Owner), "account",
+			string(r.Account),
 			slog.Int64("job", int64(r.ID)), "status", string(r.Status))
 	})
 }
@@ -196,13 +203,15 @@ func (r *syncRun) record(ctx context.Context) {
 	r.broker.Log.WarnContext(ctx, "recording the end of a synchronous run failed; it is retried", "job", int64(r.ID),
 		"error", err)
 	go func() {
-		for begun, pause := time.Now(), dispatch.Repair; err != nil && time.Since(begun) < runRecorded; pause = min(2*pause,
+		for begun, pause := time.Now(), dispatch.Repair; err != nil &&
+			time.Since(begun) < runRecorded; pause = min(2*pause,
 			visit.LongestRepair) {
 			time.Sleep(pause)
 			err = r.save(ctx)
 		}
 		if err != nil {
-			r.broker.Log.WarnContext(ctx, "recording the end of a synchronous run failed for an hour and is abandoned", "job",
+			r.broker.Log.WarnContext(ctx, "recording the end of a synchronous run failed for an hour and is abandoned",
+				"job",
 				int64(r.ID), "error", err)
 		}
 	}()

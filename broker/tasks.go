@@ -11,7 +11,8 @@ import (
 
 // AcceptTask stores a task and a job for each value, or combination of values, of its dimensions, all or none, and does
 // not wait for the platform. A key that was used before returns the task stored then; Conflict if it was deleted since.
-func (b *Broker) AcceptTask(ctx context.Context, u dispatch.UserID, r dispatch.Request, d dispatch.Dimension, k dispatch.Key) (dispatch.TaskRecord, error) {
+func (b *Broker) AcceptTask(ctx context.Context, u dispatch.UserID, r dispatch.Request, d dispatch.Dimension,
+	k dispatch.Key) (dispatch.TaskRecord, error) {
 	t := &dispatch.Task{Owner: u, Request: r.Complete(), Dimension: d.Name}
 	if err := dispatch.CheckDimensions(t.Request, &d); err != nil {
 		return dispatch.TaskRecord{}, err
@@ -45,7 +46,8 @@ func (b *Broker) AcceptTask(ctx context.Context, u dispatch.UserID, r dispatch.R
 	if len(t.Request.Homes) > 0 {
 		b.spreads.Signal(anyTask)
 	}
-	accepted := dispatch.TaskRecord{Task: *t, Counts: dispatch.Counts{dispatch.Accepted: d.Jobs()}, Attention: t.PausedFor}
+	accepted := dispatch.TaskRecord{Task: *t, Counts: dispatch.Counts{dispatch.Accepted: d.Jobs()},
+		Attention: t.PausedFor}
 	if t.Budget != (dispatch.Budget{}) {
 		accepted.Spending = &dispatch.Spending{}
 	}
@@ -54,7 +56,8 @@ func (b *Broker) AcceptTask(ctx context.Context, u dispatch.UserID, r dispatch.R
 
 // RepeatedTask returns the task that was stored under a key, for a request that is refused now; refused if there is
 // none.
-func (b *Broker) RepeatedTask(ctx context.Context, u dispatch.UserID, k dispatch.Key, refused error) (dispatch.TaskRecord, error) {
+func (b *Broker) RepeatedTask(ctx context.Context, u dispatch.UserID, k dispatch.Key,
+	refused error) (dispatch.TaskRecord, error) {
 	if first := b.storedUnder(ctx, u, k); first.Task != 0 {
 		return b.repeatedTask(ctx, u, first.Task)
 	}
@@ -73,11 +76,15 @@ func (b *Broker) repeatedTask(ctx context.Context, u dispatch.UserID, id dispatc
 
 // DeleteTask hides a task and its jobs at once. The broker cancels the jobs that have not ended at the platform.
 func (b *Broker) DeleteTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) error {
-	return b.changeTask(ctx, u, id, "cancel", func() (dispatch.Account, error) { return b.Store.CancelTask(ctx, u, id, true) })
+	return b.changeTask(ctx, u, id, "cancel", func() (dispatch.Account,
+		error) {
+		return b.Store.CancelTask(ctx, u, id, true)
+	})
 }
 
 // CancelTask cancels the chosen jobs of a task that have not ended. The task and its jobs stay in their owner's lists.
-func (b *Broker) CancelTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, c dispatch.Choice) (dispatch.TaskRecord, error) {
+func (b *Broker) CancelTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID,
+	c dispatch.Choice) (dispatch.TaskRecord, error) {
 	err := b.changeTask(ctx, u, id, "cancel", func() (a dispatch.Account, err error) {
 		if c.All() {
 			return b.Store.CancelTask(ctx, u, id, false)
@@ -95,16 +102,18 @@ func (b *Broker) PauseTask(ctx context.Context, u dispatch.UserID, id dispatch.T
 }
 
 // ResumeTask submits the jobs of a paused task that wait, if their owner is still entitled to run them. If budget is
-// not nil, it replaces that of a task that was submitted with one, see [dispatch.Budget.Replaced]; the zero value ends the
-// budget. Conflict if the budget has no room for another job.
-func (b *Broker) ResumeTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, budget *dispatch.Budget) (dispatch.TaskRecord, error) {
+// not nil, it replaces that of a task that was submitted with one, see [dispatch.Budget.Replaced]; the zero value ends
+// the budget. Conflict if the budget has no room for another job.
+func (b *Broker) ResumeTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID,
+	budget *dispatch.Budget) (dispatch.TaskRecord, error) {
 	err := b.changeTask(ctx, u, id, "resume", func() (dispatch.Account, error) {
 		t, err := b.runnableTask(ctx, u, id)
 		if err != nil {
 			return "", err
 		}
 		if budget != nil && budget.Amount > 0 && t.Request.Budget() == (dispatch.Budget{}) {
-			return "", dispatch.InvalidBody("dispatch.ResumeTask", "The task was submitted without a budget, and cannot get one.",
+			return "", dispatch.InvalidBody("dispatch.ResumeTask",
+				"The task was submitted without a budget, and cannot get one.",
 				"budget")
 		}
 		return b.Store.ResumeTask(ctx, u, id, budget)
@@ -141,8 +150,9 @@ const (
 func (b *Broker) takeChangeTurn(ctx context.Context, u dispatch.UserID) (release func(), err error) {
 	end, err := b.changes.acquire(ctx, string(u), 1)
 	if err != nil {
-		return nil, &dispatch.Error{Kind: dispatch.LimitReached, Op: "dispatch.changeTask", RetryAfter: dispatch.EnterWithin,
-			Text: "Other tasks of yours are being changed. Try again in a few seconds."}
+		return nil, &dispatch.Error{Kind: dispatch.LimitReached, Op: "dispatch.changeTask",
+			RetryAfter: dispatch.EnterWithin,
+			Text:       "Other tasks of yours are being changed. Try again in a few seconds."}
 	}
 	began := time.Now()
 	return func() {
@@ -155,7 +165,8 @@ func (b *Broker) takeChangeTurn(ctx context.Context, u dispatch.UserID) (release
 }
 
 // changedTask returns a task after a change that returned err.
-func (b *Broker) changedTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, err error) (dispatch.TaskRecord, error) {
+func (b *Broker) changedTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID,
+	err error) (dispatch.TaskRecord, error) {
 	if err != nil {
 		return dispatch.TaskRecord{}, err
 	}
@@ -164,7 +175,8 @@ func (b *Broker) changedTask(ctx context.Context, u dispatch.UserID, id dispatch
 
 // RetryTask runs the chosen jobs of a task that failed again, under their ids. Jobs that run, wait or were canceled do
 // not change.
-func (b *Broker) RetryTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, c dispatch.Choice) (dispatch.TaskRecord, error) {
+func (b *Broker) RetryTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID,
+	c dispatch.Choice) (dispatch.TaskRecord, error) {
 	within, err := b.retryable(ctx, u, id)
 	if err != nil {
 		return dispatch.TaskRecord{}, err
@@ -263,5 +275,8 @@ func (b *Broker) FinishChanges(ctx context.Context) {
 // DiscardTask does what DeleteTask does. It also has its jobs removed from the platform, with their results, once they
 // have ended.
 func (b *Broker) DiscardTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) error {
-	return b.changeTask(ctx, u, id, "remove", func() (dispatch.Account, error) { return b.Store.DiscardTask(ctx, u, id) })
+	return b.changeTask(ctx, u, id, "remove", func() (dispatch.Account,
+		error) {
+		return b.Store.DiscardTask(ctx, u, id)
+	})
 }

@@ -12,7 +12,8 @@ func (b *Broker) CreateUnstarted(ctx context.Context, u dispatch.UserID, platfor
 	body []byte) (dispatch.Unstarted, error) {
 	backend := b.BackendNamed(platform)
 	if backend == nil {
-		return dispatch.Unstarted{}, &dispatch.Error{Kind: dispatch.NotFound, Op: "dispatch.CreateUnstarted", Text: "There is no such platform."}
+		return dispatch.Unstarted{}, &dispatch.Error{Kind: dispatch.NotFound, Op: "dispatch.CreateUnstarted",
+			Text: "There is no such platform."}
 	}
 	if err := backend.CheckEntitled(ctx); err != nil {
 		return dispatch.Unstarted{}, err
@@ -34,12 +35,14 @@ func (b *Broker) CheckRequest(ctx context.Context, u dispatch.UserID, r dispatch
 }
 
 // Unstarted returns an unstarted job to its owner.
-func (b *Broker) Unstarted(ctx context.Context, u dispatch.UserID, id dispatch.UnstartedID) (dispatch.Unstarted, error) {
+func (b *Broker) Unstarted(ctx context.Context, u dispatch.UserID, id dispatch.UnstartedID) (dispatch.Unstarted,
+	error) {
 	return b.Records.Unstarted(ctx, u, id)
 }
 
 // UnstartedJobs returns the owner's unstarted jobs and tasks that p selects, newest first, without their bodies.
-func (b *Broker) UnstartedJobs(ctx context.Context, u dispatch.UserID, p dispatch.Page) iter.Seq2[dispatch.Unstarted, error] {
+func (b *Broker) UnstartedJobs(ctx context.Context, u dispatch.UserID, p dispatch.Page) iter.Seq2[dispatch.Unstarted,
+	error] {
 	read := func(p dispatch.Page) ([]dispatch.Unstarted, error) { return b.Records.UnstartedJobs(ctx, u, p) }
 	at := func(n dispatch.Unstarted) dispatch.Place {
 		return dispatch.Place{Created: n.Created, ID: n.ID.Number()}
@@ -72,7 +75,8 @@ func (b *Broker) DeleteUnstarted(ctx context.Context, u dispatch.UserID, id disp
 // Conflict if the job has changed since n was read. If it has been started meanwhile, Start does nothing.
 func (b *Broker) Start(ctx context.Context, n dispatch.Unstarted, r dispatch.Request, d *dispatch.Dimension) error {
 	if n.ID.Task != 0 && d == nil || n.ID.Job != 0 && d != nil {
-		return &dispatch.Error{Kind: dispatch.Internal, Op: "dispatch.Start", Text: "A task has a dimension, a job has none."}
+		return &dispatch.Error{Kind: dispatch.Internal, Op: "dispatch.Start",
+			Text: "A task has a dimension, a job has none."}
 	}
 	if d != nil {
 		if err := dispatch.CheckDimensions(r.Complete(), d); err != nil {
@@ -86,8 +90,9 @@ func (b *Broker) Start(ctx context.Context, n dispatch.Unstarted, r dispatch.Req
 	var t *dispatch.Task
 	drafts := []dispatch.Draft{shared}
 	if d != nil {
-		t = &dispatch.Task{Owner: n.Owner, Account: shared.Account, Request: kept, Dimension: d.Name, Document: shared.Document,
-			Hooks: shared.Hooks, Annotations: r.Annotations}
+		t = &dispatch.Task{Owner: n.Owner, Account: shared.Account, Request: kept, Dimension: d.Name,
+			Document: shared.Document,
+			Hooks:    shared.Hooks, Annotations: r.Annotations}
 		shared.Annotations = dispatch.Annotations{}
 		drafts = t.Drafts(shared, d)
 	}

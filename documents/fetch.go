@@ -22,8 +22,8 @@ const (
 	fetchesAtHost     = 8
 	fetchesOfUserHost = 4
 
-	// Limits on queued fetches: in total, and of a user. A document beyond them is requested again by the jobs that need
-	// it.
+	// Limits on queued fetches: in total, and of a user. A document beyond them is requested again by the jobs that
+	// need it.
 	queuedFetches       = 1000
 	queuedFetchesOfUser = 100
 )
@@ -141,7 +141,8 @@ func (p *preparations) Late(prep *preparation) (at time.Time, underWay bool) {
 }
 
 // Prepare returns the fetch of a document, which it queues if no other request has done so; nil if too many are queued.
-func (d *Documents) Prepare(backend *dispatch.Backend, u dispatch.UserID, a dispatch.Account, s dispatch.Service, address string) *preparation {
+func (d *Documents) Prepare(backend *dispatch.Backend, u dispatch.UserID, a dispatch.Account, s dispatch.Service,
+	address string) *preparation {
 	prep, begin := d.Preparing.join(&preparation{key: backend.Name + " " + address, user: u, host: hostOf(address),
 		prepare: func(ctx context.Context) error { return backend.Platform.(dispatch.Preparer).Prepare(ctx, s) }}, a)
 	d.begin(begin)
@@ -181,7 +182,8 @@ func hostOf(address string) string {
 
 // AwaitFetched waits until the document that a service needs is available. The error is DocumentInvalid or
 // DocumentUnreachable. It is DocumentUnreachable also if ctx ends before.
-func (d *Documents) AwaitFetched(ctx context.Context, backend *dispatch.Backend, u dispatch.UserID, s dispatch.Service) error {
+func (d *Documents) AwaitFetched(ctx context.Context, backend *dispatch.Backend, u dispatch.UserID,
+	s dispatch.Service) error {
 	p, can := backend.Platform.(dispatch.Preparer)
 	if !can {
 		return nil
@@ -211,7 +213,8 @@ func (d *Documents) AwaitFetched(ctx context.Context, backend *dispatch.Backend,
 }
 
 // AwaitDocument calls fetched with a time limit of fetchWithin, for callers that can wait longer than a check.
-func (d *Documents) AwaitDocument(ctx context.Context, backend *dispatch.Backend, u dispatch.UserID, s dispatch.Service) error {
+func (d *Documents) AwaitDocument(ctx context.Context, backend *dispatch.Backend, u dispatch.UserID,
+	s dispatch.Service) error {
 	ctx, cancel := context.WithTimeout(ctx, fetchWithin)
 	defer cancel()
 	return d.AwaitFetched(ctx, backend, u, s)
@@ -220,7 +223,8 @@ func (d *Documents) AwaitDocument(ctx context.Context, backend *dispatch.Backend
 // NotFetched returns the error for a document that is not available yet.
 func NotFetched(address string, underWay bool) error {
 	e := &dispatch.Error{Kind: dispatch.DocumentUnreachable, Op: "dispatch.prepare",
-		Text: "The document that defines the application is still to be fetched from " + hostOf(address) + ", after others."}
+		Text: "The document that defines the application is still to be fetched from " + hostOf(address) +
+			", after others."}
 	if underWay {
 		e.RetryAfter = dispatch.FirstPoll
 		e.Text = "The document that defines the application is requested from " + hostOf(address) +

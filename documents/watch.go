@@ -13,8 +13,8 @@ import (
 // documentsAtOnce is the number of documents that Revalidate requests concurrently.
 const documentsAtOnce = 8
 
-// Revalidate checks whether the documents of waiting jobs' services have changed, and shows [dispatch.ServiceChanged] where one
-// has. A document that cannot be fetched keeps its last known state until the next check.
+// Revalidate checks whether the documents of waiting jobs' services have changed, and shows [dispatch.ServiceChanged]
+// where one has. A document that cannot be fetched keeps its last known state until the next check.
 func (d *Documents) Revalidate(ctx context.Context) error {
 	origins, err := d.Store.Origins(ctx)
 	if err != nil {

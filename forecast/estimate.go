@@ -75,7 +75,8 @@ func moments(amounts []float64) (mean, deviation, skew float64) {
 // Nearer replaces what an estimate says of costs and of run times by what runs over areas like km2 say, where these are
 // enough.
 func Nearer(e dispatch.Estimate, runs []dispatch.FinishedRun, km2 float64) dispatch.Estimate {
-	near := Estimate(slices.DeleteFunc(slices.Clone(runs), func(r dispatch.FinishedRun) bool { return !r.Near(km2) }), e.Jobs)
+	near := Estimate(slices.DeleteFunc(slices.Clone(runs), func(r dispatch.FinishedRun) bool { return !r.Near(km2) }),
+		e.Jobs)
 	if near.Charged >= LeastForecast {
 		e.Charged, e.Costs, e.Unit, e.CostBasis = near.Charged, near.Costs, near.Unit, dispatch.OfArea
 	}

@@ -216,7 +216,8 @@ func RangeFrom(now time.Time, sorted []float64) dispatch.TimeRange {
 
 // TimesFor returns the run times that a forecast for a job of a task is made from: those of its own task if they are
 // enough, because these have the same parameters but one.
-func TimesFor(runs []dispatch.FinishedRun, task dispatch.TaskID, least int, send time.Duration) (times []time.Duration, same bool) {
+func TimesFor(runs []dispatch.FinishedRun, task dispatch.TaskID, least int, send time.Duration) (times []time.Duration,
+	same bool) {
 	if own := TimesOf(runsOf(runs, task), send); task != 0 && len(own) >= least {
 		return own, true
 	}

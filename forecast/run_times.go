@@ -10,7 +10,8 @@ import (
 // RunTimeShown returns the run time of a job of which a status has shown that it ended by itself. send is the time
 // limit of its start request.
 func RunTimeShown(was, is dispatch.Job, send time.Duration) (r dispatch.RunTime, ok bool) {
-	if was.Phase != dispatch.Started || is.Phase != dispatch.Ended || is.Attention != dispatch.None || is.Status != dispatch.Finished && is.Status != dispatch.Failed ||
+	if was.Phase != dispatch.Started || is.Phase != dispatch.Ended || is.Attention != dispatch.None ||
+		is.Status != dispatch.Finished && is.Status != dispatch.Failed ||
 		is.Checked.Equal(was.Checked) {
 		return r, false
 	}

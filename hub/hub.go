@@ -13,8 +13,9 @@ import (
 type Hub struct {
 	*dispatch.Setup
 
-	Saved    savedJobs                 // jobs about which a response was saved
-	Changed  Signals[dispatch.UserID]  // likewise for any job of the user, or the user changed a job; signaled before shown
+	Saved savedJobs // jobs about which a response was saved
+	// likewise for any job of the user, or the user changed a job; signaled before shown
+	Changed  Signals[dispatch.UserID]
 	shown    Signals[dispatch.UserID]  // one of the user's jobs may look different to the user
 	shownJob Signals[dispatch.JobID]   // the job may look different to its owner
 	shownAll Signals[dispatch.UserID]  // any of the user's jobs may look different to the user

@@ -44,19 +44,22 @@ func (v *visit) authorize(ctx context.Context) (t dispatch.Token, ok bool, err e
 func (v *visit) blockedOutcomes() (outcomes []jobOutcome) {
 	for _, j := range v.agenda.Meter {
 		if !v.busy[j.ID] {
-			outcomes = append(outcomes, jobOutcome{j, dispatch.Outcome{Asked: dispatch.AskMeter, Ref: j.FirstUnmetered().Ref, Err: v.blockedBy}})
+			outcomes = append(outcomes, jobOutcome{j, dispatch.Outcome{Asked: dispatch.AskMeter,
+				Ref: j.FirstUnmetered().Ref, Err: v.blockedBy}})
 		}
 	}
 	for _, j := range v.agenda.Remove {
 		if !v.busy[j.ID] {
-			outcomes = append(outcomes, jobOutcome{j, dispatch.Outcome{Asked: dispatch.AskRemove, Ref: j.RemovableRef(), Err: v.blockedBy}})
+			outcomes = append(outcomes, jobOutcome{j, dispatch.Outcome{Asked: dispatch.AskRemove, Ref: j.RemovableRef(),
+				Err: v.blockedBy}})
 		}
 	}
 	for _, j := range slices.Concat(v.agenda.Cancel, v.agenda.Settle, v.agenda.Poll) {
 		if v.busy[j.ID] {
 			continue
 		}
-		o := dispatch.Outcome{Asked: dispatch.AskStatus, Attempt: j.Attempt, Epoch: j.Epoch, Ref: j.Ref, Err: v.blockedBy}
+		o := dispatch.Outcome{Asked: dispatch.AskStatus, Attempt: j.Attempt, Epoch: j.Epoch, Ref: j.Ref,
+			Err: v.blockedBy}
 		switch j.Phase {
 		case dispatch.Creating:
 			o.Asked = dispatch.AskSearch
@@ -100,7 +103,8 @@ func (v *visit) blockAccount(ctx context.Context) error {
 		return nil
 	}
 	d := v.visits.blocked.add(v.account, v.blockedBy, v.noToken, v.timing)
-	if err := v.visits.Store.Hold(ctx, v.account, d, dispatch.AttentionFor(v.blockedBy), dispatch.TextFor(v.blockedBy)); err != nil {
+	if err := v.visits.Store.Hold(ctx, v.account, d, dispatch.AttentionFor(v.blockedBy),
+		dispatch.TextFor(v.blockedBy)); err != nil {
 		return err
 	}
 	if dispatch.Is(v.blockedBy, dispatch.SignInRequired) {
@@ -148,7 +152,8 @@ func (v *visit) endHoldIfSignedIn(ctx context.Context) (ended bool, err error) {
 func (v *visit) failWithoutSignIn(ctx context.Context) error {
 	patience := v.timing.SignInWithin
 	given, err := v.visits.Store.FailWithoutSignIn(ctx, v.account, patience,
-		fmt.Sprintf("The job waited %s for your sign-in, and was given up. %s", days(patience), dispatch.TextFor(v.blockedBy)))
+		fmt.Sprintf("The job waited %s for your sign-in, and was given up. %s", days(patience),
+			dispatch.TextFor(v.blockedBy)))
 	var created []dispatch.Job
 	for _, j := range given {
 		v.visits.Hub.NotifySaved(ctx, dispatch.Job{}, j, v.blockedBy)

@@ -14,8 +14,9 @@ const (
 	saveWithin    = 10 * time.Second // for one store call of the backlog
 	LongestRepair = 30 * time.Second // between two attempts to save the backlog
 	unsavedEvery  = time.Minute      // between two log lines about the backlog
-	missingFor    = time.Hour        // how long a job must stay unknown to the store before a response about it is dropped
-	missingAtEnd  = 5 * time.Second  // likewise, when the process ends
+	// how long a job must stay unknown to the store before a response about it is dropped
+	missingFor   = time.Hour
+	missingAtEnd = 5 * time.Second // likewise, when the process ends
 )
 
 // backlog keeps the responses to submissions that a visit could not save before its lease ran out. They are saved as
@@ -125,7 +126,8 @@ func (s jobOutcomes) hasSubmission() bool {
 // mustNotBeLost reports whether any response names a platform job or holds a result, and therefore must not be lost.
 func (s jobOutcomes) mustNotBeLost() bool {
 	return slices.ContainsFunc(s.outcomes, func(o dispatch.Outcome) bool {
-		return (o.Asked == dispatch.AskSubmit || o.Asked == dispatch.AskSearch) && o.Ref != (dispatch.Ref{}) || o.Result != nil
+		return (o.Asked == dispatch.AskSubmit || o.Asked == dispatch.AskSearch) && o.Ref != (dispatch.Ref{}) ||
+			o.Result != nil
 	})
 }
 

@@ -37,7 +37,8 @@ func (v *visit) ready(ctx context.Context, w *missingDocuments, l dispatch.Line,
 	return good[:min(n, len(good))], err
 }
 
-func (v *visit) withDocuments(ctx context.Context, p dispatch.Preparer, w *missingDocuments, jobs []dispatch.Job) (good []dispatch.Job,
+func (v *visit) withDocuments(ctx context.Context, p dispatch.Preparer, w *missingDocuments,
+	jobs []dispatch.Job) (good []dispatch.Job,
 	err error) {
 	for _, j := range jobs {
 		s, err := v.service(ctx, j)
@@ -59,7 +60,8 @@ func (v *visit) withDocuments(ctx context.Context, p dispatch.Preparer, w *missi
 			err = v.fetch(w, j, s.Service, address)
 		}
 		if err != nil {
-			w.outcomes = append(w.outcomes, jobOutcome{j, dispatch.Outcome{Asked: dispatch.AskPrepare, Attempt: j.Attempt, Epoch: j.Epoch,
+			w.outcomes = append(w.outcomes, jobOutcome{j, dispatch.Outcome{Asked: dispatch.AskPrepare,
+				Attempt: j.Attempt, Epoch: j.Epoch,
 				Err: err}})
 		}
 	}
@@ -116,7 +118,8 @@ func (v *visit) service(ctx context.Context, j dispatch.Job) (serviceOf, error) 
 
 // readyLines returns the lines that can get free slots. It adds the jobs of the lines whose turn it is to the map
 // ready. Lines without a job whose document is available are left out, so that the other lines get their slots.
-func (v *visit) readyLines(ctx context.Context, w *missingDocuments, ready map[dispatch.Line][]dispatch.Job, free int) ([]dispatch.Line, error) {
+func (v *visit) readyLines(ctx context.Context, w *missingDocuments, ready map[dispatch.Line][]dispatch.Job,
+	free int) ([]dispatch.Line, error) {
 	lines := slices.Clone(v.agenda.Lines)
 	for range prepareRounds {
 		before := len(lines)
@@ -130,7 +133,11 @@ func (v *visit) readyLines(ctx context.Context, w *missingDocuments, ready map[d
 			}
 			ready[l] = jobs
 		}
-		lines = slices.DeleteFunc(lines, func(l dispatch.Line) bool { jobs, known := ready[l]; return known && len(jobs) == 0 })
+		lines = slices.DeleteFunc(lines, func(l dispatch.Line) bool {
+			jobs, known := ready[l]
+			return known &&
+				len(jobs) == 0
+		})
 		if len(lines) == before {
 			break
 		}

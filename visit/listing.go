@@ -105,7 +105,8 @@ func (l *listings) ended(b baseOf, err error, took time.Duration) {
 		l.set(b, listed{none: true})
 	case err == nil:
 		l.set(b, listed{took: took})
-	case dispatch.Is(err, dispatch.Unavailable) || dispatch.Is(err, dispatch.BadUpstream) || dispatch.Is(err, dispatch.Internal):
+	case dispatch.Is(err, dispatch.Unavailable) || dispatch.Is(err, dispatch.BadUpstream) ||
+		dispatch.Is(err, dispatch.Internal):
 		l.set(b, listed{failed: true})
 	}
 }
@@ -168,8 +169,9 @@ func (v *visit) listing(ctx context.Context, first dispatch.Job) (step, error) {
 	jobs := []dispatch.Job{first}
 	doubts := v.careful || v.visits.listings.of(baseOf{v.backend.Name, first.Base}).mustReadSingly(time.Now())
 	for _, j := range live {
-		if j.ID != first.ID && !v.busy[j.ID] && (j.Phase == dispatch.Creating || !doubts) && !(j.Phase == dispatch.Started &&
-			v.mustReadSingly(j)) {
+		if j.ID != first.ID && !v.busy[j.ID] && (j.Phase == dispatch.Creating || !doubts) &&
+			!(j.Phase == dispatch.Started &&
+				v.mustReadSingly(j)) {
 			jobs = append(jobs, j)
 		}
 	}
@@ -234,7 +236,8 @@ type match struct {
 }
 
 func newMatch(jobs []dispatch.Job, installation string, started bool) *match {
-	m := &match{told: map[dispatch.JobID]map[dispatch.Ref]bool{}, seen: map[dispatch.JobID]bool{}, byRef: map[dispatch.Ref]dispatch.Job{}, byID: map[dispatch.JobID]dispatch.Job{},
+	m := &match{told: map[dispatch.JobID]map[dispatch.Ref]bool{}, seen: map[dispatch.JobID]bool{},
+		byRef: map[dispatch.Ref]dispatch.Job{}, byID: map[dispatch.JobID]dispatch.Job{},
 		early: true, started: started, installation: installation}
 	for _, j := range jobs {
 		m.byID[j.ID] = j
@@ -251,7 +254,8 @@ func (m *match) complete() bool { return m.early && len(m.seen) == len(m.byID) }
 
 func (m *match) add(l dispatch.Listed) {
 	if j, ours := m.byRef[l.Ref]; ours {
-		m.put(j, dispatch.Outcome{Asked: dispatch.AskStatus, Attempt: j.Attempt, Epoch: j.Epoch, Ref: l.Ref, Report: l.Report})
+		m.put(j, dispatch.Outcome{Asked: dispatch.AskStatus, Attempt: j.Attempt, Epoch: j.Epoch, Ref: l.Ref,
+			Report: l.Report})
 		return
 	}
 	t, tagged := dispatch.ParseTag(m.installation, l.Tag)
@@ -259,8 +263,9 @@ func (m *match) add(l dispatch.Listed) {
 	switch {
 	case !tagged || !ours || !t.Marks(j):
 	case t.Attempt == j.Attempt && j.Phase == dispatch.Creating:
-		m.put(j, dispatch.Outcome{Asked: dispatch.AskSearch, Attempt: t.Attempt, Epoch: j.Epoch, Ref: l.Ref, Started: m.started,
-			Report: l.Report})
+		m.put(j, dispatch.Outcome{Asked: dispatch.AskSearch, Attempt: t.Attempt, Epoch: j.Epoch, Ref: l.Ref,
+			Started: m.started,
+			Report:  l.Report})
 	case !l.Report.Status.Final(): // of an earlier attempt: an orphan
 		m.keep(jobOutcome{j, dispatch.Outcome{Asked: dispatch.AskSearch, Attempt: t.Attempt, Epoch: -1, Ref: l.Ref}})
 	}

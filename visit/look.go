@@ -91,7 +91,8 @@ type look struct {
 
 // looks returns when the statuses of running jobs below one base are best read, and how far apart two looks must be. If
 // the base has a listing, which shows all of them, that holds for the base, otherwise for each job.
-func (v *visit) looks(ctx context.Context, base string, jobs []dispatch.Job) (looks []look, gap time.Duration, err error) {
+func (v *visit) looks(ctx context.Context, base string, jobs []dispatch.Job) (looks []look, gap time.Duration,
+	err error) {
 	var last time.Time // when a listing was read last
 	for _, j := range jobs {
 		c, err := v.visits.RunTimes.Curve(ctx, v.visits.Store, ServiceAt{v.backend.Name, j.Service})

@@ -44,7 +44,8 @@ func (n *PlatformNotes) MustStore(platform string, silent bool) bool {
 // as a response.
 func (v *visit) noteResponse(ctx context.Context, o dispatch.Outcome) error {
 	silent := dispatch.Is(o.Err, dispatch.Unavailable) || dispatch.Is(o.Err, dispatch.Uncertain)
-	answered := o.Err == nil && o.Ref != (dispatch.Ref{}) || dispatch.Is(o.Err, dispatch.Busy) || dispatch.Is(o.Err, dispatch.NotFound)
+	answered := o.Err == nil && o.Ref != (dispatch.Ref{}) || dispatch.Is(o.Err, dispatch.Busy) ||
+		dispatch.Is(o.Err, dispatch.NotFound)
 	if o.Unsent || !silent && !answered || !v.visits.noted.MustStore(v.backend.Name, silent) {
 		return nil
 	}

@@ -221,24 +221,27 @@ func (v *visit) submit(ctx context.Context, t dispatch.Token, step step) dispatc
 		r, err = step.read.await(ctx)
 	}
 	if err != nil {
-		return dispatch.Outcome{Asked: dispatch.AskSubmit, Unsent: true, Err: &dispatch.Error{Kind: dispatch.Unavailable, Op: "dispatch.submit",
-			Text: "The request could not be read from the database.", Err: err}}
+		return dispatch.Outcome{Asked: dispatch.AskSubmit, Unsent: true,
+			Err: &dispatch.Error{Kind: dispatch.Unavailable, Op: "dispatch.submit",
+				Text: "The request could not be read from the database.", Err: err}}
 	}
 	definition, err := v.visits.Documents.Definition(ctx, j, r)
 	if err != nil {
 		return dispatch.Outcome{Asked: dispatch.AskSubmit, Unsent: dispatch.Is(err, dispatch.Unavailable), Err: err}
 	}
-	s, err := v.backend.Platform.Submit(ctx, t, dispatch.Submission{Tag: j.Tag(v.visits.Installation), Ref: j.Ref, Request: r,
+	s, err := v.backend.Platform.Submit(ctx, t, dispatch.Submission{Tag: j.Tag(v.visits.Installation), Ref: j.Ref,
+		Request:    r,
 		Definition: definition})
 	if err == nil && s.Ref == (dispatch.Ref{}) && s.Result == nil {
 		err = &dispatch.Error{Kind: dispatch.BadUpstream, Op: "dispatch.submit", Text: "The platform named no job."}
 	}
-	return v.distinct(ctx, j, dispatch.Outcome{Asked: dispatch.AskSubmit, Ref: s.Ref, Started: s.Started, Result: s.Result,
+	return v.distinct(ctx, j, dispatch.Outcome{Asked: dispatch.AskSubmit, Ref: s.Ref, Started: s.Started,
+		Result:   s.Result,
 		Versions: s.Versions, Err: err})
 }
 
-// distinct returns the outcome of a submission that created a platform job, unless the platform has given its identifier
-// to another job of the account: in the database, or in a response that this visit has yet to save.
+// distinct returns the outcome of a submission that created a platform job, unless the platform has given its
+// identifier to another job of the account: in the database, or in a response that this visit has yet to save.
 func (v *visit) distinct(ctx context.Context, j dispatch.Job, o dispatch.Outcome) dispatch.Outcome {
 	if o.Ref == (dispatch.Ref{}) || o.Ref == j.Ref {
 		return o
@@ -257,7 +260,8 @@ func (v *visit) distinct(ctx context.Context, j dispatch.Job, o dispatch.Outcome
 }
 
 // distinct checks an outcome that is unchecked. It stays so while the database does not answer.
-func (vs *Visits) distinct(ctx context.Context, a dispatch.Account, id dispatch.JobID, o dispatch.Outcome) (dispatch.Outcome, error) {
+func (vs *Visits) distinct(ctx context.Context, a dispatch.Account, id dispatch.JobID,
+	o dispatch.Outcome) (dispatch.Outcome, error) {
 	if !o.Unchecked {
 		return o, nil
 	}
@@ -281,7 +285,8 @@ func (v *visit) status(ctx context.Context, t dispatch.Token, j dispatch.Job) di
 func (v *visit) cancel(ctx context.Context, t dispatch.Token, r dispatch.Ref) error {
 	c, can := v.backend.Platform.(dispatch.Canceler)
 	if !can {
-		return &dispatch.Error{Kind: dispatch.Unsupported, Op: "dispatch.cancel", Text: "This platform cannot cancel jobs."}
+		return &dispatch.Error{Kind: dispatch.Unsupported, Op: "dispatch.cancel",
+			Text: "This platform cannot cancel jobs."}
 	}
 	return c.Cancel(ctx, t, r)
 }
@@ -294,7 +299,8 @@ func (v *visit) notListed() dispatch.Outcome {
 // failed returns the outcome for each job of a step whose request got no response because of err.
 func (s step) failed(err error) (outcomes []jobOutcome) {
 	for _, j := range s.jobs {
-		o := dispatch.Outcome{Asked: dispatch.AskStatus, Attempt: j.Attempt, Epoch: j.Epoch, Ref: j.Ref, Panicked: true, Err: err}
+		o := dispatch.Outcome{Asked: dispatch.AskStatus, Attempt: j.Attempt, Epoch: j.Epoch, Ref: j.Ref, Panicked: true,
+			Err: err}
 		switch {
 		case s.submits():
 			o.Asked = dispatch.AskSubmit
@@ -320,7 +326,8 @@ func (s step) unsent() []jobOutcome {
 	}
 	err := &dispatch.Error{Kind: dispatch.Unavailable, Op: "dispatch.send", Text: "The request was not sent in time."}
 	j := s.jobs[0]
-	return []jobOutcome{{j, dispatch.Outcome{Asked: dispatch.AskSubmit, Attempt: j.Attempt, Epoch: j.Epoch, Unsent: true, Err: err}}}
+	return []jobOutcome{{j, dispatch.Outcome{Asked: dispatch.AskSubmit, Attempt: j.Attempt, Epoch: j.Epoch,
+		Unsent: true, Err: err}}}
 }
 
 // intentUnconfirmed returns the outcome of a submission that was not sent because the store did not confirm its intent.
@@ -330,7 +337,8 @@ func (s step) intentUnconfirmed(l dispatch.Lease) []jobOutcome {
 		Text: "Whether the intent was committed is not known; nothing was sent."}
 	j := s.jobs[0]
 	intended := j.Intend(time.Time{})
-	return []jobOutcome{{j, dispatch.Outcome{Asked: dispatch.AskSubmit, Attempt: intended.Attempt, Epoch: intended.Epoch, Unsent: true,
+	return []jobOutcome{{j, dispatch.Outcome{Asked: dispatch.AskSubmit, Attempt: intended.Attempt,
+		Epoch: intended.Epoch, Unsent: true,
 		Lease: l.Generation, Err: err}}}
 }
 
@@ -350,7 +358,8 @@ func (v *visit) remove(ctx context.Context, t dispatch.Token, r dispatch.Ref) er
 	}
 	remover, can := v.backend.Platform.(dispatch.Remover)
 	if !can {
-		return &dispatch.Error{Kind: dispatch.Unsupported, Op: "dispatch.remove", Text: "This platform cannot remove jobs."}
+		return &dispatch.Error{Kind: dispatch.Unsupported, Op: "dispatch.remove",
+			Text: "This platform cannot remove jobs."}
 	}
 	return remover.Remove(ctx, t, r)
 }

@@ -42,7 +42,8 @@ func (v *visit) compare(ctx context.Context) error {
 		v.visits.Log.WarnContext(ctx, "comparing a restored account with its platform failed", "account",
 			string(v.account),
 			"error", err)
-		return v.visits.Store.Hold(ctx, v.account, max(v.timing.Check, dispatch.RetryAfter(err)), dispatch.AttentionFor(err),
+		return v.visits.Store.Hold(ctx, v.account, max(v.timing.Check, dispatch.RetryAfter(err)),
+			dispatch.AttentionFor(err),
 			dispatch.TextFor(err))
 	}
 	found, err := v.recognize(ctx, listed)
@@ -74,7 +75,8 @@ func (v *visit) withoutComparison(ctx context.Context) error {
 }
 
 // listAll lists the account's jobs below the platform's endpoint and below every other base that its jobs have.
-func (v *visit) listAll(ctx context.Context, t dispatch.Token, lister dispatch.Lister) (all []dispatch.Listed, err error) {
+func (v *visit) listAll(ctx context.Context, t dispatch.Token, lister dispatch.Lister) (all []dispatch.Listed,
+	err error) {
 	bases, err := v.visits.Store.Bases(ctx, v.account)
 	if err != nil {
 		return nil, err
@@ -92,7 +94,8 @@ func (v *visit) listAll(ctx context.Context, t dispatch.Token, lister dispatch.L
 	return all, nil
 }
 
-func (v *visit) listBase(ctx context.Context, t dispatch.Token, lister dispatch.Lister, base string) (all []dispatch.Listed, err error) {
+func (v *visit) listBase(ctx context.Context, t dispatch.Token, lister dispatch.Lister,
+	base string) (all []dispatch.Listed, err error) {
 	if err := v.visits.AwaitSendTime(ctx, v.backend, v.account); err != nil {
 		return nil, err
 	}
@@ -133,7 +136,8 @@ func (v *visit) recognize(ctx context.Context, listed []dispatch.Listed) (found 
 		}
 		for _, a := range attempts[id] {
 			if !(j.Account == v.account && a.tag.Marks(j)) && !a.Report.Status.Final() {
-				found = append(found, dispatch.Unrecognized{Account: v.account, Ref: a.Ref, Tag: a.Tag, Status: a.Report.Status})
+				found = append(found, dispatch.Unrecognized{Account: v.account, Ref: a.Ref, Tag: a.Tag,
+					Status: a.Report.Status})
 			}
 		}
 	}
@@ -148,7 +152,8 @@ type listedAttempt struct {
 
 // attemptsByJob returns the listed attempts of each job of an installation, latest first, each platform job once, and
 // the ids in their order.
-func attemptsByJob(installation string, listed []dispatch.Listed) (ids []dispatch.JobID, attempts map[dispatch.JobID][]listedAttempt) {
+func attemptsByJob(installation string, listed []dispatch.Listed) (ids []dispatch.JobID,
+	attempts map[dispatch.JobID][]listedAttempt) {
 	attempts = map[dispatch.JobID][]listedAttempt{}
 	seen := map[dispatch.Ref]bool{}
 	for _, l := range listed {
@@ -190,7 +195,8 @@ func (v *visit) reconcile(j dispatch.Job, attempts []listedAttempt) dispatch.Job
 		return j
 	case elsewhere, len(lost) > 1 && lost[0].tag.Attempt == lost[1].tag.Attempt, lost[0].tag.Attempt <= j.Attempt &&
 		!lost[0].tag.Marks(j):
-		return dispatch.ApplyConsequences(j, dispatch.EndJob(j, dispatch.Failed, dispatch.SubmissionUnknown, unsettledText(lost)), v.timing, now)
+		return dispatch.ApplyConsequences(j, dispatch.EndJob(j, dispatch.Failed, dispatch.SubmissionUnknown,
+			unsettledText(lost)), v.timing, now)
 	default:
 		return v.adopt(j, lost[0], now)
 	}
@@ -202,7 +208,8 @@ func (a listedAttempt) mayBelongTo(j dispatch.Job) bool {
 		return a.tag.Attempt == j.Attempt && j.Phase == dispatch.Creating
 	}
 	switch {
-	case !a.Created.IsZero() && a.Created.Before(j.Created.Add(-dispatch.ClockSetBack)): // of an earlier job that had the same id
+	// of an earlier job that had the same id
+	case !a.Created.IsZero() && a.Created.Before(j.Created.Add(-dispatch.ClockSetBack)):
 		return false
 	case j.Phase == dispatch.Waiting, j.Phase == dispatch.Creating:
 		return true
@@ -224,7 +231,8 @@ func (v *visit) adopt(j dispatch.Job, a listedAttempt, now time.Time) dispatch.J
 	j.Phase, j.Attempt, j.Ref, j.Status, j.Seen, j.SendBy, j.Due = dispatch.Starting, a.tag.Attempt, a.Ref, dispatch.Submitted, "", now, now
 	j.Tries, j.Refused, j.Begun = 0, time.Time{}, 0
 	j = dispatch.ApplyConsequences(before, j.WithAttention(dispatch.InDoubt, ""), v.timing, now)
-	return dispatch.Next(j, v.complete(dispatch.Outcome{Asked: dispatch.AskStatus, Attempt: j.Attempt, Epoch: j.Epoch, Ref: a.Ref, Report: a.Report},
+	return dispatch.Next(j, v.complete(dispatch.Outcome{Asked: dispatch.AskStatus, Attempt: j.Attempt, Epoch: j.Epoch,
+		Ref: a.Ref, Report: a.Report},
 		now), now)
 }
 

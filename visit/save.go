@@ -140,7 +140,8 @@ func (t attempt) wasStoredAs(row dispatch.Job) bool {
 		row.Status == j.Status && row.Attention == j.Attention && row.Seen == j.Seen && row.Looks == j.Looks &&
 		row.Tries == j.Tries &&
 		len(row.Orphans) == len(j.Orphans) && len(row.Past) == len(j.Past) &&
-		row.Checked.Equal(j.Checked.Truncate(time.Microsecond)) && row.Updated.Equal(j.Updated.Truncate(time.Microsecond))
+		row.Checked.Equal(j.Checked.Truncate(time.Microsecond)) &&
+		row.Updated.Equal(j.Updated.Truncate(time.Microsecond))
 }
 
 // save is a Save that has begun.

@@ -68,7 +68,8 @@ func (v *visit) reserveSendTime(ctx context.Context, p dispatch.Purpose, due tim
 	if v.backend.Limits.Pace == 0 {
 		return dispatch.SendTime{Given: true}, nil
 	}
-	s, err := v.visits.Store.ReserveSendTime(ctx, dispatch.SendTimeRequest{Account: v.account, Pace: v.backend.Limits.Pace,
+	s, err := v.visits.Store.ReserveSendTime(ctx, dispatch.SendTimeRequest{Account: v.account,
+		Pace:    v.backend.Limits.Pace,
 		Purpose: p, Ahead: min(dispatch.SendTimeAhead, v.backend.Limits.Send/8), Due: due})
 	switch {
 	case err != nil:
@@ -86,7 +87,8 @@ func (v *visit) maySend(c class) bool { return !time.Now().Before(v.noSendBefore
 
 // begin commits the intents of all submissions in one transaction, and sends all requests. It sends none if the lease
 // was lost. It returns the jobs whose intents were committed.
-func (v *visit) begin(ctx context.Context, requests []platformRequest) (intended map[dispatch.JobID]dispatch.Job, err error) {
+func (v *visit) begin(ctx context.Context, requests []platformRequest) (intended map[dispatch.JobID]dispatch.Job,
+	err error) {
 	if requests, err = v.saveAsFailed(ctx, requests); err != nil {
 		return nil, err
 	}
@@ -122,7 +124,8 @@ func (v *visit) saveAsFailed(ctx context.Context, requests []platformRequest) ([
 	if !v.careful {
 		return requests, nil
 	}
-	err := &dispatch.Error{Kind: dispatch.Internal, Op: "dispatch.visit", Text: "The broker may have crashed during this request."}
+	err := &dispatch.Error{Kind: dispatch.Internal, Op: "dispatch.visit",
+		Text: "The broker may have crashed during this request."}
 	var asked []dispatch.Job
 	for _, f := range requests {
 		for _, a := range f.failed(err) {
@@ -268,8 +271,8 @@ func (v *visit) setBusy(jobs []dispatch.Job, busy bool) {
 	}
 }
 
-// tagged adds the random part of the next attempt, which [dispatch.Job.Intend] begins, to a job that is about to be created. It
-// returns any other job unchanged.
+// tagged adds the random part of the next attempt, which [dispatch.Job.Intend] begins, to a job that is about to be
+// created. It returns any other job unchanged.
 func (v *visit) tagged(j dispatch.Job) dispatch.Job {
 	if j.Phase != dispatch.Waiting {
 		return j
@@ -287,8 +290,9 @@ func (vs *Visits) AwaitSendTime(ctx context.Context, backend *dispatch.Backend, 
 	if backend.Limits.Pace == 0 {
 		return nil
 	}
-	s, err := vs.Store.ReserveSendTime(ctx, dispatch.SendTimeRequest{Account: a, Pace: backend.Limits.Pace, Purpose: dispatch.Calling,
-		Ahead: dispatch.EnterWithin})
+	s, err := vs.Store.ReserveSendTime(ctx, dispatch.SendTimeRequest{Account: a, Pace: backend.Limits.Pace,
+		Purpose: dispatch.Calling,
+		Ahead:   dispatch.EnterWithin})
 	switch {
 	case err != nil:
 		return err

@@ -83,7 +83,8 @@ func (vs *Visits) accountsOf(u dispatch.UserID) (accounts []dispatch.Account) {
 
 func (vs *Visits) resumeAccount(ctx context.Context, a dispatch.Account) {
 	if err := vs.Store.Hold(ctx, a, 0, dispatch.None, ""); err != nil {
-		vs.Log.Log(ctx, dispatch.LogLevel(err), "ending the hold of an account failed", "account", string(a), "error", err)
+		vs.Log.Log(ctx, dispatch.LogLevel(err), "ending the hold of an account failed", "account", string(a), "error",
+			err)
 		return
 	}
 	vs.Hub.Wake(a)

@@ -26,8 +26,9 @@ func (v *visit) splitCreated(ctx context.Context) (starts []platformRequest, oth
 	for _, f := range v.unsaved {
 		if j, can := v.startable(f); can {
 			created = append(created, f)
-			starts = append(starts, platformRequest{step: v.singleStep(classSubmit, j), token: v.pass, refusals: v.refusals,
-				at: time.Now(), created: true})
+			starts = append(starts, platformRequest{step: v.singleStep(classSubmit, j), token: v.pass,
+				refusals: v.refusals,
+				at:       time.Now(), created: true})
 		} else {
 			rest = append(rest, f)
 		}
@@ -40,7 +41,8 @@ func (v *visit) splitCreated(ctx context.Context) (starts []platformRequest, oth
 func (v *visit) mayStartAtOnce() bool {
 	return v.backend.Limits.Pace == 0 && !v.careful && !v.woken && v.tried == nil && !v.visits.backlog.full() &&
 		!time.Now().Before(v.resume) &&
-		v.agenda.Restored == dispatch.NotRestored && !v.now().Before(v.agenda.Hold) && v.queue.nextClass(v.maySend) >= classSubmit
+		v.agenda.Restored == dispatch.NotRestored && !v.now().Before(v.agenda.Hold) &&
+		v.queue.nextClass(v.maySend) >= classSubmit
 }
 
 // startable returns the job after a response that created it, if nothing but its start is due.
@@ -49,7 +51,8 @@ func (v *visit) startable(f platformResponse) (dispatch.Job, bool) {
 		return dispatch.Job{}, false
 	}
 	j := v.result(v.outcomesOf([]platformResponse{f})[0])
-	return j, j.Phase == dispatch.Created && j.Desired == dispatch.WantRun && len(j.Orphans) == 0 && j.Begun == 0 && !j.Due.After(v.now())
+	return j, j.Phase == dispatch.Created && j.Desired == dispatch.WantRun && len(j.Orphans) == 0 && j.Begun == 0 &&
+		!j.Due.After(v.now())
 }
 
 // endCreated forgets the responses from others on whose jobs were stored with the intents to start them. The remaining

@@ -103,7 +103,8 @@ func (v *visit) maySubmit(j dispatch.Job) bool {
 // else is due.
 func (v *visit) suspectsWaitTime() time.Duration {
 	d := time.Until(v.suspectsAt)
-	if next := dispatch.Earlier(v.agenda.Next, v.after(v.agenda.NextPoll, v.noSendBefore[dispatch.Reading])); !next.IsZero() {
+	if next := dispatch.Earlier(v.agenda.Next, v.after(v.agenda.NextPoll,
+		v.noSendBefore[dispatch.Reading])); !next.IsZero() {
 		d = min(d, max(next.Sub(v.now()), shortWait))
 	}
 	return d

@@ -8,9 +8,9 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// prepareAgain requests the documents of waiting jobs with the attention [dispatch.ApplicationUnreachable] again, and saves the
-// outcomes. It runs when nothing can be submitted, so that such a job gets its place in the queue as soon as its
-// document is available. It requests no other job's document.
+// prepareAgain requests the documents of waiting jobs with the attention [dispatch.ApplicationUnreachable] again, and
+// saves the outcomes. It runs when nothing can be submitted, so that such a job gets its place in the queue as soon as
+// its document is available. It requests no other job's document.
 func (v *visit) prepareAgain(ctx context.Context) error {
 	v.fetching = time.Time{}
 	if due := v.agenda.NextUnprepared; due.IsZero() || due.After(v.agenda.Now) {
@@ -25,7 +25,8 @@ func (v *visit) prepareAgain(ctx context.Context) error {
 		good, err = v.withDocuments(ctx, p, &w, jobs)
 	}
 	for _, j := range good {
-		w.outcomes = append(w.outcomes, jobOutcome{j, dispatch.Outcome{Asked: dispatch.AskPrepare, Attempt: j.Attempt, Epoch: j.Epoch}})
+		w.outcomes = append(w.outcomes, jobOutcome{j, dispatch.Outcome{Asked: dispatch.AskPrepare, Attempt: j.Attempt,
+			Epoch: j.Epoch}})
 	}
 	return cmp.Or(err, v.keepPrepared(ctx, w))
 }

@@ -19,8 +19,9 @@ const (
 	agendaFresh = 50 * time.Millisecond // an agenda younger than this need not be reloaded before the next steps
 	shortWait   = 20 * time.Millisecond // shortest wait for the next status read
 	renewed     = 10 * time.Second
-	lingering   = 50 * time.Millisecond // how long a visit that has submitted jobs waits for further ones before it ends
-	agendaSize  = 100                   // due jobs of each kind in the agenda of an iteration
+	// how long a visit that has submitted jobs waits for further ones before it ends
+	lingering  = 50 * time.Millisecond
+	agendaSize = 100 // due jobs of each kind in the agenda of an iteration
 )
 
 // Visits visits accounts, each in one goroutine at a time.
@@ -62,22 +63,24 @@ type visit struct {
 	saving    *save                        // of unsaved responses, the last that was begun; nil: none is
 	tried     map[dispatch.JobID][]attempt // failed saves of unsaved responses
 	pass      dispatch.Token               // token with which the last steps were begun
-	blockedBy error                        // why no request can be sent, until blockAccount has stored it; otherwise nil
-	woken     bool                         // the account was woken since the agenda was read
-	noToken   bool                         // blockedBy is the error of a token that was not available
-	freed     bool                         // a job has ended since the last resumeWhenFreed
-	queued    bool                         // a status read had to wait for a send time
-	kept      bool                         // a response was saved
-	submitted bool                         // an intent was committed
-	refusals  int                          // tokens in a row that the platform refused
+	// why no request can be sent, until blockAccount has stored it; otherwise nil
+	blockedBy error
+	woken     bool // the account was woken since the agenda was read
+	noToken   bool // blockedBy is the error of a token that was not available
+	freed     bool // a job has ended since the last resumeWhenFreed
+	queued    bool // a status read had to wait for a send time
+	kept      bool // a response was saved
+	submitted bool // an intent was committed
+	refusals  int  // tokens in a row that the platform refused
 
 	refs   sync.Map            // the job of each Ref that the platform returned in this visit; for requests, too
 	starts dispatch.StartsSeen // not stored yet
 	ran    []ServiceAt         // services of jobs that ended, whose run times may have to be stored
 
-	asked   map[dispatch.JobID]time.Time // when a status read was begun
-	lookAt  time.Time                    // when to look next, see planLooks, in the store's time; zero: no job waits for a slot
-	planned time.Time                    // when lookAt was determined
+	asked map[dispatch.JobID]time.Time // when a status read was begun
+	// when to look next, see planLooks, in the store's time; zero: no job waits for a slot
+	lookAt  time.Time
+	planned time.Time // when lookAt was determined
 
 	// On this process's monotonic clock. Times of the store are never compared with it.
 	read         time.Time    // the agenda
@@ -105,7 +108,8 @@ func (vs *Visits) Visit(ctx context.Context, l dispatch.Lease) error {
 	}
 	v := &visit{
 		visits: vs, backend: backend, timing: vs.Timing.Complete(), account: l.Account, held: l,
-		busy: map[dispatch.JobID]bool{}, unlisted: map[dispatch.JobID]bool{}, responses: make(chan platformResponse, backend.Limits.Requests),
+		busy: map[dispatch.JobID]bool{}, unlisted: map[dispatch.JobID]bool{}, responses: make(chan platformResponse,
+			backend.Limits.Requests),
 		endsAt: time.Now().Add(longest), begun: time.Now(), careful: l.Lapses >= dispatch.MostBegun,
 	}
 	if !l.Until.IsZero() {
@@ -289,7 +293,8 @@ func (v *visit) allResponsesSucceeded() bool {
 // renew renews the lease early enough that a request which starts now has most of Limits.Send left, see deadline.
 func (v *visit) renew(ctx context.Context) error {
 	now, drift, ttl := time.Now(), v.drift(), v.backend.Limits.Lease()
-	if lost := max(0, drift-v.leaseDrift); now.Add(lost).Before(v.lease.Add(min(renewed, v.backend.Limits.Send/3) - ttl)) {
+	if lost := max(0, drift-v.leaseDrift); now.Add(lost).Before(v.lease.Add(min(renewed,
+		v.backend.Limits.Send/3) - ttl)) {
 		return nil
 	}
 	if err := v.visits.Store.Renew(ctx, v.held, ttl); err != nil {
@@ -308,7 +313,8 @@ func (v *visit) reloadAgenda(ctx context.Context) (err error) {
 	if err := v.planLooks(ctx); err != nil {
 		return err
 	}
-	v.queue.due = [classCount][]dispatch.Job{classCancel: v.agenda.Cancel, classSettle: v.agenda.Settle, classMeter: v.agenda.Meter,
+	v.queue.due = [classCount][]dispatch.Job{classCancel: v.agenda.Cancel, classSettle: v.agenda.Settle,
+		classMeter:  v.agenda.Meter,
 		classRemove: v.agenda.Remove}
 	v.enqueueStatusReads()
 	if v.agenda.Why == dispatch.NoPlatform && v.agenda.Now.Before(v.agenda.Hold) { // the platform is configured again
@@ -367,8 +373,9 @@ func (v *visit) now() time.Time { return v.agenda.Now.Add(time.Since(v.read)) }
 
 // due returns when the next visit is needed, in the store's time; zero: none is needed until something changes.
 func (v *visit) due() time.Time {
-	due := dispatch.Earlier(v.after(v.agenda.Due(v.backend.Limits), v.noSendBefore[dispatch.Acting]), v.after(v.nextRead(),
-		v.noSendBefore[dispatch.Reading]))
+	due := dispatch.Earlier(v.after(v.agenda.Due(v.backend.Limits), v.noSendBefore[dispatch.Acting]),
+		v.after(v.nextRead(),
+			v.noSendBefore[dispatch.Reading]))
 	return v.after(due, v.resume)
 }
 
@@ -466,7 +473,8 @@ func (v *visit) receive(f platformResponse) {
 // visitWithoutPlatform visits an account whose platform is no longer configured. It marks the jobs with NoPlatform and
 // plans another visit after Timing.Recheck.
 func (vs *Visits) visitWithoutPlatform(ctx context.Context, l dispatch.Lease) error {
-	if err := vs.Store.Hold(ctx, l.Account, vs.Timing.Complete().Recheck, dispatch.NoPlatform, dispatch.NoPlatformText); err != nil {
+	if err := vs.Store.Hold(ctx, l.Account, vs.Timing.Complete().Recheck, dispatch.NoPlatform,
+		dispatch.NoPlatformText); err != nil {
 		return err
 	}
 	for {
