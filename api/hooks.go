@@ -42,10 +42,7 @@ type (
 // mostDeliveries is how many deliveries the log of a hook shows.
 const mostDeliveries = 100
 
-var (
-	ends = []dispatch.Status{dispatch.Finished, dispatch.Failed, dispatch.Canceled}
-	told = append([]dispatch.Status{dispatch.Running, dispatch.NeedsOwner, dispatch.TaskEnded, shareEvent}, ends...)
-)
+var ends = []dispatch.Status{dispatch.Finished, dispatch.Failed, dispatch.Canceled}
 
 var (
 	hookIDParam     = &huma.Param{Name: "hook_id", In: "path", Required: true, Schema: &huma.Schema{Type: huma.TypeString}}
