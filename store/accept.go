@@ -87,25 +87,19 @@ func acceptable(k dispatch.Key, t *dispatch.Task, jobs []dispatch.Draft) error {
 	if len(jobs) == 0 {
 		return &dispatch.Error{Kind: dispatch.Invalid, Op: "store.Accept", Text: "The task has no values."}
 	}
-	texts := []string{k.Text, k.Fingerprint}
+	texts := append(make([]string, 0, 16+4*len(jobs)), k.Text, k.Fingerprint)
 	if t != nil {
 		r := t.Request
 		texts = append(texts, string(t.Owner), string(t.Account), t.Dimension, r.Title, r.Format, string(r.Parameters),
 			string(r.Options))
 	}
-	good := !slices.ContainsFunc(texts, func(s string) bool { return !storable(s) })
 	for _, j := range jobs {
 		if j.Account != jobs[0].Account {
 			return &dispatch.Error{Kind: dispatch.Internal, Op: "store.Accept", Err: fmt.Errorf("jobs of two accounts")}
 		}
-		good = good && storable(string(j.Owner)) && storable(string(j.Account)) && storable(j.Base) &&
-			storable(string(j.Body))
+		texts = append(texts, string(j.Owner), string(j.Account), j.Base, string(j.Body))
 	}
-	if good {
-		return nil
-	}
-	return &dispatch.Error{Kind: dispatch.Invalid, Op: "store.Accept",
-		Text: "A text is not valid UTF-8, or holds a NUL character."}
+	return allStorable("Accept", texts...)
 }
 
 func (s *Store) number(ctx context.Context, a *acceptance) error {

@@ -146,4 +146,13 @@ func storableText(s string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 }
 
+// allStorable returns Invalid for texts that PostgreSQL cannot store.
+func allStorable(op string, texts ...string) error {
+	if slices.ContainsFunc(texts, func(s string) bool { return !storable(s) }) {
+		return &dispatch.Error{Kind: dispatch.Invalid, Op: "store." + op,
+			Text: "A text is not valid UTF-8, or holds a NUL character."}
+	}
+	return nil
+}
+
 func storable(s string) bool { return utf8.ValidString(s) && strings.IndexByte(s, 0) < 0 }

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -348,53 +349,54 @@ func (s *Store) Underway(ctx context.Context, id dispatch.TaskID) ([]time.Time, 
 	return all, fail("Underway", err)
 }
 
-// accountUsage counts the jobs of an owner at an account.
+// accountUsage counts the jobs of an owner at an account that have not ended.
 type accountUsage struct {
-	account    dispatch.Account
-	live, jobs int
-	costs      float64
-	priced     int // jobs whose costs are known
+	account dispatch.Account
+	live    int
 }
 
 // usageOf returns the accounts at which an owner has any jobs.
 func usageOf(ctx context.Context, q querier, u dispatch.UserID) ([]accountUsage, error) {
-	return list(ctx, q, func(at *accountUsage) []any {
-		return []any{text(&at.account), number(&at.live), number(&at.jobs), &at.costs, number(&at.priced)}
-	}, `
-		SELECT account, CAST(SUM(waiting + held) AS BIGINT), CAST(SUM(jobs) AS BIGINT), SUM(costs),
-			CAST(SUM(priced) AS BIGINT)
+	return list(ctx, q, func(at *accountUsage) []any { return []any{text(&at.account), number(&at.live)} }, `
+		SELECT account, waiting + held
 		FROM owner_counts
-		WHERE owner = $1
-		GROUP BY account HAVING SUM(jobs) > 0
+		WHERE owner = $1 AND jobs > 0
 		ORDER BY account`,
 		u)
 }
 
-// Usage counts the owner's jobs at each account.
-func (s *Store) Usage(ctx context.Context, u dispatch.UserID, d time.Duration) ([]dispatch.Usage, error) {
-	now, err := s.now(ctx, s.read)
-	if err != nil {
-		return nil, fail("Usage", err)
-	}
-	all, err := usageOf(ctx, s.on(s.read), u)
-	usage := make([]dispatch.Usage, len(all))
-	for i, counted := range all {
-		usage[i] = dispatch.Usage{Account: counted.account, Live: counted.live, Jobs: counted.jobs}
-		if counted.priced > 0 {
-			costs := rounded(counted.costs)
-			usage[i].Costs = &costs
-		}
-	}
-	if err == nil {
-		usage, err = withLedger(ctx, s.on(s.read), usage, u)
-	}
-	if err == nil {
-		usage, err = s.withSyncRuns(ctx, usage, u, now)
-	}
-	for i := range usage {
+// Usage counts the owner's jobs and synchronous runs at each account.
+func (s *Store) Usage(ctx context.Context, u dispatch.UserID, d time.Duration) (usage []dispatch.Usage, err error) {
+	err = s.readOnly(ctx, s.read, "Usage", func(q tx, now int64) error {
+		usage, err = list(ctx, q, func(use *dispatch.Usage) []any {
+			return []any{text(&use.Account), number(&use.Live), number(&use.Jobs), &use.Costs}
+		}, `
+			SELECT each.account, CAST(SUM(each.live) AS BIGINT), CAST(SUM(each.jobs) AS BIGINT),
+				CASE WHEN SUM(each.priced) > 0 THEN SUM(each.costs) END
+			FROM (
+				SELECT account, waiting + held AS live, jobs, priced, costs
+				FROM owner_counts
+				WHERE owner = $1 AND jobs > 0
+				UNION ALL
+				SELECT account, CASE WHEN ended = 0 AND lapses > $2 THEN 1 ELSE 0 END, 1, 0, 0
+				FROM sync_runs
+				WHERE owner = $1
+			) AS each
+			GROUP BY each.account`, u, now)
 		if err == nil {
-			_, usage[i].Lately, err = countOwned(ctx, s.on(s.read), u, usage[i].Account, now, now-d.Microseconds())
+			usage, err = withLedger(ctx, q, usage, u)
 		}
-	}
-	return usage, fail("Usage", err)
+		for i, use := range usage {
+			if use.Costs != nil {
+				*use.Costs = rounded(*use.Costs)
+			}
+			if err == nil {
+				_, usage[i].Lately, err = countOwned(ctx, q, u, use.Account, now, now-d.Microseconds())
+			}
+		}
+		// Databases differ in their collation.
+		slices.SortFunc(usage, func(a, b dispatch.Usage) int { return cmp.Compare(a.Account, b.Account) })
+		return err
+	})
+	return usage, err
 }

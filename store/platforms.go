@@ -99,27 +99,23 @@ func (l accountReader) accountInfo(ctx context.Context, u dispatch.UserID, s *di
 		s.Bytes, err = countBytes(ctx, l.q, u, l.now)
 		return err
 	}
+	var held int64
 	err = l.q.QueryRowContext(ctx, `
-		SELECT hold, hold_attention, hold_notice
+		SELECT hold, hold_attention, hold_notice,
+			COALESCE((SELECT c.held FROM account_counts c WHERE c.account = accounts.id), 0),
+			CAST(COALESCE((SELECT SUM(l.waiting) FROM line_counts l WHERE l.account = $1 AND l.owner = $2), 0) AS BIGINT),
+			CAST(COALESCE((SELECT SUM(l.held) FROM line_counts l WHERE l.account = $1 AND l.owner = $2), 0) AS BIGINT)
 		FROM accounts
-		WHERE id = $1 AND hold > CAST($2 AS BIGINT)`, l.account, l.now).Scan(instant(&s.Hold), text(&s.Why), &s.Notice)
-	if missing(err) != nil {
-		return err
-	}
-	held, err := value[int64](ctx, l.q, `
-		SELECT CAST(COALESCE(SUM(held), 0) AS BIGINT)
-		FROM account_counts
-		WHERE account = $1`, l.account)
+		WHERE id = $1`, l.account, u).
+		Scan(instant(&s.Hold), text(&s.Why), &s.Notice, &held, number(&s.Waiting), number(&s.Active))
 	if err != nil {
-		return err
+		return missing(err)
 	}
-	if s.Held, err = l.withoutFreed(ctx, held); err != nil {
-		return err
+	if micros(s.Hold) <= l.now {
+		s.Hold, s.Why, s.Notice = time.Time{}, dispatch.None, ""
 	}
-	return l.q.QueryRowContext(ctx, `
-		SELECT CAST(COALESCE(SUM(waiting), 0) AS BIGINT), CAST(COALESCE(SUM(held), 0) AS BIGINT)
-		FROM line_counts
-		WHERE account = $1 AND owner = $2`, l.account, u).Scan(number(&s.Waiting), number(&s.Active))
+	s.Held, err = l.withoutFreed(ctx, held)
+	return err
 }
 
 // LivePlatforms returns the names of the platforms with jobs that have not ended.

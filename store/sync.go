@@ -1,11 +1,9 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
@@ -16,9 +14,11 @@ func (s *Store) BeginSyncRun(
 	ctx context.Context, r *dispatch.SyncRun, lapse time.Duration, within ...dispatch.Quota,
 ) error {
 	request, err := encode(r.Request)
-	if err != nil || !storable(request) || !storable(string(r.Owner)) || !storable(string(r.Account)) {
-		return &dispatch.Error{Kind: dispatch.Invalid, Op: "store.BeginSyncRun", Err: err,
-			Text: "A text is not valid UTF-8, or holds a NUL character."}
+	if err == nil {
+		err = allStorable("BeginSyncRun", request, string(r.Owner), string(r.Account))
+	}
+	if err != nil {
+		return fail("BeginSyncRun", err)
 	}
 	return s.withNewIDs(ctx, func() error { return s.beginSyncRun(ctx, r, request, lapse, within) })
 }
@@ -148,30 +148,4 @@ func (r *syncRunRow) columns() []any {
 func (r *syncRunRow) decoded() (_ dispatch.SyncRun, err error) {
 	r.Request, err = decoded[dispatch.Request](r.request)
 	return r.SyncRun, err
-}
-
-// withSyncRuns adds an owner's synchronous runs to the usage of each account.
-func (s *Store) withSyncRuns(
-	ctx context.Context, usage []dispatch.Usage, u dispatch.UserID, now int64,
-) ([]dispatch.Usage, error) {
-	runs, err := list(ctx, s.on(s.read), func(use *dispatch.Usage) []any {
-		return []any{text(&use.Account), number(&use.Live), number(&use.Jobs)}
-	}, `
-		SELECT account, SUM(CASE WHEN ended = 0 AND lapses > $2 THEN 1 ELSE 0 END), count(*)
-		FROM sync_runs
-		WHERE owner = $1
-		GROUP BY account
-		ORDER BY account`,
-		u, now)
-	for _, r := range runs {
-		i := slices.IndexFunc(usage, func(use dispatch.Usage) bool { return use.Account == r.Account })
-		if i < 0 {
-			i, usage = len(usage), append(usage, dispatch.Usage{Account: r.Account})
-		}
-		usage[i].Live += r.Live
-		usage[i].Jobs += r.Jobs
-	}
-	// Databases differ in their collation.
-	slices.SortFunc(usage, func(a, b dispatch.Usage) int { return cmp.Compare(a.Account, b.Account) })
-	return usage, err
 }

@@ -73,11 +73,7 @@ func (s *Store) takeUnstarted(ctx context.Context, task bool) (id dispatch.Unsta
 }
 
 func storableUnstarted(n *dispatch.Unstarted) error {
-	if storable(string(n.Owner)) && storable(string(n.Account)) && storable(n.Title) && storable(string(n.Body)) {
-		return nil
-	}
-	return &dispatch.Error{Kind: dispatch.Invalid, Op: "store.Unstarted",
-		Text: "A text is not valid UTF-8, or holds a NUL character."}
+	return allStorable("Unstarted", string(n.Owner), string(n.Account), n.Title, string(n.Body))
 }
 
 // submittedLater returns the quotas without their limits on the jobs that are submitted in a day. They apply when a

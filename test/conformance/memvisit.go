@@ -309,6 +309,9 @@ func (s *MemStore) book(was, is dispatch.Job) {
 	if was.Costs == nil || is.Spent != was.Spent {
 		c.Runs = 1
 	}
+	if c.Costs == 0 && c.Runs == 0 { // between amounts that are not booked
+		return
+	}
 	key := charged{is.Owner, is.Account, c.Month, c.Unit}
 	s.ledger[key] = plus(s.ledger[key], c)
 	labels := maps.Clone(s.tasks[is.Task].Annotations.Labels)
