@@ -103,7 +103,7 @@ func (b *Broker) forecastOf(ctx context.Context, runs []dispatch.FinishedRun, w 
 	for _, sendBy := range begun {
 		w.Ages = append(w.Ages, max(0, now.Sub(sendBy.Add(-send))))
 	}
-	f := w.Futures(forecast.LawOf(times, w.Ages), forecast.SeedOf(int64(t.ID)))
+	f := w.Futures(times, forecast.SeedOf(int64(t.ID)))
 	return &dispatch.Forecast{End: forecast.RangeFrom(now, f.Ends), Runs: len(times), Basis: basis}, nil
 }
 
@@ -158,12 +158,11 @@ func (b *Broker) ForecastJob(ctx context.Context, r dispatch.Record) (dispatch.R
 	r.Forecast = &dispatch.Forecast{Runs: len(times), Basis: basis}
 	if !waits {
 		w := forecast.Work{Ages: []time.Duration{max(0, now.Sub(r.SendBy.Add(-limits.Send)))}}
-		r.Forecast.End = forecast.RangeFrom(now, w.Futures(forecast.LawOf(times, nil),
-			forecast.SeedOf(int64(r.ID))).Ends)
+		r.Forecast.End = forecast.RangeFrom(now, w.Futures(times, forecast.SeedOf(int64(r.ID))).Ends)
 		return r, nil
 	}
 	w := forecast.Work{Others: limits.Jobs, Waiting: *r.Ahead + 1, Slots: limits.Jobs}
-	f := w.Futures(forecast.LawOf(times, nil), forecast.SeedOf(int64(r.ID)))
+	f := w.Futures(times, forecast.SeedOf(int64(r.ID)))
 	start := forecast.RangeFrom(now, f.Starts)
 	r.Forecast.Start, r.Forecast.End = &start, forecast.RangeFrom(now, f.Last)
 	return r, nil

@@ -18,103 +18,71 @@ const (
 	leastSpread   = .02 // of the logarithms of run times: that of the moments at which statuses are read
 )
 
-// runTimeLaw is what is known of the logarithm of a run time in seconds, which is taken as normal: run times of one
-// service are skewed, and seldom less than a fraction of the usual.
-type runTimeLaw struct {
-	mean, deviation float64
-	runs            int
+// runTimes are those from which the run times of other jobs are drawn.
+type runTimes struct {
+	sorted    []float64 // in seconds
+	deviation float64   // of the logarithms: run times are skewed
 }
 
-// LawOf returns the law of run times of which ages are those of jobs that run. Such a job ran longer than its age.
-// Without them the law would be that of the short ones at the beginning of a task. The estimate is the most likely one,
-// by expectation maximization.
-func LawOf(runs, ages []time.Duration) runTimeLaw {
-	var known, open []float64
-	for _, r := range runs {
-		known = append(known, math.Log(max(r, time.Millisecond).Seconds()))
+func newRunTimes(seconds []float64) runTimes {
+	logs := make([]float64, len(seconds))
+	for i, s := range seconds {
+		logs[i] = math.Log(max(s, .001))
 	}
-	for _, a := range ages {
-		if a > 0 {
-			open = append(open, math.Log(a.Seconds()))
-		}
-	}
-	mean, deviation, _ := moments(known)
-	l := runTimeLaw{mean, max(deviation, leastSpread), len(known)}
-	const rounds = 30 // more change little
-	for range rounds {
-		sum, squares := 0., 0.
-		n := float64(len(known) + len(open))
-		tails := make([]float64, len(open))
-		for i, a := range open {
-			z := (a - l.mean) / l.deviation
-			beyond := hazard(z) // of a standard normal value that is known to be above z, the mean
-			tails[i] = l.mean + l.deviation*beyond
-			squares += l.deviation * l.deviation * max(0, 1+z*beyond-beyond*beyond)
-			sum += tails[i]
-		}
-		for _, k := range known {
-			sum += k
-		}
-		mean := sum / n
-		for _, x := range slices.Concat(known, tails) {
-			squares += (x - mean) * (x - mean)
-		}
-		l.mean, l.deviation = mean, max(math.Sqrt(squares/max(1, n-1)), leastSpread)
-	}
-	return l
+	_, deviation, _ := moments(logs)
+	return runTimes{slices.Sorted(slices.Values(seconds)), max(deviation, leastSpread)}
 }
 
-// hazard returns the density of the standard normal distribution at z divided by the share above z.
-func hazard(z float64) float64 {
-	if z > 5 {
-		return z + 1/z
+// sample returns run times that explain the known ones as well as any: each of these may occur more than once or not at
+// all, and all are multiplied by one factor, because few do not tell how long runs can be. Running jobs will have taken
+// longer than their ages: without them, the short runs at the beginning of a task would stand for all.
+func (t runTimes) sample(r *rand.Rand, ages []float64) runTimes {
+	n := len(t.sorted)
+	factor := math.Exp(r.NormFloat64() * t.deviation / math.Sqrt(float64(n)))
+	all := make([]float64, n+len(ages))
+	for i := range all {
+		if k := r.IntN(len(all)); k < n {
+			all[i] = factor * t.sorted[k]
+		} else {
+			all[i] = factor * t.above(r, ages[k-n])
+		}
 	}
-	return math.Exp(-z*z/2) / math.Sqrt(2*math.Pi) / (math.Erfc(z/math.Sqrt2) / 2)
+	return newRunTimes(all)
 }
 
-// draw returns a law that explains the known run times as well as any: what few of them tell is uncertain.
-func (l runTimeLaw) draw(r *rand.Rand) runTimeLaw {
-	squares := 0.
-	for range max(1, l.runs-1) {
-		x := r.NormFloat64()
-		squares += x * x
+// draw returns a run time: as likely between each two known ones as before the first or after the last.
+func (t runTimes) draw(r *rand.Rand) float64 {
+	last := len(t.sorted) - 1
+	switch i := r.IntN(last + 2); {
+	case i == 0:
+		return t.sorted[0] / t.beyond(r)
+	case i > last:
+		return t.sorted[last] * t.beyond(r)
+	default:
+		return t.sorted[i-1] + r.Float64()*(t.sorted[i]-t.sorted[i-1])
 	}
-	l.deviation *= math.Sqrt(float64(max(1, l.runs-1)) / squares)
-	l.mean += l.deviation / math.Sqrt(float64(max(1, l.runs))) * r.NormFloat64()
-	return l
 }
 
-// run returns a run time in seconds.
-func (l runTimeLaw) run(r *rand.Rand) float64 { return math.Exp(l.mean + l.deviation*r.NormFloat64()) }
+// beyond returns by what factor a run is longer than the longest known one.
+func (t runTimes) beyond(r *rand.Rand) float64 { return math.Exp(t.deviation * r.ExpFloat64() / 3) }
 
-// rest returns how long a job still runs that has run for age seconds.
-func (l runTimeLaw) rest(r *rand.Rand, age float64) float64 {
-	if age <= 0 {
-		return l.run(r)
+// above returns a run time longer than age.
+func (t runTimes) above(r *rand.Rand, age float64) float64 {
+	const tries = 50 // a job that has outlasted nearly all others may run about as long again
+	for range tries {
+		if run := t.draw(r); run > age {
+			return run
+		}
 	}
-	return math.Exp(l.mean+l.deviation*normalAbove(r, (math.Log(age)-l.mean)/l.deviation)) - age
+	return age * t.beyond(r)
 }
 
 // under returns how long a job still runs at an arbitrary moment of its run: long runs are found more often than short
 // ones.
-func (l runTimeLaw) under(r *rand.Rand) float64 {
-	return r.Float64() * math.Exp(l.mean+l.deviation*(l.deviation+r.NormFloat64()))
-}
-
-// normalAbove returns a standard normal value above z (C. P. Robert, Simulation of truncated normal variables, 1995).
-func normalAbove(r *rand.Rand, z float64) float64 {
-	if z < .5 {
-		for {
-			if x := r.NormFloat64(); x >= z {
-				return x
-			}
-		}
-	}
-	rate := (z + math.Sqrt(z*z+4)) / 2
+func (t runTimes) under(r *rand.Rand) float64 {
 	for {
-		x := z + r.ExpFloat64()/rate
-		if r.Float64() <= math.Exp(-(x-rate)*(x-rate)/2) {
-			return x
+		if run := t.draw(r); r.Float64()*t.sorted[len(t.sorted)-1] <= run {
+			return run * r.Float64()
 		}
 	}
 }
@@ -134,11 +102,13 @@ type futures struct {
 	Ends   []float64 // of all
 }
 
-// Futures draws possible futures of the work.
-func (w Work) Futures(l runTimeLaw, seed uint64) (f futures) {
+// Futures returns possible futures of jobs whose run times are like the known ones, of which there are [LeastRuns] or
+// more. The same seed gives the same futures.
+func (w Work) Futures(known []time.Duration, seed uint64) (f futures) {
 	r := rand.New(rand.NewPCG(seed, uint64(w.Waiting)))
+	times, ages := newRunTimes(seconds(known)), seconds(w.Ages)
 	for range forecastDraws {
-		start, last, end := w.future(l.draw(r), r)
+		start, last, end := w.future(times.sample(r, ages), ages, r)
 		f.Starts, f.Last, f.Ends = append(f.Starts, start), append(f.Last, last), append(f.Ends, end)
 	}
 	slices.Sort(f.Starts)
@@ -147,15 +117,23 @@ func (w Work) Futures(l runTimeLaw, seed uint64) (f futures) {
 	return f
 }
 
+// seconds returns times in seconds.
+func seconds(times []time.Duration) (all []float64) {
+	for _, t := range times {
+		all = append(all, t.Seconds())
+	}
+	return all
+}
+
 // future returns when the last waiting job starts and ends, and when all have ended, in one possible future.
-func (w Work) future(l runTimeLaw, r *rand.Rand) (start, last, end float64) {
+func (w Work) future(times runTimes, ages []float64, r *rand.Rand) (start, last, end float64) {
 	var busy freeTimes // when each slot is free again
-	for _, a := range w.Ages {
-		rest := l.rest(r, a.Seconds())
+	for _, age := range ages {
+		rest := times.above(r, age) - age
 		busy, end = append(busy, rest), max(end, rest)
 	}
 	for range w.Others {
-		busy = append(busy, l.under(r))
+		busy = append(busy, times.under(r))
 	}
 	if w.Waiting == 0 {
 		return 0, 0, end
@@ -169,15 +147,15 @@ func (w Work) future(l runTimeLaw, r *rand.Rand) (start, last, end float64) {
 	}
 	drawn := min(w.Waiting, 5*len(busy)+100, mostDrawnJobs)
 	if first := float64(w.Waiting - drawn); first > 0 { // of very many the sum is normal
-		mean := math.Exp(l.mean + l.deviation*l.deviation/2)
-		sum := mean * (first + math.Sqrt(first*math.Expm1(l.deviation*l.deviation))*r.NormFloat64())
+		mean, deviation, _ := moments(times.sorted)
+		sum := mean*first + deviation*math.Sqrt(first)*r.NormFloat64()
 		for i := range busy {
 			busy[i] += max(0, sum) / float64(len(busy))
 		}
 	}
 	for range drawn {
 		start = busy[0]
-		last = start + l.run(r)
+		last = start + times.draw(r)
 		busy[0], end = last, max(end, last)
 		heap.Fix(&busy, 0)
 	}

@@ -26,7 +26,7 @@ func RestOf(runs []dispatch.FinishedRun, w Work, id dispatch.TaskID, send time.D
 	switch {
 	case w.Slots == 0:
 	case len(times) >= dispatch.LeastRuns:
-		ends := w.Futures(LawOf(times, nil), SeedOf(int64(id))).Ends
+		ends := w.Futures(times, SeedOf(int64(id))).Ends
 		low, high := tenths(ends)
 		r.Took = &dispatch.Spread{Low: low, Likely: ends[len(ends)/2], High: high}
 	case len(times) > 0:
