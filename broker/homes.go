@@ -11,10 +11,11 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/visit"
+	"github.com/eodispatch/eodispatch/forecast"
 )
 
 const (
+	usualFrom    = 20                 // finished runs at a platform, whose median is the usual run time there
 	spreadEvery  = time.Second        // how often the jobs of tasks with several homes are planned
 	spreadRarely = 10 * time.Second   // likewise, while there are none: another process may have accepted one
 	anyTask      = dispatch.TaskID(0) // the key of Broker.spreads
@@ -286,12 +287,11 @@ func (b *Broker) spreadOne(ctx context.Context, t dispatch.SpreadTask) (seen int
 			continue
 		}
 		homes[i].limits = backend.Limits
-		curve, err := b.RunTimes.Curve(ctx, b.Visits.Store, visit.ServiceAt{Platform: h.Account.Platform(),
-			Service: h.Hash})
+		runs, err := b.Records.FinishedRuns(ctx, t.Owner, h.Account, h.Hash, usualFrom)
 		if err != nil {
 			return t.Seen, err
 		}
-		homes[i].runTime = curve.Usual()
+		homes[i].runTime = forecast.Usual(forecast.TimesOf(runs, backend.Limits.Send))
 	}
 	moved := 0
 	for _, m := range planMoves(homes) {

@@ -192,6 +192,14 @@ func RangeFrom(now time.Time, sorted []float64) dispatch.TimeRange {
 	return dispatch.TimeRange{Early: at(low), Late: at(high)}
 }
 
+// Usual returns the median of run times; 0 of none.
+func Usual(times []time.Duration) time.Duration {
+	if len(times) == 0 {
+		return 0
+	}
+	return slices.Sorted(slices.Values(times))[len(times)/2]
+}
+
 // TimesFor returns the run times that a forecast for a job of a task is made from: those of its own task if they are
 // enough, because these have the same parameters but one.
 func TimesFor(runs []dispatch.FinishedRun, task dispatch.TaskID, least int, send time.Duration) (times []time.Duration,

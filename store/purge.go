@@ -41,7 +41,6 @@ func (s *Store) purgeExpired(ctx context.Context, keep time.Duration) error {
 		{unreported, "unstarted", "job, task", "expires", "expires <= $2", ago(0)},
 		{unreported, "deliveries", "hook, job, task, epoch, status", "queued", "queued <= $2", ago(dispatch.DeliveryLife)},
 		{unreported, "sync_runs", "id", "created", "created < $2 AND lapses < $2", ago(dispatch.SyncRunLife)},
-		{unreported, "run_times", "platform, service", "updated", "updated < $2", ago(dispatch.RunTimesLife)},
 		{unreported, "line_counts", "account, owner, task", "account", "waiting = 0 AND held = 0", nil},
 	} {
 		text := fmt.Sprintf(`

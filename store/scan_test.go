@@ -44,7 +44,6 @@ var scans = map[string]string{
 	"NoteServed jobs":              "the clock was set back by hours",
 	"NoteServed served":            "a row for each platform",
 	"OperatorHolds operator_holds": "a row for each hold of an operator",
-	"Purge run_times":              "a row for each service",
 	"Purge line_counts":            "a row for each line with unfinished jobs; hourly",
 	"PurgeSources sources":         "a row for each source of the catalogue",
 	"ReleaseScope accounts":        "an operator ended a hold",

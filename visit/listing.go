@@ -2,7 +2,6 @@ package visit
 
 import (
 	"context"
-	"maps"
 	"sync"
 	"time"
 
@@ -11,60 +10,6 @@ import (
 
 // listingPays is the number of due statuses from which on one listing is cheaper than a read of each.
 const listingPays = 4
-
-// Jobs that were read one by one in the last singlesCount count for listingPays. A listing is assumed to show
-// listedAtOnce jobs in each of its pages.
-const (
-	singlesCount = 10 * time.Second
-	listedAtOnce = 100
-)
-
-// singles records when jobs were last read one by one.
-type singles struct {
-	mu    sync.Mutex
-	at    map[singlesOf]map[dispatch.JobID]time.Time
-	swept time.Time
-}
-
-type singlesOf struct {
-	account dispatch.Account
-	base    baseOf
-}
-
-func (s *singles) note(k singlesOf, id dispatch.JobID, now time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if now.Sub(s.swept) > singlesCount {
-		for k := range s.at {
-			s.forget(k, now)
-		}
-		s.swept = now
-	}
-	if s.at[k] == nil {
-		dispatch.SetInMap(&s.at, k, map[dispatch.JobID]time.Time{})
-	}
-	s.at[k][id] = now
-}
-
-// forget forgets reads that are too old to count. s.mu is held.
-func (s *singles) forget(k singlesOf, now time.Time) {
-	for id, at := range s.at[k] {
-		if now.Sub(at) > singlesCount {
-			delete(s.at[k], id)
-		}
-	}
-	if len(s.at[k]) == 0 {
-		delete(s.at, k)
-	}
-}
-
-// lately returns the jobs whose reads count. The map is the caller's.
-func (s *singles) lately(k singlesOf, now time.Time) map[dispatch.JobID]time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.forget(k, now)
-	return maps.Clone(s.at[k])
-}
 
 // listings records the state of the listing of each base, for platforms that can list.
 type listings struct {
@@ -136,23 +81,15 @@ func (v *visit) lists(base string) bool {
 }
 
 // listingPays reports whether a base has a usable listing, and so many due jobs that one listing is cheaper than single
-// reads. Jobs that were read one by one lately count as well: a client that asks for one job after the other never
-// makes many of them due at once, and a listing makes the statuses of all of them fresh.
+// reads.
 func (v *visit) listingPays(base string) bool {
-	lately := v.visits.singles.lately(v.singlesOf(base), time.Now())
 	due := 0
 	for _, j := range v.agenda.Poll {
 		if j.Base == base && !v.mustReadSingly(j) && !v.busy[j.ID] {
 			due++
-			delete(lately, j.ID)
 		}
 	}
-	pays := due >= listingPays || due > 0 && due+len(lately) >= listingPays+v.agenda.Active/listedAtOnce
-	return pays && v.lists(base)
-}
-
-func (v *visit) singlesOf(base string) singlesOf {
-	return singlesOf{v.account, baseOf{v.backend.Name, base}}
+	return due >= listingPays && v.lists(base)
 }
 
 // mustReadSingly reports whether the status of j must be read by itself: a listing did not show j, or reported it as

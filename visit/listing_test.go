@@ -6,8 +6,6 @@ import (
 	"iter"
 	"reflect"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 )
@@ -93,48 +91,6 @@ func TestListing_SomeBasesCannotBeListed(t *testing.T) {
 		v.perform(t.Context(), dispatch.Token{}, s)[0].Asked != dispatch.AskSearch {
 		t.Errorf("what is in doubt is not searched for")
 	}
-}
-
-// A client that asks for one job after the other gets a listing from the fifth on, so that it does not cost a request
-// for each of its jobs.
-func TestListing_PaysForJobsThatAreReadOneAfterTheOther(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		v := visitOf(listedJobs{})
-		v.account = "p"
-		pays := func(id dispatch.JobID) bool {
-			v.agenda.Poll = []dispatch.Job{{ID: id, Phase: dispatch.Started}}
-			return v.listingPays("")
-		}
-		read := func(id dispatch.JobID) { v.visits.singles.note(v.singlesOf(""), id, time.Now()) }
-		for range 10 {
-			if read(1); pays(1) {
-				t.Fatal("a listing pays for one job that is read again and again")
-			}
-		}
-		for id := dispatch.JobID(1); id < listingPays; id++ {
-			if pays(id) {
-				t.Fatalf("a listing pays for %d jobs", id)
-			}
-			read(id)
-		}
-		if !pays(listingPays) {
-			t.Error("a listing does not pay")
-		}
-		if v.agenda.Active = 10_000; pays(listingPays) {
-			t.Error("a listing of 10,000 jobs pays for four")
-		}
-		v.agenda.Active = 0
-		if v.account = "other"; pays(listingPays) {
-			t.Error("reads of another account count")
-		}
-		v.account = "p"
-		if time.Sleep(singlesCount + 1); pays(listingPays) {
-			t.Error("old reads count")
-		}
-		if len(v.visits.singles.at) > 0 {
-			t.Error("old reads are kept")
-		}
-	})
 }
 
 func visitOf(p dispatch.Platform) *visit {

@@ -278,7 +278,6 @@ func (vs *Visits) distinct(ctx context.Context, a dispatch.Account, id dispatch.
 func (v *visit) status(ctx context.Context, t dispatch.Token, j dispatch.Job) dispatch.Outcome {
 	r, err := v.backend.Platform.Status(ctx, t, j.Ref)
 	v.visits.listings.read(baseOf{v.backend.Name, j.Base}, err, time.Now(), v.timing.Recheck)
-	v.visits.singles.note(v.singlesOf(j.Base), j.ID, time.Now())
 	return dispatch.Outcome{Asked: dispatch.AskStatus, Ref: j.Ref, Report: r, Err: err}
 }
 

@@ -34,7 +34,7 @@ func (v *visit) saveAll(ctx context.Context, begun *save) error {
 			err = cmp.Or(err, v.noteResponse(ctx, f.outcomes[0].Outcome))
 		}
 	}
-	return cmp.Or(err, v.noteStarts(ctx), v.saveRunTimes(ctx), v.resumeWhenFreed(ctx))
+	return cmp.Or(err, v.noteStarts(ctx), v.resumeWhenFreed(ctx))
 }
 
 // resumeWhenFreed ends the hold of an account whose platform was full when one of its jobs has ended.
@@ -196,7 +196,6 @@ func (v *visit) endSave(ctx context.Context, s *save) (again []jobOutcomes, err 
 		v.freed = v.freed || freedSlot(s.job, j)
 		v.visits.Hub.NotifySaved(ctx, s.job, j, s.outcomes[len(s.outcomes)-1].Err)
 		v.noteStart(s.job, j)
-		v.noteRunTime(s.job, j)
 	}
 	return again, nil
 }

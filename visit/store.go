@@ -91,18 +91,10 @@ type Store interface {
 	// failure if the platform answered within unless.
 	NoteResponse(ctx context.Context, platform, failure string, unless time.Duration) error
 	// NoteStarts stores what statuses have shown about starts at a platform, see [dispatch.Promptness]. Starts beyond
-	// the number
-	// that makes a platform prompt need not be counted.
+	// the number that makes a platform prompt need not be counted.
 	NoteStarts(ctx context.Context, platform string, seen dispatch.StartsSeen) error
-	// AddRunTimes adds run times of jobs of a service, as [dispatch.RunTimes.Add] does, and returns all that are
-	// stored. With none
-	// to add it only reads.
-	AddRunTimes(ctx context.Context, platform string, s dispatch.ServiceHash,
-		seen ...dispatch.RunTime) (dispatch.RunTimes, error)
 	// ClearRestored ends the mark and the hold of an account, wakes it, and stores the unrecognized jobs that were
-	// found.
-	// Jobs that are created and not started in the database may have been started since the state that it was set back
-	// to:
-	// they are in doubt from now on.
+	// found. Jobs that are created and not started in the database may have been started since the state that it was
+	// set back to: they are in doubt from now on.
 	ClearRestored(ctx context.Context, a dispatch.Account, found []dispatch.Unrecognized) error
 }

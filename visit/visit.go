@@ -35,9 +35,7 @@ type Visits struct {
 	refused  streaks // submissions that were turned away
 	noted    PlatformNotes
 	Queues   queues
-	RunTimes runTimesCache
 	listings listings
-	singles  singles
 	backlog  backlog
 	suspects suspects
 }
@@ -75,7 +73,6 @@ type visit struct {
 
 	refs   sync.Map            // the job of each Ref that the platform returned in this visit; for requests, too
 	starts dispatch.StartsSeen // not stored yet
-	ran    []ServiceAt         // services of jobs that ended, whose run times may have to be stored
 
 	asked map[dispatch.JobID]time.Time // when a status read was begun
 	// when to look next, see planLooks, in the store's time; zero: no job waits for a slot

@@ -41,7 +41,6 @@ func TestAgreement(t *testing.T, new, model func(*testing.T) Database) {
 			"take":    p.take,
 			"answer":  p.answer,
 			"starts":  p.noteStarts,
-			"runs":    p.addRunTimes,
 			"settle":  p.compared,
 			"purge":   p.purge,
 			"pass":    p.pass,

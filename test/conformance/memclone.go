@@ -24,7 +24,6 @@ func (s *MemStore) Clone() *MemStore {
 	c.unstarted = slices.Clone(s.unstarted)
 	maps.Copy(c.defined, s.defined)
 	maps.Copy(c.heard, s.heard)
-	maps.Copy(c.ran, s.ran)
 	maps.Copy(c.ledger, s.ledger)
 	maps.Copy(c.labeled, s.labeled)
 	maps.Copy(c.spent, s.spent)

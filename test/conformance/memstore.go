@@ -34,7 +34,6 @@ type MemStore struct {
 	served    map[string]time.Time // when a process last noted that it serves a platform
 	sources   map[string]*source
 	processes map[dispatch.UserID]map[string]dispatch.StoredProcess
-	ran       map[runService]runTimes
 	operators map[string]string // notices of operators' holds, by scope
 	ledger    map[charged]dispatch.Charge
 	labeled   map[costLabel]dispatch.Charge
@@ -110,7 +109,7 @@ func NewMemStore(c dispatch.Clock) *MemStore {
 		accounts: map[dispatch.Account]*account{}, tables: map[string]*dispatch.Schedule{},
 		defined: map[owned]*definition{}, heard: map[string]dispatch.AccountInfo{}, served: map[string]time.Time{},
 		sources: map[string]*source{}, processes: map[dispatch.UserID]map[string]dispatch.StoredProcess{},
-		ran: map[runService]runTimes{}, ledger: map[charged]dispatch.Charge{}, labeled: map[costLabel]dispatch.Charge{},
+		ledger: map[charged]dispatch.Charge{}, labeled: map[costLabel]dispatch.Charge{},
 		spent: map[taskUnit]dispatch.Charge{}, operators: map[string]string{}, spread: map[dispatch.TaskID]int64{},
 		numbers: map[dispatch.UserID]*numbers{},
 	}
@@ -293,7 +292,6 @@ func (s *MemStore) Purge(_ context.Context, keep time.Duration) error {
 			delete(s.keys, k)
 		}
 	}
-	maps.DeleteFunc(s.ran, func(_ runService, r runTimes) bool { return r.added.Before(now.Add(-dispatch.RunTimesLife)) })
 	kept := now.Add(-dispatch.LabelCostsLife).UTC().Format("2006-01")
 	maps.DeleteFunc(s.labeled, func(k costLabel, _ dispatch.Charge) bool { return k.month < kept })
 	s.forgetTurns()

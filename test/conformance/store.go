@@ -77,7 +77,6 @@ var storeTests = []struct {
 	{"requests with a process", storeTest.processes},
 	{"how accounts stand", storeTest.standings},
 	{"what platforms show of starts", storeTest.starts},
-	{"run times", storeTest.runTimes},
 	{"what runs", storeTest.running},
 	{"restored from an older state", storeTest.restored},
 	{"the rate is kept by many", storeTest.rate},

@@ -79,15 +79,6 @@ CREATE TABLE unrecognized (
 	PRIMARY KEY (account, ref_base, ref_id)
 );
 
--- How long the last jobs of a service had a slot, see dispatch.RunTimes.
-CREATE TABLE run_times (
-	platform TEXT NOT NULL,
-	service  BIGINT NOT NULL,
-	spans    TEXT NOT NULL, -- JSON, pairs of milliseconds
-	updated  BIGINT NOT NULL,
-	PRIMARY KEY (platform, service)
-);
-
 -- Tasks -------------------------------------------------------------------------------------------------------------
 
 CREATE TABLE tasks (
