@@ -2,6 +2,8 @@ package visit
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
@@ -33,8 +35,9 @@ func (v *visit) planLooks(ctx context.Context) error {
 		return err
 	}
 	v.planned, v.lookAt = time.Now(), time.Time{}
-	for base, jobs := range v.lookable(running) {
-		v.planLook(base, jobs)
+	jobs := v.lookable(running)
+	for _, base := range slices.Sorted(maps.Keys(jobs)) {
+		v.planLook(base, jobs[base])
 	}
 	return nil
 }
