@@ -60,9 +60,7 @@ func wireParameter(p dispatch.Parameter) wire.Parameter {
 	w := wire.Parameter{Name: p.Name, Type: string(p.Type), Optional: p.Optional, Description: p.Description,
 		Default: orNull(p.Default), Options: []json.RawMessage{}, Schema: orNull(p.Schema), Minimum: p.Minimum,
 		Maximum: p.Maximum, Nullable: p.Nullable, Warning: p.Warning}
-	for _, o := range p.Options {
-		w.Options = append(w.Options, o)
-	}
+	w.Options = append(w.Options, p.Options...)
 	return w
 }
 
