@@ -1,9 +1,11 @@
 package dispatch
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime/debug"
 	"time"
 )
 
@@ -140,4 +142,15 @@ func RetryAfter(err error) time.Duration {
 		return e.RetryAfter
 	}
 	return 0
+}
+
+// RecoverAsError turns a panic into an Internal error and logs it with its stack. Defer it directly, not from another
+// deferred function.
+func RecoverAsError(ctx context.Context, log *slog.Logger, op string, err *error) {
+	r := recover()
+	if r == nil {
+		return
+	}
+	log.ErrorContext(ctx, "panic", "operation", op, "error", fmt.Sprint(r), "stack", string(debug.Stack()))
+	*err = &Error{Kind: Internal, Op: op, Err: fmt.Errorf("panic: %v", r)}
 }

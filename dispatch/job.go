@@ -314,31 +314,6 @@ func (j Job) idlePaused() Job {
 	return j.WithAttention(Paused, "")
 }
 
-// Retry returns a failed job reset for another attempt. Its previous platform job moves to Past, so that a late
-// response about it is never mistaken for the new attempt. A job of a paused task waits until that is resumed.
-func (j Job) Retry(now time.Time) Job {
-	if j.Ref != (Ref{}) {
-		j.Past = append(slices.Clone(j.Past), j.Ref)
-	}
-	if j.Costs != nil {
-		j = j.forgetMetering(j.Ref)
-	}
-	j.Phase, j.Status, j.Epoch, j.Attempt, j.Retried = Waiting, Accepted, j.Epoch+1, j.Attempt+1, 0
-	j.Due, j.Updated, j.Moved = now, now, now
-	j.Spent += Bookable(j.Costs)
-	j.Ref, j.SendBy, j.Begun, j.IntentLease = Ref{}, time.Time{}, 0, 0
-	j.Seen, j.Progress, j.Costs, j.Duration, j.Metered, j.Removal = "", nil, nil, 0, Metered{}, Removal{}
-	j.Attention, j.Notice, j.Failure, j.Versions, j.Result = None, "", "", Versions{}, nil
-	j.Looks, j.Tries, j.Deadline, j.Refused, j.Unmoved = 0, 0, time.Time{}, time.Time{}, 0
-	j.Awaited, j.Checked = false, time.Time{}
-	return j.idlePaused()
-}
-
-// Retryable reports whether the owner may run the job again.
-func (j Job) Retryable() bool {
-	return j.Phase == Ended && j.Status == Failed && j.Desired == WantRun && !j.Hidden
-}
-
 // Overdue reports whether a job still ran when its MaxDuration was over.
 func (j Job) Overdue() bool {
 	return j.Phase == Started && !j.Deadline.IsZero() && !j.Checked.Before(j.Deadline) && j.Seen != Failed
@@ -356,4 +331,36 @@ func (j Job) WithOrphan(r Ref) Job {
 func (j Job) withoutOrphan(r Ref) Job {
 	j.Orphans = slices.DeleteFunc(slices.Clone(j.Orphans), func(s Ref) bool { return s == r })
 	return j
+}
+
+// Rounded returns a job with the times that owners see as a store returns them.
+func (j Job) Rounded() Job {
+	for _, t := range []*time.Time{&j.Created, &j.Updated, &j.Checked} {
+		*t = t.Truncate(time.Microsecond)
+	}
+	return j
+}
+
+// IsRefused reports whether the platform refused j permanently.
+func (j Job) IsRefused() bool {
+	switch j.Attention {
+	case None, RefusedForbidden, RefusedUnsupported, ApplicationInvalid:
+		return j.Status == Failed && j.Ref == Ref{}
+	}
+	return false
+}
+
+// Refusal returns the error of a refused job, from what is stored in its row.
+func (j Job) Refusal() error {
+	e := InvalidBody("dispatch.Accept", j.Failure)
+	switch j.Attention {
+	case RefusedForbidden:
+		e.Kind = Forbidden
+	case RefusedUnsupported:
+		e.Kind = Unsupported
+	case ApplicationInvalid:
+		e = InvalidBody("dispatch.Accept", j.Failure, "service", "application")
+		e.Kind = DocumentInvalid
+	}
+	return e
 }

@@ -232,14 +232,5 @@ type Limits struct {
 	FreeStalled bool
 }
 
-// Free returns how many jobs may be submitted now if the account has held jobs at the platform: as many as can be sent
-// at once, and twice as many if slots are plenty, so that no slot stays idle until the next read of the agenda.
-func (l Limits) Free(held int) int {
-	if l.Jobs == 0 || l.Jobs-held > 3*l.Requests {
-		return 2 * l.Requests
-	}
-	return min(l.Jobs-held, l.Requests)
-}
-
 // Lease is how long a process keeps an account after its last renewal.
 func (l Limits) Lease() time.Duration { return l.Send + 15*time.Second }

@@ -3,6 +3,7 @@ package forecast
 import (
 	"math"
 	"slices"
+	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 )
@@ -84,4 +85,10 @@ func Nearer(e dispatch.Estimate, runs []dispatch.FinishedRun, km2 float64) dispa
 		e.Timed, e.Seconds, e.TimeBasis = near.Timed, near.Seconds, dispatch.OfArea
 	}
 	return e
+}
+
+// TimesNear returns how long the runs over areas like km2 took.
+func TimesNear(runs []dispatch.FinishedRun, km2 float64, send time.Duration) []time.Duration {
+	near := slices.DeleteFunc(slices.Clone(runs), func(r dispatch.FinishedRun) bool { return !r.Near(km2) })
+	return TimesOf(near, send)
 }

@@ -101,17 +101,6 @@ func (s *Store) Result(ctx context.Context, u dispatch.UserID, id dispatch.JobID
 	return []byte(body), nil
 }
 
-// Cancel stores that the owner no longer wants the job, and wakes its account.
-func (s *Store) Cancel(ctx context.Context, u dispatch.UserID, id dispatch.JobID, hide bool) (dispatch.Job, error) {
-	return s.changeOwn(ctx, "Cancel", u, id, func(j dispatch.Job, now time.Time) (_ dispatch.Job, wakes bool) {
-		j, canceled := j.Cancel(now)
-		if hide {
-			j, _ = j.Hide()
-		}
-		return j, canceled
-	})
-}
-
 // changeOwn changes a job for its owner, and wakes its account if the rule says so.
 func (s *Store) changeOwn(ctx context.Context, op string, u dispatch.UserID, id dispatch.JobID,
 	rule func(dispatch.Job, time.Time) (next dispatch.Job, wakes bool)) (j dispatch.Job, err error) {

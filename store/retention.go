@@ -321,12 +321,3 @@ func (s *Store) deleteAgedTasks(ctx context.Context, before int64) error {
 	}
 	return s.purgeTasks(ctx)
 }
-
-// hideTask hides a task from its owner.
-func hideTask(ctx context.Context, q tx, id dispatch.TaskID) error {
-	owner, err := value[dispatch.UserID](ctx, q, "UPDATE tasks SET hidden = TRUE WHERE id = $1 RETURNING owner", id)
-	if err == nil {
-		q.numbers.task(id, owner, false)
-	}
-	return missing(err)
-}

@@ -1,8 +1,8 @@
 package visit
 
 import (
+	"cmp"
 	"context"
-	"slices"
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
@@ -13,28 +13,6 @@ import (
 type missingDocuments struct {
 	outcomes []jobOutcome // of jobs whose documents are not available now
 	checkAt  time.Time    // when to check again for documents that are being fetched; zero: none is
-}
-
-// ready returns at most n due jobs of a line whose documents are available. The other jobs keep waiting. A job whose
-// document was requested less than fetchGrace ago is left unchanged. A job whose document is not available gets an
-// outcome to be saved.
-func (v *visit) ready(ctx context.Context, w *missingDocuments, l dispatch.Line, n int) ([]dispatch.Job, error) {
-	p, can := v.backend.Platform.(dispatch.Preparer)
-	jobs, err := v.visits.Store.Ready(ctx, v.account, l, n)
-	if err != nil || !can {
-		return jobs, err
-	}
-	good, err := v.withDocuments(ctx, p, w, jobs)
-	if err != nil || len(good) == len(jobs) {
-		return good, err
-	}
-	more, err := v.visits.Store.Ready(ctx, v.account, l, agendaSize)
-	if err != nil || len(more) <= len(jobs) {
-		return good, err
-	}
-	others, err := v.withDocuments(ctx, p, w, more[len(jobs):])
-	good = append(good, others...)
-	return good[:min(n, len(good))], err
 }
 
 func (v *visit) withDocuments(ctx context.Context, p dispatch.Preparer, w *missingDocuments,
@@ -116,35 +94,38 @@ func (v *visit) service(ctx context.Context, j dispatch.Job) (serviceOf, error) 
 	return s, nil
 }
 
-// readyLines returns the lines that can get free slots. It adds the jobs of the lines whose turn it is to the map
-// ready. Lines without a job whose document is available are left out, so that the other lines get their slots.
-func (v *visit) readyLines(ctx context.Context, w *missingDocuments, ready map[dispatch.Line][]dispatch.Job,
-	free int) ([]dispatch.Line, error) {
-	lines := slices.Clone(v.agenda.Lines)
-	for range prepareRounds {
-		before := len(lines)
-		for _, l := range dispatch.Share(lines, free) {
-			if _, known := ready[l]; known {
-				continue
-			}
-			jobs, err := v.ready(ctx, w, l, free)
-			if err != nil {
-				return lines, err
-			}
-			ready[l] = jobs
-		}
-		lines = slices.DeleteFunc(lines, func(l dispatch.Line) bool {
-			jobs, known := ready[l]
-			return known &&
-				len(jobs) == 0
-		})
-		if len(lines) == before {
-			break
-		}
+const knownServices = 1000 // services that a visit keeps in memory
+
+// prepareAgain requests the documents of waiting jobs with the attention [dispatch.ApplicationUnreachable] again, and
+// saves the outcomes. It runs when nothing can be submitted, so that such a job gets its place in the queue as soon as
+// its document is available. It requests no other job's document.
+func (v *visit) prepareAgain(ctx context.Context) error {
+	v.fetching = time.Time{}
+	if due := v.agenda.NextUnprepared; due.IsZero() || due.After(v.agenda.Now) {
+		return nil
 	}
-	return lines, nil
+	jobs, err := v.visits.Store.Unprepared(ctx, v.account, agendaSize)
+	if err != nil {
+		return err
+	}
+	w, good := missingDocuments{}, jobs
+	if p, can := v.backend.Platform.(dispatch.Preparer); can {
+		good, err = v.withDocuments(ctx, p, &w, jobs)
+	}
+	for _, j := range good {
+		w.outcomes = append(w.outcomes, jobOutcome{j, dispatch.Outcome{Asked: dispatch.AskPrepare, Attempt: j.Attempt,
+			Epoch: j.Epoch}})
+	}
+	return cmp.Or(err, v.keepPrepared(ctx, w))
 }
 
-const prepareRounds = 16 // how often readyLines replaces lines without a job whose document is available
-
-const knownServices = 1000 // services that a visit keeps in memory
+// keepPrepared saves the outcomes of document checks, and records when to check again for documents that are being
+// fetched.
+func (v *visit) keepPrepared(ctx context.Context, w missingDocuments) error {
+	v.fetching = w.checkAt
+	if len(w.outcomes) == 0 {
+		return nil
+	}
+	v.unsaved = append(v.unsaved, platformResponse{outcomes: w.outcomes})
+	return v.saveAll(ctx, nil)
+}

@@ -330,24 +330,6 @@ func (v *visit) reloadAgenda(ctx context.Context) (err error) {
 	return v.enqueueWaiting(ctx)
 }
 
-// enqueueWaiting assigns the free slots to lines with jobs whose documents are available, in the order of share. For
-// the other jobs it saves the outcome of the document check.
-func (v *visit) enqueueWaiting(ctx context.Context) error {
-	free := v.backend.Limits.Free(v.agenda.Held)
-	w, ready := missingDocuments{}, map[dispatch.Line][]dispatch.Job{}
-	lines, err := v.readyLines(ctx, &w, ready, free)
-	if err = cmp.Or(err, v.keepPrepared(ctx, w)); err != nil {
-		return err
-	}
-	for _, l := range dispatch.Share(lines, free) {
-		if len(ready[l]) > 0 {
-			v.queue.due[classSubmit] = append(v.queue.due[classSubmit], ready[l][0])
-			ready[l] = ready[l][1:]
-		}
-	}
-	return nil
-}
-
 // enqueueStatusReads queues the due status reads, those that a client awaits before the others. If a rate limits
 // requests, all due status reads of a user with an awaited one are queued together, oldest first; otherwise some would
 // be read early and the rest late.

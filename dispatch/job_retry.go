@@ -80,3 +80,43 @@ func (r Request) Retries() int {
 	}
 	return max(0, min(n, MostRetries))
 }
+
+// Retry returns a failed job reset for another attempt. Its previous platform job moves to Past, so that a late
+// response about it is never mistaken for the new attempt. A job of a paused task waits until that is resumed.
+func (j Job) Retry(now time.Time) Job {
+	if j.Ref != (Ref{}) {
+		j.Past = append(slices.Clone(j.Past), j.Ref)
+	}
+	if j.Costs != nil {
+		j = j.forgetMetering(j.Ref)
+	}
+	j.Phase, j.Status, j.Epoch, j.Attempt, j.Retried = Waiting, Accepted, j.Epoch+1, j.Attempt+1, 0
+	j.Due, j.Updated, j.Moved = now, now, now
+	j.Spent += Bookable(j.Costs)
+	j.Ref, j.SendBy, j.Begun, j.IntentLease = Ref{}, time.Time{}, 0, 0
+	j.Seen, j.Progress, j.Costs, j.Duration, j.Metered, j.Removal = "", nil, nil, 0, Metered{}, Removal{}
+	j.Attention, j.Notice, j.Failure, j.Versions, j.Result = None, "", "", Versions{}, nil
+	j.Looks, j.Tries, j.Deadline, j.Refused, j.Unmoved = 0, 0, time.Time{}, time.Time{}, 0
+	j.Awaited, j.Checked = false, time.Time{}
+	return j.idlePaused()
+}
+
+// Retryable reports whether the owner may run the job again.
+func (j Job) Retryable() bool {
+	return j.Phase == Ended && j.Status == Failed && j.Desired == WantRun && !j.Hidden
+}
+
+// retryElsewhere is how long a job that its owner retries waits to be moved to another home, if none is open. It is
+// longer than [spreadRarely].
+const retryElsewhere = 15 * time.Second
+
+// RetryAmong returns a failed job as Retry does. If its task has several homes it is moved to another one than that
+// where it failed, if any is open.
+func (j Job) RetryAmong(several bool, now time.Time) Job {
+	j = j.Retry(now)
+	if several && !j.Paused {
+		j.Due = now.Add(retryElsewhere)
+		j = j.WithAttention(Retrying, "")
+	}
+	return j
+}

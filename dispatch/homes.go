@@ -73,18 +73,3 @@ func (j Job) MovedTo(h Home, now time.Time) (Job, bool) {
 	j.Due = Earlier(j.Due, now)
 	return j.WithAttention(None, ""), true
 }
-
-// retryElsewhere is how long a job that its owner retries waits to be moved to another home, if none is open. It is
-// longer than [spreadRarely].
-const retryElsewhere = 15 * time.Second
-
-// RetryAmong returns a failed job as Retry does. If its task has several homes it is moved to another one than that
-// where it failed, if any is open.
-func (j Job) RetryAmong(several bool, now time.Time) Job {
-	j = j.Retry(now)
-	if several && !j.Paused {
-		j.Due = now.Add(retryElsewhere)
-		j = j.WithAttention(Retrying, "")
-	}
-	return j
-}

@@ -1,0 +1,73 @@
+package dispatch
+
+import (
+	"cmp"
+	"time"
+)
+
+// applyStartNotShown applies a status read that shows no effect of a start in doubt. It adds up the pauses between
+// consecutive reads instead of measuring the time since the start, so that a clock that jumps shortens the wait by at
+// most one pause. A start that has no effect for Outcome.Settles counts as not taken.
+func applyStartNotShown(j Job, o Outcome, seen Status, now time.Time) Job {
+	if seen != Accepted {
+		j.Looks, j.Unmoved = 0, 0
+	}
+	j.Looks++
+	settles := cmp.Or(o.Settles, o.Timing.settlesAfter(Promptness{}))
+	if j.Unmoved >= settles {
+		o.Err = &Error{Kind: Busy, Op: "dispatch.next", Text: "The platform was asked to start this job, and did not."}
+		return applyTurnedAway(j, o, now)
+	}
+	pause := o.Timing.startCheck(settles)
+	j.Unmoved += pause
+	j.Due = now.Add(pause)
+	return j.WithAttention(InDoubt, "")
+}
+
+// ClockSetBack is how much earlier than the last status a request may have been sent. A larger difference means that
+// the clock was set back.
+const ClockSetBack = 2 * time.Minute
+
+// sentAt returns when the request was sent.
+func (o Outcome) sentAt(now time.Time) time.Time {
+	if o.At.IsZero() {
+		return now
+	}
+	return o.At
+}
+
+// applySearch applies a listing to a create in doubt.
+func applySearch(j Job, o Outcome, now time.Time) Job {
+	switch {
+	case o.Err != nil:
+		return applyFailedRequest(j, o, now)
+	case o.Ref != Ref{}:
+		j.Tries, j.Due = 0, now
+		return j.WithAttention(None, "")
+	case j.Phase != Creating: // an orphan was found, or another response arrived first
+		return j
+	}
+	j.Looks++
+	switch {
+	case o.Repeat:
+		j.Phase, j.Due = Waiting, now
+		return j.WithAttention(None, "")
+	case j.Looks < searchLooks:
+		j.Due = now.Add(o.Timing.Check)
+		return j.WithAttention(InDoubt, "")
+	}
+	return applyUnknownOutcome(j, o, now)
+}
+
+// applyUnknownOutcome handles a submission whose outcome cannot be determined. The broker does not submit the job
+// again, shows SubmissionUnknown, and leaves the decision to the owner. After Timing.GiveUpAfter the job fails.
+func applyUnknownOutcome(j Job, o Outcome, now time.Time) Job {
+	switch {
+	case j.Desired == WantCancel: // given up by the owner; the attention stays
+		return EndJob(j, Canceled, SubmissionUnknown, "")
+	case j.Status == Unknown && now.Sub(j.Moved) >= o.Timing.GiveUpAfter:
+		return EndJob(j, Failed, SubmissionUnknown, "Whether the platform took this job could not be found out.")
+	}
+	j.Status, j.Due = Unknown, now.Add(o.Timing.UnknownCheck)
+	return j.WithAttention(SubmissionUnknown, "")
+}
