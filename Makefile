@@ -39,7 +39,7 @@ PLAIN = ./cmd/eodispatch ./test/real/... ./test/python ./test/crashes ./test/pag
 # idle cores. The packages that take longest come first, so that both cores are busy until the end.
 test-quick:
 	go vet ./...
-	go test -shuffle=on -timeout 40m ./api ./platform/... ./dispatch ./broker ./identity ./parameters ./grid ./upstream ./simulator ./budget ./config ./stac .
+	go test -shuffle=on -timeout 40m ./api ./platform/... ./dispatch ./broker ./identity ./parameters ./grid ./upstream ./simulator ./bounds ./config ./stac .
 
 # ready installs PostgreSQL's server, a C compiler for the race detector, a browser, and the real servers of test/real, if absent.
 ready:

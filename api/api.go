@@ -17,7 +17,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"github.com/eodispatch/eodispatch/budget"
+	"github.com/eodispatch/eodispatch/bounds"
 	"github.com/eodispatch/eodispatch/catalogue"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/facade"
@@ -169,7 +169,7 @@ type api struct {
 	mux       *http.ServeMux
 	handler   http.Handler
 	tiling    concurrency            // /tiles requests and responses that are in memory
-	splitting *budget.Places[string] // areas that are being split
+	splitting *bounds.Places[string] // areas that are being split
 
 	cursorKey      []byte
 	ticketKey      []byte
@@ -185,7 +185,7 @@ type api struct {
 	ofUser         requestsAtOnce[dispatch.UserID]
 	ofAddress      requestsAtOnce[netip.Prefix]
 	// bytes of bodies that façades hold: of each user, and of all strangers together
-	bodies, openBodies budget.Shares[dispatch.UserID]
+	bodies, openBodies bounds.Shares[dispatch.UserID]
 	outage             outage
 	signIn             signInDocument
 	shapes             func() map[reflect.Type]*jsonschema.Schema // of request bodies
@@ -239,7 +239,7 @@ func New(c Config) API {
 	a.cursorKey, a.ticketKey = cursorKey(a.Secret), ticketKey(a.Secret)
 	a.byTicket.pace, a.byTicket.most = ticketLasts/time.Duration(a.Limits.Sockets), a.Limits.Sockets
 	a.byUser.pace, a.byAddress.pace, a.bySignIn.pace = a.Limits.UserPace, a.Limits.AddressPace, a.Limits.SignInPace
-	a.bodies.Most, a.openBodies.Most = bodiesOfUser*a.Limits.Body, bodiesOfOthers*budget.OpenBody.Most
+	a.bodies.Most, a.openBodies.Most = bodiesOfUser*a.Limits.Body, bodiesOfOthers*bounds.OpenBody.Most
 	a.ofUser.Most, a.ofAddress.Most = int64(a.Limits.UserRequests), int64(a.Limits.AddressRequests)
 	a.rendering, a.heavy = newRendering(a.Limits.Rendering), newHeavyWork(runtime.GOMAXPROCS(0))
 	a.life, a.stop = context.WithCancelCause(context.Background())

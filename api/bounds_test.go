@@ -11,7 +11,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/eodispatch/eodispatch/budget"
+	"github.com/eodispatch/eodispatch/bounds"
 
 	"fmt"
 	"strings"
@@ -65,9 +65,9 @@ func TestTiles_RefusesAComb(t *testing.T) {
 }
 
 func TestTiles_BoundsTheResponse(t *testing.T) {
-	most := budget.TilesBytes.Most
-	defer func() { budget.TilesBytes.Most = most }()
-	budget.TilesBytes.Most = 500
+	most := bounds.TilesBytes.Most
+	defer func() { bounds.TilesBytes.Most = most }()
+	bounds.TilesBytes.Most = 500
 	f := failed(t, ask(New(newWorld().config()), "POST", "/tiles", brussels), 422, "VALIDATION_ERROR")
 	if !strings.Contains(f.Detail[0].Msg, "(bound tiles_bytes)") {
 		t.Error(f.Detail[0].Msg)

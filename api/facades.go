@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/eodispatch/eodispatch/budget"
+	"github.com/eodispatch/eodispatch/bounds"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/facade"
 	"github.com/eodispatch/eodispatch/identity"
@@ -111,8 +111,8 @@ const (
 func (a *api) reserveBody(r *http.Request) (most int64, reason string, err error) {
 	c, whose := callIn(r.Context()), &a.bodies
 	if most = a.Limits.Body; c.caller.User == "" {
-		most, whose, reason = min(most, budget.OpenBody.Most), &a.openBodies, " without a sign-in (bound "+
-			budget.OpenBody.Name+")"
+		most, whose, reason = min(most, bounds.OpenBody.Most), &a.openBodies, " without a sign-in (bound "+
+			bounds.OpenBody.Name+")"
 	}
 	size := most
 	if r.ContentLength > 0 {

@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
-	"github.com/eodispatch/eodispatch/budget"
+	"github.com/eodispatch/eodispatch/bounds"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
@@ -27,11 +27,11 @@ const (
 // wait, the user's turns take up a third of the time.
 type heavyWork struct {
 	all *semaphore.Weighted
-	own budget.Shares[dispatch.UserID]
+	own bounds.Shares[dispatch.UserID]
 }
 
 func newHeavyWork(cores int) *heavyWork {
-	return &heavyWork{all: semaphore.NewWeighted(int64(max(1, cores-1))), own: budget.Shares[dispatch.UserID]{Most: 1}}
+	return &heavyWork{all: semaphore.NewWeighted(int64(max(1, cores-1))), own: bounds.Shares[dispatch.UserID]{Most: 1}}
 }
 
 // acquire waits for a turn, first among those of the user: a user who waits for their own holds no common turn.

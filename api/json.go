@@ -8,7 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/eodispatch/eodispatch/budget"
+	"github.com/eodispatch/eodispatch/bounds"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
@@ -49,7 +49,7 @@ func invalidUTF8(text []byte) int {
 const maxFaults = 100 // told at once
 
 // inspect walks a valid JSON text once and finds what decoders would hide or choke on: members given twice, values
-// nested deeper than depth levels, objects of more members than that many, numbers beyond the bounds of package budget.
+// nested deeper than depth levels, objects of more members than that many, numbers beyond the bounds of package bounds.
 // It stops, whole false, at all but the first.
 func inspect(text []byte, depth, members int) (faults []dispatch.Fault, whole bool) {
 	s := scan{text: text, depth: depth, members: members}
@@ -118,7 +118,7 @@ func (s *scan) number() bool {
 	if c := s.text[begin]; c != '-' && (c < '0' || c > '9') {
 		return true
 	}
-	err := budget.Number(s.text[begin:s.pos])
+	err := bounds.Number(s.text[begin:s.pos])
 	if err != nil {
 		s.fault("number_too_large", "Number has "+err.Error())
 	}

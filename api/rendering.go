@@ -3,7 +3,7 @@ package api
 import (
 	"context"
 
-	"github.com/eodispatch/eodispatch/budget"
+	"github.com/eodispatch/eodispatch/bounds"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
@@ -15,8 +15,8 @@ const (
 
 // rendering bounds the memory for large requests, in total and for each user. One user gets at most half of it.
 type rendering struct {
-	bytes *budget.Places[dispatch.UserID]
-	lists budget.Shares[dispatch.UserID] // large lists that are being written
+	bytes *bounds.Places[dispatch.UserID]
+	lists bounds.Shares[dispatch.UserID] // large lists that are being written
 }
 
 // listsOfUser bounds the large lists of one user that are read and written at once. Otherwise a thousand requests of
@@ -25,8 +25,8 @@ const listsOfUser = 8
 
 func newRendering(total int64) *rendering {
 	total = max(total, leastRenderMemory)
-	return &rendering{bytes: budget.NewPlaces[dispatch.UserID](total, total/2),
-		lists: budget.Shares[dispatch.UserID]{Most: listsOfUser}}
+	return &rendering{bytes: bounds.NewPlaces[dispatch.UserID](total, total/2),
+		lists: bounds.Shares[dispatch.UserID]{Most: listsOfUser}}
 }
 
 // enterList waits for a place among a user's large lists.

@@ -9,7 +9,7 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/eodispatch/eodispatch/budget"
+	"github.com/eodispatch/eodispatch/bounds"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/grid"
 )
@@ -21,13 +21,13 @@ const (
 
 // newSplitPlaces returns the bound on areas that are split at once: one of each user or, without one, of each address,
 // and together one less than there are cores.
-func newSplitPlaces() *budget.Places[string] {
-	return budget.NewPlaces[string](int64(max(1, runtime.GOMAXPROCS(0)-1)), 1)
+func newSplitPlaces() *bounds.Places[string] {
+	return bounds.NewPlaces[string](int64(max(1, runtime.GOMAXPROCS(0)-1)), 1)
 }
 
 // splitInTurn calls split when it is the turn of the request's user or address, with a meter that ends in time. It
 // returns an error if split returns one, or cost too much.
-func (a *api) splitInTurn(ctx context.Context, split func(*budget.Meter) error) error {
+func (a *api) splitInTurn(ctx context.Context, split func(*bounds.Meter) error) error {
 	waiting, cancel := context.WithTimeout(ctx, splitTurn)
 	defer cancel()
 	leave, err := a.splitting.Acquire(waiting, clientOf(ctx), 1)
@@ -40,7 +40,7 @@ func (a *api) splitInTurn(ctx context.Context, split func(*budget.Meter) error) 
 	defer leave()
 	limited, cancel := context.WithTimeout(ctx, splitWithin)
 	defer cancel()
-	m := budget.TilesSteps.Meter(limited)
+	m := bounds.TilesSteps.Meter(limited)
 	err = split(m)
 	switch {
 	case limited.Err() != nil:
@@ -67,7 +67,7 @@ func clientOf(ctx context.Context) string {
 
 // tooCostly returns the error for an area that exceeds a bound or the time limit.
 func tooCostly(err error) error {
-	if over, is := errors.AsType[*budget.Exceeded](err); is {
+	if over, is := errors.AsType[*bounds.Exceeded](err); is {
 		return dispatch.InvalidBody("api.split", "Splitting the area costs too much: "+over.Error()+
 			". Simplify it, take a smaller area, or a coarser grid.", "aoi")
 	}
@@ -79,16 +79,16 @@ func tooCostly(err error) error {
 func (a *api) tooManyTiles(n string, most int) error {
 	inTask := ""
 	if a.Limits.Values < most {
-		inTask = ", and " + budget.Thousands(int64(a.Limits.Values)) + " in a task"
+		inTask = ", and " + bounds.Thousands(int64(a.Limits.Values)) + " in a task"
 	}
 	return dispatch.InvalidBody("api.split", fmt.Sprintf("The area has %s tiles; at most %s are allowed%s. "+
-		"Take a smaller area or a coarser grid.", n, budget.Thousands(int64(most)), inTask), "aoi")
+		"Take a smaller area or a coarser grid.", n, bounds.Thousands(int64(most)), inTask), "aoi")
 }
 
 // Split implements [facade.Server].
 func (s facadeServer) Split(ctx context.Context, g *grid.Grid, area json.RawMessage, most int) (tiles []grid.Tile,
 	isBox bool, err error) {
-	err = s.a.splitInTurn(ctx, func(m *budget.Meter) error {
+	err = s.a.splitInTurn(ctx, func(m *bounds.Meter) error {
 		var whole *grid.Area
 		if whole, isBox, err = grid.ParseAnyWithin(m, area); err != nil {
 			return dispatch.InvalidBody("api.split", "It is no area that can be split: "+areaFaultText(err)+".", "aoi")
@@ -107,7 +107,7 @@ func (a *api) splitError(err error, most int) error {
 	if fault, is := errors.AsType[grid.Fault](err); is {
 		return dispatch.InvalidBody("api.split", "The area cannot be split by this grid: "+fault.Error()+".", "aoi")
 	}
-	if over, is := errors.AsType[*budget.Exceeded](err); is {
+	if over, is := errors.AsType[*bounds.Exceeded](err); is {
 		return tooCostly(over)
 	}
 	return err

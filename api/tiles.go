@@ -11,7 +11,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
-	"github.com/eodispatch/eodispatch/budget"
+	"github.com/eodispatch/eodispatch/bounds"
 	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/grid"
@@ -56,12 +56,12 @@ func (a *api) split(ctx context.Context, in *request) ([]byte, error) {
 	_, w := humago.Unwrap(in.http)
 	// recorders in tests have no deadline
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(min(tilesWithin, a.Limits.BodyTime)))
-	body, err := a.readUpTo(in, min(budget.TilesBody.Most, a.Limits.Body), " (bound "+budget.TilesBody.Name+")")
+	body, err := a.readUpTo(in, min(bounds.TilesBody.Most, a.Limits.Body), " (bound "+bounds.TilesBody.Name+")")
 	if err != nil {
 		return nil, err
 	}
 	var tiles []byte
-	err = a.splitInTurn(ctx, func(m *budget.Meter) error {
+	err = a.splitInTurn(ctx, func(m *bounds.Meter) error {
 		how, area, faults := a.parseTiles(m, body)
 		if len(faults) > 0 {
 			return invalid(faults)
@@ -75,7 +75,7 @@ func (a *api) split(ctx context.Context, in *request) ([]byte, error) {
 	return tiles, err
 }
 
-func (a *api) parseTiles(m *budget.Meter, body []byte) (how grid.Split, area *grid.Area, faults []dispatch.Fault) {
+func (a *api) parseTiles(m *bounds.Meter, body []byte) (how grid.Split, area *grid.Area, faults []dispatch.Fault) {
 	given, f, ok := readInto[wire.TileRequest](a, body)
 	if !ok {
 		return how, nil, f.all
@@ -98,7 +98,7 @@ func (a *api) parseTiles(m *budget.Meter, body []byte) (how grid.Split, area *gr
 }
 
 // gridOf returns the grid that a request names, or the user's own.
-func gridOf(f *faults, m *budget.Meter, given wire.TileRequest) *grid.Grid {
+func gridOf(f *faults, m *bounds.Meter, given wire.TileRequest) *grid.Grid {
 	switch {
 	case given.Cells == nil && given.Grid == "":
 		f.add("missing", "Field required", "grid")
@@ -131,7 +131,7 @@ func writeTiles(tiles []grid.Tile) ([]byte, error) {
 			return nil, err
 		}
 		out, ids = tile.Piece.AppendJSON(out), append(ids, id...)
-		if err := budget.TilesBytes.Check(int64(len(out) + len(ids))); err != nil {
+		if err := bounds.TilesBytes.Check(int64(len(out) + len(ids))); err != nil {
 			return nil, tooCostly(err)
 		}
 	}
@@ -140,7 +140,7 @@ func writeTiles(tiles []grid.Tile) ([]byte, error) {
 
 // areaFaultText returns the text for a fault of an area.
 func areaFaultText(err error) string {
-	if over, ok := errors.AsType[*budget.Exceeded](err); ok && over.Bound.Name == budget.TilesSteps.Name {
+	if over, ok := errors.AsType[*bounds.Exceeded](err); ok && over.Bound.Name == bounds.TilesSteps.Name {
 		return "The area costs too much to check: " + err.Error() + ". Simplify it, or take a part of it."
 	}
 	return err.Error()

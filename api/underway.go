@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/eodispatch/eodispatch/budget"
+	"github.com/eodispatch/eodispatch/bounds"
 )
 
 // turnOfRequest bounds how long a request waits for earlier requests of its user or address.
@@ -15,7 +15,7 @@ const turnOfRequest = 10 * time.Second
 
 // requestsAtOnce bounds how many requests of each client are served at once. Further ones wait in the order of their
 // arrival.
-type requestsAtOnce[K comparable] struct{ budget.Shares[K] }
+type requestsAtOnce[K comparable] struct{ bounds.Shares[K] }
 
 // acquireInTime waits for a turn of the client, for turnOfRequest at most. It returns the error of ctx or
 // [context.DeadlineExceeded].

@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/eodispatch/eodispatch/budget"
+	"github.com/eodispatch/eodispatch/bounds"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/identity"
 )
@@ -115,7 +115,7 @@ func TestUnderWay_OfAUser(t *testing.T) {
 // Requests are served in the order of arrival, and canceled ones stop waiting.
 func TestUnderWay_InTheirOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		u := requestsAtOnce[int]{budget.Shares[int]{Most: 1}}
+		u := requestsAtOnce[int]{bounds.Shares[int]{Most: 1}}
 		release, err := u.acquireInTime(t.Context(), 1)
 		if err != nil {
 			t.Fatal(err)

@@ -14,14 +14,14 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/eodispatch/eodispatch/budget"
+	"github.com/eodispatch/eodispatch/bounds"
 	"github.com/eodispatch/eodispatch/catalogue"
 	"github.com/eodispatch/eodispatch/test/conformance"
 	"github.com/eodispatch/eodispatch/upstream"
 )
 
 // lower lowers a bound for the time of a test.
-func lower(t *testing.T, b *budget.Bound, most int64) {
+func lower(t *testing.T, b *bounds.Bound, most int64) {
 	before := *b
 	t.Cleanup(func() { *b = before })
 	b.Most = most
@@ -29,7 +29,7 @@ func lower(t *testing.T, b *budget.Bound, most int64) {
 
 // TestCrawl_StopsAtItsBytes: the documents to which one page leads are not all in memory before their size is checked.
 func TestCrawl_StopsAtItsBytes(t *testing.T) {
-	lower(t, &budget.CatalogueBytes, 4<<20)
+	lower(t, &bounds.CatalogueBytes, 4<<20)
 	var requests atomic.Int64
 	page := "["
 	for i := range 100 {
@@ -68,7 +68,7 @@ func TestCrawl_LeadsToShortAddresses(t *testing.T) {
 // TestRecords_AreBounded: neither the records of a source nor the reasons why they are not used take the memory that
 // its publisher likes.
 func TestRecords_AreBounded(t *testing.T) {
-	lower(t, &budget.CatalogueRecords, 1_500)
+	lower(t, &bounds.CatalogueRecords, 1_500)
 	services := make([]string, 1_600)
 	for i := range services {
 		services[i] = named(fmt.Sprint("s", i))
@@ -99,7 +99,7 @@ func TestRecords_AreBounded(t *testing.T) {
 
 // TestCrawl_KeepsWhatIsWithinABound shows the records that were read before a source was at its bound, as current.
 func TestCrawl_KeepsWhatIsWithinABound(t *testing.T) {
-	lower(t, &budget.CatalogueDocuments, 3)
+	lower(t, &bounds.CatalogueDocuments, 3)
 	w := newWeb(map[string]string{root: `["1.json", "2.json", "3.json"]`})
 	for _, id := range []string{"1", "2", "3"} {
 		w.set("https://catalogue.example.org/a/"+id+".json", named(id))

@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/eodispatch/eodispatch/budget"
+	"github.com/eodispatch/eodispatch/bounds"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/upstream"
 )
@@ -247,7 +247,7 @@ func (c *Catalogue) readClaimed(ctx context.Context, claim dispatch.SourceClaim)
 // again returns when a source is read again that was read with this error. A source beyond a bound is not tried again
 // sooner than others.
 func (c *Catalogue) again(name string, err error) time.Duration {
-	_, beyond := errors.AsType[*budget.Exceeded](err)
+	_, beyond := errors.AsType[*bounds.Exceeded](err)
 	switch {
 	case !isURL(name):
 		return min(c.Every, folderEvery)
@@ -301,7 +301,7 @@ func withLast(found, last []dispatch.SourceDocument, reason string) []dispatch.S
 	}
 	for _, d := range last {
 		more := bytes + int64(len(d.Text))
-		if known[d.Address] || int64(len(found)) >= budget.CatalogueDocuments.Most || more > budget.CatalogueBytes.Most {
+		if known[d.Address] || int64(len(found)) >= bounds.CatalogueDocuments.Most || more > bounds.CatalogueBytes.Most {
 			continue
 		}
 		d.Failure, bytes = reason, more
@@ -390,7 +390,7 @@ func (a *assembly) addSource(source dispatch.Source, atURL bool) {
 	if a.further > 0 {
 		a.refused = append(a.refused, Rejection{Address: shownName(source.Name), Reason: fmt.Sprintf(
 			"%d further records are not used: of a source, %d records are read and %d reasons are kept", a.further,
-			budget.CatalogueRecords.Most, mostRejections)})
+			bounds.CatalogueRecords.Most, mostRejections)})
 	}
 }
 
@@ -419,7 +419,7 @@ func (a *assembly) addDocument(d dispatch.SourceDocument, atURL bool, stale time
 		base, _ = url.Parse(d.Address) // it was fetched
 	}
 	for i, raw := range c.records {
-		if int64(a.records) >= budget.CatalogueRecords.Most {
+		if int64(a.records) >= bounds.CatalogueRecords.Most {
 			a.further += len(c.records) - i
 			return
 		}

@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/eodispatch/eodispatch/budget"
+	"github.com/eodispatch/eodispatch/bounds"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/upstream"
 )
@@ -82,11 +82,11 @@ func (c *crawl) readLevel(ctx context.Context, addresses []string) ([]dispatch.S
 // readNext reads one document, unless the source is at its bound or the reading has ended; then it returns the zero
 // document.
 func (c *crawl) readNext(ctx context.Context, address string) (none dispatch.SourceDocument, err error) {
-	if err := cmp.Or(ctx.Err(), budget.CatalogueBytes.Check(c.bytes.Load())); err != nil {
+	if err := cmp.Or(ctx.Err(), bounds.CatalogueBytes.Check(c.bytes.Load())); err != nil {
 		return none, err
 	}
 	d := c.read(ctx, address)
-	if err := cmp.Or(ctx.Err(), budget.CatalogueBytes.Check(c.bytes.Add(int64(len(d.Text))))); err != nil {
+	if err := cmp.Or(ctx.Err(), bounds.CatalogueBytes.Check(c.bytes.Add(int64(len(d.Text))))); err != nil {
 		return none, err
 	}
 	return d, nil
@@ -96,8 +96,8 @@ func (c *crawl) readNext(ctx context.Context, address string) (none dispatch.Sou
 func (c *crawl) next(read []dispatch.SourceDocument) (level []string) {
 	for _, d := range read {
 		holds := contentOf(d.Text)
-		if c.records += len(holds.records); int64(c.records) > budget.CatalogueRecords.Most {
-			c.beyond = budget.CatalogueRecords.Refuse()
+		if c.records += len(holds.records); int64(c.records) > bounds.CatalogueRecords.Most {
+			c.beyond = bounds.CatalogueRecords.Refuse()
 			return nil
 		}
 		level = append(level, c.unseen(d.Address, holds.leadsTo)...)
@@ -110,7 +110,7 @@ func (c *crawl) read(ctx context.Context, address string) dispatch.SourceDocumen
 	last := c.last[address]
 	d := dispatch.SourceDocument{Address: address, Read: c.now}
 	a, err := c.client.Fetch(ctx, upstream.Fetch{Op: "catalogue.read", URL: address, TrustedHosts: true, ETag: last.ETag,
-		Limit: budget.CatalogueDocument.Most})
+		Limit: bounds.CatalogueDocument.Most})
 	switch {
 	case err == nil && a.Status == 304:
 		d.Text, d.ETag = last.Text, last.ETag
@@ -150,8 +150,8 @@ func (c *crawl) unseen(page string, links []string) (next []string) {
 		if !isURL(to) || c.seen[to] {
 			continue
 		}
-		if int64(len(c.seen)) >= budget.CatalogueDocuments.Most {
-			c.beyond = budget.CatalogueDocuments.Refuse()
+		if int64(len(c.seen)) >= bounds.CatalogueDocuments.Most {
+			c.beyond = bounds.CatalogueDocuments.Refuse()
 			break
 		}
 		c.seen[to] = true

@@ -16,7 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/eodispatch/eodispatch/budget"
+	"github.com/eodispatch/eodispatch/bounds"
 	"github.com/eodispatch/eodispatch/catalogue"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/test/conformance"
@@ -179,9 +179,9 @@ func TestCrawl_IsBounded(t *testing.T) {
 		fmt.Fprint(a, `{}]}`)
 		return a.Result(), nil
 	})
-	documents, bytes := budget.CatalogueDocuments, budget.CatalogueBytes
-	defer func() { budget.CatalogueDocuments, budget.CatalogueBytes = documents, bytes }()
-	budget.CatalogueDocuments.Most, budget.CatalogueBytes.Most = 500, 1<<20 // so that the test takes little time
+	documents, bytes := bounds.CatalogueDocuments, bounds.CatalogueBytes
+	defer func() { bounds.CatalogueDocuments, bounds.CatalogueBytes = documents, bytes }()
+	bounds.CatalogueDocuments.Most, bounds.CatalogueBytes.Most = 500, 1<<20 // so that the test takes little time
 	c := read(t, upstream.New(upstream.Config{Transport: endless}), root)
 	if failure := c.Failures()[root]; failure != "more than 500 documents (bound catalogue_documents)" {
 		t.Errorf("%q", failure)

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/eodispatch/eodispatch/budget"
+	"github.com/eodispatch/eodispatch/bounds"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
@@ -37,8 +37,8 @@ func readFolder(folder string, now time.Time) (found []dispatch.SourceDocument, 
 		}
 		d := readFile(root, name, now)
 		bytes += int64(len(d.Text))
-		if err := cmp.Or(budget.CatalogueDocuments.Check(int64(len(found)+1)),
-			budget.CatalogueBytes.Check(bytes)); err != nil {
+		if err := cmp.Or(bounds.CatalogueDocuments.Check(int64(len(found)+1)),
+			bounds.CatalogueBytes.Check(bytes)); err != nil {
 			return err
 		}
 		found = append(found, d)
@@ -55,9 +55,9 @@ func readFile(root *os.Root, name string, now time.Time) dispatch.SourceDocument
 		return d
 	}
 	defer file.Close()
-	text, err := io.ReadAll(io.LimitReader(file, budget.CatalogueDocument.Most+1))
+	text, err := io.ReadAll(io.LimitReader(file, bounds.CatalogueDocument.Most+1))
 	if err == nil {
-		err = budget.CatalogueDocument.Check(int64(len(text)))
+		err = bounds.CatalogueDocument.Check(int64(len(text)))
 	}
 	switch {
 	case err != nil:

@@ -8,7 +8,7 @@ import (
 
 	"github.com/peterstace/simplefeatures/geom"
 
-	"github.com/eodispatch/eodispatch/budget"
+	"github.com/eodispatch/eodispatch/bounds"
 )
 
 // Area is a valid part of the Earth's surface. Shells are counterclockwise and holes clockwise; the area is cut at the
@@ -16,7 +16,7 @@ import (
 // 3.1.1).
 type Area struct {
 	parts MultiPolygon
-	meter *budget.Meter // counts the work; nil: the work is not counted
+	meter *bounds.Meter // counts the work; nil: the work is not counted
 }
 
 // Fault describes what is wrong with an area, and where.
@@ -32,7 +32,7 @@ func (f Fault) Error() string { return fmt.Sprintf("%s, at [%v, %v]", f.What, f.
 // become one.
 func NewArea(polygons MultiPolygon) (*Area, error) { return newArea(polygons, nil) }
 
-func newArea(polygons MultiPolygon, m *budget.Meter) (*Area, error) {
+func newArea(polygons MultiPolygon, m *bounds.Meter) (*Area, error) {
 	a := &Area{meter: m}
 	for _, p := range polygons {
 		part, err := globe(p, m)
@@ -86,7 +86,7 @@ func (a *Area) Polygons() (all MultiPolygon) {
 }
 
 // globe maps a polygon to longitudes from -180 to 180.
-func globe(p Polygon, m *budget.Meter) (Polygon, error) {
+func globe(p Polygon, m *bounds.Meter) (Polygon, error) {
 	var part Polygon
 	west, east := 180.0, -180.0
 	for i, r := range p {
@@ -106,7 +106,7 @@ func globe(p Polygon, m *budget.Meter) (Polygon, error) {
 
 // cutAtAntimeridian maps rings that leave [-180, 180] back: it makes three copies, shifted by 360 degrees, and keeps
 // the part within the range.
-func cutAtAntimeridian(rings Polygon, m *budget.Meter) (out Polygon) {
+func cutAtAntimeridian(rings Polygon, m *bounds.Meter) (out Polygon) {
 	var copies []Ring
 	for _, turn := range []float64{-360, 0, 360} {
 		for _, r := range rings {

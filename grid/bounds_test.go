@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/eodispatch/eodispatch/budget"
+	"github.com/eodispatch/eodispatch/bounds"
 )
 
 // smaller divides the sizes of costly areas and the bound on their work, because the race detector slows these tests
@@ -17,9 +17,9 @@ var smaller = 1
 
 // fewerSteps lets an area that is smaller meet its bound as the whole one does.
 func fewerSteps(t *testing.T) {
-	most := budget.TilesSteps.Most
-	t.Cleanup(func() { budget.TilesSteps.Most = most })
-	budget.TilesSteps.Most /= int64(smaller)
+	most := bounds.TilesSteps.Most
+	t.Cleanup(func() { bounds.TilesSteps.Most = most })
+	bounds.TilesSteps.Most /= int64(smaller)
 }
 
 // Both exact methods agree if floating point does not decide.
@@ -129,7 +129,7 @@ func TestTiles_CostOfAreas(t *testing.T) {
 				continue // the others have larger cells, or many more than may be asked for, or cost the same
 			}
 			t.Run(name+" "+g.Name, func(t *testing.T) {
-				m := budget.TilesSteps.Meter(t.Context())
+				m := bounds.TilesSteps.Meter(t.Context())
 				a, err := ParseWithin(m, []byte(area))
 				n, positions := 0, 0
 				if err == nil {
@@ -140,12 +140,12 @@ func TestTiles_CostOfAreas(t *testing.T) {
 					err = m.Err()
 				}
 				t.Logf("%d bytes: %d steps, %d tiles, %d positions, %v", len(area), m.Spent(), n, positions, err)
-				if _, over := errors.AsType[*budget.Exceeded](err); over {
+				if _, over := errors.AsType[*bounds.Exceeded](err); over {
 					refused++
 				} else if err != nil {
 					t.Error(err)
 				}
-				if m.Spent() > budget.TilesSteps.Most+int64(1_000_000/smaller) {
+				if m.Spent() > bounds.TilesSteps.Most+int64(1_000_000/smaller) {
 					t.Errorf("%d steps", m.Spent())
 				}
 			})
@@ -160,7 +160,7 @@ func TestTiles_CostOfAreas(t *testing.T) {
 func TestTiles_EndWithTheContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	m := budget.TilesSteps.Meter(ctx)
+	m := bounds.TilesSteps.Meter(ctx)
 	a, err := ParseWithin(m, []byte(ring(Point{-89, -89}, Point{89, -89}, Point{89, 89}, Point{-89, 89})))
 	if err != nil {
 		t.Fatal(err)
@@ -187,7 +187,7 @@ func FuzzArea(f *testing.F) {
 	f.Add([]byte(`{"type":"FeatureCollection","features":[{"type":"Feature","geometry":{"type":"Polygon","coordinates":[[[170,0],[-170,0],[-170,5],[170,0]]]}}]}`))
 	g, _ := Named("250x250km")
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		m := budget.Bound{Name: "fuzz", Most: 200_000, Unit: "steps"}.Meter(t.Context())
+		m := bounds.Bound{Name: "fuzz", Most: 200_000, Unit: "steps"}.Meter(t.Context())
 		a, err := ParseWithin(m, raw)
 		if err != nil {
 			return
@@ -210,14 +210,14 @@ func TestSplit_KeepsNoMoreThanAnAnswerHolds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	most := budget.TilesBytes.Most
-	defer func() { budget.TilesBytes.Most = most }()
-	budget.TilesBytes.Most = 20_000
+	most := bounds.TilesBytes.Most
+	defer func() { bounds.TilesBytes.Most = most }()
+	bounds.TilesBytes.Most = 20_000
 	s := Split{Grid: named(t, "20x20km"), Most: 10_000, Buffer: 30_000}
 	kept := 0
 	for _, s.Whole = range []bool{false, true} {
 		tiles, err := s.Tiles(a)
-		if over, is := errors.AsType[*budget.Exceeded](err); !s.Whole && (!is || over.Bound.Name != budget.TilesBytes.Name) ||
+		if over, is := errors.AsType[*bounds.Exceeded](err); !s.Whole && (!is || over.Bound.Name != bounds.TilesBytes.Name) ||
 			s.Whole && err != nil {
 			t.Errorf("whole cells: %v: %v", s.Whole, err)
 		}

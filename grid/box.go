@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/eodispatch/eodispatch/budget"
+	"github.com/eodispatch/eodispatch/bounds"
 )
 
 // Box is a bounding box in degrees. One whose West is greater than its East crosses the antimeridian.
@@ -107,7 +107,7 @@ func (b Box) Check() error {
 // Area returns the area of a box.
 func (b Box) Area() (*Area, error) { return b.areaWithin(nil) }
 
-func (b Box) areaWithin(m *budget.Meter) (*Area, error) {
+func (b Box) areaWithin(m *bounds.Meter) (*Area, error) {
 	if err := b.Check(); err != nil {
 		return nil, err
 	}
@@ -121,7 +121,7 @@ func (b Box) areaWithin(m *budget.Meter) (*Area, error) {
 
 // ParseAnyWithin is [ParseWithin] for a value that may also be a bounding box, which isBox reports. A box in another
 // reference system, or with heights, is refused.
-func ParseAnyWithin(m *budget.Meter, raw []byte) (a *Area, isBox bool, err error) {
+func ParseAnyWithin(m *bounds.Meter, raw []byte) (a *Area, isBox bool, err error) {
 	if b, ok := readBox(raw); ok {
 		if err := b.unfit(); err != nil {
 			return nil, true, err

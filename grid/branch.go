@@ -8,7 +8,7 @@ import (
 
 	"github.com/peterstace/simplefeatures/geom"
 
-	"github.com/eodispatch/eodispatch/budget"
+	"github.com/eodispatch/eodispatch/bounds"
 )
 
 // branch is a part of a grid whose cells are not rows of rectangles: one cell, or several that lie near each other.
@@ -24,7 +24,7 @@ type branch interface {
 // descent finds the cells of a branch that overlap an area. It follows the branches, and takes only that part of the
 // area along that lies in their bounds: so most cells cost nothing that depends on the area.
 type descent struct {
-	meter *budget.Meter
+	meter *bounds.Meter
 	yield func(Cell, MultiPolygon) bool
 	err   error
 }
@@ -72,7 +72,7 @@ func (d *descent) leaf(c Cell, rings []Ring, whole bool) bool {
 }
 
 // cutOut returns the part of an area that lies in a box, as rings with their interior on the left.
-func cutOut(rings []Ring, b Box, m *budget.Meter) []Ring {
+func cutOut(rings []Ring, b Box, m *bounds.Meter) []Ring {
 	for axis, borders := range [][2]float64{{b.West, b.East}, {b.South, b.North}} {
 		if liesBetween(rings, axis, borders) {
 			continue
@@ -116,7 +116,7 @@ func covers(rings []Ring, b Box) bool {
 // intersection returns what two shapes have in common. The library that computes it can be wrong or fail where parts of
 // a shape are almost lines, so the result is checked: together with what lies only in the first shape it must be as
 // large as that. It is computed again from simpler shapes before the area is refused.
-func intersection(a, b MultiPolygon, m *budget.Meter) (MultiPolygon, error) {
+func intersection(a, b MultiPolygon, m *bounds.Meter) (MultiPolygon, error) {
 	for _, simpler := range []func(MultiPolygon) MultiPolygon{
 		func(a MultiPolygon) MultiPolygon { return a },
 		MultiPolygon.withoutSlivers,
@@ -177,7 +177,7 @@ func (m MultiPolygon) area2() (sum float64) {
 
 // overlay applies an operation of a library to two shapes, and drops what it returns of points and lines.
 func overlay(operation func(geom.Geometry, geom.Geometry) (geom.Geometry, error), a, b MultiPolygon,
-	m *budget.Meter) (MultiPolygon, error) {
+	m *bounds.Meter) (MultiPolygon, error) {
 	if len(a) == 0 || !m.Spend(mergeSteps*(a.positions()+b.positions()+meetings(a, b, m))) {
 		return nil, m.Err()
 	}
@@ -189,7 +189,7 @@ func overlay(operation func(geom.Geometry, geom.Geometry) (geom.Geometry, error)
 }
 
 // meetings counts the pairs of edges whose boxes overlap, which bounds the number of their crossings.
-func meetings(a, b MultiPolygon, m *budget.Meter) (n int) {
+func meetings(a, b MultiPolygon, m *bounds.Meter) (n int) {
 	edges := func(all MultiPolygon) (out []Box) {
 		for _, p := range all {
 			for _, r := range p {

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"sort"
 
-	"github.com/eodispatch/eodispatch/budget"
+	"github.com/eodispatch/eodispatch/bounds"
 )
 
 // check finds the first place where rings cross, overlap or touch themselves, where a hole lies outside its shell or a
@@ -13,7 +13,7 @@ import (
 //
 // It uses a sweep line from west to east (Shamos and Hoey, 1976) and keeps the edges under the line from south to
 // north.
-func check(parts MultiPolygon, m *budget.Meter) error {
+func check(parts MultiPolygon, m *bounds.Meter) error {
 	s := newSweep(parts)
 	s.meter = m
 	for s.next < len(s.events) {
@@ -51,7 +51,7 @@ type sweep struct {
 	status   []*segment // under the line, from south to north
 	group    []int      // rings of a part that touch each other, directly or through others: a union-find forest
 	touches  bool
-	meter    *budget.Meter
+	meter    *bounds.Meter
 }
 
 func newSweep(parts MultiPolygon) *sweep {

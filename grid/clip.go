@@ -5,13 +5,13 @@ import (
 	"slices"
 	"sort"
 
-	"github.com/eodispatch/eodispatch/budget"
+	"github.com/eodispatch/eodispatch/bounds"
 )
 
 // split cuts rings, their interior on the left, at the lines across an axis (0 longitude, 1 latitude), and emits the
 // parts in each strip between two lines. It drops edges on a line and ends a chain at every vertex on a line; join
 // restores the edges along the borders.
-func split(rings []Ring, axis int, lines []float64, m *budget.Meter, emit func(i int, rings []Ring)) {
+func split(rings []Ring, axis int, lines []float64, m *bounds.Meter, emit func(i int, rings []Ring)) {
 	c := newCutter(rings, axis, lines)
 	c.meter = m
 	for _, r := range rings {
@@ -54,7 +54,7 @@ type cutter struct {
 	from   int     // the line of the last break; -1: none yet
 	at     int     // the strip that now is in
 
-	meter *budget.Meter
+	meter *bounds.Meter
 }
 
 const (
@@ -217,7 +217,7 @@ func (s *strip) follow(k int) (r Ring) {
 
 // polygons builds polygons from the rings of one cell. It drops rings without area, so pieces are never points or
 // lines.
-func polygons(rings []Ring, m *budget.Meter) (out MultiPolygon) {
+func polygons(rings []Ring, m *bounds.Meter) (out MultiPolygon) {
 	var holes []Ring
 	for _, r := range relink(rings, m) {
 		for _, simple := range r.loops() {
@@ -240,7 +240,7 @@ func polygons(rings []Ring, m *budget.Meter) (out MultiPolygon) {
 
 // relink follows the edges again where rings touch, keeping to the same wedge of the interior at every vertex. Parts
 // that are connected only in points become separate rings.
-func relink(rings []Ring, m *budget.Meter) (out []Ring) {
+func relink(rings []Ring, m *bounds.Meter) (out []Ring) {
 	leaving := map[Point][]Point{}
 	touch := false
 	for _, r := range rings {
@@ -265,7 +265,7 @@ func relink(rings []Ring, m *budget.Meter) (out []Ring) {
 
 // walk removes the edges of one ring from leaving, turning at each vertex to the first edge clockwise from where it
 // came.
-func walk(leaving map[Point][]Point, start Point, m *budget.Meter) Ring {
+func walk(leaving map[Point][]Point, start Point, m *bounds.Meter) Ring {
 	path := Ring{start, leaving[start][0]}
 	leaving[start] = leaving[start][1:]
 	for {

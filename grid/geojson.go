@@ -7,7 +7,7 @@ import (
 	"math"
 	"strconv"
 
-	"github.com/eodispatch/eodispatch/budget"
+	"github.com/eodispatch/eodispatch/bounds"
 )
 
 // ParseArea reads an area from a GeoJSON (RFC 7946) Polygon, MultiPolygon, Feature or FeatureCollection of those: what
@@ -17,7 +17,7 @@ func ParseArea(raw []byte) (*Area, error) { return ParseWithin(nil, raw) }
 
 // ParseWithin is ParseArea with a meter, which also counts the later work on the area. If the meter stops, it returns
 // the meter's error, or [Grid.Tiles] ends early.
-func ParseWithin(m *budget.Meter, raw []byte) (*Area, error) {
+func ParseWithin(m *bounds.Meter, raw []byte) (*Area, error) {
 	polygons, err := parse(raw, "aoi", 0)
 	if err != nil {
 		return nil, err
@@ -25,8 +25,8 @@ func ParseWithin(m *budget.Meter, raw []byte) (*Area, error) {
 	switch n := polygons.positions(); {
 	case n == 0:
 		return nil, fmt.Errorf("aoi: it contains no polygon")
-	case budget.TilesPositions.Check(int64(n)) != nil:
-		return nil, fmt.Errorf("aoi: it has %w: simplify it", budget.TilesPositions.Check(int64(n)))
+	case bounds.TilesPositions.Check(int64(n)) != nil:
+		return nil, fmt.Errorf("aoi: it has %w: simplify it", bounds.TilesPositions.Check(int64(n)))
 	}
 	return newArea(polygons, m)
 }

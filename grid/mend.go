@@ -5,14 +5,14 @@ import (
 	"math"
 	"slices"
 
-	"github.com/eodispatch/eodispatch/budget"
+	"github.com/eodispatch/eodispatch/bounds"
 )
 
 // mend makes a piece valid whose vertices lie on the wrong side of an edge because of rounding: the crossings with the
 // cell's borders are rounded, so a cut edge may pass on the other side of a vertex that touched it. It adds such
 // vertices to the edge, removes edges that are there in both directions, and links the rings again. Vertices move by a
 // billionth of a millimetre.
-func mend(piece MultiPolygon, m *budget.Meter) MultiPolygon {
+func mend(piece MultiPolygon, m *bounds.Meter) MultiPolygon {
 	for range 4 {
 		if isValid(piece, m) || m.Err() != nil {
 			return piece
@@ -28,7 +28,7 @@ func mend(piece MultiPolygon, m *budget.Meter) MultiPolygon {
 
 // isValid reports whether a piece is valid. Convex pieces always are, which saves the check for most: they are
 // rectangles.
-func isValid(piece MultiPolygon, m *budget.Meter) bool {
+func isValid(piece MultiPolygon, m *bounds.Meter) bool {
 	if len(piece) == 1 && len(piece[0]) == 1 && len(piece[0][0]) <= 5 && convex(piece[0][0]) {
 		return true
 	}
@@ -50,7 +50,7 @@ func convex(r Ring) bool {
 }
 
 // insert adds the vertices that lie on an edge, within nearby, to that edge.
-func insert(rings []Ring, m *budget.Meter) []Ring {
+func insert(rings []Ring, m *bounds.Meter) []Ring {
 	var vertices []Point
 	for _, r := range rings {
 		vertices = append(vertices, r[1:]...)
@@ -69,7 +69,7 @@ func insert(rings []Ring, m *budget.Meter) []Ring {
 
 // between returns those of the vertices, sorted from west to east, that lie on the edge from a to b but are not its
 // ends, in the order of the edge.
-func between(vertices []Point, a, b Point, m *budget.Meter) (on []Point) {
+func between(vertices []Point, a, b Point, m *bounds.Meter) (on []Point) {
 	west, east := min(a[0], b[0])-nearby, max(a[0], b[0])+nearby
 	first, _ := slices.BinarySearchFunc(vertices, west, func(p Point, w float64) int { return cmp.Compare(p[0], w) })
 	for _, p := range vertices[first:] {
@@ -101,7 +101,7 @@ func (p Point) along(a, b Point) float64 {
 }
 
 // cancel removes edges that are there in both directions, and closes the rest into rings.
-func cancel(rings []Ring, m *budget.Meter) []Ring {
+func cancel(rings []Ring, m *bounds.Meter) []Ring {
 	type edge struct{ a, b Point }
 	count := map[edge]int{}
 	for _, r := range rings {

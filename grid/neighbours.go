@@ -3,13 +3,13 @@ package grid
 import (
 	"math"
 
-	"github.com/eodispatch/eodispatch/budget"
+	"github.com/eodispatch/eodispatch/bounds"
 )
 
 // neighbours finds tiles near a tile, by the squares of one degree that their boxes touch. It
 // is not complete once the meter has ended.
 type neighbours struct {
-	meter   *budget.Meter
+	meter   *bounds.Meter
 	boxes   []Box
 	squares map[[2]int][]int
 }
@@ -17,7 +17,7 @@ type neighbours struct {
 // squareSteps is the cost of a square of a tile, which is kept.
 const squareSteps = 4
 
-func newNeighbours(tiles []Tile, m *budget.Meter) *neighbours {
+func newNeighbours(tiles []Tile, m *bounds.Meter) *neighbours {
 	n := &neighbours{m, make([]Box, len(tiles)), map[[2]int][]int{}}
 	for i, t := range tiles {
 		n.boxes[i] = t.Piece.Box()

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/eodispatch/eodispatch/budget"
+	"github.com/eodispatch/eodispatch/bounds"
 )
 
 // idLength is the greatest length of the id of a user's cell in bytes.
@@ -15,7 +15,7 @@ const idLength = 100
 
 // ParseCells reads a user's own grid: a GeoJSON FeatureCollection of Polygons and MultiPolygons, each with an id of its
 // own. Cells may overlap. The error names the feature.
-func ParseCells(m *budget.Meter, raw []byte) (*Grid, error) {
+func ParseCells(m *bounds.Meter, raw []byte) (*Grid, error) {
 	var collection struct {
 		Type     string
 		Features []json.RawMessage
@@ -39,8 +39,8 @@ func ParseCells(m *budget.Meter, raw []byte) (*Grid, error) {
 			return nil, fmt.Errorf("%s: it has the id of features[%d], %q", at, k, c.ID)
 		}
 		seen[c.ID], c.Col = i, i
-		if positions += c.outline.positions(); budget.TilesPositions.Check(int64(positions)) != nil {
-			return nil, fmt.Errorf("cells: they have %w: simplify them", budget.TilesPositions.Check(int64(positions)))
+		if positions += c.outline.positions(); bounds.TilesPositions.Check(int64(positions)) != nil {
+			return nil, fmt.Errorf("cells: they have %w: simplify them", bounds.TilesPositions.Check(int64(positions)))
 		}
 		members = append(members, given{c, c.outline.Box()})
 	}
@@ -49,7 +49,7 @@ func ParseCells(m *budget.Meter, raw []byte) (*Grid, error) {
 		root: func(float64) branch { return root }}}, nil
 }
 
-func parseCell(m *budget.Meter, raw json.RawMessage, at string) (c Cell, err error) {
+func parseCell(m *bounds.Meter, raw json.RawMessage, at string) (c Cell, err error) {
 	var feature struct {
 		Type string
 		ID   json.RawMessage

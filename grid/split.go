@@ -9,7 +9,7 @@ import (
 
 	"github.com/peterstace/simplefeatures/geom"
 
-	"github.com/eodispatch/eodispatch/budget"
+	"github.com/eodispatch/eodispatch/bounds"
 )
 
 // Split says how an area is split into tiles. The zero values of all but Grid and Most mean that nothing is changed.
@@ -77,7 +77,7 @@ func (s Split) Check() error {
 // or that of [budget.TilesBytes].
 func (s Split) Tiles(a *Area) (tiles []Tile, err error) {
 	if n := s.Grid.Estimate(a, s.Most); n > s.Most {
-		return nil, TooMany{"about " + budget.Thousands(int64(n))}
+		return nil, TooMany{"about " + bounds.Thousands(int64(n))}
 	}
 	more, positions := false, 0
 	err = s.each(a, func(c Cell, piece MultiPolygon) bool {
@@ -92,17 +92,17 @@ func (s Split) Tiles(a *Area) (tiles []Tile, err error) {
 		}
 		tiles = append(tiles, Tile{c, piece})
 		positions += piece.positions()
-		return positionBytes*int64(positions) <= budget.TilesBytes.Most
+		return positionBytes*int64(positions) <= bounds.TilesBytes.Most
 	})
 	switch {
 	case err != nil:
 		return nil, err
-	case positionBytes*int64(positions) > budget.TilesBytes.Most:
-		return nil, budget.TilesBytes.Refuse()
+	case positionBytes*int64(positions) > bounds.TilesBytes.Most:
+		return nil, bounds.TilesBytes.Refuse()
 	case a.meter.Err() != nil:
 		return nil, a.meter.Err()
 	case more:
-		return nil, TooMany{"more than " + budget.Thousands(int64(s.Most))}
+		return nil, TooMany{"more than " + bounds.Thousands(int64(s.Most))}
 	}
 	if s.Merge {
 		if tiles, err = s.merged(tiles, a); err != nil {

@@ -11,7 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/eodispatch/eodispatch/budget"
+	"github.com/eodispatch/eodispatch/bounds"
 )
 
 // anyBox draws a box of some degrees that UTM covers, at places where squares have other shapes.
@@ -224,13 +224,13 @@ func TestSplit_MergeOfLargeCellsIsBounded(t *testing.T) {
 	for i := range features {
 		features[i] = fmt.Sprintf(`{"type":"Feature","id":%d,"properties":{},"geometry":%s}`, i, globe)
 	}
-	m := budget.TilesSteps.Meter(t.Context())
+	m := bounds.TilesSteps.Meter(t.Context())
 	g, err := ParseCells(m, []byte(`{"type":"FeatureCollection","features":[`+strings.Join(features, ",")+`]}`))
 	a, err2 := ParseWithin(m, []byte(globe))
 	if err := errors.Join(err, err2); err != nil {
 		t.Fatal(err)
 	}
-	if _, err = (Split{Grid: g, Most: 1000, MinArea: 1, Merge: true}).Tiles(a); !errors.As(err, new(*budget.Exceeded)) {
+	if _, err = (Split{Grid: g, Most: 1000, MinArea: 1, Merge: true}).Tiles(a); !errors.As(err, new(*bounds.Exceeded)) {
 		t.Errorf("got %v, want the bound of the steps", err)
 	}
 }

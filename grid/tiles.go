@@ -7,7 +7,7 @@ import (
 	"slices"
 	"sort"
 
-	"github.com/eodispatch/eodispatch/budget"
+	"github.com/eodispatch/eodispatch/bounds"
 )
 
 // Tiles yields the cells that overlap the area, each with its piece of the area. The pieces of neighbouring cells have
@@ -42,7 +42,7 @@ func (g *Grid) strips(a *Area) map[int][][]Ring {
 }
 
 // pieces cuts the part of the area in a row into its columns.
-func (g *Grid) pieces(row int, strips [][]Ring, m *budget.Meter) map[int]MultiPolygon {
+func (g *Grid) pieces(row int, strips [][]Ring, m *bounds.Meter) map[int]MultiPolygon {
 	pieces, lines := map[int]MultiPolygon{}, g.borders(row)
 	for _, rings := range strips {
 		split(rings, 0, lines, m, func(col int, rings []Ring) { pieces[col] = append(pieces[col], polygons(rings, m)...) })

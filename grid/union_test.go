@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/eodispatch/eodispatch/budget"
+	"github.com/eodispatch/eodispatch/bounds"
 	"github.com/eodispatch/eodispatch/grid"
 )
 
@@ -94,7 +94,7 @@ func TestParseArea_UnionIsBounded(t *testing.T) {
 	for i := range 1_000 {
 		fields = append(fields, square(5+float64(i%40)/64, 51+float64(i/40)/64, 1./64))
 	}
-	m := budget.TilesSteps.Meter(t.Context())
+	m := bounds.TilesSteps.Meter(t.Context())
 	a, err := grid.ParseWithin(m, []byte(features(fields...)))
 	if err != nil || m.Err() != nil || len(a.Polygons()) != 1 || math.Abs(size(a.Polygons())-1_000./4096) > 1e-9 {
 		t.Errorf("fields: %v, %v", err, m.Err())
@@ -115,7 +115,7 @@ func TestParseArea_UnionIsBounded(t *testing.T) {
 		return `{"type":"Feature","geometry":{"type":"Polygon","coordinates":[[` + strings.Join(points, ",") + "," + end +
 			"," + points[0] + `]]}}`
 	}
-	m = budget.TilesSteps.Meter(t.Context())
+	m = bounds.TilesSteps.Meter(t.Context())
 	if _, err := grid.ParseWithin(m, []byte(features(comb(false), comb(true)))); err == nil {
 		t.Error("two combs with four million crossings are joined")
 	}

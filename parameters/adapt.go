@@ -9,7 +9,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"github.com/eodispatch/eodispatch/budget"
+	"github.com/eodispatch/eodispatch/bounds"
 )
 
 // adapter converts a schema as openEO or OpenAPI 3.0 writes it to JSON Schema draft-07: arrays of alternatives,
@@ -229,7 +229,7 @@ func (a *adapter) visits(schema any, known map[string]int64) (n int64) {
 	if ref, ok := m["$ref"].(string); ok {
 		name := ref[len("#/definitions/"):]
 		if _, ok := known[name]; !ok {
-			known[name] = budget.SchemaVisits.Most // while it is counted, which detects circles
+			known[name] = bounds.SchemaVisits.Most // while it is counted, which detects circles
 			known[name] = a.visits(a.definitions[name], known)
 		}
 		return known[name] + 1
@@ -239,7 +239,7 @@ func (a *adapter) visits(schema any, known map[string]int64) (n int64) {
 			continue
 		}
 		for _, part := range parts(value) {
-			n = min(n+a.visits(part, known), budget.SchemaVisits.Most)
+			n = min(n+a.visits(part, known), bounds.SchemaVisits.Most)
 		}
 	}
 	return n + 1

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/eodispatch/eodispatch/budget"
+	"github.com/eodispatch/eodispatch/bounds"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/parameters"
 )
@@ -22,9 +22,9 @@ var smaller = 1
 
 // fewerSteps lets a value that is smaller meet its bound as the whole one does.
 func fewerSteps(t *testing.T) {
-	most := budget.CheckSteps.Most
-	t.Cleanup(func() { budget.CheckSteps.Most = most })
-	budget.CheckSteps.Most /= int64(smaller)
+	most := bounds.CheckSteps.Most
+	t.Cleanup(func() { bounds.CheckSteps.Most = most })
+	bounds.CheckSteps.Most /= int64(smaller)
 }
 
 // list returns a list of an item so many times.

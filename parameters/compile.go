@@ -17,7 +17,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 
-	"github.com/eodispatch/eodispatch/budget"
+	"github.com/eodispatch/eodispatch/bounds"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
@@ -30,7 +30,7 @@ type compiled struct {
 // validator is a compiled schema that counts the cost of its checks. It is for one goroutine at a time.
 type validator struct {
 	schema *jsonschema.Schema
-	meter  *budget.Meter
+	meter  *bounds.Meter
 }
 
 const (
@@ -75,11 +75,11 @@ func (r *Reader) compileOnce(d *document) (*compiled, []string) {
 // checkVisits checks every schema of an adapted document against [budget.SchemaVisits].
 func (a *adapter) checkVisits(doc any) error {
 	known := map[string]int64{}
-	if err := budget.SchemaVisits.Check(a.visits(doc, known)); err != nil {
+	if err := bounds.SchemaVisits.Check(a.visits(doc, known)); err != nil {
 		return err
 	}
 	for _, definition := range a.definitions {
-		if err := budget.SchemaVisits.Check(a.visits(definition, known)); err != nil {
+		if err := bounds.SchemaVisits.Check(a.visits(definition, known)); err != nil {
 			return err
 		}
 	}
@@ -124,7 +124,7 @@ func (noLoader) Load(url string) (any, error) { return nil, fmt.Errorf("%s is no
 
 // validate checks a value. Its error is an [*jsonschema.ValidationError] or the reason why the meter stopped. A panic
 // of the library is not recovered, so that the value does not count as valid.
-func (c *compiled) validate(v any, m *budget.Meter) (err error) {
+func (c *compiled) validate(v any, m *bounds.Meter) (err error) {
 	own, err := c.validator()
 	if err != nil {
 		return err
@@ -318,7 +318,7 @@ func (v *validator) pattern(text string) (jsonschema.Regexp, error) {
 
 // patternSize returns the number of instructions of a regular expression.
 func patternSize(text string) (int, error) {
-	if err := budget.SchemaPattern.Check(int64(len(text))); err != nil {
+	if err := bounds.SchemaPattern.Check(int64(len(text))); err != nil {
 		return 0, err
 	}
 	parsed, err := syntax.Parse(text, syntax.Perl)
@@ -329,7 +329,7 @@ func patternSize(text string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	return len(program.Inst), budget.SchemaPattern.Check(int64(len(program.Inst)))
+	return len(program.Inst), bounds.SchemaPattern.Check(int64(len(program.Inst)))
 }
 
 type pattern struct {
@@ -352,7 +352,7 @@ func (p *pattern) MatchString(s string) bool {
 
 // unfinished returns the error for a check that the meter stopped: it was too expensive, or its request had ended.
 func unfinished(err error) error {
-	if _, over := err.(*budget.Exceeded); !over {
+	if _, over := err.(*bounds.Exceeded); !over {
 		return &dispatch.Error{Kind: dispatch.Unavailable, Op: "parameters.Check",
 			Text: "The request ended before its parameters were checked. Repeat it.", Err: err}
 	}
@@ -361,7 +361,7 @@ func unfinished(err error) error {
 }
 
 // meter counts the checks of a request: a larger one may cost more.
-func meter(ctx context.Context, r dispatch.Request, d *dispatch.Dimension) *budget.Meter {
+func meter(ctx context.Context, r dispatch.Request, d *dispatch.Dimension) *bounds.Meter {
 	const perByte = 2
 	size := len(r.Parameters)
 	for _, one := range d.All() {
@@ -369,7 +369,7 @@ func meter(ctx context.Context, r dispatch.Request, d *dispatch.Dimension) *budg
 			size += len(value)
 		}
 	}
-	bound := budget.CheckSteps
+	bound := bounds.CheckSteps
 	bound.Most += int64(perByte * size)
 	return bound.Meter(ctx)
 }

@@ -11,18 +11,18 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/eodispatch/eodispatch/budget"
+	"github.com/eodispatch/eodispatch/bounds"
 )
 
 // Reader reads the schemas of one service, which share the bounds SchemaNodes and SchemaSteps. It is for one goroutine.
 type Reader struct {
-	nodes, steps *budget.Meter
+	nodes, steps *bounds.Meter
 	read         map[string]*document // by the text of the schema
 }
 
 // NewReader returns a reader whose work stops when ctx ends.
 func NewReader(ctx context.Context) *Reader {
-	return &Reader{budget.SchemaNodes.Meter(ctx), budget.SchemaSteps.Meter(ctx), map[string]*document{}}
+	return &Reader{bounds.SchemaNodes.Meter(ctx), bounds.SchemaSteps.Meter(ctx), map[string]*document{}}
 }
 
 // Steps returns the work so far: JSON values read, and alternatives and references followed.
@@ -68,11 +68,11 @@ func (n *node) kind() byte {
 }
 
 // parse reads a JSON text. Each value in it costs a step.
-func parse(raw json.RawMessage, m *budget.Meter) (*node, error) {
+func parse(raw json.RawMessage, m *bounds.Meter) (*node, error) {
 	if len(raw) == 0 {
 		return &node{raw: json.RawMessage("{}")}, nil
 	}
-	if err := budget.Numbers(raw); err != nil {
+	if err := bounds.Numbers(raw); err != nil {
 		return nil, err
 	}
 	p := parser{text: raw, tokens: json.NewDecoder(bytes.NewReader(raw)), meter: m}
@@ -92,11 +92,11 @@ var errNoJSON = errors.New("it is not valid JSON")
 type parser struct {
 	text   []byte
 	tokens *json.Decoder
-	meter  *budget.Meter
+	meter  *bounds.Meter
 }
 
 func (p *parser) value(depth int) (*node, error) {
-	if err := budget.SchemaDepth.Check(int64(depth)); err != nil {
+	if err := bounds.SchemaDepth.Check(int64(depth)); err != nil {
 		return nil, err
 	}
 	if !p.meter.Spend(1) {

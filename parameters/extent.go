@@ -11,7 +11,7 @@ import (
 // on both sides of the antimeridian and touches or crosses it: then west is greater than east. There is no extent if
 // that is ambiguous.
 func extent(value json.RawMessage) (b box, crosses, ok bool) {
-	var e bounds
+	var e envelope
 	if !e.geoJSON(value, 0) || len(e.spans) == 0 || e.unclear {
 		return b, e.unclear, false
 	}
@@ -28,14 +28,14 @@ type ordinate struct {
 // span is a range of longitudes. Its first longitude is greater than its second if it crosses the antimeridian.
 type span struct{ west, east ordinate }
 
-// bounds collects the positions of a geometry.
-type bounds struct {
+// envelope collects the positions of a geometry.
+type envelope struct {
 	spans        []span // of each border, line and point
 	south, north ordinate
 	unclear      bool // a border can be read in two ways
 }
 
-func (e *bounds) geoJSON(raw json.RawMessage, depth int) bool {
+func (e *envelope) geoJSON(raw json.RawMessage, depth int) bool {
 	var g struct {
 		Type        string            `json:"type"`
 		Coordinates json.RawMessage   `json:"coordinates"`
@@ -61,7 +61,7 @@ type line = [][]json.Number
 
 // coordinates adds the positions of one geometry: single points, lines, and the borders of polygons without their
 // holes.
-func (e *bounds) coordinates(kind string, raw json.RawMessage) bool {
+func (e *envelope) coordinates(kind string, raw json.RawMessage) bool {
 	var lines []line
 	var polygons [][]line
 	var err error
@@ -95,7 +95,7 @@ func (e *bounds) coordinates(kind string, raw json.RawMessage) bool {
 // line adds positions that are connected. A step of more than half the globe and less than all of it crosses the
 // antimeridian if that makes the line narrower. A border must then also be oriented as RFC 7946, section 3.1.6,
 // requires; otherwise it can be read in two ways.
-func (e *bounds) line(l line, border bool) bool {
+func (e *envelope) line(l line, border bool) bool {
 	var written, jumping span
 	var before, turn, area float64
 	var last [2]float64
@@ -138,7 +138,7 @@ func numbers(position []json.Number) (at [2]float64, ok bool) {
 	return [2]float64{lon, lat}, err == nil && bad == nil
 }
 
-func (e *bounds) latitude(o ordinate, first bool) {
+func (e *envelope) latitude(o ordinate, first bool) {
 	e.south, e.north = least(e.south, o, first), greatest(e.north, o, first)
 }
 
@@ -171,7 +171,7 @@ func greatest(a, b ordinate, first bool) ordinate {
 // longitudes returns the range that contains all spans. The range crosses the antimeridian if a span does, or if one
 // span ends there and another begins there, as cut areas do (RFC 7946, section 3.1.9); then it leaves out the widest
 // gap between them.
-func (e *bounds) longitudes() (west, east ordinate, crosses bool) {
+func (e *envelope) longitudes() (west, east ordinate, crosses bool) {
 	var flat []span
 	var ends, begins bool
 	for _, s := range e.spans {

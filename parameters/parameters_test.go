@@ -10,7 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/eodispatch/eodispatch/budget"
+	"github.com/eodispatch/eodispatch/bounds"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
@@ -457,15 +457,15 @@ func FuzzDescribe(f *testing.F) {
 		const most = 1_000
 		r := NewReader(t.Context())
 		set := r.NewSet([]dispatch.Parameter{r.Describe(dispatch.Parameter{Name: "p", Schema: schema})})
-		if steps := r.Steps(); steps > budget.SchemaNodes.Most+budget.SchemaSteps.Most+2*most {
+		if steps := r.Steps(); steps > bounds.SchemaNodes.Most+bounds.SchemaSteps.Most+2*most {
 			t.Errorf("reading %s took %d steps", schema, steps)
 		}
-		m := budget.CheckSteps.Meter(t.Context())
+		m := bounds.CheckSteps.Meter(t.Context())
 		got, _ := set.Argument(m, "p", value)
 		if !json.Valid(got) {
 			t.Errorf("%s became %s", value, got)
 		}
-		if m.Spent() > budget.CheckSteps.Most+int64(most+len(schema)*len(value)) {
+		if m.Spent() > bounds.CheckSteps.Most+int64(most+len(schema)*len(value)) {
 			t.Errorf("checking %s against %s took %d steps", value, schema, m.Spent())
 		}
 	})

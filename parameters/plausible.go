@@ -8,13 +8,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/eodispatch/eodispatch/budget"
+	"github.com/eodispatch/eodispatch/bounds"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
 // implausible returns the fault of a value that its schema allows, and that no place or time can have: services accept
 // jobs with such values and fail later, or return nothing.
-func (p parameter) implausible(m *budget.Meter, value json.RawMessage, loc []any) []dispatch.Fault {
+func (p parameter) implausible(m *bounds.Meter, value json.RawMessage, loc []any) []dispatch.Fault {
 	why := ""
 	switch p.Type {
 	case dispatch.BoundingBox, dispatch.Polygon:

@@ -4,7 +4,7 @@ import (
 	"context"
 	"encoding/json"
 
-	"github.com/eodispatch/eodispatch/budget"
+	"github.com/eodispatch/eodispatch/bounds"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
@@ -27,7 +27,7 @@ func (s *Set) Check(ctx context.Context, r dispatch.Request, d *dispatch.Dimensi
 }
 
 // dimension checks the values of dimension k.
-func (s *Set) dimension(m *budget.Meter, d *dispatch.Dimension, k int) (faults []dispatch.Fault) {
+func (s *Set) dimension(m *bounds.Meter, d *dispatch.Dimension, k int) (faults []dispatch.Fault) {
 	one := d.All()[k]
 	at := func(below ...any) []any { return append([]any{"body"}, d.Place(k, below...)...) }
 	if _, known := s.parameters[one.Name]; !known {

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
 
-	"github.com/eodispatch/eodispatch/budget"
+	"github.com/eodispatch/eodispatch/bounds"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
@@ -54,7 +54,7 @@ func (r *Reader) NewSet(described []dispatch.Parameter) *Set {
 // Arguments checks the arguments of a request, a JSON object, and returns them in the form that the service asks for.
 // It reports all faults, up to mostFaults, each with a location below "body", "parameters". The dimensions of a task
 // must be absent because their values are given elsewhere. It also stops when the meter does.
-func (s *Set) Arguments(m *budget.Meter, raw json.RawMessage, d *dispatch.Dimension) (json.RawMessage,
+func (s *Set) Arguments(m *bounds.Meter, raw json.RawMessage, d *dispatch.Dimension) (json.RawMessage,
 	[]dispatch.Fault) {
 	arguments := map[string]json.RawMessage{}
 	if err := json.Unmarshal(raw, &arguments); err != nil {
@@ -89,7 +89,7 @@ func (s *Set) Arguments(m *budget.Meter, raw json.RawMessage, d *dispatch.Dimens
 }
 
 // Argument checks and converts one value. The locations of faults begin with loc.
-func (s *Set) Argument(m *budget.Meter, name string, value json.RawMessage, loc ...any) (json.RawMessage,
+func (s *Set) Argument(m *bounds.Meter, name string, value json.RawMessage, loc ...any) (json.RawMessage,
 	[]dispatch.Fault) {
 	p, known := s.parameters[name]
 	if !known {
@@ -103,7 +103,7 @@ func (s *Set) Argument(m *budget.Meter, name string, value json.RawMessage, loc 
 }
 
 // checkAll checks the values inside a value: one, or of an array each of its elements.
-func (p parameter) checkAll(m *budget.Meter, value json.RawMessage, inner []json.RawMessage,
+func (p parameter) checkAll(m *bounds.Meter, value json.RawMessage, inner []json.RawMessage,
 	loc []any) []dispatch.Fault {
 	var faults []dispatch.Fault
 	isArray := bytes.HasPrefix(bytes.TrimSpace(value), []byte("["))
@@ -142,7 +142,7 @@ func (s *Set) unwrap(name string, value json.RawMessage) ([]json.RawMessage, boo
 
 // checkAndConvert returns the first form of a value that is valid. If none is, it returns the value, and the faults of
 // its most likely form.
-func (p parameter) checkAndConvert(m *budget.Meter, value json.RawMessage, loc []any) (json.RawMessage,
+func (p parameter) checkAndConvert(m *bounds.Meter, value json.RawMessage, loc []any) (json.RawMessage,
 	[]dispatch.Fault) {
 	if equal(value, p.Default) || p.Nullable && isNull(value) {
 		// a default, and null where the schema allows it, are accepted even if the rest of the schema does not allow them
@@ -178,11 +178,11 @@ func equal(a, b json.RawMessage) bool {
 
 var english = message.NewPrinter(language.English)
 
-func (p parameter) check(m *budget.Meter, value json.RawMessage, loc []any) (faults []dispatch.Fault) {
+func (p parameter) check(m *bounds.Meter, value json.RawMessage, loc []any) (faults []dispatch.Fault) {
 	if p.schema == nil {
 		return nil
 	}
-	if err := budget.Numbers(value); err != nil {
+	if err := bounds.Numbers(value); err != nil {
 		return []dispatch.Fault{{Loc: loc, Msg: "The value has a number of " + err.Error() + ".", Type: "value_error"}}
 	}
 	if !m.Spend(1 + len(value)/bytesPerStep) {

@@ -15,7 +15,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
-	"github.com/eodispatch/eodispatch/budget"
+	"github.com/eodispatch/eodispatch/bounds"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
@@ -330,7 +330,7 @@ func TestMetrics_OfAnIdleProcess(t *testing.T) {
 		time.Now().Add(time.Hour))
 	idle.Observe(Process{Unsaved: func() int { return 0 }, Streams: func() int { return 0 },
 		Pools:    func() []Pool { return []Pool{{Name: "visit"}} },
-		Refusals: budget.Refusals})
+		Refusals: bounds.Refusals})
 	body, walked := scrape(t, idle), 0
 	for _, row := range regexp.MustCompile("(?m)^\\| `eodispatch_.*$").FindAllString(string(document), -1) {
 		names, _, _ := strings.Cut(row, " | ")

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/eodispatch/eodispatch/budget"
+	"github.com/eodispatch/eodispatch/bounds"
 )
 
 var (
@@ -83,7 +83,7 @@ func (g *gunzip) Read(p []byte) (n int, err error) {
 type Share struct{ places chan struct{} }
 
 // NewShare returns a share for one server.
-func NewShare() *Share { return &Share{make(chan struct{}, budget.AnswersHeld.Most)} }
+func NewShare() *Share { return &Share{make(chan struct{}, bounds.AnswersHeld.Most)} }
 
 // Begin begins an operation. The first large response that is read with the returned context waits for a place; the
 // operation keeps the place until end is called.

@@ -19,7 +19,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/eodispatch/eodispatch/budget"
+	"github.com/eodispatch/eodispatch/bounds"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
@@ -308,9 +308,9 @@ func answer(resp *http.Response) *Answer {
 // cut off does not matter.
 func read(ctx context.Context, resp *http.Response, call Call) (*Answer, error) {
 	a := answer(resp)
-	limit := cmp.Or(call.Limit, budget.AnswerBytes.Most)
+	limit := cmp.Or(call.Limit, bounds.AnswerBytes.Most)
 	if a.Status >= 300 {
-		limit = min(limit, budget.AnswerError.Most)
+		limit = min(limit, bounds.AnswerError.Most)
 	}
 	body, err := readBody(ctx, resp, limit)
 	a.Body = Finite(body)

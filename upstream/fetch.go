@@ -9,7 +9,7 @@ import (
 	"net/http"
 	"net/url"
 
-	"github.com/eodispatch/eodispatch/budget"
+	"github.com/eodispatch/eodispatch/bounds"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
@@ -67,9 +67,9 @@ func (f Fetch) request(u *url.URL) *http.Request {
 
 func (f Fetch) read(ctx context.Context, resp *http.Response) (*Answer, error) {
 	a := answer(resp)
-	limit := cmp.Or(f.Limit, budget.AnswerBytes.Most)
+	limit := cmp.Or(f.Limit, bounds.AnswerBytes.Most)
 	if a.Status >= 300 {
-		limit = min(limit, budget.AnswerError.Most)
+		limit = min(limit, bounds.AnswerError.Most)
 	}
 	body, err := readBody(ctx, resp, limit)
 	a.Body = body

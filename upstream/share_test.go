@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/eodispatch/eodispatch/budget"
+	"github.com/eodispatch/eodispatch/bounds"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/simulator"
 	"github.com/eodispatch/eodispatch/upstream"
@@ -65,8 +65,8 @@ func TestShare_LargeResponsesWait(t *testing.T) {
 		end()
 		stop()
 		all.Wait()
-		if most.Load() != budget.AnswersHeld.Most {
-			t.Errorf("%d held large answers at once, want %d", most.Load(), budget.AnswersHeld.Most)
+		if most.Load() != bounds.AnswersHeld.Most {
+			t.Errorf("%d held large answers at once, want %d", most.Load(), bounds.AnswersHeld.Most)
 		}
 		if err := read(ctx, "/large"); err != nil {
 			t.Error(fmt.Errorf("without an operation: %w", err))
@@ -88,7 +88,7 @@ func TestShare_RequestsThatOutliveTheirOperation(t *testing.T) {
 			_, err := c.Do(ctx, upstream.Call{Method: http.MethodGet, URL: "http://hostile.example/large"})
 			return err
 		}
-		for i := range int(budget.AnswersHeld.Most) * 3 {
+		for i := range int(bounds.AnswersHeld.Most) * 3 {
 			ctx, end := share.Begin(t.Context())
 			ctx, leave := context.WithTimeout(ctx, time.Millisecond)
 			_, err := cache.Get(ctx, fmt.Sprint(i), func(ctx context.Context, _ string) (string, error) {

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/eodispatch/eodispatch/budget"
+	"github.com/eodispatch/eodispatch/bounds"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
@@ -20,9 +20,9 @@ const (
 
 // JSON decodes the response body into v. A body that is not JSON, or does not fit v, is BadUpstream.
 func JSON(a *Answer, op string, into any) error {
-	err := budget.Numbers(a.Body)
+	err := bounds.Numbers(a.Body)
 	if err == nil {
-		err = budget.AnswerValues.Check(budget.Values(a.Body))
+		err = bounds.AnswerValues.Check(bounds.Values(a.Body))
 	}
 	if err == nil {
 		err = json.Unmarshal(a.Body, into)
@@ -53,7 +53,7 @@ func unexpected(a *Answer, err error) string {
 
 // isBound reports whether the exceeded bound has a name with the prefix.
 func isBound(err error, prefix string) bool {
-	e, is := errors.AsType[*budget.Exceeded](err)
+	e, is := errors.AsType[*bounds.Exceeded](err)
 	return is && strings.HasPrefix(e.Bound.Name, prefix)
 }
 

@@ -13,8 +13,8 @@ import (
 	"github.com/KimMachineGun/automemlimit/memlimit"
 
 	"github.com/eodispatch/eodispatch/api"
+	"github.com/eodispatch/eodispatch/bounds"
 	"github.com/eodispatch/eodispatch/broker"
-	"github.com/eodispatch/eodispatch/budget"
 	"github.com/eodispatch/eodispatch/catalogue"
 	"github.com/eodispatch/eodispatch/config"
 	"github.com/eodispatch/eodispatch/dispatch"
@@ -117,7 +117,7 @@ func build(ctx context.Context, settings *config.Config, kept *store.Store, seen
 		settings.GiveUpAfter, settings.StalledAfter
 	lost := &losses{database: kept, log: log}
 	process := telemetry.Process{Durability: lost.last, Unsaved: b.Unsaved,
-		Pools: func() []telemetry.Pool { return poolsOf(kept) }, Refusals: budget.Refusals}
+		Pools: func() []telemetry.Pool { return poolsOf(kept) }, Refusals: bounds.Refusals}
 	work := engine.New(engine.Config{Store: jobs, Visit: traces.Visits(seen.Visits(b.Visit)), Log: log,
 		Lease:    longestLease(backends),
 		Notifier: notifierOf(settings, &process, log), OnWake: b.HandleWake, OnBroadcast: b.HandleBroadcast,

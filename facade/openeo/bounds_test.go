@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/eodispatch/eodispatch/budget"
+	"github.com/eodispatch/eodispatch/bounds"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/facade"
 )
@@ -117,7 +117,7 @@ func TestInline_LooksForFewProcesses(t *testing.T) {
 		graph[fmt.Sprint("n", i)] = map[string]any{"process_id": fmt.Sprint("p", i), "arguments": map[string]any{}}
 	}
 	queries := 0
-	in := &inliner{meter: budget.GraphBytes.Meter(t.Context()), known: map[string]*ownProcess{},
+	in := &inliner{meter: bounds.GraphBytes.Meter(t.Context()), known: map[string]*ownProcess{},
 		find: func(string) ([]byte, error) {
 			queries++
 			return nil, &dispatch.Error{Kind: dispatch.NotFound}

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/eodispatch/eodispatch/budget"
+	"github.com/eodispatch/eodispatch/bounds"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/simulator"
 )
@@ -154,9 +154,9 @@ func TestJobs_ResultsOfALargeTask(t *testing.T) {
 		"save": {"process_id": "save_result", "arguments": {"data": {"from_node": "load"}, "format": "GTiff"}, "result": true}}}, "job_options": {"eodispatch:tile_grid": "20x20km"}}`)
 	w.is(http.StatusAccepted, "POST", path+"/results", "")
 	w.until(path, "finished")
-	most := budget.TaskResults.Most
-	budget.TaskResults.Most = 10
-	defer func() { budget.TaskResults.Most = most }()
+	most := bounds.TaskResults.Most
+	bounds.TaskResults.Most = 10
+	defer func() { bounds.TaskResults.Most = most }()
 	got := w.ask("GET", path+"/results", "", "Authorization", anna)
 	refusedWith(t, got, http.StatusRequestEntityTooLarge, "FileSizeExceeded")
 	if !strings.Contains(got.Body.String(), publicURL+"/upscale_tasks/"+strings.TrimPrefix(path, jobsPath+"/t-")+

@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/eodispatch/eodispatch/bounds"
 	"github.com/eodispatch/eodispatch/broker"
-	"github.com/eodispatch/eodispatch/budget"
 	"github.com/eodispatch/eodispatch/catalogue"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/grid"
@@ -153,7 +153,7 @@ func areaOfValue(ctx context.Context, value json.RawMessage) (km2 float64, ok bo
 	if value == nil {
 		return 0, false
 	}
-	area, _, err := grid.ParseAnyWithin(budget.TilesSteps.Meter(ctx), value)
+	area, _, err := grid.ParseAnyWithin(bounds.TilesSteps.Meter(ctx), value)
 	if err != nil {
 		return 0, false
 	}

@@ -17,7 +17,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/eodispatch/eodispatch/budget"
+	"github.com/eodispatch/eodispatch/bounds"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/facade"
 )
@@ -66,12 +66,12 @@ type Facade struct {
 	mergedBefore mergedDocuments
 	ids          idLists
 	totals       taskTotals
-	collecting   *budget.Places[dispatch.UserID] // results of tasks that are being collected
+	collecting   *bounds.Places[dispatch.UserID] // results of tasks that are being collected
 }
 
 // New returns the façade.
 func New(c Config) *Facade {
-	f := &Facade{Config: c, mux: http.NewServeMux(), collecting: budget.NewPlaces[dispatch.UserID](8, 1)}
+	f := &Facade{Config: c, mux: http.NewServeMux(), collecting: bounds.NewPlaces[dispatch.UserID](8, 1)}
 	f.table = f.operations()
 	for _, o := range f.table {
 		pattern := o.method + " " + o.path

@@ -9,7 +9,7 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/eodispatch/eodispatch/budget"
+	"github.com/eodispatch/eodispatch/bounds"
 	"github.com/eodispatch/eodispatch/catalogue"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
@@ -33,7 +33,7 @@ func (f *Facade) inlined(r *request, b *dispatch.Backend, process json.RawMessag
 	if !is {
 		return process, nil, nil
 	}
-	in := &inliner{meter: budget.GraphBytes.Meter(ctx), known: map[string]*ownProcess{}, find: func(id string) ([]byte,
+	in := &inliner{meter: bounds.GraphBytes.Meter(ctx), known: map[string]*ownProcess{}, find: func(id string) ([]byte,
 		error) {
 		p, err := f.Processes.Process(ctx, u, id)
 		return p.Body, err
@@ -148,7 +148,7 @@ type inliner struct {
 	fetch    func(calledProcess) ([]byte, error)                // a definition by its URL; nil: the platform reads it
 	known    map[string]*ownProcess                             // by namespace and id; nil: there is none
 	inside   []calledProcess                                    // processes that are being inlined
-	meter    *budget.Meter                                      // counts the bytes of the graph
+	meter    *bounds.Meter                                      // counts the bytes of the graph
 	options  map[string]json.RawMessage                         // of the job, as the processes propose them
 	fetches  int
 	replaced bool
@@ -168,7 +168,7 @@ func tooComplex(format string, args ...any) error {
 func (in *inliner) exceeded() error { return exceeded(in.meter) }
 
 // exceeded returns the error of a graph that costs too much.
-func exceeded(m *budget.Meter) error {
+func exceeded(m *bounds.Meter) error {
 	return tooComplex("With the processes that it calls, the process graph has %v.", m.Err())
 }
 
@@ -448,7 +448,7 @@ type substitution struct {
 	ids     map[string]string
 	values  map[string]any
 	sizes   map[string]int // of the values, in bytes
-	meter   *budget.Meter
+	meter   *bounds.Meter
 	hidden  map[string]int // how many callbacks around the value have a parameter of this name
 }
 

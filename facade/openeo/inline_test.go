@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/eodispatch/eodispatch/budget"
+	"github.com/eodispatch/eodispatch/bounds"
 	"github.com/eodispatch/eodispatch/catalogue"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
@@ -20,7 +20,7 @@ func inline(t *testing.T, graph string, own map[string]string) (map[string]any, 
 	if err := decodeNumbers([]byte(graph), &g); err != nil {
 		t.Fatal(err)
 	}
-	in := &inliner{meter: budget.GraphBytes.Meter(t.Context()), known: map[string]*ownProcess{},
+	in := &inliner{meter: bounds.GraphBytes.Meter(t.Context()), known: map[string]*ownProcess{},
 		find: func(id string) ([]byte, error) {
 			if own[id] == "" {
 				return nil, &dispatch.Error{Kind: dispatch.NotFound}

@@ -13,8 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/eodispatch/eodispatch/bounds"
 	"github.com/eodispatch/eodispatch/broker"
-	"github.com/eodispatch/eodispatch/budget"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/stac"
 )
@@ -245,7 +245,7 @@ func (f *Facade) taskCollection(r *request, t dispatch.TaskRecord, expires time.
 			}
 			size += n
 		}
-		if err := budget.TaskResults.Check(size); err != nil {
+		if err := bounds.TaskResults.Check(size); err != nil {
 			return nil, refused(http.StatusRequestEntityTooLarge, "FileSizeExceeded",
 				fmt.Sprintf("The results in one document have %v. Read them in pages: %s/upscale_tasks/%d/results/items", err,
 					r.BaseURL(r.outer), t.ID))

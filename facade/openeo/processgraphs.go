@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/eodispatch/eodispatch/budget"
+	"github.com/eodispatch/eodispatch/bounds"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
@@ -23,8 +23,8 @@ func (f *Facade) processGraphOperations() []operation {
 	}
 }
 
-var processQuota = dispatch.ProcessQuota{Processes: int(budget.UserProcesses.Most),
-	Bytes: budget.UserProcessesBytes.Most}
+var processQuota = dispatch.ProcessQuota{Processes: int(bounds.UserProcesses.Most),
+	Bytes: bounds.UserProcessesBytes.Most}
 
 // processID matches ids of processes. The standard allows word characters; clients also send UUIDs.
 var processID = regexp.MustCompile(`^[\w-]{1,200}$`)
@@ -60,7 +60,7 @@ func (f *Facade) saveProcess(r *request) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := budget.UserProcess.Check(int64(len(text))); err != nil {
+	if err := bounds.UserProcess.Check(int64(len(text))); err != nil {
 		return nil, refused(http.StatusBadRequest, "ProcessGraphComplexity", "The process has "+err.Error()+".")
 	}
 	err = f.Processes.SaveProcess(r.Context(), r.user, dispatch.StoredProcess{ID: id, Body: text}, processQuota)
@@ -192,7 +192,7 @@ func (r *request) page(list string) (most int, after string, err error) {
 	if err != nil {
 		return 0, "", err
 	}
-	if most = int(budget.UserProcesses.Most); limit > 0 {
+	if most = int(bounds.UserProcesses.Most); limit > 0 {
 		most = min(most, limit)
 	}
 	if cursor := query.Get("cursor"); cursor != "" {

@@ -15,7 +15,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/eodispatch/eodispatch/budget"
+	"github.com/eodispatch/eodispatch/bounds"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/stac"
 	"github.com/eodispatch/eodispatch/upstream"
@@ -78,9 +78,9 @@ func (v value) with(name string, raw json.RawMessage) value {
 // countEntries counts the entries of arrays and objects before they are decoded.
 func (g *collector) countEntries(all ...json.RawMessage) error {
 	for _, raw := range all {
-		g.count += budget.Entries(raw)
+		g.count += bounds.Entries(raw)
 	}
-	if err := budget.ResultsEntries.Check(g.count); err != nil {
+	if err := bounds.ResultsEntries.Check(g.count); err != nil {
 		return badResults("The platform's results have " + err.Error() + ".")
 	}
 	return nil
@@ -265,7 +265,7 @@ func numbered(name string, i, n int) string {
 // identifier, into one such item.
 func (g *collector) addUnnamed(v value) error {
 	var m map[string]json.RawMessage
-	if budget.Entries(v.raw) > maxMembers || json.Unmarshal(v.raw, &m) != nil || m == nil || isOneValue(m) ||
+	if bounds.Entries(v.raw) > maxMembers || json.Unmarshal(v.raw, &m) != nil || m == nil || isOneValue(m) ||
 		v.depth > maxNested {
 		return g.add(v)
 	}
@@ -492,7 +492,7 @@ func (g *collector) addTarget(href string, v value) (taken bool, err error) {
 	case err != nil:
 		return false, nil
 	}
-	if g.size += int64(len(d.body)); budget.ResultsBytes.Check(g.size) != nil {
+	if g.size += int64(len(d.body)); bounds.ResultsBytes.Check(g.size) != nil {
 		g.left = 0 // other links are not followed any more
 		return false, nil
 	}
@@ -549,7 +549,7 @@ func (g *collector) isEmpty() bool { return g.base == nil && len(g.assets) == 0 
 
 // readItem reads an Item that the Collection links to.
 func (g *collector) readItem(href string) (stac.Object, *url.URL, error) {
-	if budget.ResultsBytes.Check(g.size) != nil {
+	if bounds.ResultsBytes.Check(g.size) != nil {
 		return nil, nil, nil
 	}
 	d, err := g.read(href)

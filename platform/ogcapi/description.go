@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/eodispatch/eodispatch/budget"
+	"github.com/eodispatch/eodispatch/bounds"
 	"github.com/eodispatch/eodispatch/dispatch"
 	params "github.com/eodispatch/eodispatch/parameters"
 	"github.com/eodispatch/eodispatch/upstream"
@@ -56,7 +56,7 @@ func parseDescription(raw []byte) (*description, error) {
 	if err := json.Unmarshal(raw, &m); err != nil {
 		return nil, err
 	}
-	if err := budget.ServiceParameters.Check(max(budget.Entries(m["inputs"]), budget.Entries(m["outputs"]))); err != nil {
+	if err := bounds.ServiceParameters.Check(max(bounds.Entries(m["inputs"]), bounds.Entries(m["outputs"]))); err != nil {
 		return nil, err
 	}
 	d := &description{fingerprint: fingerprintOf(m), inputs: parameters(m["inputs"]), outputs: parameters(m["outputs"])}
@@ -81,7 +81,7 @@ func parameters(raw json.RawMessage) map[string]parameter {
 
 func parseParameter(raw json.RawMessage) parameter {
 	var o occurrence
-	if budget.SchemaNodes.Check(budget.Values(raw)) != nil || json.Unmarshal(raw, &o) != nil {
+	if bounds.SchemaNodes.Check(bounds.Values(raw)) != nil || json.Unmarshal(raw, &o) != nil {
 		return parameter{}
 	}
 	var s schema

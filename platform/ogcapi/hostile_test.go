@@ -13,7 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/eodispatch/eodispatch/budget"
+	"github.com/eodispatch/eodispatch/bounds"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/simulator"
 	"github.com/eodispatch/eodispatch/test/conformance"
@@ -244,7 +244,7 @@ func TestHostilePlatform_EndlessListsAreBounded(t *testing.T) {
 		wantKind(t, err, dispatch.BadUpstream)
 		wantText(t, err, "(bound pages_bytes)")
 		time.Sleep(2 * time.Hour)
-		if n := h.Wrote(); n > budget.PagesBytes.Most+16<<20 {
+		if n := h.Wrote(); n > bounds.PagesBytes.Most+16<<20 {
 			t.Errorf("%d MiB were read", n>>20)
 		}
 	})

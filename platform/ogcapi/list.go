@@ -7,7 +7,7 @@ import (
 	"iter"
 	"time"
 
-	"github.com/eodispatch/eodispatch/budget"
+	"github.com/eodispatch/eodispatch/bounds"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/upstream"
 )
@@ -34,7 +34,7 @@ func (p *Platform) List(ctx context.Context, t dispatch.Token, base string) iter
 				yield(dispatch.Listed{}, incomplete("it has too many pages, or a page links back to an earlier one"))
 				return
 			}
-			if err := budget.PagesBytes.Check(int64(total)); err != nil {
+			if err := bounds.PagesBytes.Check(int64(total)); err != nil {
 				yield(dispatch.Listed{}, incomplete("its pages have "+err.Error()))
 				return
 			}

@@ -11,7 +11,7 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/eodispatch/eodispatch/budget"
+	"github.com/eodispatch/eodispatch/bounds"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/upstream"
 )
@@ -143,7 +143,7 @@ func (d document) json() (json.RawMessage, bool) {
 
 // bounded returns an error if the JSON exceeds a bound.
 func (d document) bounded() error {
-	return cmp.Or(budget.Numbers(d.body), budget.AnswerValues.Check(budget.Values(d.body)))
+	return cmp.Or(bounds.Numbers(d.body), bounds.AnswerValues.Check(bounds.Values(d.body)))
 }
 
 func (d document) html() bool {

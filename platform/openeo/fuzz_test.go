@@ -9,7 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/eodispatch/eodispatch/budget"
+	"github.com/eodispatch/eodispatch/bounds"
 	"github.com/eodispatch/eodispatch/stac"
 	"github.com/eodispatch/eodispatch/test/conformance"
 	"github.com/eodispatch/eodispatch/upstream"
@@ -94,7 +94,7 @@ func FuzzInline(f *testing.F) {
 		}
 		o.appendSave(last, "JSON")
 		body, err := o.body("T", nil)
-		if most := int(budget.GraphBytes.Most) + 2*len(definition) + 1_000; len(body) > most {
+		if most := int(bounds.GraphBytes.Most) + 2*len(definition) + 1_000; len(body) > most {
 			t.Errorf("the request has %d bytes", len(body))
 		}
 		if err != nil || !json.Valid(body) {

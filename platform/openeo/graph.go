@@ -9,7 +9,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/eodispatch/eodispatch/budget"
+	"github.com/eodispatch/eodispatch/bounds"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/upstream"
 )
@@ -277,7 +277,7 @@ func checkExpandedSize(size int, counts map[string]int64, values map[string]json
 		}
 		total += counts[one.Name] * int64(most)
 	}
-	if err := budget.GraphBytes.Check(total); err != nil {
+	if err := bounds.GraphBytes.Check(total); err != nil {
 		return dispatch.InvalidBody("openeo.expand",
 			fmt.Sprintf("The process graph would have %v after the values of the parameters are substituted. "+
 				"Send smaller values.", err), "parameters")

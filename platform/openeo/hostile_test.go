@@ -13,7 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/eodispatch/eodispatch/budget"
+	"github.com/eodispatch/eodispatch/bounds"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/platform/openeo"
 	"github.com/eodispatch/eodispatch/simulator"
@@ -268,7 +268,7 @@ func TestHostilePlatform_EndlessPagesAreBounded(t *testing.T) {
 					t.Errorf("got %v", err)
 				}
 				time.Sleep(2 * time.Hour)
-				if n := h.Wrote(); n > budget.PagesBytes.Most+16<<20 {
+				if n := h.Wrote(); n > bounds.PagesBytes.Most+16<<20 {
 					t.Errorf("%d MiB were read", n>>20)
 				}
 			})

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/eodispatch/eodispatch/budget"
+	"github.com/eodispatch/eodispatch/bounds"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/upstream"
 )
@@ -397,7 +397,7 @@ func pages[P interface{ links() []link }](ctx context.Context, p *Platform, op, 
 					Text: "The platform's list has too many pages, or a page links back to an earlier one."})
 				return
 			}
-			if err := budget.PagesBytes.Check(int64(total)); err != nil {
+			if err := bounds.PagesBytes.Check(int64(total)); err != nil {
 				yield(none, &dispatch.Error{Kind: dispatch.BadUpstream, Op: op, Text: "The platform's pages have " + err.Error() +
 					"."})
 				return

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/eodispatch/eodispatch/budget"
+	"github.com/eodispatch/eodispatch/bounds"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
@@ -62,7 +62,7 @@ var openedArguments = map[string][]string{
 // permission checks what one request runs under a shared account.
 type permission struct {
 	permits dispatch.Permits
-	steps   *budget.Meter
+	steps   *bounds.Meter
 	values  map[string][]placed // of each parameter of the process: several in a task
 	scope   scope
 	at      []any // location, in the request's body, of what is being walked
@@ -80,7 +80,7 @@ func (p *Platform) permitted(ctx context.Context, proc process, r dispatch.Reque
 	if p.permits == nil {
 		return nil
 	}
-	c := &permission{permits: p.permits, steps: budget.CheckSteps.Meter(ctx), scope: scope{map[string]int{}},
+	c := &permission{permits: p.permits, steps: bounds.CheckSteps.Meter(ctx), scope: scope{map[string]int{}},
 		at: []any{"service", "application"}}
 	graph, err := c.graphOf(proc, r, d)
 	if err != nil {
@@ -225,7 +225,7 @@ func (c *permission) checkNode(n map[string]any) error {
 
 // unfinished returns the error of a check that exceeded its budget or outlived its request.
 func (c *permission) unfinished() error {
-	if over, is := errors.AsType[*budget.Exceeded](c.steps.Err()); is {
+	if over, is := errors.AsType[*bounds.Exceeded](c.steps.Err()); is {
 		return dispatch.InvalidBody(opPermits, "The process graph is too large to check its permissions, which takes "+
 			over.Error()+".", c.at...)
 	}

@@ -11,7 +11,7 @@ import (
 	"net/url"
 	"slices"
 
-	"github.com/eodispatch/eodispatch/budget"
+	"github.com/eodispatch/eodispatch/bounds"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/parameters"
 	"github.com/eodispatch/eodispatch/upstream"
@@ -48,7 +48,7 @@ type parameterList []parameter
 
 // UnmarshalJSON decodes a list within service_parameters.
 func (l *parameterList) UnmarshalJSON(data []byte) error {
-	if err := budget.ServiceParameters.Check(budget.Entries(data)); err != nil {
+	if err := bounds.ServiceParameters.Check(bounds.Entries(data)); err != nil {
 		return err
 	}
 	return json.Unmarshal(data, (*[]parameter)(l))
@@ -86,14 +86,14 @@ func parseDefinition(data []byte, id string) (definition, error) {
 		definition
 		Processes []definition `json:"processes"`
 	}
-	if err := budget.Numbers(data); err != nil {
+	if err := bounds.Numbers(data); err != nil {
 		return definition{}, fmt.Errorf("it has a number of %w", err)
 	}
-	if err := budget.AnswerValues.Check(budget.Values(data)); err != nil {
+	if err := bounds.AnswerValues.Check(bounds.Values(data)); err != nil {
 		return definition{}, fmt.Errorf("it has %w", err)
 	}
 	err := json.Unmarshal(data, &doc)
-	if exceeded, is := errors.AsType[*budget.Exceeded](err); is {
+	if exceeded, is := errors.AsType[*bounds.Exceeded](err); is {
 		return definition{}, fmt.Errorf("it has %w", exceeded)
 	}
 	if err != nil {

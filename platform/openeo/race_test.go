@@ -5,10 +5,10 @@ package openeo_test
 import (
 	"time"
 
-	"github.com/eodispatch/eodispatch/budget"
+	"github.com/eodispatch/eodispatch/bounds"
 )
 
 func init() {
 	smaller, mostCPU = 8, 10*time.Second
-	budget.PagesBytes.Most /= 8
+	bounds.PagesBytes.Most /= 8
 }

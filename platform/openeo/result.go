@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/eodispatch/eodispatch/budget"
+	"github.com/eodispatch/eodispatch/bounds"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/stac"
 	"github.com/eodispatch/eodispatch/upstream"
@@ -50,7 +50,7 @@ func (p *Platform) Results(ctx context.Context, t dispatch.Token, ref dispatch.R
 func itemReader(r *upstream.Reader, f upstream.Follower, results *upstream.Answer) stac.ItemReader {
 	size, entries := int64(len(results.Body)), int64(0)
 	return func(href string) (item stac.Object, at *url.URL, err error) {
-		if budget.ResultsBytes.Check(size) != nil || budget.ResultsEntries.Check(entries) != nil {
+		if bounds.ResultsBytes.Check(size) != nil || bounds.ResultsEntries.Check(entries) != nil {
 			return nil, nil, nil
 		}
 		a, err := r.Read(href)
@@ -66,7 +66,7 @@ func itemReader(r *upstream.Reader, f upstream.Follower, results *upstream.Answe
 		case err != nil:
 			return nil, nil, nil
 		}
-		size, entries = size+int64(len(a.Body)), entries+budget.Entries(item["assets"])
+		size, entries = size+int64(len(a.Body)), entries+bounds.Entries(item["assets"])
 		return item, a.URL, nil
 	}
 }
@@ -82,7 +82,7 @@ func collection(op, id string, a *upstream.Answer, expect func([]string), read s
 	if text(doc["openeo:status"]) == "running" {
 		return nil, &dispatch.Error{Kind: dispatch.Conflict, Op: op, Text: "The job has not finished."}
 	}
-	if err := budget.ResultsEntries.Check(budget.Entries(doc["links"]) + budget.Entries(doc["assets"])); err != nil {
+	if err := bounds.ResultsEntries.Check(bounds.Entries(doc["links"]) + bounds.Entries(doc["assets"])); err != nil {
 		return nil, &dispatch.Error{Kind: dispatch.BadUpstream, Op: op, Text: "The platform's results have " + err.Error() +
 			".", Err: err}
 	}

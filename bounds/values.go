@@ -1,4 +1,4 @@
-package budget
+package bounds
 
 // Values counts the objects, arrays, strings and literals of a JSON text, without numbers, which cost little more in
 // memory than in the text. It takes no memory, and time linear in the length of the text.

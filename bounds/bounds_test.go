@@ -1,4 +1,4 @@
-package budget_test
+package bounds_test
 
 import (
 	"context"
@@ -8,11 +8,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/eodispatch/eodispatch/budget"
+	"github.com/eodispatch/eodispatch/bounds"
 )
 
 func TestMeter_StopsAtItsBound(t *testing.T) {
-	m := budget.Bound{Name: "b", Most: 1_500, Unit: "steps"}.Meter(t.Context())
+	m := bounds.Bound{Name: "b", Most: 1_500, Unit: "steps"}.Meter(t.Context())
 	if !m.Spend(1_500) || m.Err() != nil {
 		t.Fatalf("stopped at the bound: %v", m.Err())
 	}
@@ -26,7 +26,7 @@ func TestMeter_StopsAtItsBound(t *testing.T) {
 
 func TestMeter_EndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	m := budget.Bound{Name: "b", Most: 1 << 40}.Meter(ctx)
+	m := bounds.Bound{Name: "b", Most: 1 << 40}.Meter(ctx)
 	if !m.Spend(1) {
 		t.Fatal("it stops at once")
 	}
@@ -50,8 +50,8 @@ func TestNumbers_HaveBounds(t *testing.T) {
 		`[` + strings.Repeat("1", 10_000) + `]`:                     "",
 		`{"text":"` + strings.Repeat("1", 10_001) + `","e":"1e999"`: "",
 	} {
-		err := budget.Numbers([]byte(text))
-		exceeded, _ := errors.AsType[*budget.Exceeded](err)
+		err := bounds.Numbers([]byte(text))
+		exceeded, _ := errors.AsType[*bounds.Exceeded](err)
 		if bound == "" && err != nil || bound != "" && (exceeded == nil || exceeded.Bound.Name != bound) {
 			t.Errorf("%.40s: got %v, want %q", text, err, bound)
 		}
@@ -63,7 +63,7 @@ func FuzzNumbers(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		if err := budget.Numbers(text); err != nil && !strings.Contains(err.Error(), "(bound number_") {
+		if err := bounds.Numbers(text); err != nil && !strings.Contains(err.Error(), "(bound number_") {
 			t.Errorf("%q: %v", text, err)
 		}
 	})
@@ -75,8 +75,8 @@ func TestAll_IsDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, b := range budget.All() {
-		most := strings.TrimPrefix(strings.Split((&budget.Exceeded{Bound: b}).Error(), " "+b.Unit)[0], "more than ")
+	for _, b := range bounds.All() {
+		most := strings.TrimPrefix(strings.Split((&bounds.Exceeded{Bound: b}).Error(), " "+b.Unit)[0], "more than ")
 		if !strings.Contains(string(text), "| `"+b.Name+"` | "+most+" "+b.Unit+" |") {
 			t.Errorf("docs/security.md has no row | `%s` | %s %s |", b.Name, most, b.Unit)
 		}
@@ -89,7 +89,7 @@ func TestValues_AndEntries(t *testing.T) {
 		`7`: {0, 0}, ``: {0, 0},
 		`[[],[]]`: {3, 2}, `["a"]`: {2, 1}, `[[1,2],{"a":3}]`: {4, 2},
 	} {
-		if v, e := budget.Values([]byte(text)), budget.Entries([]byte(text)); v != want[0] || e != want[1] {
+		if v, e := bounds.Values([]byte(text)), bounds.Entries([]byte(text)); v != want[0] || e != want[1] {
 			t.Errorf("%s: %d values and %d entries, want %v", text, v, e, want)
 		}
 	}
@@ -99,11 +99,11 @@ func FuzzEntries(f *testing.F) {
 	f.Add([]byte(`[1,{"a":[2,3]},"b,"]`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		var list []json.RawMessage
-		if json.Unmarshal(text, &list) == nil && int64(len(list)) != budget.Entries(text) {
-			t.Errorf("%q: %d, not %d", text, budget.Entries(text), len(list))
+		if json.Unmarshal(text, &list) == nil && int64(len(list)) != bounds.Entries(text) {
+			t.Errorf("%q: %d, not %d", text, bounds.Entries(text), len(list))
 		}
-		if budget.Values(text) > int64(len(text)) {
-			t.Errorf("%q: %d values", text, budget.Values(text))
+		if bounds.Values(text) > int64(len(text)) {
+			t.Errorf("%q: %d values", text, bounds.Values(text))
 		}
 	})
 }

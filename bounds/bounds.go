@@ -1,6 +1,6 @@
-// Package budget bounds what an input from outside may cost: how large it may be, and how many steps the work on it may
+// Package bounds bounds what an input from outside may cost: how large it may be, and how many steps the work on it may
 // take. Each bound has a name, a default and a unit; docs/security.md lists them.
-package budget
+package bounds
 
 import (
 	"context"
