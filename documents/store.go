@@ -14,9 +14,8 @@ type Store interface {
 	// stored.
 	Definition(context.Context, dispatch.JobID) ([]byte, error)
 	// SetDocumentHash stores that the document of an origin now has this hash. Tasks and jobs that wait and were
-	// accepted
-	// with another document show [dispatch.ServiceChanged] from now on; those accepted with this one do not: see
-	// [dispatch.TaskRecord] and
-	// [dispatch.Record]. It returns the owner of each task, and of each job without a task, whose display changes.
+	// accepted with another document show [dispatch.ServiceChanged] from now on; those accepted with this one do not:
+	// see [dispatch.TaskRecord] and [dispatch.Record]. It returns the owner of each task, and of each job without a
+	// task, whose display changes.
 	SetDocumentHash(ctx context.Context, o dispatch.Origin, hash string) ([]dispatch.UserID, error)
 }

@@ -15,7 +15,7 @@ const (
 	rangeWithin   = 25 * time.Millisecond // how long a transaction of a change should take
 	fewestAtOnce  = 20                    // jobs of a transaction, however long it takes
 	ownerWaits    = 5 * time.Second       // how long a caller waits for the end of a large change
-	mostAtOnce    = 2000                  // likewise, however short
+	mostAtOnce    = 2000                  // jobs of a transaction, however short it is
 )
 
 // What changes of tasks do with their jobs.
@@ -217,7 +217,7 @@ func lockOwnTask(ctx context.Context, q tx, u dispatch.UserID, id dispatch.TaskI
 	return t, err
 }
 
-// changeTask changes a task and its jobs for its owner, and wakes its account. Changes of the same task come one after
+// changeTask changes a task and its jobs for its owner, and wakes its account with the last of them. Changes of the same task come one after
 // the other. The account's row is written last, as in Save. begin returns the change of the jobs; nil: nothing changes,
 // and nobody is woken. It returns how many jobs were canceled or retried. Of a large task that may be some: the change
 // holds from the first commit on, and the caller waits for ownerWaits; then FinishChanges ends it, as after an error.

@@ -8,16 +8,13 @@ import (
 )
 
 // Store stores what visits need and change. It is safe for concurrent use, also by several processes. All times are
-// from
-// its own clock.
+// from its own clock.
 type Store interface {
 	// Agenda returns what is due for an account. Agenda.Held counts every job whose phase holds a slot; if stalled is
-	// not
-	// 0, jobs that are stalled for that time are not counted, see [dispatch.Job.FreesSlot].
+	// not 0, jobs that are stalled for that time are not counted, see [dispatch.Job.FreesSlot].
 	Agenda(ctx context.Context, a dispatch.Account, n int, stalled time.Duration) (dispatch.Agenda, error)
 	// Lines returns all lines of an account with waiting jobs, due or not, and how many wait. Paused jobs do not count
-	// as
-	// waiting.
+	// as waiting.
 	Lines(context.Context, dispatch.Account) ([]dispatch.Line, error)
 	// Ready returns the first waiting jobs of a line that are due, n at most.
 	Ready(ctx context.Context, a dispatch.Account, l dispatch.Line, n int) ([]dispatch.Job, error)
@@ -25,8 +22,7 @@ type Store interface {
 	// the others, n at most.
 	Running(ctx context.Context, a dispatch.Account, n int) ([]dispatch.Job, error)
 	// Listable returns the account's jobs below a base whose state a listing can show, due or not: creates in doubt,
-	// and
-	// jobs that have started and not ended.
+	// and jobs that have started and not ended.
 	Listable(ctx context.Context, a dispatch.Account, base string) ([]dispatch.Job, error)
 	// Unprepared returns the account's waiting jobs that are due and have the attention
 	// [dispatch.ApplicationUnreachable], by due
@@ -42,8 +38,7 @@ type Store interface {
 	// Request returns what a job's owner submitted, with its process if it defines its service itself.
 	Request(context.Context, dispatch.JobID) (dispatch.Request, error)
 	// AccountInfo returns the state of accounts for a user, in the order given. Slots are counted as in Agenda, with
-	// the
-	// account's entry in stalled; most accounts have none.
+	// the account's entry in stalled; most accounts have none.
 	AccountInfo(ctx context.Context, u dispatch.UserID, accounts []dispatch.Account,
 		stalled map[dispatch.Account]time.Duration) ([]dispatch.AccountInfo,
 		error)
@@ -51,19 +46,15 @@ type Store interface {
 	// Intend commits the intent of the next request of each job, all at once, and renews the lease. The deadline of the
 	// requests is Limits.Send from now. It returns the jobs whose requests may be sent, without those that have changed
 	// since or are no longer wanted. Lines and owners whose waiting jobs are among them count as served, job by job in
-	// the
-	// order given. Conflict, and nothing committed, when another process leased the account.
+	// the order given. Conflict, and nothing committed, when another process leased the account.
 	//
 	// Of a task with a budget no waiting job is returned for which there is no room, see [dispatch.Budget.Room]. Then
-	// the task is
-	// paused, for the reason that Room gives.
+	// the task is paused, for the reason that Room gives.
 	Intend(ctx context.Context, l dispatch.Lease, limits dispatch.Limits, jobs []dispatch.Job) ([]dispatch.Job, error)
 	// Save stores what responses changed, except Desired, Paused and Hidden, in one commit. A job whose stored version
 	// differs from the given one is left as it is and not returned. If any job was stored, the given accounts are woken
-	// in
-	// the same commit. A caller without a lease must name them, because the visit that holds the account would
-	// otherwise
-	// not read the changes.
+	// in the same commit. A caller without a lease must name them, because the visit that holds the account would
+	// otherwise not read the changes.
 	Save(ctx context.Context, jobs []dispatch.Job, wake ...dispatch.Account) ([]dispatch.Job, error)
 	// FailWithoutSignIn fails the account's wanted jobs that wait and are not paused, or were not started, and returns
 	// them, if the account has been held for longer than patience because its user must sign in. Consecutive holds for
@@ -81,8 +72,7 @@ type Store interface {
 	// Wake records that there is new work for an account's visit.
 	Wake(context.Context, dispatch.Account) error
 	// Hold stops the account's submissions for d, and stores the reason on all its jobs that wait or were not started.
-	// d 0
-	// ends the hold and wakes the account.
+	// d 0 ends the hold and wakes the account.
 	Hold(ctx context.Context, a dispatch.Account, d time.Duration, why dispatch.Attention, notice string) error
 	// ReserveSendTime grants or books the next send time of a platform, as [dispatch.Schedule.Reserve] specifies.
 	ReserveSendTime(context.Context, dispatch.SendTimeRequest) (dispatch.SendTime, error)

@@ -13,8 +13,7 @@ import (
 )
 
 // MemStore is a [conformance.Store] in memory: fast, and the model against which the SQL stores are compared. Its
-// methods
-// implement those of [conformance.Store], which documents them.
+// methods implement those of [conformance.Store], which documents them.
 type MemStore struct {
 	clock dispatch.Clock
 

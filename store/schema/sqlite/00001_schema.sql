@@ -87,7 +87,7 @@ CREATE TABLE tasks (
 	account        TEXT NOT NULL,
 	created        BIGINT NOT NULL,
 	hidden         BOOLEAN NOT NULL DEFAULT FALSE, -- its owner deleted it
-	edited         BIGINT NOT NULL DEFAULT 0, -- when its owner last paused, resumed or annotated it
+	edited         BIGINT NOT NULL DEFAULT 0, -- when its owner last paused, resumed, canceled or annotated it
 	paused         BOOLEAN NOT NULL DEFAULT FALSE,
 	paused_for     TEXT NOT NULL DEFAULT '', -- the attention of a task that its owner did not pause
 	trial          BIGINT NOT NULL DEFAULT 0, -- how many of the first jobs run before the task is resumed; 0: no trial
@@ -192,7 +192,7 @@ CREATE TABLE jobs (
 	-- When something is to be done for it, and was.
 	due          BIGINT NOT NULL, -- when the next step is due; 0: it waits and is paused
 	created      BIGINT NOT NULL,
-	updated      BIGINT NOT NULL, -- when what its owner sees last changed
+	updated      BIGINT NOT NULL, -- when its status or what explains it last changed
 	moved        BIGINT NOT NULL, -- when phase or status last changed
 	checked      BIGINT NOT NULL DEFAULT 0, -- when the platform last reported the status
 	refused      BIGINT NOT NULL DEFAULT 0, -- since when it is turned away, or its document is unavailable
@@ -348,7 +348,8 @@ CREATE TABLE job_labels (
 -- The jobs of an owner with a label
 CREATE INDEX job_labels_found ON job_labels (owner, name, value, created, job);
 
--- What happened to jobs, for operators, see dispatch.JobEvent.
+-- What happened to jobs, for operators, see dispatch.JobEvent. Package history writes it behind the work, and may lose
+-- some.
 CREATE TABLE events (
 	job       BIGINT NOT NULL,
 	at        BIGINT NOT NULL,
