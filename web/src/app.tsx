@@ -18,11 +18,24 @@ function later<P extends object>(load: () => Promise<ComponentType<P>>): Compone
     const error = useSignal<unknown>(null);
     const attempt = useSignal(0);
     useEffect(() => {
-      load().then((is) => (view.value = { is })).catch((e: unknown) => (error.value = e));
+      load()
+        .then(is => (view.value = { is }))
+        .catch((e: unknown) => (error.value = e));
     }, [attempt.value]);
-    if (error.value !== null) return <div class="page"><Failure error={error.value} again={() => location.reload()} /></div>;
+    if (error.value !== null)
+      return (
+        <div class="page">
+          <Failure error={error.value} again={() => location.reload()} />
+        </div>
+      );
     const View = view.value?.is;
-    return View ? <View {...props} /> : <div class="page"><Loading /></div>;
+    return View ? (
+      <View {...props} />
+    ) : (
+      <div class="page">
+        <Loading />
+      </div>
+    );
   };
 }
 
@@ -32,30 +45,71 @@ const JobPage = later(async () => (await import("./views/job")).JobPage);
 
 export function App() {
   const now = signIn.value;
-  return <>
-    <a class="skip" href="#content" onClick={(e) => { e.preventDefault(); document.getElementById("content")?.focus(); }}>{texts.skip}</a>
-    <Header />
-    {now.state === "out" && now.ended && (
-      <div class="ended" role="alert"><Notice kind="warning" action={<a class="button primary" href={signInAddress()}>{texts.signIn.button}</a>}><p>{texts.signIn.ended}</p></Notice></div>
-    )}
-    <main id="content" tabIndex={-1}><Boundary key={segments.value.join("/")}><View /></Boundary></main>
-  </>;
+  return (
+    <>
+      <a
+        class="skip"
+        href="#content"
+        onClick={e => {
+          e.preventDefault();
+          document.getElementById("content")?.focus();
+        }}
+      >
+        {texts.skip}
+      </a>
+      <Header />
+      {now.state === "out" && now.ended && (
+        <div class="ended" role="alert">
+          <Notice
+            kind="warning"
+            action={
+              <a class="button primary" href={signInAddress()}>
+                {texts.signIn.button}
+              </a>
+            }
+          >
+            <p>{texts.signIn.ended}</p>
+          </Notice>
+        </div>
+      )}
+      <main id="content" tabIndex={-1}>
+        <Boundary key={segments.value.join("/")}>
+          <View />
+        </Boundary>
+      </main>
+    </>
+  );
 }
 
 function Header() {
   const [view] = segments.value;
   const now = signIn.value;
   const s = settings.value;
-  const current = (name: string) => (view === name || (name === "services" && (view === undefined || view === "new")) ? "page" : undefined);
+  const current = (name: string) =>
+    view === name || (name === "services" && (view === undefined || view === "new")) ? "page" : undefined;
   return (
     <header>
-      <a class="brand" href={to(["services"])}>{s.title}</a>
+      <a class="brand" href={to(["services"])}>
+        {s.title}
+      </a>
       <nav aria-label={texts.nav.label}>
-        {(["services", "tasks", "jobs"] as const).map((name) => <a key={name} href={to([name])} aria-current={current(name)}>{texts.nav[name]}</a>)}
+        {(["services", "tasks", "jobs"] as const).map(name => (
+          <a key={name} href={to([name])} aria-current={current(name)}>
+            {texts.nav[name]}
+          </a>
+        ))}
       </nav>
       <div class="me">
-        {now.state === "in" && <a href={to(["account"])} aria-current={current("account")} data-user={now.session.user.id}>{now.session.user.name || now.session.user.email || texts.nav.account}</a>}
-        {now.state === "out" && s.sign_in && <a class="button primary" href={signInAddress()}>{texts.signIn.button}</a>}
+        {now.state === "in" && (
+          <a href={to(["account"])} aria-current={current("account")} data-user={now.session.user.id}>
+            {now.session.user.name || now.session.user.email || texts.nav.account}
+          </a>
+        )}
+        {now.state === "out" && s.sign_in && (
+          <a class="button primary" href={signInAddress()}>
+            {texts.signIn.button}
+          </a>
+        )}
       </div>
     </header>
   );
@@ -65,7 +119,12 @@ function View() {
   const [view, id] = segments.value;
   const now = signIn.value;
   const open = view === undefined || view === "services" || view === "new";
-  if (now.state === "unknown") return <div class="page"><Loading /></div>;
+  if (now.state === "unknown")
+    return (
+      <div class="page">
+        <Loading />
+      </div>
+    );
   if (now.state === "out" && !now.ended && (!open || settings.value.signed_in_needed)) return <SignIn />;
   switch (view) {
     case undefined:
@@ -83,7 +142,13 @@ function View() {
     case "account":
       return <Account />;
   }
-  return <div class="page"><Notice kind="info"><p>{texts.errors.notFound}</p></Notice></div>;
+  return (
+    <div class="page">
+      <Notice kind="info">
+        <p>{texts.errors.notFound}</p>
+      </Notice>
+    </div>
+  );
 }
 
 const isNumber = (text: string): boolean => /^\d{1,15}$/.test(text);
@@ -93,16 +158,32 @@ function SignIn() {
     <div class="page narrow welcome" data-view="sign-in" data-state="ready">
       <h1>{settings.value.title}</h1>
       <p class="lead">{texts.services.lead}</p>
-      {settings.value.sign_in
-        ? <><p class="soft">{texts.signIn.why}</p><p><a class="button primary" href={signInAddress()}>{texts.signIn.button}</a></p></>
-        : <Notice kind="info"><p>{texts.signIn.none}</p></Notice>}
+      {settings.value.sign_in ? (
+        <>
+          <p class="soft">{texts.signIn.why}</p>
+          <p>
+            <a class="button primary" href={signInAddress()}>
+              {texts.signIn.button}
+            </a>
+          </p>
+        </>
+      ) : (
+        <Notice kind="info">
+          <p>{texts.signIn.none}</p>
+        </Notice>
+      )}
       <Footer />
     </div>
   );
 }
 
 function Footer() {
-  return <p class="soft small"><a href="docs">{texts.nav.interface}</a> · <a href="page/notices.txt">{texts.nav.notices}</a> · {texts.map.outlines} · {settings.value.version}</p>;
+  return (
+    <p class="soft small">
+      <a href="docs">{texts.nav.interface}</a> · <a href="page/notices.txt">{texts.nav.notices}</a> ·{" "}
+      {texts.map.outlines} · {settings.value.version}
+    </p>
+  );
 }
 
 // Boundary shows a fault of a view in its place.
@@ -115,7 +196,20 @@ class Boundary extends Component<{ children: ComponentChildren }, { error: unkno
 
   override render() {
     if (this.state.error !== null) {
-      return <div class="page"><Notice kind="error" action={<button type="button" onClick={() => location.reload()}>{texts.tryAgain}</button>}><p>{texts.errors.crashed}</p></Notice></div>;
+      return (
+        <div class="page">
+          <Notice
+            kind="error"
+            action={
+              <button type="button" onClick={() => location.reload()}>
+                {texts.tryAgain}
+              </button>
+            }
+          >
+            <p>{texts.errors.crashed}</p>
+          </Notice>
+        </div>
+      );
     }
     return <>{this.props.children}</>;
   }

@@ -32,13 +32,31 @@ export function Swatch({ status }: { status: Status }) {
 }
 
 export function StatusWord({ status }: { status: Status }) {
-  return <span class="status" data-status={status}><Swatch status={status} />{texts.status[status]}</span>;
+  return (
+    <span class="status" data-status={status}>
+      <Swatch status={status} />
+      {texts.status[status]}
+    </span>
+  );
 }
 
-export function Notice({ kind, title, children, action }: { kind: "info" | "warning" | "error" | "done"; title?: string; children?: ComponentChildren; action?: ComponentChildren }) {
+export function Notice({
+  kind,
+  title,
+  children,
+  action,
+}: {
+  kind: "info" | "warning" | "error" | "done";
+  title?: string;
+  children?: ComponentChildren;
+  action?: ComponentChildren;
+}) {
   return (
     <div class={`notice ${kind}`} role={kind === "error" ? "alert" : undefined}>
-      <div>{title && <strong>{title}</strong>}{children}</div>
+      <div>
+        {title && <strong>{title}</strong>}
+        {children}
+      </div>
       {action && <div class="row">{action}</div>}
     </div>
   );
@@ -46,7 +64,8 @@ export function Notice({ kind, title, children, action }: { kind: "info" | "warn
 
 // errorText says what happened and what to do.
 export function errorText(error: unknown): string {
-  if (!(error instanceof Refused)) return texts.errors.unexpected(error instanceof Error ? error.message : String(error));
+  if (!(error instanceof Refused))
+    return texts.errors.unexpected(error instanceof Error ? error.message : String(error));
   if (error.status === 0) return texts.errors.unreachable;
   return error.message || texts.errors.status(error.status);
 }
@@ -56,10 +75,19 @@ export function Failure({ error, again }: { error: unknown; again?: () => void }
   const link = error instanceof Refused ? error.link : null;
   const reference = error instanceof Refused ? error.reference : null;
   return (
-    <Notice kind="error" action={<>
-      {link && <Resolve link={link} label={texts.resolve} />}
-      {again && <button type="button" onClick={again}>{texts.tryAgain}</button>}
-    </>}>
+    <Notice
+      kind="error"
+      action={
+        <>
+          {link && <Resolve link={link} label={texts.resolve} />}
+          {again && (
+            <button type="button" onClick={again}>
+              {texts.tryAgain}
+            </button>
+          )}
+        </>
+      }
+    >
       <p>{errorText(error)}</p>
       {reference && <p class="soft small">{texts.reference(reference)}</p>}
     </Notice>
@@ -69,15 +97,29 @@ export function Failure({ error, again }: { error: unknown; again?: () => void }
 // Resolve leads to where the user resolves something, and then back.
 function Resolve({ link, label }: { link: string; label: string }) {
   const to = safe(link);
-  return <a class="button primary resolve" href={to && comingBack(to)}>{label}</a>;
+  return (
+    <a class="button primary resolve" href={to && comingBack(to)}>
+      {label}
+    </a>
+  );
 }
 
 export function AttentionNotice({ attention, action }: { attention: Attention; action?: ComponentChildren }) {
   return (
-    <Notice kind="warning" action={<>
-      {attention.link && <Resolve link={attention.link} label={attention.action ? texts.attention[attention.action] : texts.resolve} />}
-      {action}
-    </>}>
+    <Notice
+      kind="warning"
+      action={
+        <>
+          {attention.link && (
+            <Resolve
+              link={attention.link}
+              label={attention.action ? texts.attention[attention.action] : texts.resolve}
+            />
+          )}
+          {action}
+        </>
+      }
+    >
       <p>{attention.message}</p>
     </Notice>
   );
@@ -96,7 +138,13 @@ export function safe(address: string): string | undefined {
 // Outward is a link to another site, or its text if the address cannot be opened.
 export function Outward({ href, children }: { href: string; children: ComponentChildren }) {
   const to = safe(href);
-  return to ? <a href={to} target="_blank" rel="noopener noreferrer">{children}</a> : <>{children}</>;
+  return to ? (
+    <a href={to} target="_blank" rel="noopener noreferrer">
+      {children}
+    </a>
+  ) : (
+    <>{children}</>
+  );
 }
 
 export type Counts = Partial<Record<Status, number>>;
@@ -107,31 +155,79 @@ export function ProgressBar({ counts, label }: { counts: Counts; label: string }
   const done = ((counts.finished ?? 0) + (counts.failed ?? 0) + (counts.canceled ?? 0)) / total;
   const order: Status[] = ["finished", "failed", "canceled", "unknown", "running", "queued", "submitted"];
   return (
-    <div class="bar" role="progressbar" aria-label={label} aria-valuemin={0} aria-valuemax={100} aria-valuenow={Math.round(done * 100)} aria-valuetext={share(done)}>
-      {order.map((s) => (counts[s] ? <i key={s} data-status={s} style={{ width: `${((counts[s] ?? 0) / total) * 100}%` }} /> : null))}
+    <div
+      class="bar"
+      role="progressbar"
+      aria-label={label}
+      aria-valuemin={0}
+      aria-valuemax={100}
+      aria-valuenow={Math.round(done * 100)}
+      aria-valuetext={share(done)}
+    >
+      {order.map(s =>
+        counts[s] ? <i key={s} data-status={s} style={{ width: `${((counts[s] ?? 0) / total) * 100}%` }} /> : null,
+      )}
     </div>
   );
 }
 
 // Field is a labelled control with its help and its error.
-export function Field({ label, help, error, required, children, group }: {
+export function Field({
+  label,
+  help,
+  error,
+  required,
+  children,
+  group,
+}: {
   label: ComponentChildren;
   help?: ComponentChildren;
   error?: string | undefined;
   required?: boolean;
   group?: boolean; // several controls
-  children: (attributes: { id: string; "aria-describedby": string | undefined; "aria-invalid": "true" | undefined }) => ComponentChildren;
+  children: (attributes: {
+    id: string;
+    "aria-describedby": string | undefined;
+    "aria-invalid": "true" | undefined;
+  }) => ComponentChildren;
 }) {
   const id = useId();
   const described = [help && `${id}-help`, error && `${id}-error`].filter(Boolean).join(" ") || undefined;
-  const inside = <>
-    {help && <div class="help" id={`${id}-help`}>{help}</div>}
-    {children({ id, "aria-describedby": described, "aria-invalid": error ? "true" : undefined })}
-    {error && <div class="fault" id={`${id}-error`}>{error}</div>}
-  </>;
+  const inside = (
+    <>
+      {help && (
+        <div class="help" id={`${id}-help`}>
+          {help}
+        </div>
+      )}
+      {children({ id, "aria-describedby": described, "aria-invalid": error ? "true" : undefined })}
+      {error && (
+        <div class="fault" id={`${id}-error`}>
+          {error}
+        </div>
+      )}
+    </>
+  );
   const mark = !required && <span class="soft optional"> {texts.form.optional}</span>;
-  if (group) return <fieldset class="field" aria-describedby={described}><legend>{label}{mark}</legend>{inside}</fieldset>;
-  return <div class="field"><label for={id}>{label}{mark}</label>{inside}</div>;
+  if (group)
+    return (
+      <fieldset class="field" aria-describedby={described}>
+        <legend>
+          {label}
+          {mark}
+        </legend>
+        {inside}
+      </fieldset>
+    );
+  return (
+    <div class="field">
+      <label for={id}>
+        {label}
+        {mark}
+      </label>
+      {inside}
+    </div>
+  );
 }
 
 // copy copies a text. Pages of plain http have no clipboard; there the text is selected in an invisible field.
@@ -148,19 +244,31 @@ async function copy(text: string): Promise<void> {
 export function Copy({ text, label, small }: { text: string; label?: string; small?: boolean }) {
   const done = useSignal(false);
   return (
-    <button type="button" class={small ? "quiet small" : "quiet"} onClick={() => {
-      void copy(text).then(() => {
-        done.value = true;
-        setTimeout(() => (done.value = false), 2000);
-      });
-    }}>
+    <button
+      type="button"
+      class={small ? "quiet small" : "quiet"}
+      onClick={() => {
+        void copy(text).then(() => {
+          done.value = true;
+          setTimeout(() => (done.value = false), 2000);
+        });
+      }}
+    >
       <span aria-live="polite">{done.value ? texts.copied : (label ?? texts.copy)}</span>
     </button>
   );
 }
 
 // Confirm is a button that asks before it acts. It reports what went wrong. With also, it offers to do more, and act gets whether that was chosen.
-export function Confirm({ label, question, confirm, danger, also, act, class: classes }: {
+export function Confirm({
+  label,
+  question,
+  confirm,
+  danger,
+  also,
+  act,
+  class: classes,
+}: {
   label: string;
   question: string;
   confirm: string;
@@ -186,49 +294,103 @@ export function Confirm({ label, question, confirm, danger, also, act, class: cl
       busy.value = false;
     }
   };
-  return <>
-    <button type="button" class={classes} onClick={() => { chosen.value = false; dialog.current?.showModal(); }}>{label}</button>
-    <dialog ref={dialog} aria-labelledby={id}>
-      <p id={id}>{question}</p>
-      {also && <>
-        <label class="check"><input type="checkbox" name="also" checked={chosen.value} aria-describedby={`${id}-also`} onChange={(e) => (chosen.value = e.currentTarget.checked)} /> {also.label}</label>
-        <p class="help" id={`${id}-also`}>{also.help}</p>
-      </>}
-      {error.value !== null && <Failure error={error.value} />}
-      <div class="row end">
-        <button type="button" onClick={() => dialog.current?.close()}>{texts.keep}</button>
-        <button type="button" class={danger ? "danger" : "primary"} disabled={busy.value} onClick={() => void run()}>{confirm}</button>
-      </div>
-    </dialog>
-  </>;
+  return (
+    <>
+      <button
+        type="button"
+        class={classes}
+        onClick={() => {
+          chosen.value = false;
+          dialog.current?.showModal();
+        }}
+      >
+        {label}
+      </button>
+      <dialog ref={dialog} aria-labelledby={id}>
+        <p id={id}>{question}</p>
+        {also && (
+          <>
+            <label class="check">
+              <input
+                type="checkbox"
+                name="also"
+                checked={chosen.value}
+                aria-describedby={`${id}-also`}
+                onChange={e => (chosen.value = e.currentTarget.checked)}
+              />{" "}
+              {also.label}
+            </label>
+            <p class="help" id={`${id}-also`}>
+              {also.help}
+            </p>
+          </>
+        )}
+        {error.value !== null && <Failure error={error.value} />}
+        <div class="row end">
+          <button type="button" onClick={() => dialog.current?.close()}>
+            {texts.keep}
+          </button>
+          <button type="button" class={danger ? "danger" : "primary"} disabled={busy.value} onClick={() => void run()}>
+            {confirm}
+          </button>
+        </div>
+      </dialog>
+    </>
+  );
 }
 
 // Act is a button that does something that may fail.
 export function Act({ label, act, class: classes }: { label: string; act: () => Promise<void>; class?: string }) {
   const busy = useSignal(false);
   const error = useSignal<unknown>(null);
-  return <>
-    <button type="button" class={classes} disabled={busy.value} onClick={() => {
-      busy.value = true;
-      error.value = null;
-      act().catch((e: unknown) => (error.value = e)).finally(() => (busy.value = false));
-    }}>{label}</button>
-    {error.value !== null && <Failure error={error.value} />}
-  </>;
+  return (
+    <>
+      <button
+        type="button"
+        class={classes}
+        disabled={busy.value}
+        onClick={() => {
+          busy.value = true;
+          error.value = null;
+          act()
+            .catch((e: unknown) => (error.value = e))
+            .finally(() => (busy.value = false));
+        }}
+      >
+        {label}
+      </button>
+      {error.value !== null && <Failure error={error.value} />}
+    </>
+  );
 }
 
 // labelsOf returns labels as people write them.
-export const labelsOf = (of: Annotations): string[] => Object.entries(of.labels ?? {}).map(([key, value]) => `${key}=${value}`).sort();
+export const labelsOf = (of: Annotations): string[] =>
+  Object.entries(of.labels ?? {})
+    .map(([key, value]) => `${key}=${value}`)
+    .sort();
 
 // Labels shows labels. Each leads to the list of what has it.
 export function Labels({ of, kind }: { of: Annotations; kind: "tasks" | "jobs" }) {
   const labels = labelsOf(of);
   if (labels.length === 0) return null;
-  return <ul class="labels" aria-label={texts.labels}>{labels.map((l) => <li key={l}><a href={to([kind], { q: l })}>{l}</a></li>)}</ul>;
+  return (
+    <ul class="labels" aria-label={texts.labels}>
+      {labels.map(l => (
+        <li key={l}>
+          <a href={to([kind], { q: l })}>{l}</a>
+        </li>
+      ))}
+    </ul>
+  );
 }
 
 export function Loading() {
-  return <p class="loading soft" role="status">{texts.loading}</p>;
+  return (
+    <p class="loading soft" role="status">
+      {texts.loading}
+    </p>
+  );
 }
 
 // save lets the browser store a text as a file.

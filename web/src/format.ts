@@ -28,7 +28,8 @@ export function range(low: number, likely: number, high: number, show: (n: numbe
 }
 
 // count returns "1 job", "2 jobs".
-export const count = (n: number, one: string, many: string): string => `${number(n)} ${plurals.select(n) === "one" ? one : many}`;
+export const count = (n: number, one: string, many: string): string =>
+  `${number(n)} ${plurals.select(n) === "one" ? one : many}`;
 
 const passed = signal(0); // changes as time passes
 setInterval(() => passed.value++, 20_000);
@@ -37,14 +38,19 @@ setInterval(() => passed.value++, 20_000);
 export function since(text: string): string {
   void passed.value;
   const seconds = (new Date(text).getTime() - Date.now()) / 1000;
-  for (const [unit, size] of [["day", 86_400], ["hour", 3_600], ["minute", 60]] as const) {
+  for (const [unit, size] of [
+    ["day", 86_400],
+    ["hour", 3_600],
+    ["minute", 60],
+  ] as const) {
     if (Math.abs(seconds) >= size) return ago.format(Math.round(seconds / size), unit);
   }
   return ago.format(Math.round(seconds), "second");
 }
 
 export function duration(seconds: number): string {
-  const unit = (n: number, name: string) => new Intl.NumberFormat(undefined, { style: "unit", unit: name, unitDisplay: "short" }).format(n);
+  const unit = (n: number, name: string) =>
+    new Intl.NumberFormat(undefined, { style: "unit", unit: name, unitDisplay: "short" }).format(n);
   if (seconds < 90) return unit(Math.round(seconds), "second");
   if (seconds < 90 * 60) return unit(Math.round(seconds / 60), "minute");
   return unit(Math.round(seconds / 360) / 10, "hour");
@@ -54,7 +60,12 @@ export function bytes(n: number): string {
   const units = ["byte", "kilobyte", "megabyte", "gigabyte", "terabyte"];
   let i = 0;
   for (; n >= 1000 && i < units.length - 1; i++) n /= 1000;
-  return new Intl.NumberFormat(undefined, { style: "unit", unit: units[i]!, unitDisplay: "short", maximumSignificantDigits: 3 }).format(n);
+  return new Intl.NumberFormat(undefined, {
+    style: "unit",
+    unit: units[i]!,
+    unitDisplay: "short",
+    maximumSignificantDigits: 3,
+  }).format(n);
 }
 
 export const km2 = (area: number): string => `${area < 10 ? short.format(area) : plain.format(Math.round(area))} km²`;

@@ -16,7 +16,12 @@ async function start(): Promise<void> {
     document.title = found.title;
     render(<App />, root);
   } catch (error) {
-    render(<main class="page"><Failure error={error} again={() => void start()} /></main>, root);
+    render(
+      <main class="page">
+        <Failure error={error} again={() => void start()} />
+      </main>,
+      root,
+    );
   }
 }
 

@@ -38,6 +38,10 @@ export function setQuery(changes: Record<string, string | string[]>): void {
     for (const one of Array.isArray(value) ? value : [value]) if (one !== "") next.append(name, one);
   }
   const text = next.toString();
-  history.replaceState(history.state, "", "#/" + segments.value.map(encodeURIComponent).join("/") + (text ? "?" + text : ""));
+  history.replaceState(
+    history.state,
+    "",
+    "#/" + segments.value.map(encodeURIComponent).join("/") + (text ? "?" + text : ""),
+  );
   hash.value = location.hash;
 }

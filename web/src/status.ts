@@ -1,7 +1,16 @@
 // How statuses look: a colour, and a pattern for those who do not tell the colours apart.
 import type { Status } from "./api/wire";
 
-export const statuses: Status[] = ["running", "queued", "submitted", "created", "finished", "failed", "canceled", "unknown"];
+export const statuses: Status[] = [
+  "running",
+  "queued",
+  "submitted",
+  "created",
+  "finished",
+  "failed",
+  "canceled",
+  "unknown",
+];
 export const ended = (status: Status): boolean => status === "finished" || status === "failed" || status === "canceled";
 
 const patterns: Record<Status, "solid" | "dots" | "rising" | "falling" | "cross" | "lines" | "empty" | "grid"> = {
@@ -16,7 +25,8 @@ const patterns: Record<Status, "solid" | "dots" | "rising" | "falling" | "cross"
 };
 
 // colour returns the colour of a status in the present colour scheme.
-export const colour = (status: Status): string => getComputedStyle(document.documentElement).getPropertyValue(`--${status}`).trim();
+export const colour = (status: Status): string =>
+  getComputedStyle(document.documentElement).getPropertyValue(`--${status}`).trim();
 
 const cell = 8; // CSS pixels of a pattern
 
@@ -49,8 +59,16 @@ function paint(context: CanvasRenderingContext2D, status: Status): void {
 }
 
 type Stroke = [number, number, number, number];
-const rising: Stroke[] = [[-2, 2, 2, -2], [-2, 10, 10, -2], [6, 10, 10, 6]];
-const falling: Stroke[] = [[-2, 6, 2, 10], [-2, -2, 10, 10], [6, -2, 10, 2]];
+const rising: Stroke[] = [
+  [-2, 2, 2, -2],
+  [-2, 10, 10, -2],
+  [6, 10, 10, 6],
+];
+const falling: Stroke[] = [
+  [-2, 6, 2, 10],
+  [-2, -2, 10, 10],
+  [6, -2, 10, 2],
+];
 const strokes: Record<(typeof patterns)[Status], Stroke[]> = {
   solid: [],
   empty: [],
@@ -59,7 +77,10 @@ const strokes: Record<(typeof patterns)[Status], Stroke[]> = {
   falling,
   cross: [...rising, ...falling],
   lines: [[0, 4, 8, 4]],
-  grid: [[0, 4, 8, 4], [4, 0, 4, 8]],
+  grid: [
+    [0, 4, 8, 4],
+    [4, 0, 4, 8],
+  ],
 };
 
 // onSchemeChange calls back when the colours have changed.

@@ -7,16 +7,23 @@ const tiles = (n: number) => count(n, "tile", "tiles");
 
 // named names up to three entries.
 const named = (titles: string[]): string =>
-  titles.slice(0, 3).map((title) => `“${title}”`).join(", ") + (titles.length > 3 ? ` and ${count(titles.length - 3, "other", "others")}` : "");
+  titles
+    .slice(0, 3)
+    .map(title => `“${title}”`)
+    .join(", ") + (titles.length > 3 ? ` and ${count(titles.length - 3, "other", "others")}` : "");
 
 // basedOn says what an estimate is made from.
 const bases: Record<string, string> = { task: "of this task", area: "over areas of this size" };
-const basedOn = (runs: number, basis: string) => `${count(runs, "finished job", "finished jobs")} ${bases[basis] ?? "of the service"}`;
+const basedOn = (runs: number, basis: string) =>
+  `${count(runs, "finished job", "finished jobs")} ${bases[basis] ?? "of the service"}`;
 
 // losses says what is lost when jobs are deleted.
 function losses(all: number, finished: number, alive: number): string {
   const results = finished > 0 ? `, and the results of ${number(finished)} that finished` : "";
-  const stopped = alive > 0 ? ` ${count(alive, "job that has not ended is", "jobs that have not ended are")} stopped at the platform.` : "";
+  const stopped =
+    alive > 0
+      ? ` ${count(alive, "job that has not ended is", "jobs that have not ended are")} stopped at the platform.`
+      : "";
   return `The lists no longer show ${jobs(all)}${results}.${stopped}`;
 }
 
@@ -53,7 +60,15 @@ export const texts = {
   notLive: "Connecting again… What you see may be out of date.",
   reference: (id: string) => `Reference: ${id}`,
   skip: "Skip to the content",
-  nav: { label: "Main", services: "Services", tasks: "Tasks", jobs: "Jobs", account: "Account", interface: "Interface for programs", notices: "Licences" },
+  nav: {
+    label: "Main",
+    services: "Services",
+    tasks: "Tasks",
+    jobs: "Jobs",
+    account: "Account",
+    interface: "Interface for programs",
+    notices: "Licences",
+  },
 
   signIn: {
     title: "Sign in",
@@ -111,7 +126,8 @@ export const texts = {
     list: "List",
     found: (n: number) => `${count(n, "service", "services")} found`,
     none: "No service matches. Search for fewer words, or clear the filters.",
-    empty: "No services are listed yet. The operator lists them with services: or catalogue: in the configuration; programs can name any service by its address.",
+    empty:
+      "No services are listed yet. The operator lists them with services: or catalogue: in the configuration; programs can name any service by its address.",
     run: "Run",
     stale: (when: string) => `The catalogue was last read ${when}.`,
     by: (provider: string, platform: string) => `${provider} on ${platform}`,
@@ -180,7 +196,8 @@ export const texts = {
     north: "North",
     help: "Draw on the map, type coordinates, drop a GeoJSON, KML or zipped shapefile on the map, or choose a country.",
     unknownSize: "size not defined",
-    crosses: "The outline crosses itself, so its size is not defined, and platforms may refuse it. Move its corners, or draw it again.",
+    crosses:
+      "The outline crosses itself, so its size is not defined, and platforms may refuse it. Move its corners, or draw it again.",
     none: "No area yet",
     drawing: "Click on the map for each corner. A double click ends the drawing; Escape stops it.",
     drawingBox: "Drag over the map, or click two corners. Escape stops.",
@@ -202,7 +219,8 @@ export const texts = {
     none: "not given",
     yes: "yes",
     no: "no",
-    box: (west: string, south: string, east: string, north: string) => `west ${west}, south ${south}, east ${east}, north ${north}`,
+    box: (west: string, south: string, east: string, north: string) =>
+      `west ${west}, south ${south}, east ${east}, north ${north}`,
     interval: (from: string, until: string) => `${from} – ${until}`,
   },
 
@@ -228,9 +246,11 @@ export const texts = {
     fromCentre: "From the centre of the area",
     counting: "Counting the tiles…",
     count: (n: number) => `${tiles(n)}: a job for each`,
-    slivers: (n: number) => `${count(n, "tile is a sliver", "tiles are slivers")}: smaller than a tenth of the largest tile. The map shows them with dashed lines.`,
+    slivers: (n: number) =>
+      `${count(n, "tile is a sliver", "tiles are slivers")}: smaller than a tenth of the largest tile. The map shows them with dashed lines.`,
     limit: (n: number) => `A task can have ${tiles(n)} at most.`,
-    over: (n: number, limit: number) => `${tiles(n)} are more than the ${number(limit)} that one task may have. Draw a smaller area, or choose larger tiles.`,
+    over: (n: number, limit: number) =>
+      `${tiles(n)} are more than the ${number(limit)} that one task may have. Draw a smaller area, or choose larger tiles.`,
     needsArea: "Choose an area to see its tiles.",
     none: "No tile overlaps the area.",
   },
@@ -238,7 +258,13 @@ export const texts = {
   several: {
     time: "Split the time",
     whole: "Not split",
-    steps: { day: "By day", week: "By week, from Monday", month: "By month", quarter: "By quarter", year: "By year" } satisfies Record<Step, string>,
+    steps: {
+      day: "By day",
+      week: "By week, from Monday",
+      month: "By month",
+      quarter: "By quarter",
+      year: "By year",
+    } satisfies Record<Step, string>,
     over: "Several values of",
     overNone: "No other parameter",
     lines: "Values",
@@ -246,27 +272,32 @@ export const texts = {
     needsEnds: "Give the start and the end, so that the time can be split.",
     badLine: (line: string, why: string) => `“${line}”: ${why}`,
     twice: "A value is given twice.",
-    jobs: (all: number, parts: number[]) => (parts.length > 1 ? `${parts.map(number).join(" × ")} = ${jobs(all)}` : jobs(all)),
+    jobs: (all: number, parts: number[]) =>
+      parts.length > 1 ? `${parts.map(number).join(" × ")} = ${jobs(all)}` : jobs(all),
     overLimit: (n: number, limit: number) => `${jobs(n)} are more than the ${number(limit)} that one task may have.`,
     of: (name: string) => `By ${name}`,
     value: (n: number) => `Value ${number(n)}`,
     show: "Show its jobs",
-    done: (done: number, all: number, failed: number) => `${number(done)} of ${number(all)} done${failed > 0 ? `, ${number(failed)} failed` : ""}`,
+    done: (done: number, all: number, failed: number) =>
+      `${number(done)} of ${number(all)} done${failed > 0 ? `, ${number(failed)} failed` : ""}`,
     combine: "Combine them",
     product: "Each with each",
     zip: "The first with the first, the second with the second, …",
-    unequal: (parts: number[]) => `Values that are combined one by one must be of the same number; here are ${parts.map(number).join(" and ")}.`,
+    unequal: (parts: number[]) =>
+      `Values that are combined one by one must be of the same number; here are ${parts.map(number).join(" and ")}.`,
   },
 
   platforms: {
     title: "By platform",
     rate: (n: number) => `${rounded(n)} per hour`,
     unused: "Not used.",
-    unreachable: (since: string | null) => (since ? `Does not respond. Its last answer was ${since}.` : "Has not responded yet."),
+    unreachable: (since: string | null) =>
+      since ? `Does not respond. Its last answer was ${since}.` : "Has not responded yet.",
     resolve: "Resolve",
     where: "Where to run",
     open: "Where each job ends first",
-    openHelp: "Several platforms offer this service. The jobs of a task run at all of them, a single job at the first that responds.",
+    openHelp:
+      "Several platforms offer this service. The jobs of a task run at all of them, a single job at the first that responds.",
   },
 
   pin: {
@@ -287,10 +318,15 @@ export const texts = {
     back: "Change something",
     start: (n: number) => (n === 1 ? "Start the job" : `Start ${jobs(n)}`),
     starting: "Starting…",
-    started: (run: string) => `You started ${run} with what is entered here. Change something to run it differently, or start over.`,
+    started: (run: string) =>
+      `You started ${run} with what is entered here. Change something to run it differently, or start over.`,
     what: "What runs",
     where: "Where",
-    account: { user: "under your own account there", shared: "under the account of this service", open: "without an account" },
+    account: {
+      user: "under your own account there",
+      shared: "under the account of this service",
+      open: "without an account",
+    },
     jobs: "Jobs",
     cost: "Cost",
     costOf: (n: string, unit: string) => `about ${n} ${unit}, by the area`,
@@ -299,7 +335,8 @@ export const texts = {
     limitsAt: (platform: string) => `Limits of ${platform}`,
     slots: (of: number) => `The platform gets ${jobs(of)} of this account at once; the others wait for their turn.`,
     liveLimit: (used: number, of: number) => `You have ${jobs(used)} that have not ended; you may have ${number(of)}.`,
-    dayLimit: (used: number, of: number) => `You submitted ${jobs(used)} in the last 24 hours; you may submit ${number(of)}.`,
+    dayLimit: (used: number, of: number) =>
+      `You submitted ${jobs(used)} in the last 24 hours; you may submit ${number(of)}.`,
     overLimit: "This is more than your limits allow. The service would refuse it.",
     queue: (n: number) => `${jobs(n)} of all users wait for this platform now.`,
     notWorking: (state: string) => `The platform now: ${state}. Jobs are accepted and wait.`,
@@ -307,7 +344,8 @@ export const texts = {
     curl: "curl",
     command: "eodispatch",
     python: "Python",
-    token: "EODISPATCH_TOKEN is an access token of your identity provider. A request that is repeated with its Idempotency-Key starts nothing a second time.",
+    token:
+      "EODISPATCH_TOKEN is an access token of your identity provider. A request that is repeated with its Idempotency-Key starts nothing a second time.",
     login: (broker: string) => `Sign in before, once: eodispatch login ${broker}`,
     request: "Download the request",
     areaFile: "Download the area",
@@ -335,12 +373,16 @@ export const texts = {
     resume: "Resume",
     retry: "Retry",
     again: "Run again",
-    againQuestion: (titles: string[]) => `Run ${named(titles)} again? ${titles.length === 1 ? "A new job is" : `${number(titles.length)} new jobs are`} submitted with the same parameters.`,
+    againQuestion: (titles: string[]) =>
+      `Run ${named(titles)} again? ${titles.length === 1 ? "A new job is" : `${number(titles.length)} new jobs are`} submitted with the same parameters.`,
     delete: "Delete",
-    cancelQuestion: (titles: string[]) => `Cancel ${named(titles)}? What has ended keeps its results; what runs is stopped at the platform.`,
-    deleteQuestion: (titles: string[], all: number, finished: number, alive: number) => `Delete ${named(titles)}? ${losses(all, finished, alive)} This cannot be undone.`,
+    cancelQuestion: (titles: string[]) =>
+      `Cancel ${named(titles)}? What has ended keeps its results; what runs is stopped at the platform.`,
+    deleteQuestion: (titles: string[], all: number, finished: number, alive: number) =>
+      `Delete ${named(titles)}? ${losses(all, finished, alive)} This cannot be undone.`,
     working: (done: number, all: number) => `${number(done)} of ${number(all)} done…`,
-    failed: (n: number, why: string) => `${count(n, "entry", "entries")} could not be changed and are still selected. ${why}`,
+    failed: (n: number, why: string) =>
+      `${count(n, "entry", "entries")} could not be changed and are still selected. ${why}`,
     selectFound: (n: number) => `Select all ${number(n)}`,
     of: (shown: number, all: number) => `${number(shown)} of ${number(all)} shown`,
     changes: (n: number) => `${count(n, "entry", "entries")}`,
@@ -350,7 +392,8 @@ export const texts = {
     task: (id: number) => `Task ${id}`,
     started: (when: string) => `started ${when}`,
     done: (done: number, all: number) => `${number(done)} of ${tiles(all)} done`,
-    doneWith: (done: number, all: number, failed: number) => `${number(done)} of ${tiles(all)} done, ${number(failed)} failed`,
+    doneWith: (done: number, all: number, failed: number) =>
+      `${number(done)} of ${tiles(all)} done, ${number(failed)} failed`,
     map: "Tiles by status. The table says the same.",
     noMap: "The values of this task have no place on a map.",
     table: "Tiles",
@@ -365,17 +408,22 @@ export const texts = {
     ends: (when: string, runs: number, basis: string) => `Expected to end ${when}, by ${basedOn(runs, basis)}.`,
     rest: (n: number) => `The rest: ${tiles(n)}`,
     restCosts: (costs: string, runs: number, basis: string) => `Expected to cost ${costs}, by ${basedOn(runs, basis)}.`,
-    restTakes: (takes: string, runs: number, basis: string) => `Expected to take ${takes} from when you resume, by ${basedOn(runs, basis)}.`,
+    restTakes: (takes: string, runs: number, basis: string) =>
+      `Expected to take ${takes} from when you resume, by ${basedOn(runs, basis)}.`,
     pause: "Pause",
     resume: "Resume",
-    pausedHelp: (waiting: number) => `${waiting > 0 ? `${count(waiting, "tile waits", "tiles wait")} until you resume.` : "Tiles that come to wait are not submitted until you resume."} What was submitted goes on.`,
+    pausedHelp: (waiting: number) =>
+      `${waiting > 0 ? `${count(waiting, "tile waits", "tiles wait")} until you resume.` : "Tiles that come to wait are not submitted until you resume."} What was submitted goes on.`,
     waitsForResume: "waits until the task is resumed",
     cancel: "Cancel",
     cancelSome: (n: number) => `Cancel ${tiles(n)}`,
-    cancelSomeQuestion: (n: number) => `Cancel ${count(n, "tile that has", "tiles that have")} not ended? What runs is stopped at the platform. The other tiles go on.`,
-    cancelQuestion: (n: number) => `Cancel the ${count(n, "tile that has", "tiles that have")} not ended? What runs is stopped at the platform. Finished tiles keep their results.`,
+    cancelSomeQuestion: (n: number) =>
+      `Cancel ${count(n, "tile that has", "tiles that have")} not ended? What runs is stopped at the platform. The other tiles go on.`,
+    cancelQuestion: (n: number) =>
+      `Cancel the ${count(n, "tile that has", "tiles that have")} not ended? What runs is stopped at the platform. Finished tiles keep their results.`,
     delete: "Delete",
-    deleteQuestion: (title: string, all: number, finished: number, alive: number) => `Delete the task “${title}”? ${losses(all, finished, alive)} This cannot be undone.`,
+    deleteQuestion: (title: string, all: number, finished: number, alive: number) =>
+      `Delete the task “${title}”? ${losses(all, finished, alive)} This cannot be undone.`,
     failed: (n: number) => `${count(n, "tile", "tiles")} failed`,
     says: "The platform says:",
     results: "Results",
@@ -399,7 +447,8 @@ export const texts = {
     spent: (spent: string, amount: string, unit: string) => `${spent} of ${amount} ${unit} spent`.replace("  ", " "),
     expected: (n: string, unit: string) => `about ${n} ${unit} more for what runs`.replace("  ", " "),
     newBudget: (unit: string) => (unit ? `New budget in ${unit}` : "New budget"),
-    newBudgetHelp: (now: string) => `For all tiles of the task together, those that have ended among them. It is ${now} now.`,
+    newBudgetHelp: (now: string) =>
+      `For all tiles of the task together, those that have ended among them. It is ${now} now.`,
     raise: "Raise the budget and go on",
     withoutBudget: "Go on without a budget",
     runOthers: (n: number) => `Run the other ${tiles(n)}`,
@@ -430,7 +479,8 @@ export const texts = {
     cancel: "Cancel",
     cancelQuestion: "Cancel this job? It is stopped at the platform.",
     delete: "Delete",
-    deleteQuestion: (title: string, status: Status) => `Delete the job “${title}”? ${lost[status]} This cannot be undone.`,
+    deleteQuestion: (title: string, status: Status) =>
+      `Delete the job “${title}”? ${lost[status]} This cannot be undone.`,
     gone: "There is no such job. It may have been deleted.",
     failed: "The job failed",
     retry: "Retry",
@@ -484,13 +534,18 @@ export const texts = {
     platforms: "Platforms",
     platform: "Platform",
     state: "State",
-    access: { user: "Jobs run under your own account there.", shared: "Jobs run under the account of this service.", open: "Jobs run without an account." },
+    access: {
+      user: "Jobs run under your own account there.",
+      shared: "Jobs run under the account of this service.",
+      open: "Jobs run without an account.",
+    },
     slots: (used: number, of: number) => `The account runs ${jobs(used)} of at most ${number(of)} at once.`,
     link: "Link your account",
     linkAgain: "Link your account again",
     unlinkHelp: "Links to your accounts are kept at the identity provider, where you can remove them:",
     manage: "open your account there",
-    waiting: (w: number, a: number) => (w + a === 0 ? "None of your jobs waits or runs." : `Of your jobs, ${number(w)} wait and ${number(a)} run.`),
+    waiting: (w: number, a: number) =>
+      w + a === 0 ? "None of your jobs waits or runs." : `Of your jobs, ${number(w)} wait and ${number(a)} run.`,
     permissions: "Permissions",
     permissionsLead: "A permission lets your jobs go on while you are signed out.",
     noPermissions: "You have given no permission.",
@@ -532,7 +587,7 @@ export const texts = {
       sign_in_required: "Your sign-in is needed",
       test: "Test",
     },
-    shares: (shares: number[]) => shares.map((n) => `${n} %`).join(", "),
+    shares: (shares: number[]) => shares.map(n => `${n} %`).join(", "),
     states: { active: "active", failing: "messages do not arrive", gone: "ended by the receiver" },
     since: (when: string) => `added ${when}`,
     nextTry: (when: string) => `next try ${when}`,

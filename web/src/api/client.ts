@@ -28,7 +28,11 @@ export interface Answer<T> {
 }
 
 // ask sends a request and returns its response; null as body for 304. It throws Refused.
-export async function ask<T>(method: string, path: string, options: { body?: unknown; headers?: Record<string, string>; signal?: AbortSignal } = {}): Promise<Answer<T>> {
+export async function ask<T>(
+  method: string,
+  path: string,
+  options: { body?: unknown; headers?: Record<string, string>; signal?: AbortSignal } = {},
+): Promise<Answer<T>> {
   const headers: Record<string, string> = { Accept: "application/json", ...options.headers };
   if (method !== "GET") headers["Content-Type"] = "application/json";
   let response: Response;
@@ -48,14 +52,25 @@ export async function ask<T>(method: string, path: string, options: { body?: unk
   const text = await response.text();
   if (response.status === 304) return { body: null as T, etag: response.headers.get("ETag"), next: null };
   if (!response.ok) throw refused(response.status, text);
-  return { body: (text === "" ? null : JSON.parse(text)) as T, etag: response.headers.get("ETag"), next: nextOf(response.headers.get("Link")) };
+  return {
+    body: (text === "" ? null : JSON.parse(text)) as T,
+    etag: response.headers.get("ETag"),
+    next: nextOf(response.headers.get("Link")),
+  };
 }
 
 function refused(status: number, text: string): Refused {
   if (status === 401) sessionEnded();
   try {
     const body = JSON.parse(text) as ErrorBody & { detail?: ValidationError[] };
-    return new Refused(status, body.error_code, body.message, body.detail ?? [], (body.details?.["link"] as string | undefined) ?? null, body.request_id ?? null);
+    return new Refused(
+      status,
+      body.error_code,
+      body.message,
+      body.detail ?? [],
+      (body.details?.["link"] as string | undefined) ?? null,
+      body.request_id ?? null,
+    );
   } catch {
     return new Refused(status, "", "");
   }
@@ -68,20 +83,25 @@ function nextOf(link: string | null): string | null {
 }
 
 // newKey returns a new Idempotency-Key. Pages of plain http have no crypto.randomUUID.
-export const newKey = (): string => Array.from(crypto.getRandomValues(new Uint8Array(16)), (b) => b.toString(16).padStart(2, "0")).join("");
+export const newKey = (): string =>
+  Array.from(crypto.getRandomValues(new Uint8Array(16)), b => b.toString(16).padStart(2, "0")).join("");
 
 // mayPass reports whether a request that failed may succeed when it is repeated.
-export const mayPass = (error: unknown): boolean => error instanceof Refused && (error.status === 0 || error.status === 429 || error.status >= 500);
+export const mayPass = (error: unknown): boolean =>
+  error instanceof Refused && (error.status === 0 || error.status === 429 || error.status >= 500);
 
-export const get = async <T>(path: string, signal?: AbortSignal): Promise<T> => (await ask<T>("GET", path, signal ? { signal } : {})).body;
+export const get = async <T>(path: string, signal?: AbortSignal): Promise<T> =>
+  (await ask<T>("GET", path, signal ? { signal } : {})).body;
 export const post = async <T>(path: string, body?: unknown, headers?: Record<string, string>): Promise<T> =>
   (await ask<T>("POST", path, { body, ...(headers ? { headers } : {}) })).body;
 
 // isMissing reports whether what was asked for does not exist, or no longer.
-export const isMissing = (error: unknown): boolean => error instanceof Refused && (error.status === 404 || error.status === 422);
+export const isMissing = (error: unknown): boolean =>
+  error instanceof Refused && (error.status === 404 || error.status === 422);
 
 // removeRun deletes a job or task, and on request also from its platform.
-export const removeRun = (path: string, atPlatform: boolean): Promise<void> => remove(atPlatform ? `${path}?platform=true` : path);
+export const removeRun = (path: string, atPlatform: boolean): Promise<void> =>
+  remove(atPlatform ? `${path}?platform=true` : path);
 
 // remove deletes something. Another tab may have done so before; that is what was wanted.
 export async function remove(path: string): Promise<void> {

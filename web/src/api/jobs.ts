@@ -4,11 +4,16 @@ import type { Job } from "./wire";
 
 // canRunAgain reports whether the broker still has what a job was submitted with, and takes it from the page: not the processes that clients of
 // the openEO API sent with a job.
-export const canRunAgain = (job: Job): boolean => !job.parameters_deleted && !job.service.application.startsWith("process_graph#");
+export const canRunAgain = (job: Job): boolean =>
+  !job.parameters_deleted && !job.service.application.startsWith("process_graph#");
 
 // runAgain submits a new job with what another was submitted with, and returns its id.
 export async function runAgain(id: number): Promise<number> {
   const { title, label, service, parameters, format, options } = await get<Job>(`unit_jobs/${id}`);
-  const made = await post<Job>("unit_jobs", { title, label, service, parameters, format, options }, { "Idempotency-Key": newKey() });
+  const made = await post<Job>(
+    "unit_jobs",
+    { title, label, service, parameters, format, options },
+    { "Idempotency-Key": newKey() },
+  );
   return made.id;
 }

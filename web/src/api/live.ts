@@ -12,11 +12,21 @@ export interface LiveList<T> {
 
 // followTasks follows the user's tasks.
 export const followTasks = (): LiveList<TaskSummary> =>
-  follow("upscaling", (all) => all.upscaling_tasks, (c) => c.upscaling_tasks, (c) => c.removed_upscaling_tasks);
+  follow(
+    "upscaling",
+    all => all.upscaling_tasks,
+    c => c.upscaling_tasks,
+    c => c.removed_upscaling_tasks,
+  );
 
 // followJobs follows the user's jobs that belong to no task.
 export const followJobs = (): LiveList<Job> =>
-  follow("processing", (all) => all.processing_jobs, (c) => c.processing_jobs, (c) => c.removed_processing_jobs);
+  follow(
+    "processing",
+    all => all.processing_jobs,
+    c => c.processing_jobs,
+    c => c.removed_processing_jobs,
+  );
 
 function follow<T extends { id: number }>(
   filter: string,
@@ -27,14 +37,14 @@ function follow<T extends { id: number }>(
   const items = signal<Map<number, T> | null>(null);
   const live = signal(false);
   const close = open<JobsStatus>(`job_status?changes=true&parameters=false&filter=${filter}`, {
-    whole: (all) => (items.value = new Map(whole(all).map((i) => [i.id, i]))),
-    changes: (c) => {
+    whole: all => (items.value = new Map(whole(all).map(i => [i.id, i]))),
+    changes: c => {
       const next = new Map(items.value);
       for (const i of changed(c) ?? []) next.set(i.id, i);
       for (const id of removed(c) ?? []) next.delete(id);
       items.value = next;
     },
-    connected: (now) => (live.value = now),
+    connected: now => (live.value = now),
   });
   return { items, live, close };
 }
@@ -63,8 +73,15 @@ export function followTask(id: number): LiveTask {
   const abort = new AbortController();
   let places = new Map<number, number>();
   const task: LiveTask = {
-    summary: signal(null), started: signal(null), jobs: new Map(), version: signal(0), place: (job) => places.get(job) ?? 0, tiles: signal(null), live: signal(false), gone: signal(false),
-    onChange: (then) => (notify = then),
+    summary: signal(null),
+    started: signal(null),
+    jobs: new Map(),
+    version: signal(0),
+    place: job => places.get(job) ?? 0,
+    tiles: signal(null),
+    live: signal(false),
+    gone: signal(false),
+    onChange: then => (notify = then),
     close: () => {
       abort.abort();
       stop();
@@ -81,38 +98,40 @@ export function followTask(id: number): LiveTask {
     loading = true;
     try {
       task.tiles.value = (await get<TileMap>(`upscale_tasks/${id}/tiles`, abort.signal)).features;
-    } catch (e) { // the next whole message tries again
+    } catch (e) {
+      // the next whole message tries again
       lost(e);
     } finally {
       loading = false;
     }
   };
-  const follow = () => open<Task>(`ws/upscale_tasks/${id}?changes=true&parameters=false`, {
-    whole: ({ jobs, ...summary }) => {
-      task.jobs.clear();
-      for (const j of jobs) task.jobs.set(j.id, j);
-      places = new Map(jobs.map((j, i) => [j.id, i + 1]));
-      task.summary.value = summary;
-      task.started.value = { created: summary.created, service: summary.service };
-      task.version.value++;
-      notify(null);
-      void loadTiles();
-    },
-    changes: (c) => {
-      for (const j of c.processing_jobs ?? []) {
-        task.jobs.set(j.id, j);
-        if (!places.has(j.id)) places.set(j.id, places.size + 1); // the state of a large task comes in parts
-      }
-      for (const removed of c.removed_processing_jobs ?? []) task.jobs.delete(removed);
-      if (c.upscaling_tasks?.[0]) task.summary.value = c.upscaling_tasks[0];
-      task.version.value++;
-      notify((c.processing_jobs ?? []).map((j) => [j.id, j.status]));
-    },
-    connected: (now) => (task.live.value = now),
-    refused: () => void get(`upscale_tasks/${id}?limit=1&parameters=false`, abort.signal).catch(lost),
-    gone: () => (task.gone.value = true),
-  });
-  const pause = new Promise((resume) => setTimeout(resume, headStart));
+  const follow = () =>
+    open<Task>(`ws/upscale_tasks/${id}?changes=true&parameters=false`, {
+      whole: ({ jobs, ...summary }) => {
+        task.jobs.clear();
+        for (const j of jobs) task.jobs.set(j.id, j);
+        places = new Map(jobs.map((j, i) => [j.id, i + 1]));
+        task.summary.value = summary;
+        task.started.value = { created: summary.created, service: summary.service };
+        task.version.value++;
+        notify(null);
+        void loadTiles();
+      },
+      changes: c => {
+        for (const j of c.processing_jobs ?? []) {
+          task.jobs.set(j.id, j);
+          if (!places.has(j.id)) places.set(j.id, places.size + 1); // the state of a large task comes in parts
+        }
+        for (const removed of c.removed_processing_jobs ?? []) task.jobs.delete(removed);
+        if (c.upscaling_tasks?.[0]) task.summary.value = c.upscaling_tasks[0];
+        task.version.value++;
+        notify((c.processing_jobs ?? []).map(j => [j.id, j.status]));
+      },
+      connected: now => (task.live.value = now),
+      refused: () => void get(`upscale_tasks/${id}?limit=1&parameters=false`, abort.signal).catch(lost),
+      gone: () => (task.gone.value = true),
+    });
+  const pause = new Promise(resume => setTimeout(resume, headStart));
   void Promise.race([loadTiles(), pause]).then(() => {
     if (!abort.signal.aborted) stop = follow();
   });

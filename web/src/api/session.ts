@@ -10,7 +10,15 @@ export type SignIn =
   | { state: "in"; session: Session };
 
 export const signIn = signal<SignIn>({ state: "unknown" });
-export const settings = signal<Settings>({ title: "eodispatch", version: "", sign_in: true, signed_in_needed: true, account: "", base_map: null, limits: {} });
+export const settings = signal<Settings>({
+  title: "eodispatch",
+  version: "",
+  sign_in: true,
+  signed_in_needed: true,
+  account: "",
+  base_map: null,
+  limits: {},
+});
 
 let userBefore: string | null = null;
 
@@ -18,7 +26,8 @@ let userBefore: string | null = null;
 export async function loadSession(): Promise<void> {
   try {
     const session = await get<Session>("session");
-    if (userBefore !== null && userBefore !== session.user.id) { // what the page holds is another user's
+    if (userBefore !== null && userBefore !== session.user.id) {
+      // what the page holds is another user's
       sessionStorage.clear();
       location.reload();
       return;

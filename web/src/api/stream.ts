@@ -55,14 +55,20 @@ export function open<T>(path: string, listener: Listener<T>): () => void {
       }
       if (!answered) listener.refused?.();
       // A refused upgrade has no status here; asking for the session tells whether it has ended.
-      void loadSession().catch(() => undefined).then(again);
+      void loadSession()
+        .catch(() => undefined)
+        .then(again);
     };
   };
   const again = () => {
     if (closed) return;
     if (signIn.value.state === "out") {
-      const stop = signIn.subscribe((now) => {
-        if (now.state === "in") queueMicrotask(() => { stop(); again(); });
+      const stop = signIn.subscribe(now => {
+        if (now.state === "in")
+          queueMicrotask(() => {
+            stop();
+            again();
+          });
       });
       return;
     }

@@ -15,5 +15,6 @@ const mostJobs = 1000; // that one request can name
 
 // changeJobs changes some jobs of a task.
 export async function changeJobs(task: number, change: "cancel" | "retry", jobs: number[]): Promise<void> {
-  for (let at = 0; at < jobs.length; at += mostJobs) await post(`upscale_tasks/${task}/${change}`, { jobs: jobs.slice(at, at + mostJobs) });
+  for (let at = 0; at < jobs.length; at += mostJobs)
+    await post(`upscale_tasks/${task}/${change}`, { jobs: jobs.slice(at, at + mostJobs) });
 }

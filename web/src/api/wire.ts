@@ -4,8 +4,27 @@ import type { Geometry, MultiPolygon, Polygon } from "geojson";
 import type * as schema from "./schema";
 
 export type {
-  Asset, Collection, Delivery, DimensionProgress, Grant, Grid, Hook, Link, LogPage, MissingResults, NewHook, Parameter,
-  Platform, PlatformList, PlatformProgress, PlatformState, ServiceList, ServiceSummary, TaskBudget, TaskRest, Usage,
+  Asset,
+  Collection,
+  Delivery,
+  DimensionProgress,
+  Grant,
+  Grid,
+  Hook,
+  Link,
+  LogPage,
+  MissingResults,
+  NewHook,
+  Parameter,
+  Platform,
+  PlatformList,
+  PlatformProgress,
+  PlatformState,
+  ServiceList,
+  ServiceSummary,
+  TaskBudget,
+  TaskRest,
+  Usage,
   ValidationError,
 } from "./schema";
 
@@ -59,4 +78,4 @@ export interface Settings {
 }
 
 // platformsOf returns the names of the platforms that offer a service.
-export const platformsOf = (s: schema.ServiceSummary): string[] => s.homes?.map((h) => h.platform) ?? [s.platform];
+export const platformsOf = (s: schema.ServiceSummary): string[] => s.homes?.map(h => h.platform) ?? [s.platform];

@@ -7,11 +7,14 @@ type Segment = [x1: number, y1: number, x2: number, y2: number];
 // east, so that outlines of ten thousand corners take milliseconds.
 export function crossesItself(geometry: Polygon | MultiPolygon): boolean {
   const polygons = geometry.type === "Polygon" ? [geometry.coordinates] : geometry.coordinates;
-  return polygons.some((rings) => rings.some(ringCrosses));
+  return polygons.some(rings => rings.some(ringCrosses));
 }
 
 function ringCrosses(ring: Position[]): boolean {
-  const segments = ring.slice(1).map(([x = 0, y = 0], i): Segment => [ring[i]![0]!, ring[i]![1]!, x, y]).filter((s) => s[0] !== s[2] || s[1] !== s[3]);
+  const segments = ring
+    .slice(1)
+    .map(([x = 0, y = 0], i): Segment => [ring[i]![0]!, ring[i]![1]!, x, y])
+    .filter(s => s[0] !== s[2] || s[1] !== s[3]);
   const west = (s: Segment) => Math.min(s[0], s[2]);
   const east = (s: Segment) => Math.max(s[0], s[2]);
   const sorted = [...segments].sort((a, b) => west(a) - west(b));
@@ -28,4 +31,5 @@ function cross(a: Segment, b: Segment): boolean {
   return side(a, b[0], b[1]) * side(a, b[2], b[3]) < 0 && side(b, a[0], a[1]) * side(b, a[2], a[3]) < 0;
 }
 
-const side = ([x1, y1, x2, y2]: Segment, x: number, y: number): number => Math.sign((x2 - x1) * (y - y1) - (y2 - y1) * (x - x1));
+const side = ([x1, y1, x2, y2]: Segment, x: number, y: number): number =>
+  Math.sign((x2 - x1) * (y - y1) - (y2 - y1) * (x - x1));

@@ -27,30 +27,95 @@ interface Given {
 
 const sides = ["west", "south", "east", "north"] as const;
 
-export function AreaField({ draft, fault, required, help, drawing, draw, set, type, typeGeoJSON, message, upload }: Given) {
+export function AreaField({
+  draft,
+  fault,
+  required,
+  help,
+  drawing,
+  draw,
+  set,
+  type,
+  typeGeoJSON,
+  message,
+  upload,
+}: Given) {
   const { area } = draft;
   const file = useId();
   return (
-    <Field group label={<>{texts.form.area} {area && <output class="soft" name="size">{sizeOf(area.geometry)}{area.name ? ` · ${area.name}` : ""}</output>}</>}
-      required={required} error={fault} help={<p>{help || texts.area.help}</p>}>
-      {() => <>
-        <div class="row">
-          <button type="button" aria-pressed={drawing === "box"} onClick={() => draw(drawing === "box" ? null : "box")}>{texts.area.box}</button>
-          <button type="button" aria-pressed={drawing === "polygon"} onClick={() => draw(drawing === "polygon" ? null : "polygon")}>{texts.area.polygon}</button>
-          <label class="button" for={file}>{texts.area.upload}</label>
-          <input id={file} class="visually-hidden" type="file" accept=".geojson,.json,.kml,.zip" onChange={(e) => {
-            if (e.currentTarget.files?.length) upload(e.currentTarget.files);
-            e.currentTarget.value = "";
-          }} />
-          <CountryChoice choose={(c) => set({ geometry: c.geometry, isBox: false, name: c.name }, true)} />
-        </div>
-        <p class="small soft" aria-live="polite">{drawing === "box" ? texts.area.drawingBox : drawing === "polygon" ? texts.area.drawing : ""}</p>
-        <CornerFields draft={draft} type={type} />
-        <GeometryText draft={draft} type={typeGeoJSON} set={(a) => set(a, true)} />
-        {message && <Notice kind={message.kind}><p>{message.text}</p></Notice>}
-        {area && crossesItself(area.geometry) && <div data-crosses><Notice kind="warning"><p>{texts.area.crosses}</p></Notice></div>}
-        {area && <button type="button" class="quiet" onClick={() => set(null, false)}>{texts.area.remove}</button>}
-      </>}
+    <Field
+      group
+      label={
+        <>
+          {texts.form.area}{" "}
+          {area && (
+            <output class="soft" name="size">
+              {sizeOf(area.geometry)}
+              {area.name ? ` · ${area.name}` : ""}
+            </output>
+          )}
+        </>
+      }
+      required={required}
+      error={fault}
+      help={<p>{help || texts.area.help}</p>}
+    >
+      {() => (
+        <>
+          <div class="row">
+            <button
+              type="button"
+              aria-pressed={drawing === "box"}
+              onClick={() => draw(drawing === "box" ? null : "box")}
+            >
+              {texts.area.box}
+            </button>
+            <button
+              type="button"
+              aria-pressed={drawing === "polygon"}
+              onClick={() => draw(drawing === "polygon" ? null : "polygon")}
+            >
+              {texts.area.polygon}
+            </button>
+            <label class="button" for={file}>
+              {texts.area.upload}
+            </label>
+            <input
+              id={file}
+              class="visually-hidden"
+              type="file"
+              accept=".geojson,.json,.kml,.zip"
+              onChange={e => {
+                if (e.currentTarget.files?.length) upload(e.currentTarget.files);
+                e.currentTarget.value = "";
+              }}
+            />
+            <CountryChoice choose={c => set({ geometry: c.geometry, isBox: false, name: c.name }, true)} />
+          </div>
+          <p class="small soft" aria-live="polite">
+            {drawing === "box" ? texts.area.drawingBox : drawing === "polygon" ? texts.area.drawing : ""}
+          </p>
+          <CornerFields draft={draft} type={type} />
+          <GeometryText draft={draft} type={typeGeoJSON} set={a => set(a, true)} />
+          {message && (
+            <Notice kind={message.kind}>
+              <p>{message.text}</p>
+            </Notice>
+          )}
+          {area && crossesItself(area.geometry) && (
+            <div data-crosses>
+              <Notice kind="warning">
+                <p>{texts.area.crosses}</p>
+              </Notice>
+            </div>
+          )}
+          {area && (
+            <button type="button" class="quiet" onClick={() => set(null, false)}>
+              {texts.area.remove}
+            </button>
+          )}
+        </>
+      )}
     </Field>
   );
 }
@@ -58,20 +123,41 @@ export function AreaField({ draft, fault, required, help, drawing, draw, set, ty
 function CornerFields({ draft: { area, typed }, type }: { draft: Draft; type: Given["type"] }) {
   const shown = cornerTexts(typed?.corners ?? {}, area);
   const bad = typed?.corners !== undefined && readCorners(shown) === "invalid";
-  return <>
-    <div class="corners">
-      {sides.map((side) => (
-        <label key={side}>{texts.area[side]}
-          <input type="text" inputMode="decimal" name={side} aria-invalid={bad || undefined} value={shown[side]}
-            onInput={(e) => type(side, e.currentTarget.value.replace("−", "-").replace(",", "."))} />
-        </label>
-      ))}
-    </div>
-    {bad && <div class="fault" role="alert">{texts.area.badCoordinates}</div>}
-  </>;
+  return (
+    <>
+      <div class="corners">
+        {sides.map(side => (
+          <label key={side}>
+            {texts.area[side]}
+            <input
+              type="text"
+              inputMode="decimal"
+              name={side}
+              aria-invalid={bad || undefined}
+              value={shown[side]}
+              onInput={e => type(side, e.currentTarget.value.replace("−", "-").replace(",", "."))}
+            />
+          </label>
+        ))}
+      </div>
+      {bad && (
+        <div class="fault" role="alert">
+          {texts.area.badCoordinates}
+        </div>
+      )}
+    </>
+  );
 }
 
-function GeometryText({ draft: { area, typed }, type, set }: { draft: Draft; type: (text: string) => void; set: (area: Area) => void }) {
+function GeometryText({
+  draft: { area, typed },
+  type,
+  set,
+}: {
+  draft: Draft;
+  type: (text: string) => void;
+  set: (area: Area) => void;
+}) {
   const fault = useSignal("");
   const shown = useSignal(typed?.geojson !== undefined);
   const text = !shown.value ? "" : (typed?.geojson ?? (area ? JSON.stringify(area.geometry) : ""));
@@ -84,11 +170,25 @@ function GeometryText({ draft: { area, typed }, type, set }: { draft: Draft; typ
     }
   };
   return (
-    <details open={shown.value} onToggle={(e) => (shown.value = e.currentTarget.open)}>
+    <details open={shown.value} onToggle={e => (shown.value = e.currentTarget.open)}>
       <summary>{texts.area.geojson}</summary>
-      <textarea class="code" rows={4} spellcheck={false} aria-label={texts.area.geojson} aria-invalid={fault.value !== "" || undefined} value={text} onInput={(e) => type(e.currentTarget.value)} />
-      {fault.value && <div class="fault" role="alert">{texts.area.badFile(texts.area.geojson, fault.value)}</div>}
-      <button type="button" onClick={apply}>{texts.area.apply}</button>
+      <textarea
+        class="code"
+        rows={4}
+        spellcheck={false}
+        aria-label={texts.area.geojson}
+        aria-invalid={fault.value !== "" || undefined}
+        value={text}
+        onInput={e => type(e.currentTarget.value)}
+      />
+      {fault.value && (
+        <div class="fault" role="alert">
+          {texts.area.badFile(texts.area.geojson, fault.value)}
+        </div>
+      )}
+      <button type="button" onClick={apply}>
+        {texts.area.apply}
+      </button>
     </details>
   );
 }
@@ -96,21 +196,32 @@ function GeometryText({ draft: { area, typed }, type, set }: { draft: Draft; typ
 function CountryChoice({ choose }: { choose: (country: Country) => void }) {
   const all = useSignal<Country[]>([]);
   const load = () => {
-    if (all.value.length === 0) void countries(true).then((list) => (all.value = list));
+    if (all.value.length === 0) void countries(true).then(list => (all.value = list));
   };
   useEffect(() => {
-    void countries(false).then((list) => {
+    void countries(false).then(list => {
       if (all.value.length === 0) all.value = list;
     });
   }, []);
   return (
-    <select class="button" aria-label={texts.area.chooseCountry} value="" onFocus={load} onPointerDown={load} onChange={(e) => {
-      const found = all.value.find((c) => c.name === e.currentTarget.value);
-      e.currentTarget.value = "";
-      if (found) choose(found);
-    }}>
+    <select
+      class="button"
+      aria-label={texts.area.chooseCountry}
+      value=""
+      onFocus={load}
+      onPointerDown={load}
+      onChange={e => {
+        const found = all.value.find(c => c.name === e.currentTarget.value);
+        e.currentTarget.value = "";
+        if (found) choose(found);
+      }}
+    >
       <option value="">{texts.area.country}</option>
-      {all.value.map((c) => <option key={c.name} value={c.name}>{c.name}</option>)}
+      {all.value.map(c => (
+        <option key={c.name} value={c.name}>
+          {c.name}
+        </option>
+      ))}
     </select>
   );
 }

@@ -30,17 +30,21 @@ function checked(value: AnyGeoJSON | null): Position[][][] {
   let polygons: Position[][][];
   try {
     polygons = polygonsIn(value).map(flat);
-  } catch { // a member is missing or of another type
+  } catch {
+    // a member is missing or of another type
     throw new Error(texts.area.broken);
   }
   if (polygons.length === 0) throw new Error(texts.area.empty);
   checkDegrees(polygons);
-  if (polygons.some((rings) => rings.length === 0 || rings.some((ring) => ring.length < 4))) throw new Error(texts.area.broken);
+  if (polygons.some(rings => rings.length === 0 || rings.some(ring => ring.length < 4)))
+    throw new Error(texts.area.broken);
   return polygons;
 }
 
 function joined(polygons: Position[][][]): Polygon | MultiPolygon {
-  return polygons.length === 1 ? { type: "Polygon", coordinates: polygons[0]! } : { type: "MultiPolygon", coordinates: polygons };
+  return polygons.length === 1
+    ? { type: "Polygon", coordinates: polygons[0]! }
+    : { type: "MultiPolygon", coordinates: polygons };
 }
 
 async function parse(file: File): Promise<AnyGeoJSON> {
@@ -48,7 +52,7 @@ async function parse(file: File): Promise<AnyGeoJSON> {
     if (/\.zip$/i.test(file.name)) {
       const { default: readShapefile } = await import("shpjs");
       const found = await readShapefile(await file.arrayBuffer());
-      return Array.isArray(found) ? { type: "FeatureCollection", features: found.flatMap((f) => f.features) } : found;
+      return Array.isArray(found) ? { type: "FeatureCollection", features: found.flatMap(f => f.features) } : found;
     }
     const text = await file.text();
     if (/\.kml$/i.test(file.name) || text.trimStart().startsWith("<")) {
@@ -66,11 +70,11 @@ async function parse(file: File): Promise<AnyGeoJSON> {
 function polygonsIn(value: AnyGeoJSON | null): Position[][][] {
   switch (value?.type) {
     case "FeatureCollection":
-      return value.features.flatMap((f) => polygonsIn(f));
+      return value.features.flatMap(f => polygonsIn(f));
     case "Feature":
       return polygonsIn(value.geometry);
     case "GeometryCollection":
-      return value.geometries.flatMap((g) => polygonsIn(g));
+      return value.geometries.flatMap(g => polygonsIn(g));
     case "MultiPolygon":
       return value.coordinates;
     case "Polygon":
@@ -80,7 +84,8 @@ function polygonsIn(value: AnyGeoJSON | null): Position[][][] {
 }
 
 // flat drops heights and closes rings.
-const flat = (rings: Position[][]): Position[][] => rings.map((ring) => closed(ring.map(([x = NaN, y = NaN]): Position => [x, y])));
+const flat = (rings: Position[][]): Position[][] =>
+  rings.map(ring => closed(ring.map(([x = NaN, y = NaN]): Position => [x, y])));
 
 function closed(ring: Position[]): Position[] {
   const [first, last] = [ring[0], ring.at(-1)];
@@ -88,6 +93,7 @@ function closed(ring: Position[]): Position[] {
 }
 
 function checkDegrees(polygons: Position[][][]): void {
-  const inDegrees = ([x, y]: Position) => typeof x === "number" && typeof y === "number" && Math.abs(x) <= 540 && Math.abs(y) <= 90;
-  if (!polygons.every((rings) => rings.every((ring) => ring.every(inDegrees)))) throw new Error(texts.area.outside);
+  const inDegrees = ([x, y]: Position) =>
+    typeof x === "number" && typeof y === "number" && Math.abs(x) <= 540 && Math.abs(y) <= 90;
+  if (!polygons.every(rings => rings.every(ring => ring.every(inDegrees)))) throw new Error(texts.area.outside);
 }

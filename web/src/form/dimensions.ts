@@ -13,23 +13,27 @@ export interface Over {
 
 // intervalOf returns the parameter whose interval can be split: the first that is required, or else the first.
 export function intervalOf(parameters: Parameter[]): Parameter | null {
-  const all = parameters.filter((p) => controlOf(p) === "interval");
-  return all.find((p) => !p.optional) ?? all[0] ?? null;
+  const all = parameters.filter(p => controlOf(p) === "interval");
+  return all.find(p => !p.optional) ?? all[0] ?? null;
 }
 
 // several returns the parameters that can have a value in each line.
-export const several = (parameters: Parameter[]): Parameter[] => parameters.filter((p) => ["number", "text", "date", "choice"].includes(controlOf(p)));
+export const several = (parameters: Parameter[]): Parameter[] =>
+  parameters.filter(p => ["number", "text", "date", "choice"].includes(controlOf(p)));
 
 // valuesIn reads the values of a parameter, one in each line.
 export function valuesIn(p: Parameter, lines: string): { values: unknown[] } | { fault: string } {
   const values: unknown[] = [];
-  for (const line of lines.split("\n").map((l) => l.trim()).filter(Boolean)) {
+  for (const line of lines
+    .split("\n")
+    .map(l => l.trim())
+    .filter(Boolean)) {
     const read = valueOf({ ...p, optional: false, nullable: false }, entryIn(p, line));
     if (read === "absent" || "fault" in read) return { fault: texts.several.badLine(line, faultIn(read)) };
     values.push(read.value);
   }
   if (values.length === 0) return { fault: texts.form.needed };
-  if (new Set(values.map((v) => JSON.stringify(v))).size < values.length) return { fault: texts.several.twice };
+  if (new Set(values.map(v => JSON.stringify(v))).size < values.length) return { fault: texts.several.twice };
   return { values };
 }
 
@@ -38,7 +42,7 @@ const faultIn = (read: Value): string => (read !== "absent" && "fault" in read ?
 // entryIn returns what the control of a parameter would hold for a line. Options are typed as they are shown.
 function entryIn(p: Parameter, line: string): string {
   if (controlOf(p) !== "choice") return line;
-  const option = p.options.find((o) => String(o) === line);
+  const option = p.options.find(o => String(o) === line);
   return JSON.stringify(option ?? line);
 }
 
@@ -64,7 +68,8 @@ export function dimensionsOf(request: JobRequest | TaskRequest): Dimension[] {
 
 export const lengthOf = (d: Dimension): number => ("values" in d ? d.values.length : partsOf(d.interval, d.split));
 
-export const isZipped = (request: JobRequest | TaskRequest): boolean => "combine" in request && request.combine === "zip";
+export const isZipped = (request: JobRequest | TaskRequest): boolean =>
+  "combine" in request && request.combine === "zip";
 
 // unequal returns the lengths of dimensions that are combined one by one, if they differ.
 export function unequal(request: JobRequest | TaskRequest): number[] | null {

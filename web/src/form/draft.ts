@@ -59,7 +59,15 @@ export function fresh(service: Service, example: Record<string, unknown> = {}): 
   }
   const given = area && (example[area.name] ?? area.default);
   const geometry = areaOfValue(given);
-  return { title: service.title, format: "", entries, area: geometry ? { geometry, isBox: geometry !== given } : null, split: false, grid: "", key: newKey() };
+  return {
+    title: service.title,
+    format: "",
+    entries,
+    area: geometry ? { geometry, isBox: geometry !== given } : null,
+    split: false,
+    grid: "",
+    key: newKey(),
+  };
 }
 
 function kept(id: string): Draft | null {
@@ -70,7 +78,8 @@ function kept(id: string): Draft | null {
 function keep(id: string, { area, typed, cells, ...others }: Draft): void {
   try {
     sessionStorage.setItem(place(id), JSON.stringify({ ...others, area, typed, cells }));
-  } catch { // an area or a grid too large for the storage is kept in memory only
+  } catch {
+    // an area or a grid too large for the storage is kept in memory only
     sessionStorage.setItem(place(id), JSON.stringify({ ...others, area: null }));
   }
 }

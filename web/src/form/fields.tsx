@@ -17,8 +17,14 @@ export function ParameterField({ parameter: p, entry, fault, set }: Given) {
   const text = typeof entry === "string" ? entry : "";
   const change = (event: InputEvent) => set(event.currentTarget.value);
   return (
-    <Field label={label(p.name)} help={<Help parameter={p} />} error={fault} required={!p.optional} group={kind === "interval" || kind === "choices"}>
-      {(attributes) => {
+    <Field
+      label={label(p.name)}
+      help={<Help parameter={p} />}
+      error={fault}
+      required={!p.optional}
+      group={kind === "interval" || kind === "choices"}
+    >
+      {attributes => {
         switch (kind) {
           case "interval":
             return <Interval entry={entry} set={set} invalid={fault !== undefined} />;
@@ -28,11 +34,27 @@ export function ParameterField({ parameter: p, entry, fault, set }: Given) {
             return (
               <select {...attributes} value={text} onChange={change} required={!p.optional}>
                 {(p.optional || p.nullable || text === "") && <option value="">{texts.form.notGiven}</option>}
-                {p.options.map((o) => <option key={JSON.stringify(o)} value={JSON.stringify(o)}>{String(o)}</option>)}
+                {p.options.map(o => (
+                  <option key={JSON.stringify(o)} value={JSON.stringify(o)}>
+                    {String(o)}
+                  </option>
+                ))}
               </select>
             );
           case "number":
-            return <input {...attributes} type="number" inputMode="decimal" value={text} onInput={change} min={p.minimum} max={p.maximum} step={p.type === "integer" ? 1 : "any"} required={!p.optional} />;
+            return (
+              <input
+                {...attributes}
+                type="number"
+                inputMode="decimal"
+                value={text}
+                onInput={change}
+                min={p.minimum}
+                max={p.maximum}
+                step={p.type === "integer" ? 1 : "any"}
+                required={!p.optional}
+              />
+            );
           case "date":
             return <input {...attributes} type="date" value={text} onInput={change} required={!p.optional} />;
           case "datetime":
@@ -57,7 +79,14 @@ function Help({ parameter: p }: { parameter: Parameter }) {
   const kind = controlOf(p);
   if (kind === "lines") notes.push(texts.form.lines);
   if (kind === "json") notes.push(texts.form.json);
-  return <>{notes.map((n) => <p key={n}>{n}</p>)}{p.warning && <p class="soft">{p.warning}</p>}</>;
+  return (
+    <>
+      {notes.map(n => (
+        <p key={n}>{n}</p>
+      ))}
+      {p.warning && <p class="soft">{p.warning}</p>}
+    </>
+  );
 }
 
 function Switch({ parameter: p, entry, fault, set }: Given) {
@@ -65,10 +94,18 @@ function Switch({ parameter: p, entry, fault, set }: Given) {
   return (
     <div class="field">
       <div class="check">
-        <input type="checkbox" id={id} checked={entry === true} onChange={(e) => set(e.currentTarget.checked)} aria-describedby={`${id}-help`} />
+        <input
+          type="checkbox"
+          id={id}
+          checked={entry === true}
+          onChange={e => set(e.currentTarget.checked)}
+          aria-describedby={`${id}-help`}
+        />
         <label for={id}>{label(p.name)}</label>
       </div>
-      <div class="help" id={`${id}-help`}><Help parameter={p} /></div>
+      <div class="help" id={`${id}-help`}>
+        <Help parameter={p} />
+      </div>
       {fault && <div class="fault">{fault}</div>}
     </div>
   );
@@ -77,30 +114,67 @@ function Switch({ parameter: p, entry, fault, set }: Given) {
 // The first year of Landsat is the sensible limit of most archives. Dates before it are not refused.
 const earliest = "1972-01-01";
 
-function Interval({ entry, set, invalid }: { entry: Entry | undefined; set: (entry: Entry) => void; invalid: boolean }) {
+function Interval({
+  entry,
+  set,
+  invalid,
+}: {
+  entry: Entry | undefined;
+  set: (entry: Entry) => void;
+  invalid: boolean;
+}) {
   const { from, to } = typeof entry === "object" && !Array.isArray(entry) ? entry : { from: "", to: "" };
   const today = new Date().toISOString().slice(0, 10);
   return (
     <div class="pair">
-      <label>{texts.form.from}
-        <input type="date" name="from" value={from} min={earliest} max={to || today} aria-invalid={invalid || undefined} onInput={(e) => set({ from: e.currentTarget.value, to })} />
+      <label>
+        {texts.form.from}
+        <input
+          type="date"
+          name="from"
+          value={from}
+          min={earliest}
+          max={to || today}
+          aria-invalid={invalid || undefined}
+          onInput={e => set({ from: e.currentTarget.value, to })}
+        />
       </label>
-      <label>{texts.form.until}
-        <input type="date" name="until" value={to} min={from || earliest} aria-invalid={invalid || undefined} onInput={(e) => set({ from, to: e.currentTarget.value })} />
+      <label>
+        {texts.form.until}
+        <input
+          type="date"
+          name="until"
+          value={to}
+          min={from || earliest}
+          aria-invalid={invalid || undefined}
+          onInput={e => set({ from, to: e.currentTarget.value })}
+        />
       </label>
     </div>
   );
 }
 
-function Choices({ parameter: p, entry, set }: { parameter: Parameter; entry: Entry | undefined; set: (entry: Entry) => void }) {
+function Choices({
+  parameter: p,
+  entry,
+  set,
+}: {
+  parameter: Parameter;
+  entry: Entry | undefined;
+  set: (entry: Entry) => void;
+}) {
   const chosen = Array.isArray(entry) ? entry : [];
   return (
     <div class="choices">
-      {p.options.map((o) => {
+      {p.options.map(o => {
         const key = JSON.stringify(o);
         return (
           <label key={key} class="check">
-            <input type="checkbox" checked={chosen.includes(key)} onChange={(e) => set(e.currentTarget.checked ? [...chosen, key] : chosen.filter((c) => c !== key))} />
+            <input
+              type="checkbox"
+              checked={chosen.includes(key)}
+              onChange={e => set(e.currentTarget.checked ? [...chosen, key] : chosen.filter(c => c !== key))}
+            />
             {String(o)}
           </label>
         );

@@ -2,7 +2,18 @@
 import type { Parameter } from "../api/wire";
 import { texts } from "../texts";
 
-export type Control = "area" | "interval" | "date" | "datetime" | "boolean" | "choice" | "choices" | "number" | "text" | "lines" | "json";
+export type Control =
+  | "area"
+  | "interval"
+  | "date"
+  | "datetime"
+  | "boolean"
+  | "choice"
+  | "choices"
+  | "number"
+  | "text"
+  | "lines"
+  | "json";
 
 // Entry is what a control holds: a text as it was typed, a switch, the ends of an interval, or chosen options as JSON.
 export type Entry = string | boolean | string[] | { from: string; to: string };
@@ -14,7 +25,8 @@ interface Schema {
   items?: Schema;
 }
 
-const schemaOf = (p: Parameter): Schema => (Array.isArray(p.schema) ? (p.schema[0] as Schema) : (p.schema as Schema | null)) ?? {};
+const schemaOf = (p: Parameter): Schema =>
+  (Array.isArray(p.schema) ? (p.schema[0] as Schema) : (p.schema as Schema | null)) ?? {};
 
 export function controlOf(p: Parameter): Control {
   switch (p.type) {
@@ -41,13 +53,16 @@ export function controlOf(p: Parameter): Control {
 
 // areaOf returns the parameter that the area of a run fills: the first that is required, or else the first.
 export function areaOf(parameters: Parameter[]): Parameter | null {
-  const all = parameters.filter((p) => controlOf(p) === "area");
-  return all.find((p) => !p.optional) ?? all[0] ?? null;
+  const all = parameters.filter(p => controlOf(p) === "area");
+  return all.find(p => !p.optional) ?? all[0] ?? null;
 }
 
 // label makes words of a name such as max_cloud_cover.
 export function label(name: string): string {
-  const words = name.replace(/[_-]+/g, " ").replace(/([a-z])([A-Z])/g, "$1 $2").trim();
+  const words = name
+    .replace(/[_-]+/g, " ")
+    .replace(/([a-z])([A-Z])/g, "$1 $2")
+    .trim();
   return words.charAt(0).toUpperCase() + words.slice(1);
 }
 
@@ -95,19 +110,26 @@ export function valueOf(p: Parameter, entry: Entry): Value {
 
 function valueIn(p: Parameter, entry: Entry): Value {
   if (typeof entry === "boolean") return p.optional && p.default === null && !entry ? "absent" : { value: entry };
-  if (Array.isArray(entry)) return entry.length > 0 ? { value: entry.map((e) => JSON.parse(e) as unknown) } : "absent";
+  if (Array.isArray(entry)) return entry.length > 0 ? { value: entry.map(e => JSON.parse(e) as unknown) } : "absent";
   if (typeof entry === "object") return interval(p, entry);
   const text = entry.trim();
   if (text === "") return "absent";
   switch (controlOf(p)) {
     case "number": {
       const n = Number(text);
-      return Number.isFinite(n) && (p.type !== "integer" || Number.isInteger(n)) ? range(p, n) : { fault: texts.form.badNumber };
+      return Number.isFinite(n) && (p.type !== "integer" || Number.isInteger(n))
+        ? range(p, n)
+        : { fault: texts.form.badNumber };
     }
     case "choice":
       return { value: JSON.parse(text) as unknown };
     case "lines":
-      return { value: text.split("\n").map((line) => line.trim()).filter(Boolean) };
+      return {
+        value: text
+          .split("\n")
+          .map(line => line.trim())
+          .filter(Boolean),
+      };
     case "datetime":
       return { value: `${text}:00Z` };
     case "json":

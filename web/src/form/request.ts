@@ -16,16 +16,18 @@ export const formats = ["gtiff", "netcdf", "geojson", "json"];
 
 // formatsOf returns the formats that a service offers, the common ones first; the common ones if it does not say.
 export function formatsOf(service: Service): string[] {
-  const offered = (service.formats ?? []).map((f) => (formats.includes(f.name.toLowerCase()) ? f.name.toLowerCase() : f.name));
+  const offered = (service.formats ?? []).map(f =>
+    formats.includes(f.name.toLowerCase()) ? f.name.toLowerCase() : f.name,
+  );
   if (offered.length === 0) return formats;
-  return [...formats.filter((f) => offered.includes(f)), ...offered.filter((f) => !formats.includes(f))];
+  return [...formats.filter(f => offered.includes(f)), ...offered.filter(f => !formats.includes(f))];
 }
 
 const names: Record<string, string> = { gtiff: "GeoTIFF", netcdf: "netCDF", geojson: "GeoJSON", json: "JSON" };
 
 // formatName returns what people call a format: as the platform does, or else by its common name.
 export function formatName(service: Service, format: string): string {
-  const title = service.formats?.find((f) => f.name.toLowerCase() === format.toLowerCase())?.title;
+  const title = service.formats?.find(f => f.name.toLowerCase() === format.toLowerCase())?.title;
   return title && title.toLowerCase() !== format.toLowerCase() ? title : (names[format] ?? format);
 }
 
@@ -63,7 +65,12 @@ export function prepare(service: Service, draft: Draft, tiles: Geometry[], ids: 
 }
 
 // dimensionsIn returns the dimensions of a draft beside the tiles. It removes their parameters from those that all jobs share.
-function dimensionsIn(service: Service, draft: Draft, parameters: Record<string, unknown>, faults: Faults): Dimension[] {
+function dimensionsIn(
+  service: Service,
+  draft: Draft,
+  parameters: Record<string, unknown>,
+  faults: Faults,
+): Dimension[] {
   const all: Dimension[] = [];
   const time = intervalOf(service.parameters ?? []);
   if (time && draft.step) {
@@ -72,7 +79,7 @@ function dimensionsIn(service: Service, draft: Draft, parameters: Record<string,
     else faults[time.name] ??= texts.several.needsEnds;
     delete parameters[time.name];
   }
-  const over = draft.over && several(service.parameters ?? []).find((p) => p.name === draft.over!.name);
+  const over = draft.over && several(service.parameters ?? []).find(p => p.name === draft.over!.name);
   if (over) {
     const read = valuesIn(over, draft.over!.lines);
     if ("fault" in read) faults[":several"] = read.fault;
@@ -86,13 +93,17 @@ function dimensionsIn(service: Service, draft: Draft, parameters: Record<string,
 function withDimensions(request: JobRequest, dimensions: Dimension[], zip: boolean): JobRequest | TaskRequest {
   const [first] = dimensions;
   if (!first) return request;
-  return dimensions.length === 1 && "values" in first ? { ...request, dimension: first } : { ...request, dimensions, ...(zip && dimensions.length > 1 && { combine: "zip" as const }) };
+  return dimensions.length === 1 && "values" in first
+    ? { ...request, dimension: first }
+    : { ...request, dimensions, ...(zip && dimensions.length > 1 && { combine: "zip" as const }) };
 }
 
 function areaValue(p: Parameter, area: Area): unknown {
   if (p.type === "bounding-box") return cornersOf(area.geometry);
   const parts: MultiPolygon = cutAtAntimeridian(area.geometry);
-  return parts.coordinates.length === 1 ? ({ type: "Polygon", coordinates: parts.coordinates[0]! } satisfies Polygon) : parts;
+  return parts.coordinates.length === 1
+    ? ({ type: "Polygon", coordinates: parts.coordinates[0]! } satisfies Polygon)
+    : parts;
 }
 
 // faultsOf assigns the errors of a response to the fields of the form; others are general.
@@ -136,7 +147,9 @@ export function asPython(request: JobRequest | TaskRequest, key: string): string
   return [
     "import json, os, urllib.request",
     "",
-    inFile ? 'body = open("request.json", "rb").read()' : `body = r'''${body.replaceAll("'''", "\\u0027\\u0027\\u0027")}'''.encode()`,
+    inFile
+      ? 'body = open("request.json", "rb").read()'
+      : `body = r'''${body.replaceAll("'''", "\\u0027\\u0027\\u0027")}'''.encode()`,
     "request = urllib.request.Request(",
     `    ${JSON.stringify(address(pathOf(request)).href)},`,
     "    data=body,",
@@ -158,7 +171,7 @@ export function asCommand(service: Service, draft: Draft, request: JobRequest | 
   if (draft.over) return "eodispatch run -f request.json"; // whose values would need a file anyway
   const words = [isTask(request) ? "eodispatch upscale" : "eodispatch run", shellQuoted(service.id)];
   const area = areaOf(service.parameters ?? []);
-  const byName = new Map((service.parameters ?? []).map((p) => [p.name, p]));
+  const byName = new Map((service.parameters ?? []).map(p => [p.name, p]));
   if (draft.area && area) {
     const { west, south, east, north } = cornersOf(draft.area.geometry);
     words.push(draft.area.isBox ? `--area=${[west, south, east, north].join(",")}` : "--area area.geojson");
@@ -171,7 +184,8 @@ export function asCommand(service: Service, draft: Draft, request: JobRequest | 
   for (const [name, value] of Object.entries(request.parameters)) {
     const p = byName.get(name);
     if (p === area) continue;
-    if (p && controlOf(p) === "interval" && Array.isArray(value)) words.push(`--time ${value.map((end) => String(end ?? "..")).join("/")}`);
+    if (p && controlOf(p) === "interval" && Array.isArray(value))
+      words.push(`--time ${value.map(end => String(end ?? "..")).join("/")}`);
     else words.push(`-p ${shellQuoted(`${name}=${isPlain(value) ? value : JSON.stringify(value)}`)}`);
   }
   words.push(`--format ${shellQuoted(request.format)}`, `--title ${shellQuoted(request.title)}`);

@@ -6,7 +6,8 @@ import { texts } from "../texts";
 
 const t = texts.value;
 const isDay = (text: unknown): text is string => typeof text === "string" && /^\d{4}-\d{2}-\d{2}$/.test(text);
-const isMoment = (text: unknown): text is string => typeof text === "string" && /^\d{4}-\d{2}-\d{2}T[\d:.]+(Z|[+-]\d{2}:\d{2})$/.test(text);
+const isMoment = (text: unknown): text is string =>
+  typeof text === "string" && /^\d{4}-\d{2}-\d{2}T[\d:.]+(Z|[+-]\d{2}:\d{2})$/.test(text);
 
 // Shown shows a value: an area by its corners and its size, times as dates, a list by its members, anything else as JSON that can be opened.
 export function Shown({ value }: { value: unknown }): ComponentChildren {
@@ -16,12 +17,22 @@ export function Shown({ value }: { value: unknown }): ComponentChildren {
   if (area) {
     const { west, south, east, north } = cornersOf(area);
     const all = [west, south, east, north].map(degrees) as [string, string, string, string];
-    return <>{t.box(...all)} <span class="soft">· {sizeOf(area)}</span></>;
+    return (
+      <>
+        {t.box(...all)} <span class="soft">· {sizeOf(area)}</span>
+      </>
+    );
   }
-  if (Array.isArray(value) && value.length === 2 && value.some((v) => isDay(v) || isMoment(v))) return <>{t.interval(...(value.map((v) => simply(v) ?? "") as [string, string]))}</>;
+  if (Array.isArray(value) && value.length === 2 && value.some(v => isDay(v) || isMoment(v)))
+    return <>{t.interval(...(value.map(v => simply(v) ?? "") as [string, string]))}</>;
   const all = Array.isArray(value) ? value.map(simply) : [null];
-  if (all.every((v) => v !== null) && all.length > 0) return <>{all.join(", ")}</>;
-  return <details><summary>{texts.form.json}</summary><pre tabIndex={0}>{JSON.stringify(value, null, 2)}</pre></details>;
+  if (all.every(v => v !== null) && all.length > 0) return <>{all.join(", ")}</>;
+  return (
+    <details>
+      <summary>{texts.form.json}</summary>
+      <pre tabIndex={0}>{JSON.stringify(value, null, 2)}</pre>
+    </details>
+  );
 }
 
 // simply returns the text of a value without members; null for others.

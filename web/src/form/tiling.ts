@@ -5,7 +5,16 @@ import { texts } from "../texts";
 import { ownCells, type Draft, type OwnCells } from "./draft";
 
 // tilesRequest returns the request for the tiles of a draft; null if it is not split, or something is missing.
-export function tilesRequest({ split, area, grid, cells, minArea, merge, buffer, fromCentre }: Draft): TileRequest | null {
+export function tilesRequest({
+  split,
+  area,
+  grid,
+  cells,
+  minArea,
+  merge,
+  buffer,
+  fromCentre,
+}: Draft): TileRequest | null {
   if (!split || !area || grid === "" || (grid === ownCells && !cells)) return null;
   const least = Number(minArea) * 1e6 || 0;
   const wider = grid === ownCells ? 0 : Number(buffer) || 0; // own cells have no buffer

@@ -8,11 +8,14 @@ export function cutAtAntimeridian(geometry: Polygon | MultiPolygon): MultiPolygo
 }
 
 function cutPolygon(rings: Position[][]): Position[][][] {
-  if (rings.every((ring) => ring.every(([x = 0], i) => Math.abs(x) <= 180 && Math.abs(x - (ring[i - 1]?.[0] ?? x)) <= 180))) return [rings];
+  if (
+    rings.every(ring => ring.every(([x = 0], i) => Math.abs(x) <= 180 && Math.abs(x - (ring[i - 1]?.[0] ?? x)) <= 180))
+  )
+    return [rings];
   const whole = rings.map(unwrap);
-  return [-360, 0, 360].flatMap((shift) => {
-    const [outer, ...holes] = whole.map((ring) => clip(ring.map(([x = 0, y = 0]) => [x + shift, y])));
-    return outer && outer.length > 3 ? [[outer, ...holes.filter((hole) => hole.length > 3)]] : [];
+  return [-360, 0, 360].flatMap(shift => {
+    const [outer, ...holes] = whole.map(ring => clip(ring.map(([x = 0, y = 0]) => [x + shift, y])));
+    return outer && outer.length > 3 ? [[outer, ...holes.filter(hole => hole.length > 3)]] : [];
   });
 }
 
@@ -33,7 +36,10 @@ function unwrap(ring: Position[]): Position[] {
 // clip returns the part of a ring between −180 and 180 (Sutherland and Hodgman).
 function clip(ring: Position[]): Position[] {
   let points = ring.slice(0, -1);
-  for (const [limit, inside] of [[-180, (x: number) => x >= -180], [180, (x: number) => x <= 180]] as const) {
+  for (const [limit, inside] of [
+    [-180, (x: number) => x >= -180],
+    [180, (x: number) => x <= 180],
+  ] as const) {
     points = points.flatMap((p, i) => {
       const before = points[(i + points.length - 1) % points.length]!;
       const crossing = (): Position => {
@@ -53,11 +59,15 @@ export function boxAround(geometry: Polygon | MultiPolygon): [number, number, nu
   const points = polygons.flat(2);
   const south = points.reduce((low, p) => Math.min(low, p[1]!), 90);
   const north = points.reduce((high, p) => Math.max(high, p[1]!), -90);
-  const spans = polygons.map(([outer = []]) => outer.reduce<[number, number]>(([w, e], p) => [Math.min(w, p[0]!), Math.max(e, p[0]!)], [180, -180]))
+  const spans = polygons
+    .map(([outer = []]) =>
+      outer.reduce<[number, number]>(([w, e], p) => [Math.min(w, p[0]!), Math.max(e, p[0]!)], [180, -180]),
+    )
     .sort((a, b) => a[0] - b[0]);
   let [reach, west, gap] = [spans.reduce((e, s) => Math.max(e, s[1]), -180) - 360, spans[0]?.[0] ?? -180, -1];
   let east = reach + 360;
-  for (const span of spans) { // the widest gap between two spans is outside of the box
+  for (const span of spans) {
+    // the widest gap between two spans is outside of the box
     if (span[0] - reach > gap) [gap, west, east] = [span[0] - reach, span[0], reach];
     reach = Math.max(reach, span[1]);
   }

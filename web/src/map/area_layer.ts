@@ -31,9 +31,16 @@ export class AreaLayer {
       const stroke = new Stroke({ color: accent, width: 2.5 });
       areaLayer.setStyle(new Style({ fill: new Fill({ color: alpha(accent, 0.08) }), stroke }));
       const warn = cssColour("--warn");
-      const whole = new Style({ fill: new Fill({ color: alpha(accent, 0.14) }), stroke: new Stroke({ color: accent, width: 1 }) });
-      const sliver = new Style({ fill: new Fill({ color: alpha(warn, 0.3) }), stroke: new Stroke({ color: warn, width: 2, lineDash: [4, 3] }), zIndex: 1 });
-      tileLayer.setStyle((feature) => (feature.get("sliver") ? sliver : whole));
+      const whole = new Style({
+        fill: new Fill({ color: alpha(accent, 0.14) }),
+        stroke: new Stroke({ color: accent, width: 1 }),
+      });
+      const sliver = new Style({
+        fill: new Fill({ color: alpha(warn, 0.3) }),
+        stroke: new Stroke({ color: warn, width: 2, lineDash: [4, 3] }),
+        zIndex: 1,
+      });
+      tileLayer.setStyle(feature => (feature.get("sliver") ? sliver : whole));
     });
     if (!editable) return;
     const modify = new Modify({ source: this.area });
@@ -64,7 +71,7 @@ export class AreaLayer {
         image: new Circle({ radius: 5, fill: new Fill({ color: accent }) }),
       }),
     });
-    this.draw.on("drawend", (event) => {
+    this.draw.on("drawend", event => {
       this.area.clear(true);
       this.area.addFeature(event.feature);
       queueMicrotask(() => {
@@ -90,7 +97,9 @@ export class AreaLayer {
   showTiles(geometries: (Polygon | MultiPolygon)[], slivers: number[]): void {
     const small = new Set(slivers);
     this.tiles.clear(true);
-    this.tiles.addFeatures(geometries.map((g, i) => new Feature({ geometry: geojson.readGeometry(g)!, sliver: small.has(i) })));
+    this.tiles.addFeatures(
+      geometries.map((g, i) => new Feature({ geometry: geojson.readGeometry(g)!, sliver: small.has(i) })),
+    );
     this.tiles.changed();
   }
 
@@ -100,4 +109,8 @@ export class AreaLayer {
 }
 
 // alpha returns a colour of the style sheet (#rrggbb) with an opacity.
-export const alpha = (colour: string, opacity: number): string => colour + Math.round(opacity * 255).toString(16).padStart(2, "0");
+export const alpha = (colour: string, opacity: number): string =>
+  colour +
+  Math.round(opacity * 255)
+    .toString(16)
+    .padStart(2, "0");

@@ -50,7 +50,7 @@ export class RasterLayer {
 
   // bands is how many bands all shown rasters have.
   get bands(): number {
-    return Math.min(...[...this.rasters.values()].map((r) => r.bands), Infinity);
+    return Math.min(...[...this.rasters.values()].map(r => r.bands), Infinity);
   }
 
   // add reads a raster and shows it. expected is how many will be shown together.
@@ -68,7 +68,7 @@ export class RasterLayer {
   }
 
   clear(): void {
-    this.names.forEach((name) => this.remove(name));
+    this.names.forEach(name => this.remove(name));
   }
 
   // choose changes the look. Other bands are read anew.
@@ -76,7 +76,7 @@ export class RasterLayer {
     const bands = this.look.bands.join();
     this.look = { ...this.look, ...look };
     if (this.look.bands.join() !== bands) {
-      await Promise.all([...this.rasters.values()].map(async (r) => (r.values = await read(r, this.look.bands))));
+      await Promise.all([...this.rasters.values()].map(async r => (r.values = await read(r, this.look.bands))));
     }
     this.draw();
   }
@@ -87,14 +87,24 @@ export class RasterLayer {
     if (ranges.length === 1) ranges[0] = [this.look.low ?? ranges[0]![0], this.look.high ?? ranges[0]![1]];
     this.range = ranges[0] ?? [0, 1];
     for (const r of this.rasters.values()) {
-      r.layer.setSource(new ImageStatic({ url: picture(r, ranges, this.look.palette), imageExtent: r.extent, projection: r.projection, interpolate: false }));
+      r.layer.setSource(
+        new ImageStatic({
+          url: picture(r, ranges, this.look.palette),
+          imageExtent: r.extent,
+          projection: r.projection,
+          interpolate: false,
+        }),
+      );
     }
   }
 
   // fitted returns the range of the values of a shown band, by the stretch.
   private fitted(band: number): Range {
     const all: number[] = [];
-    const every = Math.max(1, Math.floor([...this.rasters.values()].reduce((n, r) => n + r.width * r.height, 0) / 100_000));
+    const every = Math.max(
+      1,
+      Math.floor([...this.rasters.values()].reduce((n, r) => n + r.width * r.height, 0) / 100_000),
+    );
     for (const { values, nodata } of this.rasters.values()) {
       const of = values[band] ?? [];
       for (let i = 0; i < of.length; i += every) {
@@ -104,7 +114,9 @@ export class RasterLayer {
     }
     all.sort((a, b) => a - b);
     const cut = this.look.stretch === "most" ? 0.02 : 0;
-    return all.length === 0 ? [0, 1] : [all[Math.floor(all.length * cut)]!, all[Math.floor((all.length - 1) * (1 - cut))]!];
+    return all.length === 0
+      ? [0, 1]
+      : [all[Math.floor(all.length * cut)]!, all[Math.floor((all.length - 1) * (1 - cut))]!];
   }
 }
 
@@ -135,7 +147,13 @@ async function open(href: string, side: number, bands: number[]): Promise<Raster
 
 async function read(r: Raster, bands: number[]): Promise<TypedArray[]> {
   const { width, height } = r;
-  return [...await r.tiff.readRasters({ samples: bands.map((b) => Math.min(b, r.bands - 1)), width, height }) as unknown as TypedArray[]];
+  return [
+    ...((await r.tiff.readRasters({
+      samples: bands.map(b => Math.min(b, r.bands - 1)),
+      width,
+      height,
+    })) as unknown as TypedArray[]),
+  ];
 }
 
 // picture paints values: of one band by a palette, of three as red, green and blue. What has no value is transparent.
@@ -151,8 +169,8 @@ function picture({ width, height, nodata, values }: Raster, ranges: Range[], pal
     return Math.round(Math.max(0, Math.min(1, (v - low) / (high - low || 1))) * 255);
   };
   for (let i = 0; i < width * height; i++) {
-    const pixel = values.map((band) => band[i]!);
-    if (!pixel.every((v) => valid(v, nodata))) continue;
+    const pixel = values.map(band => band[i]!);
+    if (!pixel.every(v => valid(v, nodata))) continue;
     const levels = pixel.map((v, band) => level(band, v));
     const [red, green, blue] = levels.length === 3 ? levels : table.slice(levels[0]! * 3, levels[0]! * 3 + 3);
     image.data.set([red!, green!, blue!, 255], i * 4);
@@ -163,9 +181,24 @@ function picture({ width, height, nodata, values }: Raster, ranges: Range[], pal
 
 // tables hold 256 colours for each palette, between the colours at equal distances.
 const tables: Record<Palette, number[]> = {
-  viridis: between([[68, 1, 84], [59, 82, 139], [33, 145, 140], [94, 201, 98], [253, 231, 37]]),
-  grey: between([[0, 0, 0], [255, 255, 255]]),
-  greens: between([[140, 81, 10], [223, 194, 125], [245, 245, 220], [127, 188, 65], [0, 90, 50]]),
+  viridis: between([
+    [68, 1, 84],
+    [59, 82, 139],
+    [33, 145, 140],
+    [94, 201, 98],
+    [253, 231, 37],
+  ]),
+  grey: between([
+    [0, 0, 0],
+    [255, 255, 255],
+  ]),
+  greens: between([
+    [140, 81, 10],
+    [223, 194, 125],
+    [245, 245, 220],
+    [127, 188, 65],
+    [0, 90, 50],
+  ]),
 };
 
 function between(stops: [number, number, number][]): number[] {
@@ -178,7 +211,8 @@ function between(stops: [number, number, number][]): number[] {
 
 export const gradient = (palette: Palette): string => {
   const table = tables[palette];
-  return `linear-gradient(to right, ${[0, 64, 128, 192, 255].map((i) => `rgb(${table.slice(i * 3, i * 3 + 3).join(" ")})`).join(", ")})`;
+  return `linear-gradient(to right, ${[0, 64, 128, 192, 255].map(i => `rgb(${table.slice(i * 3, i * 3 + 3).join(" ")})`).join(", ")})`;
 };
 
-export const isGeoTIFF = (asset: { href: string; type?: string }): boolean => /geotiff|image\/tiff/i.test(asset.type ?? "") || /\.tiff?($|\?)/i.test(asset.href);
+export const isGeoTIFF = (asset: { href: string; type?: string }): boolean =>
+  /geotiff|image\/tiff/i.test(asset.type ?? "") || /\.tiff?($|\?)/i.test(asset.href);

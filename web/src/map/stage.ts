@@ -17,7 +17,8 @@ import { outlines } from "./world";
 
 const detailBelow = 6_000; // metres in a pixel, from which on the detailed outlines are shown
 
-export const cssColour = (name: string): string => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+export const cssColour = (name: string): string =>
+  getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
 export type Box = [west: number, south: number, east: number, north: number];
 
@@ -34,20 +35,35 @@ export class Stage {
       controls: [],
       layers: [this.outline],
       interactions: interactions({ onFocusOnly: false }),
-      view: new View({ center: fromLonLat([10, 40]), zoom: 2.5, minZoom: 1, maxZoom: 19, enableRotation: false, multiWorld: true }),
+      view: new View({
+        center: fromLonLat([10, 40]),
+        zoom: 2.5,
+        minZoom: 1,
+        maxZoom: 19,
+        enableRotation: false,
+        multiWorld: true,
+      }),
     });
     this.animated = !still;
     const base = settings.value.base_map;
-    if (base) this.map.addLayer(new TileLayer({ source: new XYZ({ url: base.url, attributions: base.attribution }), zIndex: 1 }));
-    this.onRestyle(() => this.outline.setStyle(new Style({
-      fill: new Fill({ color: cssColour("--land") }),
-      stroke: new Stroke({ color: cssColour("--coast"), width: 1 }),
-    })));
+    if (base)
+      this.map.addLayer(
+        new TileLayer({ source: new XYZ({ url: base.url, attributions: base.attribution }), zIndex: 1 }),
+      );
+    this.onRestyle(() =>
+      this.outline.setStyle(
+        new Style({
+          fill: new Fill({ color: cssColour("--land") }),
+          stroke: new Stroke({ color: cssColour("--coast"), width: 1 }),
+        }),
+      ),
+    );
     this.showGraticule();
-    this.stops.push(onSchemeChange(() => this.restyles.forEach((restyle) => restyle())));
+    this.stops.push(onSchemeChange(() => this.restyles.forEach(restyle => restyle())));
     void this.showOutlines(false);
     this.map.getView().on("change:resolution", () => {
-      if ((this.map.getView().getResolution() ?? detailBelow) < detailBelow && !this.detailed) void this.showOutlines(true);
+      if ((this.map.getView().getResolution() ?? detailBelow) < detailBelow && !this.detailed)
+        void this.showOutlines(true);
     });
   }
 
@@ -69,7 +85,14 @@ export class Stage {
     let lines: Graticule | undefined;
     this.onRestyle(() => {
       if (lines) this.map.removeLayer(lines);
-      const label = (align: "left" | "center") => new Text({ textAlign: align, textBaseline: "bottom", font: "12px system-ui, sans-serif", fill: new Fill({ color: cssColour("--soft") }), stroke: new Stroke({ color: cssColour("--land"), width: 3 }) });
+      const label = (align: "left" | "center") =>
+        new Text({
+          textAlign: align,
+          textBaseline: "bottom",
+          font: "12px system-ui, sans-serif",
+          fill: new Fill({ color: cssColour("--soft") }),
+          stroke: new Stroke({ color: cssColour("--land"), width: 3 }),
+        });
       lines = new Graticule({
         zIndex: 2,
         showLabels: true,
@@ -97,7 +120,11 @@ export class Stage {
   // fit shows a box in degrees, as far as the projection of the map shows it: to 85 degrees. West may be larger than east.
   fit([west, south, east, north]: Box): void {
     const shown = (latitude: number) => Math.max(-85, Math.min(85, latitude));
-    const box = transformExtent([west, shown(south), west > east ? east + 360 : east, shown(north)], "EPSG:4326", "EPSG:3857");
+    const box = transformExtent(
+      [west, shown(south), west > east ? east + 360 : east, shown(north)],
+      "EPSG:4326",
+      "EPSG:3857",
+    );
     this.map.getView().fit(box, { padding: [48, 72, 80, 72], maxZoom: 13, duration: this.animated ? 250 : 0 });
   }
 
@@ -107,7 +134,7 @@ export class Stage {
   }
 
   dispose(): void {
-    this.stops.forEach((stop) => stop());
+    this.stops.forEach(stop => stop());
     this.map.setTarget(undefined);
     this.map.dispose();
   }

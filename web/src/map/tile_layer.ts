@@ -33,7 +33,7 @@ export class TileLayer {
     Object.assign(this.canvas.style, { position: "absolute", inset: "0", width: "100%", height: "100%" }); // OpenLayers unsets what style sheets say
     this.layer = new Layer({
       zIndex: 10,
-      render: (frame) => {
+      render: frame => {
         if (frame) this.paint(frame);
         return this.canvas;
       },
@@ -44,11 +44,11 @@ export class TileLayer {
       this.markColour = cssColour("--ink");
       this.layer.changed();
     });
-    stage.map.on("click", (event) => {
+    stage.map.on("click", event => {
       const found = this.at(event.coordinate);
       if (found) picked(found.id);
     });
-    stage.map.on("pointermove", (event) => {
+    stage.map.on("pointermove", event => {
       if (event.dragging) return;
       const [found, element] = [this.at(event.coordinate), stage.map.getTargetElement()!];
       element.style.cursor = found ? "pointer" : "";
@@ -58,7 +58,7 @@ export class TileLayer {
 
   // show puts tiles on the map. Tiles without a place are left out.
   show(tiles: Tile[], status: (tile: Tile) => Status): void {
-    this.shapes = new Map(tiles.filter((t) => t.geometry).map((t) => [t.id, shapeOf(t, status(t))]));
+    this.shapes = new Map(tiles.filter(t => t.geometry).map(t => [t.id, shapeOf(t, status(t))]));
     this.layer.changed();
   }
 
@@ -86,7 +86,11 @@ export class TileLayer {
 
   private at([x = 0, y = 0]: number[]): Shape | undefined {
     const turned = x - world * Math.floor((x + world / 2) / world);
-    return [...this.shapes.values()].reverse().find(({ box: [w, s, e, n], rings }) => turned >= w && turned <= e && y >= s && y <= n && contains(rings, turned, y));
+    return [...this.shapes.values()]
+      .reverse()
+      .find(
+        ({ box: [w, s, e, n], rings }) => turned >= w && turned <= e && y >= s && y <= n && contains(rings, turned, y),
+      );
   }
 
   private paint(frame: FrameState): void {
@@ -106,7 +110,14 @@ export class TileLayer {
       const shift = copy * world;
       const inView = seen.filter(({ box }) => box[0] + shift <= east && box[2] + shift >= west);
       const at = { x: (x: number) => (a * (x + shift) + e) * ratio, y: (y: number) => (d * y + f) * ratio };
-      for (const s of statuses) this.paintStatus(context, inView.filter(({ status }) => status === s), s, at, ratio);
+      for (const s of statuses)
+        this.paintStatus(
+          context,
+          inView.filter(({ status }) => status === s),
+          s,
+          at,
+          ratio,
+        );
       const marked = inView.filter(({ id }) => id === this.mark);
       context.strokeStyle = this.markColour;
       context.lineWidth = 3 * ratio;
@@ -115,7 +126,13 @@ export class TileLayer {
     }
   }
 
-  private paintStatus(context: CanvasRenderingContext2D, shapes: Shape[], status: Status, at: Transform, ratio: number): void {
+  private paintStatus(
+    context: CanvasRenderingContext2D,
+    shapes: Shape[],
+    status: Status,
+    at: Transform,
+    ratio: number,
+  ): void {
     const look = this.looks.get(status);
     if (!look) return;
     context.fillStyle = look.fill;
@@ -139,7 +156,8 @@ function trace(context: CanvasRenderingContext2D, shapes: Shape[], at: Transform
   for (const { rings } of shapes) {
     for (const ring of rings) {
       const [x, y] = [at.x(ring[0]!), at.y(ring[1]!)];
-      if (ring.length === 2) context.rect(x - (pointSize / 2) * ratio, y - (pointSize / 2) * ratio, pointSize * ratio, pointSize * ratio);
+      if (ring.length === 2)
+        context.rect(x - (pointSize / 2) * ratio, y - (pointSize / 2) * ratio, pointSize * ratio, pointSize * ratio);
       context.moveTo(x, y);
       for (let i = 2; i < ring.length; i += 2) context.lineTo(at.x(ring[i]!), at.y(ring[i + 1]!));
     }
@@ -147,7 +165,15 @@ function trace(context: CanvasRenderingContext2D, shapes: Shape[], at: Transform
 }
 
 function shapeOf({ id, geometry, properties: { name = "" } }: Tile, status: Status): Shape {
-  const rings = ringsOf(geometry!).filter((ring) => ring.length > 0).map((ring) => project(ring.flatMap(([x = 0, y = 0]) => [x, y]), undefined, 2));
+  const rings = ringsOf(geometry!)
+    .filter(ring => ring.length > 0)
+    .map(ring =>
+      project(
+        ring.flatMap(([x = 0, y = 0]) => [x, y]),
+        undefined,
+        2,
+      ),
+    );
   const box: Shape["box"] = [Infinity, Infinity, -Infinity, -Infinity];
   for (const ring of rings) {
     for (let i = 0; i < ring.length; i += 2) {
@@ -173,7 +199,7 @@ function ringsOf(g: Geometry): Position[][] {
     case "Point":
       return [[g.coordinates]];
     case "MultiPoint":
-      return g.coordinates.map((p) => [p]);
+      return g.coordinates.map(p => [p]);
     case "GeometryCollection":
       return g.geometries.flatMap(ringsOf);
   }

@@ -4,7 +4,13 @@ import { useEffect, useRef } from "preact/hooks";
 import { texts } from "../texts";
 import { Stage } from "./stage";
 
-export function MapView({ label, onStage, onFit, onFiles, children }: {
+export function MapView({
+  label,
+  onStage,
+  onFit,
+  onFiles,
+  children,
+}: {
   label: string;
   onStage: (stage: Stage) => (() => void) | void;
   onFit: () => void;
@@ -32,9 +38,15 @@ export function MapView({ label, onStage, onFit, onFiles, children }: {
     <div class="map" {...drop}>
       <div ref={target} class="canvas" role="application" aria-label={label} tabIndex={0} />
       <div class="tools">
-        <button type="button" aria-label={texts.map.zoomIn} onClick={() => stage.current?.zoom(1)}>+</button>
-        <button type="button" aria-label={texts.map.zoomOut} onClick={() => stage.current?.zoom(-1)}>−</button>
-        <button type="button" aria-label={texts.map.fit} onClick={onFit}>⤢</button>
+        <button type="button" aria-label={texts.map.zoomIn} onClick={() => stage.current?.zoom(1)}>
+          +
+        </button>
+        <button type="button" aria-label={texts.map.zoomOut} onClick={() => stage.current?.zoom(-1)}>
+          −
+        </button>
+        <button type="button" aria-label={texts.map.fit} onClick={onFit}>
+          ⤢
+        </button>
       </div>
       {children}
     </div>

@@ -29,12 +29,15 @@ async function read(file: string): Promise<Country[]> {
   const geojson = new GeoJSON();
   return new TopoJSON({ layers: ["countries"] })
     .readFeatures(await response.json())
-    .map((f) => ({ name: String(f.get("name")), geometry: cutAtAntimeridian(geojson.writeGeometryObject(f.getGeometry()!) as Polygon | MultiPolygon) }))
+    .map(f => ({
+      name: String(f.get("name")),
+      geometry: cutAtAntimeridian(geojson.writeGeometryObject(f.getGeometry()!) as Polygon | MultiPolygon),
+    }))
     .sort((a, b) => a.name.localeCompare(b.name));
 }
 
 // outlines returns the countries as features of a map.
 export async function outlines(detailed: boolean): Promise<Feature[]> {
   const geojson = new GeoJSON({ dataProjection: "EPSG:4326", featureProjection: "EPSG:3857" });
-  return (await countries(detailed)).map((c) => new Feature(geojson.readGeometry(c.geometry)!));
+  return (await countries(detailed)).map(c => new Feature(geojson.readGeometry(c.geometry)!));
 }

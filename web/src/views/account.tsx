@@ -20,11 +20,17 @@ export function Account() {
   const now = signIn.value;
   useEffect(() => {
     const abort = new AbortController();
-    Promise.all([get<PlatformList>("platforms", abort.signal), get<Usage[]>("usage", abort.signal), get<Grant[]>("grants", abort.signal)]).then(([p, u, g]) => {
-      [platforms.value, usage.value, grants.value, error.value] = [p, u, g, null];
-    }).catch((e: unknown) => {
-      if (!abort.signal.aborted) error.value = e;
-    });
+    Promise.all([
+      get<PlatformList>("platforms", abort.signal),
+      get<Usage[]>("usage", abort.signal),
+      get<Grant[]>("grants", abort.signal),
+    ])
+      .then(([p, u, g]) => {
+        [platforms.value, usage.value, grants.value, error.value] = [p, u, g, null];
+      })
+      .catch((e: unknown) => {
+        if (!abort.signal.aborted) error.value = e;
+      });
     return () => abort.abort();
   }, [attempt.value, now.state]);
   const again = () => attempt.value++;
@@ -33,24 +39,39 @@ export function Account() {
       <h1>{t.title}</h1>
       {now.state === "in" && (
         <section class="box">
-          <p>{texts.signIn.as(now.session.user.name || now.session.user.email || now.session.user.id)}{now.session.user.email && now.session.user.name ? <span class="soft"> · {now.session.user.email}</span> : null}</p>
-          <div class="row"><Act label={texts.signIn.out} act={signOut} /></div>
+          <p>
+            {texts.signIn.as(now.session.user.name || now.session.user.email || now.session.user.id)}
+            {now.session.user.email && now.session.user.name ? (
+              <span class="soft"> · {now.session.user.email}</span>
+            ) : null}
+          </p>
+          <div class="row">
+            <Act label={texts.signIn.out} act={signOut} />
+          </div>
           <p class="soft small">{texts.signIn.outOf}</p>
         </section>
       )}
       {error.value !== null && <Failure error={error.value} again={again} />}
       {!platforms.value && error.value === null && <Loading />}
-      {platforms.value && <>
-        <h2>{t.platforms}</h2>
-        {platforms.value.platforms.map((p) => <PlatformCard key={p.name} platform={p} />)}
-        {settings.value.account && <p class="soft small">{t.unlinkHelp} <Outward href={settings.value.account}>{t.manage}</Outward></p>}
-        <h2>{t.permissions}</h2>
-        <Permissions grants={grants.value} again={again} />
-        <h2>{texts.hooks.title}</h2>
-        <Hooks email={now.state === "in" ? now.session.user.email ?? "" : ""} />
-        <h2>{t.usage}</h2>
-        <UsageTable list={platforms.value} usage={usage.value} />
-      </>}
+      {platforms.value && (
+        <>
+          <h2>{t.platforms}</h2>
+          {platforms.value.platforms.map(p => (
+            <PlatformCard key={p.name} platform={p} />
+          ))}
+          {settings.value.account && (
+            <p class="soft small">
+              {t.unlinkHelp} <Outward href={settings.value.account}>{t.manage}</Outward>
+            </p>
+          )}
+          <h2>{t.permissions}</h2>
+          <Permissions grants={grants.value} again={again} />
+          <h2>{texts.hooks.title}</h2>
+          <Hooks email={now.state === "in" ? (now.session.user.email ?? "") : ""} />
+          <h2>{t.usage}</h2>
+          <UsageTable list={platforms.value} usage={usage.value} />
+        </>
+      )}
     </div>
   );
 }
@@ -58,12 +79,26 @@ export function Account() {
 function PlatformCard({ platform: p }: { platform: Platform }) {
   return (
     <section class="card" data-platform={p.name}>
-      <div class="row between"><h3>{p.name}</h3><span class={p.state === "ok" ? "good" : p.state === "unknown" ? "soft" : "warn"}>{texts.state[p.state]}</span></div>
-      <p class="soft small">{texts.service.protocols[p.label]} · {p.endpoint}</p>
-      <p class="small">{t.access[p.access]} {t.waiting(p.jobs.waiting, p.jobs.active)} {p.slots.of !== null && t.slots(p.slots.used, p.slots.of)}</p>
+      <div class="row between">
+        <h3>{p.name}</h3>
+        <span class={p.state === "ok" ? "good" : p.state === "unknown" ? "soft" : "warn"}>{texts.state[p.state]}</span>
+      </div>
+      <p class="soft small">
+        {texts.service.protocols[p.label]} · {p.endpoint}
+      </p>
+      <p class="small">
+        {t.access[p.access]} {t.waiting(p.jobs.waiting, p.jobs.active)}{" "}
+        {p.slots.of !== null && t.slots(p.slots.used, p.slots.of)}
+      </p>
       {p.attention ? <AttentionNotice attention={p.attention} /> : null}
       {p.failure && <p class="small warn">{t.failure(p.failure)}</p>}
-      {p.access === "user" && !p.attention?.link && <div><a class="button" href={comingBack(address(`link/${encodeURIComponent(p.name)}`).href)}>{p.state === "ok" ? t.linkAgain : t.link}</a></div>}
+      {p.access === "user" && !p.attention?.link && (
+        <div>
+          <a class="button" href={comingBack(address(`link/${encodeURIComponent(p.name)}`).href)}>
+            {p.state === "ok" ? t.linkAgain : t.link}
+          </a>
+        </div>
+      )}
     </section>
   );
 }
@@ -79,26 +114,51 @@ function Permissions({ grants, again }: { grants: Grant[]; again: () => void }) 
       unsupported.value = e.message;
     }
   };
-  return <>
-    <p class="soft">{t.permissionsLead}</p>
-    {grants.length === 0 ? <p>{t.noPermissions}</p> : (
-      <ul class="files">
-        {grants.map((g) => (
-          <li key={g.id}>
-            <div class="grow">{g.platforms.join(", ")} <span class="soft small">{t.kinds[g.kind]}, {t.used(since(g.renewed))}{g.expires && `, ${t.expires(since(g.expires))}`}</span></div>
-            <Confirm label={t.takeBack} question={t.takeBackQuestion} confirm={t.takeBack} danger act={async () => { await remove(`grants/${encodeURIComponent(g.id)}`); again(); }} />
-          </li>
-        ))}
-      </ul>
-    )}
-    {unsupported.value ? <p class="soft">{unsupported.value}</p> : <div class="row"><Act label={t.give} act={give} /></div>}
-  </>;
+  return (
+    <>
+      <p class="soft">{t.permissionsLead}</p>
+      {grants.length === 0 ? (
+        <p>{t.noPermissions}</p>
+      ) : (
+        <ul class="files">
+          {grants.map(g => (
+            <li key={g.id}>
+              <div class="grow">
+                {g.platforms.join(", ")}{" "}
+                <span class="soft small">
+                  {t.kinds[g.kind]}, {t.used(since(g.renewed))}
+                  {g.expires && `, ${t.expires(since(g.expires))}`}
+                </span>
+              </div>
+              <Confirm
+                label={t.takeBack}
+                question={t.takeBackQuestion}
+                confirm={t.takeBack}
+                danger
+                act={async () => {
+                  await remove(`grants/${encodeURIComponent(g.id)}`);
+                  again();
+                }}
+              />
+            </li>
+          ))}
+        </ul>
+      )}
+      {unsupported.value ? (
+        <p class="soft">{unsupported.value}</p>
+      ) : (
+        <div class="row">
+          <Act label={t.give} act={give} />
+        </div>
+      )}
+    </>
+  );
 }
 
 // costsOf returns the costs of a user's jobs with their unit, if the platform always charged in the same one.
 function costsOf(u: Usage): string {
   if (u.costs === null) return "";
-  const [unit, ...others] = new Set(u.charges.map((c) => c.unit));
+  const [unit, ...others] = new Set(u.charges.map(c => c.unit));
   return `${rounded(u.costs)} ${others.length === 0 && unit ? unit : ""}`.trim();
 }
 
@@ -106,9 +166,17 @@ function UsageTable({ list, usage }: { list: PlatformList; usage: Usage[] }) {
   return (
     <div class="scroll" tabIndex={0} role="region" aria-label={t.usage}>
       <table>
-        <thead><tr><th scope="col">{t.platform}</th><th scope="col">{t.live}</th><th scope="col">{t.lastDay}</th><th scope="col">{t.stored}</th><th scope="col">{t.costs}</th></tr></thead>
+        <thead>
+          <tr>
+            <th scope="col">{t.platform}</th>
+            <th scope="col">{t.live}</th>
+            <th scope="col">{t.lastDay}</th>
+            <th scope="col">{t.stored}</th>
+            <th scope="col">{t.costs}</th>
+          </tr>
+        </thead>
         <tbody>
-          {usage.map((u) => (
+          {usage.map(u => (
             <tr key={u.platform}>
               <th scope="row">{u.platform}</th>
               <td class="num">{t.of(u.live, u.live_limit)}</td>
@@ -117,7 +185,13 @@ function UsageTable({ list, usage }: { list: PlatformList; usage: Usage[] }) {
               <td class="num">{costsOf(u)}</td>
             </tr>
           ))}
-          <tr><th scope="row">{t.overall}</th><td class="num">{t.of(list.live.used, list.live.of)}</td><td class="num">{t.of(list.last_day.used, list.last_day.of)}</td><td /><td /></tr>
+          <tr>
+            <th scope="row">{t.overall}</th>
+            <td class="num">{t.of(list.live.used, list.live.of)}</td>
+            <td class="num">{t.of(list.last_day.used, list.last_day.of)}</td>
+            <td />
+            <td />
+          </tr>
         </tbody>
       </table>
     </div>

@@ -19,7 +19,9 @@ export function useDimensions(id: number): DimensionProgress[] {
   const all = useSignal<DimensionProgress[]>([]);
   useEffect(() => {
     const abort = new AbortController();
-    void get<{ dimensions: DimensionProgress[] }>(`upscale_tasks/${id}/dimensions`, abort.signal).then((found) => (all.value = found.dimensions)).catch(() => undefined);
+    void get<{ dimensions: DimensionProgress[] }>(`upscale_tasks/${id}/dimensions`, abort.signal)
+      .then(found => (all.value = found.dimensions))
+      .catch(() => undefined);
     return () => abort.abort();
   }, [id]);
   return all.value;
@@ -28,14 +30,22 @@ export function useDimensions(id: number): DimensionProgress[] {
 // chosenJobs returns the jobs of the value that the address names; null: of any.
 export function chosenJobs(dimensions: DimensionProgress[]): ReadonlySet<number> | null {
   const [, name, at] = /^(.*)\.(\d+)$/.exec(query.value.get("of") ?? "") ?? [];
-  const value = dimensions.find((d) => d.name === name)?.values[Number(at)];
+  const value = dimensions.find(d => d.name === name)?.values[Number(at)];
   return value ? new Set(value.jobs) : null;
 }
 
 // Dimensions shows the dimensions that are not on the map, of a task with any.
 export function Dimensions({ task, dimensions }: { task: LiveTask; dimensions: DimensionProgress[] }) {
-  const shown = dimensions.filter((d) => !d.values.some((v) => areaOfValue(v.value)) && (dimensions.length > 1 || d.values.length > 1));
-  return <>{shown.map((d) => <Values key={d.name} task={task} dimension={d} />)}</>;
+  const shown = dimensions.filter(
+    d => !d.values.some(v => areaOfValue(v.value)) && (dimensions.length > 1 || d.values.length > 1),
+  );
+  return (
+    <>
+      {shown.map(d => (
+        <Values key={d.name} task={task} dimension={d} />
+      ))}
+    </>
+  );
 }
 
 function Values({ task, dimension: d }: { task: LiveTask; dimension: DimensionProgress }) {
@@ -59,15 +69,31 @@ function Values({ task, dimension: d }: { task: LiveTask; dimension: DimensionPr
             <li key={name} data-done={done} data-all={all}>
               <div class="row between">
                 <span>{v.name ? v.name : v.value === undefined ? t.value(i + 1) : <Shown value={v.value} />}</span>
-                <span class="row"><span class="soft small num">{t.done(done, all, counts.failed ?? 0)}</span>
-                  <button type="button" class="quiet small" aria-pressed={of === name} onClick={() => setQuery({ of: of === name ? "" : name, tile: "" })}>{t.show}</button></span>
+                <span class="row">
+                  <span class="soft small num">{t.done(done, all, counts.failed ?? 0)}</span>
+                  <button
+                    type="button"
+                    class="quiet small"
+                    aria-pressed={of === name}
+                    onClick={() => setQuery({ of: of === name ? "" : name, tile: "" })}
+                  >
+                    {t.show}
+                  </button>
+                </span>
               </div>
               <ProgressBar counts={counts} label={t.done(done, all, counts.failed ?? 0)} />
             </li>
           );
         })}
       </ul>
-      {d.values.length > most.value && <div class="row"><span class="soft">{texts.lists.of(most.value, d.values.length)}</span><button type="button" onClick={() => (most.value += rows)}>{texts.more}</button></div>}
+      {d.values.length > most.value && (
+        <div class="row">
+          <span class="soft">{texts.lists.of(most.value, d.values.length)}</span>
+          <button type="button" onClick={() => (most.value += rows)}>
+            {texts.more}
+          </button>
+        </div>
+      )}
     </section>
   );
 }

@@ -20,9 +20,11 @@ export function Hooks({ email }: { email: string }) {
   const attempt = useSignal(0);
   useEffect(() => {
     const abort = new AbortController();
-    get<Hook[]>("hooks", abort.signal).then((found) => ([hooks.value, error.value] = [found, null])).catch((e: unknown) => {
-      if (!abort.signal.aborted) error.value = e;
-    });
+    get<Hook[]>("hooks", abort.signal)
+      .then(found => ([hooks.value, error.value] = [found, null]))
+      .catch((e: unknown) => {
+        if (!abort.signal.aborted) error.value = e;
+      });
     return () => abort.abort();
   }, [attempt.value]);
   const again = () => attempt.value++;
@@ -36,7 +38,9 @@ export function Hooks({ email }: { email: string }) {
       {error.value !== null && <Failure error={error.value} again={again} />}
       {!hooks.value && error.value === null && <Loading />}
       {hooks.value?.length === 0 && <p>{t.none}</p>}
-      {hooks.value?.map((h) => <HookCard key={h.id} hook={h} again={again} />)}
+      {hooks.value?.map(h => (
+        <HookCard key={h.id} hook={h} again={again} />
+      ))}
       {made.value?.secret && <Secret hook={made.value} close={() => (made.value = null)} />}
       {hooks.value && <NewHookForm key={hooks.value.length} email={email} add={add} />}
     </section>
@@ -45,9 +49,22 @@ export function Hooks({ email }: { email: string }) {
 
 function Secret({ hook, close }: { hook: NewHook; close: () => void }) {
   return (
-    <Notice kind="done" title={t.secret} action={<><Copy text={hook.secret} /><button type="button" onClick={close}>{t.kept}</button></>}>
+    <Notice
+      kind="done"
+      title={t.secret}
+      action={
+        <>
+          <Copy text={hook.secret} />
+          <button type="button" onClick={close}>
+            {t.kept}
+          </button>
+        </>
+      }
+    >
       <p>{t.secretHelp(hook.url)}</p>
-      <p><code class="secret">{hook.secret}</code></p>
+      <p>
+        <code class="secret">{hook.secret}</code>
+      </p>
     </Notice>
   );
 }
@@ -60,12 +77,30 @@ function HookCard({ hook: h, again }: { hook: Hook; again: () => void }) {
   };
   return (
     <section class="card" data-hook={h.id} data-state={h.state}>
-      <div class="row between"><h3 class="address">{h.url.replace(/^mailto:/, "")}</h3><span class={h.state === "active" ? "good" : "warn"}>{t.states[h.state]}</span></div>
-      <p class="soft small">{h.events.map((e) => t.events[e]).join(", ")}{h.shares && ` (${t.shares(h.shares)})`} · {t.since(since(h.created))}{h.next_try && ` · ${t.nextTry(since(h.next_try))}`}</p>
+      <div class="row between">
+        <h3 class="address">{h.url.replace(/^mailto:/, "")}</h3>
+        <span class={h.state === "active" ? "good" : "warn"}>{t.states[h.state]}</span>
+      </div>
+      <p class="soft small">
+        {h.events.map(e => t.events[e]).join(", ")}
+        {h.shares && ` (${t.shares(h.shares)})`} · {t.since(since(h.created))}
+        {h.next_try && ` · ${t.nextTry(since(h.next_try))}`}
+      </p>
       <div class="row">
         <Act label={t.test} act={test} />
-        <button type="button" aria-expanded={shown.value > 0} onClick={() => (shown.value = shown.value > 0 ? 0 : 1)}>{t.log}</button>
-        <Confirm label={t.remove} question={t.removeQuestion(h.url)} confirm={t.remove} danger act={async () => { await remove(path(h)); again(); }} />
+        <button type="button" aria-expanded={shown.value > 0} onClick={() => (shown.value = shown.value > 0 ? 0 : 1)}>
+          {t.log}
+        </button>
+        <Confirm
+          label={t.remove}
+          question={t.removeQuestion(h.url)}
+          confirm={t.remove}
+          danger
+          act={async () => {
+            await remove(path(h));
+            again();
+          }}
+        />
       </div>
       {shown.value > 0 && <Log key={shown.value} hook={h} again={() => shown.value++} />}
     </section>
@@ -78,12 +113,16 @@ function Log({ hook, again }: { hook: Hook; again: () => void }) {
   useEffect(() => {
     const abort = new AbortController();
     let timer = 0;
-    const read = () => get<Delivery[]>(`${path(hook)}/deliveries`, abort.signal).then((found) => {
-      [all.value, error.value] = [found, null];
-      if (found.some((d) => d.state === "waiting" && d.answer === null && !d.notice)) timer = window.setTimeout(read, looksAgain);
-    }).catch((e: unknown) => {
-      if (!abort.signal.aborted) error.value = e;
-    });
+    const read = () =>
+      get<Delivery[]>(`${path(hook)}/deliveries`, abort.signal)
+        .then(found => {
+          [all.value, error.value] = [found, null];
+          if (found.some(d => d.state === "waiting" && d.answer === null && !d.notice))
+            timer = window.setTimeout(read, looksAgain);
+        })
+        .catch((e: unknown) => {
+          if (!abort.signal.aborted) error.value = e;
+        });
     void read();
     return () => {
       abort.abort();
@@ -96,16 +135,47 @@ function Log({ hook, again }: { hook: Hook; again: () => void }) {
   return (
     <div class="scroll" tabIndex={0} role="region" aria-label={t.log}>
       <table>
-        <thead><tr><th scope="col">{t.event}</th><th scope="col">{t.about}</th><th scope="col">{t.when}</th><th scope="col">{t.state}</th><th scope="col">{t.tries}</th><th scope="col"><span class="visually-hidden">{t.again}</span></th></tr></thead>
+        <thead>
+          <tr>
+            <th scope="col">{t.event}</th>
+            <th scope="col">{t.about}</th>
+            <th scope="col">{t.when}</th>
+            <th scope="col">{t.state}</th>
+            <th scope="col">{t.tries}</th>
+            <th scope="col">
+              <span class="visually-hidden">{t.again}</span>
+            </th>
+          </tr>
+        </thead>
         <tbody>
-          {all.value.map((d) => (
+          {all.value.map(d => (
             <tr key={d.id} data-delivery={d.state}>
-              <td>{t.events[d.event]}{d.share ? ` ${t.shares([d.share])}` : ""}{d.attention && <div class="soft small">{texts.pause.titles[d.attention] ?? d.attention.replaceAll("_", " ")}</div>}</td>
-              <td><About delivery={d} /></td>
+              <td>
+                {t.events[d.event]}
+                {d.share ? ` ${t.shares([d.share])}` : ""}
+                {d.attention && (
+                  <div class="soft small">{texts.pause.titles[d.attention] ?? d.attention.replaceAll("_", " ")}</div>
+                )}
+              </td>
+              <td>
+                <About delivery={d} />
+              </td>
               <td>{time(d.happened)}</td>
-              <td>{t.deliveryStates[d.state]}{d.answer !== null && ` (${d.answer})`}{d.notice && <div class="soft small">{d.notice}</div>}</td>
+              <td>
+                {t.deliveryStates[d.state]}
+                {d.answer !== null && ` (${d.answer})`}
+                {d.notice && <div class="soft small">{d.notice}</div>}
+              </td>
               <td class="num">{d.tries}</td>
-              <td><Act label={t.again} act={async () => { await post(`${path(hook)}/deliveries/${encodeURIComponent(d.id)}/send`); again(); }} /></td>
+              <td>
+                <Act
+                  label={t.again}
+                  act={async () => {
+                    await post(`${path(hook)}/deliveries/${encodeURIComponent(d.id)}/send`);
+                    again();
+                  }}
+                />
+              </td>
             </tr>
           ))}
         </tbody>
@@ -129,13 +199,18 @@ function NewHookForm({ email, add }: { email: string; add: (hook: NewHook) => vo
   const busy = useSignal(false);
   const error = useSignal<unknown>(null);
   const faults = error.value instanceof Refused ? error.value.errors : [];
-  const fault = faults.map((e) => e.msg).join(" ");
+  const fault = faults.map(e => e.msg).join(" ");
   const submit = async (event: Event) => {
     event.preventDefault();
     busy.value = true;
     error.value = null;
     try {
-      add(await post<NewHook>("hooks", { url: byMail.value ? `mailto:${email}` : url.value.trim(), events: events.value }));
+      add(
+        await post<NewHook>("hooks", {
+          url: byMail.value ? `mailto:${email}` : url.value.trim(),
+          events: events.value,
+        }),
+      );
     } catch (e) {
       error.value = e;
     } finally {
@@ -143,27 +218,69 @@ function NewHookForm({ email, add }: { email: string; add: (hook: NewHook) => vo
     }
   };
   return (
-    <form class="box" onSubmit={(e) => void submit(e)}>
+    <form class="box" onSubmit={e => void submit(e)}>
       <h3>{t.add}</h3>
       {email && (
         <Field label={t.how} required group>
-          {() => (["url", "mail"] as const).map((way) => (
-            <label key={way} class="check"><input type="radio" name="way" checked={byMail.value === (way === "mail")} onChange={() => (byMail.value = way === "mail")} /> {way === "mail" ? t.mail(email) : t.url}</label>
-          ))}
+          {() =>
+            (["url", "mail"] as const).map(way => (
+              <label key={way} class="check">
+                <input
+                  type="radio"
+                  name="way"
+                  checked={byMail.value === (way === "mail")}
+                  onChange={() => (byMail.value = way === "mail")}
+                />{" "}
+                {way === "mail" ? t.mail(email) : t.url}
+              </label>
+            ))
+          }
         </Field>
       )}
       {!byMail.value && (
         <Field label={t.address} help={t.addressHelp} required error={fault || undefined}>
-          {(a) => <input {...a} type="url" name="url" required placeholder="https://" value={url.value} onInput={(e) => (url.value = e.currentTarget.value)} />}
+          {a => (
+            <input
+              {...a}
+              type="url"
+              name="url"
+              required
+              placeholder="https://"
+              value={url.value}
+              onInput={e => (url.value = e.currentTarget.value)}
+            />
+          )}
         </Field>
       )}
       <Field label={t.of} required group>
-        {() => offered.map((e) => (
-          <label key={e} class="check"><input type="checkbox" name={e} checked={events.value.includes(e)} onChange={(change) => (events.value = change.currentTarget.checked ? [...events.value, e] : events.value.filter((other) => other !== e))} /> {t.events[e]}</label>
-        ))}
+        {() =>
+          offered.map(e => (
+            <label key={e} class="check">
+              <input
+                type="checkbox"
+                name={e}
+                checked={events.value.includes(e)}
+                onChange={change =>
+                  (events.value = change.currentTarget.checked
+                    ? [...events.value, e]
+                    : events.value.filter(other => other !== e))
+                }
+              />{" "}
+              {t.events[e]}
+            </label>
+          ))
+        }
       </Field>
-      {error.value !== null && (byMail.value || !fault) && <Notice kind="error"><p>{fault || errorText(error.value)}</p></Notice>}
-      <div class="row"><button type="submit" class="primary" disabled={busy.value || events.value.length === 0}>{t.add}</button></div>
+      {error.value !== null && (byMail.value || !fault) && (
+        <Notice kind="error">
+          <p>{fault || errorText(error.value)}</p>
+        </Notice>
+      )}
+      <div class="row">
+        <button type="submit" class="primary" disabled={busy.value || events.value.length === 0}>
+          {t.add}
+        </button>
+      </div>
     </form>
   );
 }

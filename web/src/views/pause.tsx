@@ -12,7 +12,10 @@ export function BudgetLine({ budget }: { budget: TaskBudget }) {
   const { amount, unit, spent, expected } = budget;
   return (
     <div class="budget" data-spent={spent} data-amount={amount}>
-      <div class="row between small"><span>{t.spent(rounded(spent), rounded(amount), unit)}</span>{expected > 0 && <span class="soft">{t.expected(rounded(expected), unit)}</span>}</div>
+      <div class="row between small">
+        <span>{t.spent(rounded(spent), rounded(amount), unit)}</span>
+        {expected > 0 && <span class="soft">{t.expected(rounded(expected), unit)}</span>}
+      </div>
       <meter min={0} max={amount} value={Math.min(spent, amount)} aria-label={t.budget} />
     </div>
   );
@@ -27,7 +30,19 @@ export function Paused({ summary }: { summary: TaskSummary }) {
   const kept = why === "budget_reached" || why === "budget_unusable" || why === "costs_awaited"; // without another budget it would not go on
   return (
     <div class="paused" data-why={why}>
-      <Notice kind="warning" title={t.titles[why] ?? texts.paused} action={kept ? undefined : <Act label={why === "trial_ended" ? t.runOthers(waiting) : texts.task.resume} class="primary" act={() => resumeTask(id)} />}>
+      <Notice
+        kind="warning"
+        title={t.titles[why] ?? texts.paused}
+        action={
+          kept ? undefined : (
+            <Act
+              label={why === "trial_ended" ? t.runOthers(waiting) : texts.task.resume}
+              class="primary"
+              act={() => resumeTask(id)}
+            />
+          )
+        }
+      >
         <p>{own ? attention?.message : texts.task.pausedHelp(waiting)}</p>
         {budget && kept && <Raise id={id} budget={budget} useful={why === "budget_reached"} />}
       </Notice>
@@ -52,16 +67,35 @@ function Raise({ id, budget, useful }: { id: number; budget: TaskBudget; useful:
       busy.value = false;
     }
   };
-  return <>
-    {useful && (
-      <form onSubmit={(e) => void submit(e)}>
-        <Field label={t.newBudget(budget.unit)} help={t.newBudgetHelp(rounded(budget.amount))} required>
-          {(a) => <input {...a} type="number" name="budget" required min={0} step="any" value={amount.value} onInput={(e) => (amount.value = e.currentTarget.value)} />}
-        </Field>
-        {error.value !== null && <Failure error={error.value} />}
-        <div class="row"><button type="submit" class="primary" disabled={busy.value || !(Number(amount.value) > 0)}>{t.raise}</button></div>
-      </form>
-    )}
-    <div class="row"><Act label={t.withoutBudget} act={() => resumeTask(id, null)} /></div>
-  </>;
+  return (
+    <>
+      {useful && (
+        <form onSubmit={e => void submit(e)}>
+          <Field label={t.newBudget(budget.unit)} help={t.newBudgetHelp(rounded(budget.amount))} required>
+            {a => (
+              <input
+                {...a}
+                type="number"
+                name="budget"
+                required
+                min={0}
+                step="any"
+                value={amount.value}
+                onInput={e => (amount.value = e.currentTarget.value)}
+              />
+            )}
+          </Field>
+          {error.value !== null && <Failure error={error.value} />}
+          <div class="row">
+            <button type="submit" class="primary" disabled={busy.value || !(Number(amount.value) > 0)}>
+              {t.raise}
+            </button>
+          </div>
+        </form>
+      )}
+      <div class="row">
+        <Act label={t.withoutBudget} act={() => resumeTask(id, null)} />
+      </div>
+    </>
+  );
 }

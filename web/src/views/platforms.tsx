@@ -17,7 +17,10 @@ export function TaskPlatforms({ id, task, live }: { id: number; task: LiveTask; 
   const read = useSignal<PlatformProgress[]>([]);
   useEffect(() => {
     const abort = new AbortController();
-    const ask = () => void get<{ platforms: PlatformProgress[] }>(`upscale_tasks/${id}/platforms`, abort.signal).then((found) => (read.value = found.platforms)).catch(() => undefined);
+    const ask = () =>
+      void get<{ platforms: PlatformProgress[] }>(`upscale_tasks/${id}/platforms`, abort.signal)
+        .then(found => (read.value = found.platforms))
+        .catch(() => undefined);
     ask();
     const timer = live ? setInterval(ask, again) : undefined;
     return () => {
@@ -37,18 +40,42 @@ export function TaskPlatforms({ id, task, live }: { id: number; task: LiveTask; 
     <section data-platforms={read.value.length}>
       <h2>{t.title}</h2>
       <ul class="values">
-        {read.value.map((p) => {
+        {read.value.map(p => {
           const own = counts.get(p.platform) ?? {};
           const all = Object.values(own).reduce((a, b) => a + b, 0);
           const done = (own.finished ?? 0) + (own.failed ?? 0) + (own.canceled ?? 0);
           return (
             <li key={p.platform} data-platform={p.platform} data-done={done} data-all={all} data-per-hour={p.per_hour}>
-              <div class="row between"><span>{p.platform}</span><span class="soft small num">{texts.several.done(done, all, own.failed ?? 0)}{p.per_hour > 0 && <> · {t.rate(p.per_hour)}</>}</span></div>
+              <div class="row between">
+                <span>{p.platform}</span>
+                <span class="soft small num">
+                  {texts.several.done(done, all, own.failed ?? 0)}
+                  {p.per_hour > 0 && <> · {t.rate(p.per_hour)}</>}
+                </span>
+              </div>
               <ProgressBar counts={own} label={`${p.platform}: ${texts.several.done(done, all, own.failed ?? 0)}`} />
-              {p.unused && <p class="small warn">{t.unused} {p.unused}</p>}
-              {p.state === "unreachable" && <p class="small warn" data-down={p.platform}>{t.unreachable(p.last_answer ? since(p.last_answer) : null)} {p.failure}</p>}
+              {p.unused && (
+                <p class="small warn">
+                  {t.unused} {p.unused}
+                </p>
+              )}
+              {p.state === "unreachable" && (
+                <p class="small warn" data-down={p.platform}>
+                  {t.unreachable(p.last_answer ? since(p.last_answer) : null)} {p.failure}
+                </p>
+              )}
               {p.state !== "unreachable" && p.attention && <p class="small warn">{p.attention.message}</p>}
-              {p.notice && <p class="small warn">{p.notice} {p.link && <a href={p.link}>{t.resolve}<span class="visually-hidden"> {p.platform}</span></a>}</p>}
+              {p.notice && (
+                <p class="small warn">
+                  {p.notice}{" "}
+                  {p.link && (
+                    <a href={p.link}>
+                      {t.resolve}
+                      <span class="visually-hidden"> {p.platform}</span>
+                    </a>
+                  )}
+                </p>
+              )}
             </li>
           );
         })}

@@ -21,12 +21,14 @@ export function useService(id: string) {
   useEffect(() => {
     if (service.value?.id === id && service.value.parameters) return;
     const abort = new AbortController();
-    get<Service>(`services/${encodeURIComponent(id)}`, abort.signal).then((found) => {
-      service.value = found;
-      error.value = null;
-    }).catch((e: unknown) => {
-      if (!abort.signal.aborted) error.value = e;
-    });
+    get<Service>(`services/${encodeURIComponent(id)}`, abort.signal)
+      .then(found => {
+        service.value = found;
+        error.value = null;
+      })
+      .catch((e: unknown) => {
+        if (!abort.signal.aborted) error.value = e;
+      });
     return () => abort.abort();
   }, [id, attempt.value, user]);
   return { service: service.value?.id === id ? service.value : null, error: error.value, again: () => attempt.value++ };
@@ -39,32 +41,65 @@ export function ServicePage({ id }: { id: string }) {
   const example = s.example;
   return (
     <div class="page narrow" data-view="service" data-state="ready">
-      <p><a href={to(["services"])}>← {texts.services.title}</a></p>
+      <p>
+        <a href={to(["services"])}>← {texts.services.title}</a>
+      </p>
       <h1>{s.title}</h1>
-      <p class="soft"><Origin service={s} /></p>
+      <p class="soft">
+        <Origin service={s} />
+      </p>
       <div class="row">
-        <a class="button primary" href={to(["new", s.id])}>{t.run}</a>
-        {example && <button type="button" onClick={() => go(to(["new", s.id], { from: "example" }))}>{t.fromExample}</button>}
+        <a class="button primary" href={to(["new", s.id])}>
+          {t.run}
+        </a>
+        {example && (
+          <button type="button" onClick={() => go(to(["new", s.id], { from: "example" }))}>
+            {t.fromExample}
+          </button>
+        )}
       </div>
-      {s.stale_since && <Notice kind="warning"><p>{texts.services.stale(since(s.stale_since))}</p></Notice>}
-      {s.description_html
+      {s.stale_since && (
+        <Notice kind="warning">
+          <p>{texts.services.stale(since(s.stale_since))}</p>
+        </Notice>
+      )}
+      {s.description_html ? (
         // The broker has sanitised it; the Content-Security-Policy lets no script in it run.
-        ? <div class="prose" dangerouslySetInnerHTML={{ __html: s.description_html }} />
-        : <p>{s.description ?? s.summary}</p>}
+        <div class="prose" dangerouslySetInnerHTML={{ __html: s.description_html }} />
+      ) : (
+        <p>{s.description ?? s.summary}</p>
+      )}
       <Facts service={s} />
       <h2>{t.parameters}</h2>
-      {s.parameters ? <Parameters parameters={s.parameters} /> : <Notice kind="warning"><p>{s.parameters_error?.message ?? t.noParameters}</p></Notice>}
-      {s.links && s.links.length > 0 && <>
-        <h2>{t.links}</h2>
-        <ul>{s.links.map((l) => <li key={l.rel + l.href}><Outward href={l.href}>{l.title || l.href}</Outward> <span class="soft small">{l.rel}</span></li>)}</ul>
-      </>}
+      {s.parameters ? (
+        <Parameters parameters={s.parameters} />
+      ) : (
+        <Notice kind="warning">
+          <p>{s.parameters_error?.message ?? t.noParameters}</p>
+        </Notice>
+      )}
+      {s.links && s.links.length > 0 && (
+        <>
+          <h2>{t.links}</h2>
+          <ul>
+            {s.links.map(l => (
+              <li key={l.rel + l.href}>
+                <Outward href={l.href}>{l.title || l.href}</Outward> <span class="soft small">{l.rel}</span>
+              </li>
+            ))}
+          </ul>
+        </>
+      )}
     </div>
   );
 }
 
 // costOf returns the cost of a service as its provider gives it.
 export function costOf(s: Service): string | null {
-  const parts = [s.cost?.estimate != null ? t.costOf(rounded(s.cost.estimate), s.cost.unit ?? "") : "", s.cost?.note ?? ""];
+  const parts = [
+    s.cost?.estimate != null ? t.costOf(rounded(s.cost.estimate), s.cost.unit ?? "") : "",
+    s.cost?.note ?? "",
+  ];
   return parts.filter(Boolean).join(". ") || null;
 }
 
@@ -72,22 +107,43 @@ function Facts({ service: s }: { service: Service }) {
   const rows: [string, preact.ComponentChildren][] = [
     [t.platform, platformsOf(s).join(", ")],
     [t.protocol, t.protocols[s.label]],
-    [t.provider, s.provider && (s.provider.url ? <Outward href={s.provider.url}>{s.provider.name}</Outward> : s.provider.name)],
+    [
+      t.provider,
+      s.provider && (s.provider.url ? <Outward href={s.provider.url}>{s.provider.name}</Outward> : s.provider.name),
+    ],
     [t.licence, s.licence],
     [t.cost, costOf(s)],
-    [t.formats, s.formats?.map((f) => f.title || f.name).join(", ")],
+    [t.formats, s.formats?.map(f => f.title || f.name).join(", ")],
     [t.updated, s.updated && date(s.updated)],
   ];
-  return <dl class="facts">{rows.filter(([, value]) => value).map(([name, value]) => <div key={name}><dt>{name}</dt><dd>{value}</dd></div>)}</dl>;
+  return (
+    <dl class="facts">
+      {rows
+        .filter(([, value]) => value)
+        .map(([name, value]) => (
+          <div key={name}>
+            <dt>{name}</dt>
+            <dd>{value}</dd>
+          </div>
+        ))}
+    </dl>
+  );
 }
 
 function Parameters({ parameters }: { parameters: Parameter[] }) {
   return (
     <div class="scroll" tabIndex={0} role="region" aria-label={t.parameters}>
       <table>
-        <thead><tr><th scope="col">{t.name}</th><th scope="col">{t.type}</th><th scope="col">{t.default}</th><th scope="col">{t.meaning}</th></tr></thead>
+        <thead>
+          <tr>
+            <th scope="col">{t.name}</th>
+            <th scope="col">{t.type}</th>
+            <th scope="col">{t.default}</th>
+            <th scope="col">{t.meaning}</th>
+          </tr>
+        </thead>
         <tbody>
-          {parameters.map((p) => (
+          {parameters.map(p => (
             <tr key={p.name}>
               <th scope="row">{label(p.name)}</th>
               <td>{p.type}</td>

@@ -15,24 +15,34 @@ export function Services() {
   const list = useSignal<ServiceList | null>(null);
   const error = useSignal<unknown>(null);
   const total = useSignal(0);
-  const filters = new URLSearchParams([...query.value].filter(([name]) => ["q", "platform", "keyword"].includes(name))).toString();
+  const filters = new URLSearchParams(
+    [...query.value].filter(([name]) => ["q", "platform", "keyword"].includes(name)),
+  ).toString();
   const attempt = useSignal(0);
   const user = signIn.value.state;
   useEffect(() => {
     const abort = new AbortController();
-    get<ServiceList>(`services?limit=100&${filters}`, abort.signal).then((found) => {
-      list.value = found;
-      error.value = null;
-      if (filters === "") total.value = found.total;
-    }).catch((e: unknown) => {
-      if (!abort.signal.aborted) error.value = e;
-    });
+    get<ServiceList>(`services?limit=100&${filters}`, abort.signal)
+      .then(found => {
+        list.value = found;
+        error.value = null;
+        if (filters === "") total.value = found.total;
+      })
+      .catch((e: unknown) => {
+        if (!abort.signal.aborted) error.value = e;
+      });
     return () => abort.abort();
   }, [filters, attempt.value, user]);
   const more = async () => {
-    const page = await get<ServiceList>(`services?limit=100&${filters}&cursor=${encodeURIComponent(list.value!.next!)}`);
+    const page = await get<ServiceList>(
+      `services?limit=100&${filters}&cursor=${encodeURIComponent(list.value!.next!)}`,
+    );
     const { next: _, ...shown } = list.value!;
-    list.value = { ...shown, ...(page.next ? { next: page.next } : {}), services: [...shown.services, ...page.services] };
+    list.value = {
+      ...shown,
+      ...(page.next ? { next: page.next } : {}),
+      services: [...shown.services, ...page.services],
+    };
   };
   const shown = list.value;
   const asList = query.value.get("view") === "list";
@@ -43,12 +53,24 @@ export function Services() {
       <Filters list={shown} total={total.value} />
       {error.value !== null && <Failure error={error.value} again={() => attempt.value++} />}
       {!shown && error.value === null && <Loading />}
-      {shown && <>
-        <p class="soft" role="status">{filters === "" ? null : t.found(shown.total)}</p>
-        {shown.total === 0 && <Notice kind="info"><p>{filters === "" ? t.empty : t.none}</p></Notice>}
-        {asList ? <Table services={shown.services} /> : <Cards services={shown.services} />}
-        {shown.next && <button type="button" onClick={() => void more().catch((e: unknown) => (error.value = e))}>{texts.more}</button>}
-      </>}
+      {shown && (
+        <>
+          <p class="soft" role="status">
+            {filters === "" ? null : t.found(shown.total)}
+          </p>
+          {shown.total === 0 && (
+            <Notice kind="info">
+              <p>{filters === "" ? t.empty : t.none}</p>
+            </Notice>
+          )}
+          {asList ? <Table services={shown.services} /> : <Cards services={shown.services} />}
+          {shown.next && (
+            <button type="button" onClick={() => void more().catch((e: unknown) => (error.value = e))}>
+              {texts.more}
+            </button>
+          )}
+        </>
+      )}
     </div>
   );
 }
@@ -62,42 +84,89 @@ function Filters({ list, total }: { list: ServiceList | null; total: number }) {
   const asList = query.value.get("view") === "list";
   return (
     <div class="filters" role="search">
-      <input type="search" class="grow" aria-label={texts.search} placeholder={total > 0 ? t.search(total) : texts.search} defaultValue={query.value.get("q") ?? ""} onInput={(e) => search(e.currentTarget.value)} />
-      <select aria-label={t.platform} value={query.value.get("platform") ?? ""} onChange={(e) => setQuery({ platform: e.currentTarget.value })}>
+      <input
+        type="search"
+        class="grow"
+        aria-label={texts.search}
+        placeholder={total > 0 ? t.search(total) : texts.search}
+        defaultValue={query.value.get("q") ?? ""}
+        onInput={e => search(e.currentTarget.value)}
+      />
+      <select
+        aria-label={t.platform}
+        value={query.value.get("platform") ?? ""}
+        onChange={e => setQuery({ platform: e.currentTarget.value })}
+      >
         <option value="">{t.allPlatforms}</option>
-        {list?.platforms.map((p) => <option key={p.id} value={p.id}>{p.title} ({p.services})</option>)}
+        {list?.platforms.map(p => (
+          <option key={p.id} value={p.id}>
+            {p.title} ({p.services})
+          </option>
+        ))}
       </select>
-      <select aria-label={t.keyword} value={query.value.get("keyword") ?? ""} onChange={(e) => setQuery({ keyword: e.currentTarget.value })}>
+      <select
+        aria-label={t.keyword}
+        value={query.value.get("keyword") ?? ""}
+        onChange={e => setQuery({ keyword: e.currentTarget.value })}
+      >
         <option value="">{t.allKeywords}</option>
-        {list?.keywords.map((k) => <option key={k.keyword} value={k.keyword}>{k.keyword} ({k.services})</option>)}
+        {list?.keywords.map(k => (
+          <option key={k.keyword} value={k.keyword}>
+            {k.keyword} ({k.services})
+          </option>
+        ))}
       </select>
       <div class="segments" role="group" aria-label={t.view}>
-        <button type="button" aria-pressed={!asList} onClick={() => setQuery({ view: "" })}>{t.cards}</button>
-        <button type="button" aria-pressed={asList} onClick={() => setQuery({ view: "list" })}>{t.list}</button>
+        <button type="button" aria-pressed={!asList} onClick={() => setQuery({ view: "" })}>
+          {t.cards}
+        </button>
+        <button type="button" aria-pressed={asList} onClick={() => setQuery({ view: "list" })}>
+          {t.list}
+        </button>
       </div>
     </div>
   );
 }
 
 export function Origin({ service: s }: { service: ServiceSummary }) {
-  return <>
-    {s.provider?.name ? t.by(s.provider.name, platformsOf(s).join(", ")) : t.on(platformsOf(s).join(", "))}
-    {s.platform_state && s.platform_state !== "ok" && s.platform_state !== "unknown" && <span class="warn"> · {texts.state[s.platform_state]}</span>}
-  </>;
+  return (
+    <>
+      {s.provider?.name ? t.by(s.provider.name, platformsOf(s).join(", ")) : t.on(platformsOf(s).join(", "))}
+      {s.platform_state && s.platform_state !== "ok" && s.platform_state !== "unknown" && (
+        <span class="warn"> · {texts.state[s.platform_state]}</span>
+      )}
+    </>
+  );
 }
 
 function Cards({ services }: { services: ServiceSummary[] }) {
   return (
     <ul class="cards">
-      {services.map((s) => (
+      {services.map(s => (
         <li class="card" key={s.id}>
-          <h2><a href={to(["services", s.id])}>{s.title}</a></h2>
-          <p class="soft small"><Origin service={s} /></p>
+          <h2>
+            <a href={to(["services", s.id])}>{s.title}</a>
+          </h2>
+          <p class="soft small">
+            <Origin service={s} />
+          </p>
           {s.summary && <p class="summary">{s.summary}</p>}
-          {s.keywords && s.keywords.length > 0 && <p class="tags">{s.keywords.slice(0, 5).map((k) => <span key={k}>{k}</span>)}</p>}
+          {s.keywords && s.keywords.length > 0 && (
+            <p class="tags">
+              {s.keywords.slice(0, 5).map(k => (
+                <span key={k}>{k}</span>
+              ))}
+            </p>
+          )}
           <div class="row foot">
-            <a class="button primary" href={to(["new", s.id])}>{t.run}<span class="visually-hidden"> {s.title}</span></a>
-            <a class="button quiet" href={to(["services", s.id])}>{texts.details}<span class="visually-hidden"> {s.title}</span></a>
+            <a class="button primary" href={to(["new", s.id])}>
+              {t.run}
+              <span class="visually-hidden"> {s.title}</span>
+            </a>
+            <a class="button quiet" href={to(["services", s.id])}>
+              {texts.details}
+              <span class="visually-hidden"> {s.title}</span>
+            </a>
             {s.stale_since && <span class="soft small">{t.stale(since(s.stale_since))}</span>}
           </div>
         </li>
@@ -111,11 +180,20 @@ function Table({ services }: { services: ServiceSummary[] }) {
     <div class="scroll" tabIndex={0} role="region" aria-label={t.title}>
       <table>
         <caption class="visually-hidden">{count(services.length, "service", "services")}</caption>
-        <thead><tr><th scope="col">{texts.lists.name}</th><th scope="col">{texts.service.provider}</th><th scope="col">{t.platform}</th><th scope="col">{texts.service.meaning}</th></tr></thead>
+        <thead>
+          <tr>
+            <th scope="col">{texts.lists.name}</th>
+            <th scope="col">{texts.service.provider}</th>
+            <th scope="col">{t.platform}</th>
+            <th scope="col">{texts.service.meaning}</th>
+          </tr>
+        </thead>
         <tbody>
-          {services.map((s) => (
+          {services.map(s => (
             <tr key={s.id}>
-              <th scope="row"><a href={to(["services", s.id])}>{s.title}</a></th>
+              <th scope="row">
+                <a href={to(["services", s.id])}>{s.title}</a>
+              </th>
               <td>{s.provider?.name}</td>
               <td>{platformsOf(s).join(", ")}</td>
               <td>{s.summary}</td>
