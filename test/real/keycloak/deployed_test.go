@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/simulator"
@@ -125,10 +126,14 @@ func TestServe_DeployedServicesEnvironment(t *testing.T) {
 		}
 	}
 	for _, client := range []string{"stranger", "portal"} { // whose tokens an operator may want to accept
-		log := p.Log.String()
-		if !strings.Contains(log, `its azp \"`+client+`\" is not`) || !strings.Contains(log, "EODISPATCH_IDENTITY_CLIENTS") {
-			t.Errorf("the log does not name the client %s", client)
-		}
+		eventually(t, 10*time.Second, func() error { // the log passes through a pipe
+			log := p.Log.String()
+			if !strings.Contains(log, `its azp \"`+client+`\" is not`) ||
+				!strings.Contains(log, "EODISPATCH_IDENTITY_CLIENTS") {
+				return fmt.Errorf("the log does not name the client %s", client)
+			}
+			return nil
+		})
 	}
 	mustStop(t, p)
 	gina.runsByPublicClient(t, s, own, environ)
