@@ -76,8 +76,7 @@ func moments(amounts []float64) (mean, deviation, skew float64) {
 // Nearer replaces what an estimate says of costs and of run times by what runs over areas like km2 say, where these are
 // enough.
 func Nearer(e dispatch.Estimate, runs []dispatch.FinishedRun, km2 float64) dispatch.Estimate {
-	near := Estimate(slices.DeleteFunc(slices.Clone(runs), func(r dispatch.FinishedRun) bool { return !r.Near(km2) }),
-		e.Jobs)
+	near := Estimate(runsNear(runs, km2), e.Jobs)
 	if near.Charged >= LeastForecast {
 		e.Charged, e.Costs, e.Unit, e.CostBasis = near.Charged, near.Costs, near.Unit, dispatch.OfArea
 	}
@@ -89,6 +88,9 @@ func Nearer(e dispatch.Estimate, runs []dispatch.FinishedRun, km2 float64) dispa
 
 // TimesNear returns how long the runs over areas like km2 took.
 func TimesNear(runs []dispatch.FinishedRun, km2 float64, send time.Duration) []time.Duration {
-	near := slices.DeleteFunc(slices.Clone(runs), func(r dispatch.FinishedRun) bool { return !r.Near(km2) })
-	return TimesOf(near, send)
+	return TimesOf(runsNear(runs, km2), send)
+}
+
+func runsNear(runs []dispatch.FinishedRun, km2 float64) []dispatch.FinishedRun {
+	return slices.DeleteFunc(slices.Clone(runs), func(r dispatch.FinishedRun) bool { return !r.Near(km2) })
 }

@@ -66,15 +66,18 @@ func (t runTimes) draw(r *rand.Rand) float64 {
 // beyond returns by what factor a run is longer than the longest known one.
 func (t runTimes) beyond(r *rand.Rand) float64 { return math.Exp(t.deviation * r.ExpFloat64() / 3) }
 
-// above returns a run time longer than age.
+// above returns a run time longer than age, as draw does of those that are.
 func (t runTimes) above(r *rand.Rand, age float64) float64 {
-	const tries = 50 // a job that has outlasted nearly all others may run about as long again
-	for range tries {
-		if run := t.draw(r); run > age {
-			return run
-		}
+	n := len(t.sorted)
+	first, _ := slices.BinarySearch(t.sorted, age)
+	i := first + r.IntN(n+1-first)
+	if i == n {
+		return max(age, t.sorted[n-1]) * t.beyond(r)
 	}
-	return age * t.beyond(r)
+	if i > first {
+		age = t.sorted[i-1]
+	}
+	return age + r.Float64()*(t.sorted[i]-age)
 }
 
 // under returns how long a job still runs at an arbitrary moment of its run: long runs are found more often than short
