@@ -16,6 +16,7 @@ import (
 
 const (
 	usualFrom    = 20                 // finished runs at a platform, whose median is the usual run time there
+	usualFor     = 10 * time.Second   // how long usual run times are used until they are read again
 	spreadEvery  = time.Second        // how often the jobs of tasks with several homes are planned
 	spreadRarely = 10 * time.Second   // likewise, while there are none: another process may have accepted one
 	anyTask      = dispatch.TaskID(0) // the key of Broker.spreads
@@ -230,7 +231,7 @@ func differences(a, b []dispatch.Parameter) (all []string) {
 
 // SpreadTasks moves the jobs of tasks with several homes between them until ctx is done. Every process runs it.
 func (b *Broker) SpreadTasks(ctx context.Context) {
-	seen := map[dispatch.TaskID]int64{}
+	seen := map[dispatch.TaskID]spreadState{}
 	for ctx.Err() == nil {
 		accepted, stop := b.spreads.Watch(anyTask)
 		pause := spreadEvery
@@ -254,19 +255,26 @@ func (b *Broker) SpreadTasks(ctx context.Context) {
 	}
 }
 
-// spreadAll plans tasks, and returns their numbers. A task whose number has changed was changed by its owner or by
+// spreadState is what is known of a task since it was planned last.
+type spreadState struct {
+	seen    int64
+	usual   []time.Duration // the usual run time at each home; 0: not known
+	usualAt time.Time       // when that was read
+}
+
+// spreadAll plans tasks, and returns their states. A task whose number has changed was changed by its owner or by
 // another process: all its homes are visited.
 func (b *Broker) spreadAll(ctx context.Context, tasks []dispatch.SpreadTask,
-	before map[dispatch.TaskID]int64) map[dispatch.TaskID]int64 {
-	seen := make(map[dispatch.TaskID]int64, len(tasks))
+	before map[dispatch.TaskID]spreadState) map[dispatch.TaskID]spreadState {
+	seen := make(map[dispatch.TaskID]spreadState, len(tasks))
 	for _, t := range tasks {
-		if before[t.ID] != t.Seen {
+		if before[t.ID].seen != t.Seen {
 			for _, h := range t.Homes {
 				b.Queues.Forget(h.Account)
 				b.Wake(h.Account)
 			}
 		}
-		now, err := b.spreadOne(ctx, t)
+		now, err := b.spreadOne(ctx, t, before[t.ID])
 		if err != nil && ctx.Err() == nil {
 			b.Log.Log(ctx, dispatch.LogLevel(err), "moving jobs to another platform failed", "task", int64(t.ID),
 				"error", err)
@@ -276,8 +284,15 @@ func (b *Broker) spreadAll(ctx context.Context, tasks []dispatch.SpreadTask,
 	return seen
 }
 
-func (b *Broker) spreadOne(ctx context.Context, t dispatch.SpreadTask) (seen int64, err error) {
+func (b *Broker) spreadOne(ctx context.Context, t dispatch.SpreadTask, s spreadState) (_ spreadState, err error) {
 	defer dispatch.RecoverAsError(ctx, b.Log, "spreading a task", &err)
+	s.seen = t.Seen
+	if len(s.usual) != len(t.Homes) || time.Since(s.usualAt) >= usualFor {
+		if s.usual, err = b.usualRunTimes(ctx, t); err != nil {
+			return s, err
+		}
+		s.usualAt = time.Now()
+	}
 	homes := make([]homePlan, len(t.Homes))
 	for i, h := range t.Homes {
 		homes[i].HomeLoad = h
@@ -286,27 +301,40 @@ func (b *Broker) spreadOne(ctx context.Context, t dispatch.SpreadTask) (seen int
 			homes[i].Why, homes[i].limits = dispatch.NoPlatform, dispatch.Limits{Jobs: 1}
 			continue
 		}
-		homes[i].limits = backend.Limits
-		runs, err := b.Records.FinishedRuns(ctx, t.Owner, h.Account, h.Hash, usualFrom)
-		if err != nil {
-			return t.Seen, err
-		}
-		homes[i].runTime = forecast.Usual(forecast.TimesOf(runs, backend.Limits.Send))
+		homes[i].limits, homes[i].runTime = backend.Limits, s.usual[i]
 	}
 	moved := 0
 	for _, m := range planMoves(homes) {
 		n, err := b.moveJobs(ctx, &t, dispatch.JobMove{Task: t.ID, From: homes[m.from].Home, To: homes[m.to].Home,
-			Skip: m.skip,
-			N:    m.n, Retrying: m.retrying})
+			Skip: m.skip, N: m.n, Retrying: m.retrying})
 		if err != nil {
-			return t.Seen, err
+			s.seen = t.Seen
+			return s, err
 		}
 		moved += n
 	}
 	if moved > 0 {
 		b.NotifyUser(t.Owner)
 	}
-	return t.Seen, nil
+	s.seen = t.Seen
+	return s, nil
+}
+
+// usualRunTimes returns the usual run time at each home of a task, by the runs of its owner; 0: not known.
+func (b *Broker) usualRunTimes(ctx context.Context, t dispatch.SpreadTask) ([]time.Duration, error) {
+	usual := make([]time.Duration, len(t.Homes))
+	for i, h := range t.Homes {
+		backend := b.BackendNamed(h.Account.Platform())
+		if backend == nil {
+			continue
+		}
+		runs, err := b.Records.FinishedRuns(ctx, t.Owner, h.Account, h.Hash, usualFrom)
+		if err != nil {
+			return nil, err
+		}
+		usual[i] = forecast.Usual(forecast.TimesOf(runs, backend.Limits.Send))
+	}
+	return usual, nil
 }
 
 // moveJobs moves jobs, or as many of them as the user's quota at the other platform leaves room for.
