@@ -141,13 +141,13 @@ func (d *decoding) fields(given map[string]json.RawMessage, all map[string]any, 
 	for i := range v.NumField() {
 		field := v.Type().Field(i)
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-		raw, has := given[name]
+		raw, present := given[name]
 		switch {
 		case field.Anonymous:
 			embedded = append(embedded, v.Field(i))
-		case has && isNull(raw) && field.Tag.Get("nullable") == "true":
+		case present && isNull(raw) && field.Tag.Get("nullable") == "true":
 			delete(all, name) // as if it was absent: no enumeration has null
-		case has && name != "-":
+		case present && name != "-":
 			delete(given, name) // an embedded field of this name is hidden
 			d.below(name, func() {
 				all[name] = d.value(raw, v.Field(i))
