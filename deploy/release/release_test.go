@@ -55,11 +55,25 @@ func TestCheckPackage_OfAnotherVersion(t *testing.T) {
 	}
 }
 
+// newest returns the version of the first section of the changelog.
+func newest(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("CHANGELOG.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(text), "\n## ")
+	title, _, _ := strings.Cut(section, "\n")
+	version, _, _ := strings.Cut(title, " ")
+	return version
+}
+
 // TestRelease_IsCheckedByItsSums makes a release for the machine of the test, without the image, which has tests of its
 // own.
 func TestRelease_IsCheckedByItsSums(t *testing.T) {
 	t.Chdir(filepath.Join("..", ".."))
-	r := release{version: "Unreleased", revision: "abc", folder: filepath.Join(t.TempDir(), "release"),
+	version := newest(t)
+	r := release{version: version, revision: "abc", folder: filepath.Join(t.TempDir(), "release"),
 		created: time.Unix(1_700_000_000, 0),
 		targets: []string{runtime.GOOS + "/" + runtime.GOARCH}, python: hatchling(t)}
 	if err := r.run(); err != nil {
@@ -70,9 +84,9 @@ func TestRelease_IsCheckedByItsSums(t *testing.T) {
 	if out, err := check.CombinedOutput(); err != nil {
 		t.Errorf("%v: %s", err, out)
 	}
-	program := "eodispatch-Unreleased-" + runtime.GOOS + "-" + runtime.GOARCH
+	program := "eodispatch-" + version + "-" + runtime.GOOS + "-" + runtime.GOARCH
 	if out, err := exec.Command(filepath.Join(r.folder, program), "version").CombinedOutput(); err != nil ||
-		!strings.HasPrefix(string(out), "eodispatch Unreleased ") {
+		!strings.HasPrefix(string(out), "eodispatch "+version+" ") {
 		t.Errorf("%v: %s", err, out)
 	}
 	text, err := os.ReadFile(filepath.Join(r.folder, program+".cdx.json"))
@@ -85,7 +99,7 @@ func TestRelease_IsCheckedByItsSums(t *testing.T) {
 			t.Errorf("%s is not described", module)
 		}
 	}
-	installWheel(t, r.python, r.folder)
+	installWheel(t, r)
 	if err := (release{version: "9.9.9", folder: r.folder}).run(); err == nil {
 		t.Error("a version without notes is released")
 	}

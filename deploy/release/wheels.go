@@ -130,7 +130,11 @@ func (w *wheel) addProgram(program string) error {
 	if err != nil {
 		return err
 	}
-	return w.add(w.name+".data/scripts/eodispatch"+filepath.Ext(program), text, 0o755)
+	name := "eodispatch"
+	if strings.HasSuffix(program, ".exe") {
+		name += ".exe"
+	}
+	return w.add(w.name+".data/scripts/"+name, text, 0o755)
 }
 
 // add adds a file, and its hash to the record.

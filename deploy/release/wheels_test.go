@@ -166,18 +166,18 @@ func checkRecord(t *testing.T, file, program string) (found bool) {
 
 // installWheel installs the wheel for the machine of the test as pip chooses it from a release, and runs the program
 // and the package that it brings.
-func installWheel(t *testing.T, python, folder string) {
+func installWheel(t *testing.T, r release) {
 	t.Helper()
 	if runtime.GOOS != "linux" {
 		t.Skip("the folder of programs has another name there")
 	}
 	venv := filepath.Join(t.TempDir(), "venv")
-	output(t, python, "-m", "venv", "--without-pip", venv)
+	output(t, r.python, "-m", "venv", "--without-pip", venv)
 	own := filepath.Join(venv, "bin", "python")
-	output(t, python, "-m", "pip", "--quiet", "--disable-pip-version-check", "--python", own, "install", "--no-deps",
-		"--no-index", "--find-links", folder, "eodispatch")
+	output(t, r.python, "-m", "pip", "--quiet", "--disable-pip-version-check", "--python", own, "install", "--no-deps",
+		"--no-index", "--find-links", r.folder, "eodispatch")
 	if got := output(t, filepath.Join(venv, "bin", "eodispatch"), "version"); !strings.HasPrefix(got,
-		"eodispatch Unreleased ") {
+		"eodispatch "+r.version+" ") {
 		t.Errorf("the program of the wheel: %s", got)
 	}
 	const where = "import importlib.util, sys; print(importlib.util.find_spec('eodispatch').origin.startswith(sys.prefix))"
