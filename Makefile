@@ -32,14 +32,14 @@ SCRATCH = export GOTMPDIR=$${TMPDIR:-/tmp}; \
 # packages as there are cores run at once, as tests wait for databases, browsers and clocks for almost half of their time. Those that take
 # longest begin first, so that none is left alone at the end.
 RACE = -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc/...=-race=false
-LONGEST = ./store ./api ./facade/openeo ./test/histories ./broker
-PLAIN = ./cmd/eodispatch ./test/real/... ./test/python ./test/crashes ./test/page ./test/histories ./broker ./visit ./forecast ./test/deviations
+LONGEST = ./store ./api ./api/facade/openeo ./test/histories ./broker
+PLAIN = ./cmd/eodispatch ./test/real/... ./test/python ./test/crashes ./test/page ./test/histories ./broker ./visit ./dispatch/forecast ./test/deviations
 
 # test-quick runs what needs Go alone, without the race detector: four minutes of CPU time with what it compiles, so about two minutes on two
 # idle cores. The packages that take longest come first, so that both cores are busy until the end.
 test-quick:
 	go vet ./...
-	go test -shuffle=on -timeout 40m ./api ./platform/... ./dispatch ./broker ./identity ./parameters ./grid ./upstream ./simulator ./bounds ./config ./stac .
+	go test -shuffle=on -timeout 40m ./api ./platform/... ./dispatch/... ./broker ./identity ./grid ./test/simulator ./config .
 
 # ready installs PostgreSQL's server, a C compiler for the race detector, a browser, and the real servers of test/real, if absent.
 ready:

@@ -11,7 +11,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/eodispatch/eodispatch/bounds"
+	"github.com/eodispatch/eodispatch/dispatch/bounds"
 
 	"fmt"
 	"strings"

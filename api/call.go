@@ -17,9 +17,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/eodispatch/eodispatch/api/facade"
 	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/facade"
 	"github.com/eodispatch/eodispatch/identity"
 )
 

@@ -6,8 +6,8 @@ import (
 	"iter"
 	"strings"
 
+	"github.com/eodispatch/eodispatch/api/facade"
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/facade"
 )
 
 // listing is what is written of a list or a task: tasks first, then jobs.

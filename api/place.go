@@ -5,7 +5,7 @@ import (
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/grid"
-	"github.com/eodispatch/eodispatch/stac"
+	"github.com/eodispatch/eodispatch/platform/stac"
 )
 
 // place is where a job is: a GeoJSON geometry (RFC 7946) and its bounding box. The zero place means that the location

@@ -9,7 +9,7 @@ import (
 	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/stac"
+	"github.com/eodispatch/eodispatch/platform/stac"
 )
 
 // processingOf returns what is known of how a finished job came to its results. The time is when the platform was seen

@@ -3,8 +3,8 @@ package api
 import (
 	"context"
 
-	"github.com/eodispatch/eodispatch/bounds"
 	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/dispatch/bounds"
 )
 
 // Bytes of memory for reading and writing large requests in this process.

@@ -16,7 +16,7 @@ import (
 	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/stac"
+	"github.com/eodispatch/eodispatch/platform/stac"
 )
 
 // taskResultBroker reads the results of tasks.

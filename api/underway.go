@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/eodispatch/eodispatch/bounds"
+	"github.com/eodispatch/eodispatch/dispatch/bounds"
 )
 
 // turnOfRequest bounds how long a request waits for earlier requests of its user or address.

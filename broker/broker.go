@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/eodispatch/eodispatch/catalogue/documents"
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/documents"
-	"github.com/eodispatch/eodispatch/hub"
+	"github.com/eodispatch/eodispatch/dispatch/hub"
 	"github.com/eodispatch/eodispatch/visit"
 )
 

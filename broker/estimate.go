@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/forecast"
+	"github.com/eodispatch/eodispatch/dispatch/forecast"
 )
 
 // Estimate estimates a request for a number of jobs. added is what each job of a task adds to its parameters, or as

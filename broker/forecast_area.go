@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/forecast"
+	"github.com/eodispatch/eodispatch/dispatch/forecast"
 )
 
 const (

@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/eodispatch/eodispatch/catalogue/documents"
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/documents"
 	"github.com/eodispatch/eodispatch/visit"
 )
 

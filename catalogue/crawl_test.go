@@ -16,11 +16,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/eodispatch/eodispatch/bounds"
 	"github.com/eodispatch/eodispatch/catalogue"
 	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/dispatch/bounds"
+	"github.com/eodispatch/eodispatch/platform/upstream"
 	"github.com/eodispatch/eodispatch/test/conformance"
-	"github.com/eodispatch/eodispatch/upstream"
 )
 
 // web is servers by URL. Documents have ETags; "" is a server that does not respond, "404" and the like a status.

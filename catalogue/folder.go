@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/eodispatch/eodispatch/bounds"
 	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/dispatch/bounds"
 )
 
 // readFolder reads the JSON files of a folder and the folders below it, but not what has a name that begins with a dot.

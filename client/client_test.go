@@ -19,7 +19,7 @@ import (
 
 	"github.com/eodispatch/eodispatch/client"
 	"github.com/eodispatch/eodispatch/client/wire"
-	"github.com/eodispatch/eodispatch/simulator"
+	"github.com/eodispatch/eodispatch/test/simulator"
 )
 
 // lossy loses the response to the first request of a method after the broker has handled it.

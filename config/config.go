@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/mail"
+	"github.com/eodispatch/eodispatch/notify/mail"
 )
 
 // Config is a configuration without faults. The tag `yaml` names a key, `default` is the value of an absent key, and

@@ -17,7 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/mail"
+	"github.com/eodispatch/eodispatch/notify/mail"
 )
 
 const whole = `

@@ -24,7 +24,7 @@ var judges = map[string]string{
 	"eodispatch restored":         "deploy/TestOperations_WalkThrough",
 	"eodispatch serve":            "deploy/TestOperations_WalkThrough",
 	"EODISPATCH_TRACES_ENDPOINT=": "cmd/eodispatch/TestTraces_OfAJob",
-	"go tool pprof":               "telemetry/TestPrivateListener_ServesProfiles", // the profile is read
+	"go tool pprof":               "observe/telemetry/TestPrivateListener_ServesProfiles", // the profile is read
 	// the chart is rendered with the values, and the program started
 	"helm -n eo upgrade": "deploy/TestChart_StartsTheProgram",
 	// and deploy/TestChart_StartsTheProgram starts what the pods run

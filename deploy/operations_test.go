@@ -22,9 +22,9 @@ import (
 
 	"github.com/eodispatch/eodispatch/client"
 	"github.com/eodispatch/eodispatch/client/wire"
-	"github.com/eodispatch/eodispatch/simulator"
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 	"github.com/eodispatch/eodispatch/test/executable"
+	"github.com/eodispatch/eodispatch/test/simulator"
 )
 
 // walkThrough is the section of docs/installation.md that TestOperations_WalkThrough runs.

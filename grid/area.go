@@ -8,7 +8,7 @@ import (
 
 	"github.com/peterstace/simplefeatures/geom"
 
-	"github.com/eodispatch/eodispatch/bounds"
+	"github.com/eodispatch/eodispatch/dispatch/bounds"
 )
 
 // Area is a valid part of the Earth's surface. Shells are counterclockwise and holes clockwise; the area is cut at the

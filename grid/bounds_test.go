@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/eodispatch/eodispatch/bounds"
+	"github.com/eodispatch/eodispatch/dispatch/bounds"
 )
 
 // smaller divides the sizes of costly areas and the bound on their work, because the race detector slows these tests

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/eodispatch/eodispatch/bounds"
+	"github.com/eodispatch/eodispatch/dispatch/bounds"
 )
 
 // Box is a bounding box in degrees. One whose West is greater than its East crosses the antimeridian.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/peterstace/simplefeatures/geom"
 
-	"github.com/eodispatch/eodispatch/bounds"
+	"github.com/eodispatch/eodispatch/dispatch/bounds"
 )
 
 // branch is a part of a grid whose cells are not rows of rectangles: one cell, or several that lie near each other.

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"sort"
 
-	"github.com/eodispatch/eodispatch/bounds"
+	"github.com/eodispatch/eodispatch/dispatch/bounds"
 )
 
 // check finds the first place where rings cross, overlap or touch themselves, where a hole lies outside its shell or a

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"sort"
 
-	"github.com/eodispatch/eodispatch/bounds"
+	"github.com/eodispatch/eodispatch/dispatch/bounds"
 )
 
 // split cuts rings, their interior on the left, at the lines across an axis (0 longitude, 1 latitude), and emits the

@@ -7,7 +7,7 @@ import (
 	"math"
 	"strconv"
 
-	"github.com/eodispatch/eodispatch/bounds"
+	"github.com/eodispatch/eodispatch/dispatch/bounds"
 )
 
 // ParseArea reads an area from a GeoJSON (RFC 7946) Polygon, MultiPolygon, Feature or FeatureCollection of those: what

@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/eodispatch/eodispatch/bounds"
+	"github.com/eodispatch/eodispatch/dispatch/bounds"
 )
 
 // mend makes a piece valid whose vertices lie on the wrong side of an edge because of rounding: the crossings with the

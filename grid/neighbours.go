@@ -3,7 +3,7 @@ package grid
 import (
 	"math"
 
-	"github.com/eodispatch/eodispatch/bounds"
+	"github.com/eodispatch/eodispatch/dispatch/bounds"
 )
 
 // neighbours finds tiles near a tile, by the squares of one degree that their boxes touch. It

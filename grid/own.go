@@ -7,7 +7,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/eodispatch/eodispatch/bounds"
+	"github.com/eodispatch/eodispatch/dispatch/bounds"
 )
 
 // idLength is the greatest length of the id of a user's cell in bytes.

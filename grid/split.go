@@ -9,7 +9,7 @@ import (
 
 	"github.com/peterstace/simplefeatures/geom"
 
-	"github.com/eodispatch/eodispatch/bounds"
+	"github.com/eodispatch/eodispatch/dispatch/bounds"
 )
 
 // Split says how an area is split into tiles. The zero values of all but Grid and Most mean that nothing is changed.

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"sort"
 
-	"github.com/eodispatch/eodispatch/bounds"
+	"github.com/eodispatch/eodispatch/dispatch/bounds"
 )
 
 // Tiles yields the cells that overlap the area, each with its piece of the area. The pieces of neighbouring cells have

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/eodispatch/eodispatch/bounds"
+	"github.com/eodispatch/eodispatch/dispatch/bounds"
 	"github.com/eodispatch/eodispatch/grid"
 )
 

@@ -11,8 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/eodispatch/eodispatch/simulator"
-	"github.com/eodispatch/eodispatch/upstream"
+	"github.com/eodispatch/eodispatch/platform/upstream"
+	"github.com/eodispatch/eodispatch/test/simulator"
 )
 
 // The test plays every fault at every kind of request to an identity provider: the request ends in time with an error,

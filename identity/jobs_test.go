@@ -15,9 +15,9 @@ import (
 	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/platform/openeo"
-	"github.com/eodispatch/eodispatch/simulator"
+	"github.com/eodispatch/eodispatch/platform/upstream"
 	"github.com/eodispatch/eodispatch/test/conformance"
-	"github.com/eodispatch/eodispatch/upstream"
+	"github.com/eodispatch/eodispatch/test/simulator"
 )
 
 // byHost routes requests to handlers by host.

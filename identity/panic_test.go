@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/simulator"
-	"github.com/eodispatch/eodispatch/upstream"
+	"github.com/eodispatch/eodispatch/platform/upstream"
+	"github.com/eodispatch/eodispatch/test/simulator"
 )
 
 // exploding panics at every request.

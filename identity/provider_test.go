@@ -14,7 +14,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"github.com/eodispatch/eodispatch/upstream"
+	"github.com/eodispatch/eodispatch/platform/upstream"
 	"io"
 	"maps"
 	"net/http"

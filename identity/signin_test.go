@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/simulator"
-	"github.com/eodispatch/eodispatch/upstream"
+	"github.com/eodispatch/eodispatch/platform/upstream"
+	"github.com/eodispatch/eodispatch/test/simulator"
 )
 
 // The user is told what an exchange shows, not what the provider lists.

@@ -13,9 +13,9 @@ import (
 
 	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/engine"
 	"github.com/eodispatch/eodispatch/test/conformance"
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
+	"github.com/eodispatch/eodispatch/visit/engine"
 )
 
 // instant is a platform that answers a submission with the result, and records the order of jobs. At some of them it

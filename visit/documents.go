@@ -5,8 +5,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/eodispatch/eodispatch/catalogue/documents"
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/documents"
 )
 
 // missingDocuments collects, while due jobs are selected, which of them have no document yet.

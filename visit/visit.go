@@ -7,9 +7,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/eodispatch/eodispatch/catalogue/documents"
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/documents"
-	"github.com/eodispatch/eodispatch/hub"
+	"github.com/eodispatch/eodispatch/dispatch/hub"
 )
 
 const (

@@ -11,9 +11,9 @@ import (
 	"github.com/eodispatch/eodispatch/config"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/identity"
+	"github.com/eodispatch/eodispatch/observe/telemetry"
+	"github.com/eodispatch/eodispatch/observe/tracing"
 	"github.com/eodispatch/eodispatch/store"
-	"github.com/eodispatch/eodispatch/telemetry"
-	"github.com/eodispatch/eodispatch/tracing"
 )
 
 // access obtains platform tokens on behalf of users and connects the sign-in pages to the broker.

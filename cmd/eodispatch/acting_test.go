@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/simulator"
+	"github.com/eodispatch/eodispatch/test/simulator"
 )
 
 // acting is the environment of a broker that acts as its users, also while they are signed out, and uses one shared

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/crypto/x509roots/fallback/bundle"
 
-	"github.com/eodispatch/eodispatch/cli"
+	"github.com/eodispatch/eodispatch/client/cli"
 )
 
 // trustOwnRoots makes connections trust the certificates that the program contains, if the machine has none, as in an

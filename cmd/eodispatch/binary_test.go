@@ -15,10 +15,10 @@ import (
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/identity"
-	"github.com/eodispatch/eodispatch/simulator"
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 	"github.com/eodispatch/eodispatch/test/detector"
 	"github.com/eodispatch/eodispatch/test/executable"
+	"github.com/eodispatch/eodispatch/test/simulator"
 )
 
 func TestMain(m *testing.M) {

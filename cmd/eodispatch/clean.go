@@ -3,7 +3,7 @@ package main
 import (
 	"io"
 
-	"github.com/eodispatch/eodispatch/cli"
+	"github.com/eodispatch/eodispatch/client/cli"
 )
 
 // clean writes texts that come from servers without what would steer a terminal. A Write must hold whole characters.

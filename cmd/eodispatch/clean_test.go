@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/operator"
+	"github.com/eodispatch/eodispatch/observe/operator"
 	"github.com/eodispatch/eodispatch/store"
 )
 

@@ -17,8 +17,8 @@ import (
 	pace "golang.org/x/time/rate"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/simulator"
 	"github.com/eodispatch/eodispatch/test/executable"
+	"github.com/eodispatch/eodispatch/test/simulator"
 )
 
 // BenchmarkPerformanceOfCommands measures the commands for users: their start, downloads beside those of curl, and the

@@ -10,8 +10,8 @@ import (
 
 	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/simulator"
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
+	"github.com/eodispatch/eodispatch/test/simulator"
 )
 
 // TestCosts_AreBookedAndBounded runs the real program on both databases: what a job cost is shown and booked, also when

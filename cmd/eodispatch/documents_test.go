@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/simulator"
+	"github.com/eodispatch/eodispatch/test/simulator"
 )
 
 // documentHost serves users' documents: good ones, and others that hang, are missing, too large, or no process.

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/eodispatch/eodispatch/simulator"
+	"github.com/eodispatch/eodispatch/test/simulator"
 )
 
 const batchJobs = 10_000 // of one user

@@ -16,9 +16,9 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/events"
+	"github.com/eodispatch/eodispatch/notify/events"
+	"github.com/eodispatch/eodispatch/platform/upstream"
 	"github.com/eodispatch/eodispatch/store"
-	"github.com/eodispatch/eodispatch/upstream"
 )
 
 // EODISPATCH_DIE names the point at which the process kills itself as kill -9 does: "start sent", or for the third time

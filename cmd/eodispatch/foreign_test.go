@@ -13,8 +13,8 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/simulator"
 	"github.com/eodispatch/eodispatch/test/executable"
+	"github.com/eodispatch/eodispatch/test/simulator"
 )
 
 // twoUsers is the real program with Alice, who has given permission and has a running job and a running task, and Bob,

@@ -12,15 +12,15 @@ import (
 	"strings"
 
 	"github.com/eodispatch/eodispatch/api"
+	facadeogcapi "github.com/eodispatch/eodispatch/api/facade/ogcapi"
 	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/config"
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/events"
-	facadeogcapi "github.com/eodispatch/eodispatch/facade/ogcapi"
 	"github.com/eodispatch/eodispatch/identity"
+	"github.com/eodispatch/eodispatch/notify/events"
+	"github.com/eodispatch/eodispatch/observe/telemetry"
+	"github.com/eodispatch/eodispatch/platform/upstream"
 	"github.com/eodispatch/eodispatch/store"
-	"github.com/eodispatch/eodispatch/telemetry"
-	"github.com/eodispatch/eodispatch/upstream"
 )
 
 // senderOf returns the sender of notifications to users' servers. Without a vault it has no secrets and signs no

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/simulator"
+	"github.com/eodispatch/eodispatch/test/simulator"
 )
 
 // hostilePlatform is an openEO back-end that accepts jobs, and answers all other requests about them with one fault

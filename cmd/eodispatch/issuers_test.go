@@ -9,7 +9,7 @@ import (
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/identity"
-	"github.com/eodispatch/eodispatch/simulator"
+	"github.com/eodispatch/eodispatch/test/simulator"
 )
 
 // TestIssuers_EachWithItsAudienceAndExchange runs the real program with two issuers: the broker's realm, whose users

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/config"
+	"github.com/eodispatch/eodispatch/observe/telemetry"
 	"github.com/eodispatch/eodispatch/store"
-	"github.com/eodispatch/eodispatch/telemetry"
 )
 
 // lossesEvery is the interval at which the server is asked what its commits outlive: a cluster manager changes that as

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/eodispatch/eodispatch/simulator"
+	"github.com/eodispatch/eodispatch/test/simulator"
 )
 
 // told is what a subscriber got.

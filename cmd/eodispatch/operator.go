@@ -19,7 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/eodispatch/eodispatch/config"
-	"github.com/eodispatch/eodispatch/operator"
+	"github.com/eodispatch/eodispatch/observe/operator"
 	"github.com/eodispatch/eodispatch/store"
 )
 

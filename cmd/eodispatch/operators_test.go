@@ -13,8 +13,8 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/simulator"
 	"github.com/eodispatch/eodispatch/store"
+	"github.com/eodispatch/eodispatch/test/simulator"
 )
 
 const forgotten, remembered = "f:9e1d3a:jürgen", "subject-to-keep"

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/simulator"
+	"github.com/eodispatch/eodispatch/test/simulator"
 )
 
 // permitting is the environment of a broker that shares one account at an openEO and an OGC server, with what the

@@ -11,8 +11,8 @@ import (
 
 	"github.com/eodispatch/eodispatch/config"
 	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/observe/telemetry"
 	"github.com/eodispatch/eodispatch/store"
-	"github.com/eodispatch/eodispatch/telemetry"
 )
 
 // privateListener serves metrics, readiness and profiles.

@@ -18,10 +18,10 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/config"
-	"github.com/eodispatch/eodispatch/simulator"
-	"github.com/eodispatch/eodispatch/telemetry"
+	"github.com/eodispatch/eodispatch/observe/telemetry"
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 	"github.com/eodispatch/eodispatch/test/executable"
+	"github.com/eodispatch/eodispatch/test/simulator"
 )
 
 // askPrivate returns the response of a private listener; 0 and why if there is none.

@@ -20,8 +20,8 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/simulator"
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
+	"github.com/eodispatch/eodispatch/test/simulator"
 )
 
 // TestReload_AwaitsRequestsOfBefore: a request that runs for longer than shutdown_grace does not hold up a reload, and

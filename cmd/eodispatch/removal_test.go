@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/simulator"
+	"github.com/eodispatch/eodispatch/test/simulator"
 )
 
 // TestDelete_AtThePlatformToo runs the real program on both protocols: a job that its user deletes at the platform too

@@ -23,9 +23,9 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/simulator"
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 	"github.com/eodispatch/eodispatch/test/executable"
+	"github.com/eodispatch/eodispatch/test/simulator"
 )
 
 // TestSecrets_StayInside runs the real program on each database, at its most talkative, through all that has to do with

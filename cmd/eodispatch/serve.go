@@ -19,7 +19,7 @@ import (
 
 	"github.com/eodispatch/eodispatch/api"
 	"github.com/eodispatch/eodispatch/config"
-	"github.com/eodispatch/eodispatch/telemetry"
+	"github.com/eodispatch/eodispatch/observe/telemetry"
 )
 
 type serveCommand struct{ configFlags }

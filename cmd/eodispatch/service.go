@@ -11,9 +11,9 @@ import (
 
 	"github.com/eodispatch/eodispatch/api"
 	"github.com/eodispatch/eodispatch/config"
+	"github.com/eodispatch/eodispatch/observe/telemetry"
+	"github.com/eodispatch/eodispatch/observe/tracing"
 	"github.com/eodispatch/eodispatch/store"
-	"github.com/eodispatch/eodispatch/telemetry"
-	"github.com/eodispatch/eodispatch/tracing"
 )
 
 // service is what one process serves. The database, the ports, the metrics and the traces stay; new settings replace

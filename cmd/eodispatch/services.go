@@ -14,7 +14,7 @@ import (
 	"github.com/eodispatch/eodispatch/config"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/platform/echo"
-	"github.com/eodispatch/eodispatch/upstream"
+	"github.com/eodispatch/eodispatch/platform/upstream"
 )
 
 // offeredServices returns the catalogue of services. It reads no source.

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/client/wire"
-	"github.com/eodispatch/eodispatch/simulator"
+	"github.com/eodispatch/eodispatch/test/simulator"
 )
 
 // awaitServices returns the list of services once it has n.

@@ -8,9 +8,9 @@ import (
 	"net/url"
 	"testing"
 
-	"github.com/eodispatch/eodispatch/simulator"
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 	"github.com/eodispatch/eodispatch/test/executable"
+	"github.com/eodispatch/eodispatch/test/simulator"
 )
 
 // browser is a person's browser, which has cookies and no token.

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/simulator"
+	"github.com/eodispatch/eodispatch/test/simulator"
 )
 
 // sharing is the environment of a broker whose platforms have one shared account with quotas for each user.

@@ -12,9 +12,9 @@ import (
 
 	"github.com/creack/pty"
 
-	"github.com/eodispatch/eodispatch/cli"
-	"github.com/eodispatch/eodispatch/simulator"
+	"github.com/eodispatch/eodispatch/client/cli"
 	"github.com/eodispatch/eodispatch/test/executable"
+	"github.com/eodispatch/eodispatch/test/simulator"
 )
 
 // ptyCommand is a command in a pseudo-terminal.

@@ -7,8 +7,8 @@ import (
 	"slices"
 
 	"github.com/eodispatch/eodispatch/config"
-	"github.com/eodispatch/eodispatch/tracing"
-	"github.com/eodispatch/eodispatch/upstream"
+	"github.com/eodispatch/eodispatch/observe/tracing"
+	"github.com/eodispatch/eodispatch/platform/upstream"
 )
 
 // startTraces begins to record traces as the settings say; nil: they are off.

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/eodispatch/eodispatch/cli"
+	"github.com/eodispatch/eodispatch/client/cli"
 )
 
 // TestUsers_Hooks goes from a new hook to its deletion at the command line: its secret, a test that arrives, one that

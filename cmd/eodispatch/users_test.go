@@ -13,11 +13,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/eodispatch/eodispatch/cli"
-	"github.com/eodispatch/eodispatch/simulator"
+	"github.com/eodispatch/eodispatch/client/cli"
 	"github.com/eodispatch/eodispatch/test/detector"
 	"github.com/eodispatch/eodispatch/test/documents"
 	"github.com/eodispatch/eodispatch/test/executable"
+	"github.com/eodispatch/eodispatch/test/simulator"
 )
 
 // person runs the users' commands of the real program, with files of their own, and a browser in which alice agrees to

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/parameters"
+	"github.com/eodispatch/eodispatch/platform/parameters"
 )
 
 const (

@@ -15,10 +15,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/eodispatch/eodispatch/bounds"
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/stac"
-	"github.com/eodispatch/eodispatch/upstream"
+	"github.com/eodispatch/eodispatch/dispatch/bounds"
+	"github.com/eodispatch/eodispatch/platform/stac"
+	"github.com/eodispatch/eodispatch/platform/upstream"
 )
 
 // follow reads the document at an absolute URL.

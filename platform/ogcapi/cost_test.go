@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/platform/upstream"
 	"github.com/eodispatch/eodispatch/test/conformance"
-	"github.com/eodispatch/eodispatch/upstream"
 )
 
 // FuzzAnswers: any response of a server, to any request, costs memory in proportion to its size and causes few further

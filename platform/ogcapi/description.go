@@ -10,10 +10,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/eodispatch/eodispatch/bounds"
 	"github.com/eodispatch/eodispatch/dispatch"
-	params "github.com/eodispatch/eodispatch/parameters"
-	"github.com/eodispatch/eodispatch/upstream"
+	"github.com/eodispatch/eodispatch/dispatch/bounds"
+	params "github.com/eodispatch/eodispatch/platform/parameters"
+	"github.com/eodispatch/eodispatch/platform/upstream"
 )
 
 // description holds what is used of a process description. A member whose type differs from the standard's counts as

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/upstream"
+	"github.com/eodispatch/eodispatch/platform/upstream"
 )
 
 // OpenFile implements [dispatch.FileOpener].

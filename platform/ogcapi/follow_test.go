@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/simulator"
-	"github.com/eodispatch/eodispatch/upstream"
+	"github.com/eodispatch/eodispatch/platform/upstream"
+	"github.com/eodispatch/eodispatch/test/simulator"
 )
 
 func TestResults(t *testing.T) {

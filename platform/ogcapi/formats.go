@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/upstream"
+	"github.com/eodispatch/eodispatch/platform/upstream"
 )
 
 var _ dispatch.Formatter = (*Platform)(nil)

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	params "github.com/eodispatch/eodispatch/parameters"
+	params "github.com/eodispatch/eodispatch/platform/parameters"
 )
 
 var (

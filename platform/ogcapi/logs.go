@@ -10,8 +10,8 @@ import (
 	"strings"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/stac"
-	"github.com/eodispatch/eodispatch/upstream"
+	"github.com/eodispatch/eodispatch/platform/stac"
+	"github.com/eodispatch/eodispatch/platform/upstream"
 )
 
 const (

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/upstream"
+	"github.com/eodispatch/eodispatch/platform/upstream"
 )
 
 // TestPermits: under a shared account options may set the members of a standard request, and what the operator permits.

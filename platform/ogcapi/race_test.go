@@ -5,7 +5,7 @@ package ogcapi
 import (
 	"time"
 
-	"github.com/eodispatch/eodispatch/bounds"
+	"github.com/eodispatch/eodispatch/dispatch/bounds"
 )
 
 func init() {

@@ -11,9 +11,9 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/eodispatch/eodispatch/bounds"
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/upstream"
+	"github.com/eodispatch/eodispatch/dispatch/bounds"
+	"github.com/eodispatch/eodispatch/platform/upstream"
 )
 
 const opResults = "ogcapi.Results"

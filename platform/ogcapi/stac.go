@@ -5,7 +5,7 @@ import (
 	"net/url"
 	"slices"
 
-	"github.com/eodispatch/eodispatch/stac"
+	"github.com/eodispatch/eodispatch/platform/stac"
 )
 
 // addCollection adds a STAC Collection: the first becomes the base of the result, of others the assets and a link are

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/upstream"
+	"github.com/eodispatch/eodispatch/platform/upstream"
 )
 
 // statusWords holds the words of Part 1 1.0, of the 2.0 draft and Part 4, of WPS, and of the openEO profile.

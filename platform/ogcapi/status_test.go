@@ -12,8 +12,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/simulator"
-	"github.com/eodispatch/eodispatch/upstream"
+	"github.com/eodispatch/eodispatch/platform/upstream"
+	"github.com/eodispatch/eodispatch/test/simulator"
 )
 
 func TestStatusWords(t *testing.T) {

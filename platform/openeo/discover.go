@@ -14,7 +14,7 @@ import (
 	"golang.org/x/mod/semver"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/upstream"
+	"github.com/eodispatch/eodispatch/platform/upstream"
 )
 
 // facts is what a back-end publishes about itself.

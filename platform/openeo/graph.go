@@ -9,9 +9,9 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/eodispatch/eodispatch/bounds"
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/upstream"
+	"github.com/eodispatch/eodispatch/dispatch/bounds"
+	"github.com/eodispatch/eodispatch/platform/upstream"
 )
 
 // order is the body of POST /jobs and POST /result.

@@ -13,9 +13,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/eodispatch/eodispatch/bounds"
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/upstream"
+	"github.com/eodispatch/eodispatch/dispatch/bounds"
+	"github.com/eodispatch/eodispatch/platform/upstream"
 )
 
 // Submit creates a job, or starts the one that s.Ref names. If a job was created but its identifier did not arrive, the

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/eodispatch/eodispatch/bounds"
 	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/dispatch/bounds"
 )
 
 const opPermits = "openeo.permits"

@@ -11,10 +11,10 @@ import (
 	"net/url"
 	"slices"
 
-	"github.com/eodispatch/eodispatch/bounds"
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/parameters"
-	"github.com/eodispatch/eodispatch/upstream"
+	"github.com/eodispatch/eodispatch/dispatch/bounds"
+	"github.com/eodispatch/eodispatch/platform/parameters"
+	"github.com/eodispatch/eodispatch/platform/upstream"
 )
 
 // maxDefinition limits a process definition in bytes; real ones have up to 0.9 MB.

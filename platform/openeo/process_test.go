@@ -13,7 +13,7 @@ import (
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/platform/openeo"
-	"github.com/eodispatch/eodispatch/upstream"
+	"github.com/eodispatch/eodispatch/platform/upstream"
 )
 
 func TestBase(t *testing.T) {

@@ -5,7 +5,7 @@ package openeo_test
 import (
 	"time"
 
-	"github.com/eodispatch/eodispatch/bounds"
+	"github.com/eodispatch/eodispatch/dispatch/bounds"
 )
 
 func init() {

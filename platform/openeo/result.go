@@ -9,10 +9,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/eodispatch/eodispatch/bounds"
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/stac"
-	"github.com/eodispatch/eodispatch/upstream"
+	"github.com/eodispatch/eodispatch/dispatch/bounds"
+	"github.com/eodispatch/eodispatch/platform/stac"
+	"github.com/eodispatch/eodispatch/platform/upstream"
 )
 
 // syncTime limits a synchronous run; clients in the field wait as long.

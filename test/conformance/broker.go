@@ -7,7 +7,7 @@ import (
 
 	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/engine"
+	"github.com/eodispatch/eodispatch/visit/engine"
 )
 
 // WallClock is the real time or, inside a bubble of testing/synctest, the time of the bubble.

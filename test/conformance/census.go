@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/telemetry"
+	"github.com/eodispatch/eodispatch/observe/telemetry"
 )
 
 // TestCensuses runs the cases that every [telemetry.Censuses] must pass. The stores of the databases must implement it.

@@ -21,7 +21,7 @@ type Cluster struct {
 	Start func(ctx context.Context, s Store, v Visit) (e dispatch.Engine, ended <-chan struct{})
 	// Slack is added to each time limit: what a busy machine takes besides, outside of a bubble. With more than 0.1 s a
 	// visit within hinted may also be due to a poll; that notifications arrive is tested by
-	// engine/TestPostgres_NotifiesOtherProcesses and engine/TestEngine_WakesOtherProcesses.
+	// visit/engine/TestPostgres_NotifiesOtherProcesses and visit/engine/TestEngine_WakesOtherProcesses.
 	Slack time.Duration
 }
 

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/operator"
+	"github.com/eodispatch/eodispatch/observe/operator"
 )
 
 // operations is [operator.Operations] with what [history.Store] and upkeep need.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/engine"
+	"github.com/eodispatch/eodispatch/visit/engine"
 )
 
 // Store is all that a broker stores: for itself, its parts and its engine, and what commands for operators do with it.

@@ -10,7 +10,7 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// processes is Processes of facade/openeo, a package whose tests need this one.
+// processes is Processes of api/facade/openeo, a package whose tests need this one.
 type processes interface {
 	SaveProcess(ctx context.Context, u dispatch.UserID, p dispatch.StoredProcess, within dispatch.ProcessQuota) error
 	Process(ctx context.Context, u dispatch.UserID, id string) (dispatch.StoredProcess, error)
@@ -18,7 +18,7 @@ type processes interface {
 	DeleteProcess(ctx context.Context, u dispatch.UserID, id string) error
 }
 
-// TestProcesses runs the cases that every Processes of facade/openeo must pass. The stores of the databases must
+// TestProcesses runs the cases that every Processes of api/facade/openeo must pass. The stores of the databases must
 // implement it.
 func TestProcesses(t *testing.T, open func(*testing.T) Database) {
 	for name, test := range map[string]func(processesTest){

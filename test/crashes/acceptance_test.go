@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/simulator"
+	"github.com/eodispatch/eodispatch/test/simulator"
 )
 
 // book is a proxy in front of a scene's platform. It records the submitted jobs and how many were unfinished at once.

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/simulator"
+	"github.com/eodispatch/eodispatch/test/simulator"
 )
 
 // TestBackup_UnderLoad copies an SQLite database by the command backup while the broker submits and reads jobs, kills

@@ -24,7 +24,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/simulator"
+	"github.com/eodispatch/eodispatch/test/simulator"
 )
 
 // server serves a handler, and counts the requests that a client cannot know about.

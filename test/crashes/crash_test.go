@@ -13,8 +13,8 @@ import (
 	_ "modernc.org/sqlite" // the driver "sqlite"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/simulator"
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
+	"github.com/eodispatch/eodispatch/test/simulator"
 )
 
 // crash is one sequence of crash points with the expected outcome. A minute lasts a second in the program, so 15

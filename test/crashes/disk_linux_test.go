@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/eodispatch/eodispatch/simulator"
+	"github.com/eodispatch/eodispatch/test/simulator"
 )
 
 // traced returns a binary that runs the program under strace, which records the program's writes and syncs in the file

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/eodispatch/eodispatch/simulator"
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
+	"github.com/eodispatch/eodispatch/test/simulator"
 )
 
 // told is a receiver that keeps the ids of what it is told.

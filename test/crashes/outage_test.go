@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/simulator"
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
+	"github.com/eodispatch/eodispatch/test/simulator"
 )
 
 // outage makes a database unavailable for longer than a lease, which lasts 15 s longer than limits.send.

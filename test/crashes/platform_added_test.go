@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/simulator"
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
+	"github.com/eodispatch/eodispatch/test/simulator"
 )
 
 // TestReplicas_PlatformIsAddedToOneAfterTheOther runs one replica with a new platform and one without. It checks that

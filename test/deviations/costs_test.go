@@ -6,8 +6,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/eodispatch/eodispatch/simulator"
 	"github.com/eodispatch/eodispatch/test/conformance"
+	"github.com/eodispatch/eodispatch/test/simulator"
 )
 
 // charged is the part of the responses of GET /upscale_tasks/{id} and /usage that tells of costs.

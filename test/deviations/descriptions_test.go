@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/eodispatch/eodispatch/simulator"
+	"github.com/eodispatch/eodispatch/test/simulator"
 )
 
 // wrongNamespace names a process below a namespace that the platform does not have.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/simulator"
+	"github.com/eodispatch/eodispatch/test/simulator"
 )
 
 // A job with options.retries that fails because of the platform, as a rule of the operator tells, is submitted again

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/eodispatch/eodispatch/simulator"
+	"github.com/eodispatch/eodispatch/test/simulator"
 )
 
 // scene is one deviation of a platform and its consequences.

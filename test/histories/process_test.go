@@ -12,8 +12,8 @@ import (
 
 	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/engine"
 	"github.com/eodispatch/eodispatch/test/conformance"
+	"github.com/eodispatch/eodispatch/visit/engine"
 )
 
 // Processes run in a bubble of testing/synctest, where sleeping takes no real time.

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/eodispatch/eodispatch/simulator"
+	"github.com/eodispatch/eodispatch/test/simulator"
 )
 
 // drops drops a file on the map.

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/eodispatch/eodispatch/simulator"
+	"github.com/eodispatch/eodispatch/test/simulator"
 )
 
 // TestPage_BudgetAndTrial opens a task on trial whose budget does not pay for all tiles. After the trial the page says

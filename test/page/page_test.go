@@ -18,8 +18,8 @@ import (
 	"github.com/chromedp/cdproto/network"
 
 	"github.com/eodispatch/eodispatch/identity"
-	"github.com/eodispatch/eodispatch/simulator"
 	"github.com/eodispatch/eodispatch/test/executable"
+	"github.com/eodispatch/eodispatch/test/simulator"
 	"github.com/eodispatch/eodispatch/web"
 )
 

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/eodispatch/eodispatch/simulator"
+	"github.com/eodispatch/eodispatch/test/simulator"
 )
 
 // serveTwo starts the program with two platforms that offer the service composite, one slower than the other.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/eodispatch/eodispatch/cli"
+	"github.com/eodispatch/eodispatch/client/cli"
 )
 
 // areaSent returns the area that the command tiles sends to the broker.

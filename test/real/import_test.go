@@ -18,8 +18,8 @@ import (
 	"github.com/go-sql-driver/mysql"
 	_ "modernc.org/sqlite" // the driver "sqlite"
 
-	"github.com/eodispatch/eodispatch/simulator"
 	"github.com/eodispatch/eodispatch/test/executable"
+	"github.com/eodispatch/eodispatch/test/simulator"
 )
 
 // records is how many jobs TestImport_FromMariaDB takes over.

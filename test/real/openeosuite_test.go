@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/eodispatch/eodispatch/simulator"
+	"github.com/eodispatch/eodispatch/test/simulator"
 )
 
 var wholeSuite = flag.Bool("suite", false, "run all of openeo-test-suite, and schemathesis with thousands of requests")

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/eodispatch/eodispatch/simulator"
+	"github.com/eodispatch/eodispatch/test/simulator"
 )
 
 // TestRaster_OfSimulatedPlatforms reads the rasters that the simulated platforms of both protocols make of an area.

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/eodispatch/eodispatch/simulator"
 	"github.com/eodispatch/eodispatch/test/executable"
+	"github.com/eodispatch/eodispatch/test/simulator"
 )
 
 // docsBroker starts a broker with a sign-in on its documentation page, set up as docs/identity.md describes, and

@@ -24,8 +24,8 @@ import (
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/identity"
+	"github.com/eodispatch/eodispatch/platform/upstream"
 	"github.com/eodispatch/eodispatch/test/executable"
-	"github.com/eodispatch/eodispatch/upstream"
 )
 
 func TestMain(m *testing.M) {

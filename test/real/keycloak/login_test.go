@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/eodispatch/eodispatch/simulator"
 	"github.com/eodispatch/eodispatch/test/executable"
+	"github.com/eodispatch/eodispatch/test/simulator"
 )
 
 // programClient registers the public client of the command line as docs/identity.md describes.

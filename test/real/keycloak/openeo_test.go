@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/eodispatch/eodispatch/simulator"
 	"github.com/eodispatch/eodispatch/test/executable"
+	"github.com/eodispatch/eodispatch/test/simulator"
 )
 
 // openEOClient returns the interpreter of the environment with the openEO Python client. Without it the test is

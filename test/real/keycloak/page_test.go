@@ -7,7 +7,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/eodispatch/eodispatch/simulator"
+	"github.com/eodispatch/eodispatch/test/simulator"
 	"github.com/eodispatch/eodispatch/web"
 )
 

@@ -7,8 +7,8 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	"github.com/eodispatch/eodispatch/simulator"
 	"github.com/eodispatch/eodispatch/test/executable"
+	"github.com/eodispatch/eodispatch/test/simulator"
 )
 
 // sessionBroker starts a broker at which browsers sign in, with a platform P and more settings. It returns the broker's

@@ -1,0 +1,264 @@
+package ogcapi
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/eodispatch/eodispatch/api/facade"
+	"github.com/eodispatch/eodispatch/broker"
+	"github.com/eodispatch/eodispatch/catalogue"
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+const (
+	outputSTAC = "stac"
+	outputEcho = "message" // as the input whose value it has
+
+	byValue     = "value"
+	byReference = "reference"
+
+	raw      = "raw"
+	document = "document"
+)
+
+// execution is an execute request (execute.yaml).
+type execution struct {
+	Inputs     map[string]json.RawMessage `json:"inputs"`
+	Outputs    map[string]wantedOutput    `json:"outputs"`
+	Response   string                     `json:"response"`
+	Subscriber json.RawMessage            `json:"subscriber"`
+
+	told []dispatch.Notify // of Subscriber
+}
+
+type wantedOutput struct {
+	Transmission string `json:"transmissionMode"`
+	Format       struct {
+		MediaType string `json:"mediaType"`
+	} `json:"format"`
+}
+
+// delivery is how the client wants the results. It is stored with the job.
+type delivery struct {
+	Response     string `json:"response"`
+	Transmission string `json:"transmission"`
+	// of the façade as the client reached it, for links in messages to its subscriber
+	Root string `json:"root,omitempty"`
+}
+
+// execute runs a process.
+func (f *Facade) execute(in *request) (*answer, error) {
+	s, err := f.process(in)
+	if err != nil {
+		return nil, err
+	}
+	body, err := in.ReadBody(in.w, in.Request)
+	if err != nil {
+		return nil, err
+	}
+	e, err := f.parseExecution(s, body)
+	if err != nil {
+		return nil, err
+	}
+	want := facade.PreferencesIn(in.Header)
+	if f.isEcho(s.ID) && !want.Async {
+		if len(e.told) > 0 {
+			return nil, badRequest(
+				"Only jobs notify a subscriber. Send the header Prefer: respond-async, so that this execution becomes a job.")
+		}
+		return f.echo(in, e)
+	}
+	key, err := in.Key(in.Request, body)
+	if err != nil {
+		return nil, err
+	}
+	if e.has(inputTiles) {
+		return f.submitTask(in, s, e, key, want)
+	}
+	return f.submitJob(in, s, e, key, want)
+}
+
+func (f *Facade) parseExecution(s catalogue.Service, body []byte) (e execution, err error) {
+	if err := json.Unmarshal(body, &e); err != nil || len(body) == 0 {
+		return e, badRequest("The body must be an execute request: an object with the member inputs.")
+	}
+	if e.Response == "" {
+		e.Response = raw
+	}
+	if e.Response != raw && e.Response != document {
+		return e, badRequest("response must be raw or document.")
+	}
+	of := eventsOfJob
+	if e.has(inputTiles) {
+		of = eventsOfTask
+	}
+	if e.told, err = parseSubscriber(e.Subscriber, of); err != nil {
+		return e, err
+	}
+	outputs := f.outputs(s)
+	for id, o := range e.Outputs {
+		if _, known := outputs[id]; !known {
+			return e, exception{Type: typeNoOutput, Status: http.StatusBadRequest,
+				Detail: fmt.Sprintf("The process has no output %q.", clip(id))}
+		}
+		if o.Transmission != "" && o.Transmission != byValue && (o.Transmission != byReference || f.isEcho(s.ID)) {
+			return e, badRequest("outputs.%s.transmissionMode %q is not offered.", clip(id), clip(o.Transmission))
+		}
+	}
+	return e, nil
+}
+
+// clip cuts text that is quoted back to a client.
+func clip(text string) string {
+	const most = 100
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "…"
+}
+
+// delivery returns how the results are wanted.
+func (e execution) delivery() delivery {
+	d := delivery{Response: e.Response, Transmission: e.Outputs[outputSTAC].Transmission}
+	if d.Transmission == "" {
+		d.Transmission = byValue
+	}
+	return d
+}
+
+// request returns the request for a service.
+func (f *Facade) request(in *request, s catalogue.Service, e execution) (dispatch.Request, error) {
+	inputs, err := inputsFor(e.Inputs, s.Label != dispatch.OGCProcess || f.isEcho(s.ID))
+	if err != nil {
+		return dispatch.Request{}, err
+	}
+	o, err := e.ownOf()
+	if err != nil {
+		return dispatch.Request{}, err
+	}
+	format, err := formatOf(s, o.format, e.Outputs[outputSTAC].Format.MediaType)
+	if err != nil {
+		return dispatch.Request{}, err
+	}
+	d := e.delivery()
+	if len(e.told) > 0 {
+		d.Root = in.root
+	}
+	wanted, err := json.Marshal(d)
+	return dispatch.Request{Title: s.Title, Label: s.Label, Service: s.Service, Parameters: inputs, Format: format,
+		Options:     o.options,
+		Annotations: dispatch.Annotations{Labels: o.labels}, Facade: wanted, Notify: e.told}, err
+}
+
+// formatOf returns the format of the results: that of the input or of the media type; "": neither names one, and the
+// service's own is used. A process of an OGC server offers media types of its own, and decides about them; openEO knows
+// no media types.
+func formatOf(s catalogue.Service, name, media string) (string, error) {
+	media = strings.TrimSpace(media)
+	format := dispatch.FormatName(media)
+	switch {
+	case name != "" && media != "":
+		return "", badRequest("The format is named twice: by inputs.%s and by outputs.%s.format.mediaType. Leave one out.",
+			inputFormat, outputSTAC)
+	case media == "":
+		return name, nil
+	case len(media) > dispatch.LongestFormat:
+		return "", badRequest("outputs.%s.format.mediaType has at most %d characters.", outputSTAC, dispatch.LongestFormat)
+	case !strings.Contains(format, "/"):
+		return format, nil
+	case s.Label == dispatch.OGCProcess:
+		return media, nil
+	}
+	return "", badRequest("No format of openEO is known to have the media type %q. Name the format by inputs.%s.",
+		clip(media), inputFormat)
+}
+
+func (f *Facade) submitJob(in *request, s catalogue.Service, e execution, key dispatch.Key,
+	want facade.Preferences) (*answer, error) {
+	r, err := f.request(in, s, e)
+	if err != nil {
+		return nil, err
+	}
+	job, err := f.Broker.Accept(in.Context(), in.user, r, key)
+	if err != nil {
+		return nil, submissionError(err)
+	}
+	if want.Wait > 0 {
+		job = f.awaitEnd(in, job, want.Wait)
+	}
+	if want.Wait > 0 && job.Status == dispatch.Finished {
+		if results, err := f.jobResults(in, job); err == nil {
+			return results, nil
+		}
+	}
+	// also after an error, after which the client would run the job again
+	return created(in, f.jobInfo(in, job), want), nil
+}
+
+// submissionError returns the error for an execution. The platform not knowing the process is a fault of the request:
+// no job is concerned. A process without jobs can be run in another way.
+func submissionError(err error) error {
+	if e, ok := errors.AsType[*dispatch.Error](err); ok && e.Kind == dispatch.Unsupported {
+		hinted := *e
+		hinted.Text = dispatch.TextFor(err) +
+			" The broker's own interface runs processes that only run synchronously: POST /sync_jobs."
+		return &hinted
+	}
+	if dispatch.Is(err, dispatch.NotFound) {
+		return exception{Type: typeNoProcess, Status: http.StatusNotFound,
+			Detail: "The platform does not have this process: " + dispatch.TextFor(err)}
+	}
+	return err
+}
+
+// created returns the response to an execution that goes on. It says which preference was applied, of those that the
+// client has (RFC 7240).
+func created(in *request, info statusInfo, want facade.Preferences) *answer {
+	header := map[string]string{"Location": in.root + "/jobs/" + info.JobID}
+	if want.Async {
+		header["Preference-Applied"] = "respond-async"
+	}
+	return &answer{status: http.StatusCreated, body: info, header: header}
+}
+
+// awaitEnd returns a job when it has ended, or as it was last read after a wait or when it cannot be read.
+func (f *Facade) awaitEnd(in *request, job dispatch.Record, wait time.Duration) dispatch.Record {
+	ctx, end, err := in.BeginWait(in.Context())
+	if err != nil {
+		return job // the user has too many requests that wait; this one is answered as if it did not
+	}
+	defer end()
+	changed, stop := f.Broker.WatchJob(in.user, job.ID)
+	defer stop()
+	until, fresh, id := time.Now().Add(wait), f.Freshness, job.ID
+	for {
+		now, err := f.Broker.Read(ctx, in.user, id, fresh)
+		if err != nil {
+			return job
+		}
+		job = now
+		left := time.Until(until)
+		if job.Status.Final() || left <= 0 {
+			return job
+		}
+		timer := time.NewTimer(min(left, f.Freshness))
+		select {
+		case <-changed:
+			fresh = broker.AsKnown
+		case <-timer.C:
+			fresh = f.Freshness
+		case <-ctx.Done():
+			return job
+		}
+		timer.Stop()
+	}
+}
+
+// has reports whether an execution has an input. An input that is null is absent.
+func (e execution) has(input string) bool {
+	return len(e.Inputs[input]) > 0 && string(e.Inputs[input]) != "null"
+}

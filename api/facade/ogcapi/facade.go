@@ -1,0 +1,313 @@
+// Package ogcapi serves the services of the catalogue and the jobs of users as an OGC API - Processes server (OGC
+// 18-062r2, version 1.0). A service is a process, whatever the protocol of its platform; a job is a job, and so is a
+// task.
+package ogcapi
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"iter"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/eodispatch/eodispatch/api/facade"
+	"github.com/eodispatch/eodispatch/catalogue"
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// root is the path below which the façade serves.
+const root = "/ogcapi"
+
+// Broker is the part of the domain that the façade uses; [*broker.Broker] implements it.
+type Broker interface {
+	// Accept stores a job and waits a bounded time until its platform has accepted or refused it.
+	Accept(context.Context, dispatch.UserID, dispatch.Request, dispatch.Key) (dispatch.Record, error)
+	// AcceptTask stores a task and its jobs.
+	AcceptTask(context.Context, dispatch.UserID, dispatch.Request, dispatch.Dimension, dispatch.Key) (dispatch.TaskRecord,
+		error)
+	// Policy returns what the operator's rules say of a service.
+	Policy(dispatch.Service, dispatch.Label) dispatch.Policy
+	// Parameters returns the parameters of a service in the order of its document.
+	Parameters(context.Context, dispatch.UserID, dispatch.Service, dispatch.Label) ([]dispatch.Parameter, error)
+	// Formats returns the output formats of a service; none if its platform does not list them.
+	Formats(context.Context, dispatch.UserID, dispatch.Service, dispatch.Label) ([]dispatch.OutputFormat, error)
+	// Read returns a job with a status no older than fresh, or the last known one if the platform does not respond.
+	Read(ctx context.Context, u dispatch.UserID, id dispatch.JobID, fresh time.Duration) (dispatch.Record, error)
+	// Freshen waits a bounded time until statuses are no older than fresh.
+	Freshen(ctx context.Context, u dispatch.UserID, s dispatch.Scope, fresh time.Duration) error
+	// Jobs returns the jobs that belong to no task, newest first.
+	Jobs(context.Context, dispatch.UserID, dispatch.Page) iter.Seq2[dispatch.Record, error]
+	// Tasks returns the tasks, newest first.
+	Tasks(context.Context, dispatch.UserID, dispatch.Page) iter.Seq2[dispatch.TaskRecord, error]
+	// Task returns a task with the last known statuses of its jobs.
+	Task(context.Context, dispatch.UserID, dispatch.TaskID) (dispatch.TaskRecord, error)
+	// Cancel cancels a job, which stays visible.
+	Cancel(context.Context, dispatch.UserID, dispatch.JobID) (dispatch.Record, error)
+	// Delete hides a job.
+	Delete(context.Context, dispatch.UserID, dispatch.JobID) error
+	// DeleteTask cancels and hides a task.
+	DeleteTask(context.Context, dispatch.UserID, dispatch.TaskID) error
+	// Deleted reports whether the user had a job with this id and deleted it.
+	Deleted(context.Context, dispatch.UserID, dispatch.JobID) (bool, error)
+	// Results returns the STAC Collection of a finished job; nil, nil while there is none.
+	Results(context.Context, dispatch.UserID, dispatch.JobID) (json.RawMessage, error)
+	// RecentResults returns what Results does, without a request to the platform while the links that it returned before
+	// are valid.
+	RecentResults(context.Context, dispatch.UserID, dispatch.JobID) (json.RawMessage, error)
+	// WatchJob signals when a job may look different.
+	WatchJob(dispatch.UserID, dispatch.JobID) (changed <-chan struct{}, stop func())
+}
+
+// Services is the catalogue of services; [*catalogue.Catalogue] implements it.
+type Services interface {
+	Find(id string) (catalogue.Service, bool)
+	Search(catalogue.Query) (page catalogue.Page, ok bool)
+	// Identify returns the id of the service that a request names.
+	Identify(dispatch.Label, dispatch.Service) (id string, ok bool)
+}
+
+// Config is what the façade is made of.
+type Config struct {
+	Broker             Broker
+	Services           Services
+	Title, Description string
+	Version            string        // of the program
+	Open               bool          // processes can be read without a token
+	Echo               string        // id of the service that returns its inputs, for conformance tests; "": there is none
+	Freshness          time.Duration // maximum age of a status before its platform is asked; default 10 s
+	MostTiles          int           // jobs of one task; default 10,000
+}
+
+// Facade implements [facade.Facade].
+type Facade struct {
+	Config
+	mux *http.ServeMux
+}
+
+// New returns the façade.
+func New(c Config) *Facade {
+	f := &Facade{Config: c, mux: http.NewServeMux()}
+	f.Freshness, f.MostTiles = cmp.Or(f.Freshness, 10*time.Second), cmp.Or(f.MostTiles, 10_000)
+	for _, op := range f.operations() {
+		f.mux.Handle(op.method+" "+root+op.path, f.handler(op))
+	}
+	return f
+}
+
+// Paths returns the path at and below which the façade serves.
+func (*Facade) Paths() []string { return []string{root} }
+
+// access says who may use an operation.
+type access int
+
+const (
+	open     access = iota // everybody
+	optional               // everybody if Config.Open is set, else users
+	signedIn               // users
+)
+
+// operation is one operation of the interface. The OpenAPI document describes it under the same path.
+type operation struct {
+	method, path string
+	access       access
+	serve        func(*request) (*answer, error)
+}
+
+func (f *Facade) operations() []operation {
+	return []operation{
+		{"GET", "", open, f.landingPage},
+		{"GET", "/conformance", open, f.conformance},
+		{"GET", "/api", open, f.document},
+		{"GET", "/processes", optional, f.listProcesses},
+		{"GET", "/processes/{processID}", optional, f.describeProcess},
+		{"POST", "/processes/{processID}/execution", signedIn, f.execute},
+		{"GET", "/jobs", signedIn, f.listJobs},
+		{"GET", "/jobs/{jobID}", signedIn, f.readJob},
+		{"DELETE", "/jobs/{jobID}", signedIn, f.dismiss},
+		{"GET", "/jobs/{jobID}/results", signedIn, f.readResults},
+		{"GET", "/jobs/{jobID}/results/{outputID}", signedIn, f.readOutput},
+	}
+}
+
+// request is a request to the façade.
+type request struct {
+	*http.Request
+	facade.Server
+	w    http.ResponseWriter
+	root string // absolute URL of the façade, without a slash at its end
+	user dispatch.UserID
+
+	repeated bool // it is a message that was sent before: results that were read for it will do
+}
+
+// answer is a response.
+type answer struct {
+	status int // 0: 200
+	header map[string]string
+	links  []string // values of the header Link
+	body   any      // to be encoded as JSON; nil: none
+	media  string   // "": application/json
+}
+
+type serverKey struct{}
+
+// Serve answers a request.
+func (f *Facade) Serve(s facade.Server, w http.ResponseWriter, r *http.Request) {
+	allowOrigins(w.Header())
+	plain := r.WithContext(context.WithValue(r.Context(), serverKey{}, s))
+	plain.URL = plainURL(r.URL)
+	if slices.ContainsFunc(strings.Split(plain.URL.Path, "/"), isDots) { // the mux would redirect
+		f.refuse(w, r, errNoPath, nil)
+		return
+	}
+	handler, pattern := f.mux.Handler(plain)
+	if pattern == "" {
+		f.unrouted(w, plain, handler)
+		return
+	}
+	defer func() { r.Pattern = plain.Pattern }() // for the log
+	f.mux.ServeHTTP(w, plain)
+}
+
+// isDots reports whether a segment of a path would lead elsewhere.
+func isDots(segment string) bool { return segment == "." || segment == ".." }
+
+var slashes = regexp.MustCompile("//+")
+
+// plainURL returns u without doubled slashes and without one at the end of its path. Clients join URLs so, and a
+// redirect would make them repeat a write.
+func plainURL(u *url.URL) *url.URL {
+	v := *u
+	v.RawPath = strings.TrimSuffix(slashes.ReplaceAllString(u.EscapedPath(), "/"), "/")
+	v.Path = cmp.Or(unescaped(v.RawPath), u.Path)
+	return &v
+}
+
+func unescaped(path string) string {
+	text, err := url.PathUnescape(path)
+	if err != nil {
+		return ""
+	}
+	return text
+}
+
+// allowOrigins lets pages of all origins use the façade. It accepts tokens only, and no cookies, so a page can do no
+// more than its user gave it the token for.
+func allowOrigins(h http.Header) {
+	h.Set("Access-Control-Allow-Origin", "*")
+	h.Set("Access-Control-Expose-Headers",
+		"Location, Link, Preference-Applied, Retry-After, WWW-Authenticate, X-Correlation-ID")
+}
+
+// unrouted answers a request that no operation serves. The mux knows whether the path or only the method is wrong.
+func (f *Facade) unrouted(w http.ResponseWriter, r *http.Request, mux http.Handler) {
+	said := &discarded{header: http.Header{}}
+	mux.ServeHTTP(said, r)
+	allow := said.header.Get("Allow")
+	switch {
+	case said.status != http.StatusMethodNotAllowed:
+		f.refuse(w, r, errNoPath, nil)
+	case r.Method == http.MethodOptions:
+		h := w.Header()
+		h.Set("Allow", allow+", OPTIONS")
+		h.Set("Access-Control-Allow-Methods", allow)
+		h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Prefer, Idempotency-Key, X-Correlation-ID")
+		h.Set("Access-Control-Max-Age", "600")
+		w.WriteHeader(http.StatusNoContent)
+	default:
+		f.refuse(w, r, exception{Status: http.StatusMethodNotAllowed, Detail: "Method not allowed. Use " +
+			strings.ReplaceAll(allow, ", ", " or ") + "."},
+			map[string]string{"Allow": allow + ", OPTIONS"})
+	}
+}
+
+// discarded records the status and headers of a response and drops its body.
+type discarded struct {
+	header http.Header
+	status int
+}
+
+func (d *discarded) Header() http.Header         { return d.header }
+func (d *discarded) Write(b []byte) (int, error) { return len(b), nil }
+func (d *discarded) WriteHeader(status int)      { d.status = status }
+
+// handler serves an operation.
+func (f *Facade) handler(op operation) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		s := r.Context().Value(serverKey{}).(facade.Server)
+		ctx, cancel := facade.WithDeadline(r.Context())
+		defer cancel()
+		in := &request{Request: r.WithContext(ctx), Server: s, w: w, root: s.BaseURL(r) + root}
+		a, err := f.serve(op, in)
+		if err != nil {
+			e, header := exceptionFor(in, err)
+			f.refuse(w, r, e, header)
+			return
+		}
+		a.write(w)
+	}
+}
+
+func (f *Facade) serve(op operation, in *request) (*answer, error) {
+	if op.access == signedIn || op.access == optional && (!f.Open || in.Header.Get("Authorization") != "") {
+		caller, err := in.SignIn(in.Request, bearer(in.Header))
+		if err != nil {
+			return nil, err
+		}
+		in.user = caller.User
+	}
+	return op.serve(in)
+}
+
+// bearer returns the token of a request; "" if there is none.
+func bearer(h http.Header) dispatch.Secret {
+	headers := h.Values("Authorization")
+	if len(headers) != 1 {
+		return ""
+	}
+	scheme, token, _ := strings.Cut(headers[0], " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return ""
+	}
+	return dispatch.Secret(strings.TrimSpace(token))
+}
+
+// write sends the response. Clients compare the media type as a whole, so it has no parameters.
+func (a *answer) write(w http.ResponseWriter) {
+	h := w.Header()
+	for name, value := range a.header {
+		h.Set(name, value)
+	}
+	for _, l := range a.links {
+		h.Add("Link", l)
+	}
+	if a.body == nil {
+		w.WriteHeader(cmp.Or(a.status, http.StatusNoContent))
+		return
+	}
+	h.Set("Content-Type", cmp.Or(a.media, mediaJSON))
+	text, err := dispatch.Encode(a.body)
+	if err != nil {
+		panic(err) // a bug: only JSON values are encoded
+	}
+	w.WriteHeader(cmp.Or(a.status, http.StatusOK))
+	_, _ = w.Write(text) // the client may have gone
+}
+
+const mediaJSON = "application/json"
+
+// link is a link as the standard's schema link.yaml has it.
+type link struct {
+	Href  string `json:"href"`
+	Rel   string `json:"rel,omitempty"`
+	Type  string `json:"type,omitempty"`
+	Title string `json:"title,omitempty"`
+}
+
+// relation returns a link relation of OGC.
+func relation(word string) string { return "http://www.opengis.net/def/rel/ogc/1.0/" + word }

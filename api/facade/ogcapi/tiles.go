@@ -1,0 +1,80 @@
+package ogcapi
+
+import (
+	"encoding/json"
+
+	"github.com/eodispatch/eodispatch/api/facade"
+	"github.com/eodispatch/eodispatch/catalogue"
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/grid"
+)
+
+// submitTask splits the area of an execution and accepts a task with a job for each tile.
+func (f *Facade) submitTask(in *request, s catalogue.Service, e execution, key dispatch.Key,
+	want facade.Preferences) (*answer, error) {
+	var name string
+	if json.Unmarshal(e.Inputs[inputTiles], &name) != nil {
+		return nil, badRequest("inputs.%s must be the name of a grid.", inputTiles)
+	}
+	g, known := grid.Named(name)
+	if !known {
+		return nil, badRequest("inputs.%s: there is no grid %q.", inputTiles, clip(name))
+	}
+	parameters, err := f.parameters(in.Context(), in, s)
+	if err != nil {
+		return nil, err
+	}
+	parameter := areaOf(parameters)
+	if parameter == "" || !e.has(parameter) {
+		return nil, badRequest(
+			"inputs.%s needs an area, which is the value of another input. This request or its process has none.", inputTiles)
+	}
+	d, err := f.split(in, g, parameter, e.Inputs[parameter])
+	if err != nil {
+		return nil, err
+	}
+	delete(e.Inputs, parameter)
+	r, err := f.request(in, s, e)
+	if err != nil {
+		return nil, err
+	}
+	r.Homes = f.homes(s)
+	t, err := f.Broker.AcceptTask(in.Context(), in.user, r, d, key)
+	if err != nil {
+		return nil, submissionError(err)
+	}
+	return created(in, f.taskInfo(in, t), want), nil
+}
+
+// homes returns the homes of a task with a service that several platforms offer. nil: it runs at the first of them,
+// because a rule gives it a budget, which holds for one platform, or because the form of inputs differs between
+// protocols.
+func (f *Facade) homes(s catalogue.Service) (homes []dispatch.Home) {
+	if len(s.Also) == 0 {
+		return nil
+	}
+	for _, h := range s.Homes() {
+		if h.Label != s.Label || f.Broker.Policy(h.Service, h.Label).Budget != (dispatch.Budget{}) {
+			return nil
+		}
+		homes = append(homes, dispatch.Home{Label: h.Label, Service: h.Service})
+	}
+	return homes
+}
+
+// split returns the dimension whose values are the tiles of an area as GeoJSON.
+func (f *Facade) split(in *request, g *grid.Grid, name string, value json.RawMessage) (dispatch.Dimension, error) {
+	d := dispatch.Dimension{Name: name}
+	plain, err := plainValue(name, value)
+	if err != nil {
+		return d, err
+	}
+	tiles, _, err := in.Split(in.Context(), g, plain, f.MostTiles)
+	if dispatch.Is(err, dispatch.Invalid) {
+		return d, badRequest("inputs.%s: %s", clip(name), dispatch.TextFor(err))
+	}
+	for _, tile := range tiles {
+		d.Values, d.Names = append(d.Values, tile.Piece.AppendJSON(nil)), append(d.Names, tile.ID)
+	}
+	return d, err
+}

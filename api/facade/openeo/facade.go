@@ -1,0 +1,203 @@
+// Package openeo offers the broker as an openEO back-end, in version 1.2.0 of that API: each openEO platform
+// transparently below /openeo/{platform}/1.2, and all platforms as one below /openeo/1.2. Platforms of other protocols
+// have no view of their own; the services on them are processes of the view of all platforms, which exists also where
+// no platform speaks openEO.
+//
+// What a platform publishes (collections, processes, file formats and so on) is passed on from a cache; sign-in, jobs,
+// the processes of users and results are the broker's.
+package openeo
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/eodispatch/eodispatch/api/facade"
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/dispatch/bounds"
+)
+
+const (
+	apiVersion  = "1.2.0"
+	versionPath = "/1.2" // of the API below a façade
+	path        = "/openeo"
+)
+
+// Broker is the part of the domain that the façade uses; [*broker.Broker] implements it. Each file declares the
+// methods that it needs.
+type Broker interface {
+	discoveryBroker
+	serviceBroker
+	jobBroker
+	estimateBroker
+}
+
+// Config is what a façade is made of.
+type Config struct {
+	Broker    Broker
+	Backends  []*dispatch.Backend // of all protocols
+	Processes Processes           // of users
+	Services  Services            // the catalogue; nil: it is empty
+	SignIn    SignIn
+	Title     string           // of the merged view
+	Version   string           // of the program
+	Secret    dispatch.Secret  // encrypts links to results. Processes that share a database need the same one
+	Now       func() time.Time // nil: time.Now
+}
+
+func (c Config) now() time.Time {
+	if c.Now == nil {
+		return time.Now()
+	}
+	return c.Now()
+}
+
+// Facade is the openEO API of the broker.
+type Facade struct {
+	Config
+	table []operation
+	mux   *http.ServeMux
+
+	mergedBefore mergedDocuments
+	ids          idLists
+	totals       taskTotals
+	collecting   *bounds.Places[dispatch.UserID] // results of tasks that are being collected
+}
+
+// New returns the façade.
+func New(c Config) *Facade {
+	f := &Facade{Config: c, mux: http.NewServeMux(), collecting: bounds.NewPlaces[dispatch.UserID](8, 1)}
+	f.table = f.operations()
+	for _, o := range f.table {
+		pattern := o.method + " " + o.path
+		if o.path == "/" {
+			pattern = o.method + " /{$}"
+		}
+		f.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { f.perform(o, w, r) })
+	}
+	return f
+}
+
+// Paths returns the paths at and below which the façade serves. Clients that are given the address of the server alone
+// look for the versions of the API there.
+func (f *Facade) Paths() []string { return []string{path, wellKnownPath} }
+
+// view is the part of the broker that a client sees: one platform, or all of them.
+type view struct {
+	backend *dispatch.Backend // nil: all platforms
+	path    string            // of the root of its API, below the server's address
+}
+
+// merged reports whether the view shows all platforms.
+func (v view) merged() bool { return v.backend == nil }
+
+// exchange is one request on its way through the façade's multiplexer, which sees only the path below the root of a
+// view.
+type exchange struct {
+	view   view
+	server facade.Server
+	outer  *http.Request // as it came
+}
+
+type exchangeKey struct{}
+
+// Serve answers a request.
+func (f *Facade) Serve(s facade.Server, w http.ResponseWriter, r *http.Request) {
+	allowAllOrigins(w.Header())
+	v, below, ok := f.viewAt(r.URL.EscapedPath())
+	switch {
+	case !ok && isPreflight(r):
+		permit(w, methods)
+		return
+	case !ok:
+		f.refuse(s, w, r, errNoPath)
+		return
+	}
+	inner := r.WithContext(context.WithValue(r.Context(), exchangeKey{}, &exchange{v, s, r}))
+	inner.URL = &url.URL{Path: unescaped(below), RawPath: below, RawQuery: r.URL.RawQuery}
+	if r.Method == http.MethodOptions {
+		f.answerPreflight(s, w, inner)
+		return
+	}
+	if _, pattern := f.mux.Handler(inner); pattern == "" {
+		if all := f.allowed(inner); len(all) > 0 {
+			w.Header().Set("Allow", strings.Join(append(all, http.MethodOptions), ", "))
+		}
+		f.refuse(s, w, r, f.unrouted(inner))
+		return
+	}
+	f.mux.ServeHTTP(w, inner)
+}
+
+// slashes matches what clients make of slashes when they join URLs.
+var slashes = regexp.MustCompile(`/{2,}`)
+
+// viewAt splits an escaped path into a view and the path below the root of the view. Doubled slashes and one at the end
+// do not count. The document that lists the versions is served above the root of a view, too: at its own path, and
+// where clients are pointed without a version.
+func (f *Facade) viewAt(escaped string) (v view, below string, ok bool) {
+	rest := strings.TrimPrefix(slashes.ReplaceAllString(escaped, "/"), path)
+	rest = strings.TrimSuffix(rest, "/")
+	v.path = path + versionPath
+	name, _, _ := strings.Cut(strings.TrimPrefix(rest, "/"), "/")
+	if v.backend = f.backend(name); v.backend != nil {
+		rest, v.path = strings.TrimPrefix(rest, "/"+name), path+"/"+name+versionPath
+	}
+	if v.merged() && len(f.Backends) == 0 {
+		return view{}, "", false
+	}
+	if rest == wellKnownPath || rest == "" {
+		return v, wellKnownPath, true
+	}
+	below, ok = strings.CutPrefix(rest, versionPath)
+	if !ok || below != "" && below[0] != '/' || slices.ContainsFunc(strings.Split(below, "/"), isDots) {
+		return view{}, "", false
+	}
+	return v, cmp.Or(below, "/"), true
+}
+
+// isDots reports whether a segment of a path would lead elsewhere.
+func isDots(segment string) bool { return segment == "." || segment == ".." }
+
+func unescaped(path string) string {
+	text, err := url.PathUnescape(path)
+	if err != nil {
+		return path
+	}
+	return text
+}
+
+// backend returns the openEO platform with a name; nil if there is none.
+func (f *Facade) backend(name string) *dispatch.Backend {
+	for _, b := range f.backends() {
+		if b.Name == name {
+			return b
+		}
+	}
+	return nil
+}
+
+// anyBackend returns the platform with a name, of any protocol; nil if there is none.
+func (f *Facade) anyBackend(name string) *dispatch.Backend {
+	for _, b := range f.Backends {
+		if b.Name == name {
+			return b
+		}
+	}
+	return nil
+}
+
+// backends returns the platforms that speak openEO, in the order of the configuration.
+func (f *Facade) backends() (all []*dispatch.Backend) {
+	for _, b := range f.Backends {
+		if b.Label == dispatch.OpenEO {
+			all = append(all, b)
+		}
+	}
+	return all
+}
