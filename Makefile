@@ -117,8 +117,8 @@ fuzz:
 
 bench:
 	@bash test/real/install.sh shapely world-atlas openeo-0.53
-	@go test -p 1 -run '^$$' -bench Performance -benchtime 1x -timeout 90m ./cmd/eodispatch ./store ./events ./deploy/image ./test/real
-	@go test -p 1 -run '^$$' -bench Performance -benchtime 1s ./telemetry ./tracing
+	@go test -p 1 -run '^$$' -bench Performance -benchtime 1x -timeout 90m ./cmd/eodispatch ./store ./notify/events ./deploy/image ./test/real
+	@go test -p 1 -run '^$$' -bench Performance -benchtime 1s ./observe/telemetry ./observe/tracing
 
 # year simulates a year of 1,000 platforms with 10,000,000 jobs, in about a minute of CPU time; make test simulates 10 platforms.
 year:
