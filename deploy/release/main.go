@@ -1,6 +1,6 @@
 // Command release makes everything that a release consists of, in one folder: programs for Linux, macOS and Windows,
-// the image, a description of what they contain (SBOM), the Python package with and without the program, notes from the
-// changelog, and checksums. The same commit gives the same bytes. It publishes nothing.
+// the image, a description of what they contain (SBOM), the Python package with and without the program, manual pages,
+// notes from the changelog, and checksums. The same commit gives the same bytes. It publishes nothing.
 package main
 
 import (
@@ -89,6 +89,9 @@ func (r release) run() error {
 		if err := r.program(target); err != nil {
 			return err
 		}
+	}
+	if err := r.manuals(); err != nil {
+		return err
 	}
 	if r.image {
 		if err := r.command(nil, "go", "run", "./deploy/image", "-out", filepath.Join(r.folder, "image"), "-version",

@@ -100,6 +100,10 @@ func TestRelease_IsCheckedByItsSums(t *testing.T) {
 		}
 	}
 	installWheel(t, r)
+	manuals := output(t, "tar", "-tzf", filepath.Join(r.folder, "eodispatch-"+version+"-man.tar.gz"))
+	if !strings.Contains(manuals, "man/man1/eodispatch-run.1\n") {
+		t.Errorf("manual pages: %s", manuals)
+	}
 	if err := (release{version: "9.9.9", folder: r.folder}).run(); err == nil {
 		t.Error("a version without notes is released")
 	}
