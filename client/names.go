@@ -29,14 +29,14 @@ func FileNames(assets map[string]wire.Asset) map[string]string {
 				name += extensionOf(content)
 			}
 		}
-		base := safeName(name)
+		base := SafeName(name)
 		name = base
 		for n := 1; taken[strings.ToLower(name)]; n++ {
 			name = key + "-" + base
 			if n > 1 { // the number comes first, where it is not cut off
 				name = strconv.Itoa(n) + "-" + name
 			}
-			name = safeName(name)
+			name = SafeName(name)
 		}
 		taken[strings.ToLower(name)] = true
 		names[key] = name
@@ -64,8 +64,8 @@ const longestName = 150 // bytes, so that suffixes still fit
 var reserved = regexp.MustCompile(
 	`(?i)^((con|prn|aux|nul|conin\$|conout\$|com[0-9¹²³]|lpt[0-9¹²³]) *(\..*)?|(item|collection)\.json(\.new)?|.*\.part(\.version)?)$`)
 
-// safeName replaces what some system does not permit in a file name.
-func safeName(name string) string {
+// SafeName replaces what some system does not permit in a file name.
+func SafeName(name string) string {
 	name = strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) || strings.ContainsRune(`/\:*?"<>|`, r) {
 			return '_'

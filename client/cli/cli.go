@@ -60,7 +60,7 @@ var Groups = []*cobra.Group{
 func Commands(c Console, version string) []*cobra.Command {
 	a := &app{Console: c, version: version}
 	all := []*cobra.Command{
-		a.loginCommand(), a.logoutCommand(), a.whoamiCommand(), a.linkCommand(), a.permitCommand(), a.usageCommand(),
+		a.loginCommand(), a.logoutCommand(), a.whoamiCommand(), a.tokenCommand(), a.linkCommand(), a.permitCommand(), a.usageCommand(),
 		a.servicesCommand(), a.serviceCommand(), a.paramsCommand(), a.platformsCommand(), a.gridsCommand(), a.tilesCommand(),
 		a.runCommand(), a.upscaleCommand(), a.requestCommand(), a.listCommand(), a.showCommand(), a.watchCommand(),
 		a.waitCommand(), a.logsCommand(), a.provenanceCommand(),

@@ -48,6 +48,9 @@ func executeWith(t *testing.T, c cli.Console, args ...string) error {
 	root := &cobra.Command{Use: "eodispatch", SilenceErrors: true, SilenceUsage: true}
 	root.AddGroup(cli.Groups...)
 	root.AddCommand(cli.Commands(c, "0")...)
+	root.SetOut(c.Out)
+	root.SetErr(c.Err)
+	cli.SetUsage(root)
 	root.SetArgs(args)
 	return root.ExecuteContext(t.Context())
 }

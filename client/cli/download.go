@@ -9,9 +9,9 @@ import (
 	"maps"
 	"net/http"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -122,24 +122,29 @@ func (a *app) showAssets(assets map[string]wire.Asset) {
 }
 
 func (a *app) downloadCommand() *cobra.Command {
-	to, follow := "", false
+	to, names, follow := "", "", false
 	command := &cobra.Command{Use: "download ID --to DIR", GroupID: "results", Args: cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeTargets,
 		Short:             "Download the results of a job or task",
 		Long: `Download the results of a job or task, four files at once. Files that are there already are not downloaded again, and those that
 broke off continue where they ended. The folder gets a collection.json, a STAC Collection that refers to the files; those of a task
-are in a folder for each job.
+are in a folder for each job, or as --layout names them, and the Items then in the folder items.
 
 ` + idHelp + `
 
 The exit code is 8 while a job has no results or a task has not ended. What the task has by then is downloaded. It is 1 if files could not
 be downloaded, or if results of finished jobs cannot be read: these are named, and all others are downloaded.`,
-		Example: "  eodispatch download job-42 --to results\n  eodispatch download task-7 --to results --follow",
+		Example: "  eodispatch download job-42 --to results\n  eodispatch download task-7 --to results --follow\n" +
+			"  eodispatch download task-7 --to results --layout '{time}/{name}.{extension}'",
 		RunE: a.onTarget(func(ctx context.Context, c *client.Client, t target) error {
-			if follow {
-				return a.downloadWhileRunning(ctx, c, t, to)
+			layout, err := parseLayout(names)
+			if err != nil {
+				return err
 			}
-			d, err := a.downloads(c, t, to)
+			if follow {
+				return a.downloadWhileRunning(ctx, c, t, to, layout)
+			}
+			d, err := a.downloads(c, t, to, layout)
 			if err != nil {
 				return err
 			}
@@ -151,6 +156,7 @@ be downloaded, or if results of finished jobs cannot be read: these are named, a
 			return d.report(cmp.Or(d.fetchAll(ctx), running))
 		})}
 	command.Flags().StringVar(&to, "to", "", "folder; it is created")
+	command.Flags().StringVar(&names, "layout", inFolders, layoutHelp)
 	command.Flags().BoolVar(&follow, "follow", false,
 		"download what is finished, and go on until the end of the job or task")
 	_ = command.MarkFlagRequired("to") // these fail only for unknown flags
@@ -168,6 +174,7 @@ type downloads struct {
 	*app
 	client *client.Client
 	target
+	layout *layout // of a task
 	folder string
 	root   *os.Root // the folder: a link in it that others made leads nowhere else
 	lock   *flock.Flock
@@ -184,8 +191,8 @@ type downloads struct {
 
 // downloads prepares a folder. It refuses one that holds the results of something else, and one that another process
 // downloads to.
-func (a *app) downloads(c *client.Client, t target, folder string) (d *downloads, err error) {
-	d = &downloads{app: a, client: c, target: t, folder: folder, jobs: map[int64]bool{}}
+func (a *app) downloads(c *client.Client, t target, folder string, l *layout) (d *downloads, err error) {
+	d = &downloads{app: a, client: c, target: t, layout: l, folder: folder, jobs: map[int64]bool{}}
 	defer func() {
 		if err != nil {
 			d.close()
@@ -306,6 +313,9 @@ func (d *downloads) fetchJob(ctx context.Context, found *wire.Collection) error 
 	if err := group.Wait(); err != nil {
 		return err
 	}
+	for key, name := range names {
+		names[key] = "./" + name
+	}
 	document, err := localized(found.Raw, found.Assets, names)
 	if err != nil {
 		return err
@@ -318,37 +328,54 @@ func (d *downloads) fetchJob(ctx context.Context, found *wire.Collection) error 
 
 // fetchItem downloads the files of one job of a task, and writes its Item beside them.
 func (d *downloads) fetchItem(ctx context.Context, i client.Item) error {
-	job, err := strconv.ParseInt(i.ID, 10, 64)
+	job, err := idOfItem(i)
 	if err != nil {
-		return fmt.Errorf("an Item of %s has the id %q, which is not that of a job", d.target, i.ID)
+		return err
 	}
 	renew := func(ctx context.Context) (map[string]wire.Asset, error) {
 		again, err := d.item(ctx, job)
 		return again.Assets, err
 	}
-	folder, names := strconv.FormatInt(job, 10), client.FileNames(i.Assets)
+	names := client.FileNames(i.Assets)
 	for key := range i.Assets {
-		if err := d.fetch(ctx, i.Assets, key, filepath.Join(folder, names[key]), renew); err != nil {
+		if names[key], err = d.layout.place(i, key, names[key]); err != nil {
+			return err
+		}
+		if err := d.fetch(ctx, i.Assets, key, names[key], renew); err != nil {
 			return err
 		}
 	}
-	document, err := localized(i.Raw, i.Assets, names)
-	if err != nil {
-		return err
-	}
-	relink(document, link{"self", "./" + itemFile, "application/geo+json"},
-		link{"collection", "../" + collectionFile, "application/json"},
-		link{"parent", "../" + collectionFile, "application/json"}, link{"root", "../" + collectionFile, "application/json"})
-	if err := d.root.MkdirAll(folder, 0o777); err != nil {
-		return err
-	}
-	if err := d.writeJSON(filepath.Join(folder, itemFile), document); err != nil {
+	if err := d.writeItem(i, job, names); err != nil {
 		return err
 	}
 	d.mu.Lock()
 	d.jobs[job] = true
 	d.mu.Unlock()
 	return nil
+}
+
+// writeItem writes the Item of a job, which refers to its files.
+func (d *downloads) writeItem(i client.Item, job int64, files map[string]string) error {
+	place := d.layout.item(job)
+	folder, name := path.Split(place)
+	for key, file := range files { // the Item is one folder deep
+		if inside, beside := strings.CutPrefix(file, folder); beside {
+			files[key] = "./" + inside
+		} else {
+			files[key] = "../" + file
+		}
+	}
+	document, err := localized(i.Raw, i.Assets, files)
+	if err != nil {
+		return err
+	}
+	relink(document, link{"self", "./" + name, "application/geo+json"},
+		link{"collection", "../" + collectionFile, "application/json"},
+		link{"parent", "../" + collectionFile, "application/json"}, link{"root", "../" + collectionFile, "application/json"})
+	if err := d.root.MkdirAll(path.Clean(folder), 0o777); err != nil {
+		return err
+	}
+	return d.writeJSON(place, document)
 }
 
 const itemFile = "item.json"
@@ -452,7 +479,7 @@ func relink(document map[string]any, here ...link) {
 	document["links"] = links
 }
 
-// localized returns a STAC object whose assets refer to the files beside it.
+// localized returns a STAC object whose assets refer to files, by relative links.
 func localized(raw json.RawMessage, assets map[string]wire.Asset, names map[string]string) (map[string]any, error) {
 	var document map[string]any
 	if err := json.Unmarshal(raw, &document); err != nil {
@@ -461,7 +488,7 @@ func localized(raw json.RawMessage, assets map[string]wire.Asset, names map[stri
 	all, _ := document["assets"].(map[string]any)
 	for key := range assets {
 		if one, ok := all[key].(map[string]any); ok {
-			one["href"] = "./" + names[key]
+			one["href"] = names[key]
 			delete(one, "alternate") // leads elsewhere
 			delete(one, "expires")   // that of the link
 		}
@@ -482,7 +509,7 @@ func (d *downloads) writeTask(ctx context.Context) error {
 	links := []link{{"self", "./" + collectionFile, "application/json"}, {"root", "./" + collectionFile,
 		"application/json"}}
 	for _, job := range slices.Sorted(maps.Keys(d.jobs)) {
-		links = append(links, link{"item", fmt.Sprintf("./%d/%s", job, itemFile), "application/geo+json"})
+		links = append(links, link{"item", "./" + d.layout.item(job), "application/geo+json"})
 	}
 	relink(document, links...)
 	document["eodispatch:id"], document["eodispatch:missing"] = d.source(), append(missingJobs{}, d.missing...)
@@ -530,8 +557,8 @@ func size(n int64) string {
 const patience = 15 * time.Minute // with a file of which nothing arrives, while a job or task is followed
 
 // downloadWhileRunning follows a job or task to its end, and downloads the results of each job as it finishes.
-func (a *app) downloadWhileRunning(ctx context.Context, c *client.Client, t target, folder string) error {
-	d, err := a.downloads(c, t, folder)
+func (a *app) downloadWhileRunning(ctx context.Context, c *client.Client, t target, folder string, l *layout) error {
+	d, err := a.downloads(c, t, folder, l)
 	if err != nil {
 		return err
 	}

@@ -1,12 +1,14 @@
 package cli_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -147,6 +149,68 @@ func TestDownload_WithoutTheResultsOfSomeJobs(t *testing.T) {
 			fmt.Sprint(end.Missing) != "[{2 RESULTS_NOT_FOUND} {3 PLATFORM_UNAVAILABLE}]" {
 			t.Errorf("%v: %s", err, printed)
 		}
+	}
+}
+
+// TestDownload_NamesFilesByTheLayout: files have the names that the layout gives, Items refer to them, and a layout that
+// gives two files one name is refused.
+func TestDownload_NamesFilesByTheLayout(t *testing.T) {
+	const one = `{"type":"Feature","id":"4","properties":{"name":"31UFS","start_datetime":"2024-06-01T00:00:00Z"},
+		"assets":{"a":{"href":"data:image/tiff,x"},"mean":{"href":"data:application/json,1"}},"links":[]}`
+	environ := stub(t, map[string]string{
+		"GET /upscale_tasks/7":               `{"id":7,"status":"finished","counts":{"finished":1}}`,
+		"GET /upscale_tasks/7/results":       `{"type":"Collection","links":[]}`,
+		"GET /upscale_tasks/7/results/items": `{"features":[` + one + `],"eodispatch:missing":[],"links":[]}`})
+	for names, want := range map[string][]string{
+		"{name}_{time}_{file}":              {"31UFS_2024-06-01_a.tif", "31UFS_2024-06-01_mean.json"},
+		"{time}/{name}-{asset}.{extension}": {"2024-06-01/31UFS-a.tif", "2024-06-01/31UFS-mean.json"},
+		"../../{job}/{file}":                {"__/__/4/a.tif", "__/__/4/mean.json"},
+	} {
+		folder := t.TempDir()
+		if printed, err := execute(t, environ, "download", "task-7", "--to", folder, "--layout", names); err != nil {
+			t.Errorf("%s: %v: %s", names, err, printed)
+		}
+		item, _ := os.ReadFile(filepath.Join(folder, "items", "4.json"))
+		for _, name := range want {
+			if _, err := os.Stat(filepath.Join(folder, name)); err != nil || !strings.Contains(string(item), `"../`+name+`"`) {
+				t.Errorf("%s: %v: %s", names, err, item)
+			}
+		}
+	}
+	for names, want := range map[string]string{"{job}": "add {job}, {asset} or {file}", "{cell}": "there are {name}"} {
+		_, err := execute(t, environ, "download", "task-7", "--to", t.TempDir(), "--layout", names)
+		if err == nil || cli.ExitCode(err) != cli.ExitUsage || !strings.Contains(cli.Explain(err), want) {
+			t.Errorf("%s: %v", names, err)
+		}
+	}
+}
+
+// TestHelp_GroupsFlags: commands with many flags show them in groups, each flag once, in lines that terminals do not
+// break.
+func TestHelp_GroupsFlags(t *testing.T) {
+	out := &bytes.Buffer{}
+	if err := executeWith(t, cli.Console{Out: out, Err: out}, "run", "--help"); err != nil {
+		t.Fatal(err)
+	}
+	_, flags, _ := strings.Cut(out.String(), "Service:\n")
+	for _, name := range []string{"--platform ", "--area ", "--split ", "--each ", "--budget ", "--layout ", "--key ",
+		"--json "} {
+		if len(regexp.MustCompile(`(?m)^  (-\w,|   ) `+name).FindAllString(flags, -1)) != 1 {
+			t.Errorf("%s is not described once:\n%s", name, flags)
+		}
+	}
+	for line := range strings.Lines(flags) {
+		if len(line) > 101 {
+			t.Errorf("a long line: %s", line)
+		}
+	}
+}
+
+// TestToken_IsPrinted alone, so that a shell can put it into a header.
+func TestToken_IsPrinted(t *testing.T) {
+	environ := []string{"EODISPATCH_BROKER=https://b.example", "EODISPATCH_TOKEN=secret", "XDG_STATE_HOME=" + t.TempDir()}
+	if printed, err := execute(t, environ, "token"); err != nil || printed != "secret\n" {
+		t.Errorf("%v: %q", err, printed)
 	}
 }
 

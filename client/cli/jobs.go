@@ -237,7 +237,8 @@ func (l *listing) task(t wire.UpscalingTaskSummary) error {
 			wire.UpscalingTaskSummary
 		}{"task", t})
 	}
-	l.rows = append(l.rows, []any{target{true, t.ID}, t.Status, percent(t.Progress), t.Title, countsOf(t.Counts)})
+	l.rows = append(l.rows, []any{target{true, t.ID}, t.Status, percent(t.Progress), "-", "-", t.Title,
+		countsOf(t.Counts)})
 	return nil
 }
 
@@ -248,7 +249,8 @@ func (l *listing) job(j wire.ProcessingJobSummary) error {
 			wire.ProcessingJobSummary
 		}{"job", j})
 	}
-	l.rows = append(l.rows, []any{target{false, j.ID}, j.Status, percent(j.Progress), j.Title, whyOf(j)})
+	l.rows = append(l.rows, []any{target{false, j.ID}, j.Status, percent(j.Progress), ranFor(j.Duration),
+		costOf(j.Costs, j.CostUnit), j.Title, whyOf(j)})
 	return nil
 }
 
@@ -256,7 +258,7 @@ func (l *listing) end() error {
 	if l.json {
 		return nil
 	}
-	return l.table("ID\tSTATUS\tPROGRESS\tTITLE\tDETAILS", func(row func(...any)) {
+	return l.table("ID\tSTATUS\tPROGRESS\tRAN FOR\tCOSTS\tTITLE\tDETAILS", func(row func(...any)) {
 		for _, cells := range l.rows {
 			row(cells...)
 		}
@@ -268,6 +270,26 @@ func percent(p *float64) string {
 		return "-"
 	}
 	return fmt.Sprintf("%.0f %%", *p)
+}
+
+// ranFor returns how long a job ran; a dash if that is not known.
+func ranFor(seconds float64) string {
+	if seconds == 0 {
+		return "-"
+	}
+	d := time.Duration(seconds * float64(time.Second))
+	if d < time.Minute {
+		return d.Round(100 * time.Millisecond).String()
+	}
+	return strings.TrimSuffix(d.Round(time.Second).String(), "0s")
+}
+
+// costOf returns what a job cost; a dash if that is not known.
+func costOf(costs *float64, unit string) string {
+	if costs == nil {
+		return "-"
+	}
+	return strings.TrimSpace(amount(*costs) + " " + unit)
 }
 
 // countsOf lists the counts of a task's jobs in the order in which a job passes through the statuses.

@@ -19,6 +19,7 @@ type running struct {
 	wait     bool
 	estimate bool
 	download string
+	layout   string
 }
 
 const runHelp = `SERVICE is the id of a service of the catalogue or, with --platform, of a process of a platform.
@@ -66,6 +67,9 @@ func (r *running) complete(command *cobra.Command, task bool) *cobra.Command {
 				return err
 			}
 			d, err := r.build(ctx, c, args, command.Flags())
+			if _, bad := parseLayout(r.layout); err == nil {
+				err = bad
+			}
 			if err == nil && task && !d.isTask() {
 				err = usage("upscale needs --grid, --values, --split, --each, or a file with a dimension; run submits one job")
 			}
@@ -84,6 +88,7 @@ func (r *running) complete(command *cobra.Command, task bool) *cobra.Command {
 	command.Flags().BoolVarP(&r.wait, "wait", "w", false, "show the progress until the end")
 	command.Flags().StringVarP(&r.download, "download", "d", "",
 		"download the results to this folder as they become available; implies --wait")
+	command.Flags().StringVar(&r.layout, "layout", inFolders, "with --download: "+layoutHelp)
 	return command
 }
 
@@ -109,7 +114,11 @@ func (r *running) submit(ctx context.Context, c *client.Client, d document) erro
 		fmt.Fprintln(r.Out, t)
 	}
 	if r.download != "" {
-		return r.downloadWhileRunning(ctx, c, t, r.download)
+		layout, err := parseLayout(r.layout)
+		if err != nil {
+			return err
+		}
+		return r.downloadWhileRunning(ctx, c, t, r.download, layout)
 	}
 	return r.follow(ctx, c, t, nil)
 }

@@ -84,6 +84,7 @@ The same program is the broker, and the command line for its users.`,
 	root.SetOut(c.out)
 	root.SetErr(c.err)
 	root.SetVersionTemplate(versionLine() + "\n")
+	cli.SetUsage(root)
 	root.AddGroup(cli.Groups...)
 	root.AddGroup(&cobra.Group{ID: "broker", Title: "Run a broker:"})
 	root.AddCommand(cli.Commands(cli.Console{In: os.Stdin, Out: c.out, Err: c.err, Environ: c.environ, Signals: c.signals,

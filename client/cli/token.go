@@ -1,0 +1,31 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+)
+
+func (a *app) tokenCommand() *cobra.Command {
+	return &cobra.Command{Use: "token", GroupID: "access", Args: cobra.NoArgs,
+		Short: "Print an access token, for other programs",
+		Long: `Print the access token of your sign-in at the broker, renewed if it has ended, for programs such as curl. It is valid for some
+minutes. Whoever has it can act as you until then: keep it out of logs and of shell histories.`,
+		Example: `  curl -H "Authorization: Bearer $(eodispatch token)" https://broker.example.org/jobs_status`,
+		RunE: a.run(func(ctx context.Context, _ []string) error {
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			token, err := c.Token(ctx)
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return a.print(map[string]string{"broker": c.URL(), "access_token": token})
+			}
+			_, err = fmt.Fprintln(a.Out, token)
+			return err
+		})}
+}
