@@ -187,9 +187,10 @@ func TestSieve_ServiceAtSeveralPlatforms(t *testing.T) {
 		{Endpoint: second.Endpoint, Application: "ndvi"}} {
 		id := dispatch.JobID(i + 1)
 		w.jobs[id] = dispatch.Record{Request: dispatch.Request{Title: fmt.Sprint("job ", id), Service: s},
-			Job: dispatch.Job{ID: id, Owner: anna, Account: "cdse/shared",
-				Status: dispatch.Finished, Phase: dispatch.Ended, Created: moment.Add(time.Duration(i) * time.Second),
-				Updated: moment}}
+			Job: dispatch.Job{Identity: dispatch.Identity{ID: id, Owner: anna,
+				Created: moment.Add(time.Duration(i) * time.Second)}, Target: dispatch.Target{Account: "cdse/shared"},
+				Handover:  dispatch.Handover{Phase: dispatch.Ended},
+				Condition: dispatch.Condition{Status: dispatch.Finished, Updated: moment}}}
 	}
 	fire := dispatch.Service{Endpoint: "https://ogc.example.org", Application: "fire"}
 	for i, homes := range [][]dispatch.Home{{{Service: fire}, {Service: second}}, {{Service: fire}}} {
@@ -239,9 +240,10 @@ func TestSieve_GivesUpAndGoesOn(t *testing.T) {
 	h := New(w.config())
 	for i := range 2*mostSifted + 10 {
 		id := dispatch.JobID(i + 1)
-		r := dispatch.Record{Request: dispatch.Request{Title: "common"}, Job: dispatch.Job{ID: id, Owner: anna,
-			Account: "cdse/shared", Status: dispatch.Finished,
-			Phase: dispatch.Ended, Created: moment.Add(time.Duration(i) * time.Second), Updated: moment}}
+		r := dispatch.Record{Request: dispatch.Request{Title: "common"}, Job: dispatch.Job{
+			Identity: dispatch.Identity{ID: id, Owner: anna, Created: moment.Add(time.Duration(i) * time.Second)},
+			Target:   dispatch.Target{Account: "cdse/shared"}, Handover: dispatch.Handover{Phase: dispatch.Ended},
+			Condition: dispatch.Condition{Status: dispatch.Finished, Updated: moment}}}
 		if i == 0 || i == mostSifted || i == 2*mostSifted {
 			r.Request.Title = fmt.Sprint("rare ", i)
 		}

@@ -140,9 +140,10 @@ func (w *world) Accept(_ context.Context, u dispatch.UserID, r dispatch.Request,
 	defer w.mu.Unlock()
 	w.keys = append(w.keys, k)
 	id := dispatch.JobID(len(w.jobs) + 1)
-	rec := dispatch.Record{Request: r, Job: dispatch.Job{ID: id, Owner: u, Account: "cdse/shared",
-		Status: dispatch.Submitted,
-		Phase:  dispatch.Started, Ref: dispatch.Ref{ID: "j-7"}, Annotations: r.Annotations, Created: moment, Updated: moment}}
+	rec := dispatch.Record{Request: r, Job: dispatch.Job{Identity: dispatch.Identity{ID: id, Owner: u, Created: moment},
+		Target: dispatch.Target{Account: "cdse/shared"}, Wish: dispatch.Wish{Annotations: r.Annotations},
+		Handover:  dispatch.Handover{Phase: dispatch.Started, Ref: dispatch.Ref{ID: "j-7"}},
+		Condition: dispatch.Condition{Status: dispatch.Submitted, Updated: moment}}}
 	w.jobs[id] = rec
 	return rec, nil
 }
@@ -186,8 +187,10 @@ func (w *world) AcceptTask(_ context.Context, u dispatch.UserID, r dispatch.Requ
 	w.tasks[t.ID] = t
 	names := d.NamesOfJobs()
 	for i, v := range d.Each() {
-		j := dispatch.Job{ID: dispatch.JobID(len(w.jobs) + 1), Task: t.ID, Number: i + 1, Owner: u, Account: "cdse/shared",
-			Status: dispatch.Accepted, Phase: dispatch.Waiting, Created: moment, Updated: moment}
+		j := dispatch.Job{Identity: dispatch.Identity{ID: dispatch.JobID(len(w.jobs) + 1), Task: t.ID, Number: i + 1,
+			Owner: u, Created: moment}, Target: dispatch.Target{Account: "cdse/shared"},
+			Handover:  dispatch.Handover{Phase: dispatch.Waiting},
+			Condition: dispatch.Condition{Status: dispatch.Accepted, Updated: moment}}
 		if names != nil {
 			j.Names = names[i]
 		}

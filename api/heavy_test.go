@@ -86,9 +86,10 @@ func TestHeavyWork_ReadsThatWriteLittle(t *testing.T) {
 	for i := range 2_000 {
 		id := dispatch.JobID(i + 1)
 		w.jobs[id] = dispatch.Record{Request: dispatch.Request{Title: "common"},
-			Job: dispatch.Job{ID: id, Owner: anna, Account: "cdse/shared",
-				Task: dispatch.TaskID(i % 2), Number: i, Status: dispatch.Finished, Phase: dispatch.Ended,
-				Created: moment.Add(time.Duration(i) * time.Second), Updated: moment}}
+			Job: dispatch.Job{Identity: dispatch.Identity{ID: id, Owner: anna, Task: dispatch.TaskID(i % 2), Number: i,
+				Created: moment.Add(time.Duration(i) * time.Second)}, Target: dispatch.Target{Account: "cdse/shared"},
+				Handover:  dispatch.Handover{Phase: dispatch.Ended},
+				Condition: dispatch.Condition{Status: dispatch.Finished, Updated: moment}}}
 	}
 	w.tasks[1] = dispatch.TaskRecord{Counts: dispatch.Counts{dispatch.Finished: 1000},
 		Task: dispatch.Task{ID: 1, Owner: anna, Account: "cdse/shared", Created: moment}}

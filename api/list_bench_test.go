@@ -48,8 +48,10 @@ func BenchmarkChange(b *testing.B) {
 		broker, s := taskOf(b, database, 10_000)
 		drafts := make([]dispatch.Draft, 100_000)
 		for i := range drafts {
-			drafts[i] = dispatch.Draft{Body: []byte(`{"title":"t","parameters":{}}`), Job: dispatch.Job{Owner: anna,
-				Account: "cdse/open", Desired: dispatch.WantRun, Phase: dispatch.Ended, Status: dispatch.Finished}}
+			drafts[i] = dispatch.Draft{Body: []byte(`{"title":"t","parameters":{}}`), Job: dispatch.Job{
+				Identity: dispatch.Identity{Owner: anna}, Target: dispatch.Target{Account: "cdse/open"},
+				Wish: dispatch.Wish{Desired: dispatch.WantRun}, Handover: dispatch.Handover{Phase: dispatch.Ended},
+				Condition: dispatch.Condition{Status: dispatch.Finished}}}
 		}
 		if _, err := s.Accept(b.Context(), dispatch.Key{}, nil, drafts); err != nil {
 			b.Fatal(err)
@@ -127,8 +129,10 @@ func taskOf(b testing.TB, database string, n int) (*broker.Broker, *store.Store)
 			Parameters: []byte(`{"year":2025}`)}}
 	drafts := make([]dispatch.Draft, n)
 	for i := range drafts {
-		j := dispatch.Job{Number: i + 1, Owner: task.Owner, Account: task.Account, Desired: dispatch.WantRun,
-			Phase: dispatch.Waiting, Status: dispatch.Accepted}
+		j := dispatch.Job{Identity: dispatch.Identity{Number: i + 1, Owner: task.Owner},
+			Target: dispatch.Target{Account: task.Account}, Wish: dispatch.Wish{Desired: dispatch.WantRun},
+			Handover:  dispatch.Handover{Phase: dispatch.Waiting},
+			Condition: dispatch.Condition{Status: dispatch.Accepted}}
 		if i%2 == 0 {
 			j.Phase, j.Status = dispatch.Ended, dispatch.Finished
 		}

@@ -32,7 +32,8 @@ func (a *api) platform(p broker.PlatformInfo) wire.Platform {
 	shown := wire.Platform{
 		Name: p.Name, Label: string(p.Label), Endpoint: p.Endpoint, Access: string(p.Access),
 		State: string(p.State), LastAnswer: known(p.Answered),
-		Attention:   a.attention(dispatch.Job{Account: p.AccountInfo.Account, Attention: p.Why, Notice: p.Notice}),
+		Attention: a.attention(dispatch.Job{Target: dispatch.Target{Account: p.AccountInfo.Account},
+			Condition: dispatch.Condition{Attention: p.Why, Notice: p.Notice}}),
 		QueueLength: p.Queue, Jobs: wire.OwnJobs{Waiting: p.Waiting, Active: p.Active},
 		Slots: share(p.Held, p.Limits.Jobs), Live: share(p.Live, p.Quota.Live), LastDay: share(p.Lately, p.Quota.Daily),
 	}

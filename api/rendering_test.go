@@ -111,8 +111,9 @@ func listOf(who string) *http.Request {
 }
 
 func largeRecord(id dispatch.JobID, owner dispatch.UserID, bytes int) dispatch.Record {
-	return dispatch.Record{Job: dispatch.Job{ID: id, Owner: owner, Account: "cdse/shared", Phase: dispatch.Ended,
-		Status: dispatch.Finished, Created: moment, Updated: moment},
+	return dispatch.Record{Job: dispatch.Job{Identity: dispatch.Identity{ID: id, Owner: owner, Created: moment},
+		Target: dispatch.Target{Account: "cdse/shared"}, Handover: dispatch.Handover{Phase: dispatch.Ended},
+		Condition: dispatch.Condition{Status: dispatch.Finished, Updated: moment}},
 		Request: dispatch.Request{Title: "large", Parameters: json.RawMessage(`{"x":"` + strings.Repeat("x", bytes) + `"}`)}}
 }
 

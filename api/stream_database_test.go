@@ -142,8 +142,10 @@ func TestStream_AddsUpToTheState(t *testing.T) {
 			var alone []dispatch.Draft
 			for range jobsOfLists - jobsOfTask {
 				alone = append(alone, dispatch.Draft{Body: []byte(`{"title":"t","parameters":{}}`),
-					Job: dispatch.Job{Owner: anna, Account: "cdse/open", Desired: dispatch.WantRun, Phase: dispatch.Waiting,
-						Status: dispatch.Accepted}})
+					Job: dispatch.Job{Identity: dispatch.Identity{Owner: anna},
+						Target: dispatch.Target{Account: "cdse/open"}, Wish: dispatch.Wish{Desired: dispatch.WantRun},
+						Handover:  dispatch.Handover{Phase: dispatch.Waiting},
+						Condition: dispatch.Condition{Status: dispatch.Accepted}}})
 			}
 			if _, err := s.Accept(t.Context(), dispatch.Key{}, nil, alone); err != nil {
 				t.Fatal(err)

@@ -66,8 +66,10 @@ func manyJobs(w *world, ofTask, alone int) {
 		Task: dispatch.Task{ID: 1, Owner: anna, Account: "cdse/shared", Dimension: "tile", Created: moment,
 			Updated: moment, Request: dispatch.Request{Parameters: json.RawMessage("{}")}}}
 	for i := range ofTask + alone {
-		r := dispatch.Record{Request: dispatch.Request{Parameters: json.RawMessage(`{"tile":1}`)}, Job: dispatch.Job{ID: dispatch.JobID(i + 1), Owner: anna, Account: "cdse/shared",
-			Status: dispatch.Running, Phase: dispatch.Started, Created: moment, Updated: moment}}
+		r := dispatch.Record{Request: dispatch.Request{Parameters: json.RawMessage(`{"tile":1}`)}, Job: dispatch.Job{
+			Identity: dispatch.Identity{ID: dispatch.JobID(i + 1), Owner: anna, Created: moment},
+			Target:   dispatch.Target{Account: "cdse/shared"}, Handover: dispatch.Handover{Phase: dispatch.Started},
+			Condition: dispatch.Condition{Status: dispatch.Running, Updated: moment}}}
 		if i < ofTask {
 			r.Task, r.Number = 1, i+1
 		}

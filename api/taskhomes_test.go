@@ -25,8 +25,9 @@ func TestTaskPlatforms(t *testing.T) {
 		Request: dispatch.Request{Homes: []dispatch.Home{at("a", ""), at("b", "Link it.")}}}}
 	add := func(id int, platform string, s dispatch.Status, ended time.Duration) {
 		w.jobs[dispatch.JobID(id)] = dispatch.Record{Read: moment.Add(2 * time.Hour),
-			Job: dispatch.Job{ID: dispatch.JobID(id), Number: id, Task: 1, Owner: anna, Account: dispatch.Account(platform +
-				"/shared"), Status: s, Updated: moment, Moved: moment.Add(ended)}}
+			Job: dispatch.Job{Identity: dispatch.Identity{ID: dispatch.JobID(id), Number: id, Task: 1, Owner: anna},
+				Target: dispatch.Target{Account: dispatch.Account(platform +
+					"/shared")}, Condition: dispatch.Condition{Status: s, Updated: moment, Moved: moment.Add(ended)}}}
 	}
 	add(1, "a", dispatch.Finished, 30*time.Minute) // more than an hour ago
 	add(2, "a", dispatch.Finished, 90*time.Minute)

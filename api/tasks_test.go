@@ -389,7 +389,8 @@ func TestCreateTask_WithSeveralServices(t *testing.T) {
 }
 
 func TestItem_PlatformOfASpreadTask(t *testing.T) {
-	result := broker.JobResult{Record: dispatch.Record{Job: dispatch.Job{ID: 7, Account: "b/shared", Moved: moment},
+	result := broker.JobResult{Record: dispatch.Record{Job: dispatch.Job{Identity: dispatch.Identity{ID: 7},
+		Target: dispatch.Target{Account: "b/shared"}, Condition: dispatch.Condition{Moved: moment}},
 		Value: json.RawMessage("1")}}
 	task := dispatch.TaskRecord{Task: dispatch.Task{ID: 1, Dimension: "tile"}}
 	const at = "https://broker.example/upscale_tasks/1"

@@ -60,7 +60,8 @@ func (a *api) taskSummary(t dispatch.TaskRecord) wire.UpscalingTaskSummary {
 	return wire.UpscalingTaskSummary{ID: int64(t.ID), Title: t.Request.Title, Label: string(t.Request.Label),
 		Status: a.shown(t.Counts.Status()), Paused: t.Paused, Changing: changeOf(t.Change), Homes: a.taskHomes(t),
 		Budget: budgetOf(t), Trial: t.Trial, Counts: a.counts(t.Counts), Progress: &t.Progress,
-		Attention: a.attention(dispatch.Job{Account: t.Account, Attention: t.Attention}), Warning: t.Request.Warning,
+		Attention: a.attention(dispatch.Job{Target: dispatch.Target{Account: t.Account},
+			Condition: dispatch.Condition{Attention: t.Attention}}), Warning: t.Request.Warning,
 		Annotations: wire.Annotations(t.Annotations), Forecast: forecastOf(t.Forecast), Rest: restOf(t.Rest)}
 }
 

@@ -143,10 +143,11 @@ func (b *Broker) draft(ctx context.Context, u dispatch.UserID, r dispatch.Reques
 	}
 	body, err := r.Encode()
 	return dispatch.Draft{Body: body, Document: document, Hooks: hooks, Job: dispatch.Job{
-		Owner: u, Account: backend.Account(u), Base: base, Service: r.Service.Hash(), Desired: dispatch.WantRun,
-		Annotations: r.Annotations, MaxDuration: r.MaxDuration(), Retries: r.Retries(), Budgeted: d != nil &&
-			r.Budget() != dispatch.Budget{}, Phase: dispatch.Waiting, Status: dispatch.Accepted,
-		Traceparent: b.Tracing().Traceparent(ctx),
+		Identity: dispatch.Identity{Owner: u, MaxDuration: r.MaxDuration(), Retries: r.Retries(), Budgeted: d != nil &&
+			r.Budget() != dispatch.Budget{}, Traceparent: b.Tracing().Traceparent(ctx)},
+		Target:   dispatch.Target{Account: backend.Account(u), Base: base, Service: r.Service.Hash()},
+		Wish:     dispatch.Wish{Desired: dispatch.WantRun, Annotations: r.Annotations},
+		Handover: dispatch.Handover{Phase: dispatch.Waiting}, Condition: dispatch.Condition{Status: dispatch.Accepted},
 	}}, r, err
 }
 

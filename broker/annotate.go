@@ -12,7 +12,7 @@ func (b *Broker) AnnotateJob(ctx context.Context, u dispatch.UserID, id dispatch
 	if err := b.Store.AnnotateJob(ctx, u, id, c); err != nil {
 		return dispatch.Record{}, err
 	}
-	b.audit(ctx, "annotate", u, dispatch.Job{ID: id}, 1)
+	b.audit(ctx, "annotate", u, dispatch.Job{Identity: dispatch.Identity{ID: id}}, 1)
 	b.NotifyJob(u, id)
 	r, err := b.Records.Record(ctx, u, id)
 	if err != nil {
@@ -27,7 +27,7 @@ func (b *Broker) AnnotateTask(ctx context.Context, u dispatch.UserID, id dispatc
 	if err := b.Store.AnnotateTask(ctx, u, id, c); err != nil {
 		return dispatch.TaskRecord{}, err
 	}
-	b.audit(ctx, "annotate", u, dispatch.Job{Task: id}, 0)
+	b.audit(ctx, "annotate", u, dispatch.Job{Identity: dispatch.Identity{Task: id}}, 0)
 	b.NotifyUser(u)
 	return b.Records.Task(ctx, u, id)
 }

@@ -42,8 +42,8 @@ func (b *Broker) ForecastTask(ctx context.Context, t dispatch.TaskRecord) (dispa
 	if rests {
 		least = 1
 	}
-	runs, err := b.runsFor(ctx, dispatch.Job{Owner: t.Owner, Account: t.Account, Service: t.Request.Service.Hash(),
-		Task: t.ID},
+	runs, err := b.runsFor(ctx, dispatch.Job{Identity: dispatch.Identity{Owner: t.Owner, Task: t.ID},
+		Target: dispatch.Target{Account: t.Account, Service: t.Request.Service.Hash()}},
 		least, backend.Limits.Send)
 	if err != nil {
 		return t, err
@@ -90,7 +90,8 @@ func beingSubmitted(t dispatch.TaskRecord) int {
 // forecastOf returns when a task ends; nil if it is not known.
 func (b *Broker) forecastOf(ctx context.Context, runs []dispatch.FinishedRun, w forecast.Work, t dispatch.TaskRecord,
 	send time.Duration) (*dispatch.Forecast, error) {
-	of := dispatch.Job{Owner: t.Owner, Account: t.Account, Service: t.Request.Service.Hash(), Task: t.ID}
+	of := dispatch.Job{Identity: dispatch.Identity{Owner: t.Owner, Task: t.ID},
+		Target: dispatch.Target{Account: t.Account, Service: t.Request.Service.Hash()}}
 	times, basis, err := b.timesLike(ctx, runs, of, func() (float64, error) { return b.areaOfTask(ctx, t) }, send)
 	if err != nil || len(times) < forecast.LeastForecast || w.Waiting > 0 && w.Slots == 0 {
 		return nil, err

@@ -11,9 +11,10 @@ func (b *Broker) Adopt(f dispatch.Foreign) (dispatch.Draft, error) {
 	if err != nil {
 		return dispatch.Draft{}, err
 	}
-	j := dispatch.Job{ID: f.ID, Owner: f.Owner, Account: backend.Account(f.Owner), Service: r.Service.Hash(),
-		Desired: dispatch.WantRun,
-		Created: f.Created, Updated: f.Updated, Moved: f.Updated, Due: f.Updated}
+	j := dispatch.Job{Identity: dispatch.Identity{ID: f.ID, Owner: f.Owner, Created: f.Created},
+		Target: dispatch.Target{Account: backend.Account(f.Owner), Service: r.Service.Hash()},
+		Wish:   dispatch.Wish{Desired: dispatch.WantRun}, Condition: dispatch.Condition{Updated: f.Updated,
+			Moved: f.Updated}, Plan: dispatch.Plan{Due: f.Updated}}
 	base, err := backend.Platform.Base(r.Service)
 	if err == nil {
 		j.Base = base

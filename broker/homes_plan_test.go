@@ -96,8 +96,9 @@ func TestPlanMoves_Settles(t *testing.T) {
 }
 
 func TestNext_IgnoresResponsesFromAFormerHome(t *testing.T) {
-	j := dispatch.Job{ID: 1, Task: 1, Account: "b/shared", Phase: dispatch.Creating, Attempt: 2, Epoch: 5, Desired: dispatch.WantRun,
-		Status: dispatch.Accepted}
+	j := dispatch.Job{Identity: dispatch.Identity{ID: 1, Task: 1}, Target: dispatch.Target{Account: "b/shared"},
+		Wish: dispatch.Wish{Desired: dispatch.WantRun}, Handover: dispatch.Handover{Phase: dispatch.Creating,
+			Attempt: 2, Epoch: 5}, Condition: dispatch.Condition{Status: dispatch.Accepted}}
 	late := dispatch.Outcome{Asked: dispatch.AskSubmit, Account: "a/shared", Attempt: 2, Epoch: 5, Ref: dispatch.Ref{ID: "1"}, Started: true}
 	if got := dispatch.Next(j, late, time.Now()); got.Ref != (dispatch.Ref{}) || got.Phase != dispatch.Creating || len(got.Orphans) != 0 {
 		t.Errorf("a response from another account makes it %+v", got)

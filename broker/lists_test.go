@@ -16,9 +16,10 @@ func TestLists_AreReadInParts(t *testing.T) {
 		h.stop() // nothing is visited
 		drafts := make([]dispatch.Draft, n)
 		for i := range drafts {
-			drafts[i] = dispatch.Draft{Body: []byte(`{"title":"t","parameters":{}}`), Job: dispatch.Job{Owner: "ann",
-				Account: "a/shared",
-				Desired: dispatch.WantRun, Phase: dispatch.Waiting, Status: dispatch.Accepted}}
+			drafts[i] = dispatch.Draft{Body: []byte(`{"title":"t","parameters":{}}`), Job: dispatch.Job{
+				Identity: dispatch.Identity{Owner: "ann"}, Target: dispatch.Target{Account: "a/shared"},
+				Wish: dispatch.Wish{Desired: dispatch.WantRun}, Handover: dispatch.Handover{Phase: dispatch.Waiting},
+				Condition: dispatch.Condition{Status: dispatch.Accepted}}}
 		}
 		if _, err := h.Store.Accept(t.Context(), dispatch.Key{}, nil, drafts); err != nil {
 			t.Fatal(err)

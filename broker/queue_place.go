@@ -82,9 +82,9 @@ func (b *Broker) placesBetween(ctx context.Context, of lineAt, from, to dispatch
 	}
 	before := 0
 	if from != (dispatch.Rank{}) {
-		if before, err = b.Records.WaitingBefore(ctx, dispatch.Job{Account: of.Account, Owner: of.UserID,
-			Task: of.TaskID, Due: from.Due,
-			ID: from.ID}); err != nil {
+		if before, err = b.Records.WaitingBefore(ctx, dispatch.Job{Identity: dispatch.Identity{Owner: of.UserID,
+			Task: of.TaskID, ID: from.ID}, Target: dispatch.Target{Account: of.Account},
+			Plan: dispatch.Plan{Due: from.Due}}); err != nil {
 			return nil, err
 		}
 	}

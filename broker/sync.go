@@ -137,7 +137,8 @@ func (b *Broker) beginRun(ctx context.Context, r dispatch.SyncRun) (*syncRun, er
 	if err := b.Store.BeginSyncRun(ctx, &r, runLapses, b.quotas(r.Account)...); err != nil {
 		return nil, err
 	}
-	b.audit(ctx, "run", r.Owner, dispatch.Job{ID: r.ID, Account: r.Account}, 1)
+	b.audit(ctx, "run", r.Owner, dispatch.Job{Identity: dispatch.Identity{ID: r.ID},
+		Target: dispatch.Target{Account: r.Account}}, 1)
 	run := &syncRun{SyncRun: r, broker: b}
 	var under context.Context
 	under, run.stop = context.WithCancel(context.WithoutCancel(ctx))

@@ -131,7 +131,8 @@ func (b *Broker) changeTask(ctx context.Context, u dispatch.UserID, id dispatch.
 	defer release()
 	a, err := change()
 	if err == nil {
-		b.audit(ctx, action, u, dispatch.Job{Task: id, Account: a}, 0)
+		b.audit(ctx, action, u, dispatch.Job{Identity: dispatch.Identity{Task: id},
+			Target: dispatch.Target{Account: a}}, 0)
 		b.Queues.Forget(a)
 		b.Wake(a)
 		b.NotifyUser(u)
@@ -191,7 +192,8 @@ func (b *Broker) RetryTask(ctx context.Context, u dispatch.UserID, id dispatch.T
 		return dispatch.TaskRecord{}, err
 	}
 	if n > 0 {
-		b.audit(ctx, "retry", u, dispatch.Job{Task: id, Account: a}, n)
+		b.audit(ctx, "retry", u, dispatch.Job{Identity: dispatch.Identity{Task: id},
+			Target: dispatch.Target{Account: a}}, n)
 		b.Queues.Forget(a)
 		b.Wake(a)
 		b.NotifyUser(u)

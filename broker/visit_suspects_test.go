@@ -57,9 +57,10 @@ func suspect(t *testing.T, s conformance.Store, n, begun int) (ids []dispatch.Jo
 	task := &dispatch.Task{Owner: "ann", Account: "a/shared", Request: request("a"), Dimension: "tile"}
 	drafts := make([]dispatch.Draft, n)
 	for i := range drafts {
-		drafts[i] = dispatch.Draft{Body: json.RawMessage("1"), Job: dispatch.Job{Number: i + 1, Owner: "ann",
-			Account: "a/shared",
-			Desired: dispatch.WantRun, Phase: dispatch.Waiting, Status: dispatch.Accepted}}
+		drafts[i] = dispatch.Draft{Body: json.RawMessage("1"), Job: dispatch.Job{
+			Identity: dispatch.Identity{Number: i + 1, Owner: "ann"}, Target: dispatch.Target{Account: "a/shared"},
+			Wish: dispatch.Wish{Desired: dispatch.WantRun}, Handover: dispatch.Handover{Phase: dispatch.Waiting},
+			Condition: dispatch.Condition{Status: dispatch.Accepted}}}
 	}
 	if _, err := s.Accept(t.Context(), dispatch.Key{}, task, drafts); err != nil {
 		t.Fatal(err)

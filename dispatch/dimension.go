@@ -277,6 +277,7 @@ const maxRendered = 64 << 20
 // rendered returns the total size in bytes of the requests of a task's jobs.
 func rendered(r Request, d *Dimension) int {
 	n := d.Jobs()
-	shared := len(Task{Request: r}.titleOf(Job{Number: n})) + len(r.Parameters) + len(r.Options) + len(d.Name)
+	shared := len(Task{Request: r}.titleOf(Job{
+		Identity: Identity{Number: n}})) + len(r.Parameters) + len(r.Options) + len(d.Name)
 	return shared*n + d.rendered()
 }

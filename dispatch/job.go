@@ -169,40 +169,71 @@ const (
 )
 
 // Job is one execution of one service. Its [Request] is stored separately, because a visit reads it only to submit the
-// job.
+// job. Its parts are told apart by who writes them and how long they last.
 type Job struct {
-	ID      JobID
-	Task    TaskID
-	Number  int // in its task, from 1; 0: the job belongs to no task
-	Owner   UserID
+	Identity
+	Target
+	Wish
+	Handover
+	Condition
+	Plan
+	Metering
+
+	Version int64 // Save rejects any other version
+
+	// Loaded is the job as a store returned it to a visit: from it and its version, Intend and Save know what they change
+	// without reading it again. nil: they read it.
+	Loaded *Job
+
+	// Result is a STAC Collection that the platform returned in its response to the submission. The next Save stores it. A
+	// store never fills in this field; see Store.Result.
+	Result []byte
+}
+
+// Identity is the part of a job that never changes after it was accepted.
+type Identity struct {
+	ID     JobID
+	Task   TaskID
+	Number int // in its task, from 1; 0: the job belongs to no task
+	Owner  UserID
+
+	// Names are those of its values, one for each dimension of its task, "" for a value without one; nil: none has one.
+	Names []string
+
+	Budgeted    bool          // its task was accepted with a budget
+	MaxDuration time.Duration // the job is canceled if it runs longer; 0: no limit
+	Retries     int           // how often it is retried by itself after failures that its platform caused
+	Created     time.Time
+
+	// Traceparent is the trace context of the request that accepted the job, see [Tracer]; "": it was not traced.
+	Traceparent string
+}
+
+// Target is where a job runs. It changes only while the job waits, if its task has several homes.
+type Target struct {
 	Account Account
 	Base    string // URL below which its platform lists it, see Platform.Base
 	Service ServiceHash
+}
 
-	// Names are those of its values, one for each dimension of its task, "" for a value without one; nil: none has one.
-	// They never change.
-	Names []string
-
+// Wish is what the owner of a job wants. Visits never change it.
+type Wish struct {
 	Desired Desired
 	Hidden  bool // its owner deleted it, or it was refused; it is no longer shown, but visits still process it
 
 	// Paused is set while the task of the job is paused: the job is not submitted while it waits. What was submitted goes
-	// on. Like Desired, only owners change it, and stores for tasks with a budget, see Store.Intend.
+	// on. Stores set it for tasks with a budget, too, see Store.Intend.
 	Paused bool
 
-	// Annotations are the owner's, likewise.
 	Annotations Annotations
+}
 
-	// Budgeted is set if the task of the job was accepted with a budget. It does not change.
-	Budgeted bool
-
-	MaxDuration time.Duration // the job is canceled if it runs longer; 0: no limit
-	Retries     int           // how often it is retried by itself after failures that its platform caused
-	Retried     int           // how often it was, since its owner last submitted or retried it
-
+// Handover is how far the submission of a job to its platform has come.
+type Handover struct {
 	Phase   Phase
 	Epoch   int       // number of phase changes; Outcome.Epoch is its value when the request was made
 	Attempt int       // number of the latest attempt; every create and every retry takes a new number
+	Retried int       // how often it was retried by itself, since its owner last submitted or retried it
 	Nonces  Nonces    // the random parts of the attempts' tags
 	SendBy  time.Time // when the latest create or start request is certainly over
 
@@ -215,53 +246,51 @@ type Job struct {
 	Orphans []Ref // further platform jobs of this job, from repeated creates or late responses; to be canceled
 	// platform jobs to be ignored: of attempts that failed before a retry, and orphans that cannot be canceled
 	Past []Ref
+}
 
+// Condition is how the present attempt of a job is, as its platform reports it and its owner sees it. A retry begins a
+// new one.
+type Condition struct {
 	Status    Status
 	Seen      Status // the last reported status, believed or not
 	Progress  *float64
-	Costs     *float64      // of this attempt, in Unit
-	Unit      string        // in which the platform charges; "": it does not, or does not name one
-	Spent     float64       // what attempts before a retry cost
+	Costs     *float64      // in Metering.Unit
 	Duration  time.Duration // the run time that the platform reported; 0: none was reported
-	Metered   Metered       // likewise
-	Unmetered []Unmetered   // runs whose costs or usage are still to be read
-	Removal   Removal
+	Metered   Metered       // as the platform reported it
 	Attention Attention
 	Notice    string // text about Attention, often the platform's; safe to show
 	Failure   string // why it failed; safe to show
 
-	Due      time.Time // when the next step is due; zero: it waits and is paused
+	// Versions says which software and definition run the job, as far as they were known when the job was submitted; zero
+	// if that request's response was lost.
+	Versions Versions
+
+	Updated time.Time // when what its owner sees last changed
+	Checked time.Time // when the platform last reported the status
+	Moved   time.Time // when phase or status last changed
+}
+
+// Plan is when the next step of a job is due, and what decides that. A retry begins a new one.
+type Plan struct {
+	Due      time.Time // zero: it waits and is paused
 	Looks    int       // status reads and searches in this epoch that did not settle the job
 	Tries    int       // requests in a row that failed
 	Deadline time.Time // when the job will have run for its MaxDuration; zero: no limit, or not started
 	// since when it is turned away or its document is unavailable, excluding waits for a slot; zero: neither applies
 	Refused time.Time
 	Awaited bool // a client waits for the next status
-	Created time.Time
-	Updated time.Time // when what its owner sees last changed
-	Checked time.Time // when the platform last reported the status
-	Moved   time.Time // when phase or status last changed
-	Version int64     // Save rejects any other version
 
 	// Unmoved is for how long consecutive status reads have shown no effect of a start in doubt: the sum of the pauses
 	// between them.
 	Unmoved time.Duration
+}
 
-	// Traceparent is the trace context of the request that accepted the job, see [Tracer]; "": it was not traced. It never
-	// changes.
-	Traceparent string
-
-	// Versions says which software and definition run the job, as far as they were known when the job was submitted; zero
-	// if that request's response was lost. It is of the present attempt.
-	Versions Versions
-
-	// Loaded is the job as a store returned it to a visit: from it and its version, Intend and Save know what they change
-	// without reading it again. nil: they read it.
-	Loaded *Job
-
-	// Result is a STAC Collection that the platform returned in its response to the submission. The next Save stores it. A
-	// store never fills in this field; see Store.Result.
-	Result []byte
+// Metering is what all runs of a job cost, and what is still to be done at its platform after its end.
+type Metering struct {
+	Unit      string      // in which the platform charges; "": it does not, or does not name one
+	Spent     float64     // what attempts before a retry cost
+	Unmetered []Unmetered // runs whose costs or usage are still to be read
+	Removal   Removal
 }
 
 // Name returns the names of the job's values in one text; "" if they have none.

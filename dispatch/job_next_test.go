@@ -43,8 +43,8 @@ type transition struct {
 
 // transitions returns the cases of TestNext.
 func transitions() []transition {
-	creating := Job{Phase: Creating, Status: Accepted, Desired: WantRun, Attempt: 1, Epoch: 1,
-		SendBy: t0.Add(30 * time.Second), Created: t0, Moved: t0}
+	creating := Job{Identity: Identity{Created: t0}, Wish: Wish{Desired: WantRun}, Handover: Handover{Phase: Creating,
+		Attempt: 1, Epoch: 1, SendBy: t0.Add(30 * time.Second)}, Condition: Condition{Status: Accepted, Moved: t0}}
 	created := with(creating, func(j *Job) { j.Phase, j.Status, j.Ref = Created, Submitted, p })
 	starting := with(created, func(j *Job) { j.Phase = Starting })
 	started := with(starting, func(j *Job) { j.Phase, j.Status = Started, Running })
@@ -221,7 +221,8 @@ func TestNext(t *testing.T) {
 // What a platform tells besides the status is kept, and what its owner sees change is dated.
 func TestNext_KeepsFacts(t *testing.T) {
 	half, whole, cost := 50.0, 100.0, 1.5
-	j := Job{Phase: Started, Status: Running, Attempt: 1, Epoch: 1, Ref: p, Seen: Failed, Awaited: true}
+	j := Job{Handover: Handover{Phase: Started, Attempt: 1, Epoch: 1, Ref: p}, Condition: Condition{Status: Running,
+		Seen: Failed}, Plan: Plan{Awaited: true}}
 	report := func(r Report) Outcome { return ask(AskStatus, func(o *Outcome) { o.Ref, o.Report = p, r }) }
 
 	j = Next(j, report(Report{Status: Running, Progress: &half, Costs: &cost}), t0)
@@ -263,7 +264,7 @@ func TestNext_KeepsFacts(t *testing.T) {
 // The software that is noted is that of the present attempt, and nothing where a search found the job.
 func TestNext_NotesTheVersions(t *testing.T) {
 	versions := Versions{Software: "pygeoapi", Version: "0.20.0"}
-	waits := Job{Phase: Creating, Attempt: 1, Epoch: 1}
+	waits := Job{Handover: Handover{Phase: Creating, Attempt: 1, Epoch: 1}}
 	j := Next(waits, ask(AskSubmit, func(o *Outcome) { o.Ref, o.Started, o.Versions = p, true, versions }), t0)
 	if j.Ref != p || j.Versions != versions {
 		t.Errorf("%+v", j)
@@ -286,19 +287,23 @@ func TestNext_NotesTheVersions(t *testing.T) {
 }
 
 func TestNext_RefusalSaysWhy(t *testing.T) {
-	j := Next(Job{Phase: Creating, Epoch: 1, Attempt: 1}, submit1(func(o *Outcome) { o.Err = kind(Busy) }), t0)
+	j := Next(Job{Handover: Handover{Phase: Creating, Epoch: 1,
+		Attempt: 1}}, submit1(func(o *Outcome) { o.Err = kind(Busy) }), t0)
 	if j.Notice != "why" || j.Tries != 1 || !j.Updated.Equal(t0) {
 		t.Errorf("turned away: %q, %d tries", j.Notice, j.Tries)
 	}
-	j = Next(Job{Phase: Starting, Epoch: 1, Attempt: 1}, submit1(func(o *Outcome) { o.Err = kind(SignInRequired) }), t0)
+	j = Next(Job{Handover: Handover{Phase: Starting, Epoch: 1,
+		Attempt: 1}}, submit1(func(o *Outcome) { o.Err = kind(SignInRequired) }), t0)
 	if j.Notice != "why" || j.Tries != 0 {
 		t.Errorf("without a token: %q, %d tries", j.Notice, j.Tries)
 	}
-	j = Next(Job{Phase: Creating, Epoch: 1, Attempt: 1}, submit1(func(o *Outcome) { o.Err = kind(Invalid) }), t0)
+	j = Next(Job{Handover: Handover{Phase: Creating, Epoch: 1,
+		Attempt: 1}}, submit1(func(o *Outcome) { o.Err = kind(Invalid) }), t0)
 	if j.Failure != "why" || j.Notice != "" {
 		t.Errorf("refused: %q, %q", j.Failure, j.Notice)
 	}
-	j = Next(Job{Phase: Creating, Epoch: 1, Attempt: 1}, submit1(func(o *Outcome) { o.Result = []byte("{}") }), t0)
+	j = Next(Job{Handover: Handover{Phase: Creating, Epoch: 1,
+		Attempt: 1}}, submit1(func(o *Outcome) { o.Result = []byte("{}") }), t0)
 	if string(j.Result) != "{}" || !j.Checked.Equal(t0) {
 		t.Errorf("answered with the result: %q, %v", j.Result, j.Checked)
 	}
@@ -306,7 +311,8 @@ func TestNext_RefusalSaysWhy(t *testing.T) {
 
 // A job that is turned away for a day fails, and says why; not while its account's other jobs take the slots.
 func TestNext_TurnedAwayForTooLong(t *testing.T) {
-	starting := Job{Phase: Starting, Status: Submitted, Desired: WantRun, Attempt: 1, Epoch: 1, Ref: p}
+	starting := Job{Wish: Wish{Desired: WantRun}, Handover: Handover{Phase: Starting, Attempt: 1, Epoch: 1, Ref: p},
+		Condition: Condition{Status: Submitted}}
 	busy := submit1(func(o *Outcome) { o.Err = after(Busy, time.Minute) })
 	full := with2(busy, func(o *Outcome) { o.Others = 3 })
 	again := func(j Job) Job { j.Phase, j.Epoch = Starting, 1; return j }
@@ -338,7 +344,8 @@ func TestNext_TurnedAwayForTooLong(t *testing.T) {
 		t0); !j.Refused.IsZero() {
 		t.Errorf("taken, and turned away since %v", j.Refused)
 	}
-	doubt := Job{Phase: Creating, Status: Unknown, Attempt: 1, Epoch: 1, Moved: t0, Looks: searchLooks}
+	doubt := Job{Handover: Handover{Phase: Creating, Attempt: 1, Epoch: 1}, Condition: Condition{Status: Unknown,
+		Moved: t0}, Plan: Plan{Looks: searchLooks}}
 	absent := ask(AskSearch, func(o *Outcome) { o.Timing.GiveUpAfter = time.Hour })
 	if j := Next(doubt, absent, t0.Add(time.Hour)); j.Status != Failed || j.Attention != SubmissionUnknown {
 		t.Errorf("unknown for an hour: %s %s", j.Status, j.Attention)
@@ -352,19 +359,18 @@ func with2(o Outcome, change func(*Outcome)) Outcome { change(&o); return o }
 
 func TestRetry(t *testing.T) {
 	cost := 3.0
-	j := Job{ID: 7, Task: 2, Number: 3, Owner: "u", Account: "p/u", Base: "b", Desired: WantRun, Phase: Ended, Epoch: 4,
-		Attempt: 2,
-		SendBy:  t0, Ref: p, Orphans: []Ref{{ID: "s"}}, Past: []Ref{{ID: "first"}}, Status: Failed, Seen: Failed,
-		Costs: &cost,
-		Spent: 2, Unit: "credits",
-		Unmetered: []Unmetered{{Ref: p}, {Ref: Ref{ID: "first"}}}, Failure: "no data", Tries: 2, Refused: t0, Checked: t0,
-		Created: t0.Add(-time.Hour), Version: 9}
+	j := Job{Identity: Identity{ID: 7, Task: 2, Number: 3, Owner: "u", Created: t0.Add(-time.Hour)},
+		Target: Target{Account: "p/u", Base: "b"}, Wish: Wish{Desired: WantRun}, Handover: Handover{Phase: Ended,
+			Epoch: 4, Attempt: 2, SendBy: t0, Ref: p, Orphans: []Ref{{ID: "s"}}, Past: []Ref{{ID: "first"}}},
+		Condition: Condition{Status: Failed, Seen: Failed, Costs: &cost, Failure: "no data", Checked: t0},
+		Plan:      Plan{Tries: 2, Refused: t0}, Metering: Metering{Spent: 2, Unit: "credits",
+			Unmetered: []Unmetered{{Ref: p}, {Ref: Ref{ID: "first"}}}}, Version: 9}
 	got := j.Retry(t0)
-	want := Job{ID: 7, Task: 2, Number: 3, Owner: "u", Account: "p/u", Base: "b", Desired: WantRun, Phase: Waiting,
-		Epoch: 5, Attempt: 3,
-		Orphans: []Ref{{ID: "s"}}, Past: []Ref{{ID: "first"}, p}, Status: Accepted, Spent: 5, Unit: "credits",
-		Unmetered: []Unmetered{{Ref: Ref{ID: "first"}}}, Due: t0, Created: t0.Add(-time.Hour), Updated: t0, Moved: t0,
-		Version: 9}
+	want := Job{Identity: Identity{ID: 7, Task: 2, Number: 3, Owner: "u", Created: t0.Add(-time.Hour)},
+		Target: Target{Account: "p/u", Base: "b"}, Wish: Wish{Desired: WantRun}, Handover: Handover{Phase: Waiting,
+			Epoch: 5, Attempt: 3, Orphans: []Ref{{ID: "s"}}, Past: []Ref{{ID: "first"}, p}},
+		Condition: Condition{Status: Accepted, Updated: t0, Moved: t0}, Plan: Plan{Due: t0},
+		Metering: Metering{Spent: 5, Unit: "credits", Unmetered: []Unmetered{{Ref: Ref{ID: "first"}}}}, Version: 9}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
@@ -400,7 +406,8 @@ func TestRetry(t *testing.T) {
 }
 
 func TestStranded_JobWithoutItsPlatform(t *testing.T) {
-	j := MarkNoPlatform(Job{Phase: Started, Status: Running, Awaited: true}, usual, t0)
+	j := MarkNoPlatform(Job{Handover: Handover{Phase: Started}, Condition: Condition{Status: Running},
+		Plan: Plan{Awaited: true}}, usual, t0)
 	if j.Attention != NoPlatform || j.Notice == "" || j.Status != Running || j.Awaited || !j.Due.After(t0) ||
 		!j.Updated.Equal(t0) {
 		t.Errorf("%+v", j)
@@ -408,7 +415,8 @@ func TestStranded_JobWithoutItsPlatform(t *testing.T) {
 	if again := MarkNoPlatform(j, usual, t0.Add(time.Hour)); !again.Updated.Equal(t0) || !again.Due.After(j.Due) {
 		t.Errorf("again: %+v", again)
 	}
-	if j := MarkNoPlatform(Job{Phase: Ended, Orphans: []Ref{p}}, usual, t0); j.Attention != None || !j.Due.After(t0) {
+	if j := MarkNoPlatform(Job{Handover: Handover{Phase: Ended,
+		Orphans: []Ref{p}}}, usual, t0); j.Attention != None || !j.Due.After(t0) {
 		t.Errorf("ended, with an orphan: %+v", j)
 	}
 }
@@ -418,7 +426,7 @@ func TestNext_NoRefIsForgotten(t *testing.T) {
 	own, other, tardy := Ref{ID: "own"}, Ref{ID: "other"}, Ref{Base: "b", ID: "late"}
 	for _, phase := range []Phase{Waiting, Creating, Created, Starting, Started, Ended} {
 		for _, q := range []Question{AskSubmit, AskSearch} {
-			j := Job{Phase: phase, Attempt: 2, Epoch: 5, Ref: own, Orphans: []Ref{other}}
+			j := Job{Handover: Handover{Phase: phase, Attempt: 2, Epoch: 5, Ref: own, Orphans: []Ref{other}}}
 			o := Outcome{Asked: q, Attempt: 1, Epoch: 1, Ref: tardy, Started: true}
 			got := Next(Next(j, o, t0), o, t0)
 			if got.Phase != phase || got.Ref != own || !slices.Equal(got.Orphans, []Ref{other, tardy}) {
@@ -445,11 +453,11 @@ func TestNext_NoRefIsForgotten(t *testing.T) {
 
 func TestIntend(t *testing.T) {
 	sendBy := t0.Add(30 * time.Second)
-	creating := Job{Phase: Waiting, Looks: 2}.Intend(sendBy)
+	creating := Job{Handover: Handover{Phase: Waiting}, Plan: Plan{Looks: 2}}.Intend(sendBy)
 	if creating.Phase != Creating || creating.Attempt != 1 || creating.Epoch != 1 || creating.Looks != 0 {
 		t.Errorf("%+v", creating)
 	}
-	starting := Job{Phase: Created, Attempt: 1, Epoch: 2}.Intend(sendBy)
+	starting := Job{Handover: Handover{Phase: Created, Attempt: 1, Epoch: 2}}.Intend(sendBy)
 	if starting.Phase != Starting || starting.Attempt != 1 || starting.Epoch != 3 {
 		t.Errorf("%+v", starting)
 	}
@@ -476,8 +484,8 @@ func TestShare(t *testing.T) {
 // What comes late for an earlier attempt says nothing about the present one: neither how many of its submissions
 // brought no response, nor when the job is next looked at, nor whether a client waits for its status.
 func TestNext_LateResponseLeavesThePresentAttempt(t *testing.T) {
-	present := Job{Phase: Creating, Desired: WantRun, Attempt: 3, Epoch: 7, Begun: 2, Due: t0.Add(time.Minute),
-		SendBy: t0.Add(30 * time.Second)}
+	present := Job{Wish: Wish{Desired: WantRun}, Handover: Handover{Phase: Creating, Attempt: 3, Epoch: 7, Begun: 2,
+		SendBy: t0.Add(30 * time.Second)}, Plan: Plan{Due: t0.Add(time.Minute)}}
 	responses := map[string]Outcome{
 		"created": {Ref: Ref{ID: "first"}}, "refused": {Err: kind(Invalid)}, "busy": {Err: kind(Busy)},
 		"cut off": {Err: kind(Uncertain)},
@@ -510,8 +518,8 @@ func TestNext_LateResponseLeavesThePresentAttempt(t *testing.T) {
 
 // Cancels of an orphan that fail say nothing about the job's own submission.
 func TestNext_OrphanLeavesTheJobsTriesAlone(t *testing.T) {
-	j := Job{Phase: Created, Status: Submitted, Desired: WantRun, Attempt: 2, Epoch: 4, Ref: p, Orphans: []Ref{{ID: "s"}},
-		Due: t0}
+	j := Job{Wish: Wish{Desired: WantRun}, Handover: Handover{Phase: Created, Attempt: 2, Epoch: 4, Ref: p,
+		Orphans: []Ref{{ID: "s"}}}, Condition: Condition{Status: Submitted}, Plan: Plan{Due: t0}}
 	o := Outcome{Asked: AskOrphan, Attempt: 2, Epoch: 4, Ref: Ref{ID: "s"}}
 	failed := with2(o, func(o *Outcome) { o.Err = kind(Unavailable) })
 	for range 2 * lostLooks {

@@ -90,14 +90,11 @@ func (j Job) Retry(now time.Time) Job {
 	if j.Costs != nil {
 		j = j.forgetMetering(j.Ref)
 	}
-	j.Phase, j.Status, j.Epoch, j.Attempt, j.Retried = Waiting, Accepted, j.Epoch+1, j.Attempt+1, 0
-	j.Due, j.Updated, j.Moved = now, now, now
 	j.Spent += Bookable(j.Costs)
+	j.Phase, j.Epoch, j.Attempt, j.Retried = Waiting, j.Epoch+1, j.Attempt+1, 0
 	j.Ref, j.SendBy, j.Begun, j.IntentLease = Ref{}, time.Time{}, 0, 0
-	j.Seen, j.Progress, j.Costs, j.Duration, j.Metered, j.Removal = "", nil, nil, 0, Metered{}, Removal{}
-	j.Attention, j.Notice, j.Failure, j.Versions, j.Result = None, "", "", Versions{}, nil
-	j.Looks, j.Tries, j.Deadline, j.Refused, j.Unmoved = 0, 0, time.Time{}, time.Time{}, 0
-	j.Awaited, j.Checked = false, time.Time{}
+	j.Condition = Condition{Status: Accepted, Updated: now, Moved: now}
+	j.Plan, j.Removal, j.Result = Plan{Due: now}, Removal{}, nil
 	return j.idlePaused()
 }
 

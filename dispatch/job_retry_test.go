@@ -41,8 +41,9 @@ func TestFailureRules_OfAllPlatforms(t *testing.T) {
 
 // failing returns a job of a platform that reported once that it failed, and the outcome that confirms it.
 func failing(message string) (Job, Outcome) {
-	j := Job{ID: 7, Phase: Started, Status: Running, Seen: Failed, Desired: WantRun, Attempt: 3, Epoch: 4, Ref: p,
-		Retries: 2, Checked: t0.Add(-time.Minute), Moved: t0, Created: t0}
+	j := Job{Identity: Identity{ID: 7, Retries: 2, Created: t0}, Wish: Wish{Desired: WantRun},
+		Handover: Handover{Phase: Started, Attempt: 3, Epoch: 4, Ref: p}, Condition: Condition{Status: Running,
+			Seen: Failed, Checked: t0.Add(-time.Minute), Moved: t0}}
 	costs := 2.5
 	o := Outcome{Asked: AskStatus, Attempt: 3, Epoch: 4, Ref: p, Report: Report{Status: Failed, Message: message,
 		Costs: &costs}}
@@ -146,23 +147,27 @@ func TestJob_RetryResetsTheAttempt(t *testing.T) {
 		MaxDuration Retries Nonces Orphans Created Version Loaded Unit Traceparent`)
 	changes := strings.Fields(`Phase Epoch Attempt Past Status Spent Unmetered Due Updated Moved Attention`)
 	number, t1 := 2., t0.Add(time.Hour)
-	before := Job{ID: 1, Task: 2, Number: 3, Owner: "o", Account: "p/o", Base: "b", Service: 4, Names: []string{"n"},
-		Desired: WantRun, Hidden: true, Paused: true, Annotations: Annotations{Note: "x"}, Budgeted: true, MaxDuration: 1,
-		Retries: 2, Retried: 1, Phase: Ended, Epoch: 5, Attempt: 2, Nonces: "n", SendBy: t1, Begun: 1, IntentLease: 7,
-		Ref: Ref{ID: "own"}, Orphans: []Ref{{ID: "late"}}, Status: Failed, Seen: Failed, Progress: &number, Costs: &number, Unit: "u", Spent: 1,
-		Duration: 1, Removal: Removal{Due: t1}, Notice: "n", Failure: "f", Due: t1, Looks: 1, Tries: 1, Deadline: t1,
-		Refused: t1, Awaited: true, Created: t0, Updated: t0, Checked: t0, Moved: t0, Version: 9, Unmoved: 1,
-		Traceparent: "t", Versions: Versions{Definition: "d"}, Loaded: &Job{}, Result: []byte("r")}
+	before := Job{Identity: Identity{ID: 1, Task: 2, Number: 3, Owner: "o", Names: []string{"n"}, Budgeted: true,
+		MaxDuration: 1, Retries: 2, Created: t0, Traceparent: "t"}, Target: Target{Account: "p/o", Base: "b",
+		Service: 4}, Wish: Wish{Desired: WantRun, Hidden: true, Paused: true, Annotations: Annotations{Note: "x"}},
+		Handover: Handover{Retried: 1, Phase: Ended, Epoch: 5, Attempt: 2, Nonces: "n", SendBy: t1, Begun: 1,
+			IntentLease: 7, Ref: Ref{ID: "own"}, Orphans: []Ref{{ID: "late"}}}, Condition: Condition{Status: Failed,
+			Seen: Failed, Progress: &number, Costs: &number, Duration: 1, Notice: "n", Failure: "f", Updated: t0,
+			Checked: t0, Moved: t0, Versions: Versions{Definition: "d"}}, Plan: Plan{Due: t1, Looks: 1, Tries: 1,
+			Deadline: t1, Refused: t1, Awaited: true, Unmoved: 1}, Metering: Metering{Unit: "u", Spent: 1,
+			Removal: Removal{Due: t1}}, Version: 9, Loaded: &Job{}, Result: []byte("r")}
 	after := before.Retry(t1)
 	was, is := reflect.ValueOf(before), reflect.ValueOf(after)
-	for i := range was.NumField() {
-		switch name := was.Type().Field(i).Name; {
-		case slices.Contains(stays, name):
-			if was.Field(i).IsZero() || !reflect.DeepEqual(was.Field(i).Interface(), is.Field(i).Interface()) {
-				t.Errorf("%s: %v, was %v", name, is.Field(i), was.Field(i))
+	for _, field := range reflect.VisibleFields(was.Type()) {
+		old, retried := was.FieldByIndex(field.Index), is.FieldByIndex(field.Index)
+		switch {
+		case field.Anonymous:
+		case slices.Contains(stays, field.Name):
+			if old.IsZero() || !reflect.DeepEqual(old.Interface(), retried.Interface()) {
+				t.Errorf("%s: %v, was %v", field.Name, retried, old)
 			}
-		case !slices.Contains(changes, name) && !is.Field(i).IsZero():
-			t.Errorf("%s of the attempt before stays: %v", name, is.Field(i))
+		case !slices.Contains(changes, field.Name) && !retried.IsZero():
+			t.Errorf("%s of the attempt before stays: %v", field.Name, retried)
 		}
 	}
 }

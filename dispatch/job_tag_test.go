@@ -6,7 +6,8 @@ import (
 )
 
 func TestTag_MarksOneAttempt(t *testing.T) {
-	j := Job{ID: 7, Attempt: 4, Nonces: Nonces("").With(1, "aa").With(3, "cc").With(4, "dd")} // that of the second is lost
+	j := Job{Identity: Identity{ID: 7}, Handover: Handover{Attempt: 4,
+		Nonces: Nonces("").With(1, "aa").With(3, "cc").With(4, "dd")}} // that of the second is lost
 	if got := j.Tag("me"); got != "me.7.4.dd" {
 		t.Errorf("Tag = %s", got)
 	}

@@ -37,7 +37,8 @@ func meter(t *rapid.T, j Job, runs map[Ref]*run, now time.Time) Job {
 func TestMetering_EveryRunCountsOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		now, runs := t0, map[Ref]*run{}
-		j := Job{Phase: Started, Status: Running, Desired: WantRun, Attempt: 1, Ref: Ref{ID: "1"}, Moved: t0}
+		j := Job{Wish: Wish{Desired: WantRun}, Handover: Handover{Phase: Started, Attempt: 1, Ref: Ref{ID: "1"}},
+			Condition: Condition{Status: Running, Moved: t0}}
 		for n := range rapid.IntRange(1, 4).Draw(t, "runs") {
 			r := &run{costs: float64(rapid.IntRange(1, 9).Draw(t, "costs")),
 				known: now.Add(time.Duration(rapid.IntRange(0, 30).Draw(t, "hours")) * time.Hour)}
@@ -89,7 +90,8 @@ func TestMetering_IsPlannedWhereSomethingIsMissing(t *testing.T) {
 		"a listing without usage, but costs": {Report{Status: Canceled, Unit: "credits", Costs: &two, Partial: true}, true},
 		"it goes on":                         {Report{Status: Running, Unit: "credits", Partial: true}, false},
 	} {
-		j := Job{Phase: Started, Status: Running, Desired: WantRun, Attempt: 1, Epoch: 1, Ref: p, Moved: t0}
+		j := Job{Wish: Wish{Desired: WantRun}, Handover: Handover{Phase: Started, Attempt: 1, Epoch: 1, Ref: p},
+			Condition: Condition{Status: Running, Moved: t0}}
 		o := status1(test.report.Status)
 		o.Report = test.report
 		is := Next(j, o, t0)
@@ -97,8 +99,9 @@ func TestMetering_IsPlannedWhereSomethingIsMissing(t *testing.T) {
 			t.Errorf("%s: read at %v", name, planned)
 		}
 	}
-	canceled := Next(Job{Phase: Started, Status: Running, Desired: WantCancel, Attempt: 1, Epoch: 1, Ref: p,
-		Unit: "credits"}, ask(AskCancel, func(*Outcome) {}), t0)
+	canceled := Next(Job{Wish: Wish{Desired: WantCancel}, Handover: Handover{Phase: Started, Attempt: 1, Epoch: 1,
+		Ref: p}, Condition: Condition{Status: Running},
+		Metering: Metering{Unit: "credits"}}, ask(AskCancel, func(*Outcome) {}), t0)
 	if canceled.MeterDue().IsZero() {
 		t.Error("the costs of a canceled job are not read")
 	}
@@ -108,7 +111,8 @@ func TestMetering_IsPlannedWhereSomethingIsMissing(t *testing.T) {
 func TestMetering_AfterARetry(t *testing.T) {
 	two := 2.0
 	for name, known := range map[string]*float64{"costs were known": &two, "costs were missing": nil} {
-		j := Job{Phase: Started, Status: Running, Desired: WantRun, Attempt: 1, Epoch: 1, Ref: p, Moved: t0}
+		j := Job{Wish: Wish{Desired: WantRun}, Handover: Handover{Phase: Started, Attempt: 1, Epoch: 1, Ref: p},
+			Condition: Condition{Status: Running, Moved: t0}}
 		o := status1(Finished)
 		o.Report.Unit, o.Report.Costs, o.Report.Partial = "credits", known, true
 		j = Next(j, o, t0)

@@ -35,7 +35,7 @@ func TestStartCheck_PausesUntilAStartSettles(t *testing.T) {
 	t0 := time.Unix(1e9, 0)
 	for settles, want := range map[time.Duration]int{2 * time.Minute: 13, 6 * time.Minute: 13, 20 * time.Minute: 21,
 		40 * time.Minute: 41} {
-		j := Job{Phase: Starting, Ref: Ref{ID: "p"}, Desired: WantRun}
+		j := Job{Wish: Wish{Desired: WantRun}, Handover: Handover{Phase: Starting, Ref: Ref{ID: "p"}}}
 		now, looks := t0, 0
 		for ; j.Phase == Starting && looks < 100; looks++ {
 			if looks > 0 {
@@ -56,7 +56,7 @@ func TestStartCheck_PausesUntilAStartSettles(t *testing.T) {
 // A bound that grows while a start is in doubt counts the time that has passed, not the looks.
 func TestNext_BoundGrowsWhileAStartIsInDoubt(t *testing.T) {
 	t0 := time.Unix(1e9, 0)
-	j := Job{Phase: Starting, Ref: Ref{ID: "p"}, Desired: WantRun}
+	j := Job{Wish: Wish{Desired: WantRun}, Handover: Handover{Phase: Starting, Ref: Ref{ID: "p"}}}
 	now := t0
 	for looks := 0; j.Phase == Starting && looks < 100; looks++ {
 		settles := 2 * time.Minute
@@ -75,7 +75,8 @@ func TestNext_BoundGrowsWhileAStartIsInDoubt(t *testing.T) {
 }
 
 func TestIntend_SecondStartIgnoresChecksOfTheFirst(t *testing.T) {
-	j := Job{Phase: Created, Seen: Accepted, Unmoved: time.Hour, Looks: 50}.Intend(time.Unix(1e9, 0))
+	j := Job{Handover: Handover{Phase: Created}, Condition: Condition{Seen: Accepted}, Plan: Plan{Unmoved: time.Hour,
+		Looks: 50}}.Intend(time.Unix(1e9, 0))
 	if j.Seen != "" || j.Unmoved != 0 || j.Looks != 0 {
 		t.Errorf("after the intent: seen %q, unmoved %v, looks %d", j.Seen, j.Unmoved, j.Looks)
 	}
@@ -85,7 +86,7 @@ func TestIntend_SecondStartIgnoresChecksOfTheFirst(t *testing.T) {
 // still be taken until its deadline.
 func TestNext_AnsweredRequestIsOver(t *testing.T) {
 	now := time.Unix(1e9, 0)
-	j := Job{Phase: Starting, Ref: Ref{ID: "p"}, SendBy: now.Add(30 * time.Second)}
+	j := Job{Handover: Handover{Phase: Starting, Ref: Ref{ID: "p"}, SendBy: now.Add(30 * time.Second)}}
 	for answered, want := range map[bool]time.Duration{true: SettleMargin, false: 30*time.Second + SettleMargin} {
 		err := &Error{Kind: Uncertain, Answered: answered}
 		if got := Next(j, Outcome{Asked: AskSubmit, Ref: j.Ref, Err: err}, now); got.Due.Sub(now) != want ||
@@ -93,7 +94,7 @@ func TestNext_AnsweredRequestIsOver(t *testing.T) {
 			t.Errorf("answered %v: due in %v with %q, want %v", answered, got.Due.Sub(now), got.Attention, want)
 		}
 	}
-	creating := Job{Phase: Creating, SendBy: j.SendBy}
+	creating := Job{Handover: Handover{Phase: Creating, SendBy: j.SendBy}}
 	if got := Next(creating, Outcome{Asked: AskSubmit, Err: &Error{Kind: Uncertain, Answered: true}},
 		now); got.Due.Sub(now) != 30*time.Second+SettleMargin {
 		t.Errorf("a create is searched for in %v", got.Due.Sub(now))
@@ -104,7 +105,8 @@ func TestStartsSeen_FromStatuses(t *testing.T) {
 	const send = 30 * time.Second
 	began := time.Unix(1e9, 0)
 	at := func(p Phase, seen Status, after time.Duration) Job {
-		return Job{Phase: p, Seen: seen, SendBy: began.Add(send), Checked: began.Add(after)}
+		return Job{Handover: Handover{Phase: p, SendBy: began.Add(send)}, Condition: Condition{Seen: seen,
+			Checked: began.Add(after)}}
 	}
 	for _, c := range []struct {
 		name    string

@@ -24,9 +24,9 @@ type SyncRun struct {
 
 // Record returns the run as its owner sees a job.
 func (r SyncRun) Record() Record {
-	j := Job{ID: r.ID, Owner: r.Owner, Account: r.Account, Desired: WantRun, Phase: Started, Status: r.Status, Ref: r.Ref,
-		Failure: r.Failure,
-		Created: r.Created, Updated: r.Created, Moved: r.Created}
+	j := Job{Identity: Identity{ID: r.ID, Owner: r.Owner, Created: r.Created}, Target: Target{Account: r.Account},
+		Wish: Wish{Desired: WantRun}, Handover: Handover{Phase: Started, Ref: r.Ref},
+		Condition: Condition{Status: r.Status, Failure: r.Failure, Updated: r.Created, Moved: r.Created}}
 	if !r.Ended.IsZero() {
 		j.Phase, j.Updated, j.Moved, j.Duration = Ended, r.Ended, r.Ended, r.Ended.Sub(r.Created)
 	}

@@ -105,7 +105,7 @@ func TestTask_RequestOfItsJob(t *testing.T) {
 		value := rapid.SampledFrom([]string{"1e999", "-0.0", "null", `{"x": [1.0]}`}).Draw(t, "value")
 		task := Task{Request: Request{Title: "T", Parameters: json.RawMessage(space + "{" + space + b.String() + space + "}" +
 			space)}, Dimension: dimension}
-		r, err := task.RequestFor(Job{Number: 3}, json.RawMessage(value))
+		r, err := task.RequestFor(Job{Identity: Identity{Number: 3}}, json.RawMessage(value))
 		if err != nil || r.Title != "T - Processing Job 3" {
 			t.Fatalf("%q, %v", r.Title, err)
 		}
@@ -122,7 +122,7 @@ func TestTask_RequestOfItsJob(t *testing.T) {
 			}
 		}
 	})
-	if _, err := (Task{Dimension: "d"}).RequestFor(Job{Number: 1}, nil); !Is(err, Internal) {
+	if _, err := (Task{Dimension: "d"}).RequestFor(Job{Identity: Identity{Number: 1}}, nil); !Is(err, Internal) {
 		t.Errorf("a task without parameters: %v", err)
 	}
 }
@@ -172,7 +172,7 @@ func TestDimension_JobsHaveEachCombinationOnce(t *testing.T) {
 			if called != nil {
 				bytes += len(strings.Join(called[n], ""))
 			}
-			request, err := task.RequestFor(Job{Number: n + 1}, value)
+			request, err := task.RequestFor(Job{Identity: Identity{Number: n + 1}}, value)
 			if err != nil || string(task.ValueOf(request)) != string(value) {
 				t.Fatalf("%s became %s, %v", value, task.ValueOf(request), err)
 			}
@@ -205,7 +205,7 @@ func TestTask_TitlesHaveNames(t *testing.T) {
 		want  string
 	}{{nil, "T - Processing Job 2"}, {[]string{"", ""}, "T - Processing Job 2"}, {[]string{"31UFS", ""},
 		"T - Processing Job 2 (31UFS)"}, {[]string{"31UFS", "maize"}, "T - Processing Job 2 (31UFS, maize)"}} {
-		j := Job{Number: 2, Names: c.names}
+		j := Job{Identity: Identity{Number: 2, Names: c.names}}
 		whole, err := task.RequestFor(j, json.RawMessage("1"))
 		if head := task.RequestHeadFor(j); err != nil || whole.Title != c.want || head.Title != c.want {
 			t.Errorf("%q: %q and %q, %v", c.names, whole.Title, head.Title, err)

@@ -87,9 +87,10 @@ func readable(t *testing.T) string {
 func drafts(n int) []dispatch.Draft {
 	jobs := make([]dispatch.Draft, n)
 	for i := range jobs {
-		jobs[i] = dispatch.Draft{Body: []byte(`{"title":"t","parameters":{}}`), Job: dispatch.Job{Number: i + 1, Owner: "ann",
-			Account: "p/shared",
-			Desired: dispatch.WantRun, Phase: dispatch.Waiting, Status: dispatch.Accepted}}
+		jobs[i] = dispatch.Draft{Body: []byte(`{"title":"t","parameters":{}}`), Job: dispatch.Job{
+			Identity: dispatch.Identity{Number: i + 1, Owner: "ann"}, Target: dispatch.Target{Account: "p/shared"},
+			Wish: dispatch.Wish{Desired: dispatch.WantRun}, Handover: dispatch.Handover{Phase: dispatch.Waiting},
+			Condition: dispatch.Condition{Status: dispatch.Accepted}}}
 	}
 	return jobs
 }

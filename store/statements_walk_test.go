@@ -30,8 +30,10 @@ func walkOpen(ctx context.Context, s *Store) error {
 func walkDrafts(n int) []dispatch.Draft {
 	jobs := make([]dispatch.Draft, n)
 	for i := range jobs {
-		jobs[i] = dispatch.Draft{Body: []byte(`{"title":"t","parameters":{}}`), Job: dispatch.Job{Number: i + 1, Owner: "ann",
-			Account: "p/ann", Desired: dispatch.WantRun, Phase: dispatch.Waiting, Status: dispatch.Accepted}}
+		jobs[i] = dispatch.Draft{Body: []byte(`{"title":"t","parameters":{}}`), Job: dispatch.Job{
+			Identity: dispatch.Identity{Number: i + 1, Owner: "ann"}, Target: dispatch.Target{Account: "p/ann"},
+			Wish: dispatch.Wish{Desired: dispatch.WantRun}, Handover: dispatch.Handover{Phase: dispatch.Waiting},
+			Condition: dispatch.Condition{Status: dispatch.Accepted}}}
 	}
 	return jobs
 }

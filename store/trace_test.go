@@ -111,8 +111,10 @@ func TestSpread_NoStatementForOnePlatform(t *testing.T) {
 			Homes: homes}, Dimension: "d"}
 		kept := make([]dispatch.Draft, jobs)
 		for i := range kept {
-			kept[i] = dispatch.Draft{Body: []byte("1"), Job: dispatch.Job{Number: i + 1, Owner: "ann", Account: "p/open",
-				Desired: dispatch.WantRun, Phase: dispatch.Waiting, Status: dispatch.Accepted}}
+			kept[i] = dispatch.Draft{Body: []byte("1"), Job: dispatch.Job{Identity: dispatch.Identity{Number: i + 1,
+				Owner: "ann"}, Target: dispatch.Target{Account: "p/open"},
+				Wish: dispatch.Wish{Desired: dispatch.WantRun}, Handover: dispatch.Handover{Phase: dispatch.Waiting},
+				Condition: dispatch.Condition{Status: dispatch.Accepted}}}
 		}
 		if _, err := s.Accept(t.Context(), dispatch.Key{}, task, kept); err != nil {
 			t.Fatal(err)

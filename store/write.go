@@ -209,8 +209,7 @@ func write(ctx context.Context, q tx, jobs []dispatch.Job, wanted bool) (kept []
 
 // takeOwned gives a job what its owner, or a move to another account, may have changed without a new version.
 func (s *stored) takeOwned(from dispatch.Job) {
-	s.Desired, s.Hidden, s.Paused, s.Annotations = from.Desired, from.Hidden, from.Paused, from.Annotations
-	s.Account, s.Base, s.Service = from.Account, from.Base, from.Service
+	s.Wish, s.Target = from.Wish, from.Target
 }
 
 // changeJobs changes the jobs that w selects by a rule, which reports whether it changes a job, and returns those that

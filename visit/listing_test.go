@@ -33,9 +33,12 @@ func (s listedJobs) List(context.Context, dispatch.Token, string) iter.Seq2[disp
 }
 
 func TestListing_MeaningForEachJob(t *testing.T) {
-	one := dispatch.Job{ID: 1, Attempt: 2, Epoch: 3, Phase: dispatch.Creating, Nonces: dispatch.Nonces("").With(1, "aa").With(2, "bb")}
-	two := dispatch.Job{ID: 2, Attempt: 1, Epoch: 3, Phase: dispatch.Creating}
-	six := dispatch.Job{ID: 6, Attempt: 1, Epoch: 5, Phase: dispatch.Started, Ref: dispatch.Ref{ID: "f"}, Nonces: dispatch.Nonces("").With(1, "ff")}
+	one := dispatch.Job{Identity: dispatch.Identity{ID: 1}, Handover: dispatch.Handover{Attempt: 2, Epoch: 3,
+		Phase: dispatch.Creating, Nonces: dispatch.Nonces("").With(1, "aa").With(2, "bb")}}
+	two := dispatch.Job{Identity: dispatch.Identity{ID: 2}, Handover: dispatch.Handover{Attempt: 1, Epoch: 3,
+		Phase: dispatch.Creating}}
+	six := dispatch.Job{Identity: dispatch.Identity{ID: 6}, Handover: dispatch.Handover{Attempt: 1, Epoch: 5,
+		Phase: dispatch.Started, Ref: dispatch.Ref{ID: "f"}, Nonces: dispatch.Nonces("").With(1, "ff")}}
 	half := 50.0
 	listed := []dispatch.Listed{
 		{Ref: dispatch.Ref{ID: "x"}, Tag: "not ours", Report: dispatch.Report{Status: dispatch.Running}},
@@ -74,7 +77,9 @@ func TestListing_MeaningForEachJob(t *testing.T) {
 func TestListing_SomeBasesCannotBeListed(t *testing.T) {
 	learn := make([]dispatch.Job, 5)
 	for i := range learn {
-		learn[i] = dispatch.Job{ID: dispatch.JobID(i), Phase: dispatch.Started, Base: []string{"n", "n", "n", "n", "s"}[i]}
+		learn[i] = dispatch.Job{Identity: dispatch.Identity{ID: dispatch.JobID(i)},
+			Target:   dispatch.Target{Base: []string{"n", "n", "n", "n", "s"}[i]},
+			Handover: dispatch.Handover{Phase: dispatch.Started}}
 	}
 	v := visitOf(listedJobs{err: &dispatch.Error{Kind: dispatch.Unsupported}})
 	v.agenda.Poll = learn
@@ -87,7 +92,8 @@ func TestListing_SomeBasesCannotBeListed(t *testing.T) {
 	if v.listable("n") || !v.listable("s") {
 		t.Errorf("listable: n %v, s %v", v.listable("n"), v.listable("s"))
 	}
-	if s, err := v.stepFor(t.Context(), classSettle, dispatch.Job{Phase: dispatch.Creating, Base: "n", Attempt: 1}); err != nil ||
+	if s, err := v.stepFor(t.Context(), classSettle, dispatch.Job{Target: dispatch.Target{Base: "n"},
+		Handover: dispatch.Handover{Phase: dispatch.Creating, Attempt: 1}}); err != nil ||
 		v.perform(t.Context(), dispatch.Token{}, s)[0].Asked != dispatch.AskSearch {
 		t.Errorf("what is in doubt is not searched for")
 	}
@@ -111,8 +117,10 @@ func list(p dispatch.Platform, jobs ...dispatch.Job) map[dispatch.JobID][]dispat
 // by its tag. What is kept of it is bounded: each would be a row to write, and those with a tag a request to cancel
 // them.
 func TestListing_OrphansOfOneJobAreBounded(t *testing.T) {
-	one := dispatch.Job{ID: 1, Attempt: 2, Epoch: 3, Phase: dispatch.Creating, Nonces: dispatch.Nonces("").With(1, "aa").With(2, "bb")}
-	six := dispatch.Job{ID: 6, Attempt: 1, Epoch: 5, Phase: dispatch.Started, Ref: dispatch.Ref{ID: "f"}, Nonces: dispatch.Nonces("").With(1, "ff")}
+	one := dispatch.Job{Identity: dispatch.Identity{ID: 1}, Handover: dispatch.Handover{Attempt: 2, Epoch: 3,
+		Phase: dispatch.Creating, Nonces: dispatch.Nonces("").With(1, "aa").With(2, "bb")}}
+	six := dispatch.Job{Identity: dispatch.Identity{ID: 6}, Handover: dispatch.Handover{Attempt: 1, Epoch: 5,
+		Phase: dispatch.Started, Ref: dispatch.Ref{ID: "f"}, Nonces: dispatch.Nonces("").With(1, "ff")}}
 	var listed []dispatch.Listed
 	for i := range 20_000 {
 		listed = append(listed,
@@ -135,7 +143,8 @@ func TestListing_OrphansOfOneJobAreBounded(t *testing.T) {
 }
 
 func TestListing_AnothersAttemptMeansNothing(t *testing.T) {
-	doubtful := dispatch.Job{ID: 1, Attempt: 2, Phase: dispatch.Creating, Nonces: dispatch.Nonces("").With(1, "aa").With(2, "bb")}
+	doubtful := dispatch.Job{Identity: dispatch.Identity{ID: 1}, Handover: dispatch.Handover{Attempt: 2,
+		Phase: dispatch.Creating, Nonces: dispatch.Nonces("").With(1, "aa").With(2, "bb")}}
 	m := newMatch([]dispatch.Job{doubtful}, "me", false)
 	for i, tag := range []string{"me.1.2", "me.1.2.zz", "me.1.1", "me.1.1.zz", "me.1.3.cc"} {
 		m.add(dispatch.Listed{Ref: dispatch.Ref{ID: fmt.Sprint(i)}, Tag: tag, Report: dispatch.Report{Status: dispatch.Running}})

@@ -17,14 +17,22 @@ func TestReconcile_ListingOfARestoredJob(t *testing.T) {
 	own, other, again := dispatch.Tag{Job: 7, Attempt: 1, Nonce: "aa"}, dispatch.Tag{Job: 7, Attempt: 1, Nonce: "zz"},
 		dispatch.Tag{Job: 7, Attempt: 2, Nonce: "bb"}
 	third := dispatch.Tag{Job: 7, Attempt: 3, Nonce: "cc"}
-	waits := dispatch.Job{Phase: dispatch.Waiting, Status: dispatch.Accepted}
-	paused := dispatch.Job{Phase: dispatch.Waiting, Status: dispatch.Accepted, Paused: true, Attention: dispatch.Paused}
-	turnedAway := dispatch.Job{Phase: dispatch.Waiting, Attempt: 1, Nonces: nonces, Status: dispatch.Accepted}
-	creating := dispatch.Job{Phase: dispatch.Creating, Attempt: 1, Nonces: nonces, Status: dispatch.Accepted}
-	runs := dispatch.Job{Phase: dispatch.Started, Attempt: 1, Nonces: nonces, Status: dispatch.Running, Ref: dispatch.Ref{ID: "p"}}
-	failed := dispatch.Job{Phase: dispatch.Ended, Attempt: 1, Nonces: nonces, Status: dispatch.Failed, Ref: dispatch.Ref{ID: "p"}}
-	finished := dispatch.Job{Phase: dispatch.Ended, Attempt: 1, Nonces: nonces, Status: dispatch.Finished, Ref: dispatch.Ref{ID: "p"}}
-	moved := dispatch.Job{Phase: dispatch.Waiting, Status: dispatch.Accepted, Account: "elsewhere/shared"}
+	waits := dispatch.Job{Handover: dispatch.Handover{Phase: dispatch.Waiting},
+		Condition: dispatch.Condition{Status: dispatch.Accepted}}
+	paused := dispatch.Job{Wish: dispatch.Wish{Paused: true}, Handover: dispatch.Handover{Phase: dispatch.Waiting},
+		Condition: dispatch.Condition{Status: dispatch.Accepted, Attention: dispatch.Paused}}
+	turnedAway := dispatch.Job{Handover: dispatch.Handover{Phase: dispatch.Waiting, Attempt: 1, Nonces: nonces},
+		Condition: dispatch.Condition{Status: dispatch.Accepted}}
+	creating := dispatch.Job{Handover: dispatch.Handover{Phase: dispatch.Creating, Attempt: 1, Nonces: nonces},
+		Condition: dispatch.Condition{Status: dispatch.Accepted}}
+	runs := dispatch.Job{Handover: dispatch.Handover{Phase: dispatch.Started, Attempt: 1, Nonces: nonces,
+		Ref: dispatch.Ref{ID: "p"}}, Condition: dispatch.Condition{Status: dispatch.Running}}
+	failed := dispatch.Job{Handover: dispatch.Handover{Phase: dispatch.Ended, Attempt: 1, Nonces: nonces,
+		Ref: dispatch.Ref{ID: "p"}}, Condition: dispatch.Condition{Status: dispatch.Failed}}
+	finished := dispatch.Job{Handover: dispatch.Handover{Phase: dispatch.Ended, Attempt: 1, Nonces: nonces,
+		Ref: dispatch.Ref{ID: "p"}}, Condition: dispatch.Condition{Status: dispatch.Finished}}
+	moved := dispatch.Job{Target: dispatch.Target{Account: "elsewhere/shared"},
+		Handover: dispatch.Handover{Phase: dispatch.Waiting}, Condition: dispatch.Condition{Status: dispatch.Accepted}}
 	for name, c := range map[string]struct {
 		job    dispatch.Job
 		listed []listedAttempt

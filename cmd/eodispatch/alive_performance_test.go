@@ -117,9 +117,11 @@ func keepAlive(b *testing.B, database string, owner dispatch.UserID, url string,
 			Dimension: "d"}
 		drafts := make([]dispatch.Draft, each)
 		for i := range drafts {
-			drafts[i] = dispatch.Draft{Body: []byte("1"), Job: dispatch.Job{Owner: owner, Account: t.Account, Base: url +
-				"/elsewhere", Desired: dispatch.WantRun,
-				Number: i + 1, Phase: dispatch.Waiting, Status: dispatch.Accepted}}
+			drafts[i] = dispatch.Draft{Body: []byte("1"), Job: dispatch.Job{Identity: dispatch.Identity{Owner: owner,
+				Number: i + 1}, Target: dispatch.Target{Account: t.Account, Base: url +
+				"/elsewhere"}, Wish: dispatch.Wish{Desired: dispatch.WantRun},
+				Handover:  dispatch.Handover{Phase: dispatch.Waiting},
+				Condition: dispatch.Condition{Status: dispatch.Accepted}}}
 		}
 		if _, err := s.Accept(b.Context(), dispatch.Key{}, t, drafts); err != nil {
 			b.Fatal(err)

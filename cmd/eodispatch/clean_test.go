@@ -19,7 +19,8 @@ const hostile = "job\x1b[2J\u009b1m\u202e"
 type troubled struct{ operator.Operations }
 
 func (troubled) Troubled(context.Context, bool, int) ([]dispatch.Job, error) {
-	return []dispatch.Job{{ID: 1, Ref: dispatch.Ref{ID: hostile}, Notice: "é"}}, nil
+	return []dispatch.Job{{Identity: dispatch.Identity{ID: 1},
+		Handover: dispatch.Handover{Ref: dispatch.Ref{ID: hostile}}, Condition: dispatch.Condition{Notice: "é"}}}, nil
 }
 
 // TestOperators_AreNotSteered: what platforms and users wrote reaches an operator's terminal as text alone.

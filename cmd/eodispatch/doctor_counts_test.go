@@ -22,8 +22,10 @@ func TestDoctor_CorrectsCounts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			job := dispatch.Draft{Body: []byte("{}"), Job: dispatch.Job{Owner: "ann", Account: "p/shared",
-				Desired: dispatch.WantRun, Phase: dispatch.Waiting, Status: dispatch.Accepted}}
+			job := dispatch.Draft{Body: []byte("{}"), Job: dispatch.Job{Identity: dispatch.Identity{Owner: "ann"},
+				Target: dispatch.Target{Account: "p/shared"}, Wish: dispatch.Wish{Desired: dispatch.WantRun},
+				Handover:  dispatch.Handover{Phase: dispatch.Waiting},
+				Condition: dispatch.Condition{Status: dispatch.Accepted}}}
 			if _, err := s.Accept(t.Context(), dispatch.Key{}, nil, []dispatch.Draft{job}); err != nil {
 				t.Fatal(err)
 			}

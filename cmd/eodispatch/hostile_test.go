@@ -358,8 +358,9 @@ func (r *realm) keep(t *testing.T, user string, jobs, bytes int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ended := dispatch.Job{Owner: r.owner(t, user), Account: "eo/open", Desired: dispatch.WantRun, Phase: dispatch.Ended,
-		Status: dispatch.Finished}
+	ended := dispatch.Job{Identity: dispatch.Identity{Owner: r.owner(t, user)},
+		Target: dispatch.Target{Account: "eo/open"}, Wish: dispatch.Wish{Desired: dispatch.WantRun},
+		Handover: dispatch.Handover{Phase: dispatch.Ended}, Condition: dispatch.Condition{Status: dispatch.Finished}}
 	for range jobs {
 		if _, err := s.Accept(t.Context(), dispatch.Key{}, nil, []dispatch.Draft{{Job: ended, Body: body}}); err != nil {
 			t.Fatal(err)

@@ -166,9 +166,10 @@ func keepMany(b *testing.B, w *simulator.World, database string) {
 	for range kept / 10_000 {
 		drafts := make([]dispatch.Draft, 10_000)
 		for i := range drafts {
-			drafts[i] = dispatch.Draft{Body: body, Job: dispatch.Job{Owner: owner, Account: "ogc/open",
-				Desired: dispatch.WantRun,
-				Phase:   dispatch.Ended, Status: dispatch.Finished}}
+			drafts[i] = dispatch.Draft{Body: body, Job: dispatch.Job{Identity: dispatch.Identity{Owner: owner},
+				Target: dispatch.Target{Account: "ogc/open"}, Wish: dispatch.Wish{Desired: dispatch.WantRun},
+				Handover:  dispatch.Handover{Phase: dispatch.Ended},
+				Condition: dispatch.Condition{Status: dispatch.Finished}}}
 			if i%100 == 0 {
 				drafts[i].Status = dispatch.Failed
 			}

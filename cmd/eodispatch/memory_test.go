@@ -53,8 +53,9 @@ func withLargeJobs(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ended := dispatch.Job{Owner: upscaler, Account: "p/open", Desired: dispatch.WantRun, Phase: dispatch.Ended,
-		Status: dispatch.Finished}
+	ended := dispatch.Job{Identity: dispatch.Identity{Owner: upscaler}, Target: dispatch.Target{Account: "p/open"},
+		Wish: dispatch.Wish{Desired: dispatch.WantRun}, Handover: dispatch.Handover{Phase: dispatch.Ended},
+		Condition: dispatch.Condition{Status: dispatch.Finished}}
 	var values []dispatch.Draft
 	for i := range largeJobs {
 		if _, err := kept.Accept(t.Context(), dispatch.Key{}, nil, []dispatch.Draft{{Job: ended, Body: body}}); err != nil {

@@ -31,8 +31,10 @@ func fillForUsers(t *testing.T, w *simulator.World, dsn string) {
 	for _, subject := range []string{forgotten, remembered} {
 		user := dispatch.UserID(w.Credentials.Issuer + " " + subject)
 		draft := func(account string, phase dispatch.Phase, body string) dispatch.Draft {
-			return dispatch.Draft{Body: []byte(body), Job: dispatch.Job{Owner: user, Account: dispatch.Account(account),
-				Desired: dispatch.WantRun, Phase: phase, Status: dispatch.Accepted},
+			return dispatch.Draft{Body: []byte(body), Job: dispatch.Job{Identity: dispatch.Identity{Owner: user},
+				Target: dispatch.Target{Account: dispatch.Account(account)},
+				Wish:   dispatch.Wish{Desired: dispatch.WantRun}, Handover: dispatch.Handover{Phase: phase},
+				Condition: dispatch.Condition{Status: dispatch.Accepted}},
 				Document: &dispatch.Document{Origin: dispatch.Origin{Platform: "p"}, Body: []byte(`{"by": "` + subject + `"}`)}}
 		}
 		own := "p/" + string(user)

@@ -280,8 +280,11 @@ func (c crowd) submit(b *testing.B, r replica) []dispatch.JobID {
 	for part := range 16 {
 		all.Go(func() {
 			for i := part; i < c.accounts; i += 16 {
-				job := dispatch.Job{Owner: user(i), Account: backend.Account(user(i)), Base: base, Desired: dispatch.WantRun,
-					Phase: dispatch.Waiting, Status: dispatch.Accepted}
+				job := dispatch.Job{Identity: dispatch.Identity{Owner: user(i)},
+					Target:    dispatch.Target{Account: backend.Account(user(i)), Base: base},
+					Wish:      dispatch.Wish{Desired: dispatch.WantRun},
+					Handover:  dispatch.Handover{Phase: dispatch.Waiting},
+					Condition: dispatch.Condition{Status: dispatch.Accepted}}
 				drafts := slices.Repeat([]dispatch.Draft{{Job: job, Body: body}}, jobsEach)
 				if err := start(b.Context(), r, drafts); err != nil {
 					b.Error(err)

@@ -114,9 +114,10 @@ func keepEnded(b *testing.B, s *store.Store, owner dispatch.UserID, t *dispatch.
 	}
 	drafts := make([]dispatch.Draft, 10_000)
 	for i := range drafts {
-		drafts[i] = dispatch.Draft{Body: body, Job: dispatch.Job{Owner: owner, Account: "ogc/open",
-			Base: "https://openeo.example.org", Desired: dispatch.WantRun,
-			Phase: dispatch.Waiting, Status: dispatch.Accepted}}
+		drafts[i] = dispatch.Draft{Body: body, Job: dispatch.Job{Identity: dispatch.Identity{Owner: owner},
+			Target: dispatch.Target{Account: "ogc/open", Base: "https://openeo.example.org"},
+			Wish:   dispatch.Wish{Desired: dispatch.WantRun}, Handover: dispatch.Handover{Phase: dispatch.Waiting},
+			Condition: dispatch.Condition{Status: dispatch.Accepted}}}
 		if t != nil {
 			drafts[i].Number = i + 1
 		}
@@ -236,9 +237,11 @@ func keepIdle(b *testing.B, database string) {
 	drafts := make([]dispatch.Draft, manyAccounts)
 	for i := range drafts {
 		owner := dispatch.UserID(fmt.Sprintf("https://id.example.org/realms/eo %08d", i))
-		drafts[i] = dispatch.Draft{Body: []byte("{}"), Job: dispatch.Job{Owner: owner, Account: dispatch.Account("ogc/" +
-			owner), Desired: dispatch.WantRun,
-			Phase: dispatch.Waiting, Status: dispatch.Accepted}}
+		drafts[i] = dispatch.Draft{Body: []byte("{}"), Job: dispatch.Job{Identity: dispatch.Identity{Owner: owner},
+			Target: dispatch.Target{Account: dispatch.Account("ogc/" +
+				owner)}, Wish: dispatch.Wish{Desired: dispatch.WantRun},
+			Handover:  dispatch.Handover{Phase: dispatch.Waiting},
+			Condition: dispatch.Condition{Status: dispatch.Accepted}}}
 	}
 	jobs := make([]dispatch.Job, len(drafts))
 	for i := range drafts {

@@ -87,7 +87,7 @@ func (h *Hub) HandleBroadcast(saved []dispatch.JobID, shown []dispatch.UserID) {
 		h.shownJob.all()
 	}
 	for _, id := range saved {
-		h.Saved.signal(dispatch.Job{ID: id})
+		h.Saved.signal(dispatch.Job{Identity: dispatch.Identity{ID: id}})
 		h.shownJob.Signal(id)
 	}
 	for _, u := range shown {

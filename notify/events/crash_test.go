@@ -75,8 +75,11 @@ func TestSender_DiesAtEveryPoint(t *testing.T) {
 			task := &dispatch.Task{Owner: "ann", Account: "p/shared", Dimension: "tile", Hooks: []dispatch.Hook{h}}
 			drafts := make([]dispatch.Draft, 4)
 			for i := range drafts {
-				drafts[i] = dispatch.Draft{Body: []byte(`{}`), Job: dispatch.Job{Number: i + 1, Owner: "ann", Account: "p/shared",
-					Desired: dispatch.WantRun, Phase: dispatch.Waiting, Status: dispatch.Accepted}}
+				drafts[i] = dispatch.Draft{Body: []byte(`{}`), Job: dispatch.Job{
+					Identity: dispatch.Identity{Number: i + 1, Owner: "ann"},
+					Target:   dispatch.Target{Account: "p/shared"}, Wish: dispatch.Wish{Desired: dispatch.WantRun},
+					Handover:  dispatch.Handover{Phase: dispatch.Waiting},
+					Condition: dispatch.Condition{Status: dispatch.Accepted}}}
 			}
 			if _, err := o.kept.Accept(t.Context(), dispatch.Key{}, task, drafts); err != nil {
 				t.Fatal(err)

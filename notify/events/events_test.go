@@ -126,9 +126,10 @@ func newOutboxIn(t testing.TB, database string, jobs int) *outbox {
 	}
 	drafts := make([]dispatch.Draft, jobs)
 	for i := range drafts {
-		drafts[i] = dispatch.Draft{Body: []byte(`{"parameters":{}}`), Job: dispatch.Job{Number: i + 1, Owner: "ann",
-			Account: "p/shared", Desired: dispatch.WantRun,
-			Phase: dispatch.Waiting, Status: dispatch.Accepted}}
+		drafts[i] = dispatch.Draft{Body: []byte(`{"parameters":{}}`), Job: dispatch.Job{
+			Identity: dispatch.Identity{Number: i + 1, Owner: "ann"}, Target: dispatch.Target{Account: "p/shared"},
+			Wish: dispatch.Wish{Desired: dispatch.WantRun}, Handover: dispatch.Handover{Phase: dispatch.Waiting},
+			Condition: dispatch.Condition{Status: dispatch.Accepted}}}
 	}
 	if jobs > 0 {
 		if _, err := o.kept.Accept(t.Context(), dispatch.Key{}, nil, drafts); err != nil {
@@ -436,9 +437,10 @@ func TestSender_MessageNotWritten(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	drafts := []dispatch.Draft{{Body: []byte(`{"parameters":{}}`), Job: dispatch.Job{Number: 1, Owner: "ann",
-		Account: "p/shared", Desired: dispatch.WantRun,
-		Phase: dispatch.Waiting, Status: dispatch.Accepted}, Hooks: []dispatch.Hook{h}}}
+	drafts := []dispatch.Draft{{Body: []byte(`{"parameters":{}}`), Job: dispatch.Job{
+		Identity: dispatch.Identity{Number: 1, Owner: "ann"}, Target: dispatch.Target{Account: "p/shared"},
+		Wish: dispatch.Wish{Desired: dispatch.WantRun}, Handover: dispatch.Handover{Phase: dispatch.Waiting},
+		Condition: dispatch.Condition{Status: dispatch.Accepted}}, Hooks: []dispatch.Hook{h}}}
 	if _, err := o.kept.Accept(t.Context(), dispatch.Key{}, nil, drafts); err != nil {
 		t.Fatal(err)
 	}

@@ -48,8 +48,10 @@ func (o *outbox) acceptTask(n int, hooks ...dispatch.Hook) (dispatch.TaskID, []d
 	task := &dispatch.Task{Owner: "ann", Account: "p/shared", Dimension: "tile", Hooks: hooks}
 	drafts := make([]dispatch.Draft, n)
 	for i := range drafts {
-		drafts[i] = dispatch.Draft{Body: []byte(`{}`), Job: dispatch.Job{Number: i + 1, Owner: "ann", Account: "p/shared",
-			Desired: dispatch.WantRun, Phase: dispatch.Waiting, Status: dispatch.Accepted}}
+		drafts[i] = dispatch.Draft{Body: []byte(`{}`), Job: dispatch.Job{Identity: dispatch.Identity{Number: i + 1,
+			Owner: "ann"}, Target: dispatch.Target{Account: "p/shared"}, Wish: dispatch.Wish{Desired: dispatch.WantRun},
+			Handover:  dispatch.Handover{Phase: dispatch.Waiting},
+			Condition: dispatch.Condition{Status: dispatch.Accepted}}}
 	}
 	if _, err := o.kept.Accept(o.Context(), dispatch.Key{}, task, drafts); err != nil {
 		o.Fatal(err)

@@ -62,7 +62,8 @@ func TestRecorder_KeepsWhatChangesAndWhatFails(t *testing.T) {
 		r := history.New(next, db, wall{}, slog.New(slog.DiscardHandler))
 		ctx, stop := context.WithCancel(t.Context())
 		go r.Run(ctx)
-		waits := dispatch.Job{ID: 7, Phase: dispatch.Waiting, Attempt: 1}
+		waits := dispatch.Job{Identity: dispatch.Identity{ID: 7}, Handover: dispatch.Handover{Phase: dispatch.Waiting,
+			Attempt: 1}}
 		created := waits
 		created.Phase, created.Ref = dispatch.Created, dispatch.Ref{ID: "j-1"}
 		r.Acted("submit", waits)
@@ -110,7 +111,7 @@ func TestRecorder_IsBounded(t *testing.T) {
 		db := &database{away: true}
 		r := history.New(&observer{}, db, wall{}, slog.New(slog.DiscardHandler))
 		for range 50_000 {
-			r.Acted("submit", dispatch.Job{ID: 1})
+			r.Acted("submit", dispatch.Job{Identity: dispatch.Identity{ID: 1}})
 		}
 		db.set(false)
 		ctx, stop := context.WithCancel(t.Context())

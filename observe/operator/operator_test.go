@@ -204,11 +204,15 @@ func TestHandler_RefusesWhatIsWrong(t *testing.T) {
 type unknownJobs struct{ nothing }
 
 func (unknownJobs) Troubled(_ context.Context, setAside bool, _ int) (jobs []dispatch.Job, err error) {
-	for id, j := range []dispatch.Job{{Account: "p/shared", Attention: dispatch.SubmissionUnknown}, {Account: "p/shared",
-		Attention: dispatch.Stalled},
-		{Account: "q/shared", Attention: dispatch.SubmissionUnknown},
-		{Account: "p/ann", Attention: dispatch.SubmissionUnknown},
-		{Account: "p/bob", Attention: dispatch.SubmissionUnknown}} {
+	for id, j := range []dispatch.Job{{Target: dispatch.Target{Account: "p/shared"},
+		Condition: dispatch.Condition{Attention: dispatch.SubmissionUnknown}}, {
+		Target: dispatch.Target{Account: "p/shared"}, Condition: dispatch.Condition{Attention: dispatch.Stalled}},
+		{Target: dispatch.Target{Account: "q/shared"},
+			Condition: dispatch.Condition{Attention: dispatch.SubmissionUnknown}},
+		{Target: dispatch.Target{Account: "p/ann"},
+			Condition: dispatch.Condition{Attention: dispatch.SubmissionUnknown}},
+		{Target: dispatch.Target{Account: "p/bob"},
+			Condition: dispatch.Condition{Attention: dispatch.SubmissionUnknown}}} {
 		j.ID = dispatch.JobID(id + 1)
 		jobs = append(jobs, j)
 	}
@@ -230,7 +234,7 @@ func TestHandler_EndsWhatIsUnknown(t *testing.T) {
 				return dispatch.Job{}, &dispatch.Error{Kind: dispatch.Conflict, Text: "The job has ended."}
 			}
 			ended = append(ended, id)
-			return dispatch.Job{ID: id}, nil
+			return dispatch.Job{Identity: dispatch.Identity{ID: id}}, nil
 		}
 		h := operator.Handler(operator.Config{Store: unknownJobs{}, End: end, Platforms: []string{"p"}, Key: "key",
 			Log: slog.New(slog.DiscardHandler)})

@@ -15,9 +15,12 @@ import (
 func BenchmarkPerformanceOfAJob(b *testing.B) {
 	seen := New("1", "")
 	visit := seen.Visits(func(context.Context, dispatch.Lease) error { return nil })
-	steps := []dispatch.Job{{Account: "p/shared", Phase: dispatch.Waiting}, {Account: "p/shared",
-		Phase: dispatch.Creating}, {Account: "p/shared", Phase: dispatch.Started},
-		{Account: "p/shared", Phase: dispatch.Ended, Status: dispatch.Finished}}
+	steps := []dispatch.Job{{Target: dispatch.Target{Account: "p/shared"},
+		Handover: dispatch.Handover{Phase: dispatch.Waiting}}, {Target: dispatch.Target{Account: "p/shared"},
+		Handover: dispatch.Handover{Phase: dispatch.Creating}}, {Target: dispatch.Target{Account: "p/shared"},
+		Handover: dispatch.Handover{Phase: dispatch.Started}},
+		{Target: dispatch.Target{Account: "p/shared"}, Handover: dispatch.Handover{Phase: dispatch.Ended},
+			Condition: dispatch.Condition{Status: dispatch.Finished}}}
 	b.ReportAllocs()
 	for b.Loop() {
 		seen.JobsAccepted("p", 1)

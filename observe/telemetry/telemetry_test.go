@@ -61,7 +61,8 @@ func full() *Telemetry {
 	seen.RequestServed("/job_status", "GET", 101, time.Hour)
 	seen.RequestServed("", "BREW", 404, time.Millisecond)
 	seen.JobsAccepted("p", 3)
-	waits := dispatch.Job{ID: 4711, Account: account, Owner: "ann", Created: created, Phase: dispatch.Creating}
+	waits := dispatch.Job{Identity: dispatch.Identity{ID: 4711, Owner: "ann", Created: created},
+		Target: dispatch.Target{Account: account}, Handover: dispatch.Handover{Phase: dispatch.Creating}}
 	runs := waits
 	runs.Phase, runs.Moved = dispatch.Started, created.Add(20*time.Second)
 	seen.JobSaved(waits, runs)

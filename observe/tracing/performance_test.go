@@ -47,7 +47,8 @@ func lifeOfAJob(ctx context.Context, request *http.Request, traces *Tracing) {
 		statement(ctx)
 		end("/unit_jobs", 200)
 	}
-	jobs := []dispatch.Job{{ID: 1, Traceparent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}}
+	jobs := []dispatch.Job{{Identity: dispatch.Identity{ID: 1,
+		Traceparent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}}}
 	visit := traces.Visits(func(ctx context.Context, _ dispatch.Lease) error {
 		for range 4 {
 			step, end := traces.Step(ctx, "p", "status", jobs)

@@ -128,10 +128,12 @@ func TestRequest_OfAWebSocketIsNotRecorded(t *testing.T) {
 func TestVisits_AreLinkedWithTheRequestsOfTheirJobs(t *testing.T) {
 	r := &receiver{}
 	traces, _ := recording(t, Config{}, r)
-	jobs := []dispatch.Job{{ID: 1}, {ID: 2, Traceparent: "garbage"}}
+	jobs := []dispatch.Job{{Identity: dispatch.Identity{ID: 1}}, {Identity: dispatch.Identity{ID: 2,
+		Traceparent: "garbage"}}}
 	for i := range 300 {
-		jobs = append(jobs, dispatch.Job{ID: dispatch.JobID(i), Traceparent: fmt.Sprintf("00-%032x-00f067aa0ba902b7-01",
-			i/2+1)})
+		jobs = append(jobs, dispatch.Job{Identity: dispatch.Identity{ID: dispatch.JobID(i),
+			Traceparent: fmt.Sprintf("00-%032x-00f067aa0ba902b7-01",
+				i/2+1)}})
 	}
 	visit := traces.Visits(func(ctx context.Context, _ dispatch.Lease) error {
 		for range 2 {
@@ -203,7 +205,8 @@ func TestOff_CostsNothing(t *testing.T) {
 	if off.Statements("sqlite") != nil || off.Outgoing(nil) != nil || off.LogHandler(handler) != slog.Handler(handler) {
 		t.Error("something is wrapped")
 	}
-	ctx, request, jobs := t.Context(), httptest.NewRequest("GET", "/unit_jobs", nil), []dispatch.Job{{ID: 1}}
+	ctx, request, jobs := t.Context(), httptest.NewRequest("GET", "/unit_jobs", nil), []dispatch.Job{{
+		Identity: dispatch.Identity{ID: 1}}}
 	if n := testing.AllocsPerRun(100, func() {
 		_, end := off.Request(request)
 		end("/unit_jobs", 200)

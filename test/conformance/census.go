@@ -58,11 +58,14 @@ func (t censusTest) counts() {
 	t.accept()
 	t.db.Pass(time.Minute)
 	states := []dispatch.Job{
-		{Phase: dispatch.Creating, Status: dispatch.Accepted, Attention: dispatch.InDoubt},
-		{Phase: dispatch.Created, Status: dispatch.Submitted},
-		{Phase: dispatch.Started, Status: dispatch.Running},
-		{Phase: dispatch.Started, Status: dispatch.Running, Attention: dispatch.Stalled},
-		{Phase: dispatch.Ended, Status: dispatch.Finished},
+		{Handover: dispatch.Handover{Phase: dispatch.Creating}, Condition: dispatch.Condition{Status: dispatch.Accepted,
+			Attention: dispatch.InDoubt}},
+		{Handover: dispatch.Handover{Phase: dispatch.Created},
+			Condition: dispatch.Condition{Status: dispatch.Submitted}},
+		{Handover: dispatch.Handover{Phase: dispatch.Started}, Condition: dispatch.Condition{Status: dispatch.Running}},
+		{Handover: dispatch.Handover{Phase: dispatch.Started}, Condition: dispatch.Condition{Status: dispatch.Running,
+			Attention: dispatch.Stalled}},
+		{Handover: dispatch.Handover{Phase: dispatch.Ended}, Condition: dispatch.Condition{Status: dispatch.Finished}},
 	}
 	for _, s := range states {
 		j := t.accept()

@@ -186,10 +186,10 @@ func (t storeTest) equal(got, want any) {
 }
 
 func draft(u dispatch.UserID, a dispatch.Account) dispatch.Draft {
-	return dispatch.Draft{Body: body(), Job: dispatch.Job{Owner: u, Account: a, Base: "base", Service: -7,
-		Desired: dispatch.WantRun, MaxDuration: time.Hour, Retries: 3,
-		Phase: dispatch.Waiting, Status: dispatch.Accepted,
-		Traceparent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}}
+	return dispatch.Draft{Body: body(), Job: dispatch.Job{Identity: dispatch.Identity{Owner: u, MaxDuration: time.Hour,
+		Retries: 3, Traceparent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"},
+		Target: dispatch.Target{Account: a, Base: "base", Service: -7}, Wish: dispatch.Wish{Desired: dispatch.WantRun},
+		Handover: dispatch.Handover{Phase: dispatch.Waiting}, Condition: dispatch.Condition{Status: dispatch.Accepted}}}
 }
 
 func request() dispatch.Request {

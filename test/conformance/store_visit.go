@@ -35,7 +35,7 @@ func (t storeTest) versions() {
 	}
 	t.equal(t.load(j.ID), won[0])
 
-	other, none := t.accept(), dispatch.Job{ID: j.ID + 1e6}
+	other, none := t.accept(), dispatch.Job{Identity: dispatch.Identity{ID: j.ID + 1e6}}
 	other.Notice = "kept"
 	saved, err := t.s.Save(t.Context(), []dispatch.Job{j, none, other})
 	t.must(err)
@@ -68,7 +68,7 @@ func (t storeTest) saveAndWake(j dispatch.Job) {
 func (t storeTest) saveMany() {
 	_, drafts := t.acceptTask(ann, 123)
 	want := map[dispatch.JobID]dispatch.Job{}
-	jobs := []dispatch.Job{{ID: drafts[0].ID + 1e6}}
+	jobs := []dispatch.Job{{Identity: dispatch.Identity{ID: drafts[0].ID + 1e6}}}
 	for i, d := range drafts {
 		j := filled(d.Job)
 		j.Failure = fmt.Sprint("of ", i)

@@ -296,8 +296,9 @@ func TestEngine_WakesOtherProcesses(t *testing.T) {
 	defer stop()
 	defer close(release)
 
-	jobs := []dispatch.Draft{{Body: []byte(`{}`), Job: dispatch.Job{Owner: "ann", Account: "p/shared",
-		Desired: dispatch.WantRun, Phase: dispatch.Waiting}}}
+	jobs := []dispatch.Draft{{Body: []byte(`{}`), Job: dispatch.Job{Identity: dispatch.Identity{Owner: "ann"},
+		Target: dispatch.Target{Account: "p/shared"}, Wish: dispatch.Wish{Desired: dispatch.WantRun},
+		Handover: dispatch.Handover{Phase: dispatch.Waiting}}}}
 	if _, err := s.Accept(t.Context(), dispatch.Key{}, nil, jobs); err != nil {
 		t.Fatal(err)
 	}
@@ -346,7 +347,8 @@ func TestEngine_LimitsVisits(t *testing.T) {
 				return s.Release(context.WithoutCancel(ctx), l, 1, time.Time{})
 			}})
 		for i := range 10 {
-			jobs := []dispatch.Draft{{Job: dispatch.Job{Account: dispatch.Account(fmt.Sprintf("p/%d", i))}}}
+			jobs := []dispatch.Draft{{Job: dispatch.Job{
+				Target: dispatch.Target{Account: dispatch.Account(fmt.Sprintf("p/%d", i))}}}}
 			if _, err := s.Accept(t.Context(), dispatch.Key{}, nil, jobs); err != nil {
 				t.Fatal(err)
 			}
@@ -384,7 +386,7 @@ func TestEngine_RetriesAnUnresponsiveStore(t *testing.T) {
 			stop()
 			return s.Release(context.WithoutCancel(ctx), l, 1, time.Time{})
 		}})
-		jobs := []dispatch.Draft{{Job: dispatch.Job{Account: "p/shared"}}}
+		jobs := []dispatch.Draft{{Job: dispatch.Job{Target: dispatch.Target{Account: "p/shared"}}}}
 		if _, err := s.Accept(t.Context(), dispatch.Key{}, nil, jobs); err != nil {
 			t.Fatal(err)
 		}

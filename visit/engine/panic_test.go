@@ -42,8 +42,10 @@ func TestRun_SurvivesPanics(t *testing.T) {
 		mem := conformance.NewMemStore(wall{})
 		s := &panicking{Store: mem}
 		s.left.Store(4)
-		draft := dispatch.Draft{Job: dispatch.Job{Owner: "ann", Account: "p/shared", Desired: dispatch.WantRun,
-			Phase: dispatch.Waiting, Status: dispatch.Accepted}, Body: []byte(`{}`)}
+		draft := dispatch.Draft{Job: dispatch.Job{Identity: dispatch.Identity{Owner: "ann"},
+			Target: dispatch.Target{Account: "p/shared"}, Wish: dispatch.Wish{Desired: dispatch.WantRun},
+			Handover:  dispatch.Handover{Phase: dispatch.Waiting},
+			Condition: dispatch.Condition{Status: dispatch.Accepted}}, Body: []byte(`{}`)}
 		if _, err := mem.Accept(t.Context(), dispatch.Key{}, nil, []dispatch.Draft{draft}); err != nil {
 			t.Fatal(err)
 		}

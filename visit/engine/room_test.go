@@ -23,7 +23,7 @@ func (deaf) Run(ctx context.Context, _ func(engine.Notification)) { <-ctx.Done()
 func wake(t *testing.T, s conformance.Store, a dispatch.Account) {
 	t.Helper()
 	if _, err := s.Accept(t.Context(), dispatch.Key{}, nil,
-		[]dispatch.Draft{{Job: dispatch.Job{Account: a}}}); err != nil {
+		[]dispatch.Draft{{Job: dispatch.Job{Target: dispatch.Target{Account: a}}}}); err != nil {
 		t.Fatal(err)
 	}
 }

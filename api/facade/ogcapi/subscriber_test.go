@@ -73,7 +73,8 @@ func TestMessage_WithoutResults(t *testing.T) {
 			"The job was successful, but its results cannot be sent: The job has not ended. Read its status until it is " +
 				"successful."},
 	} {
-		f := New(Config{Broker: oneJob{job: dispatch.Record{Job: dispatch.Job{ID: 7, Status: c.now}}, results: c.results},
+		f := New(Config{Broker: oneJob{job: dispatch.Record{Job: dispatch.Job{Identity: dispatch.Identity{ID: 7},
+			Condition: dispatch.Condition{Status: c.now}}}, results: c.results},
 			Services: unlisted{}})
 		text, media, err := f.Message(t.Context(), dispatch.Hook{Owner: "ann"},
 			dispatch.Delivery{Event: dispatch.Event{Job: 7, Status: dispatch.Finished},
@@ -94,7 +95,8 @@ func TestMessage_WithoutResults(t *testing.T) {
 
 // TestMessage_Repeated: a receiver that fails does not cost the platform a request for each try.
 func TestMessage_Repeated(t *testing.T) {
-	f := New(Config{Broker: oneJob{job: dispatch.Record{Job: dispatch.Job{ID: 7, Status: dispatch.Finished}}},
+	f := New(Config{Broker: oneJob{job: dispatch.Record{Job: dispatch.Job{Identity: dispatch.Identity{ID: 7},
+		Condition: dispatch.Condition{Status: dispatch.Finished}}}},
 		Services: unlisted{}})
 	for tries, before := range map[int]bool{1: false, 2: true, 9: true} {
 		text, _, err := f.Message(t.Context(), dispatch.Hook{Owner: "ann"}, dispatch.Delivery{Event: dispatch.Event{Job: 7,
@@ -109,7 +111,8 @@ func TestMessage_Repeated(t *testing.T) {
 // holds only after the end.
 func TestMessage_Running(t *testing.T) {
 	whole := 100.0
-	is := oneJob{job: dispatch.Record{Job: dispatch.Job{ID: 7, Status: dispatch.Finished, Progress: &whole}},
+	is := oneJob{job: dispatch.Record{Job: dispatch.Job{Identity: dispatch.Identity{ID: 7},
+		Condition: dispatch.Condition{Status: dispatch.Finished, Progress: &whole}}},
 		task: dispatch.TaskRecord{Task: dispatch.Task{ID: 3}, Counts: dispatch.Counts{dispatch.Finished: 2}}}
 	f := New(Config{Broker: is, Services: unlisted{}})
 	for name, e := range map[string]dispatch.Event{"job": {Job: 7, Status: dispatch.Running},

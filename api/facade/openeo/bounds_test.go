@@ -46,8 +46,8 @@ func TestFailures_AreReadInPages(t *testing.T) {
 	const n = 3*longestLog + 17
 	b := failing{}
 	for i := range n {
-		b.jobs = append(b.jobs, dispatch.Record{Job: dispatch.Job{ID: dispatch.JobID(i + 1), Number: i + 1,
-			Moved: time.Unix(int64(i/2), 0)}})
+		b.jobs = append(b.jobs, dispatch.Record{Job: dispatch.Job{Identity: dispatch.Identity{ID: dispatch.JobID(i + 1),
+			Number: i + 1}, Condition: dispatch.Condition{Moved: time.Unix(int64(i/2), 0)}}})
 	}
 	rand.New(rand.NewPCG(1, 2)).Shuffle(n, func(i, j int) { b.jobs[i], b.jobs[j] = b.jobs[j], b.jobs[i] })
 	f := New(Config{Broker: b})

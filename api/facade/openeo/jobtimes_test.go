@@ -14,11 +14,13 @@ import (
 // the status.
 func TestBatchJob_UpdatedIsTheLastChangeOfTheStatus(t *testing.T) {
 	ended, late := time.Unix(600, 0).UTC(), time.Unix(9000, 0).UTC()
-	one := dispatch.Job{ID: 1, Status: dispatch.Finished, Moved: ended, Updated: late}
+	one := dispatch.Job{Identity: dispatch.Identity{ID: 1}, Condition: dispatch.Condition{Status: dispatch.Finished,
+		Moved: ended, Updated: late}}
 	var tally dispatch.Tally
 	tally.Add(one)
 	task := tally.CountsFor(dispatch.TaskRecord{})
-	running := dispatch.Job{ID: 2, Status: dispatch.Running, Moved: ended, Updated: late}
+	running := dispatch.Job{Identity: dispatch.Identity{ID: 2}, Condition: dispatch.Condition{Status: dispatch.Running,
+		Moved: ended, Updated: late}}
 	for name, c := range map[string]struct {
 		is   entry
 		want time.Time
@@ -38,7 +40,8 @@ func TestBatchJob_UpdatedIsTheLastChangeOfTheStatus(t *testing.T) {
 func TestAddTile_KeysAreFileNames(t *testing.T) {
 	f, assets := New(Config{}), stac.Object{}
 	for i, names := range [][]string{{"31UFS"}, nil, {"31UFS"}, {"../é", "maize / 2"}} {
-		j := broker.JobResult{Record: dispatch.Record{Job: dispatch.Job{Number: i + 1, Names: names}},
+		j := broker.JobResult{Record: dispatch.Record{Job: dispatch.Job{Identity: dispatch.Identity{Number: i + 1,
+			Names: names}}},
 			Collection: []byte(`{"assets": {"a.tif": {"href": "https://p/a", "title": "NDVI"},
 				"x/b": {"href": "https://p/b"}, "x-b": {"href": "https://p/c"}}}`)}
 		if _, err := f.addTile(&request{}, assets, &stac.Extent{}, j, time.Time{}); err != nil {
