@@ -12,7 +12,7 @@ test: ready page
 	$(STATIC) go vet -trimpath ./...
 	$(STATIC) go build -trimpath -o /dev/null ./cmd/eodispatch
 	@$(SCRATCH); \
-	go test $(RACE) -shuffle=on -timeout 40m -p $$(nproc) $(LONGEST) $$(go list ./... | grep -vE '/test/(real|crashes|page|python)(/|$$)') & raced=$$!; \
+	go test $(RACE) -shuffle=on -timeout 40m -p $$(nproc) $(LONGEST) $$(go list ./... | grep -vE '/test/(real|crashes|page|python|program|performance)(/|$$)') & raced=$$!; \
 	$(STATIC) go test -trimpath -shuffle=on -timeout 40m -p $$(nproc) $(PLAIN) && plain=0 || plain=1; \
 	wait $$raced && exit $$plain
 
@@ -33,7 +33,7 @@ SCRATCH = export GOTMPDIR=$${TMPDIR:-/tmp}; \
 # longest begin first, so that none is left alone at the end.
 RACE = -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc/...=-race=false
 LONGEST = ./store ./api ./api/facade/openeo ./test/histories ./broker
-PLAIN = ./cmd/eodispatch ./test/real/... ./test/python ./test/crashes ./test/page ./test/histories ./broker ./visit ./dispatch/forecast ./test/deviations
+PLAIN = ./cmd/eodispatch ./test/program ./test/real/... ./test/python ./test/crashes ./test/page ./test/histories ./broker ./visit ./dispatch/forecast ./test/deviations
 
 # test-quick runs what needs Go alone, without the race detector: four minutes of CPU time with what it compiles, so about two minutes on two
 # idle cores. The packages that take longest come first, so that both cores are busy until the end.
@@ -117,7 +117,7 @@ fuzz:
 
 bench:
 	@bash test/real/install.sh shapely world-atlas openeo-0.53
-	@go test -p 1 -run '^$$' -bench Performance -benchtime 1x -timeout 90m ./cmd/eodispatch ./store ./notify/events ./deploy/image ./test/real
+	@go test -p 1 -run '^$$' -bench Performance -benchtime 1x -timeout 90m ./test/performance ./cmd/eodispatch ./store ./notify/events ./deploy/image ./test/real
 	@go test -p 1 -run '^$$' -bench Performance -benchtime 1s ./observe/telemetry ./observe/tracing
 
 # year simulates a year of 1,000 platforms with 10,000,000 jobs, in about a minute of CPU time; make test simulates 10 platforms.

@@ -15,15 +15,15 @@ import (
 var judges = map[string]string{
 	"eodispatch backup":           "test/crashes/TestBackup_UnderLoad",
 	"eodispatch doctor":           "deploy/TestOperations_WalkThrough",
-	"eodispatch export":           "cmd/eodispatch/TestForget_LeavesNothing",
-	"eodispatch forget":           "cmd/eodispatch/TestForget_RefusesLiveJobs",
+	"eodispatch export":           "test/program/TestForget_LeavesNothing",
+	"eodispatch forget":           "test/program/TestForget_RefusesLiveJobs",
 	"eodispatch health":           "deploy/image/TestImage_Runs",
 	"eodispatch import":           "test/real/TestImport_FromMariaDB",
-	"eodispatch operator":         "cmd/eodispatch/TestOperator_HoldsReleasesAndEnds",
-	"eodispatch purge":            "cmd/eodispatch/TestPurge_DryRunAndReal",
+	"eodispatch operator":         "test/program/TestOperator_HoldsReleasesAndEnds",
+	"eodispatch purge":            "test/program/TestPurge_DryRunAndReal",
 	"eodispatch restored":         "deploy/TestOperations_WalkThrough",
 	"eodispatch serve":            "deploy/TestOperations_WalkThrough",
-	"EODISPATCH_TRACES_ENDPOINT=": "cmd/eodispatch/TestTraces_OfAJob",
+	"EODISPATCH_TRACES_ENDPOINT=": "test/program/TestTraces_OfAJob",
 	"go tool pprof":               "observe/telemetry/TestPrivateListener_ServesProfiles", // the profile is read
 	// the chart is rendered with the values, and the program started
 	"helm -n eo upgrade": "deploy/TestChart_StartsTheProgram",
@@ -34,7 +34,7 @@ var judges = map[string]string{
 	"make release":                      "deploy/release/TestRelease_IsCheckedByItsSums",
 	"pg_dump":                           "deploy/TestOperations_WalkThrough",
 	"pg_restore":                        "deploy/TestOperations_WalkThrough",
-	"printf '%s' 'ISSUER SUB'":          "cmd/eodispatch/TestForget_LeavesNothing",
+	"printf '%s' 'ISSUER SUB'":          "test/program/TestForget_LeavesNothing",
 	"skopeo copy oci:dist/image docker": "deploy/image/TestImage_Runs", // to another folder instead of a registry
 	"systemctl reload":                  "deploy/TestService_ReloadsByHangup",
 	"systemd-analyze security":          "deploy/TestService_IsValidAndHardened",

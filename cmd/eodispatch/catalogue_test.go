@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"net/url"
 	"os"
 	"path"
 	"path/filepath"
@@ -12,6 +13,8 @@ import (
 	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/config"
 	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/test/executable"
+	"github.com/eodispatch/eodispatch/test/simulator"
 )
 
 // fromCatalogue returns the JSON files of a folder, udp or records, of the catalogue named by EODISPATCH_CATALOGUE. The
@@ -113,5 +116,39 @@ func TestCatalogue_ServicesAreFound(t *testing.T) {
 			}
 			bases[p.name+base] = true
 		}
+	}
+}
+
+// TestDemo_RunsTheCatalogue runs every published algorithm of the catalogue with sample parameters.
+func TestDemo_RunsTheCatalogue(t *testing.T) {
+	files := fromCatalogue(t, "udp")
+	requests, documents := make([]dispatch.Request, len(files)), map[string][]byte{}
+	for i, file := range files {
+		asked, served, err := (&demoCommand{Application: file}).jobs(t.Context())
+		if err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		requests[i] = asked[0]
+		for name, text := range served {
+			documents[url.PathEscape(name)] = text
+		}
+	}
+	var out executable.Log
+	s, err := newDemoServers(t.Context(), testConsole(t.Context(), &out), documents, simulator.Life{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, err := s.signIn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range requests {
+		requests[i] = s.withAddresses(requests[i])
+	}
+	if err := runAll(t.Context(), client{s.broker, token}, requests, &out); err != nil {
+		t.Errorf("%v\n%s", err, &out)
+	}
+	if err := s.close(); err != nil {
+		t.Error(err)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"math"
 	"runtime/debug"
-	"strings"
 	"testing"
 
 	"github.com/eodispatch/eodispatch/config"
@@ -53,15 +52,4 @@ func TestMemoryLimit_FollowsItsSources(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestMemoryLimit_IsLogged by the real program.
-func TestMemoryLimit_IsLogged(t *testing.T) {
-	w := startWorld(t)
-	p := startProgram(t, append(deployed(w, asUser, asUser), "EODISPATCH_LIMITS_MEMORY=1GiB")...)
-	if said := p.Log.String(); !strings.Contains(said,
-		`"msg":"memory limit","source":"limits.memory","bytes":1073741824`) {
-		t.Errorf("the limit is not in:\n%s", said)
-	}
-	p.Stop(t)
 }

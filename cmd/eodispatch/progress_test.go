@@ -7,10 +7,11 @@ import (
 	"github.com/vbauerster/mpb/v8"
 
 	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/test/executable"
 )
 
 func TestProgress_PrintsEachChangeOnce(t *testing.T) {
-	var out screen
+	var out executable.Log
 	l := &lines{out: &out, last: map[int64]string{}}
 	half := 50.0
 	r := dispatch.Request{Title: "ndvi", Label: dispatch.OpenEO}
@@ -32,7 +33,7 @@ func TestProgress_PrintsEachChangeOnce(t *testing.T) {
 }
 
 func TestProgress_BarsEndAsTheirJobs(t *testing.T) {
-	var out screen
+	var out executable.Log
 	b := newBars(t.Context(), mpb.WithOutput(&out), mpb.WithAutoRefresh(), mpb.WithWidth(120))
 	half := 50.0
 	r := dispatch.Request{Title: "ndvi", Label: dispatch.OpenEO}

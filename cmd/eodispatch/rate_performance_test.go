@@ -34,7 +34,8 @@ import (
 const (
 	jobsEach  = 20
 	freshness = 10 * time.Second
-	watchFor  = time.Minute // after the statuses of every account were read once
+	answered  = 50 * time.Millisecond // response time of the platform
+	watchFor  = time.Minute           // after the statuses of every account were read once
 )
 
 // BenchmarkPerformanceOfTheRate measures the age of the statuses that many clients watch when the platform's rate limit

@@ -83,19 +83,18 @@ type Program struct {
 	Ended   chan struct{} // closed when the process has ended; then ProcessState is set
 }
 
-// Start starts the command serve with only the given environment, in an empty folder, and returns when the program
-// serves or has ended. Without EODISPATCH_LISTEN it listens on a free port of the loopback interface, and without
-// EODISPATCH_TELEMETRY_LISTEN it has no private listener. The process is killed after the test.
-func Start(t testing.TB, binary Binary, environ ...string) *Program {
+// Launch starts a command with only the given environment, in an empty folder, and returns at once. Without
+// EODISPATCH_LISTEN a broker listens on a free port of the loopback interface, and without EODISPATCH_TELEMETRY_LISTEN
+// it has no private listener. The process is killed after the test.
+func Launch(t testing.TB, binary Binary, environ []string, args ...string) *Program {
 	t.Helper()
 	path, err := binary()
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &Program{Cmd: exec.Command(path, "serve"), Log: &Log{}, Ended: make(chan struct{})}
+	p := &Program{Cmd: exec.Command(path, args...), Log: &Log{}, Ended: make(chan struct{})}
 	p.Dir, p.Stdout, p.Stderr = t.TempDir(), p.Log, p.Log
 	p.Env = append([]string{"EODISPATCH_LISTEN=127.0.0.1:0", "EODISPATCH_TELEMETRY_LISTEN=off"}, environ...)
-	serving := p.Log.Shows(`"msg":"serving"`)
 	if err := p.Cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -111,6 +110,15 @@ func Start(t testing.TB, binary Binary, environ ...string) *Program {
 			t.Logf("the end of the program's log:\n%s", text[max(0, len(text)-20_000):])
 		}
 	})
+	return p
+}
+
+// Start starts the command serve with only the given environment, in an empty folder, and returns when the program
+// serves or has ended. See Launch.
+func Start(t testing.TB, binary Binary, environ ...string) *Program {
+	t.Helper()
+	p := Launch(t, binary, environ, "serve")
+	serving := p.Log.Shows(`"msg":"serving"`)
 	select {
 	case <-serving:
 		_, after, _ := strings.Cut(p.Log.String(), `"msg":"serving","address":"`)
@@ -175,6 +183,9 @@ func FreeAddress(t testing.TB) string {
 
 // Log holds the output of a program. The zero value is ready to use.
 type Log struct {
+	// Terminal has texts found before their line is complete, as a person sees them.
+	Terminal bool
+
 	mu     sync.Mutex
 	text   bytes.Buffer
 	wanted map[string]chan struct{}
@@ -204,10 +215,14 @@ func (l *Log) String() string {
 // has reports whether the text is in a line that is complete.
 func (l *Log) has(text string) bool {
 	lines := l.text.Bytes()
+	if l.Terminal {
+		return bytes.Contains(lines, []byte(text))
+	}
 	return bytes.Contains(lines[:bytes.LastIndexByte(lines, '\n')+1], []byte(text))
 }
 
-// Shows returns a channel that is closed when the text appears in the output and its line is complete.
+// Shows returns a channel that is closed when the text appears in the output. Without Terminal, its line is complete
+// then.
 func (l *Log) Shows(text string) <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -224,4 +239,14 @@ func (l *Log) Shows(text string) <-chan struct{} {
 	}
 	l.wanted[text] = seen
 	return seen
+}
+
+// Await fails the test if a text does not appear in time.
+func (l *Log) Await(t testing.TB, text string) {
+	t.Helper()
+	select {
+	case <-l.Shows(text):
+	case <-time.After(serveWithin):
+		t.Fatalf("%q does not appear in:\n%s", text, l)
+	}
 }

@@ -1,0 +1,143 @@
+package program
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/eodispatch/eodispatch/test/documents"
+	"github.com/eodispatch/eodispatch/test/executable"
+)
+
+// keepDemo starts `demo --keep` with more arguments and returns what it prints for pasting: assignments, the lines after
+// them, and commands.
+func keepDemo(t *testing.T, args ...string) (assignments, lines, commands string) {
+	t.Helper()
+	p := executable.Launch(t, executable.Released, nil, append([]string{"demo", "--keep"}, args...)...)
+	t.Cleanup(func() {
+		if got := p.Stop(t); got != exitDone {
+			t.Errorf("exit %d:\n%s", got, p.Log)
+		}
+	})
+	last := "curl -s $B/tiles"
+	if len(args) == 0 {
+		last = "ls june tiles"
+	}
+	p.Log.Await(t, last)
+	_, pasted, _ := strings.Cut(p.Log.String(), "\nB=")
+	assignments, lines, _ = strings.Cut("B="+pasted, "\n\n")
+	lines, commands, _ = strings.Cut(lines, "\nOr, ")
+	_, commands, _ = strings.Cut(commands, "\n\n")
+	return assignments + "\n", lines, commands
+}
+
+// needPrograms skips the test where a program is not installed; with CI set it fails.
+func needPrograms(t *testing.T, programs ...string) {
+	t.Helper()
+	for _, program := range programs {
+		_, err := exec.LookPath(program)
+		switch {
+		case err == nil:
+		case os.Getenv("CI") == "":
+			t.Skipf("%v: install it, for example by apt-get install %s", err, program)
+		default:
+			t.Fatalf("%v: install it, for example by apt-get install %s", err, program)
+		}
+	}
+}
+
+// pasteInto runs lines in a shell that stops at the first failure, and returns the output.
+func pasteInto(t *testing.T, lines string) string {
+	t.Helper()
+	needPrograms(t, "bash", "curl")
+	ctx, cancel := context.WithTimeout(t.Context(), 6*time.Minute)
+	defer cancel()
+	shown, err := exec.CommandContext(ctx, "bash", "-c", "set -eu\n"+lines).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v of\n%s\nwhich shows:\n%s", err, lines, shown)
+	}
+	return string(shown)
+}
+
+// The demonstration prints what docs/portals.md shows, and it works when it is pasted into a shell.
+func TestPortals_LinesWorkAgainstTheDemo(t *testing.T) {
+	shown := documents.Block(t, "docs/portals.md", "## Submit, wait, fetch", "sh")
+	assignments, printed, _ := keepDemo(t)
+	if printed != shown {
+		t.Errorf("demo --keep prints\n%s\ndocs/portals.md shows\n%s", printed, shown)
+	}
+	renewal := assignments[strings.Index(assignments, "\nA=")+1:]
+	answers := pasteInto(t, assignments+shown+renewal+
+		"curl -s $B/platforms -H \"$A\"\ncurl -s $B/openapi.json\ncurl -s $B/")
+	endpoint := Between(assignments, "OPENEO=", "\n")
+	for what, want := range map[string]string{
+		"the submission": `"title":"NDVI, June"`, "its end": `"status":"finished"`, "its results": `"type":"Collection"`,
+		"the parameters": `"name":"spatial_extent","type":"bounding-box"`, "all jobs": `{"upscaling_tasks":[`,
+		"the tiles":                           `{"type":"GeometryCollection"`,
+		"the platforms, with a renewed token": `"name":"simulated-ogc"`,
+		"the document's examples":             `"service":{"application":"https://apps.example.org/ndvi_composite.json","endpoint":"` + endpoint,
+		"the root":                            `"documentation":"/docs"`,
+	} {
+		if !strings.Contains(answers, want) {
+			t.Errorf("%s: %s is not in:\n%s", what, want, answers)
+		}
+	}
+	if strings.Contains(answers, `"status":"error"`) {
+		t.Errorf("an answer is an error:\n%s", answers)
+	}
+}
+
+// The commands for scientists work as they stand in README, with a browser in which alice agrees, and so do the lines
+// of docs/notebook.md.
+func TestReadme_CommandsForScientistsWork(t *testing.T) {
+	assignments, _, printed := keepDemo(t)
+	shown := documents.Block(t, "README.md", "## From nothing to files", "sh")
+	if shown != printed {
+		t.Errorf("demo --keep prints\n%s\nREADME shows\n%s", printed, shown)
+	}
+	u := newPerson(t)
+	var lines strings.Builder
+	for _, variable := range u.environ {
+		lines.WriteString("export '" + variable + "'\n")
+	}
+	lines.WriteString("cd '" + u.folder + "'\n" + assignments + shown)
+	u.holds(pasteInto(t, lines.String()), "Signed in at ", "Greenest NDVI of a season", "job-", "task-", "14 finished", "1 files downloaded",
+		"14 files downloaded", "collection.json")
+	u.hasFiles("june", "openEO.tif")
+	u.hasFiles("tiles", "openEO.tif")
+	t.Run("from Python", func(t *testing.T) { runNotebook(t, assignments) })
+}
+
+// runNotebook runs the lines of docs/notebook.md with the system's Python.
+func runNotebook(t *testing.T, assignments string) {
+	needPrograms(t, "python3")
+	folder := t.TempDir()
+	page := func(language string) string { return documents.Block(t, "docs/notebook.md", "# From Python", language) }
+	shown := pasteInto(t, "cd '"+folder+"'\n"+assignments+page("sh")+"python3 - <<'END'\n"+page("python")+"END\n")
+	if shown != "finished openEO.tif\n" {
+		t.Errorf("it shows:\n%s", shown)
+	}
+	if file, err := os.ReadFile(filepath.Join(folder, "openEO.tif")); err != nil ||
+		!strings.HasPrefix(string(file), "II*\x00") {
+		t.Errorf("openEO.tif is no TIFF: %.20q, %v", file, err)
+	}
+}
+
+// With another application the lines submit that application.
+func TestDemo_PrintsLinesForAnotherApplication(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "it's.json")
+	text := `{"id": "it's", "parameters": [{"name": "x", "schema": {"type": "number", "default": 2}}],
+		"process_graph": {"add": {"process_id": "add", "arguments": {"x": {"from_parameter": "x"}, "y": 1}, "result": true}}}`
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	assignments, lines, _ := keepDemo(t, "--application", file)
+	if answers := pasteInto(t, assignments+lines); !strings.Contains(answers, `"title":"it's"`) ||
+		!strings.Contains(answers, `"status":"finished"`) {
+		t.Errorf("it shows:\n%s", answers)
+	}
+}
