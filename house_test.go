@@ -208,6 +208,15 @@ func TestTests_DoNotSleep(t *testing.T) {
 	})
 }
 
+// TestMissingPrograms_AreHandledInOnePlace: test/installed decides whether a test is skipped or fails.
+func TestMissingPrograms_AreHandledInOnePlace(t *testing.T) {
+	eachFile(t, func(folder, path string, _ *ast.File) {
+		if folder != "test/installed" && strings.Contains(read(t, path), `Getenv("`+`CI")`) {
+			t.Errorf("%s asks whether it runs in continuous integration: use test/installed", path)
+		}
+	})
+}
+
 // eachFile visits every Go file that is not generated, its folder and path with slashes, relative to the root.
 func eachFile(t *testing.T, visit func(folder, path string, f *ast.File)) {
 	t.Helper()
@@ -334,28 +343,70 @@ func hasTestLike(folder, word string) bool {
 	})
 }
 
-// Tests that are left out under the race detector run without it: their packages are in PLAIN.
+// shares finds code in which goroutines share memory by other means than atomic values alone.
+var shares = regexp.MustCompile(`(?m)^\s*go \w|\.Go\(|\bsync\.(Mutex|RWMutex|Map|Cond|WaitGroup)\b`)
+
+// TestMakefile_RunsTheRaceDetector: packages in which goroutines share memory run under the race detector.
+func TestMakefile_RunsTheRaceDetector(t *testing.T) {
+	raced := variable(t, "RACED")
+	shared := map[string]bool{}
+	eachFile(t, func(folder, path string, _ *ast.File) {
+		product := !strings.HasPrefix(folder, "test/") && !strings.HasPrefix(folder, "tools/")
+		if product && !strings.HasSuffix(path, "_test.go") && shares.MatchString(read(t, path)) {
+			shared[folder] = true
+		}
+	})
+	for folder := range shared {
+		if !matches(raced, folder) {
+			t.Errorf("goroutines share memory in %s, and RACED in the Makefile has no ./%[1]s", folder)
+		}
+	}
+	if len(shared) < 15 {
+		t.Errorf("goroutines share memory in %d packages", len(shared))
+	}
+}
+
+// TestMakefile_RunsWhatTheRaceDetectorLeavesOut: tests that are left out under the race detector run without it, as
+// their packages are in LEFT_OUT. They call detector.Skip themselves, by which .ci/left-out finds them.
 func TestMakefile_RunsWhatTheRaceDetectorLeavesOut(t *testing.T) {
-	text, err := os.ReadFile("Makefile")
-	if err != nil {
-		t.Fatal(err)
-	}
-	list := regexp.MustCompile(`(?m)^PLAIN = (.+)$`).FindSubmatch(text)
-	if list == nil {
-		t.Fatal("the Makefile has no line PLAIN")
-	}
-	plain := strings.Fields(string(list[1]))
+	raced, leftOut := variable(t, "RACED"), variable(t, "LEFT_OUT")
+	call := regexp.MustCompile(`(?m)^func (\w+)\([^\n]*\{\n(?:\t[^\n]*\n|\n)*?\tdetector\.Skip\(`)
 	found := 0
-	eachFile(t, func(folder, path string, f *ast.File) {
-		for _, spec := range f.Imports {
-			if spec.Path.Value == strconv.Quote(module+"/test/detector") {
-				if found++; !slices.Contains(plain, "./"+folder) {
-					t.Errorf("%s uses test/detector, and PLAIN in the Makefile has no ./%s", path, folder)
-				}
+	eachFile(t, func(folder, path string, _ *ast.File) {
+		text := read(t, path)
+		calls := strings.Count(text, "detector.Skip(")
+		if path == "house_test.go" || calls == 0 {
+			return
+		}
+		found += calls
+		for _, m := range call.FindAllStringSubmatch(text, -1) {
+			if !strings.HasPrefix(m[1], "Test") {
+				t.Errorf("%s: %s calls detector.Skip in place of the test", path, m[1])
 			}
+		}
+		if matches(raced, folder) && !slices.Contains(leftOut, "./"+folder) {
+			t.Errorf("%s leaves tests out, and LEFT_OUT in the Makefile has no ./%s", path, folder)
 		}
 	})
 	if found == 0 {
-		t.Error("nothing uses test/detector")
+		t.Error("nothing is left out")
 	}
+}
+
+// variable returns the words of a variable of the Makefile.
+func variable(t *testing.T, name string) []string {
+	t.Helper()
+	line := regexp.MustCompile(`(?m)^` + name + ` = ((?:.*\\\n)*.*)$`).FindStringSubmatch(read(t, "Makefile"))
+	if line == nil {
+		t.Fatalf("the Makefile has no line %s", name)
+	}
+	return strings.Fields(strings.ReplaceAll(line[1], "\\\n", " "))
+}
+
+// matches reports whether patterns of the command go name a folder.
+func matches(patterns []string, folder string) bool {
+	return slices.ContainsFunc(patterns, func(pattern string) bool {
+		root, below := strings.CutSuffix(strings.TrimPrefix(pattern, "./"), "/...")
+		return folder == root || below && strings.HasPrefix(folder, root+"/")
+	})
 }

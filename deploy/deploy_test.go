@@ -14,6 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/eodispatch/eodispatch/config"
+	"github.com/eodispatch/eodispatch/test/installed"
 )
 
 // promtool runs Prometheus' own tool: the installed one, or the one that test/real/install.sh unpacks.
@@ -28,20 +29,7 @@ func promtool(t *testing.T, args ...string) {
 // tool returns the path of a program of the system, or else of where test/real/install.sh unpacks it.
 func tool(t *testing.T, name string, unpacked ...string) string {
 	t.Helper()
-	path, err := exec.LookPath(name)
-	for _, other := range unpacked {
-		if err != nil {
-			path = other
-			_, err = os.Stat(path)
-		}
-	}
-	if err != nil && os.Getenv("CI") == "true" {
-		t.Fatalf("%s is missing: run test/real/install.sh", name)
-	}
-	if err != nil {
-		t.Skipf("%s is missing: run test/real/install.sh", name)
-	}
-	return path
+	return installed.Program(t, name, unpacked...)
 }
 
 // cache returns the folder of what tests install.

@@ -1,13 +1,13 @@
 package store_test
 
 import (
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/eodispatch/eodispatch/test/conformance"
+	"github.com/eodispatch/eodispatch/test/installed"
 )
 
 // TestSQLite_SystemsProgramReadsTheFile checks that the sqlite3 of the system, which is 3.40 on Debian 12, opens the
@@ -18,13 +18,7 @@ func TestSQLite_SystemsProgramReadsTheFile(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	program, err := exec.LookPath("sqlite3")
-	if err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatal(err)
-		}
-		t.Skip("sqlite3 is not installed: bash test/real/install.sh")
-	}
+	program := installed.Program(t, "sqlite3")
 	out, err := exec.CommandContext(t.Context(), program, file,
 		"PRAGMA integrity_check; SELECT count(*) FROM jobs").CombinedOutput()
 	if text := strings.TrimSpace(string(out)); err != nil || text != "ok\n0" {

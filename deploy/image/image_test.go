@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/test/executable"
+	"github.com/eodispatch/eodispatch/test/installed"
 )
 
 // pack runs this command for the architecture of this machine. A program without the race detector compresses ten times
@@ -224,7 +225,7 @@ func BenchmarkPerformanceOfTheImage(b *testing.B) {
 // TestImage_Runs starts the program in the image's files alone, as its user, with its environment, and asks for its
 // health.
 func TestImage_Runs(t *testing.T) {
-	if os.Geteuid() != 0 && os.Getenv("CI") == "" {
+	if os.Geteuid() != 0 && !installed.Required() {
 		t.Skip("only root may change the root folder")
 	}
 	folder, root := pack(t), t.TempDir()
@@ -269,10 +270,7 @@ func TestImage_Runs(t *testing.T) {
 // isReadByOthers has skopeo read the image.
 func isReadByOthers(t *testing.T, folder string) {
 	t.Helper()
-	if _, err := exec.LookPath("skopeo"); err != nil && os.Getenv("CI") != "true" {
-		t.Skip("skopeo is missing: run test/real/install.sh")
-	}
-	out, err := exec.Command("skopeo", "inspect", "oci:"+folder+":1.2.3").CombinedOutput()
+	out, err := exec.Command(installed.Program(t, "skopeo"), "inspect", "oci:"+folder+":1.2.3").CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

@@ -268,7 +268,7 @@ func TestClosing_NothingTwiceNothingLost(t *testing.T) {
 var fewAtOnce = make(chan struct{}, 4)
 
 func (c closing) play(t *testing.T, ogc bool) {
-	tasks, values, within := 2, 100, 10*time.Minute
+	tasks, values, within := 2, 40, 10*time.Minute
 	if *full {
 		tasks, values, within = 10, 200, 30*time.Minute
 	}

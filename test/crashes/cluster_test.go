@@ -18,6 +18,7 @@ import (
 	"github.com/eodispatch/eodispatch/store"
 	"github.com/eodispatch/eodispatch/test/conformance"
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
+	"github.com/eodispatch/eodispatch/test/installed"
 	"github.com/eodispatch/eodispatch/test/simulator"
 )
 
@@ -431,7 +432,7 @@ func TestReplicas_RollingRestart(t *testing.T) {
 
 // TestPostgreSQL_Restarts restarts the database while replicas work.
 func TestPostgreSQL_Restarts(t *testing.T) {
-	if os.Getenv(postgres.Variable) != "" && os.Getenv("CI") != "true" {
+	if os.Getenv(postgres.Variable) != "" && !installed.Required() {
 		t.Skip("the server that " + postgres.Variable + " names is not managed by the tests, so it cannot be restarted")
 	}
 	c := newCluster(t, briefly())

@@ -50,7 +50,7 @@ func soakedFor() soaking {
 	if *full {
 		return soaking{crowd: 100, audience: 2000, lasts: 4 * time.Minute, pause: 8 * time.Second, visit: time.Minute}
 	}
-	return soaking{crowd: 20, audience: 300, lasts: 25 * time.Second, pause: 3 * time.Second, visit: 20 * time.Second}
+	return soaking{crowd: 10, audience: 100, lasts: 15 * time.Second, pause: 2 * time.Second, visit: 10 * time.Second}
 }
 
 // place is a simulated platform.

@@ -3,12 +3,12 @@ package detector
 
 import "testing"
 
-// Skip skips, under the race detector, a test that says nothing about concurrency that shorter ones do not: days on a
-// fake clock, or programs that are compiled without the detector. make test runs each package that calls it without the
-// detector too: PLAIN in the Makefile, which a test checks.
+// Skip skips a long simulation, which says nothing about concurrency that shorter tests do not, under the race detector
+// and with -short. make test runs the tests that call it without the detector: LEFT_OUT in the Makefile, which a test
+// checks.
 func Skip(t testing.TB) {
 	t.Helper()
-	if On {
-		t.Skip("runs without the race detector only")
+	if On || testing.Short() {
+		t.Skip("runs neither under the race detector nor with -short")
 	}
 }

@@ -3,7 +3,6 @@ package deviations
 import (
 	"cmp"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"slices"
 	"strings"
@@ -18,7 +17,7 @@ func TestDeviations_OfOGCPlatforms(t *testing.T) { play(t, "ogc", ogcScenes) }
 
 // TestDeviations_InTasks plays the scenes in which a task's statuses are read from listings.
 func TestDeviations_InTasks(t *testing.T) {
-	for _, c := range some(taskScenes) {
+	for _, c := range taskScenes {
 		t.Run(c.does, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) { c.play(with(t, c.at)) })
@@ -26,21 +25,10 @@ func TestDeviations_InTasks(t *testing.T) {
 	}
 }
 
-// everyScene is the step between the scenes that are played: 1 plays each. It is 4 under the race detector.
-var everyScene = 1
-
-// some returns every everyScene-th of the scenes, from a random one on.
-func some[S any](scenes []S) (played []S) {
-	for i := rand.IntN(everyScene); i < len(scenes); i += everyScene {
-		played = append(played, scenes[i])
-	}
-	return played
-}
-
 // play plays each scene twice: with a client that watches, and with a client that reads only at the start and at the
 // end. Both must see the same end.
 func play(t *testing.T, protocol string, scenes []scene) {
-	for _, c := range some(scenes) {
+	for _, c := range scenes {
 		c.most = cmp.Or(c.most, 25*time.Minute)
 		c.books = cmp.Or(c.books, once)
 		t.Run(c.does, func(t *testing.T) {

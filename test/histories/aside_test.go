@@ -99,14 +99,11 @@ func (h *history) inHand(t *testing.T, n int) (begun, most int) {
 	return begun, most
 }
 
-// manyInHand is the number of jobs in TestSetAside_NotAfterKills. It is lower under the race detector.
-var manyInHand = 100
-
 // TestSetAside_NotAfterKills checks that no job is set aside when the process is killed three times during many
 // submissions.
 func TestSetAside_NotAfterKills(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := manyInHand
+		const n = 50
 		h := calm(t, dispatch.Limits{Jobs: n, Requests: n, Send: 30 * time.Second})
 		p := h.start("one")
 		time.Sleep(time.Second)

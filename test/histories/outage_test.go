@@ -91,9 +91,8 @@ func (s *storeOf) Wake(ctx ctxt, a dispatch.Account) error {
 	return s.Store.Wake(ctx, a)
 }
 
-// everyCall is the step between the calls at which an outage begins, from a random one on: 1 tests each call. It is 8
-// under the race detector.
-var everyCall = 2
+// everyCall is the step between the calls at which an outage begins, from a random one on: 1 tests each call.
+const everyCall = 3
 
 // TestOutage_OfTheDatabase makes the database unavailable for 5 s, a minute and ten minutes, from each of the first 24
 // calls on, with that call committed or not, for both protocols and two processes. It checks that each job runs once

@@ -14,7 +14,7 @@ import (
 var (
 	seed = flag.Uint64("seed", 0, "run only the history of this seed, and log its events")
 	from = flag.Uint64("from", 1, "the first seed")
-	n    = flag.Int("histories", 50,
+	n    = flag.Int("histories", 30,
 		"number of histories, from the seed -from on; the other random tests play in proportion")
 )
 
@@ -49,7 +49,7 @@ func TestHistories_OfRandomEvents(t *testing.T) {
 			})
 		}
 	})
-	if *n >= 50 && ownRetries.Load() == 0 {
+	if *n >= 30 && ownRetries.Load() == 0 {
 		t.Error("no job was retried by itself")
 	}
 	t.Logf("%d histories from seed %d, %.0f per second", *n, *from, float64(*n)/time.Since(began).Seconds())
@@ -66,7 +66,7 @@ func TestHistories_OfTasksWithSeveralHomes(t *testing.T) {
 			break
 		}
 	}
-	if *n >= 50 && moves.Load() < uint64(*n) {
+	if *n >= 30 && moves.Load() < uint64(*n) {
 		t.Errorf("only %d jobs moved in %d histories", moves.Load(), *n)
 	}
 }

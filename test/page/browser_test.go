@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -20,6 +19,7 @@ import (
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+	"github.com/eodispatch/eodispatch/test/installed"
 )
 
 // within is how long the browser may take until a page comes to a state, on a machine however busy.
@@ -38,13 +38,8 @@ type tab struct {
 // openTab starts a browser. If chromium is not installed, it skips the test, or fails it in CI.
 func openTab(t *testing.T) *tab {
 	t.Helper()
-	if _, err := exec.LookPath("chromium"); err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatal("chromium is not installed: run make ready")
-		}
-		t.Skip("chromium is not installed: run make ready")
-	}
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath("chromium"), chromedp.NoSandbox,
+	path := installed.Program(t, "chromium")
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox,
 		chromedp.DisableGPU,
 		chromedp.WindowSize(1280, 900), chromedp.WSURLReadTimeout(within),
 		chromedp.Flag("disable-component-update", true), chromedp.Flag("lang", "en-GB"))

@@ -19,6 +19,7 @@ import (
 
 	"github.com/eodispatch/eodispatch/identity"
 	"github.com/eodispatch/eodispatch/test/executable"
+	"github.com/eodispatch/eodispatch/test/installed"
 	"github.com/eodispatch/eodispatch/test/simulator"
 	"github.com/eodispatch/eodispatch/web"
 )
@@ -82,12 +83,8 @@ const script = `<img src=x onerror="window.ran=1"><script>window.ran=1</script><
 // needPage skips the test if programs would have no page, or fails it in CI.
 func needPage(t *testing.T) {
 	t.Helper()
-	switch {
-	case web.Page() != nil:
-	case os.Getenv("CI") == "true":
-		t.Fatal("the page is not built: run make page")
-	default:
-		t.Skip("the page is not built: run make page")
+	if web.Page() == nil {
+		installed.Missing(t, "the page", "make page")
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/eodispatch/eodispatch/test/documents"
 	"github.com/eodispatch/eodispatch/test/executable"
+	"github.com/eodispatch/eodispatch/test/installed"
 )
 
 // keepDemo starts `demo --keep` with more arguments and returns what it prints for pasting: assignments, the lines after
@@ -35,25 +36,11 @@ func keepDemo(t *testing.T, args ...string) (assignments, lines, commands string
 	return assignments + "\n", lines, commands
 }
 
-// needPrograms skips the test where a program is not installed; with CI set it fails.
-func needPrograms(t *testing.T, programs ...string) {
-	t.Helper()
-	for _, program := range programs {
-		_, err := exec.LookPath(program)
-		switch {
-		case err == nil:
-		case os.Getenv("CI") == "":
-			t.Skipf("%v: install it, for example by apt-get install %s", err, program)
-		default:
-			t.Fatalf("%v: install it, for example by apt-get install %s", err, program)
-		}
-	}
-}
-
 // pasteInto runs lines in a shell that stops at the first failure, and returns the output.
 func pasteInto(t *testing.T, lines string) string {
 	t.Helper()
-	needPrograms(t, "bash", "curl")
+	installed.Program(t, "bash")
+	installed.Program(t, "curl")
 	ctx, cancel := context.WithTimeout(t.Context(), 6*time.Minute)
 	defer cancel()
 	shown, err := exec.CommandContext(ctx, "bash", "-c", "set -eu\n"+lines).CombinedOutput()
@@ -114,7 +101,7 @@ func TestReadme_CommandsForScientistsWork(t *testing.T) {
 
 // runNotebook runs the lines of docs/notebook.md with the system's Python.
 func runNotebook(t *testing.T, assignments string) {
-	needPrograms(t, "python3")
+	installed.Program(t, "python3")
 	folder := t.TempDir()
 	page := func(language string) string { return documents.Block(t, "docs/notebook.md", "# From Python", language) }
 	shown := pasteInto(t, "cd '"+folder+"'\n"+assignments+page("sh")+"python3 - <<'END'\n"+page("python")+"END\n")

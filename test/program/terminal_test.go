@@ -14,6 +14,7 @@ import (
 
 	"github.com/eodispatch/eodispatch/client/cli"
 	"github.com/eodispatch/eodispatch/test/executable"
+	"github.com/eodispatch/eodispatch/test/installed"
 	"github.com/eodispatch/eodispatch/test/simulator"
 )
 
@@ -193,7 +194,7 @@ try eodispatch tiles 1,1,2,2 --grid 20
 
 // TestCompletion_InZsh types into an interactive zsh.
 func TestCompletion_InZsh(t *testing.T) {
-	needPrograms(t, "zsh")
+	installed.Program(t, "zsh")
 	s := startDemo(t)
 	token := SignIn(t, s.world, s.broker).Token
 	u := newPerson(t, "EODISPATCH_BROKER="+s.broker, "EODISPATCH_TOKEN="+token)

@@ -19,6 +19,7 @@ import (
 	_ "modernc.org/sqlite" // the driver "sqlite"
 
 	"github.com/eodispatch/eodispatch/test/executable"
+	"github.com/eodispatch/eodispatch/test/installed"
 	"github.com/eodispatch/eodispatch/test/simulator"
 )
 
@@ -40,7 +41,7 @@ func startMariaDB(t *testing.T) string {
 	t.Helper()
 	const program = "/usr/sbin/mariadbd"
 	if _, err := os.Stat(program); err != nil {
-		missing(t, "MariaDB's server is not installed: run bash test/real/install.sh")
+		installed.Missing(t, "MariaDB's server", "make ready")
 	}
 	folder, err := os.MkdirTemp("/tmp", "mariadb") // the path of a socket is short
 	if err != nil {

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/test/executable"
+	"github.com/eodispatch/eodispatch/test/installed"
 )
 
 // ready is the maximum time from the start of a server to its first response.
@@ -39,7 +40,7 @@ func environment(t testing.TB, name string) string {
 	}
 	folder := filepath.Join(cache, name+madeOf(t, name))
 	if _, err := os.Stat(filepath.Join(folder, "installed.txt")); err != nil {
-		missing(t, fmt.Sprintf("%s is not installed: run test/real/install.sh %s", name, name))
+		installed.Missing(t, name, "test/real/install.sh "+name)
 	}
 	return folder
 }
@@ -61,15 +62,6 @@ func madeOf(t testing.TB, name string) string {
 	}
 	sum := sha256.Sum256(append(build, locked...))
 	return "-" + hex.EncodeToString(sum[:])[:12]
-}
-
-// missing skips a test whose prerequisite is not installed. With CI=true, it fails the test.
-func missing(t testing.TB, text string) {
-	t.Helper()
-	if os.Getenv("CI") == "true" {
-		t.Fatal(text)
-	}
-	t.Skip(text)
 }
 
 // server describes a program to start.

@@ -3,7 +3,6 @@
 package postgres
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"net/url"
@@ -12,22 +11,15 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/eodispatch/eodispatch/test/installed"
 )
 
 // NewPooler starts pgbouncer in front of a server, in transaction mode, and returns the address of the server's
 // database through it.
 func NewPooler(t testing.TB, s *Server) string {
 	t.Helper()
-	program, err := exec.LookPath("pgbouncer")
-	if err != nil {
-		program = "/usr/sbin/pgbouncer"
-	}
-	if _, err := os.Stat(program); errors.Is(err, os.ErrNotExist) {
-		if os.Getenv("CI") == "true" {
-			t.Fatal("pgbouncer is missing: run test/real/install.sh")
-		}
-		t.Skip("pgbouncer is missing: run test/real/install.sh")
-	}
+	program := installed.Program(t, "pgbouncer", "/usr/sbin/pgbouncer")
 	folder, err := os.MkdirTemp("", "pooler")
 	if err != nil {
 		t.Fatal(err)

@@ -19,6 +19,7 @@ import (
 
 	"github.com/eodispatch/eodispatch/test/documents"
 	"github.com/eodispatch/eodispatch/test/executable"
+	"github.com/eodispatch/eodispatch/test/installed"
 	"github.com/eodispatch/eodispatch/test/simulator"
 )
 
@@ -28,9 +29,9 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// installed returns the folder of programs or packages that install.sh installs. Without it the test is skipped; in CI
+// folderOf returns the folder of programs or packages that install.sh installs. Without it the test is skipped; in CI
 // it fails.
-func installed(t *testing.T, name string) string {
+func folderOf(t *testing.T, name string) string {
 	t.Helper()
 	text, err := exec.Command("bash", "../install.sh", "--bin", name).Output()
 	if err != nil {
@@ -38,10 +39,7 @@ func installed(t *testing.T, name string) string {
 	}
 	folder := strings.TrimSpace(string(text))
 	if _, err := os.Stat(folder); err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatalf("%s is not installed: run test/real/install.sh %s", name, name)
-		}
-		t.Skipf("%s is not installed: run test/real/install.sh %s", name, name)
+		installed.Missing(t, name, "test/real/install.sh "+name)
 	}
 	return folder
 }
@@ -146,7 +144,7 @@ func TestOpenEO_Python(t *testing.T) {
 	for _, version := range []string{newest, "openeo-0.27"} {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
-			python := installed(t, version) + "/python"
+			python := folderOf(t, version) + "/python"
 			given := serve(t)
 			given["lines"] = documents.Blocks(t, clientsPage, "### openEO Python client", "python")
 			given["manager"] = strings.Replace(documents.Block(t, clientsPage, "### MultiBackendJobManager", "python"),
@@ -189,7 +187,7 @@ func TestOpenEO_Python(t *testing.T) {
 // services by the lines of the document.
 func TestOpenEO_PythonWithoutAnOpenEOPlatform(t *testing.T) {
 	t.Parallel()
-	python := installed(t, "openeo-0.53") + "/python"
+	python := folderOf(t, "openeo-0.53") + "/python"
 	w := platforms(t)
 	given := serveFor(t, w,
 		fmt.Sprintf("platforms:\n- {name: ogc, protocol: ogc-api-processes, endpoint: %s, access: open}\n"+
@@ -211,7 +209,7 @@ func TestOpenEO_PythonWithoutAnOpenEOPlatform(t *testing.T) {
 // its URL differs.
 func TestOpenEO_NotebookWithOneLineChanged(t *testing.T) {
 	t.Parallel()
-	python := installed(t, "openeo-0.53") + "/python"
+	python := folderOf(t, "openeo-0.53") + "/python"
 	w := platforms(t)
 	given := serveFor(t, w, fmt.Sprintf("platforms:\n- {name: cdse, protocol: openeo, endpoint: %s, access: open}\n",
 		w.OpenEOURL))
@@ -224,7 +222,7 @@ func TestOpenEO_NotebookWithOneLineChanged(t *testing.T) {
 }
 
 func TestOpenEO_JavaScript(t *testing.T) {
-	folder := installed(t, "javascript")
+	folder := folderOf(t, "javascript")
 	given := serve(t)
 	given["lines"] = documents.Block(t, clientsPage, "### openEO JavaScript client", "js")
 	given["modules"] = folder + "/node_modules/"

@@ -96,7 +96,7 @@ func TestDemo_RunsAllLines(t *testing.T) {
 	assignments := keepDemo(t)
 	for name, walk := range walks {
 		t.Run(name, func(t *testing.T) {
-			program := installed(t, walk.installed) + "/python"
+			program := folderOf(t, walk.installed) + "/python"
 			lines := walk.lines + "\n" + walk.shows + "\n"
 			if walk.installed == "javascript" {
 				program = "bash '" + source(t, "../../../.ci/node") + "' node"
@@ -108,7 +108,7 @@ func TestDemo_RunsAllLines(t *testing.T) {
 			c := exec.CommandContext(ctx, "bash", "-c", "set -eu\n"+assignments+block(first, "sh")+"exec "+program+" -")
 			c.Dir, c.Stdin = folder, strings.NewReader(lines)
 			c.Env = append(c.Environ(), "HOME="+folder, "XDG_CONFIG_HOME="+folder, "XDG_DATA_HOME="+folder, "NODE_PATH="+
-				filepath.Join(installed(t, "javascript"), "node_modules"))
+				filepath.Join(folderOf(t, "javascript"), "node_modules"))
 			shown, err := c.CombinedOutput()
 			if text := strings.TrimSpace(string(shown)); err != nil || !strings.HasSuffix(text, walk.want) {
 				t.Errorf("%v; it shows:\n%s", err, text)

@@ -61,7 +61,7 @@ func TestDeployedClient(t *testing.T) {
 		"openapi-python-client": {"package": "regenerated", "generate": true},
 	} {
 		t.Run(environment, func(t *testing.T) {
-			python := installed(t, environment) + "/python"
+			python := folderOf(t, environment) + "/python"
 			for name, value := range more {
 				given[name] = value
 			}
@@ -80,7 +80,7 @@ func TestDeployedClient(t *testing.T) {
 
 // TestDeployedNotebooks sends what the published notebooks of the APEx Dispatch API send.
 func TestDeployedNotebooks(t *testing.T) {
-	python := installed(t, "apex-client") + "/python"
+	python := folderOf(t, "apex-client") + "/python"
 	want := map[string]any{"executed": "finished", "raster": true, "sync": true,
 		"upscaled": "finished", "jobs": true, "tile": true, "rasters": true, "black": []any{}}
 	var found map[string]any

@@ -14,6 +14,7 @@ import (
 
 	"github.com/coder/websocket"
 	"github.com/coder/websocket/wsjson"
+	"github.com/eodispatch/eodispatch/test/installed"
 )
 
 // chromium is a tab of a real headless browser, controlled over the DevTools protocol. Host rules limit its connections
@@ -29,13 +30,7 @@ type chromium struct {
 // test, or fails it in CI. The browser is killed after the test.
 func openChromium(t *testing.T) *chromium {
 	t.Helper()
-	path, err := exec.LookPath("chromium")
-	if err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatal("chromium is not installed: run test/real/install.sh")
-		}
-		t.Skip("chromium is not installed: run test/real/install.sh")
-	}
+	path := installed.Program(t, "chromium")
 	folder := t.TempDir()
 	browser := exec.Command(path, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run",
 		"--disable-background-networking",

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/test/executable"
+	"github.com/eodispatch/eodispatch/test/installed"
 	"github.com/eodispatch/eodispatch/test/simulator"
 )
 
@@ -24,10 +25,7 @@ func openEOClient(t *testing.T) string {
 	must(t, err)
 	python := filepath.Join(strings.TrimSpace(string(folder)), "python")
 	if _, err := os.Stat(python); err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatal("the openEO Python client is not installed: run test/real/install.sh openeo-0.53")
-		}
-		t.Skip("the openEO Python client is not installed: run test/real/install.sh openeo-0.53")
+		installed.Missing(t, "the openEO Python client", "test/real/install.sh openeo-0.53")
 	}
 	return python
 }

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"testing"
 
+	"github.com/eodispatch/eodispatch/test/installed"
 	"github.com/eodispatch/eodispatch/test/simulator"
 	"github.com/eodispatch/eodispatch/web"
 )
@@ -34,10 +34,7 @@ func (c *chromium) clicks(text string) {
 // finishes as theirs. The page's sign-out ends Keycloak's session, too.
 func TestPage_OnTheRealProvider(t *testing.T) {
 	if web.Page() == nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatal("the page is not built: run make page")
-		}
-		t.Skip("the page is not built: run make page")
+		installed.Missing(t, "the page", "make page")
 	}
 	s, c := Start(t), openChromium(t)
 	must(t, s.AddUser("apex", "olga"))

@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/eodispatch/eodispatch/test/installed"
 )
 
 // URL is the address of the server. The server's database contains it, so that only one server can run on a machine at
@@ -61,11 +63,7 @@ var start = sync.OnceValues(func() (*Server, error) {
 func Start(t testing.TB) *Server {
 	t.Helper()
 	if _, err := os.Stat(filepath.Join(home(), "installed.txt")); err != nil {
-		if text := "Keycloak is not installed: run test/real/keycloak/install.sh"; os.Getenv("CI") == "true" {
-			t.Fatal(text)
-		} else {
-			t.Skip(text)
-		}
+		installed.Missing(t, "Keycloak", "test/real/keycloak/install.sh")
 	}
 	s, err := start()
 	if err != nil {
