@@ -32,9 +32,9 @@ func filled(j dispatch.Job) dispatch.Job {
 	v := reflect.ValueOf(&j).Elem()
 	keep := []string{"ID", "Task", "Number", "Owner", "Account", "Base", "Service", "Names", "Desired", "Hidden", "Paused",
 		"Budgeted", "Annotations", "MaxDuration", "Retries", "Created", "Version", "Traceparent", "Loaded"}
-	for i := range v.NumField() {
-		if name := v.Type().Field(i).Name; !slices.Contains(keep, name) {
-			fill(v.Field(i), name, i+2, j.Created)
+	for i, field := range reflect.VisibleFields(v.Type()) {
+		if !field.Anonymous && !slices.Contains(keep, field.Name) {
+			fill(v.FieldByIndex(field.Index), field.Name, i+2, j.Created)
 		}
 	}
 	return j
