@@ -17,6 +17,14 @@ const filesOfUser = 8
 // whose link has expired is asked for by a new link.
 func (b *Broker) OpenFile(ctx context.Context, u dispatch.UserID, id dispatch.JobID, asset string,
 	r dispatch.FileRequest) (*dispatch.File, error) {
+	return b.openOwn(ctx, u, id, func(j dispatch.Record) (*dispatch.File, error) {
+		return b.openFile(ctx, u, j, asset, r)
+	})
+}
+
+// openOwn opens a file of a finished job for its owner, and counts it among those that the owner reads.
+func (b *Broker) openOwn(ctx context.Context, u dispatch.UserID, id dispatch.JobID,
+	open func(dispatch.Record) (*dispatch.File, error)) (*dispatch.File, error) {
 	j, err := b.Records.Record(ctx, u, id)
 	if err != nil {
 		return nil, err
@@ -31,7 +39,7 @@ func (b *Broker) OpenFile(ctx context.Context, u dispatch.UserID, id dispatch.Jo
 			Text: fmt.Sprintf("You are reading %d files through this service. Wait until one of them has been read.",
 				filesOfUser)}
 	}
-	file, err := b.openFile(ctx, u, j, asset, r)
+	file, err := open(j)
 	if err != nil {
 		release()
 		return nil, err
@@ -44,7 +52,7 @@ func (b *Broker) OpenFile(ctx context.Context, u dispatch.UserID, id dispatch.Jo
 func (b *Broker) openFile(ctx context.Context, u dispatch.UserID, j dispatch.Record, asset string,
 	r dispatch.FileRequest) (*dispatch.File, error) {
 	if known := b.results.fresh(keyOf(j.Job)); known != nil {
-		file, err := b.follow(ctx, j, known, asset, r)
+		file, err := b.follow(ctx, j, hrefOf(known, asset), r)
 		if err == nil || !dispatch.Is(err, dispatch.NotFound) && !dispatch.Is(err, dispatch.Forbidden) {
 			return file, err
 		}
@@ -53,19 +61,18 @@ func (b *Broker) openFile(ctx context.Context, u dispatch.UserID, j dispatch.Rec
 	if err != nil {
 		return nil, err
 	}
-	return b.follow(ctx, j, results, asset, r)
+	return b.follow(ctx, j, hrefOf(results, asset), r)
 }
 
-// follow opens the file to which an asset of results links.
-func (b *Broker) follow(ctx context.Context, j dispatch.Record, results json.RawMessage, asset string,
-	r dispatch.FileRequest) (*dispatch.File,
+// follow opens the file to which results link.
+func (b *Broker) follow(ctx context.Context, j dispatch.Record, link string, r dispatch.FileRequest) (*dispatch.File,
 	error) {
 	backend := b.BackendNamed(j.Account.Platform())
 	if backend == nil || !backend.ProxyAssets {
 		return nil, noFile()
 	}
 	opener, can := backend.Platform.(dispatch.FileOpener)
-	if r.URL = hrefOf(results, asset); !can || r.URL == "" {
+	if r.URL = link; !can || r.URL == "" {
 		return nil, noFile()
 	}
 	open := func(ctx context.Context, t dispatch.Token) (file *dispatch.File, err error) {

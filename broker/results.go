@@ -68,20 +68,29 @@ func (b *Broker) collection(ctx context.Context, u dispatch.UserID, j dispatch.R
 		b.results.keep(keyOf(j.Job), results)
 		return results, nil
 	}
+	results, err = fromPlatform(ctx, b, u, j, func(ctx context.Context, p dispatch.Platform,
+		t dispatch.Token) (json.RawMessage, error) {
+		return p.Results(ctx, t, j.Ref)
+	})
+	if results = b.untagged(results); err == nil {
+		b.results.keep(keyOf(j.Job), results)
+	}
+	return results, err
+}
+
+// fromPlatform reads what a platform has of the results of a finished job, which may not be there yet.
+func fromPlatform[T any](ctx context.Context, b *Broker, u dispatch.UserID, j dispatch.Record,
+	read func(context.Context, dispatch.Platform, dispatch.Token) (T, error)) (got T, err error) {
 	if !j.Removal.Removed.IsZero() {
-		return nil, &dispatch.Error{Kind: dispatch.Conflict, Op: "dispatch.Results", Text: j.RemovedText()}
+		return got, &dispatch.Error{Kind: dispatch.Conflict, Op: "dispatch.Results", Text: j.RemovedText()}
 	}
 	if j.Ref == (dispatch.Ref{}) {
-		return nil, &dispatch.Error{Kind: dispatch.Conflict, Op: "dispatch.Results",
+		return got, &dispatch.Error{Kind: dispatch.Conflict, Op: "dispatch.Results",
 			Text: "The job finished, and its results are no longer kept. Its platform has none to ask for: it returned them " +
 				"in its response to the submission."}
 	}
 	for end := time.Now().Add(resultsWithin); ; {
-		results, err = call(ctx, b, u, j.Account, func(ctx context.Context, p dispatch.Platform,
-			t dispatch.Token) ([]byte, error) {
-			return p.Results(ctx, t, j.Ref)
-		})
-		results = b.untagged(results)
+		got, err = call(ctx, b, u, j.Account, read)
 		if !dispatch.Is(err, dispatch.Conflict) || time.Now().Add(resultsEvery).After(end) ||
 			visit.Sleep(ctx, resultsEvery) != nil {
 			break
@@ -89,14 +98,12 @@ func (b *Broker) collection(ctx context.Context, u dispatch.UserID, j dispatch.R
 	}
 	switch {
 	case dispatch.Is(err, dispatch.Conflict):
-		return nil, resultsLate(j, err)
+		return got, resultsLate(j, err)
 	case dispatch.Is(err, dispatch.NotFound): // the job itself is there
-		return nil, &dispatch.Error{Kind: dispatch.Conflict, Op: "dispatch.Results", Err: err,
+		return got, &dispatch.Error{Kind: dispatch.Conflict, Op: "dispatch.Results", Err: err,
 			Text: "The job finished, and its platform no longer has it or its results. Retry it if you need them again."}
-	case err == nil:
-		b.results.keep(keyOf(j.Job), results)
 	}
-	return results, err
+	return got, err
 }
 
 // resultsLate returns the error for a finished job whose platform returns no results yet: Busy, and BadUpstream after

@@ -160,8 +160,8 @@ type Records interface {
 	SyncRuns(context.Context, dispatch.UserID, dispatch.Page) ([]dispatch.SyncRun, error)
 	// Unstarted returns an unstarted job to its owner.
 	Unstarted(context.Context, dispatch.UserID, dispatch.UnstartedID) (dispatch.Unstarted, error)
-	// UnstartedJobs returns the owner's unstarted jobs and tasks, newest first, without their bodies. Of the filters
-	// only Page.Accounts applies.
+	// UnstartedJobs returns the owner's unstarted jobs and tasks, newest first, with the beginnings of their bodies. Of
+	// the filters only Page.Accounts applies.
 	UnstartedJobs(context.Context, dispatch.UserID, dispatch.Page) ([]dispatch.Unstarted, error)
 
 	// Waiting returns the jobs that wait in a line, due or not, in their order from one rank to another, both included,

@@ -40,7 +40,8 @@ func (b *Broker) Unstarted(ctx context.Context, u dispatch.UserID, id dispatch.U
 	return b.Records.Unstarted(ctx, u, id)
 }
 
-// UnstartedJobs returns the owner's unstarted jobs and tasks that p selects, newest first, without their bodies.
+// UnstartedJobs returns the owner's unstarted jobs and tasks that p selects, newest first, with the beginnings of
+// their bodies.
 func (b *Broker) UnstartedJobs(ctx context.Context, u dispatch.UserID, p dispatch.Page) iter.Seq2[dispatch.Unstarted,
 	error] {
 	read := func(p dispatch.Page) ([]dispatch.Unstarted, error) { return b.Records.UnstartedJobs(ctx, u, p) }

@@ -5,6 +5,10 @@ import "time"
 // UnstartedLife is how long an unstarted job is kept.
 const UnstartedLife = 30 * 24 * time.Hour
 
+// UnstartedBeginning is how much of the body of an unstarted job lists have, in characters: enough to find out which
+// interface it is of.
+const UnstartedBeginning = 400
+
 // UnstartedID identifies an unstarted job by the id that the job will have, or the task. The other one is 0.
 type UnstartedID struct {
 	Job  JobID
@@ -20,15 +24,16 @@ func (i UnstartedID) Number() int64 {
 	return 2 * int64(i.Job)
 }
 
-// Unstarted is a job, or a task, that a client created by one request and will start by another, as openEO clients do.
-// The broker has accepted nothing yet: nothing of it is at a platform, and only its owner's client knows the meaning of
-// its body. Starting it makes it a job or a task under the same id.
+// Unstarted is a job, or a task, that a client created by one request and will start by another, as clients of openEO do
+// and may do by OGC API - Processes (Part 4). The broker has accepted nothing yet: nothing of it is at a platform, and
+// only the interface of its client knows the meaning of its body. Starting it makes it a job or a task under the same
+// id.
 type Unstarted struct {
 	ID      UnstartedID
 	Owner   UserID
 	Account Account // where it will run
 	Title   string
-	Body    []byte // JSON; nil in lists
+	Body    []byte // JSON; in lists at most its first UnstartedBeginning characters
 	Created time.Time
 	Updated time.Time
 	Expires time.Time

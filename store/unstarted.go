@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"strconv"
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
@@ -120,6 +121,11 @@ func getUnstarted(
 	return n, err
 }
 
+// listedPlaces returns where the columns of a list are scanned to, of which the last is the beginning of the body.
+func listedPlaces(n *dispatch.Unstarted) []any {
+	return append(unstartedPlaces(n), scanned[[]byte, string]{&n.Body, func(s string) []byte { return []byte(s) }})
+}
+
 // UnstartedJobs returns the owner's unstarted jobs and tasks, newest first. See dispatch.UnstartedID.Number for the
 // order.
 func (s *Store) UnstartedJobs(
@@ -132,8 +138,8 @@ func (s *Store) UnstartedJobs(
 		w.and("owner = " + w.arg(u) + " AND expires > " + w.arg(now))
 		newest.follows(&w, p, "created", id)
 		anyOf(q, &w, "account", p.Accounts)
-		all, err = list(ctx, q, unstartedPlaces, `
-			SELECT `+unstartedColumns+`
+		all, err = list(ctx, q, listedPlaces, `
+			SELECT `+unstartedColumns+`, substr(body, 1, `+strconv.Itoa(dispatch.UnstartedBeginning)+`)
 			FROM unstarted
 			WHERE `+w.String()+`
 			ORDER BY `+newest.by("created", id)+`

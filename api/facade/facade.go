@@ -27,6 +27,10 @@ func WithDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, Within, ErrTooSlow)
 }
 
+// ProcessesUnstarted begins the bodies of unstarted jobs of OGC API - Processes, by which other interfaces know that
+// they are not theirs.
+const ProcessesUnstarted = `{"ogcapi":`
+
 // Facade is a further HTTP interface of the broker.
 type Facade interface {
 	// Paths are the paths at and below which the façade serves, for example "/openeo". They have no slash at their end.
@@ -69,6 +73,8 @@ type Server interface {
 	// longitude and latitude, which isBox reports, or GeoJSON. Requests of one user, or without one of one address, take
 	// turns.
 	Split(ctx context.Context, g *grid.Grid, area json.RawMessage, most int) (tiles []grid.Tile, isBox bool, err error)
+	// Provenance returns how the results of a job of the user who has signed in came about, in PROV-JSON.
+	Provenance(context.Context, dispatch.Record) (any, error)
 	// SignInLink returns the page where the user of an account signs in to its platform, or links an account there; "" if
 	// there is none.
 	SignInLink(dispatch.Account) string

@@ -184,7 +184,7 @@ func backEnd(settings *config.Config, b *broker.Broker, kept *store.Store,
 
 // processServer returns the broker as a server of OGC API - Processes.
 func processServer(settings *config.Config, b *broker.Broker, offered *catalogue.Catalogue) *facadeogcapi.Facade {
-	c := facadeogcapi.Config{Broker: b, Services: offered, Title: settings.About.Title,
+	c := facadeogcapi.Config{Broker: b, Services: offered, Backends: b.Backends, Title: settings.About.Title,
 		Description: settings.About.Description, Version: ownVersion(),
 		Open: settings.Catalogue.Open, Freshness: settings.Freshness, MostTiles: settings.Limits.Values}
 	if settings.OGCAPI.Echo {

@@ -1,6 +1,7 @@
 package ogcapi
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -23,6 +24,9 @@ type description struct {
 	passing []string // outputTransmission
 	inputs  map[string]parameter
 	outputs map[string]parameter
+
+	document  json.RawMessage
+	described []namedValue // the outputs, in the order of the document
 
 	etag        string
 	size        int    // size of the document in bytes
@@ -59,7 +63,10 @@ func parseDescription(raw []byte) (*description, error) {
 	if err := bounds.ServiceParameters.Check(max(bounds.Entries(m["inputs"]), bounds.Entries(m["outputs"]))); err != nil {
 		return nil, err
 	}
-	d := &description{fingerprint: fingerprintOf(m), inputs: parameters(m["inputs"]), outputs: parameters(m["outputs"])}
+	d := &description{fingerprint: fingerprintOf(m), inputs: parameters(m["inputs"]), outputs: parameters(m["outputs"]),
+		document: bytes.Clone(raw)} // the body's memory may be larger than the body
+	_ = json.Unmarshal(d.document, &m) // as above
+	d.described = namedValues(m["outputs"])
 	d.parameters, d.set = describeInputs(m["inputs"])
 	if json.Unmarshal(m["jobControlOptions"], &d.modes) != nil {
 		d.modes = nil

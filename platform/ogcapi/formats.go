@@ -94,7 +94,10 @@ func (d *description) leavesUnused(format string) bool {
 }
 
 // choosesOutputs reports whether the options of a request choose the outputs, in place of its format.
-func choosesOutputs(r dispatch.Request) bool {
+func choosesOutputs(r dispatch.Request) bool { return hasOption(r, "outputs") }
+
+// hasOption reports whether the options of a request have a member.
+func hasOption(r dispatch.Request, name string) bool {
 	var options map[string]json.RawMessage
-	return json.Unmarshal(r.PlatformOptions(), &options) == nil && options["outputs"] != nil
+	return json.Unmarshal(r.PlatformOptions(), &options) == nil && options[name] != nil
 }

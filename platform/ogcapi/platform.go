@@ -2,6 +2,7 @@ package ogcapi
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"net/url"
 	"sync/atomic"
@@ -32,8 +33,9 @@ type Platform struct {
 	endpoint     dispatch.Address
 	aliases      []dispatch.Address
 	descriptions *upstream.Cache[*description]
-	answers      *upstream.Share // memory for large responses
-	pages        atomic.Int32    // how large those of job lists are
+	listings     *upstream.Cache[[]json.RawMessage] // of processes
+	answers      *upstream.Share                    // memory for large responses
+	pages        atomic.Int32                       // how large those of job lists are
 }
 
 var (
@@ -50,7 +52,9 @@ func New(c Config) *Platform {
 	p := &Platform{name: c.Name, client: c.Client, allowHosts: c.AllowHosts, permits: c.Permits,
 		answers: upstream.NewShare()}
 	p.descriptions = upstream.NewCache(upstream.CacheConfig[*description]{Fresh: describeFor, MaxPause: describePause,
-		Size: func(d *description) int { return 3 * d.size }})
+		Size: func(d *description) int { return 5 * d.size }})
+	p.listings = upstream.NewCache(upstream.CacheConfig[[]json.RawMessage]{Fresh: describeFor, MaxPause: describePause,
+		Size: sizeOf})
 	p.endpoint = root(c.Endpoint)
 	for _, a := range c.Aliases {
 		p.aliases = append(p.aliases, root(a))

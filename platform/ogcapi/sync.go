@@ -38,7 +38,7 @@ func (p *Platform) RunSync(ctx context.Context, t dispatch.Token, s dispatch.Sub
 		return nil, err
 	}
 	response := ""
-	if len(d.outputs) > 1 {
+	if len(d.outputs) > 1 && !hasOption(s.Request, "response") {
 		response = "document"
 	}
 	if err := p.Permitted(s.Request); err != nil {

@@ -75,7 +75,8 @@ func (s *MemStore) UnstartedJobs(_ context.Context, u dispatch.UserID, p dispatc
 	for _, n := range s.unstarted {
 		if n.Owner == u && n.Expires.After(now) && p.Follows(dispatch.Place{Created: n.Created, ID: n.ID.Number()}) &&
 			(len(p.Accounts) == 0 || slices.Contains(p.Accounts, n.Account)) {
-			n.Body = nil
+			begin := []rune(string(n.Body))
+			n.Body = []byte(string(begin[:min(len(begin), dispatch.UnstartedBeginning)]))
 			all = append(all, n)
 		}
 	}

@@ -3,7 +3,6 @@ package ogcapi
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -32,20 +31,18 @@ type execution struct {
 	Response   string                     `json:"response"`
 	Subscriber json.RawMessage            `json:"subscriber"`
 
-	told []dispatch.Notify // of Subscriber
-}
-
-type wantedOutput struct {
-	Transmission string `json:"transmissionMode"`
-	Format       struct {
-		MediaType string `json:"mediaType"`
-	} `json:"format"`
+	told      []dispatch.Notify // of Subscriber
+	delivered delivery
+	passed    map[string]any // the outputs that the platform is asked for; nil: all
 }
 
 // delivery is how the client wants the results. It is stored with the job.
 type delivery struct {
 	Response     string `json:"response"`
-	Transmission string `json:"transmission"`
+	Transmission string `json:"transmission"` // of the output stac, or of all; "": as the platform gives them
+	// the outputs that the client named, and how it wants each; none: all
+	Outputs map[string]string `json:"outputs,omitempty"`
+	Own     bool              `json:"own,omitempty"` // all are those of the platform, without stac
 	// of the façade as the client reached it, for links in messages to its subscriber
 	Root string `json:"root,omitempty"`
 }
@@ -60,12 +57,21 @@ func (f *Facade) execute(in *request) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	e, err := f.parseExecution(s, body)
+	return f.executeBody(in, s, body)
+}
+
+// executeBody runs a process by an execute request.
+func (f *Facade) executeBody(in *request, s catalogue.Service, body []byte) (*answer, error) {
+	atOnce, err := f.runsAtOnce(in, s)
+	if err != nil {
+		return nil, err
+	}
+	e, err := f.parseExecution(in, s, body)
 	if err != nil {
 		return nil, err
 	}
 	want := facade.PreferencesIn(in.Header)
-	if f.isEcho(s.ID) && !want.Async {
+	if f.isEcho(s) && !want.Async {
 		if len(e.told) > 0 {
 			return nil, badRequest(
 				"Only jobs notify a subscriber. Send the header Prefer: respond-async, so that this execution becomes a job.")
@@ -76,20 +82,20 @@ func (f *Facade) execute(in *request) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if e.has(inputTiles) {
+	switch {
+	case e.has(inputTiles):
 		return f.submitTask(in, s, e, key, want)
+	case atOnce && !e.needsJob(in, want):
+		return f.runSync(in, s, e)
 	}
 	return f.submitJob(in, s, e, key, want)
 }
 
-func (f *Facade) parseExecution(s catalogue.Service, body []byte) (e execution, err error) {
+func (f *Facade) parseExecution(in *request, s catalogue.Service, body []byte) (e execution, err error) {
 	if err := json.Unmarshal(body, &e); err != nil || len(body) == 0 {
 		return e, badRequest("The body must be an execute request: an object with the member inputs.")
 	}
-	if e.Response == "" {
-		e.Response = raw
-	}
-	if e.Response != raw && e.Response != document {
+	if e.Response != "" && e.Response != raw && e.Response != document {
 		return e, badRequest("response must be raw or document.")
 	}
 	of := eventsOfJob
@@ -99,17 +105,8 @@ func (f *Facade) parseExecution(s catalogue.Service, body []byte) (e execution, 
 	if e.told, err = parseSubscriber(e.Subscriber, of); err != nil {
 		return e, err
 	}
-	outputs := f.outputs(s)
-	for id, o := range e.Outputs {
-		if _, known := outputs[id]; !known {
-			return e, exception{Type: typeNoOutput, Status: http.StatusBadRequest,
-				Detail: fmt.Sprintf("The process has no output %q.", clip(id))}
-		}
-		if o.Transmission != "" && o.Transmission != byValue && (o.Transmission != byReference || f.isEcho(s.ID)) {
-			return e, badRequest("outputs.%s.transmissionMode %q is not offered.", clip(id), clip(o.Transmission))
-		}
-	}
-	return e, nil
+	e.delivered = e.delivery(in)
+	return e, f.checkOutputs(in, s, &e)
 }
 
 // clip cuts text that is quoted back to a client.
@@ -121,18 +118,9 @@ func clip(text string) string {
 	return strings.ToValidUTF8(text[:most], "") + "…"
 }
 
-// delivery returns how the results are wanted.
-func (e execution) delivery() delivery {
-	d := delivery{Response: e.Response, Transmission: e.Outputs[outputSTAC].Transmission}
-	if d.Transmission == "" {
-		d.Transmission = byValue
-	}
-	return d
-}
-
 // request returns the request for a service.
 func (f *Facade) request(in *request, s catalogue.Service, e execution) (dispatch.Request, error) {
-	inputs, err := inputsFor(e.Inputs, s.Label != dispatch.OGCProcess || f.isEcho(s.ID))
+	inputs, err := inputsFor(e.Inputs, s.Label != dispatch.OGCProcess || f.isEcho(s))
 	if err != nil {
 		return dispatch.Request{}, err
 	}
@@ -140,11 +128,14 @@ func (f *Facade) request(in *request, s catalogue.Service, e execution) (dispatc
 	if err != nil {
 		return dispatch.Request{}, err
 	}
-	format, err := formatOf(s, o.format, e.Outputs[outputSTAC].Format.MediaType)
+	format, err := formatOf(s, o.format, e.Outputs[outputSTAC].mediaType())
 	if err != nil {
 		return dispatch.Request{}, err
 	}
-	d := e.delivery()
+	if o.options, err = e.withOutputs(o.options, format); err != nil {
+		return dispatch.Request{}, err
+	}
+	d := e.delivered
 	if len(e.told) > 0 {
 		d.Root = in.root
 	}
@@ -209,8 +200,7 @@ func submissionError(err error) error {
 		return &hinted
 	}
 	if dispatch.Is(err, dispatch.NotFound) {
-		return exception{Type: typeNoProcess, Status: http.StatusNotFound,
-			Detail: "The platform does not have this process: " + dispatch.TextFor(err)}
+		return platformLacks(err)
 	}
 	return err
 }

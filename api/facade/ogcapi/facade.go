@@ -1,6 +1,7 @@
 // Package ogcapi serves the services of the catalogue and the jobs of users as an OGC API - Processes server (OGC
-// 18-062r2, version 1.0). A service is a process, whatever the protocol of its platform; a job is a job, and so is a
-// task.
+// 18-062r2, version 1.0, and the drafts of version 2.0 and of Part 4, job management). A service is a process, whatever
+// the protocol of its platform; a job is a job, and so is a task. Each platform that speaks the protocol has a view of
+// its own, which shows the processes of the platform and their jobs.
 package ogcapi
 
 import (
@@ -36,6 +37,12 @@ type Broker interface {
 	Parameters(context.Context, dispatch.UserID, dispatch.Service, dispatch.Label) ([]dispatch.Parameter, error)
 	// Formats returns the output formats of a service; none if its platform does not list them.
 	Formats(context.Context, dispatch.UserID, dispatch.Service, dispatch.Label) ([]dispatch.OutputFormat, error)
+	// Process returns how the platform of a service describes its process.
+	Process(context.Context, dispatch.UserID, dispatch.Service, dispatch.Label) (dispatch.ProcessDescription, error)
+	// Processes returns the summaries of the processes in the namespace of a service.
+	Processes(context.Context, dispatch.UserID, dispatch.Service, dispatch.Label) ([]json.RawMessage, error)
+	// RunSync runs a request while the client waits.
+	RunSync(context.Context, dispatch.UserID, dispatch.Request) (*dispatch.SyncResult, error)
 	// Read returns a job with a status no older than fresh, or the last known one if the platform does not respond.
 	Read(ctx context.Context, u dispatch.UserID, id dispatch.JobID, fresh time.Duration) (dispatch.Record, error)
 	// Freshen waits a bounded time until statuses are no older than fresh.
@@ -59,6 +66,23 @@ type Broker interface {
 	// RecentResults returns what Results does, without a request to the platform while the links that it returned before
 	// are valid.
 	RecentResults(context.Context, dispatch.UserID, dispatch.JobID) (json.RawMessage, error)
+	// Outputs returns the outputs of a finished job as its platform gives them.
+	Outputs(context.Context, dispatch.UserID, dispatch.JobID) ([]dispatch.OutputValue, error)
+	// OpenOutput opens the file that an output links to, if the platform's files are passed on.
+	OpenOutput(context.Context, dispatch.UserID, dispatch.JobID, dispatch.OutputValue,
+		dispatch.FileRequest) (*dispatch.File, error)
+	// CreateUnstarted stores a job, or a task, that its owner will start later.
+	CreateUnstarted(ctx context.Context, u dispatch.UserID, platform string, task bool, title string,
+		body []byte) (dispatch.Unstarted, error)
+	Unstarted(context.Context, dispatch.UserID, dispatch.UnstartedID) (dispatch.Unstarted, error)
+	// UnstartedJobs returns unstarted jobs, newest first, with the beginnings of their bodies.
+	UnstartedJobs(context.Context, dispatch.UserID, dispatch.Page) iter.Seq2[dispatch.Unstarted, error]
+	ChangeUnstarted(context.Context, dispatch.Unstarted) error
+	DeleteUnstarted(context.Context, dispatch.UserID, dispatch.UnstartedID) error
+	// CheckRequest checks a request or, with a dimension, a task's as its start would, and stores nothing.
+	CheckRequest(ctx context.Context, u dispatch.UserID, r dispatch.Request, d *dispatch.Dimension) error
+	// Start makes an unstarted job a job or, with a dimension, a task.
+	Start(ctx context.Context, n dispatch.Unstarted, r dispatch.Request, d *dispatch.Dimension) error
 	// WatchJob signals when a job may look different.
 	WatchJob(dispatch.UserID, dispatch.JobID) (changed <-chan struct{}, stop func())
 }
@@ -75,6 +99,7 @@ type Services interface {
 type Config struct {
 	Broker             Broker
 	Services           Services
+	Backends           []*dispatch.Backend // those that describe processes have a view of their own
 	Title, Description string
 	Version            string        // of the program
 	Open               bool          // processes can be read without a token
@@ -127,9 +152,15 @@ func (f *Facade) operations() []operation {
 		{"GET", "/processes/{processID}", optional, f.describeProcess},
 		{"POST", "/processes/{processID}/execution", signedIn, f.execute},
 		{"GET", "/jobs", signedIn, f.listJobs},
+		{"POST", "/jobs", signedIn, f.createJob},
 		{"GET", "/jobs/{jobID}", signedIn, f.readJob},
+		{"PATCH", "/jobs/{jobID}", signedIn, f.changeJob},
 		{"DELETE", "/jobs/{jobID}", signedIn, f.dismiss},
+		{"GET", "/jobs/{jobID}/definition", signedIn, f.readDefinition},
+		{"GET", "/jobs/{jobID}/inputs", signedIn, f.readInputs},
+		{"GET", "/jobs/{jobID}/prov", signedIn, f.readProvenance},
 		{"GET", "/jobs/{jobID}/results", signedIn, f.readResults},
+		{"POST", "/jobs/{jobID}/results", signedIn, f.startJob},
 		{"GET", "/jobs/{jobID}/results/{outputID}", signedIn, f.readOutput},
 	}
 }
@@ -139,10 +170,14 @@ type request struct {
 	*http.Request
 	facade.Server
 	w    http.ResponseWriter
-	root string // absolute URL of the façade, without a slash at its end
+	view view
+	root string // absolute URL of the view, without a slash at its end
 	user dispatch.UserID
 
-	repeated bool // it is a message that was sent before: results that were read for it will do
+	endless context.Context // without the deadline, for what is streamed
+
+	message  bool // it is none of a client: a message is written
+	repeated bool // one that was sent before: results that were read for it will do
 }
 
 // answer is a response.
@@ -151,26 +186,40 @@ type answer struct {
 	header map[string]string
 	links  []string // values of the header Link
 	body   any      // to be encoded as JSON; nil: none
+	data   []byte   // in place of body
 	media  string   // "": application/json
+
+	// stream writes the response in place of all the other members.
+	stream func(http.ResponseWriter) error
 }
 
-type serverKey struct{}
+// exchange is what a request has on its way to its operation.
+type exchange struct {
+	server facade.Server
+	view   view
+}
+
+type exchangeKey struct{}
 
 // Serve answers a request.
 func (f *Facade) Serve(s facade.Server, w http.ResponseWriter, r *http.Request) {
 	allowOrigins(w.Header())
-	plain := r.WithContext(context.WithValue(r.Context(), serverKey{}, s))
-	plain.URL = plainURL(r.URL)
-	if slices.ContainsFunc(strings.Split(plain.URL.Path, "/"), isDots) { // the mux would redirect
+	at := plainURL(r.URL)
+	if slices.ContainsFunc(strings.Split(at.Path, "/"), isDots) { // the mux would redirect
 		f.refuse(w, r, errNoPath, nil)
 		return
 	}
+	v, below := f.viewAt(at.EscapedPath())
+	at.RawPath = root + below
+	at.Path = unescaped(at.RawPath)
+	plain := r.WithContext(context.WithValue(r.Context(), exchangeKey{}, exchange{s, v}))
+	plain.URL = at
 	handler, pattern := f.mux.Handler(plain)
 	if pattern == "" {
 		f.unrouted(w, plain, handler)
 		return
 	}
-	defer func() { r.Pattern = plain.Pattern }() // for the log
+	defer func() { r.Pattern = v.pattern(plain.Pattern) }() // for the log
 	f.mux.ServeHTTP(w, plain)
 }
 
@@ -201,7 +250,8 @@ func unescaped(path string) string {
 func allowOrigins(h http.Header) {
 	h.Set("Access-Control-Allow-Origin", "*")
 	h.Set("Access-Control-Expose-Headers",
-		"Location, Link, Preference-Applied, Retry-After, WWW-Authenticate, X-Correlation-ID")
+		"Accept-Ranges, Content-Length, Content-Range, ETag, Last-Modified, Location, Link, Preference-Applied, "+
+			"Retry-After, WWW-Authenticate, X-Correlation-ID")
 }
 
 // unrouted answers a request that no operation serves. The mux knows whether the path or only the method is wrong.
@@ -216,7 +266,8 @@ func (f *Facade) unrouted(w http.ResponseWriter, r *http.Request, mux http.Handl
 		h := w.Header()
 		h.Set("Allow", allow+", OPTIONS")
 		h.Set("Access-Control-Allow-Methods", allow)
-		h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Prefer, Idempotency-Key, X-Correlation-ID")
+		h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Idempotency-Key, If-Range, "+
+			"Prefer, Range, X-Correlation-ID")
 		h.Set("Access-Control-Max-Age", "600")
 		w.WriteHeader(http.StatusNoContent)
 	default:
@@ -239,10 +290,11 @@ func (d *discarded) WriteHeader(status int)      { d.status = status }
 // handler serves an operation.
 func (f *Facade) handler(op operation) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		s := r.Context().Value(serverKey{}).(facade.Server)
+		x := r.Context().Value(exchangeKey{}).(exchange)
 		ctx, cancel := facade.WithDeadline(r.Context())
 		defer cancel()
-		in := &request{Request: r.WithContext(ctx), Server: s, w: w, root: s.BaseURL(r) + root}
+		in := &request{Request: r.WithContext(ctx), Server: x.server, w: w, view: x.view, endless: r.Context(),
+			root: x.server.BaseURL(r) + x.view.path}
 		a, err := f.serve(op, in)
 		if err != nil {
 			e, header := exceptionFor(in, err)
@@ -286,15 +338,23 @@ func (a *answer) write(w http.ResponseWriter) {
 	for _, l := range a.links {
 		h.Add("Link", l)
 	}
-	if a.body == nil {
+	text := a.data
+	switch {
+	case a.stream != nil:
+		if a.stream(w) != nil {
+			panic(http.ErrAbortHandler) // the client must not take an incomplete response for a whole one
+		}
+		return
+	case a.body == nil && text == nil:
 		w.WriteHeader(cmp.Or(a.status, http.StatusNoContent))
 		return
+	case text == nil:
+		var err error
+		if text, err = dispatch.Encode(a.body); err != nil {
+			panic(err) // a bug: only JSON values are encoded
+		}
 	}
 	h.Set("Content-Type", cmp.Or(a.media, mediaJSON))
-	text, err := dispatch.Encode(a.body)
-	if err != nil {
-		panic(err) // a bug: only JSON values are encoded
-	}
 	w.WriteHeader(cmp.Or(a.status, http.StatusOK))
 	_, _ = w.Write(text) // the client may have gone
 }

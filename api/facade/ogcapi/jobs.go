@@ -18,6 +18,7 @@ import (
 
 // The statuses of the standard (statusCode.yaml).
 const (
+	waiting    = "created" // of Part 4: it was not started
 	accepted   = "accepted"
 	running    = "running"
 	successful = "successful"
@@ -31,14 +32,26 @@ type statusInfo struct {
 	ProcessID string     `json:"processID,omitempty"`
 	Type      string     `json:"type"`
 	JobID     string     `json:"jobID"`
+	ID        string     `json:"id"`                   // of version 2.0
+	Entity    string     `json:"processingEntityType"` // likewise
 	Status    string     `json:"status"`
 	Message   string     `json:"message,omitempty"`
 	Created   time.Time  `json:"created"`
 	Finished  *time.Time `json:"finished,omitempty"`
 	Updated   time.Time  `json:"updated"`
 	Progress  *int       `json:"progress,omitempty"`
+	Exception *exception `json:"exception,omitempty"` // likewise, of a job that failed
 	Links     []link     `json:"links"`
 }
+
+const (
+	typeProcess = "process"
+	entityType  = "ogc-api-processes"
+)
+
+// statusWords are words of drafts and of openEO for the statuses.
+var statusWords = map[string]string{"queued": accepted, "pending": accepted, "started": running, "succeeded": successful,
+	"finished": successful, "error": failed, "canceled": dismissed, "cancelled": dismissed}
 
 // statusOf returns the standard's word for a status. A status that is not known is shown as the last one that is.
 func statusOf(s, seen dispatch.Status) string {
@@ -96,12 +109,13 @@ func percent(progress float64) *int { return new(int(min(max(progress, 0), 100))
 // info returns what jobs and tasks have in common.
 func (f *Facade) info(in *request, id, status string, r dispatch.Request) statusInfo {
 	at := in.root + "/jobs/" + id
-	info := statusInfo{Type: "process", JobID: id, Status: status, Progress: new(0), Links: []link{
-		{at, "self", mediaJSON, ""}, {at, "status", mediaJSON, "Status"}, {at, "monitor", mediaJSON, "Status"}}}
-	if process, listed := f.Services.Identify(r.Label, r.Service); listed {
+	info := statusInfo{Type: typeProcess, JobID: id, ID: id, Entity: entityType, Status: status, Progress: new(0)}
+	info.Links = []link{
+		{at, "self", mediaJSON, ""}, {at, "status", mediaJSON, "Status"}, {at, "monitor", mediaJSON, "Status"},
+		{at + "/inputs", "inputs", mediaJSON, "Inputs"}, {at + "/prov", "provenance", mediaJSON, "Provenance"}}
+	if process, path, listed := f.processOf(in.view, r); listed {
 		info.ProcessID = process
-		info.Links = append(info.Links, link{in.root + "/processes/" + url.PathEscape(process), "process", mediaJSON,
-			"Process"})
+		info.Links = append(info.Links, link{in.root + path, "process", mediaJSON, "Process"})
 	}
 	if status == successful {
 		info.Links = append(info.Links, link{at + "/results", relation("results"), mediaJSON, "Results"})
@@ -109,10 +123,15 @@ func (f *Facade) info(in *request, id, status string, r dispatch.Request) status
 	return info
 }
 
-// complete sets the progress of a job that was successful.
+// complete sets the progress of a job that was successful, and the exception of one that failed.
 func (s statusInfo) complete() statusInfo {
-	if s.Status == successful {
+	switch s.Status {
+	case successful:
 		s.Progress = new(100)
+	case failed:
+		e := unended(failed, s.Message).(exception)
+		e.Type, e.Title = typeBadRequest, http.StatusText(e.Status)
+		s.Exception = &e
 	}
 	return s
 }
@@ -135,26 +154,58 @@ func parseJobID(text string) (id jobOrTask, err error) {
 	return jobOrTask{job: dispatch.JobID(n)}, nil
 }
 
+// ownJob returns a job of the user that the view shows, with a status no older than fresh.
+func (f *Facade) ownJob(in *request, id dispatch.JobID, fresh time.Duration) (dispatch.Record, error) {
+	r, err := f.Broker.Read(in.Context(), in.user, id, fresh)
+	if err == nil && !in.view.shows(r.Account, r.Request) {
+		err = errNoJob
+	}
+	return r, err
+}
+
+// ownTask returns a task of the user that the view shows.
+func (f *Facade) ownTask(in *request, id dispatch.TaskID) (dispatch.TaskRecord, error) {
+	t, err := f.Broker.Task(in.Context(), in.user, id)
+	if err == nil && !in.view.shows(t.Account, t.Request) {
+		err = errNoJob
+	}
+	return t, err
+}
+
 func (f *Facade) readJob(in *request) (*answer, error) {
 	id, err := parseJobID(in.PathValue("jobID"))
 	if err != nil {
 		return nil, err
 	}
-	if id.task != 0 {
-		if err := f.Broker.Freshen(in.Context(), in.user, dispatch.Scope{Task: id.task}, f.Freshness); err != nil {
-			return nil, err
+	info, err := f.infoOf(in, id)
+	if dispatch.Is(err, dispatch.NotFound) {
+		if n, kept, found := f.unstarted(in, id); found {
+			info, err = f.unstartedInfo(in, n, kept), nil
 		}
-		t, err := f.Broker.Task(in.Context(), in.user, id.task)
-		if err != nil {
-			return nil, err
-		}
-		return &answer{body: f.taskInfo(in, t)}, nil
 	}
-	r, err := f.Broker.Read(in.Context(), in.user, id.job, f.Freshness)
 	if err != nil {
 		return nil, err
 	}
-	return &answer{body: f.jobInfo(in, r)}, nil
+	return &answer{body: info}, nil
+}
+
+// infoOf returns the status of a job or a task.
+func (f *Facade) infoOf(in *request, id jobOrTask) (info statusInfo, err error) {
+	if id.task != 0 {
+		if err := f.Broker.Freshen(in.Context(), in.user, dispatch.Scope{Task: id.task}, f.Freshness); err != nil {
+			return info, err
+		}
+		t, err := f.ownTask(in, id.task)
+		if err != nil {
+			return info, err
+		}
+		return f.taskInfo(in, t), nil
+	}
+	r, err := f.ownJob(in, id.job, f.Freshness)
+	if err != nil {
+		return info, err
+	}
+	return f.jobInfo(in, r), nil
 }
 
 // dismiss cancels a job that has not ended, which stays in the list as dismissed, and removes one that has.
@@ -163,11 +214,26 @@ func (f *Facade) dismiss(in *request) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
+	a, err := f.dismissStarted(in, id)
+	if !dispatch.Is(err, dispatch.NotFound) && err != errNoJob {
+		return a, err
+	}
+	n, kept, found := f.unstarted(in, id)
+	if !found {
+		return nil, err
+	}
+	if err := f.Broker.DeleteUnstarted(in.Context(), in.user, n.ID); err != nil {
+		return nil, err
+	}
+	return removed(in, f.unstartedInfo(in, n, kept)), nil
+}
+
+func (f *Facade) dismissStarted(in *request, id jobOrTask) (*answer, error) {
 	if id.task != 0 {
 		return f.dismissTask(in, id.task)
 	}
 	ctx := in.Context()
-	r, err := f.Broker.Read(ctx, in.user, id.job, broker.AsKnown)
+	r, err := f.ownJob(in, id.job, broker.AsKnown)
 	switch {
 	case dispatch.Is(err, dispatch.NotFound):
 		return nil, f.missingJob(in, id.job)
@@ -197,7 +263,7 @@ func (f *Facade) dismiss(in *request) (*answer, error) {
 // removed returns the response to the removal of a job, which is not found from then on: neither its status nor its
 // results.
 func removed(in *request, info statusInfo) *answer {
-	info.Status, info.Progress, info.Message = dismissed, nil,
+	info.Status, info.Progress, info.Exception, info.Message = dismissed, nil, nil,
 		"The job was removed: its status and its results are not found here any more."
 	info.Links = []link{{in.root + "/jobs", "up", mediaJSON, "Your jobs"}}
 	return &answer{body: info}
@@ -216,7 +282,7 @@ func (f *Facade) missingJob(in *request, id dispatch.JobID) error {
 
 // dismissTask removes a task and cancels its jobs.
 func (f *Facade) dismissTask(in *request, id dispatch.TaskID) (*answer, error) {
-	t, err := f.Broker.Task(in.Context(), in.user, id)
+	t, err := f.ownTask(in, id)
 	if err != nil {
 		return nil, err
 	}
@@ -262,8 +328,8 @@ func (f *Facade) listJobs(in *request) (*answer, error) {
 	return &answer{body: map[string]any{"jobs": jobs, "links": links}}, nil
 }
 
-// position is a place in the list of jobs and tasks: after a job and after a task.
-type position struct{ Job, Task dispatch.Place }
+// position is a place in the list of jobs and tasks: after a job, a task, and one that was not started.
+type position struct{ Job, Task, Unstarted dispatch.Place }
 
 const cursorPurpose = "ogcapi jobs"
 
@@ -286,7 +352,7 @@ func (f *Facade) page(in *request, filter jobFilter, at position, limit int) (jo
 	err error) {
 	jobs = []statusInfo{}
 	scanned := 0
-	for e, err := range f.history(in, at, filter.readAtOnce(limit)) {
+	for e, err := range f.history(in, at, filter.readAtOnce(in.view, limit)) {
 		switch {
 		case err != nil:
 			return nil, nil, err
@@ -297,7 +363,7 @@ func (f *Facade) page(in *request, filter jobFilter, at position, limit int) (jo
 		}
 		scanned++
 		at = e.at
-		if filter.selects(e.info) {
+		if !e.hidden && filter.selects(e.info) {
 			jobs = append(jobs, e.info)
 		}
 	}
@@ -306,33 +372,47 @@ func (f *Facade) page(in *request, filter jobFilter, at position, limit int) (jo
 
 // entry is a job or a task of the list, and the position after it.
 type entry struct {
-	info statusInfo
-	at   position
+	info   statusInfo
+	at     position
+	hidden bool // the view does not show it
 }
 
 // history returns the jobs and tasks of a user after a position, newest first. limit bounds how many of each are read;
 // 0: all.
 func (f *Facade) history(in *request, at position, limit int) iter.Seq2[entry, error] {
 	return func(yield func(entry, error) bool) {
-		nextJob, stopJobs := iter.Pull2(f.Broker.Jobs(in.Context(), in.user, dispatch.Page{After: at.Job, Limit: limit}))
+		page := func(after dispatch.Place) dispatch.Page {
+			return dispatch.Page{After: after, Limit: limit, Accounts: in.view.accounts(in.user)}
+		}
+		nextJob, stopJobs := iter.Pull2(f.Broker.Jobs(in.Context(), in.user, page(at.Job)))
 		defer stopJobs()
-		nextTask, stopTasks := iter.Pull2(f.Broker.Tasks(in.Context(), in.user, dispatch.Page{After: at.Task, Limit: limit}))
+		nextTask, stopTasks := iter.Pull2(f.Broker.Tasks(in.Context(), in.user, page(at.Task)))
 		defer stopTasks()
+		nextNew, stopNew := iter.Pull2(f.Broker.UnstartedJobs(in.Context(), in.user, page(at.Unstarted)))
+		defer stopNew()
 		job, jobErr, hasJob := nextJob()
 		task, taskErr, hasTask := nextTask()
-		for hasJob || hasTask {
-			if err := cmp.Or(jobErr, taskErr); err != nil {
+		fresh, freshErr, hasFresh := nextNew()
+		for hasJob || hasTask || hasFresh {
+			if err := cmp.Or(jobErr, taskErr, freshErr); err != nil {
 				yield(entry{}, err)
 				return
 			}
 			var e entry
-			if hasJob && (!hasTask || !job.Created.Before(task.Created)) {
+			switch {
+			case hasFresh && (!hasJob || !fresh.Created.Before(job.Created)) &&
+				(!hasTask || !fresh.Created.Before(task.Created)):
+				at.Unstarted = dispatch.Place{Created: fresh.Created, ID: fresh.ID.Number()}
+				kept, own := keptIn(fresh.Body)
+				e.info, e.hidden = f.unstartedInfo(in, fresh, kept), !own || !kept.shownIn(in.view)
+				fresh, freshErr, hasFresh = nextNew()
+			case hasJob && (!hasTask || !job.Created.Before(task.Created)):
 				at.Job = job.Place()
-				e.info = f.jobInfo(in, job)
+				e.info, e.hidden = f.jobInfo(in, job), !in.view.shows(job.Account, job.Request)
 				job, jobErr, hasJob = nextJob()
-			} else {
+			default:
 				at.Task = task.Place()
-				e.info = f.taskInfo(in, task)
+				e.info, e.hidden = f.taskInfo(in, task), !in.view.shows(task.Account, task.Request)
 				task, taskErr, hasTask = nextTask()
 			}
 			if e.at = at; !yield(e, nil) {
@@ -351,12 +431,18 @@ type jobFilter struct {
 }
 
 func parseJobFilter(query url.Values) (f jobFilter, err error) {
-	types := listOf(query, "type")
-	f.none = len(types) > 0 && !slices.Contains(types, "process")
+	types := append(listOf(query, "type"), listOf(query, "processingEntityType")...)
+	f.none = len(types) > 0 && !slices.Contains(types, typeProcess) && !slices.Contains(types, entityType)
 	f.processes, f.statuses = listOf(query, "processID"), listOf(query, "status")
-	for _, s := range f.statuses {
-		if !slices.Contains([]string{accepted, running, successful, failed, dismissed}, s) {
-			return f, badQuery("status must be accepted, running, successful, failed or dismissed.")
+	for i, p := range f.processes { // version 2.0 has URIs
+		if _, id, isURI := strings.Cut(p, "/processes/"); isURI {
+			f.processes[i] = unescaped(id)
+		}
+	}
+	for i, s := range f.statuses {
+		f.statuses[i] = cmp.Or(statusWords[strings.ToLower(s)], s)
+		if !slices.Contains([]string{waiting, accepted, running, successful, failed, dismissed}, f.statuses[i]) {
+			return f, badQuery("status must be created, accepted, running, successful, failed or dismissed.")
 		}
 	}
 	if f.from, f.until, err = parseInterval(query.Get("datetime")); err != nil {
@@ -419,8 +505,8 @@ func secondsOf(query url.Values, name string) (*float64, error) {
 }
 
 // readAtOnce returns how many jobs a page of limit jobs needs; 0: it depends on what the filter selects.
-func (f jobFilter) readAtOnce(limit int) int {
-	if f.none || f.processes != nil || f.statuses != nil || !f.from.IsZero() || !f.until.IsZero() ||
+func (f jobFilter) readAtOnce(v view, limit int) int {
+	if f.none || v.namespace != "" || f.processes != nil || f.statuses != nil || !f.from.IsZero() || !f.until.IsZero() ||
 		f.minDuration != nil || f.maxDuration != nil {
 		return 0
 	}

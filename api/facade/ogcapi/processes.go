@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -60,6 +61,9 @@ func (f *Facade) listProcesses(in *request) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
+	if !in.view.whole() {
+		return f.listOwnProcesses(in, limit, query.Get("cursor"))
+	}
 	page, ok := f.Services.Search(catalogue.Query{Limit: limit, After: query.Get("cursor")})
 	if !ok {
 		return nil, badQuery("cursor is not one of a next link of this list.")
@@ -93,16 +97,19 @@ func limitOf(query url.Values, usual, most int) (int, error) {
 }
 
 func (f *Facade) summary(in *request, s catalogue.Service) processSummary {
-	at := in.root + "/processes/" + url.PathEscape(s.ID)
 	shown := processSummary{ID: s.ID, Title: s.Title, Description: s.Summary, Keywords: s.Keywords, Version: versionOf(s),
 		JobControlOptions: []string{"async-execute", "dismiss"}, OutputTransmission: []string{byValue, byReference},
-		Links: []link{{at, "self", mediaJSON, "Description"}, {at + "/execution", relation("execute"), mediaJSON,
-			"Execution"}}}
-	if f.isEcho(s.ID) {
+		Links: processLinks(in, s.ID)}
+	if f.isEcho(s) {
 		shown.JobControlOptions, shown.OutputTransmission = []string{"sync-execute", "async-execute", "dismiss"},
 			[]string{byValue}
 	}
 	return shown
+}
+
+func processLinks(in *request, id string) []link {
+	at := in.root + "/processes/" + url.PathEscape(id)
+	return []link{{at, "self", mediaJSON, "Description"}, {at + "/execution", relation("execute"), mediaJSON, "Execution"}}
 }
 
 // versionOf returns the version of a process, which the standard requires. Records have none, but may have a date.
@@ -113,11 +120,24 @@ func versionOf(s catalogue.Service) string {
 	return s.Updated.UTC().Format(time.DateOnly)
 }
 
-func (f *Facade) isEcho(id string) bool { return id != "" && id == f.Echo }
+func (f *Facade) isEcho(s catalogue.Service) bool {
+	return f.Echo != "" && s.ID == f.Echo && s.Platform == f.Echo
+}
 
 // process returns the service that a path names.
 func (f *Facade) process(in *request) (catalogue.Service, error) {
-	s, ok := f.Services.Find(in.PathValue("processID"))
+	return f.processIn(in.view, in.PathValue("processID"))
+}
+
+// processIn returns the service that a view has as a process.
+func (f *Facade) processIn(v view, id string) (catalogue.Service, error) {
+	if !v.whole() {
+		if id == "" || strings.Contains(id, "/") { // which would name a process by its path
+			return catalogue.Service{}, errNoProcess
+		}
+		return v.process(id), nil
+	}
+	s, ok := f.Services.Find(id)
 	if !ok {
 		return s, errNoProcess
 	}
@@ -129,12 +149,19 @@ func (f *Facade) describeProcess(in *request) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
+	if !in.view.whole() {
+		return f.describeOwnProcess(in, s)
+	}
 	ctx, cancel := context.WithTimeout(in.Context(), describeWithin)
 	defer cancel()
 	var own map[string]inputDescription
+	var outputs []dispatch.ProcessOutput
 	var describing sync.WaitGroup
-	if !f.isEcho(s.ID) {
-		describing.Go(func() { own = f.ownInputs(ctx, in, s) })
+	if !f.isEcho(s) {
+		describing.Go(func() {
+			own = f.ownInputs(ctx, in, s)
+			outputs, _ = f.ownOutputs(ctx, in, s) // without them the description is still right
+		})
 	}
 	parameters, err := f.parameters(ctx, in, s)
 	if err != nil {
@@ -144,16 +171,18 @@ func (f *Facade) describeProcess(in *request) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := processDescription{processSummary: f.summary(in, s), Inputs: map[string]inputDescription{}, Outputs: f.outputs(s)}
+	d := processDescription{processSummary: f.summary(in, s), Inputs: map[string]inputDescription{},
+		Outputs: map[string]outputDescription{}}
 	d.Description = s.Description
 	for _, p := range parameters {
 		d.Inputs[p.Name] = inputOf(p)
 	}
-	if f.isEcho(s.ID) {
-		return &answer{body: d}, nil
+	for _, o := range outputs {
+		d.Outputs[o.Name] = ownOutput(o)
 	}
+	maps.Copy(d.Outputs, f.outputs(s))
 	maps.Copy(d.Inputs, own)
-	if area := areaOf(parameters); area != "" {
+	if area := areaOf(parameters); area != "" && !f.isEcho(s) {
 		d.Inputs[inputTiles] = tilesInput(area)
 	}
 	return &answer{body: d}, nil
@@ -165,10 +194,15 @@ func (f *Facade) parameters(ctx context.Context, in *request, s catalogue.Servic
 	defer cancel()
 	parameters, err := f.Broker.Parameters(ctx, in.user, s.Service, s.Label)
 	if dispatch.Is(err, dispatch.NotFound) {
-		return nil, exception{Type: typeNoProcess, Status: http.StatusNotFound,
-			Detail: "The platform does not have this process any more: " + dispatch.TextFor(err)}
+		err = platformLacks(err)
 	}
 	return parameters, err
+}
+
+// platformLacks returns the error for a process that its platform does not have.
+func platformLacks(err error) error {
+	return exception{Type: typeNoProcess, Status: http.StatusNotFound,
+		Detail: "The platform does not have this process: " + dispatch.TextFor(err)}
 }
 
 func inputOf(p dispatch.Parameter) inputDescription {
@@ -181,18 +215,6 @@ func inputOf(p dispatch.Parameter) inputDescription {
 		in.MaxOccurs = "unbounded" // the schema is that of one value
 	}
 	return in
-}
-
-// outputs returns the outputs of a process. What a platform's result consists of is not known before, so all services
-// have the same.
-func (f *Facade) outputs(s catalogue.Service) map[string]outputDescription {
-	if f.isEcho(s.ID) {
-		return map[string]outputDescription{outputEcho: {Title: "The message", Schema: map[string]any{"type": "string"}}}
-	}
-	return map[string]outputDescription{outputSTAC: {Title: "Results",
-		Description: "A STAC Collection whose assets are the files of the results. The result of an execution with the input " + inputTiles +
-			" is a link to a Collection with an Item for each tile.",
-		Schema: map[string]any{"type": "object", "contentMediaType": mediaJSON}}}
 }
 
 // tilesInput describes the input that makes a task.

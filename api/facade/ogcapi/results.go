@@ -5,23 +5,20 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/eodispatch/eodispatch/api/facade"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// qualified is a value in a results document. The standard allows objects only in this form.
-type qualified struct {
-	Value json.RawMessage `json:"value"`
-	Media string          `json:"mediaType"`
-}
-
 // deliveryOf returns how the client that submitted a job wants its results. Jobs of other interfaces have all in one
 // document.
-func deliveryOf(r dispatch.Request) delivery {
-	d := delivery{Response: document, Transmission: byValue}
+func deliveryOf(in *request, r dispatch.Request) delivery {
+	d := delivery{Response: document, Own: !in.view.whole()}
 	_ = json.Unmarshal(r.Facade, &d) // empty for jobs of other interfaces
 	return d
 }
@@ -31,71 +28,125 @@ func (f *Facade) readResults(in *request) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
+	var a *answer
 	if id.task != 0 {
-		return f.taskResults(in, id.task)
+		a, err = f.taskResults(in, id.task)
+	} else {
+		var r dispatch.Record
+		if r, err = f.ownJob(in, id.job, f.Freshness); err == nil {
+			return f.jobResults(in, r)
+		}
 	}
-	r, err := f.Broker.Read(in.Context(), in.user, id.job, f.Freshness)
-	if err != nil {
-		return nil, err
+	if dispatch.Is(err, dispatch.NotFound) {
+		if _, _, found := f.unstarted(in, id); found {
+			err = errNotReady
+		}
 	}
-	return f.jobResults(in, r)
+	return a, err
 }
 
-// jobResults returns the results of a job in the form that its client asked for.
+// jobResults returns the results of a job in the form that its client asked for, or asks for now.
 func (f *Facade) jobResults(in *request, r dispatch.Record) (*answer, error) {
-	return f.resultsAs(in, r, deliveryOf(r.Request))
-}
-
-func (f *Facade) resultsAs(in *request, r dispatch.Record, d delivery) (*answer, error) {
-	output, value, err := f.outputOf(in, r)
+	d := deliveryOf(in, r.Request)
+	if names := listOf(in.URL.Query(), "outputs"); len(names) > 0 {
+		d.Outputs = map[string]string{}
+		for _, name := range names {
+			d.Outputs[name] = ""
+		}
+	}
+	if now := transmissions[facade.PreferencesIn(in.Header).Return]; now != "" {
+		d.Transmission = now
+		for name := range d.Outputs {
+			d.Outputs[name] = now
+		}
+	}
+	all, err := f.outcomes(in, r, d)
 	if err != nil {
 		return nil, err
 	}
-	at := fmt.Sprintf("%s/jobs/%d/results/%s", in.root, r.ID, output)
-	switch {
-	case d.Transmission == byReference:
-		return referred(d, output, at), nil
-	case d.Response == raw:
-		return &answer{body: value}, nil
-	}
-	return &answer{body: map[string]any{output: inDocument(value)}}, nil
+	return written(in, r.ID, d.Response, all)
 }
 
-// referred returns results that consist of a link.
-func referred(d delivery, output, href string) *answer {
-	if d.Response == raw {
-		return &answer{links: []string{fmt.Sprintf(`<%s>; rel="%s"; type="%s"`, href, output, mediaJSON)}}
-	}
-	return &answer{body: map[string]any{output: link{Href: href, Type: mediaJSON}}}
+// isEchoJob reports whether a job is one of the echo.
+func (f *Facade) isEchoJob(r dispatch.Record) bool {
+	return f.Echo != "" && r.Account.Platform() == f.Echo
 }
 
-func inDocument(value json.RawMessage) any {
-	if len(value) > 0 && value[0] == '{' {
-		return qualified{value, mediaJSON}
-	}
-	return value
-}
-
-// outputOf returns the output of a successful job and its value.
-func (f *Facade) outputOf(in *request, r dispatch.Record) (output string, value json.RawMessage, err error) {
+// outcomes returns the outputs of a successful job that are wanted.
+func (f *Facade) outcomes(in *request, r dispatch.Record, d delivery) ([]outcome, error) {
 	if status := f.jobInfo(in, r).Status; status != successful {
-		return "", nil, unended(status, r.Failure)
+		return nil, unended(status, r.Failure)
 	}
-	if process, _ := f.Services.Identify(r.Request.Label, r.Request.Service); f.isEcho(process) {
-		return outputEcho, messageOf(r.Request.Parameters), nil
+	if f.isEchoJob(r) {
+		return []outcome{{OutputValue: dispatch.OutputValue{Name: outputEcho, Media: mediaJSON,
+			Data: messageOf(r.Request.Parameters)}}}, nil
 	}
+	whole, own := d.parts(r.Request.Label, in.message)
+	var all []outcome
+	var reading sync.WaitGroup
+	var collection json.RawMessage
+	var failed error
+	if whole {
+		reading.Go(func() { collection, failed = f.collection(in, r.ID) })
+	}
+	if own {
+		values, err := f.Broker.Outputs(in.Context(), in.user, r.ID)
+		if err != nil {
+			reading.Wait()
+			return nil, err
+		}
+		for _, v := range values {
+			if d.wants(v.Name) && (v.Name != outputSTAC || d.Own && len(d.Outputs) == 0) {
+				all = append(all, outcome{OutputValue: v, link: d.transmission(v.Name) == byReference, raw: d.Own})
+			}
+		}
+	}
+	reading.Wait()
+	if whole && failed == nil {
+		all = append(all, outcome{OutputValue: dispatch.OutputValue{Name: outputSTAC, Media: mediaJSON, Data: collection},
+			link: d.transmission(outputSTAC) == byReference})
+	}
+	return all, failed
+}
+
+// collection returns the results of a job as a STAC Collection.
+func (f *Facade) collection(in *request, id dispatch.JobID) (json.RawMessage, error) {
 	read := f.Broker.Results
 	if in.repeated {
 		read = f.Broker.RecentResults
 	}
-	value, err = read(in.Context(), in.user, r.ID)
-	if err == nil && value == nil {
+	c, err := read(in.Context(), in.user, id)
+	if err == nil && c == nil {
 		err = errNotReady
 	}
-	return outputSTAC, value, err
+	return c, err
 }
 
-// readOutput returns the value of one output.
+// parts reports whether the Collection of the results is wanted, and whether outputs of the platform are. A client that
+// names none gets all in a document. As they are, or in a message, it gets the Collection, which has them all: several
+// outputs have no common form, and a message may be repeated often.
+func (d delivery) parts(l dispatch.Label, message bool) (whole, own bool) {
+	if len(d.Outputs) == 0 {
+		return !d.Own, l == dispatch.OGCProcess && (d.Own || d.Response == document && !message)
+	}
+	_, whole = d.Outputs[outputSTAC]
+	return whole, len(d.Outputs) > 1 || !whole
+}
+
+func (d delivery) wants(output string) bool {
+	_, named := d.Outputs[output]
+	return named || len(d.Outputs) == 0
+}
+
+func (d delivery) transmission(output string) string {
+	if len(d.Outputs) == 0 || output == outputSTAC && d.Outputs[output] == "" {
+		return d.Transmission
+	}
+	return d.Outputs[output]
+}
+
+// readOutput returns the value of one output in a form that the client accepts. A file that only the platform has is a
+// link: a redirect would give the client's token to its server.
 func (f *Facade) readOutput(in *request) (*answer, error) {
 	id, err := parseJobID(in.PathValue("jobID"))
 	if err != nil {
@@ -105,24 +156,55 @@ func (f *Facade) readOutput(in *request) (*answer, error) {
 		return nil, exception{Type: typeNoOutput, Status: http.StatusNotFound,
 			Detail: "The results of a task are a link in its results document."}
 	}
-	r, err := f.Broker.Read(in.Context(), in.user, id.job, f.Freshness)
+	r, err := f.ownJob(in, id.job, f.Freshness)
 	if err != nil {
 		return nil, err
 	}
-	output, value, err := f.outputOf(in, r)
-	switch {
-	case err != nil:
+	name := in.PathValue("outputID")
+	all, err := f.outcomes(in, r, delivery{Response: raw, Outputs: map[string]string{name: ""}, Own: !in.view.whole()})
+	if err != nil {
 		return nil, err
-	case output != in.PathValue("outputID"):
-		return nil, exception{Type: typeNoOutput, Status: http.StatusNotFound, Detail: "The job has only the output " +
-			output + "."}
 	}
-	return &answer{body: value}, nil
+	at := slices.IndexFunc(all, func(o outcome) bool { return o.Name == name })
+	switch {
+	case at < 0:
+		return nil, exception{Type: typeNoOutput, Status: http.StatusNotFound,
+			Detail: fmt.Sprintf("The job has no output %q.", clip(name))}
+	case all[at].Link != "" && f.passesFiles(r):
+		return f.passFile(in, r.ID, all[at])
+	}
+	return negotiated(in, r.ID, all[at])
+}
+
+// passesFiles reports whether the files of a job's platform are passed on.
+func (f *Facade) passesFiles(r dispatch.Record) bool {
+	return slices.ContainsFunc(f.Backends, func(b *dispatch.Backend) bool {
+		return b.Name == r.Account.Platform() && b.ProxyAssets
+	})
+}
+
+// passFile passes on the file of an output as its server sends it.
+func (f *Facade) passFile(in *request, id dispatch.JobID, o outcome) (*answer, error) {
+	file, err := f.Broker.OpenOutput(in.endless, in.user, id, o.OutputValue,
+		dispatch.FileRequest{Head: in.Method == http.MethodHead, Header: facade.Chosen(in.Header, facade.FileAsked)})
+	if err != nil {
+		return nil, err
+	}
+	return &answer{stream: func(w http.ResponseWriter) error {
+		defer file.Body.Close()
+		h := w.Header()
+		for name, values := range facade.Chosen(file.Header, facade.FileSent) {
+			h[name] = values
+		}
+		h.Set("Content-Type", facade.InertType(h.Get("Content-Type")))
+		h.Set("Content-Security-Policy", facade.Sandbox)
+		return in.Stream(w, in.Request.WithContext(in.endless), file.Status, file.Body)
+	}}, nil
 }
 
 // taskResults returns a link to the Collection of a task, whose Items may be thousands.
 func (f *Facade) taskResults(in *request, id dispatch.TaskID) (*answer, error) {
-	t, err := f.Broker.Task(in.Context(), in.user, id)
+	t, err := f.ownTask(in, id)
 	if err != nil {
 		return nil, err
 	}
@@ -130,12 +212,17 @@ func (f *Facade) taskResults(in *request, id dispatch.TaskID) (*answer, error) {
 		t.Counts[dispatch.Finished] == 0) {
 		return nil, unended(status, "all its jobs failed.")
 	}
-	return referred(deliveryOf(t.Request), outputSTAC, collectionOf(in, id)), nil
+	return written(in, 0, deliveryOf(in, t.Request).Response, []outcome{tiles(in, id)})
+}
+
+// tiles returns the output of a task.
+func tiles(in *request, id dispatch.TaskID) outcome {
+	return outcome{OutputValue: dispatch.OutputValue{Name: outputSTAC, Media: mediaJSON, Link: collectionOf(in, id)}}
 }
 
 // collectionOf returns the address of the Collection of a task.
 func collectionOf(in *request, id dispatch.TaskID) string {
-	return fmt.Sprintf("%s/upscale_tasks/%d/results", strings.TrimSuffix(in.root, root), id)
+	return fmt.Sprintf("%s/upscale_tasks/%d/results", strings.TrimSuffix(in.root, in.view.path), id)
 }
 
 const inputPause = "pause"
@@ -164,7 +251,7 @@ func (f *Facade) echo(in *request, e execution) (*answer, error) {
 	if err := in.pause(pause); err != nil {
 		return nil, err
 	}
-	if e.Response == raw {
+	if e.delivered.Response == raw {
 		return &answer{body: message}, nil
 	}
 	return &answer{body: map[string]any{outputEcho: message}}, nil

@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/eodispatch/eodispatch/broker"
@@ -94,7 +96,7 @@ func (f *Facade) jobMessage(ctx context.Context, h dispatch.Hook, d dispatch.Del
 	case err != nil:
 		return nil, err
 	}
-	in := toldAt(ctx, h.Owner, deliveryOf(r.Request).Root)
+	in := f.toldAt(ctx, h.Owner, r.Request)
 	in.repeated = d.Tries > 1
 	if d.Status == dispatch.Running && r.Status != dispatch.Running { // it ran when it happened
 		r.Status, r.Desired, r.Progress, r.Failure = dispatch.Running, "", nil, ""
@@ -125,9 +127,10 @@ func (f *Facade) taskMessage(ctx context.Context, h dispatch.Hook, d dispatch.De
 	case err != nil:
 		return nil, err
 	}
-	in := toldAt(ctx, h.Owner, deliveryOf(t.Request).Root)
+	in := f.toldAt(ctx, h.Owner, t.Request)
 	if status == successful {
-		return referred(delivery{Response: document}, outputSTAC, collectionOf(in, d.Of)).body, nil
+		a, err := written(in, 0, document, []outcome{tiles(in, d.Of)})
+		return a.body, err
 	}
 	info := f.taskInfo(in, t)
 	if status == running && t.Counts.AsOneJob().Final() { // it ran when it happened
@@ -163,24 +166,38 @@ func textOf(err error) string {
 
 // bare returns the status of a job or a task that cannot be read.
 func bare(id, status string, happened time.Time, message string) statusInfo {
-	return statusInfo{Type: "process", JobID: id, Status: status, Message: message, Created: happened.UTC(),
-		Updated: happened.UTC(), Links: []link{}}.complete()
+	return statusInfo{Type: typeProcess, JobID: id, ID: id, Entity: entityType, Status: status, Message: message,
+		Created: happened.UTC(), Updated: happened.UTC(), Links: []link{}}.complete()
 }
 
-// documentOf returns the results of a job as a body: a link stands in a document, because there is no header for it.
+// documentOf returns the results of a job as a body: what is not one JSON value stands in a document, because there is
+// no header for it.
 func (f *Facade) documentOf(in *request, r dispatch.Record) (any, error) {
-	d := deliveryOf(r.Request)
-	if d.Transmission == byReference {
-		d.Response = document
+	d := deliveryOf(in, r.Request)
+	all, err := f.outcomes(in, r, d)
+	if err != nil {
+		return nil, err
 	}
-	a, err := f.resultsAs(in, r, d)
+	if d.Response == raw && len(all) == 1 && !all[0].link && all[0].Link == "" && isJSON(all[0].Media) {
+		return json.RawMessage(all[0].Data), nil
+	}
+	a, err := written(in, r.ID, document, all)
 	if err != nil {
 		return nil, err
 	}
 	return a.body, nil
 }
 
-// toldAt returns a request on behalf of a user whose links lead to the address at which the execution was requested.
-func toldAt(ctx context.Context, u dispatch.UserID, root string) *request {
-	return &request{Request: (&http.Request{Header: http.Header{}}).WithContext(ctx), root: root, user: u}
+// toldAt returns a request on behalf of the owner of a job whose links lead to the address at which its execution was
+// requested.
+func (f *Facade) toldAt(ctx context.Context, u dispatch.UserID, r dispatch.Request) *request {
+	in := &request{Request: (&http.Request{Header: http.Header{}}).WithContext(ctx), user: u, message: true,
+		view: view{path: root}}
+	in.root = deliveryOf(in, r).Root
+	if at, err := url.Parse(in.root); err == nil {
+		if before, _, found := strings.Cut(at.EscapedPath(), root); found {
+			in.view, _ = f.viewAt(strings.TrimPrefix(at.EscapedPath(), before))
+		}
+	}
+	return in
 }

@@ -145,7 +145,7 @@ func TestMessage_OfATask(t *testing.T) {
 			`"status":"dismissed"`},
 		"retried since": {dispatch.Counts{dispatch.Running: 2}, 3, dispatch.TaskFailed, `"status":"failed"`},
 		"deleted since": {nil, 4, dispatch.TaskFinished,
-			`"jobID":"t-3","status":"successful","message":"The task was deleted."`},
+			`"jobID":"t-3","id":"t-3","processingEntityType":"ogc-api-processes","status":"successful","message":"The task was deleted."`},
 		"a test of hers": {nil, 0, dispatch.TestEvent, `"message":"This is a test."`},
 	} {
 		is := dispatch.TaskRecord{Task: dispatch.Task{ID: c.task,

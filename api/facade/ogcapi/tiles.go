@@ -9,41 +9,58 @@ import (
 	"github.com/eodispatch/eodispatch/grid"
 )
 
-// submitTask splits the area of an execution and accepts a task with a job for each tile.
+// submitTask accepts a task with a job for each tile.
 func (f *Facade) submitTask(in *request, s catalogue.Service, e execution, key dispatch.Key,
 	want facade.Preferences) (*answer, error) {
-	var name string
-	if json.Unmarshal(e.Inputs[inputTiles], &name) != nil {
-		return nil, badRequest("inputs.%s must be the name of a grid.", inputTiles)
-	}
-	g, known := grid.Named(name)
-	if !known {
-		return nil, badRequest("inputs.%s: there is no grid %q.", inputTiles, clip(name))
-	}
-	parameters, err := f.parameters(in.Context(), in, s)
+	r, d, err := f.taskRequest(in, s, e)
 	if err != nil {
 		return nil, err
 	}
-	parameter := areaOf(parameters)
-	if parameter == "" || !e.has(parameter) {
-		return nil, badRequest(
-			"inputs.%s needs an area, which is the value of another input. This request or its process has none.", inputTiles)
-	}
-	d, err := f.split(in, g, parameter, e.Inputs[parameter])
-	if err != nil {
-		return nil, err
-	}
-	delete(e.Inputs, parameter)
-	r, err := f.request(in, s, e)
-	if err != nil {
-		return nil, err
-	}
-	r.Homes = f.homes(s)
-	t, err := f.Broker.AcceptTask(in.Context(), in.user, r, d, key)
+	t, err := f.Broker.AcceptTask(in.Context(), in.user, r, *d, key)
 	if err != nil {
 		return nil, submissionError(err)
 	}
 	return created(in, f.taskInfo(in, t), want), nil
+}
+
+// wholeRequest returns the request of an execution and, if it is split into tiles, its dimension.
+func (f *Facade) wholeRequest(in *request, s catalogue.Service, e execution) (dispatch.Request, *dispatch.Dimension,
+	error) {
+	if e.has(inputTiles) {
+		return f.taskRequest(in, s, e)
+	}
+	r, err := f.request(in, s, e)
+	return r, nil, err
+}
+
+// taskRequest splits the area of an execution.
+func (f *Facade) taskRequest(in *request, s catalogue.Service, e execution) (r dispatch.Request, d *dispatch.Dimension,
+	err error) {
+	var name string
+	if json.Unmarshal(e.Inputs[inputTiles], &name) != nil {
+		return r, nil, badRequest("inputs.%s must be the name of a grid.", inputTiles)
+	}
+	g, known := grid.Named(name)
+	if !known {
+		return r, nil, badRequest("inputs.%s: there is no grid %q.", inputTiles, clip(name))
+	}
+	parameters, err := f.parameters(in.Context(), in, s)
+	if err != nil {
+		return r, nil, err
+	}
+	parameter := areaOf(parameters)
+	if parameter == "" || !e.has(parameter) {
+		return r, nil, badRequest(
+			"inputs.%s needs an area, which is the value of another input. This request or its process has none.", inputTiles)
+	}
+	split, err := f.split(in, g, parameter, e.Inputs[parameter])
+	if err != nil {
+		return r, nil, err
+	}
+	delete(e.Inputs, parameter)
+	r, err = f.request(in, s, e)
+	r.Homes = f.homes(s)
+	return r, &split, err
 }
 
 // homes returns the homes of a task with a service that several platforms offer. nil: it runs at the first of them,

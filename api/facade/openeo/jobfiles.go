@@ -5,10 +5,10 @@ import (
 	"net/http"
 	"net/url"
 	urlpath "path"
-	"regexp"
 	"strings"
 	"time"
 
+	"github.com/eodispatch/eodispatch/api/facade"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/platform/stac"
 )
@@ -64,13 +64,6 @@ func fileName(href string) string {
 	return "file"
 }
 
-// What is passed on of a request for a file, and of the response.
-var (
-	fileAsked = []string{"Range", "If-Range", "If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since"}
-	fileSaid  = []string{"Content-Type", "Content-Length", "Content-Range", "Content-Encoding", "Accept-Ranges", "Etag",
-		"Last-Modified"}
-)
-
 // readFile passes on a file of results, or a range of it, as its server sends it.
 func (f *Facade) readFile(r *request) (*answer, error) {
 	var l fileLink
@@ -82,40 +75,15 @@ func (f *Facade) readFile(r *request) (*answer, error) {
 			"This link to a file has expired. Request the results again.")
 	}
 	file, err := f.Broker.OpenFile(r.Context(), l.User, l.Job, l.Asset,
-		dispatch.FileRequest{Head: r.Method == http.MethodHead, Header: chosen(r.Header, fileAsked)})
+		dispatch.FileRequest{Head: r.Method == http.MethodHead, Header: facade.Chosen(r.Header, facade.FileAsked)})
 	if err != nil {
 		return nil, err
 	}
-	header := http.Header(chosen(file.Header, fileSaid))
-	header.Set("Content-Type", inertType(header.Get("Content-Type")))
-	header.Set("Content-Security-Policy", "sandbox") // a file that is a page must not act as a page of this service
+	header := http.Header(facade.Chosen(file.Header, facade.FileSent))
+	header.Set("Content-Type", facade.InertType(header.Get("Content-Type")))
+	header.Set("Content-Security-Policy", facade.Sandbox)
 	return &answer{header: header, write: func(w http.ResponseWriter) error {
 		defer file.Body.Close()
 		return r.Stream(w, r.Request, file.Status, file.Body)
 	}}, nil
-}
-
-// active matches the media types that a browser runs, or applies to a page, from the page's own origin: with nosniff,
-// nothing else is taken for a script or a style sheet. Types of messages have headers in the body, and browsers have
-// set cookies of this service by them.
-var active = regexp.MustCompile(`(?i)(java|ecma|j|live)script|css|wasm|manifest|appcache|multipart/[^b]|message/`)
-
-// inertType returns the media type of a file as it is passed on. A file whose type is active, or not known, gets that
-// of any bytes.
-func inertType(media string) string {
-	if media == "" || active.MatchString(media) {
-		return "application/octet-stream"
-	}
-	return media
-}
-
-// chosen returns the headers with the given names.
-func chosen(all map[string][]string, names []string) map[string][]string {
-	some := map[string][]string{}
-	for _, name := range names {
-		if values := all[name]; len(values) > 0 {
-			some[name] = values
-		}
-	}
-	return some
 }

@@ -1,12 +1,14 @@
 package openeo
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"iter"
 	"net/url"
 	"strconv"
 
+	"github.com/eodispatch/eodispatch/api/facade"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
@@ -111,12 +113,28 @@ func (f *Facade) batchJobs(r *request, at jobPlace, limit int) iter.Seq2[entry, 
 		}
 		return p
 	}
-	unstarted := each(f.Broker.UnstartedJobs(ctx, r.user, page(at.Unstarted)),
+	unstarted := each(own(f.Broker.UnstartedJobs(ctx, r.user, page(at.Unstarted))),
 		func(n dispatch.Unstarted) entry { return entry{unstarted: &n} })
 	jobs := each(f.Broker.Jobs(ctx, r.user, page(at.Job)), func(j dispatch.Record) entry { return entry{job: &j} })
 	tasks := each(f.Broker.Tasks(ctx, r.user, page(at.Task)), func(t dispatch.TaskRecord) entry { return entry{task: &t} })
 	newer := func(a, b entry) bool { return a.created().After(b.created()) }
 	return merge(unstarted, merge(jobs, tasks, newer), newer)
+}
+
+// isOwn reports whether an unstarted job is one of this API, and not of another interface.
+func isOwn(n dispatch.Unstarted) bool {
+	return !bytes.HasPrefix(n.Body, []byte(facade.ProcessesUnstarted))
+}
+
+// own returns the unstarted jobs of this API.
+func own(all iter.Seq2[dispatch.Unstarted, error]) iter.Seq2[dispatch.Unstarted, error] {
+	return func(yield func(dispatch.Unstarted, error) bool) {
+		for n, err := range all {
+			if (err != nil || isOwn(n)) && !yield(n, err) {
+				return
+			}
+		}
+	}
 }
 
 // each returns a sequence with convert applied to its values.

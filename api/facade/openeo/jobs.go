@@ -143,6 +143,9 @@ func (f *Facade) lookUp(r *request, n int64, task bool, fresh time.Duration) (is
 		return is, a, err
 	}
 	u, err := f.Broker.Unstarted(ctx, r.user, id)
+	if err == nil && !isOwn(u) {
+		err = errNoJob
+	}
 	return entry{unstarted: &u}, u.Account, err
 }
 

@@ -1,4 +1,4 @@
-package openeo
+package facade
 
 import "testing"
 
@@ -7,7 +7,7 @@ func TestInertType(t *testing.T) {
 	for _, kept := range []string{"image/tiff; application=geotiff; profile=cloud-optimized", "application/json",
 		"application/x-netcdf", "text/html", "application/geo+json", "text/xml",
 		"multipart/byteranges; boundary=x"} {
-		if got := inertType(kept); got != kept {
+		if got := InertType(kept); got != kept {
 			t.Errorf("%q: %q", kept, got)
 		}
 	}
@@ -15,7 +15,7 @@ func TestInertType(t *testing.T) {
 		"application/ecmascript", "text/livescript", "text/css", "application/wasm", "application/manifest+json",
 		"multipart/x-mixed-replace; boundary=x", "Multipart/Related", "message/rfc822",
 		" multipart/x-mixed-replace", "text/html, text/javascript"} {
-		if got := inertType(active); got != "application/octet-stream" {
+		if got := InertType(active); got != "application/octet-stream" {
 			t.Errorf("%q: %q", active, got)
 		}
 	}

@@ -1,0 +1,94 @@
+package ogcapi
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"slices"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/dispatch/bounds"
+	"github.com/eodispatch/eodispatch/platform/upstream"
+)
+
+var _ dispatch.ProcessDescriber = (*Platform)(nil)
+
+const opProcesses = "ogcapi.Processes"
+
+// Process implements [dispatch.ProcessDescriber].
+func (p *Platform) Process(ctx context.Context, t dispatch.Token, s dispatch.Service) (dispatch.ProcessDescription,
+	error) {
+	at, err := p.locate(s)
+	if err != nil {
+		return dispatch.ProcessDescription{}, err
+	}
+	d, err := p.describe(ctx, t, at)
+	if err != nil {
+		return dispatch.ProcessDescription{}, err
+	}
+	shown := dispatch.ProcessDescription{Document: d.document, Sync: slices.Contains(d.modes, "sync-execute"),
+		Async: slices.Contains(d.modes, "async-execute") || len(d.modes) == 0}
+	for _, o := range d.described {
+		media := d.outputs[o.id].media
+		shown.Outputs = append(shown.Outputs, dispatch.ProcessOutput{Name: o.id, Document: o.value,
+			Linkable: len(media) > 0 && isBinary(media[0]) && slices.Contains(d.passing, "reference")})
+	}
+	return shown, nil
+}
+
+// Processes implements [dispatch.ProcessDescriber]. It follows the links to further pages. Like descriptions, a list
+// that was read with a token is cached for that token only.
+func (p *Platform) Processes(ctx context.Context, t dispatch.Token, s dispatch.Service) ([]json.RawMessage, error) {
+	at, err := p.parseOwn(p.endpoint.String())
+	if err == nil && s.Namespace != nil && *s.Namespace != "" {
+		at.path, err = p.namespace(at, *s.Namespace)
+	}
+	if err != nil {
+		return nil, invalid(err, "namespace")
+	}
+	first := p.at(p.base(at), "processes") + "?limit=1000"
+	return p.listings.Get(ctx, describedTo(first, t), func(ctx context.Context, _ []json.RawMessage) ([]json.RawMessage,
+		error) {
+		return p.readProcesses(ctx, t, first)
+	})
+}
+
+// readProcesses reads a list of processes, page by page.
+func (p *Platform) readProcesses(ctx context.Context, t dispatch.Token, url string) (all []json.RawMessage, err error) {
+	ctx, end := p.answers.Begin(ctx)
+	defer end()
+	seen := map[string]bool{}
+	for total := 0; url != ""; {
+		if seen[url] || len(seen) == maxPages || bounds.PagesBytes.Check(int64(total)) != nil {
+			return nil, &dispatch.Error{Kind: dispatch.BadUpstream, Op: opProcesses,
+				Text: "The platform's list of processes is endless."}
+		}
+		seen[url] = true
+		a, err := p.client.Do(ctx, p.call(opProcesses, http.MethodGet, url, t))
+		if err != nil {
+			return nil, err
+		}
+		got := &page{size: len(a.Body)}
+		var listed struct{ Processes []json.RawMessage }
+		if err := upstream.JSON(a, opProcesses, &listed); err != nil {
+			return nil, err
+		}
+		if err := upstream.JSON(a, opProcesses, got); err != nil {
+			return nil, err
+		}
+		got.Jobs = listed.Processes // an empty page is the last
+		if url, err = p.nextPage(a, got); err != nil {
+			return nil, err
+		}
+		all, total = append(all, listed.Processes...), total+got.size
+	}
+	return all, nil
+}
+
+// sizeOf returns the size of documents in bytes.
+func sizeOf(all []json.RawMessage) (n int) {
+	for _, one := range all {
+		n += len(one)
+	}
+	return n
+}
