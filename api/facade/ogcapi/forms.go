@@ -123,10 +123,13 @@ func (o outcome) encoded() qualified {
 
 // asIs returns the bytes of an output.
 func (o outcome) asIs() *answer {
+	if o.Data == nil {
+		o.Data = []byte{} // an empty body, and not none
+	}
 	if o.Media == mediaJSON {
 		return &answer{data: o.Data}
 	}
-	return &answer{data: slices.Concat([]byte{}, o.Data), media: facade.InertType(o.Media),
+	return &answer{data: o.Data, media: facade.InertType(o.Media),
 		header: map[string]string{"Content-Security-Policy": facade.Sandbox}}
 }
 

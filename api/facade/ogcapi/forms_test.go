@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/eodispatch/eodispatch/catalogue"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
@@ -67,5 +68,22 @@ func TestKept(t *testing.T) {
 	}
 	if u, own := keptIn([]byte(`{"ogcapi":1}`)); !own || u.Process != "" {
 		t.Errorf("%+v", u)
+	}
+}
+
+// named is a catalogue that has a service with every id.
+type named struct{ Services }
+
+func (named) Find(id string) (catalogue.Service, bool) { return catalogue.Service{ID: id}, true }
+
+// TestRequestOf_PlatformIsGone: a job that was not started does not become one of another service with the same id when
+// its platform is no longer configured.
+func TestRequestOf_PlatformIsGone(t *testing.T) {
+	f := New(Config{Services: named{}})
+	in := &request{Request: (&http.Request{Header: http.Header{}}).WithContext(t.Context()), view: view{path: root},
+		root: "https://broker/ogcapi"}
+	_, _, _, err := f.requestOf(in, unstarted{View: root + "/gone", Process: "x"}, false)
+	if e, is := err.(exception); !is || e.Status != http.StatusServiceUnavailable {
+		t.Error(err)
 	}
 }

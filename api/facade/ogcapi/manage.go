@@ -162,7 +162,10 @@ func processOfRequest(m members) (string, error) {
 func (f *Facade) requestOf(in *request, kept unstarted, check bool) (s catalogue.Service, r dispatch.Request,
 	d *dispatch.Dimension, err error) {
 	at := *in
-	at.view, _ = f.viewAt(kept.View)
+	if at.view, _ = f.viewAt(kept.View); at.view.path != kept.View { // another view may have a process of the same id
+		return s, r, nil, exception{Status: http.StatusServiceUnavailable,
+			Detail: "The platform of this job is no longer offered here."}
+	}
 	at.root = strings.TrimSuffix(in.root, in.view.path) + at.view.path
 	at.Request = in.Request.Clone(in.Context())
 	at.Header.Set("Prefer", kept.Prefer)
