@@ -40,6 +40,7 @@ func TestCreateJob(t *testing.T) {
 	got := decode[map[string]any](t, a, 201)
 	want := map[string]any{
 		"id": 1.0, "title": "NDVI", "label": "openeo", "format": "gtiff", "status": "submitted", "platform": "cdse",
+		"created":         "2026-05-01T10:30:00Z",
 		"platform_job_id": "j-7",
 		"service": map[string]any{"endpoint": "https://openeo.example.org", "namespace": nil,
 			"application": "https://apps.example.org/ndvi.json"},
@@ -124,8 +125,8 @@ func TestReadJob(t *testing.T) {
 		t.Error(d)
 	}
 	got := decode[wire.ProcessingJob](t, a, 200)
-	if !strings.Contains(a.Body.String(), `"created":"2026-05-01T10:30:00Z","updated":"2026-05-01T10:30:00Z"`) ||
-		got.ID != 1 {
+	if !strings.Contains(a.Body.String(), `"created":"2026-05-01T10:30:00Z"`) ||
+		!strings.Contains(a.Body.String(), `"updated":"2026-05-01T10:30:00Z"`) || got.ID != 1 {
 		t.Errorf("body %s", a.Body)
 	}
 	if c := a.Header().Get("Cache-Control"); c != "private, no-cache" {
@@ -138,6 +139,7 @@ func TestReadJob(t *testing.T) {
 	r := w.jobs[1]
 	half, cost := 50.5, 12.25
 	r.Task, r.Status, r.Progress, r.Costs, r.Checked = 9, dispatch.Failed, &half, &cost, moment
+	r.Started, r.Ended = moment.Add(time.Minute), moment.Add(time.Hour)
 	r.Failure, r.Attention, r.Notice = "out of memory", dispatch.NeedsSignIn, "token expired"
 	w.jobs[1] = r
 	full := decode[map[string]any](t, ask(h, "GET", "/unit_jobs/1", ""), 200)
@@ -165,7 +167,8 @@ func TestReadJob(t *testing.T) {
 		t.Error(d)
 	}
 	if d := cmp.Diff(map[string]any{"status": "failed", "failure": "out of memory", "progress": 50.5, "costs": 12.25,
-		"checked": "2026-05-01T10:30:00Z", "task_id": 9.0}, full); d != "" {
+		"started": "2026-05-01T10:31:00Z", "ended": "2026-05-01T11:30:00Z", "checked": "2026-05-01T10:30:00Z",
+		"task_id": 9.0}, full); d != "" {
 		t.Error(d)
 	}
 }

@@ -167,8 +167,8 @@ func parametersEntity(parameters json.RawMessage) map[string]any {
 func (a *api) jobActivity(r dispatch.Record) map[string]any {
 	is := map[string]any{"prov:label": r.Request.Title, "prov:startTime": r.Created.UTC().Format(time.RFC3339Nano),
 		"job:status": string(a.shown(r.Status))}
-	if r.Phase == dispatch.Ended {
-		is["prov:endTime"] = r.Moved.UTC().Format(time.RFC3339Nano)
+	if ended := r.EndTime(); !ended.IsZero() {
+		is["prov:endTime"] = ended.UTC().Format(time.RFC3339Nano)
 	}
 	for name, text := range map[string]string{"platform_job_id": r.Ref.ID, "failure": r.Failure,
 		"cost_unit": costUnit(r.Job), "options": string(r.Request.Options)} {

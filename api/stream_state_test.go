@@ -40,7 +40,7 @@ func (v *view) take(t *testing.T, m streamMessage) int {
 				t.Fatal(err)
 			}
 			id := int64(one["id"].(float64))
-			for _, name := range []string{"jobs", "service", "created", "updated", "dimension", "parameters", "format"} {
+			for _, name := range []string{"jobs", "service", "updated", "dimension", "parameters", "format"} {
 				if m.Task != nil && one["counts"] != nil { // an UpscalingTask has what its summary lacks
 					delete(one, name)
 				}

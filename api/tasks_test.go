@@ -21,7 +21,7 @@ func TestCreateTask(t *testing.T) {
 	a := ask(h, "POST", "/upscale_tasks", goodTask, "Idempotency-Key", "k")
 	got := decode[map[string]any](t, a, 201)
 	want := map[string]any{"id": 1.0, "title": "NDVI", "label": "openeo", "status": "created",
-		"counts": map[string]any{"created": 3.0}, "progress": 0.0}
+		"counts": map[string]any{"created": 3.0}, "progress": 0.0, "created": "2026-05-01T10:30:00Z"}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
@@ -68,7 +68,7 @@ func TestTask_Status(t *testing.T) {
 		w.tasks[1] = task
 		w.set(1, func(r *dispatch.Record) { r.Status, r.Progress = dispatch.Submitted, new(37.5) })
 		want := wire.UpscalingTaskSummary{ID: 1, Title: "NDVI", Label: "openeo", Status: "submitted",
-			Counts: map[wire.Status]int{"submitted": 1, "created": 2}, Progress: &task.Progress}
+			Counts: map[wire.Status]int{"submitted": 1, "created": 2}, Progress: &task.Progress, Created: moment}
 		if compat {
 			want.Status, want.Counts = "created", map[wire.Status]int{"created": 3}
 		}

@@ -46,20 +46,21 @@ func (a *api) taskHomes(t dispatch.TaskRecord) (homes []wire.TaskHome) {
 
 func (a *api) job(r dispatch.Record) wire.ProcessingJob {
 	return wire.ProcessingJob{ProcessingJobSummary: a.summary(r), Options: wire.Object(r.Request.Options),
-		Created: r.Created.UTC(), Updated: r.Updated.UTC()}
+		Updated: r.Updated.UTC()}
 }
 
 // task returns a task without its jobs.
 func (a *api) task(t dispatch.TaskRecord) wire.UpscalingTask {
 	return wire.UpscalingTask{UpscalingTaskSummary: a.taskSummary(t), Service: wire.ServiceDetails(t.Request.Service),
-		Created: t.Created.UTC(), Updated: t.Updated.UTC(),
-		Jobs: []wire.ProcessingJobSummary{}}
+		Updated: t.Updated.UTC(),
+		Jobs:    []wire.ProcessingJobSummary{}}
 }
 
 func (a *api) taskSummary(t dispatch.TaskRecord) wire.UpscalingTaskSummary {
 	return wire.UpscalingTaskSummary{ID: int64(t.ID), Title: t.Request.Title, Label: string(t.Request.Label),
 		Status: a.shown(t.Counts.Status()), Paused: t.Paused, Changing: changeOf(t.Change), Homes: a.taskHomes(t),
 		Budget: budgetOf(t), Trial: t.Trial, Counts: a.counts(t.Counts), Progress: &t.Progress,
+		Created: t.Created.UTC(),
 		Attention: a.attention(dispatch.Job{Target: dispatch.Target{Account: t.Account},
 			Condition: dispatch.Condition{Attention: t.Attention}}), Warning: t.Request.Warning,
 		Annotations: wire.Annotations(t.Annotations), Forecast: forecastOf(t.Forecast), Rest: restOf(t.Rest)}
@@ -123,6 +124,9 @@ func (a *api) summary(r dispatch.Record) wire.ProcessingJobSummary {
 		Warning:           r.Request.Warning,
 		Failure:           r.Failure,
 		Progress:          r.Progress,
+		Created:           r.Created.UTC(),
+		Started:           known(r.Started),
+		Ended:             known(r.EndTime()),
 		Checked:           known(r.Checked),
 		QueuePosition:     r.Ahead,
 		TaskID:            int64(r.Task),

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"slices"
@@ -268,6 +269,10 @@ type Condition struct {
 	Updated time.Time // when what its owner sees last changed
 	Checked time.Time // when the platform last reported the status
 	Moved   time.Time // when phase or status last changed
+
+	// when its platform began to run it: as it reports, or as the broker saw it run first; zero: neither
+	Started time.Time
+	Ended   time.Time // when it ended, as the platform reports; zero: not reported, see [Job.EndTime]
 }
 
 // Plan is when the next step of a job is due, and what decides that. A retry begins a new one.
@@ -362,9 +367,17 @@ func (j Job) withoutOrphan(r Ref) Job {
 	return j
 }
 
+// EndTime returns when the job ended: as its platform reports, or as the broker noticed it; zero: it has not ended.
+func (j Job) EndTime() time.Time {
+	if !j.Status.Final() {
+		return time.Time{}
+	}
+	return cmp.Or(j.Ended, j.Moved)
+}
+
 // Rounded returns a job with the times that owners see as a store returns them.
 func (j Job) Rounded() Job {
-	for _, t := range []*time.Time{&j.Created, &j.Updated, &j.Checked} {
+	for _, t := range []*time.Time{&j.Created, &j.Updated, &j.Checked, &j.Started, &j.Ended} {
 		*t = t.Truncate(time.Microsecond)
 	}
 	return j

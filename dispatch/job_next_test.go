@@ -262,6 +262,49 @@ func TestNext_KeepsFacts(t *testing.T) {
 }
 
 // The software that is noted is that of the present attempt, and nothing where a search found the job.
+// TestNext_NotesTimes: when a job began and ended is what its platform reports if its clock can be right, and otherwise
+// when the broker saw it.
+func TestNext_NotesTimes(t *testing.T) {
+	at := func(seconds int) time.Time { return t0.Add(time.Duration(seconds) * time.Second) }
+	queued := Job{Identity: Identity{Created: t0}, Wish: Wish{Desired: WantRun}, Handover: Handover{Phase: Started,
+		Attempt: 1, Epoch: 1, Ref: p}, Condition: Condition{Status: Queued, Moved: t0}}
+	type read struct {
+		at             int // seconds after t0
+		status         Status
+		started, ended time.Time
+	}
+	never := time.Time{}
+	for name, c := range map[string]struct {
+		reads          []read
+		started, ended time.Time
+	}{
+		"it waits": {[]read{{5, Queued, never, never}}, never, never},
+		"nothing reported": {[]read{{5, Running, never, never}, {9, Running, never, never},
+			{20, Finished, never, never}}, at(5), at(20)},
+		"never seen to run": {[]read{{20, Finished, never, never}}, never, at(20)},
+		"reported":          {[]read{{5, Running, at(3), never}, {20, Finished, at(3), at(18)}}, at(3), at(18)},
+		"reported later":    {[]read{{5, Running, never, never}, {20, Finished, at(3), at(18)}}, at(3), at(18)},
+		"a clock that is slow": {[]read{{5, Running, at(-3600), never}, {20, Finished, at(-3600), at(-3580)}}, at(5),
+			at(20)},
+		"a clock that is fast": {[]read{{5, Running, at(3600), never}, {20, Finished, at(3600), at(3620)}}, at(5),
+			at(20)},
+		"an end before its start":   {[]read{{5, Running, never, never}, {20, Canceled, never, at(2)}}, at(5), at(20)},
+		"a last change is no end":   {[]read{{5, Running, never, at(4)}}, at(5), never},
+		"a failure that is revised": {[]read{{5, Failed, at(2), at(4)}, {11, Running, at(2), at(4)}}, at(2), never},
+		"a failure read twice":      {[]read{{5, Failed, at(2), at(4)}, {11, Failed, at(2), at(4)}}, at(2), at(4)},
+	} {
+		j := queued
+		for _, r := range c.reads {
+			o := status1(r.status)
+			o.Report.Started, o.Report.Ended = r.started, r.ended
+			j = Next(j, o, at(r.at))
+		}
+		if !j.Started.Equal(c.started) || !j.EndTime().Equal(c.ended) {
+			t.Errorf("%s: started %v, ended %v", name, j.Started, j.EndTime())
+		}
+	}
+}
+
 func TestNext_NotesTheVersions(t *testing.T) {
 	versions := Versions{Software: "pygeoapi", Version: "0.20.0"}
 	waits := Job{Handover: Handover{Phase: Creating, Attempt: 1, Epoch: 1}}

@@ -153,6 +153,9 @@ func applyStatus(j Job, o Outcome, now time.Time) Job {
 	}
 	j.Seen, j.Checked, j.Tries = s, now, 0
 	j.Progress = cmp.Or(o.Report.Progress, j.Progress)
+	if s == Running || s.Final() {
+		j = j.noteStart(o.Report, now)
+	}
 	j = j.noteReport(o.Report)
 	switch {
 	case j.Phase == Starting && s == Accepted:
@@ -164,10 +167,10 @@ func applyStatus(j Job, o Outcome, now time.Time) Job {
 		j.Due = now.Add(confirm)
 		return j
 	case s == Failed:
-		j.Duration = o.Report.Duration
+		j = j.noteEnd(o.Report, now)
 		return EndJob(j, s, None, cmp.Or(o.Report.Message, "The platform says that the job failed, and not why."))
 	case s.Final():
-		j.Duration = o.Report.Duration
+		j = j.noteEnd(o.Report, now)
 		return EndJob(j, s, None, "")
 	case s == Accepted:
 		j.Status = Submitted
@@ -185,6 +188,27 @@ func applyStatus(j Job, o Outcome, now time.Time) Job {
 	default:
 		j = j.WithAttention(None, "")
 	}
+	return j
+}
+
+// noteStart notes when a job began that runs or has ended. A time that the platform reports counts only if it can be
+// true by the store's clock: platforms' clocks may be hours wrong.
+func (j Job) noteStart(r Report, now time.Time) Job {
+	switch {
+	case !r.Started.Before(j.Created) && !r.Started.After(now):
+		j.Started = r.Started
+	case j.Started.IsZero() && r.Status == Running:
+		j.Started = now
+	}
+	return j
+}
+
+// noteEnd notes when a job ended and how long it ran, as noteStart does.
+func (j Job) noteEnd(r Report, now time.Time) Job {
+	if !r.Ended.Before(Later(j.Created, j.Started)) && !r.Ended.After(now) {
+		j.Ended = r.Ended
+	}
+	j.Duration = r.Duration
 	return j
 }
 

@@ -153,7 +153,7 @@ func TestJob_RetryResetsTheAttempt(t *testing.T) {
 		Handover: Handover{Retried: 1, Phase: Ended, Epoch: 5, Attempt: 2, Nonces: "n", SendBy: t1, Begun: 1,
 			IntentLease: 7, Ref: Ref{ID: "own"}, Orphans: []Ref{{ID: "late"}}}, Condition: Condition{Status: Failed,
 			Seen: Failed, Progress: &number, Costs: &number, Duration: 1, Notice: "n", Failure: "f", Updated: t0,
-			Checked: t0, Moved: t0, Versions: Versions{Definition: "d"}}, Plan: Plan{Due: t1, Looks: 1, Tries: 1,
+			Checked: t0, Moved: t0, Started: t0, Ended: t0, Versions: Versions{Definition: "d"}}, Plan: Plan{Due: t1, Looks: 1, Tries: 1,
 			Deadline: t1, Refused: t1, Awaited: true, Unmoved: 1}, Metering: Metering{Unit: "u", Spent: 1,
 			Removal: Removal{Due: t1}}, Version: 9, Loaded: &Job{}, Result: []byte("r")}
 	after := before.Retry(t1)

@@ -15,12 +15,13 @@ type shown struct {
 	progress, costs float64
 	spent           float64
 	duration        time.Duration
+	started, ended  int64
 	metered         [3]float64
 }
 
 func (j Job) shown() shown {
 	return shown{j.Status, j.Ref, j.Attention, j.Notice, j.Failure, value(j.Progress), value(j.Costs), j.Spent, j.Duration,
-		j.Metered.values()}
+		j.Started.UnixMicro(), j.Ended.UnixMicro(), j.Metered.values()}
 }
 
 // LooksLike reports whether the owner of a job sees the same as before; if not, the change takes a number, see

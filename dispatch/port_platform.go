@@ -102,6 +102,9 @@ type Report struct {
 	Duration time.Duration // run time of a job that has ended; 0: not reported
 	Metered  Metered       // what a job that has ended used
 	Partial  bool          // a read of the job by itself may report more usage
+
+	// When a job that runs or has ended began to run, and when it ended, by the platform's clock; zero: not reported.
+	Started, Ended time.Time
 }
 
 // Listed is one job in a listing.

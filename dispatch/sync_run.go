@@ -26,7 +26,8 @@ type SyncRun struct {
 func (r SyncRun) Record() Record {
 	j := Job{Identity: Identity{ID: r.ID, Owner: r.Owner, Created: r.Created}, Target: Target{Account: r.Account},
 		Wish: Wish{Desired: WantRun}, Handover: Handover{Phase: Started, Ref: r.Ref},
-		Condition: Condition{Status: r.Status, Failure: r.Failure, Updated: r.Created, Moved: r.Created}}
+		Condition: Condition{Status: r.Status, Failure: r.Failure, Updated: r.Created, Moved: r.Created,
+			Started: r.Created}}
 	if !r.Ended.IsZero() {
 		j.Phase, j.Updated, j.Moved, j.Duration = Ended, r.Ended, r.Ended, r.Ended.Sub(r.Created)
 	}

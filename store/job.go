@@ -16,7 +16,8 @@ const listedColumns = `
 		jobs.id, jobs.task, jobs.number, jobs.owner, jobs.account, jobs.names, jobs.desired, jobs.annotations,
 		jobs.retries, jobs.retried, jobs.phase, jobs.ref_id, jobs.status, jobs.seen, jobs.progress, jobs.costs, jobs.unit,
 		jobs.spent, jobs.duration, jobs.metered, jobs.attention, jobs.notice, jobs.failure, jobs.due, jobs.looks,
-		jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.version, jobs.versions`
+		jobs.tries, jobs.awaited, jobs.created, jobs.updated, jobs.checked, jobs.moved, jobs.started, jobs.ended,
+		jobs.version, jobs.versions`
 
 // jobColumns are all columns of a job that visits read. jobRow.whole has their order.
 const jobColumns = listedColumns + `,
@@ -41,7 +42,8 @@ func (r *jobRow) listed() []any {
 		&r.annotations, number(&j.Retries), number(&j.Retried), text(&j.Phase), &j.Ref.ID, text(&j.Status), text(&j.Seen),
 		&j.Progress, &j.Costs, &j.Unit, &j.Spent, duration(&j.Duration), &r.metered, text(&j.Attention), &j.Notice,
 		&j.Failure, instant(&j.Due), number(&j.Looks), number(&j.Tries), &j.Awaited, instant(&j.Created),
-		instant(&j.Updated), instant(&j.Checked), instant(&j.Moved), number(&j.Version), &r.versions,
+		instant(&j.Updated), instant(&j.Checked), instant(&j.Moved), instant(&j.Started), instant(&j.Ended),
+		number(&j.Version), &r.versions,
 	}
 }
 

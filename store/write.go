@@ -54,6 +54,8 @@ var (
 		{"failure", func(j *dispatch.Job) any { return j.Failure }},
 		{"updated", func(j *dispatch.Job) any { return micros(j.Updated) }},
 		{"moved", func(j *dispatch.Job) any { return micros(j.Moved) }},
+		{"started", func(j *dispatch.Job) any { return micros(j.Started) }},
+		{"ended", func(j *dispatch.Job) any { return micros(j.Ended) }},
 	}
 	// remote are those that tell what is of it at its platform.
 	remote = []column{
@@ -313,6 +315,7 @@ func deleteJobs(ctx context.Context, q tx, w where) (ids []dispatch.JobID, err e
 // storedAs returns j as the database will return it: with its precision of time.
 func storedAs(j dispatch.Job) dispatch.Job {
 	for _, t := range []*time.Time{&j.SendBy, &j.Refused, &j.Deadline, &j.Due, &j.Updated, &j.Checked, &j.Moved,
+		&j.Started, &j.Ended,
 		&j.Removal.Due, &j.Removal.Since, &j.Removal.Removed} {
 		*t = at(micros(*t))
 	}

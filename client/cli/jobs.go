@@ -237,7 +237,7 @@ func (l *listing) task(t wire.UpscalingTaskSummary) error {
 			wire.UpscalingTaskSummary
 		}{"task", t})
 	}
-	l.rows = append(l.rows, []any{target{true, t.ID}, t.Status, percent(t.Progress), "-", "-", t.Title,
+	l.rows = append(l.rows, []any{target{true, t.ID}, t.Status, percent(t.Progress), moment(t.Created), "-", "-", t.Title,
 		countsOf(t.Counts)})
 	return nil
 }
@@ -249,8 +249,8 @@ func (l *listing) job(j wire.ProcessingJobSummary) error {
 			wire.ProcessingJobSummary
 		}{"job", j})
 	}
-	l.rows = append(l.rows, []any{target{false, j.ID}, j.Status, percent(j.Progress), ranFor(j.Duration),
-		costOf(j.Costs, j.CostUnit), j.Title, whyOf(j)})
+	l.rows = append(l.rows, []any{target{false, j.ID}, j.Status, percent(j.Progress), moment(j.Created),
+		ranFor(j), costOf(j.Costs, j.CostUnit), j.Title, whyOf(j)})
 	return nil
 }
 
@@ -258,7 +258,7 @@ func (l *listing) end() error {
 	if l.json {
 		return nil
 	}
-	return l.table("ID\tSTATUS\tPROGRESS\tRAN FOR\tCOSTS\tTITLE\tDETAILS", func(row func(...any)) {
+	return l.table("ID\tSTATUS\tPROGRESS\tCREATED\tRAN FOR\tCOSTS\tTITLE\tDETAILS", func(row func(...any)) {
 		for _, cells := range l.rows {
 			row(cells...)
 		}
@@ -272,16 +272,19 @@ func percent(p *float64) string {
 	return fmt.Sprintf("%.0f %%", *p)
 }
 
-// ranFor returns how long a job ran; a dash if that is not known.
-func ranFor(seconds float64) string {
-	if seconds == 0 {
-		return "-"
+// ranFor returns how long a job ran that has ended: by its platform, or by its times; a dash if that is not known.
+func ranFor(j wire.ProcessingJobSummary) string {
+	d := time.Duration(j.Duration * float64(time.Second))
+	if d == 0 && j.Started != nil && j.Ended != nil {
+		d = j.Ended.Sub(*j.Started)
 	}
-	d := time.Duration(seconds * float64(time.Second))
-	if d < time.Minute {
+	switch {
+	case d == 0:
+		return "-"
+	case d < time.Minute:
 		return d.Round(100 * time.Millisecond).String()
 	}
-	return strings.TrimSuffix(d.Round(time.Second).String(), "0s")
+	return d.Round(time.Second).String()
 }
 
 // costOf returns what a job cost; a dash if that is not known.
@@ -338,6 +341,8 @@ func (a *app) showCommand() *cobra.Command {
 			a.fields([][2]string{{"job", t.String()}, {"title", j.Title}, {"name", j.Name}, {"status", string(j.Status)},
 				{"progress", percent(j.Progress)}, {"platform", j.Platform},
 				{"id there", j.PlatformJobID}, {"service", j.Service.Application}, {"created", moment(j.Created)},
+				{"started", maybeMoment(j.Started)}, {"ended", maybeMoment(j.Ended)},
+				{"ran for", ranFor(j.ProcessingJobSummary)},
 				{"updated", moment(j.Updated)},
 				{"failure", j.Failure}, {"attention", attentionOf(j.Attention)}, {"queue", queueOf(j.QueuePosition)},
 				{"starts", startOf(j.Forecast)}, {"ends", endOf(j.Forecast)}, {"warning", j.Warning},

@@ -3,7 +3,26 @@ package cli
 import (
 	"errors"
 	"testing"
+	"time"
+
+	"github.com/eodispatch/eodispatch/client/wire"
 )
+
+// TestRanFor: a job ran as long as its platform reports or, if it reports none, from its start to its end.
+func TestRanFor(t *testing.T) {
+	start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	end := start.Add(70 * time.Second)
+	for want, j := range map[string]wire.ProcessingJobSummary{
+		"-":      {Started: &start},
+		"1m10s":  {Started: &start, Ended: &end},
+		"2.5s":   {Started: &start, Ended: &end, Duration: 2.51},
+		"1h0m0s": {Duration: 3600},
+	} {
+		if got := ranFor(j); got != want {
+			t.Errorf("ran for %s, want %s", got, want)
+		}
+	}
+}
 
 func TestTexts_CannotSteerTheTerminal(t *testing.T) {
 	hostile := "a\x1b[2J\u202eb\u2066\u2028c\u009bd\u200f\ufeff\ne"

@@ -27,6 +27,9 @@ type ProcessingJobSummary struct {
 	Warning       string        `json:"warning,omitempty" doc:"Parameters that were not checked in full when the job was accepted, because the broker does not support their schemas in full or could not read the description of the service, and a format that is not used, because the process saves its results itself: plain text. Absent: none. POST /params says what is not understood"`
 	Failure       string        `json:"failure,omitempty" doc:"Why the job failed, or why the broker canceled it"`
 	Progress      *float64      `json:"progress,omitempty" minimum:"0" maximum:"100"`
+	Created       time.Time     `json:"created,omitzero" required:"true" doc:"When the broker accepted the job, which is queued from then on"`
+	Started       *time.Time    `json:"started,omitempty" doc:"When the platform began to run the job, in its last attempt: as the platform reports, else when the broker first saw it run. Absent: neither is known"`
+	Ended         *time.Time    `json:"ended,omitempty" doc:"When the job ended: as the platform reports, else when the broker noticed it. Absent: it has not ended"`
 	Checked       *time.Time    `json:"checked,omitempty" doc:"When the platform last reported the status"`
 	QueuePosition *int          `json:"queue_position,omitempty" minimum:"0" doc:"Number of jobs of the same account, which other users may share, that the broker submits before this one, accurate to some seconds. The order is fair between users, so jobs that are submitted later can come before it. Present only while the job waits for its turn, not while a user must sign in or the operator must act. A change of this number alone is not pushed and changes no ETag"`
 	Forecast      *Forecast     `json:"forecast,omitempty" doc:"When the job starts and ends, as others wait at present. Absent: it waits for somebody or for a platform without a known limit, or fewer than eight of your jobs of the service have finished; and in lists and streams. A change of it alone changes no ETag"`
@@ -65,7 +68,6 @@ type Amount struct {
 type ProcessingJob struct {
 	ProcessingJobSummary
 	Options Object    `json:"options,omitzero" required:"false" doc:"The options that the job was submitted with, with which it can be submitted again. Absent: none"`
-	Created time.Time `json:"created,omitzero" required:"true"`
 	Updated time.Time `json:"updated,omitzero" required:"true" doc:"When this response last changed"`
 }
 

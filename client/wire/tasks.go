@@ -16,6 +16,7 @@ type UpscalingTaskSummary struct {
 	Changing  *TaskChange    `json:"changing,omitempty" doc:"A change that is still being applied to the jobs of a large task. It holds already: no job that it stops is submitted. Absent: none"`
 	Homes     []TaskHome     `json:"homes,omitempty" doc:"The platforms of a task that was submitted with several services. Each job has its own"`
 	Budget    *TaskBudget    `json:"budget,omitempty" doc:"What the jobs may cost, if the task was submitted with a budget"`
+	Created   time.Time      `json:"created,omitzero" required:"true" doc:"When the broker accepted the task"`
 	Trial     int            `json:"trial,omitempty" doc:"How many of the first jobs run while the task is paused on trial. Absent: none"`
 	Forecast  *Forecast      `json:"forecast,omitempty" doc:"When the task ends, as others wait at present. Absent: it is paused, waits for somebody, was submitted with several services, or fewer than eight of your jobs of the service have finished; and in lists. A change of it alone is not pushed and changes no ETag"`
 	Rest      *TaskRest      `json:"rest,omitempty" doc:"What the other jobs of a task need whose trial has ended, or whose budget was reached. Absent otherwise, and in lists"`
@@ -65,7 +66,6 @@ type TaskBudget struct {
 type UpscalingTask struct {
 	UpscalingTaskSummary
 	Service ServiceDetails         `json:"service"`
-	Created time.Time              `json:"created,omitzero" required:"true"`
 	Updated time.Time              `json:"updated,omitzero" required:"true" doc:"When this response last changed"`
 	Jobs    []ProcessingJobSummary `json:"jobs,omitzero" required:"true" nullable:"false" doc:"In the order of the dimension's values"`
 }

@@ -137,7 +137,8 @@ func causeIn(raw json.RawMessage) string {
 var causes = []string{"detail", "Text", "text", "description", "message", "title"}
 
 func (s statusInfo) report() dispatch.Report {
-	return dispatch.Report{Status: s.status(), Progress: s.progress(), Message: s.message(), Duration: s.duration()}
+	return dispatch.Report{Status: s.status(), Progress: s.progress(), Message: s.message(), Duration: s.duration(),
+		Started: s.time("started"), Ended: s.time("finished")}
 }
 
 // duration returns how long the job ran by the server's clock; 0 if unknown.

@@ -79,6 +79,21 @@ func TestStatus_Info(t *testing.T) {
 	}
 }
 
+// TestReport_Times: servers have their own spellings of times, and some have none.
+func TestReport_Times(t *testing.T) {
+	s, err := parseStatusInfo([]byte(`{"jobID":"a","status":"successful","started":"2026-03-01T12:00:00.5Z",
+		"finished":"2026-03-01 13:30:00"}`))
+	r := s.report()
+	if err != nil || !r.Started.Equal(time.Date(2026, 3, 1, 12, 0, 0, 5e8, time.UTC)) ||
+		!r.Ended.Equal(time.Date(2026, 3, 1, 13, 30, 0, 0, time.UTC)) {
+		t.Errorf("started %v, ended %v, %v", r.Started, r.Ended, err)
+	}
+	if s, err = parseStatusInfo([]byte(`{"jobID":"a","status":"successful","started":7}`)); err != nil ||
+		!s.report().Started.IsZero() || !s.report().Ended.IsZero() {
+		t.Errorf("%+v, %v", s.report(), err)
+	}
+}
+
 func TestDuration(t *testing.T) {
 	for times, want := range map[string]time.Duration{
 		`"started":"2026-03-01T12:00:00Z","finished":"2026-03-01T13:30:00+01:00"`: 30 * time.Minute,

@@ -138,6 +138,8 @@ type job struct {
 	Title    json.RawMessage `json:"title"`
 	Status   json.RawMessage `json:"status"`
 	Created  json.RawMessage `json:"created"`
+	Updated  json.RawMessage `json:"updated"` // the last change of the status
+	Started  json.RawMessage `json:"started"` // since 1.3
 	Progress json.RawMessage `json:"progress"`
 	Costs    json.RawMessage `json:"costs"`
 	Usage    json.RawMessage `json:"usage"`
@@ -152,6 +154,7 @@ func (j job) report(f facts) dispatch.Report {
 	r := dispatch.Report{Status: dispatch.Unknown, Costs: number(j.Costs, 0, math.MaxFloat64), Progress: number(j.Progress,
 		0, 100), Unit: f.unit}
 	r.Duration, r.Metered = j.metered()
+	r.Started, r.Ended = moment(j.Started), moment(j.Updated)
 	if status, ok := statusWords[strings.ToLower(text(j.Status))]; ok {
 		r.Status = status
 	}

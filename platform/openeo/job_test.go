@@ -314,6 +314,23 @@ func TestStatusWords(t *testing.T) {
 	}
 }
 
+// TestStatus_Times: the end of a job is the last change of its status; since version 1.3 back-ends say when it started.
+func TestStatus_Times(t *testing.T) {
+	start, end := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), time.Date(2026, 3, 1, 13, 0, 0, 0, time.UTC)
+	for job, want := range map[string]dispatch.Report{
+		`"started":"2026-03-01T12:00:00Z","updated":"2026-03-01T13:00:00Z"`: {Started: start, Ended: end},
+		`"updated":"2026-03-01T13:00:00Z"`:                                  {Ended: end},
+		`"started":7,"updated":"soon"`:                                      {},
+	} {
+		b := newBackend(t)
+		b.json("GET /jobs/j-1", 200, `{"id":"j-1","status":"finished",`+job+`}`)
+		if r, err := b.platform().Status(t.Context(), token, job1); err != nil || !r.Started.Equal(want.Started) ||
+			!r.Ended.Equal(want.Ended) {
+			t.Errorf("%s: %+v, %v", job, r, err)
+		}
+	}
+}
+
 func TestDuration(t *testing.T) {
 	for usage, want := range map[string]time.Duration{
 		`{"duration":{"value":2700,"unit":"seconds"}}`:     45 * time.Minute,

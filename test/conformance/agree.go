@@ -335,6 +335,7 @@ func (p *pair) save(r *rapid.T) {
 	if j.Phase == dispatch.Ended {
 		j.Status = rapid.SampledFrom([]dispatch.Status{dispatch.Finished, dispatch.Failed}).Draw(r, "status")
 	}
+	j.Started, j.Ended = j.Created.Add(spans.Draw(r, "started")), j.Created.Add(spans.Draw(r, "ended"))
 	j.Costs = rapid.SampledFrom([]*float64{nil, j.Costs, new(float64), amountOf(1.5), amountOf(-1),
 		amountOf(2e12)}).Draw(r, "costs")
 	j.Unit, j.Spent = rapid.SampledFrom([]string{"", "credits"}).Draw(r, "unit"), j.Spent+

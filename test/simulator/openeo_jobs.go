@@ -142,8 +142,11 @@ func (s *OpenEO) metadata(j *job) object {
 	if j.title != "" {
 		doc["title"] = j.title
 	}
-	if end := j.ended(now.Add(-s.Life.Lag)); at.final() && !end.IsZero() && !end.Add(s.Life.Billing).After(now) {
-		doc["costs"] = costs[at]
+	if end := j.ended(now.Add(-s.Life.Lag)); at.final() && !end.IsZero() {
+		doc["updated"] = stamp(end)
+		if !end.Add(s.Life.Billing).After(now) {
+			doc["costs"] = costs[at]
+		}
 	}
 	if j.word != "" {
 		doc["status"] = j.word

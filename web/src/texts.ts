@@ -463,6 +463,8 @@ export const texts = {
     results: "Results",
     definition: "Definition of the service",
     created: "Accepted",
+    started: "Started",
+    ended: "Ended",
     checked: "Last report of the platform",
     updated: "Last change",
     duration: "Ran for",

@@ -37,6 +37,7 @@ type statusInfo struct {
 	Status    string     `json:"status"`
 	Message   string     `json:"message,omitempty"`
 	Created   time.Time  `json:"created"`
+	Started   time.Time  `json:"started,omitzero"`
 	Finished  *time.Time `json:"finished,omitempty"`
 	Updated   time.Time  `json:"updated"`
 	Progress  *int       `json:"progress,omitempty"`
@@ -79,8 +80,8 @@ func (f *Facade) jobInfo(in *request, r dispatch.Record) statusInfo {
 	}
 	info := f.info(in, strconv.FormatInt(int64(r.ID), 10), status, r.Request)
 	info.Message, info.Created, info.Updated = cmp.Or(r.Failure, r.Notice), r.Created.UTC(), r.Updated.UTC()
-	if r.Status.Final() {
-		info.Finished = new(r.Moved.UTC())
+	if info.Started = r.Started.UTC(); r.Status.Final() {
+		info.Finished = new(r.EndTime().UTC())
 	}
 	if r.Progress != nil {
 		info.Progress = percent(*r.Progress)

@@ -240,6 +240,8 @@ type batchJob struct {
 	Progress    *float64        `json:"progress,omitempty"`
 	Created     time.Time       `json:"created"`
 	Updated     time.Time       `json:"updated"`
+	Queued      time.Time       `json:"queued,omitzero"`  // since 1.3
+	Started     time.Time       `json:"started,omitzero"` // since 1.3
 	Plan        string          `json:"plan,omitempty"`
 	Costs       *float64        `json:"costs,omitempty"`
 	Budget      *float64        `json:"budget,omitempty"`
@@ -263,8 +265,9 @@ func (f *Facade) batchJob(r *request, is entry) batchJob {
 	default:
 		j.Title, j.Created, j.Updated = is.job.Request.Title, is.job.Created, is.job.Updated
 		if is.job.Status.Final() {
-			j.Updated = is.job.Moved // costs and notes may come later
+			j.Updated = is.job.EndTime() // costs and notes may come later
 		}
+		j.Queued, j.Started = is.job.Created, is.job.Started
 		j.Progress, j.Costs = progress(j.Status, is.job.Progress), is.job.AllCosts()
 		j.Usage = usageOf(is.job.Job)
 		j.describe(is.job.Request.Options, is.job.Request.Facade)

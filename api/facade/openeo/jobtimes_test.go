@@ -33,6 +33,11 @@ func TestBatchJob_UpdatedIsTheLastChangeOfTheStatus(t *testing.T) {
 			t.Errorf("%s: updated %v, want %v", name, got, c.want)
 		}
 	}
+	one.Created, one.Started, one.Ended = time.Unix(60, 0), time.Unix(120, 0), time.Unix(540, 0)
+	j := New(Config{}).batchJob(&request{}, entry{job: &dispatch.Record{Job: one}})
+	if !j.Queued.Equal(one.Created) || !j.Started.Equal(one.Started) || !j.Updated.Equal(one.Ended) {
+		t.Errorf("queued %v, started %v, updated %v", j.Queued, j.Started, j.Updated)
+	}
 }
 
 // TestAddTile_KeysAreFileNames: the keys of a task's assets, which clients use as names of files, and their titles say

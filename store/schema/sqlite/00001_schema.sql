@@ -195,6 +195,8 @@ CREATE TABLE jobs (
 	updated      BIGINT NOT NULL, -- when its status or what explains it last changed
 	moved        BIGINT NOT NULL, -- when phase or status last changed
 	checked      BIGINT NOT NULL DEFAULT 0, -- when the platform last reported the status
+	started      BIGINT NOT NULL DEFAULT 0, -- when its platform began to run it; 0: not known
+	ended        BIGINT NOT NULL DEFAULT 0, -- when it ended, by its platform's report; 0: none, see moved
 	refused      BIGINT NOT NULL DEFAULT 0, -- since when it is turned away, or its document is unavailable
 	deadline     BIGINT NOT NULL DEFAULT 0, -- when it will have run for max_duration; 0: no limit, or not started
 	max_duration BIGINT NOT NULL DEFAULT 0, -- microseconds that it may run; 0: no limit

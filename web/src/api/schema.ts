@@ -778,13 +778,21 @@ export interface components {
              * @description What the platform charged for the job, with attempts before a retry there, in cost_unit. Platforms may report it hours after the end; the broker asks for it for a day
              */
             costs?: number;
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description When the broker accepted the job, which is queued from then on
+             */
             created: string;
             /**
              * Format: double
              * @description Run time in seconds, if the platform reported the end
              */
             duration?: number;
+            /**
+             * Format: date-time
+             * @description When the job ended: as the platform reports, else when the broker noticed it. Absent: it has not ended
+             */
+            ended?: string;
             /** @description Why the job failed, or why the broker canceled it */
             failure?: string;
             /** @description When the job starts and ends, as others wait at present. Absent: it waits for somebody or for a platform without a known limit, or fewer than eight of your jobs of the service have finished; and in lists and streams. A change of it alone changes no ETag */
@@ -832,6 +840,11 @@ export interface components {
             /** @description Absent if the job is not retried by itself, see options.retries */
             retries?: components["schemas"]["JobRetries"];
             service: components["schemas"]["ServiceDetails"];
+            /**
+             * Format: date-time
+             * @description When the platform began to run the job, in its last attempt: as the platform reports, else when the broker first saw it run. Absent: neither is known
+             */
+            started?: string;
             status: components["schemas"]["ProcessingStatusEnum"];
             /** Format: int64 */
             task_id?: number;
@@ -862,10 +875,20 @@ export interface components {
              */
             costs?: number;
             /**
+             * Format: date-time
+             * @description When the broker accepted the job, which is queued from then on
+             */
+            created: string;
+            /**
              * Format: double
              * @description Run time in seconds, if the platform reported the end
              */
             duration?: number;
+            /**
+             * Format: date-time
+             * @description When the job ended: as the platform reports, else when the broker noticed it. Absent: it has not ended
+             */
+            ended?: string;
             /** @description Why the job failed, or why the broker canceled it */
             failure?: string;
             /** @description When the job starts and ends, as others wait at present. Absent: it waits for somebody or for a platform without a known limit, or fewer than eight of your jobs of the service have finished; and in lists and streams. A change of it alone changes no ETag */
@@ -909,6 +932,11 @@ export interface components {
             /** @description Absent if the job is not retried by itself, see options.retries */
             retries?: components["schemas"]["JobRetries"];
             service: components["schemas"]["ServiceDetails"];
+            /**
+             * Format: date-time
+             * @description When the platform began to run the job, in its last attempt: as the platform reports, else when the broker first saw it run. Absent: neither is known
+             */
+            started?: string;
             status: components["schemas"]["ProcessingStatusEnum"];
             /** Format: int64 */
             task_id?: number;
@@ -1481,7 +1509,10 @@ export interface components {
             counts?: {
                 [key: string]: number;
             };
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description When the broker accepted the task
+             */
             created: string;
             /** @description When the task ends, as others wait at present. Absent: it is paused, waits for somebody, was submitted with several services, or fewer than eight of your jobs of the service have finished; and in lists. A change of it alone is not pushed and changes no ETag */
             forecast?: components["schemas"]["Forecast"];
@@ -1571,6 +1602,11 @@ export interface components {
             counts?: {
                 [key: string]: number;
             };
+            /**
+             * Format: date-time
+             * @description When the broker accepted the task
+             */
+            created: string;
             /** @description When the task ends, as others wait at present. Absent: it is paused, waits for somebody, was submitted with several services, or fewer than eight of your jobs of the service have finished; and in lists. A change of it alone is not pushed and changes no ETag */
             forecast?: components["schemas"]["Forecast"];
             /** @description The platforms of a task that was submitted with several services. Each job has its own */

@@ -244,6 +244,8 @@ function Course({ job: j }: { job: Job }) {
       j.forecast && t.expected(between(j.forecast.end.early, j.forecast.end.late), j.forecast.runs, j.forecast.basis),
     ],
     [t.checked, at(j.checked)],
+    [t.started, at(j.started)],
+    [t.ended, at(j.ended)],
     [t.updated, at(j.updated)],
     [t.duration, j.duration && duration(j.duration)],
     [t.costs, j.costs !== undefined && `${rounded(j.costs)} ${j.cost_unit ?? ""}`],
