@@ -33,6 +33,7 @@ type call struct {
 	status  int              // 0: no response yet
 	facade  facade.Facade    // that serves the request; nil: the API does
 	turn    *turn            // the request's place among those served at once; nil: the request is not counted
+	streams bool             // it counts among the streams until its end
 	atEnd   []func()         // release what the request holds until its end
 }
 
@@ -115,6 +116,7 @@ func (a *api) track(next http.Handler) http.Handler {
 			http.NewResponseController(w).SetReadDeadline(time.Now().Add(a.Limits.BodyTime))
 		}
 		begin := time.Now()
+		defer c.end()
 		defer func() {
 			broken := a.recoverPanic(c, r, recover())
 			a.OnServed(routeOf(r), r.Method, c.status, time.Since(begin))

@@ -36,9 +36,7 @@ func (a *api) facadeAt(path string) facade.Facade {
 // rest.
 func (a *api) serveFacades(next http.Handler) http.Handler {
 	limited := a.limitRate(a.countAddress(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c := callIn(r.Context())
-		defer c.end()
-		c.facade.Serve(facadeServer{a}, w, r)
+		callIn(r.Context()).facade.Serve(facadeServer{a}, w, r)
 	})))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if callIn(r.Context()).facade != nil {
@@ -87,18 +85,20 @@ func (s facadeServer) ReadBody(w http.ResponseWriter, r *http.Request) ([]byte, 
 }
 
 func (s facadeServer) Stream(w http.ResponseWriter, r *http.Request, status int, from io.Reader) error {
-	callIn(r.Context()).turn.end() // streams have a limit of their own
-	release, ok := s.a.streaming.enter()
-	if !ok {
-		return errStopping
+	if err := s.a.enterStreams(callIn(r.Context())); err != nil {
+		return err
 	}
-	defer release()
 	if err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.a.chunkTime())); err != nil &&
 		!errors.Is(err, http.ErrNotSupported) {
 		return err
 	}
 	w.WriteHeader(status)
 	return s.a.pass(w, from)
+}
+
+func (s facadeServer) RunSync(w http.ResponseWriter, r *http.Request, run dispatch.Request) (*dispatch.SyncResult,
+	error) {
+	return s.a.startRun(r.Context(), w, run)
 }
 
 const (

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -162,6 +163,45 @@ func TestFacade_BodiesAreBoundedTogether(t *testing.T) {
 		if a := h.(*api); a.bodies.Clients()+a.openBodies.Clients() != 0 {
 			t.Error("what was read is still counted")
 		}
+	})
+}
+
+// A run that a façade has begun is passed on to its end while the service stops, and no other begins.
+func TestFacade_RunsOutlastTheStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.sync = func(context.Context, dispatch.Request) (*dispatch.SyncResult, error) {
+			time.Sleep(time.Minute) // longer than the write deadline
+			return &dispatch.SyncResult{Body: io.NopCloser(strings.NewReader("result"))}, nil
+		}
+		h := New(withProbe(w, func(s facade.Server, w http.ResponseWriter, r *http.Request) error {
+			result, err := s.RunSync(w, r, dispatch.Request{})
+			if err != nil {
+				return err
+			}
+			defer result.Body.Close()
+			return s.Stream(w, r, http.StatusOK, result.Body)
+		}))
+		ask := func() *httptest.ResponseRecorder {
+			r := httptest.NewRequest("POST", "/probe", nil)
+			r.Header.Set("Authorization", "Bearer token-anna")
+			got := httptest.NewRecorder()
+			h.ServeHTTP(got, r)
+			return got
+		}
+		first := make(chan *httptest.ResponseRecorder, 1)
+		go func() { first <- ask() }()
+		synctest.Wait()
+		closed := make(chan struct{})
+		go func() { h.Close(); close(closed) }()
+		synctest.Wait()
+		if got := ask(); got.Code != http.StatusServiceUnavailable {
+			t.Errorf("a run that is asked for while the service stops: %d %s", got.Code, got.Body)
+		}
+		if got := <-first; got.Code != http.StatusOK || got.Body.String() != "result" {
+			t.Errorf("a run that had begun: %d %s", got.Code, got.Body)
+		}
+		<-closed
 	})
 }
 

@@ -49,25 +49,40 @@ func (a *api) runSync(ctx context.Context, in *request) (*huma.StreamResponse, e
 	if len(faults) > 0 {
 		return nil, invalid(faults)
 	}
-	callIn(ctx).turn.end() // synchronous runs have a limit of their own
-	release, ok := a.streaming.enter()
-	if !ok {
-		return nil, errStopping
-	}
-	result, err := a.Broker.RunSync(ctx, user(ctx), req)
-	// the run may have lasted longer than the server's write deadline
-	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(chunkTime))
+	result, err := a.startRun(ctx, w, req)
 	if err != nil {
-		release()
 		if dispatch.Is(err, dispatch.Unsupported) { // nothing runs: the platform, or the process, has jobs only
 			return a.runJob(ctx, in, body, usualWait)
 		}
 		return nil, requestError(err)
 	}
-	return &huma.StreamResponse{Body: func(ctx huma.Context) {
-		defer release()
-		a.stream(ctx, result)
-	}}, nil
+	return &huma.StreamResponse{Body: func(ctx huma.Context) { a.stream(ctx, result) }}, nil
+}
+
+// startRun runs a request for the user of a call, and returns when its result begins. The result's Body must be closed.
+func (a *api) startRun(ctx context.Context, w http.ResponseWriter, r dispatch.Request) (*dispatch.SyncResult, error) {
+	if err := a.enterStreams(callIn(ctx)); err != nil {
+		return nil, err
+	}
+	result, err := a.Broker.RunSync(ctx, user(ctx), r)
+	// the run may have lasted longer than the server's write deadline
+	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(chunkTime))
+	return result, err
+}
+
+// enterStreams counts a call among the streams until it ends: streams and synchronous runs have limits of their own, and
+// those that have begun go on while the service stops.
+func (a *api) enterStreams(c *call) error {
+	c.turn.end()
+	if c.streams {
+		return nil
+	}
+	release, ok := a.streaming.enter()
+	if !ok {
+		return errStopping
+	}
+	c.streams, c.atEnd = true, append(c.atEnd, release)
+	return nil
 }
 
 // stream copies the result to the client. If the result breaks off, it cuts the connection, so that the client does not

@@ -57,6 +57,8 @@ func (b *Broker) syncUnderPolicy(ctx context.Context, r dispatch.Request) (dispa
 	if err != nil {
 		return r, err
 	}
-	r, err = b.underPolicy(ctx, backend, r, nil)
-	return b.withFormat(r), err
+	if r, err = b.underPolicy(ctx, backend, r, nil); err != nil {
+		return r, err
+	}
+	return b.withFormat(r).Complete().Inline()
 }

@@ -57,19 +57,20 @@ func (b *Broker) RunSync(ctx context.Context, u dispatch.UserID, r dispatch.Requ
 		release()
 		return nil, err
 	}
-	limited, cancel := context.WithTimeout(ctx, runWithin)
-	run.left = func() { cancel(); release() }
+	limited, cancel := context.WithTimeoutCause(ctx, runWithin, dispatch.ErrTooLong)
+	run.limited, run.left = limited, func() { cancel(); release() }
 	result, err := withToken(limited, b, backend, run.Account,
 		func(ctx context.Context, t dispatch.Token) (result *dispatch.SyncResult,
 			err error) {
 			defer dispatch.RecoverAsError(ctx, b.Log, "dispatch.RunSync", &err)
-			return runner.RunSync(ctx, t, dispatch.Submission{Request: r.Complete(), Created: run.claim})
+			return runner.RunSync(ctx, t, dispatch.Submission{Request: r, Created: run.claim})
 		})
 	if err != nil {
+		err = run.tooLong(err)
 		run.end(ctx, err)
 		return nil, err
 	}
-	result.Body = &runBody{ReadCloser: result.Body, ctx: ctx, run: run}
+	result.Run, result.Body = run.ID, &runBody{ReadCloser: result.Body, ctx: ctx, run: run}
 	return result, nil
 }
 
@@ -85,17 +86,13 @@ func (b *Broker) syncRunner(ctx context.Context, u dispatch.UserID, r dispatch.R
 	if err := backend.CheckEntitled(ctx); err != nil {
 		return nil, nil, "", err
 	}
-	if _, err := backend.Platform.Base(r.Service); err != nil {
+	if _, err := backend.Base(r); err != nil {
 		return nil, nil, "", err
 	}
 	if err := backend.Permitted(r); err != nil {
 		return nil, nil, "", err
 	}
-	if err := b.AwaitDocument(ctx, backend, u, r.Service); err != nil {
-		return nil, nil, "", err
-	}
-	if warning, err = b.check(ctx, u, backend, r.Complete(), nil); err != nil &&
-		!dispatch.Is(err, dispatch.Unsupported) {
+	if warning, err = b.checkSync(ctx, u, backend, r); err != nil {
 		return nil, nil, "", err
 	}
 	runner, can := backend.Platform.(dispatch.SyncRunner)
@@ -104,6 +101,22 @@ func (b *Broker) syncRunner(ctx context.Context, u dispatch.UserID, r dispatch.R
 			Text: "This platform has no synchronous runs. Submit a job instead."}
 	}
 	return backend, runner, warning, nil
+}
+
+// checkSync checks what a synchronous run is to run, as far as that is possible before anything is sent.
+func (b *Broker) checkSync(ctx context.Context, u dispatch.UserID, backend *dispatch.Backend, r dispatch.Request) (
+	warning string, err error) {
+	if r.Process != nil {
+		return "", backend.Platform.(dispatch.GraphRunner).CheckGraph(ctx, r, nil)
+	}
+	if err := b.AwaitDocument(ctx, backend, u, r.Service); err != nil {
+		return "", err
+	}
+	warning, err = b.check(ctx, u, backend, r, nil)
+	if dispatch.Is(err, dispatch.Unsupported) { // it has synchronous runs only
+		err = nil
+	}
+	return warning, err
 }
 
 // enterSync counts a synchronous run for its user and its platform, once both are below their limits.
@@ -126,10 +139,21 @@ func (b *Broker) enterSync(ctx context.Context, backend *dispatch.Backend, u dis
 // syncRun is a recorded run under way.
 type syncRun struct {
 	dispatch.SyncRun
-	broker *Broker
-	left   func() // counts the run no longer
-	stop   context.CancelFunc
-	once   sync.Once
+	broker  *Broker
+	limited context.Context // of the run
+	left    func()          // counts the run no longer
+	stop    context.CancelFunc
+	once    sync.Once
+}
+
+// tooLong returns the error of a run, which is that of its limit if that has ended it.
+func (r *syncRun) tooLong(err error) error {
+	if !errors.Is(context.Cause(r.limited), dispatch.ErrTooLong) {
+		return err
+	}
+	return &dispatch.Error{Kind: dispatch.Uncertain, Op: "dispatch.RunSync", Err: errors.Join(dispatch.ErrTooLong, err),
+		Text: fmt.Sprintf("The run did not end within %.0f minutes, the limit of synchronous runs. Jobs have none.",
+			runWithin.Minutes())}
 }
 
 // beginRun records a run, and confirms it in the store until it ends.
@@ -252,6 +276,7 @@ func (b *runBody) Read(p []byte) (int, error) {
 	case err == io.EOF:
 		b.read = true
 	case err != nil:
+		err = b.run.tooLong(err)
 		b.run.end(b.ctx, err)
 	}
 	return n, err

@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"iter"
 	"log/slog"
@@ -119,8 +120,14 @@ type Listed struct {
 // SyncResult is the result of a synchronous run, streamed as the platform sends it.
 type SyncResult struct {
 	ContentType string
+	Costs       *float64 // nil: the platform does not report them with the result
+	Run         JobID    // of the run; set by the broker
 	Body        io.ReadCloser
 }
+
+// ErrTooLong is in the error of a synchronous run that took too long for a client to wait, or would take too long. A
+// job can do the same work.
+var ErrTooLong = errors.New("too long for a synchronous run")
 
 // FileRequest is a request for a file, or for a range of it.
 type FileRequest struct {

@@ -60,6 +60,9 @@ type Server interface {
 	// longer counts among those that are served at once. An error means that the response is incomplete, or was not begun
 	// because the server stops.
 	Stream(w http.ResponseWriter, r *http.Request, status int, from io.Reader) error
+	// RunSync runs a request of the caller, who waits, and returns when its result begins. The result's Body must be
+	// closed; Stream writes it. The request no longer counts among those that are served at once.
+	RunSync(w http.ResponseWriter, r *http.Request, run dispatch.Request) (*dispatch.SyncResult, error)
 	// Key reads the header Idempotency-Key, with which a client repeats a request without effect.
 	Key(r *http.Request, body []byte) (dispatch.Key, error)
 	// BeginWait counts a request among those of its user that wait, and no longer among those that are served at once,

@@ -61,7 +61,7 @@ func newBackend(t *testing.T) *backend {
 
 func (b *backend) capabilities(classes string) {
 	b.json("GET /", 200, `{"api_version":"1.2.0","conformsTo":[`+classes+
-		`],"endpoints":[{"path":"/jobs","methods":["GET","POST"]}]}`)
+		`],"endpoints":[{"path":"/jobs","methods":["GET","POST"]},{"path":"/result","methods":["POST"]}]}`)
 }
 
 func (b *backend) on(route string, h http.HandlerFunc) {

@@ -23,6 +23,7 @@ type facts struct {
 	jwt    bool   // accepts a token without a prefix
 	remote bool   // accepts process definitions by URL
 	batch  bool   // has batch jobs
+	sync   bool   // has synchronous runs
 	unit   string // in which it charges; "": it does not
 
 	versions dispatch.Versions
@@ -154,12 +155,14 @@ func (p *Platform) capabilities(ctx context.Context, base string) (facts, error)
 		return facts{}, &dispatch.Error{Kind: dispatch.BadUpstream, Op: op,
 			Text: "The platform does not implement version 1 of the openEO API."}
 	}
-	f := facts{url: base, batch: len(doc.Endpoints) == 0, unit: currency(doc.Billing)}
+	f := facts{url: base, batch: len(doc.Endpoints) == 0, sync: len(doc.Endpoints) == 0,
+		unit: currency(doc.Billing)}
 	f.versions = dispatch.Versions{Version: upstream.Version(text(doc.Software)), API: upstream.Version(doc.Version)}
 	f.jwt = slices.ContainsFunc(doc.Classes, jwtClass.MatchString)
 	f.remote = slices.ContainsFunc(doc.Classes, remoteClass.MatchString)
 	for _, e := range doc.Endpoints {
-		f.batch = f.batch || e.Path == "/jobs" && slices.Contains(e.Methods, "POST")
+		post := slices.Contains(e.Methods, http.MethodPost)
+		f.batch, f.sync = f.batch || e.Path == "/jobs" && post, f.sync || e.Path == "/result" && post
 	}
 	return f, nil
 }

@@ -2,6 +2,7 @@ package openeo_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -583,6 +584,7 @@ func TestSync(t *testing.T) {
 	b := newBackend(t)
 	b.on("POST /result", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "image/tiff; application=geotiff")
+		w.Header().Set("OpenEO-Costs", "6.5")
 		_, _ = io.WriteString(w, "II*\x00")
 	})
 	p := b.platform()
@@ -591,7 +593,7 @@ func TestSync(t *testing.T) {
 		t.Fatal(err)
 	}
 	data, err := io.ReadAll(r.Body)
-	if err != nil || string(data) != "II*\x00" || r.ContentType != "image/tiff; application=geotiff" {
+	if err != nil || string(data) != "II*\x00" || r.Costs == nil || *r.Costs != 6.5 || r.ContentType != "image/tiff; application=geotiff" {
 		t.Errorf("got %q of %q, %v", data, r.ContentType, err)
 	}
 	if err := r.Body.Close(); err != nil {
@@ -609,6 +611,33 @@ func TestSync(t *testing.T) {
 	b.json("POST /result", 500, `{"code":"Internal","message":"no such process"}`)
 	_, err = p.RunSync(t.Context(), token, b.submission())
 	wantKind(t, err, dispatch.Uncertain)
+}
+
+// A run that takes too long, whoever says so, is told from one that fails.
+func TestSync_TooLong(t *testing.T) {
+	b := newBackend(t)
+	for _, c := range []struct {
+		status int
+		body   string
+		want   bool
+	}{{400, `{"code":"ProcessGraphComplexity","message":"no"}`, true}, {408, `{"code":"RequestTimeout"}`, true},
+		{500, `{"code":"RequestTimeout"}`, true}, {504, `<html>Gateway Time-out</html>`, true},
+		{400, `{"code":"ProcessGraphInvalid"}`, false}, {500, `{"code":"Internal"}`, false}, {502, `bad`, false}} {
+		b.json("POST /result", c.status, c.body)
+		_, err := b.platform().RunSync(t.Context(), token, b.submission())
+		if err == nil || errors.Is(err, dispatch.ErrTooLong) != c.want {
+			t.Errorf("%d %s: %v", c.status, c.body, err)
+		}
+	}
+}
+
+// A platform that lists no synchronous runs gets no request for one, and its jobs can be used.
+func TestSync_NotOffered(t *testing.T) {
+	b := newBackend(t)
+	b.json("GET /", 200, `{"api_version":"1.2.0","endpoints":[{"path":"/jobs","methods":["POST"]}]}`)
+	b.on("POST /result", func(http.ResponseWriter, *http.Request) { t.Error("it was sent") })
+	_, err := b.platform().RunSync(t.Context(), token, b.submission())
+	wantKind(t, err, dispatch.Unsupported)
 }
 
 func TestSync_HasNoShortDeadline(t *testing.T) {

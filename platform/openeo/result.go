@@ -4,8 +4,11 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
+	"math"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -163,6 +166,10 @@ func (p *Platform) RunSync(ctx context.Context, t dispatch.Token, s dispatch.Sub
 	if err != nil {
 		return nil, err
 	}
+	if !f.sync {
+		return nil, &dispatch.Error{Kind: dispatch.Unsupported, Op: op,
+			Text: "This platform has no synchronous runs. Submit a job instead."}
+	}
 	o, err := p.order(ctx, f, bearer, s)
 	if err != nil {
 		return nil, err
@@ -176,11 +183,35 @@ func (p *Platform) RunSync(ctx context.Context, t dispatch.Token, s dispatch.Sub
 	call.Timeout = syncTime
 	a, err := p.client.Stream(ctx, call)
 	if err != nil {
-		return nil, refine(a, err)
+		return nil, tooLong(a, refine(a, err))
 	}
 	media := a.Header.Get("Content-Type")
 	if strings.TrimSpace(media) == "" {
 		media = "application/octet-stream"
 	}
-	return &dispatch.SyncResult{ContentType: media, Body: a.Stream}, nil
+	return &dispatch.SyncResult{ContentType: media, Costs: costsIn(a.Header), Body: a.Stream}, nil
+}
+
+// costsIn returns what a synchronous run cost by the header of its result; nil: it does not say so.
+func costsIn(h http.Header) *float64 {
+	costs, err := strconv.ParseFloat(h.Get("OpenEO-Costs"), 64)
+	if err != nil || math.IsNaN(costs) || math.IsInf(costs, 0) {
+		return nil
+	}
+	return &costs
+}
+
+// tooLong adds dispatch.ErrTooLong to the error of a synchronous run which the platform, or a proxy before it, refused
+// or ended because it takes too long.
+func tooLong(a *upstream.Answer, err error) error {
+	e, is := err.(*dispatch.Error)
+	if !is || a == nil {
+		return err
+	}
+	code := codeOf(a)
+	if code == "ProcessGraphComplexity" || code == "RequestTimeout" || a.Status == http.StatusRequestTimeout ||
+		a.Status == http.StatusGatewayTimeout {
+		e.Err = errors.Join(dispatch.ErrTooLong, e.Err)
+	}
+	return e
 }
