@@ -19,7 +19,9 @@ type order struct {
 	process json.RawMessage // the whole process, if the request brought it; then graph and options are not set
 	graph   map[string]any
 	options json.RawMessage // job options of the definition, if the back-end does not read the definition itself
-	defined string          // see dispatch.Versions.Definition
+	// likewise, of synchronous runs
+	runOptions json.RawMessage
+	defined    string // see dispatch.Versions.Definition
 }
 
 // order builds the process graph for a request: a node that calls the process with the parameters as its arguments,
@@ -138,7 +140,8 @@ func inline(data []byte, id string, arguments json.RawMessage) (order, string, e
 		return order{}, "", err
 	}
 	_, last, _ := parseGraph(d.Graph)
-	return order{graph: substitute(graph, values).(map[string]any), options: d.Options}, last, nil
+	return order{graph: substitute(graph, values).(map[string]any), options: d.Options,
+		runOptions: d.RunOptions}, last, nil
 }
 
 // bind returns the value of each parameter: the argument, or the default, which is null for an optional parameter

@@ -41,6 +41,7 @@ type definition struct {
 	Graph      json.RawMessage `json:"process_graph"`
 	Parameters parameterList   `json:"parameters"`
 	Options    json.RawMessage `json:"default_job_options"`
+	RunOptions json.RawMessage `json:"default_synchronous_options"`
 }
 
 // parameterList is counted before it is decoded.

@@ -309,7 +309,7 @@ func TestDefinition_StaleIsUsedWhileTheServerIsSlow(t *testing.T) {
 // A back-end that does not accept definitions by URL is sent the graph itself.
 func TestInline(t *testing.T) {
 	const definition = `{"id":"p","parameters":[{"name":"extent"},{"name":"cloud","optional":true,"default":80},{"name":"bands","optional":true},{"name":"data"},{"name":"own"}],
-		"default_job_options":{"driver-memory":"1g","image":"x"},
+		"default_job_options":{"driver-memory":"1g","image":"x"},"default_synchronous_options":{"driver-memory":"2g"},
 		"process_graph":{
 			"save":{"process_id":"load_collection","arguments":{"spatial_extent":{"from_parameter":"extent"},"bands":[{"from_parameter":"bands"},"B04"],
 				"properties":{"cloud":{"process_graph":{"c":{"process_id":"lte","arguments":{"x":{"from_parameter":"value"},"y":{"from_parameter":"cloud"}},"result":true}}}}}},
@@ -336,6 +336,14 @@ func TestInline(t *testing.T) {
 		"save1":`+saved+`}}}`)
 	if !strings.Contains(b.body("POST /jobs"), "1.50") {
 		t.Error("a number has changed on its way")
+	}
+
+	b.json("POST /result", 200, "{}")
+	if _, err := b.platform().RunSync(t.Context(), token, s); err != nil {
+		t.Fatal(err)
+	}
+	if sent := b.body("POST /result"); !strings.Contains(sent, `"job_options":{"driver-memory":"2g","image":"y"}`) {
+		t.Errorf("a run has the options of runs: %s", sent)
 	}
 
 	s.Parameters = json.RawMessage(`{"cloud":1}`)

@@ -174,6 +174,7 @@ func (p *Platform) RunSync(ctx context.Context, t dispatch.Token, s dispatch.Sub
 	if err != nil {
 		return nil, err
 	}
+	o.options = o.runOptions
 	body, err := o.body("", s.PlatformOptions())
 	if err != nil {
 		return nil, err

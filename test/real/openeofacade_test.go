@@ -13,7 +13,7 @@ import (
 // seenByClient is what a script of the openEO Python client found.
 type seenByClient struct {
 	Status, Asset                      string
-	Costs                              float64
+	Costs, Executed                    float64
 	Files                              map[string]string
 	Logs, Collections, Faults, Unknown []string
 	Processes                          int
@@ -36,7 +36,7 @@ func TestOpenEOFacade_Driver(t *testing.T) {
 	run := func(root, token string) (found seenByClient) {
 		judge(t, "openeo-0.53", "openeo_client.py", map[string]any{"root": root, "token": token, "collection": "S2_FOOBAR"},
 			&found)
-		if found.Status != "finished" || found.Files["result.json"] != `{"ndvi": 0.5}` || len(found.Logs) == 0 ||
+		if found.Status != "finished" || found.Files["result.json"] != `{"ndvi": 0.5}` || len(found.Logs) == 0 || found.Executed != 8 ||
 			len(found.Collections) < 3 || len(found.Unknown) != 1 {
 			t.Errorf("at %s: %+v", root, found)
 		}

@@ -3,6 +3,8 @@ package openeo
 import (
 	"encoding/json"
 	"net/url"
+	"slices"
+	"strings"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 )
@@ -16,7 +18,10 @@ func (r *request) replaceAddresses(members map[string]json.RawMessage, name stri
 	if !mayCallServices(text) || !mayCallURLs(text) || decodeNumbers(text, &v) != nil {
 		return nil // what cannot be decoded is refused where it is read
 	}
-	a := addressing{list: r.BaseURL(r.outer) + path + versionPath + "/processes/" + servicesNamespace}
+	a := addressing{}
+	for _, v := range versions {
+		a.lists = append(a.lists, r.BaseURL(r.outer)+path+v.path+"/processes/"+servicesNamespace)
+	}
 	if a.replace(v); !a.replaced {
 		return nil
 	}
@@ -25,9 +30,9 @@ func (r *request) replaceAddresses(members map[string]json.RawMessage, name stri
 	return err
 }
 
-// addressing replaces the addresses of services, which are at or below list.
+// addressing replaces the addresses of services, which are at or below lists, one for each version.
 type addressing struct {
-	list     string
+	lists    []string
 	replaced bool
 }
 
@@ -40,7 +45,7 @@ func (a *addressing) replace(v any) {
 	case map[string]any:
 		id, isNode := v["process_id"].(string)
 		namespace, _ := v["namespace"].(string)
-		if isNode && (namespace == a.list || namespace == a.list+"/"+url.PathEscape(id)) {
+		if isNode && slices.Contains(a.lists, strings.TrimSuffix(namespace, "/"+url.PathEscape(id))) {
 			v["namespace"], a.replaced = servicesNamespace, true
 		}
 		for _, member := range v {

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 )
 
 // SignIn is how users of openEO clients sign in at the broker's identity provider.
@@ -63,9 +64,11 @@ func userID(subject string) string {
 }
 
 const (
-	jwtClass    = "https://api.openeo.org/1.3.0/authentication/jwt"
-	apiClass    = "https://api.openeo.org/" + apiVersion
-	stacVersion = "1.0.0"
+	apiClasses      = "https://api.openeo.org/" // followed by a version
+	jwtClass        = apiClasses + "1.3.0/authentication/jwt"
+	optionsClass    = apiClasses + "extensions/processing-parameters/0.1.0"
+	federationClass = apiClasses + "extensions/federation/0.2.0"
+	stacVersion     = "1.0.0"
 )
 
 // passedClasses are the conformance classes of a platform that the broker preserves.
@@ -101,11 +104,14 @@ func (f *Facade) description(r *request) (d described) {
 }
 
 func (f *Facade) conformance(r *request) (*answer, error) {
-	return &answer{body: map[string]any{"conformsTo": classes(f.description(r))}}, nil
+	return &answer{body: map[string]any{"conformsTo": f.classes(r.view, f.description(r))}}, nil
 }
 
-func classes(d described) []string {
-	all := []string{apiClass, jwtClass}
+func (f *Facade) classes(v view, d described) []string {
+	all := []string{apiClasses + v.version.number, jwtClass, optionsClass}
+	if f.federated(v) {
+		all = append(all, federationClass)
+	}
 	for _, class := range d.Classes {
 		if passedClasses.MatchString(class) {
 			all = append(all, class)
@@ -132,11 +138,11 @@ func (f *Facade) capabilities(r *request) (*answer, error) {
 			"\n\nReached by a broker: jobs wait there while this platform is full or does not respond.")
 	}
 	body := map[string]any{
-		"type": "Catalog", "api_version": apiVersion, "backend_version": cmp.Or(d.Version, f.Version),
+		"type": "Catalog", "api_version": r.view.version.number, "backend_version": cmp.Or(d.Version, f.Version),
 		"stac_version": cmp.Or(d.STAC, stacVersion),
-		"production":   true, "id": id, "title": title, "description": text, "conformsTo": classes(d),
+		"production":   true, "id": id, "title": title, "description": text, "conformsTo": f.classes(r.view, d),
 		"endpoints": f.endpoints(r.view, d),
-		"links":     capabilityLinks(r, d),
+		"links":     f.capabilityLinks(r, d),
 	}
 	if len(d.Billing) > 0 {
 		body["billing"] = d.Billing
@@ -150,12 +156,17 @@ func (f *Facade) capabilities(r *request) (*answer, error) {
 // passedLinks are the relations of a platform's links that hold for its view, too.
 var passedLinks = []string{"terms-of-service", "privacy-policy", "about", "create-form"}
 
-func capabilityLinks(r *request, d described) []link {
+func (f *Facade) capabilityLinks(r *request, d described) []link {
 	links := []link{
 		{Rel: "self", Href: r.root, Type: "application/json"},
-		{Rel: "version-history", Href: r.root + wellKnownPath, Type: "application/json"},
+		{Rel: "version-history", Href: r.rootOf(version{}) + wellKnownPath, Type: "application/json"},
 		{Rel: "conformance", Href: r.root + "/conformance", Type: "application/json"},
 		{Rel: "data", Href: r.root + "/collections", Type: "application/json"},
+	}
+	for _, page := range f.SignIn.Pages {
+		if strings.HasPrefix(page, "https:") { // others are those of programs on the users' machines
+			links = append(links, link{Rel: "web-editor", Href: page, Type: "text/html"})
+		}
 	}
 	for _, l := range d.Links {
 		if slices.Contains(passedLinks, l.Rel) {
@@ -193,31 +204,38 @@ func (d described) has(o operation) bool {
 	})
 }
 
-// member is a platform in the description of a federation (https://api.openeo.org/extensions/federation/0.1.0).
+// member is a platform in the description of a federation (https://api.openeo.org/extensions/federation/0.2.0).
 type member struct {
-	URL         string `json:"url"`
-	Title       string `json:"title,omitempty"`
-	Status      string `json:"status"`
-	Description string `json:"description,omitempty"`
+	URL         string     `json:"url"`
+	Title       string     `json:"title,omitempty"`
+	Status      string     `json:"status"`
+	Description string     `json:"description,omitempty"`
+	Checked     *time.Time `json:"last_status_check,omitempty"`
 }
 
-// federation describes the platforms of the merged view; nil if there are fewer than two.
+// federated reports whether a view shows several openEO platforms.
+func (f *Facade) federated(v view) bool { return v.merged() && len(f.backends()) > 1 }
+
+// federation describes the platforms of the merged view, with the URLs of their own views; nil if there are fewer than
+// two.
 func (f *Facade) federation(r *request) map[string]member {
-	backends := f.backends()
-	if !r.view.merged() || len(backends) < 2 {
+	if !f.federated(r.view) {
 		return nil
 	}
-	all := map[string]member{}
+	backends, all := f.backends(), map[string]member{}
 	for i, found := range f.readAll(r, backends, "/") {
-		m := member{URL: backends[i].Endpoint, Title: backends[i].Name, Status: "online"}
+		name := backends[i].Name
+		m := member{URL: r.rootOf(version{path: "/" + name + r.view.version.path}), Title: name, Status: "online"}
 		var d described
 		if found.err != nil || found.Stale {
 			m.Status = "offline"
+		} else {
+			m.Checked = known(found.Read)
 		}
 		if found.err == nil && json.Unmarshal(found.At(r.root), &d) == nil {
 			m.Title = cmp.Or(d.Title, m.Title)
 		}
-		all[backends[i].Name] = m
+		all[name] = m
 	}
 	return all
 }

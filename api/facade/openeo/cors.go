@@ -66,9 +66,7 @@ func permit(w http.ResponseWriter, all []string) {
 // unserved are the parts of the openEO API that are known and not offered, with what to do in their place.
 var unserved = map[string]string{
 	"/credentials/basic": "Sign in at the identity provider of /credentials/oidc.",
-	"/result": "A process graph is not run while its client waits. Create a batch job and start it: in the Python client, " +
-		"cube.execute_batch(\"result.tiff\") in place of cube.download(\"result.tiff\") and cube.execute().",
-	"/services": "", "/files": "", "/subscription": "",
+	"/services":          "", "/files": "", "/subscription": "",
 }
 
 // unrouted returns the error for a path, or a method, that no operation has.

@@ -52,11 +52,19 @@ type link struct {
 	Title string `json:"title,omitempty"`
 }
 
-// wellKnown lists the versions of the API.
+// wellKnown lists the versions of the API; to a client that has chosen one by its URL, only that.
 func (f *Facade) wellKnown(r *request) (*answer, error) {
-	return &answer{body: map[string]any{"versions": []map[string]any{{"url": r.root, "api_version": apiVersion,
-		"production": true}}}}, nil
+	var all []map[string]any
+	for _, v := range versions {
+		if r.view.version == v || r.view.version == (version{}) {
+			all = append(all, map[string]any{"url": r.rootOf(v), "api_version": v.number, "production": true})
+		}
+	}
+	return &answer{body: map[string]any{"versions": all}}, nil
 }
+
+// rootOf returns the URL of the root of a version of the view.
+func (r *request) rootOf(v version) string { return r.BaseURL(r.outer) + r.view.above + v.path }
 
 // published passes on what the view's platform publishes at the path of the request.
 func (f *Facade) published(r *request) (*answer, error) {
@@ -195,7 +203,7 @@ func (f *Facade) validate(r *request) (*answer, error) {
 	if err := checkShape(r.Context(), backend, text); err != nil {
 		return validationFailure(graphError(err))
 	}
-	if text, _, err = f.inlined(r, backend, text); err != nil {
+	if text, _, err = f.inlined(r, backend, text, ""); err != nil {
 		return validationFailure(err)
 	}
 	said, err := f.Broker.Validate(r.Context(), r.user, backend.Name, text)

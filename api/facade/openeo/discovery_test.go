@@ -90,10 +90,6 @@ func TestPublished_WhatDoesNotExist(t *testing.T) {
 	for _, path := range []string{"/services", "/files/anna", "/credentials/basic"} {
 		refusedWith(t, w.ask("GET", "/openeo/cdse/1.2"+path, ""), http.StatusNotImplemented, "FeatureUnsupported")
 	}
-	if got := w.ask("POST", "/openeo/cdse/1.2/result", `{}`, "Authorization",
-		anna); got.Code != http.StatusNotImplemented || !strings.Contains(got.Body.String(), "execute_batch") {
-		t.Errorf("a script that downloads at once does not learn what to do: %s", got.Body)
-	}
 }
 
 // Everything that capabilities list is served, and everything that is served is listed.
@@ -132,7 +128,7 @@ func TestCapabilities_ListWhatIsServed(t *testing.T) {
 // A page reads why a request is refused only if its preflight succeeds, also where nothing is offered.
 func TestPreflight_WhereNothingIsServed(t *testing.T) {
 	w := newWorld(t, []string{"cdse"}, nil)
-	for _, path := range []string{"/openeo/1.2/result", "/openeo/cdse/1.2/files/x", "/openeo/1.2/nothing",
+	for _, path := range []string{"/openeo/1.2/services", "/openeo/cdse/1.2/files/x", "/openeo/1.2/nothing",
 		"/openeo/nobody/1.2/jobs"} {
 		got := w.ask("OPTIONS", path, "", "Origin", "https://editor.example.org", "Access-Control-Request-Method", "POST")
 		if h := got.Header(); got.Code != http.StatusNoContent || !strings.Contains(h.Get("Access-Control-Allow-Methods"),
@@ -155,27 +151,58 @@ func TestCapabilities_OfAPlatformWithoutValidation(t *testing.T) {
 	}
 }
 
-func TestWellKnown_ListsTheVersion(t *testing.T) {
+// Where no version is named all are listed, and below a version that one: the client's URL chooses.
+func TestWellKnown_ListsTheVersions(t *testing.T) {
 	w := newWorld(t, []string{"cdse"}, nil)
-	for _, path := range []string{"/openeo/cdse", "/openeo/cdse/1.2", "/openeo/cdse/1.2/", "/openeo/cdse/"} {
-		version := w.get(path + "/.well-known/openeo")["versions"].([]any)[0].(map[string]any)
-		if version["url"] != root || version["api_version"] != "1.2.0" || version["production"] != true {
-			t.Errorf("%s: %v", path, version)
+	both := publicURL + "/openeo/1.2 1.2.0 " + publicURL + "/openeo/1.3 1.3.0 "
+	ofOne := strings.ReplaceAll(both, "/openeo/", "/openeo/cdse/")
+	for path, want := range map[string]string{"/.well-known/openeo": both, "/openeo/.well-known/openeo": both,
+		"/openeo": both, "/openeo/": both, "/openeo/cdse": ofOne, "//openeo/cdse/": ofOne,
+		"/openeo/cdse/.well-known/openeo":      ofOne,
+		"/openeo/cdse/1.2/.well-known/openeo":  root + " 1.2.0 ",
+		"/openeo/cdse/1.2//.well-known/openeo": root + " 1.2.0 ",
+		"/openeo/1.3/.well-known/openeo":       publicURL + "/openeo/1.3 1.3.0 "} {
+		listed := ""
+		for _, v := range w.get(path)["versions"].([]any) {
+			version := v.(map[string]any)
+			listed += fmt.Sprint(version["url"], " ", version["api_version"], " ")
+			if version["production"] != true {
+				t.Errorf("%s: %v", path, version)
+			}
 		}
-	}
-}
-
-// Who is pointed to the API without a version is told the versions.
-func TestWellKnown_WithoutAVersion(t *testing.T) {
-	w := newWorld(t, []string{"cdse"}, nil)
-	for path, url := range map[string]string{"/openeo": publicURL + "/openeo/1.2", "/openeo/": publicURL + "/openeo/1.2",
-		"/openeo/cdse": root, "//openeo/cdse/": root} {
-		if version := w.get(path)["versions"].([]any)[0].(map[string]any); version["url"] != url {
-			t.Errorf("%s: %v", path, version)
+		if listed != want {
+			t.Errorf("%s: %s", path, listed)
 		}
 	}
 	if got := w.ask("POST", "/openeo", "{}"); got.Code != http.StatusMethodNotAllowed {
 		t.Errorf("POST: %d %s", got.Code, got.Body)
+	}
+}
+
+// Version 1.3 says what it adds: classes of extensions, where there is an editor, and the platforms by their views.
+func TestCapabilities_OfVersion13(t *testing.T) {
+	w := newWorld(t, []string{"east", "west"}, nil)
+	c := w.get("/openeo/1.3")
+	for _, class := range []string{"1.3.0", "extensions/federation/0.2.0", "extensions/processing-parameters/0.1.0"} {
+		if !slices.Contains(c["conformsTo"].([]any), any("https://api.openeo.org/"+class)) {
+			t.Errorf("no class %s: %v", class, c["conformsTo"])
+		}
+	}
+	west := c["federation"].(map[string]any)["west"].(map[string]any)
+	if west["url"] != publicURL+"/openeo/west/1.3" || west["last_status_check"] == nil {
+		t.Errorf("%v", west)
+	}
+	if linkIn(t, c, "web-editor") != "https://editor.example.org" ||
+		linkIn(t, c, "version-history") != publicURL+"/openeo/.well-known/openeo" {
+		t.Errorf("%v", c["links"])
+	}
+	if c := w.get("/openeo/west/1.3"); c["api_version"] != "1.3.0" || slices.Contains(c["conformsTo"].([]any),
+		any("https://api.openeo.org/extensions/federation/0.2.0")) {
+		t.Errorf("%v", c)
+	}
+	if text := w.ask("GET", "/openeo/1.3/processing_parameters", "").Body.String(); strings.Count(text,
+		`"name":"eodispatch:platform"`) != 2 {
+		t.Errorf("batch jobs and synchronous runs have the option of a platform: %s", text)
 	}
 }
 

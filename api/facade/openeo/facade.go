@@ -1,7 +1,7 @@
-// Package openeo offers the broker as an openEO back-end, in version 1.2.0 of that API: each openEO platform
-// transparently below /openeo/{platform}/1.2, and all platforms as one below /openeo/1.2. Platforms of other protocols
-// have no view of their own; the services on them are processes of the view of all platforms, which exists also where
-// no platform speaks openEO.
+// Package openeo offers the broker as an openEO back-end, in versions 1.2.0 and 1.3.0 of that API: each openEO platform
+// transparently below /openeo/{platform}/1.2 and …/1.3, and all platforms as one below /openeo/1.2 and …/1.3. Platforms
+// of other protocols have no view of their own; the services on them are processes of the view of all platforms, which
+// exists also where no platform speaks openEO.
 //
 // What a platform publishes (collections, processes, file formats and so on) is passed on from a cache; sign-in, jobs,
 // the processes of users and results are the broker's.
@@ -22,11 +22,16 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch/bounds"
 )
 
-const (
-	apiVersion  = "1.2.0"
-	versionPath = "/1.2" // of the API below a façade
-	path        = "/openeo"
-)
+const path = "/openeo"
+
+// version is a version of the API.
+type version struct {
+	path   string // below that of a platform, or of all
+	number string
+}
+
+// versions are those that are offered. They differ in what they require; what a later one adds, an earlier one allows.
+var versions = []version{{"/1.2", "1.2.0"}, {"/1.3", "1.3.0"}}
 
 // Broker is the part of the domain that the façade uses; [*broker.Broker] implements it. Each file declares the
 // methods that it needs.
@@ -34,6 +39,7 @@ type Broker interface {
 	discoveryBroker
 	serviceBroker
 	jobBroker
+	runBroker
 	estimateBroker
 }
 
@@ -90,8 +96,12 @@ func (f *Facade) Paths() []string { return []string{path, wellKnownPath} }
 // view is the part of the broker that a client sees: one platform, or all of them.
 type view struct {
 	backend *dispatch.Backend // nil: all platforms
-	path    string            // of the root of its API, below the server's address
+	above   string            // path of the platform, or of all, below the server's address
+	version version           // zero: the client has not chosen one
 }
+
+// path returns the path of the root of the view's API, below the server's address.
+func (v view) path() string { return v.above + v.version.path }
 
 // merged reports whether the view shows all platforms.
 func (v view) merged() bool { return v.backend == nil }
@@ -143,10 +153,10 @@ var slashes = regexp.MustCompile(`/{2,}`)
 func (f *Facade) viewAt(escaped string) (v view, below string, ok bool) {
 	rest := strings.TrimPrefix(slashes.ReplaceAllString(escaped, "/"), path)
 	rest = strings.TrimSuffix(rest, "/")
-	v.path = path + versionPath
+	v.above = path
 	name, _, _ := strings.Cut(strings.TrimPrefix(rest, "/"), "/")
 	if v.backend = f.backend(name); v.backend != nil {
-		rest, v.path = strings.TrimPrefix(rest, "/"+name), path+"/"+name+versionPath
+		rest, v.above = strings.TrimPrefix(rest, "/"+name), path+"/"+name
 	}
 	if v.merged() && len(f.Backends) == 0 {
 		return view{}, "", false
@@ -154,11 +164,12 @@ func (f *Facade) viewAt(escaped string) (v view, below string, ok bool) {
 	if rest == wellKnownPath || rest == "" {
 		return v, wellKnownPath, true
 	}
-	below, ok = strings.CutPrefix(rest, versionPath)
-	if !ok || below != "" && below[0] != '/' || slices.ContainsFunc(strings.Split(below, "/"), isDots) {
-		return view{}, "", false
+	for _, v.version = range versions {
+		if below, ok = strings.CutPrefix(rest, v.version.path); ok && (below == "" || below[0] == '/') {
+			return v, cmp.Or(below, "/"), !slices.ContainsFunc(strings.Split(below, "/"), isDots)
+		}
 	}
-	return v, cmp.Or(below, "/"), true
+	return view{}, "", false
 }
 
 // isDots reports whether a segment of a path would lead elsewhere.

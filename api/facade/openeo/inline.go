@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -17,8 +18,9 @@ import (
 // inlined returns a process whose nodes call only what the platform can read. A node that calls a process of the user,
 // a service of the catalogue, or a definition by its URL at a platform that reads none, is replaced by the nodes of
 // that process; if the platform keeps the service itself, the node calls it by its name there. A process in which
-// nothing is replaced is returned as it is. options are the job options that the replaced processes propose; nil: none.
-func (f *Facade) inlined(r *request, b *dispatch.Backend, process json.RawMessage) (_ json.RawMessage,
+// nothing is replaced is returned as it is. options are the job options that the replaced processes propose in a member
+// of their definitions; nil: none.
+func (f *Facade) inlined(r *request, b *dispatch.Backend, process json.RawMessage, member string) (_ json.RawMessage,
 	options map[string]json.RawMessage, err error) {
 	ctx, u := r.Context(), r.user
 	own, err := f.hasProcesses(ctx, u)
@@ -33,7 +35,7 @@ func (f *Facade) inlined(r *request, b *dispatch.Backend, process json.RawMessag
 	if !is {
 		return process, nil, nil
 	}
-	in := &inliner{meter: bounds.GraphBytes.Meter(ctx), known: map[string]*ownProcess{}, find: func(id string) ([]byte,
+	in := &inliner{member: member, meter: bounds.GraphBytes.Meter(ctx), known: map[string]*ownProcess{}, find: func(id string) ([]byte,
 		error) {
 		p, err := f.Processes.Process(ctx, u, id)
 		return p.Body, err
@@ -149,6 +151,7 @@ type inliner struct {
 	known    map[string]*ownProcess                             // by namespace and id; nil: there is none
 	inside   []calledProcess                                    // processes that are being inlined
 	meter    *bounds.Meter                                      // counts the bytes of the graph
+	member   string                                             // of definitions, which proposes job options
 	options  map[string]json.RawMessage                         // of the job, as the processes propose them
 	fetches  int
 	replaced bool
@@ -260,15 +263,15 @@ func (in *inliner) called(node map[string]any) (*ownProcess, error) {
 		return nil, err
 	}
 	var definition struct {
-		Parameters []parameter     `json:"parameters"`
-		Options    json.RawMessage `json:"default_job_options"`
+		Parameters []parameter `json:"parameters"`
 	}
-	if err := json.Unmarshal(body, &definition); err != nil {
+	var members map[string]json.RawMessage
+	if err := errors.Join(json.Unmarshal(body, &definition), json.Unmarshal(body, &members)); err != nil {
 		return nil, refused(http.StatusBadRequest, "ProcessInvalid", "The parameters of the process "+p.process+
 			" cannot be read.")
 	}
 	known := &ownProcess{calledProcess: p, body: body, parameters: definition.Parameters}
-	_ = json.Unmarshal(definition.Options, &known.options) // a fault of the definition, which only proposes these options
+	_ = json.Unmarshal(members[in.member], &known.options) // a fault of the definition, which only proposes these options
 	in.known[key] = known
 	return known, nil
 }

@@ -15,12 +15,8 @@ import (
 
 // createJob stores a batch job that its client will start.
 func (f *Facade) createJob(r *request) (*answer, error) {
-	members, err := r.object()
+	members, err := r.newJob()
 	if err != nil {
-		return nil, err
-	}
-	maps.DeleteFunc(members, func(_ string, v json.RawMessage) bool { return isNull(v) })
-	if err := r.replaceAddresses(members, "process"); err != nil {
 		return nil, err
 	}
 	backend, err := f.backendFor(r, members)
@@ -41,6 +37,19 @@ func (f *Facade) createJob(r *request) (*answer, error) {
 	id := idOf(n.ID.Task, n.ID.Job)
 	return &answer{status: http.StatusCreated, header: http.Header{"Location": {r.root + "/jobs/" + id},
 		"Openeo-Identifier": {id}}}, nil
+}
+
+// newJob reads the members of a batch job, or of a synchronous run. A member that is null is absent.
+func (r *request) newJob() (map[string]json.RawMessage, error) {
+	members, err := r.object()
+	if err != nil {
+		return nil, err
+	}
+	maps.DeleteFunc(members, func(_ string, v json.RawMessage) bool { return isNull(v) })
+	if err := gatherOptions(members); err != nil {
+		return nil, err
+	}
+	return members, r.replaceAddresses(members, "process")
 }
 
 func titleOf(members map[string]json.RawMessage) (title string) {
@@ -81,6 +90,9 @@ func (f *Facade) modifyJob(r *request) (*answer, error) {
 	}
 	maps.Copy(members, changes)
 	maps.DeleteFunc(members, func(_ string, v json.RawMessage) bool { return isNull(v) })
+	if err := gatherOptions(members); err != nil {
+		return nil, err
+	}
 	if asksForTask(members) != (n.ID.Task != 0) {
 		return nil, refused(http.StatusBadRequest, "PropertyNotEditable",
 			"Whether a batch job is split into tiles cannot be changed. Create a new one.")
@@ -153,10 +165,46 @@ func isLevel(v json.RawMessage) bool {
 
 // checkJob checks a batch job as far as it can be checked without its platform.
 func (f *Facade) checkJob(r *request, backend *dispatch.Backend, members map[string]json.RawMessage) error {
+	request, err := f.checkedRequest(r, backend, members)
+	if err != nil {
+		return err
+	}
+	request, d, err := f.whole(r, backend, members, request)
+	if err != nil {
+		return err
+	}
+	return requestError(request, f.Broker.CheckRequest(r.Context(), r.user, request, d))
+}
+
+// checkedRequest returns the broker's request for a batch job, or for a synchronous run, whose members are checked.
+func (f *Facade) checkedRequest(r *request, backend *dispatch.Backend, members map[string]json.RawMessage) (
+	request dispatch.Request, err error) {
+	if err := checkMembers(backend, members); err != nil {
+		return request, err
+	}
+	sent, err := decoded(members["process"])
+	if err != nil {
+		return request, err
+	}
+	nodes, err := nodesIn(sent, false)
+	if err != nil {
+		return request, err
+	}
+	if err := checkPin(members, nodes); err != nil {
+		return request, err
+	}
+	if request, err = f.requestFor(backend, members); err != nil {
+		return request, err
+	}
+	return request, f.checkKnown(r, backend, nodes)
+}
+
+// checkMembers checks the form of the members of a batch job or of a synchronous run.
+func checkMembers(backend *dispatch.Backend, members map[string]json.RawMessage) error {
 	for _, name := range slices.Sorted(maps.Keys(jobMembers)) {
 		if v, there := members[name]; there && !jobMembers[name](v) {
 			return refused(http.StatusBadRequest, "ProcessParameterInvalid",
-				fmt.Sprintf("The member %s of the batch job has the wrong form, or is too large. Titles and plans have at most "+
+				fmt.Sprintf("The member %s has the wrong form, or is too large. Titles and plans have at most "+
 					"%d characters, descriptions %d.", name, mostTitle, mostDescription))
 		}
 	}
@@ -169,34 +217,12 @@ func (f *Facade) checkJob(r *request, backend *dispatch.Backend, members map[str
 	var process map[string]json.RawMessage
 	if json.Unmarshal(members["process"], &process) != nil || process == nil {
 		return refused(http.StatusBadRequest, "ProcessInvalid",
-			"The batch job needs a process: an object with the member process_graph.")
+			"The request needs a process: an object with the member process_graph.")
 	}
 	if g := process["process_graph"]; g == nil || isNull(g) || string(g) == "{}" {
-		return refused(http.StatusBadRequest, "ProcessGraphMissing", "The process of the batch job has no process graph.")
+		return refused(http.StatusBadRequest, "ProcessGraphMissing", "The process has no process graph.")
 	}
-	sent, err := decoded(members["process"])
-	if err != nil {
-		return err
-	}
-	nodes, err := nodesIn(sent, false)
-	if err != nil {
-		return err
-	}
-	if err := checkPin(members, nodes); err != nil {
-		return err
-	}
-	request, err := f.requestFor(backend, members)
-	if err != nil {
-		return err
-	}
-	if err := f.checkKnown(r, backend, nodes); err != nil {
-		return err
-	}
-	request, d, err := f.whole(r, backend, members, request)
-	if err != nil {
-		return err
-	}
-	return requestError(request, f.Broker.CheckRequest(r.Context(), r.user, request, d))
+	return nil
 }
 
 // requestError gives the error of a request the code of what is wrong: its process graph, or the parameters of its
@@ -321,12 +347,22 @@ func (f *Facade) whole(r *request, b *dispatch.Backend, members map[string]json.
 	if err != nil || request.Process == nil {
 		return request, d, err
 	}
-	var proposed map[string]json.RawMessage
-	if request.Process, proposed, err = f.inlined(r, b, request.Process); err != nil || len(proposed) == 0 {
-		return request, d, err
-	}
-	request.Options, err = withProposed(request.Options, proposed)
+	request, err = f.withProcesses(r, b, request, "default_job_options")
 	return request, d, err
+}
+
+// withProcesses returns a request for a process graph with the processes that it calls, and with the job options that
+// they propose in a member of their definitions.
+func (f *Facade) withProcesses(r *request, b *dispatch.Backend, request dispatch.Request, member string) (
+	dispatch.Request, error) {
+	process, proposed, err := f.inlined(r, b, request.Process, member)
+	if err != nil {
+		return request, err
+	}
+	if request.Process = process; len(proposed) > 0 {
+		request.Options, err = withProposed(request.Options, proposed)
+	}
+	return request, err
 }
 
 // withProposed returns the members of a batch job with job options that the processes which it calls propose. Those of

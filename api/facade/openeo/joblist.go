@@ -30,7 +30,7 @@ func (f *Facade) listJobs(r *request) (*answer, error) {
 		return nil, err
 	}
 	var at jobPlace
-	purpose := "openeo jobs " + r.view.path
+	purpose := "openeo jobs " + r.view.path()
 	if query.Has("cursor") {
 		text, ok := r.Unseal(r.user, purpose, query.Get("cursor"))
 		if !ok || json.Unmarshal(text, &at) != nil {

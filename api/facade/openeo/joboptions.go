@@ -85,6 +85,28 @@ func jobParameters() (all []json.RawMessage) {
 	return all
 }
 
+// gatherOptions moves the broker's options among the members of a batch job to its job options: the processing
+// parameters extension has options among the members, so editors send them there.
+func gatherOptions(members map[string]json.RawMessage) (err error) {
+	var options map[string]json.RawMessage
+	if v := members["job_options"]; v != nil && (json.Unmarshal(v, &options) != nil || options == nil) {
+		return nil // it is refused where members are checked
+	}
+	gathered := map[string]json.RawMessage{}
+	for name, v := range members {
+		if strings.HasPrefix(name, ownOption) || slices.Contains(platformOptions, name) {
+			gathered[name] = v
+			delete(members, name)
+		}
+	}
+	if len(gathered) == 0 {
+		return nil
+	}
+	maps.Copy(gathered, options)
+	members["job_options"], err = dispatch.Encode(gathered)
+	return err
+}
+
 // optionsOf returns the job options of a batch job.
 func optionsOf(members map[string]json.RawMessage) map[string]json.RawMessage {
 	options := map[string]json.RawMessage{}

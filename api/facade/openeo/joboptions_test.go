@@ -2,6 +2,7 @@ package openeo_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -137,3 +138,15 @@ func TestServices_FormatsOfPlatforms(t *testing.T) {
 }
 
 const annaID dispatch.UserID = "https://idp.example.org anna"
+
+// The extension for processing parameters has options beside the process: there they are the same.
+func TestJobs_OptionsBesideTheProcess(t *testing.T) {
+	w := newWorld(t, []string{"cdse"}, nil)
+	j := w.get(w.create(`{"eodispatch:retries": 2, "eodispatch:max_duration": 60, "job_options": {"eodispatch:retries": 3},
+		"process": `+addition+`}`), "Authorization", anna)
+	if text := fmt.Sprint(j["job_options"]); text != "map[eodispatch:max_duration:60 eodispatch:retries:3]" {
+		t.Errorf("job options %s", text)
+	}
+	refusedWith(t, w.ask("POST", jobsPath, `{"eodispatch:retries": "many", "process": `+addition+`}`, "Authorization",
+		anna), http.StatusBadRequest, "ProcessParameterInvalid")
+}

@@ -32,7 +32,8 @@ type operation struct {
 
 // operations returns all operations.
 func (f *Facade) operations() []operation {
-	return slices.Concat(f.discoveryOperations(), f.processGraphOperations(), f.jobOperations())
+	return slices.Concat(f.discoveryOperations(), f.processGraphOperations(), f.runOperations(),
+		f.jobOperations())
 }
 
 // request is a request for one operation. Its URL is that below the root of the view.
@@ -77,13 +78,13 @@ type answer struct {
 // perform serves one operation.
 func (f *Facade) perform(o operation, w http.ResponseWriter, r *http.Request) {
 	e := r.Context().Value(exchangeKey{}).(*exchange)
-	e.outer.Pattern = o.method + " " + strings.Replace(e.view.path, "/"+e.view.name()+"/", "/{platform}/", 1) + o.path
+	e.outer.Pattern = o.method + " " + strings.Replace(e.view.path(), "/"+e.view.name()+"/", "/{platform}/", 1) + o.path
 	if !o.streams {
 		ctx, cancel := facade.WithDeadline(r.Context())
 		defer cancel()
 		r = r.WithContext(ctx)
 	}
-	in := &request{Request: r, Server: e.server, view: e.view, root: e.server.BaseURL(e.outer) + e.view.path, w: w,
+	in := &request{Request: r, Server: e.server, view: e.view, root: e.server.BaseURL(e.outer) + e.view.path(), w: w,
 		outer: e.outer}
 	err := in.authenticate(o.access)
 	var out *answer

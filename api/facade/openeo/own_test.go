@@ -28,7 +28,7 @@ func withoutOpenEO(t *testing.T) *world {
 func TestOnlyOGC_ServesWhatClientsReadFirst(t *testing.T) {
 	w := withoutOpenEO(t)
 	versions := w.get("/.well-known/openeo")["versions"].([]any)
-	if len(versions) != 1 || versions[0].(map[string]any)["url"] != publicURL+"/openeo/1.2" {
+	if len(versions) != 2 || versions[0].(map[string]any)["url"] != publicURL+"/openeo/1.2" {
 		t.Errorf("versions %v", versions)
 	}
 	for path, member := range map[string]string{"/": "endpoints", "/conformance": "conformsTo",

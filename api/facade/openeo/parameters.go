@@ -22,7 +22,9 @@ func (f *Facade) processingParameters(r *request) (*answer, error) {
 		if err != nil {
 			return nil, err
 		}
-		lists[parameterLists[0]] = append(lists[parameterLists[0]], option)
+		for _, name := range parameterLists[:2] {
+			lists[name] = append(lists[name], option)
+		}
 	}
 	for _, one := range f.readAll(r, f.backendsOf(r.view), "/processing_parameters") {
 		var offered map[string][]json.RawMessage
@@ -50,7 +52,7 @@ func (f *Facade) platformParameter() (json.RawMessage, error) {
 	}
 	return dispatch.Encode(map[string]any{"name": platformOptions[0], "schema": map[string]any{"type": "string",
 		"enum": names}, "optional": true,
-		"description": "The platform that runs the batch job. Without it, the first that has all that the process graph uses."})
+		"description": "The platform that runs the process. Without it, the first that has all that the process graph uses."})
 }
 
 // validationFailure returns an error of a process as the result of its validation; any other error stays an error.

@@ -151,19 +151,27 @@ func TestOpenEO_Python(t *testing.T) {
 				`"simulated-openeo"]`, `"simulated-openeo", "second"]`, 1)
 			var found struct {
 				Version, Status, Issuer, Client, User, Described, Asset string
-				Collections, Files, Own                                 []string
+				Collections, Files, Own, Versions                       []string
 				Faults                                                  []any
 				Processes, Jobs, Logs, Head, Ranged                     int
 				WithOwn                                                 string `json:"with_own"`
 				Service                                                 string
 				Services                                                []string
 				Managed                                                 map[string]int
+				Now                                                     string
+				Total                                                   float64
 			}
 			run(t, given, &found, python, source(t, "use_openeo.py"))
 			if found.Status != "finished" || found.WithOwn != "finished" || len(found.Files) == 0 || found.Jobs != 2 ||
 				found.Logs == 0 || !strings.HasPrefix(found.Asset, given["broker"].(string)) || found.Head != http.StatusOK ||
 				found.Ranged != http.StatusPartialContent {
 				t.Errorf("jobs: %+v", found)
+			}
+			if !slices.Equal(found.Versions, []string{"1.2.0", "1.3.0"}) {
+				t.Errorf("by the URL: versions %v", found.Versions)
+			}
+			if found.Now != "49492a00" || found.Total != 3.5 { // a TIFF file
+				t.Errorf("at once: %q, %v", found.Now, found.Total)
 			}
 			if found.Service != "finished" || !slices.Equal(found.Services, []string{"ndvi_composite", "ndvi_scene"}) {
 				t.Errorf("services: %+v", found)
@@ -192,7 +200,7 @@ func TestOpenEO_PythonWithoutAnOpenEOPlatform(t *testing.T) {
 	given := serveFor(t, w,
 		fmt.Sprintf("platforms:\n- {name: ogc, protocol: ogc-api-processes, endpoint: %s, access: open}\n"+
 			"services:\n- {id: ndvi_scene, title: NDVI, platform: ogc, application: ndvi}\n", w.OGCURL))
-	given["lines"] = documents.Blocks(t, clientsPage, "### openEO Python client", "python")[1]
+	given["lines"] = documents.Blocks(t, clientsPage, "### openEO Python client", "python")[2]
 	var found struct {
 		Status, User                     string
 		Collections, Processes, Services []string
@@ -230,11 +238,15 @@ func TestOpenEO_JavaScript(t *testing.T) {
 		Version, Status, User, Absent        string
 		Collections, Processes, Jobs, Assets int
 		Formats, Runtimes, Options           int
-		Logs, Later                          int
+		Logs, Later, Bytes, RunLogs          int
+		Type                                 string
 		Missing                              []string
 	}
 	run(t, given, &found, "bash", source(t, "../../../.ci/node"), "node", source(t, "use_openeo.cjs"))
-	if found.Version != "1.2.0" || found.Status != "finished" || found.User == "" || found.Collections != 2 ||
+	if found.Bytes == 0 || !strings.HasPrefix(found.Type, "image/tiff") || found.RunLogs == 0 {
+		t.Errorf("at once: %+v", found)
+	}
+	if found.Version != "1.3.0" || found.Status != "finished" || found.User == "" || found.Collections != 2 ||
 		found.Processes < 10 || found.Jobs != 1 ||
 		found.Formats < 4 || found.Runtimes != 1 || found.Options == 0 || found.Assets == 0 ||
 		found.Absent != "CollectionNotFound" ||

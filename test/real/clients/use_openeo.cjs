@@ -11,10 +11,15 @@ const ended = ["finished", "error", "canceled"];
 
 async function main() {
   Object.assign(process.env, { EODISPATCH_BROKER: given.broker, EODISPATCH_TOKEN: given.token });
-  const lines = new AsyncFunction("require", given.lines + "\nreturn { connection, job };");
-  const { connection, job } = await lines(modules);
+  const lines = new AsyncFunction("require", given.lines + "\nreturn { connection, job, data, type, logs };");
+  const { connection, job, data, type, logs: runLogs } = await lines(modules);
   while (!ended.includes((await job.describeJob()).status)) {
     await new Promise((resolve) => setTimeout(resolve, 500));
+  }
+
+  let bytes = 0;
+  for await (const chunk of data) {
+    bytes += chunk.length;
   }
 
   // the Web Editor's start: what it asks for if the capabilities list it
@@ -33,6 +38,9 @@ async function main() {
   process.stdout.write(JSON.stringify({
     version: capabilities.apiVersion(),
     status: job.status,
+    bytes,
+    type,
+    runLogs: runLogs.length,
     user: account.user_id,
     collections: collections.collections.length,
     processes: processes.processes.length,

@@ -55,7 +55,13 @@ with contextlib.redirect_stdout(sys.stderr):
     head = requests.head(asset)
     ranged = requests.get(asset, headers={"Range": "bytes=0-9"})
 
+with open("now.tiff", "rb") as file:
+    now = file.read(4)
+
 json.dump({
+    "now": now.hex(),
+    "total": names["total"],
+    "versions": [openeo.connect(given["broker"] + "/openeo/simulated-openeo" + path).capabilities().api_version() for path in ("/1.2", "")],
     "version": openeo.__version__,
     "status": job.status(),
     "issuer": client.provider.issuer,

@@ -28,6 +28,7 @@ json.dump({
     "files": files,
     "asset": job.get_results().get_assets()[0].href,
     "logs": [entry["message"] for entry in job.logs()],
+    "executed": connection.execute({"sum": {"process_id": "add", "arguments": {"x": 3, "y": 5}, "result": True}}),
     "collections": connection.list_collection_ids(),
     "processes": len(connection.list_processes()),
     "faults": faults,
