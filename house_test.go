@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 const module = "github.com/eodispatch/eodispatch"
@@ -206,6 +207,50 @@ func TestTests_DoNotSleep(t *testing.T) {
 			t.Errorf("%s: wait for the event, or run in synctest", path)
 		}
 	})
+}
+
+// long are folders whose lines are still to be broken.
+var long = []string{"api/...", "broker", "client/wire", "dispatch/...", "platform/ogcapi", "store/...", "visit/...",
+	"web"}
+
+// TestLines_AreShort: a line has at most 120 columns, where a tab has four, unless a part of it is raw text, or a
+// literal that nothing can break.
+func TestLines_AreShort(t *testing.T) {
+	eachFile(t, func(folder, path string, _ *ast.File) {
+		if matches(long, folder) {
+			return
+		}
+		raw := rawLines(t, path)
+		for i, line := range strings.Split(read(t, path), "\n") {
+			columns := utf8.RuneCountInString(line) + 3*strings.Count(line, "\t")
+			if columns > 120 && !raw[i+1] && !unbroken.MatchString(line) {
+				t.Errorf("%s:%d has %d columns", path, i+1, columns)
+			}
+		}
+	})
+}
+
+// unbroken finds a literal of more than 30 characters without a blank.
+var unbroken = regexp.MustCompile(`"[^" ]{30,}"`)
+
+// rawLines returns the lines of a file that hold a part of a raw string.
+func rawLines(t *testing.T, path string) map[int]bool {
+	t.Helper()
+	files := token.NewFileSet()
+	f, err := parser.ParseFile(files, path, nil, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := map[int]bool{}
+	ast.Inspect(f, func(n ast.Node) bool {
+		if l, ok := n.(*ast.BasicLit); ok && strings.HasPrefix(l.Value, "`") {
+			for line := files.Position(l.Pos()).Line; line <= files.Position(l.End()).Line; line++ {
+				lines[line] = true
+			}
+		}
+		return true
+	})
+	return lines
 }
 
 // TestMissingPrograms_AreHandledInOnePlace: test/installed decides whether a test is skipped or fails.

@@ -89,7 +89,8 @@ func TestRecords_AreBounded(t *testing.T) {
 		c := read(t, newWeb(map[string]string{root: text}).client(), root)
 		refused := c.Rejections()
 		if len(all(t, c)) != want.services || len(refused) != want.rejections || c.Failures()[root] != want.failure {
-			t.Errorf("%.40s: %d services, %d rejections, failure %q", text, len(all(t, c)), len(refused), c.Failures()[root])
+			t.Errorf("%.40s: %d services, %d rejections, failure %q", text, len(all(t, c)), len(refused),
+				c.Failures()[root])
 		}
 		if want.last != "" && !strings.HasPrefix(refused[len(refused)-1].Reason, want.last) {
 			t.Errorf("%.40s: %v", text, refused[len(refused)-1])

@@ -301,7 +301,8 @@ func withLast(found, last []dispatch.SourceDocument, reason string) []dispatch.S
 	}
 	for _, d := range last {
 		more := bytes + int64(len(d.Text))
-		if known[d.Address] || int64(len(found)) >= bounds.CatalogueDocuments.Most || more > bounds.CatalogueBytes.Most {
+		if known[d.Address] || int64(len(found)) >= bounds.CatalogueDocuments.Most ||
+			more > bounds.CatalogueBytes.Most {
 			continue
 		}
 		d.Failure, bytes = reason, more
@@ -516,8 +517,8 @@ type Sources interface {
 	// ClaimSource claims a source for the given time. It returns nil if the source is not due. A source that was never
 	// claimed is due.
 	ClaimSource(ctx context.Context, name string, within time.Duration) (*dispatch.SourceClaim, error)
-	// SaveSource stores what was read under a claim, and when the source is due again. If another process has claimed the
-	// source since, it returns Conflict and stores nothing.
+	// SaveSource stores what was read under a claim, and when the source is due again. If another process has claimed
+	// the source since, it returns Conflict and stores nothing.
 	SaveSource(ctx context.Context, c dispatch.SourceClaim, again time.Duration) error
 	// Source returns a source; the zero Source if it was never claimed.
 	Source(ctx context.Context, name string) (dispatch.Source, error)

@@ -19,8 +19,9 @@ func platforms() *broker.Broker {
 	client := upstream.New(upstream.Config{})
 	b := broker.New(nil, dispatch.Setup{})
 	for name, endpoint := range map[string]string{
-		"cdse-federation": "https://openeofed.dataspace.copernicus.eu", "cdse": "https://openeo.dataspace.copernicus.eu",
-		"terrascope": "https://openeo.terrascope.be",
+		"cdse-federation": "https://openeofed.dataspace.copernicus.eu",
+		"cdse":            "https://openeo.dataspace.copernicus.eu",
+		"terrascope":      "https://openeo.terrascope.be",
 	} {
 		b.Backends = append(b.Backends, &dispatch.Backend{Name: name, Label: dispatch.OpenEO, Endpoint: endpoint,
 			Platform: openeo.New(openeo.Config{Name: name, Endpoint: endpoint, Client: client})})

@@ -109,8 +109,8 @@ func (c *crawl) next(read []dispatch.SourceDocument) (level []string) {
 func (c *crawl) read(ctx context.Context, address string) dispatch.SourceDocument {
 	last := c.last[address]
 	d := dispatch.SourceDocument{Address: address, Read: c.now}
-	a, err := c.client.Fetch(ctx, upstream.Fetch{Op: "catalogue.read", URL: address, TrustedHosts: true, ETag: last.ETag,
-		Limit: bounds.CatalogueDocument.Most})
+	a, err := c.client.Fetch(ctx, upstream.Fetch{Op: "catalogue.read", URL: address, TrustedHosts: true,
+		ETag: last.ETag, Limit: bounds.CatalogueDocument.Most})
 	switch {
 	case err == nil && a.Status == 304:
 		d.Text, d.ETag = last.Text, last.ETag

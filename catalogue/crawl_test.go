@@ -96,7 +96,8 @@ func TestCrawl_Shapes(t *testing.T) {
 				`], "links": [{"rel": "next", "href": "?page=2"}]}`},
 		"a STAC-like catalogue": {root: `{"type": "Catalog", "links": [{"rel": "child", "href": "./b/catalog.json"}, {"rel": "item", "href": "1.json"}, {"rel": "root", "href": "none.json"}]}`,
 			"https://catalogue.example.org/a/b/catalog.json": `{"type": "Catalog", "links": [{"rel": "parent", "href": "../root.json"}, {"rel": "item", "href": "../2.json"}, {"rel": "child", "href": "../root.json"}]}`,
-			"https://catalogue.example.org/a/1.json":         named("1"), "https://catalogue.example.org/a/2.json": named("2")},
+			"https://catalogue.example.org/a/1.json":         named("1"),
+			"https://catalogue.example.org/a/2.json":         named("2")},
 		"a collection of records": {root: `{"links": [{"rel": "items", "href": "items"}]}`,
 			"https://catalogue.example.org/a/items": `{"type": "FeatureCollection", "features": [` + named("1") + "," +
 				named("2") + `]}`},
@@ -135,7 +136,8 @@ func TestCrawl_FaultyParts(t *testing.T) {
 	w := newWeb(map[string]string{
 		root: `["good.json", "none.json", "down.json", "broken.json", "other.json", "javascript:x", "http://plain.example.org/x", "https://10.0.0.1/x", "https://localhost/x", 7, {"type": "x"}]`,
 		"https://catalogue.example.org/a/good.json": named("1"), "https://catalogue.example.org/a/down.json": "",
-		"https://catalogue.example.org/a/broken.json": "<html>", "https://catalogue.example.org/a/other.json": `{"id": "x"}`,
+		"https://catalogue.example.org/a/broken.json": "<html>",
+		"https://catalogue.example.org/a/other.json":  `{"id": "x"}`,
 	})
 	c := read(t, w.client(), root)
 	got := map[string]string{}
@@ -149,8 +151,9 @@ func TestCrawl_FaultyParts(t *testing.T) {
 		"other.json":                 "it is neither a record nor a list or page of records",
 		"http://plain.example.org/x": "it cannot be read: This URL cannot be used: only https is allowed",
 		"root.json":                  "it is no record: a record is a GeoJSON Feature with properties.type",
-		"https://10.0.0.1/x":         "it cannot be read: This URL cannot be used: the host resolves to a non-public address",
-		"https://localhost/x":        got["https://localhost/x"],
+		"https://10.0.0.1/x": "it cannot be read: This URL cannot be used: the host resolves to a non-public " +
+			"address",
+		"https://localhost/x": got["https://localhost/x"],
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
@@ -206,7 +209,8 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 func TestCrawl_GuardsAddresses(t *testing.T) {
 	private := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/list" {
-			fmt.Fprintf(w, `["/1", "http://%s/2", "http://localhost:1/3"]`, strings.Replace(r.Host, "127.0.0.1", "127.0.0.2", 1))
+			fmt.Fprintf(w, `["/1", "http://%s/2", "http://localhost:1/3"]`,
+				strings.Replace(r.Host, "127.0.0.1", "127.0.0.2", 1))
 			return
 		}
 		fmt.Fprint(w, named(strings.TrimPrefix(r.URL.Path, "/")))
@@ -238,10 +242,12 @@ func TestRun_KeepsTheLastGoodState(t *testing.T) {
 		var running sync.WaitGroup
 		defer running.Wait()
 		defer stop()
-		w := newWeb(map[string]string{root: `["1.json", "2.json"]`, "https://catalogue.example.org/a/1.json": named("1"),
+		w := newWeb(map[string]string{root: `["1.json", "2.json"]`,
+			"https://catalogue.example.org/a/1.json": named("1"),
 			"https://catalogue.example.org/a/2.json": named("2")})
 		store := conformance.NewMemStore(conformance.WallClock{})
-		replicas := []*catalogue.Catalogue{replica(ctx, &running, store, w, root), replica(ctx, &running, store, w, root)}
+		replicas := []*catalogue.Catalogue{replica(ctx, &running, store, w, root),
+			replica(ctx, &running, store, w, root)}
 		begin := time.Now().UTC().Truncate(time.Microsecond)
 		expect := func(what string, requests int, stale map[string]time.Time) {
 			t.Helper()
@@ -305,7 +311,8 @@ func TestRun_AProcessThatStopsLeavesTheSource(t *testing.T) {
 			return nil, r.Context().Err()
 		})})
 		ctx, stop := context.WithCancel(t.Context())
-		first := catalogue.New(catalogue.Config{Sources: []string{root}, Platforms: platforms(), Store: store, Client: hangs})
+		first := catalogue.New(catalogue.Config{Sources: []string{root}, Platforms: platforms(), Store: store,
+			Client: hangs})
 		var running sync.WaitGroup
 		running.Go(func() { first.Run(ctx) })
 		synctest.Wait()

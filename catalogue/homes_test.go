@@ -48,14 +48,17 @@ func TestRecord_AtSeveralPlatforms(t *testing.T) {
 			application("https://a.example/2.json", openEOProcess)),
 			[]string{"gep ogc_api_process p", "cdse openeo https://a.example/2.json"}, ""},
 		"the first is not configured": {recordAt(conformsToOpenEO, service("https://other.example"),
-			application("https://a.example/1.json", openEOProcess), service(openEOCDSE), application("https://a.example/2.json",
+			application("https://a.example/1.json", openEOProcess), service(openEOCDSE),
+			application("https://a.example/2.json",
 				openEOProcess)),
-			[]string{"cdse openeo https://a.example/2.json"}, "shown without a platform: endpoint https://other.example"},
+			[]string{"cdse openeo https://a.example/2.json"},
+			"shown without a platform: endpoint https://other.example"},
 		"a platform twice": {recordAt(conformsToOpenEO, service(openEOCDSE), application("https://a.example/1.json",
 			openEOProcess), service(openEOCDSE+"/"), application("https://a.example/2.json", openEOProcess)),
 			[]string{"cdse openeo https://a.example/1.json"}, "platform cdse: it is named twice"},
-		"one application for two": {recordAt(conformsToOpenEO, service(openEOFed), application("https://a.example/1.json",
-			openEOProcess), service(openEOCDSE)),
+		"one application for two": {recordAt(conformsToOpenEO, service(openEOFed),
+			application("https://a.example/1.json",
+				openEOProcess), service(openEOCDSE)),
 			[]string{"cdse-federation openeo https://a.example/1.json"}, ""},
 	} {
 		w := newWeb(map[string]string{root: c.record})
@@ -68,8 +71,8 @@ func TestRecord_AtSeveralPlatforms(t *testing.T) {
 				t.Errorf("%s: the service at %s is %q, %v", name, h.Platform, id, known)
 			}
 		}
-		if refused := fmt.Sprint(all.Rejections()); !slices.Equal(got, c.want) || !strings.Contains(refused, c.refused) ||
-			c.refused == "" && refused != "[]" {
+		if refused := fmt.Sprint(all.Rejections()); !slices.Equal(got, c.want) ||
+			!strings.Contains(refused, c.refused) || c.refused == "" && refused != "[]" {
 			t.Errorf("%s: %q, and %s", name, got, refused)
 		}
 	}

@@ -21,7 +21,8 @@ var attacks = []string{
 	`<svg/onload=alert(1)>`,
 	`<a href="javascript:alert(1)">x</a>`, `[x](javascript:alert(1))`, `[x](JaVaScRiPt:alert(1))`,
 	`[x](java&#x0A;script:alert(1))`, `[x](&#106;avascript:alert(1))`,
-	`<javascript:alert(1)>`, `[x](vbscript:msgbox(1))`, `[x](data:text/html;base64,PHNjcmlwdD5hbGVydCgxKTwvc2NyaXB0Pg==)`,
+	`<javascript:alert(1)>`, `[x](vbscript:msgbox(1))`,
+	`[x](data:text/html;base64,PHNjcmlwdD5hbGVydCgxKTwvc2NyaXB0Pg==)`,
 	`![x](data:image/svg+xml;base64,PHN2Zy8+)`,
 	`![x](javascript:alert(1))`, `![x](https://tracker.example.org/pixel.png)`,
 	`[![x](https://tracker.example.org/p.png)](javascript:alert(1))`,
@@ -190,8 +191,9 @@ func checkHTML(t *testing.T, s catalogue.Service) {
 		}
 		for _, a := range token.Attr {
 			allowed := slices.Contains([]string{"align", "start", "rel", "target", "href"}, a.Key)
-			if !allowed || a.Key == "href" && !harmless(a.Val) || a.Key == "rel" && (!strings.Contains(a.Val, "noreferrer") ||
-				!strings.Contains(a.Val, "nofollow")) {
+			if !allowed || a.Key == "href" && !harmless(a.Val) ||
+				a.Key == "rel" && (!strings.Contains(a.Val, "noreferrer") ||
+					!strings.Contains(a.Val, "nofollow")) {
 				t.Errorf("%s: %s in\n%s", s.ID, token, s.HTML)
 			}
 		}
@@ -226,7 +228,8 @@ func harmless(href string) bool {
 func TestOddRecords_AreServicesOrHaveAReason(t *testing.T) {
 	edit := func(pairs ...string) string { return strings.NewReplacer(pairs...).Replace(someRecord) }
 	for text, want := range map[string]string{
-		edit(`"keywords": ["a", "b"]`, `"keywords": {"a": 1}`, `"license": "MIT"`, `"license": 7`, `"cost_estimate": 1.5`,
+		edit(`"keywords": ["a", "b"]`, `"keywords": {"a": 1}`, `"license": "MIT"`, `"license": 7`,
+			`"cost_estimate": 1.5`,
 			`"cost_estimate": "cheap"`): "",
 		edit(`"cost_estimate": 1.5`, `"cost_estimate": 1e999`, `"formats": [{"name": "GTiff"}]`,
 			`"formats": ["GTiff", 3]`): "",
@@ -276,7 +279,8 @@ func TestOddRecords_AreServicesOrHaveAReason(t *testing.T) {
 		switch {
 		case len(all(t, c))+len(refused) != 1:
 			t.Errorf("%.300s: %d services, %v", text, len(all(t, c)), refused)
-		case want == "" && len(refused) > 0, want != "" && (len(refused) == 0 || !strings.Contains(refused[0].Reason, want)):
+		case want == "" && len(refused) > 0, want != "" &&
+			(len(refused) == 0 || !strings.Contains(refused[0].Reason, want)):
 			t.Errorf("%.300s: %v, want %q", text, refused, want)
 		}
 	}

@@ -28,8 +28,8 @@ var markdown = goldmark.New(
 // permitted are the kinds of nodes that are rendered after [embedded.change]. HTML is not among them.
 var permitted = []ast.NodeKind{ast.KindDocument, ast.KindTextBlock, ast.KindParagraph, ast.KindHeading,
 	ast.KindThematicBreak, ast.KindCodeBlock,
-	ast.KindBlockquote, ast.KindList, ast.KindListItem, ast.KindText, ast.KindString, ast.KindCodeSpan, ast.KindEmphasis,
-	ast.KindLink, ast.KindAutoLink,
+	ast.KindBlockquote, ast.KindList, ast.KindListItem, ast.KindText, ast.KindString, ast.KindCodeSpan,
+	ast.KindEmphasis, ast.KindLink, ast.KindAutoLink,
 	extended.KindTable, extended.KindTableHeader, extended.KindTableRow, extended.KindTableCell,
 	extended.KindStrikethrough}
 

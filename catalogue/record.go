@@ -70,10 +70,12 @@ func (r record) service(base *url.URL) (Service, error) {
 	case r.Type != "Feature" || p.Type == "":
 		return Service{}, errors.New("it is no record: a record is a GeoJSON Feature with properties.type")
 	case p.Type != "service":
-		return Service{}, fmt.Errorf("its type is %q, and only records of type service are shown", clip(plain(p.Type), 100))
+		return Service{}, fmt.Errorf("its type is %q, and only records of type service are shown",
+			clip(plain(p.Type), 100))
 	}
 	s := Service{
-		ID: r.ID, Title: clip(plain(p.Title), mostTitle), Keywords: keywords(p.Keywords), Licence: clip(plain(p.Licence),
+		ID: r.ID, Title: clip(plain(p.Title), mostTitle), Keywords: keywords(p.Keywords),
+		Licence: clip(plain(p.Licence),
 			mostTitle),
 		Description: description(p.Description), Provider: r.provider(), Example: example(p.Example),
 		Updated: timeOf(p.Updated, p.Created),

@@ -152,7 +152,8 @@ func (s Service) hasAll(keywords []string) bool {
 
 // fold returns a text in lower case and without accents.
 func fold(text string) string {
-	unaccented, _, err := transform.String(transform.Chain(norm.NFD, runes.Remove(runes.In(unicode.Mn)), norm.NFC), text)
+	unaccented, _, err := transform.String(transform.Chain(norm.NFD, runes.Remove(runes.In(unicode.Mn)), norm.NFC),
+		text)
 	if err != nil {
 		unaccented = text
 	}

@@ -71,7 +71,8 @@ func TestSearch_Counts(t *testing.T) {
 	want := catalogue.Page{Services: page.Services, Total: 1, Platforms: []catalogue.Count{{Name: "cdse-federation",
 		Services: 2}, {Name: "terrascope", Services: 1}},
 		Keywords: []catalogue.Count{{Name: "y", Services: 1}, {Name: "z", Services: 1}}}
-	if d := cmp.Diff(want.Platforms, page.Platforms) + cmp.Diff(want.Keywords, page.Keywords); d != "" || page.Total != 1 {
+	if d := cmp.Diff(want.Platforms, page.Platforms) + cmp.Diff(want.Keywords, page.Keywords); d != "" ||
+		page.Total != 1 {
 		t.Errorf("%d %s", page.Total, d)
 	}
 	page, _ = c.Search(catalogue.Query{})
@@ -114,9 +115,11 @@ func TestSearch_Pages(t *testing.T) {
 }
 
 func TestServices_ByHand(t *testing.T) {
-	c := withServices([4]string{"one", "", "", "A. <script>b</script>"}, [4]string{"one", "again"}, [4]string{"a b", "c"})
+	c := withServices([4]string{"one", "", "", "A. <script>b</script>"}, [4]string{"one", "again"},
+		[4]string{"a b", "c"})
 	s, ok := c.Find("one")
-	if !ok || s.Title != "one" || s.Platform != "cdse-federation" || s.HTML == "" || strings.Contains(s.HTML, "<script") {
+	if !ok || s.Title != "one" || s.Platform != "cdse-federation" || s.HTML == "" ||
+		strings.Contains(s.HTML, "<script") {
 		t.Errorf("%v %+v", ok, s)
 	}
 	if _, ok := c.Find("two"); ok {

@@ -36,8 +36,8 @@ type Service struct {
 	Service  dispatch.Service
 	Platform string // name of the configured platform
 
-	// Also are the other platforms that offer the service, each once. A request that names the service by its id can run
-	// at any of them.
+	// Also are the other platforms that offer the service, each once. A request that names the service by its id can
+	// run at any of them.
 	Also []Home
 }
 

@@ -31,8 +31,8 @@ func clean(text string) string {
 			return r
 		case unicode.IsControl(r), r == '\u2028', r == '\u2029':
 			return ' '
-		case r >= '\u202a' && r <= '\u202e', r >= '\u2066' && r <= '\u2069', r == '\u200e', r == '\u200f', r == '\u061c',
-			r == '\ufeff':
+		case r >= '\u202a' && r <= '\u202e', r >= '\u2066' && r <= '\u2069', r == '\u200e', r == '\u200f',
+			r == '\u061c', r == '\ufeff':
 			return -1
 		}
 		return r
@@ -71,8 +71,8 @@ func keywords(given []string) (kept []string) {
 func links(given []recordLink, base *url.URL) (kept []Link) {
 	for _, l := range given {
 		if href := address(l.Href, base); href != "" && len(kept) < mostLinks {
-			kept = append(kept, Link{Rel: clip(plain(l.Rel), mostTitle), Href: href, Title: clip(plain(l.Title), mostTitle),
-				Type: clip(plain(l.Type), mostTitle)})
+			kept = append(kept, Link{Rel: clip(plain(l.Rel), mostTitle), Href: href,
+				Title: clip(plain(l.Title), mostTitle), Type: clip(plain(l.Type), mostTitle)})
 		}
 	}
 	return kept

@@ -28,10 +28,11 @@ type Client struct {
 
 // Options configures a Client. The zero value calls operations that need no sign-in.
 type Options struct {
-	// Token returns the access token for a request. It is called for every request, so it can renew the token. Optional.
+	// Token returns the access token for a request. It is called for every request, so it can renew the token.
+	// Optional.
 	Token func(context.Context) (string, error)
-	// HTTP sends the requests. nil: http.DefaultClient. It must not have a Timeout, which would end streams. Redirects are
-	// not followed, whatever its CheckRedirect says.
+	// HTTP sends the requests. nil: http.DefaultClient. It must not have a Timeout, which would end streams. Redirects
+	// are not followed, whatever its CheckRedirect says.
 	HTTP *http.Client
 	// UserAgent names the program to the broker. Optional.
 	UserAgent string
@@ -48,8 +49,8 @@ func New(base string, o Options) (*Client, error) {
 	}
 	if !o.Insecure && !Secure(u) {
 		return nil, errors.New(
-			"the address of the broker begins with http, so everybody on the way could read the token. Use https, or permit " +
-				"http as insecure")
+			"the address of the broker begins with http, so everybody on the way could read the token. Use https, or " +
+				"permit http as insecure")
 	}
 	if o.HTTP == nil {
 		o.HTTP = http.DefaultClient
@@ -257,7 +258,8 @@ func (a *answer) decode(base string, r call, v any) error {
 	if err := json.Unmarshal(a.body, v); err != nil {
 		return &Error{Status: a.status, Code: NotABroker,
 			Message: fmt.Sprintf(
-				"%s answers %s %s with a document that this program does not understand: %v. The broker may be of another version.",
+				"%s answers %s %s with a document that this program does not understand: %v. The broker may be of "+
+					"another version.",
 				base, r.method, r.path, err)}
 	}
 	return nil
@@ -334,8 +336,8 @@ func (c *Client) errorOf(response *http.Response, text []byte) *Error {
 	if response.StatusCode < http.StatusBadRequest {
 		return &Error{Status: response.StatusCode, Code: NotABroker,
 			Message: fmt.Sprintf(
-				"%s redirects to %q (%s), which is not followed, because the token would be sent there. Check the address of the "+
-					"broker.",
+				"%s redirects to %q (%s), which is not followed, because the token would be sent there. Check the "+
+					"address of the "+"broker.",
 				c.base, response.Header.Get("Location"), response.Status)}
 	}
 	var body struct {

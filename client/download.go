@@ -44,8 +44,8 @@ type Downloader struct {
 	// Received is called with the number of bytes of each piece that arrives. It is negative when bytes are discarded.
 	// Optional.
 	Received func(bytes int64)
-	// Root is the folder that the paths of files are relative to. A link in it that leads elsewhere, as others can put it
-	// into a shared folder, is an error. nil: paths are any paths, and only links beside the file are not followed
+	// Root is the folder that the paths of files are relative to. A link in it that leads elsewhere, as others can put
+	// it into a shared folder, is an error. nil: paths are any paths, and only links beside the file are not followed
 	// elsewhere.
 	Root *os.Root
 	// Patience is how long a download may bring nothing before it fails. 0: five attempts, some seconds.
@@ -164,7 +164,8 @@ func (t *transfer) run(ctx context.Context) (err error) {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case errors.Is(err, syscall.ENOSPC):
-			return fmt.Errorf("the disk is full: %w. What has arrived is kept; make room and run the command again", err)
+			return fmt.Errorf("the disk is full: %w. What has arrived is kept; make room and run the command again",
+				err)
 		case !passing(err), t.Patience == 0 && without >= fruitless, t.Patience > 0 && time.Since(last) > t.Patience:
 			return fmt.Errorf("%s: %w", filepath.Base(t.file.Path), err)
 		}
@@ -206,7 +207,9 @@ func (t *transfer) attempt(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	silence := time.AfterFunc(silentFor, func() { cancel(fmt.Errorf("%w: nothing arrived for %v", errAgain, silentFor)) })
+	silence := time.AfterFunc(silentFor, func() {
+		cancel(fmt.Errorf("%w: nothing arrived for %v", errAgain, silentFor))
+	})
 	defer silence.Stop()
 	response, err := t.request(ctx)
 	if err != nil {

@@ -77,7 +77,8 @@ func fetch(t *testing.T, s *fileServer, change func(*client.File)) (content []by
 	t.Helper()
 	server := httptest.NewServer(s)
 	defer server.Close()
-	f := client.File{Href: server.URL + "/file?signature=secret", Path: filepath.Join(t.TempDir(), "folder", "file.tif")}
+	f := client.File{Href: server.URL + "/file?signature=secret",
+		Path: filepath.Join(t.TempDir(), "folder", "file.tif")}
 	if change != nil {
 		change(&f)
 	}
@@ -259,7 +260,8 @@ func TestFetch_LeavesNoEmptyPart(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()
 	var d client.Downloader
-	if _, err := d.Fetch(t.Context(), client.File{Href: server.URL, Path: filepath.Join(folder, "file.tif")}); err == nil {
+	if _, err := d.Fetch(t.Context(), client.File{Href: server.URL,
+		Path: filepath.Join(folder, "file.tif")}); err == nil {
 		t.Error("there is no such file")
 	}
 	if left, _ := os.ReadDir(folder); len(left) > 0 {
@@ -281,9 +283,11 @@ func (r refusing) RoundTrip(request *http.Request) (*http.Response, error) {
 func TestFetch_OutlivesAnOutageAsLongAsItsPatience(t *testing.T) {
 	for outage, fetched := range map[time.Duration]bool{4 * time.Minute: true, 20 * time.Minute: false} {
 		synctest.Test(t, func(t *testing.T) {
-			d := client.Downloader{Patience: 10 * time.Minute, HTTP: &http.Client{Transport: refusing{time.Now().Add(outage)}}}
-			_, err := d.Fetch(t.Context(), client.File{Href: "https://files.example.org/f", Path: filepath.Join(t.TempDir(),
-				"f")})
+			d := client.Downloader{Patience: 10 * time.Minute,
+				HTTP: &http.Client{Transport: refusing{time.Now().Add(outage)}}}
+			_, err := d.Fetch(t.Context(), client.File{Href: "https://files.example.org/f",
+				Path: filepath.Join(t.TempDir(),
+					"f")})
 			if (err == nil) != fetched {
 				t.Errorf("an outage of %v: %v", outage, err)
 			}
@@ -298,10 +302,11 @@ func TestPersist_OutlivesOutagesAndReportsRefusals(t *testing.T) {
 		lasts  time.Duration
 		passed bool
 	}{
-		"no network for two hours":         {lost, 2 * time.Hour, true},
-		"a proxy without a broker":         {&client.Error{Status: http.StatusBadGateway}, 5 * time.Minute, true},
-		"a fault of the broker that stays": {&client.Error{Status: http.StatusInternalServerError}, 2 * time.Hour, false},
-		"a deleted job":                    {&client.Error{Status: http.StatusNotFound}, time.Second, false},
+		"no network for two hours": {lost, 2 * time.Hour, true},
+		"a proxy without a broker": {&client.Error{Status: http.StatusBadGateway}, 5 * time.Minute, true},
+		"a fault of the broker that stays": {&client.Error{Status: http.StatusInternalServerError}, 2 * time.Hour,
+			false},
+		"a deleted job": {&client.Error{Status: http.StatusNotFound}, time.Second, false},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			end := time.Now().Add(row.lasts)
@@ -320,9 +325,12 @@ func TestPersist_OutlivesOutagesAndReportsRefusals(t *testing.T) {
 
 func TestFileNames_AreSafeAndDiffer(t *testing.T) {
 	names := client.FileNames(map[string]wire.Asset{
-		"a": {Href: "https://files.example.org/1/openEO.tif?x=1"}, "b": {Href: "https://files.example.org/2/OPENEO.tif"},
-		"../../etc/passwd": {Href: "https://files.example.org/"}, "c": {Href: "https://files.example.org/..%2f..%2fx.tif"},
-		"d.json": {Href: "https://files.example.org/download"}, "e": {Href: "https://files.example.org/collection.json"},
+		"a":                         {Href: "https://files.example.org/1/openEO.tif?x=1"},
+		"b":                         {Href: "https://files.example.org/2/OPENEO.tif"},
+		"../../etc/passwd":          {Href: "https://files.example.org/"},
+		"c":                         {Href: "https://files.example.org/..%2f..%2fx.tif"},
+		"d.json":                    {Href: "https://files.example.org/download"},
+		"e":                         {Href: "https://files.example.org/collection.json"},
 		strings.Repeat("long", 100): {Href: "https://files.example.org/" + strings.Repeat("ü", 200) + ".tif"},
 		"con":                       {Href: ":"},
 		"f":                         {Href: "https://files.example.org/Item.json"},
@@ -359,8 +367,10 @@ func TestFileNames_AreNoneThatAFolderOrWindowsNeeds(t *testing.T) {
 	seen := map[string]bool{}
 	for key, name := range names {
 		lower := strings.ToLower(name)
-		if seen[lower] || len(name) > 152 || strings.TrimRight(name, ". ") != name || strings.HasSuffix(lower, ".part") ||
-			strings.HasPrefix(lower, "com9.") || strings.HasPrefix(lower, "conin$.") || strings.HasPrefix(lower, "lpt5.") {
+		if seen[lower] || len(name) > 152 || strings.TrimRight(name, ". ") != name ||
+			strings.HasSuffix(lower, ".part") ||
+			strings.HasPrefix(lower, "com9.") || strings.HasPrefix(lower, "conin$.") ||
+			strings.HasPrefix(lower, "lpt5.") {
 			t.Errorf("%q is stored as %q", key, name)
 		}
 		seen[lower] = true
@@ -388,9 +398,10 @@ func TestFetch_StopsAtTheSizeOfTheFile(t *testing.T) {
 // Values that a platform puts into its results are data URIs, which become files as others do.
 func TestFetch_OfADataURI(t *testing.T) {
 	for href, want := range map[string]string{
-		"data:application/json;base64,eyJtZWFuIjogMC41fQ==": `{"mean": 0.5}`, "data:text/plain,50%20%25%2C%20m": "50 %, m",
-		"data:,": "",
-		"DATA:text/plain;charset=utf-8;BASE64,c8OkZQ": "s\u00e4e", "data:;base64,%2B%2B8%3D": "\xfb\xef",
+		"data:application/json;base64,eyJtZWFuIjogMC41fQ==": `{"mean": 0.5}`,
+		"data:text/plain,50%20%25%2C%20m":                   "50 %, m",
+		"data:,":                                            "",
+		"DATA:text/plain;charset=utf-8;BASE64,c8OkZQ":       "s\u00e4e", "data:;base64,%2B%2B8%3D": "\xfb\xef",
 		"data:text/plain,a,b+c": "a,b+c",
 	} {
 		path, received := filepath.Join(t.TempDir(), "value"), int64(0)
@@ -417,7 +428,8 @@ func TestFetch_OfADataURI(t *testing.T) {
 	}
 	names := client.FileNames(map[string]wire.Asset{"mean": {Href: "data:application/json;base64,MQ=="},
 		"unit":  {Href: "data:text/plain;charset=utf-8,m"},
-		"a.csv": {Href: "data:text/csv,1"}, "x": {Href: "data:application/x-y,1"}, "z": {Href: "data:,/etc/passwd.txt"}})
+		"a.csv": {Href: "data:text/csv,1"}, "x": {Href: "data:application/x-y,1"},
+		"z": {Href: "data:,/etc/passwd.txt"}})
 	if got := fmt.Sprint(names); got != "map[a.csv:a.csv mean:mean.json unit:unit.txt x:x z:z.txt]" {
 		t.Error(got)
 	}

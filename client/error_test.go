@@ -12,8 +12,9 @@ func TestError_NamesEachFaultOnce(t *testing.T) {
 		err  client.Error
 		want string
 	}{
-		{client.Error{Message: "The platform does not support it.", Faults: []client.Fault{{Loc: []any{"body", "format"},
-			Msg: "The platform does not support it."}}}, "The platform does not support it."},
+		{client.Error{Message: "The platform does not support it.",
+			Faults: []client.Fault{{Loc: []any{"body", "format"},
+				Msg: "The platform does not support it."}}}, "The platform does not support it."},
 		{client.Error{Message: "The request is not valid.", Faults: []client.Fault{{Loc: []any{"body", "title"},
 			Msg: "Field required"}, {Loc: []any{"body"}, Msg: "It is empty."}}},
 			"The request is not valid.\n  title: Field required\n  It is empty."},

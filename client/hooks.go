@@ -27,8 +27,8 @@ func (c *Client) TaskHooks(ctx context.Context, task int64) ([]wire.Hook, error)
 }
 
 func (c *Client) hooksOf(ctx context.Context, what string, id int64) (all []wire.Hook, err error) {
-	_, err = c.do(ctx, call{method: http.MethodGet, path: "/hooks", query: url.Values{what: {strconv.FormatInt(id, 10)}}},
-		&all)
+	_, err = c.do(ctx, call{method: http.MethodGet, path: "/hooks",
+		query: url.Values{what: {strconv.FormatInt(id, 10)}}}, &all)
 	return all, err
 }
 

@@ -123,8 +123,8 @@ func (c *Client) SignIn(ctx context.Context) (SignIn, error) {
 	}
 	if err == nil && !c.isAt(found.Resource) {
 		err = &Error{Code: NotABroker,
-			Message: fmt.Sprintf("the broker at %s says that its address is %q. Use that address if it is the right one.",
-				c.base, found.Resource)}
+			Message: fmt.Sprintf("the broker at %s says that its address is %q. Use that address if it is the right "+
+				"one.", c.base, found.Resource)}
 	}
 	if err != nil {
 		return SignIn{}, err

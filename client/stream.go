@@ -21,8 +21,8 @@ import (
 
 // Update is one message of a stream.
 type Update struct {
-	// Full says that Tasks and Jobs are all there are, not only what has changed. The first Update of each connection is
-	// full, so that nothing that happened during an interruption is missed; later ones may be.
+	// Full says that Tasks and Jobs are all there are, not only what has changed. The first Update of each connection
+	// is full, so that nothing that happened during an interruption is missed; later ones may be.
 	Full  bool                        `json:"-"`
 	Tasks []wire.UpscalingTaskSummary `json:"upscaling_tasks"`
 	Jobs  []wire.ProcessingJobSummary `json:"processing_jobs"`

@@ -37,7 +37,8 @@ func newWorld() (*world, error) {
 	b := conformance.NewBroker(kept, noTokens{},
 		&dispatch.Backend{Name: "simulated-openeo", Label: dispatch.OpenEO, Endpoint: platforms.OpenEOURL,
 			Access: dispatch.AccessOpen, Limits: limits,
-			Platform: openeo.New(openeo.Config{Name: "simulated-openeo", Endpoint: platforms.OpenEOURL, Client: outside})},
+			Platform: openeo.New(openeo.Config{Name: "simulated-openeo", Endpoint: platforms.OpenEOURL,
+				Client: outside})},
 		&dispatch.Backend{Name: "simulated-ogc", Label: dispatch.OGCProcess, Endpoint: platforms.OGCURL,
 			Access: dispatch.AccessOpen, Limits: limits,
 			Platform: ogcapi.New(ogcapi.Config{Name: "simulated-ogc", Endpoint: platforms.OGCURL, Client: outside})})

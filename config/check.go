@@ -57,16 +57,7 @@ func (r *reader) finish(c *Config) {
 				"write a host without scheme and path: raw.githubusercontent.com")
 		}
 	}
-	for i, origin := range c.Hooks.Trusted {
-		if u, err := url.Parse(origin); err != nil || u.Host == "" || u.Scheme+"://"+u.Host != origin || u.Scheme != "http" &&
-			u.Scheme != "https" {
-			r.failAt(fmt.Sprintf("hooks.trusted[%d]", i),
-				"write SCHEME://HOST[:PORT] without a path: http://receiver.internal:8080")
-		}
-	}
-	if _, err := c.Hooks.Mail.Sender(); err != nil {
-		r.failAt("hooks.mail", "%v", err)
-	}
+	r.checkHooks(c)
 	if len(c.Platforms) == 0 && !r.failedBelow("platforms") && !r.failedIn("BACKENDS") {
 		r.failAt("platforms", "no platform is configured: list at least one under platforms, or set BACKENDS")
 	}
@@ -82,13 +73,27 @@ func (r *reader) finish(c *Config) {
 	r.noteLinks(c)
 }
 
+func (r *reader) checkHooks(c *Config) {
+	for i, origin := range c.Hooks.Trusted {
+		if u, err := url.Parse(origin); err != nil || u.Host == "" || u.Scheme+"://"+u.Host != origin ||
+			u.Scheme != "http" &&
+				u.Scheme != "https" {
+			r.failAt(fmt.Sprintf("hooks.trusted[%d]", i),
+				"write SCHEME://HOST[:PORT] without a path: http://receiver.internal:8080")
+		}
+	}
+	if _, err := c.Hooks.Mail.Sender(); err != nil {
+		r.failAt("hooks.mail", "%v", err)
+	}
+}
+
 // noteLinks notes which functions are missing because public_url or another address is not set.
 func (r *reader) noteLinks(c *Config) {
 	if c.PublicURL == "" &&
 		slices.ContainsFunc(c.Platforms, func(p Platform) bool { return p.Access == dispatch.AccessUser }) {
 		c.Notes = append(c.Notes,
-			"public_url is missing: users are shown the identity provider's account page to link their accounts, and no page "+
-				"to let jobs run while they are away")
+			"public_url is missing: users are shown the identity provider's account page to link their accounts, and "+
+				"no page "+"to let jobs run while they are away")
 	}
 }
 
@@ -100,14 +105,15 @@ func (r *reader) checkTransport(c *Config) {
 	if host, _, err := net.SplitHostPort(c.Listen); err == nil && !loopback(host) && c.TLS.CertFile == "" &&
 		!c.Development {
 		c.Notes = append(c.Notes,
-			"listen is not a loopback address and tls.cert is missing: tokens cross the network unencrypted unless a proxy in "+
-				"front of the broker terminates TLS")
+			"listen is not a loopback address and tls.cert is missing: tokens cross the network unencrypted unless a "+
+				"proxy in "+"front of the broker terminates TLS")
 	}
 	u, err := url.Parse(c.Database.Reveal())
 	if err == nil && u.Scheme == "postgres" && slices.ContainsFunc(hostsOf(u), distant) &&
 		u.Query().Get("sslmode") != "verify-full" && !c.Development {
 		c.Notes = append(c.Notes,
-			"database: without sslmode=verify-full the broker does not know that it speaks to the right PostgreSQL server")
+			"database: without sslmode=verify-full the broker does not know that it speaks to the right PostgreSQL "+
+				"server")
 	}
 }
 
@@ -144,9 +150,11 @@ const keysAtLeast = 24 * time.Hour
 // checkRetention checks that parts of a job are not kept longer than the job, and that keys last as long as clients
 // were promised.
 func (r *reader) checkRetention(k Retention) {
-	for key, age := range map[string]time.Duration{"results": k.Results, "requests": k.Requests, "platform": k.Platform} {
+	for key, age := range map[string]time.Duration{"results": k.Results, "requests": k.Requests,
+		"platform": k.Platform} {
 		if k.Jobs > 0 && age > k.Jobs {
-			r.failAt("retention."+key, "must not be longer than retention.jobs (%v): they are deleted with the job", k.Jobs)
+			r.failAt("retention."+key, "must not be longer than retention.jobs (%v): they are deleted with the job",
+				k.Jobs)
 		}
 	}
 	if k.Keys < keysAtLeast && !r.failed("retention.keys") {
@@ -154,7 +162,8 @@ func (r *reader) checkRetention(k Retention) {
 	}
 	if k.Jobs > 0 && k.Jobs < k.Keys && !r.failed("retention.jobs") {
 		r.failAt("retention.jobs",
-			"must not be shorter than retention.keys (%v): a repeated request returns the job that it stands for", k.Keys)
+			"must not be shorter than retention.keys (%v): a repeated request returns the job that it stands for",
+			k.Keys)
 	}
 }
 
@@ -186,7 +195,8 @@ func (r *reader) checkVault(c *Config) {
 			"set %s to what `eodispatch vault key` prints", r.asUserName(), variableOf("vault.keys"))
 	default:
 		c.Notes = append(c.Notes,
-			"vault.keys is missing: nothing is kept for users who are away; their jobs wait once their tokens have ended")
+			"vault.keys is missing: nothing is kept for users who are away; their jobs wait once their tokens have "+
+				"ended")
 	}
 }
 
@@ -214,7 +224,8 @@ func (r *reader) finishDatabase(c *Config) {
 		r.failAt("database_direct", "%v", err)
 	case !strings.HasPrefix(direct, "postgres:") || !strings.HasPrefix(address, "postgres:"):
 		r.failAt("database_direct",
-			"is for PostgreSQL behind a pooler: write the address of the server itself, postgres://USER:PASSWORD@HOST/NAME, "+
+			"is for PostgreSQL behind a pooler: write the address of the server itself, "+
+				"postgres://USER:PASSWORD@HOST/NAME, "+
 				"or leave it out")
 	}
 	c.Direct = dispatch.Secret(direct)
@@ -227,8 +238,8 @@ func (r *reader) checkSecrets(c *Config) {
 	addresses := map[string]string{"database": c.Database.Reveal(), "database_direct": c.Direct.Reveal()}
 	for _, key := range r.literals {
 		if address, ok := addresses[key]; !ok || carriesPassword(address) {
-			r.failAt(key, "the file must not contain the secret itself: write env:NAME or file:PATH (development: true "+
-				"allows it)")
+			r.failAt(key, "the file must not contain the secret itself: write env:NAME or file:PATH (development: "+
+				"true "+"allows it)")
 		}
 	}
 }
@@ -320,7 +331,8 @@ func (r *reader) checkBaseMap(c *Config) {
 			}
 		}
 	}
-	r.require("page.base_map.attribution", m.Attribution, "write who made the map, as its licence requires it to be shown")
+	r.require("page.base_map.attribution", m.Attribution,
+		"write who made the map, as its licence requires it to be shown")
 }
 
 // anyPort matches the origins of all servers on the user's own machine.
@@ -382,11 +394,12 @@ func (r *reader) checkAccess(c *Config, p *Platform, key string) {
 		return
 	}
 	if p.Access != dispatch.AccessUser && p.Exchange != nil {
-		r.failAt(key+".exchange", "is only for access: user, but access is %s: remove the key or change access", p.Access)
+		r.failAt(key+".exchange", "is only for access: user, but access is %s: remove the key or change access",
+			p.Access)
 	}
 	if p.Access != dispatch.AccessShared && p.ServiceAccount != nil {
-		r.failAt(key+".service_account", "is only for access: shared, but access is %s: remove the key or change access",
-			p.Access)
+		r.failAt(key+".service_account", "is only for access: shared, but access is %s: remove the key or change "+
+			"access", p.Access)
 	}
 	r.checkUsers(c, p, key+".users")
 	switch p.Access {
@@ -431,7 +444,8 @@ func (r *reader) checkExchange(p *Platform, key string, id Identity, at string) 
 		"write the alias of the platform's identity provider at the broker's provider")
 	r.checkDriverKey(key+".audience", e.Audience, grant || e.Driver == TokenExchange, !grant,
 		"write the platform's client id at the broker's provider")
-	r.checkDriverKey(key+".client_id", e.ClientID, grant, true, "write the broker's client id at the platform's provider")
+	r.checkDriverKey(key+".client_id", e.ClientID, grant, true,
+		"write the broker's client id at the platform's provider")
 	if grant {
 		r.checkClient(key, e.ClientSecret, e.ClientKey)
 	} else {
@@ -484,7 +498,8 @@ func (r *reader) checkDriverKey(key, value string, has, needed bool, what string
 func (r *reader) checkServiceAccount(c *Config, p *Platform, key string) {
 	a := p.ServiceAccount
 	if a == nil {
-		r.failAt(key, "is missing: access: shared needs service_account: {issuer: …, client_id: …, client_secret: env:NAME}")
+		r.failAt(key, "is missing: access: shared needs service_account: {issuer: …, client_id: …, client_secret: "+
+			"env:NAME}")
 		return
 	}
 	r.require(key+".client_id", a.ClientID, "write the id of the shared client")
@@ -510,13 +525,13 @@ func (r *reader) checkServiceAccount(c *Config, p *Platform, key string) {
 // noted.
 func (r *reader) checkPinned(c *Config, p *Platform, key string) {
 	if r.origin[r.at["platforms"]] != "BACKENDS" {
-		r.failAt(key, "is required with provider: otherwise the platform could choose which server receives the account's "+
-			"secret; write the expected issuer")
+		r.failAt(key, "is required with provider: otherwise the platform could choose which server receives the "+
+			"account's "+"secret; write the expected issuer")
 		return
 	}
 	c.Notes = append(c.Notes,
-		fmt.Sprintf("platform %s: service_account.issuer is required with provider: otherwise the platform chooses which "+
-			"server receives "+
+		fmt.Sprintf("platform %s: service_account.issuer is required with provider: otherwise the platform chooses "+
+			"which "+"server receives "+
 			"the account's secret; set the expected issuer in %s", p.Name, variableOf(key)))
 }
 

@@ -55,7 +55,8 @@ func (r *reader) finishIssuerPlatform(c *Config, i *Issuer, p *IssuerPlatform, p
 	}
 	switch {
 	case platform.Access != dispatch.AccessUser && p.Exchange != nil:
-		r.failAt(at+".exchange", "is only for access: user, but that of the platform is %s: remove the key", platform.Access)
+		r.failAt(at+".exchange", "is only for access: user, but that of the platform is %s: remove the key",
+			platform.Access)
 	case platform.Access != dispatch.AccessUser:
 	default:
 		p.Issuer = cmp.Or(p.Issuer, platform.Issuer)

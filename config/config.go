@@ -219,9 +219,10 @@ const (
 
 // The names of the exchange drivers.
 const (
-	KeycloakBroker          = "keycloak-broker"           // Keycloak's Identity Brokering API, version 2
-	KeycloakRequestedIssuer = "keycloak-requested-issuer" // Keycloak's legacy token exchange (V1): requested_issuer=alias
-	TokenExchange           = "token-exchange"            // RFC 8693 at the broker's provider, for another audience
+	KeycloakBroker = "keycloak-broker" // Keycloak's Identity Brokering API, version 2
+	// Keycloak's legacy token exchange (V1): requested_issuer=alias
+	KeycloakRequestedIssuer = "keycloak-requested-issuer"
+	TokenExchange           = "token-exchange" // RFC 8693 at the broker's provider, for another audience
 	// RFC 8693 at the broker's provider, then RFC 7523 at the platform's provider
 	JWTGrant    = "jwt-grant"
 	Passthrough = "passthrough" // the caller's own token

@@ -123,7 +123,8 @@ func TestLoad_ReadsEveryKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := load("x.yaml", []byte(strings.Replace(whole, "SECRETFILE", file, 1)),
-		[]string{"DB=postgres://u:p@db/eo?sslmode=verify-full", "DIRECT=postgres://u:p@db1,db2:5433/eo?sslmode=verify-full",
+		[]string{"DB=postgres://u:p@db/eo?sslmode=verify-full",
+			"DIRECT=postgres://u:p@db1,db2:5433/eo?sslmode=verify-full",
 			"CLIENT=from a variable", "VAULT=" + vaultKey, "MAIL_PASSWORD=mail-secret", "TRACES=x-api-key=abc"})
 	if err != nil {
 		t.Fatal(err)
@@ -135,8 +136,9 @@ func TestLoad_ReadsEveryKey(t *testing.T) {
 		Direct:   "postgres://u:p@db1,db2:5433/eo?sslmode=verify-full&target_session_attrs=read-write",
 		Operator: Operator{History: 24 * time.Hour},
 		Traces:   Traces{Endpoint: "https://collector.example.org/v1/traces", Headers: "x-api-key=abc", Incoming: true},
-		Identity: Identity{Issuer: "https://auth.example.org/realms/apex", Audience: []string{"eodispatch-api", "other"},
-			Clients: []string{"portal", "notebook"}, ClientID: "eodispatch-api", ClientSecret: "from a variable",
+		Identity: Identity{Issuer: "https://auth.example.org/realms/apex",
+			Audience: []string{"eodispatch-api", "other"},
+			Clients:  []string{"portal", "notebook"}, ClientID: "eodispatch-api", ClientSecret: "from a variable",
 			DocsClient: "docs", CommandLineClient: "programs", OpenEOClient: "notebooks",
 			OpenEOPages: []string{"https://editor.example.org"}, GiveUpAfter: 48 * time.Hour},
 		Issuers: []Issuer{{Issuer: "https://partner.example.org", Audience: []string{"broker"},
@@ -155,7 +157,8 @@ func TestLoad_ReadsEveryKey(t *testing.T) {
 			Submit: AtLeastOnce, Assets: ProxiedAssets, Traceparent: true, StartSettlesAfter: 5 * time.Minute,
 			Failures: []Failure{{Matches: "(?i)spot node", Cause: dispatch.CausedByPlatform}},
 		}, {
-			Name: "processes", Protocol: OGCProcess, Endpoint: "https://ogc.example.org/api", Access: dispatch.AccessShared,
+			Name: "processes", Protocol: OGCProcess, Endpoint: "https://ogc.example.org/api",
+			Access: dispatch.AccessShared,
 			ServiceAccount: &ServiceAccount{TokenURL: "https://auth.example.org/token", ClientID: "broker",
 				ClientSecret: "from a file"},
 			Users: &Users{Jobs: 20, Daily: 200, Costs: 500, Claim: "realm_access.roles", AnyOf: []string{"eo-users",
@@ -170,8 +173,10 @@ func TestLoad_ReadsEveryKey(t *testing.T) {
 		}},
 		Catalogue: Catalogue{Sources: []string{"/etc/records", "https://catalogue.example.org/items?limit=100"},
 			Refresh: 10 * time.Minute, Open: true},
-		Services: []Service{{ID: "ndvi", Title: "NDVI", Description: "*Green.*\n", Platform: "open-ogc", Application: "ndvi",
-			Namespace: new("ns"), Also: []ServiceHome{{Platform: "cdse", Application: "https://apps.example.org/ndvi.json"}},
+		Services: []Service{{ID: "ndvi", Title: "NDVI", Description: "*Green.*\n", Platform: "open-ogc",
+			Application: "ndvi",
+			Namespace:   new("ns"), Also: []ServiceHome{{Platform: "cdse",
+				Application: "https://apps.example.org/ndvi.json"}},
 			Keywords: []string{"a", "b"}, Cost: "one credit",
 			Example: json.RawMessage(`{"box":[1,2.5,"yes"],"deep":{"a":null,"b":"2024-06-01"},"from":"2024-06-01"}`)},
 			{ID: "other", Platform: "cdse", Application: "https://apps.example.org/p.json"}},
@@ -183,8 +188,9 @@ func TestLoad_ReadsEveryKey(t *testing.T) {
 		Hooks: Hooks{Trusted: []string{"http://receiver.internal:8080"}, Mail: Mail{Server: "smtp.example.org:465",
 			From: "EO <eo@example.org>", Encryption: mail.Implicit, Username: "eo", Password: "mail-secret"}},
 		Limits: Limits{Body: 2 << 20, Connections: 600, RateUser: Pace(50 * time.Millisecond),
-			RateAddress: Pace(20 * time.Millisecond), RateSignIn: Pace(5 * time.Second), UserRequests: 17, AddressRequests: 600,
-			Values: 500, UserJobs: 7000, UserDaily: 8000, UserBytes: 3 << 30, Memory: 512 << 20, Streams: 30},
+			RateAddress: Pace(20 * time.Millisecond), RateSignIn: Pace(5 * time.Second), UserRequests: 17,
+			AddressRequests: 600,
+			Values:          500, UserJobs: 7000, UserDaily: 8000, UserBytes: 3 << 30, Memory: 512 << 20, Streams: 30},
 		Compat: Compat{SubmittedAsCreated: true, ObjectAsString: true},
 		CORS:   CORS{AllowedOrigins: []string{"https://portal.example.org"}}, About: About{Title: "Dispatch",
 			Description: "for all", Version: "1.2.3"},
@@ -200,27 +206,43 @@ func TestLoad_ReadsEveryKey(t *testing.T) {
 
 func TestLoad_CatalogueFaults(t *testing.T) {
 	for text, want := range map[string]string{
-		"catalogue: {sources: ['']}":                                                              "catalogue.sources[0]: is missing",
-		"catalogue: {sources: [/a, /a]}":                                                          "this source is also that of catalogue.sources[0]",
-		"catalogue: {sources: ['http://a.example.org']}":                                          "use https",
-		"catalogue: {sources: ['https://u:p@a.example.org']}":                                     "must not contain a user name",
-		"catalogue: {refresh: 0s}":                                                                "write a duration",
-		"hooks: {trusted: ['https://a.example.org/path']}":                                        "hooks.trusted[0]: write SCHEME://HOST",
-		"hooks: {mail: {server: smtp, from: a@example.org}}":                                      "hooks.mail: server: write HOST:PORT",
-		"hooks: {mail: {server: 'smtp:25', from: nobody}}":                                        "hooks.mail: from: write an address",
-		"hooks: {mail: {server: 'smtp:25', from: a@example.org, encryption: tls}}":                "hooks.mail: encryption: write starttls",
-		"services: [{id: a b, platform: a, application: x}]":                                      "services[0].id: use letters",
-		"services: [{id: x, platform: a, application: x, also: [{platform: a, application: y}]}]": "services[0].also[0].platform: the platform a is also that of services[0].platform",
-		"services: [{id: x, platform: a, application: x, also: [{platform: aa}]}]":                "services[0].also[0].application: is missing",
-		"services: [{platform: a}]":                                                               "services[0].application: is missing",
-		"services: [{id: x, platform: aa, application: x}]":                                       "services[0].platform: is not the name of a platform; did you mean a?",
-		"services: [{id: x, application: x}]":                                                     "services[0].platform: is missing",
-		"services: [{id: x, platform: a, application: x, example: 3}]":                            "services[0].example: write a mapping",
-		"services: [{id: x, platform: a, application: x, example: {a: .inf}}]":                    "services[0].example: cannot be written as JSON",
-		"services: [{id: x, platform: a, application: x}, {id: x, platform: a, application: y}]":  "the id x is also that of services[0].id",
-		"service_rules: [{format: gtiff}]":                                                        "service_rules[0]: name the services",
-		"service_rules: [{platform: aa}]":                                                         "service_rules[0].platform: is not the name of a platform; did you mean a?",
-		"service_rules: [{services: [a b]}]":                                                      "service_rules[0].services[0]: write the id of a service",
+		"catalogue: {sources: " +
+			"['']}": "catalogue.sources[0]: is missing",
+		"catalogue: {sources: [/a, /a]}": "this source is " +
+			"also that of catalogue.sources[0]",
+		"catalogue: {sources: ['http://a.example.org']}": "use https",
+		"catalogue: {sources: ['https://u:p@a.example.org']}": "must not contain " +
+			"a user name",
+		"catalogue: {refresh: 0s}":                         "write a duration",
+		"hooks: {trusted: ['https://a.example.org/path']}": "hooks.trusted[0]: write SCHEME://HOST",
+		"hooks: {mail: {server: smtp, from: a@example.org}}": "hooks.mail: " +
+			"server: write HOST:PORT",
+		"hooks: {mail: {server: 'smtp:25', from: nobody}}": "hooks.mail: " +
+			"from: write an address",
+		"hooks: {mail: {server: 'smtp:25', from: a@example.org, encryption: tls}}": "hooks.mail: " +
+			"encryption: write starttls",
+		"services: [{id: a b, platform: a, application: x}]": "services[0].id: " +
+			"use letters",
+		"services: [{id: x, platform: a, application: x, also: [{platform: a, application: " +
+			"y}]}]": "services[0].also[0].platform: the platform a is also that of services[0].platform",
+		"services: [{id: x, platform: a, application: x, also: [{platform: " +
+			"aa}]}]": "services[0].also[0].application: is missing",
+		"services: [{platform: " +
+			"a}]": "services[0].application: is missing",
+		"services: [{id: x, platform: aa, application: " +
+			"x}]": "services[0].platform: is not the name of a platform; did you mean a?",
+		"services: [{id: x, application: " +
+			"x}]": "services[0].platform: is missing",
+		"services: [{id: x, platform: a, application: x, example: " +
+			"3}]": "services[0].example: write a mapping",
+		"services: [{id: x, platform: a, application: x, example: {a: " +
+			".inf}}]": "services[0].example: cannot be written as JSON",
+		"services: [{id: x, platform: a, application: x}, {id: x, platform: a, application: y}]": "the id x is also " +
+			"that of services[0].id",
+		"service_rules: [{format: gtiff}]": "service_rules[0]: name the services",
+		"service_rules: [{platform: aa}]": "service_rules[0].platform: is not the name of a platform; did you " +
+			"mean a?",
+		"service_rules: [{services: [a b]}]": "service_rules[0].services[0]: write the id of a service",
 		"service_rules: [{services: [x], format: " + strings.Repeat("x", 101) +
 			"}]": "service_rules[0].format: write at most 100 characters",
 		"service_rules: [{services: [x], max_duration: 1500ms}]": "service_rules[0].max_duration: write " +
@@ -239,8 +261,8 @@ func TestLoad_CatalogueFaults(t *testing.T) {
 			"mapping",
 		"service_rules: [{services: [x], users: {claim: groups}}]": "service_rules[0].users: set both " +
 			"claim and any_of",
-		"ogcapi: {echo: true}\nservices: [{id: echo, platform: a, application: x}]": "services[0].id: the id echo is also " +
-			"that of ogcapi.echo",
+		"ogcapi: {echo: true}\nservices: [{id: echo, platform: a, application: x}]": "services[0].id: the id echo is " +
+			"also that of ogcapi.echo",
 	} {
 		if _, err := load("x.yaml", []byte(minimal+text), nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", text, err, want)
@@ -434,8 +456,9 @@ func TestLoad_EachDriver(t *testing.T) {
 		c, err := load("x.yaml", []byte(text), []string{"S=s"})
 		if err != nil {
 			t.Errorf("%s: %v", exchange, err)
-		} else if e := c.Platforms[0].Exchange; !strings.Contains(exchange, e.Driver) || strings.Contains(exchange, "S") &&
-			e.ClientSecret+e.ClientKey != "s" {
+		} else if e := c.Platforms[0].Exchange; !strings.Contains(exchange, e.Driver) ||
+			strings.Contains(exchange, "S") &&
+				e.ClientSecret+e.ClientKey != "s" {
 			t.Errorf("%s: %+v", exchange, e)
 		}
 	}
@@ -469,7 +492,8 @@ func faultyFiles() map[string]faultyFile {
 			want: "public_url: use https; http is for development only"},
 		"URL with a password": {yaml: "public_url: https://u:p@dispatch.example.org",
 			want: "must not contain a user name and password"},
-		"URL with a query":    {yaml: "public_url: https://dispatch.example.org?a=b", want: "remove the query or fragment"},
+		"URL with a query": {yaml: "public_url: https://dispatch.example.org?a=b",
+			want: "remove the query or fragment"},
 		"URL of another kind": {yaml: "public_url: ftp://dispatch.example.org", want: "use https instead of ftp"},
 		"mysql": {env: []string{"DATABASE_URL=mysql+pymysql://u:canary@h/db"},
 			want: "DATABASE_URL: database: MySQL and MariaDB are not supported: use PostgreSQL"},
@@ -481,14 +505,17 @@ func faultyFiles() map[string]faultyFile {
 		"password in the file": {yaml: "database: postgres://u:canary@h/db",
 			want: "x.yaml:5: database: the file must not contain the secret itself: write env:NAME"},
 		"literal secret": {yaml: "=identity: {issuer: https://a.example.org, client_id: a,\n client_secret: canary}",
-			want: "x.yaml:2: identity.client_secret: the file must not contain the secret itself: write env:NAME or file:PATH"},
+			want: "x.yaml:2: identity.client_secret: the file must not contain the secret itself: write env:NAME or " +
+				"file:PATH"},
 		"secret's variable": {yaml: "=identity: {client_secret: env:NO}",
 			want: "identity.client_secret: the variable NO is not set"},
 		"secret's file": {yaml: "=identity: {client_secret: file:/no/such}",
 			want: "identity.client_secret: the secret cannot be read: open /no/such"},
-		"secret's empty file": {yaml: "=identity: {client_secret: file:/dev/null}", want: "the file /dev/null is empty"},
+		"secret's empty file": {yaml: "=identity: {client_secret: file:/dev/null}",
+			want: "the file /dev/null is empty"},
 		"no issuer": {yaml: "=identity: {client_id: a}",
-			want: "x.yaml:1: identity.issuer: is missing: write the URL of the identity provider, or set KEYCLOAK_HOST"},
+			want: "x.yaml:1: identity.issuer: is missing: write the URL of the identity provider, or set " +
+				"KEYCLOAK_HOST"},
 		"no audience": {yaml: "=identity: {issuer: https://a.example.org}",
 			want: "identity.audience: is missing"},
 		"command_line_client": {yaml: "=identity: {issuer: https://a.example.org, client_id: a, client_secret: " +
@@ -536,13 +563,14 @@ func faultyFiles() map[string]faultyFile {
 		"protocol": {yaml: "- {name: b, protocol: openEO, endpoint: https://b.example.org, access: open}",
 			want: "platforms[1].protocol: write one of openeo, ogc-api-processes; did you mean openeo?"},
 		"start settles for OGC": {yaml: "- {name: b, protocol: ogc-api-processes, endpoint: https://b.example.org, " +
-			"access: open, start_settles_after: 5m}", want: "platforms[1].start_settles_after: only openEO starts jobs"},
+			"access: open, start_settles_after: 5m}", want: "platforms[1].start_settles_after: only openEO starts " +
+			"jobs"},
 		"failure without cause": {yaml: "- {name: b, endpoint: https://b.example.org, access: open, failures: " +
 			"[{matches: x}]}", want: "platforms[1].failures[0].cause: is missing: write platform or request"},
-		"failure of no kind": {yaml: "- {name: b, endpoint: https://b.example.org, access: open, failures: [{matches: " +
-			"x, cause: weather}]}", want: "platforms[1].failures[0].cause: write one of platform, request"},
-		"failure of no pattern": {yaml: "- {name: b, endpoint: https://b.example.org, access: open, failures: [{matches: " +
-			"'(x', cause: request}]}", want: "platforms[1].failures[0].matches: is no regular expression"},
+		"failure of no kind": {yaml: "- {name: b, endpoint: https://b.example.org, access: open, failures: " +
+			"[{matches: x, cause: weather}]}", want: "platforms[1].failures[0].cause: write one of platform, request"},
+		"failure of no pattern": {yaml: "- {name: b, endpoint: https://b.example.org, access: open, failures: " +
+			"[{matches: '(x', cause: request}]}", want: "platforms[1].failures[0].matches: is no regular expression"},
 		"prefix for OGC": {yaml: "- {name: b, protocol: ogc-api-processes, endpoint: https://b.example.org, " +
 			"access: open, token_prefix: x}", want: "platforms[1].token_prefix: only openEO has one"},
 		"no access": {yaml: "- {name: b, endpoint: https://b.example.org}",
@@ -561,11 +589,11 @@ func faultyFiles() map[string]faultyFile {
 		"users, not shared": {yaml: "=" + user + "exchange: {driver: keycloak-broker, alias: a}, users: {jobs: 2}}",
 			env: []string{"S=s"}, want: "platforms[0].users: limits an account that users share"},
 		"allow, empty value": {yaml: shared +
-			", service_account: {issuer: https://a.example.org, client_id: a, client_secret: env:S, allow: [plan, '']}}",
-			env: []string{"S=s"}, want: "platforms[0].service_account.allow: must not contain an empty text"},
+			", service_account: {issuer: https://a.example.org, client_id: a, client_secret: env:S, allow: [plan, " +
+			"'']}}", env: []string{"S=s"}, want: "platforms[0].service_account.allow: must not contain an empty text"},
 		"users, no value": {yaml: shared +
-			", service_account: {issuer: https://a.example.org, client_id: a, client_secret: env:S}, users: {claim: groups}}",
-			env: []string{"S=s"}, want: "platforms[0].users: set both claim and any_of"},
+			", service_account: {issuer: https://a.example.org, client_id: a, client_secret: env:S}, users: {claim: " +
+			"groups}}", env: []string{"S=s"}, want: "platforms[0].users: set both claim and any_of"},
 		"users, no claim": {yaml: "  users: {any_of: [a]}", want: "platforms[0].users: set both claim and any_of"},
 		"users, empty value": {yaml: "  users: {claim: groups, any_of: [a, '']}",
 			want: "platforms[0].users.any_of: must not contain an empty text"},
@@ -581,8 +609,8 @@ func faultyFiles() map[string]faultyFile {
 		"no alias": {yaml: "=" + user + "exchange: {driver: keycloak-requested-issuer}}", env: []string{"S=s"},
 			want: "exchange.alias: is missing"},
 		"unknown driver": {yaml: "=" + user + "exchange: {driver: magic, alias: a}}", env: []string{"S=s"},
-			want: "exchange.driver: write one of keycloak-broker, keycloak-requested-issuer, token-exchange, jwt-grant, " +
-				"passthrough"},
+			want: "exchange.driver: write one of keycloak-broker, keycloak-requested-issuer, token-exchange, " +
+				"jwt-grant, passthrough"},
 		"broker, no alias": {yaml: "=" + user + "exchange: {driver: keycloak-broker}}", env: []string{"S=s"},
 			want: "exchange.alias: is missing"},
 		"broker, audience": {yaml: "=" + user + "exchange: {driver: keycloak-broker, alias: a, audience: b}}",
@@ -599,17 +627,18 @@ func faultyFiles() map[string]faultyFile {
 			"issuer: https://p.example.org, exchange: {driver: jwt-grant, client_id: a}}", env: []string{"S=s"},
 			want: "exchange.client_secret: is missing"},
 		"grant, secret and key": {yaml: "=" + user +
-			"issuer: https://p.example.org, exchange: {driver: jwt-grant, client_id: a, client_secret: env:S, client_key: " +
-			"env:S}}", env: []string{"S=s"}, want: "exchange.client_key: and client_secret are both set"},
+			"issuer: https://p.example.org, exchange: {driver: jwt-grant, client_id: a, client_secret: env:S, " +
+			"client_key: env:S}}", env: []string{"S=s"}, want: "exchange.client_key: and client_secret are both set"},
 		"broker, key": {yaml: "=" + user + "exchange: {driver: keycloak-broker, alias: a, client_key: env:S}}",
 			env: []string{"S=s"}, want: "exchange.client_key: this driver does not use the key"},
 		"own secret and key": {yaml: "=identity: {issuer: https://a.example.org, client_id: a, client_secret: env:S, " +
 			"client_key: env:S}", env: []string{"S=s"}, want: "identity.client_key: and client_secret are both set"},
 		"passthrough, another's": {yaml: "=" + user + "issuer: https://p.example.org, exchange: {driver: passthrough}}",
-			env: []string{"S=s"}, want: "exchange: passthrough needs the platform's issuer, and that must be identity.issuer"},
+			env: []string{"S=s"}, want: "exchange: passthrough needs the platform's issuer, and that must be " +
+				"identity.issuer"},
 		"passthrough, secret": {yaml: "=" + user +
-			"issuer: https://a.example.org, exchange: {driver: passthrough, client_secret: env:S}}", env: []string{"S=s"},
-			want: "exchange.client_secret: this driver does not use the key"},
+			"issuer: https://a.example.org, exchange: {driver: passthrough, client_secret: env:S}}",
+			env: []string{"S=s"}, want: "exchange.client_secret: this driver does not use the key"},
 		"exchange, no client": {yaml: "- {name: b, endpoint: https://b.example.org, access: user, exchange: {driver: " +
 			"keycloak-broker, alias: b}}",
 			want: "exchange: token exchange needs either identity.client_secret or identity.client_key"},
@@ -623,18 +652,20 @@ func faultyFiles() map[string]faultyFile {
 			want: "issuers[0].audience: is missing"},
 		"issuer, for nothing": {yaml: "issuers: [{issuer: https://b.example.org, client_id: a}]",
 			want: "issuers[0].platforms: is missing"},
-		"issuer, no platform": {yaml: "issuers: [{issuer: https://b.example.org, client_id: a, platforms: [{name: aa}]}]",
-			want: "issuers[0].platforms[0].name: is not the name of a platform"},
-		"issuer, platform twice": {yaml: "issuers: [{issuer: https://b.example.org, client_id: a, platforms: [{name: a}, " +
-			"{name: a}]}]", want: "issuers[0].platforms[1].name: this platform is also that of issuers[0].platforms[0].name"},
-		"issuer, vain exchange": {yaml: "issuers: [{issuer: https://b.example.org, client_id: a, platforms: [{name: a, " +
-			"exchange: {driver: passthrough}}]}]", want: "issuers[0].platforms[0].exchange: is only for access: user"},
+		"issuer, no platform": {yaml: "issuers: [{issuer: https://b.example.org, client_id: a, platforms: [{name: " +
+			"aa}]}]", want: "issuers[0].platforms[0].name: is not the name of a platform"},
+		"issuer, platform twice": {yaml: "issuers: [{issuer: https://b.example.org, client_id: a, platforms: [{name: " +
+			"a}, {name: a}]}]", want: "issuers[0].platforms[1].name: this platform is also that of " +
+			"issuers[0].platforms[0].name"},
+		"issuer, vain exchange": {yaml: "issuers: [{issuer: https://b.example.org, client_id: a, platforms: [{name: " +
+			"a, exchange: {driver: passthrough}}]}]", want: "issuers[0].platforms[0].exchange: is only for access: " +
+			"user"},
 		"issuer, no exchange": {yaml: "=" + user +
 			"exchange: {driver: keycloak-broker, alias: a}}\nissuers: [{issuer: https://b.example.org, client_id: a, " +
 			"platforms: [{name: a}]}]", env: []string{"S=s"}, want: "issuers[0].platforms[0].exchange: is missing"},
 		"issuer, no client": {yaml: "=" + user +
-			"exchange: {driver: keycloak-broker, alias: a}}\nissuers: [{issuer: https://b.example.org, audience: [a], " +
-			"platforms: [{name: a, exchange: {driver: passthrough}}]}]", env: []string{"S=s"},
+			"exchange: {driver: keycloak-broker, alias: a}}\nissuers: [{issuer: https://b.example.org, audience: " +
+			"[a], platforms: [{name: a, exchange: {driver: passthrough}}]}]", env: []string{"S=s"},
 			want: "issuers[0].platforms[0].exchange: token exchange needs the id of the broker's client: set " +
 				"issuers[0].client_id"},
 		"issuer, another's token": {yaml: "=" + user +
@@ -810,8 +841,8 @@ func TestLoad_VaultKeys(t *testing.T) {
 
 // A shared account with bounds causes no note.
 func TestLoad_UnboundedSharedAccountIsNoted(t *testing.T) {
-	const account = "identity: {issuer: https://a.example.org, client_id: a}\nplatforms:\n- {name: a, protocol: openeo, " +
-		"endpoint: https://b.example.org, " +
+	const account = "identity: {issuer: https://a.example.org, client_id: a}\nplatforms:\n- {name: a, protocol: " +
+		"openeo, endpoint: https://b.example.org, " +
 		"access: shared, service_account: {issuer: https://a.example.org, client_id: a, client_secret: env:S}"
 	for _, row := range []struct {
 		users string
@@ -832,10 +863,12 @@ func TestLoad_UnboundedSharedAccountIsNoted(t *testing.T) {
 
 // A platform must not choose which server gets the secret of an account.
 func TestLoad_RequiresTheIssuerOfAPlatformsProvider(t *testing.T) {
-	for given, want := range map[string]bool{"provider: EGI": false, "provider: EGI, issuer: https://c.example.org": true,
-		"issuer: https://c.example.org": true} {
+	for given, want := range map[string]bool{"provider: EGI": false,
+		"provider: EGI, issuer: https://c.example.org": true,
+		"issuer: https://c.example.org":                true} {
 		_, err := load("x.yaml",
-			[]byte("identity: {issuer: https://a.example.org, client_id: a}\nplatforms:\n- {name: a, protocol: openeo, "+
+			[]byte("identity: {issuer: https://a.example.org, client_id: a}\nplatforms:\n- {name: a, protocol: "+
+				"openeo, "+
 				"endpoint: https://b.example.org, "+
 				"access: shared, service_account: {"+given+", client_id: a, client_secret: env:S}}"), []string{"S=s"})
 		if want == (err != nil) || err != nil &&
@@ -880,7 +913,8 @@ func TestLoad_UnprotectedConnectionsAreNoted(t *testing.T) {
 		"database: postgres://db/eo\ndevelopment: true\nlog: {}": "development: ",
 	} {
 		c := mustLoad(t, minimal+given)
-		if len(c.Notes) > 1 || (len(c.Notes) == 1) != (want != "") || want != "" && !strings.HasPrefix(c.Notes[0], want) {
+		if len(c.Notes) > 1 || (len(c.Notes) == 1) != (want != "") ||
+			want != "" && !strings.HasPrefix(c.Notes[0], want) {
 			t.Errorf("%s: notes %q, want %q", given, c.Notes, want)
 		}
 	}
@@ -1046,8 +1080,8 @@ func TestLoad_FaultsNameTheVariablesOfTheDeployedService(t *testing.T) {
 		"no client": {deployedWithout("KEYCLOAK_CLIENT_ID"), "set KEYCLOAK_CLIENT_ID"},
 		"no vault key": {append(deployedWithout("DATABASE_URL"), "DATABASE_URL=postgresql://h/db"),
 			"USER_CREDENTIALS in BACKENDS " +
-				"on PostgreSQL needs a key, to store users' tokens encrypted: set EODISPATCH_VAULT_KEYS to what `eodispatch vault " +
-				"key` prints"},
+				"on PostgreSQL needs a key, to store users' tokens encrypted: set EODISPATCH_VAULT_KEYS to what " +
+				"`eodispatch vault key` prints"},
 		"another driver": {append(deployedWithout("KEYCLOAK_CLIENT_SECRET"),
 			"EODISPATCH_PLATFORMS_0_EXCHANGE_DRIVER=keycloak-broker"),
 			"either KEYCLOAK_CLIENT_SECRET or EODISPATCH_IDENTITY_CLIENT_KEY"},
@@ -1115,8 +1149,9 @@ func TestDatabase_OfSeveralServers(t *testing.T) {
 func TestDirect_IsOfPostgreSQL(t *testing.T) {
 	for database, direct := range map[string]string{"sqlite:a.db": "postgres://u@db/eo",
 		"postgres://u@db/eo": "sqlite:a.db"} {
-		_, err := load("x.yaml", []byte(whole), []string{"EODISPATCH_DATABASE=" + database, "EODISPATCH_DATABASE_DIRECT=" +
-			direct, "CLIENT=c", "VAULT=" + vaultKey, "MAIL_PASSWORD=mail-secret"})
+		_, err := load("x.yaml", []byte(whole), []string{"EODISPATCH_DATABASE=" + database,
+			"EODISPATCH_DATABASE_DIRECT=" +
+				direct, "CLIENT=c", "VAULT=" + vaultKey, "MAIL_PASSWORD=mail-secret"})
 		if err == nil || !strings.Contains(err.Error(), "database_direct") {
 			t.Errorf("%s with %s: %v", database, direct, err)
 		}

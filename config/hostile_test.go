@@ -56,8 +56,8 @@ func TestLoad_RefusesValuesThatDoNotWork(t *testing.T) {
 
 // An element that is null has one fault, not one for each key that it lacks.
 func TestLoad_NullElement(t *testing.T) {
-	_, err := load("x.yaml", []byte("identity: {issuer: https://auth.example.org, client_id: api}\nplatforms: [null]\n"),
-		nil)
+	_, err := load("x.yaml", []byte("identity: {issuer: https://auth.example.org, client_id: api}\nplatforms: "+
+		"[null]\n"), nil)
 	if faults, _ := errors.AsType[Faults](err); len(faults) != 1 || faults[0].Key != "platforms[0]" {
 		t.Errorf("%v", err)
 	}
@@ -70,11 +70,12 @@ func TestLoad_OddListsAreNoted(t *testing.T) {
 		"trusted_proxies: ['::/0']":    "trusted_proxies: ::/0 trusts everybody",
 		"cors: {allowed_origins: ['https://*.example.org']}": "cors.allowed_origins[0]: https://*.example.org " +
 			"matches no page",
-		"cors: {allowed_origins: ['*', https://Portal.example.org]}": "cors.allowed_origins[1]: https://Portal.example.org " +
-			"matches no page",
+		"cors: {allowed_origins: ['*', https://Portal.example.org]}": "cors.allowed_origins[1]: " +
+			"https://Portal.example.org matches no page",
 	} {
 		c, err := load("x.yaml", []byte(minimal+text+"\n"), nil)
-		if err != nil || !slices.ContainsFunc(c.Notes, func(note string) bool { return strings.HasPrefix(note, want) }) {
+		if err != nil || !slices.ContainsFunc(c.Notes,
+			func(note string) bool { return strings.HasPrefix(note, want) }) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}

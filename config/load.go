@@ -58,7 +58,9 @@ func LoadDatabase(environ []string) (*Config, error) {
 		r.faults = Faults{{Where: "environment", Key: "database", Text: "is missing: set DATABASE_URL or " + prefix +
 			"_DATABASE"}}
 	}
-	faults := slices.DeleteFunc(r.faults, func(f Fault) bool { return f.Key != "database" && f.Key != "database_direct" })
+	faults := slices.DeleteFunc(r.faults, func(f Fault) bool {
+		return f.Key != "database" && f.Key != "database_direct"
+	})
 	if len(faults) > 0 {
 		return nil, faults
 	}
@@ -124,8 +126,8 @@ func (r *reader) notes(c *Config) []string {
 			continue
 		}
 		if hint := closestWord(own, known); hint != "" {
-			notes = append(notes, fmt.Sprintf("the variable %s is not known and was ignored%s (without %s_)", name, hint,
-				prefix))
+			notes = append(notes, fmt.Sprintf("the variable %s is not known and was ignored%s (without %s_)", name,
+				hint, prefix))
 		}
 	}
 	slices.Sort(notes)

@@ -64,7 +64,9 @@ func (r *reader) failed(key string) bool {
 
 // failedBelow reports whether the key, or a key below it, has a fault.
 func (r *reader) failedBelow(key string) bool {
-	return slices.ContainsFunc(r.faults, func(f Fault) bool { return f.Key == key || strings.HasPrefix(f.Key, key+"[") })
+	return slices.ContainsFunc(r.faults, func(f Fault) bool {
+		return f.Key == key || strings.HasPrefix(f.Key, key+"[")
+	})
 }
 
 // failedIn reports whether the variable has a fault.

@@ -11,17 +11,19 @@ func TestLoad_ReportsLinesOfSyntaxErrors(t *testing.T) {
 	const tab = ": the line is indented with a tab, which YAML does not allow: use spaces"
 	for text, want := range map[string]string{
 		"identity:\n  issuer: x\n\tclient_id: a\n\taudience: b\n": "x.yaml:3" + tab + "\nx.yaml:4" + tab,
-		"a:\n\tb: 1\n":                  "x.yaml:2" + tab,
-		"a: 1\n  \tb: 2\n":              "x.yaml:2" + tab,
-		"-\ta: 1":                       "x.yaml:1: this is not YAML: found character that cannot start any token",
-		"a: b: c\n":                     "x.yaml:1: this is not YAML: mapping values are not allowed in this context",
-		"a: |\n  x\n  \ty\nb: c: d\n":   "x.yaml:4: this is not YAML: mapping values are not allowed in this context",
-		"a: 1\n---\nb: 2\n":             "x.yaml: the file must hold a single YAML document; remove everything after \"---\"",
+		"a:\n\tb: 1\n":                "x.yaml:2" + tab,
+		"a: 1\n  \tb: 2\n":            "x.yaml:2" + tab,
+		"-\ta: 1":                     "x.yaml:1: this is not YAML: found character that cannot start any token",
+		"a: b: c\n":                   "x.yaml:1: this is not YAML: mapping values are not allowed in this context",
+		"a: |\n  x\n  \ty\nb: c: d\n": "x.yaml:4: this is not YAML: mapping values are not allowed in this context",
+		"a: 1\n---\nb: 2\n": "x.yaml: the file must hold a single YAML document; remove everything after " +
+			"\"---\"",
 		"identity: [1,\n\t2]\nb: [\n":   "x.yaml:", // the tab is allowed there, the bracket is open
 		"identity: {issuer: x}\nb: @\n": "x.yaml:2: this is not YAML: found character that cannot start any token",
 	} {
 		_, err := load("x.yaml", []byte(text), nil)
-		if err == nil || err.Error() != want && !(want == "x.yaml:" && strings.Contains(err.Error(), "this is not YAML")) {
+		if err == nil || err.Error() != want && !(want == "x.yaml:" &&
+			strings.Contains(err.Error(), "this is not YAML")) {
 			t.Errorf("%q is reported as\n%v, not\n%s", text, err, want)
 		}
 	}

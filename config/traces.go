@@ -47,7 +47,8 @@ func (r *reader) addTraces() {
 		set && exporter != "otlp" {
 		return
 	}
-	if base, set := r.env.lookup("OTEL_EXPORTER_OTLP_ENDPOINT"); set && r.env["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"] == "" {
+	if base, set := r.env.lookup("OTEL_EXPORTER_OTLP_ENDPOINT"); set &&
+		r.env["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"] == "" {
 		r.add("OTEL_EXPORTER_OTLP_ENDPOINT", "traces", "endpoint", scalar(strings.TrimRight(base, "/")+tracesPath))
 	}
 	for _, kind := range []string{"TRACES_", ""} { // the first that is set counts
@@ -68,8 +69,9 @@ func (r *reader) finishTraces(c *Config) {
 		return
 	}
 	u, err := url.Parse(t.Endpoint)
-	if err != nil || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Scheme != "http" &&
-		u.Scheme != "https" {
+	if err != nil || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" ||
+		u.Scheme != "http" &&
+			u.Scheme != "https" {
 		r.failAt("traces.endpoint", "write the URL of a receiver of OTLP over HTTP: http://collector:4318")
 		return
 	}
@@ -81,7 +83,7 @@ func (r *reader) finishTraces(c *Config) {
 	}
 	if r.env["OTEL_EXPORTER_OTLP_PROTOCOL"] == "grpc" || r.env["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"] == "grpc" {
 		c.Notes = append(c.Notes,
-			"traces are sent by OTLP over HTTP, and OTEL_EXPORTER_OTLP_PROTOCOL is grpc: the receiver's port for HTTP is 4318 "+
-				"by default")
+			"traces are sent by OTLP over HTTP, and OTEL_EXPORTER_OTLP_PROTOCOL is grpc: the receiver's port for "+
+				"HTTP is 4318 "+"by default")
 	}
 }

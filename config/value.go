@@ -97,8 +97,9 @@ func database(text string) (string, error) {
 		return toPrimary(u).String(), nil
 	case dialect == "mysql" || dialect == "mariadb":
 		return "", errors.New(
-			"MySQL and MariaDB are not supported: use PostgreSQL (postgres://USER:PASSWORD@HOST/NAME), or sqlite:FILE; " +
-				"`eodispatch import --from env:NAME` takes over the jobs of the APEx Dispatch API's database")
+			"MySQL and MariaDB are not supported: use PostgreSQL (postgres://USER:PASSWORD@HOST/NAME), or " +
+				"sqlite:FILE; `eodispatch import --from env:NAME` takes over the jobs of the APEx Dispatch API's " +
+				"database")
 	case dialect == "sqlite":
 		path := strings.TrimPrefix(rest, "///")
 		if path == "" || strings.HasPrefix(path, "//") {

@@ -44,8 +44,8 @@ var (
 	fenced   = regexp.MustCompile("(?ms)^```.*?^```$")
 	indented = regexp.MustCompile(`(?m)^    (\S.*)$`)
 	quoted   = regexp.MustCompile(
-		"`((?:kubectl|helm|skopeo|go|eodispatch|pg_dump|pg_restore|psql|printf|systemctl|systemd-analyze|promtool|docker) " +
-			"[^`\n]+|make (?:image|release|charts)[^`\n]*)`")
+		"`((?:kubectl|helm|skopeo|go|eodispatch|pg_dump|pg_restore|psql|printf|systemctl|systemd-analyze|promtool|" +
+			"docker) [^`\n]+|make (?:image|release|charts)[^`\n]*)`")
 )
 
 // TestOperations_EachCommandIsJudged: each command that the pages show is run by a test, or one judges it.

@@ -126,8 +126,9 @@ func startOperator(t *testing.T, w *simulator.World) *operator {
 		"CLIENT_SECRET": known.ServiceSecret,
 		"PORT":          fmt.Sprint(o.port), "PRIVATE": fmt.Sprint(o.private),
 	}
-	path := []string{filepath.Dir(program), filepath.Dir(tool(t, "prometheus", filepath.Join(cache(), "prometheus", "usr",
-		"bin", "prometheus"))), os.Getenv("PATH")}
+	path := []string{filepath.Dir(program), filepath.Dir(
+		tool(t, "prometheus", filepath.Join(cache(), "prometheus", "usr",
+			"bin", "prometheus"))), os.Getenv("PATH")}
 	shell := exec.Command("bash", "-eu", "-o", "pipefail")
 	shell.Dir, shell.Stderr, shell.SysProcAttr = o.folder, o.faults, &syscall.SysProcAttr{Setpgid: true}
 	shell.Env = []string{"PATH=" + strings.Join(path, ":"), "HOME=" + o.folder, "EODISPATCH_DEVELOPMENT=true"}
@@ -204,11 +205,12 @@ func (o *operator) run(commands string) {
 				return
 			}
 			if all = append(all, line); !ok {
-				o.Fatalf("commands of the document failed:\n%s\nThey printed:\n%s\n%s", commands, strings.Join(all, "\n"), o.faults)
+				o.Fatalf("commands of the document failed:\n%s\nThey printed:\n%s\n%s", commands,
+					strings.Join(all, "\n"), o.faults)
 			}
 		case <-late.C:
-			o.Fatalf("commands of the document do not end:\n%s\nThey printed:\n%s\n%s", commands, strings.Join(all, "\n"),
-				o.faults)
+			o.Fatalf("commands of the document do not end:\n%s\nThey printed:\n%s\n%s", commands,
+				strings.Join(all, "\n"), o.faults)
 		}
 	}
 }

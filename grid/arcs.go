@@ -54,8 +54,8 @@ func appendArc(to []Point, a, b Point, halvings int) []Point {
 // positions, at most. It is measured in three places, because a line over the equator crosses the arc.
 func besideArc(a, b Point) (most float64) {
 	east, north := math.Remainder(b[0]-a[0], 360), b[1]-a[1]
-	// For short lines with the differences e and n in radians it is at most e²/16 + e n/4 radians. This saves most cells
-	// the rest.
+	// For short lines with the differences e and n in radians it is at most e²/16 + e n/4 radians. This saves most
+	// cells the rest.
 	if e, n := math.Abs(east)*math.Pi/180, math.Abs(north)*math.Pi/180; semiMajor*e*(e/16+n/4) <= borderWithin/2 {
 		return 0
 	}

@@ -155,7 +155,8 @@ func unwrap(r Ring, hole bool) (Ring, error) {
 func closed(r Ring) (Ring, error) {
 	for _, p := range r {
 		if !(math.Abs(p[0]) <= 540 && math.Abs(p[1]) <= 90) { // NaN fails both comparisons
-			return nil, Fault{"position out of range: longitudes are from -540 to 540 degrees, latitudes from -90 to 90", p}
+			return nil, Fault{"position out of range: longitudes are from -540 to 540 degrees, latitudes from -90 to " +
+				"90", p}
 		}
 	}
 	switch r = slices.Compact(slices.Clone(r)); {
@@ -191,8 +192,8 @@ func chooseReading(written, unjumped Ring, hole bool) (Ring, error) {
 	narrower := unjumped.width() < written.width()
 	oriented := (unjumped.area2() < 0) == hole
 	if narrower != oriented && unjumped.area2()*written.area2() < 0 {
-		return nil, Fault{"an edge of more than 180 degrees is ambiguous: cut the area at the antimeridian, or add positions",
-			written[0]}
+		return nil, Fault{"an edge of more than 180 degrees is ambiguous: cut the area at the antimeridian, or add " +
+			"positions", written[0]}
 	}
 	if narrower {
 		return unjumped, nil
@@ -206,7 +207,8 @@ func closePole(r Ring, turn float64) (Ring, error) {
 	pole := math.Copysign(90, r[0][1])
 	for _, p := range r {
 		if p[1]*pole <= 0 || math.Abs(turn) != 360 {
-			return nil, Fault{"ring around the globe on both sides of the equator: the side that it encloses is ambiguous", p}
+			return nil, Fault{"ring around the globe on both sides of the equator: the side that it encloses is " +
+				"ambiguous", p}
 		}
 	}
 	at, best := polarmost(r, pole)

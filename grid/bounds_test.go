@@ -63,7 +63,8 @@ func comb(teeth int, west, south, east, north float64) string {
 	step := (east - west) / float64(2*teeth)
 	for i := range teeth {
 		x := east - float64(2*i)*step
-		points = append(points, Point{x, north}, Point{x - step, north}, Point{x - step, south}, Point{x - 2*step, south})
+		points = append(points, Point{x, north}, Point{x - step, north}, Point{x - step, south},
+			Point{x - 2*step, south})
 	}
 	return ring(points[:len(points)-1]...)
 }
@@ -96,7 +97,8 @@ func islands(n int) string {
 	b.WriteString(`{"type":"MultiPolygon","coordinates":[`)
 	for i := range n {
 		x, y := float64(i%100)*0.02+0.001, float64(i/100)*0.02+0.001
-		fmt.Fprintf(&b, "[[[%.4f,%.4f],[%.4f,%.4f],[%.4f,%.4f],[%.4f,%.4f]],[[%.4f,%.4f],[%.4f,%.4f],[%.4f,%.4f],[%.4f,%.4f]]],",
+		fmt.Fprintf(&b,
+			"[[[%.4f,%.4f],[%.4f,%.4f],[%.4f,%.4f],[%.4f,%.4f]],[[%.4f,%.4f],[%.4f,%.4f],[%.4f,%.4f],[%.4f,%.4f]]],",
 			x, y, x+0.015, y, x, y+0.015, x, y, x+0.003, y+0.003, x+0.003, y+0.006, x+0.006, y+0.003, x+0.003, y+0.003)
 	}
 	return strings.TrimSuffix(b.String(), ",") + "]}"
@@ -184,7 +186,9 @@ func FuzzArea(f *testing.F) {
 	f.Add([]byte(holes(3)))
 	f.Add([]byte(islands(3)))
 	f.Add([]byte(diagonal(8)))
-	f.Add([]byte(`{"type":"FeatureCollection","features":[{"type":"Feature","geometry":{"type":"Polygon","coordinates":[[[170,0],[-170,0],[-170,5],[170,0]]]}}]}`))
+	f.Add(
+		[]byte(
+			`{"type":"FeatureCollection","features":[{"type":"Feature","geometry":{"type":"Polygon","coordinates":[[[170,0],[-170,0],[-170,5],[170,0]]]}}]}`))
 	g, _ := Named("250x250km")
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		m := bounds.Bound{Name: "fuzz", Most: 200_000, Unit: "steps"}.Meter(t.Context())
@@ -217,8 +221,8 @@ func TestSplit_KeepsNoMoreThanAnAnswerHolds(t *testing.T) {
 	kept := 0
 	for _, s.Whole = range []bool{false, true} {
 		tiles, err := s.Tiles(a)
-		if over, is := errors.AsType[*bounds.Exceeded](err); !s.Whole && (!is || over.Bound.Name != bounds.TilesBytes.Name) ||
-			s.Whole && err != nil {
+		if over, is := errors.AsType[*bounds.Exceeded](err); !s.Whole &&
+			(!is || over.Bound.Name != bounds.TilesBytes.Name) || s.Whole && err != nil {
 			t.Errorf("whole cells: %v: %v", s.Whole, err)
 		}
 		kept += len(tiles)

@@ -59,8 +59,8 @@ func readBox(raw []byte) (w writtenBox, ok bool) {
 		return writtenBox{Box{*v.West, *v.South, *v.East, *v.North}, v.CRS, isGeographic(v.CRS, "4326", "CRS84"),
 			isGiven(v.Base) || isGiven(v.Height)}, true
 	case n == 4 || n == 6: // in EPSG:4326 the order would be latitude, longitude
-		return writtenBox{Box{*v.Bbox[0], *v.Bbox[1], *v.Bbox[n/2], *v.Bbox[n/2+1]}, v.CRS, isGeographic(v.CRS, "CRS84"),
-			n == 6}, true
+		return writtenBox{Box{*v.Bbox[0], *v.Bbox[1], *v.Bbox[n/2], *v.Bbox[n/2+1]}, v.CRS,
+			isGeographic(v.CRS, "CRS84"), n == 6}, true
 	}
 	return w, false
 }
@@ -71,7 +71,8 @@ func (w writtenBox) unfit() error {
 	switch {
 	case !w.geographic:
 		return fmt.Errorf(
-			"the box is in the reference system %.80s: give it in degrees of longitude and latitude, without crs", w.crs)
+			"the box is in the reference system %.80s: give it in degrees of longitude and latitude, without crs",
+			w.crs)
 	case w.heights:
 		return errors.New("tiles have no heights: leave out the base and the height of the box")
 	}

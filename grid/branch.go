@@ -106,7 +106,8 @@ func covers(rings []Ring, b Box) bool {
 	}
 	for i, p := range rings[0][1:] {
 		q := rings[0][i]
-		if !(p[0] == q[0] && (p[0] == b.West || p[0] == b.East) || p[1] == q[1] && (p[1] == b.South || p[1] == b.North)) {
+		if !(p[0] == q[0] && (p[0] == b.West || p[0] == b.East) ||
+			p[1] == q[1] && (p[1] == b.South || p[1] == b.North)) {
 			return false
 		}
 	}
@@ -129,8 +130,9 @@ func intersection(a, b MultiPolygon, m *bounds.Meter) (MultiPolygon, error) {
 		if m.Err() != nil {
 			return nil, m.Err()
 		}
-		if whole := some.area2(); err == nil && err2 == nil && math.Abs(common.area2()+rest.area2()-whole) <= 1e-9*whole+
-			sliver {
+		if whole := some.area2(); err == nil && err2 == nil &&
+			math.Abs(common.area2()+rest.area2()-whole) <= 1e-9*whole+
+				sliver {
 			return common, nil
 		}
 	}

@@ -230,7 +230,9 @@ func polygons(rings []Ring, m *bounds.Meter) (out MultiPolygon) {
 		}
 	}
 	for _, h := range holes {
-		i := slices.IndexFunc(out, func(p Polygon) bool { return len(out) == 1 || m.Spend(len(p[0])) && h.within(p[0]) })
+		i := slices.IndexFunc(out, func(p Polygon) bool {
+			return len(out) == 1 || m.Spend(len(p[0])) && h.within(p[0])
+		})
 		if i >= 0 {
 			out[i] = append(out[i], h)
 		}

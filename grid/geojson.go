@@ -111,7 +111,8 @@ func multi(polygons [][][][]float64, at string) (MultiPolygon, error) {
 			r := make(Ring, len(positions))
 			for n, p := range positions {
 				if len(p) < 2 {
-					return nil, fmt.Errorf("%s.coordinates: position %d of ring %d has fewer than two numbers", at, n, k)
+					return nil, fmt.Errorf("%s.coordinates: position %d of ring %d has fewer than two numbers", at, n,
+						k)
 				}
 				r[n] = Point{notTiny(p[0]), notTiny(p[1])}
 			}

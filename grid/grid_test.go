@@ -181,7 +181,8 @@ func TestTiles_Pieces(t *testing.T) {
 	}{
 		"one cell": {"20x20km",
 			`{"type":"Polygon","coordinates":[[[4.30,50.80],[4.35,50.80],[4.35,50.85],[4.30,50.85],[4.30,50.80]]]}`, 1},
-		"feature with a hole": {"20x20km", `{"type":"Feature","properties":null,"geometry":{"type":"Polygon","coordinates":
+		"feature with a hole": {"20x20km",
+			`{"type":"Feature","properties":null,"geometry":{"type":"Polygon","coordinates":
 			[[[4,50],[5,50],[5,51],[4,51],[4,50]],[[4.2,50.2],[4.8,50.2],[4.8,50.8],[4.2,50.8],[4.2,50.2]]]}}`, 28},
 		"over the antimeridian, jumping": {"250x250km",
 			`{"type":"Polygon","coordinates":[[[177,-18],[-178,-18],[-178,-16],[177,-16],[177,-18]]]}`, 3},
@@ -192,7 +193,8 @@ func TestTiles_Pieces(t *testing.T) {
 			[[[-180,-18],[-178,-18],[-178,-16],[-180,-16],[-180,-18]]]]}`, 3},
 		"round the south pole": {"250x250km",
 			`{"type":"Polygon","coordinates":[[[-180,-80],[-90,-80],[0,-80],[90,-80],[180,-80],[180,-90],[-180,-90],[-180,-80]]]}`, 0},
-		"a ring round the pole": {"250x250km", `{"type":"Polygon","coordinates":[[[0,80],[90,80],[180,80],[-90,80],[0,80]]]}`,
+		"a ring round the pole": {"250x250km",
+			`{"type":"Polygon","coordinates":[[[0,80],[90,80],[180,80],[-90,80],[0,80]]]}`,
 			0},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -29,8 +29,8 @@ func hexagons(resolution int) *Grid {
 	return &Grid{
 		Name: fmt.Sprintf("h3-%d", resolution), Width: side, Height: side,
 		Description: fmt.Sprintf(
-			"Hexagons of H3 of resolution %d, %s on average, and twelve pentagons. Cells at the corners of H3's icosahedron "+
-				"are half as large as those in the middle "+
+			"Hexagons of H3 of resolution %d, %s on average, and twelve pentagons. Cells at the corners of H3's "+
+				"icosahedron "+"are half as large as those in the middle "+
 				"of its faces. An id is H3's own, such as 85194e6ffffffff.", resolution, squareSize(side)),
 		// The largest cells are 1.22 times as large as the mean.
 		tree: &tree{cells: cells, south: -90, north: 90, uneven: 1.25, root: func(buffer float64) branch {
@@ -95,8 +95,8 @@ type hexagon struct {
 
 func baseCell(n, last int, buffer float64) hexagon {
 	letter := baseCells[2*n+1]
-	h := hexagon{last: last, index: 1<<59 | uint64(n)<<45 | (1<<45 - 1), home: int(baseCells[2*n] - 'a'), buffer: buffer,
-		pentagon: letter == 'P'}
+	h := hexagon{last: last, index: 1<<59 | uint64(n)<<45 | (1<<45 - 1), home: int(baseCells[2*n] - 'a'),
+		buffer: buffer, pentagon: letter == 'P'}
 	if h.pentagon {
 		h.at = corner(0)
 		return h

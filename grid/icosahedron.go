@@ -133,7 +133,9 @@ func passageOf(all *[20]face, of, edge int) passage {
 			continue
 		}
 		at := func(v vector) int {
-			return slices.IndexFunc([]int{0, 1, 2}, func(c int) bool { return all[n].vector(corner(c)).dot(v) > 1-1e-9 })
+			return slices.IndexFunc([]int{0, 1, 2}, func(c int) bool {
+				return all[n].vector(corner(c)).dot(v) > 1-1e-9
+			})
 		}
 		if i, k := at(a), at(b); i >= 0 && k >= 0 {
 			turn := (corner(k) - corner(i)) / (corner(edge+1) - corner(edge))

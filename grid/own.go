@@ -78,7 +78,8 @@ func parseCell(m *bounds.Meter, raw json.RawMessage, at string) (c Cell, err err
 // cellID reads the id of a feature, a text or a number.
 func cellID(raw json.RawMessage) (string, error) {
 	var text string
-	if len(raw) > 0 && raw[0] != '"' && raw[0] != '{' && raw[0] != '[' && raw[0] != 'n' && raw[0] != 't' && raw[0] != 'f' {
+	if len(raw) > 0 && raw[0] != '"' && raw[0] != '{' && raw[0] != '[' && raw[0] != 'n' && raw[0] != 't' &&
+		raw[0] != 'f' {
 		text = string(raw)
 	} else if json.Unmarshal(raw, &text) != nil {
 		text = ""

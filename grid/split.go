@@ -21,14 +21,14 @@ type Split struct {
 	Whole bool
 	// MinArea is the size in square metres of the smallest piece that is returned.
 	MinArea float64
-	// Merge adds smaller pieces to the neighbour with the longest common border instead of dropping them. A piece stays if
-	// it has no neighbour, or cannot be joined to it exactly.
+	// Merge adds smaller pieces to the neighbour with the longest common border instead of dropping them. A piece stays
+	// if it has no neighbour, or cannot be joined to it exactly.
 	Merge bool
-	// Buffer is how many metres each cell reaches beyond its borders. Pieces then overlap. A cell does not reach over the
-	// antimeridian.
+	// Buffer is how many metres each cell reaches beyond its borders. Pieces then overlap. A cell does not reach over
+	// the antimeridian.
 	Buffer float64
-	// FromCentre orders the tiles by their distance from the centre of the area; otherwise they come by rows from south to
-	// north, and a user's own cells in their order.
+	// FromCentre orders the tiles by their distance from the centre of the area; otherwise they come by rows from south
+	// to north, and a user's own cells in their order.
 	FromCentre bool
 }
 
@@ -57,7 +57,8 @@ const MostBuffer = 100_000
 func (s Split) Check() error {
 	switch {
 	case !(s.MinArea >= 0 && s.MinArea <= MostMinArea):
-		return fmt.Errorf("min_area: square metres, from 0 to %g, which is more than the Earth has", float64(MostMinArea))
+		return fmt.Errorf("min_area: square metres, from 0 to %g, which is more than the Earth has",
+			float64(MostMinArea))
 	case !(s.Buffer >= 0 && s.Buffer <= MostBuffer):
 		return fmt.Errorf("buffer: metres, from 0 to %d", MostBuffer)
 	case s.Merge && s.MinArea == 0:

@@ -18,8 +18,9 @@ import (
 func anyBox(t *rapid.T) *Area {
 	west := rapid.SampledFrom([]float64{-180, -3, 0, 2.9, 5.9, 8, 30, 177}).Draw(t, "west")
 	south := rapid.SampledFrom([]float64{-80, -40.1, -0.5, 0, 47.5, 56, 63.5, 71.9, 81}).Draw(t, "south")
-	b := Box{west, south, west + rapid.Float64Range(0.01, 3).Draw(t, "width"), south + rapid.Float64Range(0.01, 3).Draw(t,
-		"height")}
+	b := Box{west, south, west + rapid.Float64Range(0.01, 3).Draw(t, "width"),
+		south + rapid.Float64Range(0.01, 3).Draw(t,
+			"height")}
 	a, err := b.Area()
 	if err != nil {
 		t.Fatal(err)
@@ -63,7 +64,8 @@ func TestSplit_MergeKeepsTheArea(t *testing.T) {
 		}
 		if whole := a.SquareMetres(); math.Abs(sum-whole) > 1e-9*whole || len(merged) > len(all) || small > 0 &&
 			len(merged) > 1 {
-			t.Errorf("%d of %d tiles, %d of them small, with %v of %v square metres", len(merged), len(all), small, sum, whole)
+			t.Errorf("%d of %d tiles, %d of them small, with %v of %v square metres", len(merged), len(all), small, sum,
+				whole)
 		}
 	})
 }
@@ -103,7 +105,8 @@ func TestSplit_BufferOverlaps(t *testing.T) {
 		wider := 0
 		for id, piece := range plain {
 			inner, outer := piece.Box(), wide[id].Box()
-			if outer.West > inner.West || outer.East < inner.East || outer.South > inner.South || outer.North < inner.North {
+			if outer.West > inner.West || outer.East < inner.East || outer.South > inner.South ||
+				outer.North < inner.North {
 				t.Errorf("%s: %v is not in %v", id, inner, outer)
 			}
 			if outer.East > inner.East && outer.East < 6.5 { // the area ends there
@@ -149,7 +152,8 @@ func TestSplit_Faults(t *testing.T) {
 	for says, s := range map[string]Split{
 		"min_area": {Grid: g, MinArea: -1}, "min_area: square metres, from 0 to 1e+15": {Grid: g, MinArea: 1e16},
 		"min_area ": {Grid: g, MinArea: math.NaN()}, "buffer": {Grid: g, Buffer: MostBuffer + 1},
-		"merge: it needs min_area": {Grid: g, Merge: true}, "merge: whole": {Grid: g, Merge: true, Whole: true, MinArea: 1},
+		"merge: it needs min_area":   {Grid: g, Merge: true},
+		"merge: whole":               {Grid: g, Merge: true, Whole: true, MinArea: 1},
 		"merge: tiles with a buffer": {Grid: g, Merge: true, Buffer: 1, MinArea: 1}, "buffer: enlarge": {Grid: own,
 			Buffer: 1},
 	} {

@@ -24,7 +24,8 @@ func (g *Grid) lattice(a *Area) iter.Seq2[Cell, MultiPolygon] {
 		for _, row := range slices.Sorted(maps.Keys(rows)) {
 			pieces := g.pieces(row, rows[row], a.meter)
 			for _, col := range slices.Sorted(maps.Keys(pieces)) {
-				if piece := mend(pieces[col], a.meter); a.meter.Err() != nil || len(piece) > 0 && !yield(g.cell(row, col), piece) {
+				if piece := mend(pieces[col], a.meter); a.meter.Err() != nil ||
+					len(piece) > 0 && !yield(g.cell(row, col), piece) {
 					return
 				}
 			}
@@ -45,7 +46,9 @@ func (g *Grid) strips(a *Area) map[int][][]Ring {
 func (g *Grid) pieces(row int, strips [][]Ring, m *bounds.Meter) map[int]MultiPolygon {
 	pieces, lines := map[int]MultiPolygon{}, g.borders(row)
 	for _, rings := range strips {
-		split(rings, 0, lines, m, func(col int, rings []Ring) { pieces[col] = append(pieces[col], polygons(rings, m)...) })
+		split(rings, 0, lines, m, func(col int, rings []Ring) {
+			pieces[col] = append(pieces[col], polygons(rings, m)...)
+		})
 	}
 	return pieces
 }

@@ -112,7 +112,8 @@ func TestParseArea_UnionIsBounded(t *testing.T) {
 		if along {
 			end = "[4.9,51.9995],[4.9,51]"
 		}
-		return `{"type":"Feature","geometry":{"type":"Polygon","coordinates":[[` + strings.Join(points, ",") + "," + end +
+		return `{"type":"Feature","geometry":{"type":"Polygon","coordinates":[[` + strings.Join(points, ",") + "," +
+			end +
 			"," + points[0] + `]]}}`
 	}
 	m = bounds.TilesSteps.Meter(t.Context())

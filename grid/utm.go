@@ -28,9 +28,10 @@ func utmSquares(size float64, cells int) *Grid {
 	return &Grid{
 		Name: fmt.Sprintf("utm-%gkm", size/1000), Width: size, Height: size,
 		Description: fmt.Sprintf(
-			"Squares of %g km in the UTM projection of their zone, with the zones of Norway and Svalbard, cut at the borders "+
-				"of zones. An id "+
-				"names zone, hemisphere, and easting and northing of the south-west corner in km. Latitudes from -80 to 84.",
+			"Squares of %g km in the UTM projection of their zone, with the zones of Norway and Svalbard, cut at the "+
+				"borders "+"of zones. An id "+
+				"names zone, hemisphere, and easting and northing of the south-west corner in km. Latitudes from -80 "+
+				"to 84.",
 			size/1000),
 		tree: &tree{cells: cells, south: utmSouth, north: utmNorth,
 			root: func(buffer float64) branch { return zonesIn(size, buffer, zoneRegions(), squareName(size)) }},
@@ -42,8 +43,8 @@ func mgrsSquares(cells int) *Grid {
 	const size = 100_000
 	return &Grid{
 		Name: "mgrs-100km", Width: size, Height: size,
-		Description: "Squares of 100 km of the Military Grid Reference System, which name the tiles of Sentinel-2, such as " +
-			"31UFS, cut at the borders of zones and bands. " +
+		Description: "Squares of 100 km of the Military Grid Reference System, which name the tiles of Sentinel-2, " +
+			"such as 31UFS, cut at the borders of zones and bands. " +
 			"A tile of Sentinel-2 reaches 9.8 km further to the south and the east. Latitudes from -80 to 84.",
 		tree: &tree{cells: cells, south: utmSouth, north: utmNorth,
 			root: func(buffer float64) branch { return zonesIn(size, buffer, zoneFields(), mgrsName) }},
@@ -365,7 +366,8 @@ func mgrsName(r *region, col, row int) string {
 	if r.zone%2 == 0 {
 		row += 5
 	}
-	return string([]byte{'0' + byte(r.zone/10), '0' + byte(r.zone%10), r.band, columns[(r.zone-1)%3][col-1], rows[row%20]})
+	return string([]byte{'0' + byte(r.zone/10), '0' + byte(r.zone%10), r.band, columns[(r.zone-1)%3][col-1],
+		rows[row%20]})
 }
 
 // tree is what a grid has whose cells are not rows of rectangles.

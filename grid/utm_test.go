@@ -42,8 +42,9 @@ func TestUTM_NamesOfSquares(t *testing.T) {
 		"Brussels": {"mgrs-100km", box("4.3,50.8,4.4,50.9"), []string{"31UES"}},
 		"a border of zones": {"utm-100km", box("5.9,50.1,6.1,50.2"), []string{"utm-100km-31n-e0700-n05500",
 			"utm-100km-32n-e0200-n05500"}},
-		"a border of bands":      {"mgrs-100km", box("3.5,47.9,3.6,48.1"), []string{"31TEP", "31UEP"}},
-		"Bergen, Norway":         {"mgrs-100km", box("5.3,60.3,5.4,60.4"), []string{"32VKM", "32VKN", "32VLM", "32VLN"}},
+		"a border of bands": {"mgrs-100km", box("3.5,47.9,3.6,48.1"), []string{"31TEP", "31UEP"}},
+		"Bergen, Norway": {"mgrs-100km", box("5.3,60.3,5.4,60.4"),
+			[]string{"32VKM", "32VKN", "32VLM", "32VLN"}},
 		"Longyearbyen, Svalbard": {"utm-100km", box("15.6,78.2,15.7,78.3"), []string{"utm-100km-33n-e0500-n08600"}},
 		"the equator":            {"mgrs-100km", box("9.1,-0.1,9.2,0.1"), []string{"32MNE", "32NNF"}},
 		"the antimeridian": {"utm-100km", box("179.9,-17,-179.9,-16.9"), []string{"utm-100km-01s-e0100-n08100",
@@ -100,7 +101,8 @@ func TestUTM_CommonEdges(t *testing.T) {
 				if r.north {
 					half, north = 'n', north-10_000
 				}
-				if want := fmt.Sprintf("utm-%dkm-%02d%c-e%04d-n%05d", km, r.zone, half, last.west*km, north); cell.ID != want {
+				if want := fmt.Sprintf("utm-%dkm-%02d%c-e%04d-n%05d", km, r.zone, half, last.west*km,
+					north); cell.ID != want {
 					t.Fatalf("%s, want %s", cell.ID, want)
 				}
 			}

@@ -70,8 +70,9 @@ func TestClientAuth_ByKey(t *testing.T) {
 			exchanges(c)
 			c.ClientSecret, c.ClientKey = "", inPEM(key.private)
 			c.Platforms[3].Exchange.ClientSecret, c.Platforms[3].Exchange.ClientKey = "", inPEM(key.private)
-			c.Platforms = append(c.Platforms, Platform{Name: "shared", Access: dispatch.AccessShared, Account: ServiceAccount{
-				TokenURL: "https://sign-in.test" + pathToken, ClientID: "service", ClientKey: inPEM(key.private)}})
+			c.Platforms = append(c.Platforms, Platform{Name: "shared", Access: dispatch.AccessShared,
+				Account: ServiceAccount{
+					TokenURL: "https://sign-in.test" + pathToken, ClientID: "service", ClientKey: inPEM(key.private)}})
 		})
 		for _, a := range []dispatch.Account{account("keycloak-broker"), account("jwt-grant"), "shared/shared"} {
 			if _, err := tokens.Token(t.Context(), a); err != nil {

@@ -10,8 +10,8 @@ func TestCaller_Has(t *testing.T) {
 	caller := func(claims fields) Caller {
 		return Caller{Token: dispatch.Secret(sign(`{"alg":"none"}`, claims.json(), nil) + "c2ln")}
 	}
-	good := caller(fields{"sub": "ann", "scope": "openid eo:run", "groups": []string{"/eo", "/all"}, "name": "ann eo:run",
-		"realm_access":            fields{"roles": []string{"eo-users", "x"}},
+	good := caller(fields{"sub": "ann", "scope": "openid eo:run", "groups": []string{"/eo", "/all"},
+		"name": "ann eo:run", "realm_access": fields{"roles": []string{"eo-users", "x"}},
 		"resource_access":         fields{"eodispatch.api": fields{"roles": []string{"runner"}}},
 		"https://a.example/roles": []string{"far"},
 		"level":                   3, "none": nil, "mixed": []any{"a", 1}})
@@ -23,7 +23,8 @@ func TestCaller_Has(t *testing.T) {
 		{"scope", "eo:run", true}, {"scope", "eo", false}, {"scope", "openid eo:run", false},
 		{"name", "eo:run", false}, // only scope is a list of words: a name is whatever its owner likes
 		{"groups", "/eo", true}, {"groups", "/e", false},
-		{"realm_access.roles", "eo-users", true}, {"realm_access.roles", "admin", false}, {"realm_access", "eo-users", false},
+		{"realm_access.roles", "eo-users", true}, {"realm_access.roles", "admin", false},
+		{"realm_access", "eo-users", false},
 		{"resource_access.eodispatch.api.roles", "runner", true}, {"resource_access.eodispatch.roles", "runner", false},
 		{"https://a.example/roles", "far", true},
 		{"level", "3", false}, {"none", "", false}, {"mixed", "a", false}, {"missing", "", false}, {"", "", false},

@@ -182,8 +182,8 @@ func (c claims) checkParties(config Config) error {
 // foreignParty describes, for operators, a client whose tokens are not accepted.
 func foreignParty(party string) string {
 	return fmt.Sprintf(
-		"its azp %q is not an accepted client; to accept the tokens of that client, add it to the clients of the issuer "+
-			"(identity.clients, or the variable EODISPATCH_IDENTITY_CLIENTS)", printable(party, 100))
+		"its azp %q is not an accepted client; to accept the tokens of that client, add it to the clients of the "+
+			"issuer "+"(identity.clients, or the variable EODISPATCH_IDENTITY_CLIENTS)", printable(party, 100))
 }
 
 func (c claims) checkTimes(now time.Time) error {

@@ -41,7 +41,8 @@ func FuzzCostOfTokens(f *testing.F) {
 		if len(token) > MaxToken+1000 { // it is refused unread
 			return
 		}
-		_, _ = v.Verify(context.Background(), dispatch.Secret(strings.Repeat("x", 10))) // what the first call of all takes
+		// what the first call of all takes
+		_, _ = v.Verify(context.Background(), dispatch.Secret(strings.Repeat("x", 10)))
 		asked := p.count(pathKeys) + p.count(pathDiscovery)
 		steps, bytes := costOf(func() {
 			_, _ = v.Verify(context.Background(), dispatch.Secret(token))

@@ -137,8 +137,8 @@ func (c exchangeClient) tryOwn(ctx context.Context, e exchanger) (unproven strin
 	case err == nil, errors.Is(err, errNotLinked): // the client has no account to link
 		return "", nil
 	case errors.Is(err, errSubjectEnded):
-		return "whether the client may exchange, which shows only with a token, and the client has none of its own to " +
-			"try with", nil
+		return "whether the client may exchange, which shows only with a token, and the client has none of its own " +
+			"to try with", nil
 	}
 	return "", err
 }

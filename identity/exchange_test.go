@@ -81,7 +81,8 @@ func TestExchange_Requests(t *testing.T) {
 	}
 	subject := []string{subjectToken.Reveal()}
 	standard := func(audience string) url.Values {
-		return own(url.Values{"grant_type": {grantType}, "subject_token": subject, "subject_token_type": {typeOfAccessTokens},
+		return own(url.Values{"grant_type": {grantType}, "subject_token": subject,
+			"subject_token_type":   {typeOfAccessTokens},
 			"requested_token_type": {typeOfAccessTokens}, "audience": {audience}})
 	}
 	for driver, want := range map[string]map[string]url.Values{
@@ -139,7 +140,8 @@ func TestExchange_Responses(t *testing.T) {
 		{standard, 400, "invalid_grant", "Session not active", user, "Sign in again"},
 		{standard, 400, "invalid_request", "Requested audience not available: other-api", operator, ""},
 		{standard, 400, "invalid_client", "Audience not found", operator, ""},
-		{standard, 400, "invalid_request", "Standard token exchange is not enabled for the requested client", operator, ""},
+		{standard, 400, "invalid_request", "Standard token exchange is not enabled for the requested client", operator,
+			""},
 		{standard, 403, "access_denied", "Client is not within the token audience", operator, ""},
 		{standard, 403, "access_denied", "Client not allowed to exchange", operator, ""},
 		{standard, 401, "unauthorized_client", "Invalid client or Invalid client credentials", operator, ""},
@@ -149,7 +151,8 @@ func TestExchange_Responses(t *testing.T) {
 		{grant, 400, "invalid_grant", "Token is not active", passing, ""},
 		{grant, 400, "invalid_grant", "Invalid token audience", operator, ""},
 		{grant, 400, "invalid_grant", "The provided assertion is not a valid JWT", operator, ""},
-		{grant, 400, "invalid_grant", "JWT Authorization Grant is not supported for the requested client", operator, ""},
+		{grant, 400, "invalid_grant", "JWT Authorization Grant is not supported for the requested client", operator,
+			""},
 		{grant, 401, "unauthorized_client", "Invalid client or Invalid client credentials", operator, ""},
 		{grant, 502, "", "", passing, ""},
 		{legacy, 400, "token_expired", "linked token is expired", user, "The link to your account"},
@@ -165,7 +168,8 @@ func TestExchange_Responses(t *testing.T) {
 			t.Errorf("%s: %d %s %s: %v", row.driver, row.status, row.code, row.description, err)
 		}
 		if strings.Contains(e.Text, "ink ") && e.Kind != user {
-			t.Errorf("%s: %d %s %s: who cannot mend it is told %q", row.driver, row.status, row.code, row.description, e.Text)
+			t.Errorf("%s: %d %s %s: who cannot mend it is told %q", row.driver, row.status, row.code, row.description,
+				e.Text)
 		}
 	}
 }
@@ -188,7 +192,8 @@ func TestJWTGrant_FailsAtTheFirstProvider(t *testing.T) {
 func TestPassthrough(t *testing.T) {
 	p, sent := twoProviders(t, nil)
 	tokens := newTokens(t, p, exchanges)
-	own := sign(`{"alg":"none"}`, fields{"iss": issuer, "exp": time.Now().Add(time.Hour).Unix() + 60}.json(), nil) + "c2ln"
+	own := sign(`{"alg":"none"}`, fields{"iss": issuer, "exp": time.Now().Add(time.Hour).Unix() + 60}.json(), nil) +
+		"c2ln"
 	tokens.StoreUserToken(t.Context(), alice, dispatch.Secret(own), time.Now().Add(time.Hour+time.Minute))
 	got, err := tokens.Token(t.Context(), account("passthrough"))
 	if err != nil || got != (dispatch.Token{Secret: dispatch.Secret(own), Issuer: issuer}) || len(sent) != 0 {
@@ -239,7 +244,8 @@ func TestCheck(t *testing.T) {
 	noJWT := refuses(400, "invalid_grant", "The provided assertion is not a valid JWT")
 	noGrant := refuses(400, "invalid_grant", "JWT Authorization Grant is not supported for the requested client")
 	out := func() (*http.Response, error) { return down(nil) }
-	const broker, legacy, standard, grant = "keycloak-broker", "keycloak-requested-issuer", "token-exchange", "jwt-grant"
+	const broker, legacy, standard, grant = "keycloak-broker", "keycloak-requested-issuer", "token-exchange",
+		"jwt-grant"
 	atToken := func(nobodys, owns, own answer) map[string]answer {
 		return map[string]answer{pathToken: respond("subject_token", nobodys, owns, own)}
 	}
@@ -256,25 +262,28 @@ func TestCheck(t *testing.T) {
 	}{
 		"broker": {broker, map[string]answer{pathBroker: refuses(400, "invalid_token",
 			"Invalid token")}, 0, false},
-		"broker, wrong secret":          {broker, map[string]answer{pathBroker: wrong}, dispatch.Misconfigured, false},
-		"broker, down":                  {broker, map[string]answer{pathBroker: out}, dispatch.Unavailable, false},
-		"broker, tokens for nothing":    {broker, nil, dispatch.Misconfigured, false},
-		"legacy":                        {legacy, atToken(invalid, unlinked, gives), 0, false},
-		"legacy, not allowed":           {legacy, atToken(invalid, denied, gives), dispatch.Misconfigured, false},
-		"legacy, no token of its own":   {legacy, atToken(invalid, nil, noService), 0, true},
-		"legacy, takes no such token":   {legacy, atToken(invalid, invalid, gives), 0, true},
-		"legacy, wrong secret":          {legacy, atToken(wrong, nil, nil), dispatch.Misconfigured, false},
-		"legacy, down":                  {legacy, atToken(out, nil, nil), dispatch.Unavailable, false},
-		"legacy, down meanwhile":        {legacy, atToken(invalid, nil, out), dispatch.Unavailable, false},
-		"legacy, busy":                  {legacy, atToken(invalid, nil, refuses(429, "", "")), dispatch.Unavailable, false},
+		"broker, wrong secret":        {broker, map[string]answer{pathBroker: wrong}, dispatch.Misconfigured, false},
+		"broker, down":                {broker, map[string]answer{pathBroker: out}, dispatch.Unavailable, false},
+		"broker, tokens for nothing":  {broker, nil, dispatch.Misconfigured, false},
+		"legacy":                      {legacy, atToken(invalid, unlinked, gives), 0, false},
+		"legacy, not allowed":         {legacy, atToken(invalid, denied, gives), dispatch.Misconfigured, false},
+		"legacy, no token of its own": {legacy, atToken(invalid, nil, noService), 0, true},
+		"legacy, takes no such token": {legacy, atToken(invalid, invalid, gives), 0, true},
+		"legacy, wrong secret":        {legacy, atToken(wrong, nil, nil), dispatch.Misconfigured, false},
+		"legacy, down":                {legacy, atToken(out, nil, nil), dispatch.Unavailable, false},
+		"legacy, down meanwhile":      {legacy, atToken(invalid, nil, out), dispatch.Unavailable, false},
+		"legacy, busy": {legacy, atToken(invalid, nil, refuses(429, "", "")), dispatch.Unavailable,
+			false},
 		"legacy, tokens for nothing":    {legacy, nil, dispatch.Misconfigured, false},
 		"standard":                      {standard, atToken(invalid, gives, gives), 0, false},
 		"standard, not allowed":         {standard, atToken(invalid, denied, gives), dispatch.Misconfigured, false},
 		"standard, no token of its own": {standard, atToken(invalid, nil, noService), 0, true},
 		"standard, tokens for nothing":  {standard, nil, dispatch.Misconfigured, false},
-		"grant":                         {grant, with(atToken(invalid, gives, gives), pathPlatformToken, good), 0, false},
-		"grant, not allowed": {grant, with(atToken(invalid, gives, gives), pathPlatformToken, respond("assertion", noJWT,
-			noGrant, nil)),
+		"grant": {grant, with(atToken(invalid, gives, gives), pathPlatformToken, good), 0,
+			false},
+		"grant, not allowed": {grant, with(atToken(invalid, gives, gives), pathPlatformToken,
+			respond("assertion", noJWT,
+				noGrant, nil)),
 			dispatch.Misconfigured, false},
 		"grant, wrong secret": {grant, with(atToken(invalid, gives, gives), pathPlatformToken, wrong),
 			dispatch.Misconfigured, false},
@@ -290,7 +299,8 @@ func TestCheck(t *testing.T) {
 			var p *fakeProvider
 			p, sent = twoProviders(t, row.answers)
 			unproven, err := newTokens(t, p, exchanges).Check(t.Context(), row.driver)
-			if row.kind == 0 && err != nil || row.kind != 0 && !dispatch.Is(err, row.kind) || (unproven != "") != row.unsure {
+			if row.kind == 0 && err != nil || row.kind != 0 && !dispatch.Is(err, row.kind) ||
+				(unproven != "") != row.unsure {
 				t.Errorf("%q, %v", unproven, err)
 			}
 		})
@@ -300,8 +310,8 @@ func TestCheck(t *testing.T) {
 // Case 61. A token of another issuer than the platform's is never used, whatever driver obtained it.
 func TestToken_RefusesAnotherIssuer(t *testing.T) {
 	for _, driver := range []string{"keycloak-broker", "keycloak-requested-issuer", "token-exchange", "jwt-grant"} {
-		stolen := sign(`{"alg":"none"}`, fields{"iss": "https://other.test", "exp": time.Now().Add(time.Hour).Unix()}.json(),
-			nil) + "c2ln"
+		stolen := sign(`{"alg":"none"}`, fields{"iss": "https://other.test",
+			"exp": time.Now().Add(time.Hour).Unix()}.json(), nil) + "c2ln"
 		gives := func() (*http.Response, error) { return gives(stolen, nil), nil }
 		p, _ := twoProviders(t, map[string]func() (*http.Response, error){pathBroker: gives, pathToken: gives,
 			pathPlatformToken: gives})

@@ -27,8 +27,9 @@ const (
 type gate struct {
 	now   func() time.Time
 	log   *slog.Logger
-	lanes chan struct{}               // holds one entry for each running exchange
-	alive func(context.Context) error // checks the platform's token endpoint; nil: it is not known, or no link is at risk
+	lanes chan struct{} // holds one entry for each running exchange
+	// checks the platform's token endpoint; nil: it is not known, or no link is at risk
+	alive func(context.Context) error
 
 	mu       sync.Mutex
 	why      error // the last failure; nil: the gate is open

@@ -17,9 +17,10 @@ import (
 )
 
 const (
-	noSessions   = time.Hour      // before a provider that refused a user a session grant is asked again for that user
-	maxRefused   = 10_000         // users for whom a refusal is remembered
-	offlineRests = 24 * time.Hour // before an offline grant is used only to keep it, because providers delete unused ones
+	noSessions = time.Hour // before a provider that refused a user a session grant is asked again for that user
+	maxRefused = 10_000    // users for whom a refusal is remembered
+	// before an offline grant is used only to keep it, because providers delete unused ones
+	offlineRests = 24 * time.Hour
 )
 
 // grants obtains access tokens for users who are not connected, using the refresh tokens stored in the vault. A grant
@@ -91,8 +92,8 @@ func (g *grants) use(ctx context.Context, u dispatch.UserID) (subject, error) {
 	if a.status != http.StatusBadRequest || r.Code != "invalid_grant" {
 		return subject{}, a.failed("identity.Grant", r)
 	}
-	g.log.InfoContext(ctx, "audit", "action", "grant_ended", "user", string(u), "kind", string(row.Kind), "grant", row.ID,
-		"why", r.Description)
+	g.log.InfoContext(ctx, "audit", "action", "grant_ended", "user", string(u), "kind", string(row.Kind), "grant",
+		row.ID, "why", r.Description)
 	if err := g.vault.EraseGrant(ctx, u, row.ID); err != nil && !dispatch.Is(err, dispatch.NotFound) {
 		return subject{}, err
 	}

@@ -66,8 +66,8 @@ func (s *fixture) tokens(change ...func(*TokensConfig)) *Tokens {
 	s.t.Helper()
 	c := TokensConfig{Issuer: s.idp.Issuer(simulator.BrokerRealm), ClientID: "eodispatch-api",
 		ClientSecret: "eodispatch-api-secret",
-		Client:       upstream.New(upstream.Config{Transport: s.server.Client().Transport, Development: true}), Now: s.time,
-		Log: slog.New(slog.NewTextHandler(s, nil)), Development: true,
+		Client:       upstream.New(upstream.Config{Transport: s.server.Client().Transport, Development: true}),
+		Now:          s.time, Log: slog.New(slog.NewTextHandler(s, nil)), Development: true,
 		Vault: s.vault, Keys: ring(s.t, key("k")),
 		Platforms: []Platform{{Name: "p", Access: dispatch.AccessUser, Issuer: s.idp.Issuer(simulator.PlatformRealm),
 			Link:     "https://broker/link/p",
@@ -148,7 +148,8 @@ func TestGrants_UserIsNotConnected(t *testing.T) {
 	s.idp.Logout(simulator.BrokerRealm, "alice")
 	tokens := s.tokens()
 	for day := range 20 {
-		if got, err := tokens.Token(t.Context(), of(u)); err != nil || got.Issuer != s.idp.Issuer(simulator.PlatformRealm) {
+		if got, err := tokens.Token(t.Context(), of(u)); err != nil ||
+			got.Issuer != s.idp.Issuer(simulator.PlatformRealm) {
 			t.Fatalf("day %d: %v %v", day, got, err)
 		}
 		s.pass(24 * time.Hour)
@@ -465,7 +466,8 @@ func TestRevoke_IsRepeatedUntilTheProviderDidIt(t *testing.T) {
 		}
 		grants, err = tokens.Grants(t.Context(), u)
 		if again && (err != nil || len(grants) != 1) || !again && s.idp.Grants("alice") != 0 {
-			t.Errorf("given again %v: %d grants at the provider, %+v here, %v", again, s.idp.Grants("alice"), grants, err)
+			t.Errorf("given again %v: %d grants at the provider, %+v here, %v", again, s.idp.Grants("alice"), grants,
+				err)
 		}
 	}
 }
@@ -500,8 +502,8 @@ func TestRevoke_OfAFormerProvider(t *testing.T) {
 		if err := other.RevokeAll(t.Context()); err != nil || revoked > 0 {
 			t.Errorf("%d requests to another provider, %v", revoked, err)
 		}
-		if left, err := s.vault.Revocations(t.Context(), s.idp.Issuer(simulator.BrokerRealm), time.Time{}, 10); err != nil ||
-			len(left) != n {
+		if left, err := s.vault.Revocations(t.Context(), s.idp.Issuer(simulator.BrokerRealm), time.Time{},
+			10); err != nil || len(left) != n {
 			t.Errorf("%d left, %v", len(left), err)
 		}
 	}

@@ -108,12 +108,14 @@ func TestTokens_OfFurtherIssuers(t *testing.T) {
 	tokens := newTokens(t, p, func(c *TokensConfig) {
 		c.Issuers = []IssuerConfig{{Issuer: otherIssuer, ClientID: otherAudience, ClientSecret: grantSecret,
 			Platforms: []Platform{
-				{Name: "cdse", Access: dispatch.AccessUser, Link: "https://there", Exchange: Exchange{Driver: "token-exchange",
-					Audience: "cdse-there"}}}}}
+				{Name: "cdse", Access: dispatch.AccessUser, Link: "https://there",
+					Exchange: Exchange{Driver: "token-exchange",
+						Audience: "cdse-there"}}}}}
 	})
 	const there = dispatch.UserID(otherIssuer + " alice-1")
 	account := func(platform string) dispatch.Account { return dispatch.Account(platform + "/" + string(there)) }
-	if _, err := tokens.Token(t.Context(), account("cdse")); !dispatch.Is(err, dispatch.SignInRequired) || len(sent) > 0 {
+	if _, err := tokens.Token(t.Context(), account("cdse")); !dispatch.Is(err, dispatch.SignInRequired) ||
+		len(sent) > 0 {
 		t.Fatalf("the same subject of another issuer has signed in: %v, %v", err, sent)
 	}
 	tokens.StoreUserToken(t.Context(), there, "canary.other.token", time.Now().Add(time.Hour))

@@ -113,7 +113,8 @@ func (r *Keyring) open(s dispatch.Sealed, place ...string) (dispatch.Secret, err
 	}
 	if err != nil {
 		return "", misconfigured(fmt.Errorf(
-			"the vault's key %q is not the one that encrypted the entry under this name: put that key back into vault.keys",
+			"the vault's key %q is not the one that encrypted the entry under this name: put that key back into "+
+				"vault.keys",
 			s.Key))
 	}
 	return dispatch.Secret(sealed), nil

@@ -94,8 +94,9 @@ func (s *keySet) fresh(ctx context.Context) (int, error) {
 	defer s.mu.Unlock()
 	if _, usable := s.age(); !usable {
 		return 0, &dispatch.Error{Kind: dispatch.Unavailable, Op: "identity.Verify", RetryAfter: minFetch,
-			Text: "The token cannot be verified because the identity provider does not respond. Try again in a few seconds.",
-			Err:  s.failure}
+			Text: "The token cannot be verified because the identity provider does not respond. Try again in a few " +
+				"seconds.",
+			Err: s.failure}
 	}
 	return s.version, nil
 }

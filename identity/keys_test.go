@@ -43,8 +43,9 @@ func TestKeys_Flood(t *testing.T) {
 			senders.Go(func() {
 				for i := range 100 {
 					unknown := tokenNow(fmt.Sprintf("random-%d-%d", sender, i)).Reveal()
-					payload := base64.RawURLEncoding.EncodeToString([]byte(bearer(time.Now()).but(fields{"jti": fmt.Sprint(sender,
-						i)}).json()))
+					payload := base64.RawURLEncoding.EncodeToString(
+						[]byte(bearer(time.Now()).but(fields{"jti": fmt.Sprint(sender,
+							i)}).json()))
 					for _, bad := range []string{unknown, good[0] + "." + payload + "." + good[2]} {
 						_, err := v.Verify(t.Context(), dispatch.Secret(bad))
 						refused(t, err, bad)
@@ -258,7 +259,8 @@ func TestKeys_Unusable(t *testing.T) {
 		key   jose.JSONWebKey
 		token string
 	}{
-		"for encryption": {jose.JSONWebKey{Key: rsaKey().Public(), KeyID: "x", Use: "enc"}, rsHeader(fields{"kid": "x"})},
+		"for encryption": {jose.JSONWebKey{Key: rsaKey().Public(), KeyID: "x", Use: "enc"},
+			rsHeader(fields{"kid": "x"})},
 		"1024 bits": {jose.JSONWebKey{Key: weak.Public(), KeyID: "x"},
 			sign(rs256.but(fields{"kid": "x"}).json(), bearer(noon).json(), weak)},
 		"private": {jose.JSONWebKey{Key: rsaKey(), KeyID: "x"}, rsHeader(fields{"kid": "x"})},

@@ -50,7 +50,8 @@ func (s *Sessions) EndByProvider(ctx context.Context, token dispatch.Secret) err
 		owner = dispatch.UserID(s.client.provider.issuer + " " + l.user)
 	}
 	n, err := s.Store.EndSessions(ctx, s.client.provider.issuer, l.sid, owner)
-	s.log.InfoContext(ctx, "audit", "action", "sign_out_by_provider", "user", string(owner), "sessions", n, "error", err)
+	s.log.InfoContext(ctx, "audit", "action", "sign_out_by_provider", "user", string(owner), "sessions", n, "error",
+		err)
 	if err != nil {
 		return err // the token is still good when the provider sends it again
 	}
@@ -104,7 +105,8 @@ func parseLogout(raw []byte) (l logout, err error) {
 	}
 	var events map[string]json.RawMessage
 	var event map[string]json.RawMessage
-	if json.Unmarshal(m["events"], &events) != nil || json.Unmarshal(events[logoutEvent], &event) != nil || event == nil {
+	if json.Unmarshal(m["events"], &events) != nil || json.Unmarshal(events[logoutEvent], &event) != nil ||
+		event == nil {
 		return l, errors.New("the token has no event of a logout")
 	}
 	if _, ok := m["nonce"]; ok {

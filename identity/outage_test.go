@@ -158,9 +158,10 @@ func TestGate_OutageCostsNoLinks(t *testing.T) {
 					begin := time.Now()
 					time.AfterFunc(time.Minute, func() { n.idp.SetLinkBehavior(simulator.LinkBehavior{}) })
 					o := work(t, tokens, users)
-					if o.lost > 2 || o.well+o.lost != users || linked-n.idp.Linked() != o.lost || conduct.Down && o.lost > 0 {
-						t.Errorf("%s, %+v: %d lost of which %d were told, %d go on, %v", driver, conduct, linked-n.idp.Linked(), o.lost,
-							o.well, o.other)
+					if o.lost > 2 || o.well+o.lost != users || linked-n.idp.Linked() != o.lost ||
+						conduct.Down && o.lost > 0 {
+						t.Errorf("%s, %+v: %d lost of which %d were told, %d go on, %v", driver, conduct,
+							linked-n.idp.Linked(), o.lost, o.well, o.other)
 					}
 					if took := time.Since(begin); took > 3*time.Minute {
 						t.Errorf("%s, %+v: they go on after %v", driver, conduct, took)
@@ -228,7 +229,8 @@ func TestGate_NobodyWaitsForAHangingProvider(t *testing.T) {
 		}()
 		synctest.Wait()
 		begin := time.Now()
-		if _, err := tokens.Token(t.Context(), "P/user2"); !dispatch.Is(err, dispatch.Unavailable) || time.Since(begin) != 0 {
+		if _, err := tokens.Token(t.Context(), "P/user2"); !dispatch.Is(err, dispatch.Unavailable) ||
+			time.Since(begin) != 0 {
 			t.Errorf("after %v: %v", time.Since(begin), err)
 		}
 		if err := <-first; !dispatch.Is(err, dispatch.Unavailable) || n.idp.Linked() != 4 {

@@ -29,8 +29,9 @@ type endpoints struct {
 
 	Authorization string `json:"authorization_endpoint"`
 	Revocation    string `json:"revocation_endpoint"`
-	EndSession    string `json:"end_session_endpoint"`                           // OpenID Connect RP-Initiated Logout 1.0
-	NamesItself   bool   `json:"authorization_response_iss_parameter_supported"` // RFC 9207
+	// OpenID Connect RP-Initiated Logout 1.0
+	EndSession  string `json:"end_session_endpoint"`
+	NamesItself bool   `json:"authorization_response_iss_parameter_supported"` // RFC 9207
 }
 
 // endpoints returns the provider's endpoints. Failures are not cached.
@@ -75,7 +76,8 @@ func (p *provider) alive(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a, err := p.client.post(ctx, at.Token, url.Values{"grant_type": {"refresh_token"}, "refresh_token": {nobody.Reveal()}})
+	a, err := p.client.post(ctx, at.Token, url.Values{"grant_type": {"refresh_token"},
+		"refresh_token": {nobody.Reveal()}})
 	switch {
 	case err != nil:
 		p.forget()
@@ -96,7 +98,8 @@ func (p *provider) discover(ctx context.Context) (endpoints, error) {
 		return endpoints{}, fmt.Errorf("the provider calls itself %q, the configuration %q",
 			printable(found.Issuer, 200), p.issuer)
 	}
-	for _, endpoint := range []string{found.Keys, found.Token, found.Authorization, found.Revocation, found.EndSession} {
+	for _, endpoint := range []string{found.Keys, found.Token, found.Authorization, found.Revocation,
+		found.EndSession} {
 		if endpoint == "" {
 			continue // not every use needs all endpoints; an empty address fails when it is used
 		}

@@ -62,7 +62,8 @@ func (f fields) json() string { return string(must(json.Marshal(f))) }
 
 // bearer is the payload of a valid token as Keycloak writes it.
 func bearer(now time.Time) fields {
-	return fields{"iss": issuer, "aud": []string{audience, "account"}, "sub": "alice-1", "typ": "Bearer", "azp": "portal",
+	return fields{"iss": issuer, "aud": []string{audience, "account"}, "sub": "alice-1", "typ": "Bearer",
+		"azp": "portal",
 		"exp": now.Add(5 * time.Minute).Unix(), "iat": now.Unix(), "jti": "onrtro:1", "sid": "s", "name": "Alice",
 		"preferred_username": "alice"}
 }

@@ -79,8 +79,9 @@ type sessionTokens struct {
 func (s *SignIns) Sessions(ring *Keyring, c SessionsConfig) *Sessions {
 	log := s.tokens.log
 	s.sessions = &Sessions{SessionsConfig: c, signIns: s, client: s.client, ring: ring.derived(sessionKeys), log: log,
-		now:  s.now,
-		gate: &gate{now: s.now, log: log.With("sessions_of", s.client.provider.issuer), lanes: make(chan struct{}, abreast)}}
+		now: s.now,
+		gate: &gate{now: s.now, log: log.With("sessions_of", s.client.provider.issuer),
+			lanes: make(chan struct{}, abreast)}}
 	return s.sessions
 }
 
@@ -100,8 +101,8 @@ func (s *Sessions) begin(ctx context.Context, u dispatch.UserID, a answer) (disp
 	now, cookie := s.now(), dispatch.Secret(rand.Text()+rand.Text())
 	row := dispatch.Session{ID: sessionID(cookie), Owner: u, Issuer: s.client.provider.issuer, SID: sid, Created: now,
 		Ends: now.Add(min(s.Life, s.Idle))}
-	if err := s.seal(&row, sessionTokens{Access: got.token.Reveal(), Issued: now, Expires: got.expires, Renewal: l.Refresh,
-		ID: m.ID}); err != nil {
+	if err := s.seal(&row, sessionTokens{Access: got.token.Reveal(), Issued: now, Expires: got.expires,
+		Renewal: l.Refresh, ID: m.ID}); err != nil {
 		return "", err
 	}
 	if err := s.Store.AddSession(context.WithoutCancel(ctx), row, sessionsOfUser); err != nil {
@@ -202,8 +203,8 @@ func (s *Sessions) Leave(ctx context.Context, leave string, remembered dispatch.
 
 func notLeaving(cause error) error {
 	return &dispatch.Error{Kind: dispatch.Invalid, Op: "identity.Leave", Err: cause,
-		Text: "This address ends a sign-in at the identity provider once, in the browser that signed out here, within five " +
-			"minutes. You are signed out here."}
+		Text: "This address ends a sign-in at the identity provider once, in the browser that signed out here, " +
+			"within five minutes. You are signed out here."}
 }
 
 // withQuery adds a query to an address, which may have one.
@@ -297,8 +298,8 @@ func (s *Sessions) refreshed(ctx context.Context, row dispatch.Session, t sessio
 	if a.status != http.StatusOK {
 		r := a.refusal(s.client.Secret, dispatch.Secret(t.Renewal))
 		if a.status == http.StatusBadRequest && r.Code == "invalid_grant" {
-			s.log.InfoContext(ctx, "audit", "action", "session_ended", "user", string(row.Owner), "session", row.ID[:16], "why",
-				r.Description)
+			s.log.InfoContext(ctx, "audit", "action", "session_ended", "user", string(row.Owner), "session",
+				row.ID[:16], "why", r.Description)
 			return t, signedOut(errors.New(r.Description))
 		}
 		return t, a.failed("identity.Session", r)

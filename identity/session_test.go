@@ -227,7 +227,8 @@ func TestSessions_LeaveOnceInOneBrowser(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, stranger := range []dispatch.Secret{"", others} {
-		if address, err := all.Leave(t.Context(), leave, stranger); !dispatch.Is(err, dispatch.Invalid) || address != "" {
+		if address, err := all.Leave(t.Context(), leave, stranger); !dispatch.Is(err, dispatch.Invalid) ||
+			address != "" {
 			t.Errorf("in another browser: %q %v", address, err)
 		}
 	}
@@ -298,7 +299,8 @@ func TestSessions_SignOutTwice(t *testing.T) {
 		}
 	}
 	for _, forged := range []string{"", "k:AAAA", "x:" + leave, leave + "x"} {
-		if address, err := all.Leave(t.Context(), forged, remember); !dispatch.Is(err, dispatch.Invalid) || address != "" {
+		if address, err := all.Leave(t.Context(), forged, remember); !dispatch.Is(err, dispatch.Invalid) ||
+			address != "" {
 			t.Errorf("%q leads to %q, %v", forged, address, err)
 		}
 	}
@@ -365,7 +367,8 @@ func TestSessions_WhileTheProviderIsDown(t *testing.T) {
 	s.opens(all, cookie, "alice")
 	s.pass(time.Minute)
 	for range 3 {
-		if _, err := all.Open(t.Context(), cookie); !dispatch.Is(err, dispatch.Unavailable) || errors.Is(err, ErrSignedOut) {
+		if _, err := all.Open(t.Context(), cookie); !dispatch.Is(err, dispatch.Unavailable) ||
+			errors.Is(err, ErrSignedOut) {
 			t.Errorf("after the end of its token: %v", err)
 		}
 	}
@@ -417,8 +420,8 @@ func TestSessions_Begin(t *testing.T) {
 		t.Fatal(err)
 	}
 	u, err := url.Parse(address)
-	if q := u.Query(); err != nil || q.Get("scope") != "openid profile email" || q.Has("kc_action") || q.Has("prompt") ||
-		q.Get("redirect_uri") != comeBack {
+	if q := u.Query(); err != nil || q.Get("scope") != "openid profile email" || q.Has("kc_action") ||
+		q.Has("prompt") || q.Get("redirect_uri") != comeBack {
 		t.Errorf("%v %v", u, err)
 	}
 	if _, _, err := s.signIns(s.tokens()).Begin(t.Context(), Purpose{Session: true}); !dispatch.Is(err,
@@ -446,7 +449,8 @@ func TestSessions_Replays(t *testing.T) {
 	if got, err := signIns.Finish(t.Context(), query, remember); err != nil || got.Cookie == "" {
 		t.Fatalf("%+v %v", got, err)
 	}
-	if got, err := signIns.Finish(t.Context(), query, remember); !dispatch.Is(err, dispatch.Invalid) || got.Cookie != "" {
+	if got, err := signIns.Finish(t.Context(), query, remember); !dispatch.Is(err, dispatch.Invalid) ||
+		got.Cookie != "" {
 		t.Errorf("again: %+v %v", got, err)
 	}
 }

@@ -197,7 +197,8 @@ func (s *SignIns) discard(ctx context.Context, a answer) {
 		return
 	}
 	err = s.client.revoke(ctx, m.Refresh)
-	s.tokens.log.InfoContext(ctx, "audit", "action", "discard", "user", string(u), "at_provider", err == nil, "error", err)
+	s.tokens.log.InfoContext(ctx, "audit", "action", "discard", "user", string(u), "at_provider", err == nil, "error",
+		err)
 }
 
 // openState decrypts the browser's state and compares it with the query, before the query is used.
@@ -308,8 +309,8 @@ func invalidReturn(err error) error {
 func refusedBy(query url.Values, m signInState) error {
 	refused := func(text string) error {
 		return &dispatch.Error{Kind: dispatch.Forbidden, Op: "identity.SignIn", Text: text,
-			Err: errors.New(printable(query.Get("error")+" "+query.Get("error_description")+" "+query.Get("kc_action_status"),
-				200))}
+			Err: errors.New(printable(query.Get("error")+" "+query.Get("error_description")+" "+
+				query.Get("kc_action_status"), 200))}
 	}
 	status := query.Get("kc_action_status")
 	switch {
@@ -318,8 +319,8 @@ func refusedBy(query url.Values, m signInState) error {
 	case query.Get("error") != "" || query.Get("code") == "":
 		return refused("The identity provider refused the sign-in. Nothing was changed.")
 	case m.Platform != "" && status != "" && status != "success":
-		return refused("The identity provider could not link your account. Try again; if it fails again, tell the operator " +
-			"of this service.")
+		return refused("The identity provider could not link your account. Try again; if it fails again, tell the " +
+			"operator of this service.")
 	}
 	return nil
 }
@@ -341,8 +342,8 @@ func (s *SignIns) signedInUser(ctx context.Context, a answer, nonce string) (dis
 	}
 	bad := func(err error) error {
 		return &dispatch.Error{Kind: dispatch.BadUpstream, Op: "identity.SignIn", Err: err,
-			Text: "The identity provider did not return a valid identity. Try again; if it fails again, tell the operator of " +
-				"this service."}
+			Text: "The identity provider did not return a valid identity. Try again; if it fails again, tell the " +
+				"operator of this service."}
 	}
 	if json.Unmarshal(a.body, &m) != nil || m.ID == "" || len(m.ID) > 2*MaxToken {
 		return "", "", bad(errors.New("no ID token"))

@@ -99,7 +99,8 @@ func TestBegin(t *testing.T) {
 		}
 	}
 	without := s.tokens(func(c *TokensConfig) { c.Vault = nil })
-	if _, _, err := s.signIns(without).Begin(t.Context(), Purpose{Away: true}); !dispatch.Is(err, dispatch.Unsupported) {
+	if _, _, err := s.signIns(without).Begin(t.Context(), Purpose{Away: true}); !dispatch.Is(err,
+		dispatch.Unsupported) {
 		t.Errorf("without a vault: %v", err)
 	}
 }
@@ -116,11 +117,15 @@ func TestFinish_RefusesForgedReturns(t *testing.T) {
 		want    dispatch.Kind
 	}{
 		"another's browser": {meddle: func(_ url.Values, r *dispatch.Secret) { *r = "" }, want: dispatch.Invalid},
-		"a forged memory":   {meddle: func(_ url.Values, r *dispatch.Secret) { *r = "cookies:AAAA" }, want: dispatch.Invalid},
-		"an invitation": {meddle: func(_ url.Values, r *dispatch.Secret) { *r = dispatch.Secret(signIns.Invite(alice)) },
+		"a forged memory": {meddle: func(_ url.Values, r *dispatch.Secret) { *r = "cookies:AAAA" },
 			want: dispatch.Invalid},
-		"another state": {meddle: func(q url.Values, _ *dispatch.Secret) { q.Set("state", "x") }, want: dispatch.Invalid},
-		"no state":      {meddle: func(q url.Values, _ *dispatch.Secret) { q.Del("state") }, want: dispatch.Invalid},
+		"an invitation": {meddle: func(_ url.Values, r *dispatch.Secret) {
+			*r = dispatch.Secret(signIns.Invite(alice))
+		},
+			want: dispatch.Invalid},
+		"another state": {meddle: func(q url.Values, _ *dispatch.Secret) { q.Set("state", "x") },
+			want: dispatch.Invalid},
+		"no state": {meddle: func(q url.Values, _ *dispatch.Secret) { q.Del("state") }, want: dispatch.Invalid},
 		"another provider": {meddle: func(q url.Values, _ *dispatch.Secret) { q.Set("iss", "https://evil.test") },
 			want: dispatch.Invalid},
 		"two providers": {meddle: func(q url.Values, _ *dispatch.Secret) { q.Add("iss", "https://evil.test") },
@@ -303,7 +308,8 @@ func TestFinish_LeavesNoUnusedPermission(t *testing.T) {
 	tokens := s.tokens()
 	signIns, alice := s.signIns(tokens), s.user("alice")
 	for range 2 {
-		if _, err := s.signIn(signIns, Purpose{Away: true, User: alice}, "as=bob"); !dispatch.Is(err, dispatch.Forbidden) {
+		if _, err := s.signIn(signIns, Purpose{Away: true, User: alice}, "as=bob"); !dispatch.Is(err,
+			dispatch.Forbidden) {
 			t.Fatalf("another user: %v", err)
 		}
 		if n := s.idp.Grants("bob"); n != 0 {
@@ -361,7 +367,8 @@ func TestFinish_TakesAStateOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		back := url.Values{"state": {sent.Query().Get("state")}, "code": {"x"}, "iss": {s.idp.Issuer(simulator.BrokerRealm)}}
+		back := url.Values{"state": {sent.Query().Get("state")}, "code": {"x"},
+			"iss": {s.idp.Issuer(simulator.BrokerRealm)}}
 		before := s.idp.Oracle.Requests(token)
 		for i, signIns := range []*SignIns{first, second, first, second} {
 			_, err := signIns.Finish(t.Context(), back, remember)

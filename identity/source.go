@@ -15,10 +15,11 @@ const (
 	maxHeld     = 10_000           // tokens that one source caches
 	renewBefore = 15 * time.Second // before its end, or a quarter of its life if that is less, a token is renewed
 	// before its end, or half its life if that is less, a token is no longer given out: a visit uses it for 2 s more
-	onTheWay      = 3 * time.Second
-	spare         = time.Second     // a token that arrives with less time left counts as expired
-	failurePause  = 2 * time.Second // minimum time between two attempts
-	refusedPause  = time.Minute     // maximum time between two attempts after the provider returned a refused token again
+	onTheWay     = 3 * time.Second
+	spare        = time.Second     // a token that arrives with less time left counts as expired
+	failurePause = 2 * time.Second // minimum time between two attempts
+	// maximum time between two attempts after the provider returned a refused token again
+	refusedPause  = time.Minute
 	refreshAtLeft = 4 * time.Second // Keycloak issues a new token when less than 5 s are left
 	obtainTimeout = 3*postTimeout + readTimeout
 )
@@ -227,8 +228,8 @@ func (h *holding) take(now time.Time, subject dispatch.Secret, got issued, err e
 	case got.token == h.refused:
 		pause = max(pause, min(got.expires.Add(-refreshAtLeft).Sub(now), refusedPause))
 		err = &dispatch.Error{Kind: dispatch.Unavailable, Op: "identity.Token", RetryAfter: pause,
-			Text: "The platform refuses the token that the identity provider issues for you. The broker tries again with the " +
-				"next one.",
+			Text: "The platform refuses the token that the identity provider issues for you. The broker tries again " +
+				"with the next one.",
 			Err: fmt.Errorf("the same refused token again, which ends %s", got.expires.UTC().Format(time.RFC3339))}
 	default:
 		left := got.expires.Sub(now)

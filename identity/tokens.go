@@ -21,7 +21,8 @@ type TokensConfig struct {
 	Issuer       string
 	ClientID     string
 	ClientSecret dispatch.Secret
-	ClientKey    dispatch.Secret // used instead of the secret: a private key in PEM with which the client signs assertions
+	// used instead of the secret: a private key in PEM with which the client signs assertions
+	ClientKey dispatch.Secret
 
 	// Issuers are further issuers of users' tokens.
 	Issuers []IssuerConfig
@@ -232,11 +233,12 @@ func (b *tokensBuilder) exchange(d driver, p Platform, e exchanger) *sharedExcha
 	if d.linked {
 		lanes = 1
 	}
-	name := strings.Join([]string{b.Issuer, p.Exchange.Driver, p.Exchange.Alias, p.Exchange.Audience, p.Exchange.ClientID,
-		key.issuer}, " ")
+	name := strings.Join([]string{b.Issuer, p.Exchange.Driver, p.Exchange.Alias, p.Exchange.Audience,
+		p.Exchange.ClientID, key.issuer}, " ")
 	x := &exchange{exchanger: e, name: name, locker: b.Locker, tokens: b.SharedTokens,
-		gate: &gate{now: b.Now, log: b.Log.With("driver", p.Exchange.Driver, "platform", p.Name), lanes: make(chan struct{},
-			lanes)}}
+		gate: &gate{now: b.Now, log: b.Log.With("driver", p.Exchange.Driver, "platform", p.Name),
+			lanes: make(chan struct{},
+				lanes)}}
 	s := &sharedExchange{x, newSource(b.Now, b.auditExchange(p.Name, x.obtain))}
 	s.source.subjects, s.source.elsewhere = b.subjects, x.obtainedElsewhere
 	b.exchanges[key] = s
@@ -250,8 +252,8 @@ func (b *tokensBuilder) auditExchange(platform string, obtain func(context.Conte
 	return func(ctx context.Context, w wanted) (issued, error) {
 		got, err := obtain(ctx, w)
 		b.OnToken(platform, err)
-		b.Log.InfoContext(ctx, "audit", "action", "exchange", "user", string(w.id), "platform", platform, "ok", err == nil,
-			"error", err)
+		b.Log.InfoContext(ctx, "audit", "action", "exchange", "user", string(w.id), "platform", platform, "ok",
+			err == nil, "error", err)
 		if err == nil && b.grants != nil {
 			b.grants.fromSession(ctx, w.id, w.subject)
 		}
@@ -285,8 +287,9 @@ func (t *Tokens) Token(ctx context.Context, a dispatch.Account) (dispatch.Token,
 		return dispatch.Token{}, p.explain(err)
 	}
 	if p.Issuer != "" && got.issuer != "" && got.issuer != p.Issuer {
-		return dispatch.Token{}, p.explain(misconfigured(fmt.Errorf("the token for platform %s is issued by %q, not by %q",
-			p.Name, printable(got.issuer, 200), p.Issuer)))
+		return dispatch.Token{}, p.explain(misconfigured(
+			fmt.Errorf("the token for platform %s is issued by %q, not by %q",
+				p.Name, printable(got.issuer, 200), p.Issuer)))
 	}
 	return dispatch.Token{Secret: got.token, Issuer: cmp.Or(got.issuer, p.Issuer)}, nil
 }
@@ -389,7 +392,8 @@ func (t *Tokens) linkAction(p Purpose) (action string, err error) {
 	if p.Away {
 		if t.grants == nil {
 			return "", &dispatch.Error{Kind: dispatch.Unsupported, Op: "identity.SignIn",
-				Text: "This service does not run jobs after their users sign out, because it has no vault for permissions."}
+				Text: "This service does not run jobs after their users sign out, because it has no vault for " +
+					"permissions."}
 		}
 		return "", nil
 	}
@@ -441,11 +445,12 @@ func (p *platform) errorForUser(err error) error {
 		return e
 	}
 	e := &dispatch.Error{Kind: dispatch.Unavailable, Op: "identity.Token", Err: err,
-		Text: fmt.Sprintf("The identity provider for %s issues no token at the moment. The broker keeps trying.", p.Name)}
+		Text: fmt.Sprintf("The identity provider for %s issues no token at the moment. The broker keeps trying.",
+			p.Name)}
 	if dispatch.Is(err, dispatch.Misconfigured) {
 		e.Kind = dispatch.Misconfigured
-		e.Text = fmt.Sprintf("The access to %s is not configured correctly. The operator of this service must correct it.",
-			p.Name)
+		e.Text = fmt.Sprintf("The access to %s is not configured correctly. The operator of this service must "+
+			"correct it.", p.Name)
 	}
 	if cause, ok := errors.AsType[*dispatch.Error](err); ok {
 		e.Text, e.RetryAfter = cmp.Or(cause.Text, e.Text), cause.RetryAfter

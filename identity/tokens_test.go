@@ -39,7 +39,8 @@ func tokensConfig(p *fakeProvider) TokensConfig {
 		Platforms: []Platform{
 			{Name: "open", Access: dispatch.AccessOpen},
 			{Name: "shared", Access: dispatch.AccessShared, Account: ServiceAccount{
-				TokenURL: "https://sign-in.test" + pathToken, ClientID: "service", ClientSecret: accountSecret, Scope: "openid"}},
+				TokenURL: "https://sign-in.test" + pathToken, ClientID: "service", ClientSecret: accountSecret,
+				Scope: "openid"}},
 			{Name: "cdse", Access: dispatch.AccessUser, Issuer: platformIssuer, Link: linkPage,
 				Exchange: Exchange{Driver: "keycloak-requested-issuer", Alias: "platform"}},
 			{Name: "cdse-ogc", Access: dispatch.AccessUser,
@@ -78,8 +79,8 @@ func TestTokens_KeepNoUsersTokenInVain(t *testing.T) {
 
 // platformToken returns a JWT as the platform's provider would issue it; n makes it distinct.
 func platformToken(n int, life time.Duration) string {
-	return sign(`{"alg":"none"}`, fields{"iss": platformIssuer, "exp": time.Now().Add(life).Unix(), "n": n}.json(), nil) +
-		"c2ln"
+	return sign(`{"alg":"none"}`, fields{"iss": platformIssuer, "exp": time.Now().Add(life).Unix(), "n": n}.json(),
+		nil) + "c2ln"
 }
 
 func gives(token string, more fields) *http.Response {
@@ -144,7 +145,8 @@ func TestToken_OfAPublicClient(t *testing.T) {
 	p := newFakeProvider()
 	tokens := newTokens(t, p, func(c *TokensConfig) { c.ClientSecret = "" })
 	p.token = func(form url.Values) *http.Response {
-		if form.Has("client_secret") || form.Get("client_id") != audience || form.Get("requested_issuer") != "platform" {
+		if form.Has("client_secret") || form.Get("client_id") != audience ||
+			form.Get("requested_issuer") != "platform" {
 			t.Errorf("sent %v", form)
 		}
 		return gives(platformToken(1, time.Hour), nil)
@@ -267,23 +269,26 @@ func tokenResponses() []tokenResponse {
 		{"storeToken off", keycloak(400, "not_linked",
 			"identity provider is not linked, can only link to current user session"),
 			dispatch.SignInRequired, link, linkPage},
-		{"link lost", keycloak(400, "token_expired", "linked token is expired"), dispatch.SignInRequired, again, linkPage},
+		{"link lost", keycloak(400, "token_expired", "linked token is expired"), dispatch.SignInRequired, again,
+			linkPage},
 		{"subject not valid", keycloak(400, "invalid_request", "Invalid token"), dispatch.SignInRequired, enter, ""},
 		{"unknown alias", keycloak(400, "invalid_request", "Invalid issuer"), dispatch.Misconfigured, setup, ""},
 		{"feature off", keycloak(400, "invalid_request",
 			"Parameter 'requested_issuer' is not supported for standard token exchange"),
 			dispatch.Misconfigured, setup, ""},
-		{"token type", keycloak(400, "invalid_target", "response_token_type_unsupported"), dispatch.Misconfigured, setup, ""},
-		{"not allowed", keycloak(403, "access_denied", "Client not allowed to exchange"), dispatch.Misconfigured, setup, ""},
+		{"token type", keycloak(400, "invalid_target", "response_token_type_unsupported"), dispatch.Misconfigured,
+			setup, ""},
+		{"not allowed", keycloak(403, "access_denied", "Client not allowed to exchange"), dispatch.Misconfigured, setup,
+			""},
 		{"not_linked with another status", keycloak(403, "not_linked", ""), dispatch.Misconfigured, setup, ""},
 		{"wrong secret", keycloak(401, "unauthorized_client", "Invalid client or Invalid client credentials"),
 			dispatch.Misconfigured, setup, ""},
 		{"unknown client", keycloak(401, "invalid_client", "Invalid client or Invalid client credentials"),
 			dispatch.Misconfigured, setup, ""},
-		{"platform's provider is down", keycloak(500, "unknown_error", "For more on this error consult the server log."),
+		{"platform's provider is down", keycloak(500, "unknown_error",
+			"For more on this error consult the server log."), dispatch.Unavailable, later, ""},
+		{"platform's provider is unreadable", keycloak(500, "unknown_error", "Cannot parse the JSON"),
 			dispatch.Unavailable, later, ""},
-		{"platform's provider is unreadable", keycloak(500, "unknown_error", "Cannot parse the JSON"), dispatch.Unavailable,
-			later, ""},
 		{"503", text(503, "Service Unavailable"), dispatch.Unavailable, later, ""},
 		{"429", text(429, ""), dispatch.Unavailable, later, ""},
 		{"404", text(404, "<html>"), dispatch.Misconfigured, setup, ""},
@@ -295,9 +300,10 @@ func tokenResponses() []tokenResponse {
 		{"token is a number", text(200, `{"access_token":1}`), dispatch.Unavailable, later, ""},
 		{"token breaks a header", text(200, `{"access_token":"a\r\nX: y"}`), dispatch.Unavailable, later, ""},
 		{"not a bearer", text(200, `{"access_token":"a","token_type":"DPoP"}`), dispatch.Misconfigured, setup, ""},
-		{"expired", text(200, fields{"access_token": platformToken(1, -time.Minute)}.json()), dispatch.Unavailable, later,
+		{"expired", text(200, fields{"access_token": platformToken(1, -time.Minute)}.json()), dispatch.Unavailable,
+			later, ""},
+		{"10 MB", text(200, `{"access_token":"a","x":"`+strings.Repeat("x", 10<<20)+`"}`), dispatch.Unavailable, later,
 			""},
-		{"10 MB", text(200, `{"access_token":"a","x":"`+strings.Repeat("x", 10<<20)+`"}`), dispatch.Unavailable, later, ""},
 		{"61 another's token", text(200, fields{"access_token": sign(`{"alg":"none"}`,
 			`{"iss":"https://sign-in.test/realms/other"}`, nil) + "eA"}.json()), dispatch.Misconfigured, setup, ""},
 	}
@@ -538,7 +544,8 @@ func TestInvalidate_SameTokenAgain(t *testing.T) {
 				break
 			}
 			var e *dispatch.Error
-			if !errors.As(err, &e) || e.Kind != dispatch.Unavailable || e.RetryAfter <= 0 || time.Since(begin) > 6*time.Minute {
+			if !errors.As(err, &e) || e.Kind != dispatch.Unavailable || e.RetryAfter <= 0 ||
+				time.Since(begin) > 6*time.Minute {
 				t.Fatalf("after %v: %v", time.Since(begin), err)
 			}
 		}
@@ -555,7 +562,8 @@ func TestInvalidate_SameTokenAgain(t *testing.T) {
 func TestToken_Lifetimes(t *testing.T) {
 	for raw, want := range map[string]time.Duration{
 		`300`: 300 * time.Second, `"300"`: 300 * time.Second, `299.9`: 299 * time.Second, `86400`: 24 * time.Hour,
-		``: defaultLife, `null`: defaultLife, `0`: defaultLife, `-5`: defaultLife, `"soon"`: defaultLife, `{}`: defaultLife,
+		``: defaultLife, `null`: defaultLife, `0`: defaultLife, `-5`: defaultLife, `"soon"`: defaultLife,
+		`{}`:         defaultLife,
 		`1795250000`: defaultLife, `1795250000000`: defaultLife, `1e400`: defaultLife, `true`: defaultLife,
 	} {
 		if got := lifetime(json.RawMessage(raw)); got != want {
@@ -592,7 +600,8 @@ func TestToken_ExpiryOfAJWT(t *testing.T) {
 		{`no JSON`, 20 * time.Second},
 	} {
 		token := sign(`{"alg":"none"}`, test.payload, nil) + "eA"
-		got, err := c.readIssued(answer{status: 200, body: []byte(fields{"access_token": token, "expires_in": 20}.json())})
+		body := []byte(fields{"access_token": token, "expires_in": 20}.json())
+		got, err := c.readIssued(answer{status: 200, body: body})
 		if err != nil || got.expires.Sub(noon) != test.want {
 			t.Errorf("%s: %v, %v", test.payload, got.expires.Sub(noon), err)
 		}
@@ -648,10 +657,12 @@ func TestNewTokens_ChecksTheConfiguration(t *testing.T) {
 	for want, change := range map[string]func(*TokensConfig){
 		"no HTTP client":          func(c *TokensConfig) { c.Client = nil },
 		"shared: service_account": func(c *TokensConfig) { c.Platforms[1].Account = ServiceAccount{} },
-		"token_url must begin":    func(c *TokensConfig) { c.Platforms[1].Account.TokenURL = "http://sign-in.test/token" },
-		"no exchange driver":      func(c *TokensConfig) { c.Platforms[2].Exchange.Driver = "none" },
-		"alias is missing":        func(c *TokensConfig) { c.Platforms[2].Exchange.Alias = "" },
-		"identity.issuer":         func(c *TokensConfig) { c.Issuer = "" },
+		"token_url must begin": func(c *TokensConfig) {
+			c.Platforms[1].Account.TokenURL = "http://sign-in.test/token"
+		},
+		"no exchange driver": func(c *TokensConfig) { c.Platforms[2].Exchange.Driver = "none" },
+		"alias is missing":   func(c *TokensConfig) { c.Platforms[2].Exchange.Alias = "" },
+		"identity.issuer":    func(c *TokensConfig) { c.Issuer = "" },
 		"client_secret": func(c *TokensConfig) {
 			c.ClientSecret, c.Platforms[2].Exchange.Driver = "",
 				"keycloak-broker"
@@ -682,7 +693,8 @@ func TestErrors_ContainNoSecret(t *testing.T) {
 		t.Helper()
 		for _, v := range values {
 			encoded, _ := json.Marshal(v)
-			for _, shown := range []string{fmt.Sprintf("%v", v), fmt.Sprintf("%+v", v), fmt.Sprintf("%#v", v), string(encoded)} {
+			for _, shown := range []string{fmt.Sprintf("%v", v), fmt.Sprintf("%+v", v), fmt.Sprintf("%#v", v),
+				string(encoded)} {
 				for _, canary := range canaries {
 					if strings.Contains(shown, canary) {
 						t.Errorf("%s shows %s: %s", what, canary, shown)
@@ -719,7 +731,8 @@ func TestErrors_ContainNoSecret(t *testing.T) {
 		}
 	}
 	p.set(pathToken, func(r *http.Request) (*http.Response, error) {
-		return nil, &url.Error{Op: "Post", URL: "https://sign-in.test/?" + clientSecret.Reveal(), Err: errors.New("cut")}
+		return nil, &url.Error{Op: "Post", URL: "https://sign-in.test/?" + clientSecret.Reveal(),
+			Err: errors.New("cut")}
 	})
 	_, err := newTokens(t, p, nil).Token(t.Context(), account("cdse"))
 	check("error of the transport", err)

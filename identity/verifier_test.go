@@ -77,7 +77,8 @@ func TestVerify_SaysWhatASignInCannotMend(t *testing.T) {
 			nil) + "c2ln", nil},
 		"sub with a control":         {rsToken(fields{"sub": "a\x00b"}), nil},
 		"too long, not even a token": {strings.Repeat("x", MaxToken+1), ErrTooLong},
-		"five hundred roles":         {rsToken(fields{"realm_access": fields{"roles": slices.Repeat([]string{"role-of-some-length"}, 500)}}), ErrTooLong},
+		"five hundred roles": {rsToken(fields{"realm_access": fields{
+			"roles": slices.Repeat([]string{"role-of-some-length"}, 500)}}), ErrTooLong},
 	} {
 		_, err := v.Verify(t.Context(), dispatch.Secret(test.token))
 		if !errors.Is(err, ErrUnauthenticated) || errors.Is(err, ErrNoSubject) != (test.want == ErrNoSubject) ||
@@ -195,7 +196,8 @@ func TestVerify_RefusesBadTokens(t *testing.T) {
 		{name: "04 header is null", token: sign(`null`, "{}", nil)},
 		{name: "04 payload is no object", token: rsPayload(`[1]`)},
 		{name: "04 payload is not JSON", token: rsPayload(`{"iss":`)},
-		{name: "04 payload is not UTF-8", token: rsPayload(strings.Replace(bearer(noon).json(), "alice-1", "alice-\xff", 1))},
+		{name: "04 payload is not UTF-8", token: rsPayload(
+			strings.Replace(bearer(noon).json(), "alice-1", "alice-\xff", 1))},
 		{name: "05 alg none", token: unsigned("none")},
 		{name: "05 alg none, signature kept", token: strings.TrimSuffix(unsigned("none"), ".") + "." + part[2]},
 		{name: "06 alg None", token: unsigned("None") + "AA"},
@@ -216,7 +218,8 @@ func TestVerify_RefusesBadTokens(t *testing.T) {
 		{name: "12 jwk", token: sign(rs256.but(fields{"jwk": pub}).json(), bearer(noon).json(), otherRSA())},
 		{name: "12 jku", token: sign(rs256.but(fields{"jku": evil}).json(), bearer(noon).json(), otherRSA())},
 		{name: "12 x5u", token: sign(rs256.but(fields{"x5u": evil}).json(), bearer(noon).json(), otherRSA())},
-		{name: "12 x5c", token: sign(rs256.but(fields{"x5c": []string{"MIIB"}}).json(), bearer(noon).json(), otherRSA())},
+		{name: "12 x5c", token: sign(rs256.but(fields{"x5c": []string{"MIIB"}}).json(), bearer(noon).json(),
+			otherRSA())},
 		{name: "12 jku, signed by the right key", token: rsHeader(fields{"jku": evil})},
 		{name: "13 crit", token: rsHeader(fields{"crit": []string{"exp"}, "exp": 1})},
 		{name: "13 crit b64", token: rsHeader(fields{"crit": []string{"b64"}, "b64": true})},
@@ -241,15 +244,17 @@ func TestVerify_RefusesBadTokens(t *testing.T) {
 		{name: "18 aud array without us", token: rsToken(fields{"aud": []string{"account", "other"}})},
 		{name: "18 aud empty array, azp ours", token: rsToken(fields{"aud": []string{}, "azp": audience})},
 		{name: "18 aud null, azp ours",
-			token: rsPayload(strings.Replace(bearer(noon).but(fields{"azp": audience, "aud": "HERE"}).json(), `"HERE"`, "null",
-				1))},
-		{name: "18 aud array with null", token: rsPayload(strings.Replace(bearer(noon).but(fields{"aud": "HERE"}).json(),
-			`"HERE"`, `["eodispatch-api",null]`, 1))},
+			token: rsPayload(strings.Replace(bearer(noon).but(fields{"azp": audience, "aud": "HERE"}).json(), `"HERE"`,
+				"null", 1))},
+		{name: "18 aud array with null", token: rsPayload(
+			strings.Replace(bearer(noon).but(fields{"aud": "HERE"}).json(),
+				`"HERE"`, `["eodispatch-api",null]`, 1))},
 		{name: "18 aud a prefix of us", token: rsToken(fields{"aud": "eodispatch"})},
 		{name: "18 aud we are a prefix", token: rsToken(fields{"aud": "eodispatch-api2"})},
 		{name: "18 aud an object", token: rsToken(fields{"aud": fields{"eodispatch-api": 1}})},
 		{name: "18 aud in one string", token: rsToken(fields{"aud": "account eodispatch-api"})},
-		{name: "19 azp not authorized", token: rsToken(nil), config: func(c *Config) { c.Parties = []string{"notebook"} }},
+		{name: "19 azp not authorized", token: rsToken(nil),
+			config: func(c *Config) { c.Parties = []string{"notebook"} }},
 		{name: "19 azp not admitted, another aud", token: rsToken(fields{"aud": "another"}),
 			config: func(c *Config) { c.Clients = []string{"notebook"} }},
 		{name: "19 azp missing, another aud", token: rsToken(fields{"aud": "another", "azp": nil}),
@@ -298,7 +303,8 @@ func TestVerify_RefusesBadTokens(t *testing.T) {
 		{name: "28 twice in the header", token: sign(`{"alg":"RS256","kid":"rsa","kid":"ec"}`, bearer(noon).json(),
 			rsaKey())},
 		{name: "29 too long", token: rsToken(fields{"x": strings.Repeat("x", MaxToken)})},
-		{name: "31 service account of Keycloak", token: rsToken(fields{"preferred_username": "service-account-portal"})},
+		{name: "31 service account of Keycloak",
+			token: rsToken(fields{"preferred_username": "service-account-portal"})},
 		{name: "31 service account by RFC 9068", token: rsToken(fields{"sub": "portal"})},
 		{name: "31 service account by client_id", token: rsToken(fields{"sub": "robot", "client_id": "robot"})},
 		{name: "31 service account by its address", token: rsToken(fields{"clientAddress": "192.0.2.1"})},
@@ -335,7 +341,8 @@ func TestVerify_NamesTheClientThatIsNotAccepted(t *testing.T) {
 	for _, audience := range []any{nil, "another"} {
 		token := rsToken(fields{"aud": audience, "azp": "apex-\nexplorer"})
 		_, err := verifierAt(t, newFakeProvider(), noon, nil).Verify(t.Context(), dispatch.Secret(token))
-		for _, want := range []string{`its azp "apex- explorer" is not an accepted client`, "EODISPATCH_IDENTITY_CLIENTS"} {
+		for _, want := range []string{`its azp "apex- explorer" is not an accepted client`,
+			"EODISPATCH_IDENTITY_CLIENTS"} {
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("aud %v: %v", audience, err)
 			}
@@ -347,8 +354,9 @@ func TestVerify_NamesTheClientThatIsNotAccepted(t *testing.T) {
 func TestVerify_RefusesUnread(t *testing.T) {
 	p := newFakeProvider()
 	v := verifierAt(t, p, noon, nil)
-	for _, token := range []string{"", "garbage", "a.b.c", strings.Repeat("e", 1<<20), sign(`{"alg":"none"}`, "{}", nil) +
-		"A"} {
+	for _, token := range []string{"", "garbage", "a.b.c", strings.Repeat("e", 1<<20),
+		sign(`{"alg":"none"}`, "{}", nil) +
+			"A"} {
 		_, err := v.Verify(t.Context(), dispatch.Secret(token))
 		refused(t, err, token)
 	}
@@ -476,8 +484,8 @@ func TestVerify_OverHTTP(t *testing.T) {
 	if err := v.Probe(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: ecKey(), KeyID: "k"}},
-		(&jose.SignerOptions{}).WithType("at+jwt"))
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256,
+		Key: jose.JSONWebKey{Key: ecKey(), KeyID: "k"}}, (&jose.SignerOptions{}).WithType("at+jwt"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -550,7 +558,8 @@ func TestSignInEndpoints(t *testing.T) {
 	v := verifierAt(t, p, noon, nil)
 	for range 3 {
 		authorization, token, err := v.SignInEndpoints(t.Context())
-		if err != nil || authorization != "https://sign-in.test/authorize" || token != "https://sign-in.test"+pathToken {
+		if err != nil || authorization != "https://sign-in.test/authorize" ||
+			token != "https://sign-in.test"+pathToken {
 			t.Errorf("%q %q %v", authorization, token, err)
 		}
 	}
@@ -563,7 +572,8 @@ func TestSignInEndpoints_Missing(t *testing.T) {
 	for _, name := range []string{"authorization_endpoint", "token_endpoint"} {
 		p := newFakeProvider()
 		withSignIn(p, fields{name: nil})
-		if _, _, err := verifierAt(t, p, noon, nil).SignInEndpoints(t.Context()); !dispatch.Is(err, dispatch.Misconfigured) {
+		if _, _, err := verifierAt(t, p, noon, nil).SignInEndpoints(t.Context()); !dispatch.Is(err,
+			dispatch.Misconfigured) {
 			t.Errorf("no %s: %v", name, err)
 		}
 	}

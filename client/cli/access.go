@@ -35,8 +35,8 @@ func (a *app) whoamiCommand() *cobra.Command {
 			}
 			who := claimsOf(token)
 			if a.json {
-				return a.print(map[string]any{"broker": c.URL(), "user": who.user(), "email": who.Email, "issuer": who.Issuer,
-					"subject": who.Subject})
+				return a.print(map[string]any{"broker": c.URL(), "user": who.user(), "email": who.Email,
+					"issuer": who.Issuer, "subject": who.Subject})
 			}
 			_, err = fmt.Fprintf(a.Out, "%s at %s (identity provider %s)\n", oneLine(who.user(), 200), c.URL(),
 				oneLine(who.Issuer, 200))
@@ -61,8 +61,8 @@ func (a *app) linkCommand() *cobra.Command {
 				return err
 			}
 			if p.Access != "user" {
-				return fmt.Errorf("jobs run at %s without an account of yours (access %s): there is nothing to link", p.Name,
-					p.Access)
+				return fmt.Errorf("jobs run at %s without an account of yours (access %s): there is nothing to link",
+					p.Name, p.Access)
 			}
 			link := c.URL() + "/link/" + url.PathEscape(p.Name)
 			if p.Attention != nil && p.Attention.Link != nil {

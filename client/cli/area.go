@@ -142,7 +142,8 @@ func boxFrom(text string) (box json.RawMessage, ok bool, err error) {
 	}
 	var b [4]float64
 	for i, p := range parts {
-		if b[i], err = strconv.ParseFloat(strings.TrimSpace(p), 64); err != nil || math.IsNaN(b[i]) || math.IsInf(b[i], 0) {
+		if b[i], err = strconv.ParseFloat(strings.TrimSpace(p), 64); err != nil || math.IsNaN(b[i]) ||
+			math.IsInf(b[i], 0) {
 			return nil, false, nil
 		}
 	}
@@ -150,8 +151,8 @@ func boxFrom(text string) (box json.RawMessage, ok bool, err error) {
 	crosses := w > e && e+360-w <= widestCrossing
 	if min(w, e) < -180 || max(w, e) > 180 || s < -90 || n > 90 || s >= n || w >= e && !crosses {
 		return nil, true,
-			usage("the area %q is no box in degrees: write west,south,east,north with west < east and south < north. One "+
-				"across the antimeridian has west > east, and is at most %v degrees wide", text, widestCrossing)
+			usage("the area %q is no box in degrees: write west,south,east,north with west < east and south < north. "+
+				"One "+"across the antimeridian has west > east, and is at most %v degrees wide", text, widestCrossing)
 	}
 	if crosses { // in two parts (RFC 7946, section 3.1.9)
 		box, err = json.Marshal(map[string]any{"type": "MultiPolygon", "coordinates": []polygon{rectangle(w, s, 180, n),

@@ -33,8 +33,8 @@ func areaOf(t *testing.T, area string, outlines func() []byte) (string, error) {
 	}))
 	defer broker.Close()
 	err := executeWith(t, cli.Console{Out: io.Discard, Err: io.Discard, Outlines: outlines,
-		Environ: []string{"EODISPATCH_BROKER=" + broker.URL, "EODISPATCH_TOKEN=x", "XDG_STATE_HOME=" + t.TempDir()}}, "tiles",
-		area, "--grid", "20x20km")
+		Environ: []string{"EODISPATCH_BROKER=" + broker.URL, "EODISPATCH_TOKEN=x", "XDG_STATE_HOME=" + t.TempDir()}},
+		"tiles", area, "--grid", "20x20km")
 	return string(sent.AOI), err
 }
 
@@ -95,9 +95,10 @@ const degrees = `GEOGCS["GCS_WGS_1984",DATUM["D_WGS_1984",SPHEROID["WGS_1984",63
 func TestArea_FromAShapefile(t *testing.T) {
 	shape := shapefile(5, [][][2]float64{ring(4, 50, 2, true), ring(4.5, 50.5, 1, false), ring(4.7, 50.7, 0.2, true),
 		ring(4.8, 50.75, 0.1, false)}, [][][2]float64{ring(9, 50, 1, false)})
-	want := `{"coordinates":[[[[4,50],[4,52],[6,52],[6,50],[4,50]],[[4.5,50.5],[5.5,50.5],[5.5,51.5],[4.5,51.5],[4.5,50.5]]],` +
-		`[[[4.7,50.7],[4.7,50.900000000000006],[4.9,50.900000000000006],[4.9,50.7],[4.7,50.7]],[[4.8,50.75],[4.8999999999999995,50.75],[4.8999999999999995,50.85],[4.8,50.85],[4.8,50.75]]],` +
-		`[[[9,50],[10,50],[10,51],[9,51],[9,50]]]],"type":"MultiPolygon"}`
+	want :=
+		`{"coordinates":[[[[4,50],[4,52],[6,52],[6,50],[4,50]],[[4.5,50.5],[5.5,50.5],[5.5,51.5],[4.5,51.5],[4.5,50.5]]],` +
+			`[[[4.7,50.7],[4.7,50.900000000000006],[4.9,50.900000000000006],[4.9,50.7],[4.7,50.7]],[[4.8,50.75],[4.8999999999999995,50.75],[4.8999999999999995,50.85],[4.8,50.85],[4.8,50.75]]],` +
+			`[[[9,50],[10,50],[10,51],[9,51],[9,50]]]],"type":"MultiPolygon"}`
 	beside := filepath.Join(t.TempDir(), "area.SHP")
 	write(t, beside, string(shape))
 	for name, file := range map[string]string{"zipped": zipped(t, map[string][]byte{"below/a.shp": shape,
@@ -158,8 +159,8 @@ func TestArea_SaysWhatIsWrongWithAFile(t *testing.T) {
 		}
 	}
 	for file, want := range map[string]string{"area.zip": "no zip archive", "area.gpkg": "no GeoPackage"} {
-		if _, err := areaOf(t, write(t, filepath.Join(t.TempDir(), file), "PK"), nil); !strings.Contains(cli.Explain(err),
-			want) {
+		if _, err := areaOf(t, write(t, filepath.Join(t.TempDir(), file), "PK"),
+			nil); !strings.Contains(cli.Explain(err), want) {
 			t.Errorf("%s: %v", file, err)
 		}
 	}

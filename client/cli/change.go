@@ -30,11 +30,12 @@ func (a *app) cancelCommand() *cobra.Command {
 	command := &cobra.Command{Use: "cancel ID", GroupID: "jobs", Args: cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeTargets,
 		Short:             "Cancel a job, or jobs of a task that have not ended",
-		Long: "Cancel a job, or jobs of a task that have not ended: all of them, unless --job or --status chooses some. " +
-			"Jobs that wait are not submitted, " +
-			"jobs that run are canceled at the platform, and results of finished jobs are kept. All stay in the list.\n\n" +
-			idHelp,
-		Example: "  eodispatch cancel job-42\n  eodispatch cancel task-7\n  eodispatch cancel task-7 --status created,queued",
+		Long: "Cancel a job, or jobs of a task that have not ended: all of them, unless --job or --status chooses " +
+			"some. Jobs that wait are not submitted, " +
+			"jobs that run are canceled at the platform, and results of finished jobs are kept. All stay in the " +
+			"list.\n\n" + idHelp,
+		Example: "  eodispatch cancel job-42\n  eodispatch cancel task-7\n  eodispatch cancel task-7 --status " +
+			"created,queued",
 		RunE: a.onTarget(func(ctx context.Context, c *client.Client, t target) error {
 			if t.task {
 				made, err := cancelTask(ctx, c, t.id, only)
@@ -51,7 +52,8 @@ func (a *app) cancelCommand() *cobra.Command {
 			return nil
 		})}
 	command.Flags().Int64SliceVar(&only.jobs, "job", nil, "cancel only these jobs of the task, by number: --job 12,13")
-	statusFlag(command, &only.statuses, "cancel only jobs of the task with one of these statuses: --status created,queued")
+	statusFlag(command, &only.statuses, "cancel only jobs of the task with one of these statuses: --status "+
+		"created,queued")
 	return command
 }
 
@@ -71,8 +73,8 @@ func (a *app) retryCommand() *cobra.Command {
 	command := &cobra.Command{Use: "retry ID", GroupID: "jobs", Args: cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeTargets,
 		Short:             "Submit failed jobs of a task again",
-		Long: "Submit the failed jobs of a task again, under the same ids: all of them, unless --job chooses some. If " +
-			"ID is a job of a task, that job alone.\n\n" + idHelp,
+		Long: "Submit the failed jobs of a task again, under the same ids: all of them, unless --job chooses some. " +
+			"If ID is a job of a task, that job alone.\n\n" + idHelp,
 		Example: "  eodispatch retry task-7\n  eodispatch retry task-7 --job 12,13\n  eodispatch retry job-12",
 		RunE: a.onTarget(func(ctx context.Context, c *client.Client, t target) (err error) {
 			jobs := jobs
@@ -103,8 +105,8 @@ func (a *app) withinTask(ctx context.Context, c *client.Client, t target, chosen
 	}
 	j, err := c.Job(ctx, t.id)
 	if err == nil && j.TaskID == 0 {
-		err = usage("%s is not part of a task, and only jobs of tasks can be retried. Submit it again with: eodispatch run",
-			t)
+		err = usage("%s is not part of a task, and only jobs of tasks can be retried. Submit it again with: "+
+			"eodispatch run", t)
 	}
 	return target{true, j.TaskID}, []int64{t.id}, err
 }
@@ -135,10 +137,9 @@ func (a *app) resumeCommand() *cobra.Command {
 		return c.ResumeWithin(ctx, id, amount, unit...)
 	}, &cobra.Command{
 		Short: "End the pause of a task, or its trial",
-		Long: "End the pause of a task, or its trial: its waiting jobs are submitted when it is their turn. A task that " +
-			"reached its budget needs a higher one, or none; one in a unit that the platform does not charge in needs its " +
-			"unit, or none.\n\n" +
-			idHelp,
+		Long: "End the pause of a task, or its trial: its waiting jobs are submitted when it is their turn. A task " +
+			"that reached its budget needs a higher one, or none; one in a unit that the platform does not charge in " +
+			"needs its unit, or none.\n\n" + idHelp,
 		Example: "  eodispatch resume task-7\n  eodispatch resume task-7 --budget 80\n  eodispatch resume task-7 " +
 			"--budget none"})
 	command.Flags().StringVar(&budget, "budget", "",
@@ -178,8 +179,8 @@ func (a *app) labelCommand() *cobra.Command {
 		Short:             "Change the labels and the note of a job or task",
 		Long: "Change the labels and the note of a job or task: KEY=VALUE sets a label, KEY- removes it. Labels that " +
 			"are not named stay.\n\n" + idHelp,
-		Example: "  eodispatch label task-7 project=hesbaye season=\n  eodispatch label job-42 project- --note 'cloudy, " +
-			"see task-7'"}
+		Example: "  eodispatch label task-7 project=hesbaye season=\n  eodispatch label job-42 project- --note " +
+			"'cloudy, see task-7'"}
 	command.Flags().StringVar(&note, "note", "", "the note; empty: remove it")
 	command.RunE = func(command *cobra.Command, args []string) error {
 		return a.onTarget(func(ctx context.Context, c *client.Client, t target) error {
@@ -244,8 +245,8 @@ func (a *app) deleteCommand() *cobra.Command {
 		Short:             "Cancel and delete jobs and tasks",
 		Long: "Cancel and delete jobs and tasks. They disappear from the list. With --platform their copies at the " +
 			"platform are deleted " +
-			"too, with their results, once they have ended there. At a terminal you are asked before a task is deleted with " +
-			"all its jobs.\n\n" + idHelp,
+			"too, with their results, once they have ended there. At a terminal you are asked before a task is " +
+			"deleted with all its jobs.\n\n" + idHelp,
 		Example: "  eodispatch delete job-42 task-7\n  eodispatch delete task-7 --platform",
 		RunE: a.run(func(ctx context.Context, args []string) error {
 			c, err := a.client()
@@ -262,7 +263,8 @@ func (a *app) deleteCommand() *cobra.Command {
 				}
 			}
 			if len(tasks) > 0 && !yes {
-				question := "Delete " + strings.Join(tasks, ", ") + " with all jobs? Those that have not ended are canceled."
+				question := "Delete " + strings.Join(tasks, ", ") + " with all jobs? Those that have not ended are " +
+					"canceled."
 				sure, err := a.confirm(ctx, question)
 				if err == nil && !sure {
 					a.hint("Nothing is deleted.")

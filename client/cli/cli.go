@@ -60,8 +60,10 @@ var Groups = []*cobra.Group{
 func Commands(c Console, version string) []*cobra.Command {
 	a := &app{Console: c, version: version}
 	all := []*cobra.Command{
-		a.loginCommand(), a.logoutCommand(), a.whoamiCommand(), a.tokenCommand(), a.linkCommand(), a.permitCommand(), a.usageCommand(),
-		a.servicesCommand(), a.serviceCommand(), a.paramsCommand(), a.platformsCommand(), a.gridsCommand(), a.tilesCommand(),
+		a.loginCommand(), a.logoutCommand(), a.whoamiCommand(), a.tokenCommand(), a.linkCommand(), a.permitCommand(),
+		a.usageCommand(),
+		a.servicesCommand(), a.serviceCommand(), a.paramsCommand(), a.platformsCommand(), a.gridsCommand(),
+		a.tilesCommand(),
 		a.runCommand(), a.upscaleCommand(), a.requestCommand(), a.listCommand(), a.showCommand(), a.watchCommand(),
 		a.waitCommand(), a.logsCommand(), a.provenanceCommand(),
 		a.cancelCommand(), a.pauseCommand(), a.resumeCommand(), a.retryCommand(), a.labelCommand(), a.deleteCommand(),
@@ -108,8 +110,8 @@ func (a *app) run(f func(ctx context.Context, args []string) error) func(*cobra.
 		if e, ok := errors.AsType[*client.Error](err); ok && e.Status == http.StatusUnauthorized &&
 			a.env("EODISPATCH_TOKEN") != "" {
 			return &exitError{ExitSignIn,
-				fmt.Errorf("%s The token is that of the variable EODISPATCH_TOKEN. Set a new one, or unset it to use the sign-in "+
-					"of eodispatch login", e.Message)}
+				fmt.Errorf("%s The token is that of the variable EODISPATCH_TOKEN. Set a new one, or unset it to use "+
+					"the sign-in "+"of eodispatch login", e.Message)}
 		}
 		return err
 	}
@@ -199,7 +201,8 @@ func explain(err error) string {
 		if u, bad := url.Parse(e.URL); bad == nil {
 			host = u.Scheme + "://" + u.Host
 		}
-		return fmt.Sprintf("cannot reach %s: %v. Check the address and the network, then run the command again.", host, e.Err)
+		return fmt.Sprintf("cannot reach %s: %v. Check the address and the network, then run the command again.", host,
+			e.Err)
 	}
 	if e, ok := errors.AsType[*client.Error](err); ok && e.Status == 401 {
 		return e.Message + " Run: eodispatch login"

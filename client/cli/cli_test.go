@@ -131,7 +131,10 @@ func TestDownload_OfARunningTaskIsNotComplete(t *testing.T) {
 			fmt.Fprint(w, text())
 		})
 	}
-	answer("/upscale_tasks/7", func() string { return `{"id":7,"status":"` + status + `","counts":{"` + status + `":2}}` })
+	answer("/upscale_tasks/7", func() string {
+		return `{"id":7,"status":"` + status + `","counts":{"` + status +
+			`":2}}`
+	})
 	answer("/upscale_tasks/7/results", func() string { return `{"type":"Collection","links":[]}` })
 	answer("/upscale_tasks/7/results/items",
 		func() string { return `{"type":"FeatureCollection","features":[],"links":[]}` })
@@ -154,7 +157,8 @@ func TestDownload_OfARunningTaskIsNotComplete(t *testing.T) {
 func TestRequest_TakesAnAreaBesideTheValuesOfAnotherParameter(t *testing.T) {
 	broker := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprint(w, `{"id":"s","protocol":"openeo","parameters":[{"name":"where","type":"bounding-box"},{"name":"when","type":"date-interval"}]}`)
+		fmt.Fprint(w,
+			`{"id":"s","protocol":"openeo","parameters":[{"name":"where","type":"bounding-box"},{"name":"when","type":"date-interval"}]}`)
 	}))
 	t.Cleanup(broker.Close)
 	environ := []string{"EODISPATCH_BROKER=" + broker.URL, "EODISPATCH_TOKEN=x", "XDG_STATE_HOME=" + t.TempDir()}
@@ -166,7 +170,8 @@ func TestRequest_TakesAnAreaBesideTheValuesOfAnotherParameter(t *testing.T) {
 	}
 	features := filepath.Join(t.TempDir(), "features.json") // ids that cannot be names are left out
 	point := `"geometry":{"type":"Point","coordinates":[5,51]}}`
-	text := `{"features":[{"id":"31UFS",` + point + `,{"id":12,` + point + `,{` + point + `,{"id":"two\nlines",` + point +
+	text := `{"features":[{"id":"31UFS",` + point + `,{"id":12,` + point + `,{` + point + `,{"id":"two\nlines",` +
+		point +
 		`,{"id":"31U\u200bFS",` + point + `,{"id":"` + strings.Repeat("x", 101) + `",` + point + `]}`
 	if err := os.WriteFile(features, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -186,8 +191,10 @@ func TestRequest_TakesAnAreaBesideTheValuesOfAnotherParameter(t *testing.T) {
 // The parts of --time are a dimension, and so are the tiles beside them.
 func TestRequest_SplitsTime(t *testing.T) {
 	environ := stub(t, map[string]string{
-		"GET /services/s": `{"id":"s","protocol":"openeo","parameters":[{"name":"where","type":"bounding-box"},{"name":"when","type":"date-interval"}]}`,
-		"POST /tiles":     `{"type":"GeometryCollection","geometries":[{"type":"Polygon","coordinates":[]},{"type":"Polygon","coordinates":[]}],"ids":["a","b"]}`,
+		"GET " +
+			"/services/s": `{"id":"s","protocol":"openeo","parameters":[{"name":"where","type":"bounding-box"},{"name":"when","type":"date-interval"}]}`,
+		"POST " +
+			"/tiles": `{"type":"GeometryCollection","geometries":[{"type":"Polygon","coordinates":[]},{"type":"Polygon","coordinates":[]}],"ids":["a","b"]}`,
 	})
 	year := []string{"request", "s", "--time", "2024-01-01/2025-01-01", "--split", "month", "--area", "4,50,5,51"}
 	var made wire.UpscalingTaskRequest
@@ -224,14 +231,16 @@ func TestRequest_SplitsTime(t *testing.T) {
 func TestRequest_SaysThatBoxesAreSent(t *testing.T) {
 	triangle := `{"type":"Polygon","coordinates":[[[4,50],[5,50],[4,51],[4,50]]]}`
 	square := `{"type":"Polygon","coordinates":[[[5,50],[6,50],[6,51],[5,51],[5,50]]]}`
-	hole := `{"type":"Polygon","coordinates":[[[6,50],[7,50],[7,51],[6,51],[6,50]],[[6,50],[6.5,50],[6.5,50.5],[6,50]]]}`
+	hole :=
+		`{"type":"Polygon","coordinates":[[[6,50],[7,50],[7,51],[6,51],[6,50]],[[6,50],[6.5,50],[6.5,50.5],[6,50]]]}`
 	tiles := func(all ...string) string {
 		return `{"type":"GeometryCollection","geometries":[` + strings.Join(all, ",") + `]}`
 	}
 	for _, c := range []struct{ kind, area, grid, tiles, says string }{
 		{"bounding-box", "4,50,7,51", "h3-5", tiles(triangle, square),
 			"in place of 1 of 2 areas the boxes around them are sent, so that 33 % more"},
-		{"bounding-box", "4,50,7,51", "h3-5", tiles(hole), "a box: the one around the area is sent, which is 14 % larger"},
+		{"bounding-box", "4,50,7,51", "h3-5", tiles(hole),
+			"a box: the one around the area is sent, which is 14 % larger"},
 		{"bounding-box", triangle, "", "", "which is 100 % larger"},
 		{"bounding-box", "4,50,7,51", "20x20km", tiles(square), ""},
 		{"bounding-box", square, "", "", ""},
@@ -239,7 +248,8 @@ func TestRequest_SaysThatBoxesAreSent(t *testing.T) {
 		{"polygon", triangle, "", "", ""},
 	} {
 		environ := stub(t, map[string]string{"POST /tiles": c.tiles,
-			"GET /services/s": `{"id":"s","protocol":"openeo","parameters":[{"name":"where","type":"` + c.kind + `"}]}`})
+			"GET /services/s": `{"id":"s","protocol":"openeo","parameters":[{"name":"where","type":"` + c.kind +
+				`"}]}`})
 		if c.area[0] == '{' {
 			c.area = write(t, filepath.Join(t.TempDir(), "area.geojson"), c.area)
 		}
@@ -248,7 +258,8 @@ func TestRequest_SaysThatBoxesAreSent(t *testing.T) {
 			args = append(args, "--grid", c.grid)
 		}
 		printed, err := execute(t, environ, args...)
-		if err != nil || !strings.Contains(printed, c.says) || strings.Contains(printed, "where takes") != (c.says != "") {
+		if err != nil || !strings.Contains(printed, c.says) ||
+			strings.Contains(printed, "where takes") != (c.says != "") {
 			t.Errorf("%+v: %v\n%s", c, err, printed)
 		}
 	}
@@ -258,7 +269,8 @@ func TestRequest_SaysThatBoxesAreSent(t *testing.T) {
 func TestRequest_TakesADayForATimeSpan(t *testing.T) {
 	environ := stub(t, map[string]string{
 		"GET /services/span": `{"id":"span","protocol":"openeo","parameters":[{"name":"when","type":"date-interval"}]}`,
-		"GET /services/both": `{"id":"both","protocol":"openeo","parameters":[{"name":"when","type":"datetime"},{"name":"span","type":"date-interval","optional":true}]}`,
+		"GET " +
+			"/services/both": `{"id":"both","protocol":"openeo","parameters":[{"name":"when","type":"datetime"},{"name":"span","type":"date-interval","optional":true}]}`,
 	})
 	day, when := `["2024-06-01","2024-06-02"]`, `"2024-06-01"`
 	for _, c := range []struct {
@@ -271,8 +283,9 @@ func TestRequest_TakesADayForATimeSpan(t *testing.T) {
 		{[]string{"span", "--time", "2024"}, `{"when":["2024-01-01","2025-01-01"]}`},
 		{[]string{"span", "-p", "when=2024-06-01"}, `{"when":` + day + `}`},
 		{[]string{"both", "--time", "2024-06-01"}, `{"when":` + when + `}`},
-		{[]string{"both", "-p", "when=2024-06-01", "--time", "2024-06-01/2024-06-02"}, `{"when":` + when + `,"span":` + day +
-			`}`},
+		{[]string{"both", "-p", "when=2024-06-01", "--time", "2024-06-01/2024-06-02"},
+			`{"when":` + when + `,"span":` + day +
+				`}`},
 	} {
 		var made wire.BaseJobRequest
 		printed, err := execute(t, environ, append([]string{"request"}, c.args...)...)
@@ -292,7 +305,8 @@ func TestRequest_TakesADayForATimeSpan(t *testing.T) {
 // around the globe.
 func TestRequest_AreaAcrossTheAntimeridian(t *testing.T) {
 	environ := stub(t,
-		map[string]string{"GET /services/s": `{"id":"s","protocol":"openeo","parameters":[{"name":"where","type":"bounding-box"}]}`})
+		map[string]string{"GET " +
+			"/services/s": `{"id":"s","protocol":"openeo","parameters":[{"name":"where","type":"bounding-box"}]}`})
 	folder := t.TempDir()
 	file := func(name, coordinates string) string {
 		return write(t, filepath.Join(folder, name+".geojson"), `{"type":"Polygon","coordinates":[`+coordinates+`]}`)
@@ -364,7 +378,8 @@ func TestDeleteAndCancel_PrintJSON(t *testing.T) {
 
 func TestRequest_NamesServicesOfSeveralPlatforms(t *testing.T) {
 	environ := stub(t,
-		map[string]string{"GET /services/s": `{"id":"s","protocol":"openeo","parameters":[{"name":"when","type":"date-interval"}]}`})
+		map[string]string{"GET " +
+			"/services/s": `{"id":"s","protocol":"openeo","parameters":[{"name":"when","type":"date-interval"}]}`})
 	printed, err := execute(t, environ, "request", "s", "--time", "2024-01-01/2024-03-01", "--split", "month", "--also",
 		"t", "--also", "u")
 	var made struct {
@@ -386,10 +401,12 @@ func TestRequest_NamesServicesOfSeveralPlatforms(t *testing.T) {
 func TestRequest_LeavesThePlatformOpen(t *testing.T) {
 	const parameters = `"parameters":[{"name":"when","type":"date-interval"}]`
 	environ := stub(t,
-		map[string]string{"GET /services/s": `{"id":"s","platform":"a","protocol":"openeo","homes":[{"platform":"a","label":"openeo"},{"platform":"b","label":"ogc_api_process"}],` + parameters + `}`,
+		map[string]string{"GET " +
+			"/services/s": `{"id":"s","platform":"a","protocol":"openeo","homes":[{"platform":"a","label":"openeo"},{"platform":"b","label":"ogc_api_process"}],` + parameters + `}`,
 			"POST /params": `[{"name":"when","type":"date-interval"}]`})
 	for _, at := range []string{"", "b"} {
-		printed, err := execute(t, environ, "request", "s", "--time", "2024-01-01/2024-03-01", "--split", "month", "--at", at)
+		printed, err := execute(t, environ, "request", "s", "--time", "2024-01-01/2024-03-01", "--split", "month",
+			"--at", at)
 		var made struct {
 			Label   string
 			Service wire.ServiceChoice
@@ -414,7 +431,8 @@ func TestShow_ByPlatform(t *testing.T) {
 	printed, err := execute(t, environ, "show", "task-7", "--by", "platform")
 	if err != nil || !strings.Contains(printed, "a         1 running, 3 finished  12.5      -\n") ||
 		!strings.Contains(printed, "Link your account. https://broker.example/account") ||
-		!strings.Contains(printed, "2 created              0         unreachable since "+since+": connection refused\n") ||
+		!strings.Contains(printed, "2 created              0         unreachable since "+since+": connection "+
+			"refused\n") ||
 		!strings.Contains(printed, "sign in required: Sign in again. https://broker.example/away\n") {
 		t.Errorf("%v: %s", err, printed)
 	}
@@ -422,7 +440,8 @@ func TestShow_ByPlatform(t *testing.T) {
 
 func TestShow_PlatformsOfATask(t *testing.T) {
 	environ := stub(t,
-		map[string]string{"GET /upscale_tasks/7": `{"id":7,"status":"running","homes":[{"platform":"a","service":{}},{"platform":"b","service":{},"unused":"You may not."}]}`})
+		map[string]string{"GET " +
+			"/upscale_tasks/7": `{"id":7,"status":"running","homes":[{"platform":"a","service":{}},{"platform":"b","service":{},"unused":"You may not."}]}`})
 	if printed, err := execute(t, environ, "show", "task-7"); err != nil ||
 		!strings.Contains(printed, "platforms  a, b (not used: You may not)\n") {
 		t.Errorf("%v: %s", err, printed)
@@ -448,7 +467,8 @@ func TestProvenance_IsPrinted(t *testing.T) {
 
 func TestRequest_RefusesATimeSpanThatEndsBeforeItBegins(t *testing.T) {
 	environ := stub(t,
-		map[string]string{"GET /services/s": `{"id":"s","protocol":"openeo","parameters":[{"name":"when","type":"date-interval"}]}`})
+		map[string]string{"GET " +
+			"/services/s": `{"id":"s","protocol":"openeo","parameters":[{"name":"when","type":"date-interval"}]}`})
 	for span, refused := range map[string]bool{"2024-07-01/2024-06-01": true, "2024-06-01T10:00:00Z/2024-06-01": true,
 		"2025/2024-06":          true,
 		"2024-06-01/2024-06-01": false, "../2024-06-01": false, "2024-06-01/..": false,
@@ -561,7 +581,8 @@ func TestDownload_FollowsThroughAnOutage(t *testing.T) {
 			return
 		}
 		_ = socket.Write(r.Context(), websocket.MessageText,
-			[]byte(`{"type":"status","data":{"id":7,"status":"finished","counts":{"finished":1},"jobs":[{"id":8,"status":"finished"}]}}`))
+			[]byte(
+				`{"type":"status","data":{"id":7,"status":"finished","counts":{"finished":1},"jobs":[{"id":8,"status":"finished"}]}}`))
 		_, _, _ = socket.Read(r.Context()) // ends with the client
 	})
 	mux.HandleFunc("GET /upscale_tasks/7/results/items/8", func(w http.ResponseWriter, _ *http.Request) {
@@ -585,7 +606,8 @@ func TestDownload_FollowsThroughAnOutage(t *testing.T) {
 // Values of further parameters are dimensions, too, as a product or zipped.
 func TestRequest_HasADimensionForEach(t *testing.T) {
 	environ := stub(t, map[string]string{
-		"GET /services/s": `{"id":"s","protocol":"openeo","parameters":[{"name":"where","type":"bounding-box"},{"name":"cloud","type":"double"},{"name":"band","type":"string"}]}`,
+		"GET " +
+			"/services/s": `{"id":"s","protocol":"openeo","parameters":[{"name":"where","type":"bounding-box"},{"name":"cloud","type":"double"},{"name":"band","type":"string"}]}`,
 	})
 	made := func(args ...string) (d wire.UpscalingTaskRequest) {
 		t.Helper()
@@ -622,11 +644,12 @@ func TestShow_ByDimension(t *testing.T) {
 		"GET /upscale_tasks/7/dimensions": `{"dimensions":[{"name":"where","values":[{"status":"running","counts":{"running":1},"progress":10,"jobs":[1,2]}]},
 			{"name":"when","values":[{"value":["2024-01-01","2024-02-01"],"status":"finished","counts":{"finished":1},"progress":100,"jobs":[1]},
 			{"value":["2024-02-01","2024-03-01"],"status":"failed","counts":{"failed":1},"progress":100,"jobs":[2]}]}]}`,
-		"GET /upscale_tasks/7": `{"id":7,"jobs":[{"id":1,"title":"one","status":"finished"},{"id":2,"title":"two","status":"failed"}]}`,
+		"GET " +
+			"/upscale_tasks/7": `{"id":7,"jobs":[{"id":1,"title":"one","status":"finished"},{"id":2,"title":"two","status":"failed"}]}`,
 	})
 	printed, err := execute(t, environ, "show", "task-7", "--by", "when")
-	if err != nil || !strings.Contains(printed, `["2024-02-01","2024-03-01"]`) || !strings.Contains(printed, "1 failed") ||
-		strings.Contains(printed, "where") {
+	if err != nil || !strings.Contains(printed, `["2024-02-01","2024-03-01"]`) ||
+		!strings.Contains(printed, "1 failed") || strings.Contains(printed, "where") {
 		t.Errorf("%v: %s", err, printed)
 	}
 	if printed, err = execute(t, environ, "show", "task-7", "--by", "all"); err != nil ||
@@ -641,14 +664,17 @@ func TestShow_ByDimension(t *testing.T) {
 	}
 	twice := stub(t, map[string]string{
 		"GET /upscale_tasks/7/dimensions": `{"dimensions":[{"name":"where","values":[{"name":"a","jobs":[1]},{"name":"a","jobs":[2]},{"name":"b","jobs":[3]}]}]}`,
-		"GET /upscale_tasks/7":            `{"id":7,"jobs":[{"id":1,"title":"one"},{"id":2,"title":"two"},{"id":3,"title":"three"}]}`,
+		"GET " +
+			"/upscale_tasks/7": `{"id":7,"jobs":[{"id":1,"title":"one"},{"id":2,"title":"two"},{"id":3,"title":"three"}]}`,
 	})
 	if printed, err = execute(t, twice, "list", "--task", "task-7", "--where", "where=a"); err != nil ||
-		!strings.Contains(printed, "job-1") || !strings.Contains(printed, "job-2") || strings.Contains(printed, "job-3") {
+		!strings.Contains(printed, "job-1") || !strings.Contains(printed, "job-2") ||
+		strings.Contains(printed, "job-3") {
 		t.Errorf("two values of one name: %v: %s", err, printed)
 	}
 	for says, args := range map[string][]string{
-		"it has: where, when": {"show", "task-7", "--by", "who"}, "tasks have dimensions": {"show", "job-1", "--by", "when"},
+		"it has: where, when":   {"show", "task-7", "--by", "who"},
+		"tasks have dimensions": {"show", "job-1", "--by", "when"},
 		"no job has this value": {"list", "--task", "task-7", "--where", "when=2023"}, "--where needs --task": {"list",
 			"--where", "when=2023"},
 	} {

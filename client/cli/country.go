@@ -42,7 +42,8 @@ func (a *app) polygonsOfCountry(name string) ([]polygon, error) {
 		text = a.Outlines()
 	}
 	if text == nil {
-		return nil, errors.New("and this program knows no countries, as it was built without the page (make build adds it)")
+		return nil, errors.New("and this program knows no countries, as it was built without the page (make build " +
+			"adds it)")
 	}
 	var all topology
 	if err := json.Unmarshal(text, &all); err != nil {
@@ -53,12 +54,14 @@ func (a *app) polygonsOfCountry(name string) ([]polygon, error) {
 		if plain(c.Properties.Name) == plain(name) {
 			return all.polygons(c)
 		}
-		if begin := []rune(plain(name)); len(begin) >= 3 && strings.Contains(plain(c.Properties.Name), string(begin[:3])) {
+		if begin := []rune(plain(name)); len(begin) >= 3 &&
+			strings.Contains(plain(c.Properties.Name), string(begin[:3])) {
 			similar = append(similar, c.Properties.Name)
 		}
 	}
 	if len(similar) == 0 {
-		return nil, errors.New("and there is no country of this name (names are those of Natural Earth, such as Belgium)")
+		return nil, errors.New("and there is no country of this name (names are those of Natural Earth, such as " +
+			"Belgium)")
 	}
 	slices.Sort(similar)
 	return nil, fmt.Errorf("and there is no country of this name. Similar are: %s", strings.Join(similar, ", "))

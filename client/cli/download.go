@@ -117,7 +117,8 @@ func resultsOf(ctx context.Context, c *client.Client, job int64) (collection, er
 
 func (a *app) showAssets(assets map[string]wire.Asset) {
 	for _, name := range slices.Sorted(maps.Keys(assets)) {
-		fmt.Fprintf(a.Out, "%s\t%s\t%s\n", oneLine(name, 100), oneLine(assets[name].Type, 60), printable(assets[name].Href))
+		fmt.Fprintf(a.Out, "%s\t%s\t%s\n", oneLine(name, 100), oneLine(assets[name].Type, 60),
+			printable(assets[name].Href))
 	}
 }
 
@@ -289,8 +290,8 @@ func (d *downloads) ended(ctx context.Context) error {
 	}
 	t, err := d.client.TaskSummary(ctx, d.id)
 	if err == nil && !t.Status.Final() {
-		err = &exitError{ExitRunning, fmt.Errorf("%s has not ended: %s. Run the command again for the rest, or with --follow",
-			d.target, countsOf(t.Counts))}
+		err = &exitError{ExitRunning, fmt.Errorf("%s has not ended: %s. Run the command again for the rest, or with "+
+			"--follow", d.target, countsOf(t.Counts))}
 	}
 	return err
 }
@@ -371,7 +372,8 @@ func (d *downloads) writeItem(i client.Item, job int64, files map[string]string)
 	}
 	relink(document, link{"self", "./" + name, "application/geo+json"},
 		link{"collection", "../" + collectionFile, "application/json"},
-		link{"parent", "../" + collectionFile, "application/json"}, link{"root", "../" + collectionFile, "application/json"})
+		link{"parent", "../" + collectionFile, "application/json"},
+		link{"root", "../" + collectionFile, "application/json"})
 	if err := d.root.MkdirAll(path.Clean(folder), 0o777); err != nil {
 		return err
 	}
@@ -537,8 +539,8 @@ func (d *downloads) report(err error) error {
 			"folder": d.folder, "fetched": d.fetched.Load(), "present": d.present.Load(),
 			"bytes": d.bytes.Load(), "missing": append(missingJobs{}, d.missing...), "complete": err == nil}))
 	}
-	d.hint("%d files downloaded (%s), %d were there already: %s", d.fetched.Load(), size(d.bytes.Load()), d.present.Load(),
-		d.folder)
+	d.hint("%d files downloaded (%s), %d were there already: %s", d.fetched.Load(), size(d.bytes.Load()),
+		d.present.Load(), d.folder)
 	return err
 }
 

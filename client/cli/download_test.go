@@ -152,8 +152,8 @@ func TestDownload_WithoutTheResultsOfSomeJobs(t *testing.T) {
 	}
 }
 
-// TestDownload_NamesFilesByTheLayout: files have the names that the layout gives, Items refer to them, and a layout that
-// gives two files one name is refused.
+// TestDownload_NamesFilesByTheLayout: files have the names that the layout gives, Items refer to them, and a layout
+// that gives two files one name is refused.
 func TestDownload_NamesFilesByTheLayout(t *testing.T) {
 	const one = `{"type":"Feature","id":"4","properties":{"name":"31UFS","start_datetime":"2024-06-01T00:00:00Z"},
 		"assets":{"a":{"href":"data:image/tiff,x"},"mean":{"href":"data:application/json,1"}},"links":[]}`
@@ -172,7 +172,8 @@ func TestDownload_NamesFilesByTheLayout(t *testing.T) {
 		}
 		item, _ := os.ReadFile(filepath.Join(folder, "items", "4.json"))
 		for _, name := range want {
-			if _, err := os.Stat(filepath.Join(folder, name)); err != nil || !strings.Contains(string(item), `"../`+name+`"`) {
+			if _, err := os.Stat(filepath.Join(folder, name)); err != nil ||
+				!strings.Contains(string(item), `"../`+name+`"`) {
 				t.Errorf("%s: %v: %s", names, err, item)
 			}
 		}
@@ -208,7 +209,8 @@ func TestHelp_GroupsFlags(t *testing.T) {
 
 // TestToken_IsPrinted alone, so that a shell can put it into a header.
 func TestToken_IsPrinted(t *testing.T) {
-	environ := []string{"EODISPATCH_BROKER=https://b.example", "EODISPATCH_TOKEN=secret", "XDG_STATE_HOME=" + t.TempDir()}
+	environ := []string{"EODISPATCH_BROKER=https://b.example", "EODISPATCH_TOKEN=secret",
+		"XDG_STATE_HOME=" + t.TempDir()}
 	if printed, err := execute(t, environ, "token"); err != nil || printed != "secret\n" {
 		t.Errorf("%v: %q", err, printed)
 	}

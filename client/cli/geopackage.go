@@ -37,7 +37,8 @@ func polygonsOfGeoPackage(ctx context.Context, file string) ([]polygon, error) {
 			names = append(names, l.table)
 		}
 		return nil, fmt.Errorf(
-			"it has %d layers of features (%s), and must have one. Extract one: ogr2ogr -t_srs EPSG:4326 area.geojson FILE LAYER",
+			"it has %d layers of features (%s), and must have one. Extract one: ogr2ogr -t_srs EPSG:4326 "+
+				"area.geojson FILE LAYER",
 			len(layers), oneLine(strings.Join(names, ", "), 200))
 	}
 	// 4979: with heights
@@ -115,7 +116,8 @@ func polygonsOfBlob(blob []byte) ([]polygon, error) {
 	if envelope >= len(envelopeSizes) || len(blob) < fixed+envelopeSizes[envelope] {
 		return nil, errGeometry
 	}
-	g, err := geom.UnmarshalWKB(blob[fixed+envelopeSizes[envelope]:], geom.NoValidate{}) // the broker judges the geometry
+	// the broker judges the geometry
+	g, err := geom.UnmarshalWKB(blob[fixed+envelopeSizes[envelope]:], geom.NoValidate{})
 	if err != nil {
 		return nil, fmt.Errorf("it has a geometry that cannot be read: %w", err)
 	}

@@ -44,7 +44,9 @@ func grouped(flags *pflag.FlagSet) string {
 	var texts []string
 	var listed []string
 	for _, group := range flagGroups {
-		texts = addGroup(texts, group.title, flags, func(name string) bool { return slices.Contains(group.names, name) })
+		texts = addGroup(texts, group.title, flags, func(name string) bool {
+			return slices.Contains(group.names, name)
+		})
 		listed = append(listed, group.names...)
 	}
 	texts = addGroup(texts, "Other flags", flags, func(name string) bool { return !slices.Contains(listed, name) })

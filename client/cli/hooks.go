@@ -106,8 +106,8 @@ func (a *app) hooksAddCommand() *cobra.Command {
 	var wanted wire.HookRequest
 	command := &cobra.Command{Use: "add URL", Args: cobra.ExactArgs(1), ValidArgsFunction: cobra.NoFileCompletions,
 		Short: "Have a URL notified of your jobs",
-		Long: "Have a URL notified of your jobs, also of those of tasks. Its id and its secret are printed. The secret " +
-			"verifies the signature of messages, as Standard Webhooks " +
+		Long: "Have a URL notified of your jobs, also of those of tasks. Its id and its secret are printed. The " +
+			"secret verifies the signature of messages, as Standard Webhooks " +
 			"describes; it is shown only once. The URL needs https and a public address.",
 		Example: "  eodispatch hooks add https://receiver.example.org/jobs\n  eodispatch hooks add " +
 			"https://receiver.example.org/jobs --events failed,task_share --shares 10,50",
@@ -162,8 +162,8 @@ func (a *app) hooksTestCommand() *cobra.Command {
 	return &cobra.Command{Use: "test HOOK", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeHooks,
 		Short: "Send a test message to a hook and show what became of it",
 		Long: fmt.Sprintf(
-			"Send a test message to a hook, wait up to %v for the answer, and show it. The exit code is %d if the message did "+
-				"not arrive.",
+			"Send a test message to a hook, wait up to %v for the answer, and show it. The exit code is %d if the "+
+				"message did "+"not arrive.",
 			testedWithin, ExitUnsuccessful),
 		Example: "  eodispatch hooks test k3v7q2",
 		RunE: a.onClient(func(ctx context.Context, c *client.Client, args []string) error {
@@ -181,10 +181,11 @@ func (a *app) hooksTestCommand() *cobra.Command {
 				a.hint("The test arrived: the receiver answered %d.", *d.Answer)
 				return nil
 			case d.Tried == nil:
-				return &exitError{ExitRunning, fmt.Errorf("the test has not been sent yet; see: eodispatch hooks log %s", args[0])}
+				return &exitError{ExitRunning, fmt.Errorf("the test has not been sent yet; see: eodispatch hooks log "+
+					"%s", args[0])}
 			}
-			return &exitError{ExitUnsuccessful, fmt.Errorf("the test did not arrive (HTTP status %s). It is repeated. %s",
-				answerOf(d), oneLine(d.Notice, 500))}
+			return &exitError{ExitUnsuccessful, fmt.Errorf("the test did not arrive (HTTP status %s). It is "+
+				"repeated. %s", answerOf(d), oneLine(d.Notice, 500))}
 		})}
 }
 
@@ -234,12 +235,13 @@ func (a *app) hooksLogCommand() *cobra.Command {
 			if err != nil || a.json {
 				return errors.Join(err, printEach(a, all))
 			}
-			return a.table("ID\tABOUT\tEVENT\tHAPPENED\tSTATE\tTRIES\tANSWER\tNEXT TRY\tNOTICE", func(row func(...any)) {
-				for _, d := range all {
-					row(d.ID, aboutOf(d), eventOf(d), moment(d.Happened), d.State, d.Tries, answerOf(d), maybeMoment(d.NextTry),
-						d.Notice)
-				}
-			})
+			return a.table("ID\tABOUT\tEVENT\tHAPPENED\tSTATE\tTRIES\tANSWER\tNEXT TRY\tNOTICE",
+				func(row func(...any)) {
+					for _, d := range all {
+						row(d.ID, aboutOf(d), eventOf(d), moment(d.Happened), d.State, d.Tries, answerOf(d),
+							maybeMoment(d.NextTry), d.Notice)
+					}
+				})
 		})}
 }
 

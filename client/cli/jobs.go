@@ -46,10 +46,10 @@ func (a *app) listCommand() *cobra.Command {
 	since, created, order, task, where, most := time.Duration(0), time.Duration(0), newestFirst, "", "", 0
 	command := &cobra.Command{Use: "list", GroupID: "jobs", Args: cobra.NoArgs, Aliases: []string{"ls"},
 		Short: "List your tasks and jobs, or the jobs of a task",
-		Example: "  eodispatch list --status running,queued\n  eodispatch list --label project=hesbaye --created 720h\n  " +
-			"eodispatch list --task task-7 --status failed\n" +
-			"  eodispatch list --task task-7 --where temporal_extent=2024-06-01/2024-07-01\n  eodispatch list --task task-7 " +
-			"--where spatial_extent=31UFS",
+		Example: "  eodispatch list --status running,queued\n  eodispatch list --label project=hesbaye --created " +
+			"720h\n  eodispatch list --task task-7 --status failed\n" +
+			"  eodispatch list --task task-7 --where temporal_extent=2024-06-01/2024-07-01\n  eodispatch list --task " +
+			"task-7 --where spatial_extent=31UFS",
 		RunE: a.run(func(ctx context.Context, _ []string) error {
 			c, err := a.client()
 			if err != nil {
@@ -78,9 +78,11 @@ func (a *app) listCommand() *cobra.Command {
 	flags.StringSliceVar(&platforms, "platform", nil, "only those on one of these platforms")
 	flags.DurationVar(&since, "since", 0, "only those that changed in this time, such as 24h")
 	flags.DurationVar(&created, "created", 0, "only those that were submitted in this time, such as 24h")
-	flags.StringArrayVar(&f.Labels, "label", nil, "only those with this label, as KEY=VALUE. Repeatable: with all of them")
+	flags.StringArrayVar(&f.Labels, "label", nil,
+		"only those with this label, as KEY=VALUE. Repeatable: with all of them")
 	flags.StringVar(&f.Title, "title", "", "only those whose title contains this text, in upper or lower case")
-	flags.StringVar(&f.Service, "service", "", "only those of this service: its id in the catalogue, or its application")
+	flags.StringVar(&f.Service, "service", "", "only those of this service: its id in the catalogue, or its "+
+		"application")
 	flags.StringVar(&order, "sort", newestFirst, "order of tasks and of jobs: created, the oldest first, or -created")
 	flags.StringVar(&task, "task", "", "the jobs of this task")
 	flags.StringVar(&where, "where", "",
@@ -237,8 +239,8 @@ func (l *listing) task(t wire.UpscalingTaskSummary) error {
 			wire.UpscalingTaskSummary
 		}{"task", t})
 	}
-	l.rows = append(l.rows, []any{target{true, t.ID}, t.Status, percent(t.Progress), moment(t.Created), "-", "-", t.Title,
-		countsOf(t.Counts)})
+	l.rows = append(l.rows, []any{target{true, t.ID}, t.Status, percent(t.Progress), moment(t.Created), "-", "-",
+		t.Title, countsOf(t.Counts)})
 	return nil
 }
 
@@ -338,8 +340,8 @@ func (a *app) showCommand() *cobra.Command {
 			if err != nil || a.json {
 				return errors.Join(err, a.printUnless(err, j))
 			}
-			a.fields([][2]string{{"job", t.String()}, {"title", j.Title}, {"name", j.Name}, {"status", string(j.Status)},
-				{"progress", percent(j.Progress)}, {"platform", j.Platform},
+			a.fields([][2]string{{"job", t.String()}, {"title", j.Title}, {"name", j.Name},
+				{"status", string(j.Status)}, {"progress", percent(j.Progress)}, {"platform", j.Platform},
 				{"id there", j.PlatformJobID}, {"service", j.Service.Application}, {"created", moment(j.Created)},
 				{"started", maybeMoment(j.Started)}, {"ended", maybeMoment(j.Ended)},
 				{"ran for", ranFor(j.ProcessingJobSummary)},
@@ -528,8 +530,8 @@ func restOf(r *wire.TaskRest) string {
 	}
 	var parts []string
 	if r.Costs != nil {
-		parts = append(parts, strings.TrimSpace(spreadOf(*r.Costs, func(n float64) string { return fmt.Sprintf("%.4g", n) })+
-			" "+r.CostUnit)+
+		parts = append(parts, strings.TrimSpace(spreadOf(*r.Costs,
+			func(n float64) string { return fmt.Sprintf("%.4g", n) })+" "+r.CostUnit)+
 			fmt.Sprintf(" by %d finished jobs%s", r.CostRuns, basisOf(r.Basis)))
 	}
 	if r.Seconds != nil {

@@ -105,8 +105,8 @@ func (l *login) signIn(ctx context.Context, c *client.Client) (session, error) {
 	}
 	if l.clientID == "" {
 		return session{},
-			fmt.Errorf("%s names no client for programs. Ask its operator for one (identity.command_line_client), and give it "+
-				"with --client-id", c.URL())
+			fmt.Errorf("%s names no client for programs. Ask its operator for one (identity.command_line_client), "+
+				"and give it "+"with --client-id", c.URL())
 	}
 	if l.issuer == "" {
 		l.issuer = how.Issuer
@@ -172,7 +172,8 @@ func (l *login) apart(address string) error {
 		if one.URL != address && one.ClientID == l.clientID &&
 			strings.TrimRight(one.Issuer, "/") == strings.TrimRight(l.issuer, "/") {
 			return &exitError{ExitSignIn,
-				fmt.Errorf("%s has the identity provider and the client of %s, where you are signed in, so each could act for "+
+				fmt.Errorf("%s has the identity provider and the client of %s, where you are signed in, so each "+
+					"could act for "+
 					"you at the other. If you trust both, add --issuer %s", address, one.URL, l.issuer)}
 		}
 	}
@@ -244,7 +245,8 @@ func (l *login) byDevice(ctx context.Context, settings *oauth2.Config) (*oauth2.
 			printable(page.VerificationURIComplete), printable(page.UserCode))
 	} else {
 		fmt.Fprintf(l.Err,
-			"Open this page in a browser on any machine:\n\n  %s\n\nand enter the code %s. Waiting for your sign-in …\n",
+			"Open this page in a browser on any machine:\n\n  %s\n\nand enter the code %s. Waiting for your sign-in "+
+				"…\n",
 			printable(page.VerificationURI), printable(page.UserCode))
 	}
 	return settings.DeviceAccessToken(ctx, page, oauth2.VerifierOption(verifier))
@@ -304,7 +306,8 @@ func receive(state string, came chan<- returned) http.Handler {
 		got := returned{code: q.Get("code")}
 		text := "You are signed in. You can close this window."
 		if got.code == "" {
-			got.err = fmt.Errorf("the identity provider refuses the sign-in: %s %s", q.Get("error"), q.Get("error_description"))
+			got.err = fmt.Errorf("the identity provider refuses the sign-in: %s %s", q.Get("error"),
+				q.Get("error_description"))
 			text = "You are not signed in. The terminal says why."
 		}
 		fmt.Fprintln(w, text)
@@ -349,8 +352,8 @@ func claimsOf(token string) (c claims) {
 func (a *app) logoutCommand() *cobra.Command {
 	return &cobra.Command{Use: "logout", GroupID: "access", Args: cobra.NoArgs,
 		Short: "End the sign-in at a broker",
-		Long: "End the sign-in at a broker: revoke it at the identity provider, and delete it here. Your jobs continue; " +
-			"see permit.",
+		Long: "End the sign-in at a broker: revoke it at the identity provider, and delete it here. Your jobs " +
+			"continue; see permit.",
 		Example: "  eodispatch logout",
 		RunE: a.run(func(ctx context.Context, _ []string) error {
 			s, err := a.sessions()
@@ -378,7 +381,8 @@ func (a *app) logoutCommand() *cobra.Command {
 				return err
 			}
 			if revoked != nil {
-				return fmt.Errorf("the sign-in is deleted here, but the identity provider did not revoke it: %w", revoked)
+				return fmt.Errorf("the sign-in is deleted here, but the identity provider did not revoke it: %w",
+					revoked)
 			}
 			a.hint("Signed out at %s.", one.URL)
 			return nil

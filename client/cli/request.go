@@ -46,21 +46,21 @@ func (r *request) flags(command *cobra.Command) {
 	flags.StringVar(&r.area, "area", "",
 		"area for the service's parameters of the types bounding-box and polygon: a box or a file")
 	flags.StringVar(&r.time, "time", "",
-		"time span for the service's parameters of the type date-interval: FROM/TO, or a day, month or year; or a time for "+
-			"those of the type datetime")
+		"time span for the service's parameters of the type date-interval: FROM/TO, or a day, month or year; or a "+
+			"time for "+"those of the type datetime")
 	flags.StringVar(&r.by, "split", "",
 		"run a job for each part of --time: day, week, month, quarter, year, or a number of days such as P10D")
 	flags.StringVar(&r.format, "format", "",
-		"format of the results: gtiff, netcdf, geojson, json, or another that services show of the service; default: the "+
-			"service's own")
+		"format of the results: gtiff, netcdf, geojson, json, or another that services show of the service; default: "+
+			"the "+"service's own")
 	flags.StringVar(&r.title, "title", "", "title; default: that of the service")
 	flags.StringVar(&r.note, "note", "", "note")
 	flags.StringVar(&r.budget, "budget", "",
-		"what the jobs of the task may cost together: an amount in the platform's unit, such as 50, or with its unit: \"50 "+
-			"credits\"")
+		"what the jobs of the task may cost together: an amount in the platform's unit, such as 50, or with its "+
+			"unit: \"50 "+"credits\"")
 	flags.StringArrayVar(&r.also, "also", nil,
-		"another service of the catalogue that does the same at another platform: the jobs of the task go where they end "+
-			"soonest. Repeatable")
+		"another service of the catalogue that does the same at another platform: the jobs of the task go where they "+
+			"end "+"soonest. Repeatable")
 	flags.IntVar(&r.trial, "trial", 0, "run so many jobs of the task first, and the others after: eodispatch resume")
 	flags.StringArrayVar(&r.options, "option", nil, "option of the job for the platform, as NAME=VALUE. Repeatable")
 	r.tiling.flags(r.app, command,
@@ -68,17 +68,20 @@ func (r *request) flags(command *cobra.Command) {
 	flags.StringVar(&r.values, "values", "",
 		"run a job for each value in this file: a JSON array, GeoJSON features, or a value in each line")
 	flags.StringArrayVar(&r.each, "each", nil,
-		"run a job for each of these values of a parameter, as NAME=VALUE,VALUE or NAME=@FILE. Repeatable: a job for each "+
-			"combination")
+		"run a job for each of these values of a parameter, as NAME=VALUE,VALUE or NAME=@FILE. Repeatable: a job for "+
+			"each "+"combination")
 	flags.BoolVar(&r.zip, "zip", false,
-		"with several of --grid, --values, --split and --each: job n has the n-th value of each, in place of all combinations")
-	flags.StringVar(&r.dimension, "dimension", "", "parameter that takes the tiles or values; default: the one for areas")
+		"with several of --grid, --values, --split and --each: job n has the n-th value of each, in place of all "+
+			"combinations")
+	flags.StringVar(&r.dimension, "dimension", "",
+		"parameter that takes the tiles or values; default: the one for areas")
 	flags.StringVar(&r.key, "key", "",
 		"Idempotency-Key: with the same key and request nothing is submitted twice within a day. Default: a random key")
 	flags.StringVarP(&r.file, "file", "f", "", "submit the request in this file, as eodispatch request writes it")
 	command.MarkFlagsMutuallyExclusive("grid", "values")
 	// fails only for unknown flags
-	_ = command.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
+	_ = command.RegisterFlagCompletionFunc("format",
+		cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
 }
 
 // document is a request in a file: that of a job or, with a dimension or several, that of a task.
@@ -218,7 +221,8 @@ func parseBudget(text string) (amount float64, unit []string, err error) {
 	number, name, named := strings.Cut(strings.TrimSpace(text), " ")
 	amount, err = strconv.ParseFloat(number, 64)
 	if err != nil || !(amount > 0) || math.IsInf(amount, 0) {
-		return 0, nil, usage("--budget %q: write an amount above 0 and, if you like, its unit: 50, or \"50 credits\"", text)
+		return 0, nil, usage("--budget %q: write an amount above 0 and, if you like, its unit: 50, or \"50 credits\"",
+			text)
 	}
 	if named {
 		unit = []string{strings.TrimSpace(name)}
@@ -280,8 +284,9 @@ func eachOf(f found, text string) (d wire.ParameterDimension, err error) {
 	}
 	p, known := f.parameter(name)
 	if !known && len(f.parameters) > 0 {
-		return d, fmt.Errorf("%s: the service has no such parameter; it has: %s", name, strings.Join(namesOf(f.parameters),
-			", "))
+		return d, fmt.Errorf("%s: the service has no such parameter; it has: %s", name,
+			strings.Join(namesOf(f.parameters),
+				", "))
 	}
 	d.Name = name
 	if file, ok := strings.CutPrefix(list, "@"); ok {
@@ -321,8 +326,8 @@ func (r *request) splitTime(f found, values map[string]json.RawMessage) (*wire.P
 // fromFile reads the request from a file. Only flags that do not describe a request may be given with it.
 func (r *request) fromFile(args []string, given *pflag.FlagSet) (d document, err error) {
 	for _, name := range []string{"parameter", "area", "time", "split", "format", "option", "also", "budget", "trial",
-		"grid", "min-area", "merge", "buffer", "order", "values", "dimension", "each", "zip", "platform", "at", "endpoint",
-		"namespace"} {
+		"grid", "min-area", "merge", "buffer", "order", "values", "dimension", "each", "zip", "platform", "at",
+		"endpoint", "namespace"} {
 		if len(args) > 0 || given.Changed(name) {
 			return d, usage("with -f the request is in the file: name no service, and no --%s", name)
 		}
@@ -348,8 +353,9 @@ func (r *request) given(f found) (map[string]json.RawMessage, error) {
 		}
 		p, known := f.parameter(name)
 		if !known && len(f.parameters) > 0 {
-			return nil, usage("-p %s: the service has no such parameter; it has: %s", name, strings.Join(namesOf(f.parameters),
-				", "))
+			return nil, usage("-p %s: the service has no such parameter; it has: %s", name,
+				strings.Join(namesOf(f.parameters),
+					", "))
 		}
 		read, err := valueOf(value, p.Type)
 		if err != nil {
@@ -403,11 +409,12 @@ func interval(text string) (json.RawMessage, error) {
 	from, to, ok := strings.Cut(text, "/")
 	if !ok || from == "" || to == "" || strings.Contains(to, "/") {
 		return nil, fmt.Errorf(
-			"%q is no time span: write FROM/TO, for example 2024-06-01/2024-07-01, or a day, month or year: 2024-06-01, "+
-				"2024-06, 2024", text)
+			"%q is no time span: write FROM/TO, for example 2024-06-01/2024-07-01, or a day, month or year: "+
+				"2024-06-01, "+"2024-06, 2024", text)
 	}
 	if begin, end := momentOf(from), momentOf(to); !begin.IsZero() && !end.IsZero() && end.Before(begin) {
-		return nil, fmt.Errorf("the time span %q ends before it begins: write FROM/TO with the earlier time first", text)
+		return nil, fmt.Errorf("the time span %q ends before it begins: write FROM/TO with the earlier time first",
+			text)
 	}
 	ends := []any{from, to}
 	for i := range ends {
@@ -637,7 +644,8 @@ func (a *app) requestCommand() *cobra.Command {
 		Short:             "Write a request for a service to a file, to be edited and submitted by run -f",
 		Long: "Write a request for a service with all its parameters. What you give is filled in; for the rest the " +
 			"default is, or null where you must write a value.",
-		Example: "  eodispatch request ndvi_composite --area 4,50,5,51 --to request.json\n  eodispatch run -f request.json"}
+		Example: "  eodispatch request ndvi_composite --area 4,50,5,51 --to request.json\n  eodispatch run -f " +
+			"request.json"}
 	command.RunE = func(command *cobra.Command, args []string) error {
 		return a.run(func(ctx context.Context, args []string) error {
 			c, err := a.client()

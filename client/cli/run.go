@@ -71,7 +71,8 @@ func (r *running) complete(command *cobra.Command, task bool) *cobra.Command {
 				err = bad
 			}
 			if err == nil && task && !d.isTask() {
-				err = usage("upscale needs --grid, --values, --split, --each, or a file with a dimension; run submits one job")
+				err = usage("upscale needs --grid, --values, --split, --each, or a file with a dimension; run " +
+					"submits one job")
 			}
 			if err != nil {
 				return err

@@ -53,13 +53,13 @@ func (a *app) servicesCommand() *cobra.Command {
 func withoutCatalogue(err error) error {
 	if client.IsCode(err, "SERVICE_NOT_FOUND") {
 		return errors.New(
-			"the catalogue has no such service. List them with: eodispatch services; run a process of a platform with " +
-				"--platform NAME")
+			"the catalogue has no such service. List them with: eodispatch services; run a process of a platform " +
+				"with --platform NAME")
 	}
 	if client.IsCode(err, "NOT_FOUND") {
 		return fmt.Errorf(
-			"this broker has no catalogue of services. Name a process of a platform instead: --platform NAME, see eodispatch "+
-				"platforms (%w)", err)
+			"this broker has no catalogue of services. Name a process of a platform instead: --platform NAME, see "+
+				"eodispatch "+"platforms (%w)", err)
 	}
 	return err
 }
@@ -78,8 +78,8 @@ func (a *app) serviceCommand() *cobra.Command {
 			if err != nil || a.json {
 				return errors.Join(withoutCatalogue(err), a.printUnless(err, s))
 			}
-			fmt.Fprintf(a.Out, "%s\n%s, at %s\n\n%s\n\n", oneLine(s.Title, 200), s.ID, strings.Join(s.Platforms(), ", "),
-				printable(s.Description))
+			fmt.Fprintf(a.Out, "%s\n%s, at %s\n\n%s\n\n", oneLine(s.Title, 200), s.ID,
+				strings.Join(s.Platforms(), ", "), printable(s.Description))
 			return a.showParameters(parametersOf(s))
 		})}
 }
@@ -144,8 +144,8 @@ func (a *app) platformsCommand() *cobra.Command {
 			}
 			return a.table("PLATFORM\tPROTOCOL\tSTATE\tQUEUE\tYOUR JOBS\tENDPOINT", func(row func(...any)) {
 				for _, p := range list.Platforms {
-					row(p.Name, p.Label, p.State, p.QueueLength, fmt.Sprintf("%d waiting, %d active", p.Jobs.Waiting, p.Jobs.Active),
-						p.Endpoint)
+					row(p.Name, p.Label, p.State, p.QueueLength, fmt.Sprintf("%d waiting, %d active", p.Jobs.Waiting,
+						p.Jobs.Active), p.Endpoint)
 				}
 			})
 		})}
@@ -176,9 +176,8 @@ func (a *app) tilesCommand() *cobra.Command {
 	var by tiling
 	command := &cobra.Command{Use: "tiles AREA --grid NAME", GroupID: "services", Args: cobra.ExactArgs(1),
 		Short: "Split an area into tiles, as GeoJSON",
-		Long: "Split an area into the tiles of a grid. They are printed as a GeoJSON FeatureCollection, which --values of " +
-			"run takes.\n\n" + areaHelp +
-			"\nWrite -- before a box that begins with a minus.",
+		Long: "Split an area into the tiles of a grid. They are printed as a GeoJSON FeatureCollection, which " +
+			"--values of run takes.\n\n" + areaHelp + "\nWrite -- before a box that begins with a minus.",
 		Example: `  eodispatch tiles 4,50,5,51 --grid 20x20km > tiles.geojson
   eodispatch tiles belgium.geojson --grid mgrs-100km --order centre
   eodispatch tiles belgium.geojson --grid utm-20km --min-area 1e6 --merge
@@ -204,8 +203,8 @@ func (a *app) tilesCommand() *cobra.Command {
 	_ = command.MarkFlagRequired("grid") // fails only for unknown flags
 	command.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
 		if _, ok := errors.AsType[*pflag.NotExistError](err); ok {
-			err = fmt.Errorf("%w. Write -- before a box that begins with a minus: eodispatch tiles --grid NAME -- -5,40,-4,41",
-				err)
+			err = fmt.Errorf("%w. Write -- before a box that begins with a minus: eodispatch tiles --grid NAME -- "+
+				"-5,40,-4,41", err)
 		}
 		return err
 	})

@@ -159,7 +159,8 @@ func (a *app) chosen(s sessions) (string, error) {
 	text, err := os.ReadFile(filepath.Join(s.folder, currentFile))
 	if err != nil {
 		return "", &exitError{ExitSignIn,
-			errors.New("no broker is known. Sign in with: eodispatch login URL\nor name one with --broker or EODISPATCH_BROKER")}
+			errors.New("no broker is known. Sign in with: eodispatch login URL\nor name one with --broker or " +
+				"EODISPATCH_BROKER")}
 	}
 	name, address, _ := strings.Cut(strings.TrimSpace(string(text)), "\n")
 	if _, err := s.read(name); err != nil && address != "" {
@@ -226,8 +227,8 @@ func (a *app) private(addresses ...string) error {
 	for _, address := range addresses {
 		if address != "" && !a.insecure && !client.Secure(address) {
 			return &exitError{ExitSignIn,
-				fmt.Errorf("the identity provider has the address %q, which is not https, so everybody on the way could read the "+
-					"sign-in. Permit it with --insecure", address)}
+				fmt.Errorf("the identity provider has the address %q, which is not https, so everybody on the way "+
+					"could read the "+"sign-in. Permit it with --insecure", address)}
 		}
 	}
 	return nil
@@ -247,8 +248,8 @@ func (a *app) asClient() func(context.Context) (string, error) {
 			issuer := a.env("EODISPATCH_ISSUER")
 			if issuer == "" {
 				return "", usage(
-					"set EODISPATCH_ISSUER to the identity provider of EODISPATCH_CLIENT_ID. The secret is sent there only, and not " +
-						"where the broker says")
+					"set EODISPATCH_ISSUER to the identity provider of EODISPATCH_CLIENT_ID. The secret is sent " +
+						"there only, and not where the broker says")
 			}
 			p, err := a.provider(ctx, issuer)
 			if err != nil {

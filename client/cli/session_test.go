@@ -74,7 +74,8 @@ func TestClientCredentials_GoOnlyToTheIssuerThatTheUserNames(t *testing.T) {
 		_, _ = w.Write([]byte(`{"access_token": "t", "token_type": "Bearer"}`))
 	})
 	environ := []string{"EODISPATCH_CLIENT_ID=robot", "EODISPATCH_CLIENT_SECRET=s3cret"}
-	if _, err := command(t, t.Context(), t.TempDir(), environ, "usage", "--broker", broker); ExitCode(err) != ExitUsage ||
+	if _, err := command(t, t.Context(), t.TempDir(), environ, "usage", "--broker",
+		broker); ExitCode(err) != ExitUsage ||
 		!strings.Contains(Explain(err), "EODISPATCH_ISSUER") || asked.Load() != 0 {
 		t.Errorf("without an issuer: %v, after %d requests to the one of the broker", err, asked.Load())
 	}
@@ -114,11 +115,13 @@ func TestRenewal_KeepsTheNewTokenAfterAnInterrupt(t *testing.T) {
 	broker, issuer := servers(t, func(w http.ResponseWriter, _ *http.Request) {
 		interrupt()
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write([]byte(`{"access_token": "t2", "token_type": "Bearer", "refresh_token": "r2", "expires_in": 3600}`))
+		_, _ = w.Write(
+			[]byte(`{"access_token": "t2", "token_type": "Bearer", "refresh_token": "r2", "expires_in": 3600}`))
 	})
 	home := t.TempDir()
-	s := stored(t, home, session{Name: "b", URL: broker, Issuer: issuer, ClientID: "programs", Endpoint: issuer + "/token",
-		Grant: &oauth2.Token{AccessToken: "t1", RefreshToken: "r1", Expiry: time.Unix(1, 0)}})
+	s := stored(t, home, session{Name: "b", URL: broker, Issuer: issuer, ClientID: "programs",
+		Endpoint: issuer + "/token",
+		Grant:    &oauth2.Token{AccessToken: "t1", RefreshToken: "r1", Expiry: time.Unix(1, 0)}})
 	_, _ = command(t, ctx, home, nil, "usage", "--broker", "b") // interrupted
 	if one, err := s.read("b"); err != nil || one.Grant.RefreshToken != "r2" {
 		t.Errorf("%+v, %v", one.Grant, err)
@@ -136,8 +139,9 @@ func TestRenewal_TellsAnEndedSignInFromABusyProvider(t *testing.T) {
 			_, _ = w.Write([]byte(`{"error": "` + row.code + `"}`))
 		})
 		home := t.TempDir()
-		stored(t, home, session{Name: "b", URL: broker, Issuer: issuer, ClientID: "programs", Endpoint: issuer + "/token",
-			Grant: &oauth2.Token{AccessToken: "t1", RefreshToken: "r1", Expiry: time.Unix(1, 0)}})
+		stored(t, home, session{Name: "b", URL: broker, Issuer: issuer, ClientID: "programs",
+			Endpoint: issuer + "/token",
+			Grant:    &oauth2.Token{AccessToken: "t1", RefreshToken: "r1", Expiry: time.Unix(1, 0)}})
 		if _, err := command(t, t.Context(), home, nil, "usage", "--broker", "b"); err == nil ||
 			strings.Contains(Explain(err), "has ended") != row.ended {
 			t.Errorf("%s: %v", row.code, err)
@@ -174,7 +178,8 @@ func TestLogout_WaitsForARenewal(t *testing.T) {
 		close(begun)
 		<-goOn
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write([]byte(`{"access_token": "t2", "token_type": "Bearer", "refresh_token": "r2", "expires_in": 3600}`))
+		_, _ = w.Write(
+			[]byte(`{"access_token": "t2", "token_type": "Bearer", "refresh_token": "r2", "expires_in": 3600}`))
 	}))
 	t.Cleanup(provider.Close)
 	broker, _ := servers(t, http.NotFound)

@@ -15,8 +15,8 @@ import (
 )
 
 func (a *app) watchCommand() *cobra.Command {
-	return &cobra.Command{Use: "watch ID", GroupID: "jobs", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeTargets,
-		Short: "Show the progress of a job or task until its end",
+	return &cobra.Command{Use: "watch ID", GroupID: "jobs", Args: cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeTargets, Short: "Show the progress of a job or task until its end",
 		Long: `Show the progress of a job or task until its end. Ctrl-C ends only the display; the jobs continue.
 
 ` + idHelp + exitHelp,
@@ -328,8 +328,8 @@ func (w *watching) outcome(err error) error {
 		return &exitError{ExitUnsuccessful, fmt.Errorf("%s failed: %s", w.target, whyOf(w.last))}
 	case w.task && w.counts[wire.Finished] < all:
 		return &exitError{ExitUnsuccessful,
-			fmt.Errorf("%s has ended: %s. Show the reasons with: eodispatch list --task %s --status failed; try again with: "+
-				"eodispatch retry %s",
+			fmt.Errorf("%s has ended: %s. Show the reasons with: eodispatch list --task %s --status failed; try "+
+				"again with: "+"eodispatch retry %s",
 				w.target, countsOf(w.counts), w.target, w.target)}
 	case !w.task && !w.status.Final(), w.task && ended < all:
 		return fmt.Errorf("%s has not ended", w.target)

@@ -17,7 +17,8 @@ func backupCommandLine(c console) *cobra.Command {
 		Args: cobra.ExactArgs(1),
 		Long: `Copy the SQLite database to a new file while a broker uses it, and verify the copy. It is the state of one moment. If the copy fails there is no
 file. docs/operations.md says how to restore it, and how PostgreSQL is backed up.`,
-		Example: "  eodispatch backup --config broker.yaml /backup/eodispatch-$(date +%F).db", RunE: func(_ *cobra.Command,
+		Example: "  eodispatch backup --config broker.yaml /backup/eodispatch-$(date +%F).db",
+		RunE: func(_ *cobra.Command,
 			args []string) error {
 			return b.Run(c, args[0])
 		}}

@@ -111,10 +111,7 @@ func build(ctx context.Context, settings *config.Config, kept *store.Store, seen
 	b := broker.New(jobs, dispatch.Setup{Tokens: access, Backends: backends, Installation: installation,
 		Log:      log,
 		Observer: past, Tracer: traces, Timing: seams.timing})
-	b.UserJobs, b.UserDaily, b.UserBytes, b.AreaOf = settings.Limits.UserJobs, settings.Limits.UserDaily,
-		int64(settings.Limits.UserBytes), grid.AreaOf
-	b.Timing.SignInWithin, b.Timing.GiveUpAfter, b.Timing.StalledAfter = settings.Identity.GiveUpAfter,
-		settings.GiveUpAfter, settings.StalledAfter
+	bound(b, settings)
 	lost := &losses{database: kept, log: log}
 	process := telemetry.Process{Durability: lost.last, Unsaved: b.Unsaved,
 		Pools: func() []telemetry.Pool { return poolsOf(kept) }, Refusals: bounds.Refusals}
@@ -144,9 +141,17 @@ func build(ctx context.Context, settings *config.Config, kept *store.Store, seen
 	seen.Offer(namesOf(backends))
 	seen.ServeOperators(operator.Handler(operator.Config{Store: kept, Key: kept.OperatorKey(), End: b.EndJob,
 		Hurry: work.Hurry, Platforms: namesOf(backends), Log: log}))
-	return &assembly{store: kept, engine: work, jobs: b, access: access, offered: offered, retention: retentionOf(settings),
-		seen: seen, lost: lost, past: past, sender: sender,
+	return &assembly{store: kept, engine: work, jobs: b, access: access, offered: offered,
+		retention: retentionOf(settings), seen: seen, lost: lost, past: past, sender: sender,
 		keepPast: settings.Operator.History, log: log, handler: handler}, nil
+}
+
+// bound gives a broker the limits and times of the configuration.
+func bound(b *broker.Broker, settings *config.Config) {
+	b.UserJobs, b.UserDaily, b.UserBytes, b.AreaOf = settings.Limits.UserJobs, settings.Limits.UserDaily,
+		int64(settings.Limits.UserBytes), grid.AreaOf
+	b.Timing.SignInWithin, b.Timing.GiveUpAfter, b.Timing.StalledAfter = settings.Identity.GiveUpAfter,
+		settings.GiveUpAfter, settings.StalledAfter
 }
 
 // apiConfig is what the HTTP interface is configured with by the settings alone.
@@ -309,10 +314,12 @@ func (b *assembly) cleanUpRegularly(ctx context.Context) {
 	hourly := time.NewTicker(time.Hour)
 	defer hourly.Stop()
 	for {
-		b.runGuarded(ctx, "deleting what is older than retention", func() error { return b.store.Retain(ctx, b.retention) })
+		b.runGuarded(ctx, "deleting what is older than retention",
+			func() error { return b.store.Retain(ctx, b.retention) })
 		b.runGuarded(ctx, "purge", func() error { return b.store.Purge(ctx, keepHidden) })
 		b.runGuarded(ctx, "purging the history of jobs", func() error { return b.store.PurgeEvents(ctx, b.keepPast) })
-		b.runGuarded(ctx, "purging sources of the catalogue", func() error { return b.store.PurgeSources(ctx, keepSources) })
+		b.runGuarded(ctx, "purging sources of the catalogue",
+			func() error { return b.store.PurgeSources(ctx, keepSources) })
 		b.runGuarded(ctx, "revalidating documents", func() error { return b.revalidate(ctx) })
 		select {
 		case <-hourly.C:
@@ -351,8 +358,8 @@ func platforms(settings *config.Config, traces *tracing.Tracing) []*dispatch.Bac
 		backends = append(backends, &dispatch.Backend{
 			Name: p.Name, Label: p.Protocol.Label(), Endpoint: p.Endpoint, Aliases: p.Aliases, Access: p.Access,
 			Platform: adapter(p, client, settings.Applications.AllowHosts), Limits: limits(p.Limits),
-			AtLeastOnce: p.Submit == config.AtLeastOnce, ProxyAssets: p.Assets == config.ProxiedAssets, Quota: quota(p.Users),
-			Entitled:          entitlementCheck(p, settings),
+			AtLeastOnce: p.Submit == config.AtLeastOnce, ProxyAssets: p.Assets == config.ProxiedAssets,
+			Quota: quota(p.Users), Entitled: entitlementCheck(p, settings),
 			Failures:          failureRules(p.Failures),
 			StartSettlesAfter: p.StartSettlesAfter,
 		})
@@ -494,7 +501,8 @@ func trustedProviders(settings *config.Config) []string {
 func tokensOf(settings *config.Config, backends []*dispatch.Backend, traces *tracing.Tracing,
 	log *slog.Logger) identity.TokensConfig {
 	c := identity.TokensConfig{Issuer: settings.Identity.Issuer, ClientID: settings.Identity.ClientID,
-		ClientSecret: settings.Identity.ClientSecret, ClientKey: settings.Identity.ClientKey, Client: identityClient(settings,
+		ClientSecret: settings.Identity.ClientSecret, ClientKey: settings.Identity.ClientKey,
+		Client: identityClient(settings,
 			traces), Log: log, Development: settings.Development}
 	for i, p := range settings.Platforms {
 		access := identity.Platform{Name: p.Name, Access: p.Access, Issuer: p.Issuer}

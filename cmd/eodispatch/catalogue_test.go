@@ -54,7 +54,9 @@ func readRecords(t *testing.T) (all []published) {
 			t.Fatalf("%s: %v", file, err)
 		}
 		p := published{filepath.Base(file), dispatch.OpenEO, map[string]string{}}
-		if slices.ContainsFunc(record.ConformsTo, func(c string) bool { return strings.HasSuffix(c, "/ogc-api-processes") }) {
+		if slices.ContainsFunc(record.ConformsTo, func(c string) bool {
+			return strings.HasSuffix(c, "/ogc-api-processes")
+		}) {
 			p.label = dispatch.OGCProcess
 		}
 		for _, l := range record.Links {
@@ -70,8 +72,9 @@ func readRecords(t *testing.T) (all []published) {
 func (p published) spellings() []dispatch.Service {
 	service, application := p.links["service"], p.links["application"]
 	if p.label == dispatch.OpenEO {
-		return []dispatch.Service{{Endpoint: service, Application: application}, {Endpoint: strings.TrimRight(service, "/"),
-			Application: application},
+		return []dispatch.Service{{Endpoint: service, Application: application},
+			{Endpoint: strings.TrimRight(service, "/"),
+				Application: application},
 			{Endpoint: service + "/", Application: application}}
 	}
 	id, below := path.Base(service), strings.TrimSuffix(service, "/processes/"+path.Base(service))
@@ -85,8 +88,9 @@ func (p published) spellings() []dispatch.Service {
 func TestCatalogue_ServicesAreFound(t *testing.T) {
 	settings := &config.Config{}
 	for name, endpoint := range map[string]string{
-		"cdse-federation": "https://openeofed.dataspace.copernicus.eu", "cdse": "https://openeo.dataspace.copernicus.eu",
-		"terrascope": "https://openeo.terrascope.be", "eodc": "https://openeo.eodc.eu/openeo/1.2.0",
+		"cdse-federation": "https://openeofed.dataspace.copernicus.eu",
+		"cdse":            "https://openeo.dataspace.copernicus.eu",
+		"terrascope":      "https://openeo.terrascope.be", "eodc": "https://openeo.eodc.eu/openeo/1.2.0",
 	} {
 		settings.Platforms = append(settings.Platforms, config.Platform{Name: name, Protocol: config.OpenEO,
 			Endpoint: endpoint})

@@ -46,11 +46,12 @@ func demoCommandLine(c console) *cobra.Command {
 		Example: "  eodispatch demo --keep", RunE: func(*cobra.Command, []string) error { return d.Run(c) }}
 	flags := command.Flags()
 	flags.StringVar(&d.Application, "application", "",
-		"run this openEO process instead of the built-in ones: a JSON document with id, parameters and process_graph, as "+
+		"run this openEO process instead of the built-in ones: a JSON document with id, parameters and "+
+			"process_graph, as "+
 			"`FILE|URL`")
 	flags.StringVar(&d.Parameters, "parameters", "",
-		"the parameters of that process, a JSON object in a `FILE`. Default: sample values made from the schemas in the "+
-			"document")
+		"the parameters of that process, a JSON object in a `FILE`. Default: sample values made from the schemas in "+
+			"the "+"document")
 	flags.BoolVar(&d.Keep, "keep", false, "keep the broker running afterwards and print shell commands to try it")
 	return command
 }
@@ -156,7 +157,8 @@ func demoJobs() ([]dispatch.Request, map[string][]byte, error) {
 	ogc := dispatch.Request{Title: ogcProcess, Label: dispatch.OGCProcess, Format: "json",
 		Service: dispatch.Service{Application: ogcProcess}, Parameters: json.RawMessage(`{"bbox": ` + demoBox + `}`)}
 	return []dispatch.Request{
-		openEOJob("ndvi_composite", json.RawMessage(`{"spatial_extent": `+demoArea+`, "temporal_extent": `+demoSpan+`}`)),
+		openEOJob("ndvi_composite", json.RawMessage(`{"spatial_extent": `+demoArea+`, "temporal_extent": `+demoSpan+
+			`}`)),
 		ogc,
 	}, map[string][]byte{"ndvi_composite.json": text}, nil
 }
@@ -222,8 +224,8 @@ func newDemoServers(ctx context.Context, c console, documents map[string][]byte,
 		{"broker", s.broker + "  (its documentation: " + s.broker + "/docs)"}, {"page", pageAddress(s.broker)},
 		{"openEO API", s.broker + "/openeo"}, {"OGC API", s.broker + "/ogcapi"},
 		{"openEO back-end", s.world.OpenEOURL},
-		{"OGC server", s.world.OGCURL}, {"another OGC server", s.neighbour.OGCURL}, {"identity provider", s.world.IdPURL},
-		{"database and log", s.folder},
+		{"OGC server", s.world.OGCURL}, {"another OGC server", s.neighbour.OGCURL},
+		{"identity provider", s.world.IdPURL}, {"database and log", s.folder},
 	} {
 		fmt.Fprintf(c.out, "  %-18s %s\n", line[0], line[1])
 	}
@@ -364,7 +366,8 @@ func (s *demoServers) writeRecords() error {
 		if err != nil {
 			return err
 		}
-		if err := os.WriteFile(filepath.Join(folder, r.Name()), []byte(addresses.Replace(string(text))), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(folder, r.Name()), []byte(addresses.Replace(string(text))),
+			0o600); err != nil {
 			return err
 		}
 	}
@@ -541,13 +544,14 @@ func (s *demoServers) explain(out io.Writer, first dispatch.Request, own bool) {
 		fmt.Fprintf(out, "\nOpen %s/ in a browser and sign in as alice.\n", s.broker)
 	}
 	fmt.Fprintf(out,
-		"\nThe broker keeps running until you press Ctrl-C. In another terminal, paste these lines (the line of A again "+
-			"when its token has expired, after five minutes):\n\n"+
+		"\nThe broker keeps running until you press Ctrl-C. In another terminal, paste these lines (the line of A "+
+			"again "+"when its token has expired, after five minutes):\n\n"+
 			"B=%s\nOPENEO=%s\nAPPLICATION=%s\n", s.broker, s.world.OpenEOURL, quoted(first.Service.Application))
 	fmt.Fprintf(out,
-		"A=\"Authorization: Bearer $(curl -s %s/protocol/openid-connect/token -d grant_type=password -d client_id=%s -d "+
-			"username=%s -d password=%s"+
-			` | sed -E 's/.*"access_token":"([^"]+)".*/\1/')"`+"\n\n", known.Issuer, known.Client, known.User, known.Password)
+		"A=\"Authorization: Bearer $(curl -s %s/protocol/openid-connect/token -d grant_type=password -d client_id=%s "+
+			"-d "+"username=%s -d password=%s"+
+			` | sed -E 's/.*"access_token":"([^"]+)".*/\1/')"`+"\n\n", known.Issuer, known.Client, known.User,
+		known.Password)
 	submission := demoSubmission
 	if own {
 		body, _ := json.Marshal(first) // cannot fail: it was encoded before

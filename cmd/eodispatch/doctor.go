@@ -31,14 +31,16 @@ func doctorCommandLine(c console) *cobra.Command {
 	d := &doctorCommand{}
 	command := &cobra.Command{Use: "doctor",
 		Short: "Check the configuration, the database, the identity provider and each platform", Args: cobra.NoArgs,
-		Example: "  eodispatch doctor --config broker.yaml", RunE: func(*cobra.Command, []string) error { return d.Run(c) }}
+		Example: "  eodispatch doctor --config broker.yaml",
+		RunE:    func(*cobra.Command, []string) error { return d.Run(c) }}
 	d.flags(command)
 	command.Flags().DurationVar(&d.Timeout, "timeout", 15*time.Second, "time limit of each check")
 	command.Flags().BoolVar(&d.Repair, "repair", false,
-		"correct the counts of jobs in the database if they differ from the jobs; on PostgreSQL brokers may go on meanwhile")
+		"correct the counts of jobs in the database if they differ from the jobs; on PostgreSQL brokers may go on "+
+			"meanwhile")
 	command.Flags().BoolVar(&d.Catalogue, "catalogue", false,
-		"instead of the checks, read the sources of the catalogue and list its services, and the records that are not used "+
-			"with the reasons")
+		"instead of the checks, read the sources of the catalogue and list its services, and the records that are "+
+			"not used "+"with the reasons")
 	command.Flags().BoolVar(&d.JSON, "json", false, "print one JSON object: checks with their results, and notes")
 	return command
 }
@@ -98,8 +100,9 @@ func (d *doctorCommand) Run(c console) error {
 	}
 	findings := append([]finding{{name: "configuration"}}, diagnose(ctx, checks, d.Timeout)...)
 	findings = append(findings, d.counts(ctx, settings), agedFinding(ctx, settings, d.Timeout))
-	if err := d.print(c.out, settings.Notes, findings, slices.Concat(lossesOf(ctx, settings), unrecognized(ctx, settings),
-		inNeed(ctx, settings), hooksInNeed(ctx, settings))); err != nil {
+	if err := d.print(c.out, settings.Notes, findings,
+		slices.Concat(lossesOf(ctx, settings), unrecognized(ctx, settings),
+			inNeed(ctx, settings), hooksInNeed(ctx, settings))); err != nil {
 		return err
 	}
 	if slices.ContainsFunc(findings, func(f finding) bool { return f.err != nil }) {
@@ -178,7 +181,8 @@ func checksOf(settings *config.Config) ([]check, error) {
 		advice: "stop it, or look for them in the log of its start",
 	}}
 	for _, p := range providers {
-		checks = append(checks, check{name: "identity provider " + p.Issuer, ask: withoutUnproven(verifiers[p.Issuer].Probe),
+		checks = append(checks, check{name: "identity provider " + p.Issuer,
+			ask:    withoutUnproven(verifiers[p.Issuer].Probe),
 			advice: "check that `issuer` equals the issuer in its discovery document, and that this host can reach it"})
 	}
 	checks = append(checks, furtherExchanges(settings, tokens)...)
@@ -214,7 +218,8 @@ func checksOf(settings *config.Config) ([]check, error) {
 				return askSource(ctx,
 					settings, source)
 			}),
-			advice: "check that the folder or URL in `catalogue.sources` is right; `doctor --catalogue` lists what it holds",
+			advice: "check that the folder or URL in `catalogue.sources` is right; `doctor --catalogue` lists what " +
+				"it holds",
 		})
 	}
 	return checks, nil
@@ -225,15 +230,16 @@ func platformCheck(b *dispatch.Backend, tokens dispatch.Tokens) check {
 	return check{
 		name: fmt.Sprintf("platform %s (%s, access %s) %s", b.Name, b.Label, b.Access, b.Endpoint),
 		ask:  withoutUnproven(func(ctx context.Context) error { return askPlatform(ctx, b, tokens) }),
-		advice: "check that `endpoint` and `protocol` are right, that this host can reach it and, with shared access, " +
-			"that it takes the tokens of `service_account`",
+		advice: "check that `endpoint` and `protocol` are right, that this host can reach it and, with shared " +
+			"access, that it takes the tokens of `service_account`",
 	}
 }
 
 // eitherCheck probes a platform that is configured without a protocol. It is right if it speaks one of the two.
 func eitherCheck(one, other *dispatch.Backend, tokens dispatch.Tokens) check {
 	return check{
-		name: fmt.Sprintf("platform %s (%s or %s, access %s) %s", one.Name, one.Label, other.Label, one.Access, one.Endpoint),
+		name: fmt.Sprintf("platform %s (%s or %s, access %s) %s", one.Name, one.Label, other.Label, one.Access,
+			one.Endpoint),
 		ask: func(ctx context.Context) (string, error) {
 			var first, second error
 			var both sync.WaitGroup
@@ -250,8 +256,8 @@ func eitherCheck(one, other *dispatch.Backend, tokens dispatch.Tokens) check {
 			}
 			return "", nil
 		},
-		advice: "a platform needs to speak one of the protocols: if it speaks none, check that this host can reach it and, " +
-			"with shared access, that it takes the tokens of the service account",
+		advice: "a platform needs to speak one of the protocols: if it speaks none, check that this host can reach " +
+			"it and, with shared access, that it takes the tokens of the service account",
 	}
 }
 
@@ -263,8 +269,10 @@ func furtherExchanges(settings *config.Config, tokens *identity.Tokens) (checks 
 				continue
 			}
 			checks = append(checks, check{
-				name:   fmt.Sprintf("exchange for platform %s (%s) of %s", p.Name, p.Exchange.Driver, i.Issuer),
-				ask:    func(ctx context.Context) (string, error) { return tokens.OfIssuer(i.Issuer).Check(ctx, p.Name) },
+				name: fmt.Sprintf("exchange for platform %s (%s) of %s", p.Name, p.Exchange.Driver, i.Issuer),
+				ask: func(ctx context.Context) (string, error) {
+					return tokens.OfIssuer(i.Issuer).Check(ctx, p.Name)
+				},
 				advice: "see docs/identity.md for the settings that this driver needs at the identity provider",
 			})
 		}

@@ -33,7 +33,8 @@ func (d *doctorCommand) counts(ctx context.Context, settings *config.Config) fin
 	case err != nil:
 		f.err, f.advice = err, "if the database has very many jobs, give the check more time with `--timeout`"
 	case wrong > 0:
-		f.err = fmt.Errorf("%d counts differ from the jobs, so limits of jobs and quotas may be passed or not used up", wrong)
+		f.err = fmt.Errorf("%d counts differ from the jobs, so limits of jobs and quotas may be passed or not used up",
+			wrong)
 	}
 	return f
 }

@@ -69,17 +69,19 @@ func hooksInNeed(ctx context.Context, settings *config.Config) (notes []string) 
 	}
 	if found.Failing > 0 {
 		notes = append(notes,
-			fmt.Sprintf("messages to %d hooks of users have not arrived for more than %s, the oldest for %s; they are given "+
-				"up after a day, and their owners see why at the hook",
+			fmt.Sprintf("messages to %d hooks of users have not arrived for more than %s, the oldest for %s; they "+
+				"are given "+"up after a day, and their owners see why at the hook",
 				found.Failing, inWords(failsLong), inWords(found.Oldest)))
 	}
 	if found.Lag > sentLate {
 		notes = append(notes,
-			fmt.Sprintf("messages to hooks have been due for %s and no process sends them: look for `due deliveries` and "+
+			fmt.Sprintf("messages to hooks have been due for %s and no process sends them: look for `due deliveries` "+
+				"and "+
 				"`sending to a hook` in the log of the broker", inWords(found.Lag)))
 	}
 	if found.Gone > 0 {
-		notes = append(notes, fmt.Sprintf("%d hooks of users are off, because their receivers answered 410", found.Gone))
+		notes = append(notes, fmt.Sprintf("%d hooks of users are off, because their receivers answered 410",
+			found.Gone))
 	}
 	return notes
 }

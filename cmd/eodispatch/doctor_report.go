@@ -77,7 +77,8 @@ func agedFinding(ctx context.Context, settings *config.Config, within time.Durat
 	a, err := kept.Aged(ctx, r)
 	if f.err = err; err == nil && a != (dispatch.Aged{}) {
 		f.err = fmt.Errorf(
-			"%d results, parameters of %d jobs, %d jobs and %d tasks are older than they are to be kept, and are not deleted",
+			"%d results, parameters of %d jobs, %d jobs and %d tasks are older than they are to be kept, and are not "+
+				"deleted",
 			a.Results, a.Requests, a.Jobs, a.Tasks)
 	}
 	return f

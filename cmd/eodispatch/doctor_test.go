@@ -40,7 +40,8 @@ func TestDoctor_PrintsTextAlone(t *testing.T) {
 	if err := (&doctorCommand{}).print(&printed, nil, nil, []string{"job\x1b[2J\u009b1m\u202e"}); err != nil {
 		t.Fatal(err)
 	}
-	if said := printed.String(); !strings.Contains(said, "job [2J 1m") || strings.ContainsAny(said, "\x1b\u009b\u202e") {
+	if said := printed.String(); !strings.Contains(said, "job [2J 1m") ||
+		strings.ContainsAny(said, "\x1b\u009b\u202e") {
 		t.Errorf("%q", said)
 	}
 }

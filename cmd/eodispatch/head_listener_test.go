@@ -84,8 +84,8 @@ func TestHeadListener_ClosesSlowClients(t *testing.T) {
 		fmt.Fprint(all[3], "y\r\n\r\n")
 		time.Sleep(quietWithin)
 		if len(accepted) != 1 || !open(all[3]) || open(all[2]) {
-			t.Errorf("accepted %d; the one that sent its head is open: %v, the slow one: %v", len(accepted), open(all[3]),
-				open(all[2]))
+			t.Errorf("accepted %d; the one that sent its head is open: %v, the slow one: %v", len(accepted),
+				open(all[3]), open(all[2]))
 		}
 		p.dial(t) // there is room again
 		synctest.Wait()

@@ -25,7 +25,8 @@ func healthCommandLine(c console) *cobra.Command {
 		Args: cobra.NoArgs,
 		Long: "Ask the broker on this machine whether it is ready, at its private listener. The exit code is 0 if it " +
 			"is. For health checks of containers.",
-		Example: "  eodispatch health --config broker.yaml", RunE: func(*cobra.Command, []string) error { return h.Run(c) }}
+		Example: "  eodispatch health --config broker.yaml",
+		RunE:    func(*cobra.Command, []string) error { return h.Run(c) }}
 	h.flags(command)
 	return command
 }

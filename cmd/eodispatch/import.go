@@ -40,8 +40,8 @@ brokers, before. If the command is interrupted, run it again: it takes over what
 		}}
 	i.flags(command)
 	command.Flags().StringVar(&i.From, "from", "",
-		"the address of that database, mysql://USER:PASSWORD@HOST:PORT/NAME or postgresql://…; env:NAME or file:PATH keep "+
-			"a password from other users of this machine")
+		"the address of that database, mysql://USER:PASSWORD@HOST:PORT/NAME or postgresql://…; env:NAME or file:PATH "+
+			"keep "+"a password from other users of this machine")
 	command.Flags().BoolVar(&i.DryRun, "dry-run", false, "only say what would be taken over, and what cannot and why")
 	_ = command.MarkFlagRequired("from") // the flag exists
 	return command
@@ -180,7 +180,8 @@ func secretOf(text string, c console) (dispatch.Secret, error) {
 	}
 	if u, err := url.Parse(text); err == nil && u.User != nil {
 		if _, has := u.User.Password(); has {
-			fmt.Fprintln(c.err, "other users of this machine can see the password in --from: write env:NAME or file:PATH")
+			fmt.Fprintln(c.err, "other users of this machine can see the password in --from: write env:NAME or "+
+				"file:PATH")
 		}
 	}
 	return dispatch.Secret(text), nil

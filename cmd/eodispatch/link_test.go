@@ -13,7 +13,8 @@ func TestPageFor_LinkedAccounts(t *testing.T) {
 		config.TokenExchange:  {},
 	} {
 		for i, address := range []string{"", "https://broker.example"} {
-			settings := &config.Config{PublicURL: address, Identity: config.Identity{Issuer: "https://idp.example/realms/apex"}}
+			settings := &config.Config{PublicURL: address,
+				Identity: config.Identity{Issuer: "https://idp.example/realms/apex"}}
 			p := config.Platform{Name: "cdse", Exchange: &config.Exchange{Driver: driver}}
 			if got := pageFor(settings, p, false); got != want[i] {
 				t.Errorf("%s with public_url %q: %q, want %q", driver, address, got, want[i])

@@ -34,7 +34,8 @@ const (
 type console struct {
 	out, err io.Writer
 	environ  []string
-	// signals returns a context that is canceled by the first SIGINT or SIGTERM. A second signal ends the process at once.
+	// signals returns a context that is canceled by the first SIGINT or SIGTERM. A second signal ends the process at
+	// once.
 	signals func(context.Context) (context.Context, context.CancelFunc)
 }
 
@@ -87,8 +88,8 @@ The same program is the broker, and the command line for its users.`,
 	cli.SetUsage(root)
 	root.AddGroup(cli.Groups...)
 	root.AddGroup(&cobra.Group{ID: "broker", Title: "Run a broker:"})
-	root.AddCommand(cli.Commands(cli.Console{In: os.Stdin, Out: c.out, Err: c.err, Environ: c.environ, Signals: c.signals,
-		Transport: newTrusting(), Outlines: outlines}, ownVersion())...)
+	root.AddCommand(cli.Commands(cli.Console{In: os.Stdin, Out: c.out, Err: c.err, Environ: c.environ,
+		Signals: c.signals, Transport: newTrusting(), Outlines: outlines}, ownVersion())...)
 	for _, command := range []*cobra.Command{serveCommandLine(c), doctorCommandLine(c), demoCommandLine(c),
 		vaultCommandLine(c), restoredCommandLine(c), healthCommandLine(c),
 		migrateCommandLine(c), backupCommandLine(c), purgeCommandLine(c), exportCommandLine(c), forgetCommandLine(c),

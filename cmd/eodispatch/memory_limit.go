@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// share of the limit that the garbage collector works towards; the rest is for memory that it does not manage, such as
-	// SQLite's caches
+	// share of the limit that the garbage collector works towards; the rest is for memory that it does not manage, such
+	// as SQLite's caches
 	heapShare   = 0.9
 	renderShare = 8 // large requests together may use 1/8 of the limit
 	mostRender  = 512 << 20

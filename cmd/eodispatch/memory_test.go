@@ -58,7 +58,8 @@ func withLargeJobs(t *testing.T) string {
 		Condition: dispatch.Condition{Status: dispatch.Finished}}
 	var values []dispatch.Draft
 	for i := range largeJobs {
-		if _, err := kept.Accept(t.Context(), dispatch.Key{}, nil, []dispatch.Draft{{Job: ended, Body: body}}); err != nil {
+		if _, err := kept.Accept(t.Context(), dispatch.Key{}, nil,
+			[]dispatch.Draft{{Job: ended, Body: body}}); err != nil {
 			t.Fatal(err)
 		}
 		v := dispatch.Draft{Job: ended, Body: json.RawMessage(`{"west":5,"south":51,"east":5.1,"north":51.1}`)}
@@ -112,8 +113,9 @@ func TestLists_TakeLittleMemory(t *testing.T) {
 	const whole, readers, within = largeJobs * largeJob, 4, 64 << 20
 	for path, least := range map[string]int64{
 		"/jobs_status": whole, "/jobs_status?limit=1000": whole, "/jobs_status?parameters=false": largeJobs * 100,
-		"/upscale_tasks/1": whole, "/upscale_tasks/1?limit=1000": whole, "/upscale_tasks/1?parameters=false": largeJobs * 100,
-		"/upscale_tasks/1/tiles": largeJobs * 100, "/upscale_tasks/1/results": 100,
+		"/upscale_tasks/1": whole, "/upscale_tasks/1?limit=1000": whole,
+		"/upscale_tasks/1?parameters=false": largeJobs * 100,
+		"/upscale_tasks/1/tiles":            largeJobs * 100, "/upscale_tasks/1/results": 100,
 		"ws:/job_status": whole, "ws:/ws/upscale_tasks/1": whole,
 	} {
 		t.Run(path, func(t *testing.T) {

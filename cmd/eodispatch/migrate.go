@@ -17,7 +17,8 @@ func migrateCommandLine(c console) *cobra.Command {
 	command := &cobra.Command{Use: "migrate", Short: "Bring the database up to date", Args: cobra.NoArgs,
 		Long: `Bring the database up to date, as the start of a broker does. On PostgreSQL brokers of the version before may go on meanwhile, and several
 processes may do this at once: one does it, and the others wait. On SQLite no broker may use the file. docs/upgrade.md says what a migration may do.`,
-		Example: "  eodispatch migrate --config broker.yaml", RunE: func(*cobra.Command, []string) error { return m.Run(c) }}
+		Example: "  eodispatch migrate --config broker.yaml",
+		RunE:    func(*cobra.Command, []string) error { return m.Run(c) }}
 	m.flags(command)
 	return command
 }

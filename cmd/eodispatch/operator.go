@@ -60,23 +60,24 @@ show the attention held_by_operator with your reason; what was submitted goes on
 			"Submit nothing to a platform, or for an account, until it is released; users see the reason",
 			"Submit nothing to a platform, or for one of its accounts, until it is released. An account is written " +
 				"PLATFORM/shared, PLATFORM/open or \"PLATFORM/ISSUER SUBJECT\", as in the log.",
-			"  eodispatch operator hold cdse \"CDSE is being updated until noon\" --config broker.yaml", cobra.ExactArgs(2),
-			(*operatorCommand).hold},
+			"  eodispatch operator hold cdse \"CDSE is being updated until noon\" --config broker.yaml",
+			cobra.ExactArgs(2), (*operatorCommand).hold},
 		{"release PLATFORM|ACCOUNT", "End a hold", "", "  eodispatch operator release cdse --config broker.yaml",
 			cobra.ExactArgs(1), (*operatorCommand).release},
 		{"history JOB", "Show what happened to a job: its changes, the requests about it, and the kinds of the answers",
-			"Show what happened to a job: its changes, the requests about it, and the kinds of the answers, with the texts " +
-				"that its owner may see. It is kept for the time of operator.history (default a week). Statuses that were read " +
-				"without a change are not listed.",
+			"Show what happened to a job: its changes, the requests about it, and the kinds of the answers, with the " +
+				"texts that its owner may see. It is kept for the time of operator.history (default a week). " +
+				"Statuses that were read without a change are not listed.",
 			"  eodispatch operator history 4711 --config broker.yaml", cobra.ExactArgs(1), (*operatorCommand).history},
 		{"end JOB|PLATFORM|ACCOUNT REASON",
-			"End a job that does not end by itself, or all jobs of a platform or account whose submission is unknown, as failed",
+			"End a job that does not end by itself, or all jobs of a platform or account whose submission is " +
+				"unknown, as failed",
 			`End a job that does not end by itself, as failed; its owner sees the reason, and may retry it. What the broker knows of it at the platform is canceled there
 if the platform can. Use it when the platform has lost the job, or is gone.
 
 With the name of a platform or an account, written as for "operator hold", it ends all jobs there that show the attention submission_unknown.`,
-			"  eodispatch operator end 4711 \"the platform has lost the job\" --config broker.yaml\n  eodispatch operator end " +
-				"geo/shared \"the server was restarted\" --config broker.yaml",
+			"  eodispatch operator end 4711 \"the platform has lost the job\" --config broker.yaml\n  eodispatch " +
+				"operator end geo/shared \"the server was restarted\" --config broker.yaml",
 			cobra.ExactArgs(2), (*operatorCommand).end},
 	} {
 		o := &operatorCommand{c: c}
@@ -134,8 +135,8 @@ func (o *operatorCommand) history(args []string) error {
 			if e.Took > 0 {
 				took = strconv.FormatFloat(e.Took, 'f', 3, 64) + " s"
 			}
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\n", stamp(e.At), e.What, cmp.Or(e.Outcome, "-"), took, e.Phase,
-				e.Status, cmp.Or(e.Attention, "-"), e.Attempt, e.Detail)
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\n", stamp(e.At), e.What, cmp.Or(e.Outcome, "-"), took,
+				e.Phase, e.Status, cmp.Or(e.Attention, "-"), e.Attempt, e.Detail)
 		}
 	})
 }
@@ -157,7 +158,8 @@ func (o *operatorCommand) endUnknown(args []string) error {
 		func(w io.Writer) {
 			fmt.Fprintf(w, "%d jobs of %s have ended\n", n.Ended, args[0])
 			if n.Left > 0 {
-				fmt.Fprintf(w, "%d have changed meanwhile: see eodispatch operator jobs, and repeat the command\n", n.Left)
+				fmt.Fprintf(w, "%d have changed meanwhile: see eodispatch operator jobs, and repeat the command\n",
+					n.Left)
 			}
 		})
 }
@@ -220,7 +222,8 @@ func (o *operatorCommand) ask(method, path string, body any) ([]byte, error) {
 		return nil, err
 	}
 	if err := operator.Verify(request, response, text, key); err != nil {
-		return nil, fmt.Errorf("%w. It answers %d, %.300q", err, response.StatusCode, text) // quoted: nobody answers for it
+		// quoted: nobody answers for it
+		return nil, fmt.Errorf("%w. It answers %d, %.300q", err, response.StatusCode, text)
 	}
 	if response.StatusCode == http.StatusOK {
 		return text, nil

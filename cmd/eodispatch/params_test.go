@@ -25,9 +25,12 @@ import (
 var shapes = []struct{ name, schema, want string }{
 	{"number", `{"type":"number"}`, `double [] null`},
 	{"bounded", `{"type":"number","minimum":0.10,"maximum":100,"default":80.50}`, `double [] 80.50 0.10..100`},
-	{"box", `{"type":"object","subtype":"bounding-box","required":["west","south","east","north"],"properties":{"west":{"type":"number"},"south":{"type":"number"},"east":{"type":"number"},"north":{"type":"number"},"base":{"type":["number","null"],"default":null},"crs":{"anyOf":[{"type":"integer","subtype":"epsg-code","minimum":1000},{"type":"string","subtype":"wkt2-definition"}],"default":4326}}}`, `bounding-box [] null`},
-	{"interval", `{"type":"array","subtype":"temporal-interval","minItems":2,"maxItems":2,"items":{"anyOf":[{"type":"string","format":"date-time","subtype":"date-time"},{"type":"string","format":"date","subtype":"date"},{"type":"null"}]}}`, `date-interval [] null`},
-	{"closed", `{"type":"array","subtype":"temporal-interval","items":{"anyOf":[{"type":"string","format":"date-time"},{"type":"string","format":"date"}]},"default":["2026-01-01","2026-02-01"]}`, `date-interval [] ["2026-01-01","2026-02-01"]`},
+	{"box",
+		`{"type":"object","subtype":"bounding-box","required":["west","south","east","north"],"properties":{"west":{"type":"number"},"south":{"type":"number"},"east":{"type":"number"},"north":{"type":"number"},"base":{"type":["number","null"],"default":null},"crs":{"anyOf":[{"type":"integer","subtype":"epsg-code","minimum":1000},{"type":"string","subtype":"wkt2-definition"}],"default":4326}}}`, `bounding-box [] null`},
+	{"interval",
+		`{"type":"array","subtype":"temporal-interval","minItems":2,"maxItems":2,"items":{"anyOf":[{"type":"string","format":"date-time","subtype":"date-time"},{"type":"string","format":"date","subtype":"date"},{"type":"null"}]}}`, `date-interval [] null`},
+	{"closed",
+		`{"type":"array","subtype":"temporal-interval","items":{"anyOf":[{"type":"string","format":"date-time"},{"type":"string","format":"date"}]},"default":["2026-01-01","2026-02-01"]}`, `date-interval [] ["2026-01-01","2026-02-01"]`},
 	{"plain_interval", `{"type":"array","subtype":"temporal-interval"}`, `date-interval [] null`},
 	{"integer", `{"type":"integer","default":12345678901234567890}`, `integer [] 12345678901234567890`},
 	{"choice", `{"type":"string","enum":["VV","VH"],"default":"VV"}`, `string ["VV" "VH"] "VV"`},
@@ -57,7 +60,8 @@ var shapes = []struct{ name, schema, want string }{
 	{"ogc_box_by_members",
 		`{"type":"object","required":["bbox"],"properties":{"bbox":{"type":"array"},"crs":{"type":"string"}}}`,
 		`bounding-box [] null`},
-	{"feature", `{"oneOf":[{"type":"string","contentMediaType":"application/gml+xml"},{"allOf":[{"format":"geojson-geometry"},{"$ref":"../../openapi/schemas/geometryGeoJSON.yaml"}]}]}`, `polygon [] null`},
+	{"feature",
+		`{"oneOf":[{"type":"string","contentMediaType":"application/gml+xml"},{"allOf":[{"format":"geojson-geometry"},{"$ref":"../../openapi/schemas/geometryGeoJSON.yaml"}]}]}`, `polygon [] null`},
 	{"file", `{"type":"string","contentEncoding":"binary","contentMediaType":"image/tiff; application=geotiff"}`,
 		`string [] null`},
 	{"by_reference", `{"$ref":"#/definitions/d","definitions":{"d":{"type":"boolean","default":true}}}`,
@@ -115,7 +119,8 @@ func brokerOf(t *testing.T, s *httptest.Server) http.Handler {
 	limits := config.PlatformLimits{Jobs: 4, Requests: 2, Send: 5 * time.Second, MinPoll: time.Second}
 	backends := platforms(&config.Config{Development: true, Platforms: []config.Platform{
 		{Name: "openeo", Protocol: config.OpenEO, Endpoint: s.URL, Access: dispatch.AccessOpen, Limits: limits},
-		{Name: "ogc", Protocol: config.OGCProcess, Endpoint: s.URL + "/ogc", Access: dispatch.AccessOpen, Limits: limits},
+		{Name: "ogc", Protocol: config.OGCProcess, Endpoint: s.URL + "/ogc", Access: dispatch.AccessOpen,
+			Limits: limits},
 	}}, nil)
 	kept, err := store.Open(t.Context(), "sqlite:"+t.TempDir()+"/jobs.db", wallClock{})
 	if err != nil {

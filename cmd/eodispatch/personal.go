@@ -135,7 +135,8 @@ func (f *forgetCommand) forget(ctx context.Context, c console, settings *config.
 	fmt.Fprintf(c.out, "%d jobs, %d rows in all\n", deleted["jobs"], rows)
 	if revocations > 0 {
 		fmt.Fprintf(c.out,
-			"%d permissions to act for the user are revoked at the identity provider, and then deleted, when a broker runs\n",
+			"%d permissions to act for the user are revoked at the identity provider, and then deleted, when a "+
+				"broker runs\n",
 			revocations)
 	}
 	return nil
@@ -152,8 +153,8 @@ func (f *forgetCommand) cancel(ctx context.Context, kept *store.Store, user disp
 	}
 	if !running {
 		return &dispatch.Error{Kind: dispatch.Conflict, Op: "forget", Text: fmt.Sprintf(
-			"%d jobs of the user are at platforms. They are canceled there when the broker runs: start it, stop it once they "+
-				"have ended, and run this command again.", n)}
+			"%d jobs of the user are at platforms. They are canceled there when the broker runs: start it, stop it "+
+				"once they "+"have ended, and run this command again.", n)}
 	}
 	within, cancel := context.WithTimeout(ctx, f.Wait)
 	defer cancel()

@@ -27,8 +27,8 @@ func listenPrivately(settings config.Telemetry, seen *telemetry.Telemetry, log *
 	listener, err := net.Listen("tcp", settings.Listen)
 	switch {
 	case err != nil && settings.Listen == config.TelemetryDefault:
-		log.Warn("metrics and readiness are not served: the default address is taken; set telemetry.listen to another, "+
-			"or to off", "error", err)
+		log.Warn("metrics and readiness are not served: the default address is taken; set telemetry.listen to "+
+			"another, "+"or to off", "error", err)
 		return privateListener{}, nil
 	case err != nil:
 		return privateListener{}, fmt.Errorf("cannot listen on telemetry.listen %s: %w", settings.Listen, err)

@@ -48,12 +48,12 @@ func BenchmarkPerformanceOfTheRate(b *testing.B) {
 			"statuses: p99, max\tratio, aim 1.2"+
 			"\ttime between two reads: p99, max\tratio\tconcurrent call: median, max")
 	for _, c := range []crowd{
-		{name: "openEO, 1,000 accounts, 50/s, SQLite", protocol: config.OpenEO, accounts: 1000, rate: 50, aged: time.Hour,
-			databases: sqlite},
-		{name: "openEO, 1,000 accounts, 50/s, PostgreSQL, 2 replicas", protocol: config.OpenEO, accounts: 1000, rate: 50,
-			databases: replicas},
-		{name: "OGC without listing, 100 accounts, 100/s, SQLite", protocol: config.OGCProcess, accounts: 100, rate: 100,
+		{name: "openEO, 1,000 accounts, 50/s, SQLite", protocol: config.OpenEO, accounts: 1000, rate: 50,
 			aged: time.Hour, databases: sqlite},
+		{name: "openEO, 1,000 accounts, 50/s, PostgreSQL, 2 replicas", protocol: config.OpenEO, accounts: 1000,
+			rate: 50, databases: replicas},
+		{name: "OGC without listing, 100 accounts, 100/s, SQLite", protocol: config.OGCProcess, accounts: 100,
+			rate: 100, aged: time.Hour, databases: sqlite},
 	} {
 		b.Run(c.name, func(b *testing.B) { fmt.Fprintf(table, "%s\t%s\n", c.name, c.run(b)) })
 	}
@@ -323,7 +323,8 @@ func start(ctx context.Context, r replica, drafts []dispatch.Draft) error {
 			}
 		}
 		jobs[i] = d.Job
-		jobs[i].Ref, jobs[i].Phase, jobs[i].Status, jobs[i].Checked = s.Ref, dispatch.Started, dispatch.Submitted, d.Created
+		jobs[i].Ref, jobs[i].Phase, jobs[i].Status, jobs[i].Checked = s.Ref, dispatch.Started, dispatch.Submitted,
+			d.Created
 	}
 	saved, err := r.Visits.Store.Save(ctx, jobs)
 	if err == nil && len(saved) < len(jobs) {

@@ -22,7 +22,8 @@ func restoredCommandLine(c console) *cobra.Command {
 		Args: cobra.NoArgs,
 		Long: `Mark a database that was restored from a backup: ids skip ahead, and no account submits jobs before its jobs were compared with the
 platform's list.`,
-		Example: "  eodispatch restored --config broker.yaml", RunE: func(*cobra.Command, []string) error { return r.Run(c) }}
+		Example: "  eodispatch restored --config broker.yaml",
+		RunE:    func(*cobra.Command, []string) error { return r.Run(c) }}
 	r.flags(command)
 	command.Flags().BoolVar(&r.WithoutListing, "without-listing", false,
 		"also submit to platforms that cannot list their jobs; jobs that waited when the backup was made may then run "+
@@ -52,8 +53,8 @@ func (r *restoredCommand) Run(c console) error {
 			return err
 		}
 		_, err = fmt.Fprintf(c.out,
-			"ids skip ahead by %d; %d accounts submit no jobs until their platform's list was compared\n", dispatch.SkippedIDs,
-			n)
+			"ids skip ahead by %d; %d accounts submit no jobs until their platform's list was compared\n",
+			dispatch.SkippedIDs, n)
 		return err
 	})
 }
@@ -72,8 +73,8 @@ func unrecognized(ctx context.Context, settings *config.Config) (lines []string)
 	}
 	for _, u := range found {
 		lines = append(lines,
-			fmt.Sprintf("job %s at account %s (%s, tag %s, seen %s) is not in the restored database: check it at the platform",
-				u.Ref.ID, u.Account, u.Status, u.Tag, u.Found.Format("2006-01-02 15:04:05Z07:00")))
+			fmt.Sprintf("job %s at account %s (%s, tag %s, seen %s) is not in the restored database: check it at the "+
+				"platform", u.Ref.ID, u.Account, u.Status, u.Tag, u.Found.Format("2006-01-02 15:04:05Z07:00")))
 	}
 	return lines
 }

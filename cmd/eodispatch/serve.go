@@ -53,7 +53,8 @@ func (s *serveCommand) Run(c console) error {
 	}
 	err = serveOn(ctx, net.Listen, settings, again, level, log, func(address string) {
 		log.Info("serving", "address", address, "version", ownVersion(), "commit", ownCommit(),
-			"submitted_as_created", settings.Compat.SubmittedAsCreated, "object_as_string", settings.Compat.ObjectAsString)
+			"submitted_as_created", settings.Compat.SubmittedAsCreated, "object_as_string",
+			settings.Compat.ObjectAsString)
 	})
 	if exitCode(err, io.Discard) == exitFailed { // in the format of the log, which programs may read
 		log.Error("ended by an error", "error", explained(err))
@@ -189,8 +190,8 @@ const otherFiles = 1000
 // connections may need. Connections to platforms fail, too, when none is left.
 func warnOfOpenFiles(limit, connections int, log *slog.Logger) {
 	if needed := connections + mostQuiet + otherFiles; 0 < limit && limit < needed {
-		log.Warn("the limit of open files is below what client connections may need; raise it (ulimit -Hn, LimitNOFILE of "+
-			"systemd) or lower limits.connections",
+		log.Warn("the limit of open files is below what client connections may need; raise it (ulimit -Hn, "+
+			"LimitNOFILE of "+"systemd) or lower limits.connections",
 			"limit", limit, "needed", needed)
 	}
 }
@@ -221,8 +222,8 @@ func shutDown(server *http.Server, stopWork func(), done <-chan struct{}, grace 
 	select {
 	case <-done:
 	case <-ctx.Done():
-		return fmt.Errorf("some requests to platforms were still running after %v; the next start finds out their outcome",
-			grace)
+		return fmt.Errorf("some requests to platforms were still running after %v; the next start finds out their "+
+			"outcome", grace)
 	}
 	late := time.NewTimer(lastAnswers)
 	defer late.Stop()

@@ -89,7 +89,8 @@ func (s *service) reload(ctx context.Context, read *config.Config) {
 	lost, err := s.lostPlatforms(ctx, s.settings, &settings)
 	if len(lost) > 0 {
 		s.log.ErrorContext(ctx,
-			"the settings were not reloaded: these platforms have jobs that have not ended, and are missing or lead elsewhere",
+			"the settings were not reloaded: these platforms have jobs that have not ended, and are missing or lead "+
+				"elsewhere",
 			"platforms", lost)
 		return
 	}
@@ -142,8 +143,8 @@ func (s *service) replace(ctx context.Context, settings *config.Config) error {
 const (
 	textPerhapsMissing = "platforms for which jobs were accepted during the reload are perhaps missing: reload the " +
 		"settings before once more"
-	textPlatformsStay = "these platforms stay as they were: jobs were accepted for them during the reload. Reload the " +
-		"settings again when these have ended"
+	textPlatformsStay = "these platforms stay as they were: jobs were accepted for them during the reload. Reload " +
+		"the settings again when these have ended"
 )
 
 // tellDrained waits for the requests of a former interface, and has the platforms of its settings looked at once more.

@@ -39,8 +39,8 @@ func offeredServices(settings *config.Config, platforms catalogue.Platforms, kep
 
 // configuredService returns a service of the configuration, whose platform is one of the given.
 func configuredService(s config.Service, platforms []config.Platform) catalogue.Service {
-	first := configuredHome(config.ServiceHome{Platform: s.Platform, Application: s.Application, Namespace: s.Namespace},
-		platforms)
+	first := configuredHome(config.ServiceHome{Platform: s.Platform, Application: s.Application,
+		Namespace: s.Namespace}, platforms)
 	c := catalogue.Service{ID: s.ID, Title: s.Title, Description: s.Description, Keywords: s.Keywords,
 		Cost: catalogue.Cost{Note: s.Cost}, Example: s.Example,
 		Label: first.Label, Service: first.Service}

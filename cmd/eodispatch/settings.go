@@ -46,8 +46,8 @@ func (s configFlags) load(c console) (*config.Config, error) {
 	faults, _ := errors.AsType[config.Faults](err)
 	if s.Config == "" && lacksKey(faults, "identity.issuer") && lacksKey(faults, "platforms") {
 		return nil, fmt.Errorf(
-			"%w\n\nThere is no configuration. Name a file by --config FILE or by the variable EODISPATCH_CONFIG. A minimal "+
-				"file:\n\n%s",
+			"%w\n\nThere is no configuration. Name a file by --config FILE or by the variable EODISPATCH_CONFIG. A "+
+				"minimal "+"file:\n\n%s",
 			faults, strings.TrimSpace(minimalConfiguration))
 	}
 	return settings, err

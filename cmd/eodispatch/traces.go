@@ -35,8 +35,8 @@ func tracesCheck(settings *config.Config) check {
 		return tracing.Check(ctx, tracing.Config{Endpoint: settings.Traces.Endpoint, Headers: fields})
 	}
 	return check{name: "receiver of traces " + settings.Traces.Endpoint, ask: withoutUnproven(ask),
-		advice: "check `traces.endpoint`, which is that of OTLP over HTTP (port 4318 by default), and `traces.headers`; " +
-			"jobs run without it"}
+		advice: "check `traces.endpoint`, which is that of OTLP over HTTP (port 4318 by default), and " +
+			"`traces.headers`; jobs run without it"}
 }
 
 // databaseSystem is the kind of the configured database, in the words of OpenTelemetry.
@@ -56,7 +56,9 @@ func toldOfTraces(settings *config.Config) func(*url.URL) bool {
 		}
 	}
 	return func(u *url.URL) bool {
-		return slices.ContainsFunc(told, func(endpoint string) bool { return upstream.SameOrigin(endpoint, u.String()) })
+		return slices.ContainsFunc(told, func(endpoint string) bool {
+			return upstream.SameOrigin(endpoint, u.String())
+		})
 	}
 }
 

@@ -35,9 +35,10 @@ func newTaskBroker(t *testing.T, p config.Protocol, life simulator.Life, limits 
 	if p == config.OGCProcess {
 		endpoint = w.OGCURL
 	}
-	settings := &config.Config{Development: true, Platforms: []config.Platform{{Name: "p", Protocol: p, Endpoint: endpoint,
-		Access: dispatch.AccessOpen,
-		Limits: config.PlatformLimits{Requests: 8, MinPoll: 50 * time.Millisecond, Send: time.Minute}}}}
+	settings := &config.Config{Development: true,
+		Platforms: []config.Platform{{Name: "p", Protocol: p, Endpoint: endpoint,
+			Access: dispatch.AccessOpen,
+			Limits: config.PlatformLimits{Requests: 8, MinPoll: 50 * time.Millisecond, Send: time.Minute}}}}
 	if limits != "" {
 		if _, err := fmt.Sscanf(limits, "jobs: %d", &settings.Platforms[0].Limits.Jobs); err != nil {
 			t.Fatal(err)
@@ -138,7 +139,8 @@ func TestLimits_AreLearned(t *testing.T) {
 			if p == config.OGCProcess {
 				faults, oracle = &w.OGC.Faults, &w.OGC.Oracle
 			}
-			busy := simulator.Fault{Status: 429, Code: "TooManyRequests", Message: "Slow down.", RetryAfter: time.Second}
+			busy := simulator.Fault{Status: 429, Code: "TooManyRequests", Message: "Slow down.",
+				RetryAfter: time.Second}
 			quick, always := busy, busy
 			quick.Beyond = 20 // a slow machine never sends this many
 			always.Route, always.Skip, always.Times = route, 5, 3
@@ -229,7 +231,8 @@ func TestRetryTask_RunsFailedJobsAgain(t *testing.T) {
 	}
 	w.OpenEO.SetLife(simulator.Life{Run: 100 * time.Millisecond})
 	task, err := w.RetryTask(t.Context(), upscaler, id, dispatch.Choice{})
-	if err != nil || task.Counts.Jobs() != 3 || task.Counts[dispatch.Failed] > 0 { // some may have been submitted by now
+	// some may have been submitted by now
+	if err != nil || task.Counts.Jobs() != 3 || task.Counts[dispatch.Failed] > 0 {
 		t.Fatalf("%v, %v", task.Counts, err)
 	}
 	for i, j := range w.drained(t, id, drainedWithin) {
@@ -259,7 +262,8 @@ func TestAcceptTask_ChecksTheDimension(t *testing.T) {
 		d    dispatch.Dimension
 		loc  string
 	}{
-		{"no such parameter", dispatch.Dimension{Name: "tile", Values: []json.RawMessage{good}}, "[body dimension name]"},
+		{"no such parameter", dispatch.Dimension{Name: "tile", Values: []json.RawMessage{good}},
+			"[body dimension name]"},
 		{"a value of another kind", dispatch.Dimension{Name: "spatial_extent", Values: []json.RawMessage{good,
 			json.RawMessage(`7`)}}, "[body dimension values 1]"},
 	} {

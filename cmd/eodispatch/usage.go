@@ -40,7 +40,8 @@ func missingCommand(command *cobra.Command, args []string) error {
 // helpCommandLine prints the --help of a command.
 func helpCommandLine(root *cobra.Command) *cobra.Command {
 	return &cobra.Command{Use: "help [COMMAND]", Short: "Show the help of a command", Example: "  eodispatch help run",
-		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) (names []string, _ cobra.ShellCompDirective) {
+		ValidArgsFunction: func(_ *cobra.Command, args []string,
+			_ string) (names []string, _ cobra.ShellCompDirective) {
 			named, _, err := root.Find(args)
 			if err != nil {
 				return nil, cobra.ShellCompDirectiveNoFileComp

@@ -20,8 +20,9 @@ func vaultCommandLine(c console) *cobra.Command {
 		Example: "  eodispatch vault key\n  eodispatch vault rotate --config broker.yaml"}
 	rotate := &vaultRotateCommand{}
 	rotation := &cobra.Command{Use: "rotate", Short: "Encrypt everything in the vault with the first of vault.keys",
-		Args:    cobra.NoArgs,
-		Long:    "Encrypt everything in the vault with the first of vault.keys. After that the other keys can be removed.",
+		Args: cobra.NoArgs,
+		Long: "Encrypt everything in the vault with the first of vault.keys. After that the other keys can be " +
+			"removed.",
 		Example: "  eodispatch vault rotate --config broker.yaml", RunE: func(*cobra.Command,
 			[]string) error {
 			return rotate.Run(c)
@@ -49,7 +50,8 @@ func (v *vaultRotateCommand) Run(c console) (err error) {
 		return err
 	}
 	if ring == nil {
-		return config.Faults{{Where: "configuration", Key: "vault.keys", Text: "is missing: there is nothing to rotate"}}
+		return config.Faults{{Where: "configuration", Key: "vault.keys",
+			Text: "is missing: there is nothing to rotate"}}
 	}
 	return withDatabase(c, settings, openDatabase, func(ctx context.Context, kept *store.Store) error {
 		rotated, err := identity.Rotate(ctx, kept, ring)

@@ -29,8 +29,8 @@ import (
 func pack(t testing.TB) (folder string) {
 	t.Helper()
 	folder = filepath.Join(t.TempDir(), "image")
-	c := exec.Command("go", "run", "./deploy/image", "-out", folder, "-version", "1.2.3", "-revision", "abc", "-created",
-		"1700000000", "-architectures", runtime.GOARCH)
+	c := exec.Command("go", "run", "./deploy/image", "-out", folder, "-version", "1.2.3", "-revision", "abc",
+		"-created", "1700000000", "-architectures", runtime.GOARCH)
 	c.Dir = filepath.Join("..", "..")
 	if out, err := c.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)

@@ -153,9 +153,9 @@ func (l layout) add(i image) (descriptor, error) {
 func (i image) config() runtimeConfig {
 	return runtimeConfig{
 		User: fmt.Sprintf("%d:%d", user, user), WorkingDir: "/data", Entrypoint: []string{"/eodispatch"},
-		Cmd: []string{"serve"},
-		Env: []string{"EODISPATCH_DEFAULT_LISTEN=0.0.0.0:8080", "PATH=/"}, ExposedPorts: map[string]struct{}{"8080/tcp": {}},
-		Labels: i.labels,
+		Cmd:          []string{"serve"},
+		Env:          []string{"EODISPATCH_DEFAULT_LISTEN=0.0.0.0:8080", "PATH=/"},
+		ExposedPorts: map[string]struct{}{"8080/tcp": {}}, Labels: i.labels,
 		Healthcheck: healthcheck{Test: []string{"CMD", "/eodispatch", "health"}, Interval: 10 * time.Second,
 			Timeout: 5 * time.Second, StartPeriod: time.Minute, Retries: 3},
 	}

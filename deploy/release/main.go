@@ -44,8 +44,8 @@ func main() {
 	flag.StringVar(&r.folder, "out", "dist/release", "folder of the release; a previous one in it is replaced")
 	flag.StringVar(&systems, "targets", strings.Join(targets, ","), "systems to build for")
 	flag.BoolVar(&r.image, "image", true, "also make the image")
-	flag.StringVar(&r.python, "python", "", "Python with hatchling, by which the Python package is built; default: it is "+
-		"left out")
+	flag.StringVar(&r.python, "python", "", "Python with hatchling, by which the Python package is built; default: "+
+		"it is "+"left out")
 	flag.Parse()
 	seconds, err := strconv.ParseInt(created, 10, 64)
 	if err == nil {
@@ -126,8 +126,8 @@ func (r release) program(target string) error {
 	system, architecture, _ := strings.Cut(target, "/")
 	file := r.file(target)
 	if err := r.command([]string{"CGO_ENABLED=0", "GOOS=" + system, "GOARCH=" + architecture},
-		"go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -buildid= -X main.version="+r.version, "-o", file,
-		"./cmd/eodispatch"); err != nil {
+		"go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -buildid= -X main.version="+r.version, "-o",
+		file, "./cmd/eodispatch"); err != nil {
 		return err
 	}
 	lock := "web/package-lock.json"
@@ -151,11 +151,13 @@ func (r release) command(environ []string, name string, args ...string) error {
 func notesOf(changelog, version string) (string, error) {
 	for section := range strings.SplitSeq(changelog, "\n## ") {
 		title, body, _ := strings.Cut(section, "\n")
-		if name, _, _ := strings.Cut(title, " "); name == strings.TrimPrefix(version, "v") && strings.TrimSpace(body) != "" {
+		if name, _, _ := strings.Cut(title, " "); name == strings.TrimPrefix(version, "v") &&
+			strings.TrimSpace(body) != "" {
 			return strings.TrimSpace(body) + "\n", nil
 		}
 	}
-	return "", fmt.Errorf("CHANGELOG.md has no section %q: name the version there first", strings.TrimPrefix(version, "v"))
+	return "", fmt.Errorf("CHANGELOG.md has no section %q: name the version there first",
+		strings.TrimPrefix(version, "v"))
 }
 
 // checkChart refuses a version that is not the chart's: its default image would be another one. What is not released
@@ -171,7 +173,8 @@ func checkChart(chart []byte, version string) error {
 	version = strings.TrimPrefix(version, "v")
 	if version != "Unreleased" && (named.Version != version || named.AppVersion != version) {
 		return fmt.Errorf(
-			"deploy/chart/Chart.yaml has version %s and appVersion %s, not %s: name the version there first, and run make charts", named.Version, named.AppVersion, version)
+			"deploy/chart/Chart.yaml has version %s and appVersion %s, not %s: name the version there first, and run "+
+				"make charts", named.Version, named.AppVersion, version)
 	}
 	return nil
 }

@@ -150,7 +150,8 @@ func checkRecord(t *testing.T, file, program string) (found bool) {
 	}
 	for _, line := range lines {
 		sum := sha256.Sum256(texts[line[0]])
-		want := []string{line[0], "sha256=" + base64.RawURLEncoding.EncodeToString(sum[:]), fmt.Sprint(len(texts[line[0]]))}
+		want := []string{line[0], "sha256=" + base64.RawURLEncoding.EncodeToString(sum[:]),
+			fmt.Sprint(len(texts[line[0]]))}
 		if line[0] == record {
 			want = []string{record, "", ""}
 		}
@@ -177,7 +178,8 @@ func installWheel(t *testing.T, r release) {
 		"eodispatch "+r.version+" ") {
 		t.Errorf("the program of the wheel: %s", got)
 	}
-	const where = "import importlib.util, sys; print(importlib.util.find_spec('eodispatch').origin.startswith(sys.prefix))"
+	const where = "import importlib.util, sys; " +
+		"print(importlib.util.find_spec('eodispatch').origin.startswith(sys.prefix))"
 	if got := output(t, own, "-c", where); got != "True" {
 		t.Errorf("the package of the wheel: %s", got)
 	}

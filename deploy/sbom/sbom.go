@@ -126,8 +126,9 @@ func npmPackages(lock string) (parts []component, err error) {
 
 // library returns a part by the type of its package URL (https://github.com/package-url/purl-spec).
 func library(kind, name, version, spdx string) component {
-	c := component{Type: "library", Name: name, Version: version, URL: "pkg:" + kind + "/" + strings.ReplaceAll(name, "@",
-		"%40") + "@" + url.PathEscape(version)}
+	c := component{Type: "library", Name: name, Version: version,
+		URL: "pkg:" + kind + "/" + strings.ReplaceAll(name, "@",
+			"%40") + "@" + url.PathEscape(version)}
 	c.Ref = c.URL
 	if spdx != "" && !strings.ContainsAny(spdx, " ()") { // an expression is no id
 		c.Licenses = make([]license, 1)

@@ -16,7 +16,8 @@ import (
 func TestOf_ListsWhatIsInTheProgram(t *testing.T) {
 	lock := filepath.Join(t.TempDir(), "package-lock.json")
 	if err := os.WriteFile(lock,
-		[]byte(`{"packages": {"": {"name": "page"}, "node_modules/ol": {"version": "10.11.0", "license": "BSD-2-Clause"},
+		[]byte(
+			`{"packages": {"": {"name": "page"}, "node_modules/ol": {"version": "10.11.0", "license": "BSD-2-Clause"},
 		"node_modules/ol/node_modules/@a/b": {"version": "1.0.0", "license": "(MIT OR GPL-2.0)"}, "node_modules/vite": {"version": "9.9.9", "dev": true}}}`), 0o600); err != nil {
 		t.Fatal(err)
 	}

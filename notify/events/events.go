@@ -124,12 +124,12 @@ func (s *Sender) Target(u dispatch.UserID, n dispatch.Notify) (dispatch.Hook, er
 	}
 	if s.Secrets == nil {
 		return dispatch.Hook{}, &dispatch.Error{Kind: dispatch.Unsupported, Op: "events.Target",
-			Text: "This service cannot keep the secret that signs messages, because it has no vault. Its operator must set " +
-				"vault.keys."}
+			Text: "This service cannot keep the secret that signs messages, because it has no vault. Its operator " +
+				"must set vault.keys."}
 	}
 	if _, err := signingKey(n.Secret); err != nil {
-		return dispatch.Hook{}, dispatch.InvalidBody("events.Target", "The secret cannot be used: "+err.Error(), "options",
-			"notify", "secret")
+		return dispatch.Hook{}, dispatch.InvalidBody("events.Target", "The secret cannot be used: "+err.Error(),
+			"options", "notify", "secret")
 	}
 	h.Sealed = s.Secrets.Seal(h, n.Secret)
 	return h, nil

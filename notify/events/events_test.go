@@ -415,7 +415,8 @@ func TestSender_OneJob(t *testing.T) {
 		}
 	}
 	if _, _, err := o.sender.Create(t.Context(), "ann", dispatch.Notify{Kind: dispatch.Webhook,
-		URL: r.URL}); !dispatch.Is(err, dispatch.Unsupported) || !strings.Contains(dispatch.TextFor(err), "vault.keys") {
+		URL: r.URL}); !dispatch.Is(err, dispatch.Unsupported) ||
+		!strings.Contains(dispatch.TextFor(err), "vault.keys") {
 		t.Errorf("a hook without a vault: %v", err)
 	}
 }

@@ -35,7 +35,8 @@ func (s *Sender) mailTarget(n dispatch.Notify) error {
 	}
 	if !n.Verified || mail.CheckAddress(mailbox(n.URL)) != nil {
 		return &dispatch.Error{Kind: dispatch.Invalid, Op: "events.Target",
-			Text: "Mail is sent only to the e-mail address of your account, after the identity provider has verified it."}
+			Text: "Mail is sent only to the e-mail address of your account, after the identity provider has verified " +
+				"it."}
 	}
 	if n.Secret != "" {
 		return dispatch.InvalidBody("events.Target", "Mail is not signed: leave the secret out.", "options", "notify",
@@ -153,8 +154,8 @@ func (s *Sender) letter(ctx context.Context, h dispatch.Hook, told []dispatch.De
 		text.WriteString("\n")
 	}
 	fmt.Fprintf(&text,
-		"-- \nYou get this mail because you asked %s to notify you of your jobs. Your account page there lists what you "+
-			"asked for, under the id\n%s, and ends it.\n", s.Source, h.ID)
+		"-- \nYou get this mail because you asked %s to notify you of your jobs. Your account page there lists what "+
+			"you "+"asked for, under the id\n%s, and ends it.\n", s.Source, h.ID)
 	m.Text = text.String()
 	return m
 }

@@ -125,7 +125,8 @@ func TestMail_IsBounded(t *testing.T) {
 		t.Fatalf("%d mails", len(all))
 	}
 	for _, m := range all {
-		if len(m.Text) > 5000 || !regexp.MustCompile(`^Task 1: \d+ jobs wait for you`).MatchString(m.Header.Get("Subject")) {
+		if len(m.Text) > 5000 || !regexp.MustCompile(`^Task 1: \d+ jobs wait for you`).MatchString(
+			m.Header.Get("Subject")) {
 			t.Errorf("%d bytes, %s", len(m.Text), m.Header.Get("Subject"))
 		}
 	}

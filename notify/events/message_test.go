@@ -45,7 +45,9 @@ func TestBody_OfTasks(t *testing.T) {
 		`"number":7,"status":"attention","attention":"stalled","message":"Look at stalled."}`:                                      {Job: 4, Epoch: 9, Status: dispatch.Needs(dispatch.Stalled)},
 		`"id":"task-3-9-attention_trial_ended","source":"s","type":"org.eodispatch.task.attention.v1","subject":"upscale_tasks/3"`: {Of: 3, Epoch: 9, Status: dispatch.Needs(dispatch.TrialEnded)},
 	} {
-		s := New(Config{Source: "s", Advice: func(why dispatch.Attention) string { return "Look at " + string(why) + "." }})
+		s := New(Config{Source: "s", Advice: func(why dispatch.Attention) string {
+			return "Look at " + string(why) + "."
+		}})
 		text, err := s.body(dispatch.Delivery{Event: e, Task: 3, Number: 7})
 		if err != nil || !strings.Contains(string(text), want) ||
 			strings.Contains(want, "share") != strings.Contains(string(text), `"share":25`) {

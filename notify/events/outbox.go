@@ -18,10 +18,11 @@ type Outbox interface {
 	// DueHooks returns hooks that are not held and have due deliveries, those that were settled longest ago first, n at
 	// most, and each of an owner.
 	DueHooks(ctx context.Context, n, each int) ([]dispatch.Hook, error)
-	// ClaimDeliveries returns due deliveries of a hook, n at most, and keeps other calls from them for the duration of the
-	// lease; then they are due again. A delivery is not due before earlier ones of the same job are over.
+	// ClaimDeliveries returns due deliveries of a hook, n at most, and keeps other calls from them for the duration of
+	// the lease; then they are due again. A delivery is not due before earlier ones of the same job are over.
 	ClaimDeliveries(ctx context.Context, hook string, lease time.Duration, n int) ([]dispatch.Delivery, error)
-	// SettleDeliveries stores the results of tries, and the state of their hook. Due of a delivery is zero if it is over.
-	// A delivery that was claimed again meanwhile stays as it is. If the hook is gone, all its deliveries are over.
+	// SettleDeliveries stores the results of tries, and the state of their hook. Due of a delivery is zero if it is
+	// over. A delivery that was claimed again meanwhile stays as it is. If the hook is gone, all its deliveries are
+	// over.
 	SettleDeliveries(ctx context.Context, h dispatch.Hook, all []dispatch.Delivery) error
 }

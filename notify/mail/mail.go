@@ -112,7 +112,8 @@ func (s *Sender) Send(ctx context.Context, m Message) error {
 	}
 	message, err := s.compose(m)
 	if err != nil {
-		return &dispatch.Error{Kind: dispatch.Internal, Op: "mail.Send", Text: "The message could not be written.", Err: err}
+		return &dispatch.Error{Kind: dispatch.Internal, Op: "mail.Send", Text: "The message could not be written.",
+			Err: err}
 	}
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()

@@ -34,8 +34,9 @@ func TestSend_ToARealServer(t *testing.T) {
 	for name, c := range map[string]mail.Config{
 		"starttls": {Server: server.Address, Encryption: mail.StartTLS, Username: "eo", Password: "secret",
 			Roots: server.Roots},
-		"implicit": {Server: server.TLS, Encryption: mail.Implicit, Username: "eo", Password: "secret", Roots: server.Roots},
-		"none":     {Server: server.Address, Encryption: mail.Plain},
+		"implicit": {Server: server.TLS, Encryption: mail.Implicit, Username: "eo", Password: "secret",
+			Roots: server.Roots},
+		"none": {Server: server.Address, Encryption: mail.Plain},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := len(server.Mails())
@@ -48,7 +49,8 @@ func TestSend_ToARealServer(t *testing.T) {
 				got.User != c.Username || got.Secure == (name == "none") || got.UTF8 {
 				t.Errorf("%+v", got)
 			}
-			if h := got.Header; h.Get("Subject") != letter.Subject || h.Get("Message-Id") != "<h.1@broker.example.org>" ||
+			if h := got.Header; h.Get("Subject") != letter.Subject ||
+				h.Get("Message-Id") != "<h.1@broker.example.org>" ||
 				h.Get("Auto-Submitted") != "auto-generated" || h.Get("Date") == "" || h.Get("X-Mailer") != "" ||
 				h.Get("From") != `"EO jobs" <noreply@broker.example.org>` {
 				t.Errorf("%v", h)
@@ -76,8 +78,8 @@ func TestSend_ReportsWhatIsWrong(t *testing.T) {
 		kind   dispatch.Kind
 		text   string
 	}{
-		"an unknown certificate": {mail.Config{Server: server.Address, Encryption: mail.StartTLS, Roots: x509.NewCertPool()},
-			nil, dispatch.Unavailable, "could not be reached"},
+		"an unknown certificate": {mail.Config{Server: server.Address, Encryption: mail.StartTLS,
+			Roots: x509.NewCertPool()}, nil, dispatch.Unavailable, "could not be reached"},
 		"a wrong password": {mail.Config{Server: server.Address, Encryption: mail.StartTLS, Roots: server.Roots,
 			Username: "eo", Password: "wrong"}, nil, dispatch.Unavailable, "did not let this service sign in"},
 		"no server": {mail.Config{Server: closed.Addr().String(), Encryption: mail.StartTLS}, nil,
@@ -115,8 +117,8 @@ func TestCheck(t *testing.T) {
 		"none": {mail.Config{Server: server.Address, Encryption: mail.Plain}, true},
 		"a wrong password": {mail.Config{Server: server.Address, Encryption: mail.StartTLS, Username: "eo",
 			Password: "wrong", Roots: server.Roots}, false},
-		"an unknown certificate": {mail.Config{Server: server.Address, Encryption: mail.StartTLS, Roots: x509.NewCertPool()},
-			false},
+		"an unknown certificate": {mail.Config{Server: server.Address, Encryption: mail.StartTLS,
+			Roots: x509.NewCertPool()}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if err := newSender(t, c.config).Check(t.Context()); (err == nil) != c.good ||
@@ -203,8 +205,8 @@ func FuzzCheckAddress(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		if mail.CheckAddress(text) == nil && (strings.ContainsAny(text, " \r\n<>,;\"") || strings.Count(text, "@") != 1 ||
-			len(text) > mail.MostBytes) {
+		if mail.CheckAddress(text) == nil && (strings.ContainsAny(text, " \r\n<>,;\"") ||
+			strings.Count(text, "@") != 1 || len(text) > mail.MostBytes) {
 			t.Errorf("%q is accepted", text)
 		}
 	})

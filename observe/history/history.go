@@ -114,8 +114,8 @@ func (r *Recorder) write(ctx context.Context) {
 			break
 		}
 		if err := r.store.AddEvents(ctx, events); err != nil {
-			r.log.DebugContext(ctx, "the history of jobs was not written; it is tried again", "events", len(events), "error",
-				err)
+			r.log.DebugContext(ctx, "the history of jobs was not written; it is tried again", "events", len(events),
+				"error", err)
 			return
 		}
 		r.forget(len(events))
@@ -140,7 +140,8 @@ func (r *Recorder) reportDropped(ctx context.Context) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.dropped > 0 {
-		r.log.WarnContext(ctx, "the history of jobs lacks events of the last outage of the database", "events", r.dropped)
+		r.log.WarnContext(ctx, "the history of jobs lacks events of the last outage of the database", "events",
+			r.dropped)
 	}
 	r.dropped = 0
 }

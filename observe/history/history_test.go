@@ -73,7 +73,8 @@ func TestRecorder_KeepsWhatChangesAndWhatFails(t *testing.T) {
 		r.JobAsked(created, "status", time.Second, nil)
 		again := created
 		again.Tries = 1
-		r.JobAsked(again, "status", time.Second, &dispatch.Error{Kind: dispatch.Unavailable}) // the first failure was one
+		// the first failure was one
+		r.JobAsked(again, "status", time.Second, &dispatch.Error{Kind: dispatch.Unavailable})
 		r.JobAsked(created, "start", time.Second, &dispatch.Error{Kind: dispatch.Busy, Text: "Full.",
 			Err: errors.New("Bearer secret")})
 		db.set(true)

@@ -146,8 +146,8 @@ func (s server) answer(f func(*http.Request) (any, error)) http.HandlerFunc {
 		}
 		if err != nil {
 			status, result = statusOf(err), Fault{cmp.Or(dispatch.TextFor(err), "The broker failed; see its log.")}
-			s.Log.WarnContext(r.Context(), "a request of an operator was refused", "operator", r.Header.Get(Header), "path",
-				r.URL.Path, "error", err)
+			s.Log.WarnContext(r.Context(), "a request of an operator was refused", "operator", r.Header.Get(Header),
+				"path", r.URL.Path, "error", err)
 		}
 		text, err := dispatch.Encode(result)
 		if err != nil {
@@ -207,7 +207,8 @@ func statusOf(err error) int {
 
 // audit logs what an operator changed.
 func (s server) audit(r *http.Request, action string, more ...any) {
-	s.Log.InfoContext(r.Context(), "audit", append([]any{"action", action, "operator", r.Header.Get(Header)}, more...)...)
+	s.Log.InfoContext(r.Context(), "audit", append([]any{"action", action, "operator", r.Header.Get(Header)},
+		more...)...)
 }
 
 func (s server) jobs(r *http.Request) (any, error) {
@@ -268,7 +269,8 @@ func (s server) end(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.audit(r, "end job", "job", int64(id), "account", string(j.Account), "user", string(j.Owner), "reason", body.Reason)
+	s.audit(r, "end job", "job", int64(id), "account", string(j.Account), "user", string(j.Owner), "reason",
+		body.Reason)
 	return shown(j), nil
 }
 
@@ -343,8 +345,8 @@ func (s server) hold(r *http.Request) (any, error) {
 func (s server) exists(ctx context.Context, scope string) error {
 	platform, _, ofAccount := strings.Cut(scope, "/")
 	if !slices.Contains(s.Platforms, platform) {
-		return invalid("There is no platform " + strconv.Quote(platform) + ". Configured are: " + strings.Join(s.Platforms,
-			", ") + ".")
+		return invalid("There is no platform " + strconv.Quote(platform) + ". Configured " +
+			"are: " + strings.Join(s.Platforms, ", ") + ".")
 	}
 	if !ofAccount {
 		return nil

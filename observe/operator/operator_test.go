@@ -49,7 +49,8 @@ func TestHandler_ServesThisMachineOnly(t *testing.T) {
 		{"10.0.0.7:4711", "127.0.0.1:9090", "ann", http.StatusForbidden},
 		{"127.0.0.1:4711", "evil.example:9090", "ann", http.StatusForbidden}, // a page whose name leads here
 		{"127.0.0.1:4711", "10.0.0.7:9090", "ann", http.StatusForbidden},
-		{"127.0.0.1:4711", "127.0.0.1:9090", "", http.StatusUnprocessableEntity}, // a page in a browser sends no such header
+		// a page in a browser sends no such header
+		{"127.0.0.1:4711", "127.0.0.1:9090", "", http.StatusUnprocessableEntity},
 	} {
 		r := from(http.MethodGet, "/operator/holds", "")
 		r.RemoteAddr, r.Host = row.from, row.to
@@ -88,7 +89,11 @@ func TestHandler_NeedsTheKey(t *testing.T) {
 		"another name":    func(r *http.Request) *http.Request { r.Header.Set(operator.Header, "bob"); return r },
 		"another method":  func(r *http.Request) *http.Request { r.Method = http.MethodDelete; return r },
 		"another address": func(r *http.Request) *http.Request { r.URL.RawQuery = "scope=p"; return r },
-		"another body":    func(r *http.Request) *http.Request { r.Body = io.NopCloser(strings.NewReader("{}")); return r },
+		"another body": func(r *http.Request) *http.Request {
+			r.Body = io.NopCloser(
+				strings.NewReader("{}"))
+			return r
+		},
 	} {
 		w := httptest.NewRecorder()
 		if h.ServeHTTP(w, change(from(http.MethodGet, "/operator/holds", ""))); w.Code != http.StatusForbidden ||
@@ -153,9 +158,11 @@ func TestVerify(t *testing.T) {
 	unproven := w.Result()
 	unproven.Header.Del("Eodispatch-Proof")
 	for name, err := range map[string]error{
-		"another text": operator.Verify(r, w.Result(), []byte("[1]"), "key"), "another status": operator.Verify(r, forged,
+		"another text": operator.Verify(r, w.Result(), []byte("[1]"), "key"),
+		"another status": operator.Verify(r, forged,
 			body, "key"),
-		"no proof": operator.Verify(r, unproven, body, "key"), "of another request": operator.Verify(from(http.MethodGet,
+		"no proof": operator.Verify(r, unproven, body, "key"),
+		"of another request": operator.Verify(from(http.MethodGet,
 			"/operator/holds", ""), w.Result(), body, "key"),
 	} {
 		if err == nil {
@@ -239,8 +246,8 @@ func TestHandler_EndsWhatIsUnknown(t *testing.T) {
 		h := operator.Handler(operator.Config{Store: unknownJobs{}, End: end, Platforms: []string{"p"}, Key: "key",
 			Log: slog.New(slog.DiscardHandler)})
 		w := httptest.NewRecorder()
-		if h.ServeHTTP(w, from(http.MethodPost, "/operator/ends", row.body)); !strings.Contains(w.Body.String(), row.want) ||
-			fmt.Sprint(ended) != row.ended {
+		if h.ServeHTTP(w, from(http.MethodPost, "/operator/ends", row.body)); !strings.Contains(w.Body.String(),
+			row.want) || fmt.Sprint(ended) != row.ended {
 			t.Errorf("%s: %s, ended %v", row.body, w.Body, ended)
 		}
 	}

@@ -38,8 +38,8 @@ func Verify(sent *http.Request, answer *http.Response, body []byte, key dispatch
 	if id == "" || !hmac.Equal([]byte(answer.Header.Get(proofHeader)),
 		[]byte(proofOf(key, answerText(id, answer.StatusCode, body)))) {
 		return errors.New(
-			"what answers at telemetry.listen is not the broker of this database, or has another version: it does not prove " +
-				"that it knows the database's key")
+			"what answers at telemetry.listen is not the broker of this database, or has another version: it does " +
+				"not prove that it knows the database's key")
 	}
 	return nil
 }
@@ -56,8 +56,8 @@ func (s server) verified(r *http.Request, now time.Time) (id string, err error) 
 	if s.Key == "" || id == "" || now.Sub(sent).Abs() > mostSkew ||
 		!hmac.Equal([]byte(proof), []byte(proofOf(s.Key, requestText(r, id, body)))) {
 		return "", &dispatch.Error{Kind: dispatch.Forbidden, Op: "operator",
-			Text: "The request is not signed with the key of the broker's database: use eodispatch operator, of the broker's " +
-				"own version and with its own configuration."}
+			Text: "The request is not signed with the key of the broker's database: use eodispatch operator, of the " +
+				"broker's own version and with its own configuration."}
 	}
 	if !s.accepted.add(id, sent, now) {
 		return "", &dispatch.Error{Kind: dispatch.Forbidden, Op: "operator",

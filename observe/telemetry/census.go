@@ -123,10 +123,12 @@ var (
 	limitedDesc = description("tasks_limited",
 		"Tasks with unfinished jobs of which none is started for now, by reason; paused: by their owner.", "reason")
 	atRiskDesc = description("db_commits_at_risk",
-		"1 if commits of the database may be lost by a crash of its server (crash), or when a standby takes over (failover).",
+		"1 if commits of the database may be lost by a crash of its server (crash), or when a standby takes over "+
+			"(failover).",
 		"event")
 	standbysDesc   = description("db_standbys", "Standbys that receive the changes of the database.")
-	censusTimeDesc = description("census_timestamp_seconds", "When this process last counted the jobs of all processes.")
+	censusTimeDesc = description("census_timestamp_seconds",
+		"When this process last counted the jobs of all processes.")
 	censusTookDesc = description("census_duration_seconds", "How long that took.")
 )
 
@@ -163,7 +165,8 @@ func (c *census) Collect(to chan<- prometheus.Metric) {
 			to <- gauge(rateDesc, 1/b.Limits.Pace.Seconds(), b.Name)
 		}
 		if b.Limits.Jobs > 0 {
-			to <- gauge(slotsDesc, float64(b.Limits.Jobs*max(1, accountsOf(c.found.Platforms, b.Name))), b.Name, "limit")
+			to <- gauge(slotsDesc, float64(b.Limits.Jobs*max(1, accountsOf(c.found.Platforms, b.Name))), b.Name,
+				"limit")
 		}
 	}
 }

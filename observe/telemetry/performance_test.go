@@ -48,7 +48,8 @@ func BenchmarkPerformanceOfAScrape(b *testing.B) {
 		seen.RequestServed("/"+name, "GET", 200, time.Millisecond)
 		counted = append(counted, dispatch.PlatformCensus{Platform: name, Waiting: 100, Accounts: 100,
 			Held:      map[dispatch.Status]int{dispatch.Running: 1, dispatch.Queued: 1},
-			Attention: map[dispatch.Attention]int{dispatch.InDoubt: 1}, Holds: map[dispatch.Attention]int{dispatch.Full: 1}})
+			Attention: map[dispatch.Attention]int{dispatch.InDoubt: 1},
+			Holds:     map[dispatch.Attention]int{dispatch.Full: 1}})
 		backends = append(backends, &dispatch.Backend{Name: name, Limits: dispatch.Limits{Jobs: 4}})
 	}
 	seen.census.keep(dispatch.Census{Platforms: counted}, backends, time.Now(), time.Second, time.Now().Add(time.Hour))

@@ -52,32 +52,35 @@ var _ dispatch.Observer = (*Telemetry)(nil)
 // Buckets of the histograms, in seconds.
 var (
 	requestBuckets = []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120}
-	jobBuckets     = []float64{1, 5, 15, 60, 300, 900, 3600, 4 * 3600, 12 * 3600, 24 * 3600, 3 * 24 * 3600, 7 * 24 * 3600}
+	jobBuckets     = []float64{1, 5, 15, 60, 300, 900, 3600, 4 * 3600, 12 * 3600, 24 * 3600, 3 * 24 * 3600,
+		7 * 24 * 3600}
 )
 
 // New returns a Telemetry for a program of the given version. The process is not ready yet.
 func New(version, commit string) *Telemetry {
 	t := &Telemetry{registry: prometheus.NewRegistry()}
 	t.readiness.reason = "starting"
-	t.requests = counters("http_requests_total", "Requests served, by route; route \"\" stands for paths that have none.",
-		"route", "method", "code")
+	t.requests = counters("http_requests_total", "Requests served, by route; route \"\" stands for paths that have "+
+		"none.", "route", "method", "code")
 	t.requestDuration = histograms("http_request_duration_seconds", "Duration of requests, without streams.",
 		requestBuckets, "route")
 	t.accepted = counters("jobs_accepted_total", "Jobs that users submitted.", "platform")
 	t.ended = counters("jobs_total",
-		"Jobs that have ended, except those that their users canceled before they were submitted.", "platform", "outcome")
+		"Jobs that have ended, except those that their users canceled before they were submitted.", "platform",
+		"outcome")
 	t.jobDuration = histograms("job_duration_seconds",
-		"Time from the acceptance of a job to its start (wait) and to its end (total).", jobBuckets, "platform", "phase")
+		"Time from the acceptance of a job to its start (wait) and to its end (total).", jobBuckets, "platform",
+		"phase")
 	t.retries = counters("retries_total",
 		"Requests to platforms that failed and are repeated, by what the job shows meanwhile.", "platform", "reason")
 	t.uncertain = counters("submit_uncertain_total",
 		"Submissions whose outcome could not be found out; their owners must decide.", "platform")
-	t.costs = counters("cost_units_total", "Costs that platforms reported of jobs that have ended, each in its own unit.",
-		"platform")
+	t.costs = counters("cost_units_total", "Costs that platforms reported of jobs that have ended, each in its own "+
+		"unit.", "platform")
 	t.asked = counters("platform_requests_total", "Requests to platforms, by operation and outcome.", "platform", "op",
 		"outcome")
-	t.askedDuration = histograms("platform_request_duration_seconds", "Duration of requests to platforms.", requestBuckets,
-		"platform", "op")
+	t.askedDuration = histograms("platform_request_duration_seconds", "Duration of requests to platforms.",
+		requestBuckets, "platform", "op")
 	t.tokens = counters("tokens_total", "Tokens for platforms that were requested from identity providers, by outcome.",
 		"platform", "outcome")
 	t.hookTries = counters("hook_tries_total", "Messages that were sent to hooks of users, by whether they arrived.",

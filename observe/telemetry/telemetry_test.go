@@ -83,15 +83,19 @@ func full() *Telemetry {
 	})(context.Background(), dispatch.Lease{})
 	seen.Observe(Process{Unsaved: func() int { return 7 }, Streams: func() int { return 8 },
 		Notifications: func() bool { return true },
-		Pools:         func() []Pool { return []Pool{{Name: "visit", Used: 1, Idle: 2, Max: 8, Waits: 3, Waited: 0.25}} },
-		Refusals:      func() map[string]int64 { return map[string]int64{"graph_bytes": 2} },
-		Durability:    func() *Durability { return &Durability{Crash: true, Standbys: 2} }})
+		Pools: func() []Pool {
+			return []Pool{
+				{Name: "visit", Used: 1, Idle: 2, Max: 8, Waits: 3, Waited: 0.25}}
+		},
+		Refusals:   func() map[string]int64 { return map[string]int64{"graph_bytes": 2} },
+		Durability: func() *Durability { return &Durability{Crash: true, Standbys: 2} }})
 	seen.census.keep(dispatch.Census{Hooks: dispatch.HookCensus{Waiting: 12, Oldest: time.Minute, Lag: 2 * time.Second,
 		Paused: 3}, Limited: map[dispatch.Attention]int{dispatch.Paused: 2, dispatch.BudgetReached: 1},
-		Platforms: []dispatch.PlatformCensus{{Platform: "p", Waiting: 5, Held: map[dispatch.Status]int{dispatch.Running: 2,
-			dispatch.Queued: 1}, Ended: 9,
-			Attention: map[dispatch.Attention]int{dispatch.InDoubt: 1}, Holds: map[dispatch.Attention]int{dispatch.Full: 1},
-			Accounts: 2, Oldest: time.Hour,
+		Platforms: []dispatch.PlatformCensus{{Platform: "p", Waiting: 5,
+			Held: map[dispatch.Status]int{dispatch.Running: 2,
+				dispatch.Queued: 1}, Ended: 9,
+			Attention: map[dispatch.Attention]int{dispatch.InDoubt: 1},
+			Holds:     map[dispatch.Attention]int{dispatch.Full: 1}, Accounts: 2, Oldest: time.Hour,
 			Lag: time.Second, Booked: 3 * time.Second, Failed: created}}},
 		[]*dispatch.Backend{{Name: "p", Limits: dispatch.Limits{Jobs: 4, Pace: 100 * time.Millisecond}}, {Name: "new"}},
 		time.Now(), time.Second, time.Now().Add(time.Hour))
@@ -263,7 +267,10 @@ func TestCensus_OfOneProcess(t *testing.T) {
 		for range 3 {
 			seen := New("1", "")
 			ctx, stop := context.WithCancel(t.Context())
-			running.Go(func() { seen.RunCensus(ctx, shared, []*dispatch.Backend{{Name: "p"}}, slog.New(slog.DiscardHandler)) })
+			running.Go(func() {
+				seen.RunCensus(ctx, shared, []*dispatch.Backend{{Name: "p"}},
+					slog.New(slog.DiscardHandler))
+			})
 			all, stops = append(all, seen), append(stops, stop)
 			synctest.Wait()
 		}

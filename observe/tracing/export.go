@@ -53,7 +53,8 @@ func Start(ctx context.Context, c Config) (*Tracing, error) {
 	}
 	otel.SetErrorHandler(&complaints{log: c.Log})
 	provider := sdk.NewTracerProvider(sdk.WithBatcher(exporter), sdk.WithResource(of))
-	return &Tracing{provider: provider, tracer: provider.Tracer("github.com/eodispatch/eodispatch"), incoming: c.Incoming},
+	return &Tracing{provider: provider, tracer: provider.Tracer("github.com/eodispatch/eodispatch"),
+			incoming: c.Incoming},
 		nil
 }
 
@@ -171,7 +172,8 @@ func (s *sender) send(ctx context.Context, body []byte) (again bool, err error) 
 		return true, err
 	}
 	defer response.Body.Close()
-	_, _ = io.CopyN(io.Discard, response.Body, 1<<16) // so that the connection is used again; what it says changes nothing
+	// so that the connection is used again; what it says changes nothing
+	_, _ = io.CopyN(io.Discard, response.Body, 1<<16)
 	if response.StatusCode/100 == 2 {
 		return false, nil
 	}

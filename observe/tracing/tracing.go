@@ -95,7 +95,8 @@ func (t *Tracing) Statements(system string) func(context.Context, string) (conte
 	}
 	return func(ctx context.Context, name string) (context.Context, func(error)) {
 		return t.begin(ctx, name, trace.WithSpanKind(trace.SpanKindClient),
-			trace.WithAttributes(attribute.String("db.system.name", system), attribute.String("db.operation.name", name)))
+			trace.WithAttributes(attribute.String("db.system.name", system),
+				attribute.String("db.operation.name", name)))
 	}
 }
 

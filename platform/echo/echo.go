@@ -48,7 +48,8 @@ func New(clock dispatch.Clock) *Platform {
 			Schema: json.RawMessage(`{"type":"string"}`)}),
 		reader.Describe(dispatch.Parameter{Name: "pause", Description: "How many seconds it takes.", Optional: true,
 			Default: json.RawMessage("0"),
-			Schema:  fmt.Appendf(nil, `{"type":"integer","minimum":0,"maximum":%.0f,"default":0}`, mostPause.Seconds())}),
+			Schema: fmt.Appendf(nil, `{"type":"integer","minimum":0,"maximum":%.0f,"default":0}`,
+				mostPause.Seconds())}),
 	}
 	return &Platform{clock: clock, all: all, set: reader.NewSet(all)}
 }

@@ -57,14 +57,16 @@ func TestPlatform_ChecksItsInputs(t *testing.T) {
 	p := New(&now)
 	for parameters, good := range map[string]bool{`{"message":"a"}`: true, `{"message":"a","pause":3600}`: true,
 		`{}`: false, `{"message":1}`: false,
-		`{"message":"a","pause":-1}`: false, `{"message":"a","pause":1.5}`: false, `{"message":"a","pause":3601}`: false,
-		`{"message":"a","other":1}`: false} {
+		`{"message":"a","pause":-1}`: false, `{"message":"a","pause":1.5}`: false,
+		`{"message":"a","pause":3601}`: false,
+		`{"message":"a","other":1}`:    false} {
 		_, err := p.Check(t.Context(), dispatch.Token{}, submission(parameters).Request, nil)
 		if good != (err == nil) || err != nil && !dispatch.Is(err, dispatch.Invalid) {
 			t.Errorf("%s: %v", parameters, err)
 		}
 	}
-	if _, err := p.Base(dispatch.Service{Endpoint: Endpoint, Application: "other"}); !dispatch.Is(err, dispatch.Invalid) {
+	if _, err := p.Base(dispatch.Service{Endpoint: Endpoint, Application: "other"}); !dispatch.Is(err,
+		dispatch.Invalid) {
 		t.Errorf("another process: %v", err)
 	}
 }

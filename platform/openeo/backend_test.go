@@ -138,7 +138,8 @@ var token = dispatch.Token{Secret: canary, Issuer: issuer}
 func (b *backend) submission() dispatch.Submission {
 	return dispatch.Submission{Tag: "inst.7.1", Request: dispatch.Request{
 		Title: "Field 12", Format: "gtiff", Service: dispatch.Service{Application: b.URL + "/udp.json"},
-		Parameters: json.RawMessage(`{"extent":{"west":1.10,"south":12345678901234567890},"note":"a<b & ü","none":null}`),
+		Parameters: json.RawMessage(
+			`{"extent":{"west":1.10,"south":12345678901234567890},"note":"a<b & ü","none":null}`),
 	}}
 }
 

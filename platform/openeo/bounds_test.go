@@ -13,7 +13,8 @@ import (
 // amplifying returns a definition that refers to its parameter n times.
 func amplifying(n int) string {
 	var b strings.Builder
-	b.WriteString(`{"id":"ndvi","parameters":[{"name":"p","schema":{"type":"string"}}],"process_graph":{"n":{"process_id":"array_create","result":true,"arguments":{"data":[`)
+	b.WriteString(
+		`{"id":"ndvi","parameters":[{"name":"p","schema":{"type":"string"}}],"process_graph":{"n":{"process_id":"array_create","result":true,"arguments":{"data":[`)
 	b.WriteString(strings.TrimSuffix(strings.Repeat(`{"from_parameter":"p"},`, n), ","))
 	return b.String() + `]}}}}`
 }
@@ -55,7 +56,8 @@ func TestExpand_ManyCallbacksWithManyParameters(t *testing.T) {
 	for i := range n {
 		fmt.Fprintf(&b, `{"name":"p%d","optional":true},`, i)
 	}
-	b.WriteString(`{"name":"last","optional":true}],"process_graph":{"n":{"process_id":"x","result":true,"arguments":{"data":[`)
+	b.WriteString(
+		`{"name":"last","optional":true}],"process_graph":{"n":{"process_id":"x","result":true,"arguments":{"data":[`)
 	for i := range n {
 		fmt.Fprintf(&b, `{"process_graph":{"a":{"process_id":"y","arguments":{"v":{"from_parameter":"p%d"}}}}},`, i)
 	}

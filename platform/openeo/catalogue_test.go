@@ -122,7 +122,8 @@ func TestCatalogue_Types(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.json("GET /"+name, 200, string(text))
-		got, err := b.platform().Parameters(t.Context(), dispatch.Token{}, dispatch.Service{Application: b.URL + "/" + name})
+		got, err := b.platform().Parameters(t.Context(), dispatch.Token{},
+			dispatch.Service{Application: b.URL + "/" + name})
 		if err != nil || !slices.Equal(types(got), want) {
 			t.Errorf("%s:\n got %q %v\nwant %q", name, types(got), err, want)
 		}

@@ -54,7 +54,8 @@ func FuzzAnswers(f *testing.F) {
 			t.Errorf("%d bytes cost %d", len(data), used)
 		}
 		if len(r.Message) > 4_000 || jobs > len(data)+1 || len(entries) > len(data) {
-			t.Errorf("%d bytes of a message, %d jobs, %d entries of %d bytes", len(r.Message), jobs, len(entries), len(data))
+			t.Errorf("%d bytes of a message, %d jobs, %d entries of %d bytes", len(r.Message), jobs, len(entries),
+				len(data))
 		}
 	})
 }

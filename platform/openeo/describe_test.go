@@ -59,7 +59,8 @@ func TestParameters(t *testing.T) {
 	wantKind(t, err, dispatch.NotFound)
 	b.json("GET /.well-known/openeo", 503, `{}`)
 	b.json("GET /", 503, `{}`)
-	got, err := b.platform().Parameters(t.Context(), dispatch.Token{}, dispatch.Service{Application: b.URL + "/udp.json"})
+	got, err := b.platform().Parameters(t.Context(), dispatch.Token{},
+		dispatch.Service{Application: b.URL + "/udp.json"})
 	if err != nil || len(got) != len(wantTypes) {
 		t.Errorf("while the back-end is down: %v, %v", types(got), err)
 	}

@@ -93,7 +93,8 @@ func (p *Platform) discover(ctx context.Context) (string, error) {
 	}
 	if len(here) == 0 {
 		return p.endpoint, &dispatch.Error{Kind: dispatch.Misconfigured, Op: op,
-			Text: "The platform's API is at another address. Configure it as endpoint: " + upstream.Text(doc.Versions[0].URL)}
+			Text: "The platform's API is at another address. Configure it as " +
+				"endpoint: " + upstream.Text(doc.Versions[0].URL)}
 	}
 	best, ok := newestVersion(here)
 	if !ok {
@@ -273,7 +274,8 @@ func (p *Platform) format(ctx context.Context, asked string) (string, error) {
 		}
 	}
 	return "", dispatch.InvalidBody("openeo.format", upstream.Text(fmt.Sprintf(
-		"The platform does not support the output format %q. It supports: %s.", asked, strings.Join(names, ", "))), "format")
+		"The platform does not support the output format %q. It supports: %s.", asked, strings.Join(names, ", "))),
+		"format")
 }
 
 // Formats returns the output formats of the back-end, sorted by name; none if it does not list them. Of a service whose

@@ -31,12 +31,14 @@ func TestDiscovery(t *testing.T) {
 			b.json("GET /eo/.well-known/openeo", 200, `{"versions":[`+entry(b, "/openeo/1.2", "1.2.0", yes)+`]}`)
 		}},
 		{name: "none for production", prepare: func(b *backend) {
-			b.json("GET /.well-known/openeo", 200, `{"versions":[`+entry(b, "/old", "1.0.0", no)+","+entry(b, "/openeo/1.2",
-				"1.2.0", no)+`]}`)
+			b.json("GET /.well-known/openeo", 200, `{"versions":[`+entry(b, "/old", "1.0.0", no)+","+
+				entry(b, "/openeo/1.2",
+					"1.2.0", no)+`]}`)
 		}},
 		{name: "production not takeCalls is none", prepare: func(b *backend) {
-			b.json("GET /.well-known/openeo", 200, `{"versions":[`+entry(b, "/next", "1.3.0", "")+","+entry(b, "/openeo/1.2",
-				"1.2.0", yes)+`]}`)
+			b.json("GET /.well-known/openeo", 200, `{"versions":[`+entry(b, "/next", "1.3.0", "")+","+
+				entry(b, "/openeo/1.2",
+					"1.2.0", yes)+`]}`)
 		}},
 		{name: "relative URL", prepare: func(b *backend) {
 			b.json("GET /.well-known/openeo", 200, `{"versions":[{"url":"/openeo/1.2/","api_version":"1.2.0"}]}`)
@@ -45,7 +47,9 @@ func TestDiscovery(t *testing.T) {
 			b.json("GET /.well-known/openeo", 404, `{"detail":"Not Found"}`)
 		}},
 		{name: "no JSON at the well-known path", endpoint: "/openeo/1.2", prepare: func(b *backend) {
-			b.on("GET /.well-known/openeo", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) })
+			b.on("GET /.well-known/openeo", func(w http.ResponseWriter, _ *http.Request) {
+				_, _ = w.Write([]byte("<html>"))
+			})
 		}},
 		{name: "at another host", prepare: func(b *backend) {
 			b.json("GET /.well-known/openeo", 200,
@@ -136,10 +140,12 @@ func TestBearer(t *testing.T) {
 		want    string
 		kind    dispatch.Kind
 	}{
-		{name: "configured", prefix: "oidc/X", token: dispatch.Token{Secret: jwt, Issuer: issuer}, want: "Bearer oidc/X/" +
-			jwt},
-		{name: "configured with a slash", prefix: "oidc/X/", token: dispatch.Token{Secret: jwt}, want: "Bearer oidc/X/" +
-			jwt},
+		{name: "configured", prefix: "oidc/X", token: dispatch.Token{Secret: jwt, Issuer: issuer},
+			want: "Bearer oidc/X/" +
+				jwt},
+		{name: "configured with a slash", prefix: "oidc/X/", token: dispatch.Token{Secret: jwt},
+			want: "Bearer oidc/X/" +
+				jwt},
 		{name: "basic", prefix: "basic/", token: dispatch.Token{Secret: "YQ=="}, want: "Bearer basic//YQ=="},
 		{name: "by issuer", token: dispatch.Token{Secret: jwt, Issuer: issuer}, want: "Bearer oidc/CDSE/" + jwt},
 		{name: "issuer not known", token: dispatch.Token{Secret: jwt}, want: "Bearer oidc/egi/" + jwt},
@@ -150,12 +156,12 @@ func TestBearer(t *testing.T) {
 			prepare: func(b *backend) { b.json("GET /credentials/oidc", 404, `{"detail":"Not Found"}`) }},
 		{name: "no providers", token: dispatch.Token{Secret: "t", Issuer: issuer}, want: "Bearer t",
 			prepare: func(b *backend) { b.json("GET /credentials/oidc", 200, `{"providers":[]}`) }},
-		{name: "plain where the back-end says so", token: dispatch.Token{Secret: jwt, Issuer: issuer}, want: "Bearer " + jwt,
-			prepare: func(b *backend) {
+		{name: "plain where the back-end says so", token: dispatch.Token{Secret: jwt, Issuer: issuer},
+			want: "Bearer " + jwt, prepare: func(b *backend) {
 				b.capabilities(`"https://api.openeo.org/1.3.0/authentication/jwt"`)
 			}},
-		{name: "plain, but no JWT", token: dispatch.Token{Secret: "opaque", Issuer: issuer}, want: "Bearer oidc/CDSE/opaque",
-			prepare: func(b *backend) {
+		{name: "plain, but no JWT", token: dispatch.Token{Secret: "opaque", Issuer: issuer},
+			want: "Bearer oidc/CDSE/opaque", prepare: func(b *backend) {
 				b.capabilities(`"https://api.openeo.org/1.4.0/authentication/jwt"`)
 			}},
 		{name: "providers silent", token: dispatch.Token{Secret: jwt, Issuer: issuer}, kind: dispatch.Unavailable,
@@ -203,8 +209,8 @@ func TestToken_IsSentToThePlatformOnly(t *testing.T) {
 
 func TestFormats(t *testing.T) {
 	for asked, want := range map[string]string{
-		"gtiff": "GTiff", "GTIFF": "GTiff", "geotiff": "GTiff", "netcdf": "netCDF", "geojson": "GeoJSON", "json": "JSON",
-		"Zarr": "ZARR", "csv": "",
+		"gtiff": "GTiff", "GTIFF": "GTiff", "geotiff": "GTiff", "netcdf": "netCDF", "geojson": "GeoJSON",
+		"json": "JSON", "Zarr": "ZARR", "csv": "",
 	} {
 		b := newBackend(t)
 		b.json("GET /file_formats", 200, `{"output":{"GTiff":{},"netCDF":{},"GeoJSON":{},"JSON":{},"ZARR":{}}}`)

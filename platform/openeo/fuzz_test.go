@@ -84,8 +84,11 @@ func FuzzCollection(f *testing.F) {
 }
 
 func FuzzInline(f *testing.F) {
-	f.Add([]byte(`{"id":"p","parameters":[{"name":"a"}],"process_graph":{"n":{"process_id":"x","arguments":{"v":{"from_parameter":"a"}}}}}`), []byte(`{"a":1}`))
-	f.Add([]byte(`{"id":"p","process_graph":{"n":{"process_id":"x","result":true,"process_graph":{"parameters":[1]}}}}`),
+	f.Add(
+		[]byte(
+			`{"id":"p","parameters":[{"name":"a"}],"process_graph":{"n":{"process_id":"x","arguments":{"v":{"from_parameter":"a"}}}}}`), []byte(`{"a":1}`))
+	f.Add(
+		[]byte(`{"id":"p","process_graph":{"n":{"process_id":"x","result":true,"process_graph":{"parameters":[1]}}}}`),
 		[]byte(`null`))
 	f.Fuzz(func(t *testing.T, definition, arguments []byte) {
 		o, last, err := inline(definition, "", arguments)

@@ -327,8 +327,8 @@ func (o order) body(title string, options json.RawMessage) ([]byte, error) {
 func marshal(v any) ([]byte, error) {
 	text, err := dispatch.Encode(v)
 	if err != nil {
-		return nil, dispatch.InvalidBody("openeo.order", "The parameters are not valid JSON. "+upstream.Text(err.Error()),
-			"parameters")
+		return nil, dispatch.InvalidBody("openeo.order",
+			"The parameters are not valid JSON. "+upstream.Text(err.Error()), "parameters")
 	}
 	return text, nil
 }

@@ -201,15 +201,17 @@ func TestHostilePlatform_CostlyResponsesAreBounded(t *testing.T) {
 		"the next page is this":    {"list", `{"links":[{"rel":"next","href":"?limit=1000"}],"jobs":[{"id":"j"}`},
 		"the next page is elsewhere": {"list",
 			`{"links":[{"rel":"next","href":"http://elsewhere.example/"}],"jobs":[{"id":"j"}`},
-		"three million empty lines":    {"logs", `{"logs":[` + whole(3_000_000, `{}`)},
-		"100,000 different complaints": {"complaint", `{"logs":[` + numbered(100_000, `{"level":"error","message":"%d"}`)},
+		"three million empty lines": {"logs", `{"logs":[` + whole(3_000_000, `{}`)},
+		"100,000 different complaints": {"complaint",
+			`{"logs":[` + numbered(100_000, `{"level":"error","message":"%d"}`)},
 		"100,000 extensions": {"results", `{"type":"Collection","stac_extensions":[` +
 			numbered(100_000, `"http://%d"`)},
 		"three million links": {"results", `{"type":"Collection","links":[` + n(3_000_000, `{}`)},
 		"300,000 links":       {"results", `{"type":"Collection","links":[` + n(300_000, `{"rel":"a","href":"b"}`)},
 		"links that lead back": {"results", `{"type":"Collection","links":[` +
 			n(1_000, `{"rel":"next","href":"?"}`)},
-		"300,000 keywords and too deep": {"results", `{"type":"Collection","keywords":[` + n(300_000, `"k"`) + `],"x":[` +
+		"300,000 keywords and too deep": {"results", `{"type":"Collection","keywords":[` + n(300_000, `"k"`) +
+			`],"x":[` +
 			strings.Repeat("[", 20_000)},
 		"900,000 providers":            {"issuer", `{"providers":[` + n(900_000, `{}`)},
 		"900,000 processes":            {"processes", `{"processes":[` + n(900_000, `{}`)},
@@ -260,11 +262,13 @@ func TestHostilePlatform_EndlessPagesAreBounded(t *testing.T) {
 						return good(r)
 					}
 					page++
-					return simulator.JSONReply(200, "", fmt.Sprintf(`%s,"links":[{"rel":"next","href":"?page=%d"}]}`, body, page))
+					return simulator.JSONReply(200, "", fmt.Sprintf(`%s,"links":[{"rel":"next","href":"?page=%d"}]}`,
+						body, page))
 				}
 				err := o.run(t.Context(), p)
 				conformance.WantErrorText(t, err, false, canary)
-				if !dispatch.Is(err, dispatch.BadUpstream) || !strings.Contains(dispatch.TextFor(err), "(bound pages_bytes)") {
+				if !dispatch.Is(err, dispatch.BadUpstream) ||
+					!strings.Contains(dispatch.TextFor(err), "(bound pages_bytes)") {
 					t.Errorf("got %v", err)
 				}
 				time.Sleep(2 * time.Hour)
@@ -285,7 +289,8 @@ func TestIdentifiers_HaveAMaximumLength(t *testing.T) {
 		if !dispatch.Is(err, dispatch.Uncertain) || step.Ref.ID != "" {
 			t.Errorf("got %.100v, %v", step, err)
 		}
-		_, p = hostile("GET /jobs", simulator.JSONReply(200, "", `{"jobs":[{"id":"`+long+`"},{"id":"../x"},{"id":"j-1"}]}`))
+		_, p = hostile("GET /jobs", simulator.JSONReply(200, "",
+			`{"jobs":[{"id":"`+long+`"},{"id":"../x"},{"id":"j-1"}]}`))
 		var ids []string
 		for l, err := range p.List(t.Context(), token, "") {
 			if err != nil {

@@ -70,8 +70,8 @@ func wellFormed(data json.RawMessage) error {
 		needs[id] = slices.Sorted(slices.Values(sources(arguments)))
 		for _, other := range needs[id] {
 			if graph[other] == nil {
-				return fmt.Errorf("node %s of the process graph refers to node %s, which does not exist", upstream.Text(id),
-					upstream.Text(other))
+				return fmt.Errorf("node %s of the process graph refers to node %s, which does not exist",
+					upstream.Text(id), upstream.Text(other))
 			}
 		}
 	}

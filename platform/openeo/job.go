@@ -151,8 +151,9 @@ var statusWords = map[string]dispatch.Status{
 }
 
 func (j job) report(f facts) dispatch.Report {
-	r := dispatch.Report{Status: dispatch.Unknown, Costs: number(j.Costs, 0, math.MaxFloat64), Progress: number(j.Progress,
-		0, 100), Unit: f.unit}
+	r := dispatch.Report{Status: dispatch.Unknown, Costs: number(j.Costs, 0, math.MaxFloat64),
+		Progress: number(j.Progress,
+			0, 100), Unit: f.unit}
 	r.Duration, r.Metered = j.metered()
 	r.Started, r.Ended = moment(j.Started), moment(j.Updated)
 	if status, ok := statusWords[strings.ToLower(text(j.Status))]; ok {
@@ -174,7 +175,8 @@ func (j job) metered() (d time.Duration, m dispatch.Metered) {
 	}
 	var usage map[string]json.RawMessage
 	_ = json.Unmarshal(j.Usage, &usage)
-	m = dispatch.Metered{CPU: amount(usage["cpu"]), Memory: amount(usage["memory"]), Input: amount(usage["input_pixel"])}
+	m = dispatch.Metered{CPU: amount(usage["cpu"]), Memory: amount(usage["memory"]),
+		Input: amount(usage["input_pixel"])}
 	ran := amount(usage["duration"])
 	if ran == nil {
 		return 0, m
@@ -358,7 +360,8 @@ func (p *Platform) List(ctx context.Context, t dispatch.Token, _ string) iter.Se
 		}
 		if missing {
 			yield(dispatch.Listed{}, &dispatch.Error{Kind: dispatch.Unavailable, Op: op,
-				Text: "The platform's list of jobs is incomplete, because a member of its federation does not respond."})
+				Text: "The platform's list of jobs is incomplete, because a member of its federation does not " +
+					"respond."})
 		}
 	}
 }
@@ -401,8 +404,9 @@ func pages[P interface{ links() []link }](ctx context.Context, p *Platform, op, 
 				return
 			}
 			if err := bounds.PagesBytes.Check(int64(total)); err != nil {
-				yield(none, &dispatch.Error{Kind: dispatch.BadUpstream, Op: op, Text: "The platform's pages have " + err.Error() +
-					"."})
+				yield(none, &dispatch.Error{Kind: dispatch.BadUpstream, Op: op,
+					Text: "The platform's pages have " + err.Error() +
+						"."})
 				return
 			}
 			seen[url] = true
@@ -444,7 +448,8 @@ func read[P interface{ links() []link }](ctx context.Context, p *Platform, op, u
 func (j job) listed(f facts) dispatch.Listed {
 	r := j.report(f)
 	r.Partial = j.Usage == nil
-	return dispatch.Listed{Ref: dispatch.Ref{ID: j.ID}, Tag: tagOf(text(j.Title)), Created: moment(j.Created), Report: r}
+	return dispatch.Listed{Ref: dispatch.Ref{ID: j.ID}, Tag: tagOf(text(j.Title)), Created: moment(j.Created),
+		Report: r}
 }
 
 // moment parses an RFC 3339 time; zero if it is not one.

@@ -430,7 +430,8 @@ func TestList_Incomplete(t *testing.T) {
 		"a loop": {`{"jobs":[],"links":[{"rel":"next","href":"jobs?limit=1000"}]}`, dispatch.BadUpstream},
 		"another origin": {`{"jobs":[],"links":[{"rel":"next","href":"https://elsewhere.example/jobs"}]}`,
 			dispatch.BadUpstream},
-		"part of a federation":   {`{"jobs":[{"id":"a"}],"links":[],"federation:missing":["b4"]}`, dispatch.Unavailable},
+		"part of a federation": {`{"jobs":[{"id":"a"}],"links":[],"federation:missing":["b4"]}`,
+			dispatch.Unavailable},
 		"a list of another kind": {`[]`, dispatch.BadUpstream},
 	} {
 		b := newBackend(t)
@@ -523,7 +524,8 @@ func TestCancel_Repeated(t *testing.T) {
 func entries(from, n int) string {
 	var lines []string
 	for i := range n {
-		lines = append(lines, fmt.Sprintf(`{"id":"%d","level":"info","message":"line %d","time":"2026-01-02T03:04:05Z"}`,
+		lines = append(lines, fmt.Sprintf(
+			`{"id":"%d","level":"info","message":"line %d","time":"2026-01-02T03:04:05Z"}`,
 			from+i, from+i))
 	}
 	return strings.Join(lines, ",")
@@ -554,7 +556,9 @@ func TestLogs(t *testing.T) {
 			}
 			return `{"logs":[` + entries(0, 2) + `],"links":[{"rel":"next","href":"logs?offset=1"}]}`
 		}, 4},
-		"ids are missing": {func(*http.Request) string { return `{"logs":[{"message":"a"},{"message":"b","level":7}]}` }, 2},
+		"ids are missing": {func(*http.Request) string {
+			return `{"logs":[{"message":"a"},{"message":"b","level":7}]}`
+		}, 2},
 		"endless": {func(r *http.Request) string {
 			from := 0
 			_, _ = fmt.Sscan(r.URL.Query().Get("offset"), &from)
@@ -564,7 +568,9 @@ func TestLogs(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			b := newBackend(t)
-			b.on("GET /jobs/j-1/logs", func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, c.serve(r)) })
+			b.on("GET /jobs/j-1/logs", func(w http.ResponseWriter, r *http.Request) {
+				_, _ = io.WriteString(w, c.serve(r))
+			})
 			logs, err := b.platform().Logs(t.Context(), token, job1)
 			if err != nil || len(logs) != c.want {
 				t.Fatalf("got %d entries, %v; want %d", len(logs), err, c.want)

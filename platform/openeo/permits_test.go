@@ -34,12 +34,14 @@ func TestPermits_OfAProcessGraph(t *testing.T) {
 		"a computed identifier": {afterNode(`"load_result"`, `{"id":{"from_node":"m"}}`), `{}`, "load_result"},
 		"an identifier in a parameter": {oneNode(`"load_result"`, `{"id":{"from_parameter":"p"}}`), `{"p":"j-7"}`,
 			"load_result"},
-		"a default":                {oneNode(`"load_result"`, `{"id":{"from_parameter":"preset"}}`), `{}`, "load_result"},
+		"a default": {oneNode(`"load_result"`, `{"id":{"from_parameter":"preset"}}`), `{}`,
+			"load_result"},
 		"a process in a parameter": {oneNode(`{"from_parameter":"p"}`, `{}`), `{"p":"load_uploaded_files"}`, ""},
 		"in a callback": {oneNode(`"apply"`,
 			`{"process":{"process_graph":{"m":{"process_id":{"from_parameter":"p"},"arguments":{}}}}}`),
 			`{"p":"load_uploaded_files"}`, "load_uploaded_files"},
-		"arguments in a parameter": {oneNode(`"load_result"`, `{"from_parameter":"p"}`), `{"p":{"id":"j-7"}}`, "load_result"},
+		"arguments in a parameter": {oneNode(`"load_result"`, `{"from_parameter":"p"}`), `{"p":{"id":"j-7"}}`,
+			"load_result"},
 		"a graph in a parameter": {oneNode(`"apply"`, `{"process":{"from_parameter":"p"}}`),
 			`{"p":{"process_graph":{"m":{"process_id":"export_workspace","arguments":{}}}}}`, "export_workspace"},
 		"a path of geometries": {oneNode(`"get_geometries"`, `{"filename":"/data/users/a/secret.json"}`), `{}`,
@@ -50,7 +52,8 @@ func TestPermits_OfAProcessGraph(t *testing.T) {
 			`{"p":"file:///a"}`, "load_url"},
 		"a buffer around a path": {oneNode(`"vector_buffer"`, `{"geometry":"/data/a.json","distance":1}`), `{}`,
 			"vector_buffer"},
-		"statistics over a path": {afterNode(`"aggregate_spatial"`, `{"data":{"from_node":"m"},"geometries":"/data/a.json"}`),
+		"statistics over a path": {afterNode(`"aggregate_spatial"`,
+			`{"data":{"from_node":"m"},"geometries":"/data/a.json"}`),
 			`{}`, "aggregate_spatial"},
 		"files of users":         {oneNode(`"load_uploaded_files"`, `{"paths":["a"]}`), `{}`, "load_uploaded_files"},
 		"a definition elsewhere": {`{"n":{"process_id":"x","namespace":"https://elsewhere.example/x.json","arguments":{},"result":true}}`, `{}`, "namespace"},
@@ -76,7 +79,9 @@ func TestPermits_OfAProcessGraph(t *testing.T) {
 				!strings.Contains(dispatch.TextFor(checked), "service_account.allow") {
 				t.Errorf("checked under a shared account: %v", checked)
 			}
-			permitting := b.platform(func(config *openeo.Config) { config.Permits = dispatch.NewPermits([]string{c.permit}) })
+			permitting := b.platform(func(config *openeo.Config) {
+				config.Permits = dispatch.NewPermits([]string{c.permit})
+			})
 			for _, p := range []*openeo.Platform{permitting, b.platform()} {
 				if _, err := p.Check(t.Context(), dispatch.Token{}, s.Request, nil); err != nil {
 					t.Errorf("permitted: %v", err)
@@ -88,7 +93,8 @@ func TestPermits_OfAProcessGraph(t *testing.T) {
 
 // afterNode is oneNode with a node m before it.
 func afterNode(process, arguments string) string {
-	return `{"m":{"process_id":"load_collection","arguments":{}},` + strings.TrimPrefix(oneNode(process, arguments), "{")
+	return `{"m":{"process_id":"load_collection","arguments":{}},` +
+		strings.TrimPrefix(oneNode(process, arguments), "{")
 }
 
 // TestPermits_PublicURLs: published processes load public documents, which need no account.
@@ -96,16 +102,19 @@ func TestPermits_PublicURLs(t *testing.T) {
 	for name, graph := range map[string]string{
 		"a STAC collection": oneNode(`"load_stac"`,
 			`{"url":"https://planetarycomputer.microsoft.com/api/stac/v1/collections/esa-cci-lc"}`),
-		"a model":         oneNode(`"load_ml_model"`, `{"id":"https://s3.example/swift/model.json"}`),
-		"a signed result": oneNode(`"load_result"`, `{"id":"https://openeo.example/jobs/j-7/results/MTA=/5f2a?expires=1"}`),
-		"in a parameter":  oneNode(`"load_stac"`, `{"url":{"from_parameter":"p"}}`),
-		"geometries":      oneNode(`"get_geometries"`, `{"feature_collection":{"type":"FeatureCollection","features":[]}}`),
-		"a buffer":        afterNode(`"vector_buffer"`, `{"geometries":{"from_node":"m"},"distance":1}`),
-		"a URL":           afterNode(`"load_url"`, `{"url":{"from_node":"m"},"format":"GeoJSON"}`),
+		"a model": oneNode(`"load_ml_model"`, `{"id":"https://s3.example/swift/model.json"}`),
+		"a signed result": oneNode(`"load_result"`,
+			`{"id":"https://openeo.example/jobs/j-7/results/MTA=/5f2a?expires=1"}`),
+		"in a parameter": oneNode(`"load_stac"`, `{"url":{"from_parameter":"p"}}`),
+		"geometries": oneNode(`"get_geometries"`,
+			`{"feature_collection":{"type":"FeatureCollection","features":[]}}`),
+		"a buffer": afterNode(`"vector_buffer"`, `{"geometries":{"from_node":"m"},"distance":1}`),
+		"a URL":    afterNode(`"load_url"`, `{"url":{"from_node":"m"},"format":"GeoJSON"}`),
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBackend(t)
-			b.json("GET /udp.json", 200, `{"id":"u","parameters":[{"name":"p","optional":true}],"process_graph":`+graph+`}`)
+			b.json("GET /udp.json", 200, `{"id":"u","parameters":[{"name":"p","optional":true}],"process_graph":`+graph+
+				`}`)
 			s := b.submission()
 			s.Parameters = json.RawMessage(`{"p":"https://stac.example/collections/a"}`)
 			shared := b.platform(func(c *openeo.Config) { c.Permits = dispatch.NewPermits(nil) })
@@ -128,7 +137,8 @@ func TestPermits_WhatRunsIsWhatWasChecked(t *testing.T) {
 	if _, err := shared.Submit(t.Context(), token, s); err != nil {
 		t.Fatal(err)
 	}
-	if body := b.body("POST /jobs"); strings.Contains(body, "udp.json") || !strings.Contains(body, `"load_collection"`) {
+	if body := b.body("POST /jobs"); strings.Contains(body, "udp.json") ||
+		!strings.Contains(body, `"load_collection"`) {
 		t.Errorf("sent %s", body)
 	}
 }
@@ -163,7 +173,8 @@ func TestPermits_OfAStoredProcess(t *testing.T) {
 	shared := b.platform(func(c *openeo.Config) { c.Permits = dispatch.NewPermits(nil) })
 	s := b.submission()
 	s.Service.Application, s.Parameters = "load_result", json.RawMessage(`{"id":"j-7"}`)
-	if _, err := shared.Submit(t.Context(), token, s); !dispatch.Is(err, dispatch.Invalid) || b.body("POST /jobs") != "" {
+	if _, err := shared.Submit(t.Context(), token, s); !dispatch.Is(err, dispatch.Invalid) ||
+		b.body("POST /jobs") != "" {
 		t.Errorf("submitted: %v", err)
 	}
 }
@@ -187,7 +198,8 @@ func TestPermits_OfOptions(t *testing.T) {
 	s := b.submission()
 	s.Options = json.RawMessage(`{"plan":"premium"}`)
 	shared := b.platform(func(c *openeo.Config) { c.Permits = dispatch.NewPermits(nil) })
-	if _, err := shared.Submit(t.Context(), token, s); !dispatch.Is(err, dispatch.Invalid) || b.body("POST /jobs") != "" {
+	if _, err := shared.Submit(t.Context(), token, s); !dispatch.Is(err, dispatch.Invalid) ||
+		b.body("POST /jobs") != "" {
 		t.Errorf("submitted with a plan: %v", err)
 	}
 	if _, err := shared.RunSync(t.Context(), token, s); !dispatch.Is(err, dispatch.Invalid) ||

@@ -97,7 +97,8 @@ func TestSaveResult(t *testing.T) {
 			return dispatch.Service{Application: "p",
 				Namespace: &user}
 		}, "GET /process_graphs/p", `{"id":"p",` + elsewhere + `}`, true},
-		{"predefined", func(*backend) dispatch.Service { return dispatch.Service{Application: "p"} }, "GET /none", ``, true},
+		{"predefined", func(*backend) dispatch.Service { return dispatch.Service{Application: "p"} }, "GET /none", ``,
+			true},
 		{"of a namespace, saves", func(*backend) dispatch.Service {
 			return dispatch.Service{Application: "p",
 				Namespace: &vito}
@@ -139,7 +140,8 @@ func TestSaveResult(t *testing.T) {
 				t.Fatal(err)
 			}
 			run, save := body.Process.Graph["run"], body.Process.Graph["save"]
-			if run.ID != "p" || run.Result == c.added || save.Result != c.added || (save.ID == "save_result") != c.added {
+			if run.ID != "p" || run.Result == c.added || save.Result != c.added ||
+				(save.ID == "save_result") != c.added {
 				t.Errorf("got %s", b.body("POST /jobs"))
 			}
 			if want := s.Service.Namespace; want != nil && run.Namespace != *want || want == nil && c.service != nil &&

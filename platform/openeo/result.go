@@ -86,8 +86,9 @@ func collection(op, id string, a *upstream.Answer, expect func([]string), read s
 		return nil, &dispatch.Error{Kind: dispatch.Conflict, Op: op, Text: "The job has not finished."}
 	}
 	if err := bounds.ResultsEntries.Check(bounds.Entries(doc["links"]) + bounds.Entries(doc["assets"])); err != nil {
-		return nil, &dispatch.Error{Kind: dispatch.BadUpstream, Op: op, Text: "The platform's results have " + err.Error() +
-			".", Err: err}
+		return nil, &dispatch.Error{Kind: dispatch.BadUpstream, Op: op,
+			Text: "The platform's results have " + err.Error() +
+				".", Err: err}
 	}
 	stac.Anchor(doc, a.URL)
 	var assets stac.Object

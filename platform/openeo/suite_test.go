@@ -31,8 +31,9 @@ func TestPlatform(t *testing.T) {
 				definition)
 		}))
 		t.Cleanup(definitions.Close)
-		r := &remote{sim: &simulator.OpenEO{Namespaces: definitions.Client(), PageMax: 10}, application: definitions.URL +
-			"/suite.json"}
+		r := &remote{sim: &simulator.OpenEO{Namespaces: definitions.Client(), PageMax: 10},
+			application: definitions.URL +
+				"/suite.json"}
 		server := httptest.NewServer(r.sim)
 		t.Cleanup(server.Close)
 		r.url = server.URL
@@ -63,7 +64,8 @@ func (*remote) Abilities() []string {
 }
 
 func (*remote) Words() map[string]dispatch.Status {
-	return map[string]dispatch.Status{"created": dispatch.Accepted, "queued": dispatch.Queued, "running": dispatch.Running,
+	return map[string]dispatch.Status{"created": dispatch.Accepted, "queued": dispatch.Queued,
+		"running":  dispatch.Running,
 		"finished": dispatch.Finished, "error": dispatch.Failed, "canceled": dispatch.Canceled}
 }
 

@@ -102,8 +102,9 @@ func TestCheck_FormatOfATask(t *testing.T) {
 			b.json("GET /file_formats", c.status, c.formats)
 			b.json("GET /udp.json", 200, `{"id":"u","process_graph":`+c.graph+
 				`,"parameters":[{"name":"tile","schema":{"type":"integer"},"optional":true}]}`)
-			r := dispatch.Request{Service: dispatch.Service{Application: b.URL + "/udp.json"}, Parameters: json.RawMessage(`{}`),
-				Format: c.format}
+			r := dispatch.Request{Service: dispatch.Service{Application: b.URL + "/udp.json"},
+				Parameters: json.RawMessage(`{}`),
+				Format:     c.format}
 			_, err := b.platform().Check(t.Context(), dispatch.Token{}, r, c.of)
 			if refused := dispatch.Is(err, dispatch.Invalid) &&
 				strings.Contains(err.Error(), "It supports: GTiff"); refused != c.refused || !refused && err != nil {

@@ -69,12 +69,13 @@ const tree = `{"$ref":"#/definitions/t","definitions":{"t":{"allOf":[{"propertie
 func TestSchemas_Cost(t *testing.T) {
 	fewerSteps(t)
 	for name, row := range map[string]struct{ schema, value string }{
-		"1 KB of keywords of the wrong form":   {nested(41), `"x"`},
-		"references that fan out, anyOf":       {fan("anyOf", 30, 2), `"x"`},
-		"references that fan out, allOf":       {fan("allOf", 30, 2), `"x"`},
-		"references that fan out, 1.3 KB":      {fan("oneOf", 8, 8), `"x"`},
-		"references in a circle":               {circle(), `"x"`},
-		"items in a circle":                    {`{"items":{"$ref":"#"}}`, strings.Repeat("[", 60) + strings.Repeat("]", 60)},
+		"1 KB of keywords of the wrong form": {nested(41), `"x"`},
+		"references that fan out, anyOf":     {fan("anyOf", 30, 2), `"x"`},
+		"references that fan out, allOf":     {fan("allOf", 30, 2), `"x"`},
+		"references that fan out, 1.3 KB":    {fan("oneOf", 8, 8), `"x"`},
+		"references in a circle":             {circle(), `"x"`},
+		"items in a circle": {`{"items":{"$ref":"#"}}`,
+			strings.Repeat("[", 60) + strings.Repeat("]", 60)},
 		"a long enumeration":                   {enum(15_000), `"nothing"`},
 		"a value that is looked at 2^60 times": {tree, strings.Repeat(`{"a":`, 60) + "1" + strings.Repeat("}", 60)},
 		"a pattern of a million instructions": {`{"pattern":"` + strings.Repeat("(x{1000}y)", 300) + `"}`, `"` +
@@ -108,8 +109,9 @@ func TestCheck_CostOfComparing(t *testing.T) {
 	}
 	digits := strings.Repeat("7", 9_000)
 	for name, row := range map[string]struct{ schema, value string }{
-		"a nested value in long enumerations": {alternatives(`{"enum":`+list("1", 20)+`}`, 900), "[" + long("1", 100_000) +
-			"]"},
+		"a nested value in long enumerations": {alternatives(`{"enum":`+list("1", 20)+`}`, 900),
+			"[" + long("1", 100_000) +
+				"]"},
 		"a constant list": {`{"items":` + alternatives(`{"const":`+list("1", 99)+`}`, 190) + `}`,
 			long(list("1", 98)[:196]+",2]", 2_000)},
 		"a short enumeration of lists": {`{"items":` + alternatives(`{"enum":[`+list("1", 99)+`]}`, 180) + `}`,
@@ -148,13 +150,15 @@ func TestCheck_CostOfElements(t *testing.T) {
 			long("1", 500_000), refused},
 		"elements of no alternative": {`{"items":{"anyOf":[{"type":"string"},{"type":"object"}]}}`, long("1", 500_000),
 			refused},
-		"members of the wrong type":        {all(`{"additionalProperties":{"type":"string"}}`), object, refused},
-		"multiples":                        {`{"items":{"multipleOf":7}}`, long("1", 500_000), refused},
-		"multiples of huge numbers":        {`{"items":{"multipleOf":1e300}}`, long("1e-400", 140_000), refused},
-		"huge numbers in a list":           {`{"items":{"enum":[1e400,1e399]}}`, long("1e400", 170_000), refused},
-		"regular expressions in a value":   {`{"items":{"format":"regex"}}`, long(`"(x{1000}){1}"`, 70_000), good},
-		"480,000 numbers":                  {`{"items":{"type":"number"}}`, long("1", 480_000), good},
-		"50,000 positions":                 {`{"type":"array","items":{"type":"array","items":{"type":"array","minItems":2,"items":{"type":"number"}}}}`, list(long("[1.12345,2.12345]", 1_000), 50), good},
+		"members of the wrong type":      {all(`{"additionalProperties":{"type":"string"}}`), object, refused},
+		"multiples":                      {`{"items":{"multipleOf":7}}`, long("1", 500_000), refused},
+		"multiples of huge numbers":      {`{"items":{"multipleOf":1e300}}`, long("1e-400", 140_000), refused},
+		"huge numbers in a list":         {`{"items":{"enum":[1e400,1e399]}}`, long("1e400", 170_000), refused},
+		"regular expressions in a value": {`{"items":{"format":"regex"}}`, long(`"(x{1000}){1}"`, 70_000), good},
+		"480,000 numbers":                {`{"items":{"type":"number"}}`, long("1", 480_000), good},
+		"50,000 positions": {
+			`{"type":"array","items":{"type":"array","items":{"type":"array","minItems":2,"items":{"type":"number"}}}}`,
+			list(long("[1.12345,2.12345]", 1_000), 50), good},
 		"a format beside elements":         {`{"format":"date","items":{"type":"string"}}`, `"yesterday"`, faulty},
 		"a format beside elements that is": {`{"format":"date","items":{"type":"string"}}`, `"2026-11-22"`, good},
 		"a regular expression":             {`{"format":"regex"}`, `"^a+$"`, good},
@@ -166,7 +170,8 @@ func TestCheck_CostOfElements(t *testing.T) {
 			runtime.ReadMemStats(&before)
 			err := set.Check(t.Context(), dispatch.Request{Parameters: json.RawMessage(`{"p":` + row.value + `}`)}, nil)
 			runtime.ReadMemStats(&after)
-			if row.want == good && err != nil || row.want != good && (err == nil || !strings.Contains(err.Error(), row.want)) {
+			if row.want == good && err != nil || row.want != good &&
+				(err == nil || !strings.Contains(err.Error(), row.want)) {
 				t.Errorf("%.300v, want %q", err, row.want)
 			}
 			if mib := (after.TotalAlloc - before.TotalAlloc) >> 20; mib > uint64(20+380/smaller) {
@@ -210,14 +215,20 @@ func TestCheck_RefusesHugeNumbers(t *testing.T) {
 // A value that does not fit the target of a reference is a fault.
 func TestCheck_LocalReferences(t *testing.T) {
 	for name, row := range map[string]struct{ schema, good, bad string }{
-		"definitions":            {`{"$ref":"#/definitions/n","definitions":{"n":{"type":"integer"}}}`, `1`, `"x"`},
-		"$defs":                  {`{"$ref":"#/$defs/n","$defs":{"n":{"type":"integer"}}}`, `1`, `"x"`},
-		"within properties":      {`{"type":"object","properties":{"a":{"$ref":"#/definitions/n"}},"definitions":{"n":{"type":"integer"}}}`, `{"a":1}`, `{"a":"x"}`},
-		"nullable at the root":   {`{"nullable":true,"type":"object","properties":{"a":{"$ref":"#/definitions/n"}},"definitions":{"n":{"type":"integer"}}}`, `{"a":1}`, `{"a":"x"}`},
+		"definitions": {`{"$ref":"#/definitions/n","definitions":{"n":{"type":"integer"}}}`, `1`, `"x"`},
+		"$defs":       {`{"$ref":"#/$defs/n","$defs":{"n":{"type":"integer"}}}`, `1`, `"x"`},
+		"within properties": {
+			`{"type":"object","properties":{"a":{"$ref":"#/definitions/n"}},"definitions":{"n":{"type":"integer"}}}`,
+			`{"a":1}`, `{"a":"x"}`},
+		"nullable at the root": {
+			`{"nullable":true,"type":"object","properties":{"a":{"$ref":"#/definitions/n"}},"definitions":{"n":{"type":"integer"}}}`, `{"a":1}`, `{"a":"x"}`},
 		"from an alternative":    {`[{"type":"integer"},{"type":"array","items":{"$ref":"#/0"}}]`, `[1]`, `["x"]`},
 		"a reference to another": {`{"$ref":"#/definitions/a","definitions":{"a":{"$ref":"#/definitions/b"},"b":{"type":"integer"}}}`, `1`, `"x"`},
-		"escaped":                {`{"$ref":"#/definitions/a~1b%25","definitions":{"a/b%":{"type":"integer"}}}`, `1`, `"x"`},
-		"a tree":                 {`{"type":"object","required":["n"],"properties":{"n":{"type":"integer"},"next":{"$ref":"#"}}}`, `{"n":1,"next":{"n":2}}`, `{"n":1,"next":{}}`},
+		"escaped": {`{"$ref":"#/definitions/a~1b%25","definitions":{"a/b%":{"type":"integer"}}}`, `1`,
+			`"x"`},
+		"a tree": {
+			`{"type":"object","required":["n"],"properties":{"n":{"type":"integer"},"next":{"$ref":"#"}}}`,
+			`{"n":1,"next":{"n":2}}`, `{"n":1,"next":{}}`},
 		"a long enumeration":     {enum(1_000), `"value 999"`, `"value 1000"`},
 		"a long list of numbers": {`{"enum":[` + strings.Repeat("7,", 30) + `1.50]}`, `15e-1`, `2`},
 	} {
@@ -253,8 +264,8 @@ func TestWarning_OddSchemas(t *testing.T) {
 			t.Errorf("%s: warning %q", schema, p.Warning)
 		}
 		set := parameters.NewSet([]dispatch.Parameter{p})
-		if err := set.Check(t.Context(), dispatch.Request{Parameters: json.RawMessage(`{"p":"x"}`)}, nil); !dispatch.Is(err,
-			dispatch.Invalid) {
+		if err := set.Check(t.Context(), dispatch.Request{Parameters: json.RawMessage(`{"p":"x"}`)},
+			nil); !dispatch.Is(err, dispatch.Invalid) {
 			t.Errorf("%s takes a text: %v", schema, err)
 		}
 	}

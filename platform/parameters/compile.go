@@ -158,15 +158,16 @@ func (v *validator) registerPrepayFormats(compiler *jsonschema.Compiler) {
 	mostElements, mostMembers := prepaid(vocabulary)
 	for elements := range mostElements + 1 {
 		for members := range mostMembers + 1 {
-			compiler.RegisterFormat(&jsonschema.Format{Name: prepayFormat(elements, members), Validate: func(value any) error {
-				switch value := value.(type) {
-				case []any:
-					v.spend(failSteps * elements * len(value))
-				case map[string]any:
-					v.spend(failSteps * members * len(value))
-				}
-				return nil
-			}})
+			compiler.RegisterFormat(&jsonschema.Format{Name: prepayFormat(elements, members),
+				Validate: func(value any) error {
+					switch value := value.(type) {
+					case []any:
+						v.spend(failSteps * elements * len(value))
+					case map[string]any:
+						v.spend(failSteps * members * len(value))
+					}
+					return nil
+				}})
 		}
 	}
 }

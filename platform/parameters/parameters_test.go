@@ -83,11 +83,12 @@ func TestDescribe_Types(t *testing.T) {
 func TestDescribe(t *testing.T) {
 	for _, c := range []struct{ schema, options, def, bounds, null string }{
 		{`{"type":"string","enum":["2021","2022"]}`, `"2021" "2022"`, "", "", ""},
-		{`{"type":"array","items":{"type":"string","enum":["B02","B03"]},"default":["B02"]}`, `"B02" "B03"`, `["B02"]`, "",
-			""},
+		{`{"type":"array","items":{"type":"string","enum":["B02","B03"]},"default":["B02"]}`, `"B02" "B03"`, `["B02"]`,
+			"", ""},
 		{`{"type":"array","items":{"type":"integer","minimum":1},"default":[1,2]}`, "", "[1,2]", "", ""},
 		{`[{"type":"string","enum":["a"]},{"type":"string","enum":["b",null]}]`, `"a" "b"`, "", "", "null"},
-		{`{"type":"number","minimum":0.10,"maximum":100,"nullable":true,"default":1.50}`, "", "1.50", "0.10 100", "null"},
+		{`{"type":"number","minimum":0.10,"maximum":100,"nullable":true,"default":1.50}`, "", "1.50", "0.10 100",
+			"null"},
 		{`[{"type":"integer"},{"type":"null"}]`, "", "", "", "null"},
 		{`{"type":["number","null"],"default":null}`, "", "null", "", "null"},
 		{`{"anyOf":[{"type":"integer","minimum":3},{"type":"null"}],"default":7}`, "", "7", "3 ", "null"},
@@ -137,7 +138,8 @@ func shapes() []shape {
 			`{"west":1,"south":2,"east":3,"north":4,"crs":"EPSG:32631","base":1,"height":null}`},
 		{corners, polygon, box},
 		{corners, withHole, box},
-		{corners, `{"type":"MultiPolygon","coordinates":[` + polygon[len(`{"type":"Polygon","coordinates":`):len(polygon)-1] +
+		{corners, `{"type":"MultiPolygon","coordinates":[` +
+			polygon[len(`{"type":"Polygon","coordinates":`):len(polygon)-1] +
 			`]}`, box},
 		{corners, `{"type":"Feature","properties":null,"geometry":` + polygon + `}`, box},
 		{corners, `{"type":"FeatureCollection","features":[{"type":"Feature","geometry":` + polygon + `}]}`, box},
@@ -156,7 +158,8 @@ func shapes() []shape {
 		{geojson, box, `{"coordinates":[[[4.10,50],[5,50],[5,51.00],[4.10,51.00],[4.10,50]]],"type":"Polygon"}`},
 		{geojson, polygon, polygon},
 		{geojson, `{"west":1,"south":2,"east":3,"north":4,"crs":"EPSG:32631"}`, ""},
-		{feature, box, `{"features":[{"geometry":{"coordinates":[[[4.10,50],[5,50],[5,51.00],[4.10,51.00],[4.10,50]]],"type":"Polygon"},"properties":{},"type":"Feature"}],"type":"FeatureCollection"}`},
+		{feature, box,
+			`{"features":[{"geometry":{"coordinates":[[[4.10,50],[5,50],[5,51.00],[4.10,51.00],[4.10,50]]],"type":"Polygon"},"properties":{},"type":"Feature"}],"type":"FeatureCollection"}`},
 		{`{"type":"string","format":"date"}`, `"2024-05-01"`, `"2024-05-01"`},
 		{`{"type":"string","format":"date"}`, `"2024-05-01T10:00:00Z"`, `"2024-05-01"`},
 		{`{"type":"string","format":"date-time"}`, `"2024-05-01"`, `"2024-05-01T00:00:00Z"`},
@@ -169,7 +172,8 @@ func shapes() []shape {
 		{interval, `["2024-01-01"]`, ""},
 		{`{"type":"array","subtype":"temporal-interval"}`, `["2024-01-01"]`, ""},
 		{`{"type":"string"}`, `["2024-01-01",null]`, `"2024-01-01/.."`},
-		{`{"type":"string"}`, `["2024-01-01 10:00:00","2024-02-01T00:00:00Z"]`, `"2024-01-01 10:00:00/2024-02-01T00:00:00Z"`},
+		{`{"type":"string"}`, `["2024-01-01 10:00:00","2024-02-01T00:00:00Z"]`,
+			`"2024-01-01 10:00:00/2024-02-01T00:00:00Z"`},
 		{`{"type":"string"}`, `["B04","B08"]`, ""},
 		{`{"type":"string"}`, `["B04",null]`, ""},
 		{`{"type":"string"}`, `[null,null]`, ""},
@@ -180,11 +184,16 @@ func shapes() []shape {
 		{textMedia, `"aGVsbG8="`, `"aGVsbG8="`},
 		{textMedia, `7`, ""},
 		{`{"oneOf":[` + textMedia + `,{"type":"integer"}]}`, `"aGVsbG8="`, `"aGVsbG8="`},
-		{`{"oneOf":[{"type":"string","contentMediaType":"application/gml+xml"},{"$ref":"https://schemas.example.org/geometryGeoJSON.yaml"}]}`, `"<gml/>"`, `"<gml/>"`},
-		{`{"type":"string","oneOf":[{"minLength":2},{"minLength":3}],"anyOf":[{"maxLength":4},{"maxLength":5}],"allOf":[{"pattern":"^a"}]}`, `"abcd"`, `"abcd"`},
-		{`{"type":"string","oneOf":[{"minLength":2},{"minLength":3}],"anyOf":[{"maxLength":4},{"maxLength":5}],"allOf":[{"pattern":"^a"}]}`, `"a"`, ""},
-		{`{"type":"string","oneOf":[{"minLength":2},{"minLength":3}],"anyOf":[{"maxLength":4},{"maxLength":5}],"allOf":[{"pattern":"^a"}]}`, `"abcdef"`, ""},
-		{`{"type":"string","oneOf":[{"minLength":2},{"minLength":3}],"anyOf":[{"maxLength":4},{"maxLength":5}],"allOf":[{"pattern":"^a"}]}`, `"bcd"`, ""},
+		{
+			`{"oneOf":[{"type":"string","contentMediaType":"application/gml+xml"},{"$ref":"https://schemas.example.org/geometryGeoJSON.yaml"}]}`, `"<gml/>"`, `"<gml/>"`},
+		{
+			`{"type":"string","oneOf":[{"minLength":2},{"minLength":3}],"anyOf":[{"maxLength":4},{"maxLength":5}],"allOf":[{"pattern":"^a"}]}`, `"abcd"`, `"abcd"`},
+		{
+			`{"type":"string","oneOf":[{"minLength":2},{"minLength":3}],"anyOf":[{"maxLength":4},{"maxLength":5}],"allOf":[{"pattern":"^a"}]}`, `"a"`, ""},
+		{
+			`{"type":"string","oneOf":[{"minLength":2},{"minLength":3}],"anyOf":[{"maxLength":4},{"maxLength":5}],"allOf":[{"pattern":"^a"}]}`, `"abcdef"`, ""},
+		{
+			`{"type":"string","oneOf":[{"minLength":2},{"minLength":3}],"anyOf":[{"maxLength":4},{"maxLength":5}],"allOf":[{"pattern":"^a"}]}`, `"bcd"`, ""},
 		{`{"type":"number","minimum":0,"exclusiveMinimum":true}`, `0`, ""},
 		{`{"type":"number","minimum":0,"exclusiveMinimum":true}`, `0.00000000000000000001`, `0.00000000000000000001`},
 		{`{"type":"integer"}`, `12345678901234567890`, `12345678901234567890`},
@@ -307,8 +316,8 @@ func TestShape_Antimeridian(t *testing.T) {
 		"cut, others apart": {parts(ring("30", "177"), ring("178", "180.0"), ring("-180", "-170"), ring("20.5", "25")),
 			"20.5", "-170", ""},
 		"jumping": {polygon(ring("177.0", "-178.50")), "177.0", "-178.50", ""},
-		"jumping with hole": {polygon(ring("177", "-178"), `[[178,-17],[178,-16.5],[-179,-17],[178,-17]]`), "177", "-178",
-			""},
+		"jumping with hole": {polygon(ring("177", "-178"), `[[178,-17],[178,-16.5],[-179,-17],[178,-17]]`), "177",
+			"-178", ""},
 		"in a collection": {`{"type":"FeatureCollection","features":[{"type":"Feature","geometry":` +
 			polygon(ring("177", "180")) +
 			`},{"type":"Feature","geometry":` + polygon(ring("-180", "-179")) + `}]}`, "177", "-179", ""},
@@ -321,15 +330,16 @@ func TestShape_Antimeridian(t *testing.T) {
 		"points":               {`{"type":"MultiPoint","coordinates":[[179,-18],[-179,-16]]}`, "-179", "179", "yes"},
 		"the globe":            {polygon(ring("-180", "180")), "-180", "180", "yes"},
 		"the globe in halves":  {parts(ring("-180", "0"), ring("0", "180")), "-180", "180", "yes"},
-		"long, with positions": {polygon(`[[-179,-18],[0,-18],[179,-18],[179,-16],[0,-16],[-179,-16],[-179,-18]]`), "-179",
-			"179", "yes"},
+		"long, with positions": {polygon(`[[-179,-18],[0,-18],[179,-18],[179,-16],[0,-16],[-179,-16],[-179,-18]]`),
+			"-179", "179", "yes"},
 	} {
 		got, faults := NewSet([]dispatch.Parameter{described(ogc)}).Argument(nil, "p", json.RawMessage(c.value))
 		want := `{"bbox":[` + c.west + `,-18,` + c.east + `,-16]}`
 		if c.west == "" && faults == nil || c.west != "" && (faults != nil || string(got) != want) {
 			t.Errorf("%s: OGC %s %v, want %s", name, got, faults, want)
 		}
-		got, faults = NewSet([]dispatch.Parameter{described(corners)}).Argument(nil, "p", json.RawMessage(c.value), "body", 7)
+		got, faults = NewSet([]dispatch.Parameter{described(corners)}).Argument(nil, "p", json.RawMessage(c.value),
+			"body", 7)
 		want = `{"east":` + c.east + `,"north":-16,"south":-18,"west":` + c.west + `}`
 		switch {
 		case c.openEO != "" && (faults != nil || string(got) != want):
@@ -351,8 +361,10 @@ func TestShape_Antimeridian(t *testing.T) {
 	}
 	for _, value := range []string{`{"bbox":[177.0,-18,-178.50,-16]}`, `[177,-18,-178.5,-16]`,
 		`[177,-18,0,-178.5,-16,9]`} {
-		got, faults := NewSet([]dispatch.Parameter{described(corners)}).Argument(nil, "p", json.RawMessage(value), "body", 7)
-		if len(faults) != 1 || fmt.Sprint(faults[0].Loc) != "[body 7]" || !strings.Contains(faults[0].Msg, "antimeridian") {
+		got, faults := NewSet([]dispatch.Parameter{described(corners)}).Argument(nil, "p", json.RawMessage(value),
+			"body", 7)
+		if len(faults) != 1 || fmt.Sprint(faults[0].Loc) != "[body 7]" ||
+			!strings.Contains(faults[0].Msg, "antimeridian") {
 			t.Errorf("openEO took %s as %s: %v", value, got, faults)
 		}
 	}
@@ -411,15 +423,16 @@ func TestDescribe_EverySchema(t *testing.T) {
 		if !slices.Contains(bySpecificity, p.Type) {
 			t.Errorf("%s is a %q", raw, p.Type)
 		}
-		NewSet([]dispatch.Parameter{p}).Argument(nil, "p", json.RawMessage(`{"type":"Polygon","coordinates":[[[1,2]]]}`))
+		NewSet([]dispatch.Parameter{p}).Argument(nil, "p",
+			json.RawMessage(`{"type":"Polygon","coordinates":[[[1,2]]]}`))
 	})
 }
 
 func anySchema(depth int) *rapid.Generator[any] {
 	return rapid.Custom(func(t *rapid.T) any {
 		s := map[string]any{}
-		names := rapid.SliceOfN(rapid.SampledFrom([]string{"string", "number", "integer", "array", "object", "null", "odd"}),
-			0, 2).Draw(t, "type")
+		names := rapid.SliceOfN(rapid.SampledFrom([]string{"string", "number", "integer", "array", "object", "null",
+			"odd"}), 0, 2).Draw(t, "type")
 		switch len(names) {
 		case 1:
 			s["type"] = names[0]
@@ -427,12 +440,12 @@ func anySchema(depth int) *rapid.Generator[any] {
 			s["type"] = names
 		}
 		if rapid.Bool().Draw(t, "subtyped") {
-			s["subtype"] = rapid.SampledFrom([]string{"bounding-box", "geojson", "date", "temporal-interval", "strange"}).Draw(t,
-				"subtype")
+			s["subtype"] = rapid.SampledFrom([]string{"bounding-box", "geojson", "date", "temporal-interval",
+				"strange"}).Draw(t, "subtype")
 		}
 		if depth > 0 && rapid.Bool().Draw(t, "nested") {
-			s[rapid.SampledFrom([]string{"anyOf", "oneOf", "allOf"}).Draw(t, "how")] = rapid.SliceOfN(anySchema(depth-1), 0,
-				3).Draw(t, "alternatives")
+			s[rapid.SampledFrom([]string{"anyOf", "oneOf", "allOf"}).Draw(t, "how")] = rapid.SliceOfN(
+				anySchema(depth-1), 0, 3).Draw(t, "alternatives")
 			s["items"] = anySchema(depth-1).Draw(t, "items")
 			s["minimum"] = rapid.SampledFrom([]any{1, "odd", nil}).Draw(t, "minimum")
 		}
@@ -445,7 +458,8 @@ func FuzzDescribe(f *testing.F) {
 		[]byte(`{"type":"Point","coordinates":[1,2]}`))
 	f.Add([]byte(`{"$ref":"#/definitions/a","definitions":{"a":{"$ref":"#/definitions/a"}}}`), []byte(`1`))
 	f.Add([]byte(`{"required":1,"items":{"required":1,"items":{}}}`), []byte(`[[1]]`))
-	f.Add([]byte(`{"allOf":[{"$ref":"#/$defs/a"},{"$ref":"#/$defs/a"}],"$defs":{"a":{"properties":{"a":{"$ref":"#"}}}}}`),
+	f.Add(
+		[]byte(`{"allOf":[{"$ref":"#/$defs/a"},{"$ref":"#/$defs/a"}],"$defs":{"a":{"properties":{"a":{"$ref":"#"}}}}}`),
 		[]byte(`{"a":{"a":{"a":1}}}`))
 	f.Add([]byte(`{"enum":[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,1.80e1],"nullable":true}`), []byte(`18`))
 	f.Add([]byte(`{"pattern":"(a|b)*c{100}","patternProperties":{"^x":{"type":["string","null"]}}}`), []byte(`"abab"`))

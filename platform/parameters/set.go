@@ -145,7 +145,8 @@ func (s *Set) unwrap(name string, value json.RawMessage) ([]json.RawMessage, boo
 func (p parameter) checkAndConvert(m *bounds.Meter, value json.RawMessage, loc []any) (json.RawMessage,
 	[]dispatch.Fault) {
 	if equal(value, p.Default) || p.Nullable && isNull(value) {
-		// a default, and null where the schema allows it, are accepted even if the rest of the schema does not allow them
+		// a default, and null where the schema allows it, are accepted even if the rest of the schema does not allow
+		// them
 		return value, nil
 	}
 	var faults []dispatch.Fault
@@ -161,8 +162,8 @@ func (p parameter) checkAndConvert(m *bounds.Meter, value json.RawMessage, loc [
 	if p.cannotCross(value) {
 		faults = []dispatch.Fault{{Loc: loc, Type: "value_error",
 			Msg: fmt.Sprintf("The parameter %q takes a bounding box, which cannot describe an area "+
-				"across the antimeridian or with a side longer than half the globe. Cut the area there, and submit each part.",
-				p.Name)}}
+				"across the antimeridian or with a side longer than half the globe. Cut the area there, and submit "+
+				"each part.", p.Name)}}
 	}
 	return value, faults
 }

@@ -76,9 +76,10 @@ func (p parameter) boxes(value json.RawMessage) (all []json.RawMessage) {
 
 // boxFormat is the form of bounding box that a parameter takes, and how its reference system is named.
 type boxFormat struct {
-	form    boxForm
-	degrees []json.RawMessage // the names that the schema has for longitude and latitude, the clearest first; never empty
-	implied bool              // a box without crs is in longitude and latitude
+	form boxForm
+	// the names that the schema has for longitude and latitude, the clearest first; never empty
+	degrees []json.RawMessage
+	implied bool // a box without crs is in longitude and latitude
 }
 
 // crs84 is the reference system of a box without crs in OGC API - Processes.

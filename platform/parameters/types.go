@@ -10,8 +10,8 @@ import (
 
 // bySpecificity orders the types: of several types of a parameter, the first one is shown.
 var bySpecificity = []dispatch.ParamType{
-	dispatch.BoundingBox, dispatch.Polygon, dispatch.DateInterval, dispatch.DateTime, dispatch.Boolean, dispatch.Integer,
-	dispatch.Double, dispatch.ArrayString, dispatch.String, dispatch.Array, dispatch.Object,
+	dispatch.BoundingBox, dispatch.Polygon, dispatch.DateInterval, dispatch.DateTime, dispatch.Boolean,
+	dispatch.Integer, dispatch.Double, dispatch.ArrayString, dispatch.String, dispatch.Array, dispatch.Object,
 }
 
 func mostSpecific(alternatives []schema) dispatch.ParamType {
@@ -156,8 +156,8 @@ var geometries = []string{"Point", "MultiPoint", "LineString", "MultiLineString"
 // isGeoJSON recognizes GeoJSON by subtype, format, media type, reference, or the permitted values of its member type.
 func (s schema) isGeoJSON() bool {
 	reference := strings.ToLower(s.Ref)
-	if s.Subtype == "geojson" || strings.HasPrefix(s.Format, "geojson") || s.ContentMediaType == "application/geo+json" ||
-		strings.Contains(reference, "geojson") {
+	if s.Subtype == "geojson" || strings.HasPrefix(s.Format, "geojson") ||
+		s.ContentMediaType == "application/geo+json" || strings.Contains(reference, "geojson") {
 		return true
 	}
 	kind := s.Properties["type"]

@@ -4,12 +4,13 @@ import "slices"
 
 // keyword describes a keyword of JSON Schema.
 type keyword struct {
-	form                                   // required of its value; without one the keyword does not restrict values
-	inPlace           bool                 // its schemas check the same value as the schema that has the keyword
-	elements, members int                  // what it costs for each element or member of a value, times failSteps
-	deep              bool                 // it compares values at all depths, unless it is false
-	cost              func(value any) int  // what its own value costs in each visit, in steps
-	read              func(*schema, *node) // stores its value for descriptions; a value of a wrong form counts as absent
+	form                                  // required of its value; without one the keyword does not restrict values
+	inPlace           bool                // its schemas check the same value as the schema that has the keyword
+	elements, members int                 // what it costs for each element or member of a value, times failSteps
+	deep              bool                // it compares values at all depths, unless it is false
+	cost              func(value any) int // what its own value costs in each visit, in steps
+	// stores its value for descriptions; a value of a wrong form counts as absent
+	read func(*schema, *node)
 }
 
 // vocabulary lists the supported keywords. The check, its cost and the descriptions follow from it; only a keyword that
@@ -26,8 +27,10 @@ var vocabulary = map[string]keyword{
 	"enum":    {form: valuesForm, cost: length, read: func(s *schema, n *node) { s.Enum = n.raws() }},
 	"const":   {form: anyForm, read: func(s *schema, n *node) { s.Const = n.raw }},
 
-	"minimum":          {form: numberForm, cost: arithmetic(4), read: func(s *schema, n *node) { s.Minimum = n.number() }},
-	"maximum":          {form: numberForm, cost: arithmetic(4), read: func(s *schema, n *node) { s.Maximum = n.number() }},
+	"minimum": {form: numberForm, cost: arithmetic(4),
+		read: func(s *schema, n *node) { s.Minimum = n.number() }},
+	"maximum": {form: numberForm, cost: arithmetic(4),
+		read: func(s *schema, n *node) { s.Maximum = n.number() }},
 	"exclusiveMinimum": {form: limitForm, cost: arithmetic(4)},
 	"exclusiveMaximum": {form: limitForm, cost: arithmetic(4)},
 	"multipleOf":       {form: positiveForm, cost: arithmetic(16)},
@@ -43,7 +46,8 @@ var vocabulary = map[string]keyword{
 	"maxItems":        {form: countForm},
 	"uniqueItems":     {form: flagForm, deep: true},
 
-	"properties":           {form: membersForm, members: 1, read: func(s *schema, n *node) { s.Properties = n.members }},
+	"properties": {form: membersForm, members: 1,
+		read: func(s *schema, n *node) { s.Properties = n.members }},
 	"patternProperties":    {form: patternsForm, members: 1},
 	"additionalProperties": {form: schemaForm, members: 1},
 	"propertyNames":        {form: schemaForm, members: 1},
@@ -113,11 +117,12 @@ var (
 	patternsForm = form{"an object of schemas by valid regular expressions within the bound schema_pattern", isPatterns,
 		inMembers}
 
-	anyForm      = form{what: "a value", valid: func(*node) bool { return true }}
-	valuesForm   = form{what: "a list of values", valid: func(n *node) bool { return len(n.list) > 0 }}
-	namesForm    = form{what: "a list of names", valid: isNames}
-	numberForm   = form{what: "a number", valid: isNumber}
-	limitForm    = form{what: "a number, or true or false", valid: func(n *node) bool { return isNumber(n) || isFlag(n) }}
+	anyForm    = form{what: "a value", valid: func(*node) bool { return true }}
+	valuesForm = form{what: "a list of values", valid: func(n *node) bool { return len(n.list) > 0 }}
+	namesForm  = form{what: "a list of names", valid: isNames}
+	numberForm = form{what: "a number", valid: isNumber}
+	limitForm  = form{what: "a number, or true or false",
+		valid: func(n *node) bool { return isNumber(n) || isFlag(n) }}
 	positiveForm = form{what: "a number above 0", valid: isPositive}
 	countForm    = form{what: "a non-negative integer", valid: isCount}
 	flagForm     = form{what: "true or false", valid: isFlag}

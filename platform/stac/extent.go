@@ -10,7 +10,8 @@ import (
 
 // Extent is the spatial and temporal extent of results, as far as it is known. In the zero Extent nothing is known.
 type Extent struct {
-	// disjoint ranges of longitudes, from west to east; none: not known. One across the antimeridian is two that end there
+	// disjoint ranges of longitudes, from west to east; none: not known. One across the antimeridian is two that end
+	// there
 	spans        [][2]float64
 	south, north float64
 	first, last  time.Time
@@ -205,7 +206,8 @@ const mostSpans = 100
 
 // addSpan adds a range of longitudes. Of too many, the two with the narrowest gap become one.
 func (e *Extent) addSpan(west, east float64) {
-	from, _ := slices.BinarySearchFunc(e.spans, west, func(s [2]float64, at float64) int { return cmp.Compare(s[1], at) })
+	from, _ := slices.BinarySearchFunc(e.spans, west,
+		func(s [2]float64, at float64) int { return cmp.Compare(s[1], at) })
 	to := from
 	for ; to < len(e.spans) && e.spans[to][0] <= east; to++ {
 		west, east = min(west, e.spans[to][0]), max(east, e.spans[to][1])

@@ -109,12 +109,14 @@ func mediaType(href string) string {
 var mediaTypes = map[string]string{
 	".tif": "image/tiff; application=geotiff", ".tiff": "image/tiff; application=geotiff", ".jp2": "image/jp2",
 	".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".webp": "image/webp", ".svg": "image/svg+xml",
-	".nc": "application/netcdf", ".h5": "application/x-hdf5", ".hdf5": "application/x-hdf5", ".hdf": "application/x-hdf",
+	".nc": "application/netcdf", ".h5": "application/x-hdf5", ".hdf5": "application/x-hdf5",
+	".hdf":  "application/x-hdf",
 	".grib": "application/wmo-GRIB2", ".grib2": "application/wmo-GRIB2", ".zarr": "application/vnd+zarr",
 	".json": "application/json", ".geojson": "application/geo+json", ".gpkg": "application/geopackage+sqlite3",
 	".parquet": "application/vnd.apache.parquet", ".fgb": "application/vnd.flatgeobuf", ".csv": "text/csv",
 	".shp": "application/vnd.shp", ".kml": "application/vnd.google-earth.kml+xml", ".gml": "application/gml+xml",
-	".txt": "text/plain", ".log": "text/plain", ".xml": "application/xml", ".html": "text/html", ".pdf": "application/pdf",
+	".txt": "text/plain", ".log": "text/plain", ".xml": "application/xml", ".html": "text/html",
+	".pdf": "application/pdf",
 	".zip": "application/zip", ".gz": "application/gzip", ".tgz": "application/gzip", ".tar": "application/x-tar",
 }
 

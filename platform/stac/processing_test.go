@@ -8,7 +8,8 @@ import (
 )
 
 func TestProcess_NamesTheProcessor(t *testing.T) {
-	c := object(t, `{"type":"Collection","providers":[{"name":"theirs"}],"stac_extensions":["https://e.example/schema.json"]}`)
+	c := object(t,
+		`{"type":"Collection","providers":[{"name":"theirs"}],"stac_extensions":["https://e.example/schema.json"]}`)
 	Process(c, Processing{Facility: "cdse", URL: "https://p.example", Software: map[string]string{"pygeoapi": "0.20.0"},
 		Lineage: "Job 1", Time: time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)})
 	const want = `[{"name":"theirs"},{"name":"cdse","processing:datetime":"2026-05-01T12:00:00Z","processing:facility":"cdse","processing:lineage":"Job 1",` +

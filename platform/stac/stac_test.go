@@ -42,7 +42,8 @@ func TestComplete_AddsWhatIsKnown(t *testing.T) {
 
 func TestAnchor(t *testing.T) {
 	at, _ := url.Parse("https://x.example/jobs/1/results?sig=1")
-	o := object(t, `{"links":[{"rel":"next","href":"more"},{"rel":"x"},{"href":"x"},null,7,{"rel":"s3","href":"s3://b/k"}],
+	o := object(t,
+		`{"links":[{"rel":"next","href":"more"},{"rel":"x"},{"href":"x"},null,7,{"rel":"s3","href":"s3://b/k"}],
 		"assets":{"a":{"href":"../a%20b.TIF?sig=a%2Fb"},"b":{"href":"//y.example/b.json","type":"text/json","roles":["metadata"]},"c":{"type":"x"},"d":7}}`)
 	Anchor(o, at)
 	const links = `[{"href":"https://x.example/jobs/1/more","rel":"next"},{"href":"s3://b/k","rel":"s3"}]`
@@ -150,7 +151,8 @@ func TestExtent_ContainsItsBoxes(t *testing.T) {
 		var e Extent
 		var boxes [][]float64
 		for i := range 2 {
-			b := []float64{float64(longitude.Draw(t, "west")), float64(i), float64(longitude.Draw(t, "east")), float64(i + 1)}
+			b := []float64{float64(longitude.Draw(t, "west")), float64(i), float64(longitude.Draw(t, "east")),
+				float64(i + 1)}
 			boxes = append(boxes, b)
 			e.AddBox(b)
 		}
@@ -191,8 +193,12 @@ func TestExtent_Collection(t *testing.T) {
 
 // FuzzComplete checks what STAC requires of every Collection.
 func FuzzComplete(f *testing.F) {
-	f.Add([]byte(`{"type":"Collection","links":[{}],"assets":{"":{"href":"x","roles":[null]}},"extent":{"spatial":{"bbox":[[1,2,3,null]]}}}`))
-	f.Add([]byte(`{"stac_version":"1.1.0","extent":{"spatial":{"bbox":[[1,2,3,4],[5,6,7,8]]},"temporal":{"interval":[["2026-01-01",7]]}}}`))
+	f.Add(
+		[]byte(
+			`{"type":"Collection","links":[{}],"assets":{"":{"href":"x","roles":[null]}},"extent":{"spatial":{"bbox":[[1,2,3,null]]}}}`))
+	f.Add(
+		[]byte(
+			`{"stac_version":"1.1.0","extent":{"spatial":{"bbox":[[1,2,3,4],[5,6,7,8]]},"temporal":{"interval":[["2026-01-01",7]]}}}`))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		var c Object
 		if json.Unmarshal(raw, &c) != nil || c == nil {

@@ -26,8 +26,8 @@ const (
 	idleTime = 90 * time.Second
 	// hastyFor is how long no connection of HTTP/1.1 is kept to a server that closed one earlier than that.
 	hastyFor = 10 * time.Minute
-	// mostKept is how many connections are open at most besides those that serve a request. Users name servers, and each
-	// can have many names.
+	// mostKept is how many connections are open at most besides those that serve a request. Users name servers, and
+	// each can have many names.
 	mostKept = 500
 )
 

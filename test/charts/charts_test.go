@@ -42,8 +42,9 @@ func render(folder, release string, values map[string]any) (map[string]string, e
 	if err != nil {
 		return nil, err
 	}
-	given, err := chartutil.ToRenderValues(c, values, chartutil.ReleaseOptions{Name: release, Namespace: "eo", Revision: 1,
-		IsInstall: true}, nil)
+	given, err := chartutil.ToRenderValues(c, values,
+		chartutil.ReleaseOptions{Name: release, Namespace: "eo", Revision: 1,
+			IsInstall: true}, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -147,8 +148,8 @@ func TestChart_OfACluster(t *testing.T) {
 	// promtool tests the rules
 	all = slices.DeleteFunc(all, func(o string) bool { return strings.Contains(o, "\nkind: PrometheusRule\n") })
 	text := fmt.Sprintf(
-		"# Rendered from deploy/chart with ci/cluster-values.yaml by make charts. SHA-256 of the chart: %x\n---\n%s", sum(t),
-		strings.Join(all, "---\n"))
+		"# Rendered from deploy/chart with ci/cluster-values.yaml by make charts. SHA-256 of the chart: %x\n---\n%s",
+		sum(t), strings.Join(all, "---\n"))
 	if *update {
 		if err := os.WriteFile(rendered, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
@@ -186,7 +187,8 @@ func TestChart_OfOneProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := objects(files)
-	if found := check(t, all); len(found) != 4 || found["Deployment"] != 1 { // with ConfigMap, Service and ServiceAccount
+	// with ConfigMap, Service and ServiceAccount
+	if found := check(t, all); len(found) != 4 || found["Deployment"] != 1 {
 		t.Errorf("%v", found)
 	}
 	if text := strings.Join(all, ""); !strings.Contains(text, "type: Recreate") ||
@@ -199,8 +201,8 @@ func TestChart_OfOneProcess(t *testing.T) {
 // exponent, which Kubernetes refuses.
 func TestChart_OfLargeNumbers(t *testing.T) {
 	files, err := render(own, "eodispatch",
-		parse(t, "{image: {repository: a}, migration: {activeDeadlineSeconds: 1000000}, terminationGracePeriodSeconds: "+
-			"2000000, config: {limits: {memory: 3000000000}}}"))
+		parse(t, "{image: {repository: a}, migration: {activeDeadlineSeconds: 1000000}, "+
+			"terminationGracePeriodSeconds: "+"2000000, config: {limits: {memory: 3000000000}}}"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -91,9 +91,11 @@ func TestDeployedChart_RunsTheProgram(t *testing.T) {
 	port := service.Ports[0].ContainerPort
 	serve := exec.Command(program, append([]string{"serve"}, service.Args...)...)
 	serve.Dir = folder
-	serve.Env = append([]string{"EODISPATCH_DEFAULT_LISTEN=0.0.0.0:8080"}, variables(t, service, given)...) // of the image
-	serve.Env = append(serve.Env, "K_SERVICE=apex", "K_REVISION=apex-00001", "K_CONFIGURATION=apex", fmt.Sprintf("PORT=%d",
-		port))
+	// of the image
+	serve.Env = append([]string{"EODISPATCH_DEFAULT_LISTEN=0.0.0.0:8080"}, variables(t, service, given)...)
+	serve.Env = append(serve.Env, "K_SERVICE=apex", "K_REVISION=apex-00001", "K_CONFIGURATION=apex",
+		fmt.Sprintf("PORT=%d",
+			port))
 	var log strings.Builder
 	serve.Stdout, serve.Stderr = &log, &log
 	if err := serve.Start(); err != nil {

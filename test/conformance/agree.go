@@ -144,7 +144,8 @@ func (p *pair) accept(r *rapid.T) {
 	got := both(p, r, func(s Store) (k kept, err error) {
 		var task *dispatch.Task
 		if withTask {
-			task = &dispatch.Task{Owner: u, Account: a, Request: request(), Dimension: "d", Document: document, Budget: budget}
+			task = &dispatch.Task{Owner: u, Account: a, Request: request(), Dimension: "d", Document: document,
+				Budget: budget}
 			if trial > 0 {
 				task.Trial, task.Paused, task.PausedFor = trial, true, dispatch.Trial
 			}
@@ -321,8 +322,8 @@ func (p *pair) save(r *rapid.T) {
 		return
 	}
 	j := rapid.SampledFrom(p.known).Draw(r, "job")
-	j.Phase = rapid.SampledFrom([]dispatch.Phase{dispatch.Waiting, dispatch.Creating, dispatch.Created, dispatch.Starting,
-		dispatch.Started, dispatch.Ended}).Draw(r, "phase")
+	j.Phase = rapid.SampledFrom([]dispatch.Phase{dispatch.Waiting, dispatch.Creating, dispatch.Created,
+		dispatch.Starting, dispatch.Started, dispatch.Ended}).Draw(r, "phase")
 	if j.Due.IsZero() && j.Phase != dispatch.Waiting { // it was paused: whoever submits a job says when it is due
 		j.Due = j.Created
 	}
@@ -412,8 +413,9 @@ func (p *pair) compare(r *rapid.T) {
 	page := dispatch.Page{Limit: rapid.IntRange(0, 3).Draw(r, "limit"),
 		Statuses: rapid.SampledFrom([][]dispatch.Status{nil, {dispatch.Failed}, {dispatch.Failed, dispatch.Accepted,
 			dispatch.Failed}}).Draw(r, "statuses"),
-		Accounts: rapid.SampledFrom([][]dispatch.Account{nil, {"q/ann"}, {"p/shared", "q/ann", "q/bob"}}).Draw(r, "accounts"),
-		Most:     rapid.SampledFrom([]int{0, -1, 1, 60, 1000}).Draw(r, "most")}
+		Accounts: rapid.SampledFrom([][]dispatch.Account{nil, {"q/ann"}, {"p/shared", "q/ann", "q/bob"}}).Draw(r,
+			"accounts"),
+		Most: rapid.SampledFrom([]int{0, -1, 1, 60, 1000}).Draw(r, "most")}
 	for _, u := range []dispatch.UserID{"ann", "Bob", "é/1"} {
 		both(p, r, func(s Store) ([]dispatch.Record, error) { return s.Records(ctx, u, page) })
 		both(p, r, func(s Store) ([]dispatch.TaskRecord, error) { return s.Tasks(ctx, u, page) })
@@ -428,19 +430,20 @@ func (p *pair) compare(r *rapid.T) {
 				Statuses: page.Statuses, Accounts: page.Accounts, Since: since})
 		})
 		both(p, r, func(s Store) ([]dispatch.TaskRecord, error) {
-			return s.Tasks(ctx, u, dispatch.Page{Label: label, Oldest: oldest, Limit: page.Limit, Statuses: page.Statuses})
+			return s.Tasks(ctx, u, dispatch.Page{Label: label, Oldest: oldest, Limit: page.Limit,
+				Statuses: page.Statuses})
 		})
 		both(p, r, func(s Store) ([]dispatch.Record, error) {
-			return s.Records(ctx, u, dispatch.Page{After: after, Oldest: oldest, Limit: page.Limit, Statuses: page.Statuses,
-				Accounts: page.Accounts, Since: since})
+			return s.Records(ctx, u, dispatch.Page{After: after, Oldest: oldest, Limit: page.Limit,
+				Statuses: page.Statuses, Accounts: page.Accounts, Since: since})
 		})
 		both(p, r, func(s Store) ([]dispatch.TaskRecord, error) {
-			return s.Tasks(ctx, u, dispatch.Page{After: after, Oldest: oldest, Limit: page.Limit, Statuses: page.Statuses,
-				Accounts: page.Accounts})
+			return s.Tasks(ctx, u, dispatch.Page{After: after, Oldest: oldest, Limit: page.Limit,
+				Statuses: page.Statuses, Accounts: page.Accounts})
 		})
 		both(p, r, func(s Store) ([]dispatch.Record, error) {
-			return s.Records(ctx, u, dispatch.Page{After: after, Oldest: oldest, Limit: page.Limit, Statuses: page.Statuses,
-				Accounts: page.Accounts})
+			return s.Records(ctx, u, dispatch.Page{After: after, Oldest: oldest, Limit: page.Limit,
+				Statuses: page.Statuses, Accounts: page.Accounts})
 		})
 		p.changes(r, u, 0, page.Limit)
 		for id := range dispatch.TaskID(min(p.tasks, 5)) {
@@ -451,8 +454,8 @@ func (p *pair) compare(r *rapid.T) {
 				return s.TaskJobs(ctx, u, id+1, dispatch.Page{Limit: page.Limit, Most: page.Most})
 			})
 			both(p, r, func(s Store) ([]dispatch.Record, error) {
-				return s.TaskJobs(ctx, u, id+1, dispatch.Page{After: dispatch.Place{ID: after.ID % 3}, Limit: page.Limit,
-					Statuses: page.Statuses, Accounts: page.Accounts})
+				return s.TaskJobs(ctx, u, id+1, dispatch.Page{After: dispatch.Place{ID: after.ID % 3},
+					Limit: page.Limit, Statuses: page.Statuses, Accounts: page.Accounts})
 			})
 			both(p, r, func(s Store) ([]dispatch.Record, error) {
 				return s.TaskJobs(ctx, u, id+1, dispatch.Page{Limit: page.Limit, Most: page.Most, Since: since})

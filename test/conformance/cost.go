@@ -36,7 +36,8 @@ func WantErrorText(t *testing.T, err error, tolerated bool, secret string) {
 	if err == nil && tolerated {
 		return
 	}
-	if dispatch.KindOf(err) == dispatch.Internal || len(dispatch.TextFor(err)) < 10 || len(dispatch.TextFor(err)) > 4_000 {
+	if dispatch.KindOf(err) == dispatch.Internal || len(dispatch.TextFor(err)) < 10 ||
+		len(dispatch.TextFor(err)) > 4_000 {
 		t.Errorf("got %v", err)
 	}
 	if strings.Contains(fmt.Sprintf("%v %+v", err, dispatch.TextFor(err)), secret) {

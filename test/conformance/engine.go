@@ -261,8 +261,8 @@ func (t engineTest) stop() {
 	}
 	end <- t.seen()
 	<-ended
-	if leases, _, err := t.s.Dequeue(t.Context(), dispatch.Room{Others: 9}, time.Minute); err != nil || len(leases) != 1 ||
-		leases[0].Account != "q/shared" {
+	if leases, _, err := t.s.Dequeue(t.Context(), dispatch.Room{Others: 9}, time.Minute); err != nil ||
+		len(leases) != 1 || leases[0].Account != "q/shared" {
 		t.Errorf("left behind: %v, %v", leases, err)
 	}
 }

@@ -151,8 +151,8 @@ func (s *MemStore) Waiting(_ context.Context, a dispatch.Account, l dispatch.Lin
 		return cmp.Or(j.Due.Compare(r.Due), cmp.Compare(j.ID, r.ID))
 	}
 	for _, j := range s.byDue(a) {
-		if j.Phase == dispatch.Waiting && j.Owner == l.Owner && j.Task == l.Task && dueEver(j) && compare(j, from) >= 0 &&
-			compare(j, to) <= 0 {
+		if j.Phase == dispatch.Waiting && j.Owner == l.Owner && j.Task == l.Task && dueEver(j) &&
+			compare(j, from) >= 0 && compare(j, to) <= 0 {
 			ids = append(ids, j.ID)
 		}
 	}

@@ -83,7 +83,8 @@ func (s *MemStore) resumeBudgeted(saved []dispatch.Job, now time.Time) (accounts
 func (s *MemStore) spending(id dispatch.TaskID) (sum dispatch.Spending) {
 	for k, c := range s.spent {
 		if k.task == id {
-			sum.Charges = append(sum.Charges, dispatch.Charge{Unit: k.unit, Costs: math.Round(c.Costs*1e6) / 1e6, Runs: c.Runs})
+			sum.Charges = append(sum.Charges, dispatch.Charge{Unit: k.unit, Costs: math.Round(c.Costs*1e6) / 1e6,
+				Runs: c.Runs})
 		}
 	}
 	slices.SortFunc(sum.Charges, func(a, b dispatch.Charge) int { return cmp.Compare(a.Unit, b.Unit) })

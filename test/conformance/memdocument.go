@@ -27,8 +27,9 @@ func (s *MemStore) defineHomes(t dispatch.Task) {
 	for _, h := range homesOf(t) {
 		if h.Document != "" && h.Account != t.Account {
 			s.defined[owned{task: t.ID, home: h.Account}] = &definition{owner: t.Owner,
-				Document: dispatch.Document{Origin: dispatch.Origin{Platform: h.Account.Platform(), Service: h.Service}},
-				hash:     h.Document}
+				Document: dispatch.Document{Origin: dispatch.Origin{Platform: h.Account.Platform(),
+					Service: h.Service}},
+				hash: h.Document}
 		}
 	}
 }

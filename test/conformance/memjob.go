@@ -79,7 +79,8 @@ func acceptable(jobs []dispatch.Draft) error {
 	}
 	for _, j := range jobs {
 		if j.Account != jobs[0].Account {
-			return &dispatch.Error{Kind: dispatch.Internal, Op: "conformance.Accept", Err: fmt.Errorf("jobs of two accounts")}
+			return &dispatch.Error{Kind: dispatch.Internal, Op: "conformance.Accept",
+				Err: fmt.Errorf("jobs of two accounts")}
 		}
 		if !utf8.Valid(j.Body) || bytes.IndexByte(j.Body, 0) >= 0 {
 			return &dispatch.Error{Kind: dispatch.Invalid, Op: "conformance.Accept",
@@ -177,7 +178,8 @@ func (s *MemStore) showHold(j dispatch.Job, now time.Time) dispatch.Job {
 // silent reports whether jobs show that the platform of an account does not respond.
 func (s *MemStore) silent(a dispatch.Account) bool {
 	heard := s.heard[a.Platform()]
-	return !heard.Failed.IsZero() && (heard.Answered.IsZero() || heard.Failed.Sub(heard.Answered) > dispatch.SilentAfter)
+	return !heard.Failed.IsZero() && (heard.Answered.IsZero() ||
+		heard.Failed.Sub(heard.Answered) > dispatch.SilentAfter)
 }
 
 func (s *MemStore) request(r *row) (q dispatch.Request, err error) {

@@ -32,7 +32,8 @@ func (s *MemStore) lookOf(j dispatch.Job) (look, service string) {
 	if d := s.defined[owned{job: j.ID}]; d != nil {
 		service = d.told
 	}
-	rest, _ := dispatch.Encode(map[string]any{"annotations": j.Annotations, "metered": j.Metered, "versions": j.Versions})
+	rest, _ := dispatch.Encode(map[string]any{"annotations": j.Annotations, "metered": j.Metered,
+		"versions": j.Versions})
 	amount := func(f *float64) float64 {
 		if f == nil {
 			return -1

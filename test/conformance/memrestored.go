@@ -57,8 +57,8 @@ func (s *MemStore) ClearRestored(_ context.Context, a dispatch.Account, all []di
 	}
 	for _, r := range s.jobs {
 		if j := &r.Job; j.Account == a && j.Phase == dispatch.Created {
-			j.Phase, j.Looks, j.Unmoved, j.Seen, j.SendBy, j.Due, j.Moved, j.Updated = dispatch.Starting, 0, 0, "", now, now,
-				now, now
+			j.Phase, j.Looks, j.Unmoved, j.Seen, j.SendBy, j.Due, j.Moved, j.Updated = dispatch.Starting, 0, 0, "", now,
+				now, now, now
 			j.Attention, j.Notice = dispatch.InDoubt, ""
 			j.Epoch++
 			j.Version++
@@ -77,6 +77,7 @@ func (s *MemStore) Unrecognized(context.Context) ([]dispatch.Unrecognized, error
 	_, unlock := s.lock()
 	defer unlock()
 	return slices.SortedFunc(maps.Values(s.found), func(a, b dispatch.Unrecognized) int {
-		return cmp.Or(cmp.Compare(a.Account, b.Account), cmp.Compare(a.Ref.Base, b.Ref.Base), cmp.Compare(a.Ref.ID, b.Ref.ID))
+		return cmp.Or(cmp.Compare(a.Account, b.Account), cmp.Compare(a.Ref.Base, b.Ref.Base),
+			cmp.Compare(a.Ref.ID, b.Ref.ID))
 	}), nil
 }

@@ -80,7 +80,8 @@ func (s *MemStore) counted(t dispatch.Task, now time.Time) dispatch.TaskRecord {
 			live += *r.Progress
 		}
 	}
-	r := dispatch.TaskRecord{Task: s.tried(t), Counts: counts, Ended: counts.End(ended), Progress: counts.Progress(live)}
+	r := dispatch.TaskRecord{Task: s.tried(t), Counts: counts, Ended: counts.End(ended),
+		Progress: counts.Progress(live)}
 	if t.Budget != (dispatch.Budget{}) {
 		spending := s.spending(t.ID)
 		r.Spending = &spending
@@ -124,8 +125,8 @@ func (s *MemStore) FinishedJobs(_ context.Context, u dispatch.UserID, id dispatc
 	n int) ([]dispatch.Record, error) {
 	now, unlock := s.lock()
 	defer unlock()
-	records, err := s.taskJobs(u, id, dispatch.Page{Statuses: []dispatch.Status{dispatch.Finished}, Most: math.MaxInt32},
-		now)
+	records, err := s.taskJobs(u, id, dispatch.Page{Statuses: []dispatch.Status{dispatch.Finished},
+		Most: math.MaxInt32}, now)
 	for i := range records {
 		whole, _ := s.find(records[i].ID) // it is there
 		records[i].Job = whole.job()

@@ -279,8 +279,8 @@ func (s *MemStore) write(j dispatch.Job) (dispatch.Job, bool) {
 	if j.Result != nil {
 		r.result = slices.Clone(j.Result)
 	}
-	j.Annotations, j.Retries, j.Budgeted, j.MaxDuration, j.Duration = r.Annotations, r.Retries, r.Budgeted, r.MaxDuration,
-		j.Duration.Truncate(time.Microsecond)
+	j.Annotations, j.Retries, j.Budgeted, j.MaxDuration, j.Duration = r.Annotations, r.Retries, r.Budgeted,
+		r.MaxDuration, j.Duration.Truncate(time.Microsecond)
 	j.Unmoved = j.Unmoved.Truncate(time.Microsecond)
 	j.Desired, j.Hidden, j.Paused, j.Version, j.Result = r.Desired, r.Hidden, r.Paused, r.Version+1, nil
 	j.Loaded = nil
@@ -378,7 +378,8 @@ func (s *MemStore) FailWithoutSignIn(_ context.Context, a dispatch.Account, pati
 		return nil, nil
 	}
 	for id, r := range s.jobs {
-		if r.Account != a || !r.Phase.Inert() || r.Desired != dispatch.WantRun || r.Phase == dispatch.Waiting && r.Paused {
+		if r.Account != a || !r.Phase.Inert() || r.Desired != dispatch.WantRun ||
+			r.Phase == dispatch.Waiting && r.Paused {
 			continue
 		}
 		j := &r.Job

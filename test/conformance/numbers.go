@@ -63,10 +63,14 @@ func (t storeTest) takenNumbers() {
 			t.change(alone.ID, func(j *dispatch.Job) { j.Phase, j.Status = dispatch.Started, dispatch.Running })
 		}, []string{a}, nil},
 		{"the time of asking", func() {
-			t.touchJob(alone.ID, func(j *dispatch.Job) { j.Checked, j.Due, j.Tries = j.Checked.Add(time.Hour), t.look().Now, 1 })
+			t.touchJob(alone.ID, func(j *dispatch.Job) {
+				j.Checked, j.Due, j.Tries = j.Checked.Add(time.Hour),
+					t.look().Now, 1
+			})
 		}, nil, nil},
 		{"a progress", func() { t.touchJob(alone.ID, func(j *dispatch.Job) { j.Progress = &half }) }, []string{a}, nil},
-		{"a duration", func() { t.touchJob(alone.ID, func(j *dispatch.Job) { j.Duration = time.Second }) }, []string{a}, nil},
+		{"a duration", func() { t.touchJob(alone.ID, func(j *dispatch.Job) { j.Duration = time.Second }) }, []string{a},
+			nil},
 		{"another's job", func() { t.acceptFor(bob, shared) }, nil, nil},
 		{"an intent", func() {
 			t.touchJob(jobs[0].ID, func(j *dispatch.Job) { *j = j.Intend(t.look().Now.Add(time.Minute)) })
@@ -74,7 +78,8 @@ func (t storeTest) takenNumbers() {
 		{"a platform's id", func() {
 			t.touchJob(jobs[0].ID, func(j *dispatch.Job) { j.Phase, j.Ref.ID = dispatch.Created, "r" })
 		}, []string{k}, []string{x}},
-		{"a notice", func() { t.touchJob(jobs[0].ID, func(j *dispatch.Job) { j.Notice = "n" }) }, []string{k}, []string{x}},
+		{"a notice", func() { t.touchJob(jobs[0].ID, func(j *dispatch.Job) { j.Notice = "n" }) }, []string{k},
+			[]string{x}},
 		{"jobs at once", func() {
 			one, two := t.load(alone.ID), t.load(jobs[1].ID)
 			one.Failure, two.Failure = "f", "f"
@@ -82,17 +87,18 @@ func (t storeTest) takenNumbers() {
 			t.must(err)
 		}, []string{a, k}, []string{y}},
 		{"labels", func() {
-			t.must(t.s.AnnotateJob(ctx, ann, alone.ID, dispatch.AnnotationChange{Labels: map[string]*string{"a": &title}}))
-		}, []string{a}, nil},
-		{"labels of a task", func() {
-			t.must(t.s.AnnotateTask(ctx, ann, task.ID, dispatch.AnnotationChange{Labels: map[string]*string{"a": &title}}))
-		}, []string{k}, nil},
-		{"labels of another's", func() {
+			t.must(t.s.AnnotateJob(ctx, ann, alone.ID,
+				dispatch.AnnotationChange{Labels: map[string]*string{"a": &title}}))
+		}, []string{a}, nil}, {"labels of a task", func() {
+			t.must(t.s.AnnotateTask(ctx, ann, task.ID,
+				dispatch.AnnotationChange{Labels: map[string]*string{"a": &title}}))
+		}, []string{k}, nil}, {"labels of another's", func() {
 			t.kind(t.s.AnnotateTask(ctx, bob, task.ID, dispatch.AnnotationChange{}), dispatch.NotFound)
 		}, nil, nil},
 		{"a pause", func() { _, err := t.s.PauseTask(ctx, ann, task.ID); t.must(err) }, []string{k}, []string{y, z}},
 		{"a pause again", func() { _, err := t.s.PauseTask(ctx, ann, task.ID); t.must(err) }, nil, nil},
-		{"its end", func() { _, err := t.s.ResumeTask(ctx, ann, task.ID, nil); t.must(err) }, []string{k}, []string{y, z}},
+		{"its end", func() { _, err := t.s.ResumeTask(ctx, ann, task.ID, nil); t.must(err) }, []string{k},
+			[]string{y, z}},
 		{"a hold", func() { t.must(t.s.Hold(ctx, shared, time.Hour, dispatch.Full, "why")) }, nil, nil},
 		{"its end too", func() { t.must(t.s.Hold(ctx, shared, 0, dispatch.None, "")) }, nil, nil},
 		{"a job is canceled", func() { _, err := t.s.Cancel(ctx, ann, jobs[1].ID, false); t.must(err) },
@@ -121,7 +127,8 @@ func (t storeTest) takenNumbers() {
 		if (owner.Number > last) != (len(c.owner) > 0) && c.name != "what users only start later" {
 			t.Errorf("%s: number %d after %d", c.name, owner.Number, last)
 		}
-		if slices.Contains(got, k) != (ofTask.Number > lastOfTask) || (ofTask.Task != nil) != (ofTask.Number > lastOfTask) {
+		if slices.Contains(got, k) != (ofTask.Number > lastOfTask) ||
+			(ofTask.Task != nil) != (ofTask.Number > lastOfTask) {
 			t.Errorf("%s: number of the task %d after %d", c.name, ofTask.Number, lastOfTask)
 		}
 		last, lastOfTask = owner.Number, ofTask.Number
@@ -302,7 +309,8 @@ func (t storeTest) parallelNumbers() {
 				}
 				j = saved[0]
 				if n%5 == 0 {
-					if _, err := s.Accept(t.Context(), dispatch.Key{}, nil, []dispatch.Draft{draft(ann, shared)}); err != nil {
+					if _, err := s.Accept(t.Context(), dispatch.Key{}, nil,
+						[]dispatch.Draft{draft(ann, shared)}); err != nil {
 						t.Error(err)
 					}
 				}

@@ -65,7 +65,8 @@ func (t operationsTest) holds() {
 	}
 	t.must(t.o.ReleaseScope(t.Context(), h.Scope))
 	t.kind(t.o.ReleaseScope(t.Context(), h.Scope), dispatch.NotFound)
-	t.must(t.o.HoldScope(t.Context(), dispatch.OperatorHold{Scope: string(j.Account), Notice: "this account", By: "root"}))
+	t.must(t.o.HoldScope(t.Context(), dispatch.OperatorHold{Scope: string(j.Account), Notice: "this account",
+		By: "root"}))
 	t.equal(t.look().Operator, "this account")
 	t.kind(t.s.BeginSyncRun(t.Context(), &run, time.Minute), dispatch.Unavailable)
 	t.must(t.o.ReleaseScope(t.Context(), string(j.Account)))

@@ -424,7 +424,8 @@ func (t *platformTest) cut() {
 		}
 		created, _, _ := t.r.Counts()
 		if want := map[bool]int{false: 0, true: 1}[after]; created-before != want {
-			t.Errorf("after the effect %v: %d jobs were created, want %d: a POST was repeated", after, created-before, want)
+			t.Errorf("after the effect %v: %d jobs were created, want %d: a POST was repeated", after, created-before,
+				want)
 		}
 	}
 }
@@ -515,7 +516,8 @@ func (t *platformTest) many() {
 				t.Errorf("%+v, %v", step, err)
 			}
 			refs[i] = s.Ref
-			if report, err := t.p.Status(t.Context(), t.r.Token(), s.Ref); err != nil || report.Status != dispatch.Finished {
+			if report, err := t.p.Status(t.Context(), t.r.Token(), s.Ref); err != nil ||
+				report.Status != dispatch.Finished {
 				t.Errorf("%v: %+v, %v", s.Ref, report, err)
 			}
 		})

@@ -190,7 +190,8 @@ func (p *plain) Results(ctx context.Context, _ dispatch.Token, r dispatch.Ref) (
 	if p.jobs[r].held && p.defect != "gives early results" {
 		return nil, &dispatch.Error{Kind: dispatch.Conflict, Op: "plain.Results", Text: "It has not finished."}
 	}
-	return json.RawMessage(`{"type":"Collection","stac_version":"1.0.0","id":"x","extent":{"spatial":{"bbox":[[0,0,1,1]]},
+	return json.RawMessage(
+		`{"type":"Collection","stac_version":"1.0.0","id":"x","extent":{"spatial":{"bbox":[[0,0,1,1]]},
 		"temporal":{"interval":[[null,null]]}},"assets":{"a":{"href":"https://plain.test/a"}}}`), nil
 }
 

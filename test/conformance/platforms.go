@@ -183,7 +183,8 @@ func (l Link) list(ctx context.Context, t dispatch.Token, base string) iter.Seq2
 		}
 		for i, listed := range page {
 			if i >= len(page)/2 && l.breaksOff() {
-				yield(dispatch.Listed{}, &dispatch.Error{Kind: dispatch.Unavailable, Op: "world", Text: "no more pages"})
+				yield(dispatch.Listed{}, &dispatch.Error{Kind: dispatch.Unavailable, Op: "world",
+					Text: "no more pages"})
 				return
 			}
 			if !yield(listed, nil) {
@@ -264,7 +265,8 @@ func (p OneStep) Submit(ctx context.Context, t dispatch.Token, s dispatch.Submis
 	err := p.send(ctx, t, "execute "+s.Tag, p.openRequest(t), func() error {
 		a := accountOf(t)
 		if p.full(a) {
-			return &dispatch.Error{Kind: dispatch.Busy, Op: "world", Text: "503 with Retry-After", RetryAfter: time.Minute}
+			return &dispatch.Error{Kind: dispatch.Busy, Op: "world", Text: "503 with Retry-After",
+				RetryAfter: time.Minute}
 		}
 		run := p.create(a, baseOf(s), s.Tag)
 		ref, step = run.Ref, dispatch.SubmitResult{Ref: run.Ref, Started: true}

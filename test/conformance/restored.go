@@ -13,7 +13,8 @@ func (t storeTest) restored() {
 	ctx := t.Context()
 	waits := t.accept()
 	created := t.accept()
-	created.Phase, created.Ref, created.Looks, created.Seen = dispatch.Created, dispatch.Ref{ID: "r"}, 3, dispatch.Accepted
+	created.Phase, created.Ref, created.Looks, created.Seen = dispatch.Created, dispatch.Ref{ID: "r"}, 3,
+		dispatch.Accepted
 	created = t.save(created)
 	other := t.acceptFor(ann, "q/shared")
 	other.Phase = dispatch.Created

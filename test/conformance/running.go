@@ -27,7 +27,8 @@ func (t storeTest) running() {
 	}{
 		{dispatch.Started, shared, time.Hour}, {dispatch.Waiting, shared, 0}, {dispatch.Created, shared, 0},
 		{dispatch.Starting, shared, 0}, {dispatch.Ended, shared, 0},
-		{dispatch.Started, "p/other", 0}, {dispatch.Started, shared, time.Minute}, {dispatch.Started, shared, 2 * time.Hour},
+		{dispatch.Started, "p/other", 0}, {dispatch.Started, shared, time.Minute},
+		{dispatch.Started, shared, 2 * time.Hour},
 	} {
 		d := draft(ann, c.account)
 		d.Service = 7

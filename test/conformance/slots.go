@@ -70,7 +70,8 @@ func (t storeTest) slotsForDays() {
 			}
 		}
 		if len(atPlatform) != limits.Jobs && len(g.Lines) > 0 {
-			t.Fatalf("after %v there are %d jobs at the platform, want %d", g.Now.Sub(began), len(atPlatform), limits.Jobs)
+			t.Fatalf("after %v there are %d jobs at the platform, want %d", g.Now.Sub(began), len(atPlatform),
+				limits.Jobs)
 		}
 		runs := short
 		if n > 24 {

@@ -30,8 +30,8 @@ func (t storeTest) fields() {
 // write keep j's values.
 func filled(j dispatch.Job) dispatch.Job {
 	v := reflect.ValueOf(&j).Elem()
-	keep := []string{"ID", "Task", "Number", "Owner", "Account", "Base", "Service", "Names", "Desired", "Hidden", "Paused",
-		"Budgeted", "Annotations", "MaxDuration", "Retries", "Created", "Version", "Traceparent", "Loaded"}
+	keep := []string{"ID", "Task", "Number", "Owner", "Account", "Base", "Service", "Names", "Desired", "Hidden",
+		"Paused", "Budgeted", "Annotations", "MaxDuration", "Retries", "Created", "Version", "Traceparent", "Loaded"}
 	for i, field := range reflect.VisibleFields(v.Type()) {
 		if !field.Anonymous && !slices.Contains(keep, field.Name) {
 			fill(v.FieldByIndex(field.Index), field.Name, i+2, j.Created)
@@ -52,7 +52,8 @@ func fill(v reflect.Value, name string, n int, base time.Time) {
 	case *float64:
 		*x = float64(n) + 0.1
 	case *dispatch.Metered:
-		*x = dispatch.Metered{CPU: &dispatch.Amount{Value: 12.5, Unit: "cpu-seconds"}, Input: &dispatch.Amount{Value: 1}}
+		*x = dispatch.Metered{CPU: &dispatch.Amount{Value: 12.5, Unit: "cpu-seconds"},
+			Input: &dispatch.Amount{Value: 1}}
 	case *[]dispatch.Unmetered:
 		*x = []dispatch.Unmetered{{Ref: dispatch.Ref{Base: "b c", ID: "y\"z"}, Ended: base,
 			Due: base.Add(time.Duration(n) * time.Microsecond)}, {Ended: base, Due: base.Add(time.Hour)}}

@@ -135,7 +135,8 @@ func (t storeTest) lines() {
 	}
 	want := []dispatch.Line{{Owner: slash, Task: first.ID, Held: 3, OwnerHeld: 3, Served: 2, OwnerServed: 2,
 		First: jobs[3].ID, Due: jobs[3].Due},
-		{Owner: ann, Task: second.ID, Held: 0, OwnerHeld: 1, OwnerServed: 3, First: annsJobs[0].ID, Due: annsJobs[0].Due}}
+		{Owner: ann, Task: second.ID, Held: 0, OwnerHeld: 1, OwnerServed: 3, First: annsJobs[0].ID,
+			Due: annsJobs[0].Due}}
 	t.equal(g.Lines, want)
 	ready, err := t.s.Ready(ctx, shared, g.Lines[0], 9)
 	t.must(err)

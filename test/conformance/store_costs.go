@@ -71,8 +71,9 @@ func (t storeTest) labelCosts() {
 	}
 	this := t.look().Now.UTC().Format("2006-01")
 	charge := func(costs float64, runs int, value string) dispatch.AccountCharge {
-		return dispatch.AccountCharge{Account: shared, Charge: dispatch.Charge{Month: this, Unit: "credits", Costs: costs,
-			Runs: runs, Label: &value}}
+		return dispatch.AccountCharge{Account: shared,
+			Charge: dispatch.Charge{Month: this, Unit: "credits", Costs: costs,
+				Runs: runs, Label: &value}}
 	}
 	by := func(u dispatch.UserID, label string, n int, want ...dispatch.AccountCharge) {
 		t.Helper()
@@ -94,7 +95,8 @@ func (t storeTest) labelCosts() {
 	_, _, err := t.s.RetryTask(ctx, ann, task.ID, dispatch.Choice{})
 	t.must(err)
 	t.end(jobs[0].ID, dispatch.Finished, cost(4))
-	want := []dispatch.AccountCharge{charge(4, 1, "z"), charge(2.5, 1, "x"), charge(1, 1, ""), charge(0.25, 1, "é \"y\"")}
+	want := []dispatch.AccountCharge{charge(4, 1, "z"), charge(2.5, 1, "x"), charge(1, 1, ""),
+		charge(0.25, 1, "é \"y\"")}
 	by(ann, "project", 9, want...)
 	_, err = t.s.CancelTask(ctx, ann, task.ID, true)
 	t.must(err)
@@ -118,7 +120,8 @@ func (t storeTest) costQuota() {
 	for _, costs := range []float64{4.5, 0.5} {
 		t.must(ask(ann, shared, within))
 		j := t.accept()
-		j.Phase, j.Status, j.Costs, j.Unit, j.Updated = dispatch.Ended, dispatch.Finished, &costs, "credits", t.look().Now
+		j.Phase, j.Status, j.Costs, j.Unit, j.Updated = dispatch.Ended, dispatch.Finished, &costs, "credits",
+			t.look().Now
 		t.save(j)
 	}
 	month := t.look().Now.UTC().Format("2006-01")

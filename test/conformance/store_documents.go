@@ -44,7 +44,8 @@ func (t storeTest) documents() {
 			t.Errorf("the document of job %d is %.99q, %v", id, got, err)
 		}
 	}
-	for _, s := range []func(){func() {}, func() { t.must(t.s.Purge(ctx, time.Hour)) }, func() { t.s = t.db.Restart() }} {
+	for _, s := range []func(){func() {}, func() { t.must(t.s.Purge(ctx, time.Hour)) },
+		func() { t.s = t.db.Restart() }} {
 		s()
 		is(a.ID, string(one.Body))
 		is(b.ID, string(large.Body))
@@ -155,8 +156,8 @@ func (t storeTest) showsChange(task dispatch.TaskID, jobs []dispatch.Draft, sing
 	t.must(err)
 	first, err := t.s.Record(ctx, ann, jobs[0].ID)
 	t.must(err)
-	got := []dispatch.Attention{shown.Attention, tasks[0].Attention, its[1].Attention, second.Attention, record.Attention,
-		mine[1].Attention, first.Attention, its[0].Attention, mine[0].Attention}
+	got := []dispatch.Attention{shown.Attention, tasks[0].Attention, its[1].Attention, second.Attention,
+		record.Attention, mine[1].Attention, first.Attention, its[0].Attention, mine[0].Attention}
 	t.equal(got, []dispatch.Attention{want, want, want, want, want, want, dispatch.None, dispatch.None, dispatch.None})
 	if mine[0].ID != alone.ID {
 		t.Fatalf("the first is %d", mine[0].ID)

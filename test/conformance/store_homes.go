@@ -234,8 +234,9 @@ func (t storeTest) homesCosts() {
 	n, err := t.move(0, 1, true)
 	t.equal(fmt.Sprint(n, err), "1 <nil>")
 	moved := t.load(id)
-	t.equal(fmt.Sprint(was.Spent, was.Unit, moved.Account, moved.Spent, moved.Unit), fmt.Sprint(2.5, "credits", elsewhere,
-		0, ""))
+	t.equal(fmt.Sprint(was.Spent, was.Unit, moved.Account, moved.Spent, moved.Unit),
+		fmt.Sprint(2.5, "credits", elsewhere,
+			0, ""))
 	end(dispatch.Finished, 4, "€")
 	month := t.look().Now.UTC().Format("2006-01")
 	here, there := dispatch.Charge{Month: month, Unit: "credits", Costs: 2.5, Runs: 1}, dispatch.Charge{Month: month,

@@ -80,8 +80,9 @@ func (t storeTest) oldestFirst() {
 	began := t.load(jobs[0]).Created.Add(-time.Hour)
 	t.acceptFor(bob, shared)
 	label := dispatch.LabelMatch{Key: "a", Value: "x"}
-	for i, p := range []dispatch.Page{{}, {Label: label}, {Since: began}, {Statuses: []dispatch.Status{dispatch.Accepted,
-		dispatch.Failed}}, {Accounts: []dispatch.Account{shared, "q/shared"}}} {
+	for i, p := range []dispatch.Page{{}, {Label: label}, {Since: began},
+		{Statuses: []dispatch.Status{dispatch.Accepted,
+			dispatch.Failed}}, {Accounts: []dispatch.Account{shared, "q/shared"}}} {
 		read := inParts(3, func(part dispatch.Page) (ids []dispatch.JobID, last dispatch.Place) {
 			p.After, p.Limit, p.Oldest = part.After, part.Limit, true
 			records, err := t.s.Records(ctx, ann, p)
@@ -208,7 +209,8 @@ func (t storeTest) taskPages() {
 	t.equal(t.numbers(task.ID, dispatch.Page{After: dispatch.Place{ID: 5}}), []dispatch.JobID{})
 	t.equal(t.numbers(task.ID, dispatch.Page{Limit: 1, After: dispatch.Place{ID: 2},
 		Statuses: []dispatch.Status{dispatch.Running}}), []dispatch.JobID{its[3].ID})
-	t.equal(t.numbers(task.ID, dispatch.Page{Limit: 3, Statuses: []dispatch.Status{dispatch.Running, dispatch.Accepted}}),
+	t.equal(t.numbers(task.ID, dispatch.Page{Limit: 3,
+		Statuses: []dispatch.Status{dispatch.Running, dispatch.Accepted}}),
 		[]dispatch.JobID{its[0].ID, its[1].ID, its[3].ID})
 	t.equal(t.numbers(task.ID, dispatch.Page{Accounts: []dispatch.Account{"q/shared"}}), []dispatch.JobID{})
 }
@@ -221,7 +223,8 @@ func (t storeTest) finishedPages() {
 	finish := func(i int, after time.Duration) dispatch.JobID {
 		return t.end(jobs[i].ID, dispatch.Finished, func(j *dispatch.Job) { j.Moved = began.Add(after) }).ID
 	}
-	want := []dispatch.JobID{finish(4, time.Second), finish(2, time.Minute), finish(3, time.Minute), finish(0, time.Hour)}
+	want := []dispatch.JobID{finish(4, time.Second), finish(2, time.Minute), finish(3, time.Minute),
+		finish(0, time.Hour)}
 	t.end(jobs[5].ID, dispatch.Failed, nil)
 	finish(6, time.Minute)
 	_, err := t.s.Cancel(ctx, ann, jobs[6].ID, true)

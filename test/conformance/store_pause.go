@@ -49,8 +49,8 @@ func (t storeTest) pauses() {
 	before := make([]dispatch.Job, len(jobs))
 	for i, p := range phases {
 		before[i] = t.load(jobs[i].ID)
-		before[i].Phase, before[i].Status, before[i].Tries, before[i].Attention, before[i].Notice = p, dispatch.Accepted, 2,
-			dispatch.NotTaken, "busy"
+		before[i].Phase, before[i].Status, before[i].Tries, before[i].Attention, before[i].Notice = p,
+			dispatch.Accepted, 2, dispatch.NotTaken, "busy"
 		before[i].Refused = t.look().Now
 		if p == dispatch.Ended {
 			before[i].Status = []dispatch.Status{dispatch.Failed, dispatch.Finished}[i-4]
@@ -269,7 +269,8 @@ func (t storeTest) parallelPauses() {
 		j := t.load(d.ID)
 		waits := j.Phase == dispatch.Waiting
 		if j.Paused != got.Paused || waits && j.Due.IsZero() != got.Paused {
-			t.Errorf("job %d is %s, paused: %v, due %v; the task is paused: %v", j.ID, j.Phase, j.Paused, j.Due, got.Paused)
+			t.Errorf("job %d is %s, paused: %v, due %v; the task is paused: %v", j.ID, j.Phase, j.Paused, j.Due,
+				got.Paused)
 		}
 	}
 	_, err = t.s.CancelTask(ctx, ann, task.ID, false)

@@ -125,7 +125,8 @@ func (t storeTest) lapse() {
 	t.db.Pass(59 * time.Second)
 	t.must(t.s.Renew(t.Context(), l, time.Minute))
 	t.db.Pass(59 * time.Second)
-	if leases, _, err := t.s.Dequeue(t.Context(), dispatch.Room{Others: 9}, time.Minute); err != nil || len(leases) > 0 {
+	if leases, _, err := t.s.Dequeue(t.Context(), dispatch.Room{Others: 9}, time.Minute); err != nil ||
+		len(leases) > 0 {
 		t.Errorf("given out while it was held: %v, %v", leases, err)
 	}
 	t.db.Pass(2 * time.Second)
@@ -153,7 +154,8 @@ func (t storeTest) fence() {
 	stale(old)
 	t.must(t.s.Release(t.Context(), l, 0, time.Time{}))
 	stale(l)
-	if leases, _, err := t.s.Dequeue(t.Context(), dispatch.Room{Others: 9}, time.Minute); err != nil || len(leases) != 1 {
+	if leases, _, err := t.s.Dequeue(t.Context(), dispatch.Room{Others: 9}, time.Minute); err != nil ||
+		len(leases) != 1 {
 		t.Errorf("released with an unseen wake, it is not due: %v, %v", leases, err)
 	}
 }

@@ -29,7 +29,8 @@ func (t storeTest) quotas() {
 	all, here := dispatch.Quota{Live: 5}, dispatch.Quota{Account: shared, Live: 3, Daily: 6}
 	t.must(ask(ann, shared, 2, all, here))
 	wakes := t.look().Wakes
-	refused(ask(ann, shared, 2, all, here), "A user may have 3 jobs at p that have not ended. You have 2, and ask for 2.")
+	refused(ask(ann, shared, 2, all, here), "A user may have 3 jobs at p that have not ended. You have 2, and ask "+
+		"for 2.")
 	t.must(ask(ann, "q/shared", 2, all, dispatch.Quota{Account: "q/shared", Live: 2}))
 	refused(ask(ann, "q/shared", 2, all), "A user may have 5 jobs that have not ended. You have 4, and ask for 2.")
 	t.must(ask(bob, shared, 3, all, here))

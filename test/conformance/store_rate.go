@@ -35,8 +35,9 @@ func (t storeTest) rate() {
 	for n, h := range t.handles(16) {
 		all.Go(func() {
 			for i := n; i < accounts; i += 16 {
-				served, err := h.ReserveSendTime(t.Context(), dispatch.SendTimeRequest{Account: name(i), Pace: limits.Pace,
-					Ahead: time.Second})
+				served, err := h.ReserveSendTime(t.Context(),
+					dispatch.SendTimeRequest{Account: name(i), Pace: limits.Pace,
+						Ahead: time.Second})
 				if err != nil {
 					t.Error(err)
 				}
@@ -95,8 +96,9 @@ func (t storeTest) ahead() {
 		return served
 	}
 	for range 3 {
-		if served, err := t.s.ReserveSendTime(t.Context(), dispatch.SendTimeRequest{Account: "p/other", Pace: time.Second,
-			Purpose: dispatch.Calling, Ahead: 10 * time.Second}); err != nil || !served.Given {
+		if served, err := t.s.ReserveSendTime(t.Context(),
+			dispatch.SendTimeRequest{Account: "p/other", Pace: time.Second,
+				Purpose: dispatch.Calling, Ahead: 10 * time.Second}); err != nil || !served.Given {
 			t.Errorf("%v, %v", served, err)
 		}
 	}

@@ -59,8 +59,8 @@ func (t storeTest) syncRuns() {
 		"since": {Since: runs[1].Ended}} {
 		some, err := t.s.SyncRuns(ctx, ann, p)
 		t.must(err)
-		want := map[string]dispatch.JobID{"second": second.ID, "first": first.ID, "failed": second.ID, "shared": first.ID,
-			"since": second.ID}[name]
+		want := map[string]dispatch.JobID{"second": second.ID, "first": first.ID, "failed": second.ID,
+			"shared": first.ID, "since": second.ID}[name]
 		if len(some) != 1 || some[0].ID != want {
 			t.Errorf("%s: %+v", name, some)
 		}
@@ -74,8 +74,8 @@ func (t storeTest) syncRuns() {
 	}
 	usage, err := t.s.Usage(ctx, ann, dispatch.Day)
 	t.must(err)
-	if len(usage) != 2 || usage[0].Account != shared || usage[0].Live != 1 || usage[0].Jobs != 2 || usage[0].Lately != 2 ||
-		usage[1].Live != 0 || usage[1].Jobs != 1 {
+	if len(usage) != 2 || usage[0].Account != shared || usage[0].Live != 1 || usage[0].Jobs != 2 ||
+		usage[0].Lately != 2 || usage[1].Live != 0 || usage[1].Jobs != 1 {
 		t.Errorf("usage %+v", usage)
 	}
 	t.db.Pass(dispatch.SyncRunLife + time.Minute)

@@ -200,8 +200,8 @@ func (t storeTest) cancelTask() {
 		}
 		switch {
 		case i == 0:
-			want.Phase, want.Status, want.Epoch, want.Due, want.Moved, want.Updated = dispatch.Ended, dispatch.Canceled, 1, now,
-				now, now
+			want.Phase, want.Status, want.Epoch, want.Due, want.Moved, want.Updated = dispatch.Ended, dispatch.Canceled,
+				1, now, now, now
 		case p.InDoubt():
 			want.Due = want.SendBy.Add(dispatch.SettleMargin)
 		case p == dispatch.Created, p == dispatch.Started:
@@ -260,7 +260,8 @@ func (t storeTest) retryTask() {
 		t.Errorf("a deleted job is %s", j.Phase)
 	}
 	wakes = t.look().Wakes
-	if _, n, err := t.s.RetryTask(ctx, ann, task.ID, dispatch.Choice{}); err != nil || n != 0 || t.look().Wakes != wakes {
+	if _, n, err := t.s.RetryTask(ctx, ann, task.ID, dispatch.Choice{}); err != nil || n != 0 ||
+		t.look().Wakes != wakes {
 		t.Errorf("nothing failed, and %d are retried, %v", n, err)
 	}
 	if kept, err := t.s.Save(ctx, []dispatch.Job{failed}); err != nil || len(kept) > 0 {

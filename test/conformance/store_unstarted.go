@@ -65,7 +65,8 @@ func (t storeTest) unstarted() {
 	}{
 		{dispatch.Page{}, []dispatch.Unstarted{task, first}},
 		{dispatch.Page{Limit: 1}, []dispatch.Unstarted{task}},
-		{dispatch.Page{After: dispatch.Place{Created: task.Created, ID: task.ID.Number()}}, []dispatch.Unstarted{first}},
+		{dispatch.Page{After: dispatch.Place{Created: task.Created, ID: task.ID.Number()}},
+			[]dispatch.Unstarted{first}},
 		{dispatch.Page{Accounts: []dispatch.Account{shared}}, []dispatch.Unstarted{first}},
 	} {
 		all, err := t.s.UnstartedJobs(ctx, ann, c.page)

@@ -319,7 +319,8 @@ func (t storeTest) giveUp() {
 	t.must(err)
 	if r.Phase != dispatch.Ended || r.Status != dispatch.Failed || r.Attention != dispatch.NeedsSignIn ||
 		r.Failure != "Nobody signed in." ||
-		r.Epoch != waits.Epoch+1 || r.Version != waits.Version+1 || !r.Moved.After(waits.Moved) || !r.Updated.Equal(r.Moved) {
+		r.Epoch != waits.Epoch+1 || r.Version != waits.Version+1 || !r.Moved.After(waits.Moved) ||
+		!r.Updated.Equal(r.Moved) {
 		t.Errorf("given up as %+v", r.Job)
 	}
 	if j := t.load(created.ID); j.Phase != dispatch.Ended || j.Status != dispatch.Failed || j.Ref != created.Ref ||
@@ -360,8 +361,8 @@ func (t storeTest) standings() {
 	t.db.Pass(25 * time.Hour)
 	t.must(t.s.NoteResponse(ctx, "p", "No connection.", 25*time.Hour))
 	t.equal(look(bob, 24*time.Hour)[1:], []dispatch.AccountInfo{
-		{Account: shared, Hold: start.Add(48 * time.Hour), Why: dispatch.NotTaken, Notice: "Later.", Waiting: 2, Active: 1,
-			Live: 3, Queue: 4,
+		{Account: shared, Hold: start.Add(48 * time.Hour), Why: dispatch.NotTaken, Notice: "Later.", Waiting: 2,
+			Active: 1, Live: 3, Queue: 4,
 			Answered: start, Failed: start.Add(25 * time.Hour), Failure: "No connection."},
 		{Account: "r/shared", Failed: start, Failure: "It is \uFFFD away."}})
 	t.must(t.s.NoteResponse(ctx, "p", "", 0))

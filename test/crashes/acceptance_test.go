@@ -128,9 +128,11 @@ func TestSlots_JobsLongerThanStalledAfterKeepTheirs(t *testing.T) {
 			c.life, c.faults = simulator.Life{Run: run}, []simulator.Fault{{Route: submission, Latency: 2 * stalled}}
 			s, dsn := c.scene(t), "sqlite:"+filepath.Join(t.TempDir(), "fire.db")
 			b := keepBook(t, &s)
-			p := launch(t, binary, environment(t, dsn, []map[string]any{{"name": "p", "protocol": protocol, "endpoint": s.url,
-				"access": "open",
-				"limits": map[string]any{"jobs": limit, "min_poll": "200ms"}}}), "EODISPATCH_STALLED_AFTER="+stalled.String())
+			p := launch(t, binary, environment(t, dsn, []map[string]any{
+				{"name": "p", "protocol": protocol, "endpoint": s.url,
+					"access": "open",
+					"limits": map[string]any{"jobs": limit, "min_poll": "200ms"}}}),
+				"EODISPATCH_STALLED_AFTER="+stalled.String())
 			s.overMany(jobs)
 			if err := p.ask(t.Context(), http.MethodPost, "/upscale_tasks", "", s.job, nil); err != nil {
 				t.Fatal(err)

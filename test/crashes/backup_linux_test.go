@@ -148,7 +148,8 @@ func limited(t *testing.T, environ []string, args ...string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := exec.CommandContext(t.Context(), "sh", append([]string{"-c", `ulimit -f 64; exec "$0" "$@"`, path}, args...)...)
+	c := exec.CommandContext(t.Context(), "sh", append([]string{"-c", `ulimit -f 64; exec "$0" "$@"`, path},
+		args...)...)
 	c.Env, c.Dir = environ, t.TempDir()
 	said, _ := c.CombinedOutput() // it fails
 	return string(said)

@@ -31,8 +31,9 @@ const (
 
 // size is the amount of work of a cluster and the duration of disturbances.
 type size struct {
-	jobs   int
-	send   string        // limits.send; a lease lasts 15 s longer. A request that timed out still counts at the platform
+	jobs int
+	// limits.send; a lease lasts 15 s longer. A request that timed out still counts at the platform
+	send   string
 	frozen time.Duration // longer than a lease
 	run    time.Duration // run time of a job
 }
@@ -109,8 +110,10 @@ func (c *cluster) launchOf(binary func() (string, error)) replica {
 	add := func(i int, protocol string, platform http.Handler) {
 		server := httptest.NewServer(c.gate(i, n, platform))
 		c.t.Cleanup(server.Close)
-		configured = append(configured, map[string]any{"name": fmt.Sprintf("p%d", i), "protocol": protocol, "access": "open",
-			"endpoint": server.URL, "aliases": []string{public(i)}, "limits": map[string]any{"jobs": slots, "requests": requests,
+		configured = append(configured, map[string]any{"name": fmt.Sprintf("p%d", i), "protocol": protocol,
+			"access":   "open",
+			"endpoint": server.URL, "aliases": []string{public(i)},
+			"limits": map[string]any{"jobs": slots, "requests": requests,
 				"send": c.send}})
 	}
 	for i, p := range c.platforms {
@@ -205,7 +208,8 @@ func (c *cluster) give(r replica, platform, jobs int) {
 
 // ended counts the jobs that have ended.
 func (c *cluster) ended() (n int) {
-	if err := c.db.QueryRowContext(c.t.Context(), `SELECT count(*) FROM jobs WHERE phase = 'ended'`).Scan(&n); err != nil {
+	if err := c.db.QueryRowContext(c.t.Context(),
+		`SELECT count(*) FROM jobs WHERE phase = 'ended'`).Scan(&n); err != nil {
 		c.t.Log(err) // the database may be restarting
 	}
 	return n
@@ -214,7 +218,8 @@ func (c *cluster) ended() (n int) {
 // endedAt reports whether all jobs of an openEO platform have ended.
 func (c *cluster) endedAt(platform int) bool {
 	var left int
-	if err := c.db.QueryRowContext(c.t.Context(), `SELECT count(*) FROM jobs WHERE phase <> 'ended' AND account LIKE $1`,
+	if err := c.db.QueryRowContext(c.t.Context(),
+		`SELECT count(*) FROM jobs WHERE phase <> 'ended' AND account LIKE $1`,
 		fmt.Sprintf("p%d/%%", platform)).Scan(&left); err != nil {
 		c.t.Fatal(err)
 	}

@@ -31,7 +31,8 @@ type crash struct {
 	sync        bool // the OGC server responds to an execution with the result itself
 	atLeastOnce bool
 
-	runs   int             // number of runs at the platform; a maximum if the owner deletes the job before the first crash
+	// number of runs at the platform; a maximum if the owner deletes the job before the first crash
+	runs   int
 	status dispatch.Status // final status; Unknown means that the job is shown as submission_unknown
 	inert  bool            // the platform may keep orphans that were created and never started
 }
@@ -47,7 +48,8 @@ const (
 )
 
 const (
-	send    = 10 * time.Second      // limits.send, long enough for a busy machine: an OGC job is in doubt after a timeout
+	// limits.send, long enough for a busy machine: an OGC job is in doubt after a timeout
+	send    = 10 * time.Second
 	leased  = send + 15*time.Second // time from a crash until another process may visit the account
 	create  = "POST /jobs"
 	begin   = "POST /jobs/{id}/results"
@@ -132,7 +134,8 @@ var crashes = []crash{
 		status: dispatch.Canceled},
 	{name: "E10 cancel not sent", dies: []string{"cancel before"}, life: slow, wish: before, runs: 1,
 		status: dispatch.Canceled},
-	{name: "E10 cancel sent", dies: []string{"cancel sent"}, life: slow, wish: before, runs: 1, status: dispatch.Canceled},
+	{name: "E10 cancel sent", dies: []string{"cancel sent"}, life: slow, wish: before, runs: 1,
+		status: dispatch.Canceled},
 	{name: "E10 cancel answered", dies: []string{"cancel after"}, life: slow, wish: before, runs: 1,
 		status: dispatch.Canceled},
 	{name: "E10 canceled, not kept", dies: []string{"save ended before"}, life: slow, wish: before, runs: 1,
@@ -144,14 +147,17 @@ var crashes = []crash{
 	{name: "E11 end kept", dies: []string{"save ended after"}, runs: 1, status: dispatch.Finished},
 	{name: "E11 the visit ends", dies: []string{"release before"}, runs: 1, status: dispatch.Finished},
 
-	{name: "P1 before the intent", ogc: true, dies: []string{"intend create before"}, runs: 1, status: dispatch.Finished},
-	{name: "P2 intended, not sent", ogc: true, dies: []string{"intend create after"}, runs: 0, status: dispatch.Unknown},
+	{name: "P1 before the intent", ogc: true, dies: []string{"intend create before"}, runs: 1,
+		status: dispatch.Finished},
+	{name: "P2 intended, not sent", ogc: true, dies: []string{"intend create after"}, runs: 0,
+		status: dispatch.Unknown},
 	{name: "P2 about to be sent", ogc: true, dies: []string{"execute before"}, runs: 0, status: dispatch.Unknown},
 	{name: "P3 sent", ogc: true, dies: []string{"execute sent"}, runs: 1, status: dispatch.Unknown},
-	{name: "P3 taken, answered 502", ogc: true, dies: []string{"save creating before"}, runs: 1, status: dispatch.Unknown,
+	{name: "P3 taken, answered 502", ogc: true, dies: []string{"save creating before"}, runs: 1,
+		status: dispatch.Unknown,
 		faults: once("POST /processes/{id}/execution", simulator.Fault{After: true, Status: 502})},
-	{name: "P3 sent, and again while it is looked for", ogc: true, dies: []string{"execute sent", "list after"}, runs: 1,
-		status: dispatch.Unknown},
+	{name: "P3 sent, and again while it is looked for", ogc: true, dies: []string{"execute sent", "list after"},
+		runs: 1, status: dispatch.Unknown},
 	{name: "P3 sent, and given up", ogc: true, dies: []string{"execute sent"}, wish: last, runs: 1,
 		status: dispatch.Canceled},
 	{name: "P3 sent, and to be repeated", ogc: true, dies: []string{"execute sent"}, atLeastOnce: true, runs: 2,
@@ -163,8 +169,8 @@ var crashes = []crash{
 		status: dispatch.Unknown},
 	{name: "P5 the result itself, kept", ogc: true, dies: []string{"save ended after"}, sync: true, runs: 1,
 		status: dispatch.Finished},
-	{name: "P6 no address, not kept", ogc: true, dies: []string{"save started before"}, runs: 1, status: dispatch.Unknown,
-		faults: once("POST /processes/{id}/execution", simulator.Fault{After: true,
+	{name: "P6 no address, not kept", ogc: true, dies: []string{"save started before"}, runs: 1,
+		status: dispatch.Unknown, faults: once("POST /processes/{id}/execution", simulator.Fault{After: true,
 			Header: map[string]string{"Location": ""}})},
 	{name: "P6 no address, kept", ogc: true, dies: []string{"save started after"}, runs: 1, status: dispatch.Finished,
 		faults: once("POST /processes/{id}/execution", simulator.Fault{After: true,

@@ -26,8 +26,8 @@ func traced(t *testing.T, notes string) func() (string, error) {
 			return "", err
 		}
 		script := filepath.Join(t.TempDir(), "traced")
-		text := "#!/bin/sh\nexec '" + strace + "' -D -f -y -qq -s 5000 -e trace=fsync,fdatasync,write,pwrite64 -o '" + notes +
-			"' '" + program + "' \"$@\"\n"
+		text := "#!/bin/sh\nexec '" + strace + "' -D -f -y -qq -s 5000 -e trace=fsync,fdatasync,write,pwrite64 " +
+			"-o '" + notes + "' '" + program + "' \"$@\"\n"
 		return script, os.WriteFile(script, []byte(text), 0o755)
 	}
 }
@@ -50,7 +50,8 @@ func TestSQLite_SyncsBeforeItAnswers(t *testing.T) {
 	const title = "kept before it is answered"
 	job := map[string]any{"title": title, "label": "openeo", "format": "json",
 		"service": map[string]any{"endpoint": platform.URL, "application": "ndvi_composite"},
-		"parameters": map[string]any{"spatial_extent": map[string]any{"west": 5.0, "south": 51.2, "east": 5.1, "north": 51.3},
+		"parameters": map[string]any{
+			"spatial_extent":  map[string]any{"west": 5.0, "south": 51.2, "east": 5.1, "north": 51.3},
 			"temporal_extent": []string{"2026-05-01", "2026-06-01"}}}
 	if err := p.ask(t.Context(), http.MethodPost, "/unit_jobs", "", job, nil); err != nil {
 		t.Fatal(err)

@@ -70,7 +70,8 @@ func (o *atRandom) launch(settings map[string]any) {
 func (o *atRandom) until(what string, ok func() bool) {
 	o.Helper()
 	if !until(3*time.Minute, ok) {
-		o.Fatalf("not reached: %s; jobs %+v, platform %+v", what, rowsOf(o.T, database(o.T, o.dsn)), o.scene.oracle.Sum())
+		o.Fatalf("not reached: %s; jobs %+v, platform %+v", what, rowsOf(o.T, database(o.T, o.dsn)),
+			o.scene.oracle.Sum())
 	}
 }
 

@@ -106,9 +106,9 @@ func newOutageTest(t *testing.T, o outage, dsn string) *outageTest {
 		s := crash{ogc: protocol != "openeo"}.scene(t)
 		s.job["service"].(map[string]any)["endpoint"] = server.URL
 		th.platforms, th.scenes = append(th.platforms, h), append(th.scenes, s)
-		configured = append(configured, map[string]any{"name": string(rune('a' + i)), "protocol": protocol, "access": "open",
-			"endpoint": server.URL,
-			"limits":   map[string]any{"send": o.send}})
+		configured = append(configured, map[string]any{"name": string(rune('a' + i)), "protocol": protocol,
+			"access": "open", "endpoint": server.URL,
+			"limits": map[string]any{"send": o.send}})
 	}
 	t.Cleanup(th.release) // runs before the servers are closed, which waits for requests
 	if th.p = launch(t, released, environment(t, dsn, configured)); th.p.Address == "" {

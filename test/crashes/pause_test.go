@@ -53,7 +53,8 @@ func (o *taskOwner) launch(dies string) {
 func (o *taskOwner) until(what string, ok func() bool) {
 	o.Helper()
 	if !until(3*time.Minute, ok) {
-		o.Fatalf("not reached: %s; jobs %+v, platform %+v", what, rowsOf(o.T, database(o.T, o.dsn)), o.scene.oracle.Sum())
+		o.Fatalf("not reached: %s; jobs %+v, platform %+v", what, rowsOf(o.T, database(o.T, o.dsn)),
+			o.scene.oracle.Sum())
 	}
 }
 
@@ -120,7 +121,8 @@ func TestPauseTask_OfAKilledBroker(t *testing.T) {
 			o.changeKilled("pause", "pause after")
 			o.changeKilled("pause", "resume before")
 			o.scene.setLife(simulator.Life{Run: 100 * time.Millisecond})
-			o.send(fmt.Sprintf("/unit_jobs/%d/cancel", rowsOf(t, database(t, o.dsn))[0].id), "", nil, nil) // its slot is free
+			// its slot is free
+			o.send(fmt.Sprintf("/unit_jobs/%d/cancel", rowsOf(t, database(t, o.dsn))[0].id), "", nil, nil)
 			// the turn would have come to the task
 			for i := range 3 {
 				o.runAlone(fmt.Sprint("alone ", i))

@@ -24,7 +24,8 @@ type backup struct {
 
 func sqliteBackup(t *testing.T) backup {
 	file := filepath.Join(t.TempDir(), "fire.db")
-	return backup{"sqlite:" + file, func() { restore(t, file, file+".copy") }, func() { restore(t, file+".copy", file) }}
+	return backup{"sqlite:" + file, func() { restore(t, file, file+".copy") },
+		func() { restore(t, file+".copy", file) }}
 }
 
 // postgresBackup stores the copy as another database of the server.
@@ -50,7 +51,8 @@ func postgresBackup(t *testing.T) backup {
 // the command restored no job runs twice, a job that waited in the copy adopts what it ran since, jobs accepted after
 // the copy are left running and reported by doctor, and no id is assigned again.
 func TestRestored_Database(t *testing.T) {
-	for name, newBackup := range map[string]func(*testing.T) backup{"SQLite": sqliteBackup, "PostgreSQL": postgresBackup} {
+	for name, newBackup := range map[string]func(*testing.T) backup{"SQLite": sqliteBackup,
+		"PostgreSQL": postgresBackup} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			workPastABackup(t, newBackup(t))
@@ -119,7 +121,8 @@ func workPastABackup(t *testing.T, b backup) {
 // copy and finished, and the third has an id that was not assigned before.
 func checkRestored(t *testing.T, s scene, rows []row, last dispatch.JobID) {
 	t.Helper()
-	if len(rows) != 3 || rows[0].status != dispatch.Finished || rows[1].status != dispatch.Finished || rows[2].id <= last {
+	if len(rows) != 3 || rows[0].status != dispatch.Finished || rows[1].status != dispatch.Finished ||
+		rows[2].id <= last {
 		t.Errorf("last id before the restore: %d, jobs after it: %+v", last, rows)
 	}
 	if n := s.oracle.Sum(); n.Runs != 5 || n.Starts != 5 || n.Cancels != 0 {

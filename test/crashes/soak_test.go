@@ -519,7 +519,8 @@ func (s *soak) audit() {
 		rows = rowsOf(s.t, db)
 		return !slices.ContainsFunc(rows, moves)
 	}) {
-		s.t.Errorf("jobs not at rest: %+v", slices.DeleteFunc(slices.Clone(rows), func(r row) bool { return r.rests() }))
+		s.t.Errorf("jobs not at rest: %+v", slices.DeleteFunc(slices.Clone(rows),
+			func(r row) bool { return r.rests() }))
 	}
 	ran, refs := 0, map[string]bool{}
 	for _, r := range rows {
@@ -547,8 +548,8 @@ func (s *soak) audit() {
 		}
 	}
 	if runs < ran || runs > ran+canceled {
-		s.t.Errorf("of %d jobs, %d finished or failed and %d were canceled, but %d ran at the platforms", len(rows), ran,
-			canceled, runs)
+		s.t.Errorf("of %d jobs, %d finished or failed and %d were canceled, but %d ran at the platforms", len(rows),
+			ran, canceled, runs)
 	}
 	s.t.Logf("%d jobs, of which %d were canceled", len(rows), canceled)
 }
@@ -623,8 +624,8 @@ func connections(t *testing.T, p *program) (open int) {
 	const listening, over = "0A", "0"
 	for line := range strings.Lines(string(table)) {
 		fields := strings.Fields(line)
-		if len(fields) > 9 && strings.HasSuffix(fields[1], fmt.Sprintf(":%04X", address.Port())) && fields[3] != listening &&
-			fields[9] != over {
+		if len(fields) > 9 && strings.HasSuffix(fields[1], fmt.Sprintf(":%04X", address.Port())) &&
+			fields[3] != listening && fields[9] != over {
 			open++
 		}
 	}

@@ -37,9 +37,9 @@ func spreadThroughCrashes(t *testing.T, dsn string) {
 		platforms[i] = &simulator.OpenEO{Open: true, Life: simulator.Life{Run: 2 * time.Second, Slots: 2}}
 		server := httptest.NewServer(platforms[i])
 		t.Cleanup(server.Close)
-		configured = append(configured, map[string]any{"name": fmt.Sprintf("p%d", i), "protocol": "openeo", "access": "open",
-			"endpoint": server.URL,
-			"limits":   map[string]any{"jobs": 2, "send": send.String()}})
+		configured = append(configured, map[string]any{"name": fmt.Sprintf("p%d", i), "protocol": "openeo",
+			"access": "open", "endpoint": server.URL,
+			"limits": map[string]any{"jobs": 2, "send": send.String()}})
 		services = append(services, map[string]any{"endpoint": server.URL, "application": "ndvi_composite"})
 	}
 	values := make([]any, tiles)

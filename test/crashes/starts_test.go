@@ -33,7 +33,8 @@ func TestStarts_OneOfThirtyIsLost(t *testing.T) {
 func loseStart(t *testing.T, binary func() (string, error), within time.Duration) {
 	t.Helper()
 	c := crash{life: simulator.Life{Run: 2 * time.Second},
-		faults: []simulator.Fault{{Route: begin, Skip: manyStarts - 1, Times: 1, Status: http.StatusInternalServerError}}}
+		faults: []simulator.Fault{{Route: begin, Skip: manyStarts - 1, Times: 1,
+			Status: http.StatusInternalServerError}}}
 	s, dsn := c.scene(t), "sqlite:"+filepath.Join(t.TempDir(), "fire.db")
 	p := launch(t, binary, environment(t, dsn, []map[string]any{{"name": "p", "protocol": "openeo", "endpoint": s.url,
 		"access": "open",

@@ -147,8 +147,8 @@ func (w *watcher) stream(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	c, _, err := websocket.Dial(ctx, fmt.Sprintf("ws%s%s?token=%s&interval=%d&changes=%v", p.Address[len("http"):], w.path,
-		token, w.interval, w.changes), nil)
+	c, _, err := websocket.Dial(ctx, fmt.Sprintf("ws%s%s?token=%s&interval=%d&changes=%v", p.Address[len("http"):],
+		w.path, token, w.interval, w.changes), nil)
 	if err != nil {
 		return err
 	}

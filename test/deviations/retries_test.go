@@ -24,7 +24,8 @@ func TestDeviations_PlatformFailsJobsForAWhile(t *testing.T) {
 					s.request = strings.Replace(s.request, `{"title"`, `{"options": {"retries": 5}, "title"`, 1)
 					s.platform.SetLife(simulator.Life{Run: time.Minute, Fail: 1})
 					if known {
-						s.failures = dispatch.FailureRules{{Matches: regexp.MustCompile("simulated"), Cause: dispatch.CausedByPlatform}}
+						s.failures = dispatch.FailureRules{{Matches: regexp.MustCompile("simulated"),
+							Cause: dispatch.CausedByPlatform}}
 					}
 					defer s.open()()
 					s.retriedJob(known)

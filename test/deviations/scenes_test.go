@@ -103,13 +103,15 @@ var openEOScenes = []scene{
 		does: "The job stays queued for ever.", seen: "openeo-geopyspark-driver#1696",
 		acts: fares(simulator.Life{Queue: 1000 * time.Hour}), deeds: []deed{{47 * time.Minute, cancels}},
 		most:  55 * time.Minute,
-		tells: "submitted → queued → queued (stalled) → canceled", books: simulator.Counts{Creates: 1, Starts: 1, Runs: 1,
+		tells: "submitted → queued → queued (stalled) → canceled",
+		books: simulator.Counts{Creates: 1, Starts: 1, Runs: 1,
 			Cancels: 1},
 	},
 	{
 		does: "The job runs for months.", seen: "openeo-geopyspark-driver#958, #1320",
 		acts: fares(simulator.Life{Stuck: true}), deeds: []deed{{47 * time.Minute, cancels}}, most: 55 * time.Minute,
-		tells: "submitted → running → running (stalled) → canceled", books: simulator.Counts{Creates: 1, Starts: 1, Runs: 1,
+		tells: "submitted → running → running (stalled) → canceled",
+		books: simulator.Counts{Creates: 1, Starts: 1, Runs: 1,
 			Cancels: 1},
 	},
 	{
@@ -123,7 +125,8 @@ var openEOScenes = []scene{
 			fault(simulator.Fault{Route: startJob, Times: 2, Status: 404, Code: "JobNotFound"})(s)
 			fault(simulator.Fault{Route: readJob, Times: 3, Status: 404, Code: "JobNotFound"})(s)
 		},
-		tells: "submitted → submitted (platform_busy) → submitted → submitted (not_found_on_platform) → running → finished",
+		tells: "submitted → submitted (platform_busy) → submitted → submitted (not_found_on_platform) → running → " +
+			"finished",
 	},
 	{
 		does: "The platform loses the job.", seen: "openeo-python-client#802",
@@ -150,7 +153,8 @@ var openEOScenes = []scene{
 	{
 		does: "The status is, for ever, a word that the specification does not define.", seen: "no report",
 		deeds: []deed{{3 * time.Minute, says("perplexed")}, {47 * time.Minute, cancels}}, most: 55 * time.Minute,
-		tells: "submitted → queued → running → running (stalled) → canceled", books: simulator.Counts{Creates: 1, Starts: 1,
+		tells: "submitted → queued → running → running (stalled) → canceled",
+		books: simulator.Counts{Creates: 1, Starts: 1,
 			Runs: 1, Cancels: 1},
 	},
 	{
@@ -177,9 +181,10 @@ var openEOScenes = []scene{
 		does: "The platform is busy, and its Retry-After is a date of its wrong clock.", seen: "no report",
 		acts: func(s *stage) {
 			now := time.Now().Add(5 * time.Hour)
-			fault(simulator.Fault{Route: createJob, Times: 1, Status: 429, Code: "TooManyRequests", Header: map[string]string{
-				"Date":        now.UTC().Format(http.TimeFormat),
-				"Retry-After": now.Add(3 * time.Minute).UTC().Format(http.TimeFormat)}})(s)
+			fault(simulator.Fault{Route: createJob, Times: 1, Status: 429, Code: "TooManyRequests",
+				Header: map[string]string{
+					"Date":        now.UTC().Format(http.TimeFormat),
+					"Retry-After": now.Add(3 * time.Minute).UTC().Format(http.TimeFormat)}})(s)
 		},
 		tells: "created (platform_busy) → submitted → queued → running → finished",
 	},
@@ -296,7 +301,8 @@ var ogcScenes = []scene{
 		tells: good,
 	},
 	{
-		does: "The platform runs the process synchronously, although a job was requested.", seen: "pygeoapi#2231, weaver#545",
+		does:  "The platform runs the process synchronously, although a job was requested.",
+		seen:  "pygeoapi#2231, weaver#545",
 		acts:  func(s *stage) { s.ogc.Sync = true; fares(simulator.Life{Run: 5 * time.Second})(s) },
 		tells: "finished", check: hasResults,
 	},
@@ -314,7 +320,8 @@ var ogcScenes = []scene{
 	{
 		does: "The response to the execution is lost, and submit is at_least_once.", seen: "no report",
 		acts:  func(s *stage) { s.atLeastOnce = true; fault(lostExecution)(s) },
-		tells: "created (submission_in_doubt) → queued → running → finished", books: simulator.Counts{Creates: 2, Starts: 2,
+		tells: "created (submission_in_doubt) → queued → running → finished",
+		books: simulator.Counts{Creates: 2, Starts: 2,
 			Runs: 2},
 	},
 	{
@@ -338,7 +345,8 @@ var ogcScenes = []scene{
 	{
 		does: "The job runs for months.", seen: "no report",
 		acts: fares(simulator.Life{Stuck: true}), deeds: []deed{{47 * time.Minute, cancels}}, most: 55 * time.Minute,
-		tells: "submitted → running → running (stalled) → canceled", books: simulator.Counts{Creates: 1, Starts: 1, Runs: 1,
+		tells: "submitted → running → running (stalled) → canceled",
+		books: simulator.Counts{Creates: 1, Starts: 1, Runs: 1,
 			Cancels: 1},
 	},
 	{
@@ -353,7 +361,8 @@ var ogcScenes = []scene{
 	},
 	{
 		does: "The platform is down for six minutes, behind a proxy.", seen: "openeo-python-client#440",
-		deeds: []deed{{3 * time.Minute, fault(simulator.Fault{Status: 502, Form: simulator.HTML})}, {9 * time.Minute, mends}},
+		deeds: []deed{{3 * time.Minute, fault(simulator.Fault{Status: 502, Form: simulator.HTML})},
+			{9 * time.Minute, mends}},
 		tells: "submitted → queued → running → running (platform_unavailable) → running → finished",
 	},
 	{
@@ -363,13 +372,14 @@ var ogcScenes = []scene{
 			`{"images": [{"href": "https://data.example/a.tif", "type": "image/tiff"}, {"value": "aGVsbG8=", "mediaType": "image/jp2"}, "aGVsbG8="],
 			"area": {"west": 5, "south": 51, "east": 5.1, "north": 51.1}, "levels": [1, 2]}`),
 		tells: good, check: func(s *stage) {
-			sent(s, `{"area":{"bbox":[5,51,5.1,51.1],"crs":"EPSG:4326"},"images":[{"href":"https://data.example/a.tif","type":"image/tiff"},{"value":"aGVsbG8=","mediaType":"image/jp2"},"aGVsbG8="],"levels":[1,2]}`)
+			sent(s,
+				`{"area":{"bbox":[5,51,5.1,51.1],"crs":"EPSG:4326"},"images":[{"href":"https://data.example/a.tif","type":"image/tiff"},{"value":"aGVsbG8=","mediaType":"image/jp2"},"aGVsbG8="],"levels":[1,2]}`)
 			hasAsset(s, "5,51,5.1,51.1")
 		},
 	},
 	{
-		does: "Optional inputs are described as lists of at most one value, and results are references.", seen: "Weaver 6.15",
-		acts: runs("smooth",
+		does: "Optional inputs are described as lists of at most one value, and results are references.",
+		seen: "Weaver 6.15", acts: runs("smooth",
 			`{"bbox": {"west": 5, "south": 51, "east": 5.1, "north": 51.1, "crs": "EPSG:4326"}, "seconds": 4, "mode": ["max"]}`),
 		tells: good, check: func(s *stage) {
 			sent(s, `{"bbox":{"bbox":[5,51,5.1,51.1]},"mode":["max"],"seconds":4}`)
@@ -427,8 +437,8 @@ var taskScenes = []taskScene{
 		tells: "6 finished, 0 failed",
 	},
 	{
-		does: "The listing has pages of two jobs, whatever limit is requested.", seen: "OGC API - Processes 1.0", at: "ogc",
-		acts:  func(s *stage) { s.ogc.PageMax = 2 },
+		does: "The listing has pages of two jobs, whatever limit is requested.", seen: "OGC API - Processes 1.0",
+		at: "ogc", acts: func(s *stage) { s.ogc.PageMax = 2 },
 		tells: "6 finished, 0 failed",
 	},
 	{

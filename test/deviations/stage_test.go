@@ -88,10 +88,11 @@ func (s *stage) open() (end func()) {
 	for host, h := range map[string]http.Handler{"openeo.example:80": s.openEO, "ogc.example:80": s.ogc} {
 		servers.Go(func() { (&http.Server{Handler: h}).Serve(lines[host]) })
 	}
-	network := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, host string) (net.Conn,
-		error) {
-		return lines[host].dial(ctx)
-	}}
+	network := &http.Transport{DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, host string) (net.Conn,
+			error) {
+			return lines[host].dial(ctx)
+		}}
 	client := upstream.New(upstream.Config{Development: true, Transport: network})
 	kept, forget := s.keep()
 	limits := dispatch.Limits{Jobs: 100, Requests: 4, Send: 30 * time.Second}

@@ -35,7 +35,11 @@ func TestSetAside_JobThatEndsTheProcess(t *testing.T) {
 		h := calm(t, dispatch.Limits{Jobs: 20, Requests: 4, Send: 30 * time.Second})
 		var processes sync.Map // by name
 		h.platform = func(l conformance.Link) dispatch.Platform {
-			return deadly{twoStep{Link: l}, func(name string) *process { p, _ := processes.Load(name); return p.(*process) },
+			return deadly{twoStep{Link: l}, func(name string) *process {
+				p, _ := processes.Load(
+					name)
+				return p.(*process)
+			},
 				l.Process}
 		}
 		deaths, names := 0, []string{"one", "two", "three", "four", "five"}
@@ -59,7 +63,8 @@ func TestSetAside_JobThatEndsTheProcess(t *testing.T) {
 		}
 		aside, ended := h.outcomes(t, 9)
 		if deaths != 3 || aside != 1 || ended != 8 {
-			t.Errorf("%d processes died, %d jobs were set aside, %d ended otherwise; want 3, 1, 8", deaths, aside, ended)
+			t.Errorf("%d processes died, %d jobs were set aside, %d ended otherwise; want 3, 1, 8", deaths, aside,
+				ended)
 		}
 		h.procs = []*process{p}
 		h.end()
@@ -204,11 +209,13 @@ func TestSetAside_ReadThatEndsTheProcessDelaysNobodyElse(t *testing.T) {
 					if j.Phase == dispatch.Ended && j.Attention == dispatch.None {
 						ended++
 					} else if j.Attention != dispatch.SetAside {
-						t.Errorf("job %d is %s %q after %d reads without a response", j.ID, j.Phase, j.Attention, j.Tries)
+						t.Errorf("job %d is %s %q after %d reads without a response", j.ID, j.Phase, j.Attention,
+							j.Tries)
 					}
 				}
 				if ended < 8 || deaths > 20 || deaths < 3 {
-					t.Errorf("%d processes died in 12 hours, and %d of 9 jobs ended; want 3 to 20 and at least 8", deaths, ended)
+					t.Errorf("%d processes died in 12 hours, and %d of 9 jobs ended; want 3 to 20 and at least 8",
+						deaths, ended)
 				}
 				t.Logf("%d processes died in 12 hours, and %d jobs ended", deaths, ended)
 				h.procs = []*process{p}

@@ -92,7 +92,8 @@ func (h *history) checkBudgets() {
 	for id, n := range runs {
 		t, err := h.store.Task(h.t.Context(), h.ownerOf(id), id)
 		if err == nil && n > max(1, int(t.Budget.Amount/h.world.Costs)) {
-			h.violated("task %d has %d runs that cost %g each, with a budget of %g", id, n, h.world.Costs, t.Budget.Amount)
+			h.violated("task %d has %d runs that cost %g each, with a budget of %g", id, n, h.world.Costs,
+				t.Budget.Amount)
 		}
 	}
 }
@@ -210,7 +211,8 @@ func (h *history) saw(what string, j dispatch.Job, err error) {
 	// when it was moved.
 	if j.Account != was.Account && was.Version > 0 && j.Version == was.Version+1 && (was.Phase != dispatch.Waiting ||
 		was.Desired != dispatch.WantRun || was.Paused || len(was.Orphans) > 0) {
-		h.violated("job %d moved to %s when it was %s %s, orphans %v", j.ID, j.Account, was.Phase, was.Desired, was.Orphans)
+		h.violated("job %d moved to %s when it was %s %s, orphans %v", j.ID, j.Account, was.Phase, was.Desired,
+			was.Orphans)
 	}
 	if was.Phase == dispatch.Ended && (j.Phase != dispatch.Ended || j.Status != was.Status) {
 		h.violated("job %d had ended as %s and became %s %s", j.ID, was.Status, j.Phase, j.Status)
@@ -220,8 +222,8 @@ func (h *history) saw(what string, j dispatch.Job, err error) {
 	}
 	if j.Attention == dispatch.Overdue && (j.MaxDuration == 0 || j.Checked.Before(j.Deadline) ||
 		j.Desired != dispatch.WantRun) {
-		h.violated("job %d is canceled as overdue with maximum duration %v, deadline %v, last check %v", j.ID, j.MaxDuration,
-			j.Deadline, j.Checked)
+		h.violated("job %d is canceled as overdue with maximum duration %v, deadline %v, last check %v", j.ID,
+			j.MaxDuration, j.Deadline, j.Checked)
 	}
 	if j.Phase == dispatch.Ended && j.Status == dispatch.Canceled && was.Phase != dispatch.Ended {
 		h.settled[j.ID] = time.Now()
@@ -288,7 +290,8 @@ func (h *history) cancels() bool {
 // check checks the promises that hold at the end of every history.
 func (h *history) check() {
 	if j, rests := h.atRest(); !rests {
-		h.violated("job %d does not come to rest: %s %s %q, orphans %v", j.ID, j.Phase, j.Status, j.Attention, j.Orphans)
+		h.violated("job %d does not come to rest: %s %s %q, orphans %v", j.ID, j.Phase, j.Status, j.Attention,
+			j.Orphans)
 	}
 	h.mu.Lock()
 	jobs := maps.Clone(h.jobs)
@@ -377,14 +380,15 @@ func (h *history) checkRuns(jobs map[dispatch.JobID]dispatch.Job) {
 				h.violated("run %s of job %d started %v after its cancel was settled", r.Ref, j.ID, s.Sub(at))
 			}
 		}
-		known := r.Ref == j.Ref || slices.Contains(j.Orphans, r.Ref) || slices.Contains(j.Past, r.Ref) || h.left[r.Ref] ||
-			r.Dropped || r.Sync && j.Status == dispatch.Finished
+		known := r.Ref == j.Ref || slices.Contains(j.Orphans, r.Ref) || slices.Contains(j.Past, r.Ref) ||
+			h.left[r.Ref] || r.Dropped || r.Sync && j.Status == dispatch.Finished
 		unsure := j.Attention == dispatch.SubmissionUnknown || h.unsure[j.ID] || h.atLeastOnce
 		if len(r.Starts) > 0 && !known && !unsure {
 			h.violated("run %s of job %d (attempt %d) is neither known nor shown as unknown", r.Ref, j.ID, attempt)
 		}
 		if !r.Told.IsZero() && !known && h.keeps(r) {
-			h.violated("the response about run %s of job %d reached %s, but the run is not known", r.Ref, j.ID, r.ToldTo)
+			h.violated("the response about run %s of job %d reached %s, but the run is not known", r.Ref, j.ID,
+				r.ToldTo)
 		}
 		if !r.Told.IsZero() && h.keeps(r) && j.Status == dispatch.Unknown && !h.unsure[j.ID] {
 			h.violated("the response about run %s of job %d reached %s, but the job is unknown", r.Ref, j.ID, r.ToldTo)

@@ -133,16 +133,16 @@ func newHistory(t *testing.T, seed uint64) *history {
 	h := &history{
 		t: t, seed: seed, rand: r, costs: rand.New(rand.NewPCG(seed, 2)), began: time.Now(), clock: &clock{},
 		jobs: map[dispatch.JobID]dispatch.Job{}, byKey: map[string]dispatch.JobID{},
-		leftCosts: map[dispatch.UserID]float64{}, movedAt: map[dispatch.JobID]time.Time{}, left: map[dispatch.Ref]bool{},
-		lives: map[dispatch.JobID][]int{}, unsure: map[dispatch.JobID]bool{},
+		leftCosts: map[dispatch.UserID]float64{}, movedAt: map[dispatch.JobID]time.Time{},
+		left: map[dispatch.Ref]bool{}, lives: map[dispatch.JobID][]int{}, unsure: map[dispatch.JobID]bool{},
 		settled: map[dispatch.JobID]time.Time{}, intended: map[dispatch.JobID]time.Time{},
 		limits: dispatch.Limits{Jobs: 1 + r.IntN(4), Requests: 1 + r.IntN(4),
 			Pace: time.Duration(50+r.IntN(400)) * time.Millisecond, Send: 30 * time.Second},
 		jumps: r.IntN(4) == 0,
 	}
 	h.world = &conformance.World{
-		Seed: seed, Mean: []int{0, 5, 15, 30}[r.IntN(4)], Calm: time.Now().Add(busyTime + 10*time.Minute), Slots: r.IntN(4),
-		NoList: r.IntN(5) == 0,
+		Seed: seed, Mean: []int{0, 5, 15, 30}[r.IntN(4)], Calm: time.Now().Add(busyTime + 10*time.Minute),
+		Slots: r.IntN(4), NoList: r.IntN(5) == 0,
 		Violated: func(f string, args ...any) {
 			if !h.jumps { // a lease is only as reliable as its clock
 				h.locked(func() { h.violated(f, args...) })

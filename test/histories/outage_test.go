@@ -15,8 +15,9 @@ import (
 // outage is a period in which the store does not respond. It begins at a planned call, which may be committed although
 // its response is lost.
 type outage struct {
-	mu      sync.Mutex
-	after   int // number of calls until the outage begins, with the one at which it begins; 0 means that none is planned
+	mu sync.Mutex
+	// number of calls until the outage begins, with the one at which it begins; 0 means that none is planned
+	after   int
 	commits bool
 	lasts   time.Duration
 	longest time.Duration

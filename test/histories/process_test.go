@@ -47,7 +47,8 @@ func (h *history) start(name string) *process {
 	store := &storeOf{h.store, h, p}
 	e := engine.New(engine.Config{Store: store, Visit: p.visit, Log: slog.New(slog.DiscardHandler)})
 	backend := func(name string, access dispatch.Access) *dispatch.Backend {
-		return &dispatch.Backend{Name: name, Label: dispatch.OpenEO, Endpoint: "https://" + name + ".example", Access: access,
+		return &dispatch.Backend{Name: name, Label: dispatch.OpenEO, Endpoint: "https://" + name + ".example",
+			Access:   access,
 			Platform: h.platform(link), Limits: h.limits, AtLeastOnce: h.atLeastOnce, StartSettlesAfter: h.settles}
 	}
 	p.Broker = broker.New(store, dispatch.Setup{
@@ -280,7 +281,9 @@ func (s *storeOf) PauseTask(ctx ctxt, u dispatch.UserID, id dispatch.TaskID) (di
 
 func (s *storeOf) ResumeTask(ctx ctxt, u dispatch.UserID, id dispatch.TaskID,
 	budget *dispatch.Budget) (dispatch.Account, error) {
-	return s.changeTask("resume", id, func() (dispatch.Account, error) { return s.Store.ResumeTask(ctx, u, id, budget) })
+	return s.changeTask("resume", id, func() (dispatch.Account, error) {
+		return s.Store.ResumeTask(ctx, u, id, budget)
+	})
 }
 
 // changeTask records what a change of a task made of its jobs.

@@ -79,8 +79,8 @@ type startsAt struct {
 func (p startLoser) Submit(ctx context.Context, t dispatch.Token, s dispatch.Submission) (dispatch.SubmitResult,
 	error) {
 	if s.Ref != (dispatch.Ref{}) && p.loses(s.Ref) {
-		return dispatch.SubmitResult{Ref: s.Ref}, &dispatch.Error{Kind: dispatch.Uncertain, Op: "loser", Text: "HTTP 500",
-			Answered: p.answered}
+		return dispatch.SubmitResult{Ref: s.Ref}, &dispatch.Error{Kind: dispatch.Uncertain, Op: "loser",
+			Text: "HTTP 500", Answered: p.answered}
 	}
 	return p.twoStep.Submit(ctx, t, s)
 }
@@ -102,7 +102,9 @@ func settledIn(t *testing.T, lag time.Duration, answered bool) (took time.Durati
 		h := calm(t, dispatch.Limits{Jobs: 3, Requests: 4, Send: 30 * time.Second})
 		h.world.Lag = lag
 		starts := &startsAt{lose: 30, answered: answered}
-		h.platform = func(l conformance.Link) dispatch.Platform { return startLoser{conformance.TwoStep{Link: l}, starts} }
+		h.platform = func(l conformance.Link) dispatch.Platform {
+			return startLoser{conformance.TwoStep{Link: l}, starts}
+		}
 		p := h.start("one")
 		h.procs = []*process{p}
 		time.Sleep(time.Second)

@@ -29,7 +29,8 @@ func (b *tab) drops(name string, content []byte) {
 func (b *tab) corners(box string) {
 	b.t.Helper()
 	b.until(fmt.Sprintf(
-		`["west", "south", "east", "north"].map(n => document.querySelector("[name=" + n + "]")?.value).join() === %q`, box))
+		`["west", "south", "east", "north"].map(n => document.querySelector("[name=" + n + "]")?.value).join() === %q`,
+		box))
 }
 
 // types types a box.
@@ -102,7 +103,8 @@ func TestPage_Areas(t *testing.T) {
 	b := s.enter(t, "#/new/composite")
 	b.shows("run")
 	// Chromium styles what it says of broken XML
-	b.read(`(window.refused = [], document.addEventListener("securitypolicyviolation", e => e.blockedURI === "inline" || refused.push(e.blockedURI)), "")`)
+	b.read(
+		`(window.refused = [], document.addEventListener("securitypolicyviolation", e => e.blockedURI === "inline" || refused.push(e.blockedURI)), "")`)
 	b.drops("area.kml", []byte(kml))
 	b.corners("4,50,4.5,50.5")
 	b.drops("area.zip", shapefile(t, 6, 49, 6.5, 49.25))
@@ -115,7 +117,8 @@ func TestPage_Areas(t *testing.T) {
 	b.until(`document.querySelector("fieldset.box").innerText.includes("10,000 tiles at most")`) // before it is hit
 	b.until(`Number(document.querySelector("[data-tiles]")?.dataset.tiles) > 3`)
 	b.drops("wedge.geojson", []byte(`{"type":"Polygon","coordinates":[[[4,50],[6,50],[6,50.5],[4,50]]]}`))
-	b.until(`Number(document.querySelector("[data-slivers]")?.dataset.slivers) > 0 && document.querySelector("[data-slivers]").innerText.includes("dashed")`)
+	b.until(
+		`Number(document.querySelector("[data-slivers]")?.dataset.slivers) > 0 && document.querySelector("[data-slivers]").innerText.includes("dashed")`)
 	b.screenshot("slivers")
 
 	b.presses("As GeoJSON")
@@ -126,17 +129,20 @@ func TestPage_Areas(t *testing.T) {
 	b.until(`document.querySelector("[name=size]").innerText.includes("not defined")`)
 
 	b.types("179", "-17", "-179", "-16")
-	b.until(`Number(document.querySelector("[data-tiles]")?.dataset.tiles) > 50 && !document.querySelector("[data-crosses]")`)
+	b.until(
+		`Number(document.querySelector("[data-tiles]")?.dataset.tiles) > 50 && !document.querySelector("[data-crosses]")`)
 	b.types("-170", "88", "170", "90")
-	b.until(`Number(document.querySelector("[data-tiles]")?.dataset.tiles) > 100 && document.querySelector("[data-view=run]")`)
+	b.until(
+		`Number(document.querySelector("[data-tiles]")?.dataset.tiles) > 100 && document.querySelector("[data-view=run]")`)
 	for said, box := range map[string][]string{"16,055 tiles are more than the 10,000": {"0", "40", "40", "60"},
 		"about 1,195,829 tiles": {"-180", "-80", "180", "80"}} {
 		b.types(box...)
 		b.until(fmt.Sprintf(
 			`document.querySelector("fieldset.box .notice.error")?.innerText.includes(%q) && !document.querySelector("fieldset.box").innerText.includes("a job for each")`, said))
 		b.clicks("button[type=submit]")
-		b.until(fmt.Sprintf(`document.querySelector("[data-view=run] form > div .notice.error")?.innerText.includes(%q)`,
-			said))
+		b.until(
+			fmt.Sprintf(`document.querySelector("[data-view=run] form > div .notice.error")?.innerText.includes(%q)`,
+				said))
 	}
 	b.presses("One job")
 	b.types("179.9", "-17", "-179.9", "-16.9")
@@ -147,7 +153,8 @@ func TestPage_Areas(t *testing.T) {
 	b.until(`document.querySelector("[data-format=gtiff]").innerText === "GeoTIFF"`)
 	b.presses("Start the job")
 	b.sees(`[data-view=job][data-status=finished]`)
-	b.until(`document.querySelector("[data-parameter=spatial_extent]").innerText.includes("west 179.9, south -17, east -179.9")`)
+	b.until(
+		`document.querySelector("[data-parameter=spatial_extent]").innerText.includes("west 179.9, south -17, east -179.9")`)
 	if refused := b.read(`refused.join()`); refused != "" {
 		t.Errorf("the Content-Security-Policy refused %s", refused)
 	}

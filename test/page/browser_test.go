@@ -180,7 +180,8 @@ func (b *tab) asksOnly(addresses ...string) {
 		}
 		for _, r := range b.requests {
 			u, err := url.Parse(r)
-			if err != nil || !slices.Contains([]string{"data", "blob", "about"}, u.Scheme) && !slices.Contains(hosts, u.Host) {
+			if err != nil || !slices.Contains([]string{"data", "blob", "about"}, u.Scheme) &&
+				!slices.Contains(hosts, u.Host) {
 				b.t.Errorf("the browser requested %s", r)
 			}
 		}

@@ -14,7 +14,8 @@ func TestPage_BudgetAndTrial(t *testing.T) {
 	s := serve(t, simulator.Life{Run: 3 * time.Second})
 	b := s.enter(t, "#/tasks")
 	b.shows("tasks")
-	id := b.read(`fetch("upscale_tasks", {method: "POST", headers: {"Content-Type": "application/json"}, body: JSON.stringify({
+	id := b.read(
+		`fetch("upscale_tasks", {method: "POST", headers: {"Content-Type": "application/json"}, body: JSON.stringify({
 		title: "limited", service: {id: "composite"}, format: "gtiff", parameters: {temporal_extent: ["2024-06-01", "2024-07-01"]},
 		dimension: {name: "spatial_extent", values: Array.from({length: 20}, (_, i) => ({west: i / 10, south: 45, east: (i + 1) / 10, north: 45.1}))},
 		options: {trial: 3, budget: {amount: 13, unit: "credits"}},

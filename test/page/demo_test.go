@@ -75,7 +75,8 @@ func TestPage_NewUser(t *testing.T) {
 	b.reaches(`a[href*="as=alice"]`)
 	b.reaches(`.card a.primary[href$="ndvi_composite"]`)
 	b.reaches("button.example")
-	b.until(`document.querySelector("[name=west]").value === "5.05" && document.querySelector("[name=from]").value === "2024-06-01"`)
+	b.until(
+		`document.querySelector("[name=west]").value === "5.05" && document.querySelector("[name=from]").value === "2024-06-01"`)
 	b.reaches("button[type=submit]")
 	b.reaches("[data-view=review] .actions .primary")
 	b.sees("[data-view=job][data-status=finished]")
@@ -88,7 +89,8 @@ func TestPage_NewUser(t *testing.T) {
 	b.startsTiles()
 	b.until(`document.querySelector("[data-items]")?.dataset.items >= 5`)
 	b.clicks("button.mosaic")
-	b.until(`document.querySelector(".rasters")?.dataset.shown >= 5 && !document.querySelector(".rasters [aria-live] p")`)
+	b.until(
+		`document.querySelector(".rasters")?.dataset.shown >= 5 && !document.querySelector(".rasters [aria-live] p")`)
 	b.looksLike(look{scheme: "light", width: 1440})
 	b.clicks(".tools button:last-child") // show everything
 	b.until(`new Promise(painted => requestAnimationFrame(() => requestAnimationFrame(() => painted(true))))`)

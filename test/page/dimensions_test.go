@@ -73,7 +73,8 @@ func TestPage_SeveralDimensions(t *testing.T) {
 		t.Errorf("the command that the page shows prints %s", said)
 	}
 	b.clicks(".elsewhere .segments button:nth-child(2)")
-	b.until(`document.querySelector("pre[data-tool=command]")?.innerText.replace(/\\\s+/g, "").includes("--grid cells.geojson --min-area 40000000 --merge --order centre --time")`)
+	b.until(
+		`document.querySelector("pre[data-tool=command]")?.innerText.replace(/\\\s+/g, "").includes("--grid cells.geojson --min-area 40000000 --merge --order centre --time")`)
 	b.presses("Start ")
 	b.shows("task")
 	b.until(`document.querySelectorAll("[data-dimension=temporal_extent] li").length === 3`)
@@ -83,7 +84,8 @@ func TestPage_SeveralDimensions(t *testing.T) {
 	b.clicks("[data-dimension=temporal_extent] li:nth-child(2) button")
 	b.until(`document.querySelectorAll("table.tiles tbody tr").length === ` + tiles)
 	if named := b.read(
-		`[...document.querySelectorAll("table.tiles .tile-name")].map(name => name.innerText).join(" ")`); named != "middle west 7" {
+		`[...document.querySelectorAll("table.tiles .tile-name")].map(name => name.innerText).join(" ")`); named !=
+		"middle west 7" {
 		t.Errorf("the tiles are named %s", named)
 	}
 	b.audit("task-by-month")
@@ -116,7 +118,8 @@ func TestPage_ValuesOneByOne(t *testing.T) {
 	b.fills("[name=values]", "10\n30\n50")
 	b.sees(`[data-combinations="3"]`)
 	b.clicks("button[type=submit]")
-	b.until(`document.querySelector("[data-jobs='3']") && document.querySelector("dl.facts").innerText.includes("as it is at the start")`)
+	b.until(
+		`document.querySelector("[data-jobs='3']") && document.querySelector("dl.facts").innerText.includes("as it is at the start")`)
 	b.presses("Start 3 jobs")
 	b.shows("task")
 	b.sees("[data-done='3'][data-all='3']")

@@ -19,7 +19,8 @@ import (
 func (b *tab) submits(n int) int64 {
 	b.t.Helper()
 	id, err := evaluate[int64](b,
-		fmt.Sprintf(`fetch("upscale_tasks", {method: "POST", headers: {"Content-Type": "application/json"}, body: JSON.stringify({
+		fmt.Sprintf(
+			`fetch("upscale_tasks", {method: "POST", headers: {"Content-Type": "application/json"}, body: JSON.stringify({
 		title: "many", service: {id: "composite"}, format: "gtiff", parameters: {temporal_extent: ["2024-06-01", "2024-07-01"]},
 		dimension: {name: "spatial_extent", values: Array.from({length: %d}, (_, i) => (([x, y]) => ({west: x, south: y, east: x + 0.1, north: y + 0.1}))([i %% 100 / 10, 45 + Math.floor(i / 100) / 10]))},
 	})}).then(r => r.json()).then(t => t.id ?? Promise.reject(JSON.stringify(t)))`, n))
@@ -36,8 +37,8 @@ func (b *tab) pixels(is func(red, green, blue uint8) bool) (n int) {
 	must(b.t, err)
 	for y := range picture.Bounds().Dy() {
 		for x := range picture.Bounds().Dx() {
-			if c := color.NRGBAModel.Convert(picture.At(x, y)).(color.NRGBA); (image.Point{X: x, Y: y}).In(mapOf(picture)) &&
-				is(c.R, c.G, c.B) {
+			if c := color.NRGBAModel.Convert(picture.At(x, y)).(color.NRGBA); (image.Point{X: x, Y: y}).In(
+				mapOf(picture)) && is(c.R, c.G, c.B) {
 				n++
 			}
 		}
@@ -66,7 +67,8 @@ func TestPage_TenThousandTiles(t *testing.T) {
 	b.opens(fmt.Sprintf("%s/#/tasks/%d", s.address, id))
 	b.shows("task")
 	b.sees(`[data-map=ready]`)
-	b.until(`document.querySelector("[data-all]").dataset.all === "10000" && Number(document.querySelector("[data-done]").dataset.done) >= 8`)
+	b.until(
+		`document.querySelector("[data-all]").dataset.all === "10000" && Number(document.querySelector("[data-done]").dataset.done) >= 8`)
 	if n := b.pixels(finished); n < 8 { // each tile has some pixels
 		t.Errorf("%d pixels of the map show finished tiles", n)
 	}

@@ -58,17 +58,20 @@ func TestPage_PlatformsThatAreDown(t *testing.T) {
 	b := s.enter(t, "#/new/scene")
 	b.until(`document.querySelector("main .notice.error")?.innerText.includes("The parameters could not be read")`)
 	s.world.OGC.Faults.Set()
-	b.until(`document.querySelector("[data-view=run]") || (document.querySelector("main .notice.error button")?.click(), false)`)
+	b.until(
+		`document.querySelector("[data-view=run]") || (document.querySelector("main .notice.error button")?.click(), false)`)
 
 	b.opens(s.address + "/#/new/composite")
 	b.shows("run")
 	b.fillsRegion()
 	b.clicks("button[type=submit]")
 	b.presses("Start the job")
-	b.until(`document.querySelector("[data-view=job] .notice.warning")?.innerText.includes("as soon as it accepts jobs again")`)
+	b.until(
+		`document.querySelector("[data-view=job] .notice.warning")?.innerText.includes("as soon as it accepts jobs again")`)
 	job := b.read("location.hash")
 	b.opens(s.address + "/#/new/composite?step=review")
-	b.until(`document.querySelector("[data-view=review] .notice.warning")?.innerText.includes("as soon as it accepts jobs again")`)
+	b.until(
+		`document.querySelector("[data-view=review] .notice.warning")?.innerText.includes("as soon as it accepts jobs again")`)
 	s.world.OpenEO.Faults.Set()
 	b.opens(s.address + "/" + job)
 	b.sees("[data-view=job][data-status=finished]")

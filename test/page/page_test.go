@@ -160,8 +160,9 @@ func (b *tab) startsTiles() {
 // that prints.
 func (s site) runs(b *tab, tool string) string {
 	b.t.Helper()
-	b.clicks(fmt.Sprintf(".elsewhere .segments button:nth-child(%d)", 1+slices.Index([]string{"curl", "command", "python"},
-		tool)))
+	b.clicks(fmt.Sprintf(".elsewhere .segments button:nth-child(%d)",
+		1+slices.Index([]string{"curl", "command", "python"},
+			tool)))
 	b.sees("pre[data-tool=" + tool + "]")
 	text := b.read(`document.querySelector("pre[data-tool]").innerText`)
 	program, err := executable.Released()
@@ -216,7 +217,8 @@ func TestPage_FromSignInToAMosaic(t *testing.T) {
 	b.shows("task")
 	b.audit("task")
 	b.sees(`[data-done="14"]`)
-	b.until(`[...document.querySelectorAll("table.tiles tbody tr")].filter(r => r.dataset.status === "finished").length === 14`)
+	b.until(
+		`[...document.querySelectorAll("table.tiles tbody tr")].filter(r => r.dataset.status === "finished").length === 14`)
 	b.sees(`[data-items="14"]`)
 	b.clicks("button.mosaic")
 	b.sees(`.rasters[data-shown="14"]`)
@@ -362,7 +364,8 @@ func TestPage_RunsNoScriptOfARecord(t *testing.T) {
 	for _, route := range []string{"#/services", "#/services?view=list", "#/services/hostile", "#/new/hostile"} {
 		b.opens(s.address + "/" + route)
 		b.until(`document.body.innerText.includes("<script>")`) // as text
-		b.until(`window.ran === undefined && !document.querySelector("main script, main [onerror], main [onload], a[href^='javascript:']")`)
+		b.until(
+			`window.ran === undefined && !document.querySelector("main script, main [onerror], main [onload], a[href^='javascript:']")`)
 	}
 }
 
@@ -389,7 +392,8 @@ func TestPage_RefusesBrokenAreas(t *testing.T) {
 	}
 	b.fills("details textarea", `{"type":"Polygon","coordinates":[[[5,51],[6,51],[6,52],[5,52]]]}`) // not closed
 	b.presses("Use this geometry")
-	b.until(`document.querySelector("details textarea").value.includes("[5,52],[5,51]]") && !document.querySelector("details .fault")`)
+	b.until(
+		`document.querySelector("details textarea").value.includes("[5,52],[5,51]]") && !document.querySelector("details .fault")`)
 
 	b.fills("[name=west]", "200") // the area is still the one before
 	b.clicks("button[type=submit]")
@@ -399,7 +403,8 @@ func TestPage_RefusesBrokenAreas(t *testing.T) {
 		b.fills("[name="+side[0]+"]", side[1])
 	}
 	b.until(`(window.before = true, location.reload(), true)`)
-	b.until(`window.before === undefined && document.querySelector("[data-view=run][data-state=ready] [name=south]")?.value === "89"`)
+	b.until(
+		`window.before === undefined && document.querySelector("[data-view=run][data-state=ready] [name=south]")?.value === "89"`)
 }
 
 // TestPage_KeepsWhatWasTypedWhenTheSessionEnds ends the session behind the page's back while a form is half filled,
@@ -416,7 +421,8 @@ func TestPage_KeepsWhatWasTypedWhenTheSessionEnds(t *testing.T) {
 	b.read(`(document.dispatchEvent(new Event("visibilitychange")), "")`) // somebody comes back to the tab
 	b.sees(".ended")
 	b.signsIn()
-	b.until(`["[name=west]", "[name=until]", "details textarea"].map(f => document.querySelector(f)?.value).join(" ") === '5. 2024-07-01 {"type":"Poly'`)
+	b.until(
+		`["[name=west]", "[name=until]", "details textarea"].map(f => document.querySelector(f)?.value).join(" ") === '5. 2024-07-01 {"type":"Poly'`)
 
 	b.fillsRegion()
 	b.fills("[name=title]", "typed before")

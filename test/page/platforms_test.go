@@ -27,7 +27,8 @@ func serveTwo(t *testing.T) (s site, slow, fast *simulator.World) {
 	const platform = `{"name": %q, "protocol": "openeo", "endpoint": %q, "access": "open", "limits": {"jobs": 2, "min_poll": "250ms"}}`
 	s = serve(t, simulator.Life{},
 		fmt.Sprintf("EODISPATCH_PLATFORMS=["+platform+","+platform+"]", "slow", slow.OpenEOURL, "fast", fast.OpenEOURL),
-		fmt.Sprintf(`EODISPATCH_SERVICES=[{"id": "composite", "title": "Greenest NDVI", "platform": "slow", "application": %[1]q, "also": [{"platform": "fast", "application": %[1]q}]}]`, documents.URL+"/ndvi_composite.json"))
+		fmt.Sprintf(
+			`EODISPATCH_SERVICES=[{"id": "composite", "title": "Greenest NDVI", "platform": "slow", "application": %[1]q, "also": [{"platform": "fast", "application": %[1]q}]}]`, documents.URL+"/ndvi_composite.json"))
 	return s, slow, fast
 }
 
@@ -58,7 +59,8 @@ func TestPage_SeveralPlatforms(t *testing.T) {
 	b.sees("[data-platforms='2']")
 	b.audit("task-at-platforms")
 	b.sees("[data-done='14'][data-all='14']")
-	b.until(`[...document.querySelectorAll("[data-platform]")].every(p => Number(p.dataset.done) > 0 && p.dataset.done === p.dataset.all)`)
+	b.until(
+		`[...document.querySelectorAll("[data-platform]")].every(p => Number(p.dataset.done) > 0 && p.dataset.done === p.dataset.all)`)
 	b.until(`[...document.querySelectorAll("[data-platform]")].reduce((n, p) => n + Number(p.dataset.all), 0) === 14`)
 	b.until(`[...document.querySelectorAll("[data-platform]")].every(p => Number(p.dataset.perHour) > 0)`)
 	b.until(`fetch("upscale_tasks/1").then(a => a.json()).then(task => task.counts.finished === 14 && !task.homes)`)
@@ -67,7 +69,8 @@ func TestPage_SeveralPlatforms(t *testing.T) {
 		t.Errorf("of 14 tiles %d ran at the slow platform and %d at the fast one", a, z)
 	}
 	if said := b.read(
-		`fetch("services/composite").then(a => a.json()).then(s => s.homes.map(h => h.platform).join(" "))`); said != "slow fast" {
+		`fetch("services/composite").then(a => a.json()).then(s => s.homes.map(h => h.platform).join(" "))`); said !=
+		"slow fast" {
 		t.Errorf("the service is at %s", said)
 	}
 }

@@ -46,11 +46,13 @@ func TestPage_StopsTasks(t *testing.T) {
 	b.presses("Pause")
 	other.sees(".paused")
 	b.until(`document.querySelector(".paused")?.innerText.includes("10 tiles wait")`)
-	b.until(`[...document.querySelectorAll("tr[data-status=created]")].every(r => r.innerText.includes("until the task is resumed"))`)
+	b.until(
+		`[...document.querySelectorAll("tr[data-status=created]")].every(r => r.innerText.includes("until the task is resumed"))`)
 	b.audit("paused")
 	b.presses("Tasks")
 	b.clicks(".chip[data-state=paused]")
-	b.until(`location.hash.includes("status=paused") && document.querySelector("table.runs tbody")?.innerText.includes("Paused")`)
+	b.until(
+		`location.hash.includes("status=paused") && document.querySelector("table.runs tbody")?.innerText.includes("Paused")`)
 	b.read(`(history.back(), "")`)
 	other.clicks(".paused button")
 	b.until(`document.querySelector("[data-view=task][data-state=ready]") && !document.querySelector(".paused")`)

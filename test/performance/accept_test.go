@@ -44,7 +44,8 @@ func BenchmarkPerformanceOfAccepting(b *testing.B) {
 		{"GET /jobs_status with 10 such tasks", func(f *filling) any { return f.list.Round(time.Millisecond) }, ""},
 		{"next steps among 100,000 waiting jobs, median of 21",
 			func(f *filling) any { return f.steps.Round(10 * time.Microsecond) }, "<= 20 ms"},
-		{"memory when idle, after a garbage collection, MB", func(f *filling) any { return fmt.Sprintf("%.1f", f.idle) }, ""},
+		{"memory when idle, after a garbage collection, MB",
+			func(f *filling) any { return fmt.Sprintf("%.1f", f.idle) }, ""},
 		{"the same with 100,000 waiting jobs, MB", func(f *filling) any { return fmt.Sprintf("%.1f", f.full) }, ""},
 		{"growth of memory, MB", func(f *filling) any { return fmt.Sprintf("%.1f", f.full-f.idle) }, "<= 10"},
 		{"of that, in use on the heap, MB", func(f *filling) any { return fmt.Sprintf("%.1f", f.heap) }, ""},
@@ -72,8 +73,9 @@ func fill(b *testing.B, w *simulator.World, database string) *filling {
 			"limits": map[string]any{"jobs": 2}},
 	})
 	private := executable.FreeAddress(b)
-	p := program.Start(b, "EODISPATCH_DEVELOPMENT=true", "EODISPATCH_IDENTITY_ISSUER="+known.Issuer, "EODISPATCH_DATABASE="+
-		database,
+	p := program.Start(b, "EODISPATCH_DEVELOPMENT=true", "EODISPATCH_IDENTITY_ISSUER="+known.Issuer,
+		"EODISPATCH_DATABASE="+
+			database,
 		"EODISPATCH_IDENTITY_AUDIENCE="+known.BrokerID, "EODISPATCH_PLATFORMS="+string(platforms),
 		"EODISPATCH_TELEMETRY_LISTEN="+private)
 	f := &filling{database: database, private: private, program: p, client: fast{program.SignIn(b, w, p.Address)}}

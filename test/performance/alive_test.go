@@ -50,7 +50,8 @@ func BenchmarkPerformanceOfAlive(b *testing.B) {
 			}
 			fmt.Fprintf(table, "%s, %d\t%v, %.2f\t%v\t%v\t%v\t%.2f, %.2f, %.2f\n", set.name, jobs,
 				is.cpu.Round(time.Microsecond), ratio(is.cpu, none.cpu),
-				is.platforms.Round(10*time.Microsecond), is.usage.Round(10*time.Microsecond), is.post.Round(10*time.Microsecond),
+				is.platforms.Round(10*time.Microsecond), is.usage.Round(10*time.Microsecond),
+				is.post.Round(10*time.Microsecond),
 				ratio(is.platforms, none.platforms), ratio(is.usage, none.usage), ratio(is.post, none.post))
 		}
 	}
@@ -65,11 +66,12 @@ func besideAlive(b *testing.B, w *simulator.World, database string, others int) 
 	r, protocol := newRaceAt(b, dispatch.OGCProcess, 8)
 	keepAlive(b, database, ownerOf(b, w), r.url, others)
 	platforms, _ := json.Marshal([]map[string]any{ // cannot fail: only strings and numbers
-		{"name": "p", "protocol": protocol, "endpoint": r.url, "access": "open", "limits": map[string]any{"jobs": 1_000_000,
-			"requests": 8}},
+		{"name": "p", "protocol": protocol, "endpoint": r.url, "access": "open",
+			"limits": map[string]any{"jobs": 1_000_000,
+				"requests": 8}},
 	})
-	p := program.Start(b, append(benchmarked(w), "EODISPATCH_PLATFORMS="+string(platforms), "EODISPATCH_DATABASE="+database,
-		"EODISPATCH_LIMITS_USER_JOBS=1000000")...)
+	p := program.Start(b, append(benchmarked(w), "EODISPATCH_PLATFORMS="+string(platforms),
+		"EODISPATCH_DATABASE="+database, "EODISPATCH_LIMITS_USER_JOBS=1000000")...)
 	defer p.Stop(b)
 	c := fast{program.SignIn(b, w, p.Address)}
 	r.faults.Set(simulator.Fault{Latency: 5 * time.Millisecond})
@@ -115,8 +117,8 @@ func keepAlive(b *testing.B, database string, owner dispatch.UserID, url string,
 	defer s.Close()
 	const each = 10_000
 	for range jobs / each {
-		t := &dispatch.Task{Owner: owner, Account: "p/open", Request: dispatch.Request{Parameters: json.RawMessage("{}")},
-			Dimension: "d"}
+		t := &dispatch.Task{Owner: owner, Account: "p/open",
+			Request: dispatch.Request{Parameters: json.RawMessage("{}")}, Dimension: "d"}
 		drafts := make([]dispatch.Draft, each)
 		for i := range drafts {
 			drafts[i] = dispatch.Draft{Body: []byte("1"), Job: dispatch.Job{Identity: dispatch.Identity{Owner: owner,

@@ -26,7 +26,8 @@ import (
 // watching of a task of 10,000 jobs of which none changes.
 func BenchmarkPerformanceOfCommands(b *testing.B) {
 	row := newTable(b, "commands for users", "measured", "aim")
-	row("processor time of --help, median of 50", starts(b, 50, "--help").Round(time.Millisecond/10).String(), "< 30 ms")
+	row("processor time of --help, median of 50", starts(b, 50, "--help").Round(time.Millisecond/10).String(),
+		"< 30 ms")
 	row("from the start of a command to its first request, median of 21",
 		firstRequest(b).Round(time.Millisecond/10).String(), "< 50 ms")
 	for _, d := range []download{

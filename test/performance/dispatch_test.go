@@ -36,8 +36,8 @@ func BenchmarkPerformanceOfDispatch(b *testing.B) {
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	defer table.Flush()
 	fmt.Fprintln(table,
-		"1,000 values at 50 ms\tbound\tall started\tratio, aim 1.15\tratio without the broker\tsubmissions per job\tother "+
-			"requests\tstatus reads\t/health p50, p99, aim 50 ms")
+		"1,000 values at 50 ms\tbound\tall started\tratio, aim 1.15\tratio without the broker\tsubmissions per "+
+			"job\tother "+"requests\tstatus reads\t/health p50, p99, aim 50 ms")
 	for _, set := range []struct {
 		name     string
 		replicas int
@@ -91,8 +91,9 @@ type race struct {
 func newRace(b *testing.B, w *simulator.World, label dispatch.Label, requests, replicas int, database string) *race {
 	r, protocol := newRaceAt(b, label, requests)
 	platforms, _ := json.Marshal([]map[string]any{ // cannot fail: only strings and numbers
-		{"name": "p", "protocol": protocol, "endpoint": r.url, "access": "open", "limits": map[string]any{"jobs": 1_000_000,
-			"requests": requests}},
+		{"name": "p", "protocol": protocol, "endpoint": r.url, "access": "open",
+			"limits": map[string]any{"jobs": 1_000_000,
+				"requests": requests}},
 	})
 	environ := append(benchmarked(w), "EODISPATCH_PLATFORMS="+string(platforms))
 	if database != "" {

@@ -42,7 +42,8 @@ func BenchmarkPerformanceOfTheFacades(b *testing.B) {
 	answer := d.median(200, func() { d.get("/collections") })
 	row("a document from the cache", answer.Round(10*time.Microsecond).String(), "< 2ms")
 
-	process := `{"process": {"process_graph": {"add": {"process_id": "add", "arguments": {"x": 1, "y": 2}, "result": true}}}}`
+	process :=
+		`{"process": {"process_graph": {"add": {"process_id": "add", "arguments": {"x": 1, "y": 2}, "result": true}}}}`
 	own := program.OpenEO(w)
 	direct := d.median(100, func() {
 		if _, err := d.Submit(b.Context(), own); err != nil {
@@ -78,8 +79,8 @@ func BenchmarkPerformanceOfTheFacades(b *testing.B) {
 		path = d.next(d.get(path))
 	}
 	middle := d.median(50, func() { d.get(path) })
-	row(fmt.Sprintf("a page of 50 of %d batch jobs, to one of 250", batchJobs), fmt.Sprintf("%.2f", ratio(first, short)),
-		"1")
+	row(fmt.Sprintf("a page of 50 of %d batch jobs, to one of 250", batchJobs),
+		fmt.Sprintf("%.2f", ratio(first, short)), "1")
 	row("a page in the middle, to the first", fmt.Sprintf("%.2f", ratio(middle, first)), "1")
 }
 

@@ -56,8 +56,9 @@ func listing(b *testing.B, w *simulator.World, database string) (all []reading) 
 			"limits": map[string]any{"jobs": 2}},
 	})
 	known := w.Credentials
-	p := program.Start(b, "EODISPATCH_DEVELOPMENT=true", "EODISPATCH_IDENTITY_ISSUER="+known.Issuer, "EODISPATCH_DATABASE="+
-		database,
+	p := program.Start(b, "EODISPATCH_DEVELOPMENT=true", "EODISPATCH_IDENTITY_ISSUER="+known.Issuer,
+		"EODISPATCH_DATABASE="+
+			database,
 		"EODISPATCH_IDENTITY_AUDIENCE="+known.BrokerID, "EODISPATCH_PLATFORMS="+string(platforms))
 	defer p.Stop(b)
 	c := fast{program.SignIn(b, w, p.Address)}
@@ -86,7 +87,8 @@ func listing(b *testing.B, w *simulator.World, database string) (all []reading) 
 	query.Set("limit", "100")
 	often("a page of 100, in the middle", middle.Path+"?"+query.Encode())
 	often("a page of 100 failed jobs, 1 in 100", "/jobs_status?filter=processing&limit=100&status=failed")
-	often("a page of 100 unknown jobs, of which there are none", "/jobs_status?filter=processing&limit=100&status=unknown")
+	often("a page of 100 unknown jobs, of which there are none",
+		"/jobs_status?filter=processing&limit=100&status=unknown")
 	size := 0
 	once("the whole list", func() { size, _ = c.part(b, "/jobs_status?filter=processing") })
 	b.Logf("%s: the whole list is %.1f MB", strings.SplitN(database, ":", 2)[0], float64(size)/1e6)

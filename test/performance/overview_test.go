@@ -50,8 +50,8 @@ func BenchmarkPerformance(b *testing.B) {
 	row("start to first /health, median of 9", startTime(b, w).Round(time.Millisecond/10).String(), "< 200 ms")
 	p := program.Start(b, benchmarked(w)...)
 	c := fast{program.SignIn(b, w, p.Address)}
-	row("memory after the start; of it, pages of the program's file", memory(b, p, "VmRSS:")+"; "+memory(b, p, "RssFile:"),
-		"< 40 MB")
+	row("memory after the start; of it, pages of the program's file",
+		memory(b, p, "VmRSS:")+"; "+memory(b, p, "RssFile:"), "< 40 MB")
 	path, err := executable.Released()
 	if err != nil {
 		b.Fatal(err)
@@ -80,7 +80,8 @@ func BenchmarkPerformance(b *testing.B) {
 	for c.finished(b, hundred) < 100 {
 		c.must(b, http.MethodGet, "/jobs_status", nil, nil)
 	}
-	row("GET /jobs_status of 100 ended jobs, 16 clients; a bare server; ratio", c.besideBare(b, 16, hundred), "> 10000/s")
+	row("GET /jobs_status of 100 ended jobs, 16 clients; a bare server; ratio", c.besideBare(b, 16, hundred),
+		"> 10000/s")
 	for _, clients := range []int{1, 16, 64} {
 		got := rate(b, clients, func() { c.mustPost(b, ogcBody(w), nil) })
 		row(fmt.Sprintf("POST /unit_jobs to OGC, %d clients", clients), fmt.Sprintf("%.0f/s", got), "")

@@ -75,8 +75,8 @@ func newAudience(b *testing.B, life simulator.Life, jobs, platforms int) *audien
 	for i := range platforms {
 		p := newPlatform(b, life)
 		a.platforms = append(a.platforms, p)
-		configured = append(configured, map[string]any{"name": fmt.Sprint("p", i), "protocol": "openeo", "endpoint": p.url,
-			"access": "open",
+		configured = append(configured, map[string]any{"name": fmt.Sprint("p", i), "protocol": "openeo",
+			"endpoint": p.url, "access": "open",
 			"limits": map[string]any{"jobs": jobs, "requests": 64, "min_poll": "100ms"}})
 	}
 	setting, _ := json.Marshal(configured) // cannot fail: only strings and numbers
@@ -186,7 +186,10 @@ func BenchmarkPerformanceOfPush(b *testing.B) {
 	users[0].must(b, http.MethodGet, "/jobs_status", nil, nil)
 	idle := memoryOf(b, a.program)
 	streams := make([]*stream, sockets)
-	inParallel(sockets, 20, func(i int) { streams[i] = openStream(b, users[i], "/job_status?interval=3600&changes=true") })
+	inParallel(sockets, 20, func(i int) {
+		streams[i] = openStream(b, users[i],
+			"/job_status?interval=3600&changes=true")
+	})
 	if b.Failed() {
 		b.FailNow()
 	}
@@ -230,8 +233,8 @@ func BenchmarkPerformanceOfPush(b *testing.B) {
 	slices.SortFunc(ended, time.Time.Compare)
 	table("all jobs end within a second; from the platform's response to the message, p50, p99, max",
 		fmt.Sprint(took[sockets/2], took[sockets*99/100], took[sockets-1]), "p99 < 1 s")
-	table("from the first message of an end to the last", ended[sockets-1].Sub(ended[0]).Round(time.Millisecond).String(),
-		"")
+	table("from the first message of an end to the last",
+		ended[sockets-1].Sub(ended[0]).Round(time.Millisecond).String(), "")
 }
 
 // BenchmarkPerformanceOfChanges compares the number and size of the messages of three kinds of streams, while all 3,000

@@ -41,5 +41,6 @@ func BenchmarkPerformanceOfRuns(b *testing.B) {
 		plain = append(plain, took(func() { own.send("POST", "/sync_jobs", named, http.StatusOK) }))
 		through = append(through, took(func() { d.send("POST", "/result", graph, http.StatusOK) }))
 	}
-	row("openEO's POST /result, to POST /sync_jobs", fmt.Sprintf("%.2f", ratio(median(through), median(plain))), "<= 1.1")
+	row("openEO's POST /result, to POST /sync_jobs", fmt.Sprintf("%.2f", ratio(median(through), median(plain))),
+		"<= 1.1")
 }

@@ -36,7 +36,8 @@ func BenchmarkPerformanceOfSlots(b *testing.B) {
 	b.Cleanup(func() { w.Close() })
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	defer table.Flush()
-	fmt.Fprintln(table, "100 jobs of 2 s, ten slots, 20 ms\tbound\tall ended\tratio, aim 1.2\trequests, aim 400\tof them")
+	fmt.Fprintln(table, "100 jobs of 2 s, ten slots, 20 ms\tbound\tall ended\tratio, aim 1.2\trequests, aim 400\tof "+
+		"them")
 	for _, set := range []struct {
 		name, minPoll string
 		watched       bool
@@ -80,8 +81,9 @@ func (s *slotPlatform) run(b *testing.B, w *simulator.World, minPoll string, wat
 	server := httptest.NewServer(s)
 	defer server.Close()
 	platforms, _ := json.Marshal([]map[string]any{ // cannot fail: only strings and numbers
-		{"name": "p", "protocol": "openeo", "endpoint": server.URL, "access": "open", "limits": map[string]any{"jobs": slots,
-			"min_poll": minPoll}},
+		{"name": "p", "protocol": "openeo", "endpoint": server.URL, "access": "open",
+			"limits": map[string]any{"jobs": slots,
+				"min_poll": minPoll}},
 	})
 	environ := append(benchmarked(w), "EODISPATCH_PLATFORMS="+string(platforms))
 	if database != "" {
@@ -109,8 +111,8 @@ func (s *slotPlatform) run(b *testing.B, w *simulator.World, minPoll string, wat
 			took := last.Add(slotRun).Sub(begin)
 			bound := slotJobs / slots * (slotRun + 3*slotLatency)
 			n, routes := s.requests()
-			return fmt.Sprintf("%v\t%v\t%.2f\t%d\t%s", bound, took.Round(10*time.Millisecond), float64(took)/float64(bound), n,
-				routes)
+			return fmt.Sprintf("%v\t%v\t%.2f\t%d\t%s", bound, took.Round(10*time.Millisecond),
+				float64(took)/float64(bound), n, routes)
 		case <-read.C:
 			if watched {
 				c.must(b, http.MethodGet, fmt.Sprintf("/upscale_tasks/%d", stored.ID), nil, nil)

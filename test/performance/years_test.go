@@ -111,8 +111,9 @@ func keepEnded(b *testing.B, s *store.Store, owner dispatch.UserID, t *dispatch.
 	b.Helper()
 	body := []byte(`{"west":5.05,"south":51.2,"east":5.15,"north":51.25}`)
 	if t == nil {
-		body = []byte(`{"title":"NDVI, June","label":"openeo","format":"gtiff","service":{"endpoint":"https://openeo.example.org","application":"https://example.org/udp/ndvi.json"},` +
-			`"parameters":{"spatial_extent":{"west":5.05,"south":51.2,"east":5.15,"north":51.25},"temporal_extent":["2024-06-01","2024-07-01"]}}`)
+		body = []byte(
+			`{"title":"NDVI, June","label":"openeo","format":"gtiff","service":{"endpoint":"https://openeo.example.org","application":"https://example.org/udp/ndvi.json"},` +
+				`"parameters":{"spatial_extent":{"west":5.05,"south":51.2,"east":5.15,"north":51.25},"temporal_extent":["2024-06-01","2024-07-01"]}}`)
 	}
 	drafts := make([]dispatch.Draft, 10_000)
 	for i := range drafts {

@@ -10,7 +10,8 @@ import (
 func TestAlembic_Migrates(t *testing.T) {
 	environ := []string{"DATABASE_URL=sqlite:///" + filepath.Join(t.TempDir(), "a.db")}
 	for _, want := range []string{"had schema 0 and has schema", "is up to date"} {
-		if code, said := try(t, environ, "alembic", "upgrade", "head"); code != exitDone || !strings.Contains(said, want) {
+		if code, said := try(t, environ, "alembic", "upgrade", "head"); code != exitDone ||
+			!strings.Contains(said, want) {
 			t.Errorf("exit %d: %s", code, said)
 		}
 	}

@@ -27,7 +27,8 @@ func deployed(w *simulator.World, openEO, ogc string) []string {
 		"EODISPATCH_DEVELOPMENT=true", "CORS_ALLOWED_ORIGINS=http://localhost:5173",
 		"KEYCLOAK_HOST=" + w.IdPURL, "KEYCLOAK_REALM=" + simulator.BrokerRealm,
 		"KEYCLOAK_CLIENT_ID=" + known.BrokerID, "KEYCLOAK_CLIENT_SECRET=" + known.BrokerSecret,
-		"DATABASE_URL=sqlite:///./apex.db", fmt.Sprintf(`BACKENDS={%q: %s, %q: %s}`, w.OpenEOURL, openEO, w.OGCURL, ogc),
+		"DATABASE_URL=sqlite:///./apex.db", fmt.Sprintf(`BACKENDS={%q: %s, %q: %s}`, w.OpenEOURL, openEO, w.OGCURL,
+			ogc),
 	}
 }
 
@@ -66,7 +67,8 @@ func TestServe_DeployedServicesSharedAccount(t *testing.T) {
 	p := Start(t, deployed(w, shared, asUser)...)
 	runBoth(t, w, SignIn(t, w, p.Address))
 	p.Stop(t)
-	keepsSecrets(t, p, "sqlite:"+filepath.Join(p.Dir, "apex.db"), w.Credentials.ServiceSecret, w.Credentials.BrokerSecret)
+	keepsSecrets(t, p, "sqlite:"+filepath.Join(p.Dir, "apex.db"), w.Credentials.ServiceSecret,
+		w.Credentials.BrokerSecret)
 }
 
 // TestServe_DeployedServicesEnvironmentWithPostgreSQL names the database in SQLAlchemy's spelling.
@@ -90,7 +92,8 @@ func runBoth(t *testing.T, w *simulator.World, c Client) {
 			err = c.Call(t.Context(), http.MethodGet, fmt.Sprintf("/unit_jobs/%d?wait=30", j.ID), nil, &j)
 		}
 		if err == nil && j.Status == string(dispatch.Finished) {
-			err = c.Call(t.Context(), http.MethodGet, fmt.Sprintf("/unit_jobs/%d/results", j.ID), nil, new(json.RawMessage))
+			err = c.Call(t.Context(), http.MethodGet, fmt.Sprintf("/unit_jobs/%d/results", j.ID), nil,
+				new(json.RawMessage))
 		}
 		if err != nil || j.Status != string(dispatch.Finished) {
 			t.Errorf("%s: job %d is %s: %s, %v", r.Label, j.ID, j.Status, j.Failure, err)

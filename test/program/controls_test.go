@@ -140,7 +140,8 @@ func (c *controlTest) change(r *rand.Rand, at Client, client int) {
 		case kind < 16 && n != canceledTask:
 			c.send(at, n, http.MethodPost, path+"retry", []string{"", some, `{"status": ["failed"]}`}[r.IntN(3)])
 		case kind < 17:
-			c.send(at, n, http.MethodPost, path+"cancel", []string{some, `{"status": ["queued", "running"]}`}[r.IntN(2)])
+			c.send(at, n, http.MethodPost, path+"cancel",
+				[]string{some, `{"status": ["queued", "running"]}`}[r.IntN(2)])
 		case kind < 19:
 			c.send(at, n, http.MethodPost, fmt.Sprintf("/unit_jobs/%d/cancel", one), "")
 		default:
@@ -161,14 +162,16 @@ func (c *controlTest) end(at Client, n int) {
 	}
 	was, starts := c.rows(), c.starts()
 	for id, is := range was {
-		if is.task == c.tasks[n].ID && n != canceledWhileRetried && is.desired == dispatch.WantRun && !is.status.Final() {
+		if is.task == c.tasks[n].ID && n != canceledWhileRetried && is.desired == dispatch.WantRun &&
+			!is.status.Final() {
 			c.Errorf("job %d of the ended task %d is left: %+v", id, n, is)
 		}
 	}
 	c.Cleanup(func() {
 		for id, is := range c.rows() {
 			before := was[id]
-			if before.task != c.tasks[n].ID || n != canceledTask && before.status != dispatch.Canceled && n != deletedTask {
+			if before.task != c.tasks[n].ID || n != canceledTask && before.status != dispatch.Canceled &&
+				n != deletedTask {
 				continue
 			}
 			if is.attempt != before.attempt || before.phase != dispatch.Starting && c.starts()[id] != starts[id] {
@@ -298,7 +301,8 @@ func (c *controlTest) rows() map[int64]controlledJob {
 	for found.Next() {
 		var id int64
 		var r controlledJob
-		if err := found.Scan(&id, &r.task, &r.desired, &r.phase, &r.status, &r.hidden, &r.attempt, &r.orphans); err != nil {
+		if err := found.Scan(&id, &r.task, &r.desired, &r.phase, &r.status, &r.hidden, &r.attempt,
+			&r.orphans); err != nil {
 			c.Fatal(err)
 		}
 		rows[id] = r

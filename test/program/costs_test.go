@@ -40,8 +40,8 @@ func TestCosts_AreBookedAndBounded(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				if is.Costs == nil || *is.Costs != 2 || is.CostUnit != "credits" || is.Usage == nil || is.Usage.CPU == nil ||
-					is.Usage.CPU.Unit != "cpu-seconds" {
+				if is.Costs == nil || *is.Costs != 2 || is.CostUnit != "credits" || is.Usage == nil ||
+					is.Usage.CPU == nil || is.Usage.CPU.Unit != "cpu-seconds" {
 					t.Errorf("job %+v", is)
 				}
 			}
@@ -92,8 +92,9 @@ func checkEstimates(t *testing.T, w *simulator.World, experienced, novice Client
 		if err := c.by.Call(t.Context(), http.MethodPost, "/estimate", body, &is); err != nil {
 			t.Error(err)
 		}
-		if known := is.Costs != nil; is.Jobs != c.jobs || known != (c.likely > 0) || known && (is.Costs.Likely != c.likely ||
-			is.CostRuns != 3 || is.CostUnit != "credits") {
+		if known := is.Costs != nil; is.Jobs != c.jobs || known != (c.likely > 0) ||
+			known && (is.Costs.Likely != c.likely ||
+				is.CostRuns != 3 || is.CostUnit != "credits") {
 			t.Errorf("want %d jobs, likely %v: %+v", c.jobs, c.likely, is)
 		}
 	}

@@ -35,15 +35,17 @@ func TestDoctor_CorrectsCounts(t *testing.T) {
 			}
 			doctor := func(want string, exit int, flags ...string) {
 				t.Helper()
-				code, printed := try(t, []string{"EODISPATCH_DATABASE=" + dsn}, append([]string{"doctor", "--config", file},
-					flags...)...)
+				code, printed := try(t, []string{"EODISPATCH_DATABASE=" + dsn},
+					append([]string{"doctor", "--config", file},
+						flags...)...)
 				if code != exit || !regexp.MustCompile(want).MatchString(printed) {
 					t.Errorf("exit %d, want %q in:\n%s", code, want, printed)
 				}
 			}
 			doctor(`ok +counts of jobs +-\n`, exitDone)
 			change(t, dsn, "UPDATE account_counts SET waiting = 7")
-			doctor("FAIL +counts of jobs +1 counts differ from the jobs, so limits of jobs and quotas may be passed or not "+
+			doctor("FAIL +counts of jobs +1 counts differ from the jobs, so limits of jobs and quotas may be passed "+
+				"or not "+
 				"used up; run `eodispatch doctor --repair`\n", exitFailed)
 			doctor("ok +counts of jobs, 1 of which were wrong and are corrected", exitDone, "--repair")
 			doctor(`ok +counts of jobs +-\n`, exitDone)

@@ -49,7 +49,8 @@ func TestDoctor_TellsOfHooks(t *testing.T) {
 			for i := range 3 {
 				id := fmt.Sprintf("h%d", i)
 				if err := s.AddHook(t.Context(), dispatch.Hook{ID: id, Owner: "ann", Kind: dispatch.Webhook,
-					URL: "https://receiver.example.org/", Statuses: []dispatch.Status{dispatch.Finished}}, 20); err != nil {
+					URL: "https://receiver.example.org/", Statuses: []dispatch.Status{dispatch.Finished}},
+					20); err != nil {
 					t.Fatal(err)
 				}
 				if err := s.TestHook(t.Context(), "ann", id); err != nil {
@@ -68,12 +69,13 @@ func TestDoctor_TellsOfHooks(t *testing.T) {
 				t.Errorf("of messages that have just been queued:\n%s", printed)
 			}
 			now, hour := time.Now().UnixMicro(), time.Hour.Microseconds()
-			change(t, dsn, fmt.Sprintf("UPDATE deliveries SET queued = %d, due = %d WHERE hook <> 'h2'", now-3*hour, now-2*hour))
+			change(t, dsn, fmt.Sprintf("UPDATE deliveries SET queued = %d, due = %d WHERE hook <> 'h2'", now-3*hour,
+				now-2*hour))
 			change(t, dsn, fmt.Sprintf("UPDATE hooks SET failures = 9, hold = %d WHERE id = 'h0'", now+hour))
 			change(t, dsn, "UPDATE hooks SET gone = true WHERE id = 'h2'")
 			printed := told()
-			for _, want := range []string{"messages to 1 hooks of users have not arrived for more than 1 h, the oldest for 3 h",
-				"messages to hooks have been due for 2 h and no process sends them",
+			for _, want := range []string{"messages to 1 hooks of users have not arrived for more than 1 h, the " +
+				"oldest for 3 h", "messages to hooks have been due for 2 h and no process sends them",
 				"1 hooks of users are off, because their receivers answered 410"} {
 				if !strings.Contains(printed, want) {
 					t.Errorf("%q is not in:\n%s", want, printed)

@@ -30,7 +30,8 @@ func documentHost(t *testing.T) *httptest.Server {
 		case "page":
 			fmt.Fprint(w, "<html></html>")
 		default:
-			fmt.Fprint(w, `{"id":"own","parameters":[],"process_graph":{"load":{"process_id":"load_collection","arguments":{"id":"S2"},"result":true}}}`)
+			fmt.Fprint(w,
+				`{"id":"own","parameters":[],"process_graph":{"load":{"process_id":"load_collection","arguments":{"id":"S2"},"result":true}}}`)
 		}
 	}))
 	t.Cleanup(func() { close(closing); host.Close() })
@@ -144,8 +145,8 @@ func (d badDocuments) areTheirFault(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, j := range list.Jobs {
-		if j.Attention == nil || j.Attention.Code != "application_unreachable" && j.Attention.Code != "application_invalid" ||
-			strings.Contains(j.Attention.Message, "platform says") {
+		if j.Attention == nil || j.Attention.Code != "application_unreachable" &&
+			j.Attention.Code != "application_invalid" || strings.Contains(j.Attention.Message, "platform says") {
 			t.Errorf("%s with %+v", j.Status, j.Attention)
 		}
 	}

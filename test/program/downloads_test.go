@@ -86,8 +86,8 @@ func TestUsers_DownloadAThousandFiles(t *testing.T) {
 	for name := range assets {
 		assets[name].(map[string]any)["href"] = store + "/" + name
 	}
-	results, err := json.Marshal(map[string]any{"type": "Collection", "stac_version": "1.0.0", "id": "j", "assets": assets,
-		"links": []any{}})
+	results, err := json.Marshal(map[string]any{"type": "Collection", "stac_version": "1.0.0", "id": "j",
+		"assets": assets, "links": []any{}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +140,8 @@ func TestUsers_GetTheOtherFiles(t *testing.T) {
 	}))
 	broker := Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprintf(w, `{"type": "Collection", "assets": {"gone": {"href": "%[1]s/gone.tif"}, "one": {"href": "%[1]s/one.tif"}, "two": {"href": "%[1]s/two.tif"}}}`, store)
+		fmt.Fprintf(w,
+			`{"type": "Collection", "assets": {"gone": {"href": "%[1]s/gone.tif"}, "one": {"href": "%[1]s/one.tif"}, "two": {"href": "%[1]s/two.tif"}}}`, store)
 	}))
 	folder := filepath.Join(t.TempDir(), "results")
 	environ := []string{"HOME=" + t.TempDir(), "EODISPATCH_TOKEN=a", "EODISPATCH_BROKER=" + broker}

@@ -159,7 +159,8 @@ func TestForeignJobs_LookLikeMissingOnes(t *testing.T) {
 	}
 	var refused []shown
 	for _, id := range []int64{u.task.ID, nobodys} {
-		address := fmt.Sprintf("ws%s/ws/upscale_tasks/%d?token=%s", strings.TrimPrefix(u.p.Address, "http"), id, u.bob.Token)
+		address := fmt.Sprintf("ws%s/ws/upscale_tasks/%d?token=%s", strings.TrimPrefix(u.p.Address, "http"), id,
+			u.bob.Token)
 		s, r, err := websocket.Dial(t.Context(), address,
 			&websocket.DialOptions{HTTPHeader: http.Header{"X-Correlation-Id": {"same"}}})
 		if err == nil {
@@ -268,7 +269,8 @@ func TestClients_CannotSetInternalFields(t *testing.T) {
 	if his := u.ask(u.bob, http.MethodGet, "/jobs_status", ""); strings.Contains(his.Body, `"id"`) {
 		t.Errorf("Bob has %s", his.Body)
 	}
-	for user, want := range map[string]int{"alice-p": 1, "bob-p": 0, "service-account-" + u.w.Credentials.ServiceID: 0} {
+	for user, want := range map[string]int{"alice-p": 1, "bob-p": 0,
+		"service-account-" + u.w.Credentials.ServiceID: 0} {
 		if n := u.atPlatform(user); n != want {
 			t.Errorf("%s has %d jobs at the platform", user, n)
 		}
@@ -291,8 +293,8 @@ func TestAPI_ServesNothingForOperators(t *testing.T) {
 	nothing := u.ask(Client{u.p.Address, ""}, http.MethodGet, "/nothing", "")
 	for _, path := range []string{"/metrics", "/debug", "/debug/", "/debug/pprof", "/debug/pprof/", "/debug/pprof/heap",
 		"/debug/pprof/cmdline", "/debug/vars", "/debug/requests",
-		"/admin", "/admin/", "/config", "/env", "/actuator", "/actuator/env", "/status", "/stats", "/healthz", "/readyz",
-		"/livez", "/-/reload", "/shutdown", "/vault", "/audit",
+		"/admin", "/admin/", "/config", "/env", "/actuator", "/actuator/env", "/status", "/stats", "/healthz",
+		"/readyz", "/livez", "/-/reload", "/shutdown", "/vault", "/audit",
 		"/users", "/accounts", "/jobs", "/tokens", "/.git/config", "/.env", "/server-status", "/_oracle", "/_faults",
 		"/swagger"} {
 		for _, c := range []Client{{u.p.Address, ""}, u.alice} {
@@ -305,7 +307,8 @@ func TestAPI_ServesNothingForOperators(t *testing.T) {
 	}
 	for path := range u.operations() {
 		first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
-		if !slices.Contains([]string{"health", "unit_jobs", "sync_jobs", "upscale_tasks", "jobs_status", "params", "tiles",
+		if !slices.Contains([]string{"health", "unit_jobs", "sync_jobs", "upscale_tasks", "jobs_status", "params",
+			"tiles",
 			"grids", "grants", "usage", "platforms", "tickets", "session", "services", "hooks", "estimate"}, first) {
 			t.Errorf("%s is new: is it for clients?", path)
 		}

@@ -24,7 +24,8 @@ func hostilePlatform(t *testing.T) (address string, played func() bool) {
 	t.Helper()
 	faults := []simulator.Reply{
 		simulator.JSONReply(200, "", `{"jobs":[`+strings.TrimSuffix(strings.Repeat(`{},`, 3_000_000), ",")+`]}`),
-		simulator.JSONReply(200, "", `{"id":"j","status":[`+strings.TrimSuffix(strings.Repeat(`[],`, 3_000_000), ",")+`]}`),
+		simulator.JSONReply(200, "", `{"id":"j","status":[`+strings.TrimSuffix(strings.Repeat(`[],`, 3_000_000), ",")+
+			`]}`),
 	}
 	for name, reply := range simulator.HostileReplies() {
 		if name != "nothing" { // "nothing" lasts until the program ends

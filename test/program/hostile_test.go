@@ -62,8 +62,10 @@ func newRealm(t *testing.T, documents map[string]string) *realm {
 	if err := os.WriteFile(authority, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r.environ = []string{"SSL_CERT_FILE=" + authority, "EODISPATCH_IDENTITY_ISSUER=" + r.idp.Issuer(simulator.BrokerRealm),
-		"EODISPATCH_IDENTITY_AUDIENCE=eodispatch-api", "EODISPATCH_DATABASE=sqlite:" + filepath.Join(t.TempDir(), "d.db"),
+	r.environ = []string{"SSL_CERT_FILE=" + authority,
+		"EODISPATCH_IDENTITY_ISSUER=" + r.idp.Issuer(simulator.BrokerRealm),
+		"EODISPATCH_IDENTITY_AUDIENCE=eodispatch-api",
+		"EODISPATCH_DATABASE=sqlite:" + filepath.Join(t.TempDir(), "d.db"),
 		"EODISPATCH_APPLICATIONS_ALLOW_HOSTS=" + strings.TrimPrefix(r.platform.URL, "https://"),
 		fmt.Sprintf(`EODISPATCH_PLATFORMS=[{"name": "eo", "protocol": "openeo", "endpoint": %q, "access": "open"}]`,
 			r.platform.URL)}
@@ -214,8 +216,9 @@ func TestHostile_Documents(t *testing.T) {
 	})
 	t.Run("an amplifying document", func(t *testing.T) {
 		a.costs(t, 10*time.Second, 200*mib, func() {
-			code, text := a.ask(t, http.MethodPost, "/unit_jobs", body("/amplify.json", `{"p":"`+strings.Repeat("x", 100_000)+
-				`"}`))
+			code, text := a.ask(t, http.MethodPost, "/unit_jobs",
+				body("/amplify.json", `{"p":"`+strings.Repeat("x", 100_000)+
+					`"}`))
 			wants(t, code, http.StatusUnprocessableEntity, text, "graph_bytes")
 		})
 	})
@@ -342,7 +345,8 @@ func (r *realm) keep(t *testing.T, user string, jobs, bytes int) {
 		Target: dispatch.Target{Account: "eo/open"}, Wish: dispatch.Wish{Desired: dispatch.WantRun},
 		Handover: dispatch.Handover{Phase: dispatch.Ended}, Condition: dispatch.Condition{Status: dispatch.Finished}}
 	for range jobs {
-		if _, err := s.Accept(t.Context(), dispatch.Key{}, nil, []dispatch.Draft{{Job: ended, Body: body}}); err != nil {
+		if _, err := s.Accept(t.Context(), dispatch.Key{}, nil,
+			[]dispatch.Draft{{Job: ended, Body: body}}); err != nil {
 			t.Fatal(err)
 		}
 	}

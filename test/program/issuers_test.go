@@ -20,13 +20,16 @@ func TestIssuers_EachWithItsAudienceAndExchange(t *testing.T) {
 	// what the tokens of the client apex-broker are for
 	const platformAPI, platformSecret = "platform-api", "platform-api-secret"
 	p := Start(t, "EODISPATCH_DEVELOPMENT=true", "EODISPATCH_DATABASE=sqlite:d.db",
-		"EODISPATCH_PUBLIC_URL=https://broker.example.org", "EODISPATCH_VAULT_KEYS="+identity.NewKey(time.Now()).Reveal(),
+		"EODISPATCH_PUBLIC_URL=https://broker.example.org",
+		"EODISPATCH_VAULT_KEYS="+identity.NewKey(time.Now()).Reveal(),
 		"EODISPATCH_IDENTITY_ISSUER="+known.Issuer, "EODISPATCH_IDENTITY_CLIENT_ID="+known.BrokerID,
 		"EODISPATCH_IDENTITY_CLIENT_SECRET="+known.BrokerSecret,
-		fmt.Sprintf(`EODISPATCH_PLATFORMS=[{"name": "eo", "protocol": "openeo", "endpoint": %q, "access": "user", "issuer": %q,
+		fmt.Sprintf(
+			`EODISPATCH_PLATFORMS=[{"name": "eo", "protocol": "openeo", "endpoint": %q, "access": "user", "issuer": %q,
 			"exchange": {"driver": "keycloak-requested-issuer", "alias": %q}}, {"name": "ogc", "protocol": "ogc-api-processes", "endpoint": %q, "access": "open"}]`,
 			w.OpenEOURL, known.Platform, simulator.PlatformAlias, w.OGCURL),
-		fmt.Sprintf(`EODISPATCH_ISSUERS=[{"issuer": %q, "client_id": %q, "client_secret": %q, "platforms": [{"name": "eo", "exchange": {"driver": "passthrough"}}]}]`,
+		fmt.Sprintf(
+			`EODISPATCH_ISSUERS=[{"issuer": %q, "client_id": %q, "client_secret": %q, "platforms": [{"name": "eo", "exchange": {"driver": "passthrough"}}]}]`,
 			known.Platform, platformAPI, platformSecret))
 	mint := func(realm, user, of string, claims map[string]any) Client {
 		return Client{p.Address, w.IdP.Mint(realm, user, of, simulator.TokenFaults{Claims: claims})}
@@ -87,8 +90,8 @@ func TestIssuers_EachWithItsAudienceAndExchange(t *testing.T) {
 	var told struct {
 		Servers []string `json:"authorization_servers"`
 	}
-	if err := alice.Call(t.Context(), http.MethodGet, "/.well-known/oauth-protected-resource", nil, &told); err != nil ||
-		strings.Join(told.Servers, " ") != known.Issuer+" "+known.Platform {
+	if err := alice.Call(t.Context(), http.MethodGet, "/.well-known/oauth-protected-resource", nil,
+		&told); err != nil || strings.Join(told.Servers, " ") != known.Issuer+" "+known.Platform {
 		t.Errorf("%v, %v", told, err)
 	}
 	p.Stop(t)

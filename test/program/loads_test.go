@@ -174,7 +174,8 @@ func slowConnections(ctx context.Context, l load) error {
 					return
 				}
 				end := context.AfterFunc(ctx, func() { connection.Close() })
-				_, _ = fmt.Fprint(connection, "GET /jobs_status HTTP/1.1\r\nHost: a\r\nX-Slow: ") // fails when it was closed
+				// fails when it was closed
+				_, _ = fmt.Fprint(connection, "GET /jobs_status HTTP/1.1\r\nHost: a\r\nX-Slow: ")
 				opened()
 				_, _ = connection.Read(make([]byte, 1)) // returns early when it was closed
 				end()

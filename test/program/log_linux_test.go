@@ -48,7 +48,8 @@ func TestServe_LogsAsTextOnATerminal(t *testing.T) {
 		keyboard, tty := terminal(t)
 		var seen executable.Log
 		p := exec.Command(path, "serve", "--config", file)
-		p.Env, p.Stdout, p.Stderr = []string{"EODISPATCH_LISTEN=127.0.0.1:0", "EODISPATCH_LOG_FORMAT=" + format}, tty, tty
+		p.Env, p.Stdout, p.Stderr = []string{"EODISPATCH_LISTEN=127.0.0.1:0", "EODISPATCH_LOG_FORMAT=" + format}, tty,
+			tty
 		if err := p.Start(); err != nil {
 			t.Fatal(err)
 		}

@@ -56,8 +56,8 @@ func TestRun_Arguments(t *testing.T) {
 
 func TestConfiguration_AllFaultsAreListed(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "eodispatch.yaml")
-	text := "listn: a\nidentity: {issuer: x, client_id: a}\nplatforms:\n- {name: a/b, endpoint: https://a.example.org, " +
-		"access: open}\n"
+	text := "listn: a\nidentity: {issuer: x, client_id: a}\nplatforms:\n- {name: a/b, endpoint: " +
+		"https://a.example.org, access: open}\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -212,9 +212,11 @@ platforms:
 		t.Errorf("exit %d:\n%s", code, printed)
 	}
 	for variable, want := range map[string]string{
-		"EODISPATCH_IDENTITY_CLIENT_SECRET=wrong":         "FAIL    exchange for platform old (keycloak-requested-issuer)",
+		"EODISPATCH_IDENTITY_CLIENT_SECRET=wrong": "FAIL    exchange for platform old " +
+			"(keycloak-requested-issuer)",
 		"EODISPATCH_PLATFORMS_0_EXCHANGE_ALIAS=elsewhere": "FAIL    exchange for platform new (keycloak-broker)",
-		"EODISPATCH_PLATFORMS_1_EXCHANGE_ALIAS=elsewhere": "FAIL    exchange for platform old (keycloak-requested-issuer)",
+		"EODISPATCH_PLATFORMS_1_EXCHANGE_ALIAS=elsewhere": "FAIL    exchange for platform old " +
+			"(keycloak-requested-issuer)",
 	} {
 		code, printed := try(t, []string{variable}, "doctor", "--config", file)
 		if line := Between(printed, want, "\n"); code != exitFailed || !strings.Contains(line, "docs/identity.md") ||

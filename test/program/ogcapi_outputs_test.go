@@ -89,8 +89,9 @@ func TestOGCAPI_OwnOutputs(t *testing.T) {
 	t.Run("by reference", func(t *testing.T) { s.with(t).ownReferences() })
 	t.Run("bytes", func(t *testing.T) { s.with(t).ownBytes() })
 	for _, body := range []string{`"outputs": {"other": {}}`, `"outputs": {"../mean": {}}`} {
-		s.refused(s.do("POST", "/processes/numbers/execution", `{"inputs": {`+ownBox+`}, `+body+`}`), 400, ogcExceptions+
-			"no-such-output")
+		s.refused(s.do("POST", "/processes/numbers/execution", `{"inputs": {`+ownBox+`}, `+body+`}`), 400,
+			ogcExceptions+
+				"no-such-output")
 	}
 	for _, body := range []string{`"outputs": {"mean": {"transmissionMode": "pigeon"}}`,
 		`"outputs": {"mean": {"format": "text"}}`, `"outputs": {"mean": 1}`, `"outputs": []`} {
@@ -143,7 +144,8 @@ func (s ogcServer) ownReferences() {
 	s.wants(s.do("GET", at+"/results", "", "Prefer", "return=minimal"),
 		`{"mean": {"href": "`+at+`/results/mean", "type": "application/json"}}`)
 	// a file of the platform, in the format that the output is asked for
-	at = s.ended("file", `"outputs": {"result": {"format": {"mediaType": "application/geo+json"}}}, "response": "document"`)
+	at = s.ended("file",
+		`"outputs": {"result": {"format": {"mediaType": "application/geo+json"}}}, "response": "document"`)
 	var document struct{ Result ogcLink }
 	if s.get(at+"/results", &document); document.Result.Type != "application/geo+json" ||
 		!strings.HasPrefix(document.Result.Href, s.platforms.OGCURL) {
@@ -199,7 +201,8 @@ func TestOGCAPI_ViewOfAPlatform(t *testing.T) {
 	for _, p := range list.Processes {
 		var d ogcProcessDocument
 		if s.get(linkTo(p.Links, "self"), &d); d.ID != p.ID || d.Inputs["eodispatch:labels"].Schema == nil ||
-			d.Outputs["stac"].Schema == nil || linkTo(d.Links, "http://www.opengis.net/def/rel/ogc/1.0/execute") != s.base+
+			d.Outputs["stac"].Schema == nil || linkTo(d.Links,
+			"http://www.opengis.net/def/rel/ogc/1.0/execute") != s.base+
 			"/processes/"+p.ID+"/execution" {
 			t.Errorf("%+v", d)
 		}
@@ -232,7 +235,8 @@ func (s ogcServer) awaitedInView() {
 	}
 	s.refused(s.do("POST", at, `{"inputs": {}}`), 400, "")
 	s.refused(s.do("POST", at, `{"inputs"`), 400, "")
-	s.refused(s.do("POST", at, `{"inputs": {`+ownBox+`}, "outputs": {"other": {}}}`), 400, ogcExceptions+"no-such-output")
+	s.refused(s.do("POST", at, `{"inputs": {`+ownBox+`}, "outputs": {"other": {}}}`), 400,
+		ogcExceptions+"no-such-output")
 }
 
 func (s ogcServer) jobsInView(other string) {
@@ -244,7 +248,8 @@ func (s ogcServer) jobsInView(other string) {
 	}
 	at = s.ended("ndvi", `"outputs": {"stac": {}}`)
 	s.collection(s.do("GET", at+"/results", "").text)
-	_, task := s.execute("ndvi", `{"inputs": {"bbox": {"bbox": [5.05, 51.05, 5.75, 51.45]}, "eodispatch:tiles": "20x20km"}}`)
+	_, task := s.execute("ndvi",
+		`{"inputs": {"bbox": {"bbox": [5.05, 51.05, 5.75, 51.45]}, "eodispatch:tiles": "20x20km"}}`)
 	var list struct{ Jobs []ogcJob }
 	if s.get("/jobs?limit=1000", &list); len(list.Jobs) != 4 || list.Jobs[0].JobID != task.JobID {
 		s.Errorf("%+v", list)
@@ -279,7 +284,8 @@ func (s ogcServer) namespaceInView() {
 // TestOGCAPI_JobManagement: a job that is created is changed and started by further requests (Part 4).
 func TestOGCAPI_JobManagement(t *testing.T) {
 	s, p := startOGCWith(t, simulator.Life{}, ownServices)
-	a := s.do("POST", "/jobs", `{"process": "`+s.base+`/processes/numbers", "inputs": {`+ownBox+`}, "response": "document"}`,
+	a := s.do("POST", "/jobs", `{"process": "`+s.base+`/processes/numbers", "inputs": {`+ownBox+
+		`}, "response": "document"}`,
 		"Prefer", `status="created"`)
 	var j ogcJob
 	s.decode(a, http.StatusCreated, &j)
@@ -290,7 +296,8 @@ func TestOGCAPI_JobManagement(t *testing.T) {
 	}
 	s.unstartedJob(at, j.JobID)
 	s.decode(s.do("PATCH", at, `{"inputs": {"bbox": {"bbox": [4, 51, 4.1, 51.1]}}, "outputs": {"unit": {}}}`), 200, &j)
-	s.wants(s.do("GET", at+"/inputs", ""), `{"inputs": {"bbox": {"bbox": [4, 51, 4.1, 51.1]}}, "outputs": {"unit": {}}}`)
+	s.wants(s.do("GET", at+"/inputs", ""),
+		`{"inputs": {"bbox": {"bbox": [4, 51, 4.1, 51.1]}}, "outputs": {"unit": {}}}`)
 	for _, body := range []string{`{"inputs": {"bbox": null}}`, `{"inputs": 1}`, `[]`, `{"process": "file"}`,
 		`{"inputs": {"eodispatch:tiles": "20x20km"}}`, `{"outputs": {"other": {}}}`, `{`} {
 		if a := s.do("PATCH", at, body); a.status != 400 {

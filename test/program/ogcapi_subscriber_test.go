@@ -116,7 +116,8 @@ func TestOGCAPI_Subscriber(t *testing.T) {
 		info.Status != "running" || !strings.HasPrefix(info.JobID, "t-") {
 		t.Errorf("%s: %s", one.path, one.body)
 	}
-	if one := awaitTold(t, got); one.path != "/tiles" || !one.isSigned(key) || json.Unmarshal(one.body, &linked) != nil ||
+	if one := awaitTold(t, got); one.path != "/tiles" || !one.isSigned(key) ||
+		json.Unmarshal(one.body, &linked) != nil ||
 		!strings.Contains(string(s.do("GET", linked["stac"].Href, "").text), `"Collection"`) {
 		t.Errorf("%s: %s", one.path, one.body)
 	}
@@ -127,8 +128,9 @@ func TestOGCAPI_SubscriberRefused(t *testing.T) {
 	for text, body := range map[string]string{
 		"must be an object": `{"inputs": {"message": "a"}, "subscriber": "https://example.org"}`,
 		"URL":               `{"inputs": {"message": "a"}, "subscriber": {"successUri": "mailto:anna"}}`,
-		"16 to 64 bytes":    `{"inputs": {"message": "a"}, "subscriber": {"successUri": "https://example.org", "eodispatch:secret": "short"}}`,
-		"are URLs":          `{"inputs": {"message": "a"}, "subscriber": {"failedUri": 7}}`,
+		"16 to 64 " +
+			"bytes": `{"inputs": {"message": "a"}, "subscriber": {"successUri": "https://example.org", "eodispatch:secret": "short"}}`,
+		"are URLs": `{"inputs": {"message": "a"}, "subscriber": {"failedUri": 7}}`,
 	} {
 		a := s.do("POST", "/processes/echo/execution", body, "Prefer", "respond-async")
 		if s.refused(a, http.StatusBadRequest, ""); !strings.Contains(string(a.text), text) {

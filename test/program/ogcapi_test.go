@@ -275,7 +275,8 @@ func (s ogcServer) landingPage() {
 	}
 	var conformance struct{ ConformsTo []string }
 	s.get(linkTo(page.Links, "http://www.opengis.net/def/rel/ogc/1.0/conformance"), &conformance)
-	for _, class := range []string{"core", "ogc-process-description", "json", "oas30", "job-list", "callback", "dismiss"} {
+	for _, class := range []string{"core", "ogc-process-description", "json", "oas30", "job-list", "callback",
+		"dismiss"} {
 		if !slices.Contains(conformance.ConformsTo, "http://www.opengis.net/spec/ogcapi-processes-1/1.0/conf/"+class) {
 			s.Errorf("class %s is not in %v", class, conformance.ConformsTo)
 		}
@@ -330,9 +331,10 @@ func (s ogcServer) processes() {
 		if p.ID == "echo" {
 			want = []string{"sync-execute", "async-execute", "dismiss"}
 		}
-		if d.ID != p.ID || d.Version == "" || !slices.Equal(d.JobControlOptions, want) || len(d.OutputTransmission) == 0 ||
-			len(d.Inputs) == 0 || len(d.Outputs) == 0 ||
-			linkTo(d.Links, "http://www.opengis.net/def/rel/ogc/1.0/execute") != s.base+"/processes/"+p.ID+"/execution" {
+		if d.ID != p.ID || d.Version == "" || !slices.Equal(d.JobControlOptions, want) ||
+			len(d.OutputTransmission) == 0 || len(d.Inputs) == 0 || len(d.Outputs) == 0 ||
+			linkTo(d.Links, "http://www.opengis.net/def/rel/ogc/1.0/execute") != s.base+"/processes/"+p.ID+
+				"/execution" {
 			s.Errorf("%+v", d)
 		}
 		for name, in := range d.Inputs {
@@ -358,7 +360,8 @@ func (s ogcServer) openAPISchema(at string, schema map[string]any) {
 			s.Errorf("%s has %s: %v", at, word, value)
 		}
 		for _, part := range append(list, value) {
-			if inner, is := part.(map[string]any); is && word != "properties" && word != "default" && word != "example" {
+			if inner, is := part.(map[string]any); is && word != "properties" && word != "default" &&
+				word != "example" {
 				s.openAPISchema(at+"."+word, inner)
 			}
 		}
@@ -431,7 +434,8 @@ func (s ogcServer) wrongInputs() {
 		s.refused(s.do("POST", echoPath, body, "Prefer", "respond-async"), 400, "")
 	}
 	// without a job
-	s.refused(s.do("POST", echoPath, `{"inputs": {"message": "a"}, "subscriber": {"successUri": "https://example.org"}}`),
+	s.refused(s.do("POST", echoPath,
+		`{"inputs": {"message": "a"}, "subscriber": {"successUri": "https://example.org"}}`),
 		400, "")
 	s.refused(s.do("POST", echoPath, `{"inputs": {"message": "a"}, "outputs": {"other": {}}}`), 400, ogcExceptions+
 		"no-such-output")
@@ -577,7 +581,8 @@ func (s ogcServer) service(process, inputs string) {
 		s.Errorf("%d %v", a.status, a.header)
 	}
 
-	a := s.do("POST", "/processes/"+process+"/execution", `{"inputs": {`+inputs+`}}`, "Prefer", "respond-async, wait=60")
+	a := s.do("POST", "/processes/"+process+"/execution", `{"inputs": {`+inputs+`}}`, "Prefer",
+		"respond-async, wait=60")
 	if a.status != 200 {
 		s.Errorf("%d %s", a.status, a.text)
 	}
@@ -755,10 +760,12 @@ func TestOGCAPI_InputsOfTheBroker(t *testing.T) {
 			Parameters map[string]any
 		}
 		if err := json.Unmarshal(s.do("GET", unitJobs+"/unit_jobs/"+j.JobID, "").text, &stored); err != nil ||
-			stored.Format != last || stored.Labels["season"] != "June" || stored.Parameters["eodispatch:format"] != nil {
+			stored.Format != last || stored.Labels["season"] != "June" ||
+			stored.Parameters["eodispatch:format"] != nil {
 			t.Errorf("%s is stored as %+v, %v", process, stored, err)
 		}
-		for _, refused := range []string{`"eodispatch:format": 1`, `"eodispatch:pin": "yes"`, `"eodispatch:labels": {"a": 1}`,
+		for _, refused := range []string{`"eodispatch:format": 1`, `"eodispatch:pin": "yes"`,
+			`"eodispatch:labels": {"a": 1}`,
 			`"eodispatch:labels": {"-": "x"}`, `"eodispatch:tile": "20x20km"`} {
 			a := s.do("POST", "/processes/"+process+"/execution", `{"inputs": {`+inputs+`, `+refused+`}}`)
 			if s.refused(a, 400, ""); !bytes.Contains(a.text, []byte("eodispatch:")) {

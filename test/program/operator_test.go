@@ -49,8 +49,8 @@ func TestOperator_TellsTheBrokerFromOthers(t *testing.T) {
 	for _, answer := range []int{http.StatusOK, http.StatusForbidden} {
 		status.Store(int32(answer))
 		code, said := try(t, environ, "operator", "holds")
-		if code != exitFailed || !strings.Contains(said, "is not the broker of this database, or has another version") ||
-			strings.Contains(said, "\x1b") {
+		if code != exitFailed || !strings.Contains(said,
+			"is not the broker of this database, or has another version") || strings.Contains(said, "\x1b") {
 			t.Errorf("%d: exit %d: %q", answer, code, said)
 		}
 		if got := <-heard; strings.Contains(got, key.Reveal()) || !strings.Contains(got, "HMAC") {
@@ -69,7 +69,8 @@ func TestOperator_HoldsReleasesAndEnds(t *testing.T) {
 	c := As(w, p.Address, "alice", nil)
 
 	operators(t, environ, "hold", "ogc", "The platform is being updated.")
-	if said := operators(t, environ, "holds"); !strings.Contains(said, "ogc") || !strings.Contains(said, "being updated") {
+	if said := operators(t, environ, "holds"); !strings.Contains(said, "ogc") ||
+		!strings.Contains(said, "being updated") {
 		t.Errorf("held: %s", said)
 	}
 	if _, said := try(t, environ, "doctor"); !strings.Contains(said, "has held ogc since") ||

@@ -36,7 +36,8 @@ func fillForUsers(t *testing.T, w *simulator.World, dsn string) {
 				Target: dispatch.Target{Account: dispatch.Account(account)},
 				Wish:   dispatch.Wish{Desired: dispatch.WantRun}, Handover: dispatch.Handover{Phase: phase},
 				Condition: dispatch.Condition{Status: dispatch.Accepted}},
-				Document: &dispatch.Document{Origin: dispatch.Origin{Platform: "p"}, Body: []byte(`{"by": "` + subject + `"}`)}}
+				Document: &dispatch.Document{Origin: dispatch.Origin{Platform: "p"},
+					Body: []byte(`{"by": "` + subject + `"}`)}}
 		}
 		own := "p/" + string(user)
 		task := &dispatch.Task{Owner: user, Account: dispatch.Account(own), Dimension: "d",
@@ -77,8 +78,8 @@ func each(t *testing.T, all ...func() error) {
 func mentions(t *testing.T, dsn, text string) map[string]int {
 	t.Helper()
 	driver, name, list := "pgx", dsn,
-		"SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = (SELECT relnamespace FROM pg_class WHERE oid "+
-			"= 'jobs'::regclass)"
+		"SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = (SELECT relnamespace FROM pg_class "+
+			"WHERE oid "+"= 'jobs'::regclass)"
 	if file, lite := strings.CutPrefix(dsn, "sqlite:"); lite {
 		driver, name, list = "sqlite", file, "SELECT name FROM sqlite_master WHERE type = 'table'"
 	}
@@ -158,14 +159,15 @@ func TestForget_LeavesNothing(t *testing.T) {
 				}
 			}
 			code, printed = try(t, environ, "forget", "--config", file, "--user", forgotten, "--cancel")
-			if code != exitDone || !strings.Contains(printed, "3 jobs, ") || !strings.Contains(printed, `"action":"forget"`) ||
+			if code != exitDone || !strings.Contains(printed, "3 jobs, ") ||
+				!strings.Contains(printed, `"action":"forget"`) ||
 				!strings.Contains(printed, "1 permissions") ||
 				strings.Contains(printed, forgotten) {
 				t.Errorf("exit %d:\n%s", code, printed)
 			}
 			// docs/operations.md finds the line of the audit so: printf '%s' 'ISSUER SUB' | sha256sum
-			if sum := fmt.Sprintf("%x", sha256.Sum256([]byte(w.Credentials.Issuer+" "+forgotten))); !strings.Contains(printed,
-				sum) {
+			if sum := fmt.Sprintf("%x", sha256.Sum256([]byte(w.Credentials.Issuer+" "+forgotten))); !strings.Contains(
+				printed, sum) {
 				t.Errorf("%s is not in the audit:\n%s", sum, printed)
 			}
 			if left := mentions(t, dsn, "credits"); left["task_costs"] != 1 {
@@ -207,12 +209,13 @@ func TestForget_RefusesLiveJobs(t *testing.T) {
 		{"--wait=1s", "jobs of the user have not ended. Wait until they have, or cancel them with --cancel"},
 		{"--cancel", "1 jobs of the user are at platforms. They are canceled there when the broker runs"},
 	} {
-		if code, printed := try(t, environ, "forget", "--config", file, "--user", forgotten, row.flag); code != exitFailed ||
-			!strings.Contains(printed, row.want) {
+		if code, printed := try(t, environ, "forget", "--config", file, "--user", forgotten,
+			row.flag); code != exitFailed || !strings.Contains(printed, row.want) {
 			t.Errorf("%s: exit %d:\n%s", row.flag, code, printed)
 		}
 	}
-	if after := mentions(t, dsn, forgotten); after["jobs"] != before["jobs"] || after["requests"] != before["requests"] {
+	if after := mentions(t, dsn, forgotten); after["jobs"] != before["jobs"] ||
+		after["requests"] != before["requests"] {
 		t.Errorf("%v are left of %v", after, before)
 	}
 }
@@ -258,7 +261,8 @@ func TestMigrate_TwoAtOnce(t *testing.T) {
 	for i := range printed {
 		all.Go(func() {
 			var code int
-			if code, printed[i] = try(t, []string{"EODISPATCH_DATABASE=" + dsn}, "migrate", "--config", file); code != exitDone {
+			if code, printed[i] = try(t, []string{"EODISPATCH_DATABASE=" + dsn}, "migrate", "--config",
+				file); code != exitDone {
 				t.Errorf("exit %d:\n%s", code, printed[i])
 			}
 		})

@@ -48,7 +48,8 @@ func TestPermits_SharedAccount(t *testing.T) {
 			[]byte("2")}})
 		for what, err := range map[string]error{"job": job, "task": task, "run": alice.Call(ctx, http.MethodPost,
 			"/sync_jobs", body, new(any))} {
-			if err == nil || !strings.Contains(err.Error(), "422") || !strings.Contains(err.Error(), name+" is not permitted") ||
+			if err == nil || !strings.Contains(err.Error(), "422") ||
+				!strings.Contains(err.Error(), name+" is not permitted") ||
 				!strings.Contains(err.Error(), "service_account.allow") {
 				t.Errorf("%s of a %s: %v", name, what, err)
 			}

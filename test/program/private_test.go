@@ -82,7 +82,8 @@ func TestStart_EndsWhileItWaits(t *testing.T) {
 	server, w := postgres.NewServer(t), startWorld(t)
 	refused := strings.Replace(server.URL, "/postgres?", "/absent?", 1)
 	off := "EODISPATCH_TELEMETRY_LISTEN=off"
-	if got, printed := try(t, append(acting(t, w, "127.0.0.1:0", refused, named("k")), off), "serve"); got != exitFailed {
+	if got, printed := try(t, append(acting(t, w, "127.0.0.1:0", refused, named("k")), off),
+		"serve"); got != exitFailed {
 		t.Errorf("exit %d:\n%s", got, printed)
 	}
 	server.Stop(t)
@@ -129,7 +130,8 @@ func TestMetrics_OfThreeReplicas(t *testing.T) {
 		p := Start(t, append(acting(t, w, executable.FreeAddress(t), tables, key), "EODISPATCH_TELEMETRY_LISTEN="+
 			private[len(private)-1])...)
 		t.Cleanup(func() { p.Stop(t) })
-		c := Client{p.Address, w.IdP.Mint(simulator.BrokerRealm, "alice", w.Credentials.Client, simulator.TokenFaults{})}
+		c := Client{p.Address, w.IdP.Mint(simulator.BrokerRealm, "alice", w.Credentials.Client,
+			simulator.TokenFaults{})}
 		for range each {
 			runBoth(t, w, c)
 		}
@@ -163,7 +165,8 @@ func checkMetrics(t *testing.T, together string, bodies []string, jobs float64) 
 				t.Errorf("%s{%s} is %v, not %v", metric, platform, got, jobs)
 			}
 		}
-		if got := value(together, "eodispatch_platform_requests_total", `op="create",outcome="ok",`+platform); got != jobs {
+		if got := value(together, "eodispatch_platform_requests_total",
+			`op="create",outcome="ok",`+platform); got != jobs {
 			t.Errorf("%v creates at %s", got, platform)
 		}
 	}

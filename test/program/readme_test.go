@@ -14,8 +14,8 @@ import (
 	"github.com/eodispatch/eodispatch/test/installed"
 )
 
-// keepDemo starts `demo --keep` with more arguments and returns what it prints for pasting: assignments, the lines after
-// them, and commands.
+// keepDemo starts `demo --keep` with more arguments and returns what it prints for pasting: assignments, the lines
+// after them, and commands.
 func keepDemo(t *testing.T, args ...string) (assignments, lines, commands string) {
 	t.Helper()
 	p := executable.Launch(t, executable.Released, nil, append([]string{"demo", "--keep"}, args...)...)
@@ -62,7 +62,8 @@ func TestPortals_LinesWorkAgainstTheDemo(t *testing.T) {
 		"curl -s $B/platforms -H \"$A\"\ncurl -s $B/openapi.json\ncurl -s $B/")
 	endpoint := Between(assignments, "OPENEO=", "\n")
 	for what, want := range map[string]string{
-		"the submission": `"title":"NDVI, June"`, "its end": `"status":"finished"`, "its results": `"type":"Collection"`,
+		"the submission": `"title":"NDVI, June"`, "its end": `"status":"finished"`,
+		"its results":    `"type":"Collection"`,
 		"the parameters": `"name":"spatial_extent","type":"bounding-box"`, "all jobs": `{"upscaling_tasks":[`,
 		"the tiles":                           `{"type":"GeometryCollection"`,
 		"the platforms, with a renewed token": `"name":"simulated-ogc"`,
@@ -92,8 +93,8 @@ func TestReadme_CommandsForScientistsWork(t *testing.T) {
 		lines.WriteString("export '" + variable + "'\n")
 	}
 	lines.WriteString("cd '" + u.folder + "'\n" + assignments + shown)
-	u.holds(pasteInto(t, lines.String()), "Signed in at ", "Greenest NDVI of a season", "job-", "task-", "14 finished", "1 files downloaded",
-		"14 files downloaded", "collection.json")
+	u.holds(pasteInto(t, lines.String()), "Signed in at ", "Greenest NDVI of a season", "job-", "task-", "14 finished",
+		"1 files downloaded", "14 files downloaded", "collection.json")
 	u.hasFiles("june", "openEO.tif")
 	u.hasFiles("tiles", "openEO.tif")
 	t.Run("from Python", func(t *testing.T) { runNotebook(t, assignments) })

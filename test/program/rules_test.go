@@ -40,8 +40,8 @@ func TestServiceRules_OfTheRealProgram(t *testing.T) {
 		}
 	}
 	ask := func(c Client, options string) error {
-		body := fmt.Sprintf(`{"title": "t", "service": {"id": "ndvi"}, "parameters": %s, "options": %s}`, job.Parameters,
-			options)
+		body := fmt.Sprintf(`{"title": "t", "service": {"id": "ndvi"}, "parameters": %s, "options": %s}`,
+			job.Parameters, options)
 		var made struct {
 			ID         dispatch.JobID
 			Parameters struct{}

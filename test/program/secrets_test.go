@@ -57,14 +57,16 @@ func TestSecrets_StayInside(t *testing.T) {
 				withoutSecrets(t, where, text, secrets...)
 			}
 			keepsSecrets(t, p, tables, secrets...)
-			for _, line := range []string{`"submit"`, `"cancel"`, `"link"`, `"grant"`, `"revoke"`, `"retry"`, `"session"`,
+			for _, line := range []string{`"submit"`, `"cancel"`, `"link"`, `"grant"`, `"revoke"`, `"retry"`,
+				`"session"`,
 				`"sign_out"`} {
 				if !strings.Contains(p.Log.String(), `"msg":"audit","action":`+line) {
 					t.Errorf("no audit line of %s", line)
 				}
 			}
 			for _, outcome := range []string{"true", "false"} {
-				if !regexp.MustCompile(`"msg":"audit","action":"exchange",.*"ok":` + outcome).MatchString(p.Log.String()) {
+				if !regexp.MustCompile(`"msg":"audit","action":"exchange",.*"ok":` +
+					outcome).MatchString(p.Log.String()) {
 					t.Errorf("no audit line of an exchange with ok %s", outcome)
 				}
 			}
@@ -128,8 +130,8 @@ func TestSecrets_DatabaseErrorsShowNoDetails(t *testing.T) {
 		if !strings.Contains(said, `"request_id":"`) {
 			t.Errorf("%s %s: %v", ask.method, ask.path, err)
 		}
-		for _, detail := range []string{name, cmp.Or(u.Host, u.Query().Get("host")), "SQLSTATE", "3D000", "pgx", "SELECT",
-			"INSERT", "relation", "goroutine", ".go:", "dial"} {
+		for _, detail := range []string{name, cmp.Or(u.Host, u.Query().Get("host")), "SQLSTATE", "3D000", "pgx",
+			"SELECT", "INSERT", "relation", "goroutine", ".go:", "dial"} {
 			if strings.Contains(said, detail) {
 				t.Errorf("%s %s tells of %s: %s", ask.method, ask.path, detail, said)
 			}

@@ -51,7 +51,8 @@ func TestCatalogue_OfTheDemoRuns(t *testing.T) {
 			Formats    []json.RawMessage
 			Example    json.RawMessage
 		}
-		if err := c.Call(t.Context(), http.MethodGet, "/services/"+url.PathEscape(summary.ID), nil, &service); err != nil {
+		if err := c.Call(t.Context(), http.MethodGet, "/services/"+url.PathEscape(summary.ID), nil,
+			&service); err != nil {
 			t.Fatal(err)
 		}
 		if string(service.Error) != "null" || len(service.Parameters) == 0 || service.Example == nil ||
@@ -109,10 +110,11 @@ func TestDoctor_ListsTheCatalogue(t *testing.T) {
 		}
 	}
 	file := configuration(t, w)
-	code, printed := try(t, []string{"EODISPATCH_CATALOGUE_SOURCES=" + folder}, "doctor", "--catalogue", "--config", file)
+	code, printed := try(t, []string{"EODISPATCH_CATALOGUE_SOURCES=" + folder}, "doctor", "--catalogue", "--config",
+		file)
 	for _, want := range []string{"service   ndvi_composite: Greenest NDVI of a season (platform openeo)\n",
-		"not used  other.json other: endpoint https://elsewhere.example.org: This endpoint is not one of the platforms " +
-			"that are configured for openeo: " + w.OpenEOURL + "\n",
+		"not used  other.json other: endpoint https://elsewhere.example.org: This endpoint is not one of the " +
+			"platforms that are configured for openeo: " + w.OpenEOURL + "\n",
 		"services: 1, records not used: 1, sources that cannot be read: 0\n"} {
 		if !strings.Contains(printed, want) {
 			t.Errorf("%q is not in:\n%s", want, printed)
@@ -124,7 +126,8 @@ func TestDoctor_ListsTheCatalogue(t *testing.T) {
 	gone := filepath.Join(folder, "gone")
 	for _, args := range [][]string{{"doctor", "--catalogue", "--config", file}, {"doctor", "--config", file}} {
 		code, printed := try(t, []string{"EODISPATCH_CATALOGUE_SOURCES=" + gone}, args...)
-		if code != exitFailed || !strings.Contains(printed, "source "+gone) || !strings.Contains(printed, "open "+gone) {
+		if code != exitFailed || !strings.Contains(printed, "source "+gone) ||
+			!strings.Contains(printed, "open "+gone) {
 			t.Errorf("%v: exit %d:\n%s", args, code, printed)
 		}
 	}

@@ -82,8 +82,8 @@ func (b *browser) signsIn(name string) {
 	var got struct {
 		User struct{ Name, Email string }
 	}
-	if status := b.asks(http.MethodGet, b.home+"/session", nil, &got); status != http.StatusOK || got.User.Name != name ||
-		got.User.Email != name+"@example.org" {
+	if status := b.asks(http.MethodGet, b.home+"/session", nil, &got); status != http.StatusOK ||
+		got.User.Name != name || got.User.Email != name+"@example.org" {
 		b.Fatalf("%d %+v", status, got)
 	}
 }

@@ -47,7 +47,8 @@ func TestSharedAccount_OnlyForEntitledUsers(t *testing.T) {
 		}
 	}
 	_, err := alice.Submit(t.Context(), job)
-	refused(err, "429", `"RATE_LIMITED"`, "A user may have 2 jobs at eo that have not ended. You have 2, and ask for 1.")
+	refused(err, "429", `"RATE_LIMITED"`, "A user may have 2 jobs at eo that have not ended. You have 2, and ask for "+
+		"1.")
 	tiles := job
 	tiles.Parameters = json.RawMessage(`{"spatial_extent": ` + Area + `}`)
 	_, err = carol.Upscale(t.Context(), tiles, dispatch.Dimension{Name: "temporal_extent",

@@ -37,7 +37,8 @@ func (u *person) inTerminal(args ...string) *ptyCommand {
 
 func (u *person) programInTerminal(program string, args ...string) *ptyCommand {
 	u.Helper()
-	t := &ptyCommand{exec.CommandContext(u.Context(), program, args...), &executable.Log{Terminal: true}, nil, make(chan struct{})}
+	t := &ptyCommand{exec.CommandContext(u.Context(), program, args...), &executable.Log{Terminal: true}, nil,
+		make(chan struct{})}
 	t.Dir, t.Env = u.folder, append([]string{"TERM=xterm-256color"}, u.environ...)
 	var err error
 	if t.keyboard, err = pty.StartWithSize(t.Cmd, &pty.Winsize{Rows: 30, Cols: 120}); err != nil {
@@ -123,7 +124,8 @@ func TestUsers_SeeABarInATerminal(t *testing.T) {
 		keys    string
 		code    int
 		deleted bool
-	}{{"n\r", exitDone, false}, {"\r", exitDone, false}, {"\x03", cli.ExitInterrupted, false}, {"Y\r", exitDone, true}} {
+	}{{"n\r", exitDone, false}, {"\r", exitDone, false}, {"\x03", cli.ExitInterrupted, false},
+		{"Y\r", exitDone, true}} {
 		asked := u.inTerminal("delete", "task-1")
 		asked.Await(t, "Delete task-1 with all jobs?")
 		asked.types(t, answer.keys)

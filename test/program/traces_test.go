@@ -243,9 +243,11 @@ func checkNoSecrets(t *testing.T, w *simulator.World, c Client, spans string) {
 // TestDoctor_AsksTheReceiverOfTraces: whether it takes traces, by the same request as with some.
 func TestDoctor_AsksTheReceiverOfTraces(t *testing.T) {
 	w, to := startWorld(t), newReceiver(t)
-	for endpoint, want := range map[string]string{to.URL: "ok      receiver of traces " + to.URL + "/v1/traces", to.URL +
-		"/elsewhere": "FAIL    receiver of traces " + to.URL + "/elsewhere"} {
-		_, printed := try(t, []string{"EODISPATCH_TRACES_ENDPOINT=" + endpoint}, "doctor", "--config", configuration(t, w))
+	for endpoint, want := range map[string]string{to.URL: "ok      receiver of traces " + to.URL + "/v1/traces",
+		to.URL +
+			"/elsewhere": "FAIL    receiver of traces " + to.URL + "/elsewhere"} {
+		_, printed := try(t, []string{"EODISPATCH_TRACES_ENDPOINT=" + endpoint}, "doctor", "--config",
+			configuration(t, w))
 		if !strings.Contains(printed, want) {
 			t.Errorf("%s is not in:\n%s", want, printed)
 		}

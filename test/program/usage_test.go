@@ -42,8 +42,8 @@ func TestProgram_HelpPrintsWhatTheFlagPrints(t *testing.T) {
 		_, flag, _ := runProgram(t, nil, append(words, "--help")...)
 		code, out, stderr := runProgram(t, nil, append([]string{"help"}, words...)...)
 		if code != exitDone || out != flag || !strings.Contains(out, want) || stderr != "" {
-			t.Errorf("help %s: exit %d, %q is not in what it prints, or it differs from --help:\n%s%s\n--help:\n%s", command,
-				code, want, out, stderr, flag)
+			t.Errorf("help %s: exit %d, %q is not in what it prints, or it differs from --help:\n%s%s\n--help:\n%s",
+				command, code, want, out, stderr, flag)
 		}
 	}
 }
@@ -55,14 +55,15 @@ func TestProgram_ReportsUsageErrorsInTwoLines(t *testing.T) {
 		"juggle": "eodispatch: unknown command \"juggle\"\nRun \"eodispatch --help\" for the valid arguments.\n",
 		"serv": "eodispatch: unknown command \"serv\", did you mean \"serve\"?\nRun \"eodispatch --help\" for " +
 			"the valid arguments.\n",
-		"serve --loudly": "eodispatch: unknown flag: --loudly\nRun \"eodispatch serve --help\" for the valid arguments.\n",
-		"vault dance":    "eodispatch: unknown command \"dance\"\nRun \"eodispatch vault --help\" for the valid arguments.\n",
-		"help juggle":    "eodispatch: unknown command \"juggle\"\nRun \"eodispatch --help\" for the valid arguments.\n",
+		"serve --loudly": "eodispatch: unknown flag: --loudly\nRun \"eodispatch serve --help\" for the valid " +
+			"arguments.\n",
+		"vault dance": "eodispatch: unknown command \"dance\"\nRun \"eodispatch vault --help\" for the valid " +
+			"arguments.\n",
+		"help juggle": "eodispatch: unknown command \"juggle\"\nRun \"eodispatch --help\" for the valid arguments.\n",
 		"show": "eodispatch: accepts 1 arg(s), received 0\nRun \"eodispatch show --help\" for the valid " +
 			"arguments.\n",
-		"doctor --timeout soon": "eodispatch: invalid argument \"soon\" for \"--timeout\" flag: time: invalid duration " +
-			"\"soon\"\n" +
-			"Run \"eodispatch doctor --help\" for the valid arguments.\n",
+		"doctor --timeout soon": "eodispatch: invalid argument \"soon\" for \"--timeout\" flag: time: invalid " +
+			"duration \"soon\"\n" + "Run \"eodispatch doctor --help\" for the valid arguments.\n",
 	} {
 		code, out, stderr := runProgram(t, nil, strings.Fields(args)...)
 		if code != exitUsage || stderr != want || out != "" {
@@ -77,8 +78,8 @@ func TestServe_WithoutSettingsPrintsAMinimalFile(t *testing.T) {
 	if code != exitUsage || out != "" {
 		t.Errorf("exit %d, %q", code, out)
 	}
-	for _, want := range []string{"identity.issuer: is missing", "platforms: no platform is configured", "--config FILE",
-		"EODISPATCH_CONFIG"} {
+	for _, want := range []string{"identity.issuer: is missing", "platforms: no platform is configured",
+		"--config FILE", "EODISPATCH_CONFIG"} {
 		if !strings.Contains(stderr, want) {
 			t.Errorf("%q is not in:\n%s", want, stderr)
 		}

@@ -75,7 +75,8 @@ func (u *person) refused(code int, want string, args ...string) {
 	u.Helper()
 	got, out, said := u.do(args...)
 	if got != code || !strings.Contains(said, want) {
-		u.Errorf("eodispatch %s: exit %d, not %d, with %q in:\n%s%s", strings.Join(args, " "), got, code, want, out, said)
+		u.Errorf("eodispatch %s: exit %d, not %d, with %q in:\n%s%s", strings.Join(args, " "), got, code, want, out,
+			said)
 	}
 }
 
@@ -150,8 +151,8 @@ func TestUsers_ControlATask(t *testing.T) {
 		showsOf("task-3", want)
 	}
 	tiled[1] = "simulated-openeo"
-	limited := append([]string{"upscale", "ndvi_composite", "--time", "2024-06-01/2024-07-01", "--trial", "1", "--budget"},
-		tiled[2:]...)
+	limited := append([]string{"upscale", "ndvi_composite", "--time", "2024-06-01/2024-07-01", "--trial", "1",
+		"--budget"}, tiled[2:]...)
 	u.refused(cli.ExitUsage, "write an amount above 0", slices.Insert(slices.Clone(limited), 7, "much")...)
 	u.must(slices.Insert(slices.Clone(limited), 7, "9 credits")...)
 	u.refused(cli.ExitPaused, "eodispatch resume task-3", "wait", "task-3")
@@ -190,8 +191,9 @@ func (u *person) splitsRegion() {
 		u.Helper()
 		return strings.Count(u.must(append([]string{"tiles", region}, options...)...), `"type":"Feature",`)
 	}
-	for want, options := range map[int][]string{14: {"--grid", "20x20km", "--order", "centre"}, 2: {"--grid", "mgrs-100km",
-		"--buffer", "500"}} {
+	for want, options := range map[int][]string{14: {"--grid", "20x20km", "--order", "centre"},
+		2: {"--grid", "mgrs-100km",
+			"--buffer", "500"}} {
 		if got := tiles(options...); got != want {
 			u.Errorf("%v: %d tiles, not %d", options, got, want)
 		}
@@ -202,7 +204,8 @@ func (u *person) splitsRegion() {
 		u.Errorf("%d tiles without slivers, and %d with joined ones", rest, joined)
 	}
 	const cell = `{"type":"Feature","id":"%s","properties":{},"geometry":{"type":"Polygon","coordinates":[[[%[2]d,51],[%[3]d,51],[%[3]d,52],[%[2]d,52],[%[2]d,51]]]}}`
-	own := `{"type":"FeatureCollection","features":[` + fmt.Sprintf(cell, "a", 4, 5) + "," + fmt.Sprintf(cell, "b", 5, 6) +
+	own := `{"type":"FeatureCollection","features":[` + fmt.Sprintf(cell, "a", 4, 5) + "," +
+		fmt.Sprintf(cell, "b", 5, 6) +
 		`]}`
 	if err := os.WriteFile(filepath.Join(u.folder, "cells.geojson"), []byte(own), 0o600); err != nil {
 		u.Fatal(err)
@@ -238,8 +241,8 @@ func TestUsers_FromSignInToFiles(t *testing.T) {
 
 	u.holds(u.must("run", "ndvi", "--platform", "simulated-ogc", "--area", usersBox, "--download", "one"), "job-1")
 	u.hasFiles("one", "openEO.tif")
-	u.must("run", s.documents+"/ndvi_composite.json", "--platform", "simulated-openeo", "--area", "5.05,51.05,5.75,51.45",
-		"--grid", "20x20km",
+	u.must("run", s.documents+"/ndvi_composite.json", "--platform", "simulated-openeo", "--area",
+		"5.05,51.05,5.75,51.45", "--grid", "20x20km",
 		"--time", "2024-06-01/2024-07-01", "--title", "by tile", "--download", "many")
 	u.hasFiles("many", "openEO.tif")
 	items, _ := filepath.Glob(filepath.Join(u.folder, "many", "*", "item.json"))
@@ -266,7 +269,8 @@ func TestUsers_FromSignInToFiles(t *testing.T) {
 	u.refused(cli.ExitUsage, "the results of something else", "download", "task-1", "--to", "one")
 
 	u.holds(u.must("list"), "task-1", "job-1", "by tile", "14 finished")
-	u.holds(u.must("list", "--task", "task-1", "--status", "finished", "--limit", "3", "--json"), `"message_type":"job"`)
+	u.holds(u.must("list", "--task", "task-1", "--status", "finished", "--limit", "3", "--json"),
+		`"message_type":"job"`)
 	u.holds(u.must("show", "job-1"), "finished", "bbox")
 	u.holds(u.must("watch", "task-1", "--json"),
 		`{"message_type":"summary","id":"task-1","status":"finished","counts":{"finished":14}}`)
@@ -275,8 +279,8 @@ func TestUsers_FromSignInToFiles(t *testing.T) {
 	u.must("request", "ndvi", "--platform", "simulated-ogc", "--area", usersBox, "--to", "request.json")
 	u.holds(u.must("run", "-f", "request.json", "--wait"), "job-")
 
-	u.must("run", s.documents+"/ndvi_composite.json", "--platform", "simulated-openeo", "--area", "5.05,51.05,5.75,51.45",
-		"--grid", "mgrs-100km",
+	u.must("run", s.documents+"/ndvi_composite.json", "--platform", "simulated-openeo", "--area",
+		"5.05,51.05,5.75,51.45", "--grid", "mgrs-100km",
 		"--time", "2024-06-15/2024-08-15", "--split", "month", "--download", "months")
 	items, _ = filepath.Glob(filepath.Join(u.folder, "months", "*", "item.json"))
 	if len(items) != 6 {
@@ -454,7 +458,8 @@ func TestUsers_AreToldWhatIsWrong(t *testing.T) {
 	}{
 		{[]string{"list", "--broker", "http://127.0.0.1:1"}, exitFailed, "cannot reach http://127.0.0.1:1"},
 		{[]string{"list", "--broker", page}, exitFailed, "does not answer as a broker does: it sent text/html"},
-		{[]string{"watch", "task-1", "--broker", page}, exitFailed, "does not answer as a broker does: it sent text/html"},
+		{[]string{"watch", "task-1", "--broker", page}, exitFailed,
+			"does not answer as a broker does: it sent text/html"},
 		{[]string{"list", "--broker", "ftp://x"}, exitUsage, "is not a URL like https://"},
 		{[]string{"list", "--status", "sleeping"}, exitUsage, "there is no such status"},
 		{append(ndvi, "--area", "point.geojson"), exitUsage, `a "Point" is no area`},
@@ -464,7 +469,8 @@ func TestUsers_AreToldWhatIsWrong(t *testing.T) {
 		{append(ndvi, "--area", "nowhere.geojson"), exitUsage, "nowhere.geojson"},
 		{append(ndvi, "-p", "bbox=@torn.json"), exitUsage, "torn.json is not JSON"},
 		{append(ndvi, "-p", "box=@box.json"), exitUsage, "the service has no such parameter; it has: bbox"},
-		{append(ndvi, "-p", "bbox=@box.json", "--time", "2024/2025"), exitUsage, "no parameter of the type date-interval"},
+		{append(ndvi, "-p", "bbox=@box.json", "--time", "2024/2025"), exitUsage,
+			"no parameter of the type date-interval"},
 		{append(ndvi, "--grid", "20x20km"), exitUsage, "--grid needs --area"},
 		{ndvi, exitFailed, `parameter "bbox" (bounding-box) is required`},
 		{append(ndvi, "-p", "bbox=@box.json", "--also", "ndvi_composite"), exitUsage, "--also is for tasks"},

@@ -40,15 +40,17 @@ func TestVault_Rotation(t *testing.T) {
 	}
 	environ = append(environ, "EODISPATCH_VAULT_KEYS="+identity.NewKey(conformance.WallClock{}.Now()).Reveal())
 	if code, printed := try(t, environ, "vault", "rotate"); code != exitDone ||
-		printed != "encrypted with the first key: 0 grants, 0 revocations, 0 secrets of hooks, 0 shared tokens, 0 sessions\n" {
+		printed != "encrypted with the first key: 0 grants, 0 revocations, 0 secrets of hooks, 0 shared tokens, 0 "+
+			"sessions\n" {
 		t.Errorf("an empty vault: exit %d:\n%s", code, printed)
 	}
 	kept, err := store.Open(t.Context(), database, conformance.WallClock{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := dispatch.Grant{ID: "g", Owner: "u", Issuer: "i", Kind: dispatch.OfflineGrant, Sealed: dispatch.Sealed{Key: "lost",
-		Text: "x"}}
+	g := dispatch.Grant{ID: "g", Owner: "u", Issuer: "i", Kind: dispatch.OfflineGrant,
+		Sealed: dispatch.Sealed{Key: "lost",
+			Text: "x"}}
 	if err := errors.Join(kept.KeepGrant(t.Context(), g), kept.Close()); err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +118,8 @@ func TestVault_KeysChangeWhileInUse(t *testing.T) {
 			started(t, w, before+1)
 			p.Stop(t)
 			before = w.OpenEO.Oracle.Sum().Starts
-			keepsSecrets(t, p, tables, first.Reveal(), second.Reveal(), w.Credentials.BrokerSecret, w.Credentials.ServiceSecret)
+			keepsSecrets(t, p, tables, first.Reveal(), second.Reveal(), w.Credentials.BrokerSecret,
+				w.Credentials.ServiceSecret)
 
 			closedVault(t, with(wrong))
 			if n := w.OpenEO.Oracle.Sum().Starts; n != before || n == 40 {
@@ -147,7 +150,9 @@ func closedVault(t *testing.T, environ []string) {
 			t.Fatalf("it does not say %s:\n%s", text, p.Log)
 		}
 	}
-	if slices.ContainsFunc(environ, func(e string) bool { return strings.HasPrefix(e, "EODISPATCH_DATABASE=sqlite:") }) {
+	if slices.ContainsFunc(environ, func(e string) bool {
+		return strings.HasPrefix(e, "EODISPATCH_DATABASE=sqlite:")
+	}) {
 		if _, printed := try(t, environ, "doctor"); !strings.Contains(printed, "not checked: the keys of the vault") {
 			t.Errorf("doctor says of keys that it cannot try:\n%s", printed)
 		}

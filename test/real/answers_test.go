@@ -72,7 +72,8 @@ func newStack(t *testing.T) *stack {
 			Platform: ogcapi.New(ogcapi.Config{Name: "ogc", Endpoint: w.ogc, Client: client()})})
 	stop := conformance.RunBroker(b)
 	t.Cleanup(func() { stop(); s.Close() })
-	w.url = serve(api.New(api.Config{Broker: b, Verifier: ann{}, Health: s.Ping, Log: b.Log, Freshness: time.Millisecond}))
+	w.url = serve(api.New(api.Config{Broker: b, Verifier: ann{}, Health: s.Ping, Log: b.Log,
+		Freshness: time.Millisecond}))
 	return w
 }
 

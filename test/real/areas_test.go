@@ -30,7 +30,8 @@ func areaSent(t *testing.T, file string) (json.RawMessage, error) {
 	root := &cobra.Command{Use: "eodispatch", SilenceErrors: true, SilenceUsage: true}
 	root.AddGroup(cli.Groups...)
 	root.AddCommand(cli.Commands(cli.Console{Out: io.Discard, Err: io.Discard, Signals: context.WithCancel,
-		Environ: []string{"EODISPATCH_BROKER=" + broker.URL, "EODISPATCH_TOKEN=x", "XDG_STATE_HOME=" + t.TempDir()}}, "0")...)
+		Environ: []string{"EODISPATCH_BROKER=" + broker.URL, "EODISPATCH_TOKEN=x", "XDG_STATE_HOME=" + t.TempDir()}},
+		"0")...)
 	root.SetArgs([]string{"tiles", file, "--grid", "20x20km"})
 	err := root.ExecuteContext(t.Context())
 	return sent.AOI, err

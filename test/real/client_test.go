@@ -24,7 +24,8 @@ func TestOpenAPI_GeneratedPythonClient(t *testing.T) {
 		Tiles     int
 		OneStatus bool `json:"one_status"`
 	}
-	judge(t, "openapi-python-client", "client.py", map[string]string{"address": server.URL, "folder": t.TempDir()}, &found)
+	judge(t, "openapi-python-client", "client.py", map[string]string{"address": server.URL, "folder": t.TempDir()},
+		&found)
 	if !slices.Contains(found.Grids, "20x20km") || found.Tiles == 0 || !found.OneStatus {
 		t.Errorf("the client received %+v", found)
 	}

@@ -33,7 +33,8 @@ type cell struct {
 func TestGrids_NamesOfCells(t *testing.T) {
 	for g := range grid.All() {
 		if g.Cells() > 1_000_000 || g.Name == "250x250km" || g.Cells() < 10_000 {
-			// the names of the broker's own grids are its own, and borders of very large cells are not straight by kilometres
+			// the names of the broker's own grids are its own, and borders of very large cells are not straight by
+			// kilometres
 			continue
 		}
 		var asked struct {
@@ -82,7 +83,8 @@ func TestGrids_CornersOfHexagons(t *testing.T) {
 			boxes = append(boxes, around(at, half))
 		}
 		for range 40 {
-			boxes = append(boxes, around(grid.Point{360*r.Float64() - 180, math.Asin(2*r.Float64()-1) * 180 / math.Pi}, half))
+			boxes = append(boxes, around(grid.Point{360*r.Float64() - 180, math.Asin(2*r.Float64()-1) * 180 / math.Pi},
+				half))
 		}
 		if resolution == 0 {
 			boxes = []grid.Box{{West: -180, South: -90, East: 180, North: 90}}

@@ -154,7 +154,8 @@ func fillMariaDB(t *testing.T, address, service string, n int, running []string)
 					fmt.Sprintf("user-%d", number%50)
 			}
 			rows = append(rows, "(?, ?, 'OPENEO', ?, ?, ?, ?, ?, '2026-01-01 10:00:00', '2026-01-02 10:00:00', ?)")
-			args = append(args, id, title, status, user, ref, fmt.Sprintf(`{"year": 2024, "tile": {"n": %d, "x": 1.50}}`, id),
+			args = append(args, id, title, status, user, ref,
+				fmt.Sprintf(`{"year": 2024, "tile": {"n": %d, "x": 1.50}}`, id),
 				service, task)
 		}
 		exec("INSERT INTO processing_jobs VALUES "+strings.Join(rows, ", "), args...)
@@ -175,7 +176,8 @@ func TestImport_FromMariaDB(t *testing.T) {
 	t.Cleanup(platform.Close)
 	running := startAtPlatform(t, platform.URL, 6)
 	address := startMariaDB(t)
-	counts := fillMariaDB(t, address, fmt.Sprintf(`{"endpoint": %q, "namespace": null, "application": "ndvi_composite"}`,
+	counts := fillMariaDB(t, address, fmt.Sprintf(
+		`{"endpoint": %q, "namespace": null, "application": "ndvi_composite"}`,
 		platform.URL), *records, running)
 
 	folder := t.TempDir()
@@ -200,8 +202,8 @@ func TestImport_FromMariaDB(t *testing.T) {
 	}
 	t.Logf("the rest of %d records in %v", *records, time.Since(begun).Round(time.Millisecond))
 	if said = importing(t, environ); !strings.Contains(said,
-		fmt.Sprintf("0 tasks and 0 jobs taken over; 0 jobs are read from their platforms from then on\n%d jobs had been "+
-			"taken over before", *records)) {
+		fmt.Sprintf("0 tasks and 0 jobs taken over; 0 jobs are read from their platforms from then on\n%d jobs had "+
+			"been "+"taken over before", *records)) {
 		t.Errorf("repeated: %s", said)
 	}
 	if said = importing(t, environ, "--dry-run"); !strings.Contains(said, "0 tasks and 0 jobs would be taken over") {

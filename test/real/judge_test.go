@@ -21,8 +21,9 @@ func judge(t testing.TB, venv, program string, in, out any, args ...string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), filepath.Join(environment(t, venv), "bin", "python"), append([]string{script},
-		args...)...)
+	cmd := exec.CommandContext(t.Context(), filepath.Join(environment(t, venv), "bin", "python"),
+		append([]string{script},
+			args...)...)
 	var said bytes.Buffer
 	cmd.Stdin, cmd.Stderr = bytes.NewReader(input), &said
 	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1")
@@ -93,13 +94,15 @@ func TestJudge_OfProvenance(t *testing.T) {
 func TestJudge_OfSTAC(t *testing.T) {
 	const valid = `{"type":"Collection","stac_version":"VERSION","id":"c","description":"d","license":"MIT","links":[],
 		"extent":{"spatial":{"bbox":[[4,51,5,52]]},"temporal":{"interval":[["2026-01-01T00:00:00Z",null]]}}}`
-	objects := map[string]json.RawMessage{"other version": json.RawMessage(`{"type":"Collection","stac_version":"0.9.0"}`)}
+	objects := map[string]json.RawMessage{"other " +
+		"version": json.RawMessage(`{"type":"Collection","stac_version":"0.9.0"}`)}
 	for _, version := range []string{"1.0.0", "1.1.0"} {
 		good := bytes.ReplaceAll([]byte(valid), []byte("VERSION"), []byte(version))
 		objects["valid "+version] = good
 		objects["no licence "+version] = bytes.Replace(good, []byte(`"license"`), []byte(`"licence"`), 1)
 		objects["box "+version] = bytes.Replace(good, []byte(`[4,51,5,52]`), []byte(`[4,51,5]`), 1)
-		objects["asset "+version] = bytes.Replace(good, []byte(`"links"`), []byte(`"assets":{"a":{"type":"x"}},"links"`), 1)
+		objects["asset "+version] = bytes.Replace(good, []byte(`"links"`),
+			[]byte(`"assets":{"a":{"type":"x"}},"links"`), 1)
 		objects["item "+version] = json.RawMessage(`{"type":"Feature","stac_version":"` + version +
 			`","id":"i","geometry":null,"properties":{},"links":[],"assets":{}}`)
 	}

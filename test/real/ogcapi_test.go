@@ -91,8 +91,8 @@ func TestOGCAPI_Cuiman(t *testing.T) {
 	}
 	judge(t, "cuiman", "cuiman_client.py", map[string]any{"broker": broker, "token": userToken(t, w),
 		"lines": documents.Block(t, "docs/clients.md", "### cuiman", "python")}, &got)
-	if got.Status != "successful" || got.Dismissed != "dismissed" || !strings.HasSuffix(got.Unknown, "/no-such-process") ||
-		got.Jobs != 2 || got.Links == 0 || got.Classes < 7 ||
+	if got.Status != "successful" || got.Dismissed != "dismissed" ||
+		!strings.HasSuffix(got.Unknown, "/no-such-process") || got.Jobs != 2 || got.Links == 0 || got.Classes < 7 ||
 		!slices.Equal(got.Processes, []string{"ndvi_scene"}) || !slices.Contains(got.Inputs, "bbox") {
 		t.Errorf("%+v", got)
 	}

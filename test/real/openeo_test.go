@@ -47,8 +47,9 @@ const area = `"spatial_extent": {"west": 5, "south": 50, "east": 5.1, "north": 5
 const whole = `{` + area + `, "temporal_extent": ["2024-06-01", "2024-07-01"]`
 
 func (s driver) request(parameters string) dispatch.Request {
-	return dispatch.Request{Title: "NDVI", Label: dispatch.OpenEO, Format: "json", Parameters: json.RawMessage(parameters),
-		Service: dispatch.Service{Endpoint: s.base, Application: s.application}}
+	return dispatch.Request{Title: "NDVI", Label: dispatch.OpenEO, Format: "json",
+		Parameters: json.RawMessage(parameters),
+		Service:    dispatch.Service{Endpoint: s.base, Application: s.application}}
 }
 
 func (s driver) begin(t *testing.T, tag, parameters string) dispatch.Ref {
@@ -153,7 +154,8 @@ func (s driver) expiredToken(t *testing.T) {
 	if !dispatch.Is(err, dispatch.SignInRequired) {
 		t.Errorf("status: %v", err)
 	}
-	_, err = s.platform.Submit(t.Context(), expired, dispatch.Submission{Tag: "test.5.2", Request: s.request(whole + `}`)})
+	_, err = s.platform.Submit(t.Context(), expired,
+		dispatch.Submission{Tag: "test.5.2", Request: s.request(whole + `}`)})
 	if !dispatch.Is(err, dispatch.SignInRequired) {
 		t.Errorf("submit: %v", err)
 	}

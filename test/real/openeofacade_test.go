@@ -34,10 +34,10 @@ func TestOpenEOFacade_Driver(t *testing.T) {
    service_account: {token_url: %s/oidc/token, client_id: broker, client_secret: secret}}
 `, driver, driver))
 	run := func(root, token string) (found seenByClient) {
-		judge(t, "openeo-0.53", "openeo_client.py", map[string]any{"root": root, "token": token, "collection": "S2_FOOBAR"},
-			&found)
-		if found.Status != "finished" || found.Files["result.json"] != `{"ndvi": 0.5}` || len(found.Logs) == 0 || found.Executed != 8 ||
-			len(found.Collections) < 3 || len(found.Unknown) != 1 {
+		judge(t, "openeo-0.53", "openeo_client.py", map[string]any{"root": root, "token": token,
+			"collection": "S2_FOOBAR"}, &found)
+		if found.Status != "finished" || found.Files["result.json"] != `{"ndvi": 0.5}` || len(found.Logs) == 0 ||
+			found.Executed != 8 || len(found.Collections) < 3 || len(found.Unknown) != 1 {
 			t.Errorf("at %s: %+v", root, found)
 		}
 		return found

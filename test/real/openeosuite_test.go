@@ -17,9 +17,9 @@ var wholeSuite = flag.Bool("suite", false, "run all of openeo-test-suite, and sc
 // TestOpenEOFacade_Suites runs openeo-test-suite, and schemathesis with the standard's own document, against the openEO
 // back-end of the program, with a simulated platform behind it. make standards runs all of both.
 //
-// What fails is expected: the suite wants 201 for synchronous processing, the standard 200; what a batch job costs is not known, for which the
-// standard has an error of status 500; and documents that the platform publishes, in which neither program allows what
-// the standard means: null as the end of a time, and {} as a schema.
+// What fails is expected: the suite wants 201 for synchronous processing, the standard 200; what a batch job costs is
+// not known, for which the standard has an error of status 500; and documents that the platform publishes, in which
+// neither program allows what the standard means: null as the end of a time, and {} as a schema.
 func TestOpenEOFacade_Suites(t *testing.T) {
 	standards := os.Getenv("EODISPATCH_STANDARDS")
 	if standards == "" {
@@ -40,8 +40,9 @@ func TestOpenEOFacade_Suites(t *testing.T) {
 		Untried            []string
 		Faults             map[string][]string
 	}
-	judge(t, "openeo-suite", "openeo_suite.py", map[string]any{"root": broker + "/openeo/sim/1.2/", "token": userToken(t,
-		w), "standards": standards, "all": *wholeSuite}, &found)
+	judge(t, "openeo-suite", "openeo_suite.py", map[string]any{"root": broker + "/openeo/sim/1.2/",
+		"token": userToken(t,
+			w), "standards": standards, "all": *wholeSuite}, &found)
 	// GET_me reads the collections, too
 	want := []string{"test_GET_collections", "test_GET_jobs_job_id_estimate", "test_GET_me", "test_GET_processes"}
 	if *wholeSuite {

@@ -35,8 +35,8 @@ func BenchmarkPerformanceOfPeers(b *testing.B) {
 	}
 	b.Cleanup(func() { far.Close() })
 	url, authority := "https://"+far.Addr().String(), filepath.Join(b.TempDir(), "authority.pem")
-	if err := os.WriteFile(authority, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}),
-		0o600); err != nil {
+	if err := os.WriteFile(authority, pem.EncodeToMemory(
+		&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600); err != nil {
 		b.Fatal(err)
 	}
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
@@ -78,13 +78,15 @@ func brokersTask(b *testing.B, url, authority string) (begin func()) {
 	p := executable.Start(b, executable.Released, "EODISPATCH_DEVELOPMENT=true", "EODISPATCH_IDENTITY_ISSUER="+
 		w.Credentials.Issuer,
 		"EODISPATCH_IDENTITY_AUDIENCE="+w.Credentials.BrokerID, "SSL_CERT_FILE="+authority,
-		fmt.Sprintf(`EODISPATCH_PLATFORMS=[{"name": "far", "protocol": "openeo", "endpoint": %q, "access": "open", "limits": {"jobs": 1000}}]`, url))
+		fmt.Sprintf(
+			`EODISPATCH_PLATFORMS=[{"name": "far", "protocol": "openeo", "endpoint": %q, "access": "open", "limits": {"jobs": 1000}}]`, url))
 	box := json.RawMessage(`{"west": 5, "south": 51, "east": 5.1, "north": 51.1}`)
 	// cannot fail: only strings
 	body, _ := json.Marshal(map[string]any{"title": "peers", "label": "openeo", "format": "json",
 		"service":    map[string]any{"endpoint": url, "application": "ndvi_composite"},
 		"parameters": map[string]any{"temporal_extent": []string{"2026-05-01", "2026-06-01"}},
-		"dimension":  map[string]any{"name": "spatial_extent", "values": slices.Repeat([]json.RawMessage{box}, peersJobs)}})
+		"dimension": map[string]any{"name": "spatial_extent",
+			"values": slices.Repeat([]json.RawMessage{box}, peersJobs)}})
 	token := w.IdP.Mint(simulator.BrokerRealm, "alice", w.Credentials.Client, simulator.TokenFaults{})
 	return func() {
 		r, err := http.NewRequest(http.MethodPost, p.Address+"/upscale_tasks", bytes.NewReader(body))

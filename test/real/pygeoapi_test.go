@@ -84,7 +84,8 @@ func (s pygeoapi) byLink(t *testing.T) {
 
 func (s pygeoapi) collection(t *testing.T) {
 	c := s.results(t, "collection", `{}`)
-	want := map[string]asset{"ndvi": {Href: "https://files.example.org/ndvi.tif", Type: "image/tiff; application=geotiff"}}
+	want := map[string]asset{"ndvi": {Href: "https://files.example.org/ndvi.tif",
+		Type: "image/tiff; application=geotiff"}}
 	if diff := cmp.Diff(want, c.Assets); c.ID != "ndvi" || diff != "" {
 		t.Errorf("collection %s: %s", c.ID, diff)
 	}
@@ -119,7 +120,8 @@ func (s pygeoapi) failing(t *testing.T) {
 }
 
 func (s pygeoapi) failingSynchronously(t *testing.T) {
-	_, err := s.platform.RunSync(t.Context(), dispatch.Token{}, dispatch.Submission{Request: s.request("failing", `{}`)})
+	_, err := s.platform.RunSync(t.Context(), dispatch.Token{},
+		dispatch.Submission{Request: s.request("failing", `{}`)})
 	if err == nil || !strings.Contains(dispatch.TextFor(err), reason) {
 		t.Errorf("the error is %v", err)
 	}
@@ -133,7 +135,8 @@ func (s pygeoapi) dismissed(t *testing.T) {
 	if err := s.platform.Cancel(t.Context(), dispatch.Token{}, ref); err != nil {
 		t.Fatalf("dismiss: %v", err)
 	}
-	if err := s.platform.Cancel(t.Context(), dispatch.Token{}, ref); err != nil && !dispatch.Is(err, dispatch.NotFound) {
+	if err := s.platform.Cancel(t.Context(), dispatch.Token{}, ref); err != nil &&
+		!dispatch.Is(err, dispatch.NotFound) {
 		t.Errorf("second dismiss: %v", err)
 	}
 	report, err := s.platform.Status(t.Context(), dispatch.Token{}, ref)

@@ -203,7 +203,8 @@ func startOpenEO(t *testing.T) string {
 
 // gunicorn returns the command line that runs an application in one process, in which its jobs also live.
 func gunicorn(venv, port, app string) []string {
-	return []string{venv + "/bin/gunicorn", "--no-control-socket", "--threads", "16", "--bind", "127.0.0.1:" + port, app}
+	return []string{venv + "/bin/gunicorn", "--no-control-socket", "--threads", "16", "--bind", "127.0.0.1:" + port,
+		app}
 }
 
 // startTitiler starts a titiler-openeo server that reads from the small STAC API in servers/, and returns its address.

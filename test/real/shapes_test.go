@@ -58,9 +58,10 @@ func TestResults_EveryShape(t *testing.T) {
 			})
 	}
 	for name, s := range shapesOfOGC {
-		collections["OGC: "+name] = s.collection(t, "OGC: "+name, "/jobs/j-1/results", func(base string) dispatch.Platform {
-			return ogcapi.New(ogcapi.Config{Name: "shapes", Endpoint: base, Client: client()})
-		})
+		collections["OGC: "+name] = s.collection(t, "OGC: "+name, "/jobs/j-1/results",
+			func(base string) dispatch.Platform {
+				return ogcapi.New(ogcapi.Config{Name: "shapes", Endpoint: base, Client: client()})
+			})
 	}
 	faults := stacFaults(t, collections)
 	for _, name := range slices.Sorted(maps.Keys(faults)) {
@@ -96,7 +97,8 @@ func (s shape) collection(t *testing.T, name, at string, platform func(base stri
 		t.Errorf("%s: the assets are %q, want %q", name, got, s.assets)
 	}
 	for key, a := range c.Assets {
-		if u, err := url.Parse(a.Href); err != nil || !u.IsAbs() || len(a.Roles) == 0 || a.Type == "" && u.Scheme != "s3" {
+		if u, err := url.Parse(a.Href); err != nil || !u.IsAbs() || len(a.Roles) == 0 ||
+			a.Type == "" && u.Scheme != "s3" {
 			t.Errorf("%s: asset %s: %+v", name, key, a)
 		}
 	}
@@ -133,7 +135,8 @@ func (s shape) serve(t *testing.T, results string) string {
 		case "/.well-known/openeo":
 			body, known = `{"versions":[{"url":"HOST","api_version":"1.2.0","production":true}]}`, true
 		case "/":
-			body, known = `{"api_version":"1.2.0","backend_version":"1","stac_version":"1.0.0","id":"b","title":"b","description":"b","endpoints":[],"links":[]}`, true
+			body, known =
+				`{"api_version":"1.2.0","backend_version":"1","stac_version":"1.0.0","id":"b","title":"b","description":"b","endpoints":[],"links":[]}`, true
 		case results:
 			body, known = s.body, true
 		}
@@ -185,7 +188,8 @@ var shapesOfOpenEO = map[string]shape{
 		`[{"rel":"item","href":"items/1.json","type":"application/geo+json"}]`), assets: "a.nc a.tif", box: here,
 		times: then},
 	"Collection with little": {body: `{"type":"Collection","stac_version":"1.0.0-rc.2","id":"little","assets":{"x":{"href":"x.tif"}}}`, assets: "x"},
-	"Collection with assets alone": {body: `{"type":"Collection","assets":{"s3":{"href":"s3://bucket/a","roles":null},"none":{"type":"image/tiff"},"t":{"href":"t.tif","type":7}}}`,
+	"Collection with assets " +
+		"alone": {body: `{"type":"Collection","assets":{"s3":{"href":"s3://bucket/a","roles":null},"none":{"type":"image/tiff"},"t":{"href":"t.tif","type":7}}}`,
 		assets: "s3 t"},
 	"members of another shape": {body: `{"type":"Collection","stac_version":"1.1.0","id":"odd","title":7,"description":"","license":"CC BY 4.0","keywords":"k","providers":[{"url":"x"}],
 		"summaries":{"gsd":10},"stac_extensions":["eo","https://e.example/a.json","https://e.example/a.json"],"created":"yesterday",` + extent + `,
@@ -231,7 +235,8 @@ var shapesOfOGC = map[string]shape{
 	"Item by link": {body: `{"out":{"href":"HOST/stac/item.json","type":"application/geo+json"}}`,
 		assets: "one.tif", box: here, times: moment},
 	"Items": {body: `{"out":{"type":"FeatureCollection","features":[` + item + `,` + ranged + `]}}`,
-		assets: "one_one.tif two_two.tif", box: "[4,50,6,52]", times: `["2026-01-01T00:00:00Z","2026-03-01T12:00:00Z"]`},
+		assets: "one_one.tif two_two.tif", box: "[4,50,6,52]",
+		times: `["2026-01-01T00:00:00Z","2026-03-01T12:00:00Z"]`},
 	"collection links": {body: `{"type":"FeatureCollection","features":[{"type":"Feature","id":"f","geometry":null,"properties":{},"links":[{"rel":"collection","href":"HOST/collections/7"}]}]}`,
 		assets: "a.nc a.tif", box: here, times: then},
 	"Catalog by link": {body: `{"out":{"href":"HOST/stac/catalog.json","type":"application/json"}}`,
@@ -246,14 +251,15 @@ var shapesOfOGC = map[string]shape{
 	"file at S3":          {body: `{"map":"s3://bucket/map.tif"}`, assets: "map"},
 	"JSON by link":        {body: `{"out":{"href":"HOST/data.json"}}`, assets: "out"},
 	"dead link":           {body: `{"out":{"href":"HOST/dead.json"}}`, assets: "out"},
-	"literals":            {body: `{"n":0.10,"s":"two words","b":true,"l":[1,2],"o":{"mean":1.50}}`, assets: "b l n o s"},
-	"bytes in base64":     {body: `{"map":{"value":"SUkq","mediaType":"image/tiff","encoding":"base64"}}`, assets: "map"},
-	"bytes":               {body: "II*", header: "Content-Type: image/tiff; application=geotiff", assets: "result"},
-	"table":               {body: "a,b\n1,2", header: "Content-Type: text/csv", assets: "result"},
+	"literals": {body: `{"n":0.10,"s":"two words","b":true,"l":[1,2],"o":{"mean":1.50}}`,
+		assets: "b l n o s"},
+	"bytes in base64": {body: `{"map":{"value":"SUkq","mediaType":"image/tiff","encoding":"base64"}}`, assets: "map"},
+	"bytes":           {body: "II*", header: "Content-Type: image/tiff; application=geotiff", assets: "result"},
+	"table":           {body: "a,b\n1,2", header: "Content-Type: text/csv", assets: "result"},
 	"parts": {body: "--b\r\nContent-ID: <map>\r\nContent-Type: image/tiff\r\n\r\nII*\r\n--b\r\nContent-ID: " +
 		"c\r\nContent-Type: application/json\r\n\r\n" + full + "\r\n--b--\r\n",
-		header: `Content-Type: multipart/related; boundary=b; type="application/json"`, assets: "a.nc a.tif map", box: here,
-		times: then},
+		header: `Content-Type: multipart/related; boundary=b; type="application/json"`, assets: "a.nc a.tif map",
+		box: here, times: then},
 	"references": {header: `Link: <HOST/map.tif>; rel="map"; type="image/tiff", <HOST/stac/item.json>; rel="item"; type="application/geo+json"`, assets: "map one.tif", box: here, times: moment},
 	"list of outputs": {body: `{"outputs":[{"id":"out","value":` + full + `}]}`, assets: "a.nc a.tif",
 		box: here, times: then},

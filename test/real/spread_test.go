@@ -116,7 +116,8 @@ services:
 		}
 		var task spreadTask
 		broker.call(t, "POST", "/upscale_tasks",
-			fmt.Sprintf(`{"title": "spread", "service": {"id": "slow"}, "parameters": {}, "format": "json", "dimension": {"name": "seconds", "values": %s}}`, text), &task)
+			fmt.Sprintf(
+				`{"title": "spread", "service": {"id": "slow"}, "parameters": {}, "format": "json", "dimension": {"name": "seconds", "values": %s}}`, text), &task)
 		if len(task.Homes) != 2 || task.Homes[0].Unused+task.Homes[1].Unused != "" {
 			t.Fatalf("%+v", task)
 		}

@@ -40,8 +40,9 @@ func BenchmarkPerformanceOfTiles(b *testing.B) {
 		positions(b, countries["Africa"]), cells(b, countries["Africa"]), africa, float64(africa.heap)/1e6)
 	box := json.RawMessage(
 		`{"type":"Polygon","coordinates":[[[4.03,49.05],[11.1,49.05],[11.1,52.05],[4.03,52.05],[4.03,49.05]]]}`)
-	fmt.Fprintf(table, "areas of %d cells\t%.0f/s\t> 178/s\n", cells(b, box), float64(time.Second)/float64(splitting(b, h,
-		box, 200).median))
+	fmt.Fprintf(table, "areas of %d cells\t%.0f/s\t> 178/s\n", cells(b, box),
+		float64(time.Second)/float64(splitting(b, h,
+			box, 200).median))
 }
 
 // cost is the time and memory that splitting an area takes.

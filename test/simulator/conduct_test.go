@@ -13,8 +13,8 @@ import (
 // its description.
 func exchanged(c caller, legacy bool, subject string) (token, problem string) {
 	c.t.Helper()
-	endpoint, body := brokerToken, form("client_id", "eodispatch-api", "client_secret", "eodispatch-api-secret", "token",
-		subject)
+	endpoint, body := brokerToken, form("client_id", "eodispatch-api", "client_secret", "eodispatch-api-secret",
+		"token", subject)
 	if legacy {
 		endpoint, body = apexToken, broker("subject_token", subject, "requested_issuer", "platform")
 	}
@@ -70,8 +70,8 @@ func TestIdP_Conduct(t *testing.T) {
 			c := idpAt(t, idp)
 			alice := login(c, "alice", "portal")
 			idp.SetLinkBehavior(row.conduct)
-			r, err := c.try(platformToken, form("grant_type", "refresh_token", "refresh_token", "x", "client_id", "apex-broker",
-				"client_secret", "apex-broker-secret"))
+			r, err := c.try(platformToken, form("grant_type", "refresh_token", "refresh_token", "x", "client_id",
+				"apex-broker", "client_secret", "apex-broker-secret"))
 			if (err != nil) != (row.direct == 0) || err == nil && r.status != row.direct {
 				t.Errorf("%s: its token endpoint says %d, %v", name, r.status, err)
 			}

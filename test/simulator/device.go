@@ -75,10 +75,12 @@ func (idp *IdP) signInDevice(w http.ResponseWriter, c call) *problem {
 			return nil
 		}
 		d.user, d.refused = q.Get("as"), q.Get("deny") != ""
-		fmt.Fprint(w, `<!doctype html><html lang="en"><title>Signed in</title><main><p>You can close this page and go back to your program.`)
+		fmt.Fprint(w,
+			`<!doctype html><html lang="en"><title>Signed in</title><main><p>You can close this page and go back to your program.`)
 		return nil
 	}
-	fmt.Fprint(w, `<!doctype html><html lang="en"><title>Sign in a program</title><main><form><label>Code that the program shows <input name="user_code"></label> <button>Continue</button></form>`)
+	fmt.Fprint(w,
+		`<!doctype html><html lang="en"><title>Sign in a program</title><main><form><label>Code that the program shows <input name="user_code"></label> <button>Continue</button></form>`)
 	return nil
 }
 

@@ -21,13 +21,15 @@ func TestFaults_AnswerInPlaceOfTheServer(t *testing.T) {
 	s := &simulator.OpenEO{}
 	c := ann(t, s)
 	s.Faults.Add(
-		simulator.Fault{Route: "POST /jobs", Times: 1, Status: 429, Code: "TooManyRequests", RetryAfter: 7 * time.Second},
+		simulator.Fault{Route: "POST /jobs", Times: 1, Status: 429, Code: "TooManyRequests",
+			RetryAfter: 7 * time.Second},
 		simulator.Fault{Route: "POST /jobs", Times: 1, Status: 503},
 		simulator.Fault{Route: "POST /jobs", Times: 1, Status: 307,
 			Header: map[string]string{"Location": "http://elsewhere.test/"}},
 		simulator.Fault{Route: "POST /jobs", Times: 1, Status: 504, After: true},
 	)
-	if r := c.must(429, "POST /jobs", graph); r.header.Get("Retry-After") != "7" || r.json("code") != "TooManyRequests" {
+	if r := c.must(429, "POST /jobs", graph); r.header.Get("Retry-After") != "7" ||
+		r.json("code") != "TooManyRequests" {
 		t.Errorf("%v %s", r.header, r.body)
 	}
 	c.must(200, "GET /jobs", "") // another route is not struck
@@ -77,7 +79,8 @@ func TestFaults_SpoilAnswers(t *testing.T) {
 		return r, err
 	}
 	if r, _ := strike(simulator.Fault{Header: map[string]string{"Location": "", "OpenEO-Identifier": "",
-		"X-New": "1"}}); r.header.Get("Location")+r.header.Get("OpenEO-Identifier") != "" || r.header.Get("X-New") != "1" {
+		"X-New": "1"}}); r.header.Get("Location")+r.header.Get("OpenEO-Identifier") != "" ||
+		r.header.Get("X-New") != "1" {
 		t.Errorf("headers %v", r.header)
 	}
 	if r, _ := strike(simulator.Fault{RelativeLocation: true}); !strings.HasPrefix(r.header.Get("Location"),
@@ -100,8 +103,8 @@ func TestFaults_SpoilAnswers(t *testing.T) {
 	if err != nil || !json.Valid(whole.body) || !bytes.HasPrefix(whole.body, bytes.Repeat([]byte(" "), 1000)) {
 		t.Errorf("padded: %v %.20q", err, whole.body)
 	}
-	if r, err := get(simulator.Fault{Form: simulator.Truncated}); err != nil || len(r.body) != (len(whole.body)-1000)/2 ||
-		json.Valid(r.body) {
+	if r, err := get(simulator.Fault{Form: simulator.Truncated}); err != nil ||
+		len(r.body) != (len(whole.body)-1000)/2 || json.Valid(r.body) {
 		t.Errorf("truncated: %v, %d bytes", err, len(r.body))
 	}
 	if r, err := get(simulator.Fault{Form: simulator.Torn}); err == nil || len(r.body) == 0 {
@@ -128,7 +131,8 @@ func TestFaults_TakeTime(t *testing.T) {
 		s := &simulator.OpenEO{}
 		c := ann(t, s)
 		begin := time.Now()
-		s.Faults.Add(simulator.Fault{Latency: time.Second}, simulator.Fault{Latency: time.Minute, Times: 1, Status: 500})
+		s.Faults.Add(simulator.Fault{Latency: time.Second},
+			simulator.Fault{Latency: time.Minute, Times: 1, Status: 500})
 		c.must(500, "GET /jobs", "")
 		if took := time.Since(begin); took != time.Minute+time.Second {
 			t.Errorf("took %v", took)

@@ -147,9 +147,10 @@ func (idp *IdP) init() {
 			"other-api":      {secret: "other-api-secret", service: true},
 		}},
 		PlatformRealm: {name: PlatformRealm, users: []string{"alice-p", "bob-p", "carol-p"}, clients: map[string]client{
-			"apex-broker":        {secret: "apex-broker-secret", audience: []string{"platform-api"}},
-			"eodispatch-service": {secret: "eodispatch-service-secret", service: true, audience: []string{"platform-api"}},
-			"platform-api":       {secret: "platform-api-secret"},
+			"apex-broker": {secret: "apex-broker-secret", audience: []string{"platform-api"}},
+			"eodispatch-service": {secret: "eodispatch-service-secret", service: true,
+				audience: []string{"platform-api"}},
+			"platform-api": {secret: "platform-api-secret"},
 		}},
 	}
 	for _, name := range []string{BrokerRealm, PlatformRealm} {
@@ -304,7 +305,8 @@ func (idp *IdP) certs(w http.ResponseWriter, c call) *problem {
 	defer idp.mu.Unlock()
 	var set jose.JSONWebKeySet
 	for _, n := range r.valid {
-		set.Keys = append(set.Keys, jose.JSONWebKey{Key: &key(n).PublicKey, KeyID: keyID(n), Algorithm: "RS256", Use: "sig"})
+		set.Keys = append(set.Keys, jose.JSONWebKey{Key: &key(n).PublicKey, KeyID: keyID(n), Algorithm: "RS256",
+			Use: "sig"})
 	}
 	writeJSON(w, 200, set)
 	return nil

@@ -120,8 +120,8 @@ func TestIdP_GrantsAreRefusedAsKeycloakDoes(t *testing.T) {
 			"grant_type", "client_credentials"), 401, "unauthorized_client"},
 		"no password grant": {apexToken, form("client_id", "eodispatch-api", "client_secret", "eodispatch-api-secret",
 			"grant_type", "password", "username", "alice", "password", "alice-password"), 400, "unauthorized_client"},
-		"other realm's client": {platformToken, form("client_id", "portal", "grant_type", "password", "username", "alice",
-			"password", "alice-password"), 401, "invalid_client"},
+		"other realm's client": {platformToken, form("client_id", "portal", "grant_type", "password", "username",
+			"alice", "password", "alice-password"), 401, "invalid_client"},
 		"unknown realm": {"POST /realms/x/protocol/openid-connect/token", "", 404, "Realm does not exist"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -144,8 +144,8 @@ func TestIdP_ExchangeGivesThePlatformsToken(t *testing.T) {
 	verify := verifier(t, c, "platform", "platform-api")
 	for name, r := range map[string]response{
 		"legacy": c.must(200, apexToken, broker("subject_token", alice, "requested_issuer", "platform")),
-		"brokered": c.must(200, brokerToken, form("client_id", "eodispatch-api", "client_secret", "eodispatch-api-secret",
-			"token", alice)),
+		"brokered": c.must(200, brokerToken, form("client_id", "eodispatch-api", "client_secret",
+			"eodispatch-api-secret", "token", alice)),
 	} {
 		token, _ := r.json("access_token").(string)
 		claims, err := verify(token)
@@ -172,8 +172,8 @@ func TestIdP_ExchangeIsRefusedAsKeycloakDoes(t *testing.T) {
 	idp := &simulator.IdP{Now: now.Now}
 	c := idpAt(t, idp)
 	alice, bob := login(c, "alice", "portal"), login(c, "bob", "portal")
-	service := c.must(200, apexToken, form("grant_type", "client_credentials", "client_id", "other-api", "client_secret",
-		"other-api-secret")).json("access_token").(string)
+	service := c.must(200, apexToken, form("grant_type", "client_credentials", "client_id", "other-api",
+		"client_secret", "other-api-secret")).json("access_token").(string)
 	refused := func(status int, code, description string, extra ...string) {
 		t.Helper()
 		r := c.must(status, apexToken, broker(extra...))
@@ -182,7 +182,8 @@ func TestIdP_ExchangeIsRefusedAsKeycloakDoes(t *testing.T) {
 		}
 	}
 	refused(400, "not_linked", "identity provider is not linked", "subject_token", bob, "requested_issuer", "platform")
-	refused(400, "not_linked", "identity provider is not linked", "subject_token", service, "requested_issuer", "platform")
+	refused(400, "not_linked", "identity provider is not linked", "subject_token", service, "requested_issuer",
+		"platform")
 	refused(400, "invalid_request", "Invalid token", "subject_token", "garbage", "requested_issuer", "platform")
 	refused(400, "invalid_request", "Invalid token", "subject_token", idp.Mint("platform", "alice-p", "apex-broker",
 		simulator.TokenFaults{}), "requested_issuer", "platform")
@@ -201,16 +202,18 @@ func TestIdP_ExchangeIsRefusedAsKeycloakDoes(t *testing.T) {
 
 	brokered := func(status int, code string, pairs ...string) {
 		t.Helper()
-		c.refused(status, "error", code, brokerToken, form(append([]string{"client_id", "eodispatch-api", "client_secret",
-			"eodispatch-api-secret"}, pairs...)...))
+		c.refused(status, "error", code, brokerToken,
+			form(append([]string{"client_id", "eodispatch-api", "client_secret",
+				"eodispatch-api-secret"}, pairs...)...))
 	}
 	brokered(400, "invalid_token", "token", "garbage")
-	if r := c.must(400, brokerToken, form("client_id", "eodispatch-api", "client_secret", "eodispatch-api-secret", "token",
-		bob)); r.json("error_description") != "User not associated to identity provider" {
+	if r := c.must(400, brokerToken, form("client_id", "eodispatch-api", "client_secret", "eodispatch-api-secret",
+		"token", bob)); r.json("error_description") != "User not associated to identity provider" {
 		t.Errorf("%s", r.body)
 	}
-	c.refused(403, "error", "invalid_client", "POST /realms/apex/broker/other/token", form("client_id", "eodispatch-api",
-		"client_secret", "eodispatch-api-secret", "token", alice))
+	c.refused(403, "error", "invalid_client", "POST /realms/apex/broker/other/token",
+		form("client_id", "eodispatch-api",
+			"client_secret", "eodispatch-api-secret", "token", alice))
 	c.refused(403, "error", "invalid_client", brokerToken, form("client_id", "portal", "token", alice))
 
 	idp.Spoil("alice")

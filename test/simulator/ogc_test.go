@@ -21,7 +21,8 @@ import (
 
 // guest returns a client of an OGC server that accepts JSON.
 func guest(t *testing.T, s *simulator.OGC) caller {
-	return caller{t: t, client: serve(t, s), base: "http://ogc.test", header: http.Header{"Accept": {"application/json"}}}
+	return caller{t: t, client: serve(t, s), base: "http://ogc.test",
+		header: http.Header{"Accept": {"application/json"}}}
 }
 
 // prefer is c with a Prefer header.
@@ -39,7 +40,8 @@ func TestOGC_InTheMannerOfOthers(t *testing.T) {
 	c := guest(t, &simulator.OGC{ZOO: true})
 	for inputs, status := range map[string]int{
 		area + `,"images":"aGVsbG8="`: 200,
-		area + `,"images":[{"href":"https://data.example/a.tif","type":"image/tiff"},{"value":"aGVsbG8=","mediaType":"image/jp2"}],"levels":[1,2]`: 200,
+		area +
+			`,"images":[{"href":"https://data.example/a.tif","type":"image/tiff"},{"value":"aGVsbG8=","mediaType":"image/jp2"}],"levels":[1,2]`: 200,
 		area + `,"images":[7]`:                                        400,
 		area + `,"images":"aGVsbG8=","levels":"1"`:                    400,
 		`"area":{"bbox":[4,51,4.2,51.1]},"images":"aGVsbG8="`:         400,
@@ -99,7 +101,8 @@ func TestOGC_DescribesProcesses(t *testing.T) {
 			JobControlOptions []string
 		}
 	}
-	if err := json.Unmarshal(c.must(200, "GET /ns/processes", "").body, &list); err != nil || len(list.Processes) != 13 {
+	if err := json.Unmarshal(c.must(200, "GET /ns/processes", "").body, &list); err != nil ||
+		len(list.Processes) != 13 {
 		t.Fatalf("%+v, %v", list, err)
 	}
 	echo := c.must(200, "GET /ns/processes/echo", "")
@@ -153,7 +156,8 @@ func TestOGC_ModeFollowsTheStandardsTable(t *testing.T) {
 
 func TestOGC_LifeCycle(t *testing.T) {
 	now := newClock()
-	s := &simulator.OGC{Now: now.Now, Marker: "tag", Life: simulator.Life{Queue: 10 * time.Second, Run: 40 * time.Second}}
+	s := &simulator.OGC{Now: now.Now, Marker: "tag",
+		Life: simulator.Life{Queue: 10 * time.Second, Run: 40 * time.Second}}
 	c := guest(t, s)
 	job := submit(c, "ndvi", bbox+`,"tag":"one"`)
 	for _, step := range []struct {
@@ -178,7 +182,8 @@ func TestOGC_LifeCycle(t *testing.T) {
 		t.Errorf("results %s", results.body)
 	}
 	for _, asset := range results.json("assets").(map[string]any) {
-		if r := c.must(200, "GET "+asset.(map[string]any)["href"].(string), ""); !bytes.HasPrefix(r.body, []byte("II*\x00")) {
+		if r := c.must(200, "GET "+asset.(map[string]any)["href"].(string), ""); !bytes.HasPrefix(r.body,
+			[]byte("II*\x00")) {
 			t.Errorf("the asset is %.20q", r.body)
 		}
 	}
@@ -221,8 +226,9 @@ func TestOGC_InputsAreChecked(t *testing.T) {
 	if sum := s.Oracle.Sum(); sum.Creates != 0 {
 		t.Errorf("refused requests made %d jobs", sum.Creates)
 	}
-	inputs := `"integer":12345678901234567890,"number":1.10,"nothing":null,"string":"Zürich < 5","boolean":true,"object":{"value":{"href":"x"}},` +
-		`"geometry":{"value":{"type":"Point","coordinates":[1.0,2]}},"bbox":{"bbox":[1,2,3,4]},"strings":["a"],"interval":["2024-01-01T00:00:00Z","2024-02-01T00:00:00Z"]`
+	inputs :=
+		`"integer":12345678901234567890,"number":1.10,"nothing":null,"string":"Zürich < 5","boolean":true,"object":{"value":{"href":"x"}},` +
+			`"geometry":{"value":{"type":"Point","coordinates":[1.0,2]}},"bbox":{"bbox":[1,2,3,4]},"strings":["a"],"interval":["2024-01-01T00:00:00Z","2024-02-01T00:00:00Z"]`
 	r := c.must(200, "POST /processes/echo/execution", execution(inputs))
 	var got map[string]json.RawMessage
 	if err := json.Unmarshal(r.body, &got); err != nil {
@@ -241,8 +247,9 @@ func TestOGC_ResultShapes(t *testing.T) {
 	tiff := []byte("II*\x00")
 	answer := func(status int, process, response string) response {
 		t.Helper()
-		return c.must(status, "POST /processes/"+process+"/execution", fmt.Sprintf(`{"inputs":{%s},"response":%q}`, bbox,
-			response))
+		return c.must(status, "POST /processes/"+process+"/execution",
+			fmt.Sprintf(`{"inputs":{%s},"response":%q}`, bbox,
+				response))
 	}
 	run := func(process, response string) response { t.Helper(); return answer(200, process, response) }
 	if r := run("ndvi-reference", "document"); r.json("result", "href") == nil ||
@@ -355,7 +362,8 @@ func TestOGC_ListsTenUnlessAsked(t *testing.T) {
 		return n, pages
 	}
 	for path, want := range map[string][2]int{"/jobs": {24, 3}, "/jobs?limit=12": {24, 2}, "/jobs?limit=1000": {24, 1},
-		"/jobs?processID=fail": {1, 1}, "/jobs?status=successful,running&limit=20": {23, 2}, "/jobs?status=dismissed": {0,
+		"/jobs?processID=fail": {1, 1}, "/jobs?status=successful,running&limit=20": {23, 2},
+		"/jobs?status=dismissed": {0,
 			1}} {
 		if n, pages := count(path); n != want[0] || pages != want[1] {
 			t.Errorf("%s: %d jobs on %d pages, want %v", path, n, pages, want)

@@ -154,7 +154,8 @@ func (s *OpenEO) signedIn(r *http.Request) (string, *problem) {
 	if !ok {
 		return "", &problem{403, "AuthenticationSchemeInvalid", "Authentication method not supported."}
 	}
-	invalid := &problem{403, "TokenInvalid", "Authorization token has expired or is invalid. Please authenticate again."}
+	invalid := &problem{403, "TokenInvalid", "Authorization token has expired or is invalid. Please authenticate " +
+		"again."}
 	token, ok := strings.CutPrefix(bearer, "oidc/"+s.Provider+"/")
 	if !ok && s.JWT && !strings.Contains(bearer, "/") {
 		token, ok = bearer, true
@@ -231,8 +232,8 @@ func (s *OpenEO) capabilities(w http.ResponseWriter, c call) *problem {
 		"description": "A back-end for demonstrations and tests.",
 		"api_version": strings.TrimPrefix(api, origin(c.Request)+"/openeo/") + ".0", "backend_version": "1.0.0",
 		"stac_version": "1.0.0",
-		"production":   true, "conformsTo": s.classes(), "endpoints": endpoints, "billing": object{"currency": "credits"},
-		"links": []object{
+		"production":   true, "conformsTo": s.classes(), "endpoints": endpoints,
+		"billing": object{"currency": "credits"}, "links": []object{
 			{"rel": "version-history", "href": origin(c.Request) + "/.well-known/openeo", "type": "application/json"},
 			{"rel": "conformance", "href": api + "/conformance", "type": "application/json"},
 		},

@@ -28,8 +28,8 @@ func (s *OpenEO) collections(w http.ResponseWriter, c call) *problem {
 // collectionOf describes a collection as the list shows it.
 func collectionOf(api, id string) object {
 	return object{
-		"type": "Collection", "stac_version": "1.0.0", "id": id, "title": id, "description": "Simulated data, " + id + ".",
-		"license": "proprietary",
+		"type": "Collection", "stac_version": "1.0.0", "id": id, "title": id,
+		"description": "Simulated data, " + id + ".", "license": "proprietary",
 		"extent": object{"spatial": object{"bbox": [][]float64{{-180, -56, 180, 83}}},
 			"temporal": object{"interval": [][]any{{"2015-07-04T00:00:00Z", nil}}}},
 		"links": []object{
@@ -68,7 +68,8 @@ func (s *OpenEO) queryables(w http.ResponseWriter, c call) *problem {
 	}
 	writeJSON(w, 200, object{"$schema": "https://json-schema.org/draft/2019-09/schema", "$id": s.api(c.Request) +
 		"/collections/" + c.PathValue("id") + "/queryables",
-		"type": "object", "properties": object{"eo:cloud_cover": object{"type": "number", "minimum": 0, "maximum": 100}}})
+		"type": "object", "properties": object{
+			"eo:cloud_cover": object{"type": "number", "minimum": 0, "maximum": 100}}})
 	return nil
 }
 

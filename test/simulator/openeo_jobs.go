@@ -127,7 +127,8 @@ func (s *OpenEO) describe(w http.ResponseWriter, c call, j *job) *problem {
 		ran := end.Sub(j.course.run).Seconds()
 		doc["usage"] = object{"duration": object{"value": ran, "unit": "seconds"}, "cpu": object{"value": 4 * ran,
 			"unit": "cpu-seconds"},
-			"memory": object{"value": 8 * ran, "unit": "gb-seconds"}, "input_pixel": object{"value": 1.5, "unit": "mega-pixel"}}
+			"memory":      object{"value": 8 * ran, "unit": "gb-seconds"},
+			"input_pixel": object{"value": 1.5, "unit": "mega-pixel"}}
 	}
 	writeJSON(w, 200, doc)
 	return nil
@@ -180,7 +181,8 @@ func (s *OpenEO) list(w http.ResponseWriter, c call) *problem {
 		jobs[i] = s.metadata(j)
 	}
 	if more {
-		next := url.Values{"limit": {strconv.Itoa(limit)}, "search_after": {strconv.FormatUint(page[len(page)-1].number, 10)}}
+		next := url.Values{"limit": {strconv.Itoa(limit)},
+			"search_after": {strconv.FormatUint(page[len(page)-1].number, 10)}}
 		links = append(links, object{"rel": "next", "href": s.api(c.Request) + "/jobs?" + next.Encode()})
 	}
 	writeJSON(w, 200, object{"jobs": jobs, "links": links})
@@ -372,6 +374,7 @@ func (s *OpenEO) result(w http.ResponseWriter, c call) *problem {
 func (g graph) sum() (float64, bool) {
 	n := g.nodes[g.result]
 	var x, y float64
-	ok := n.Process == "add" && json.Unmarshal(n.Arguments["x"], &x) == nil && json.Unmarshal(n.Arguments["y"], &y) == nil
+	ok := n.Process == "add" && json.Unmarshal(n.Arguments["x"], &x) == nil &&
+		json.Unmarshal(n.Arguments["y"], &y) == nil
 	return x + y, ok
 }

@@ -59,7 +59,8 @@ func (s *OpenEO) readGraph(ctx context.Context, body []byte) (graph, *problem) {
 		return graph{}, &problem{400, "Internal", "400 Bad Request: " + err.Error()}
 	}
 	if len(request.Process.Graph) == 0 {
-		return graph{}, &problem{400, "ProcessGraphMissing", "Invalid process specified. It doesn't contain a process graph."}
+		return graph{}, &problem{400, "ProcessGraphMissing",
+			"Invalid process specified. It doesn't contain a process graph."}
 	}
 	g := graph{nodes: map[string]node{}}
 	for _, name := range slices.Sorted(maps.Keys(request.Process.Graph)) {
@@ -152,8 +153,9 @@ func checkFormat(n node) *problem {
 // the called one, or a list.
 func (s *OpenEO) checkRemote(ctx context.Context, id, namespace string) *problem {
 	invalid := func(why any) *problem {
-		return &problem{400, "ProcessNamespaceInvalid", fmt.Sprintf("Process '%s' specified with invalid namespace '%s': %v",
-			id, namespace, why)}
+		return &problem{400, "ProcessNamespaceInvalid",
+			fmt.Sprintf("Process '%s' specified with invalid namespace '%s': %v",
+				id, namespace, why)}
 	}
 	u, err := url.Parse(namespace)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {

@@ -124,8 +124,9 @@ func TestOpenEO_LifeCycle(t *testing.T) {
 	c := ann(t, s)
 	id := create(c, graph)
 	job := c.must(200, "GET /jobs/"+id, "")
-	if job.json("status") != "created" || job.json("title") != "NDVI [t-1]" || job.json("process", "process_graph", "save",
-		"result") != true {
+	if job.json("status") != "created" || job.json("title") != "NDVI [t-1]" ||
+		job.json("process", "process_graph", "save",
+			"result") != true {
 		t.Errorf("job %s", job.body)
 	}
 	if !bytes.Equal(s.Sent(id), []byte(graph)) {
@@ -310,7 +311,8 @@ func TestOpenEO_GraphIsChecked(t *testing.T) {
 	c := ann(t, &simulator.OpenEO{Namespaces: definitions.Client()})
 	remote := func(id, namespace string) string {
 		return fmt.Sprintf(
-			`{"process":{"process_graph":{"u":{"process_id":%q,"namespace":%q,"arguments":{},"result":true}}}}`, id, namespace)
+			`{"process":{"process_graph":{"u":{"process_id":%q,"namespace":%q,"arguments":{},"result":true}}}}`, id,
+			namespace)
 	}
 	for name, row := range map[string]struct{ body, code string }{
 		"not JSON":      {`{bad`, "Internal"},
@@ -318,9 +320,13 @@ func TestOpenEO_GraphIsChecked(t *testing.T) {
 		"no process id": {`{"process":{"process_graph":{"a":{"result":true}}}}`, "ProcessGraphInvalid"},
 		"no result": {`{"process":{"process_graph":{"a":{"process_id":"add","arguments":{}}}}}`,
 			"ProcessGraphInvalid"},
-		"two results":                {`{"process":{"process_graph":{"a":{"process_id":"add","arguments":{},"result":true},"b":{"process_id":"add","arguments":{},"result":true}}}}`, "ProcessGraphInvalid"},
-		"dangling node":              {`{"process":{"process_graph":{"a":{"process_id":"add","arguments":{"x":{"from_node":"z"}},"result":true}}}}`, "ProcessGraphInvalid"},
-		"unknown process":            {`{"process":{"process_graph":{"a":{"process_id":"foo","arguments":{},"result":true}}}}`, "ProcessUnsupported"},
+		"two results": {
+			`{"process":{"process_graph":{"a":{"process_id":"add","arguments":{},"result":true},"b":{"process_id":"add","arguments":{},"result":true}}}}`, "ProcessGraphInvalid"},
+		"dangling node": {
+			`{"process":{"process_graph":{"a":{"process_id":"add","arguments":{"x":{"from_node":"z"}},"result":true}}}}`, "ProcessGraphInvalid"},
+		"unknown process": {
+			`{"process":{"process_graph":{"a":{"process_id":"foo","arguments":{},"result":true}}}}`,
+			"ProcessUnsupported"},
 		"unknown format":             {strings.Replace(graph, "gtiff", "geotiff", 1), "FormatUnsuitable"},
 		"unknown namespace":          {remote("one", "elsewhere"), "ProcessUnsupported"},
 		"relative URL":               {remote("one", "ftp://host/one.json"), "ProcessNamespaceInvalid"},

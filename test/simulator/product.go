@@ -18,7 +18,8 @@ type box [4]float64
 var everywhere = box{5, 51, 5.1, 51.1} // if a request names no area
 
 func (b box) polygon() object {
-	return object{"type": "Polygon", "coordinates": [][][2]float64{{{b[0], b[1]}, {b[2], b[1]}, {b[2], b[3]}, {b[0], b[3]},
+	return object{"type": "Polygon", "coordinates": [][][2]float64{{
+		{b[0], b[1]}, {b[2], b[1]}, {b[2], b[3]}, {b[0], b[3]},
 		{b[0], b[1]}}}}
 }
 

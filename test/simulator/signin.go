@@ -92,10 +92,12 @@ func (idp *IdP) linkNow(user, alias string, deny bool) string {
 // choices lets a browser choose its user.
 func (idp *IdP) choices(w http.ResponseWriter, r *realm, at *url.URL) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	fmt.Fprintf(w, `<!doctype html><html lang="en"><meta name="viewport" content="width=device-width"><title>Sign in to %s</title><main><h1>Who are you?</h1>`+
-		`<p>This simulated identity provider asks for no password.</p>`, r.name)
+	fmt.Fprintf(w,
+		`<!doctype html><html lang="en"><meta name="viewport" content="width=device-width"><title>Sign in to %s</title><main><h1>Who are you?</h1>`+
+			`<p>This simulated identity provider asks for no password.</p>`, r.name)
 	for _, user := range r.users {
-		for _, answer := range []struct{ more, text string }{{"", "Sign in as " + user}, {"&deny=1", "Refuse as " + user}} {
+		for _, answer := range []struct{ more, text string }{{"", "Sign in as " + user},
+			{"&deny=1", "Refuse as " + user}} {
 			fmt.Fprintf(w, `<p><a href="%s&amp;as=%s%s">%s</a>`, html.EscapeString(at.RequestURI()), user,
 				html.EscapeString(answer.more), answer.text)
 		}

@@ -79,7 +79,8 @@ func create(o Options, idpURL string) *World {
 		OGC: &OGC{Seed: o.Seed, Life: o.Life, Faults: Faults{Seed: o.Seed}},
 		Credentials: Credentials{User: "alice", Password: "alice-password", Client: "portal",
 			BrokerID: "eodispatch-api", BrokerSecret: "eodispatch-api-secret",
-			ServiceID: "eodispatch-service", ServiceSecret: "eodispatch-service-secret", Issuer: issuer, Platform: platform},
+			ServiceID: "eodispatch-service", ServiceSecret: "eodispatch-service-secret", Issuer: issuer,
+			Platform: platform},
 	}
 	if !o.Open {
 		w.OGC.Check = idp.Check(PlatformRealm)

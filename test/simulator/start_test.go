@@ -20,12 +20,13 @@ func TestStart(t *testing.T) {
 	c := caller{t: t, client: &http.Client{Timeout: 2 * time.Minute},
 		header: http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}}
 	defer c.client.CloseIdleConnections()
-	user := c.must(200, "POST "+have.Issuer+"/protocol/openid-connect/token", form("grant_type", "password", "client_id",
-		have.Client, "username", have.User, "password", have.Password))
+	user := c.must(200, "POST "+have.Issuer+"/protocol/openid-connect/token",
+		form("grant_type", "password", "client_id",
+			have.Client, "username", have.User, "password", have.Password))
 	exchanged := c.must(200, "POST "+have.Issuer+"/protocol/openid-connect/token",
 		form("grant_type", "urn:ietf:params:oauth:grant-type:token-exchange",
-			"client_id", have.BrokerID, "client_secret", have.BrokerSecret, "subject_token", user.json("access_token").(string),
-			"requested_issuer", simulator.PlatformAlias))
+			"client_id", have.BrokerID, "client_secret", have.BrokerSecret, "subject_token",
+			user.json("access_token").(string), "requested_issuer", simulator.PlatformAlias))
 	c.must(200, "POST "+have.Platform+"/protocol/openid-connect/token", form("grant_type", "client_credentials",
 		"client_id", have.ServiceID, "client_secret", have.ServiceSecret))
 

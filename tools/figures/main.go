@@ -63,7 +63,8 @@ func run(root string) error {
 		for _, p := range all {
 			if p.PkgPath == module+"/"+folder {
 				up, calls := upward(p)
-				row("calls between files of "+folder+" that go up", "%.0f %% of %d", 100*float64(up)/float64(max(calls, 1)), calls)
+				row("calls between files of "+folder+" that go up", "%.0f %% of %d",
+					100*float64(up)/float64(max(calls, 1)), calls)
 			}
 		}
 	}

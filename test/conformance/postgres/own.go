@@ -94,7 +94,8 @@ func (s *Server) NewStandby(t testing.TB) *Server {
 	t.Helper()
 	standby := &Server{}
 	t.Cleanup(standby.stop)
-	standby.startFrom("pg_basebackup", "-h", s.folder, "-U", "postgres", "--no-sync", "-c", "fast", "-X", "stream", "-R")
+	standby.startFrom("pg_basebackup", "-h", s.folder, "-U", "postgres", "--no-sync", "-c", "fast", "-X", "stream",
+		"-R")
 	if standby.err != nil {
 		t.Fatal(standby.err)
 	}

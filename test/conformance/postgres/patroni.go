@@ -50,8 +50,9 @@ func NewCluster(t testing.TB) *Cluster {
 		t.Fatal(err)
 	}
 	peer := "http://127.0.0.1:" + freePort(t)
-	c.run(t, "etcd", "--enable-v2=true", "--data-dir", filepath.Join(c.folder, "etcd"), "--listen-client-urls", "http://"+
-		c.etcd,
+	c.run(t, "etcd", "--enable-v2=true", "--data-dir", filepath.Join(c.folder, "etcd"), "--listen-client-urls",
+		"http://"+
+			c.etcd,
 		"--advertise-client-urls", "http://"+c.etcd, "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
 		"--initial-cluster", "default="+peer)
 	until(t, func() bool { return answers("http://" + c.etcd + "/health") })
@@ -75,7 +76,8 @@ func (c *Cluster) run(t testing.TB, name string, args ...string) *exec.Cmd {
 	t.Helper()
 	command := exec.Command(name, args...)
 	command.Dir, command.SysProcAttr = c.folder, c.who
-	if log, err := os.Create(filepath.Join(c.folder, fmt.Sprintf("%s-%d.log", name, time.Now().UnixNano()))); err == nil {
+	if log, err := os.Create(filepath.Join(c.folder,
+		fmt.Sprintf("%s-%d.log", name, time.Now().UnixNano()))); err == nil {
 		command.Stdout, command.Stderr = log, log
 	}
 	run(t, command)

@@ -93,7 +93,8 @@ func Exec(t testing.TB, url, statements string) {
 
 var (
 	ours      server
-	errAbsent = errors.New("there is no PostgreSQL server: install postgresql, or set " + Variable + " to a server's URL")
+	errAbsent = errors.New("there is no PostgreSQL server: install postgresql, or set " + Variable + " to a server's " +
+		"URL")
 )
 
 func serverURL() (string, error) {

@@ -65,8 +65,8 @@ func serve(t *testing.T) (given map[string]any) {
 		fmt.Sprintf("platforms:\n- {name: simulated-openeo, protocol: openeo, endpoint: %s, access: open, assets: "+
 			"proxy}\n- {name: second, protocol: openeo, endpoint: %s, access: open}\n"+
 			"- {name: ogc, protocol: ogc-api-processes, endpoint: %s, access: open}\n"+
-			"services:\n- {id: ndvi_composite, title: Composite, platform: second, application: ndvi_composite}\n- {id: "+
-			"ndvi_scene, title: NDVI, platform: ogc, application: ndvi}\n",
+			"services:\n- {id: ndvi_composite, title: Composite, platform: second, application: ndvi_composite}\n- "+
+			"{id: "+"ndvi_scene, title: NDVI, platform: ogc, application: ndvi}\n",
 			w.OpenEOURL, second.OpenEOURL, w.OGCURL))
 }
 
@@ -76,8 +76,8 @@ func serveFor(t *testing.T, w *simulator.World, platforms string) (given map[str
 	known := w.Credentials
 	file := filepath.Join(t.TempDir(), "broker.yaml")
 	text := fmt.Sprintf(
-		"development: true\nfreshness: 500ms\ndatabase: sqlite:%s/eodispatch.db\nidentity: {issuer: %s, client_id: %s, "+
-			"openeo_client: %s}\n",
+		"development: true\nfreshness: 500ms\ndatabase: sqlite:%s/eodispatch.db\nidentity: {issuer: %s, client_id: "+
+			"%s, "+"openeo_client: %s}\n",
 		filepath.Dir(file), known.Issuer, known.BrokerID, known.Client) + platforms
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -163,8 +163,8 @@ func TestOpenEO_Python(t *testing.T) {
 			}
 			run(t, given, &found, python, source(t, "use_openeo.py"))
 			if found.Status != "finished" || found.WithOwn != "finished" || len(found.Files) == 0 || found.Jobs != 2 ||
-				found.Logs == 0 || !strings.HasPrefix(found.Asset, given["broker"].(string)) || found.Head != http.StatusOK ||
-				found.Ranged != http.StatusPartialContent {
+				found.Logs == 0 || !strings.HasPrefix(found.Asset, given["broker"].(string)) ||
+				found.Head != http.StatusOK || found.Ranged != http.StatusPartialContent {
 				t.Errorf("jobs: %+v", found)
 			}
 			if !slices.Equal(found.Versions, []string{"1.2.0", "1.3.0"}) {

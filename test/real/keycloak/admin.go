@@ -206,8 +206,8 @@ func (s *Server) user(realm, user, method, path string, body any) error {
 
 // AddUser creates a user of a realm with the password NAME-password.
 func (s *Server) AddUser(realm, name string) error {
-	return s.Admin("POST", realm+"/users", Object{"username": name, "email": name + "@example.test", "emailVerified": true,
-		"firstName": name, "lastName": "X", "enabled": true,
+	return s.Admin("POST", realm+"/users", Object{"username": name, "email": name + "@example.test",
+		"emailVerified": true, "firstName": name, "lastName": "X", "enabled": true,
 		"credentials": []Object{{"type": "password", "value": name + "-password", "temporary": false}}}, nil)
 }
 

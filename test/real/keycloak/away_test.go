@@ -76,7 +76,8 @@ func (p *person) submitTask(t *testing.T, endpoint string) task {
 // the ids of the jobs that were reported for the first time as waiting for the user to sign in, grouped by message.
 func (p *person) watchTask(t *testing.T, id int64) (told func() [][]int64) {
 	t.Helper()
-	address := fmt.Sprintf("ws%s/ws/upscale_tasks/%d?changes=true&interval=3600", strings.TrimPrefix(p.broker, "http"), id)
+	address := fmt.Sprintf("ws%s/ws/upscale_tasks/%d?changes=true&interval=3600", strings.TrimPrefix(p.broker, "http"),
+		id)
 	socket, _, err := websocket.Dial(t.Context(), address,
 		&websocket.DialOptions{HTTPHeader: http.Header{"Authorization": {"Bearer " + p.token.Reveal()}}})
 	must(t, err)
@@ -198,8 +199,8 @@ func TestAway_TasksOfUsersWhoAreSignedOut(t *testing.T) {
 	// jobs that may be submitted between two reads of the agenda, twice limits.requests; later messages may report them
 	const underWay = 16
 	if parts := told(); len(parts[0]) < len(stopped.waiting())-underWay || len(slices.Concat(parts[1:]...)) > underWay {
-		t.Errorf("%d waiting jobs were reported in %d messages, the first with %d jobs", len(stopped.waiting()), len(parts),
-			len(parts[0]))
+		t.Errorf("%d waiting jobs were reported in %d messages, the first with %d jobs", len(stopped.waiting()),
+			len(parts), len(parts[0]))
 	}
 
 	// As many of her jobs run at once as there are slots. The last ones could start only after the broker, without her,
@@ -347,7 +348,8 @@ func TestAway_LinksAreRefused(t *testing.T) {
 	query.Del("iss") // Keycloak announces that it sends iss (RFC 9207), so a response without it is refused
 	_, err = signIns.Finish(t.Context(), query, remember)
 	wants(t, err, dispatch.Invalid, "This page completes a sign-in")
-	elsewhere, _, err := tokens.SignIns(Callback+"/elsewhere", c.Keys).Begin(t.Context(), identity.Purpose{Platform: "P"})
+	elsewhere, _, err := tokens.SignIns(Callback+"/elsewhere", c.Keys).Begin(t.Context(),
+		identity.Purpose{Platform: "P"})
 	must(t, err)
 	if at, err := (&Browser{}).Open(elsewhere); err != nil || at.Status != http.StatusBadRequest ||
 		!strings.Contains(at.Text, "redirect_uri") {
@@ -355,8 +357,8 @@ func TestAway_LinksAreRefused(t *testing.T) {
 	}
 	wants(t, comes(identity.Purpose{Platform: "P"}, &Browser{Refuse: true}), dispatch.Forbidden,
 		"You did not give permission. Nothing was changed.")
-	wants(t, comes(identity.Purpose{Away: true, User: dispatch.UserID(Apex + " another")}, &Browser{}), dispatch.Forbidden,
-		"You signed in as another user")
+	wants(t, comes(identity.Purpose{Away: true, User: dispatch.UserID(Apex + " another")}, &Browser{}),
+		dispatch.Forbidden, "You signed in as another user")
 }
 
 // TestGrants_OfASession acts for a user as long as their session lasts, in processes that never received their token,

@@ -63,7 +63,8 @@ func (b *Browser) Visit(address string) (url.Values, error) {
 		return nil, err
 	}
 	if !strings.HasPrefix(at.Address, Callback) {
-		return nil, fmt.Errorf("stopped at %s: status %d: %.600s", strings.SplitN(at.Address, "?", 2)[0], at.Status, at.Text)
+		return nil, fmt.Errorf("stopped at %s: status %d: %.600s", strings.SplitN(at.Address, "?", 2)[0], at.Status,
+			at.Text)
 	}
 	u, err := url.Parse(at.Address)
 	return u.Query(), err
@@ -119,7 +120,8 @@ func words(page string) string {
 func (b *Browser) fill(address, page string) url.Values {
 	form := url.Values{}
 	for _, input := range hidden.FindAllString(page, -1) {
-		if name, value := nameOf.FindStringSubmatch(input), valueOf.FindStringSubmatch(input); name != nil && value != nil {
+		if name, value := nameOf.FindStringSubmatch(input),
+			valueOf.FindStringSubmatch(input); name != nil && value != nil {
 			form.Set(html.UnescapeString(name[1]), html.UnescapeString(value[1]))
 		}
 	}

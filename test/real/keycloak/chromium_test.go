@@ -35,8 +35,8 @@ func openChromium(t *testing.T) *chromium {
 	browser := exec.Command(path, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run",
 		"--disable-background-networking",
 		"--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--window-size=800,600",
-		"--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", "--remote-debugging-port=0", "--user-data-dir="+folder,
-		"about:blank")
+		"--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", "--remote-debugging-port=0",
+		"--user-data-dir="+folder, "about:blank")
 	browser.Env = append(os.Environ(), "HOME="+folder)
 	browser.SysProcAttr = dyingWithUs()
 	said, err := browser.StderrPipe()
@@ -154,7 +154,8 @@ func (c *chromium) signsIn(realm, user string) {
 	c.waitFor(fmt.Sprintf(`location.pathname.startsWith("/realms/%s/") && document.querySelector("#password") !== null`,
 		realm))
 	_, err := c.run(fmt.Sprintf(
-		`document.querySelector("#username").value = %q, document.querySelector("#password").value = "%[1]s-password"`, user))
+		`document.querySelector("#username").value = %q, document.querySelector("#password").value = "%[1]s-password"`,
+		user))
 	must(c.t, err)
 	c.presses("[type=submit]")
 }

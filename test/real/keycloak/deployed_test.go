@@ -98,7 +98,8 @@ func TestServe_DeployedServicesEnvironment(t *testing.T) {
 		"KEYCLOAK_HOST=" + URL, "KEYCLOAK_REALM=apex", "KEYCLOAK_CLIENT_ID=deployed-api",
 		"KEYCLOAK_CLIENT_SECRET=deployed-api-secret",
 		"DATABASE_URL=sqlite:///./apex.db",
-		fmt.Sprintf(`BACKENDS={%q: {"auth_method": "USER_CREDENTIALS", "token_provider": "platform", "token_prefix": "oidc/sim"},
+		fmt.Sprintf(
+			`BACKENDS={%q: {"auth_method": "USER_CREDENTIALS", "token_provider": "platform", "token_prefix": "oidc/sim"},
 			%q: {"auth_method": "CLIENT_CREDENTIALS", "client_credentials": "sim/eodispatch-service/eodispatch-service-secret", "token_prefix": "oidc/sim"}}`, own, shared)}
 	p := serve(t, environ...)
 	gina := newPerson(t, s, "gina", "http://"+address)

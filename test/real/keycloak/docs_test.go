@@ -19,11 +19,13 @@ func docsBroker(t *testing.T, s *Server) string {
 	address := executable.FreeAddress(t)
 	must(t, s.Admin("POST", "apex/clients", Object{"clientId": "docs", "enabled": true, "publicClient": true,
 		"directAccessGrantsEnabled": false,
-		"redirectUris":              []string{"http://" + address + "/docs/oauth2-redirect"}, "webOrigins": []string{"+"},
-		"attributes": Object{"pkce.code.challenge.method": "S256"},
+		"redirectUris":              []string{"http://" + address + "/docs/oauth2-redirect"},
+		"webOrigins":                []string{"+"},
+		"attributes":                Object{"pkce.code.challenge.method": "S256"},
 		"protocolMappers": []Object{{"name": "for the broker", "protocol": "openid-connect",
 			"protocolMapper": "oidc-audience-mapper",
-			"config":         Object{"included.client.audience": "eodispatch-api", "access.token.claim": "true"}}}}, nil))
+			"config":         Object{"included.client.audience": "eodispatch-api", "access.token.claim": "true"}}}},
+		nil))
 	t.Cleanup(func() {
 		id, err := s.id("apex", "clients", "clientId", "docs")
 		must(t, errors.Join(err, s.Admin("DELETE", "apex/clients/"+id, nil, nil)))
@@ -37,7 +39,8 @@ func docsBroker(t *testing.T, s *Server) string {
 			Components struct{ SecuritySchemes map[string]any }
 		}
 		a, err := ask(t.Context(), "GET", "http://"+address+"/openapi.json", "", nil)
-		if err = errors.Join(err, a.into(http.StatusOK, &d)); err == nil && d.Components.SecuritySchemes["oauth2"] == nil {
+		if err = errors.Join(err, a.into(http.StatusOK, &d)); err == nil &&
+			d.Components.SecuritySchemes["oauth2"] == nil {
 			err = errors.New("the OpenAPI document contains no sign-in")
 		}
 		return err
@@ -56,7 +59,8 @@ func TestDocs_SignInInABrowser(t *testing.T) {
 	c.open(broker + "/docs")
 	c.presses(".auth-wrapper .authorize")
 	c.waitFor(`document.querySelector("#client_id_authorizationCode")?.value === "docs"`)
-	c.waitFor(`document.querySelector("#client_id_authorizationCode").checkVisibility() && !document.querySelector("#client_secret_authorizationCode").checkVisibility()`)
+	c.waitFor(
+		`document.querySelector("#client_id_authorizationCode").checkVisibility() && !document.querySelector("#client_secret_authorizationCode").checkVisibility()`)
 	_, err := c.run(`document.querySelector("[aria-label='Apply given OAuth2 credentials']").scrollIntoView()`)
 	must(t, err)
 	c.saveScreenshot("docs-authorize.png")
@@ -70,7 +74,8 @@ func TestDocs_SignInInABrowser(t *testing.T) {
 	c.presses("#operations-Upscale_Tasks-get_jobs_status_jobs_status_get .opblock-summary-control")
 	c.presses("#operations-Upscale_Tasks-get_jobs_status_jobs_status_get .try-out__btn")
 	c.presses("#operations-Upscale_Tasks-get_jobs_status_jobs_status_get .execute")
-	c.waitFor(`document.querySelector("#operations-Upscale_Tasks-get_jobs_status_jobs_status_get .live-responses-table tbody .response-col_status")?.innerText.startsWith("200")`)
+	c.waitFor(
+		`document.querySelector("#operations-Upscale_Tasks-get_jobs_status_jobs_status_get .live-responses-table tbody .response-col_status")?.innerText.startsWith("200")`)
 	c.saveScreenshot("docs-answered.png")
 	if violations, err := c.run(`JSON.stringify(window.violations ?? [])`); err != nil || violations != "[]" {
 		t.Errorf("violations of the content security policy: %v %v", violations, err)
@@ -88,7 +93,8 @@ func TestDocs_SignInIsNotForged(t *testing.T) {
 		_, _ = w.Write([]byte("<!doctype html><title>another site</title>"))
 	}))
 	t.Cleanup(other.Close)
-	pending := `window.said = ""; window.swaggerUIRedirectOauth2 = {state: "right", auth: {name: "oauth2"}, callback: p => said += "code " + p.auth.code, errCb: e => said += "error " + e.message};`
+	pending :=
+		`window.said = ""; window.swaggerUIRedirectOauth2 = {state: "right", auth: {name: "oauth2"}, callback: p => said += "code " + p.auth.code, errCb: e => said += "error " + e.message};`
 	for _, row := range []struct{ from, before, query, said string }{
 		{broker + "/docs", pending, "code=x&state=wrong", ""},
 		{broker + "/docs", pending, "code=x", ""},

@@ -221,7 +221,8 @@ func TestDrivers_LinkedAccounts(t *testing.T) {
 			t.Run("success", func(t *testing.T) {
 				got, err := get(t, good, alice)
 				must(t, err)
-				if is := claims(t, got.Secret); is.Issuer != Platform || is.User != "alice-p" || is.Party != "apex-broker" {
+				if is := claims(t, got.Secret); is.Issuer != Platform || is.User != "alice-p" ||
+					is.Party != "apex-broker" {
 					t.Errorf("claims of the token: %+v", is)
 				}
 			})
@@ -372,7 +373,8 @@ func commonFaults(t *testing.T, s *Server, good identity.TokensConfig, user disp
 	for name, break_ := range troubled() {
 		t.Run("own provider "+name, func(t *testing.T) {
 			c := good
-			c.Client = upstream.New(upstream.Config{Transport: detour{"apex", break_(t), time.Second}, Development: true})
+			c.Client = upstream.New(upstream.Config{Transport: detour{"apex", break_(t), time.Second},
+				Development: true})
 			_, err := get(t, c, user)
 			wants(t, err, dispatch.Unavailable, later)
 		})
@@ -399,7 +401,8 @@ func TestDrivers_TokenExchange(t *testing.T) {
 		_, err := get(t, c, alice)
 		wants(t, err, dispatch.Misconfigured, misconfiguredAccess)
 	})
-	for name, audience := range map[string]string{"unknown audience": "nowhere", "audience not available": "plain-api"} {
+	for name, audience := range map[string]string{"unknown audience": "nowhere",
+		"audience not available": "plain-api"} {
 		t.Run(name, func(t *testing.T) {
 			c := settings("token-exchange")
 			c.Platforms[0].Exchange.Audience = audience
@@ -424,7 +427,8 @@ func TestDrivers_JWTGrant(t *testing.T) {
 	t.Run("success", func(t *testing.T) {
 		got, err := get(t, good, alice)
 		must(t, err)
-		if is := claims(t, got.Secret); is.Issuer != Platform || is.User != "alice-p" || is.Party != "eodispatch-service" {
+		if is := claims(t, got.Secret); is.Issuer != Platform || is.User != "alice-p" ||
+			is.Party != "eodispatch-service" {
 			t.Errorf("claims of the token: %+v", is)
 		}
 	})
@@ -467,7 +471,8 @@ func TestDrivers_JWTGrant(t *testing.T) {
 	for name, break_ := range troubled() {
 		t.Run("provider "+name, func(t *testing.T) {
 			c := good
-			c.Client = upstream.New(upstream.Config{Transport: detour{"platform", break_(t), time.Second}, Development: true})
+			c.Client = upstream.New(upstream.Config{Transport: detour{"platform", break_(t), time.Second},
+				Development: true})
 			_, err := get(t, c, alice)
 			wants(t, err, dispatch.Unavailable, later)
 		})
@@ -518,7 +523,8 @@ func TestDrivers_ClientCredentials(t *testing.T) {
 	for name, break_ := range troubled() {
 		t.Run("provider "+name, func(t *testing.T) {
 			c := good
-			c.Client = upstream.New(upstream.Config{Transport: detour{"platform", break_(t), time.Second}, Development: true})
+			c.Client = upstream.New(upstream.Config{Transport: detour{"platform", break_(t), time.Second},
+				Development: true})
 			_, err := get(t, c, "")
 			wants(t, err, dispatch.Unavailable, later)
 		})
@@ -564,11 +570,12 @@ func TestCheck_OfEachDriver(t *testing.T) {
 	grant.Platforms[0].Exchange.ClientSecret = "wrong"
 	fails(grant)
 	// this client may not present assertions
-	grant.Platforms[0].Exchange.ClientID, grant.Platforms[0].Exchange.ClientSecret = "platform-api", "platform-api-secret"
+	grant.Platforms[0].Exchange.ClientID, grant.Platforms[0].Exchange.ClientSecret = "platform-api",
+		"platform-api-secret"
 	fails(grant)
 
-	// With three of the four drivers, only a request with a token shows that a client may not exchange tokens. Without a
-	// service account, the client cannot get a token, and Check reports the permission as not tried.
+	// With three of the four drivers, only a request with a token shows that a client may not exchange tokens. Without
+	// a service account, the client cannot get a token, and Check reports the permission as not tried.
 	mayNot := func(driver string) identity.TokensConfig {
 		c := settings(driver)
 		c.ClientID, c.ClientSecret = "plain-api", "plain-api-secret"
@@ -578,7 +585,8 @@ func TestCheck_OfEachDriver(t *testing.T) {
 	asks := []string{"keycloak-requested-issuer", "token-exchange", "jwt-grant"}
 	for _, driver := range asks {
 		if unproven, err := check(mayNot(driver)); err != nil || unproven == "" {
-			t.Errorf("%s, client not allowed and without a service account: Check returned %q %v", driver, unproven, err)
+			t.Errorf("%s, client not allowed and without a service account: Check returned %q %v", driver, unproven,
+				err)
 		}
 	}
 	must(t, s.Client("plain-api", nil, Object{"serviceAccountsEnabled": true}))
@@ -607,7 +615,8 @@ func TestDrivers_ClientByKey(t *testing.T) {
 	must(t, s.Link("alice"))
 	for _, driver := range []string{"keycloak-broker", "keycloak-requested-issuer", "token-exchange"} {
 		c := settings(driver)
-		c.ClientSecret, c.ClientKey = "", dispatch.Secret(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
+		c.ClientSecret, c.ClientKey = "", dispatch.Secret(
+			pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
 		for range 2 { // an assertion can be used only once
 			if _, err := get(t, c, signIn(t, s, "alice", "portal")); err != nil {
 				t.Errorf("%s: %v", driver, err)

@@ -23,7 +23,8 @@ func programClient(t *testing.T, s *Server) {
 			"oauth2.device.polling.interval": "1"},
 		"protocolMappers": []Object{{"name": "for the broker", "protocol": "openid-connect",
 			"protocolMapper": "oidc-audience-mapper",
-			"config":         Object{"included.client.audience": "eodispatch-api", "access.token.claim": "true"}}}}, nil))
+			"config":         Object{"included.client.audience": "eodispatch-api", "access.token.claim": "true"}}}},
+		nil))
 	t.Cleanup(func() {
 		id, err := s.id("apex", "clients", "clientId", "eodispatch-cli")
 		must(t, errors.Join(err, s.Admin("DELETE", "apex/clients/"+id, nil, nil)))
@@ -43,7 +44,8 @@ func TestLogin_OnTheRealKeycloak(t *testing.T) {
 		args, environ []string
 		page          *regexp.Regexp
 	}{
-		"browser": {[]string{"login", address}, []string{"DISPLAY=:0"}, regexp.MustCompile(`\n  (http\S+/auth\?\S+)\n`)},
+		"browser": {[]string{"login", address}, []string{"DISPLAY=:0"},
+			regexp.MustCompile(`\n  (http\S+/auth\?\S+)\n`)},
 		"device": {[]string{"login", address, "--device", "--offline"}, nil,
 			regexp.MustCompile(`\n  (http\S+user_code=\S+)\n`)},
 	} {
@@ -66,7 +68,8 @@ func TestLogin_OnTheRealKeycloak(t *testing.T) {
 			if err != nil || at.Status != 200 {
 				t.Fatalf("%+v, %v", at, err)
 			}
-			if err := login.Wait(); err != nil || !strings.Contains(said.String(), "Signed in at http://"+address+" as alice.") {
+			if err := login.Wait(); err != nil || !strings.Contains(said.String(),
+				"Signed in at http://"+address+" as alice.") {
 				t.Fatalf("%v\n%s\nthe browser stopped at: %s", err, said.String(), at.Text)
 			}
 			for _, args := range [][]string{{"whoami"}, {"list"}, {"logout"}} {

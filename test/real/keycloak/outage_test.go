@@ -140,7 +140,8 @@ func TestToken_OneExchangeForAllReplicas(t *testing.T) {
 			var workers sync.WaitGroup
 			for i := range 200 {
 				workers.Go(func() {
-					if got, err := replicas[i%2].Token(t.Context(), "P/u"); err != nil || claims(t, got.Secret).User != "alice-p" {
+					if got, err := replicas[i%2].Token(t.Context(), "P/u"); err != nil ||
+						claims(t, got.Secret).User != "alice-p" {
 						t.Error(err)
 					}
 				})

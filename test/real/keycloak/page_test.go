@@ -43,7 +43,8 @@ func TestPage_OnTheRealProvider(t *testing.T) {
 	t.Cleanup(documents.Close)
 	keeper := newTokenChecker(t)
 	home := sessionBroker(t, s, &simulator.OpenEO{Check: keeper.check, Issuer: Platform},
-		fmt.Sprintf(`EODISPATCH_SERVICES=[{"id": "composite", "title": "Greenest NDVI", "platform": "P", "application": %q}]`,
+		fmt.Sprintf(
+			`EODISPATCH_SERVICES=[{"id": "composite", "title": "Greenest NDVI", "platform": "P", "application": %q}]`,
 			documents.URL+"/ndvi_composite.json"))
 
 	c.open(home + "/#/new/composite")

@@ -164,8 +164,9 @@ func newPerson(t *testing.T, s *Server, name, broker string) *person {
 	t.Helper()
 	must(t, s.AddUser("apex", name))
 	must(t, s.AddUser("platform", name+"-p"))
-	return &person{name, signIn(t, s, name, "portal"), &Browser{Logins: map[string]string{"apex": name, "platform": name +
-		"-p"}}, broker}
+	return &person{name, signIn(t, s, name, "portal"),
+		&Browser{Logins: map[string]string{"apex": name, "platform": name +
+			"-p"}}, broker}
 }
 
 // opens opens a page of the broker in the user's browser, which signs in and consents where asked. The last page must

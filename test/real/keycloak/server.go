@@ -145,7 +145,8 @@ func awaitAnswer(ended <-chan struct{}) error {
 	again := time.NewTicker(50 * time.Millisecond)
 	defer again.Stop()
 	for {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, Platform+"/.well-known/openid-configuration", nil)
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, Platform+"/.well-known/openid-configuration",
+			nil)
 		if err != nil {
 			return err
 		}

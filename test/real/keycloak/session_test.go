@@ -29,8 +29,8 @@ func (s *Server) keepsSessions(t *testing.T, home string) {
 		"backchannel.logout.session.required": "true",
 		"backchannel.logout.url":              home + "/session/back-channel-sign-out"}, nil))
 	t.Cleanup(func() {
-		must(t, s.Client("eodispatch-api", Object{"post.logout.redirect.uris": "", "backchannel.logout.session.required": "",
-			"backchannel.logout.url": ""}, nil))
+		must(t, s.Client("eodispatch-api", Object{"post.logout.redirect.uris": "",
+			"backchannel.logout.session.required": "", "backchannel.logout.url": ""}, nil))
 	})
 }
 
@@ -76,7 +76,8 @@ func TestSession_InABrowser(t *testing.T) {
 		t.Errorf("signed in as %v", who)
 	}
 	if visible, err := c.run(
-		`document.cookie + JSON.stringify(localStorage) + JSON.stringify(sessionStorage)`); err != nil || visible != "{}{}" {
+		`document.cookie + JSON.stringify(localStorage) + JSON.stringify(sessionStorage)`); err != nil ||
+		visible != "{}{}" {
 		t.Errorf("scripts see %v, %v", visible, err)
 	}
 	if status := c.fetches("POST", "/tickets", inJSON); status != http.StatusCreated {
@@ -88,7 +89,8 @@ func TestSession_InABrowser(t *testing.T) {
 
 	evil := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
-		fmt.Fprintf(w, `<!doctype html><title>evil</title><form method="post" enctype="text/plain" action="%s/session/sign-out"><button>win</button></form>`, broker)
+		fmt.Fprintf(w,
+			`<!doctype html><title>evil</title><form method="post" enctype="text/plain" action="%s/session/sign-out"><button>win</button></form>`, broker)
 	}))
 	t.Cleanup(evil.Close)
 	c.open(evil.URL)

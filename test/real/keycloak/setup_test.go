@@ -44,8 +44,9 @@ func TestSetUp_AsWritten(t *testing.T) {
 	provider := func(realm, alias, issuer string, settings, config Object) {
 		t.Helper()
 		var found Object
-		must(t, s.Admin("POST", realm+"/identity-provider/import-config", Object{"providerId": "oidc", "fromUrl": issuer +
-			"/.well-known/openid-configuration"}, &found))
+		must(t, s.Admin("POST", realm+"/identity-provider/import-config",
+			Object{"providerId": "oidc", "fromUrl": issuer +
+				"/.well-known/openid-configuration"}, &found))
 		is := Object{"alias": alias, "providerId": "oidc", "enabled": true, "config": found}
 		for key, value := range settings {
 			is[key] = value
@@ -62,7 +63,8 @@ func TestSetUp_AsWritten(t *testing.T) {
 			c.Platforms[0].Exchange.Alias = "steps"
 		}
 		if driver == "jwt-grant" {
-			c.Platforms[0].Exchange.ClientID, c.Platforms[0].Exchange.ClientSecret = "steps-service", "steps-service-secret"
+			c.Platforms[0].Exchange.ClientID, c.Platforms[0].Exchange.ClientSecret = "steps-service",
+				"steps-service-secret"
 		}
 		return c
 	}
@@ -95,8 +97,8 @@ func TestSetUp_AsWritten(t *testing.T) {
 	client("platform", "steps-broker", Object{"standardFlowEnabled": true, "redirectUris": []string{Apex +
 		"/broker/steps/endpoint"}})
 	provider("apex", "steps", Platform, Object{"storeToken": true},
-		Object{"clientId": "steps-broker", "clientSecret": "steps-broker-secret", "clientAuthMethod": "client_secret_post",
-			"defaultScope": "openid offline_access"})
+		Object{"clientId": "steps-broker", "clientSecret": "steps-broker-secret",
+			"clientAuthMethod": "client_secret_post", "defaultScope": "openid offline_access"})
 	address, _ := AuthorizationURL("steps-portal", url.Values{"kc_action": {"idp_link:steps"}})
 	said, err := (&Browser{Logins: map[string]string{"apex": "ines", "platform": "ines-p"}}).Visit(address)
 	if must(t, err); said.Get("kc_action_status") != "success" {
@@ -148,7 +150,8 @@ func TestSetUp_AsWritten(t *testing.T) {
 	must(t, err)
 	ines := issuer + dispatch.UserID(user)
 	account := dispatch.Account("P/" + string(ines))
-	must(t, s.Client("steps-api", Object{"standard.token.exchange.enableRefreshRequestedTokenType": "SAME_SESSION"}, nil))
+	must(t, s.Client("steps-api", Object{"standard.token.exchange.enableRefreshRequestedTokenType": "SAME_SESSION"},
+		nil))
 	tokens.StoreUserToken(t.Context(), ines, token, time.Now().Add(time.Minute))
 	_, err = tokens.Token(t.Context(), account)
 	must(t, err)
