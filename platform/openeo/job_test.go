@@ -599,7 +599,8 @@ func TestSync(t *testing.T) {
 		t.Fatal(err)
 	}
 	data, err := io.ReadAll(r.Body)
-	if err != nil || string(data) != "II*\x00" || r.Costs == nil || *r.Costs != 6.5 || r.ContentType != "image/tiff; application=geotiff" {
+	if err != nil || string(data) != "II*\x00" || r.Costs == nil || *r.Costs != 6.5 ||
+		r.ContentType != "image/tiff; application=geotiff" {
 		t.Errorf("got %q of %q, %v", data, r.ContentType, err)
 	}
 	if err := r.Body.Close(); err != nil {
