@@ -3,7 +3,7 @@
 # The programs that make check runs are pinned by tools/go.mod, their hashes by tools/go.sum.
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 
-PAGE = $(shell find web/src web/index.html web/*.json web/*.ts -type f 2>/dev/null)
+PAGE = $(shell find web/src web/earth/make.js web/index.html web/*.json web/*.ts -type f 2>/dev/null)
 
 .PHONY: test test-quick test-full build image release page demo check fuzz bench year fire import failover charts standards generate ready
 

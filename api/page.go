@@ -21,7 +21,7 @@ import (
 // Page is the page that people use this service with.
 type Page struct {
 	Files       fs.FS    // index.html, and the files that it loads below page/; nil: the program was built without them
-	BaseMap     *BaseMap // nil: outlines of countries, which are among the files
+	BaseMap     *BaseMap // nil: the map that is among the files
 	Development bool     // results may lie at addresses with http
 	// URL at which users manage their account at the identity provider and its links to platforms; "": not known
 	Account string

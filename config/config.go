@@ -140,7 +140,7 @@ type Session struct {
 
 // Page configures the page at /.
 type Page struct {
-	BaseMap *BaseMap `yaml:"base_map"` // absent: outlines of countries, without requests to other servers
+	BaseMap *BaseMap `yaml:"base_map"` // absent: the map that the page brings along, without requests to others
 }
 
 // BaseMap is a map of tiles from another server.

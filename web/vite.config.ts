@@ -1,6 +1,6 @@
 import { rm } from "node:fs/promises";
 import license from "rollup-plugin-license";
-import { defineConfig } from "vite";
+import { defineConfig } from "vitest/config";
 
 // The broker that `npm run dev` forwards requests to.
 const broker = process.env["EODISPATCH_BROKER"] ?? "http://127.0.0.1:8080";
@@ -18,7 +18,11 @@ export default defineConfig({
     modulePreload: { polyfill: false },
   },
   plugins: [
-    { name: "remove the last build", buildStart: () => rm("dist/page", { recursive: true, force: true }) },
+    {
+      name: "remove the last build",
+      apply: "build",
+      buildStart: () => rm("dist/page", { recursive: true, force: true }),
+    },
     license({
       thirdParty: {
         includePrivate: false,
@@ -27,6 +31,7 @@ export default defineConfig({
       },
     }),
   ],
+  test: { setupFiles: "test/setup.ts", testTimeout: 60_000 },
   server: {
     proxy: {
       [routes]: { target: broker, ws: true, changeOrigin: false },

@@ -66,7 +66,7 @@ func (b *tab) reaches(selector string) {
 }
 
 // TestPage_NewUser goes from the address that the demonstration prints to the first preview by keyboard alone, with
-// seven buttons, and then to a mosaic of the tiles that have finished. README shows its last picture.
+// six buttons, and then to a mosaic of the tiles that have finished. README shows its last picture.
 func TestPage_NewUser(t *testing.T) {
 	needPage(t)
 	b := openTab(t)
@@ -80,19 +80,15 @@ func TestPage_NewUser(t *testing.T) {
 	b.reaches("button[type=submit]")
 	b.reaches("[data-view=review] .actions .primary")
 	b.sees("[data-view=job][data-status=finished]")
-	b.reaches("[data-file] button[aria-pressed=false]")
 	b.sees(`.rasters[data-shown="1"]`)
 	b.screenshot("first-preview")
 
 	b.read(`(history.back(), "")`)
 	b.shows("run")
 	b.startsTiles()
-	b.until(`document.querySelector("[data-items]")?.dataset.items >= 5`)
-	b.clicks("button.mosaic")
-	b.until(
-		`document.querySelector(".rasters")?.dataset.shown >= 5 && !document.querySelector(".rasters [aria-live] p")`)
+	b.until(`document.querySelector(".rasters")?.dataset.shown >= 5 && !document.querySelector(".rasters [aria-live] p")`)
 	b.looksLike(look{scheme: "light", width: 1440})
-	b.clicks(".tools button:last-child") // show everything
+	b.clicks(".tools [aria-label='Show everything']")
 	b.until(`new Promise(painted => requestAnimationFrame(() => requestAnimationFrame(() => painted(true))))`)
 	b.screenshot("readme")
 

@@ -80,19 +80,22 @@ func TestPage_SeveralDimensions(t *testing.T) {
 	b.until(`document.querySelectorAll("[data-dimension=temporal_extent] li").length === 3`)
 	b.until(`[...document.querySelectorAll("[data-dimension=temporal_extent] li")].every(li => li.dataset.all === "` +
 		tiles + `" && li.dataset.done === "` + tiles + `")`)
-	b.until(`document.querySelectorAll("table.tiles tbody tr").length === 3 * ` + tiles)
+	b.audit("task-by-month")
+	b.clicks("#tab-tiles")
+	b.until(`document.querySelectorAll("table.tiles tr[data-id]").length === 3 * ` + tiles)
+	b.clicks("#tab-overview")
 	b.clicks("[data-dimension=temporal_extent] li:nth-child(2) button")
-	b.until(`document.querySelectorAll("table.tiles tbody tr").length === ` + tiles)
+	b.until(`document.querySelectorAll("table.tiles tr[data-id]").length === ` + tiles)
 	if named := b.read(
 		`[...document.querySelectorAll("table.tiles .tile-name")].map(name => name.innerText).join(" ")`); named !=
 		"middle west 7" {
 		t.Errorf("the tiles are named %s", named)
 	}
-	b.audit("task-by-month")
 	if said := b.read(
 		`fetch("upscale_tasks/" + location.hash.split("/")[2].split("?")[0] + "/dimensions").then(a => a.json()).then(d => d.dimensions[1].values.map(v => v.value.join("/")).join(" "))`); said != "2024-05-20/2024-06-01 2024-06-01/2024-07-01 2024-07-01/2024-07-10" {
 		t.Errorf("the parts of the time are %s", said)
 	}
+	b.clicks("#tab-overview")
 	b.sees(`a[href$="/provenance"]`)
 }
 

@@ -72,7 +72,9 @@ func TestPage_TenThousandTiles(t *testing.T) {
 	if n := b.pixels(finished); n < 8 { // each tile has some pixels
 		t.Errorf("%d pixels of the map show finished tiles", n)
 	}
-	if rows := b.read(`String(document.querySelectorAll("table.tiles tbody tr").length)`); rows != "100" {
+	b.clicks("#tab-tiles")
+	b.sees("table.tiles")
+	if rows := b.read(`String(document.querySelectorAll("table.tiles tr[data-id]").length)`); rows != "100" {
 		t.Errorf("the table has %s rows", rows)
 	}
 	bytes, err := evaluate[float64](b, `performance.memory.usedJSHeapSize`)

@@ -25,27 +25,28 @@ func TestPage_GoesOn(t *testing.T) {
 	b.clicks(asAlice)
 	b.until(`document.title === "Your account at simulated-openeo is linked"`)
 	b.presses("Go back")
-	b.counts("finished", 14)
+	b.sees("[data-done='14']")
 	b.until(fmt.Sprintf(`location.hash === %q && !document.querySelector("a.resolve")`, task))
 
+	b.clicks("#tab-tiles")
 	b.presses("finished")
 	b.clicks("table.tiles tbody button")
-	b.until(`document.querySelectorAll("table.tiles tbody tr").length === 1`)
+	b.until(`document.querySelectorAll("table.tiles tr[data-id]").length === 1`)
 	shown := b.read("location.hash")
 	s.world.IdP.Logout(simulator.BrokerRealm, "alice")
 	b.sees(".ended")
-	b.until(`document.querySelectorAll("table.tiles tbody tr").length === 1`) // what was shown stays
+	b.until(`document.querySelectorAll("table.tiles tr[data-id]").length === 1`) // what was shown stays
 	b.signsIn()
 	b.until(fmt.Sprintf(
-		`location.hash === %q && document.querySelectorAll("table.tiles tbody tr").length === 1 && !document.querySelector(".ended")`, shown))
+		`location.hash === %q && document.querySelectorAll("table.tiles tr[data-id]").length === 1 && !document.querySelector(".ended")`, shown))
 	b.sees(".live.on")
 
-	b.clicks("[data-user]")
-	b.sees(`[data-view=account] a[href$="/realms/apex/account"]`) // where links are removed
+	b.presses("Platforms")
+	b.sees(`[data-view=platforms] a[href$="/realms/apex/account"]`) // where links are removed
 	b.presses("Link your account again")
 	b.clicks(asAlice)
 	b.presses("Go back")
-	b.shows("account")
+	b.shows("platforms")
 }
 
 // TestPage_PlatformsThatAreDown opens a service whose platform cannot describe it, and starts a job that waits until

@@ -68,6 +68,10 @@ services:
   title: NDVI of a scene
   platform: simulated-ogc
   application: ndvi
+- id: numbers
+  title: NDVI in numbers
+  platform: simulated-ogc
+  application: statistics
 - id: hostile
   title: '%[11]s'
   description: '%[11]s [link](javascript:window.ran=1) ![picture](javascript:window.ran=1)'
@@ -217,17 +221,28 @@ func TestPage_FromSignInToAMosaic(t *testing.T) {
 	b.shows("task")
 	b.audit("task")
 	b.sees(`[data-done="14"]`)
-	b.until(
-		`[...document.querySelectorAll("table.tiles tbody tr")].filter(r => r.dataset.status === "finished").length === 14`)
+	b.sees(`.rasters[data-shown="14"]`) // unasked
+	b.clicks("#tab-tiles")
+	b.counts("finished", 14)
+	b.audit("tiles")
+	b.clicks("#tab-costs")
+	b.sees(`[data-costs="28"]`)
+	b.clicks("#tab-results")
 	b.sees(`[data-items="14"]`)
+	b.presses("Remove all from the map")
+	b.until(`!document.querySelector(".rasters")`)
 	b.clicks("button.mosaic")
 	b.sees(`.rasters[data-shown="14"]`)
+	b.showsValues(3)
 	b.audit("results")
 	b.downloads()
 
 	b.presses("Tasks")
 	b.shows("tasks")
 	b.audit("tasks")
+	b.presses("Platforms")
+	b.shows("platforms")
+	b.audit("platforms")
 	b.clicks("[data-user]")
 	b.shows("account")
 	b.audit("account")
@@ -253,13 +268,26 @@ func (b *tab) downloads() {
 	}
 }
 
-// previewsBands opens the first GeoTIFF, looks at its second band, whose values are others, and at three bands as a
+// showsValues clicks in the middle of the map, and waits for the values of so many bands there.
+func (b *tab) showsValues(bands int) {
+	b.t.Helper()
+	b.clicks(".tools button[aria-label='Show everything']")
+	b.until(`new Promise(moved => setTimeout(() => moved(true), 500))`)
+	const middle = `(r => [r.x + r.width / 2, r.y + r.height / 2])(document.querySelector(".map .canvas").getBoundingClientRect())`
+	at, err := evaluate[[2]float64](b, middle)
+	must(b.t, err)
+	b.drags(at[0]+3, at[1]+3, at[0]+3, at[1]+3)
+	b.until(fmt.Sprintf(`document.querySelectorAll(".here dl:first-of-type dd b").length === %d`, bands))
+}
+
+// previewsBands looks at the values of the first GeoTIFF, at its second band, whose values are others, and at three bands as a
 // colour picture.
 func (b *tab) previewsBands() {
 	b.t.Helper()
 	const span = `[...document.querySelectorAll(".rasters input[inputmode=decimal]")].map(i => i.value).join(" to ")`
-	b.clicks("[data-file] button[aria-pressed=false]")
 	b.sees(`.rasters[data-shown="1"]`)
+	b.showsValues(3)
+	b.presses("Colours and contrast")
 	first := b.read(span)
 	b.fills("[name=bands]", "1")
 	b.until(fmt.Sprintf("%s !== %q", span, first))
@@ -319,17 +347,23 @@ func TestPage_RetriesFailedTiles(t *testing.T) {
 	b.sees(`.failures[data-failed="14"]`)
 	b.audit("failures")
 	s.world.OpenEO.SetLife(simulator.Life{})
+	b.presses("Show them")
+	b.until(`document.querySelector("tr.reason")?.innerText.length > 10`)
 	b.clicks("table.tiles th a")
 	b.shows("job")
 	b.clicks("button.retry")
 	b.sees("[data-view=job][data-status=finished]")
 	b.read(`(history.back(), "")`)
-	b.sees(`.failures[data-failed="13"]`)
+	b.counts("failed", 13)
 	b.clicks("tr[data-status=failed] input")
-	b.clicks("tr[data-status=failed]:last-child input")
+	b.clicks("tr[data-status=failed]:nth-last-child(2) input")
 	b.clicks("button.retry-selected")
+	b.counts("failed", 11)
+	b.clicks("#tab-overview")
 	b.sees(`.failures[data-failed="11"]`)
 	b.clicks("button.retry")
+	b.clicks("#tab-tiles")
+	b.presses("All tiles")
 	b.counts("finished", 14)
 
 	s.world.OpenEO.SetLife(simulator.Life{Fail: 1})

@@ -28,7 +28,7 @@ func (b *tab) confirms() {
 // counts waits until the table of tiles shows a number of tiles with a status.
 func (b *tab) counts(status string, n int) {
 	b.t.Helper()
-	b.until(fmt.Sprintf(`document.querySelectorAll("table.tiles tbody tr[data-status=%s]").length === %d`, status, n))
+	b.until(fmt.Sprintf(`document.querySelectorAll("table.tiles tr[data-status=%s]").length === %d`, status, n))
 }
 
 // TestPage_StopsTasks pauses a task and resumes it, cancels two of its tiles, and then, in two tabs at the same time,
@@ -39,16 +39,19 @@ func TestPage_StopsTasks(t *testing.T) {
 	b := s.enter(t, "#/new/composite")
 	b.shows("run")
 	b.startsTiles()
+	b.clicks("#tab-tiles")
 	b.counts("running", 4) // the slots of the platform
 	other := b.another(b.read("location.href"))
 	other.counts("created", 10)
 
+	b.clicks("#tab-overview")
 	b.presses("Pause")
+	other.clicks("#tab-overview")
 	other.sees(".paused")
 	b.until(`document.querySelector(".paused")?.innerText.includes("10 tiles wait")`)
-	b.until(
-		`[...document.querySelectorAll("tr[data-status=created]")].every(r => r.innerText.includes("until the task is resumed"))`)
 	b.audit("paused")
+	b.clicks("#tab-tiles")
+	b.until(`[...document.querySelectorAll("tr[data-status=created]")].every(r => r.nextElementSibling?.innerText.includes("until the task is resumed"))`)
 	b.presses("Tasks")
 	b.clicks(".chip[data-state=paused]")
 	b.until(
@@ -57,6 +60,8 @@ func TestPage_StopsTasks(t *testing.T) {
 	other.clicks(".paused button")
 	b.until(`document.querySelector("[data-view=task][data-state=ready]") && !document.querySelector(".paused")`)
 
+	other.clicks("#tab-tiles")
+	b.until(`document.querySelectorAll("tr.reason").length === 0`)
 	for _, n := range []int{1, 2} {
 		b.clicks(fmt.Sprintf("tr[data-status=created]:nth-last-child(%d) input", n))
 	}
@@ -69,6 +74,7 @@ func TestPage_StopsTasks(t *testing.T) {
 	const cancel = "DELETE /jobs/{id}/results"
 	s.world.OpenEO.Faults.Set(simulator.Fault{Route: cancel, Status: 503})
 	for _, one := range []*tab{b, other} {
+		one.clicks("#tab-overview")
 		one.presses("Cancel")
 		one.sees("dialog[open]")
 	}
@@ -78,6 +84,7 @@ func TestPage_StopsTasks(t *testing.T) {
 	}
 	s.world.OpenEO.Faults.Set()
 	for _, one := range []*tab{b, other} {
+		one.clicks("#tab-tiles")
 		one.counts("canceled", 14)
 		one.sees("[data-done='14']")
 	}

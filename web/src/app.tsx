@@ -4,9 +4,11 @@ import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { settings, signIn, signInAddress } from "./api/session";
 import { Failure, Loading, Notice } from "./controls";
+import picture from "./front.svg";
 import { segments, to } from "./route";
 import { texts } from "./texts";
 import { Account } from "./views/account";
+import { Platforms } from "./views/platform_list";
 import { Services } from "./views/services";
 import { ServicePage } from "./views/service";
 import { Jobs, Tasks } from "./views/lists";
@@ -93,7 +95,7 @@ function Header() {
         {s.title}
       </a>
       <nav aria-label={texts.nav.label}>
-        {(["services", "tasks", "jobs"] as const).map(name => (
+        {(["services", "tasks", "jobs", "platforms"] as const).map(name => (
           <a key={name} href={to([name])} aria-current={current(name)}>
             {texts.nav[name]}
           </a>
@@ -139,6 +141,8 @@ function View() {
     case "jobs":
       if (id && !isNumber(id)) break;
       return id ? <JobPage id={Number(id)} /> : <Jobs />;
+    case "platforms":
+      return <Platforms />;
     case "account":
       return <Account />;
   }
@@ -153,25 +157,40 @@ function View() {
 
 const isNumber = (text: string): boolean => /^\d{1,15}$/.test(text);
 
+// SignIn is the first that somebody sees who is not signed in: what the service is for, and how a run goes.
 function SignIn() {
+  const w = texts.welcome;
   return (
-    <div class="page narrow welcome" data-view="sign-in" data-state="ready">
-      <h1>{settings.value.title}</h1>
-      <p class="lead">{texts.services.lead}</p>
-      {settings.value.sign_in ? (
-        <>
-          <p class="soft">{texts.signIn.why}</p>
-          <p>
-            <a class="button primary" href={signInAddress()}>
-              {texts.signIn.button}
-            </a>
-          </p>
-        </>
-      ) : (
-        <Notice kind="info">
-          <p>{texts.signIn.none}</p>
-        </Notice>
-      )}
+    <div class="page welcome" data-view="sign-in" data-state="ready">
+      <div class="front">
+        <div>
+          <h1>{settings.value.title}</h1>
+          <p class="lead">{texts.services.lead}</p>
+          {settings.value.sign_in ? (
+            <>
+              <p class="soft">{texts.signIn.why}</p>
+              <p>
+                <a class="button primary" href={signInAddress()}>
+                  {texts.signIn.button}
+                </a>
+              </p>
+            </>
+          ) : (
+            <Notice kind="info">
+              <p>{texts.signIn.none}</p>
+            </Notice>
+          )}
+        </div>
+        <img src={picture} alt={w.picture} width="480" height="320" />
+      </div>
+      <ol class="steps">
+        {w.steps.map(([title, text]) => (
+          <li key={title} class="card">
+            <h2>{title}</h2>
+            <p class="soft">{text}</p>
+          </li>
+        ))}
+      </ol>
       <Footer />
     </div>
   );

@@ -31,11 +31,11 @@ export function Swatch({ status }: { status: Status }) {
   return <canvas ref={canvas} class="swatch" aria-hidden="true" />;
 }
 
-export function StatusWord({ status }: { status: Status }) {
+export function StatusWord({ status, words }: { status: Status; words?: string }) {
   return (
     <span class="status" data-status={status}>
       <Swatch status={status} />
-      {texts.status[status]}
+      {words ?? texts.status[status]}
     </span>
   );
 }
@@ -179,8 +179,10 @@ export function Field({
   required,
   children,
   group,
+  name,
 }: {
   label: ComponentChildren;
+  name?: string; // by which the list of faults leads to it
   help?: ComponentChildren;
   error?: string | undefined;
   required?: boolean;
@@ -211,7 +213,7 @@ export function Field({
   const mark = !required && <span class="soft optional"> {texts.form.optional}</span>;
   if (group)
     return (
-      <fieldset class="field" aria-describedby={described}>
+      <fieldset class="field" data-field={name} aria-describedby={described}>
         <legend>
           {label}
           {mark}
@@ -220,7 +222,7 @@ export function Field({
       </fieldset>
     );
   return (
-    <div class="field">
+    <div class="field" data-field={name}>
       <label for={id}>
         {label}
         {mark}

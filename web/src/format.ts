@@ -32,7 +32,7 @@ export const count = (n: number, one: string, many: string): string =>
   `${number(n)} ${plurals.select(n) === "one" ? one : many}`;
 
 const passed = signal(0); // changes as time passes
-setInterval(() => passed.value++, 20_000);
+setInterval(() => passed.value++, 5_000);
 
 // since returns how long ago a time was. Views that show it are drawn again as time passes.
 export function since(text: string): string {
@@ -54,6 +54,13 @@ export function duration(seconds: number): string {
   if (seconds < 90) return unit(Math.round(seconds), "second");
   if (seconds < 90 * 60) return unit(Math.round(seconds / 60), "minute");
   return unit(Math.round(seconds / 360) / 10, "hour");
+}
+
+// left returns how much time is left until a range of times. Views that show it are drawn again as time passes.
+export function left(early: string, late: string): string {
+  void passed.value;
+  const seconds = (text: string) => Math.max(1, (new Date(text).getTime() - Date.now()) / 1000);
+  return range(seconds(early), (seconds(early) + seconds(late)) / 2, seconds(late), duration);
 }
 
 export function bytes(n: number): string {

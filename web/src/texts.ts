@@ -47,7 +47,6 @@ export const texts = {
   keep: "Keep as it is",
   copy: "Copy",
   copied: "Copied",
-  close: "Close",
   details: "Details",
   more: "Show more",
   clear: "Clear",
@@ -65,6 +64,7 @@ export const texts = {
     services: "Services",
     tasks: "Tasks",
     jobs: "Jobs",
+    platforms: "Platforms",
     account: "Account",
     interface: "Interface for programs",
     notices: "Licences",
@@ -79,6 +79,15 @@ export const texts = {
     as: (name: string) => `Signed in as ${name}`,
     out: "Sign out",
     outOf: "Ends your session here, in all tabs, and at the identity provider. Your jobs keep running.",
+  },
+
+  welcome: {
+    picture: "A region on the map, split into tiles, most of which have their results.",
+    steps: [
+      ["1. Pick a service", "Each is an algorithm that runs at a platform, near its satellite data."],
+      ["2. Draw an area", "A field, a country, or a file of yours. Large areas are split into tiles, a job for each."],
+      ["3. Take the results", "They appear on the map as jobs end. Download them, or open them from Python as STAC."],
+    ] as [title: string, text: string][],
   },
 
   errors: {
@@ -99,6 +108,12 @@ export const texts = {
     canceled: "canceled",
     unknown: "unknown",
   } satisfies Record<Status, string>,
+
+  // What came of a task whose jobs ended in different ways.
+  outcome: {
+    canceled: (finished: number, all: number) => `canceled, ${number(finished)} of ${number(all)} finished`,
+    failed: (failed: number) => `finished, ${number(failed)} failed`,
+  },
 
   state: {
     ok: "works",
@@ -154,12 +169,14 @@ export const texts = {
     meaning: "Meaning",
     run: "Run this service",
     fromExample: "Start from the example",
+    use: "Use it from",
+    commandLine: "Command line",
   },
 
   form: {
     optional: "(optional)",
     title: "Title",
-    titleHelp: "Shown in your lists.",
+    titleHelp: "Shown in your lists. Leave it empty for a title from the service, the area and the time.",
     format: "Format of the results",
     area: "Area",
     time: "Time",
@@ -176,6 +193,13 @@ export const texts = {
     between: (a: number, b: number) => `${number(a)} to ${number(b)}`,
     notGiven: "Not given",
     parameters: "Parameters",
+    span: (from: string, to: string, days: number) =>
+      `${from} until ${to} (not included): ${count(days, "day", "days")}`,
+    presets: {
+      month: "Last month",
+      quarter: "Last three months",
+      season: (year: number) => `Growing season ${year}`,
+    },
     faults: (n: number) => `${count(n, "entry needs", "entries need")} your attention`,
     general: "The request",
     reset: "Start over",
@@ -186,7 +210,6 @@ export const texts = {
   area: {
     box: "Draw a box",
     polygon: "Draw a polygon",
-    edit: "Move corners",
     upload: "Upload a file",
     country: "Country…",
     chooseCountry: "Choose a country",
@@ -200,7 +223,7 @@ export const texts = {
       "The outline crosses itself, so its size is not defined, and platforms may refuse it. Move its corners, or draw it again.",
     none: "No area yet",
     drawing: "Click on the map for each corner. A double click ends the drawing; Escape stops it.",
-    drawingBox: "Drag over the map, or click two corners. Escape stops.",
+    drawingBox: "Drag over the map, or click two corners. Escape stops it.",
     geojson: "As GeoJSON",
     apply: "Use this geometry",
     remove: "Remove the area",
@@ -230,6 +253,15 @@ export const texts = {
     tiles: "Split into tiles",
     grid: "Tiles",
     cells: (grid: string, width: string, height: string) => `${width} × ${height} km (${grid})`,
+    hexagons: (grid: string, size: string) => `Hexagons of about ${size} (${grid})`,
+    kinds: {
+      degrees: "Squares",
+      utm: "Squares of UTM zones",
+      mgrs: "Tiles of Sentinel-2 (MGRS)",
+      h3: "Hexagons (H3)",
+      other: "Others",
+    },
+    about: (n: number) => `about ${tiles(n)}`,
     own: "Your own cells, from a file",
     ownFile: "Cells",
     ownHelp: "GeoJSON: a FeatureCollection of polygons, each with an id, which names its job.",
@@ -300,6 +332,28 @@ export const texts = {
       "Several platforms offer this service. The jobs of a task run at all of them, a single job at the first that responds.",
   },
 
+  limits: {
+    title: "Limits, labels and note",
+    names: {
+      budget: "Budget",
+      trial: "Trial",
+      retries: "Retries",
+      hours: "Longest run of a job",
+      labels: "Labels",
+      note: "Note",
+    },
+    help: {
+      budget: "What all jobs together may cost, in the unit of the platform. The task pauses before it costs more.",
+      trial: "So many jobs run first; the others wait until you have seen their results.",
+      retries: "How often a job is repeated that failed because of its platform.",
+      hours: "In hours. A job that runs longer is ended.",
+      labels: "Such as season=spring, crop=wheat. Lists find runs by them.",
+      note: "For yourself.",
+    },
+    bad: (name: string) => `${name}: enter a number above zero.`,
+    badLabel: (text: string) => `Labels: “${text}” is not of the form name=value.`,
+  },
+
   pin: {
     label: "Run only the present definition",
     help: "All jobs run the definition that the service has when you start them. A job fails if the definition has changed by then and the platform cannot run the former one.",
@@ -329,8 +383,19 @@ export const texts = {
     },
     jobs: "Jobs",
     cost: "Cost",
-    costOf: (n: string, unit: string) => `about ${n} ${unit}, by the area`,
-    noCost: "The provider gives no estimate.",
+    estimated: (costs: string, runs: number, basis: string) =>
+      basis === "catalogue" ? `${costs}, by the price for each run` : `${costs}, by ${basedOn(runs, basis)}`,
+    takes: (time: string, runs: number, basis: string) => `${time} for each job, by ${basedOn(runs, basis)}`,
+    runTime: "Run time",
+    price: (text: string) => `Price of the provider: ${text}`,
+    estimating: "Estimating…",
+    noCost: "Not known: fewer than three of your jobs of this service have finished.",
+    sent: (n: number, more: string) =>
+      n === 1
+        ? `This service takes boxes. The box around your area is sent, which is ${more} larger.`
+        : `This service takes boxes. The boxes around your ${number(n)} tiles are sent, which are ${more} larger together. They may overlap.`,
+    sentHelp: (km2: string) =>
+      `${km2} are processed. The dashed lines on the map show them. Tiles of a grid of squares, such as 20x20km, are boxes.`,
     limits: "Limits",
     limitsAt: (platform: string) => `Limits of ${platform}`,
     slots: (of: number) => `The platform gets ${jobs(of)} of this account at once; the others wait for their turn.`,
@@ -364,6 +429,10 @@ export const texts = {
     id: "Number",
     name: "Title",
     progress: "Progress",
+    tiles: "Finished",
+    failedOf: (n: number) => `${number(n)} failed`,
+    duration: "Ran",
+    costs: "Costs",
     platform: "Platform",
     select: (title: string) => `Select ${title}`,
     selectAll: "Select all that are shown",
@@ -385,7 +454,6 @@ export const texts = {
       `${count(n, "entry", "entries")} could not be changed and are still selected. ${why}`,
     selectFound: (n: number) => `Select all ${number(n)}`,
     of: (shown: number, all: number) => `${number(shown)} of ${number(all)} shown`,
-    changes: (n: number) => `${count(n, "entry", "entries")}`,
   },
 
   task: {
@@ -401,11 +469,14 @@ export const texts = {
     tileOf: (n: number) => `Tile ${number(n)}`,
     status: "Status",
     duration: "Ran",
-    note: "Note",
+    costs: "Costs",
     queue: (n: number) => (n === 0 ? "next in line" : `${number(n)} before it`),
     retrySome: (n: number) => `Retry ${tiles(n)}`,
     retryAll: (n: number) => `Retry all ${tiles(n)} that failed`,
-    ends: (when: string, runs: number, basis: string) => `Expected to end ${when}, by ${basedOn(runs, basis)}.`,
+    left: (time: string, runs: number, basis: string) => `About ${time} left, by ${basedOn(runs, basis)}.`,
+    queueOfNext: (n: number) => `${jobs(n)} of this account before the next tile.`,
+    showFailed: "Show them",
+    tabs: { label: "Parts of the task", overview: "Overview", tiles: "Tiles", results: "Results", costs: "Costs" },
     rest: (n: number) => `The rest: ${tiles(n)}`,
     restCosts: (costs: string, runs: number, basis: string) => `Expected to cost ${costs}, by ${basedOn(runs, basis)}.`,
     restTakes: (takes: string, runs: number, basis: string) =>
@@ -429,9 +500,18 @@ export const texts = {
     results: "Results",
     progress: "Progress",
     gone: "There is no such task. It may have been deleted.",
-    cost: (n: string, unit = "") => `costs ${n} ${unit}`.trim(),
-    showTile: "Show",
+    show: "Show",
+    showTile: "Show on the map",
     all: "All tiles",
+  },
+
+  costs: {
+    total: "Costs so far",
+    of: "Tiles with known costs",
+    each: "Costs of a tile",
+    ran: "Run time of all tiles",
+    ranEach: "Run time of a tile",
+    none: "No costs are known yet.",
   },
 
   // A task whose tiles wait for its owner, or for its budget. Titles are by the code of its attention.
@@ -456,7 +536,6 @@ export const texts = {
 
   job: {
     job: (id: number) => `Job ${id}`,
-    partOf: "Part of",
     course: "Course",
     parameters: "Parameters",
     logs: "Logs",
@@ -487,6 +566,8 @@ export const texts = {
     failed: "The job failed",
     retry: "Retry",
     again: "Run again",
+    edit: "Edit and run again",
+    noService: "The service is not in the catalogue any more.",
     resume: "Resume the task",
   },
 
@@ -495,8 +576,6 @@ export const texts = {
     none: "The job has no files.",
     noneOfJob: "The job has not finished, so it has no results.",
     noneOfTask: "No tile has finished, so there are no results.",
-    file: "File",
-    size: "Size",
     type: "Type",
     open: "Show on the map",
     hide: "Remove from the map",
@@ -508,14 +587,21 @@ export const texts = {
     colours: "Three as a colour picture",
     channels: ["Red", "Green", "Blue"],
     stretch: "Contrast",
-    stretches: { most: "Most values (2 to 98 %)", all: "All values" },
+    stretches: { meant: "By the description of the files", most: "Most values (2 to 98 %)", all: "All values" },
     bandOf: (n: number) => `Band ${n}`,
     low: "Darkest at",
     high: "Brightest at",
     auto: "Fit to the values",
     palette: "Colours",
     palettes: { viridis: "Viridis", grey: "Grey", greens: "Greens" },
-    reading: (n: number) => `Reading ${count(n, "file", "files")}…`,
+    reading: (n: number, all: number) => `${number(n)} of ${number(all)} read…`,
+    opacity: "Opacity",
+    here: "Values here",
+    noData: "no data",
+    values: "Values",
+    column: "Colour the tiles by",
+    noColumn: "their status",
+    csv: "Download as CSV",
     cors: "The platform does not let pages read this file. Download it instead.",
     unreadable: (why: string) => `The file cannot be shown: ${why}`,
     list: "List for download tools",
@@ -527,12 +613,10 @@ export const texts = {
     loaded: (n: number, all: number) => `${number(n)} of ${number(all)} finished tiles listed`,
     missing: (n: number) => `The results of ${tiles(n)} cannot be read:`,
     tryAgain: "Try again",
-    value: (text: string) => `Value here: ${text}`,
   },
 
   account: {
     title: "Account",
-    you: "You",
     platforms: "Platforms",
     platform: "Platform",
     state: "State",
@@ -542,6 +626,9 @@ export const texts = {
       open: "Jobs run without an account.",
     },
     slots: (used: number, of: number) => `The account runs ${jobs(used)} of at most ${number(of)} at once.`,
+    lastAnswer: (when: string) => `Last answer ${when}.`,
+    noAnswer: "Has not answered yet.",
+    queue: (n: number) => (n === 0 ? "No job waits." : `${count(n, "job", "jobs")} of all users wait.`),
     link: "Link your account",
     linkAgain: "Link your account again",
     unlinkHelp: "Links to your accounts are kept at the identity provider, where you can remove them:",
@@ -616,7 +703,11 @@ export const texts = {
     zoomIn: "Zoom in",
     zoomOut: "Zoom out",
     fit: "Show everything",
-    outlines: "Outlines: Natural Earth",
+    search: "Find a place on the map",
+    searchHint: "Place, 31UFS or 51.05, 3.72",
+    notFound: "No place of this name.",
+    image: "Base map of images",
+    outlines: "Map: Natural Earth; places: GeoNames (CC BY 4.0)",
     legend: "Legend",
   },
 };

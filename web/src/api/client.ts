@@ -1,5 +1,4 @@
 // Requests to the broker, in the session of the page.
-import { sessionEnded } from "./session";
 import type { ErrorBody, ValidationError } from "./wire";
 
 // Refused is an error response of the broker, or the failure to reach it (status 0).
@@ -15,6 +14,11 @@ export class Refused extends Error {
     super(message);
   }
 }
+
+let unauthorized = (): void => undefined;
+
+// onUnauthorized calls back when the broker knows no session of this browser.
+export const onUnauthorized = (then: () => void): void => void (unauthorized = then);
 
 // address returns a URL of the broker. Paths are relative because a proxy may serve the page below a path.
 export function address(path: string): URL {
@@ -60,7 +64,7 @@ export async function ask<T>(
 }
 
 function refused(status: number, text: string): Refused {
-  if (status === 401) sessionEnded();
+  if (status === 401) unauthorized();
   try {
     const body = JSON.parse(text) as ErrorBody & { detail?: ValidationError[] };
     return new Refused(

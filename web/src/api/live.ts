@@ -2,7 +2,7 @@
 import { signal, type Signal } from "@preact/signals";
 import { get, isMissing } from "./client";
 import { open } from "./stream";
-import type { Changes, Job, JobsStatus, Status, Task, TaskSummary, Tile, TileMap } from "./wire";
+import type { Changes, Job, JobsStatus, Task, TaskSummary, Tile, TileMap } from "./wire";
 
 export interface LiveList<T> {
   items: Signal<Map<number, T> | null>; // null: not known yet
@@ -52,14 +52,11 @@ function follow<T extends { id: number }>(
 export interface LiveTask {
   summary: Signal<TaskSummary | null>;
   started: Signal<{ created: string; service: Task["service"] } | null>;
-  jobs: Map<number, Job>; // in the order of the values; changed in place
-  version: Signal<number>; // changes with jobs
+  jobs: Signal<ReadonlyMap<number, Job>>; // in the order of the values
   place: (job: number) => number; // of the job's value, from 1; 0: not known
   tiles: Signal<Tile[] | null>;
   live: Signal<boolean>;
   gone: Signal<boolean>;
-  // onChange calls back with the statuses that have changed; null: all.
-  onChange: (then: (changed: [number, Status][] | null) => void) => void;
   close: () => void;
 }
 
@@ -68,20 +65,17 @@ const headStart = 1_000; // ms in which the tiles are read before the jobs
 // followTask follows a task with its jobs. The geometries of the tiles do not change, so they are read once, and before the jobs: the
 // broker writes one large list of a user after the other.
 export function followTask(id: number): LiveTask {
-  let notify: (changed: [number, Status][] | null) => void = () => undefined;
   let stop = () => undefined as void;
   const abort = new AbortController();
   let places = new Map<number, number>();
   const task: LiveTask = {
     summary: signal(null),
     started: signal(null),
-    jobs: new Map(),
-    version: signal(0),
+    jobs: signal(new Map()),
     place: job => places.get(job) ?? 0,
     tiles: signal(null),
     live: signal(false),
     gone: signal(false),
-    onChange: then => (notify = then),
     close: () => {
       abort.abort();
       stop();
@@ -108,24 +102,21 @@ export function followTask(id: number): LiveTask {
   const follow = () =>
     open<Task>(`ws/upscale_tasks/${id}?changes=true&parameters=false`, {
       whole: ({ jobs, ...summary }) => {
-        task.jobs.clear();
-        for (const j of jobs) task.jobs.set(j.id, j);
+        task.jobs.value = new Map(jobs.map(j => [j.id, j]));
         places = new Map(jobs.map((j, i) => [j.id, i + 1]));
         task.summary.value = summary;
         task.started.value = { created: summary.created, service: summary.service };
-        task.version.value++;
-        notify(null);
         void loadTiles();
       },
       changes: c => {
+        const jobs = new Map(task.jobs.value);
         for (const j of c.processing_jobs ?? []) {
-          task.jobs.set(j.id, j);
+          jobs.set(j.id, j);
           if (!places.has(j.id)) places.set(j.id, places.size + 1); // the state of a large task comes in parts
         }
-        for (const removed of c.removed_processing_jobs ?? []) task.jobs.delete(removed);
+        for (const removed of c.removed_processing_jobs ?? []) jobs.delete(removed);
+        task.jobs.value = jobs;
         if (c.upscaling_tasks?.[0]) task.summary.value = c.upscaling_tasks[0];
-        task.version.value++;
-        notify((c.processing_jobs ?? []).map(j => [j.id, j.status]));
       },
       connected: now => (task.live.value = now),
       refused: () => void get(`upscale_tasks/${id}?limit=1&parameters=false`, abort.signal).catch(lost),

@@ -1,7 +1,7 @@
 // Who uses the page. The session is a cookie that scripts cannot read; the page knows only whether there is one.
 import { signal } from "@preact/signals";
 import { hash } from "../route";
-import { address, get, post, Refused } from "./client";
+import { address, get, onUnauthorized, post, Refused } from "./client";
 import type { Session, Settings } from "./wire";
 
 export type SignIn =
@@ -45,6 +45,8 @@ export async function loadSession(): Promise<void> {
 export function sessionEnded(): void {
   if (signIn.value.state !== "out") signIn.value = { state: "out", ended: userBefore !== null };
 }
+
+onUnauthorized(sessionEnded);
 
 // signInAddress is where to sign in. The provider sends the browser back to what the page shows.
 export const signInAddress = (): string => comingBack(address("session/sign-in").href);

@@ -8,6 +8,7 @@ export type {
   Collection,
   Delivery,
   DimensionProgress,
+  Estimate,
   Grant,
   Grid,
   Hook,
@@ -23,6 +24,7 @@ export type {
   ServiceList,
   ServiceSummary,
   TaskBudget,
+  TaskOptions,
   TaskRest,
   Usage,
   ValidationError,
@@ -52,7 +54,8 @@ export type Step = "day" | "week" | "month" | "quarter" | "year";
 export type Dimension =
   | { name: string; values: unknown[]; names?: string[] }
   | { name: string; interval: [string, string]; split: Step };
-export type TaskRequest = JobRequest & {
+export type TaskRequest = Omit<JobRequest, "options"> & {
+  options?: schema.TaskOptions | null;
   dimension?: { name: string; values: unknown[]; names?: string[] };
   dimensions?: Dimension[];
   combine?: schema.UpscalingTaskRequest["combine"];

@@ -1,9 +1,9 @@
 // The fields of an area: buttons to draw, coordinates, files and countries. They say the same as the map.
 import { useSignal } from "@preact/signals";
-import { useEffect, useId } from "preact/hooks";
+import { useId } from "preact/hooks";
 import { Field, Notice } from "../controls";
 import type { Draft } from "../form/draft";
-import { countries, type Country } from "../map/world";
+import { countryNames, outlineOf } from "../map/world";
 import { texts } from "../texts";
 import { cornerTexts, readCorners, sizeOf, type Area, type Corners } from "./area";
 import { crossesItself } from "./crossing";
@@ -45,6 +45,7 @@ export function AreaField({
   return (
     <Field
       group
+      name=":area"
       label={
         <>
           {texts.form.area}{" "}
@@ -90,7 +91,7 @@ export function AreaField({
                 e.currentTarget.value = "";
               }}
             />
-            <CountryChoice choose={c => set({ geometry: c.geometry, isBox: false, name: c.name }, true)} />
+            <CountryChoice choose={area => set(area, true)} />
           </div>
           <p class="small soft" aria-live="polite">
             {drawing === "box" ? texts.area.drawingBox : drawing === "polygon" ? texts.area.drawing : ""}
@@ -193,36 +194,36 @@ function GeometryText({
   );
 }
 
-function CountryChoice({ choose }: { choose: (country: Country) => void }) {
-  const all = useSignal<Country[]>([]);
-  const load = () => {
-    if (all.value.length === 0) void countries(true).then(list => (all.value = list));
+function CountryChoice({ choose }: { choose: (area: Area) => void }) {
+  const failure = useSignal(false);
+  const load = (name: string) => {
+    failure.value = false;
+    outlineOf(name).then(
+      geometry => choose({ geometry, isBox: false, name }),
+      () => (failure.value = true),
+    );
   };
-  useEffect(() => {
-    void countries(false).then(list => {
-      if (all.value.length === 0) all.value = list;
-    });
-  }, []);
   return (
-    <select
-      class="button"
-      aria-label={texts.area.chooseCountry}
-      value=""
-      onFocus={load}
-      onPointerDown={load}
-      onChange={e => {
-        const found = all.value.find(c => c.name === e.currentTarget.value);
-        e.currentTarget.value = "";
-        if (found) choose(found);
-      }}
-    >
-      <option value="">{texts.area.country}</option>
-      {all.value.map(c => (
-        <option key={c.name} value={c.name}>
-          {c.name}
-        </option>
-      ))}
-    </select>
+    <>
+      <select
+        class="button"
+        name="country"
+        aria-label={texts.area.chooseCountry}
+        value=""
+        onChange={e => {
+          if (e.currentTarget.value) load(e.currentTarget.value);
+          e.currentTarget.value = "";
+        }}
+      >
+        <option value="">{texts.area.country}</option>
+        {countryNames.map(name => (
+          <option key={name} value={name}>
+            {name}
+          </option>
+        ))}
+      </select>
+      {failure.value && <span class="fault">{texts.errors.unreachable}</span>}
+    </>
   );
 }
 

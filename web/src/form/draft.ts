@@ -5,10 +5,11 @@ import { areaOfValue, type Area, type CornerTexts } from "../area/area";
 import { newKey } from "../api/client";
 import type { Service, Step } from "../api/wire";
 import type { Over } from "./dimensions";
+import type { Limits } from "./options";
 import { areaOf, entryOf, type Entry } from "./parameters";
 
 export interface Draft {
-  title: string;
+  title: string; // "": what the form suggests
   format: string; // "": the first that is offered
   entries: Record<string, Entry>;
   area: Area | null;
@@ -24,6 +25,7 @@ export interface Draft {
   over?: Over | null;
   zip?: boolean; // the values of the dimensions are combined one by one
   pin?: boolean;
+  limits?: Limits;
   at?: string; // the platform, of a service that several offer; "" or absent: any
   key: string; // Idempotency-Key of the submission
   started?: { path: "jobs" | "tasks"; id: number }; // the last run of these values
@@ -60,7 +62,7 @@ export function fresh(service: Service, example: Record<string, unknown> = {}): 
   const given = area && (example[area.name] ?? area.default);
   const geometry = areaOfValue(given);
   return {
-    title: service.title,
+    title: "",
     format: "",
     entries,
     area: geometry ? { geometry, isBox: geometry !== given } : null,

@@ -3,6 +3,7 @@ import { Field, type InputEvent } from "../controls";
 import type { Parameter } from "../api/wire";
 import { texts } from "../texts";
 import { controlOf, label, type Entry } from "./parameters";
+import { presets } from "./presets";
 
 interface Given {
   parameter: Parameter;
@@ -18,6 +19,7 @@ export function ParameterField({ parameter: p, entry, fault, set }: Given) {
   const change = (event: InputEvent) => set(event.currentTarget.value);
   return (
     <Field
+      name={p.name}
       label={label(p.name)}
       help={<Help parameter={p} />}
       error={fault}
@@ -92,7 +94,7 @@ function Help({ parameter: p }: { parameter: Parameter }) {
 function Switch({ parameter: p, entry, fault, set }: Given) {
   const id = `switch-${p.name}`;
   return (
-    <div class="field">
+    <div class="field" data-field={p.name}>
       <div class="check">
         <input
           type="checkbox"
@@ -125,32 +127,48 @@ function Interval({
 }) {
   const { from, to } = typeof entry === "object" && !Array.isArray(entry) ? entry : { from: "", to: "" };
   const today = new Date().toISOString().slice(0, 10);
+  const days = Math.round((Date.parse(to) - Date.parse(from)) / 86_400_000);
   return (
-    <div class="pair">
-      <label>
-        {texts.form.from}
-        <input
-          type="date"
-          name="from"
-          value={from}
-          min={earliest}
-          max={to || today}
-          aria-invalid={invalid || undefined}
-          onInput={e => set({ from: e.currentTarget.value, to })}
-        />
-      </label>
-      <label>
-        {texts.form.until}
-        <input
-          type="date"
-          name="until"
-          value={to}
-          min={from || earliest}
-          aria-invalid={invalid || undefined}
-          onInput={e => set({ from, to: e.currentTarget.value })}
-        />
-      </label>
-    </div>
+    <>
+      <div class="pair">
+        <label>
+          {texts.form.from}
+          <input
+            type="date"
+            name="from"
+            value={from}
+            min={earliest}
+            max={to || today}
+            aria-invalid={invalid || undefined}
+            onInput={e => set({ from: e.currentTarget.value, to })}
+          />
+        </label>
+        <label>
+          {texts.form.until}
+          <input
+            type="date"
+            name="until"
+            value={to}
+            min={from || earliest}
+            aria-invalid={invalid || undefined}
+            onInput={e => set({ from, to: e.currentTarget.value })}
+          />
+        </label>
+      </div>
+      <div class="row">
+        {presets(new Date()).map(preset => (
+          <button
+            key={preset.name}
+            type="button"
+            class="chip"
+            onClick={() => set({ from: preset.from, to: preset.to })}
+          >
+            {preset.name}
+          </button>
+        ))}
+      </div>
+      {days > 0 && <p class="soft small">{texts.form.span(from, to, days)}</p>}
+    </>
   );
 }
 

@@ -7,10 +7,12 @@ import { cutAtAntimeridian } from "../map/antimeridian";
 import { texts } from "../texts";
 import { dimensionsOf, intervalOf, isZipped, several, valuesIn } from "./dimensions";
 import type { Draft } from "./draft";
+import { limitFlags, readLimits } from "./options";
 import { areaOf, controlOf, valueOf } from "./parameters";
+import { titleOf } from "./title";
 import { tileFlags } from "./tiling";
 
-export type Faults = Record<string, string>; // by parameter; "title", "format", "area" and "several" of the form have names with a colon
+export type Faults = Record<string, string>; // by parameter; "title", "format", "area", "several" and "limits" of the form have names with a colon
 
 export const formats = ["gtiff", "netcdf", "geojson", "json"];
 
@@ -48,14 +50,19 @@ export function prepare(service: Service, draft: Draft, tiles: Geometry[], ids: 
     if ("fault" in read) faults[p.name] = read.fault;
     else parameters[p.name] = read.value;
   }
-  if (draft.title.trim() === "") faults[":title"] = texts.form.needed;
+  const task = draft.split || !!draft.step || !!draft.over;
+  const limits = readLimits(draft.limits ?? {}, task);
+  if (limits.fault) faults[":limits"] = limits.fault;
+  const options = { ...(draft.pin && { pin: true }), ...limits.options };
   const request: JobRequest = {
-    title: draft.title.trim(),
+    title: draft.title.trim() || titleOf(service, draft),
     ...(!service.homes && { label: service.label }),
     service: { id: service.id, ...(service.homes && draft.at && { platform: draft.at }) },
     parameters,
     format: draft.format || formatsOf(service)[0]!,
-    ...(draft.pin && { options: { pin: true } }),
+    ...(Object.keys(options).length > 0 && { options }),
+    ...(Object.keys(limits.labels).length > 0 && { labels: limits.labels }),
+    ...(limits.note && { note: limits.note }),
   };
   const dimensions = dimensionsIn(service, draft, parameters, faults);
   if (area && !draft.area && (!area.optional || draft.split)) faults[":area"] = texts.form.needed;
@@ -118,6 +125,7 @@ export function faultsOf(error: unknown, service: Service): { faults: Faults; ge
     else if (member === "dimension" || member === "aoi") faults[":area"] = msg;
     else if (member === "dimensions" || member === "combine") faults[":several"] = msg;
     else if (member === "title" || member === "format") faults[`:${member}`] = msg;
+    else if (member === "options" || member === "labels" || member === "note") faults[":limits"] = msg;
     else general.push(`${loc.slice(1).join(".") || texts.form.general}: ${msg}`);
   }
   return { faults, general };
@@ -181,6 +189,7 @@ export function asCommand(service: Service, draft: Draft, request: JobRequest | 
   for (const d of dimensions) if ("split" in d) words.push(`--time ${d.interval.join("/")}`, `--split ${d.split}`);
   if (isZipped(request)) words.push("--zip");
   if (request.options?.pin) words.push("--option pin=true");
+  words.push(...limitFlags(readLimits(draft.limits ?? {}, isTask(request)), shellQuoted));
   for (const [name, value] of Object.entries(request.parameters)) {
     const p = byName.get(name);
     if (p === area) continue;

@@ -1,20 +1,25 @@
 // The area of a run on the map: drawing, editing, and the tiles it is split into.
 import Feature from "ol/Feature";
 import GeoJSON from "ol/format/GeoJSON";
+import DragBox from "ol/interaction/DragBox";
 import Draw, { createBox } from "ol/interaction/Draw";
+import type Interaction from "ol/interaction/Interaction";
 import Modify from "ol/interaction/Modify";
 import VectorLayer from "ol/layer/Vector";
 import VectorSource from "ol/source/Vector";
+import type Geometry from "ol/geom/Geometry";
 import { Circle, Fill, Stroke, Style } from "ol/style";
 import type { MultiPolygon, Polygon } from "geojson";
 import { cssColour, type Stage } from "./stage";
 
 const geojson = new GeoJSON({ dataProjection: "EPSG:4326", featureProjection: "EPSG:3857" });
 
+type Shape = Polygon | MultiPolygon;
+
 export class AreaLayer {
   private readonly area = new VectorSource();
   private readonly tiles = new VectorSource();
-  private draw: Draw | undefined;
+  private drawing: Interaction[] = [];
 
   constructor(
     private readonly stage: Stage,
@@ -40,7 +45,8 @@ export class AreaLayer {
         stroke: new Stroke({ color: warn, width: 2, lineDash: [4, 3] }),
         zIndex: 1,
       });
-      tileLayer.setStyle(feature => (feature.get("sliver") ? sliver : whole));
+      const box = new Style({ stroke: new Stroke({ color: warn, width: 1.5, lineDash: [2, 4] }), zIndex: 2 });
+      tileLayer.setStyle(feature => (feature.get("sent") ? box : feature.get("sliver") ? sliver : whole));
     });
     if (!editable) return;
     const modify = new Modify({ source: this.area });
@@ -50,19 +56,24 @@ export class AreaLayer {
   }
 
   private readonly onKey = (event: KeyboardEvent) => {
-    if (event.key === "Escape" && this.draw) this.start(null);
+    if (event.key === "Escape" && this.drawing.length > 0) this.start(null);
   };
 
-  // start begins to draw a new area, in place of the present one; null stops.
+  // start begins to draw a new area, in place of the present one; null stops. A box is dragged, or has its corners clicked.
   start(kind: "box" | "polygon" | null): void {
-    if (this.draw) this.stage.map.removeInteraction(this.draw);
-    this.draw = undefined;
+    this.drawing.forEach(i => this.stage.map.removeInteraction(i));
+    this.drawing = [];
     if (!kind) {
       this.stopped();
       return;
     }
+    if (kind === "box") {
+      const drag = new DragBox({ className: "dragged-box" });
+      drag.on("boxend", () => this.drawn(drag.getGeometry(), kind));
+      this.drawing.push(drag);
+    }
     const accent = cssColour("--accent");
-    this.draw = new Draw({
+    const draw = new Draw({
       type: kind === "box" ? "Circle" : "Polygon",
       ...(kind === "box" ? { geometryFunction: createBox() } : {}),
       style: new Style({
@@ -71,15 +82,18 @@ export class AreaLayer {
         image: new Circle({ radius: 5, fill: new Fill({ color: accent }) }),
       }),
     });
-    this.draw.on("drawend", event => {
-      this.area.clear(true);
-      this.area.addFeature(event.feature);
-      queueMicrotask(() => {
-        this.start(null);
-        this.report(kind);
-      });
+    draw.on("drawend", event => this.drawn(event.feature.getGeometry()!, kind));
+    this.drawing.push(draw);
+    this.drawing.forEach(i => this.stage.map.addInteraction(i));
+  }
+
+  private drawn(geometry: Geometry, kind: "box" | "polygon"): void {
+    this.area.clear(true);
+    this.area.addFeature(new Feature(geometry));
+    queueMicrotask(() => {
+      this.start(null);
+      this.report(kind);
     });
-    this.stage.map.addInteraction(this.draw);
   }
 
   private report(how: "box" | "polygon" | "edited"): void {
@@ -93,13 +107,14 @@ export class AreaLayer {
     else this.area.changed();
   }
 
-  // showTiles shows the tiles of the area, and those with the indexes slivers as such.
-  showTiles(geometries: (Polygon | MultiPolygon)[], slivers: number[]): void {
+  // showTiles shows the tiles of the area, those with the indexes slivers as such, and the boxes that are sent instead.
+  showTiles(geometries: Shape[], slivers: number[], sent: Shape[] = []): void {
     const small = new Set(slivers);
+    const feature = (g: Shape, properties: object) =>
+      new Feature({ geometry: geojson.readGeometry(g)!, ...properties });
     this.tiles.clear(true);
-    this.tiles.addFeatures(
-      geometries.map((g, i) => new Feature({ geometry: geojson.readGeometry(g)!, sliver: small.has(i) })),
-    );
+    this.tiles.addFeatures(geometries.map((g, i) => feature(g, { sliver: small.has(i) })));
+    this.tiles.addFeatures(sent.map(g => feature(g, { sent: true })));
     this.tiles.changed();
   }
 

@@ -1,15 +1,16 @@
 // GeoTIFFs on the map: read at the size of a preview, with one stretch for all, so that tiles can be compared.
 import ImageLayer from "ol/layer/Image";
-import { get as projectionOf } from "ol/proj";
+import { get as projectionOf, transform } from "ol/proj";
 import ImageStatic from "ol/source/ImageStatic";
-import { fromUrl, type GeoTIFF, type TypedArray } from "geotiff";
+import { fromUrl, type GeoTIFF, type GeoTIFFImage, type TypedArray } from "geotiff";
 import { texts } from "../texts";
+import type { Band, Class, Meaning } from "./asset";
+import { classColour, tables, type Palette } from "./palette";
 import type { Stage } from "./stage";
 
-export type Palette = "viridis" | "grey" | "greens";
-
-// Stretch is which values have different colours: those between the 2nd and the 98th percentile, or all.
-export type Stretch = "most" | "all";
+// Stretch is which values have different colours: those that the description of the files names (without one, most),
+// those between the 2nd and the 98th percentile, or all.
+export type Stretch = "meant" | "most" | "all";
 
 export interface Look {
   bands: number[]; // from 0: one in the colours of the palette, or three as red, green and blue
@@ -19,12 +20,26 @@ export interface Look {
   high: number | null;
 }
 
-export const initialLook: Look = { bands: [0], palette: "viridis", stretch: "most", low: null, high: null };
+export const initialLook: Look = { bands: [0], palette: "viridis", stretch: "meant", low: null, high: null };
 
 type Range = [low: number, high: number];
 
+// Picture is a file to be shown.
+export interface Picture {
+  name: string;
+  href: string;
+  meaning: Meaning;
+}
+
+// Sample is the values of a raster at a place; null: no data.
+export interface Sample {
+  name: string;
+  values: (number | null)[];
+}
+
 interface Raster {
   tiff: GeoTIFF;
+  names: string[]; // of the bands, as the file says
   extent: number[];
   projection: string;
   bands: number;
@@ -37,8 +52,13 @@ interface Raster {
 
 const pixelsOfAll = 4_000_000; // of all rasters together
 
+const drawnWhole = 1_500; // ms between two adaptations of the colours to all values, while files are read
+
 export class RasterLayer {
   private readonly rasters = new Map<string, Raster>();
+  private meaning: Meaning = { bands: [], classes: [] };
+  private opacity = 1;
+  private fittedAt = 0;
   look: Look = initialLook;
   range: Range = [0, 1]; // of the first band that is shown
 
@@ -53,12 +73,52 @@ export class RasterLayer {
     return Math.min(...[...this.rasters.values()].map(r => r.bands), Infinity);
   }
 
-  // add reads a raster and shows it. expected is how many will be shown together.
-  async add(name: string, href: string, expected: number): Promise<void> {
+  // bandsMeant returns what is known of the bands: what the description of the files says, or else the files.
+  get bandsMeant(): Band[] {
+    const [first] = this.rasters.values();
+    return Array.from({ length: this.rasters.size > 0 ? this.bands : 0 }, (_, i) => {
+      const meant = this.meaning.bands[i] ?? { name: "", unit: "", low: null, high: null };
+      return { ...meant, name: meant.name || first?.names[i] || "" };
+    });
+  }
+
+  get classes(): Class[] {
+    return this.look.bands.length === 1 ? this.meaning.classes : [];
+  }
+
+  // add reads a raster and shows it. expected is how many will be shown together. While many are read, the colours are
+  // adapted to all values now and then.
+  async add({ name, href, meaning }: Picture, expected: number): Promise<void> {
     const raster = await open(href, Math.sqrt(pixelsOfAll / Math.max(1, expected)), this.look.bands);
+    if (this.rasters.size === 0) this.meaning = meaning;
     this.remove(name);
+    raster.layer.setOpacity(this.opacity);
     this.rasters.set(name, raster);
     this.stage.add(raster.layer);
+    if (performance.now() - this.fittedAt > drawnWhole) this.draw();
+    else this.paint(raster);
+  }
+
+  setOpacity(opacity: number): void {
+    this.opacity = opacity;
+    for (const r of this.rasters.values()) r.layer.setOpacity(opacity);
+  }
+
+  // samplesAt reads the values of all rasters at a place of the map, at their full resolution.
+  async samplesAt(coordinate: number[]): Promise<Sample[]> {
+    const all: Sample[] = [];
+    for (const [name, r] of this.rasters) {
+      const [x = 0, y = 0] = transform(coordinate, "EPSG:3857", r.projection);
+      const [west = 0, south = 0, east = 0, north = 0] = r.extent;
+      if (x < west || x >= east || y <= south || y > north) continue;
+      const image = await r.tiff.getImage();
+      const column = Math.floor(((x - west) / (east - west)) * image.getWidth());
+      const row = Math.floor(((north - y) / (north - south)) * image.getHeight());
+      const read = await image.readRasters({ window: [column, row, column + 1, row + 1] });
+      const values = [...(read as unknown as TypedArray[])].map(band => Number(band[0]));
+      all.push({ name, values: values.map(v => (valid(v, r.nodata) ? v : null)) });
+    }
+    return all;
   }
 
   remove(name: string): void {
@@ -83,23 +143,25 @@ export class RasterLayer {
 
   // draw colours all rasters by the same ranges of values.
   draw(): void {
-    const ranges = this.look.bands.map((_, i) => this.fitted(i));
-    if (ranges.length === 1) ranges[0] = [this.look.low ?? ranges[0]![0], this.look.high ?? ranges[0]![1]];
-    this.range = ranges[0] ?? [0, 1];
-    for (const r of this.rasters.values()) {
-      r.layer.setSource(
-        new ImageStatic({
-          url: picture(r, ranges, this.look.palette),
-          imageExtent: r.extent,
-          projection: r.projection,
-          interpolate: false,
-        }),
-      );
-    }
+    this.ranges = this.look.bands.map((_, i) => this.fitted(i));
+    const [first] = this.ranges;
+    if (this.ranges.length === 1) this.ranges[0] = [this.look.low ?? first![0], this.look.high ?? first![1]];
+    this.range = this.ranges[0] ?? [0, 1];
+    this.fittedAt = performance.now();
+    for (const r of this.rasters.values()) this.paint(r);
   }
 
-  // fitted returns the range of the values of a shown band, by the stretch.
+  private ranges: Range[] = [[0, 1]];
+
+  private paint(r: Raster): void {
+    const url = picture(r, this.ranges, this.look.palette, this.classes);
+    r.layer.setSource(new ImageStatic({ url, imageExtent: r.extent, projection: r.projection, interpolate: false }));
+  }
+
+  // fitted returns the range of the values of a shown band: what its description says, or by the stretch.
   private fitted(band: number): Range {
+    const meant = this.meaning.bands[this.look.bands[band] ?? 0];
+    if (this.look.stretch === "meant" && meant?.low != null && meant.high != null) return [meant.low, meant.high];
     const all: number[] = [];
     const every = Math.max(
       1,
@@ -113,7 +175,7 @@ export class RasterLayer {
       }
     }
     all.sort((a, b) => a - b);
-    const cut = this.look.stretch === "most" ? 0.02 : 0;
+    const cut = this.look.stretch === "all" ? 0 : 0.02;
     return all.length === 0
       ? [0, 1]
       : [all[Math.floor(all.length * cut)]!, all[Math.floor((all.length - 1) * (1 - cut))]!];
@@ -132,6 +194,7 @@ async function open(href: string, side: number, bands: number[]): Promise<Raster
   const scale = Math.min(1, Math.min(1024, side) / Math.max(width, height));
   const raster: Raster = {
     tiff,
+    names: await namesIn(image),
     extent: image.getBoundingBox(),
     projection,
     bands: image.getSamplesPerPixel(),
@@ -145,6 +208,12 @@ async function open(href: string, side: number, bands: number[]): Promise<Raster
   return raster;
 }
 
+// namesIn returns the names of the bands that GDAL has written into a file.
+async function namesIn(image: GeoTIFFImage): Promise<string[]> {
+  const all = Array.from({ length: image.getSamplesPerPixel() }, (_, i) => image.getGDALMetadata(i));
+  return (await Promise.all(all)).map(m => String(m?.["DESCRIPTION"] ?? ""));
+}
+
 async function read(r: Raster, bands: number[]): Promise<TypedArray[]> {
   const { width, height } = r;
   return [
@@ -156,14 +225,17 @@ async function read(r: Raster, bands: number[]): Promise<TypedArray[]> {
   ];
 }
 
-// picture paints values: of one band by a palette, of three as red, green and blue. What has no value is transparent.
-function picture({ width, height, nodata, values }: Raster, ranges: Range[], palette: Palette): string {
+// picture paints values: of one band by its classes or a palette, of three as red, green and blue. What has no value
+// is transparent.
+function picture(r: Raster, ranges: Range[], palette: Palette, classes: Class[]): string {
+  const { width, height, nodata, values } = r;
   const canvas = document.createElement("canvas");
   canvas.width = width;
   canvas.height = height;
   const context = canvas.getContext("2d")!;
   const image = context.createImageData(width, height);
   const table = tables[palette];
+  const byValue = new Map(classes.map((c, i) => [c.value, classColour(c, i)]));
   const level = (band: number, v: number) => {
     const [low, high] = ranges[band]!;
     return Math.round(Math.max(0, Math.min(1, (v - low) / (high - low || 1))) * 255);
@@ -172,47 +244,14 @@ function picture({ width, height, nodata, values }: Raster, ranges: Range[], pal
     const pixel = values.map(band => band[i]!);
     if (!pixel.every(v => valid(v, nodata))) continue;
     const levels = pixel.map((v, band) => level(band, v));
+    const own = byValue.get(pixel[0]!);
+    if (own) {
+      image.data.set([...own, 255], i * 4);
+      continue;
+    }
     const [red, green, blue] = levels.length === 3 ? levels : table.slice(levels[0]! * 3, levels[0]! * 3 + 3);
     image.data.set([red!, green!, blue!, 255], i * 4);
   }
   context.putImageData(image, 0, 0);
   return canvas.toDataURL();
 }
-
-// tables hold 256 colours for each palette, between the colours at equal distances.
-const tables: Record<Palette, number[]> = {
-  viridis: between([
-    [68, 1, 84],
-    [59, 82, 139],
-    [33, 145, 140],
-    [94, 201, 98],
-    [253, 231, 37],
-  ]),
-  grey: between([
-    [0, 0, 0],
-    [255, 255, 255],
-  ]),
-  greens: between([
-    [140, 81, 10],
-    [223, 194, 125],
-    [245, 245, 220],
-    [127, 188, 65],
-    [0, 90, 50],
-  ]),
-};
-
-function between(stops: [number, number, number][]): number[] {
-  return Array.from({ length: 256 }, (_, i) => {
-    const at = (i / 255) * (stops.length - 1);
-    const [a, b] = [stops[Math.floor(at)]!, stops[Math.ceil(at)]!];
-    return a.map((c, k) => Math.round(c + (b[k]! - c) * (at - Math.floor(at))));
-  }).flat();
-}
-
-export const gradient = (palette: Palette): string => {
-  const table = tables[palette];
-  return `linear-gradient(to right, ${[0, 64, 128, 192, 255].map(i => `rgb(${table.slice(i * 3, i * 3 + 3).join(" ")})`).join(", ")})`;
-};
-
-export const isGeoTIFF = (asset: { href: string; type?: string }): boolean =>
-  /geotiff|image\/tiff/i.test(asset.type ?? "") || /\.tiff?($|\?)/i.test(asset.href);

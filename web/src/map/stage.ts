@@ -1,30 +1,35 @@
-// The map of a view: outlines of the countries or the configured base map, and what the view puts on it.
+// The map of a view: the Earth or the configured base map, and what the view puts on it.
 import OLMap from "ol/Map";
 import View from "ol/View";
+import MousePosition from "ol/control/MousePosition";
+import ScaleLine from "ol/control/ScaleLine";
 import { defaults as interactions } from "ol/interaction/defaults";
 import type BaseLayer from "ol/layer/Base";
 import Graticule from "ol/layer/Graticule";
 import TileLayer from "ol/layer/Tile";
-import VectorLayer from "ol/layer/Vector";
+import { unByKey } from "ol/Observable";
 import { fromLonLat, transformExtent } from "ol/proj";
-import VectorSource from "ol/source/Vector";
 import XYZ from "ol/source/XYZ";
-import { Fill, Stroke, Style, Text } from "ol/style";
+import { Stroke, Fill, Text } from "ol/style";
 import "ol/ol.css";
 import { settings } from "../api/session";
+import { degrees } from "../format";
 import { onSchemeChange } from "../status";
-import { outlines } from "./world";
-
-const detailBelow = 6_000; // metres in a pixel, from which on the detailed outlines are shown
+import { earthLayer, stylesOf } from "./earth";
 
 export const cssColour = (name: string): string =>
   getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+// turned returns a longitude of any copy of the world as one from -180 to 180.
+const turned = (x: number): number => x - 360 * Math.floor((x + 180) / 360);
+const round = (x: number): number => Math.round(x * 1e4) / 1e4;
 
 export type Box = [west: number, south: number, east: number, north: number];
 
 export class Stage {
   readonly map: OLMap;
-  private readonly outline = new VectorLayer({ source: new VectorSource(), zIndex: 0 });
+  private readonly earth = earthLayer();
+  private readonly image: TileLayer | null;
   private readonly stops: (() => void)[] = [];
   private readonly restyles: (() => void)[] = [];
 
@@ -32,8 +37,15 @@ export class Stage {
     const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
     this.map = new OLMap({
       target,
-      controls: [],
-      layers: [this.outline],
+      controls: [
+        new ScaleLine({ minWidth: 80 }),
+        new MousePosition({
+          projection: "EPSG:4326",
+          coordinateFormat: ([x = 0, y = 0] = []) => `${degrees(round(y))}, ${degrees(round(turned(x)))}`,
+          placeholder: "",
+        }),
+      ],
+      layers: [this.earth],
       interactions: interactions({ onFocusOnly: false }),
       view: new View({
         center: fromLonLat([10, 40]),
@@ -46,41 +58,27 @@ export class Stage {
     });
     this.animated = !still;
     const base = settings.value.base_map;
-    if (base)
-      this.map.addLayer(
-        new TileLayer({ source: new XYZ({ url: base.url, attributions: base.attribution }), zIndex: 1 }),
-      );
-    this.onRestyle(() =>
-      this.outline.setStyle(
-        new Style({
-          fill: new Fill({ color: cssColour("--land") }),
-          stroke: new Stroke({ color: cssColour("--coast"), width: 1 }),
-        }),
-      ),
-    );
+    this.image = base
+      ? new TileLayer({ source: new XYZ({ url: base.url, attributions: base.attribution }), zIndex: 1 })
+      : null;
+    if (this.image) this.map.addLayer(this.image);
+    this.onRestyle(() => this.earth.setStyle(stylesOf(cssColour)));
     this.showGraticule();
     this.stops.push(onSchemeChange(() => this.restyles.forEach(restyle => restyle())));
-    void this.showOutlines(false);
-    this.map.getView().on("change:resolution", () => {
-      if ((this.map.getView().getResolution() ?? detailBelow) < detailBelow && !this.detailed)
-        void this.showOutlines(true);
-    });
   }
 
   private readonly animated: boolean;
-  private detailed = false;
 
-  private async showOutlines(detailed: boolean): Promise<void> {
-    if (settings.value.base_map) return;
-    this.detailed = detailed;
-    const features = await outlines(detailed);
-    if (this.detailed !== detailed) return;
-    const source = this.outline.getSource()!;
-    source.clear(true);
-    source.addFeatures(features);
+  // hasImage reports whether there is a base map of images over the Earth.
+  get hasImage(): boolean {
+    return this.image !== null;
   }
 
-  // showGraticule draws the lines of whole degrees with their names, since the outlines alone do not tell where a small area is.
+  showImage(on: boolean): void {
+    this.image?.setVisible(on);
+  }
+
+  // showGraticule draws the lines of whole degrees with their names.
   private showGraticule(): void {
     let lines: Graticule | undefined;
     this.onRestyle(() => {
@@ -111,6 +109,12 @@ export class Stage {
   onRestyle(restyle: () => void): void {
     this.restyles.push(restyle);
     restyle();
+  }
+
+  // onClick calls back with each place of the map that is clicked, until the returned function is called.
+  onClick(then: (coordinate: number[]) => void): () => void {
+    const key = this.map.on("click", event => then(event.coordinate));
+    return () => unByKey(key);
   }
 
   add(layer: BaseLayer): void {

@@ -6,6 +6,7 @@ import type { FrameState } from "ol/Map";
 import { getTransform } from "ol/proj";
 import type { Status, Tile } from "../api/wire";
 import { colour, fillOf, statuses } from "../status";
+import { colourAt } from "./palette";
 import { cssColour, type Stage } from "./stage";
 
 const project = getTransform("EPSG:4326", "EPSG:3857")!;
@@ -26,6 +27,7 @@ export class TileLayer {
   private readonly canvas = document.createElement("canvas");
   private readonly layer: Layer;
   private readonly looks = new Map<Status, { fill: CanvasPattern | string; line: string }>();
+  private colours: ReadonlyMap<number, string> | null = null; // of tiles with a value
   private mark: number | null = null;
   private markColour = "";
 
@@ -79,6 +81,15 @@ export class TileLayer {
     this.layer.changed();
   }
 
+  // colourBy gives tiles the colour of their value, in place of that of their status; null ends that.
+  colourBy(values: ReadonlyMap<number, number> | null): void {
+    if (!values && !this.colours) return;
+    const [low, high] = values ? [Math.min(...values.values()), Math.max(...values.values())] : [0, 0];
+    const part = (v: number) => (high > low ? (v - low) / (high - low) : 0.5);
+    this.colours = values && new Map([...values].map(([id, v]) => [id, colourAt("viridis", part(v))]));
+    this.layer.changed();
+  }
+
   // fade lets results below show.
   fade(on: boolean): void {
     this.layer.setOpacity(on ? 0.35 : 1);
@@ -113,11 +124,21 @@ export class TileLayer {
       for (const s of statuses)
         this.paintStatus(
           context,
-          inView.filter(({ status }) => status === s),
+          inView.filter(({ status, id }) => status === s && !this.colours?.has(id)),
           s,
           at,
           ratio,
         );
+      for (const shape of this.colours ? inView : []) {
+        const own = this.colours!.get(shape.id);
+        if (!own) continue;
+        context.fillStyle = own;
+        context.strokeStyle = this.markColour;
+        context.lineWidth = ratio / 2;
+        trace(context, [shape], at, ratio);
+        context.fill();
+        context.stroke();
+      }
       const marked = inView.filter(({ id }) => id === this.mark);
       context.strokeStyle = this.markColour;
       context.lineWidth = 3 * ratio;

@@ -1,7 +1,10 @@
 // The element that holds a map, with its buttons.
 import type { ComponentChildren } from "preact";
+import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
+import { settings } from "../api/session";
 import { texts } from "../texts";
+import { PlaceSearch } from "./search";
 import { Stage } from "./stage";
 
 export function MapView({
@@ -9,18 +12,22 @@ export function MapView({
   onStage,
   onFit,
   onFiles,
+  tools,
   children,
 }: {
   label: string;
   onStage: (stage: Stage) => (() => void) | void;
   onFit: () => void;
   onFiles?: (files: FileList) => void;
+  tools?: ComponentChildren; // more buttons
   children?: ComponentChildren;
 }) {
   const target = useRef<HTMLDivElement>(null);
   const stage = useRef<Stage | undefined>(undefined);
+  const image = useSignal<boolean | null>(null); // whether the base map of images is shown; null: there is none
   useEffect(() => {
     const made = (stage.current = new Stage(target.current!));
+    image.value = made.hasImage ? true : null;
     const end = onStage(made);
     return () => {
       end?.();
@@ -47,7 +54,22 @@ export function MapView({
         <button type="button" aria-label={texts.map.fit} onClick={onFit}>
           ⤢
         </button>
+        {image.value !== null && (
+          <button
+            type="button"
+            name="image"
+            aria-label={texts.map.image}
+            title={texts.map.image}
+            aria-pressed={image.value}
+            onClick={() => stage.current?.showImage((image.value = !image.value))}
+          >
+            ◩
+          </button>
+        )}
+        {tools}
       </div>
+      <p class="attribution">{image.value ? settings.value.base_map?.attribution : texts.map.outlines}</p>
+      <PlaceSearch show={box => stage.current?.fit(box)} />
       {children}
     </div>
   );

@@ -1,9 +1,9 @@
 import { useSignal } from "@preact/signals";
-import { useEffect } from "preact/hooks";
-import { address, get, post, Refused, remove } from "../api/client";
-import { comingBack, settings, signIn, signOut } from "../api/session";
-import type { Grant, Platform, PlatformList, Usage } from "../api/wire";
-import { Act, AttentionNotice, Confirm, Failure, Loading, Outward, useTitle } from "../controls";
+import { get, post, Refused, remove } from "../api/client";
+import { useResource } from "../api/resource";
+import { comingBack, signIn, signOut } from "../api/session";
+import type { Grant, PlatformList, Usage } from "../api/wire";
+import { Act, Confirm, Failure, Loading, useTitle } from "../controls";
 import { rounded, since } from "../format";
 import { texts } from "../texts";
 import { Hooks } from "./hooks";
@@ -12,30 +12,18 @@ const t = texts.account;
 
 export function Account() {
   useTitle(t.title);
-  const platforms = useSignal<PlatformList | null>(null);
-  const usage = useSignal<Usage[]>([]);
-  const grants = useSignal<Grant[]>([]);
-  const error = useSignal<unknown>(null);
-  const attempt = useSignal(0);
   const now = signIn.value;
-  useEffect(() => {
-    const abort = new AbortController();
-    Promise.all([
-      get<PlatformList>("platforms", abort.signal),
-      get<Usage[]>("usage", abort.signal),
-      get<Grant[]>("grants", abort.signal),
-    ])
-      .then(([p, u, g]) => {
-        [platforms.value, usage.value, grants.value, error.value] = [p, u, g, null];
-      })
-      .catch((e: unknown) => {
-        if (!abort.signal.aborted) error.value = e;
-      });
-    return () => abort.abort();
-  }, [attempt.value, now.state]);
-  const again = () => attempt.value++;
+  const read = async (abort: AbortSignal) => {
+    const [platforms, usage, grants] = await Promise.all([
+      get<PlatformList>("platforms", abort),
+      get<Usage[]>("usage", abort),
+      get<Grant[]>("grants", abort),
+    ]);
+    return { platforms, usage, grants };
+  };
+  const { value, error, again } = useResource(read, [now.state]);
   return (
-    <div class="page narrow" data-view="account" data-state={platforms.value ? "ready" : "loading"}>
+    <div class="page narrow" data-view="account" data-state={value ? "ready" : "loading"}>
       <h1>{t.title}</h1>
       {now.state === "in" && (
         <section class="box">
@@ -51,55 +39,19 @@ export function Account() {
           <p class="soft small">{texts.signIn.outOf}</p>
         </section>
       )}
-      {error.value !== null && <Failure error={error.value} again={again} />}
-      {!platforms.value && error.value === null && <Loading />}
-      {platforms.value && (
+      {error !== null && <Failure error={error} again={again} />}
+      {!value && error === null && <Loading />}
+      {value && (
         <>
-          <h2>{t.platforms}</h2>
-          {platforms.value.platforms.map(p => (
-            <PlatformCard key={p.name} platform={p} />
-          ))}
-          {settings.value.account && (
-            <p class="soft small">
-              {t.unlinkHelp} <Outward href={settings.value.account}>{t.manage}</Outward>
-            </p>
-          )}
           <h2>{t.permissions}</h2>
-          <Permissions grants={grants.value} again={again} />
+          <Permissions grants={value.grants} again={again} />
           <h2>{texts.hooks.title}</h2>
           <Hooks email={now.state === "in" ? (now.session.user.email ?? "") : ""} />
           <h2>{t.usage}</h2>
-          <UsageTable list={platforms.value} usage={usage.value} />
+          <UsageTable list={value.platforms} usage={value.usage} />
         </>
       )}
     </div>
-  );
-}
-
-function PlatformCard({ platform: p }: { platform: Platform }) {
-  return (
-    <section class="card" data-platform={p.name}>
-      <div class="row between">
-        <h3>{p.name}</h3>
-        <span class={p.state === "ok" ? "good" : p.state === "unknown" ? "soft" : "warn"}>{texts.state[p.state]}</span>
-      </div>
-      <p class="soft small">
-        {texts.service.protocols[p.label]} · {p.endpoint}
-      </p>
-      <p class="small">
-        {t.access[p.access]} {t.waiting(p.jobs.waiting, p.jobs.active)}{" "}
-        {p.slots.of !== null && t.slots(p.slots.used, p.slots.of)}
-      </p>
-      {p.attention ? <AttentionNotice attention={p.attention} /> : null}
-      {p.failure && <p class="small warn">{t.failure(p.failure)}</p>}
-      {p.access === "user" && !p.attention?.link && (
-        <div>
-          <a class="button" href={comingBack(address(`link/${encodeURIComponent(p.name)}`).href)}>
-            {p.state === "ok" ? t.linkAgain : t.link}
-          </a>
-        </div>
-      )}
-    </section>
   );
 }
 

@@ -1,8 +1,8 @@
 // The progress of a task by the values of its dimensions, such as each month.
 import { useSignal } from "@preact/signals";
-import { useEffect } from "preact/hooks";
 import { get } from "../api/client";
 import type { LiveTask } from "../api/live";
+import { useResource } from "../api/resource";
 import type { DimensionProgress, Status } from "../api/wire";
 import { areaOfValue } from "../area/area";
 import { ProgressBar } from "../controls";
@@ -16,15 +16,9 @@ const rows = 24; // of a dimension at once
 
 // useDimensions reads which jobs have which values. That does not change, so it is read once; the statuses come with the task.
 export function useDimensions(id: number): DimensionProgress[] {
-  const all = useSignal<DimensionProgress[]>([]);
-  useEffect(() => {
-    const abort = new AbortController();
-    void get<{ dimensions: DimensionProgress[] }>(`upscale_tasks/${id}/dimensions`, abort.signal)
-      .then(found => (all.value = found.dimensions))
-      .catch(() => undefined);
-    return () => abort.abort();
-  }, [id]);
-  return all.value;
+  const path = `upscale_tasks/${id}/dimensions`;
+  const { value } = useResource(abort => get<{ dimensions: DimensionProgress[] }>(path, abort), [id]);
+  return value?.dimensions ?? [];
 }
 
 // chosenJobs returns the jobs of the value that the address names; null: of any.
@@ -49,7 +43,6 @@ export function Dimensions({ task, dimensions }: { task: LiveTask; dimensions: D
 }
 
 function Values({ task, dimension: d }: { task: LiveTask; dimension: DimensionProgress }) {
-  void task.version.value; // here, because its parent renders it again only if its properties change
   const most = useSignal(rows);
   const of = query.value.get("of");
   return (
@@ -59,7 +52,7 @@ function Values({ task, dimension: d }: { task: LiveTask; dimension: DimensionPr
         {d.values.slice(0, most.value).map((v, i) => {
           const counts: Partial<Record<Status, number>> = {};
           for (const id of v.jobs) {
-            const status = task.jobs.get(id)?.status;
+            const status = task.jobs.value.get(id)?.status;
             if (status) counts[status] = (counts[status] ?? 0) + 1;
           }
           const all = Object.values(counts).reduce((a, b) => a + b, 0);
@@ -75,7 +68,7 @@ function Values({ task, dimension: d }: { task: LiveTask; dimension: DimensionPr
                     type="button"
                     class="quiet small"
                     aria-pressed={of === name}
-                    onClick={() => setQuery({ of: of === name ? "" : name, tile: "" })}
+                    onClick={() => setQuery({ of: of === name ? "" : name, tile: "", tab: "tiles" })}
                   >
                     {t.show}
                   </button>

@@ -1,12 +1,14 @@
 // Addresses that are notified of the user's jobs: URLs and the user's own mailbox, whether messages arrive, and the last of them.
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import { get, post, Refused, remove } from "../api/client";
-import type { Delivery, Hook, HookEvent, NewHook } from "../api/wire";
-import { Act, Confirm, Copy, errorText, Failure, Field, Loading, Notice } from "../controls";
+import { get, post, remove } from "../api/client";
+import { useResource } from "../api/resource";
+import type { Delivery, Hook, NewHook } from "../api/wire";
+import { Act, Confirm, Copy, Failure, Loading, Notice } from "../controls";
 import { since, time } from "../format";
 import { to } from "../route";
 import { texts } from "../texts";
+import { NewHookForm } from "./hook_form";
 
 const t = texts.hooks;
 const looksAgain = 2_000; // ms between two looks at a log, until each message in it was answered
@@ -14,35 +16,23 @@ const looksAgain = 2_000; // ms between two looks at a log, until each message i
 const path = (hook: Hook) => `hooks/${encodeURIComponent(hook.id)}`;
 
 export function Hooks({ email }: { email: string }) {
-  const hooks = useSignal<Hook[] | null>(null);
-  const error = useSignal<unknown>(null);
   const made = useSignal<NewHook | null>(null);
-  const attempt = useSignal(0);
-  useEffect(() => {
-    const abort = new AbortController();
-    get<Hook[]>("hooks", abort.signal)
-      .then(found => ([hooks.value, error.value] = [found, null]))
-      .catch((e: unknown) => {
-        if (!abort.signal.aborted) error.value = e;
-      });
-    return () => abort.abort();
-  }, [attempt.value]);
-  const again = () => attempt.value++;
+  const { value: hooks, error, again } = useResource(abort => get<Hook[]>("hooks", abort), []);
   const add = (hook: NewHook) => {
     made.value = hook;
     again();
   };
   return (
-    <section data-hooks={hooks.value?.length ?? "loading"}>
+    <section data-hooks={hooks?.length ?? "loading"}>
       <p class="soft">{t.lead}</p>
-      {error.value !== null && <Failure error={error.value} again={again} />}
-      {!hooks.value && error.value === null && <Loading />}
-      {hooks.value?.length === 0 && <p>{t.none}</p>}
-      {hooks.value?.map(h => (
+      {error !== null && <Failure error={error} again={again} />}
+      {!hooks && error === null && <Loading />}
+      {hooks?.length === 0 && <p>{t.none}</p>}
+      {hooks?.map(h => (
         <HookCard key={h.id} hook={h} again={again} />
       ))}
       {made.value?.secret && <Secret hook={made.value} close={() => (made.value = null)} />}
-      {hooks.value && <NewHookForm key={hooks.value.length} email={email} add={add} />}
+      {hooks && !made.value?.secret && <NewHookForm key={hooks.length} email={email} add={add} />}
     </section>
   );
 }
@@ -187,100 +177,4 @@ function Log({ hook, again }: { hook: Hook; again: () => void }) {
 function About({ delivery: d }: { delivery: Delivery }) {
   if (d.job_id !== null) return <a href={to(["jobs", String(d.job_id)])}>{t.job(d.job_id)}</a>;
   return d.task_id ? <a href={to(["tasks", String(d.task_id)])}>{t.task(d.task_id)}</a> : <></>;
-}
-
-const offered: HookEvent[] = ["finished", "failed", "canceled", "task_ended", "attention", "task_share", "running"];
-const usual: HookEvent[] = ["finished", "failed", "canceled", "task_ended", "attention"];
-
-function NewHookForm({ email, add }: { email: string; add: (hook: NewHook) => void }) {
-  const byMail = useSignal(false);
-  const url = useSignal("");
-  const events = useSignal(usual);
-  const busy = useSignal(false);
-  const error = useSignal<unknown>(null);
-  const faults = error.value instanceof Refused ? error.value.errors : [];
-  const fault = faults.map(e => e.msg).join(" ");
-  const submit = async (event: Event) => {
-    event.preventDefault();
-    busy.value = true;
-    error.value = null;
-    try {
-      add(
-        await post<NewHook>("hooks", {
-          url: byMail.value ? `mailto:${email}` : url.value.trim(),
-          events: events.value,
-        }),
-      );
-    } catch (e) {
-      error.value = e;
-    } finally {
-      busy.value = false;
-    }
-  };
-  return (
-    <form class="box" onSubmit={e => void submit(e)}>
-      <h3>{t.add}</h3>
-      {email && (
-        <Field label={t.how} required group>
-          {() =>
-            (["url", "mail"] as const).map(way => (
-              <label key={way} class="check">
-                <input
-                  type="radio"
-                  name="way"
-                  checked={byMail.value === (way === "mail")}
-                  onChange={() => (byMail.value = way === "mail")}
-                />{" "}
-                {way === "mail" ? t.mail(email) : t.url}
-              </label>
-            ))
-          }
-        </Field>
-      )}
-      {!byMail.value && (
-        <Field label={t.address} help={t.addressHelp} required error={fault || undefined}>
-          {a => (
-            <input
-              {...a}
-              type="url"
-              name="url"
-              required
-              placeholder="https://"
-              value={url.value}
-              onInput={e => (url.value = e.currentTarget.value)}
-            />
-          )}
-        </Field>
-      )}
-      <Field label={t.of} required group>
-        {() =>
-          offered.map(e => (
-            <label key={e} class="check">
-              <input
-                type="checkbox"
-                name={e}
-                checked={events.value.includes(e)}
-                onChange={change =>
-                  (events.value = change.currentTarget.checked
-                    ? [...events.value, e]
-                    : events.value.filter(other => other !== e))
-                }
-              />{" "}
-              {t.events[e]}
-            </label>
-          ))
-        }
-      </Field>
-      {error.value !== null && (byMail.value || !fault) && (
-        <Notice kind="error">
-          <p>{fault || errorText(error.value)}</p>
-        </Notice>
-      )}
-      <div class="row">
-        <button type="submit" class="primary" disabled={busy.value || events.value.length === 0}>
-          {t.add}
-        </button>
-      </div>
-    </form>
-  );
 }

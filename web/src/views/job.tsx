@@ -1,15 +1,13 @@
 // One job: its course, parameters, logs, and results.
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import { address, ask, get, isMissing, mayPass, post, Refused, removeRun } from "../api/client";
+import { address, ask, isMissing, mayPass, post, removeRun } from "../api/client";
 import { canRunAgain, runAgain } from "../api/jobs";
 import { changeJobs, changeTask } from "../api/tasks";
 import { signIn } from "../api/session";
-import type { Job, LogPage } from "../api/wire";
+import type { Job } from "../api/wire";
 import { Act, AttentionNotice, Confirm, Failure, Labels, Loading, Notice, StatusWord, useTitle } from "../controls";
-import { between, clockTime, duration, rounded, share, since, time } from "../format";
-import { label } from "../form/parameters";
-import { Shown } from "../form/shown";
+import { between, left, share } from "../format";
 import { RasterLayer } from "../map/raster_layer";
 import { boxAround } from "../map/antimeridian";
 import { AreaLayer } from "../map/area_layer";
@@ -18,10 +16,17 @@ import { MapView } from "../map/view";
 import { go, to } from "../route";
 import { ended } from "../status";
 import { texts } from "../texts";
-import { JobResults, RasterControls, useRasters } from "./results";
+import { RasterControls } from "./look";
+import { useRasters } from "./rasters";
+import { ValuesHere } from "./values_here";
+import { EditAgain } from "./edit_again";
+import { Course, Parameters } from "./job_facts";
+import { Logs } from "./logs";
+import { JobResults } from "./results";
 import { areaIn } from "../area/area";
 
 const t = texts.job;
+const again = 5_000; // ms between two reads of a job that runs, where the broker cannot say when it changes
 
 // useJob reads a job, and waits for its changes until it has ended.
 function useJob(id: number) {
@@ -41,7 +46,7 @@ function useJob(id: number) {
       );
       if (answer.body) job.value = answer.body;
       error.value = null;
-      etag = answer.etag;
+      etag = job.value?.status === "created" ? null : answer.etag; // a new place in the queue changes no ETag
     };
     const loop = () => {
       read().then(
@@ -123,6 +128,16 @@ export function JobPage({ id }: { id: number }) {
           )}{" "}
           <span class="soft small">{t.job(job.id)}</span>
         </p>
+        {!ended(job.status) && <progress max={100} value={job.progress} aria-label={texts.lists.progress} />}
+        {job.forecast && !ended(job.status) && (
+          <p class="soft small" title={between(job.forecast.end.early, job.forecast.end.late)}>
+            {texts.task.left(
+              left(job.forecast.end.early, job.forecast.end.late),
+              job.forecast.runs,
+              job.forecast.basis,
+            )}
+          </p>
+        )}
         <Labels of={job} kind="jobs" />
         {job.note && <p class="soft">{job.note}</p>}
         {error !== null && <Failure error={error} again={again} />}
@@ -172,6 +187,7 @@ export function JobPage({ id }: { id: number }) {
         }}
       >
         <RasterControls rasters={rasters} />
+        <ValuesHere stage={stage.value} layer={layer.value} bands={rasters.bands} nameOf={() => job.title} />
       </MapView>
     </div>
   );
@@ -213,6 +229,7 @@ function Actions({ job, again }: { job: Job; again: () => void }) {
           }}
         />
       )}
+      {!task && canRunAgain(job) && <EditAgain run={`job-${job.id}`} of={job} />}
       <Confirm
         label={t.delete}
         question={t.deleteQuestion(job.title, job.status)}
@@ -225,122 +242,5 @@ function Actions({ job, again }: { job: Job; again: () => void }) {
         }}
       />
     </div>
-  );
-}
-
-function Course({ job: j }: { job: Job }) {
-  const at = (text?: string) =>
-    text && (
-      <span title={text}>
-        {time(text)} <span class="soft small">({since(text)})</span>
-      </span>
-    );
-  const rows: [string, preact.ComponentChildren][] = [
-    [t.created, at(j.created)],
-    [t.queue, j.queue_position !== undefined && texts.task.queue(j.queue_position)],
-    [t.starts, j.forecast?.start && between(j.forecast.start.early, j.forecast.start.late)],
-    [
-      t.ends,
-      j.forecast && t.expected(between(j.forecast.end.early, j.forecast.end.late), j.forecast.runs, j.forecast.basis),
-    ],
-    [t.checked, at(j.checked)],
-    [t.started, at(j.started)],
-    [t.ended, at(j.ended)],
-    [t.updated, at(j.updated)],
-    [t.duration, j.duration && duration(j.duration)],
-    [t.costs, j.costs !== undefined && `${rounded(j.costs)} ${j.cost_unit ?? ""}`],
-    [t.platform, j.platform],
-    [t.platformJob, j.platform_job_id && <code>{j.platform_job_id}</code>],
-  ];
-  return (
-    <dl class="facts">
-      {rows
-        .filter(([, v]) => v)
-        .map(([name, v]) => (
-          <div key={name}>
-            <dt>{name}</dt>
-            <dd>{v}</dd>
-          </div>
-        ))}
-    </dl>
-  );
-}
-
-function Parameters({ parameters }: { parameters: Record<string, unknown> }) {
-  return (
-    <dl class="facts">
-      {Object.entries(parameters).map(([name, value]) => (
-        <div key={name} data-parameter={name}>
-          <dt>{label(name)}</dt>
-          <dd>
-            <Shown value={value} />
-          </dd>
-        </div>
-      ))}
-    </dl>
-  );
-}
-
-const logsOfPage = 1000;
-const again = 5_000; // ms between two reads of a job that runs, or its log, where the broker cannot say when it changes
-
-function Logs({ job }: { job: Job }) {
-  const shown = useSignal(false);
-  const entries = useSignal<LogPage["logs"]>([]);
-  const error = useSignal<unknown>(null);
-  const level = useSignal("");
-  const over = ended(job.status);
-  useEffect(() => {
-    if (!shown.value) return;
-    const abort = new AbortController();
-    let timer: number | undefined;
-    const read = async () => {
-      const page = await get<LogPage>(
-        `unit_jobs/${job.id}/logs?limit=${logsOfPage}&offset=${entries.value.length}`,
-        abort.signal,
-      );
-      if (page.logs.length > 0) entries.value = [...entries.value, ...page.logs];
-      error.value = null;
-      if (page.logs.length === logsOfPage) await read();
-    };
-    const loop = () => {
-      read()
-        .catch((e: unknown) => {
-          if (!abort.signal.aborted && !(e instanceof Refused && e.status === 409)) error.value = e;
-        })
-        .finally(() => {
-          if (!over && !abort.signal.aborted) timer = window.setTimeout(loop, again);
-        });
-    };
-    loop();
-    return () => {
-      abort.abort();
-      clearTimeout(timer);
-    };
-  }, [job.id, shown.value, over]);
-  const found = entries.value.filter(e => !level.value || e.level === level.value);
-  return (
-    <details class="logs" onToggle={e => (shown.value = e.currentTarget.open)}>
-      <summary>
-        <h2>{t.logs}</h2>
-      </summary>
-      <select aria-label={t.level} value={level.value} onChange={e => (level.value = e.currentTarget.value)}>
-        <option value="">{t.all}</option>
-        {["error", "warning", "info", "debug"].map(l => (
-          <option key={l}>{l}</option>
-        ))}
-      </select>
-      {error.value !== null && <Failure error={error.value} />}
-      {found.length === 0 && error.value === null && <p class="soft">{t.noLogs}</p>}
-      {found.length > 0 && (
-        <div class="scroll log" tabIndex={0} role="log" aria-label={t.logs}>
-          {found.slice(-1000).map((e, i) => (
-            <div key={i} class={`entry ${e.level}`}>
-              <span class="soft num">{e.time ? clockTime(e.time) : ""}</span> <b>{e.level}</b> {e.message}
-            </div>
-          ))}
-        </div>
-      )}
-    </details>
   );
 }

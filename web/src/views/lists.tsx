@@ -1,32 +1,16 @@
 // The lists of tasks and of jobs: search, filters in the address, counts, and actions on several at once.
 import { useSignal } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
-import { post, removeRun } from "../api/client";
-import { canRunAgain, runAgain } from "../api/jobs";
 import { followJobs, followTasks } from "../api/live";
-import { changeTask } from "../api/tasks";
-import type { Job, Status, TaskSummary } from "../api/wire";
-import {
-  Act,
-  Confirm,
-  errorText,
-  Labels,
-  labelsOf,
-  Loading,
-  Notice,
-  ProgressBar,
-  StatusWord,
-  Swatch,
-  useTitle,
-} from "../controls";
-import { number, share } from "../format";
+import { labelsOf, Loading, Notice, Swatch, useTitle } from "../controls";
+import { number } from "../format";
 import { query, setQuery, to } from "../route";
-import { ended, statuses } from "../status";
+import { states, statesOf, type Entry, type State } from "../run";
 import { texts } from "../texts";
+import { RunTable, sorted } from "./run_table";
+import { Selection } from "./run_selection";
 
 const t = texts.lists;
-
-type Entry = (TaskSummary | Job) & { platform?: string };
 
 export function Tasks() {
   return <RunList kind="tasks" />;
@@ -44,7 +28,7 @@ function RunList({ kind }: { kind: "tasks" | "jobs" }) {
   useEffect(() => list.close, [list]);
   const selected = useSignal<ReadonlySet<number>>(new Set());
   const most = useSignal(atOnce);
-  const all: Entry[] | null = list.items.value && [...list.items.value.values()].sort((a, b) => b.id - a.id);
+  const all: Entry[] | null = list.items.value && sorted([...list.items.value.values()], query.value.get("sort"));
   const found = all?.filter(matches(query.value)) ?? [];
   const shown = found.slice(0, most.value);
   const chosen = found.filter(e => selected.value.has(e.id));
@@ -67,7 +51,7 @@ function RunList({ kind }: { kind: "tasks" | "jobs" }) {
               <p>{t.none}</p>
             </Notice>
           ) : (
-            <Table kind={kind} shown={shown} selected={selected.value} select={s => (selected.value = s)} />
+            <RunTable kind={kind} shown={shown} selected={selected.value} select={s => (selected.value = s)} />
           )}
           {found.length > shown.length && (
             <div class="row">
@@ -151,192 +135,3 @@ function Filters({ kind, all }: { kind: "tasks" | "jobs"; all: Entry[] }) {
     </div>
   );
 }
-
-function Table({
-  kind,
-  shown,
-  selected,
-  select,
-}: {
-  kind: "tasks" | "jobs";
-  shown: Entry[];
-  selected: ReadonlySet<number>;
-  select: (s: Set<number>) => void;
-}) {
-  const toggle = (id: number, on: boolean) => {
-    const next = new Set(selected);
-    if (on) next.add(id);
-    else next.delete(id);
-    select(next);
-  };
-  const everything = shown.every(e => selected.has(e.id));
-  return (
-    <div class="scroll" tabIndex={0} role="region" aria-label={t[kind]}>
-      <table class="runs">
-        <thead>
-          <tr>
-            <th scope="col">
-              <input
-                type="checkbox"
-                aria-label={t.selectAll}
-                checked={everything}
-                onChange={e => select(new Set(e.currentTarget.checked ? shown.map(s => s.id) : []))}
-              />
-            </th>
-            <th scope="col">{t.id}</th>
-            <th scope="col">{t.name}</th>
-            <th scope="col">{t.status}</th>
-            <th scope="col">{kind === "tasks" ? t.progress : t.platform}</th>
-          </tr>
-        </thead>
-        <tbody>
-          {shown.map(e => (
-            <tr key={e.id} data-id={e.id} data-status={e.status}>
-              <td>
-                <input
-                  type="checkbox"
-                  aria-label={t.select(e.title)}
-                  checked={selected.has(e.id)}
-                  onChange={c => toggle(e.id, c.currentTarget.checked)}
-                />
-              </td>
-              <td class="num">{e.id}</td>
-              <th scope="row">
-                <a href={to([kind, String(e.id)])}>{e.title}</a>
-                {(e.attention || ("failure" in e && e.failure)) && (
-                  <p class="small soft clamp">{("failure" in e && e.failure) || e.attention?.message}</p>
-                )}
-                <Labels of={e} kind={kind} />
-              </th>
-              <td>
-                <StatusWord status={e.status} />
-                <JobProgress entry={e} />
-                {isPaused(e) && <p class="soft small">{texts.paused}</p>}
-              </td>
-              <td>
-                {kind === "jobs"
-                  ? e.platform
-                  : "counts" in e && e.counts && <ProgressBar counts={e.counts} label={`${t.progress}: ${e.title}`} />}
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
-  );
-}
-
-function JobProgress({ entry: e }: { entry: Entry }) {
-  if ("counts" in e || e.progress === undefined || ended(e.status)) return null;
-  return <span class="soft num"> {share(e.progress / 100)}</span>;
-}
-
-const requestsAtOnce = 4;
-
-// Selection offers what can be done with the selected entries. Those for which it fails stay selected.
-function Selection({
-  kind,
-  chosen,
-  found,
-  select,
-}: {
-  kind: "tasks" | "jobs";
-  chosen: Entry[];
-  found: Entry[];
-  select: (s: Set<number>) => void;
-}) {
-  const progress = useSignal("");
-  const failure = useSignal("");
-  const path = kind === "tasks" ? "upscale_tasks" : "unit_jobs";
-  const each = async (list: Entry[], act: (e: Entry) => Promise<unknown>) => {
-    const waiting = [...list];
-    const failed = new Map<number, unknown>();
-    let done = 0;
-    const worker = async () => {
-      for (let e = waiting.shift(); e; e = waiting.shift()) {
-        const { id } = e;
-        await act(e).catch((error: unknown) => failed.set(id, error));
-        progress.value = t.working(++done, list.length);
-      }
-    };
-    await Promise.all(Array.from({ length: requestsAtOnce }, worker));
-    progress.value = "";
-    failure.value = failed.size > 0 ? t.failed(failed.size, errorText([...failed.values()][0])) : "";
-    select(new Set(failed.keys()));
-  };
-  if (chosen.length === 0) return null;
-  const alive = chosen.filter(e => !ended(e.status));
-  const failed = chosen.filter(e => countOf(e, "failed") > 0);
-  const tasks = kind === "tasks";
-  const waiting = tasks ? alive.filter(e => !isPaused(e) && countOf(e, "created") > 0) : [];
-  const paused = tasks ? chosen.filter(isPaused) : [];
-  const repeatable = failed.filter(e => "service" in e && canRunAgain(e));
-  const titles = (list: Entry[]) => list.map(e => e.title);
-  const all = chosen.reduce((n, e) => n + statuses.reduce((sum, s) => sum + countOf(e, s), 0), 0);
-  const sum = (...of: Status[]) => chosen.reduce((n, e) => n + of.reduce((k, s) => k + countOf(e, s), 0), 0);
-  return (
-    <>
-      <div class="row selection">
-        <span role="status" data-selected={chosen.length}>
-          {progress.value || t.selected(chosen.length)}
-        </span>
-        {found.length > chosen.length && (
-          <button type="button" class="quiet" onClick={() => select(new Set(found.map(e => e.id)))}>
-            {t.selectFound(found.length)}
-          </button>
-        )}
-        {waiting.length > 0 && <Act label={t.pause} act={() => each(waiting, e => changeTask(e.id, "pause"))} />}
-        {paused.length > 0 && <Act label={t.resume} act={() => each(paused, e => changeTask(e.id, "resume"))} />}
-        {alive.length > 0 && (
-          <Confirm
-            label={t.cancel}
-            question={t.cancelQuestion(titles(alive))}
-            confirm={t.cancel}
-            danger
-            act={() => each(alive, e => post(`${path}/${e.id}/cancel`))}
-          />
-        )}
-        {tasks && failed.length > 0 && (
-          <Confirm
-            label={t.retry}
-            question={texts.task.retryAll(sum("failed"))}
-            confirm={t.retry}
-            act={() => each(failed, e => changeTask(e.id, "retry"))}
-          />
-        )}
-        {!tasks && repeatable.length > 0 && (
-          <Confirm
-            label={t.again}
-            question={t.againQuestion(titles(repeatable))}
-            confirm={t.again}
-            act={() => each(repeatable, e => runAgain(e.id))}
-          />
-        )}
-        <Confirm
-          label={t.delete}
-          question={t.deleteQuestion(titles(chosen), all, sum("finished"), all - sum("finished", "failed", "canceled"))}
-          confirm={t.delete}
-          danger
-          also={texts.atPlatform}
-          act={everywhere => each(chosen, e => removeRun(`${path}/${e.id}`, everywhere))}
-        />
-      </div>
-      {failure.value && (
-        <Notice kind="error">
-          <p>{failure.value}</p>
-        </Notice>
-      )}
-    </>
-  );
-}
-
-// countOf returns how many jobs of an entry have a status.
-const countOf = (e: Entry, status: Status): number =>
-  "counts" in e ? (e.counts?.[status] ?? 0) : Number(e.status === status);
-
-const isPaused = (e: Entry): boolean => "paused" in e && e.paused === true;
-
-// What the chips filter by. A task that is paused has a status besides.
-type State = Status | "paused";
-const states: State[] = [...statuses, "paused"];
-const statesOf = (e: Entry): State[] => (isPaused(e) ? [e.status, "paused"] : [e.status]);

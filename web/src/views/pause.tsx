@@ -1,9 +1,9 @@
 // What a task may cost and has cost, why its waiting tiles are not submitted, and how they go on.
 import { useSignal } from "@preact/signals";
 import { resumeTask } from "../api/tasks";
-import type { TaskBudget, TaskSummary } from "../api/wire";
+import type { TaskBudget, TaskRest, TaskSummary } from "../api/wire";
 import { Act, Failure, Field, Notice } from "../controls";
-import { rounded } from "../format";
+import { duration, range, rounded } from "../format";
 import { texts } from "../texts";
 
 const t = texts.pause;
@@ -97,5 +97,18 @@ function Raise({ id, budget, useful }: { id: number; budget: TaskBudget; useful:
         <Act label={t.withoutBudget} act={() => resumeTask(id, null)} />
       </div>
     </>
+  );
+}
+
+// Rest tells what the tiles that wait for their owner need.
+export function Rest({ of: r }: { of: TaskRest }) {
+  if (!r.costs && !r.seconds) return null;
+  const costs = r.costs && range(r.costs.low, r.costs.likely, r.costs.high, rounded);
+  const takes = r.seconds && range(r.seconds.low, r.seconds.likely, r.seconds.high, duration);
+  return (
+    <Notice kind="info" title={texts.task.rest(r.jobs)}>
+      {costs && <p>{texts.task.restCosts(`${costs} ${r.cost_unit}`.trim(), r.cost_runs, r.basis)}</p>}
+      {takes && <p>{texts.task.restTakes(takes, r.seconds_runs, r.basis)}</p>}
+    </Notice>
   );
 }

@@ -1,8 +1,7 @@
 // The platforms of a task that runs at several: how many of its jobs are where, and how fast each platform is.
-import { useSignal } from "@preact/signals";
-import { useEffect } from "preact/hooks";
 import { get } from "../api/client";
 import type { LiveTask } from "../api/live";
+import { useResource } from "../api/resource";
 import type { PlatformProgress, Status } from "../api/wire";
 import { ProgressBar } from "../controls";
 import { since } from "../format";
@@ -13,34 +12,26 @@ const again = 10_000; // ms between two reads of the rates, while jobs end
 
 // TaskPlatforms shows the platforms of a task with several. The counts follow the jobs; the rates are read now and then.
 export function TaskPlatforms({ id, task, live }: { id: number; task: LiveTask; live: boolean }) {
-  void task.version.value;
-  const read = useSignal<PlatformProgress[]>([]);
-  useEffect(() => {
-    const abort = new AbortController();
-    const ask = () =>
-      void get<{ platforms: PlatformProgress[] }>(`upscale_tasks/${id}/platforms`, abort.signal)
-        .then(found => (read.value = found.platforms))
-        .catch(() => undefined);
-    ask();
-    const timer = live ? setInterval(ask, again) : undefined;
-    return () => {
-      clearInterval(timer);
-      abort.abort();
-    };
-  }, [id, live]);
-  if (read.value.length < 2) return null;
+  const path = `upscale_tasks/${id}/platforms`;
+  const { value } = useResource(
+    abort => get<{ platforms: PlatformProgress[] }>(path, abort),
+    [id, live],
+    live ? again : undefined,
+  );
+  const read = value?.platforms ?? [];
+  if (read.length < 2) return null;
   const counts = new Map<string, Partial<Record<Status, number>>>();
-  for (const j of task.jobs.values()) {
+  for (const j of task.jobs.value.values()) {
     if (!j.platform) continue;
     const own = counts.get(j.platform) ?? {};
     own[j.status] = (own[j.status] ?? 0) + 1;
     counts.set(j.platform, own);
   }
   return (
-    <section data-platforms={read.value.length}>
+    <section data-platforms={read.length}>
       <h2>{t.title}</h2>
       <ul class="values">
-        {read.value.map(p => {
+        {read.map(p => {
           const own = counts.get(p.platform) ?? {};
           const all = Object.values(own).reduce((a, b) => a + b, 0);
           const done = (own.finished ?? 0) + (own.failed ?? 0) + (own.canceled ?? 0);

@@ -1,26 +1,30 @@
 // The last page before a run starts: what runs where, what it meets, and the same request for other tools.
 import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
-import { address, get } from "../api/client";
+import { ask, get } from "../api/client";
+import { useResource } from "../api/resource";
 import { signIn, signInAddress } from "../api/session";
 import {
   platformsOf,
+  type Estimate,
   type JobRequest,
-  type Platform,
   type PlatformList,
   type Service,
+  type TaskOptions,
   type TaskRequest,
 } from "../api/wire";
-import { sizeInKm2, sizeOf } from "../area/area";
-import { crossesItself } from "../area/crossing";
-import { AttentionNotice, Copy, Failure, Notice, save } from "../controls";
+import { sizeOf } from "../area/area";
+import { Failure, Notice } from "../controls";
 import type { Draft } from "../form/draft";
 import { dimensionsOf, jobsOf, lengthOf } from "../form/dimensions";
 import { areaOf, label } from "../form/parameters";
-import { asCommand, asCurl, asPython, formatName } from "../form/request";
+import { formatName } from "../form/request";
 import { Shown } from "../form/shown";
-import { count, rounded } from "../format";
+import type { Sent } from "../form/sent";
+import { count, duration, km2, range, rounded, share } from "../format";
 import { texts } from "../texts";
+import { Elsewhere } from "./elsewhere";
+import { Limits } from "./platform_limits";
 import { costOf } from "./service";
 
 const t = texts.run;
@@ -30,6 +34,7 @@ export function Review({
   service,
   draft,
   request,
+  sent,
   submit,
   failure,
   back,
@@ -37,29 +42,24 @@ export function Review({
   service: Service;
   draft: Draft;
   request: JobRequest | TaskRequest;
+  sent: Sent | null; // what is sent if the service takes boxes, and more than was drawn
   submit: () => Promise<void>;
   failure: unknown;
   back: () => void;
 }) {
-  const list = useSignal<PlatformList | null>(null);
   const busy = useSignal(false);
   const heading = useRef<HTMLHeadingElement>(null);
   const user = signIn.value.state;
   useEffect(() => heading.current?.focus(), []);
-  useEffect(() => {
-    if (user !== "in") return;
-    const read = () =>
-      void get<PlatformList>("platforms")
-        .then(found => (list.value = found))
-        .catch(() => undefined);
-    read();
-    const timer = setInterval(read, again);
-    return () => clearInterval(timer);
-  }, [user]);
+  const { value: list } = useResource(
+    user === "in" ? abort => get<PlatformList>("platforms", abort) : null,
+    [user],
+    again,
+  );
   const area = areaOf(service.parameters ?? []);
   const jobs = jobsOf(request);
   const names = service.homes && draft.at ? [draft.at] : platformsOf(service);
-  const platforms = (list.value?.platforms ?? []).filter(p => names.includes(p.name));
+  const platforms = (list?.platforms ?? []).filter(p => names.includes(p.name));
   const start = () => {
     busy.value = true;
     void submit().finally(() => (busy.value = false));
@@ -130,6 +130,12 @@ export function Review({
               </dd>
             </div>
           ))}
+        {limitsIn(request).map(([name, v]) => (
+          <div key={name} data-limit={name}>
+            <dt>{name}</dt>
+            <dd>{v}</dd>
+          </div>
+        ))}
         <div>
           <dt>{texts.form.format}</dt>
           <dd data-format={request.format}>{formatName(service, request.format)}</dd>
@@ -138,17 +144,11 @@ export function Review({
           <dt>{t.jobs}</dt>
           <dd data-jobs={jobs}>{count(jobs, "job", "jobs")}</dd>
         </div>
-        <div>
-          <dt>{t.cost}</dt>
-          <dd>
-            <Cost service={service} draft={draft} />
-          </dd>
-        </div>
+        <Cost service={service} request={request} />
       </dl>
-      {list.value &&
-        platforms.map(p => (
-          <Limits key={p.name} list={list.value!} platform={p} jobs={jobs} alone={names.length === 1} />
-        ))}
+      {sent && <SentBoxes sent={sent} />}
+      {list &&
+        platforms.map(p => <Limits key={p.name} list={list} platform={p} jobs={jobs} alone={names.length === 1} />)}
       {failure !== null && <Failure error={failure} />}
       <div class="actions">
         {user === "in" ? (
@@ -169,108 +169,63 @@ export function Review({
   );
 }
 
-// Cost estimates by the area where the provider gives a cost per km².
-function Cost({ service, draft }: { service: Service; draft: Draft }) {
-  const { estimate, unit } = service.cost ?? {};
-  if (estimate != null && unit && draft.area && !crossesItself(draft.area.geometry) && /per\s*km(2|²)/i.test(unit)) {
-    return <>{t.costOf(rounded(estimate * sizeInKm2(draft.area.geometry)), unit.replace(/\s*per\s*km(2|²)/i, ""))}</>;
-  }
-  return <>{costOf(service) ?? t.noCost}</>;
+// limitsIn returns the limits, labels and note of a request by their names.
+function limitsIn({ options, labels, note }: JobRequest | TaskRequest): [string, string][] {
+  const { names } = texts.limits;
+  const of: TaskOptions = options ?? {};
+  const all: [string, string | undefined][] = [
+    [names.budget, typeof of.budget === "number" ? rounded(of.budget) : undefined],
+    [names.trial, of.trial ? count(of.trial, "job", "jobs") : undefined],
+    [names.retries, of.retries ? String(of.retries) : undefined],
+    [names.hours, of.max_duration ? duration(of.max_duration) : undefined],
+    [
+      names.labels,
+      Object.entries(labels ?? {})
+        .map(([k, v]) => `${k}=${v}`)
+        .join(", "),
+    ],
+    [names.note, note ?? undefined],
+  ];
+  return all.filter((entry): entry is [string, string] => !!entry[1]);
 }
 
-// Limits shows what a request meets at a platform. If it is not alone, other platforms can run what this one cannot.
-function Limits({
-  list,
-  platform: p,
-  jobs,
-  alone,
-}: {
-  list: PlatformList;
-  platform: Platform;
-  jobs: number;
-  alone: boolean;
-}) {
-  const lines: string[] = [];
-  if (p.slots.of !== null) lines.push(t.slots(p.slots.of));
-  const live = p.live.of !== null ? p.live : list.live;
-  const day = p.last_day.of !== null ? p.last_day : list.last_day;
-  if (live.of !== null) lines.push(t.liveLimit(live.used, live.of));
-  if (day.of !== null) lines.push(t.dayLimit(day.used, day.of));
-  if (p.queue_length > 0) lines.push(t.queue(p.queue_length));
-  const over = [...(alone ? [p.live, p.last_day] : []), list.live, list.last_day].some(
-    s => s.of !== null && s.used + jobs > s.of,
-  );
-  const troubled =
-    p.state === "unreachable" || p.state === "busy" || p.state === "misconfigured" || p.state === "forbidden";
+// Cost shows what the broker expects a request to cost and to take, and the price that the provider gives.
+function Cost({ service, request }: { service: Service; request: JobRequest | TaskRequest }) {
+  const body = JSON.stringify(request);
+  const signedIn = signIn.value.state === "in";
+  const read = async (signal: AbortSignal) => (await ask<Estimate>("POST", "estimate", { body: request, signal })).body;
+  const { value: e, error } = useResource(signedIn ? read : null, [body]);
+  const price = costOf(service);
+  const costs = e?.costs && `${range(e.costs.low, e.costs.likely, e.costs.high, rounded)} ${e.cost_unit}`.trim();
+  const seconds = e?.seconds && range(e.seconds.low, e.seconds.likely, e.seconds.high, duration);
   return (
     <>
-      {p.attention && <AttentionNotice attention={p.attention} />}
-      {troubled && !p.attention && (
-        <Notice kind="warning">
-          <p>{t.notWorking(texts.state[p.state])}</p>
-        </Notice>
-      )}
-      {over && (
-        <Notice kind="error">
-          <p>{t.overLimit}</p>
-        </Notice>
-      )}
-      {lines.length > 0 && (
-        <>
-          <h2>{alone ? t.limits : t.limitsAt(p.name)}</h2>
-          <ul class="soft small">
-            {lines.map(l => (
-              <li key={l}>{l}</li>
-            ))}
-          </ul>
-        </>
+      <div data-estimate={e ? (costs ? "known" : "none") : undefined}>
+        <dt>{t.cost}</dt>
+        <dd>
+          {costs && <strong>{t.estimated(costs, e.cost_runs, e.cost_basis ?? "")}</strong>}
+          {!costs && (signedIn && !e && error === null ? t.estimating : !price && t.noCost)}
+          {price && <p class="soft small">{t.price(price)}</p>}
+        </dd>
+      </div>
+      {seconds && (
+        <div>
+          <dt>{t.runTime}</dt>
+          <dd>{t.takes(seconds, e.seconds_runs, e.seconds_basis ?? "")}</dd>
+        </div>
       )}
     </>
   );
 }
 
-function Elsewhere({ service, draft, request }: { service: Service; draft: Draft; request: JobRequest | TaskRequest }) {
-  const tool = useSignal<"curl" | "command" | "python">("curl");
-  const text = {
-    curl: () => asCurl(request, draft.key),
-    command: () => asCommand(service, draft, request),
-    python: () => asPython(request, draft.key),
-  }[tool.value]();
+// SentBoxes warns that more is processed than was drawn, because the service takes boxes.
+function SentBoxes({ sent }: { sent: Sent }) {
   return (
-    <section class="elsewhere">
-      <h2>{t.same}</h2>
-      <div class="row between">
-        <div class="segments" role="group" aria-label={t.same}>
-          {(["curl", "command", "python"] as const).map(name => (
-            <button key={name} type="button" aria-pressed={tool.value === name} onClick={() => (tool.value = name)}>
-              {t[name]}
-            </button>
-          ))}
-        </div>
-        <Copy text={text} />
-      </div>
-      <pre tabIndex={0} data-tool={tool.value}>
-        {text}
-      </pre>
-      <div class="row small">
-        <button
-          type="button"
-          class="quiet"
-          onClick={() => save("request.json", JSON.stringify(request), "application/json")}
-        >
-          {t.request}
-        </button>
-        {draft.area && (
-          <button
-            type="button"
-            class="quiet"
-            onClick={() => save("area.geojson", JSON.stringify(draft.area!.geometry), "application/geo+json")}
-          >
-            {t.areaFile}
-          </button>
-        )}
-      </div>
-      <p class="soft small">{tool.value === "command" ? t.login(address("").href) : t.token}</p>
-    </section>
+    <div data-sent={sent.boxes.length} data-more={Math.round(sent.more * 100)}>
+      <Notice kind="warning">
+        <p>{t.sent(sent.boxes.length, share(sent.more))}</p>
+        <p class="small">{t.sentHelp(km2(sent.sent))}</p>
+      </Notice>
+    </div>
   );
 }

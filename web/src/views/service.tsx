@@ -1,11 +1,9 @@
-import { useSignal } from "@preact/signals";
-import { useEffect } from "preact/hooks";
-import { get } from "../api/client";
+import { address, get } from "../api/client";
+import { useResource } from "../api/resource";
 import { signIn } from "../api/session";
 import { platformsOf, type Parameter, type Service } from "../api/wire";
-import { Failure, Loading, Notice, Outward, useTitle } from "../controls";
+import { Copy, Failure, Loading, Notice, Outward, useTitle } from "../controls";
 import { date, rounded, since } from "../format";
-import { label } from "../form/parameters";
 import { go, to } from "../route";
 import { texts } from "../texts";
 import { Origin } from "./services";
@@ -14,24 +12,9 @@ const t = texts.service;
 
 // useService reads a service. It asks again when somebody has signed in.
 export function useService(id: string) {
-  const service = useSignal<Service | null>(null);
-  const error = useSignal<unknown>(null);
-  const attempt = useSignal(0);
-  const user = signIn.value.state;
-  useEffect(() => {
-    if (service.value?.id === id && service.value.parameters) return;
-    const abort = new AbortController();
-    get<Service>(`services/${encodeURIComponent(id)}`, abort.signal)
-      .then(found => {
-        service.value = found;
-        error.value = null;
-      })
-      .catch((e: unknown) => {
-        if (!abort.signal.aborted) error.value = e;
-      });
-    return () => abort.abort();
-  }, [id, attempt.value, user]);
-  return { service: service.value?.id === id ? service.value : null, error: error.value, again: () => attempt.value++ };
+  const path = `services/${encodeURIComponent(id)}`;
+  const { value, error, again } = useResource(abort => get<Service>(path, abort), [id, signIn.value.state]);
+  return { service: value?.id === id ? value : null, error, again };
 }
 
 export function ServicePage({ id }: { id: string }) {
@@ -78,6 +61,12 @@ export function ServicePage({ id }: { id: string }) {
           <p>{s.parameters_error?.message ?? t.noParameters}</p>
         </Notice>
       )}
+      <h2>{t.use}</h2>
+      <Snippet
+        label="Python"
+        text={`import eodispatch\n\nc = eodispatch.connect(${JSON.stringify(address("").href)})\nservice = c.service(${JSON.stringify(s.id)})`}
+      />
+      <Snippet label={t.commandLine} text={`eodispatch service ${s.id}\neodispatch run ${s.id} --help`} />
       {s.links && s.links.length > 0 && (
         <>
           <h2>{t.links}</h2>
@@ -91,6 +80,18 @@ export function ServicePage({ id }: { id: string }) {
         </>
       )}
     </div>
+  );
+}
+
+function Snippet({ label, text }: { label: string; text: string }) {
+  return (
+    <section>
+      <div class="row between">
+        <h3>{label}</h3>
+        <Copy text={text} />
+      </div>
+      <pre tabIndex={0}>{text}</pre>
+    </section>
   );
 }
 
@@ -145,7 +146,9 @@ function Parameters({ parameters }: { parameters: Parameter[] }) {
         <tbody>
           {parameters.map(p => (
             <tr key={p.name}>
-              <th scope="row">{label(p.name)}</th>
+              <th scope="row">
+                <code>{p.name}</code>
+              </th>
               <td>{p.type}</td>
               <td>{p.optional ? (p.default === null ? "" : JSON.stringify(p.default)) : t.required}</td>
               <td>{p.description}</td>

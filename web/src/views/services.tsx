@@ -3,7 +3,7 @@ import { useEffect, useRef } from "preact/hooks";
 import { get } from "../api/client";
 import { signIn } from "../api/session";
 import { platformsOf, type ServiceList, type ServiceSummary } from "../api/wire";
-import { Failure, Loading, Notice, useTitle } from "../controls";
+import { Failure, Loading, Notice, safe, useTitle } from "../controls";
 import { count, since } from "../format";
 import { query, setQuery, to } from "../route";
 import { texts } from "../texts";
@@ -144,6 +144,9 @@ function Cards({ services }: { services: ServiceSummary[] }) {
     <ul class="cards">
       {services.map(s => (
         <li class="card" key={s.id}>
+          {s.thumbnail && safe(s.thumbnail) && (
+            <img class="thumbnail" src={safe(s.thumbnail)} alt="" loading="lazy" referrerpolicy="no-referrer" />
+          )}
           <h2>
             <a href={to(["services", s.id])}>{s.title}</a>
           </h2>

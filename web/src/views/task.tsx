@@ -1,25 +1,21 @@
-// A task: a map of its tiles beside a table that says the same, live.
+// A task: a map of its tiles and results beside tabs that say the same, live.
 import { useSignal, useSignalEffect } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
-import { address, removeRun } from "../api/client";
 import { followTask, type LiveTask } from "../api/live";
-import { changeJobs, changeTask } from "../api/tasks";
-import type { Job, Status, TaskRest, TaskSummary } from "../api/wire";
-import { Act, AttentionNotice, Confirm, Labels, Loading, Notice, ProgressBar, Swatch, useTitle } from "../controls";
-import { between, duration, range, rounded, share, since } from "../format";
+import type { Job, TaskSummary } from "../api/wire";
+import { Loading, Notice, Swatch, useTitle } from "../controls";
 import { RasterLayer } from "../map/raster_layer";
 import type { Box, Stage } from "../map/stage";
 import { TileLayer } from "../map/tile_layer";
 import { MapView } from "../map/view";
-import { go, query, setQuery, to } from "../route";
-import { ended, statuses } from "../status";
+import { query, setQuery, to } from "../route";
+import { statuses } from "../status";
 import { texts } from "../texts";
-import { chosenJobs, Dimensions, useDimensions } from "./dimensions";
-import { Live } from "./lists";
-import { BudgetLine, Paused } from "./pause";
-import { TaskPlatforms } from "./platforms";
-import { RasterControls, TaskResults, useRasters } from "./results";
-import { Tiles } from "./tiles";
+import { pictures, useItems, type Items } from "./items";
+import { RasterControls } from "./look";
+import { useRasters, type Rasters } from "./rasters";
+import { TaskPanel } from "./task_panel";
+import { ValuesHere } from "./values_here";
 
 const t = texts.task;
 
@@ -27,49 +23,43 @@ export function TaskPage({ id }: { id: number }) {
   const task = useMemo(() => followTask(id), [id]);
   useEffect(() => task.close, [task]);
   useTitle(task.summary.value?.title ?? t.task(id));
-  const layers = useSignal<{ tiles: TileLayer; rasters: RasterLayer } | null>(null);
+  const layers = useSignal<{ stage: Stage; tiles: TileLayer; rasters: RasterLayer } | null>(null);
   const rasters = useRasters(layers.value?.rasters ?? null);
-  const stage = useRef<Stage | undefined>(undefined);
+  const shown = useRef(0); // rasters on the map, for those who hear of clicks
+  shown.current = rasters.shown.length;
   const selected = Number(query.value.get("tile")) || null;
+  const counts = task.summary.value?.counts ?? {};
+  const items = useItems(id, counts.finished ?? 0, task.place);
+  useStreamed(
+    items,
+    statuses.reduce((n, s) => n + (counts[s] ?? 0), 0),
+    rasters,
+  );
   const fit = () => {
     const box = boxOf(task, selected);
-    if (box) stage.current?.fit(box);
+    if (box) layers.value?.stage.fit(box);
   };
   useSignalEffect(() => {
-    const [shown, tiles] = [layers.value, task.tiles.value];
-    if (!shown || !tiles) return;
-    shown.tiles.show(tiles, tile => task.jobs.get(tile.id)?.status ?? tile.properties.status);
+    const [on, tiles] = [layers.value, task.tiles.value];
+    if (!on || !tiles) return;
+    on.tiles.show(tiles, tile => task.jobs.peek().get(tile.id)?.status ?? tile.properties.status);
     fit();
   });
+  useSignalEffect(() =>
+    layers.value?.tiles.update([...task.jobs.value.values()].map(({ id, status }: Job) => [id, status])),
+  );
   useEffect(() => {
     layers.value?.tiles.select(selected);
     if (selected) fit();
   }, [selected, layers.value]);
-  useEffect(() => layers.value?.tiles.fade(rasters.shown.length > 0), [rasters.shown.length]);
-  task.onChange(changed =>
-    layers.value?.tiles.update(changed ?? [...task.jobs.values()].map((j): [number, Status] => [j.id, j.status])),
-  );
+  useEffect(() => layers.value?.tiles.fade(rasters.shown.length > 0), [rasters.shown.length > 0]);
 
-  if (task.gone.value)
-    return (
-      <div class="page">
-        <Notice
-          kind="info"
-          action={
-            <a class="button" href={to(["tasks"])}>
-              {texts.lists.tasks}
-            </a>
-          }
-        >
-          <p>{t.gone}</p>
-        </Notice>
-      </div>
-    );
+  if (task.gone.value) return <Gone />;
   const summary = task.summary.value;
   const noMap = task.tiles.value !== null && task.tiles.value.every(x => !x.geometry);
   return (
     <div
-      class="split"
+      class="split wide"
       data-view="task"
       data-state={summary ? "ready" : "loading"}
       data-map={task.tiles.value ? "ready" : "loading"}
@@ -78,15 +68,28 @@ export function TaskPage({ id }: { id: number }) {
         <p>
           <a href={to(["tasks"])}>← {texts.lists.tasks}</a>
         </p>
-        {summary ? <Panel task={task} summary={summary} selected={selected} rasters={rasters} /> : <Loading />}
+        {summary ? (
+          <TaskPanel
+            task={task}
+            summary={summary}
+            selected={selected}
+            rasters={rasters}
+            items={items}
+            layer={layers.value?.tiles ?? null}
+          />
+        ) : (
+          <Loading />
+        )}
       </div>
       <MapView
         label={t.map}
         onFit={fit}
         onStage={made => {
-          stage.current = made;
           layers.value = {
-            tiles: new TileLayer(made, job => setQuery({ tile: String(job) })),
+            stage: made,
+            tiles: new TileLayer(made, job => {
+              if (shown.current === 0) setQuery({ tile: String(job), tab: "tiles" }); // else the values at the place are shown
+            }),
             rasters: new RasterLayer(made),
           };
         }}
@@ -94,7 +97,46 @@ export function TaskPage({ id }: { id: number }) {
         {noMap && <p class="overlay">{t.noMap}</p>}
         <Legend summary={summary} />
         <RasterControls rasters={rasters} />
+        <ValuesHere
+          stage={layers.value?.stage ?? null}
+          layer={layers.value?.rasters ?? null}
+          bands={rasters.bands}
+          nameOf={file => nameOf(task, Number(file.split("/")[0]))}
+        />
       </MapView>
+    </div>
+  );
+}
+
+const mostStreamed = 1000; // tiles whose results are put on the map unasked
+
+// useStreamed puts the pictures of tiles on the map as they finish, until the user has removed them.
+function useStreamed(items: Items, all: number, rasters: Rasters): void {
+  const known = useRef(new Set<string>());
+  const wanted = rasters.shown.length > 0 || rasters.reading > 0 || known.current.size === 0;
+  useEffect(() => {
+    if (all === 0 || all > mostStreamed) return;
+    const fresh = pictures(items.known).filter(p => !known.current.has(p.name));
+    if (wanted && fresh.length > 0) void rasters.show(fresh, all);
+    for (const p of fresh) known.current.add(p.name);
+  }, [items.known, all]);
+}
+
+const nameOf = (task: LiveTask, job: number): string => task.jobs.peek().get(job)?.name ?? t.tileOf(task.place(job));
+
+function Gone() {
+  return (
+    <div class="page">
+      <Notice
+        kind="info"
+        action={
+          <a class="button" href={to(["tasks"])}>
+            {texts.lists.tasks}
+          </a>
+        }
+      >
+        <p>{t.gone}</p>
+      </Notice>
     </div>
   );
 }
@@ -104,7 +146,7 @@ function boxOf(task: LiveTask, selected: number | null): Box | null {
   if (boxes.length === 0) return null;
   const crossing = boxes.some(b => b[0]! > b[2]!) || (boxes.some(b => b[2]! > 179) && boxes.some(b => b[0]! < -179));
   const turned = (x: number) => (crossing && x < 0 ? x + 360 : x);
-  const box = boxes.reduce<Box>(
+  return boxes.reduce<Box>(
     (all, [w = 0, s = 0, e = 0, n = 0]) => [
       Math.min(all[0], turned(w)),
       Math.min(all[1], s),
@@ -113,7 +155,6 @@ function boxOf(task: LiveTask, selected: number | null): Box | null {
     ],
     [Infinity, 90, -Infinity, -90],
   );
-  return box;
 }
 
 function Legend({ summary }: { summary: TaskSummary | null }) {
@@ -128,219 +169,5 @@ function Legend({ summary }: { summary: TaskSummary | null }) {
         </li>
       ))}
     </ul>
-  );
-}
-
-function Panel({
-  task,
-  summary,
-  selected,
-  rasters,
-}: {
-  task: LiveTask;
-  summary: TaskSummary;
-  selected: number | null;
-  rasters: ReturnType<typeof useRasters>;
-}) {
-  const counts = summary.counts ?? {};
-  const all = statuses.reduce((n, s) => n + (counts[s] ?? 0), 0);
-  const done = (counts.finished ?? 0) + (counts.failed ?? 0) + (counts.canceled ?? 0);
-  const live = all - done;
-  const dimensions = useDimensions(summary.id);
-  const words = counts.failed ? t.doneWith(done, all, counts.failed) : t.done(done, all);
-  return (
-    <>
-      <div class="row between">
-        <h1>{summary.title}</h1>
-        <Live live={task.live.value} />
-      </div>
-      <p class="soft small">
-        {t.task(summary.id)}
-        {task.started.value && (
-          <>
-            {" "}
-            · <span title={task.started.value.created}>{t.started(since(task.started.value.created))}</span>
-          </>
-        )}
-      </p>
-      <Labels of={summary} kind="tasks" />
-      {summary.note && <p class="soft">{summary.note}</p>}
-      <div class="row between">
-        <strong data-done={done} data-all={all}>
-          {words}
-        </strong>
-        <span class="soft num">{all ? share(done / all) : ""}</span>
-      </div>
-      <ProgressBar counts={counts} label={t.progress} />
-      <Announcer words={words} ended={ended(summary.status)} />
-      {summary.forecast && (
-        <p class="soft small" data-forecast>
-          {t.ends(
-            between(summary.forecast.end.early, summary.forecast.end.late),
-            summary.forecast.runs,
-            summary.forecast.basis,
-          )}
-        </p>
-      )}
-      {summary.budget && <BudgetLine budget={summary.budget} />}
-      {summary.paused && <Paused summary={summary} />}
-      {summary.attention &&
-        summary.attention.code !== "paused" &&
-        !(summary.paused && summary.attention.code in texts.pause.titles) && (
-          <AttentionNotice attention={summary.attention} />
-        )}
-      {summary.rest && <Rest of={summary.rest} />}
-      {summary.warning && (
-        <Notice kind="info">
-          <p>{summary.warning}</p>
-        </Notice>
-      )}
-      <Failures task={task} summary={summary} />
-      <Actions task={task} summary={summary} live={live} />
-      {summary.homes && <TaskPlatforms id={summary.id} task={task} live={live > 0} />}
-      <Dimensions task={task} dimensions={dimensions} />
-      <Tiles task={task} id={summary.id} counts={counts} shown={selected} only={chosenJobs(dimensions)} />
-      <h2>{t.results}</h2>
-      <TaskResults
-        id={summary.id}
-        finished={counts.finished ?? 0}
-        over={all > 0 && live === 0}
-        rasters={rasters}
-        place={task.place}
-      />
-      <p class="small">
-        <a href={address(`upscale_tasks/${summary.id}/provenance`).href}>{texts.provenance}</a>
-      </p>
-    </>
-  );
-}
-
-// Rest tells what the tiles that wait for their owner need.
-function Rest({ of: r }: { of: TaskRest }) {
-  if (!r.costs && !r.seconds) return null;
-  return (
-    <Notice kind="info" title={t.rest(r.jobs)}>
-      {r.costs && (
-        <p>
-          {t.restCosts(
-            `${range(r.costs.low, r.costs.likely, r.costs.high, rounded)} ${r.cost_unit}`.trim(),
-            r.cost_runs,
-            r.basis,
-          )}
-        </p>
-      )}
-      {r.seconds && (
-        <p>{t.restTakes(range(r.seconds.low, r.seconds.likely, r.seconds.high, duration), r.seconds_runs, r.basis)}</p>
-      )}
-    </Notice>
-  );
-}
-
-const announceEvery = 10_000; // ms; a screen reader would not finish more
-
-// Announcer tells the progress to screen readers, not more often than they can read.
-function Announcer({ words, ended: over }: { words: string; ended: boolean }) {
-  const said = useSignal("");
-  const last = useRef(0);
-  useEffect(() => {
-    const wait = over ? 0 : Math.max(0, last.current + announceEvery - Date.now());
-    const timer = setTimeout(() => {
-      last.current = Date.now();
-      said.value = words;
-    }, wait);
-    return () => clearTimeout(timer);
-  }, [words, over]);
-  return (
-    <div class="visually-hidden" aria-live="polite">
-      {said.value}
-    </div>
-  );
-}
-
-// Failures groups failed tiles by what the platform says, whatever ids and numbers are in it.
-function Failures({ task, summary }: { task: LiveTask; summary: TaskSummary }) {
-  void task.version.value;
-  const groups = new Map<string, Job[]>();
-  for (const j of task.jobs.values()) {
-    if (j.status !== "failed") continue;
-    const reason = (j.failure ?? j.attention?.message ?? "").replace(/[0-9a-f-]{8,}|\d+/gi, "#");
-    groups.set(reason, [...(groups.get(reason) ?? []), j]);
-  }
-  if (groups.size === 0) return null;
-  const sorted = [...groups.values()].sort((a, b) => b.length - a.length);
-  return (
-    <>
-      {sorted.map(jobs => {
-        const first = jobs[0]!;
-        return (
-          <div class="notice error failures" key={first.id} data-failed={jobs.length}>
-            <div>
-              <strong>{t.failed(jobs.length)}</strong>
-              {(first.failure || first.attention) && (
-                <p class="small">
-                  {first.failure ? (
-                    <>
-                      {t.says} “{first.failure}”
-                    </>
-                  ) : (
-                    first.attention?.message
-                  )}
-                </p>
-              )}
-            </div>
-            {groups.size > 1 && (
-              <div class="row">
-                <Act
-                  label={t.retrySome(jobs.length)}
-                  act={() =>
-                    changeJobs(
-                      summary.id,
-                      "retry",
-                      jobs.map(j => j.id),
-                    )
-                  }
-                />
-              </div>
-            )}
-          </div>
-        );
-      })}
-      <div class="row">
-        <Act
-          label={t.retryAll(summary.counts?.failed ?? 0)}
-          class="retry"
-          act={() => changeTask(summary.id, "retry")}
-        />
-      </div>
-    </>
-  );
-}
-
-function Actions({ task, summary, live }: { task: LiveTask; summary: TaskSummary; live: number }) {
-  const { id, counts } = summary;
-  return (
-    <div class="row">
-      {!summary.paused && (counts?.created ?? 0) > 0 && <Act label={t.pause} act={() => changeTask(id, "pause")} />}
-      {live > 0 && (
-        <Confirm
-          label={t.cancel}
-          question={t.cancelQuestion(live)}
-          confirm={t.cancel}
-          danger
-          act={() => changeTask(id, "cancel")}
-        />
-      )}
-      <Confirm
-        label={t.delete}
-        question={t.deleteQuestion(summary.title, task.jobs.size, counts?.finished ?? 0, live)}
-        confirm={t.delete}
-        danger
-        also={texts.atPlatform}
-        act={async everywhere => {
-          await removeRun(`upscale_tasks/${id}`, everywhere);
-          go(to(["tasks"]));
-        }}
-      />
-    </div>
   );
 }

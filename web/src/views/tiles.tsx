@@ -25,15 +25,14 @@ export function Tiles({
   shown: number | null;
   only: ReadonlySet<number> | null; // the jobs of a value of a dimension
 }) {
-  void task.version.value;
   const wanted = query.value.get("status") as Status | null;
   const most = useSignal(rows);
   const selected = useSignal<ReadonlySet<number>>(new Set());
-  const found = [...task.jobs.values()].filter(
+  const found = [...task.jobs.value.values()].filter(
     j => (!wanted || j.status === wanted) && (!shown || j.id === shown) && (!only || only.has(j.id)),
   );
   const visible = found.slice(0, most.value);
-  const chosen = [...selected.value].map(job => task.jobs.get(job)).filter(j => j !== undefined); // others may have been deleted
+  const chosen = [...selected.value].map(job => task.jobs.value.get(job)).filter(j => j !== undefined); // others may have been deleted
   const choose = (jobs: number[], on: boolean) => {
     const next = new Set(selected.value);
     for (const job of jobs)
@@ -43,7 +42,6 @@ export function Tiles({
   };
   return (
     <>
-      <h2>{t.table}</h2>
       <div class="chips" role="group" aria-label={t.status}>
         <button
           type="button"
@@ -51,7 +49,7 @@ export function Tiles({
           aria-pressed={!wanted && !shown && !only}
           onClick={() => setQuery({ status: "", tile: "", of: "" })}
         >
-          {t.all} <b class="num">{number(task.jobs.size)}</b>
+          {t.all} <b class="num">{number(task.jobs.value.size)}</b>
         </button>
         {statuses
           .filter(s => counts[s])
@@ -89,7 +87,7 @@ export function Tiles({
               <th scope="col">{t.tile}</th>
               <th scope="col">{t.status}</th>
               <th scope="col">{t.duration}</th>
-              <th scope="col">{t.note}</th>
+              <th scope="col">{t.costs}</th>
             </tr>
           </thead>
           <tbody>
@@ -182,9 +180,9 @@ function Selection({
   );
 }
 
-function Costs({ job: { costs, cost_unit: unit } }: { job: Job }) {
-  return costs === undefined ? null : <p class="soft small">{t.cost(rounded(costs), unit)}</p>;
-}
+// reasonOf says why a tile failed, or what it waits for.
+const reasonOf = (j: Job): string | undefined =>
+  j.failure ?? (j.attention?.code === "paused" ? t.waitsForResume : j.attention?.message);
 
 function TileRow({
   job: j,
@@ -199,52 +197,49 @@ function TileRow({
   selected: boolean;
   select: (on: boolean) => void;
 }) {
-  const note =
-    j.failure ??
-    (j.attention?.code === "paused" ? t.waitsForResume : j.attention?.message) ??
-    (j.queue_position !== undefined ? t.queue(j.queue_position) : "");
+  const reason = reasonOf(j);
   return (
-    <tr data-id={j.id} data-status={j.status}>
-      <td>
-        <input
-          type="checkbox"
-          aria-label={texts.lists.select(t.tileOf(place))}
-          checked={selected}
-          onChange={e => select(e.currentTarget.checked)}
-        />
-      </td>
-      <th scope="row" class="num">
-        <a href={to(["jobs", String(j.id)])}>{number(place)}</a>
-        {j.name && (
-          <>
-            {" "}
-            <span class="tile-name">{j.name}</span>
-          </>
-        )}
-        <button
-          type="button"
-          class="quiet small"
-          aria-pressed={shown}
-          onClick={() => setQuery({ tile: shown ? "" : String(j.id) })}
-        >
-          {t.showTile}
-          <span class="visually-hidden">
-            {" "}
-            {t.tile} {number(place)}
-          </span>
-        </button>
-      </th>
-      <td>
-        <StatusWord status={j.status} />
-        {j.status === "running" && j.progress !== undefined && <span class="soft num"> {share(j.progress / 100)}</span>}
-      </td>
-      <td class="num">
-        {j.duration ? duration(j.duration) : ""}
-        <Costs job={j} />
-      </td>
-      <td class="small soft">
-        <span class="clamp">{note}</span>
-      </td>
-    </tr>
+    <>
+      <tr data-id={j.id} data-status={j.status} class={reason ? "goes-on" : undefined}>
+        <td>
+          <input
+            type="checkbox"
+            aria-label={texts.lists.select(t.tileOf(place))}
+            checked={selected}
+            onChange={e => select(e.currentTarget.checked)}
+          />
+        </td>
+        <th scope="row" class="num">
+          <a href={to(["jobs", String(j.id)])}>{number(place)}</a>
+          {j.name && <span class="tile-name">{j.name}</span>}
+          <button
+            type="button"
+            class="quiet small"
+            aria-pressed={shown}
+            title={t.showTile}
+            onClick={() => setQuery({ tile: shown ? "" : String(j.id), tab: "tiles" })}
+          >
+            {t.show}
+            <span class="visually-hidden"> {number(place)}</span>
+          </button>
+        </th>
+        <td>
+          <StatusWord status={j.status} />
+          {j.status === "running" && j.progress !== undefined && (
+            <span class="soft num"> {share(j.progress / 100)}</span>
+          )}
+        </td>
+        <td class="num">{j.duration ? duration(j.duration) : ""}</td>
+        <td class="num">{j.costs !== undefined && `${rounded(j.costs)} ${j.cost_unit ?? ""}`}</td>
+      </tr>
+      {reason && (
+        <tr class="reason" data-of={j.id}>
+          <td />
+          <td colSpan={4} class="small soft">
+            {reason}
+          </td>
+        </tr>
+      )}
+    </>
   );
 }

@@ -1,0 +1,99 @@
+package page
+
+import (
+	"testing"
+
+	"github.com/eodispatch/eodispatch/test/simulator"
+)
+
+// TestPage_LimitsAndEstimates reviews a run over a triangle, of which the service gets the box: the page says how much
+// more that is. The run has a title of its own, a budget, a trial, retries, a label and a note, and an estimate of its
+// costs once jobs of the service have finished. The task can be edited and run again.
+func TestPage_LimitsAndEstimates(t *testing.T) {
+	s := serve(t, simulator.Life{})
+	b := s.enter(t, "#/new/composite")
+	b.shows("run")
+	b.clicks("button[type=submit]")
+	b.sees(".notice.error li a")
+	first := b.read(`[...document.querySelectorAll(".notice.error li a")].map(a => a.innerText).join()`)
+	if first != "Area,Temporal extent" {
+		t.Errorf("the summary leads to %s", first)
+	}
+	b.clicks(".notice.error li:nth-child(2) a")
+	b.until(`document.activeElement?.name === "from"`)
+	b.drops("triangle.geojson", []byte(`{"type":"Polygon","coordinates":[[[5.05,51.05],[5.75,51.05],[5.75,51.45],[5.05,51.05]]]}`))
+	b.presses("Last month")
+	b.until(`document.querySelector("[name=from]").value.endsWith("-01") && document.querySelector("[name=until]").value.endsWith("-01")`)
+	b.fills("[name=from]", "2024-06-01")
+	b.fills("[name=until]", "2024-07-01")
+	b.until(`document.querySelector("[name=title]").placeholder.startsWith("Greenest NDVI, triangle, Jun 2024")`)
+	b.clicks("button[type=submit]")
+	b.sees("[data-sent='1'][data-more='100']")
+	b.sees("[data-estimate=none]")
+	b.screenshot("review-sent")
+	b.presses("Change something")
+
+	b.presses("Split into tiles")
+	b.until(`Number(document.querySelector("[data-tiles]")?.dataset.tiles) > 3`)
+	b.until(`[...document.querySelectorAll("[name=grid] optgroup")].length > 3`)
+	b.presses("Limits, labels and note")
+	for name, value := range map[string]string{"budget": "-1", "trial": "3", "retries": "2", "hours": "1.5",
+		"labels": "season=spring, crop=wheat", "note": "the first"} {
+		b.fills("[name="+name+"]", value)
+	}
+	b.clicks("button[type=submit]")
+	b.until(`document.querySelector(".notice.error")?.innerText.includes("Budget: enter a number above zero")`)
+	b.audit("run-limits")
+	b.fills("[name=budget]", "200")
+	b.clicks("button[type=submit]")
+	b.until(`document.querySelectorAll("[data-limit]").length === 6`)
+	b.audit("review-limits")
+	b.presses("Start ")
+	b.shows("task")
+	b.sees(".paused[data-why=trial_ended]")
+	b.presses("Run the other")
+	b.until(`(e => e && e.dataset.done === e.dataset.all)(document.querySelector("[data-done]"))`)
+
+	tiles := b.read(`document.querySelector("[data-all]").dataset.all`)
+	b.clicks("button.edit-again")
+	b.shows("run")
+	b.sees("[data-tiles='" + tiles + "']")
+	for name, value := range map[string]string{"from": "2024-06-01", "until": "2024-07-01", "grid": ":cells",
+		"labels": "crop=wheat, season=spring", "note": "the first"} {
+		b.until(`document.querySelector("[name=` + name + `]")?.value === "` + value + `"`)
+	}
+	b.clicks("button[type=submit]")
+	b.sees("[data-estimate=known]")
+	b.screenshot("review-estimate")
+}
+
+// TestPage_Numbers runs a service whose results are numbers: of a job the page shows them, of a task in a table, and
+// the tiles have the colours of their values.
+func TestPage_Numbers(t *testing.T) {
+	s := serve(t, simulator.Life{})
+	b := s.enter(t, "#/new/numbers")
+	b.shows("run")
+	for side, value := range map[string]string{"west": "5.05", "south": "51.05", "east": "5.75", "north": "51.45"} {
+		b.fills("[name="+side+"]", value)
+	}
+	b.clicks("button[type=submit]")
+	b.presses("Start the job")
+	b.until(`document.querySelector("[data-value=mean] dd")?.innerText === "0.42"`)
+	b.audit("job-of-numbers")
+	b.clicks("button.edit-again")
+	b.shows("run")
+	b.corners("5.05,51.05,5.75,51.45")
+	b.presses("Split into tiles")
+	b.sees(`[data-tiles="14"]`)
+	b.clicks("button[type=submit]")
+	b.presses("Start 14 jobs")
+	b.shows("task")
+	b.sees("[data-done='14']")
+	b.clicks("#tab-results")
+	b.sees(".numbers[data-rows='14']")
+	b.until(`document.querySelector(".numbers td")?.innerText === "0.42"`)
+	b.audit("numbers")
+	b.showsPixels("tiles in the colours of their values", 10_000, func(red, green, blue uint8) bool {
+		return green > red+60 && blue > red+60 // the middle of the scale
+	})
+}
