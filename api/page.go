@@ -23,6 +23,7 @@ type Page struct {
 	Files       fs.FS    // index.html, and the files that it loads below page/; nil: the program was built without them
 	BaseMap     *BaseMap // nil: the map that is among the files
 	Development bool     // results may lie at addresses with http
+	Mail        bool     // this service sends mail
 	// URL at which users manage their account at the identity provider and its links to platforms; "": not known
 	Account string
 }
@@ -40,6 +41,7 @@ type pageSettings struct {
 	SignIn         bool       `json:"sign_in"`          // users can sign in
 	SignedInNeeded bool       `json:"signed_in_needed"` // to list services
 	Account        string     `json:"account"`
+	Mail           bool       `json:"mail"` // users can be notified by mail
 	BaseMap        *BaseMap   `json:"base_map"`
 	Limits         pageLimits `json:"limits"`
 	Links          []helpLink `json:"links"`
@@ -207,7 +209,7 @@ func acceptsGzip(r *http.Request) bool {
 func (a *api) servePageSettings(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-cache")
 	a.writeJSON(w, r, pageSettings{Title: a.Title, Version: a.Version, SignIn: a.Sessions != nil,
-		SignedInNeeded: !a.OpenCatalogue, Account: a.Page.Account, BaseMap: a.Page.BaseMap,
+		SignedInNeeded: !a.OpenCatalogue, Account: a.Page.Account, Mail: a.Page.Mail, BaseMap: a.Page.BaseMap,
 		Limits: pageLimits{a.Limits.Values, a.Limits.Tiles, a.Limits.Body},
 		Links:  []helpLink{{a.pagePath("/docs"), "Documentation of the interface"}}})
 }

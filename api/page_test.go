@@ -108,16 +108,17 @@ func TestPage_IsCompressed(t *testing.T) {
 
 func TestPage_Settings(t *testing.T) {
 	_, _, _, h := signedIn(ourOrigin+"/broker", func(c *Config) {
-		c.Page, c.OpenCatalogue = Page{BaseMap: &BaseMap{"u", "a"}, Account: "https://idp.example.org/account"}, true
+		c.Page, c.OpenCatalogue = Page{BaseMap: &BaseMap{"u", "a"}, Mail: true,
+			Account: "https://idp.example.org/account"}, true
 	})
 	got := decode[pageSettings](t, ask(h, "GET", "/page/settings.json", "", "Authorization", ""), 200)
-	if got.Title != "Dispatch test" || got.Version != "1.2.3" || !got.SignIn || got.SignedInNeeded ||
+	if got.Title != "Dispatch test" || got.Version != "1.2.3" || !got.SignIn || got.SignedInNeeded || !got.Mail ||
 		got.Account != "https://idp.example.org/account" || *got.BaseMap != (BaseMap{"u", "a"}) ||
 		got.Limits != (pageLimits{10_000, 100_000, 10 << 20}) || len(got.Links) != 1 || got.Links[0].Href != "/broker/docs" {
 		t.Errorf("%+v", got)
 	}
 	if got := decode[pageSettings](t, ask(New(newWorld().config()), "GET", "/page/settings.json", ""), 200); got.SignIn ||
-		!got.SignedInNeeded || got.BaseMap != nil {
+		!got.SignedInNeeded || got.Mail || got.BaseMap != nil {
 		t.Errorf("%+v", got)
 	}
 }

@@ -200,7 +200,7 @@ func processServer(settings *config.Config, b *broker.Broker, offered *catalogue
 
 // pageOf returns the page that was built into the program, and its settings.
 func pageOf(settings *config.Config) api.Page {
-	p := api.Page{Files: web.Page(), Development: settings.Development}
+	p := api.Page{Files: web.Page(), Development: settings.Development, Mail: settings.Hooks.Mail.Server != ""}
 	if settings.Identity.Issuer != "" && slices.ContainsFunc(settings.Platforms, linksAccounts) {
 		p.Account = accountPage(settings.Identity.Issuer)
 	}

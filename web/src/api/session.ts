@@ -16,6 +16,7 @@ export const settings = signal<Settings>({
   sign_in: true,
   signed_in_needed: true,
   account: "",
+  mail: false,
   base_map: null,
   limits: {},
 });

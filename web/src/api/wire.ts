@@ -75,6 +75,7 @@ export interface Settings {
   sign_in: boolean; // users can sign in
   signed_in_needed: boolean; // to list services
   account: string; // where the account at the identity provider is managed; "": not known
+  mail: boolean; // users can be notified by mail
   base_map: { url: string; attribution: string } | null;
   limits: { values?: number; tiles?: number; body_bytes?: number };
   links?: { rel?: string; href: string; title?: string }[];

@@ -1,7 +1,7 @@
 import { useSignal } from "@preact/signals";
 import { get, post, Refused, remove } from "../api/client";
 import { useResource } from "../api/resource";
-import { comingBack, signIn, signOut } from "../api/session";
+import { comingBack, settings, signIn, signOut } from "../api/session";
 import type { Grant, PlatformList, Usage } from "../api/wire";
 import { Act, Confirm, Failure, Loading, useTitle } from "../controls";
 import { rounded, since } from "../format";
@@ -46,7 +46,7 @@ export function Account() {
           <h2>{t.permissions}</h2>
           <Permissions grants={value.grants} again={again} />
           <h2>{texts.hooks.title}</h2>
-          <Hooks email={now.state === "in" ? (now.session.user.email ?? "") : ""} />
+          <Hooks email={now.state === "in" && settings.value.mail ? (now.session.user.email ?? "") : ""} />
           <h2>{t.usage}</h2>
           <UsageTable list={value.platforms} usage={value.usage} />
         </>
