@@ -62,6 +62,7 @@ func TestPage_LimitsAndEstimates(t *testing.T) {
 		"labels": "crop=wheat, season=spring", "note": "the first"} {
 		b.until(`document.querySelector("[name=` + name + `]")?.value === "` + value + `"`)
 	}
+	b.sees("[data-tiles='" + tiles + "']") // counted anew
 	b.clicks("button[type=submit]")
 	b.sees("[data-estimate=known]")
 	b.screenshot("review-estimate")
