@@ -1,6 +1,6 @@
 // The table of tasks or jobs.
 import type { Job } from "../api/wire";
-import { duration, number, rounded, share } from "../format";
+import { duration, number, rounded, share, since } from "../format";
 import { Labels, ProgressBar, StatusWord } from "../controls";
 import { query, setQuery, to } from "../route";
 import { countOf, isPaused, outcomeOf, type Entry } from "../run";
@@ -134,7 +134,10 @@ function Row({
       </td>
       <td class="num">{e.id}</td>
       <th scope="row">
-        <a href={to([kind, String(e.id)])}>{e.title}</a>
+        <a href={to([kind, String(e.id)])}>{e.title}</a>{" "}
+        <span class="soft small" title={e.created}>
+          {since(e.created)}
+        </span>
         {reason && <p class="small soft clamp">{reason}</p>}
         <Labels of={e} kind={kind} />
       </th>
