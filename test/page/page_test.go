@@ -280,7 +280,8 @@ func (b *tab) showsValues(bands int) {
 	b.until(fmt.Sprintf(`document.querySelectorAll(".here dl:first-of-type dd b").length === %d`, bands))
 }
 
-// previewsBands looks at the values of the first GeoTIFF, at its second band, whose values are others, and at three bands as a
+// previewsBands looks at the values of the first GeoTIFF, at its second band, whose values are others, and at three
+// bands as a
 // colour picture.
 func (b *tab) previewsBands() {
 	b.t.Helper()
