@@ -16,10 +16,10 @@ type Remover interface {
 // Removal is the state of removing an ended job from its platform. Zero: nobody asked for that.
 type Removal struct {
 	// when the next platform job of the job is removed; zero: none is. It waits for the end of the job, and for its costs
-	Due     time.Time
-	Since   time.Time // of the first request
-	Tries   int       // requests in a row that failed
-	Removed time.Time // when the last platform job of the job was removed; zero: it was not
+	Due     time.Time `json:"due,omitzero"`
+	Since   time.Time `json:"since,omitzero"`   // of the first request
+	Tries   int       `json:"tries,omitempty"`  // requests in a row that failed
+	Removed time.Time `json:"removed,omitzero"` // when the last platform job was removed; zero: it was not
 }
 
 // removalPatience is how long a removal that fails is repeated.

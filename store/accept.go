@@ -198,7 +198,7 @@ func insertTask(ctx context.Context, q querier, t dispatch.Task, id dispatch.Tas
 		INSERT INTO tasks (id, owner, account, request, dimension, created, sent, annotations,
 			paused, paused_for, budget, budget_unit, trial, spread, moves)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`,
-		id, t.Owner, t.Account, shared, t.Dimension, created, sent, annotationsText(t.Annotations),
+		id, t.Owner, t.Account, shared, t.Dimension, created, sent, encoded(t.Annotations, dispatch.Annotations.Empty),
 		t.Paused, t.PausedFor, t.Budget.Amount, t.Budget.Unit, int64(t.Trial), spread, moves)
 	return err
 }
@@ -214,7 +214,8 @@ func (a *acceptance) insertJobs(ctx context.Context, q tx) error {
 	return insertJobs(ctx, q, all)
 }
 
-// insertJobs inserts jobs with their requests, and counts them. Columns that no job needs keep their defaults.
+// insertJobs inserts jobs with their requests, and counts them. Columns that no job needs keep their
+// defaults, and so does the version.
 func insertJobs(ctx context.Context, q tx, jobs []dispatch.Draft) error {
 	alone := make([]dispatch.UserID, 0, 1)
 	for _, j := range jobs {
@@ -226,25 +227,13 @@ func insertJobs(ctx context.Context, q tx, jobs []dispatch.Draft) error {
 	if err != nil {
 		return err
 	}
-	columns := []column{
-		{"id", func(j *dispatch.Job) any { return int64(j.ID) }},
-		{"task", func(j *dispatch.Job) any { return int64(j.Task) }},
-		{"number", func(j *dispatch.Job) any { return int64(j.Number) }},
-		{"owner", func(j *dispatch.Job) any { return string(j.Owner) }},
-		{"created", func(j *dispatch.Job) any { return micros(j.Created) }},
-		{"max_duration", func(j *dispatch.Job) any { return j.MaxDuration.Microseconds() }},
-	}
-	for _, c := range slices.Concat([]column{
-		{"names", func(j *dispatch.Job) any { return listText(j.Names) }},
-		{"retries", func(j *dispatch.Job) any { return int64(j.Retries) }},
-		{"budgeted", func(j *dispatch.Job) any { return j.Budgeted }},
-		{"traceparent", func(j *dispatch.Job) any { return j.Traceparent }},
-	}, slices.Concat(groups...)[1:]) {
+	var columns []column
+	for _, c := range allColumns {
 		needed, none := slices.Contains(required, c.name), c.value(new(dispatch.Job))
 		for i := range jobs {
 			needed = needed || c.value(&jobs[i].Job) != none
 		}
-		if needed {
+		if needed && c.name != "version" {
 			columns = append(columns, c)
 		}
 	}
@@ -290,7 +279,8 @@ func insertJobs(ctx context.Context, q tx, jobs []dispatch.Draft) error {
 }
 
 // required are the columns without a default.
-var required = []string{"account", "base", "desired", "phase", "status", "awaited", "due", "updated", "moved"}
+var required = []string{"id", "task", "number", "owner", "account", "base", "desired", "phase", "status", "awaited",
+	"due", "created", "updated", "moved"}
 
 // dueOf returns when a new job is due: never if it is paused.
 func (a *acceptance) dueOf(j dispatch.Job) int64 {
@@ -328,7 +318,7 @@ func insertHook(ctx context.Context, q querier, h dispatch.Hook, now int64) erro
 	_, err := q.ExecContext(ctx, `
 		INSERT INTO hooks (id, owner, kind, job, task, url, statuses, key, sealed, created)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
-		h.ID, h.Owner, string(h.Kind), h.Job, h.Task, h.URL, listText(h.Statuses), h.Key, h.Text, now)
+		h.ID, h.Owner, string(h.Kind), h.Job, h.Task, h.URL, encoded(h.Statuses, isEmpty), h.Key, h.Text, now)
 	return err
 }
 

@@ -7,15 +7,6 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// annotationsText is the inverse of decoded.
-func annotationsText(a dispatch.Annotations) string {
-	if a.Empty() {
-		return ""
-	}
-	text, _ := encode(a) // cannot fail: texts only
-	return text
-}
-
 // AnnotateJob changes the annotations of a job of its owner. The version of the job changes, so that a visit that has
 // read it before does not undo the change.
 func (s *Store) AnnotateJob(
@@ -62,7 +53,7 @@ func (s *Store) AnnotateTask(
 		if a, err = c.Apply(a); err != nil {
 			return err
 		}
-		err = run(ctx, q, "UPDATE tasks SET annotations = $2 WHERE id = $1", id, annotationsText(a))
+		err = run(ctx, q, "UPDATE tasks SET annotations = $2 WHERE id = $1", id, encoded(a, dispatch.Annotations.Empty))
 		if err != nil {
 			return err
 		}

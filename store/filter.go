@@ -77,7 +77,7 @@ type jobList struct {
 
 // recordRow is a row of a jobList.
 type recordRow struct {
-	jobRow
+	dispatch.Job
 
 	pruned   bool
 	body     string
@@ -133,11 +133,11 @@ func (l jobList) read(
 
 // columns returns where the columns of the list are scanned to.
 func (l *jobList) columns(r *recordRow) []any {
-	to := r.listed()
+	read := shortColumns
 	if l.page.Most == 0 {
-		to = r.whole()
+		read = readColumns
 	}
-	to = append(to, &r.pruned, &r.body, number(&r.size))
+	to := append(places(read, &r.Job), &r.pruned, &r.body, number(&r.size))
 	if l.numbered {
 		to = append(to, &r.number, &r.isHidden)
 	}
@@ -294,16 +294,13 @@ func listTaskJobs(
 }
 
 // record returns a job of a page of no task. most is the number of bytes of a request that the page reads.
-func (r *recordRow) record(most int, now int64) (dispatch.Record, error) {
-	j, err := r.shown(now)
-	if err != nil {
-		return dispatch.Record{}, err
-	}
+func (r *recordRow) record(most int, now int64) (record dispatch.Record, err error) {
+	j := r.shown(now)
 	if most != 0 && r.size > int64(most) {
 		return dispatch.Record{Job: j, Request: dispatch.ParseRequestHead(r.body), Read: at(now), Size: int(r.size),
 			Cut: true}, nil
 	}
-	record := dispatch.Record{Job: j, Pruned: r.pruned, Read: at(now)}
+	record = dispatch.Record{Job: j, Pruned: r.pruned, Read: at(now)}
 	if most != 0 {
 		record.Size = int(r.size)
 	}
@@ -312,7 +309,6 @@ func (r *recordRow) record(most int, now int64) (dispatch.Record, error) {
 }
 
 // shown returns the job with what its account and the document of its service show on it.
-func (r *recordRow) shown(now int64) (dispatch.Job, error) {
-	j, err := r.decoded()
-	return redefined(r.account.shownOn(j, now), r.changed), err
+func (r *recordRow) shown(now int64) dispatch.Job {
+	return redefined(r.account.shownOn(r.Job, now), r.changed)
 }

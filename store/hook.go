@@ -64,7 +64,7 @@ func (s *Store) AddHook(ctx context.Context, h dispatch.Hook, most int) error {
 			INSERT INTO hooks (id, owner, kind, url, statuses, key, sealed, created)
 			SELECT $1, $2, $3, $4, $5, $6, $7, $8
 			WHERE (SELECT count(*) FROM hooks h WHERE h.owner = $2 AND h.job = 0 AND h.task = 0) < $9`,
-			h.ID, h.Owner, h.Kind, h.URL, listText(h.Statuses), h.Key, h.Text, now, most)
+			h.ID, h.Owner, h.Kind, h.URL, encoded(h.Statuses, isEmpty), h.Key, h.Text, now, most)
 		if err == nil && n == 0 {
 			return &dispatch.Error{Kind: dispatch.LimitReached, Op: "store.AddHook", RetryAfter: time.Hour,
 				Text: "You have too many hooks. Delete one first."}

@@ -47,7 +47,7 @@ func (s *Store) RecordIncludingHidden(
 			LEFT JOIN tasks ON tasks.id = jobs.task
 		WHERE jobs.id = $1 AND jobs.owner = $2`,
 		id, u).
-		Scan(slices.Concat(r.whole(), []any{&r.pruned, &r.body, &shared, &dimension}, r.account.columns(),
+		Scan(slices.Concat(whole(&r.Job), []any{&r.pruned, &r.body, &shared, &dimension}, r.account.columns(),
 			[]any{&r.changed})...)
 	if err != nil {
 		return dispatch.Record{}, fail("Record", err)
@@ -56,10 +56,7 @@ func (s *Store) RecordIncludingHidden(
 	if err != nil {
 		return dispatch.Record{}, fail("Record", err)
 	}
-	j, err := r.shown(now)
-	if err != nil {
-		return dispatch.Record{}, fail("Record", err)
-	}
+	j := r.shown(now)
 	request, err := requestOf(j, r.body, shared, dimension)
 	return dispatch.Record{Job: j, Request: request, Pruned: r.pruned, Read: at(now)}, fail("Record", err)
 }

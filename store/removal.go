@@ -8,28 +8,6 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// removal is a dispatch.Removal in the database, without Due.
-type removal struct {
-	Since   int64 `json:"since"`
-	Tries   int   `json:"tries,omitempty"`
-	Removed int64 `json:"removed,omitempty"`
-}
-
-func removalText(r dispatch.Removal) string {
-	kept := removal{micros(r.Since), r.Tries, micros(r.Removed)}
-	if kept == (removal{}) {
-		return ""
-	}
-	text, _ := encode(kept) // cannot fail: numbers only
-	return text
-}
-
-// removalOf is the inverse of removalText.
-func removalOf(due int64, text string) (dispatch.Removal, error) {
-	kept, err := decoded[removal](text)
-	return dispatch.Removal{Due: at(due), Since: at(kept.Since), Tries: kept.Tries, Removed: at(kept.Removed)}, err
-}
-
 // Discard cancels and hides a job, and plans its removal from its platform.
 func (s *Store) Discard(ctx context.Context, u dispatch.UserID, id dispatch.JobID) (dispatch.Job, error) {
 	return s.changeOwn(ctx, "Discard", u, id, func(j dispatch.Job, now time.Time) (_ dispatch.Job, wakes bool) {

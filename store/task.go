@@ -420,17 +420,13 @@ func changedAt(ctx context.Context, q tx, t dispatch.TaskRecord) ([]dispatch.Acc
 }
 
 // jobOfTask returns a job of a task, without what its account shows on it.
-func (r *recordRow) jobOfTask(t *dispatch.TaskRecord, most int, now int64) (dispatch.Record, error) {
-	j, err := r.decoded()
-	if err != nil {
-		return dispatch.Record{}, err
-	}
-	record := dispatch.Record{Job: j, Pruned: r.pruned, Read: at(now)}
+func (r *recordRow) jobOfTask(t *dispatch.TaskRecord, most int, now int64) (record dispatch.Record, err error) {
+	record = dispatch.Record{Job: r.Job, Pruned: r.pruned, Read: at(now)}
 	if most == 0 {
-		record.Request, err = t.RequestFor(j, json.RawMessage(r.body))
+		record.Request, err = t.RequestFor(r.Job, json.RawMessage(r.body))
 		return record, err
 	}
-	record.Request, record.Size, record.Cut = t.RequestHeadFor(j), int(r.size), r.size > int64(most)
+	record.Request, record.Size, record.Cut = t.RequestHeadFor(r.Job), int(r.size), r.size > int64(most)
 	if !record.Cut {
 		record.Value = json.RawMessage(r.body)
 	}
@@ -456,9 +452,8 @@ func (s *Store) FinishedJobs(
 		w.and("jobs.status = 'finished' AND NOT jobs.hidden")
 		followNumber(w, "jobs.moved", "jobs.id", micros(after.At), int64(after.Job))
 		records, err = l.read(ctx, q, func(r *recordRow) (dispatch.Record, error) {
-			j, err := r.decoded()
-			return dispatch.Record{Job: j, Request: task.RequestHeadFor(j), Value: json.RawMessage(r.body), Size: len(r.body),
-				Read: at(now)}, err
+			return dispatch.Record{Job: r.Job, Request: task.RequestHeadFor(r.Job), Value: json.RawMessage(r.body),
+				Size: len(r.body), Read: at(now)}, nil
 		})
 		return err
 	})

@@ -161,7 +161,7 @@ func (c *taskChange) keep(ctx context.Context, q querier, touched int64) error {
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
 		ON CONFLICT (task) DO UPDATE SET done = excluded.done, jobs = excluded.jobs, bytes = excluded.bytes,
 			touched = excluded.touched`,
-		c.task, c.owner, c.account, c.action, c.stops, listText(c.statuses), listText(c.numbers), c.last, c.done,
+		c.task, c.owner, c.account, c.action, c.stops, encoded(c.statuses, isEmpty), encoded(c.numbers, isEmpty), c.last, c.done,
 		c.jobs, c.bytes, touched)
 	return err
 }

@@ -246,12 +246,11 @@ func (s *Store) Wake(ctx context.Context, a dispatch.Account) error {
 
 // Load returns a job to a visit, regardless of its owner.
 func (s *Store) Load(ctx context.Context, id dispatch.JobID) (dispatch.Job, error) {
-	row, err := one(ctx, s.on(s.look), (*jobRow).whole, `SELECT `+jobColumns+` FROM jobs WHERE id = $1`, id)
+	j, err := one(ctx, s.on(s.look), whole, `SELECT `+jobColumns+` FROM jobs WHERE id = $1`, id)
 	if err != nil {
 		return dispatch.Job{}, fail("Load", err)
 	}
-	j, err := row.decoded()
-	return asLoaded([]dispatch.Job{j})[0], fail("Load", err)
+	return asLoaded([]dispatch.Job{j})[0], nil
 }
 
 // RefHolder returns the job or run of an account that has an identifier at its platform.

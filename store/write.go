@@ -5,101 +5,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 )
-
-// column is a column of the table jobs that changes.
-type column struct {
-	name  string
-	value func(*dispatch.Job) any
-}
-
-// The columns that change, in groups of those that change together. SQLite writes the entries of all indexes on the
-// columns that a statement sets, even if their values stay as they are, so only the groups are written in which
-// anything changes.
-var (
-	// reported are the columns that any report about a job changes. They are always written.
-	reported = []column{
-		{"version", func(j *dispatch.Job) any { return j.Version }},
-		{"seen", func(j *dispatch.Job) any { return string(j.Seen) }},
-		{"deadline", func(j *dispatch.Job) any { return micros(j.Deadline) }},
-		{"duration", func(j *dispatch.Job) any { return j.Duration.Microseconds() }},
-		{"due", func(j *dispatch.Job) any { return micros(j.Due) }},
-		{"looks", func(j *dispatch.Job) any { return int64(j.Looks) }},
-		{"unmoved", func(j *dispatch.Job) any { return j.Unmoved.Microseconds() }},
-		{"tries", func(j *dispatch.Job) any { return int64(j.Tries) }},
-		{"awaited", func(j *dispatch.Job) any { return j.Awaited }},
-		{"checked", func(j *dispatch.Job) any { return micros(j.Checked) }},
-	}
-	// submitted are those that steps of a submission change.
-	submitted = []column{
-		{"phase", func(j *dispatch.Job) any { return string(j.Phase) }},
-		{"epoch", func(j *dispatch.Job) any { return int64(j.Epoch) }},
-		{"attempt", func(j *dispatch.Job) any { return int64(j.Attempt) }},
-		{"nonces", func(j *dispatch.Job) any { return string(j.Nonces) }},
-		{"intent_lease", func(j *dispatch.Job) any { return j.IntentLease }},
-		{"begun", func(j *dispatch.Job) any { return int64(j.Begun) }},
-		{"retried", func(j *dispatch.Job) any { return int64(j.Retried) }},
-		{"send_by", func(j *dispatch.Job) any { return micros(j.SendBy) }},
-		{"refused", func(j *dispatch.Job) any { return micros(j.Refused) }},
-	}
-	// shown are those that tell how far it is.
-	shown = []column{
-		{"status", func(j *dispatch.Job) any { return string(j.Status) }},
-		{"progress", func(j *dispatch.Job) any { return nullable(j.Progress) }},
-		{"attention", func(j *dispatch.Job) any { return string(j.Attention) }},
-		{"notice", func(j *dispatch.Job) any { return j.Notice }},
-		{"failure", func(j *dispatch.Job) any { return j.Failure }},
-		{"updated", func(j *dispatch.Job) any { return micros(j.Updated) }},
-		{"moved", func(j *dispatch.Job) any { return micros(j.Moved) }},
-		{"started", func(j *dispatch.Job) any { return micros(j.Started) }},
-		{"ended", func(j *dispatch.Job) any { return micros(j.Ended) }},
-	}
-	// remote are those that tell what is of it at its platform.
-	remote = []column{
-		{"ref_base", func(j *dispatch.Job) any { return j.Ref.Base }},
-		{"ref_id", func(j *dispatch.Job) any { return j.Ref.ID }},
-		{"versions", func(j *dispatch.Job) any { return versionsText(j.Versions) }},
-		{"orphans", func(j *dispatch.Job) any { return listText(j.Orphans) }},
-		{"past", func(j *dispatch.Job) any { return listText(j.Past) }},
-	}
-	// paid are those that tell what it costs, and what is to be done after its end.
-	paid = []column{
-		{"costs", func(j *dispatch.Job) any { return nullable(j.Costs) }},
-		{"unit", func(j *dispatch.Job) any { return j.Unit }},
-		{"spent", func(j *dispatch.Job) any { return j.Spent }},
-		{"metered", func(j *dispatch.Job) any { return meteredText(j.Metered) }},
-		{"unmetered", func(j *dispatch.Job) any { return unmeteredText(j.Unmetered) }},
-		{"unpriced", func(j *dispatch.Job) any { return unpriced(j.Unmetered) }},
-		{"meter_due", func(j *dispatch.Job) any { return micros(j.MeterDue()) }},
-		{"removal_due", func(j *dispatch.Job) any { return micros(j.Removal.Due) }},
-		{"removal", func(j *dispatch.Job) any { return removalText(j.Removal) }},
-	}
-	// owned are those that its owner changes, or a move to another account.
-	owned = []column{
-		{"account", func(j *dispatch.Job) any { return string(j.Account) }},
-		{"base", func(j *dispatch.Job) any { return j.Base }},
-		{"service", func(j *dispatch.Job) any { return int64(j.Service) }},
-		{"desired", func(j *dispatch.Job) any { return string(j.Desired) }},
-		{"hidden", func(j *dispatch.Job) any { return j.Hidden }},
-		{"paused", func(j *dispatch.Job) any { return j.Paused }},
-		{"annotations", func(j *dispatch.Job) any { return annotationsText(j.Annotations) }},
-	}
-
-	groups = [][]column{reported, submitted, shown, remote, paid, owned}
-
-	// numberedMask selects the statements that also write the number that the owner took.
-	numberedMask = 1 << len(groups)
-)
-
-func nullable(n *float64) any {
-	if n == nil {
-		return nil
-	}
-	return *n
-}
 
 func newDialect(parameter func(n int) string, locks bool) *dialect {
 	d := &dialect{parameter: parameter, locks: locks, adds: map[*tally][]string{}}
@@ -243,12 +151,7 @@ func lockJobs(ctx context.Context, q tx, w where) ([]stored, error) {
 		condition = "jobs.id IN (SELECT jobs.id FROM jobs WHERE " + condition + " LIMIT CAST(" + w.arg(int64(w.most)) +
 			" AS BIGINT))"
 	}
-	var job jobRow
-	return listAs(ctx, q, func(s *stored) []any { return append(job.whole(), s.beside()...) },
-		func(s *stored) (_ stored, err error) {
-			s.Job, err = job.decoded()
-			return *s, err
-		}, `SELECT `+jobColumns+besideColumns+` FROM jobs WHERE `+condition+` ORDER BY jobs.id`+q.lock("jobs"), w.args...)
+	return list(ctx, q, func(s *stored) []any { return append(whole(&s.Job), s.beside()...) }, `SELECT `+jobColumns+besideColumns+` FROM jobs WHERE `+condition+` ORDER BY jobs.id`+q.lock("jobs"), w.args...)
 }
 
 // besideColumns are what stored has of a job beside it. stored.beside has their order.
@@ -277,18 +180,16 @@ func lockLoaded(ctx context.Context, q tx, jobs []dispatch.Job) ([]stored, error
 	if len(loaded) < len(jobs) {
 		return lockJobs(ctx, q, w)
 	}
-	var job jobRow
 	return listAs(ctx, q, func(s *stored) []any {
-		return append([]any{number(&job.ID), number(&job.Version), text(&job.Desired), &job.Hidden, &job.Paused,
-			&job.annotations, text(&job.Account), &job.Base, number(&job.Service)}, s.beside()...)
-	}, func(s *stored) (_ stored, err error) {
-		job.Annotations, err = decoded[dispatch.Annotations](job.annotations)
-		s.Job = *loaded[job.ID]
-		s.Version = job.Version
-		s.takeOwned(job.Job)
-		return *s, err
-	}, `SELECT jobs.id, jobs.version, jobs.desired, jobs.hidden, jobs.paused, jobs.annotations, jobs.account, jobs.base,
-			jobs.service`+besideColumns+` FROM jobs WHERE `+w.String()+` ORDER BY jobs.id`+q.lock("jobs"), w.args...)
+		return append([]any{number(&s.ID), number(&s.Version)}, append(places(owned, &s.Job), s.beside()...)...)
+	}, func(s *stored) (stored, error) {
+		read := *s
+		read.Job = *loaded[s.ID]
+		read.Version = s.Version
+		read.takeOwned(s.Job)
+		return read, nil
+	}, `SELECT jobs.id, jobs.version, `+columnNames(owned)+besideColumns+`
+		FROM jobs WHERE `+w.String()+` ORDER BY jobs.id`+q.lock("jobs"), w.args...)
 }
 
 // deleteJobs deletes the jobs that w selects, and returns their ids.
@@ -312,21 +213,12 @@ func deleteJobs(ctx context.Context, q tx, w where) (ids []dispatch.JobID, err e
 	return ids, q.runAll(ctx, slices.Concat(e.numbers.take(q.now), all, e.numbers.ofTasks(), floors, follow))
 }
 
-// storedAs returns j as the database will return it: with its precision of time.
+// storedAs returns j as the database will return it.
 func storedAs(j dispatch.Job) dispatch.Job {
-	for _, t := range []*time.Time{&j.SendBy, &j.Refused, &j.Deadline, &j.Due, &j.Updated, &j.Checked, &j.Moved,
-		&j.Started, &j.Ended,
-		&j.Removal.Due, &j.Removal.Since, &j.Removal.Removed} {
-		*t = at(micros(*t))
+	for _, c := range allColumns {
+		if c.round != nil {
+			c.round(&j)
+		}
 	}
-	for _, text := range []*string{&j.Ref.Base, &j.Ref.ID, &j.Notice, &j.Failure, &j.Unit,
-		&j.Versions.Software, &j.Versions.Version, &j.Versions.API, &j.Versions.Process} {
-		*text = storableText(*text)
-	}
-	j.Unmetered = slices.Clone(j.Unmetered)
-	for i, u := range j.Unmetered {
-		j.Unmetered[i].Ended, j.Unmetered[i].Due = at(micros(u.Ended)), at(micros(u.Due))
-	}
-	j.Duration, j.Unmoved = j.Duration.Truncate(time.Microsecond), j.Unmoved.Truncate(time.Microsecond)
 	return j
 }
