@@ -85,7 +85,7 @@ func (a *api) atOneHome(ctx context.Context, r dispatch.Request, homes []catalog
 // atHomes returns a request for a task at all of the homes. With a budget it is one for a single home, because
 // platforms charge in units of their own.
 func (a *api) atHomes(ctx context.Context, r dispatch.Request, homes []catalogue.Home) dispatch.Request {
-	budgeted := r.Budget() != dispatch.Budget{}
+	budgeted := r.Asked().Budget != dispatch.Budget{}
 	for _, h := range homes {
 		budgeted = budgeted || a.Broker.Policy(h.Service, h.Label).Budget != dispatch.Budget{}
 	}

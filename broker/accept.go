@@ -118,6 +118,10 @@ func (b *Broker) draft(ctx context.Context, u dispatch.UserID, r dispatch.Reques
 	if r, err = b.underPolicy(ctx, backend, r, d); err != nil {
 		return dispatch.Draft{}, r, err
 	}
+	asked, err := r.ParseOptions()
+	if err != nil {
+		return dispatch.Draft{}, r, err
+	}
 	r = b.withFormat(r)
 	if r, err = r.Inline(); err != nil {
 		return dispatch.Draft{}, r, err
@@ -143,8 +147,8 @@ func (b *Broker) draft(ctx context.Context, u dispatch.UserID, r dispatch.Reques
 	}
 	body, err := r.Encode()
 	return dispatch.Draft{Body: body, Document: document, Hooks: hooks, Job: dispatch.Job{
-		Identity: dispatch.Identity{Owner: u, MaxDuration: r.MaxDuration(), Retries: r.Retries(), Budgeted: d != nil &&
-			r.Budget() != dispatch.Budget{}, Traceparent: b.Tracing().Traceparent(ctx)},
+		Identity: dispatch.Identity{Owner: u, MaxDuration: asked.MaxDuration, Retries: asked.Retries,
+			Budgeted: d != nil && asked.Budget != dispatch.Budget{}, Traceparent: b.Tracing().Traceparent(ctx)},
 		Target:   dispatch.Target{Account: backend.Account(u), Base: base, Service: r.Service.Hash()},
 		Wish:     dispatch.Wish{Desired: dispatch.WantRun, Annotations: r.Annotations},
 		Handover: dispatch.Handover{Phase: dispatch.Waiting}, Condition: dispatch.Condition{Status: dispatch.Accepted},

@@ -36,7 +36,7 @@ func (b *Broker) draftTask(ctx context.Context, u dispatch.UserID, r dispatch.Re
 		one, kept, err := b.draft(ctx, u, r, d)
 		return []taskDraft{{one, kept}}, err
 	}
-	if r.Budget() != (dispatch.Budget{}) {
+	if r.Asked().Budget != (dispatch.Budget{}) {
 		return nil, dispatch.InvalidBody("dispatch.Accept",
 			"A task with several services has no budget, because platforms charge in units of their own.", "options", "budget")
 	}

@@ -402,8 +402,8 @@ func TestSpread_NoBudgetByRule(t *testing.T) {
 		h.Policies = []dispatch.Policy{{Applies: func(string, dispatch.Service) bool { return true },
 			Budget: dispatch.Budget{Amount: 5}, MaxDuration: time.Hour}}
 		task := h.acceptSpread(t, spreadRequest(), 4)
-		if task.Budget != (dispatch.Budget{}) || task.Request.Budget() != (dispatch.Budget{}) ||
-			task.Request.MaxDuration() != time.Hour {
+		if task.Budget != (dispatch.Budget{}) || task.Request.Asked().Budget != (dispatch.Budget{}) ||
+			task.Request.Asked().MaxDuration != time.Hour {
 			t.Errorf("budget %+v, options %s", task.Budget, task.Request.Options)
 		}
 		if end := h.awaitTaskEnd(t, task.ID, time.Hour); end.Counts[dispatch.Finished] != 4 {

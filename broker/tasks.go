@@ -111,7 +111,7 @@ func (b *Broker) ResumeTask(ctx context.Context, u dispatch.UserID, id dispatch.
 		if err != nil {
 			return "", err
 		}
-		if budget != nil && budget.Amount > 0 && t.Request.Budget() == (dispatch.Budget{}) {
+		if budget != nil && budget.Amount > 0 && t.Request.Asked().Budget == (dispatch.Budget{}) {
 			return "", dispatch.InvalidBody("dispatch.ResumeTask",
 				"The task was submitted without a budget, and cannot get one.",
 				"budget")

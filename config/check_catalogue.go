@@ -95,16 +95,8 @@ func (r *reader) checkRuleOptions(options json.RawMessage, key string) {
 			r.failAt(key+".options", "must not have %s, which only a request can set", name)
 		}
 	}
-	for _, switched := range []string{"pin"} {
-		if text := string(given[switched]); text != "" && text != "true" && text != "false" {
-			r.failAt(key+".options", "%s is true or false", switched)
-		}
-	}
-	for name, most := range map[string]int{"retries": dispatch.MostRetries, "trial": 1_000_000} {
-		var n int
-		if given[name] != nil && (json.Unmarshal(given[name], &n) != nil || n < 0 || n > most) {
-			r.failAt(key+".options", "%s is a whole number, %d at most", name, most)
-		}
+	if _, err := (dispatch.Request{Options: options}).ParseOptions(); err != nil {
+		r.failAt(key+".options", "%s", strings.TrimSuffix(dispatch.TextFor(err), "."))
 	}
 }
 

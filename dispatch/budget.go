@@ -173,15 +173,6 @@ func ParseBudget(text json.RawMessage) (b Budget, ok bool) {
 	return b, b.Amount > 0 && b.Amount <= HighestCosts
 }
 
-// Budget returns what the jobs of the task may cost; zero: no limit.
-func (r Request) Budget() Budget {
-	b, ok := ParseBudget(r.options()[OptionBudget])
-	if !ok {
-		return Budget{}
-	}
-	return b
-}
-
 // option returns the budget as the option of a task.
 func (b Budget) option() json.RawMessage {
 	text, _ := json.Marshal(struct { // cannot fail: the amount is finite
@@ -189,13 +180,4 @@ func (b Budget) option() json.RawMessage {
 		Unit   string  `json:"unit,omitempty"`
 	}{b.Amount, b.Unit})
 	return text
-}
-
-// Trial returns how many of the first jobs of the task run before the others wait for their owner; 0: all run.
-func (r Request) Trial() int {
-	var n int
-	if json.Unmarshal(r.options()[optionTrial], &n) != nil {
-		return 0
-	}
-	return max(0, n)
 }

@@ -1,14 +1,10 @@
 package dispatch
 
 import (
-	"encoding/json"
 	"regexp"
 	"slices"
 	"time"
 )
-
-// MostRetries is how often a job is retried by itself at most.
-const MostRetries = 10
 
 // Cause is what made a job fail at its platform.
 type Cause string
@@ -70,15 +66,6 @@ func (j Job) retriedByItself(was Job, o Outcome, now time.Time) Job {
 // retryPause returns the pause after a number of retries.
 func (t Timing) retryPause(retried int) time.Duration {
 	return min(t.RetryPause<<min(retried, MostRetries), time.Hour)
-}
-
-// Retries returns how often the job is to be retried by itself.
-func (r Request) Retries() int {
-	n := 0
-	if json.Unmarshal(r.options()[optionRetries], &n) != nil {
-		return 0
-	}
-	return max(0, min(n, MostRetries))
 }
 
 // Retry returns a failed job reset for another attempt. Its previous platform job moves to Past, so that a late

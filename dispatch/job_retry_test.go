@@ -128,19 +128,6 @@ func TestNext_RetriesAreBounded(t *testing.T) {
 	})
 }
 
-func TestRequest_Retries(t *testing.T) {
-	for options, want := range map[string]int{`{}`: 0, `{"retries":3,"memory":"4g"}`: 3, `{"retries":99}`: MostRetries,
-		`{"retries":-1}`: 0, `{"retries":"3"}`: 0} {
-		r := Request{Options: []byte(options)}
-		if got := r.Retries(); got != want {
-			t.Errorf("%s: %d", options, got)
-		}
-		if strings.Contains(string(r.PlatformOptions()), "retries") {
-			t.Errorf("the platform gets %s", r.PlatformOptions())
-		}
-	}
-}
-
 // A retry keeps what belongs to the job, and resets what belongs to the attempt. A new field has to be of one kind.
 func TestJob_RetryResetsTheAttempt(t *testing.T) {
 	stays := strings.Fields(`ID Task Number Owner Account Base Service Names Desired Hidden Paused Annotations Budgeted

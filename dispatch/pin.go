@@ -2,9 +2,6 @@ package dispatch
 
 import "context"
 
-// OptionPin is the option that runs a request with the definition of its service at the time of its acceptance.
-const OptionPin = "pin"
-
 // Pinner is a [Platform] that can run requests with the definition of their service at the time of their acceptance,
 // see [Request].Pin.
 type Pinner interface {
@@ -13,15 +10,6 @@ type Pinner interface {
 	// compares before it submits r. "": r runs with the definition at the time of its submission. If r must be pinned and
 	// cannot be, the error is Invalid; other errors may be temporary.
 	Pin(ctx context.Context, t Token, r Request, d *Dimension, document *Document) (string, error)
-}
-
-// MustPin reports whether the client wants r to be pinned. It is refused if that cannot be.
-func (r Request) MustPin() bool { return string(r.options()[OptionPin]) == "true" }
-
-// MayPin reports whether r is pinned if that does not change what its platform is sent: requests for tasks are, so that
-// all jobs of a task run the same definition, unless the client set the option pin to false.
-func (r Request) MayPin(d *Dimension) bool {
-	return d != nil && string(r.options()[OptionPin]) != "false"
 }
 
 // IsHash reports whether a pin is the hash of a document.

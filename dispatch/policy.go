@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"strings"
 	"time"
 )
 
@@ -51,9 +50,9 @@ func (p Policy) And(q Policy) Policy {
 
 // WithOptions returns a request with the options that it has or that the policy gives it.
 func (p Policy) WithOptions(r Request, d *Dimension) (Request, error) {
-	given := r.options()
-	if given == nil && len(r.Options) > 0 && strings.TrimSpace(string(r.Options)) != "null" {
-		return r, InvalidBody("dispatch.policy", "The options must be a JSON object.", "options")
+	given, err := r.options()
+	if err != nil {
+		return r, err
 	}
 	options := maps.Clone(given)
 	if options == nil {
@@ -64,7 +63,7 @@ func (p Policy) WithOptions(r Request, d *Dimension) (Request, error) {
 			options[name] = value
 		}
 	}
-	if asked := r.MaxDuration(); p.MaxDuration > 0 && asked > p.MaxDuration {
+	if asked := r.Asked().MaxDuration; p.MaxDuration > 0 && asked > p.MaxDuration {
 		return r, InvalidBody("dispatch.policy", fmt.Sprintf("Jobs of this service may run for %d seconds.",
 			p.MaxDuration/time.Second), "options", optionMaxDuration)
 	} else if p.MaxDuration > 0 && asked == 0 {
@@ -81,6 +80,3 @@ func (p Policy) WithOptions(r Request, d *Dimension) (Request, error) {
 	r.Options = text
 	return r, err
 }
-
-// ofTasks reports whether an option is one of tasks only.
-func ofTasks(option string) bool { return option == OptionBudget || option == optionTrial }

@@ -286,8 +286,9 @@ type Change struct {
 // trial, the task is paused except for these.
 func (t *Task) Drafts(shared Draft, d *Dimension) []Draft {
 	values, names := d.Each(), d.NamesOfJobs()
-	t.Budget = t.Request.Budget()
-	if n := t.Request.Trial(); n > 0 && n < len(values) {
+	asked := t.Request.Asked()
+	t.Budget = asked.Budget
+	if n := asked.Trial; n > 0 && n < len(values) {
 		t.Trial, t.Paused, t.PausedFor = n, true, Trial
 	}
 	drafts := make([]Draft, len(values))
