@@ -1,0 +1,120 @@
+package broker
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+const (
+	callsAtOnce = 8 // concurrent calls outside visits, for each platform
+	// of these for each user, so that calls of one user that get no response do not block others
+	callsOfUser  = 4
+	callWithin   = time.Minute // for a call; a synchronous run has runWithin
+	comeBackSoon = 30 * time.Second
+)
+
+// call sends a user's request to an account's platform outside its visits.
+func call[T any](ctx context.Context, b *Broker, u dispatch.UserID, a dispatch.Account,
+	ask func(context.Context, dispatch.Platform, dispatch.Token) (T,
+		error)) (none T, err error) {
+	backend := b.BackendNamed(a.Platform())
+	if backend == nil {
+		return none, &dispatch.Error{Kind: dispatch.Misconfigured, Op: "dispatch.call", Text: dispatch.NoPlatformText}
+	}
+	defer idle(ctx)()
+	ctx, cancel := context.WithTimeout(ctx, callWithin)
+	defer cancel()
+	releaseOwn, err := b.ownCalls.acquire(ctx, backend.Name+"/"+string(u), callsOfUser)
+	if err != nil {
+		return none, err
+	}
+	defer releaseOwn()
+	release, err := b.calls.acquire(ctx, backend.Name, callsAtOnce)
+	if err != nil {
+		return none, err
+	}
+	defer release()
+	return withToken(ctx, b, backend, a, func(ctx context.Context, t dispatch.Token) (T, error) {
+		return ask(ctx, backend.Platform,
+			t)
+	})
+}
+
+// withToken calls ask with the account's token, and once more with another token if the platform refuses the first.
+func withToken[T any](ctx context.Context, b *Broker, backend *dispatch.Backend, a dispatch.Account,
+	ask func(context.Context, dispatch.Token) (T,
+		error)) (none T, err error) {
+	for again := false; ; again = true {
+		t, err := b.Token(ctx, a)
+		if err != nil {
+			return none, backend.TokenError(err)
+		}
+		if err := b.AwaitSendTime(ctx, backend, a); err != nil {
+			return none, err
+		}
+		begun := time.Now()
+		got, err := ask(ctx, t)
+		b.Observing().RequestEnded(backend.Name, "call", time.Since(begun), err)
+		if again || !dispatch.Is(err, dispatch.SignInRequired) {
+			return got, backend.TokenError(err)
+		}
+		b.Tokens.Invalidate(a, t)
+	}
+}
+
+// callLimits bounds how many calls with the same name are under way at once. The zero value is ready to use.
+type callLimits struct {
+	mu     sync.Mutex
+	byName map[string]*callLimit
+}
+
+// callLimit counts the calls with one name while any is under way or waits.
+type callLimit struct {
+	taken chan struct{} // holds one entry for each call under way
+	uses  int           // calls that are under way or wait; at zero the callLimit is removed
+}
+
+// acquire waits until fewer than n calls with the name are under way and counts one more, until release is called,
+// which may be called repeatedly. Busy if it waited for EnterWithin.
+func (s *callLimits) acquire(ctx context.Context, name string, n int) (release func(), err error) {
+	p := s.use(name, n)
+	ctx, cancel := context.WithTimeout(ctx, dispatch.EnterWithin)
+	defer cancel()
+	select {
+	case p.taken <- struct{}{}:
+		return sync.OnceFunc(func() { <-p.taken; s.drop(name) }), nil
+	case <-ctx.Done():
+		s.drop(name)
+		return nil, &dispatch.Error{Kind: dispatch.Busy, Op: "dispatch.enter",
+			Text:       "Too many requests to this platform are under way.",
+			RetryAfter: comeBackSoon}
+	}
+}
+
+// awaited reports whether more than one call with the name is under way or waits.
+func (s *callLimits) awaited(name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.byName[name] != nil && s.byName[name].uses > 1
+}
+
+func (s *callLimits) use(name string, n int) *callLimit {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.byName[name] == nil {
+		dispatch.SetInMap(&s.byName, name, &callLimit{taken: make(chan struct{}, n)})
+	}
+	s.byName[name].uses++
+	return s.byName[name]
+}
+
+func (s *callLimits) drop(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.byName[name].uses--; s.byName[name].uses == 0 {
+		delete(s.byName, name)
+	}
+}
