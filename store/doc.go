@@ -7,7 +7,7 @@
 //
 //	tasks, jobs       are locked, those of each table in the order of their ids
 //	owners            the owner takes the next change number, if the owner sees the change
-//	jobs              the groups of columns that differ, see groups in write.go
+//	jobs              the groups of columns that differ, see groups in columns.go
 //	task_numbers      the task takes the number, too
 //	deliveries        notices of the job, see notices.go
 //	task_counts, the ledger (usage and spending), owner_counts, line_counts, account_counts
