@@ -5,43 +5,44 @@ import (
 	"encoding/json"
 	"errors"
 
+	"github.com/eodispatch/eodispatch/api/call"
+	"github.com/eodispatch/eodispatch/api/live"
+	"github.com/eodispatch/eodispatch/api/openapi"
 	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
 // annotations returns the labels and the note of a request.
-func annotations(f *faults, given wire.Annotations) dispatch.Annotations {
+func annotations(f *openapi.Faults, given wire.Annotations) dispatch.Annotations {
 	all := dispatch.Annotations(given)
-	if wrong, ok := errors.AsType[*dispatch.Error](all.Check()); ok && len(f.all) == 0 {
-		f.all = append(f.all, wrong.Faults...)
+	if wrong, ok := errors.AsType[*dispatch.Error](all.Check()); ok && len(f.All) == 0 {
+		f.All = append(f.All, wrong.Faults...)
 	}
 	return all
 }
 
 // annotationChange reads a JSON merge patch of annotations. A member that is not known is a fault, because its sender
 // expects a change.
-func (a *api) annotationChange(in *request) (c dispatch.AnnotationChange, err error) {
-	body, err := a.readBody(in)
+func (a *api) annotationChange(in *openapi.Request) (c dispatch.AnnotationChange, err error) {
+	body, err := a.ReadBody(in)
 	if err != nil {
 		return c, err
 	}
-	given, f, _ := readInto[wire.AnnotationsPatch](a, body)
-	if len(f.all) > 0 {
-		return c, invalid(f.sorted())
+	given, f, _ := openapi.ReadInto[wire.AnnotationsPatch](a.Document, body)
+	if len(f.All) > 0 {
+		return c, call.Invalid(f.Sorted())
 	}
 	var members map[string]json.RawMessage
 	_ = json.Unmarshal(body, &members) // it is an object
-	c.Labels, c.Replace = given.Labels, isNull(members["labels"])
-	if c.Note = given.Note; isNull(members["note"]) {
+	c.Labels, c.Replace = given.Labels, openapi.IsNull(members["labels"])
+	if c.Note = given.Note; openapi.IsNull(members["note"]) {
 		c.Note = new("")
 	}
 	return c, nil
 }
 
-func isNull(raw json.RawMessage) bool { return string(raw) == "null" }
-
-func (a *api) annotateJob(ctx context.Context, in *request) (*tagged[wire.ProcessingJob], error) {
-	id, err := in.jobID()
+func (a *api) annotateJob(ctx context.Context, in *openapi.Request) (*openapi.Tagged[wire.ProcessingJob], error) {
+	id, err := in.JobID()
 	if err != nil {
 		return nil, err
 	}
@@ -49,14 +50,15 @@ func (a *api) annotateJob(ctx context.Context, in *request) (*tagged[wire.Proces
 	if err != nil {
 		return nil, err
 	}
-	r, err := a.Broker.AnnotateJob(ctx, user(ctx), id, c)
+	r, err := a.Broker.AnnotateJob(ctx, call.User(ctx), id, c)
 	if err != nil {
 		return nil, err
 	}
-	return &tagged[wire.ProcessingJob]{revalidate, jobTag(r), a.job(r)}, nil
+	return openapi.TaggedOf(live.JobTag(r), a.Job(r)), nil
 }
 
-func (a *api) annotateTask(ctx context.Context, in *request) (*status[wire.UpscalingTaskSummary], error) {
+func (a *api) annotateTask(ctx context.Context, in *openapi.Request) (*openapi.Status[wire.UpscalingTaskSummary],
+	error) {
 	c, err := a.annotationChange(in)
 	if err != nil {
 		return nil, err

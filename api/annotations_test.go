@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eodispatch/eodispatch/api/live"
 	"github.com/eodispatch/eodispatch/catalogue"
 	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
@@ -238,13 +239,13 @@ func TestSort_CursorsBelongToOneOrder(t *testing.T) {
 func TestSieve_GivesUpAndGoesOn(t *testing.T) {
 	w := newWorld()
 	h := New(w.config())
-	for i := range 2*mostSifted + 10 {
+	for i := range 2*live.MostSifted + 10 {
 		id := dispatch.JobID(i + 1)
 		r := dispatch.Record{Request: dispatch.Request{Title: "common"}, Job: dispatch.Job{
 			Identity: dispatch.Identity{ID: id, Owner: anna, Created: moment.Add(time.Duration(i) * time.Second)},
 			Target:   dispatch.Target{Account: "cdse/shared"}, Handover: dispatch.Handover{Phase: dispatch.Ended},
 			Condition: dispatch.Condition{Status: dispatch.Finished, Updated: moment}}}
-		if i == 0 || i == mostSifted || i == 2*mostSifted {
+		if i == 0 || i == live.MostSifted || i == 2*live.MostSifted {
 			r.Request.Title = fmt.Sprint("rare ", i)
 		}
 		w.jobs[id] = r
@@ -254,11 +255,11 @@ func TestSieve_GivesUpAndGoesOn(t *testing.T) {
 		w.tasks[id] = dispatch.TaskRecord{Counts: dispatch.Counts{dispatch.Finished: 1},
 			Task: dispatch.Task{ID: id, Owner: anna, Account: "cdse/shared",
 				Request: dispatch.Request{Title: fmt.Sprint("rare task ", i)},
-				Created: moment.Add(time.Duration(i) * mostSifted * time.Second)}}
+				Created: moment.Add(time.Duration(i) * live.MostSifted * time.Second)}}
 	}
 	titles, pages := titlesIn(t, h, "/jobs_status?title=rare&limit=2")
-	want := fmt.Sprint([]string{"rare task 2", fmt.Sprint("rare ", 2*mostSifted), "rare task 1",
-		fmt.Sprint("rare ", mostSifted), "rare task 0", "rare 0"})
+	want := fmt.Sprint([]string{"rare task 2", fmt.Sprint("rare ", 2*live.MostSifted), "rare task 1",
+		fmt.Sprint("rare ", live.MostSifted), "rare task 0", "rare 0"})
 	if fmt.Sprint(titles) != want || pages > 6 {
 		t.Errorf("%d pages: %q", pages, titles)
 	}

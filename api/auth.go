@@ -6,12 +6,13 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
+	"github.com/eodispatch/eodispatch/api/call"
+	"github.com/eodispatch/eodispatch/api/limits"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/identity"
 )
@@ -30,8 +31,8 @@ func (a *api) authenticate(ctx huma.Context, next func(huma.Context)) {
 	}
 	r, w := humago.Unwrap(ctx)
 	// a session counts on our page only
-	if anonymous(ctx.Operation()) && len(r.Header.Values("Authorization")) == 0 && (!a.hasSession(r) ||
-		!a.fromOwnPage(r)) {
+	if anonymous(ctx.Operation()) && len(r.Header.Values("Authorization")) == 0 && (!a.HasSession(r) ||
+		!a.FromOwnPage(r)) {
 		next(ctx)
 		return
 	}
@@ -41,11 +42,11 @@ func (a *api) authenticate(ctx huma.Context, next func(huma.Context)) {
 		return
 	}
 	if err != nil {
-		a.refuse(w, r, err)
+		a.Refuse(w, r, err)
 		return
 	}
 	if err := a.admit(r.Context(), caller); err != nil {
-		a.refuse(w, r, err)
+		a.Refuse(w, r, err)
 		return
 	}
 	next(ctx)
@@ -53,8 +54,8 @@ func (a *api) authenticate(ctx huma.Context, next func(huma.Context)) {
 
 // admit notes the caller of a request and counts it among those of the caller.
 func (a *api) admit(ctx context.Context, caller identity.Caller) error {
-	callIn(ctx).caller = caller
-	if err := a.countUser(ctx); err != nil {
+	call.In(ctx).Caller = caller
+	if err := a.CountUser(ctx); err != nil {
 		return err
 	}
 	if a.OnRequest != nil {
@@ -76,15 +77,15 @@ func anonymous(op *huma.Operation) bool {
 // one the session of the browser.
 func (a *api) callerOf(r *http.Request) (identity.Caller, error) {
 	headers := r.Header.Values("Authorization")
-	if len(headers) == 0 && a.hasSession(r) {
-		return a.sessionCaller(r)
+	if len(headers) == 0 && a.HasSession(r) {
+		return a.SessionCaller(r)
 	}
 	if len(headers) != 1 {
-		return identity.Caller{}, errNoToken
+		return identity.Caller{}, call.ErrNoToken
 	}
 	scheme, token, _ := strings.Cut(headers[0], " ")
 	if token = strings.TrimSpace(token); !strings.EqualFold(scheme, "Bearer") || token == "" {
-		return identity.Caller{}, errNoToken
+		return identity.Caller{}, call.ErrNoToken
 	}
 	return a.verifyToken(r.Context(), token)
 }
@@ -94,67 +95,29 @@ func (a *api) verifyToken(ctx context.Context, token string) (identity.Caller, e
 	switch {
 	case dispatch.Is(err, dispatch.Unavailable):
 		a.Log.WarnContext(ctx, "token not verified", "error", err)
-		return identity.Caller{}, errNoIssuer
+		return identity.Caller{}, call.ErrNoIssuer
 	case err != nil:
-		if n := a.refusals.count(err.Error(), time.Now()); n > 0 {
+		if n := a.refusals.Count(err.Error(), time.Now()); n > 0 {
 			a.Log.InfoContext(ctx, "token refused", "error", err, "refused", n)
 		}
 		return identity.Caller{}, refusalOfToken(err)
 	}
-	if wait := a.byUser.wait(caller.User); wait > 0 {
-		return identity.Caller{}, errTooFast("yours", wait)
+	if wait := a.ByUser.Wait(caller.User); wait > 0 {
+		return identity.Caller{}, limits.ErrTooFast("yours", wait)
 	}
 	return caller, nil
 }
 
 // refusalOfToken returns the response to a token that is not valid. It is the same for every cause except those that a
 // client can act upon: the token has expired, or a new sign-in does not help.
-func refusalOfToken(err error) refusal {
+func refusalOfToken(err error) call.Refusal {
 	switch {
 	case errors.Is(err, identity.ErrExpired):
-		return errOldToken
+		return call.ErrOldToken
 	case errors.Is(err, identity.ErrNoSubject):
-		return errNoSubject
+		return call.ErrNoSubject
 	case errors.Is(err, identity.ErrTooLong):
-		return errLongToken
+		return call.ErrLongToken
 	}
-	return errBadToken
-}
-
-const (
-	reasonEvery  = time.Second // minimum interval between two log lines for one reason
-	reasonsKnown = 100         // number of reasons that are counted separately
-)
-
-// reasonCounts counts what requests are refused for, so that an operator notices a wrong setting at once and a flood of
-// requests does not fill the log: each reason is logged at most once a second, with the number of requests since its
-// last line. The zero value is ready to use.
-type reasonCounts struct {
-	mu sync.Mutex
-	of map[string]*tally
-}
-
-type tally struct {
-	logged time.Time
-	since  int
-}
-
-// count returns the number of requests to log now; 0 means that no line is due yet.
-func (t *reasonCounts) count(reason string, now time.Time) int {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.of == nil || t.of[reason] == nil && len(t.of) >= reasonsKnown {
-		t.of = map[string]*tally{}
-	}
-	if t.of[reason] == nil {
-		t.of[reason] = &tally{}
-	}
-	is := t.of[reason]
-	is.since++
-	if now.Sub(is.logged) < reasonEvery {
-		return 0
-	}
-	n := is.since
-	is.logged, is.since = now, 0
-	return n
+	return call.ErrBadToken
 }

@@ -2,20 +2,21 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
+	"strings"
+	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/eodispatch/eodispatch/api/call"
+	"github.com/eodispatch/eodispatch/api/openapi"
 	"github.com/eodispatch/eodispatch/dispatch/bounds"
-
-	"fmt"
-	"strings"
-	"testing"
 )
 
 // Exact arithmetic with huge numbers takes seconds, so they are refused when JSON is read.
@@ -145,14 +146,15 @@ func TestTiles_KeepTheirPlaceUntilWritten(t *testing.T) {
 func TestDeadline_OfRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := New(newWorld().config()).(*api)
-		register(a, huma.Operation{OperationID: "slow", Method: http.MethodGet, Path: "/slow"}, func(ctx context.Context,
-			_ *request) (*grids, error) {
-			<-ctx.Done()
-			return nil, ctx.Err()
-		})
+		openapi.Register(a.Document, huma.Operation{OperationID: "slow", Method: http.MethodGet, Path: "/slow"},
+			func(ctx context.Context,
+				_ *openapi.Request) (*grids, error) {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			})
 		began := time.Now()
 		f := failed(t, ask(a, "GET", "/slow", ""), 503, "SERVICE_UNAVAILABLE")
-		if took := time.Since(began); took != requestWithin || !strings.Contains(f.Message, "110 seconds") {
+		if took := time.Since(began); took != call.RequestWithin || !strings.Contains(f.Message, "110 seconds") {
 			t.Errorf("after %v: %s", took, f.Message)
 		}
 	})

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eodispatch/eodispatch/api/live"
 	"github.com/eodispatch/eodispatch/catalogue"
 	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
@@ -248,7 +249,7 @@ func TestBroker_Pages(t *testing.T) {
 				t.Fatalf("%q comes as number %d", j.Title, seen)
 			}
 		}
-		if len(part.Jobs) > longestPage || part.Counts["finished"] != 0 {
+		if len(part.Jobs) > live.LongestPage || part.Counts["finished"] != 0 {
 			t.Errorf("%d jobs in a part, of %v", len(part.Jobs), part.Counts)
 		}
 		path = nextOf(t, a)

@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/eodispatch/eodispatch/api/call"
+	"github.com/eodispatch/eodispatch/api/openapi"
 	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
@@ -80,7 +82,7 @@ func TestCorrelationID(t *testing.T) {
 		a := ask(h, "GET", "/nothing", "", "X-Correlation-ID", id)
 		failed(t, a, 404, "NOT_FOUND")
 		got := a.Header().Get("X-Correlation-ID")
-		if got == id || len(got) < 20 || len(got) > 64 || !printable(got) {
+		if got == id || len(got) < 20 || len(got) > 64 || !openapi.Printable(got) {
 			t.Errorf("%q became %q", id, got)
 		}
 		made = append(made, got)
@@ -194,7 +196,7 @@ func TestPanic_AbortedHandlerAnswersNothing(t *testing.T) {
 
 func TestLogHandler_LogsTheRequest(t *testing.T) {
 	var out syncBuffer
-	log := slog.New(LogHandler(LogHandler(slog.NewJSONHandler(&out, nil)))).With("part", "broker")
+	log := slog.New(call.LogHandler(call.LogHandler(slog.NewJSONHandler(&out, nil)))).With("part", "broker")
 	h := (&api{Config: Config{Log: log}.withDefaults()}).track(http.HandlerFunc(func(_ http.ResponseWriter,
 		r *http.Request) {
 		log.InfoContext(r.Context(), "inside")

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/eodispatch/eodispatch/api/call"
 )
 
 // allowOrigins lets pages of the configured origins call the API, and answers their preflight requests (Fetch standard,
@@ -24,7 +26,7 @@ func (a *api) allowOrigins(next http.Handler) http.Handler {
 			h.Set("Access-Control-Allow-Origin", "*")
 		case origin != "" && preflight:
 			a.noteOrigin(r)
-			a.refuse(w, r, errForeignOrigin)
+			a.Refuse(w, r, errForeignOrigin)
 			return
 		default:
 			next.ServeHTTP(w, r)
@@ -73,15 +75,15 @@ func (a *api) listsOrigin(origin string) bool {
 
 // errForeignOrigin is the response to pages of origins that are not configured. Browsers hide it from the page, but
 // show it to its developer.
-var errForeignOrigin = refusal{status: http.StatusForbidden, code: "FORBIDDEN",
-	message: "Pages of this origin may not call this service. Its operator can allow the origin with " +
+var errForeignOrigin = call.Refusal{Status: http.StatusForbidden, Code: "FORBIDDEN",
+	Message: "Pages of this origin may not call this service. Its operator can allow the origin with " +
 		"cors.allowed_origins (EODISPATCH_CORS_ALLOWED_ORIGINS or CORS_ALLOWED_ORIGINS)."}
 
 // noteOrigin logs an origin whose page was refused, so that an operator learns what to allow.
 func (a *api) noteOrigin(r *http.Request) {
 	origin := r.Header.Get("Origin")
 	origin = origin[:min(len(origin), 200)]
-	if n := a.foreignOrigins.count(origin, time.Now()); n > 0 {
+	if n := a.foreignOrigins.Count(origin, time.Now()); n > 0 {
 		a.Log.InfoContext(r.Context(), "page refused: its origin is not in cors.allowed_origins",
 			"origin", origin, "refused", n)
 	}

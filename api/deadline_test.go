@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/eodispatch/eodispatch/api/call"
 	"github.com/eodispatch/eodispatch/api/facade"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
@@ -66,7 +67,7 @@ func TestDeadline_OfLists(t *testing.T) {
 		}()
 		select {
 		case cause := <-broker.freed:
-			if took := time.Since(began); took != requestWithin || cause != facade.ErrTooSlow {
+			if took := time.Since(began); took != call.RequestWithin || cause != facade.ErrTooSlow {
 				t.Errorf("given up after %v: %v", took, cause)
 			}
 			if err := <-read; err == nil {

@@ -5,26 +5,27 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/eodispatch/eodispatch/api/openapi"
 	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
 // dimensions returns the dimension of a task, or its dimensions.
-func (a *api) dimensions(f *faults, given wire.UpscalingTaskRequest) dispatch.Dimension {
+func (a *api) dimensions(f *openapi.Faults, given wire.UpscalingTaskRequest) dispatch.Dimension {
 	if given.Dimensions == nil {
 		if given.Combine == "zip" { // generated clients send product, the default
-			f.add("value_error", "Give it with dimensions", "combine")
+			f.Add("value_error", "Give it with dimensions", "combine")
 		}
 		if given.Dimension == nil {
-			if !f.within("dimensions") {
-				f.add("missing", "Field required", "dimension")
+			if !f.Within("dimensions") {
+				f.Add("missing", "Field required", "dimension")
 			}
 			return dispatch.Dimension{}
 		}
 		return a.dimension(f, *given.Dimension, "dimension")
 	}
 	if given.Dimension != nil {
-		f.add("value_error", "Give dimension or dimensions, not both", "dimensions")
+		f.Add("value_error", "Give dimension or dimensions, not both", "dimensions")
 	}
 	all := []dispatch.Dimension{}
 	for i, one := range given.Dimensions {
@@ -36,7 +37,7 @@ func (a *api) dimensions(f *faults, given wire.UpscalingTaskRequest) dispatch.Di
 	d := all[0]
 	d.With, d.Zipped = all[1:], given.Combine == "zip"
 	if n := d.Jobs(); n > a.Limits.Values {
-		f.add("too_long", fmt.Sprintf("The dimensions should have at most %d combinations of values, not %s",
+		f.Add("too_long", fmt.Sprintf("The dimensions should have at most %d combinations of values, not %s",
 			a.Limits.Values, product(d)), "dimensions")
 	}
 	return d
@@ -54,28 +55,28 @@ func product(d dispatch.Dimension) (text string) {
 }
 
 // dimension returns the values of one dimension, or the parts of its interval.
-func (a *api) dimension(f *faults, given wire.ParameterDimension, at ...any) dispatch.Dimension {
+func (a *api) dimension(f *openapi.Faults, given wire.ParameterDimension, at ...any) dispatch.Dimension {
 	d := dispatch.Dimension{Name: given.Name, Values: given.Values, Names: given.Names}
 	member := func(name string) []any { return append(slices.Clone(at), name) }
 	switch {
 	case given.Split == "" && given.Interval == nil:
 		if given.Values == nil {
-			f.add("missing", "Field required", member("values")...)
+			f.Add("missing", "Field required", member("values")...)
 		}
 		return d
 	case given.Values != nil:
-		f.add("value_error", "Give values, or an interval and how to split it, not both", member("values")...)
+		f.Add("value_error", "Give values, or an interval and how to split it, not both", member("values")...)
 		return d
 	case given.Names != nil:
-		f.add("value_error", "Give names with values, not with an interval", member("names")...)
+		f.Add("value_error", "Give names with values, not with an interval", member("names")...)
 	}
 	if given.Interval == nil {
-		f.add("missing", "Field required", member("interval")...)
+		f.Add("missing", "Field required", member("interval")...)
 	}
 	if given.Split == "" {
-		f.add("missing", "Field required", member("split")...)
+		f.Add("missing", "Field required", member("split")...)
 	}
-	if f.within(at...) {
+	if f.Within(at...) {
 		return d
 	}
 	d.Values = a.splitInterval(f, given, member)
@@ -83,24 +84,25 @@ func (a *api) dimension(f *faults, given wire.ParameterDimension, at ...any) dis
 }
 
 // splitInterval returns the parts of an interval of time.
-func (a *api) splitInterval(f *faults, given wire.ParameterDimension, member func(string) []any) []json.RawMessage {
+func (a *api) splitInterval(f *openapi.Faults, given wire.ParameterDimension,
+	member func(string) []any) []json.RawMessage {
 	step, known := parseStep(given.Split)
 	if !known {
-		f.add("value_error",
+		f.Add("value_error",
 			"Input should be day, week, month, quarter, year, or a number of days or weeks as in ISO 8601, such as "+
 				"P10D",
 			member("split")...)
 	}
 	span, err := parseInterval(given.Interval)
 	if err != nil {
-		f.add("value_error", "Input should be "+err.Error(), member("interval")...)
+		f.Add("value_error", "Input should be "+err.Error(), member("interval")...)
 	}
 	if !known || err != nil {
 		return nil
 	}
 	parts, whole := span.split(step, a.Limits.Values)
 	if !whole {
-		f.add("too_long", fmt.Sprintf("The interval should have at most %d parts", a.Limits.Values),
+		f.Add("too_long", fmt.Sprintf("The interval should have at most %d parts", a.Limits.Values),
 			member("interval")...)
 	}
 	return parts

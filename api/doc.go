@@ -1,8 +1,6 @@
-// Package api serves the broker over HTTP: the routes, the models on the wire, and the one table from error kinds to
-// answers.
+// Package api serves the broker over HTTP: the routes and their handlers.
 //
-// A request passes one chain: it gets its correlation id, is checked for its origin, finds its route, is authenticated
-// unless the route is declared open in the OpenAPI document, and is answered. Bodies are read by this package and not
-// by huma, because the answer to a bad one is part of the contract: every fault at once, each at its own place, and
-// nothing of the parameters changed by a digit. huma keeps the document true to the routes and writes the answers.
+// A request passes one chain: it gets its correlation id (call), is checked for its origin, waits for its turn (limits),
+// finds its route, is authenticated unless the route is declared open in the OpenAPI document (openapi), and is
+// answered. Lists and streams are read by live, and what browsers show is served by pages.
 package api

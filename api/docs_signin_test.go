@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/eodispatch/eodispatch/api/pages"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
@@ -32,7 +33,7 @@ func (p *endpointSource) endpoints(context.Context) (authorizationURL, tokenURL 
 // withDocsSignIn returns the configuration of an API with a client for the documentation page.
 func withDocsSignIn(client string, p *endpointSource) Config {
 	c := newWorld().config()
-	c.DocsSignIn = &DocsSignIn{ClientID: client, Endpoints: p.endpoints}
+	c.DocsSignIn = &pages.DocsSignIn{ClientID: client, Endpoints: p.endpoints}
 	return c
 }
 
@@ -100,7 +101,7 @@ func TestDocsSignIn_IsNotOffered(t *testing.T) {
 		strings.Contains(policy, "connect-src") {
 		t.Errorf("without a client: %+v, policy %q", d, policy)
 	}
-	failed(t, ask(h, "GET", docsSignedInPath+".html", "", "Authorization", ""), 404, "NOT_FOUND")
+	failed(t, ask(h, "GET", pages.DocsSignedInPath+".html", "", "Authorization", ""), 404, "NOT_FOUND")
 
 	for name, p := range map[string]*endpointSource{
 		"no response": {err: &dispatch.Error{Kind: dispatch.Unavailable, Op: "fake",
@@ -154,14 +155,15 @@ func TestDocsSignIn_ClientIsData(t *testing.T) {
 func TestDocsSignIn_SignedInPage(t *testing.T) {
 	w := newWorld()
 	c := w.config()
-	c.DocsSignIn = &DocsSignIn{ClientID: "docs", Endpoints: (&endpointSource{authorizationURL: signInAt,
+	c.DocsSignIn = &pages.DocsSignIn{ClientID: "docs", Endpoints: (&endpointSource{authorizationURL: signInAt,
 		tokenURL: tokensAt}).endpoints}
-	a := ask(New(c), "GET", docsSignedInPath+"?code=secret-code&state=%3Cscript%3Ealert(1)%3C/script%3E&error=odd", "",
+	a := ask(New(c), "GET",
+		pages.DocsSignedInPath+"?code=secret-code&state=%3Cscript%3Ealert(1)%3C/script%3E&error=odd", "",
 		"Authorization", "")
 	policy, page := a.Header().Get("Content-Security-Policy"), a.Body.String()
 	nonce := regexp.MustCompile(`<script nonce="([^"]+)">`).FindAllStringSubmatch(page, -1)
 	if a.Code != 200 || len(nonce) != 1 || strings.Count(page, "<script") != 1 ||
-		!strings.Contains(page, docsSignedInScript) {
+		!strings.Contains(page, pages.DocsSignedInScript) {
 		t.Fatalf("%d %s", a.Code, page)
 	}
 	for _, directive := range []string{"default-src 'none'", "script-src 'nonce-" + nonce[0][1] + "'",
@@ -185,7 +187,7 @@ func TestDocsSignIn_SignedInPage(t *testing.T) {
 
 // Other pages have no script.
 func TestPages_HaveNoScript(t *testing.T) {
-	if policy := pagePolicy(page{}, "n"); strings.Contains(policy, "script") {
+	if policy := pages.PagePolicy(pages.Dialog{}, "n"); strings.Contains(policy, "script") {
 		t.Errorf("policy %q", policy)
 	}
 }
@@ -195,14 +197,16 @@ func TestDocsSignIn_WhileTheProviderHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		c := w.config()
-		c.DocsSignIn = &DocsSignIn{ClientID: "docs", Endpoints: func(ctx context.Context) (string, string, error) {
-			<-ctx.Done()
-			return "", "", errors.New("the provider does not respond")
-		}}
+		c.DocsSignIn = &pages.DocsSignIn{ClientID: "docs",
+			Endpoints: func(ctx context.Context) (string, string, error) {
+				<-ctx.Done()
+				return "", "", errors.New("the provider does not respond")
+			}}
 		h := New(c)
 		defer h.Close()
 		began := time.Now()
-		if s := security(t, h); len(s.Components.SecuritySchemes) != 1 || time.Since(began) != docsEndpointsWithin {
+		if s := security(t, h); len(s.Components.SecuritySchemes) != 1 ||
+			time.Since(began) != pages.DocsEndpointsWithin {
 			t.Errorf("%d security schemes after %v", len(s.Components.SecuritySchemes), time.Since(began))
 		}
 		var all sync.WaitGroup

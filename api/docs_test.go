@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/eodispatch/eodispatch/api/openapi"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
@@ -88,7 +89,8 @@ func TestDocument_BeginsWithAnIntroduction(t *testing.T) {
 			t.Errorf("no %s", heading)
 		}
 	}
-	named := regexp.MustCompile("`(GET|POST) ([^`? ]+)").FindAllStringSubmatch(d.Info.Description+streamsText, -1)
+	named := regexp.MustCompile("`(GET|POST) ([^`? ]+)").FindAllStringSubmatch(d.Info.Description+openapi.StreamsText,
+		-1)
 	if len(named) < 6 {
 		t.Errorf("it names %q", named)
 	}
@@ -151,7 +153,7 @@ func TestDocument_NamesItsModels(t *testing.T) {
 		}
 	}
 	for name := range d.Components.Schemas {
-		if at := []byte(schemasPath + name + `"`); !bytes.Contains(text, at) && !bytes.Contains(streams, at) {
+		if at := []byte(openapi.SchemasPath + name + `"`); !bytes.Contains(text, at) && !bytes.Contains(streams, at) {
 			t.Errorf("nothing uses the schema %s", name)
 		}
 	}
@@ -232,7 +234,7 @@ func TestDocs_AtTheAddressesOfTheDeployedService(t *testing.T) {
 // of modules and classes. The enumerations have its words alone where the broker is configured for its clients.
 func TestDocument_HasTheNamesOfTheDeployedService(t *testing.T) {
 	c := newWorld().config()
-	c.Compat, c.DocumentVersion = Compat{SubmittedAsCreated: true, ObjectAsString: true}, "0.9"
+	c.Compat, c.DocumentVersion = openapi.Compat{SubmittedAsCreated: true, ObjectAsString: true}, "0.9"
 	d, text := whole(t, New(c))
 	for operation, name := range map[string]string{
 		"get /health": "health_health_get", "post /unit_jobs": "create_unit_job_unit_jobs_post",

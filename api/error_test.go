@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/eodispatch/eodispatch/api/call"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
@@ -113,7 +114,7 @@ func TestErrors_Details(t *testing.T) {
 		t.Errorf("message %q", f.Message)
 	}
 	f, _ = get(errors.New("canary"), 500, "INTERNAL_ERROR")
-	if f.Details != nil || f.Message != internalText {
+	if f.Details != nil || f.Message != call.InternalText {
 		t.Errorf("%+v", f)
 	}
 }

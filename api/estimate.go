@@ -8,6 +8,8 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/eodispatch/eodispatch/api/call"
+	"github.com/eodispatch/eodispatch/api/openapi"
 	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
@@ -25,40 +27,41 @@ type estimated struct{ Body wire.Estimate }
 
 // estimateRoutes registers the estimate of a request.
 func (a *api) estimateRoutes() {
-	register(a, huma.Operation{OperationID: "estimate", Method: http.MethodPost, Path: "/estimate", Tags: jobTags,
-		Summary: "Estimate the costs and the run time of a request",
-		Description: "Takes a request for a job or, with a dimension, for a task, and submits nothing. What would be " +
-			"refused if it were submitted is refused. The estimate is made from your own finished jobs of the same service " +
-			"on the same platform: from those over an area of half to twice the size if there are eight, otherwise from all, " +
-			"whatever their parameters." +
-			" What the provider of a service says that it costs is in GET /services/{service_id}.",
-		Responses: a.errors(401, 403, 404, 409, 413, 422, 501, 502, 503)}, a.estimate)
-	either := a.jobBody()
-	either.Content["application/json"].Schema = &huma.Schema{AnyOf: []*huma.Schema{either.Content["application/json"].Schema, a.taskBody().Content["application/json"].Schema}}
-	document := a.huma.OpenAPI()
+	openapi.Register(a.Document,
+		huma.Operation{OperationID: "estimate", Method: http.MethodPost, Path: "/estimate", Tags: openapi.JobTags,
+			Summary: "Estimate the costs and the run time of a request",
+			Description: "Takes a request for a job or, with a dimension, for a task, and submits nothing. What would be " +
+				"refused if it were submitted is refused. The estimate is made from your own finished jobs of the same service " +
+				"on the same platform: from those over an area of half to twice the size if there are eight, otherwise from all, " +
+				"whatever their parameters." +
+				" What the provider of a service says that it costs is in GET /services/{service_id}.",
+			Responses: a.Errors(401, 403, 404, 409, 413, 422, 501, 502, 503)}, a.estimate)
+	either := a.JobBody()
+	either.Content["application/json"].Schema = &huma.Schema{AnyOf: []*huma.Schema{either.Content["application/json"].Schema, a.TaskBody().Content["application/json"].Schema}}
+	document := a.OpenAPI()
 	document.Paths["/estimate"].Post.RequestBody = either
-	allowNull(document.Components.Schemas.Map()["Estimate"].Properties, "costs", "seconds")
+	openapi.AllowNull(document.Components.Schemas.Map()["Estimate"].Properties, "costs", "seconds")
 }
 
-func (a *api) estimate(ctx context.Context, in *request) (*estimated, error) {
-	body, err := a.readBody(in)
+func (a *api) estimate(ctx context.Context, in *openapi.Request) (*estimated, error) {
+	body, err := a.ReadBody(in)
 	if err != nil {
 		return nil, err
 	}
 	r, d, faults := a.parseEstimate(ctx, body)
 	if len(faults) > 0 {
-		return nil, invalid(faults)
+		return nil, call.Invalid(faults)
 	}
 	var dimension *dispatch.Dimension
 	if d.Name != "" {
 		dimension = &d
 	}
-	if err := a.Broker.CheckRequest(ctx, user(ctx), r, dimension); err != nil {
-		return nil, requestError(err)
+	if err := a.Broker.CheckRequest(ctx, call.User(ctx), r, dimension); err != nil {
+		return nil, call.RequestError(err)
 	}
-	e, err := a.Broker.Estimate(ctx, user(ctx), r, max(1, d.Jobs()), d.Sample()...)
+	e, err := a.Broker.Estimate(ctx, call.User(ctx), r, max(1, d.Jobs()), d.Sample()...)
 	if err != nil {
-		return nil, requestError(err)
+		return nil, call.RequestError(err)
 	}
 	shown := wire.Estimate{Jobs: e.Jobs, Costs: (*wire.Spread)(e.Costs.Rounded()), CostUnit: e.Unit,
 		CostRuns: e.Charged,

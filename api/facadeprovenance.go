@@ -3,11 +3,12 @@ package api
 import (
 	"context"
 
+	"github.com/eodispatch/eodispatch/api/call"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
 func (s facadeServer) Provenance(ctx context.Context, r dispatch.Record) (any, error) {
-	d, err := s.a.Broker.Document(ctx, user(ctx), r.ID)
+	d, err := s.a.Broker.Document(ctx, call.User(ctx), r.ID)
 	if err != nil {
 		return nil, err
 	}

@@ -11,7 +11,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/eodispatch/eodispatch/api/call"
 	"github.com/eodispatch/eodispatch/api/facade"
+	"github.com/eodispatch/eodispatch/api/limits"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/grid"
 )
@@ -136,7 +138,7 @@ func TestFacade_BodiesAreBoundedTogether(t *testing.T) {
 		for _, of := range []struct {
 			size, most int
 			token      string
-		}{{1 << 20, bodiesOfOthers, ""}, {4 << 20, bodiesOfUser, "Bearer token-anna"}} {
+		}{{1 << 20, limits.BodiesOfOthers, ""}, {4 << 20, limits.BodiesOfUser, "Bearer token-anna"}} {
 			answers := make(chan *httptest.ResponseRecorder, of.most)
 			for range of.most {
 				go func() { answers <- ask(h, "POST", "/probe", body(of.size), "Authorization", of.token) }()
@@ -160,7 +162,7 @@ func TestFacade_BodiesAreBoundedTogether(t *testing.T) {
 				t.Errorf("another user: %d", code)
 			}
 		}
-		if a := h.(*api); a.bodies.Clients()+a.openBodies.Clients() != 0 {
+		if a := h.(*api); a.Bodies.Clients()+a.OpenBodies.Clients() != 0 {
 			t.Error("what was read is still counted")
 		}
 	})
@@ -236,8 +238,8 @@ func TestFacade_UsersSplitAreasInTurn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ctx := context.WithValue(t.Context(), callKey{}, &call{})
-		callIn(ctx).caller.User = "anna"
+		ctx := call.With(t.Context(), &call.Call{})
+		call.In(ctx).Caller.User = "anna"
 		begun := time.Now()
 		if err := a.splitInTurn(ctx, nil); err == nil || time.Since(begun) != splitTurn {
 			t.Errorf("a second area of one user: %v after %v", err, time.Since(begun))
@@ -268,7 +270,7 @@ func TestFacade_HeadersOfRequests(t *testing.T) {
 	}
 	h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("POST", "/probe", nil))
 	// RFC 6750, section 3.1: no error without a token
-	if is, _ := failure.(refusal); is.header["WWW-Authenticate"] != "Bearer" {
+	if is, _ := failure.(call.Refusal); is.Header["WWW-Authenticate"] != "Bearer" {
 		t.Errorf("without a token: %+v", failure)
 	}
 }

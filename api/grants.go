@@ -7,6 +7,9 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/eodispatch/eodispatch/api/call"
+	"github.com/eodispatch/eodispatch/api/live"
+	"github.com/eodispatch/eodispatch/api/openapi"
 	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
@@ -37,81 +40,85 @@ var grantIDParam = &huma.Param{Name: "grant_id", In: "path", Required: true,
 
 // accessRoutes registers the operations on permissions and usage.
 func (a *api) accessRoutes() {
-	register(a, huma.Operation{OperationID: "list_grants", Method: http.MethodGet, Path: "/grants",
+	openapi.Register(a.Document, huma.Operation{OperationID: "list_grants", Method: http.MethodGet, Path: "/grants",
 		Tags:    []string{"access"},
-		Summary: "List your permissions", Responses: a.errors(401, 503)}, a.listGrants)
-	register(a, huma.Operation{OperationID: "create_grant", Method: http.MethodPost, Path: "/grants",
+		Summary: "List your permissions", Responses: a.Errors(401, 503)}, a.listGrants)
+	openapi.Register(a.Document, huma.Operation{OperationID: "create_grant", Method: http.MethodPost, Path: "/grants",
 		Tags:          []string{"access"},
 		Summary:       "Permit jobs to run after you sign out",
 		Description:   "Returns the address of a page where you give the permission, once.",
-		DefaultStatus: http.StatusCreated, Responses: a.errors(401, 501, 503)}, a.createGrant)
-	register(a, huma.Operation{OperationID: "delete_grant", Method: http.MethodDelete, Path: "/grants/{grant_id}",
-		Tags:    []string{"access"},
-		Summary: "Withdraw a permission",
-		Description: "The permission is revoked at the identity provider and erased here. Your live jobs pause until " +
-			"your next request.",
-		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{grantIDParam}, Responses: withNull(a.errors(401, 404, 503))},
+		DefaultStatus: http.StatusCreated, Responses: a.Errors(401, 501, 503)}, a.createGrant)
+	openapi.Register(a.Document,
+		huma.Operation{OperationID: "delete_grant", Method: http.MethodDelete, Path: "/grants/{grant_id}",
+			Tags:    []string{"access"},
+			Summary: "Withdraw a permission",
+			Description: "The permission is revoked at the identity provider and erased here. Your live jobs pause until " +
+				"your next request.",
+			DefaultStatus: http.StatusOK, Parameters: []*huma.Param{grantIDParam},
+			Responses: openapi.WithNull(a.Errors(401, 404, 503))},
 		a.deleteGrant)
-	register(a, huma.Operation{OperationID: "get_usage", Method: http.MethodGet, Path: "/usage", Tags: []string{"access"},
-		Summary: "Get your usage of each platform",
-		Description: "With `label`, the charges of each platform and month are told apart by the value of this label, and " +
-			"what runs without it cost is a charge of its own, so that " +
-			"they add up to the same. The value is the one that the job, or else its task, had when the platform reported the " +
-			"costs; later changes do not count. " +
-			"Costs by label are kept for two years; the 1,000 latest and highest are told apart.",
-		Parameters: []*huma.Param{{Name: "label", In: "query", Description: "The key of a label.", Example: "project",
-			Schema: &huma.Schema{Type: huma.TypeString}}},
-		Responses: a.errors(401, 422, 503)}, a.usage)
+	openapi.Register(a.Document,
+		huma.Operation{OperationID: "get_usage", Method: http.MethodGet, Path: "/usage", Tags: []string{"access"},
+			Summary: "Get your usage of each platform",
+			Description: "With `label`, the charges of each platform and month are told apart by the value of this label, and " +
+				"what runs without it cost is a charge of its own, so that " +
+				"they add up to the same. The value is the one that the job, or else its task, had when the platform reported the " +
+				"costs; later changes do not count. " +
+				"Costs by label are kept for two years; the 1,000 latest and highest are told apart.",
+			Parameters: []*huma.Param{{Name: "label", In: "query", Description: "The key of a label.", Example: "project",
+				Schema: &huma.Schema{Type: huma.TypeString}}},
+			Responses: a.Errors(401, 422, 503)}, a.usage)
 }
 
-func (a *api) listGrants(ctx context.Context, _ *request) (*grantList, error) {
+func (a *api) listGrants(ctx context.Context, _ *openapi.Request) (*grantList, error) {
 	list := grantList{[]wire.Grant{}}
 	if a.Grants == nil {
 		return &list, nil
 	}
-	grants, err := a.Grants.Grants(ctx, user(ctx))
+	grants, err := a.Grants.Grants(ctx, call.User(ctx))
 	for _, g := range grants {
 		list.Body = append(list.Body, wire.Grant{ID: g.ID, Kind: string(g.Kind), Platforms: a.AsUser,
 			Created: g.Created.UTC(),
 			Renewed: g.Renewed.UTC(),
-			Expires: known(g.Expires)})
+			Expires: live.Known(g.Expires)})
 	}
 	return &list, err
 }
 
-func (a *api) createGrant(ctx context.Context, _ *request) (*grantLink, error) {
+func (a *api) createGrant(ctx context.Context, _ *openapi.Request) (*grantLink, error) {
 	if a.SignIns == nil || !a.Away {
 		return nil, &dispatch.Error{Kind: dispatch.Unsupported, Op: "api.createGrant",
 			Text: "This service does not run jobs after their users sign out, because it has no vault for permissions."}
 	}
-	if p := a.PublicSignIn; p != nil && CallerIn(ctx).Issuer != p.Issuer {
+	if p := a.PublicSignIn; p != nil && call.CallerIn(ctx).Issuer != p.Issuer {
 		return nil, &dispatch.Error{Kind: dispatch.Unsupported, Op: "api.createGrant",
 			Text: "This service runs jobs after their users sign out only for users of " + p.Issuer + "."}
 	}
-	return &grantLink{wire.GrantLink{Link: a.PublicURL + "/away?for=" + url.QueryEscape(a.SignIns.Invite(user(ctx)))}},
+	return &grantLink{wire.GrantLink{Link: a.PublicURL + "/away?for=" +
+			url.QueryEscape(a.SignIns.Invite(call.User(ctx)))}},
 		nil
 }
 
-func (a *api) deleteGrant(ctx context.Context, in *request) (*nothing, error) {
+func (a *api) deleteGrant(ctx context.Context, in *openapi.Request) (*openapi.Nothing, error) {
 	if a.Grants == nil {
 		return nil, errNoGrant
 	}
-	err := a.Grants.Revoke(ctx, user(ctx), in.http.Param("grant_id"))
+	err := a.Grants.Revoke(ctx, call.User(ctx), in.HTTP.Param("grant_id"))
 	if dispatch.Is(err, dispatch.NotFound) {
 		err = errNoGrant
 	}
-	return &nothing{}, err
+	return &openapi.Nothing{}, err
 }
 
-func (a *api) usage(ctx context.Context, in *request) (*usageTable, error) {
+func (a *api) usage(ctx context.Context, in *openapi.Request) (*usageTable, error) {
 	read := a.Broker.Usage
-	address := in.http.URL()
+	address := in.HTTP.URL()
 	if query := address.Query(); query.Has("label") {
 		read = func(ctx context.Context, u dispatch.UserID) ([]dispatch.Usage, error) {
 			return a.Broker.UsageByLabel(ctx, u, query.Get("label"))
 		}
 	}
-	use, err := read(ctx, user(ctx))
+	use, err := read(ctx, call.User(ctx))
 	table := usageTable{[]wire.Usage{}}
 	for _, u := range use {
 		table.Body = append(table.Body, wire.Usage{Platform: u.Account.Platform(), Live: u.Live,
@@ -138,4 +145,4 @@ func limitOf[N int | float64](n N) *N {
 	return &n
 }
 
-var errNoGrant = refusal{status: 404, code: "GRANT_NOT_FOUND", message: "There is no such permission."}
+var errNoGrant = call.Refusal{Status: 404, Code: "GRANT_NOT_FOUND", Message: "There is no such permission."}

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/eodispatch/eodispatch/api/limits"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
@@ -44,7 +45,7 @@ func TestHeavyWork_LeavesACore(t *testing.T) {
 		c.Broker = s
 		h := New(c)
 		defer h.Close()
-		h.(*api).heavy = newHeavyWork(2)
+		h.(*api).Heavy = limits.NewHeavyWork(2)
 		for id := range dispatch.JobID(2) {
 			w.jobs[id+1] = largeRecord(id+1, anna, listed)
 		}
@@ -82,7 +83,7 @@ func TestHeavyWork_ReadsThatWriteLittle(t *testing.T) {
 	w := newWorld()
 	h := New(w.config())
 	defer h.Close()
-	h.(*api).heavy = newHeavyWork(2)
+	h.(*api).Heavy = limits.NewHeavyWork(2)
 	for i := range 2_000 {
 		id := dispatch.JobID(i + 1)
 		w.jobs[id] = dispatch.Record{Request: dispatch.Request{Title: "common"},
@@ -96,13 +97,13 @@ func TestHeavyWork_ReadsThatWriteLittle(t *testing.T) {
 	for _, path := range []string{"/jobs_status?title=rare", "/upscale_tasks/1?title=rare",
 		"/upscale_tasks/1?labels=a%3Db", "/upscale_tasks/1/platforms",
 		"/upscale_tasks/1/dimensions", "/upscale_tasks/1/tiles", "/upscale_tasks/1/provenance"} {
-		release, err := h.(*api).heavy.acquire(t.Context(), bert)
+		release, err := h.(*api).Heavy.Acquire(t.Context(), bert)
 		if err != nil {
 			t.Fatal(err)
 		}
 		answered := make(chan int, 1)
 		go func() { answered <- ask(h, "GET", path, "").Code }()
-		for h.(*api).heavy.own.Clients() < 2 {
+		for h.(*api).Heavy.Own.Clients() < 2 {
 			select {
 			case code := <-answered:
 				t.Fatalf("%s answered %d without a turn", path, code)
@@ -127,7 +128,7 @@ func TestHeavyWork_RestsBetweenListsOfAUser(t *testing.T) {
 		c.Broker = &slowRequests{world: w}
 		h := New(c)
 		defer h.Close()
-		h.(*api).heavy = newHeavyWork(2)
+		h.(*api).Heavy = limits.NewHeavyWork(2)
 		for id := range dispatch.JobID(2) {
 			w.jobs[id+1] = largeRecord(id+1, anna, large)
 		}
@@ -153,20 +154,20 @@ func TestHeavyWork_RestsBetweenListsOfAUser(t *testing.T) {
 func TestHeavyWork_PassesTheTurnOnAfterPieces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const elements, size = 10_000, 250
-		work := newHeavyWork(2)
+		work := limits.NewHeavyWork(2)
 		var mu sync.Mutex
 		var order []int // which list worked on an element
 		var both sync.WaitGroup
 		for list := range 2 {
 			both.Go(func() {
-				turn := heavyTurn{work: work, user: anna}
-				defer turn.releaseTurn()
+				turn := limits.HeavyTurn{Work: work, User: anna}
+				defer turn.ReleaseTurn()
 				for range elements {
 					time.Sleep(time.Microsecond) // of synctest
 					mu.Lock()
 					order = append(order, list)
 					mu.Unlock()
-					if err := turn.count(t.Context(), size); err != nil {
+					if err := turn.Count(t.Context(), size); err != nil {
 						t.Error(err)
 						return
 					}
@@ -176,7 +177,8 @@ func TestHeavyWork_PassesTheTurnOnAfterPieces(t *testing.T) {
 		both.Wait()
 		alternations := len(slices.Compact(order)) - 1
 		// lists begin without a turn
-		if most := 2*elements*size/pieceSize + 2*heavyAfter/size; alternations < 10 || alternations > most {
+		if most := 2*elements*size/limits.PieceSize + 2*limits.HeavyAfter/size; alternations < 10 ||
+			alternations > most {
 			t.Errorf("the lists alternated %d times, want 10 to %d", alternations, most)
 		}
 	})
@@ -196,7 +198,7 @@ func TestHeavyWork_IsNotHeldForAClient(t *testing.T) {
 		w := newWorld()
 		h := New(w.config())
 		defer h.Close()
-		h.(*api).heavy = newHeavyWork(2)
+		h.(*api).Heavy = limits.NewHeavyWork(2)
 		for id := range dispatch.JobID(3) {
 			w.jobs[id+1] = largeRecord(id+1, anna, listed)
 		}
@@ -217,7 +219,7 @@ func TestHeavyWork_IsNotHeldForAClient(t *testing.T) {
 		}
 		close(left)
 		all.Wait()
-		if n := h.(*api).heavy.own.Clients(); n != 0 {
+		if n := h.(*api).Heavy.Own.Clients(); n != 0 {
 			t.Errorf("%d users still have a turn", n)
 		}
 	})

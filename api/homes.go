@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/eodispatch/eodispatch/api/openapi"
 	"github.com/eodispatch/eodispatch/catalogue"
 	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
@@ -15,10 +16,10 @@ import (
 // listedHomes returns where the service is that s names by its id, at a place in the body: the platforms that offer it
 // or, with its member platform or with the label l of the request, those of them that are meant. None: a fault is
 // recorded.
-func (a *api) listedHomes(f *faults, s wire.ServiceChoice, l dispatch.Label, at ...any) []catalogue.Home {
+func (a *api) listedHomes(f *openapi.Faults, s wire.ServiceChoice, l dispatch.Label, at ...any) []catalogue.Home {
 	listed, ok := a.Services.Find(s.ID)
 	if !ok {
-		f.add("value_error", "The catalogue has no service with this id. It may have been removed since",
+		f.Add("value_error", "The catalogue has no service with this id. It may have been removed since",
 			append(slices.Clone(at), "id")...)
 		return nil
 	}
@@ -27,13 +28,13 @@ func (a *api) listedHomes(f *faults, s wire.ServiceChoice, l dispatch.Label, at 
 		homes = slices.DeleteFunc(homes, func(h catalogue.Home) bool { return h.Platform != s.Platform })
 	}
 	if len(homes) == 0 {
-		f.add("value_error", fmt.Sprintf("The service %s is not offered there. It is at %s", s.ID,
+		f.Add("value_error", fmt.Sprintf("The service %s is not offered there. It is at %s", s.ID,
 			strings.Join(platformNames(listed), ", ")), append(slices.Clone(at), "platform")...)
 		return nil
 	}
 	meant := slices.DeleteFunc(slices.Clone(homes), func(h catalogue.Home) bool { return l != "" && h.Label != l })
 	if len(meant) == 0 {
-		f.add("value_error", fmt.Sprintf("Input should be '%s', the protocol of the service %s", homes[0].Label, s.ID),
+		f.Add("value_error", fmt.Sprintf("Input should be '%s', the protocol of the service %s", homes[0].Label, s.ID),
 			"label")
 	}
 	return meant
@@ -52,7 +53,7 @@ func (a *api) homesOf(given wire.BaseJobRequest) []catalogue.Home {
 	if !isReference(given.Service) {
 		return nil
 	}
-	homes := a.listedHomes(&faults{}, given.Service, label(&faults{}, given.Label, given.Service))
+	homes := a.listedHomes(&openapi.Faults{}, given.Service, label(&openapi.Faults{}, given.Label, given.Service))
 	if len(homes) < 2 {
 		return nil
 	}

@@ -11,6 +11,9 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/eodispatch/eodispatch/api/call"
+	"github.com/eodispatch/eodispatch/api/live"
+	"github.com/eodispatch/eodispatch/api/openapi"
 	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
@@ -48,13 +51,13 @@ var (
 	hookIDParam     = &huma.Param{Name: "hook_id", In: "path", Required: true, Schema: &huma.Schema{Type: huma.TypeString}}
 	deliveryIDParam = &huma.Param{Name: "delivery_id", In: "path", Required: true,
 		Schema: &huma.Schema{Type: huma.TypeString}}
-	errNoHook = refusal{status: 404, code: "HOOK_NOT_FOUND", message: "There is no such hook or delivery."}
+	errNoHook = call.Refusal{Status: 404, Code: "HOOK_NOT_FOUND", Message: "There is no such hook or delivery."}
 )
 
 // hookRoutes registers the operations on hooks.
 func (a *api) hookRoutes() {
 	one := []*huma.Param{hookIDParam}
-	register(a, huma.Operation{OperationID: "create_hook", Method: http.MethodPost, Path: "/hooks",
+	openapi.Register(a.Document, huma.Operation{OperationID: "create_hook", Method: http.MethodPost, Path: "/hooks",
 		Tags:    []string{"hooks"},
 		Summary: "Be notified when jobs end",
 		Description: "From now on the URL receives a POST for each of your jobs that ends, also for jobs of tasks. The " +
@@ -63,55 +66,62 @@ func (a *api) hookRoutes() {
 			"the delivery is repeated with growing pauses for a day; " +
 			"410 ends the hook. A message can arrive more than once, each time with the same webhook-id; the messages about " +
 			"one job arrive in their order.",
-		DefaultStatus: http.StatusCreated, Responses: a.errors(401, 408, 413, 415, 422, 501, 503)}, a.createHook)
-	register(a, huma.Operation{OperationID: "list_hooks", Method: http.MethodGet, Path: "/hooks", Tags: []string{"hooks"},
-		Summary: "List your hooks", Description: "Those of all your jobs or, with an id, those of one job or task.",
-		Parameters: []*huma.Param{
-			{Name: "job_id", In: "query", Description: "Only hooks that are notified of this job alone.",
-				Schema: &huma.Schema{Type: huma.TypeInteger}},
-			{Name: "task_id", In: "query", Description: "Only hooks that are notified of this task alone.",
-				Schema: &huma.Schema{Type: huma.TypeInteger}},
-		}, Responses: a.errors(401, 422, 503)}, a.listHooks)
-	register(a, huma.Operation{OperationID: "get_hook", Method: http.MethodGet, Path: "/hooks/{hook_id}",
-		Tags:    []string{"hooks"},
-		Summary: "Get a hook", Parameters: one, Responses: a.errors(401, 404, 503)}, a.readHook)
-	register(a, huma.Operation{OperationID: "delete_hook", Method: http.MethodDelete, Path: "/hooks/{hook_id}",
-		Tags:    []string{"hooks"},
-		Summary: "Delete a hook", Description: "Deliveries that wait are dropped.",
-		DefaultStatus: http.StatusOK, Parameters: one, Responses: withNull(a.errors(401, 404, 503))}, a.deleteHook)
-	register(a, huma.Operation{OperationID: "test_hook", Method: http.MethodPost, Path: "/hooks/{hook_id}/test",
-		Tags:          []string{"hooks"},
-		Summary:       "Send a test to a hook",
-		Description:   "The list of deliveries shows whether it arrived. A hook is sent ten tests in ten minutes at most.",
-		DefaultStatus: http.StatusOK, Parameters: one, Responses: withNull(a.errors(401, 404, 503))}, a.testHook)
-	register(a, huma.Operation{OperationID: "list_deliveries", Method: http.MethodGet, Path: "/hooks/{hook_id}/deliveries",
-		Tags:        []string{"hooks"},
-		Summary:     "List the last deliveries of a hook",
-		Description: "The last 100 at most, newest first. A delivery is kept for a week.",
-		Parameters:  one, Responses: a.errors(401, 404, 503)}, a.listDeliveries)
-	register(a, huma.Operation{OperationID: "send_again", Method: http.MethodPost,
+		DefaultStatus: http.StatusCreated, Responses: a.Errors(401, 408, 413, 415, 422, 501, 503)}, a.createHook)
+	openapi.Register(a.Document,
+		huma.Operation{OperationID: "list_hooks", Method: http.MethodGet, Path: "/hooks", Tags: []string{"hooks"},
+			Summary: "List your hooks", Description: "Those of all your jobs or, with an id, those of one job or task.",
+			Parameters: []*huma.Param{
+				{Name: "job_id", In: "query", Description: "Only hooks that are notified of this job alone.",
+					Schema: &huma.Schema{Type: huma.TypeInteger}},
+				{Name: "task_id", In: "query", Description: "Only hooks that are notified of this task alone.",
+					Schema: &huma.Schema{Type: huma.TypeInteger}},
+			}, Responses: a.Errors(401, 422, 503)}, a.listHooks)
+	openapi.Register(a.Document,
+		huma.Operation{OperationID: "get_hook", Method: http.MethodGet, Path: "/hooks/{hook_id}",
+			Tags:    []string{"hooks"},
+			Summary: "Get a hook", Parameters: one, Responses: a.Errors(401, 404, 503)}, a.readHook)
+	openapi.Register(a.Document,
+		huma.Operation{OperationID: "delete_hook", Method: http.MethodDelete, Path: "/hooks/{hook_id}",
+			Tags:    []string{"hooks"},
+			Summary: "Delete a hook", Description: "Deliveries that wait are dropped.",
+			DefaultStatus: http.StatusOK, Parameters: one, Responses: openapi.WithNull(a.Errors(401, 404, 503))},
+		a.deleteHook)
+	openapi.Register(a.Document,
+		huma.Operation{OperationID: "test_hook", Method: http.MethodPost, Path: "/hooks/{hook_id}/test",
+			Tags:          []string{"hooks"},
+			Summary:       "Send a test to a hook",
+			Description:   "The list of deliveries shows whether it arrived. A hook is sent ten tests in ten minutes at most.",
+			DefaultStatus: http.StatusOK, Parameters: one, Responses: openapi.WithNull(a.Errors(401, 404, 503))},
+		a.testHook)
+	openapi.Register(a.Document,
+		huma.Operation{OperationID: "list_deliveries", Method: http.MethodGet, Path: "/hooks/{hook_id}/deliveries",
+			Tags:        []string{"hooks"},
+			Summary:     "List the last deliveries of a hook",
+			Description: "The last 100 at most, newest first. A delivery is kept for a week.",
+			Parameters:  one, Responses: a.Errors(401, 404, 503)}, a.listDeliveries)
+	openapi.Register(a.Document, huma.Operation{OperationID: "send_again", Method: http.MethodPost,
 		Path: "/hooks/{hook_id}/deliveries/{delivery_id}/send", Tags: []string{"hooks"},
 		Summary: "Send a delivery again", DefaultStatus: http.StatusOK, Parameters: []*huma.Param{hookIDParam,
 			deliveryIDParam},
-		Responses: withNull(a.errors(401, 404, 503))}, a.sendAgain)
-	a.huma.OpenAPI().Paths["/hooks"].Post.RequestBody = body[wire.HookRequest](a)
+		Responses: openapi.WithNull(a.Errors(401, 404, 503))}, a.sendAgain)
+	a.OpenAPI().Paths["/hooks"].Post.RequestBody = openapi.Body[wire.HookRequest](a.Document)
 }
 
-func (a *api) createHook(ctx context.Context, in *request) (*newHook, error) {
+func (a *api) createHook(ctx context.Context, in *openapi.Request) (*newHook, error) {
 	if a.Hooks == nil {
 		return nil, &dispatch.Error{Kind: dispatch.Unsupported, Op: "api.createHook",
 			Text: "This service notifies nobody when jobs end."}
 	}
-	body, err := a.readBody(in)
+	body, err := a.ReadBody(in)
 	if err != nil {
 		return nil, err
 	}
-	given, f, _ := readInto[wire.HookRequest](a, body)
+	given, f, _ := openapi.ReadInto[wire.HookRequest](a.Document, body)
 	asked := []dispatch.Notify{noticeTo(given.URL, eventsOf(f, given))}
 	verifyMailboxes(ctx, asked)
 	wanted := asked[0]
-	if len(f.all) > 0 {
-		return nil, invalid(f.sorted())
+	if len(f.All) > 0 {
+		return nil, call.Invalid(f.Sorted())
 	}
 	if wanted.Statuses == nil {
 		wanted.Statuses = ends
@@ -119,10 +129,10 @@ func (a *api) createHook(ctx context.Context, in *request) (*newHook, error) {
 			wanted.Statuses = append([]dispatch.Status{dispatch.NeedsOwner}, ends...)
 		}
 	}
-	h, secret, err := a.CreateHook(ctx, user(ctx), wanted)
+	h, secret, err := a.CreateHook(ctx, call.User(ctx), wanted)
 	if dispatch.Is(err, dispatch.Invalid) {
-		f.add("value_error", dispatch.TextFor(err), "url")
-		return nil, invalid(f.all)
+		f.Add("value_error", dispatch.TextFor(err), "url")
+		return nil, call.Invalid(f.All)
 	}
 	return &newHook{wire.NewHook{Hook: showHook(h), Secret: secret.Reveal()}}, err
 }
@@ -139,7 +149,7 @@ func noticeTo(address string, of []dispatch.Status) dispatch.Notify {
 // verifyMailboxes notes which mailboxes are the caller's.
 func verifyMailboxes(ctx context.Context, all []dispatch.Notify) {
 	for i, n := range all {
-		own := CallerIn(ctx).VerifiedEmail()
+		own := call.CallerIn(ctx).VerifiedEmail()
 		if n.Kind == dispatch.Mail && own != "" && strings.EqualFold(n.URL, "mailto:"+own) {
 			all[i].Verified, all[i].URL = true, "mailto:"+own // as it was verified
 		}
@@ -147,7 +157,7 @@ func verifyMailboxes(ctx context.Context, all []dispatch.Notify) {
 }
 
 // eventsOf returns what the events and shares of a request at a place in the body select; nil if it has no events.
-func eventsOf(f *faults, given wire.HookRequest, at ...any) (all []dispatch.Status) {
+func eventsOf(f *openapi.Faults, given wire.HookRequest, at ...any) (all []dispatch.Status) {
 	shares := slices.Contains(given.Events, shareEvent)
 	for _, word := range given.Events {
 		if word != shareEvent {
@@ -155,7 +165,7 @@ func eventsOf(f *faults, given wire.HookRequest, at ...any) (all []dispatch.Stat
 		}
 	}
 	if !shares && given.Shares != nil {
-		f.add("value_error", "Shares belong to the event 'task_share', which is not among the events",
+		f.Add("value_error", "Shares belong to the event 'task_share', which is not among the events",
 			append(slices.Clone(at), "shares")...)
 	}
 	if shares && given.Shares == nil {
@@ -170,58 +180,58 @@ func eventsOf(f *faults, given wire.HookRequest, at ...any) (all []dispatch.Stat
 // shareEvent asks for an event at each of the shares.
 const shareEvent = "task_share"
 
-func (a *api) listHooks(ctx context.Context, in *request) (*hookList, error) {
+func (a *api) listHooks(ctx context.Context, in *openapi.Request) (*hookList, error) {
 	list := hookList{[]wire.Hook{}}
 	if a.Hooks == nil {
 		return &list, nil
 	}
-	job, faults := in.number("job_id", 0, 1, math.MaxInt)
-	task, more := in.number("task_id", 0, 1, math.MaxInt)
+	job, faults := in.Number("job_id", 0, 1, math.MaxInt)
+	task, more := in.Number("task_id", 0, 1, math.MaxInt)
 	if faults = append(faults, more...); faults != nil {
-		return nil, invalid(faults)
+		return nil, call.Invalid(faults)
 	}
-	hooks, err := a.Hooks.Hooks(ctx, user(ctx), dispatch.JobID(job), dispatch.TaskID(task))
+	hooks, err := a.Hooks.Hooks(ctx, call.User(ctx), dispatch.JobID(job), dispatch.TaskID(task))
 	for _, h := range hooks {
 		list.Body = append(list.Body, showHook(h))
 	}
 	return &list, err
 }
 
-func (a *api) readHook(ctx context.Context, in *request) (*oneHook, error) {
+func (a *api) readHook(ctx context.Context, in *openapi.Request) (*oneHook, error) {
 	if a.Hooks == nil {
 		return nil, errNoHook
 	}
-	h, err := a.Hooks.Hook(ctx, user(ctx), in.http.Param("hook_id"))
+	h, err := a.Hooks.Hook(ctx, call.User(ctx), in.HTTP.Param("hook_id"))
 	return &oneHook{showHook(h)}, hookError(err)
 }
 
-func (a *api) deleteHook(ctx context.Context, in *request) (*nothing, error) {
+func (a *api) deleteHook(ctx context.Context, in *openapi.Request) (*openapi.Nothing, error) {
 	if a.Hooks == nil {
 		return nil, errNoHook
 	}
-	return &nothing{}, hookError(a.Hooks.DeleteHook(ctx, user(ctx), in.http.Param("hook_id")))
+	return &openapi.Nothing{}, hookError(a.Hooks.DeleteHook(ctx, call.User(ctx), in.HTTP.Param("hook_id")))
 }
 
-func (a *api) testHook(ctx context.Context, in *request) (*nothing, error) {
+func (a *api) testHook(ctx context.Context, in *openapi.Request) (*openapi.Nothing, error) {
 	if a.Hooks == nil {
 		return nil, errNoHook
 	}
-	return &nothing{}, hookError(a.Hooks.TestHook(ctx, user(ctx), in.http.Param("hook_id")))
+	return &openapi.Nothing{}, hookError(a.Hooks.TestHook(ctx, call.User(ctx), in.HTTP.Param("hook_id")))
 }
 
-func (a *api) sendAgain(ctx context.Context, in *request) (*nothing, error) {
-	e, err := dispatch.ParseEvent(in.http.Param("delivery_id"))
+func (a *api) sendAgain(ctx context.Context, in *openapi.Request) (*openapi.Nothing, error) {
+	e, err := dispatch.ParseEvent(in.HTTP.Param("delivery_id"))
 	if a.Hooks == nil || err != nil {
 		return nil, errNoHook
 	}
-	return &nothing{}, hookError(a.Hooks.SendAgain(ctx, user(ctx), in.http.Param("hook_id"), e))
+	return &openapi.Nothing{}, hookError(a.Hooks.SendAgain(ctx, call.User(ctx), in.HTTP.Param("hook_id"), e))
 }
 
-func (a *api) listDeliveries(ctx context.Context, in *request) (*deliveryList, error) {
+func (a *api) listDeliveries(ctx context.Context, in *openapi.Request) (*deliveryList, error) {
 	if a.Hooks == nil {
 		return nil, errNoHook
 	}
-	all, err := a.Hooks.Deliveries(ctx, user(ctx), in.http.Param("hook_id"), mostDeliveries)
+	all, err := a.Hooks.Deliveries(ctx, call.User(ctx), in.HTTP.Param("hook_id"), mostDeliveries)
 	list := deliveryList{[]wire.Delivery{}}
 	for _, d := range all {
 		list.Body = append(list.Body, showDelivery(d))
@@ -251,7 +261,7 @@ func showHook(h dispatch.Hook) wire.Hook {
 	case h.Gone:
 		shown.State = "gone"
 	case h.Failures > 0:
-		shown.State, shown.NextTry = "failing", known(h.Hold)
+		shown.State, shown.NextTry = "failing", live.Known(h.Hold)
 	}
 	return shown
 }
@@ -261,8 +271,8 @@ func showDelivery(d dispatch.Delivery) wire.Delivery {
 	why, _ := d.Status.Needed()
 	shown := wire.Delivery{ID: d.Event.String(), Reason: string(why), Event: word, Share: share,
 		Happened: d.Happened.UTC(),
-		State:    string(d.State), Tries: d.Tries, Tried: known(d.Tried),
-		Notice: d.Notice, NextTry: known(d.Due)}
+		State:    string(d.State), Tries: d.Tries, Tried: live.Known(d.Tried),
+		Notice: d.Notice, NextTry: live.Known(d.Due)}
 	if id := int64(d.Job); id != 0 {
 		shown.Job = &id
 	}

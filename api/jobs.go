@@ -2,15 +2,13 @@ package api
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"maps"
-	"net/url"
+	"net/http"
 	"time"
 
-	"github.com/danielgtaylor/huma/v2"
-
+	"github.com/eodispatch/eodispatch/api/call"
+	"github.com/eodispatch/eodispatch/api/live"
+	"github.com/eodispatch/eodispatch/api/openapi"
 	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
@@ -23,8 +21,6 @@ type jobBroker interface {
 	// RepeatedJob returns the job that was stored under a key, also if its request is refused now; refused if there is
 	// none.
 	RepeatedJob(ctx context.Context, u dispatch.UserID, k dispatch.Key, refused error) (dispatch.Record, error)
-	// Read returns a job with a status no older than fresh, or the last known one if the platform does not respond.
-	Read(ctx context.Context, u dispatch.UserID, id dispatch.JobID, fresh time.Duration) (dispatch.Record, error)
 	// ForecastJob returns a job with its forecast.
 	ForecastJob(context.Context, dispatch.Record) (dispatch.Record, error)
 	// Cancel cancels a job, which stays visible.
@@ -41,28 +37,16 @@ type jobBroker interface {
 	Document(context.Context, dispatch.UserID, dispatch.JobID) (*dispatch.Document, error)
 }
 
-const revalidate = "private, no-cache" // for responses that change without a request
-
 type (
 	accepted struct {
 		Location string `header:"Location" doc:"Address of the job"`
 		Body     wire.ProcessingJobSummary
 	}
-	status[T any] struct {
-		CacheControl string `header:"Cache-Control"`
-		Body         T
-	}
-	tagged[T any] struct {
-		CacheControl string `header:"Cache-Control"`
-		ETag         string `header:"ETag"`
-		Body         T
-	}
 	results struct{ Body *wire.Collection }
-	nothing struct{ Body any }
 )
 
-func (a *api) createJob(ctx context.Context, in *request) (*accepted, error) {
-	body, err := a.readBody(in)
+func (a *api) createJob(ctx context.Context, in *openapi.Request) (*accepted, error) {
+	body, err := a.ReadBody(in)
 	if err != nil {
 		return nil, err
 	}
@@ -70,75 +54,75 @@ func (a *api) createJob(ctx context.Context, in *request) (*accepted, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &accepted{a.addressOf(r), a.summary(r)}, nil
+	return &accepted{a.addressOf(r), a.Summary(r)}, nil
 }
 
 // acceptJob stores the job that a body asks for.
-func (a *api) acceptJob(ctx context.Context, in *request, body []byte) (r dispatch.Record, err error) {
+func (a *api) acceptJob(ctx context.Context, in *openapi.Request, body []byte) (r dispatch.Record, err error) {
 	req, faults := a.parse(ctx, body)
 	verifyMailboxes(ctx, req.Notify)
-	key, bad := in.key(body)
+	key, bad := in.Key(body)
 	if faults = append(faults, bad...); len(faults) > 0 {
-		r, err = a.Broker.RepeatedJob(ctx, user(ctx), key, invalid(faults))
+		r, err = a.Broker.RepeatedJob(ctx, call.User(ctx), key, call.Invalid(faults))
 	} else {
-		r, err = a.Broker.Accept(ctx, user(ctx), req, key)
+		r, err = a.Broker.Accept(ctx, call.User(ctx), req, key)
 	}
 	if err != nil {
-		return r, requestError(err)
+		return r, call.RequestError(err)
 	}
 	return r, nil
 }
 
 func (a *api) addressOf(r dispatch.Record) string {
-	return a.pagePath(fmt.Sprintf("/unit_jobs/%d", r.ID))
+	return a.PagePath(fmt.Sprintf("/unit_jobs/%d", r.ID))
 }
 
-func (a *api) readJob(ctx context.Context, in *request) (*tagged[wire.ProcessingJob], error) {
-	id, err := in.jobID()
+func (a *api) readJob(ctx context.Context, in *openapi.Request) (*openapi.Tagged[wire.ProcessingJob], error) {
+	id, err := in.JobID()
 	if err != nil {
 		return nil, err
 	}
-	w, err := a.await(ctx, in, func() (<-chan struct{}, func()) { return a.Broker.WatchJob(user(ctx), id) })
+	w, err := a.Await(ctx, in, func() (<-chan struct{}, func()) { return a.Broker.WatchJob(call.User(ctx), id) })
 	if err != nil {
 		return nil, err
 	}
-	defer w.release()
+	defer w.Release()
 	see := func(ctx context.Context, fresh time.Duration) (dispatch.Record, error) {
-		return a.Broker.Read(ctx, user(ctx), id, fresh)
+		return a.Broker.Read(ctx, call.User(ctx), id, fresh)
 	}
-	r, err := awaitChange(ctx, a, w, see, jobTag)
+	r, err := live.AwaitChange(ctx, a.Lists, w, see, live.JobTag)
 	if err == nil {
 		r, err = a.Broker.ForecastJob(ctx, r)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return &tagged[wire.ProcessingJob]{revalidate, jobTag(r), a.job(r)}, nil
+	return openapi.TaggedOf(live.JobTag(r), a.Job(r)), nil
 }
 
 // cancelJob cancels a job, which stays in its owner's list.
-func (a *api) cancelJob(ctx context.Context, in *request) (*tagged[wire.ProcessingJob], error) {
-	id, err := in.jobID()
+func (a *api) cancelJob(ctx context.Context, in *openapi.Request) (*openapi.Tagged[wire.ProcessingJob], error) {
+	id, err := in.JobID()
 	if err != nil {
 		return nil, err
 	}
-	r, err := a.Broker.Cancel(ctx, user(ctx), id)
+	r, err := a.Broker.Cancel(ctx, call.User(ctx), id)
 	if err != nil {
 		return nil, err
 	}
-	return &tagged[wire.ProcessingJob]{revalidate, jobTag(r), a.job(r)}, nil
+	return openapi.TaggedOf(live.JobTag(r), a.Job(r)), nil
 }
 
-func (a *api) readResults(ctx context.Context, in *request) (*results, error) {
-	id, err := in.jobID()
+func (a *api) readResults(ctx context.Context, in *openapi.Request) (*results, error) {
+	id, err := in.JobID()
 	if err != nil {
 		return nil, err
 	}
-	p, err := a.Broker.JobResult(ctx, user(ctx), id)
+	p, err := a.Broker.JobResult(ctx, call.User(ctx), id)
 	if p.Collection == nil || err != nil {
 		return &results{}, err
 	}
-	return &results{&wire.Collection{Raw: withProcessing(p, a.baseURL(in.http.Host(), in.http.TLS() != nil))}},
+	return &results{&wire.Collection{Raw: withProcessing(p, a.BaseURL(in.HTTP.Host(), in.HTTP.TLS() != nil))}},
 		nil
 }
 
@@ -149,12 +133,12 @@ type definition struct {
 	Body        []byte
 }
 
-func (a *api) readDocument(ctx context.Context, in *request) (*definition, error) {
-	id, err := in.jobID()
+func (a *api) readDocument(ctx context.Context, in *openapi.Request) (*definition, error) {
+	id, err := in.JobID()
 	if err != nil {
 		return nil, err
 	}
-	d, err := a.Broker.Document(ctx, user(ctx), id)
+	d, err := a.Broker.Document(ctx, call.User(ctx), id)
 	switch {
 	case err != nil:
 		return nil, err
@@ -164,154 +148,57 @@ func (a *api) readDocument(ctx context.Context, in *request) (*definition, error
 	return &definition{"application/json", `"` + d.Hash() + `"`, d.Body}, nil
 }
 
-func (a *api) deleteJob(ctx context.Context, in *request) (*nothing, error) {
-	id, err := in.jobID()
+func (a *api) deleteJob(ctx context.Context, in *openapi.Request) (*openapi.Nothing, error) {
+	id, err := in.JobID()
 	if err != nil {
 		return nil, err
 	}
-	everywhere, err := in.alsoAtPlatform()
+	everywhere, err := in.AlsoAtPlatform()
 	if err != nil {
 		return nil, err
 	}
 	if everywhere {
-		return &nothing{}, a.Broker.Discard(ctx, user(ctx), id)
+		return &openapi.Nothing{}, a.Broker.Discard(ctx, call.User(ctx), id)
 	}
-	return &nothing{}, a.Broker.Delete(ctx, user(ctx), id)
-}
-
-// alsoAtPlatform reads the query parameter platform.
-func (r *request) alsoAtPlatform() (bool, error) {
-	u := r.http.URL()
-	var faults []dispatch.Fault
-	on := switchOf(u.Query(), "platform", false, &faults)
-	if faults != nil {
-		return false, &dispatch.Error{Kind: dispatch.Invalid, Op: "api.delete",
-			Text: "The query parameter platform is true or false.", Faults: faults}
-	}
-	return on, nil
+	return &openapi.Nothing{}, a.Broker.Delete(ctx, call.User(ctx), id)
 }
 
 // listJobs returns the whole list, or the page that the query asks for.
-func (a *api) listJobs(ctx context.Context, in *request) (*encodedStatus, error) {
-	address := in.http.URL()
-	query, u := address.Query(), user(ctx)
-	want, faults := filterOf(query)
-	q, paged, bad := a.pageOf(u, address.Path, query)
+func (a *api) listJobs(ctx context.Context, in *openapi.Request) (*live.EncodedStatus, error) {
+	address := in.HTTP.URL()
+	query, u := address.Query(), call.User(ctx)
+	want, faults := live.FilterOf(query)
+	q, paged, bad := a.PageOf(u, address.Path, query)
 	if faults = append(faults, bad...); len(faults) > 0 {
-		return nil, invalid(faults)
+		return nil, call.Invalid(faults)
 	}
-	t := topic{user: u, want: want, bare: !switchOf(query, "parameters", true, &faults)}
+	t := live.Topic{User: u, Want: want, Bare: !openapi.SwitchOf(query, "parameters", true, &faults)}
 	switch {
 	case len(faults) > 0:
-		return nil, invalid(faults)
-	case want.sync && q.sifts():
-		return nil, invalid([]dispatch.Fault{{Loc: []any{"query", "filter"}, Type: "value_error",
+		return nil, call.Invalid(faults)
+	case want.Sync && q.Sifts():
+		return nil, call.Invalid([]dispatch.Fault{{Loc: []any{"query", "filter"}, Type: "value_error",
 			Msg: "Synchronous runs are not filtered by labels, title, service or time"}})
-	case want.sync && q.oldest:
-		return nil, invalid([]dispatch.Fault{{Loc: []any{"query", "sort"}, Type: "value_error",
+	case want.Sync && q.Oldest:
+		return nil, call.Invalid([]dispatch.Fault{{Loc: []any{"query", "sort"}, Type: "value_error",
 			Msg: "Synchronous runs are listed newest first only"}})
-	case want.sync:
-		return a.listSyncRuns(ctx, in, query, q)
+	case want.Sync:
+		return a.ListSyncRuns(ctx, in, query, q)
 	case !paged:
-		return a.awaitList(ctx, in, t, func() (*listPart, error) { return a.wholeList(t), nil })
+		return a.AwaitList(ctx, in, t, func() (*live.ListPart, error) { return a.WholeList(t), nil })
 	}
-	return a.awaitList(ctx, in, t, func() (*listPart, error) { return a.listPart(ctx, t, q) })
-}
-
-// awaitList returns what read returns of a list, or a task, with the ETag and the address of the next page, after the
-// list has changed or the client's wait has ended.
-func (a *api) awaitList(ctx context.Context, in *request, t topic, read func() (*listPart, error)) (*encodedStatus,
-	error) {
-	w, err := a.await(ctx, in, func() (<-chan struct{}, func()) { return a.Broker.Watch(t.user) })
-	if err != nil {
-		return nil, err
-	}
-	defer w.release()
-	address := in.http.URL()
-	query := address.Query()
-	about := maps.Clone(query)
-	about.Del("wait")
-	see := func(ctx context.Context, fresh time.Duration) (string, error) {
-		if err := a.Broker.Freshen(ctx, t.user, t.scope(), fresh); err != nil {
-			return "", err
-		}
-		c, err := a.numberOf(ctx, t)
-		return listTag(c, about.Encode()), err
-	}
-	tag, err := awaitChange(ctx, a, w, see, func(tag string) string { return tag })
-	if err != nil {
-		return nil, err
-	}
-	part, err := read()
-	if err != nil {
-		return nil, err
-	}
-	return a.encoded(tag, a.next(t.user, address.Path, query, part.more, part.to), part.write), nil
-}
-
-// encodedStatus is a response whose body is read from the database while it is written.
-type encodedStatus struct {
-	CacheControl string `header:"Cache-Control"`
-	ContentType  string `header:"Content-Type"`
-	ETag         string `header:"ETag"`
-	Link         string `header:"Link"`
-	Body         func(huma.Context)
-}
-
-func (a *api) encoded(tag, next string, write func(context.Context, io.Writer) error) *encodedStatus {
-	return &encodedStatus{CacheControl: revalidate, ContentType: "application/json", ETag: tag, Link: next,
-		Body: a.body(write)}
-}
-
-// filter is which kinds of jobs a list shows.
-type filter struct{ upscaling, processing, sync bool }
-
-// filterOf reads the query parameter filter, which may be repeated. Without it, everything is listed but synchronous
-// runs, which are listed separately.
-func filterOf(query url.Values) (want filter, faults []dispatch.Fault) {
-	words := query["filter"]
-	want = filter{upscaling: len(words) == 0, processing: len(words) == 0}
-	for i, word := range words {
-		switch word {
-		case "processing":
-			want.processing = true
-		case "upscaling":
-			want.upscaling = true
-		case "sync":
-			want.sync = true
-		default:
-			faults = append(faults, dispatch.Fault{Loc: []any{"query", "filter", i}, Type: "enum",
-				Msg: "Input should be 'upscaling', 'processing' or 'sync'"})
-		}
-	}
-	if want.sync && len(words) > 1 {
-		faults = append(faults, dispatch.Fault{Loc: []any{"query", "filter"}, Type: "value_error",
-			Msg: "Synchronous runs are listed separately: give 'sync' as the only filter"})
-	}
-	return want, faults
+	return a.AwaitList(ctx, in, t, func() (*live.ListPart, error) { return a.ListPart(ctx, t, q) })
 }
 
 // health answers 200 with an empty body.
-func (a *api) health(ctx context.Context, _ *request) (*struct{}, error) {
+func (a *api) health(ctx context.Context, _ *openapi.Request) (*struct{}, error) {
 	if err := a.Health(ctx); err != nil {
-		return nil, unhealthy{err}
+		return nil, call.Unhealthy(err)
 	}
-	a.databaseAnswered(ctx, nil)
+	a.DatabaseAnswered(ctx, nil)
 	return nil, nil
 }
 
-// requestError turns NotFound into Invalid for requests that create something: the platform does not know what the
-// request names, and no job is concerned.
-func requestError(err error) error {
-	e, ok := errors.AsType[*dispatch.Error](err)
-	if !ok || e.Kind != dispatch.NotFound {
-		return err
-	}
-	about := *e
-	about.Kind = dispatch.Invalid
-	return &about
-}
-
-func invalid(faults []dispatch.Fault) error {
-	return &dispatch.Error{Kind: dispatch.Invalid, Op: "api", Text: "The request is not valid.", Faults: faults}
-}
+var errNoDocument = call.Refusal{Status: http.StatusNotFound, Code: "DOCUMENT_NOT_FOUND",
+	Message: "No document is stored for this job. Its platform stores the service itself, or the document could not be " +
+		"read when the job was accepted."}

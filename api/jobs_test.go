@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/eodispatch/eodispatch/api/openapi"
 	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
@@ -162,7 +163,8 @@ func TestReadJob(t *testing.T) {
 	r.Attention, r.Notice = dispatch.Unreachable, ""
 	w.jobs[1] = r
 	other := decode[wire.ProcessingJob](t, ask(h, "GET", "/unit_jobs/1", ""), 200).Attention
-	if d := cmp.Diff(&wire.JobAttention{Code: "platform_unavailable", Message: attentions[dispatch.Unreachable]},
+	if d := cmp.Diff(&wire.JobAttention{Code: "platform_unavailable",
+		Message: openapi.Attentions[dispatch.Unreachable]},
 		other); d != "" {
 		t.Error(d)
 	}
@@ -192,13 +194,13 @@ func TestAttention_EveryCodeIsExplained(t *testing.T) {
 			return true
 		}
 		codes++
-		if attentions[dispatch.Attention(code)] == "" {
+		if openapi.Attentions[dispatch.Attention(code)] == "" {
 			t.Errorf("%s has no sentence", code)
 		}
 		return true
 	})
-	if codes != len(attentions) || codes == 0 {
-		t.Errorf("%d codes, %d sentences", codes, len(attentions))
+	if codes != len(openapi.Attentions) || codes == 0 {
+		t.Errorf("%d codes, %d sentences", codes, len(openapi.Attentions))
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eodispatch/eodispatch/api/live"
 	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/store"
@@ -22,20 +23,20 @@ func BenchmarkStateOfATask(b *testing.B) {
 		c := newWorld().config()
 		c.Broker = broker
 		a := New(c).(*api)
-		of := topic{user: anna, task: 1}
+		of := live.Topic{User: anna, Task: 1}
 		b.Run("whole", func(b *testing.B) {
 			b.ReportAllocs()
-			measure(b, func() error { return a.writeWhole(b.Context(), io.Discard, of) })
+			measure(b, func() error { return a.WriteWhole(b.Context(), io.Discard, of) })
 		})
 		b.Run("part", func(b *testing.B) {
 			measure(b, func() error {
-				r := a.newRenderer(b.Context(), io.Discard, of)
-				defer r.close()
-				task, err := r.shareTask()
+				r := a.NewRenderer(b.Context(), io.Discard, of)
+				defer r.Close()
+				task, err := r.ShareTask()
 				if err != nil {
 					return err
 				}
-				return r.taskWith(task, a.listingOf(b.Context(), of, dispatch.Page{Limit: mostElements}).jobs)
+				return r.TaskWith(task, a.ListingOf(b.Context(), of, dispatch.Page{Limit: live.MostElements}).Jobs)
 			})
 		})
 	})
@@ -59,10 +60,10 @@ func BenchmarkChange(b *testing.B) {
 		c := newWorld().config()
 		c.Broker = broker
 		a := New(c).(*api)
-		for name, t := range map[string]topic{"task": {user: anna, task: 1, bare: true},
-			"list": {user: anna, want: filter{upscaling: true, processing: true}, bare: true}} {
+		for name, t := range map[string]live.Topic{"task": {User: anna, Task: 1, Bare: true},
+			"list": {User: anna, Want: live.Filter{Upscaling: true, Processing: true}, Bare: true}} {
 			id := int64(1)
-			if t.task == 0 {
+			if t.Task == 0 {
 				id = int64(drafts[0].ID)
 			}
 			b.Run(name, func(b *testing.B) { measureChange(b, a, t, dispatch.JobID(id)) })
@@ -70,26 +71,26 @@ func BenchmarkChange(b *testing.B) {
 	})
 }
 
-func measureChange(b *testing.B, a *api, t topic, id dispatch.JobID) {
+func measureChange(b *testing.B, a *api, t live.Topic, id dispatch.JobID) {
 	n, number := 0, int64(0)
-	if c, err := a.numberOf(b.Context(), t); err == nil {
+	if c, err := a.NumberOf(b.Context(), t); err == nil {
 		number = c.Number
 	}
 	var spent time.Duration
 	for b.Loop() {
 		n++
 		note := fmt.Sprint(n)
-		if _, err := a.Broker.AnnotateJob(b.Context(), t.user, id, dispatch.AnnotationChange{Note: &note}); err != nil {
+		if _, err := a.Broker.AnnotateJob(b.Context(), t.User, id, dispatch.AnnotationChange{Note: &note}); err != nil {
 			b.Fatal(err)
 		}
 		before := conformance.CPU(b)
-		c, err := a.Broker.Changes(b.Context(), t.user, t.task, dispatch.AfterNumber(number), fewChanges)
+		c, err := a.Broker.Changes(b.Context(), t.User, t.Task, dispatch.AfterNumber(number), live.FewChanges)
 		if err != nil || len(c.Changed) != 1 {
 			b.Fatal(len(c.Changed), err)
 		}
 		number = c.Number
-		r := a.newRenderer(b.Context(), &bytes.Buffer{}, t)
-		if r.task = c.Task; r.job(*c.Changed[0].Record) != nil {
+		r := a.NewRenderer(b.Context(), &bytes.Buffer{}, t)
+		if r.Task = c.Task; r.Job(*c.Changed[0].Record) != nil {
 			b.Fatal("not written")
 		}
 		spent += conformance.CPU(b) - before

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/eodispatch/eodispatch/api/openapi"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
@@ -289,7 +290,7 @@ func TestDocument_SchemasFitTheResponses(t *testing.T) {
 		}
 	}
 	attention := schemaOf(t, h, "JobAttention")
-	for code := range attentions {
+	for code := range openapi.Attentions {
 		if err := attention.Validate(map[string]any{"code": string(code), "message": "m", "link": nil}); err != nil {
 			t.Error(err)
 		}

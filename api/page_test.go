@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"github.com/eodispatch/eodispatch/api/pages"
 )
 
 var builtPage = fstest.MapFS{
@@ -20,7 +22,8 @@ var builtPage = fstest.MapFS{
 
 func withPage() API {
 	c := newWorld().config()
-	c.Page = Page{Files: builtPage, BaseMap: &BaseMap{"https://tiles.example.org/{z}/{x}/{y}.png", "Somebody"}}
+	c.Page = pages.Page{Files: builtPage, BaseMap: &pages.BaseMap{
+		URL: "https://tiles.example.org/{z}/{x}/{y}.png", Attribution: "Somebody"}}
 	return New(c)
 }
 
@@ -108,24 +111,26 @@ func TestPage_IsCompressed(t *testing.T) {
 
 func TestPage_Settings(t *testing.T) {
 	_, _, _, h := signedIn(ourOrigin+"/broker", func(c *Config) {
-		c.Page, c.OpenCatalogue = Page{BaseMap: &BaseMap{"u", "a"}, Mail: true,
+		c.Page, c.OpenCatalogue = pages.Page{BaseMap: &pages.BaseMap{URL: "u", Attribution: "a"}, Mail: true,
 			Account: "https://idp.example.org/account"}, true
 	})
-	got := decode[pageSettings](t, ask(h, "GET", "/page/settings.json", "", "Authorization", ""), 200)
+	got := decode[pages.PageSettings](t, ask(h, "GET", "/page/settings.json", "", "Authorization", ""), 200)
 	if got.Title != "Dispatch test" || got.Version != "1.2.3" || !got.SignIn || got.SignedInNeeded || !got.Mail ||
-		got.Account != "https://idp.example.org/account" || *got.BaseMap != (BaseMap{"u", "a"}) ||
-		got.Limits != (pageLimits{10_000, 100_000, 10 << 20}) || len(got.Links) != 1 || got.Links[0].Href != "/broker/docs" {
+		got.Account != "https://idp.example.org/account" ||
+		*got.BaseMap != (pages.BaseMap{URL: "u", Attribution: "a"}) ||
+		got.Limits != (pages.PageLimits{Values: 10_000, Tiles: 100_000, Body: 10 << 20}) || len(got.Links) != 1 ||
+		got.Links[0].Href != "/broker/docs" {
 		t.Errorf("%+v", got)
 	}
-	if got := decode[pageSettings](t, ask(New(newWorld().config()), "GET", "/page/settings.json", ""), 200); got.SignIn ||
-		!got.SignedInNeeded || got.Mail || got.BaseMap != nil {
+	if got := decode[pages.PageSettings](t, ask(New(newWorld().config()), "GET", "/page/settings.json", ""),
+		200); got.SignIn || !got.SignedInNeeded || got.Mail || got.BaseMap != nil {
 		t.Errorf("%+v", got)
 	}
 }
 
 func TestPage_InDevelopmentReadsResultsByHTTP(t *testing.T) {
 	c := newWorld().config()
-	c.Page = Page{Files: builtPage, Development: true}
+	c.Page = pages.Page{Files: builtPage, Development: true}
 	if policy := ask(New(c), "GET", "/", "", "Accept",
 		"text/html").Header().Get("Content-Security-Policy"); !strings.Contains(policy, "connect-src 'self' https: http:;") {
 		t.Errorf("policy %q", policy)
@@ -141,8 +146,8 @@ func TestPage_Missing(t *testing.T) {
 		t.Errorf("%d %s", a.Code, a.Body)
 	}
 	for api, page := range map[API]bool{h: false, withPage(): true} {
-		if got := decode[HealthDetails](t, ask(api, "GET", "/health/details", "", "Authorization", ""),
-			200); got != (HealthDetails{"1.2.3", page}) {
+		if got := decode[pages.HealthDetails](t, ask(api, "GET", "/health/details", "", "Authorization", ""),
+			200); got != (pages.HealthDetails{Version: "1.2.3", Page: page}) {
 			t.Errorf("%+v", got)
 		}
 	}

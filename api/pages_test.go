@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eodispatch/eodispatch/api/live"
 	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
@@ -178,8 +179,8 @@ func TestPages_AreReadOnceIfTheyAreSmall(t *testing.T) {
 	}{
 		{100, 100, []int{dispatch.PartMost}},
 		{100, 9 << 10, []int{dispatch.PartMost}}, // the request is read by itself
-		{1000, 100, []int{pageBytes / 1001}},
-		{1000, 4 << 10, []int{pageBytes / 1001, 0}},
+		{1000, 100, []int{live.PageBytes / 1001}},
+		{1000, 4 << 10, []int{live.PageBytes / 1001, 0}},
 	} {
 		w := newWorld()
 		c := w.config()

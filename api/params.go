@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"slices"
 
+	"github.com/eodispatch/eodispatch/api/call"
+	"github.com/eodispatch/eodispatch/api/openapi"
 	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
@@ -19,28 +21,25 @@ type serviceBroker interface {
 	Policy(dispatch.Service, dispatch.Label) dispatch.Policy
 }
 
-// ownTypes are the types that the deployed service has no word for. It reports string in place of them.
-var ownTypes = []dispatch.ParamType{dispatch.Object, dispatch.Array}
-
 type described struct{ Body []wire.Parameter }
 
-func (a *api) describe(ctx context.Context, in *request) (*described, error) {
-	body, err := a.readBody(in)
+func (a *api) describe(ctx context.Context, in *openapi.Request) (*described, error) {
+	body, err := a.ReadBody(in)
 	if err != nil {
 		return nil, err
 	}
 	service, label, faults := a.parseParams(body)
 	if len(faults) > 0 {
-		return nil, invalid(faults)
+		return nil, call.Invalid(faults)
 	}
-	parameters, err := a.Broker.Parameters(ctx, user(ctx), service, label)
+	parameters, err := a.Broker.Parameters(ctx, call.User(ctx), service, label)
 	if err != nil {
-		return nil, requestError(err)
+		return nil, call.RequestError(err)
 	}
 	all := make([]wire.Parameter, len(parameters))
 	for i, p := range parameters {
 		all[i] = wireParameter(p)
-		if a.Compat.ObjectAsString && slices.Contains(ownTypes, p.Type) {
+		if a.Compat.ObjectAsString && slices.Contains(openapi.OwnTypes, p.Type) {
 			all[i].Type = string(dispatch.String)
 		}
 	}
@@ -48,12 +47,12 @@ func (a *api) describe(ctx context.Context, in *request) (*described, error) {
 }
 
 func (a *api) parseParams(body []byte) (dispatch.Service, dispatch.Label, []dispatch.Fault) {
-	given, f, ok := readInto[wire.ParamRequest](a, body)
+	given, f, ok := openapi.ReadInto[wire.ParamRequest](a.Document, body)
 	if !ok {
-		return dispatch.Service{}, "", f.all
+		return dispatch.Service{}, "", f.All
 	}
 	service, l := a.service(f, given.Service, label(f, given.Label, given.Service), "service")
-	return service, l, f.sorted()
+	return service, l, f.Sorted()
 }
 
 func wireParameter(p dispatch.Parameter) wire.Parameter {

@@ -3,6 +3,9 @@ package api
 import (
 	"context"
 
+	"github.com/eodispatch/eodispatch/api/call"
+	"github.com/eodispatch/eodispatch/api/live"
+	"github.com/eodispatch/eodispatch/api/openapi"
 	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
@@ -15,8 +18,8 @@ type platformBroker interface {
 	Platforms(context.Context, dispatch.UserID) ([]broker.PlatformInfo, dispatch.AccountInfo, dispatch.Quota, error)
 }
 
-func (a *api) listPlatforms(ctx context.Context, _ *request) (*status[wire.PlatformList], error) {
-	all, overall, within, err := a.Broker.Platforms(ctx, user(ctx))
+func (a *api) listPlatforms(ctx context.Context, _ *openapi.Request) (*openapi.Status[wire.PlatformList], error) {
+	all, overall, within, err := a.Broker.Platforms(ctx, call.User(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -25,14 +28,14 @@ func (a *api) listPlatforms(ctx context.Context, _ *request) (*status[wire.Platf
 	for _, p := range all {
 		list.Platforms = append(list.Platforms, a.platform(p))
 	}
-	return &status[wire.PlatformList]{revalidate, list}, nil
+	return openapi.StatusOf(list), nil
 }
 
 func (a *api) platform(p broker.PlatformInfo) wire.Platform {
 	shown := wire.Platform{
 		Name: p.Name, Label: string(p.Label), Endpoint: p.Endpoint, Access: string(p.Access),
-		State: string(p.State), LastAnswer: known(p.Answered),
-		Attention: a.attention(dispatch.Job{Target: dispatch.Target{Account: p.AccountInfo.Account},
+		State: string(p.State), LastAnswer: live.Known(p.Answered),
+		Attention: a.Attention(dispatch.Job{Target: dispatch.Target{Account: p.AccountInfo.Account},
 			Condition: dispatch.Condition{Attention: p.Why, Notice: p.Notice}}),
 		QueueLength: p.Queue, Jobs: wire.OwnJobs{Waiting: p.Waiting, Active: p.Active},
 		Slots: share(p.Held, p.Limits.Jobs), Live: share(p.Live, p.Quota.Live), LastDay: share(p.Lately, p.Quota.Daily),

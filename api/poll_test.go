@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/eodispatch/eodispatch/api/openapi"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
@@ -82,7 +83,7 @@ func TestWait_NotModified(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world, h API, path string) {
 		replica := New(w.config())
 		defer replica.Close()
-		replica.(*api).cursorKey = h.(*api).cursorKey
+		replica.(*api).CursorKey = h.(*api).CursorKey
 		tag := ask(h, "GET", path, "").Header().Get("ETag")
 		for id := range dispatch.JobID(4) {
 			touch(w, id+1)
@@ -93,7 +94,7 @@ func TestWait_NotModified(t *testing.T) {
 				begin := time.Now()
 				a := <-later(replica, query, "If-None-Match", known)
 				if a.Code != http.StatusNotModified || a.Body.Len() > 0 || a.Header().Get("ETag") != tag ||
-					a.Header().Get("Cache-Control") != revalidate || time.Since(begin) != wait {
+					a.Header().Get("Cache-Control") != openapi.Revalidate || time.Since(begin) != wait {
 					t.Errorf("%s with %s: %d %q after %v, %v", query, known, a.Code, a.Body, time.Since(begin), a.Header())
 				}
 			}
@@ -191,7 +192,7 @@ func TestWait_BoundsTheWaitsOfAUser(t *testing.T) {
 			decode[any](t, <-answers, 200)
 		}
 		decode[any](t, <-later(h, "/jobs_status?wait=1"), 200)
-		if n := h.(*api).waits.count(); n != 0 {
+		if n := h.(*api).Waits.Count(); n != 0 {
 			t.Errorf("%d places stay taken", n)
 		}
 	})

@@ -100,3 +100,8 @@ func withProcessing(p broker.JobResult, base string) json.RawMessage {
 	}
 	return text
 }
+
+func objectOf(raw json.RawMessage) (o stac.Object) {
+	_ = json.Unmarshal(raw, &o) // nil: nothing is known
+	return o
+}

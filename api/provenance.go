@@ -8,6 +8,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/eodispatch/eodispatch/api/call"
+	"github.com/eodispatch/eodispatch/api/live"
+	"github.com/eodispatch/eodispatch/api/openapi"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
@@ -166,12 +169,12 @@ func parametersEntity(parameters json.RawMessage) map[string]any {
 // jobActivity describes what a job did. What is not known is left out.
 func (a *api) jobActivity(r dispatch.Record) map[string]any {
 	is := map[string]any{"prov:label": r.Request.Title, "prov:startTime": r.Created.UTC().Format(time.RFC3339Nano),
-		"job:status": string(a.shown(r.Status))}
+		"job:status": string(a.Shown(r.Status))}
 	if ended := r.EndTime(); !ended.IsZero() {
 		is["prov:endTime"] = ended.UTC().Format(time.RFC3339Nano)
 	}
 	for name, text := range map[string]string{"platform_job_id": r.Ref.ID, "failure": r.Failure,
-		"cost_unit": costUnit(r.Job), "options": string(r.Request.Options)} {
+		"cost_unit": live.CostUnit(r.Job), "options": string(r.Request.Options)} {
 		if text != "" {
 			is[ofJob+name] = text
 		}
@@ -194,18 +197,18 @@ func (a *api) jobActivity(r dispatch.Record) map[string]any {
 	return is
 }
 
-func (a *api) readProvenance(ctx context.Context, in *request) (*status[Provenance], error) {
-	id, err := in.jobID()
+func (a *api) readProvenance(ctx context.Context, in *openapi.Request) (*openapi.Status[Provenance], error) {
+	id, err := in.JobID()
 	if err != nil {
 		return nil, err
 	}
-	r, err := a.Broker.Read(ctx, user(ctx), id, a.Freshness)
+	r, err := a.Broker.Read(ctx, call.User(ctx), id, a.Freshness)
 	if err != nil {
 		return nil, err
 	}
-	d, err := a.Broker.Document(ctx, user(ctx), id)
+	d, err := a.Broker.Document(ctx, call.User(ctx), id)
 	if err != nil {
 		return nil, err
 	}
-	return &status[Provenance]{revalidate, a.provenanceOf(r, d)}, nil
+	return openapi.StatusOf(a.provenanceOf(r, d)), nil
 }

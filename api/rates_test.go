@@ -9,6 +9,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/eodispatch/eodispatch/api/call"
+	"github.com/eodispatch/eodispatch/api/limits"
 )
 
 // Beyond the rate, a user's requests get 429 with a correct Retry-After; other users are not affected.
@@ -59,11 +62,11 @@ func TestRates_OfAnAddress(t *testing.T) {
 
 // Memory is bounded whatever addresses send requests.
 func TestRates_AreBoundedInMemory(t *testing.T) {
-	r := rates[int]{pace: time.Second}
-	for client := range 5 * maxRated {
-		r.wait(client)
+	r := limits.Rates[int]{Pace: time.Second}
+	for client := range 5 * limits.MaxRated {
+		r.Wait(client)
 	}
-	if n := len(r.newer) + len(r.older); n > 2*maxRated {
+	if n := len(r.Newer) + len(r.Older); n > 2*limits.MaxRated {
 		t.Errorf("%d clients are kept", n)
 	}
 }
@@ -85,11 +88,11 @@ func TestClientAddress(t *testing.T) {
 		{"[fd00::1]:1", []string{"::ffff:198.51.100.1"}, "198.51.100.1"},
 	} {
 		r := &http.Request{RemoteAddr: row.remote, Header: http.Header{"X-Forwarded-For": row.said}}
-		if got := clientAddress(r, trusted).String(); got != row.want {
+		if got := limits.ClientAddress(r, trusted).String(); got != row.want {
 			t.Errorf("%s %q: %s, want %s", row.remote, row.said, got, row.want)
 		}
 	}
-	if network(netip.MustParseAddr("2001:db8::1")) != network(netip.MustParseAddr("2001:db8::2")) {
+	if limits.Network(netip.MustParseAddr("2001:db8::1")) != limits.Network(netip.MustParseAddr("2001:db8::2")) {
 		t.Error("one client's addresses count apart")
 	}
 }
@@ -97,7 +100,7 @@ func TestClientAddress(t *testing.T) {
 // Audit lines have the client's address; other lines do not.
 func TestAudit_HasTheClientsAddress(t *testing.T) {
 	var out strings.Builder
-	log := slog.New(LogHandler(slog.NewTextHandler(&out, nil)))
+	log := slog.New(call.LogHandler(slog.NewTextHandler(&out, nil)))
 	a := &api{Config: Config{Log: log}.withDefaults()}
 	a.track(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		log.InfoContext(r.Context(), "audit", "action", "submit")

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/eodispatch/eodispatch/api/limits"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
@@ -57,19 +58,19 @@ func TestRendering_OneUserDelaysNobodyElse(t *testing.T) {
 			<-done
 		}
 		synctest.Wait()
-		if of := h.(*api).rendering; of.bytes.Clients()+of.lists.Clients() != 0 {
-			t.Errorf("%d users are kept", of.bytes.Clients()+of.lists.Clients())
+		if of := h.(*api).Rendering; of.Bytes.Clients()+of.Lists.Clients() != 0 {
+			t.Errorf("%d users are kept", of.Bytes.Clients()+of.Lists.Clients())
 		}
 	})
 }
 
-// pages is a broker that counts concurrent reads of a list's jobs.
-type pages struct {
+// pagesRead is a broker that counts concurrent reads of a list's jobs.
+type pagesRead struct {
 	*world
 	reading, most atomic.Int64
 }
 
-func (p *pages) Jobs(ctx context.Context, u dispatch.UserID, page dispatch.Page) iter.Seq2[dispatch.Record, error] {
+func (p *pagesRead) Jobs(ctx context.Context, u dispatch.UserID, page dispatch.Page) iter.Seq2[dispatch.Record, error] {
 	all := p.world.Jobs(ctx, u, page)
 	return func(yield func(dispatch.Record, error) bool) {
 		p.most.Store(max(p.most.Load(), p.reading.Add(1)))
@@ -83,14 +84,14 @@ func (p *pages) Jobs(ctx context.Context, u dispatch.UserID, page dispatch.Page)
 func TestRendering_LargeListsOfOneUserWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
-		p := &pages{world: w}
+		p := &pagesRead{world: w}
 		c := w.config()
-		c.Broker, c.Limits.UserRequests = p, 2*listsOfUser
+		c.Broker, c.Limits.UserRequests = p, 2*limits.ListsOfUser
 		h := New(c)
 		defer h.Close()
 		w.jobs[1] = largeRecord(1, anna, large+1)
 		var all sync.WaitGroup
-		for range 2 * listsOfUser {
+		for range 2 * limits.ListsOfUser {
 			all.Go(func() {
 				if got := ask(h, "GET", "/jobs_status", ""); got.Code != http.StatusOK || got.Body.Len() < large {
 					t.Errorf("%d with %d bytes", got.Code, got.Body.Len())
@@ -98,7 +99,7 @@ func TestRendering_LargeListsOfOneUserWait(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if most := p.most.Load(); most > listsOfUser {
+		if most := p.most.Load(); most > limits.ListsOfUser {
 			t.Errorf("%d read at once", most)
 		}
 	})
@@ -120,27 +121,27 @@ func largeRecord(id dispatch.JobID, owner dispatch.UserID, bytes int) dispatch.R
 // A user has at most half of the memory, waits only for that half, and a larger request takes all of it.
 func TestRendering_OfAUser(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const whole = leastRenderMemory
-		r := newRendering(1)
-		first, err := r.acquire(t.Context(), anna, 10*whole)
+		const whole = limits.LeastRenderMemory
+		r := limits.NewRendering(1)
+		first, err := r.Acquire(t.Context(), anna, 10*whole)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r.bytes.TryAcquire(anna, 1) != nil {
+		if r.Bytes.TryAcquire(anna, 1) != nil {
 			t.Error("a user has more than half")
 		}
-		other := r.bytes.TryAcquire(bert, whole/2)
+		other := r.Bytes.TryAcquire(bert, whole/2)
 		if other == nil {
 			t.Fatal("another has no half")
 		}
 		within, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if _, err := r.acquire(within, anna, 1); err == nil {
+		if _, err := r.Acquire(within, anna, 1); err == nil {
 			t.Error("who waits in vain has it")
 		}
 		got := make(chan func())
 		go func() {
-			release, err := r.acquire(context.Background(), anna, 1)
+			release, err := r.Acquire(context.Background(), anna, 1)
 			if err != nil {
 				t.Error(err)
 			}
@@ -150,8 +151,8 @@ func TestRendering_OfAUser(t *testing.T) {
 		first()
 		(<-got)()
 		other()
-		if kept := r.bytes.Clients() + r.lists.Clients(); kept != 0 || r.bytes.TryAcquire(anna, whole/2) == nil ||
-			r.bytes.TryAcquire(bert, whole/2) == nil {
+		if kept := r.Bytes.Clients() + r.Lists.Clients(); kept != 0 || r.Bytes.TryAcquire(anna, whole/2) == nil ||
+			r.Bytes.TryAcquire(bert, whole/2) == nil {
 			t.Errorf("%d users are kept", kept)
 		}
 	})

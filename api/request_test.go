@@ -18,6 +18,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/eodispatch/eodispatch/api/openapi"
 )
 
 func TestRequest_ListsAllFaults(t *testing.T) {
@@ -114,7 +116,7 @@ func TestRequest_BodyHasLimits(t *testing.T) {
 		t.Error(d)
 	}
 	f = failed(t, ask(h, "POST", "/unit_jobs", `{`+strings.Repeat(`"a":0,`, 5_000)+`"a":0}`), 422, "VALIDATION_ERROR")
-	if len(f.Detail) != maxFaults+4 {
+	if len(f.Detail) != openapi.MaxFaults+4 {
 		t.Errorf("%d faults", len(f.Detail))
 	}
 }
@@ -282,15 +284,15 @@ func FuzzInspect(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		if malformed(text) != nil {
+		if openapi.Malformed(text) != nil {
 			return
 		}
-		faults, whole := inspect(text, 5, 1_000)
+		faults, whole := openapi.Inspect(text, 5, 1_000)
 		twice, deep := simply(text, 5)
 		if deep == whole {
 			t.Fatalf("%s: whole %v, too deep %v", text, whole, deep)
 		}
-		if whole && len(faults) != min(twice, maxFaults) {
+		if whole && len(faults) != min(twice, openapi.MaxFaults) {
 			t.Fatalf("%s: %v, want %d", text, faults, twice)
 		}
 	})
@@ -335,14 +337,14 @@ func simply(text []byte, depth int) (twice int, deep bool) {
 
 func TestInspect_IsLinear(t *testing.T) {
 	big := []byte(`{"a":[` + strings.Repeat(`{"x":[1,2,3],"y":"`+strings.Repeat("z", 50)+`"},`, 100_000) + `0]}`)
-	if faults, whole := inspect(big, 64, 10_000); len(faults) > 0 || !whole {
+	if faults, whole := openapi.Inspect(big, 64, 10_000); len(faults) > 0 || !whole {
 		t.Errorf("faults %v", faults)
 	}
 	var keys strings.Builder
 	for i := range 10_000 {
 		fmt.Fprintf(&keys, `"%d":%d,`, rand.Uint64(), i)
 	}
-	if faults, whole := inspect([]byte("{"+keys.String()+`"":0}`), 64, 10_001); !whole {
+	if faults, whole := openapi.Inspect([]byte("{"+keys.String()+`"":0}`), 64, 10_001); !whole {
 		t.Errorf("faults %v", faults)
 	}
 }

@@ -12,6 +12,9 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/eodispatch/eodispatch/api/call"
+	"github.com/eodispatch/eodispatch/api/live"
+	"github.com/eodispatch/eodispatch/api/openapi"
 	"github.com/eodispatch/eodispatch/catalogue"
 	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
@@ -54,18 +57,20 @@ func (a *api) rulesOf(ctx context.Context, s catalogue.Service) *wire.ServiceRul
 
 // catalogueRoutes registers the operations on the catalogue of services.
 func (a *api) catalogueRoutes() {
-	register(a, huma.Operation{OperationID: "list_services", Method: http.MethodGet, Path: "/services",
+	openapi.Register(a.Document, huma.Operation{OperationID: "list_services", Method: http.MethodGet, Path: "/services",
 		Tags:        []string{"services"},
 		Summary:     "List the services of the catalogue",
 		Description: "Returns the services that you can run by their id: service: {\"id\": …} in a request.",
-		Security:    a.catalogueSecurity(), Parameters: servicesParams, Responses: a.errors(401, 422, 503)}, a.listServices)
-	register(a, huma.Operation{OperationID: "get_service", Method: http.MethodGet, Path: "/services/{service_id}",
-		Tags:        []string{"services"},
-		Summary:     "Get a service of the catalogue",
-		Description: "Returns the service with its parameters, for which its platform may be asked.",
-		Security:    a.catalogueSecurity(), Parameters: []*huma.Param{{Name: "service_id", In: "path", Required: true,
-			Schema: &huma.Schema{Type: huma.TypeString}}},
-		Responses: a.errors(401, 404, 503)}, a.readService)
+		Security:    a.catalogueSecurity(), Parameters: servicesParams, Responses: a.Errors(401, 422, 503)},
+		a.listServices)
+	openapi.Register(a.Document,
+		huma.Operation{OperationID: "get_service", Method: http.MethodGet, Path: "/services/{service_id}",
+			Tags:        []string{"services"},
+			Summary:     "Get a service of the catalogue",
+			Description: "Returns the service with its parameters, for which its platform may be asked.",
+			Security:    a.catalogueSecurity(), Parameters: []*huma.Param{{Name: "service_id", In: "path", Required: true,
+				Schema: &huma.Schema{Type: huma.TypeString}}},
+			Responses: a.Errors(401, 404, 503)}, a.readService)
 }
 
 // catalogueSecurity says that a token is optional, if the operator opened the catalogue.
@@ -90,15 +95,15 @@ var servicesParams = []*huma.Param{
 	{Name: "cursor", In: "query", Description: "next of the page before.", Schema: &huma.Schema{Type: huma.TypeString}},
 }
 
-func (a *api) listServices(ctx context.Context, in *request) (*status[wire.ServiceList], error) {
-	address := in.http.URL()
+func (a *api) listServices(ctx context.Context, in *openapi.Request) (*openapi.Status[wire.ServiceList], error) {
+	address := in.HTTP.URL()
 	q, faults := servicesQuery(address.Query())
 	if len(faults) > 0 {
-		return nil, invalid(faults)
+		return nil, call.Invalid(faults)
 	}
 	page, ok := a.Services.Search(q)
 	if !ok {
-		return nil, invalid([]dispatch.Fault{queryFault("cursor", "value_error",
+		return nil, call.Invalid([]dispatch.Fault{queryFault("cursor", "value_error",
 			"Input should be next of another page of this list")})
 	}
 	states, err := a.platformStates(ctx)
@@ -117,7 +122,7 @@ func (a *api) listServices(ctx context.Context, in *request) (*status[wire.Servi
 	for _, c := range page.Keywords {
 		list.Keywords = append(list.Keywords, wire.KeywordCount{Keyword: c.Name, Services: c.Services})
 	}
-	return &status[wire.ServiceList]{revalidate, list}, nil
+	return openapi.StatusOf(list), nil
 }
 
 func servicesQuery(given url.Values) (q catalogue.Query, faults []dispatch.Fault) {
@@ -146,11 +151,11 @@ func queryFault(name, kind, msg string) dispatch.Fault {
 	return dispatch.Fault{Loc: []any{"query", name}, Type: kind, Msg: msg}
 }
 
-var errNoService = refusal{status: http.StatusNotFound, code: "SERVICE_NOT_FOUND",
-	message: "The catalogue has no such service. It may have been removed since."}
+var errNoService = call.Refusal{Status: http.StatusNotFound, Code: "SERVICE_NOT_FOUND",
+	Message: "The catalogue has no such service. It may have been removed since."}
 
-func (a *api) readService(ctx context.Context, in *request) (*status[wire.CatalogueService], error) {
-	s, ok := a.Services.Find(in.http.Param("service_id"))
+func (a *api) readService(ctx context.Context, in *openapi.Request) (*openapi.Status[wire.CatalogueService], error) {
+	s, ok := a.Services.Find(in.HTTP.Param("service_id"))
 	if !ok {
 		return nil, errNoService
 	}
@@ -168,7 +173,7 @@ func (a *api) readService(ctx context.Context, in *request) (*status[wire.Catalo
 	}
 	shown.Rules = a.rulesOf(ctx, s)
 	a.describeService(ctx, s, &shown)
-	return &status[wire.CatalogueService]{revalidate, shown}, nil
+	return openapi.StatusOf(shown), nil
 }
 
 // describeService adds the parameters and the formats, as far as they are known within describeWithin.
@@ -177,16 +182,16 @@ func (a *api) describeService(ctx context.Context, s catalogue.Service, shown *w
 	defer cancel()
 	var both sync.WaitGroup
 	both.Go(func() { shown.Formats = a.serviceFormats(ctx, s) })
-	parameters, err := a.Broker.Parameters(ctx, user(ctx), s.Service, s.Label)
+	parameters, err := a.Broker.Parameters(ctx, call.User(ctx), s.Service, s.Label)
 	if err == nil {
 		shown.Parameters = make([]wire.ServiceParameter, len(parameters))
 		for i, p := range parameters {
 			shown.Parameters[i] = wire.ServiceParameter(wireParameter(p))
 		}
 	} else {
-		r, id := refusalFor(requestError(err)), callIn(ctx).id
-		shown.ParametersError = &wire.ErrorResponse{Status: "error", ErrorCode: r.code, Message: r.message,
-			Details:   r.details,
+		r, id := call.RefusalFor(call.RequestError(err)), call.In(ctx).ID
+		shown.ParametersError = &wire.ErrorResponse{Status: "error", ErrorCode: r.Code, Message: r.Message,
+			Details:   r.Details,
 			RequestID: &id}
 	}
 	both.Wait()
@@ -195,7 +200,7 @@ func (a *api) describeService(ctx context.Context, s catalogue.Service, shown *w
 // serviceFormats returns the output formats that the platform lists for a service or, if it does not list any, those of
 // the record.
 func (a *api) serviceFormats(ctx context.Context, s catalogue.Service) (shown []wire.ServiceFormat) {
-	listed, err := a.Broker.Formats(ctx, user(ctx), s.Service, s.Label)
+	listed, err := a.Broker.Formats(ctx, call.User(ctx), s.Service, s.Label)
 	if err != nil {
 		a.Log.DebugContext(ctx, "output formats not read", "error", err)
 	}
@@ -215,11 +220,11 @@ func (a *api) serviceFormats(ctx context.Context, s catalogue.Service) (shown []
 // platformStates returns the states of all platforms by name, for the user who asks, or for somebody who has not signed
 // in.
 func (a *api) platformStates(ctx context.Context) (map[string]string, error) {
-	all, _, _, err := a.Broker.Platforms(ctx, user(ctx))
+	all, _, _, err := a.Broker.Platforms(ctx, call.User(ctx))
 	states := make(map[string]string, len(all))
 	for _, p := range all {
 		state := p.State
-		if user(ctx) == "" && state == dispatch.StateForbidden { // the caller may be permitted after a sign-in
+		if call.User(ctx) == "" && state == dispatch.StateForbidden { // the caller may be permitted after a sign-in
 			state = dispatch.StateSignInRequired
 		}
 		states[p.Name] = string(state)
@@ -227,16 +232,14 @@ func (a *api) platformStates(ctx context.Context) (map[string]string, error) {
 	return states, err
 }
 
-var protocolOf = map[dispatch.Label]string{dispatch.OpenEO: "openeo", dispatch.OGCProcess: "ogcapi"}
-
 func serviceSummary(s catalogue.Service, states map[string]string) wire.ServiceSummary {
 	shown := wire.ServiceSummary{ID: s.ID, Title: s.Title, Summary: s.Summary, Keywords: append([]string{},
 		s.Keywords...),
 		Platform:      s.Platform,
 		PlatformState: cmp.Or(states[s.Platform], string(dispatch.StateUnknown)), Label: string(s.Label),
-		Protocol: protocolOf[s.Label],
-		Licence:  optional(s.Licence), Thumbnail: optional(s.Thumbnail), Updated: known(s.Updated),
-		StaleSince: known(s.StaleSince)}
+		Protocol: openapi.ProtocolOf[s.Label],
+		Licence:  optional(s.Licence), Thumbnail: optional(s.Thumbnail), Updated: live.Known(s.Updated),
+		StaleSince: live.Known(s.StaleSince)}
 	for _, h := range s.Homes() {
 		if len(s.Also) > 0 {
 			shown.Homes = append(shown.Homes, wire.ServiceHome{Platform: h.Platform,

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/eodispatch/eodispatch/api/openapi"
 	"github.com/eodispatch/eodispatch/catalogue"
 	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
@@ -200,7 +201,7 @@ func TestServiceID_IsTheSameAsByHand(t *testing.T) {
 			for _, named := range []string{label + `"service":` + string(byHand), label + `"service":` + byID, `"service":` +
 				byID,
 				label + `"service":{"id":"ignored",` + string(byHand[1:]), fmt.Sprintf(`"label":%q,"service":%s`,
-					protocolOf[s.Label], byID)} {
+					openapi.ProtocolOf[s.Label], byID)} {
 				w := newWorld()
 				w.sync = func(_ context.Context, r dispatch.Request) (*dispatch.SyncResult, error) {
 					return nil, &dispatch.Error{Kind: dispatch.Forbidden, Text: fmt.Sprint(r.Service.Endpoint,

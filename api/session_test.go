@@ -15,6 +15,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/eodispatch/eodispatch/api/live"
+	"github.com/eodispatch/eodispatch/api/pages"
 	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/identity"
@@ -216,7 +218,7 @@ func TestSession_SignOut(t *testing.T) {
 }
 
 func TestSession_SignIn(t *testing.T) {
-	long := "/#/" + strings.Repeat("x", maxReturn)
+	long := "/#/" + strings.Repeat("x", pages.MaxReturn)
 	for back, want := range map[string]string{
 		"": "/", "/": "/", "/#/tasks/7?status=failed": "/#/tasks/7?status=failed", "/#/a//b/../c": "/#/a//b/../c", long: "/",
 		"https://evil.example": "/", "//evil.example": "/", "///evil.example": "/", `/\evil.example`: "/",
@@ -289,7 +291,8 @@ func TestSession_EndedByTheProvider(t *testing.T) {
 	if a := tell("logout_token=good"); a.Code != 200 || a.Header().Get("Cache-Control") != "no-store" {
 		t.Errorf("%d %v", a.Code, a.Header())
 	}
-	for _, bad := range []string{"logout_token=canary-bad", "x=y", "logout_token=" + strings.Repeat("x", 2*maxLogout)} {
+	for _, bad := range []string{"logout_token=canary-bad", "x=y", "logout_token=" +
+		strings.Repeat("x", 2*pages.MaxLogout)} {
 		failed(t, tell(bad), 400, "VALIDATION_ERROR")
 	}
 	if strings.Contains(w.log.String(), "canary") || strings.Contains(strings.Join(strings.Fields(fmt.Sprint(f.told)),
@@ -350,8 +353,8 @@ func TestSession_StreamsEndWithIt(t *testing.T) {
 		if _, _, err := f.End(t.Context(), "anna"); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(pingEvery + 10*time.Second) // the client does not answer the close
-		if n := handler.(*api).sockets.count(); n != 0 {
+		time.Sleep(live.PingEvery + 10*time.Second) // the client does not answer the close
+		if n := handler.(*api).Sockets.Count(); n != 0 {
 			t.Errorf("%d streams after the sign-out", n)
 		}
 		here.Close()

@@ -15,6 +15,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/eodispatch/eodispatch/api/call"
+	"github.com/eodispatch/eodispatch/api/pages"
 	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/identity"
@@ -193,8 +195,9 @@ func TestSignedIn_ShowsTheOutcome(t *testing.T) {
 			Op: "x", Text: "Another user."}, 403, "Permission not given", "/away"},
 		{identity.Arrival{}, &dispatch.Error{Kind: dispatch.Unavailable, Op: "x", Text: "It does not answer."}, 503,
 			"It does not answer.", ""},
-		{identity.Arrival{}, &dispatch.Error{Kind: dispatch.Internal, Op: "x", Text: "canary"}, 500, internalText, ""},
-		{identity.Arrival{}, context.Canceled, 500, internalText, ""},
+		{identity.Arrival{}, &dispatch.Error{Kind: dispatch.Internal, Op: "x", Text: "canary"}, 500, call.InternalText,
+			""},
+		{identity.Arrival{}, context.Canceled, 500, call.InternalText, ""},
 	} {
 		*changed = nil
 		d.arrived, d.fail = row.arrived, row.err
@@ -314,7 +317,7 @@ func TestSignedIn_TabsAtOnce(t *testing.T) {
 func TestSignedIn_OldestOfManyTabsEnds(t *testing.T) {
 	_, d, h, _ := newSignInAPI("https://dispatch.example.org")
 	var cookies []*http.Cookie
-	for n := range mostSignIns + 1 {
+	for n := range pages.MostSignIns + 1 {
 		d.state = fmt.Sprint("S", n)
 		for _, c := range browse(h, "/link/cdse", cookies...).Result().Cookies() {
 			if c.MaxAge > 0 {

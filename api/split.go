@@ -9,6 +9,8 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/eodispatch/eodispatch/api/call"
+	"github.com/eodispatch/eodispatch/api/limits"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/dispatch/bounds"
 	"github.com/eodispatch/eodispatch/grid"
@@ -53,16 +55,17 @@ func (a *api) splitInTurn(ctx context.Context, split func(*bounds.Meter) error) 
 	return nil
 }
 
-var tooManySplits = refusal{status: http.StatusTooManyRequests, code: "RATE_LIMITED", header: retryAfter(splitTurn),
-	message: "Too many areas are being split at the moment. Repeat the request in a few seconds."}
+var tooManySplits = call.Refusal{Status: http.StatusTooManyRequests, Code: "RATE_LIMITED",
+	Header:  call.RetryAfter(splitTurn),
+	Message: "Too many areas are being split at the moment. Repeat the request in a few seconds."}
 
 // clientOf returns the name under which a request counts: its user or, if that is not known, its address.
 func clientOf(ctx context.Context) string {
-	c := callIn(ctx)
-	if c.caller.User != "" {
-		return "user " + string(c.caller.User)
+	c := call.In(ctx)
+	if c.Caller.User != "" {
+		return "user " + string(c.Caller.User)
 	}
-	return "address " + network(c.address).String()
+	return "address " + limits.Network(c.Address).String()
 }
 
 // tooCostly returns the error for an area that exceeds a bound or the time limit.

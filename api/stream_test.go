@@ -26,6 +26,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"go.uber.org/goleak"
 
+	"github.com/eodispatch/eodispatch/api/live"
 	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
@@ -416,11 +417,11 @@ func TestStream_ClampsTheInterval(t *testing.T) {
 	for text, want := range map[string]time.Duration{"0": time.Second, "-1": time.Second, "1e9": time.Hour,
 		"Inf": time.Hour, "2.5": 2500 * time.Millisecond, "1e999": time.Hour} {
 		var faults []dispatch.Fault
-		if got := intervalOf(url.Values{"interval": {text}}, &faults); got != want || faults != nil {
+		if got := live.IntervalOf(url.Values{"interval": {text}}, &faults); got != want || faults != nil {
 			t.Errorf("%s: %v %v", text, got, faults)
 		}
 	}
-	if usualInterval != 10*time.Second || math.Abs(shortestInterval.Seconds()-1) > 0 {
+	if live.UsualInterval != 10*time.Second || math.Abs(live.ShortestInterval.Seconds()-1) > 0 {
 		t.Error("not as the contract says")
 	}
 }
@@ -482,7 +483,7 @@ func TestStream_ClosesTalkativeClients(t *testing.T) {
 	}
 	long := s.open("/job_status?interval=3600")
 	long.until("status")
-	if err := long.Write(t.Context(), websocket.MessageText, bytes.Repeat([]byte("x"), heardLimit+1)); err != nil {
+	if err := long.Write(t.Context(), websocket.MessageText, bytes.Repeat([]byte("x"), live.HeardLimit+1)); err != nil {
 		t.Fatal(err)
 	}
 	if code := long.closed(); code != websocket.StatusMessageTooBig {
@@ -490,7 +491,7 @@ func TestStream_ClosesTalkativeClients(t *testing.T) {
 	}
 	many := s.open("/job_status?interval=3600")
 	many.until("status")
-	for range heardPerMinute + 1 {
+	for range live.HeardPerMinute + 1 {
 		if err := many.Write(t.Context(), websocket.MessageText, []byte("ping")); err != nil {
 			t.Fatal(err)
 		}
@@ -634,12 +635,12 @@ func TestStream_FindsVanishedClients(t *testing.T) {
 				go io.Copy(io.Discard, here)
 			}
 			synctest.Wait()
-			if n, want := goroutinesIn("api.(*stream)."), map[bool]int{true: 1, false: 2}[takes]; n != want {
+			if n, want := goroutinesIn("live.(*Stream)."), map[bool]int{true: 1, false: 2}[takes]; n != want {
 				t.Errorf("a client that takes what is sent: %v: its stream has %d goroutines, want %d", takes, n, want)
 			}
 			began := time.Now()
 			within := map[bool]time.Duration{true: 40 * time.Second, false: 30 * time.Second}[takes]
-			for handler.(*api).sockets.count() > 0 && time.Since(began) < 2*within {
+			for handler.(*api).Sockets.Count() > 0 && time.Since(began) < 2*within {
 				time.Sleep(100 * time.Millisecond)
 			}
 			if took := time.Since(began); took > within+time.Second || took < 30*time.Second {
@@ -670,11 +671,12 @@ func TestStream_SendsManyChangesLessOften(t *testing.T) {
 	for _, row := range []struct {
 		large     int
 		after, of time.Duration
-	}{{0, time.Second, 10 * time.Second}, {changeRate, time.Second, 10 * time.Second}, {3 * changeRate, 3 * time.Second,
-		10 * time.Second},
-		{100 * changeRate, 10 * time.Second, 10 * time.Second}, {3 * changeRate, time.Second, time.Second}} {
-		s := stream{changes: true, interval: row.of, size: row.large, sent: moment}
-		if after := s.nextChangeAt().Sub(moment); after != row.after {
+	}{{0, time.Second, 10 * time.Second}, {live.ChangeRate, time.Second, 10 * time.Second},
+		{3 * live.ChangeRate, 3 * time.Second,
+			10 * time.Second},
+		{100 * live.ChangeRate, 10 * time.Second, 10 * time.Second}, {3 * live.ChangeRate, time.Second, time.Second}} {
+		s := live.Stream{Changes: true, Interval: row.of, Size: row.large, Sent: moment}
+		if after := s.NextChangeAt().Sub(moment); after != row.after {
 			t.Errorf("%d bytes, every %v: the next after %v", row.large, row.of, after)
 		}
 	}

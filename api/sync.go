@@ -3,14 +3,16 @@ package api
 import (
 	"cmp"
 	"context"
-	"io"
 	"net/http"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
+	"github.com/eodispatch/eodispatch/api/call"
 	"github.com/eodispatch/eodispatch/api/facade"
+	"github.com/eodispatch/eodispatch/api/live"
+	"github.com/eodispatch/eodispatch/api/openapi"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
@@ -18,70 +20,55 @@ import (
 type syncBroker interface {
 	// RunSync runs a request while the client waits. The caller must close the result's Body.
 	RunSync(context.Context, dispatch.UserID, dispatch.Request) (*dispatch.SyncResult, error)
-	// SyncRuns returns a page of the user's synchronous runs, newest first.
-	SyncRuns(context.Context, dispatch.UserID, dispatch.Page) ([]dispatch.Record, error)
-}
-
-// chunkTime is the time in which a client must receive one piece of a stream.
-const chunkTime = time.Minute
-
-// lastChunkTime replaces chunkTime while the service stops.
-const lastChunkTime = 5 * time.Second
-
-func (a *api) chunkTime() time.Duration {
-	if a.life.Err() != nil {
-		return lastChunkTime
-	}
-	return chunkTime
 }
 
 // runSync returns the platform's result as it arrives, of any length.
-func (a *api) runSync(ctx context.Context, in *request) (*huma.StreamResponse, error) {
-	body, err := a.readBody(in)
+func (a *api) runSync(ctx context.Context, in *openapi.Request) (*huma.StreamResponse, error) {
+	body, err := a.ReadBody(in)
 	if err != nil {
 		return nil, err
 	}
-	r, w := humago.Unwrap(in.http)
+	r, w := humago.Unwrap(in.HTTP)
 	if wait := facade.PreferencesIn(r.Header).Wait; wait > 0 {
 		return a.runJob(ctx, in, body, wait)
 	}
 	req, faults := a.parse(ctx, body)
 	if len(faults) > 0 {
-		return nil, invalid(faults)
+		return nil, call.Invalid(faults)
 	}
 	result, err := a.startRun(ctx, w, req)
 	if err != nil {
 		if dispatch.Is(err, dispatch.Unsupported) { // nothing runs: the platform, or the process, has jobs only
 			return a.runJob(ctx, in, body, usualWait)
 		}
-		return nil, requestError(err)
+		return nil, call.RequestError(err)
 	}
 	return &huma.StreamResponse{Body: func(ctx huma.Context) { a.stream(ctx, result) }}, nil
 }
 
 // startRun runs a request for the user of a call, and returns when its result begins. The result's Body must be closed.
 func (a *api) startRun(ctx context.Context, w http.ResponseWriter, r dispatch.Request) (*dispatch.SyncResult, error) {
-	if err := a.enterStreams(callIn(ctx)); err != nil {
+	if err := a.enterStreams(call.In(ctx)); err != nil {
 		return nil, err
 	}
-	result, err := a.Broker.RunSync(ctx, user(ctx), r)
+	result, err := a.Broker.RunSync(ctx, call.User(ctx), r)
 	// the run may have lasted longer than the server's write deadline
-	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(chunkTime))
+	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(live.ChunkTime))
 	return result, err
 }
 
 // enterStreams counts a call among the streams until it ends: streams and synchronous runs have limits of their own, and
 // those that have begun go on while the service stops.
-func (a *api) enterStreams(c *call) error {
-	c.turn.end()
-	if c.streams {
+func (a *api) enterStreams(c *call.Call) error {
+	c.Turn.End()
+	if c.Streams {
 		return nil
 	}
-	release, ok := a.streaming.enter()
+	release, ok := a.Streaming.Enter()
 	if !ok {
-		return errStopping
+		return call.ErrStopping
 	}
-	c.streams, c.atEnd = true, append(c.atEnd, release)
+	c.Streams, c.AtEnd = true, append(c.AtEnd, release)
 	return nil
 }
 
@@ -93,33 +80,8 @@ func (a *api) stream(ctx huma.Context, result *dispatch.SyncResult) {
 	w.Header().Set("Content-Type", cmp.Or(result.ContentType, "application/octet-stream"))
 	w.Header().Set("Content-Security-Policy", "sandbox") // a result that is a page must not act as a page of this service
 	w.WriteHeader(http.StatusOK)
-	if err := a.pass(w, result.Body); err != nil {
+	if err := a.Pass(w, result.Body); err != nil {
 		a.Log.WarnContext(ctx.Context(), "synchronous result broken off", "error", err)
 		panic(http.ErrAbortHandler)
-	}
-}
-
-func (a *api) pass(w http.ResponseWriter, from io.Reader) error {
-	c := http.NewResponseController(w)
-	stop := context.AfterFunc(a.life, func() { c.SetWriteDeadline(time.Now().Add(lastChunkTime)) })
-	defer stop()
-	piece := make([]byte, 32<<10)
-	for {
-		n, err := from.Read(piece)
-		if n > 0 {
-			c.SetWriteDeadline(time.Now().Add(a.chunkTime()))
-			if _, err := w.Write(piece[:n]); err != nil {
-				return err
-			}
-			if err := c.Flush(); err != nil {
-				return err
-			}
-		}
-		if err == io.EOF {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/eodispatch/eodispatch/api/live"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
@@ -289,7 +290,7 @@ func TestSync_CutsClientsThatDoNotRead(t *testing.T) {
 		r.Header.Set("Authorization", "Bearer token-anna")
 		r.Write(client)
 		begin := time.Now()
-		if d := (<-closed).Sub(begin); d != chunkTime {
+		if d := (<-closed).Sub(begin); d != live.ChunkTime {
 			t.Errorf("cut after %v", d)
 		}
 	})

@@ -6,6 +6,10 @@ import (
 	"encoding/json"
 	"io"
 
+	"github.com/eodispatch/eodispatch/api/call"
+	"github.com/eodispatch/eodispatch/api/limits"
+	"github.com/eodispatch/eodispatch/api/live"
+	"github.com/eodispatch/eodispatch/api/openapi"
 	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
@@ -61,60 +65,40 @@ func (g *grouping) progress(a *api) wire.TaskDimensions {
 		for i := range d.Values {
 			v := &d.Values[i]
 			t := g.tallies[n][i].CountsFor(dispatch.TaskRecord{})
-			v.Status, v.Progress, v.Counts = a.shown(t.Counts.Status()), t.Progress, a.counts(t.Counts)
+			v.Status, v.Progress, v.Counts = a.Shown(t.Counts.Status()), t.Progress, a.Counts(t.Counts)
 		}
 		all.Dimensions = append(all.Dimensions, *d)
 	}
 	return all
 }
 
-func (a *api) readTaskDimensions(ctx context.Context, in *request) (*status[wire.TaskDimensions], error) {
-	id, err := in.taskID()
+func (a *api) readTaskDimensions(ctx context.Context, in *openapi.Request) (*openapi.Status[wire.TaskDimensions],
+	error) {
+	id, err := in.TaskID()
 	if err != nil {
 		return nil, err
 	}
-	u := user(ctx)
+	u := call.User(ctx)
 	if err := a.Broker.Freshen(ctx, u, dispatch.Scope{Task: id}, a.Freshness); err != nil {
 		return nil, err
 	}
 	t, err := a.Broker.Task(ctx, u, id)
 	if err != nil {
-		return nil, taskError(err)
+		return nil, call.TaskError(err)
 	}
-	r := a.newRenderer(ctx, io.Discard, topic{user: u})
-	defer r.close()
+	r := a.NewRenderer(ctx, io.Discard, live.Topic{User: u})
+	defer r.Close()
 	g, dimension := grouping{values: map[valueKey]int{}}, dispatch.Task{Dimension: t.Dimension}
-	for j, err := range inTurns(ctx, &r.turn, a.Broker.TaskJobs(ctx, u, id, dispatch.Page{})) {
+	for j, err := range limits.InTurns(ctx, &r.Turn, a.Broker.TaskJobs(ctx, u, id, dispatch.Page{})) {
 		if err == nil {
-			err = r.withValue(dimension, j, func(value json.RawMessage) error {
+			err = r.WithValue(dimension, j, func(value json.RawMessage) error {
 				g.add(j, dimension.Arguments(value))
-				return r.turn.count(ctx, len(value))
+				return r.Turn.Count(ctx, len(value))
 			})
 		}
 		if err != nil {
 			return nil, err
 		}
 	}
-	return &status[wire.TaskDimensions]{revalidate, g.progress(a)}, nil
-}
-
-// withValue calls use with what is stored of a task's job. It does not for a job that was purged after the list was
-// read.
-func (r *renderer) withValue(t dispatch.Task, j dispatch.Record, use func(json.RawMessage) error) error {
-	if !j.Cut {
-		return use(j.Value)
-	}
-	release, err := r.reserve(j.Size)
-	if err != nil {
-		return err
-	}
-	defer release()
-	whole, err := r.Broker.Request(r.ctx, j)
-	if dispatch.Is(err, dispatch.NotFound) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return use(t.ValueOf(whole))
+	return openapi.StatusOf(g.progress(a)), nil
 }

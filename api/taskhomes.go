@@ -6,6 +6,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/eodispatch/eodispatch/api/call"
+	"github.com/eodispatch/eodispatch/api/limits"
+	"github.com/eodispatch/eodispatch/api/openapi"
 	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
@@ -17,30 +20,30 @@ const (
 )
 
 // readTaskPlatforms counts the jobs of a task by platform.
-func (a *api) readTaskPlatforms(ctx context.Context, in *request) (*status[wire.TaskPlatforms], error) {
-	id, err := in.taskID()
+func (a *api) readTaskPlatforms(ctx context.Context, in *openapi.Request) (*openapi.Status[wire.TaskPlatforms], error) {
+	id, err := in.TaskID()
 	if err != nil {
 		return nil, err
 	}
-	u := user(ctx)
+	u := call.User(ctx)
 	if err := a.Broker.Freshen(ctx, u, dispatch.Scope{Task: id}, a.Freshness); err != nil {
 		return nil, err
 	}
 	t, err := a.Broker.Task(ctx, u, id)
 	if err != nil {
-		return nil, taskError(err)
+		return nil, call.TaskError(err)
 	}
 	tally := platformTally{}
-	turn := heavyTurn{work: a.heavy, user: u}
-	defer turn.releaseTurn()
-	for j, err := range inTurns(ctx, &turn, a.Broker.TaskJobs(ctx, u, id, dispatch.Page{Most: -1})) {
+	turn := a.HeavyTurn(u)
+	defer turn.ReleaseTurn()
+	for j, err := range limits.InTurns(ctx, &turn, a.Broker.TaskJobs(ctx, u, id, dispatch.Page{Most: -1})) {
 		if err != nil {
 			return nil, err
 		}
 		tally.add(j)
 	}
-	turn.releaseTurn()
-	homes := a.taskHomes(t)
+	turn.ReleaseTurn()
+	homes := a.TaskHomes(t)
 	if len(homes) == 0 {
 		homes = []wire.TaskHome{{Platform: t.Account.Platform(), Service: wire.ServiceDetails(t.Request.Service)}}
 	}
@@ -50,7 +53,7 @@ func (a *api) readTaskPlatforms(ctx context.Context, in *request) (*status[wire.
 	}
 	shown := wire.TaskPlatforms{Platforms: []wire.PlatformProgress{}}
 	for _, h := range homes {
-		one := wire.PlatformProgress{TaskHome: h, Counts: a.counts(tally.counts[h.Platform]),
+		one := wire.PlatformProgress{TaskHome: h, Counts: a.Counts(tally.counts[h.Platform]),
 			PerHour: tally.perHour(h.Platform, t)}
 		if i := slices.IndexFunc(states, func(p broker.PlatformInfo) bool { return p.Name == h.Platform }); i >= 0 {
 			is := a.platform(states[i])
@@ -58,7 +61,7 @@ func (a *api) readTaskPlatforms(ctx context.Context, in *request) (*status[wire.
 		}
 		shown.Platforms = append(shown.Platforms, one)
 	}
-	return &status[wire.TaskPlatforms]{revalidate, shown}, nil
+	return openapi.StatusOf(shown), nil
 }
 
 // platformTally counts jobs by the name of their platform.

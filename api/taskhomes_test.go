@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/eodispatch/eodispatch/api/openapi"
 	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
@@ -53,7 +54,8 @@ func TestTaskPlatforms(t *testing.T) {
 		"running": 1}, PerHour: 2},
 		{TaskHome: home("b", "Link it.", "https://broker.example/link/b"), Counts: map[wire.Status]int{"created": 1},
 			State: "unreachable", LastAnswer: &answered, Failure: "It is away.",
-			Attention: &wire.JobAttention{Code: "platform_unavailable", Message: attentions[dispatch.Unreachable]}}}
+			Attention: &wire.JobAttention{Code: "platform_unavailable",
+				Message: openapi.Attentions[dispatch.Unreachable]}}}
 	if d := cmp.Diff(want, read()); d != "" {
 		t.Error(d)
 	}

@@ -6,26 +6,30 @@ import (
 	"io"
 	"time"
 
+	"github.com/eodispatch/eodispatch/api/call"
+	"github.com/eodispatch/eodispatch/api/limits"
+	"github.com/eodispatch/eodispatch/api/live"
+	"github.com/eodispatch/eodispatch/api/openapi"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-func (a *api) readTaskProvenance(ctx context.Context, in *request) (*geoJSON, error) {
-	id, err := in.taskID()
+func (a *api) readTaskProvenance(ctx context.Context, in *openapi.Request) (*geoJSON, error) {
+	id, err := in.TaskID()
 	if err != nil {
 		return nil, err
 	}
-	u := user(ctx)
+	u := call.User(ctx)
 	if err := a.Broker.Freshen(ctx, u, dispatch.Scope{Task: id}, a.Freshness); err != nil {
 		return nil, err
 	}
 	t, err := a.Broker.Task(ctx, u, id)
 	if err != nil {
-		return nil, taskError(err)
+		return nil, call.TaskError(err)
 	}
-	return &geoJSON{"application/json", revalidate, a.body(func(ctx context.Context, w io.Writer) error {
-		r := a.newRenderer(ctx, w, topic{user: u, bare: true})
-		defer r.close()
-		return (&taskProvenance{renderer: r, task: t, name: taskName(t.ID)}).write()
+	return &geoJSON{"application/json", openapi.Revalidate, a.Body(func(ctx context.Context, w io.Writer) error {
+		r := a.NewRenderer(ctx, w, live.Topic{User: u, Bare: true})
+		defer r.Close()
+		return (&taskProvenance{Renderer: r, api: a, task: t, name: taskName(t.ID)}).write()
 	})}, nil
 }
 
@@ -33,7 +37,8 @@ func (a *api) readTaskProvenance(ctx context.Context, in *request) (*geoJSON, er
 // documents of the jobs say more. Of the jobs it keeps the ids and, if they are at several platforms, where each is,
 // however many there are.
 type taskProvenance struct {
-	*renderer
+	api *api
+	*live.Renderer
 	task          dispatch.TaskRecord
 	name          string // of the task
 	ids, finished []dispatch.JobID
@@ -41,11 +46,11 @@ type taskProvenance struct {
 }
 
 func (p *taskProvenance) write() error {
-	head, err := dispatch.Encode(map[string]any{"prefix": p.provenancePrefix()})
+	head, err := dispatch.Encode(map[string]any{"prefix": p.api.provenancePrefix()})
 	if err != nil {
 		return err
 	}
-	if err := p.renderer.write(head[:len(head)-1]); err != nil { // without the closing brace
+	if err := p.Renderer.Write(head[:len(head)-1]); err != nil { // without the closing brace
 		return err
 	}
 	if err := p.activities(); err != nil {
@@ -76,7 +81,7 @@ func (p *taskProvenance) write() error {
 	}); err != nil {
 		return err
 	}
-	return p.text("}\n")
+	return p.Text("}\n")
 }
 
 // provenanceHome is a platform at which jobs of a task are, and the service there.
@@ -120,12 +125,12 @@ func (p *taskProvenance) agents(homes []provenanceHome) error {
 	if err != nil {
 		return err
 	}
-	return p.text("," + string(written[1:len(written)-1]))
+	return p.Text("," + string(written[1:len(written)-1]))
 }
 
 // associations writes which platforms ran the task and, if there are several, each job.
 func (p *taskProvenance) associations(homes []provenanceHome) error {
-	if err := p.text(`,"wasAssociatedWith":{`); err != nil {
+	if err := p.Text(`,"wasAssociatedWith":{`); err != nil {
 		return err
 	}
 	at := map[dispatch.Account]provenanceHome{}
@@ -136,14 +141,14 @@ func (p *taskProvenance) associations(homes []provenanceHome) error {
 		}
 	}
 	if len(p.at) == 0 {
-		return p.text("}")
+		return p.Text("}")
 	}
 	for _, id := range p.ids {
 		if err := p.member(fmt.Sprintf("_:wasAssociatedWith-%d", id), p.association(jobName(id), at[p.at[id]])); err != nil {
 			return err
 		}
 	}
-	return p.text("}")
+	return p.Text("}")
 }
 
 func (p *taskProvenance) association(activity string, h provenanceHome) provenanceRecord {
@@ -157,16 +162,17 @@ func (p *taskProvenance) hasParameters() bool { return len(p.task.Request.Parame
 // activities writes the task and its jobs, and notes the ids of the jobs and where they are.
 func (p *taskProvenance) activities() error {
 	t, tally := p.task, dispatch.Tally{}
-	if err := p.text(`,"activity":{`); err != nil {
+	if err := p.Text(`,"activity":{`); err != nil {
 		return err
 	}
-	for j, err := range inTurns(p.ctx, &p.turn, p.Broker.TaskJobs(p.ctx, p.turn.user, t.ID, dispatch.Page{Most: -1})) {
+	for j, err := range limits.InTurns(p.Ctx, &p.Turn,
+		p.Broker.TaskJobs(p.Ctx, p.Turn.User, t.ID, dispatch.Page{Most: -1})) {
 		if err != nil {
 			return err
 		}
 		tally.Add(j.Job)
 		j.Request = t.RequestHeadFor(j.Job)
-		is := p.jobActivity(j)
+		is := p.api.jobActivity(j)
 		is["schema:url"] = fmt.Sprintf("%s/unit_jobs/%d/provenance", p.PublicURL, j.ID)
 		if err := p.member(jobName(j.ID), is); err != nil {
 			return err
@@ -183,24 +189,24 @@ func (p *taskProvenance) activities() error {
 	}
 	now := tally.CountsFor(t)
 	is := map[string]any{"prov:label": t.Request.Title, "prov:startTime": t.Created.UTC().Format(time.RFC3339Nano),
-		"task:status": string(p.shown(now.Counts.Status()))}
+		"task:status": string(p.Shown(now.Counts.Status()))}
 	if now.Counts.Status().Final() {
 		is["prov:endTime"] = now.Updated.UTC().Format(time.RFC3339Nano)
 	}
 	if err := p.member(p.name, is); err != nil {
 		return err
 	}
-	return p.text("}")
+	return p.Text("}")
 }
 
 // entities writes the services, the parameters that the jobs share, and the results.
 func (p *taskProvenance) entities(homes []provenanceHome) error {
 	r := p.task.Request
-	if err := p.text(`,"entity":{`); err != nil {
+	if err := p.Text(`,"entity":{`); err != nil {
 		return err
 	}
 	for _, h := range homes {
-		if err := p.member(p.plan(h), p.servicePlan(dispatch.Record{Request: h.request}, nil)); err != nil {
+		if err := p.member(p.plan(h), p.api.servicePlan(dispatch.Record{Request: h.request}, nil)); err != nil {
 			return err
 		}
 	}
@@ -218,7 +224,7 @@ func (p *taskProvenance) entities(homes []provenanceHome) error {
 			return err
 		}
 	}
-	return p.text("}")
+	return p.Text("}")
 }
 
 // relations writes a section with one relation for each of the jobs; nothing for none.
@@ -226,7 +232,7 @@ func (p *taskProvenance) relations(kind string, jobs []dispatch.JobID, of func(j
 	if len(jobs) == 0 {
 		return nil
 	}
-	if err := p.text(`,"` + kind + `":{`); err != nil {
+	if err := p.Text(`,"` + kind + `":{`); err != nil {
 		return err
 	}
 	for _, id := range jobs {
@@ -234,7 +240,7 @@ func (p *taskProvenance) relations(kind string, jobs []dispatch.JobID, of func(j
 			return err
 		}
 	}
-	return p.text("}")
+	return p.Text("}")
 }
 
 // member writes a member of the current object.
@@ -247,5 +253,5 @@ func (p *taskProvenance) member(name string, v any) error {
 	if err != nil {
 		return err
 	}
-	return p.separated(key, []byte(":"), value)
+	return p.Separated(key, []byte(":"), value)
 }

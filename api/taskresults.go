@@ -13,6 +13,10 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/eodispatch/eodispatch/api/call"
+	"github.com/eodispatch/eodispatch/api/limits"
+	"github.com/eodispatch/eodispatch/api/live"
+	"github.com/eodispatch/eodispatch/api/openapi"
 	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
@@ -37,8 +41,6 @@ const (
 	mostItems = 100
 )
 
-const mediaGeoJSON = "application/geo+json"
-
 // geoJSON is a response of the media type application/geo+json, which huma does not write by itself.
 type geoJSON struct {
 	ContentType  string `header:"Content-Type"`
@@ -48,26 +50,26 @@ type geoJSON struct {
 
 func (a *api) writeGeoJSON(v any) (*geoJSON, error) {
 	text, err := dispatch.Encode(v)
-	return &geoJSON{mediaGeoJSON, revalidate, a.body(func(_ context.Context, w io.Writer) error {
+	return &geoJSON{openapi.MediaGeoJSON, openapi.Revalidate, a.Body(func(_ context.Context, w io.Writer) error {
 		_, err := w.Write(text)
 		return err
 	})}, err
 }
 
-func (a *api) readTaskResults(ctx context.Context, in *request) (*status[wire.TaskCollection], error) {
-	id, err := in.taskID()
+func (a *api) readTaskResults(ctx context.Context, in *openapi.Request) (*openapi.Status[wire.TaskCollection], error) {
+	id, err := in.TaskID()
 	if err != nil {
 		return nil, err
 	}
-	t, finished, err := a.Broker.TaskOutline(ctx, user(ctx), id)
+	t, finished, err := a.Broker.TaskOutline(ctx, call.User(ctx), id)
 	if err != nil {
-		return nil, taskError(err)
+		return nil, call.TaskError(err)
 	}
 	var extent stac.Extent
 	at, missing := map[dispatch.Account]bool{}, []wire.MissingResults{}
 	for p, err := range finished {
 		if err != nil {
-			return nil, taskError(err)
+			return nil, call.TaskError(err)
 		}
 		widen(&extent, t, p)
 		if p.Err != nil {
@@ -80,20 +82,21 @@ func (a *api) readTaskResults(ctx context.Context, in *request) (*status[wire.Ta
 		return nil, err
 	}
 	here := a.resultsAt(in, id)
-	return &status[wire.TaskCollection]{revalidate, wire.TaskCollection{
+	return openapi.StatusOf(wire.TaskCollection{
 		Type: "Collection", Version: "1.0.0", ID: collectionID(id), Title: t.Request.Title,
 		Description: t.DescribeResults(len(missing)), Missing: missing,
 		License: "proprietary", Extent: wire.Object(written), Providers: taskProcessors(t, at),
 		Extensions: []string{stac.ProcessingExtension},
 		Links: []wire.Link{{Rel: "self", Href: here, Type: "application/json"}, {Rel: "root", Href: here,
 			Type: "application/json"},
-			{Rel: "items", Href: here + "/items", Type: mediaGeoJSON, Title: "An Item for each job that has finished"},
-			{Rel: "related", Href: strings.TrimSuffix(here, "results") + "tiles", Type: mediaGeoJSON,
+			{Rel: "items", Href: here + "/items", Type: openapi.MediaGeoJSON,
+				Title: "An Item for each job that has finished"},
+			{Rel: "related", Href: strings.TrimSuffix(here, "results") + "tiles", Type: openapi.MediaGeoJSON,
 				Title: "All jobs on a map"},
 			{Rel: stac.RelProvenance, Href: strings.TrimSuffix(here, "results") + "provenance",
 				Type:  "application/json",
 				Title: "How the results came about, as PROV-JSON"}},
-	}}, nil
+	}), nil
 }
 
 // widen adds a job's tile and the known extent of its results to e.
@@ -108,29 +111,24 @@ func widen(e *stac.Extent, t dispatch.TaskRecord, p broker.JobResult) {
 	e.AddTimes(own.Times())
 }
 
-func objectOf(raw json.RawMessage) (o stac.Object) {
-	_ = json.Unmarshal(raw, &o) // nil: nothing is known
-	return o
-}
-
-func (a *api) listItems(ctx context.Context, in *request) (*geoJSON, error) {
-	id, err := in.taskID()
+func (a *api) listItems(ctx context.Context, in *openapi.Request) (*geoJSON, error) {
+	id, err := in.TaskID()
 	if err != nil {
 		return nil, err
 	}
-	limit, faults := in.itemLimit()
-	after, bad := in.position()
+	limit, faults := itemLimit(in)
+	after, bad := position(in)
 	if faults = append(faults, bad...); len(faults) > 0 {
-		return nil, invalid(faults)
+		return nil, call.Invalid(faults)
 	}
-	f, err := a.Broker.TaskResults(ctx, user(ctx), id, after, limit)
+	f, err := a.Broker.TaskResults(ctx, call.User(ctx), id, after, limit)
 	if err != nil {
-		return nil, taskError(err)
+		return nil, call.TaskError(err)
 	}
 	at := a.resultsAt(in, id)
 	page := wire.ItemPage{Type: "FeatureCollection", Features: []wire.Item{}, Missing: []wire.MissingResults{},
 		Matched: f.Task.Counts[dispatch.Finished], Links: []wire.Link{
-			{Rel: "self", Href: at + "/items" + query(limit, after), Type: mediaGeoJSON},
+			{Rel: "self", Href: at + "/items" + query(limit, after), Type: openapi.MediaGeoJSON},
 			{Rel: "root", Href: at, Type: "application/json"}, {Rel: "collection", Href: at, Type: "application/json"}}}
 	for _, p := range f.Jobs {
 		if p.Err != nil {
@@ -143,29 +141,29 @@ func (a *api) listItems(ctx context.Context, in *request) (*geoJSON, error) {
 	if f.More {
 		page.Links = append(page.Links, wire.Link{Rel: "next", Href: at + "/items" + query(limit,
 			f.Jobs[len(f.Jobs)-1].ResultPosition()),
-			Type: mediaGeoJSON})
+			Type: openapi.MediaGeoJSON})
 	}
 	return a.writeGeoJSON(page)
 }
 
-func (a *api) readItem(ctx context.Context, in *request) (*geoJSON, error) {
-	id, err := in.taskID()
+func (a *api) readItem(ctx context.Context, in *openapi.Request) (*geoJSON, error) {
+	id, err := in.TaskID()
 	if err != nil {
 		return nil, err
 	}
-	job, err := in.jobID()
+	job, err := in.JobID()
 	if err != nil {
 		return nil, err
 	}
-	f, err := a.Broker.TaskResult(ctx, user(ctx), id, job)
+	f, err := a.Broker.TaskResult(ctx, call.User(ctx), id, job)
 	switch {
 	case err != nil && f.Task.ID == 0:
-		return nil, taskError(err)
+		return nil, call.TaskError(err)
 	case err != nil:
 		return nil, err
 	case f.Jobs[0].Err != nil:
 		refusal := noResults(f.Jobs[0].Err)
-		refusal.details = map[string]any{"missing": missingResults(f.Jobs[0]), "link": refusal.details["link"]}
+		refusal.Details = map[string]any{"missing": missingResults(f.Jobs[0]), "link": refusal.Details["link"]}
 		return nil, refusal
 	}
 	return a.writeGeoJSON(itemOf(f.Task, f.Jobs[0], a.resultsAt(in, id)))
@@ -173,16 +171,16 @@ func (a *api) readItem(ctx context.Context, in *request) (*geoJSON, error) {
 
 func missingResults(p broker.JobResult) wire.MissingResults {
 	why := noResults(p.Err)
-	return wire.MissingResults{ID: int64(p.ID), Name: p.Name(), Code: why.code, Message: why.message,
+	return wire.MissingResults{ID: int64(p.ID), Name: p.Name(), Code: why.Code, Message: why.Message,
 		Temporary: p.MayCome()}
 }
 
 // noResults returns the response for a finished job whose results cannot be read.
-func noResults(err error) refusal {
+func noResults(err error) call.Refusal {
 	if dispatch.Is(err, dispatch.NotFound) {
-		return refusal{status: http.StatusNotFound, code: "RESULTS_NOT_FOUND", message: dispatch.TextFor(err)}
+		return call.Refusal{Status: http.StatusNotFound, Code: "RESULTS_NOT_FOUND", Message: dispatch.TextFor(err)}
 	}
-	return refusalFor(err)
+	return call.RefusalFor(err)
 }
 
 // itemOf returns the STAC Item of a finished job.
@@ -216,8 +214,9 @@ func itemOf(t dispatch.TaskRecord, p broker.JobResult, at string) wire.Item {
 	_ = json.Unmarshal(c["assets"], &i.Assets)
 	base := at[:strings.LastIndex(at, "upscale_tasks/")]
 	job := fmt.Sprintf("%sunit_jobs/%s", base, i.ID)
-	i.Links = []wire.Link{{Rel: "self", Href: at + "/items/" + i.ID, Type: mediaGeoJSON}, {Rel: "collection", Href: at,
-		Type: "application/json"},
+	i.Links = []wire.Link{{Rel: "self", Href: at + "/items/" + i.ID, Type: openapi.MediaGeoJSON},
+		{Rel: "collection", Href: at,
+			Type: "application/json"},
 		{Rel: "parent", Href: at, Type: "application/json"},
 		{Rel: "root", Href: at, Type: "application/json"}, {Rel: "via", Href: job + "/results",
 			Type:  "application/json",
@@ -240,45 +239,45 @@ func datetimes(properties map[string]any, e stac.Extent, finished time.Time) {
 	}
 }
 
-func (a *api) readTaskTiles(ctx context.Context, in *request) (*geoJSON, error) {
-	id, err := in.taskID()
+func (a *api) readTaskTiles(ctx context.Context, in *openapi.Request) (*geoJSON, error) {
+	id, err := in.TaskID()
 	if err != nil {
 		return nil, err
 	}
-	u := user(ctx)
+	u := call.User(ctx)
 	if err := a.Broker.Freshen(ctx, u, dispatch.Scope{Task: id}, a.Freshness); err != nil {
 		return nil, err
 	}
 	t, err := a.Broker.Task(ctx, u, id)
 	if err != nil {
-		return nil, taskError(err)
+		return nil, call.TaskError(err)
 	}
 	dimension := dispatch.Task{Dimension: t.Dimension}
-	return &geoJSON{mediaGeoJSON, revalidate, a.body(func(ctx context.Context, w io.Writer) error {
-		r := a.newRenderer(ctx, w, topic{user: u})
-		defer r.close()
-		if err := r.text(`{"type":"FeatureCollection","features":[`); err != nil {
+	return &geoJSON{openapi.MediaGeoJSON, openapi.Revalidate, a.Body(func(ctx context.Context, w io.Writer) error {
+		r := a.NewRenderer(ctx, w, live.Topic{User: u})
+		defer r.Close()
+		if err := r.Text(`{"type":"FeatureCollection","features":[`); err != nil {
 			return err
 		}
-		for j, err := range inTurns(ctx, &r.turn, a.Broker.TaskJobs(ctx, u, id, dispatch.Page{})) {
+		for j, err := range limits.InTurns(ctx, &r.Turn, a.Broker.TaskJobs(ctx, u, id, dispatch.Page{})) {
 			if err == nil {
-				err = r.tile(dimension, j)
+				err = writeTile(r, dimension, j)
 			}
 			if err != nil {
 				return err
 			}
 		}
-		return r.text("]}\n")
+		return r.Text("]}\n")
 	})}, nil
 }
 
-// tile writes a job with its tile. It writes nothing for a job that was purged after the list was read.
-func (r *renderer) tile(t dispatch.Task, j dispatch.Record) error {
-	return r.withValue(t, j, func(value json.RawMessage) error {
+// writeTile writes a job with its tile. It writes nothing for a job that was purged after the list was read.
+func writeTile(r *live.Renderer, t dispatch.Task, j dispatch.Record) error {
+	return r.WithValue(t, j, func(value json.RawMessage) error {
 		at, _ := placeAmong(t.Arguments(value))
-		return r.element(wire.Tile{Type: "Feature", ID: int64(j.ID), Geometry: wire.Geometry{RawMessage: at.geometry},
+		return r.Element(wire.Tile{Type: "Feature", ID: int64(j.ID), Geometry: wire.Geometry{RawMessage: at.geometry},
 			Bbox: at.box,
-			Properties: wire.TileProperties{Title: j.Request.Title, Name: j.Name(), Status: r.shown(j.Status),
+			Properties: wire.TileProperties{Title: j.Request.Title, Name: j.Name(), Status: r.Shown(j.Status),
 				Progress: j.Progress, Failure: j.Failure}})
 	})
 }
@@ -287,13 +286,13 @@ func collectionID(id dispatch.TaskID) string { return fmt.Sprintf("task-%d", id)
 
 // resultsAt returns the address of a task's results: below the configured public URL, or else below the address that
 // the client used.
-func (a *api) resultsAt(in *request, id dispatch.TaskID) string {
-	return fmt.Sprintf("%s/upscale_tasks/%d/results", a.baseURL(in.http.Host(), in.http.TLS() != nil), id)
+func (a *api) resultsAt(in *openapi.Request, id dispatch.TaskID) string {
+	return fmt.Sprintf("%s/upscale_tasks/%d/results", a.BaseURL(in.HTTP.Host(), in.HTTP.TLS() != nil), id)
 }
 
 // itemLimit reads the number of Items of a page. A larger number than mostItems is reduced to it, as STAC API permits.
-func (r *request) itemLimit() (int, []dispatch.Fault) {
-	n, faults := r.number("limit", manyItems, 1, 10_000)
+func itemLimit(r *openapi.Request) (int, []dispatch.Fault) {
+	n, faults := r.Number("limit", manyItems, 1, 10_000)
 	return min(n, mostItems), faults
 }
 
@@ -306,8 +305,8 @@ func query(limit int, after dispatch.ResultPosition) string {
 }
 
 // position reads the position of a page from the query parameter token.
-func (r *request) position() (m dispatch.ResultPosition, faults []dispatch.Fault) {
-	u := r.http.URL()
+func position(r *openapi.Request) (m dispatch.ResultPosition, faults []dispatch.Fault) {
+	u := r.HTTP.URL()
 	text := u.Query().Get("token")
 	if text == "" {
 		return m, nil
@@ -325,16 +324,16 @@ func (r *request) position() (m dispatch.ResultPosition, faults []dispatch.Fault
 // taskResultRoutes registers the operations on the results of tasks.
 func (a *api) taskResultRoutes() {
 	failures := []int{401, 403, 404, 409, 422, 429, 501, 502, 503, 504}
-	register(a, huma.Operation{OperationID: "get_upscale_task_results",
-		Method: "GET", Path: "/upscale_tasks/{task_id}/results", Tags: taskTags,
+	openapi.Register(a.Document, huma.Operation{OperationID: "get_upscale_task_results",
+		Method: "GET", Path: "/upscale_tasks/{task_id}/results", Tags: openapi.TaskTags,
 		Summary: "Get the results of a task",
 		Description: "Returns a STAC Collection of the results of the finished jobs, also while other jobs run. The link " +
 			"items leads to an Item for each finished job. " +
 			"The extent covers their tiles and the known extents of their results; up to 100 results that were not read yet " +
 			"are read for it.",
-		Parameters: []*huma.Param{taskParam}, Responses: a.errors(401, 404, 422, 503)}, a.readTaskResults)
-	register(a, huma.Operation{OperationID: "list_upscale_task_items",
-		Method: "GET", Path: "/upscale_tasks/{task_id}/results/items", Tags: taskTags,
+		Parameters: []*huma.Param{openapi.TaskParam}, Responses: a.Errors(401, 404, 422, 503)}, a.readTaskResults)
+	openapi.Register(a.Document, huma.Operation{OperationID: "list_upscale_task_items",
+		Method: "GET", Path: "/upscale_tasks/{task_id}/results/items", Tags: openapi.TaskTags,
 		Summary: "List the results of a task's finished jobs",
 		Description: "Returns STAC Items in pages, in the order in which the jobs finished. A client that follows the next " +
 			"links gets each Item once, also while the task runs. " +
@@ -342,41 +341,45 @@ func (a *api) taskResultRoutes() {
 			"temporary have an Item when the same page is read again later. " +
 			"The assets are those of the jobs' results. The broker asks the platform once for each job of a page, and not " +
 			"again while the links that the platform gave are valid.",
-		Parameters: []*huma.Param{taskParam, itemsParam, tokenParam}, Responses: withGeoJSON[wire.ItemPage](a,
-			a.errors(failures...))}, a.listItems)
-	register(a, huma.Operation{OperationID: "get_upscale_task_item",
-		Method: "GET", Path: "/upscale_tasks/{task_id}/results/items/{job_id}", Tags: taskTags,
+		Parameters: []*huma.Param{openapi.TaskParam, itemsParam, tokenParam},
+		Responses: openapi.WithGeoJSON[wire.ItemPage](a.Document,
+			a.Errors(failures...))}, a.listItems)
+	openapi.Register(a.Document, huma.Operation{OperationID: "get_upscale_task_item",
+		Method: "GET", Path: "/upscale_tasks/{task_id}/results/items/{job_id}", Tags: openapi.TaskTags,
 		Summary:     "Get the results of one finished job of a task",
 		Description: "Returns a STAC Item, or an error with the reason if the results of the job cannot be read.",
-		Parameters:  []*huma.Param{taskParam, idParam}, Responses: withGeoJSON[wire.Item](a, a.errors(failures...))},
+		Parameters:  []*huma.Param{openapi.TaskParam, openapi.IdParam},
+		Responses:   openapi.WithGeoJSON[wire.Item](a.Document, a.Errors(failures...))},
 		a.readItem)
-	register(a, huma.Operation{OperationID: "get_upscale_task_tiles",
-		Method: "GET", Path: "/upscale_tasks/{task_id}/tiles", Tags: taskTags,
+	openapi.Register(a.Document, huma.Operation{OperationID: "get_upscale_task_tiles",
+		Method: "GET", Path: "/upscale_tasks/{task_id}/tiles", Tags: openapi.TaskTags,
 		Summary: "Get a map of a task's jobs",
 		Description: "Returns GeoJSON with the tile and the status of each job. The geometry is the value of the first " +
 			"dimension that is a bounding box or GeoJSON, or null if none is.",
-		Parameters: []*huma.Param{taskParam}, Responses: withGeoJSON[wire.TaskTiles](a, a.errors(401, 404, 422, 503))},
+		Parameters: []*huma.Param{openapi.TaskParam},
+		Responses:  openapi.WithGeoJSON[wire.TaskTiles](a.Document, a.Errors(401, 404, 422, 503))},
 		a.readTaskTiles)
-	register(a, huma.Operation{OperationID: "get_upscale_task_dimensions",
-		Method: "GET", Path: "/upscale_tasks/{task_id}/dimensions", Tags: taskTags,
+	openapi.Register(a.Document, huma.Operation{OperationID: "get_upscale_task_dimensions",
+		Method: "GET", Path: "/upscale_tasks/{task_id}/dimensions", Tags: openapi.TaskTags,
 		Summary: "Get the progress of a task by each dimension",
 		Description: "Returns the status, the counts and the ids of the jobs for each value of each dimension of the task, " +
 			"such as each month and each tile.",
-		Parameters: []*huma.Param{taskParam}, Responses: a.errors(401, 404, 422, 503)}, a.readTaskDimensions)
-	register(a, huma.Operation{OperationID: "get_upscale_task_platforms",
-		Method: "GET", Path: "/upscale_tasks/{task_id}/platforms", Tags: taskTags,
+		Parameters: []*huma.Param{openapi.TaskParam}, Responses: a.Errors(401, 404, 422, 503)}, a.readTaskDimensions)
+	openapi.Register(a.Document, huma.Operation{OperationID: "get_upscale_task_platforms",
+		Method: "GET", Path: "/upscale_tasks/{task_id}/platforms", Tags: openapi.TaskTags,
 		Summary: "Get the progress of a task by platform",
 		Description: "Returns for each platform of the task how many of its jobs are there, by status, and how many finish " +
 			"in an hour.",
-		Parameters: []*huma.Param{taskParam}, Responses: a.errors(401, 404, 422, 503)}, a.readTaskPlatforms)
-	register(a, huma.Operation{OperationID: "get_upscale_task_provenance",
-		Method: "GET", Path: "/upscale_tasks/{task_id}/provenance", Tags: taskTags,
+		Parameters: []*huma.Param{openapi.TaskParam}, Responses: a.Errors(401, 404, 422, 503)}, a.readTaskPlatforms)
+	openapi.Register(a.Document, huma.Operation{OperationID: "get_upscale_task_provenance",
+		Method: "GET", Path: "/upscale_tasks/{task_id}/provenance", Tags: openapi.TaskTags,
 		Summary: "Get the provenance of a task",
 		Description: "Returns PROV-JSON (W3C): the service, the parameters that the jobs share, the platform, each job " +
 			"with its times, costs and software, and the results of those that finished. " +
 			"schema:url of a job is the address of its own document, with its parameters and its earlier attempts. It does " +
 			"not name you.",
-		Parameters: []*huma.Param{taskParam}, Responses: withBody[Provenance](a, a.errors(401, 404, 422, 503))},
+		Parameters: []*huma.Param{openapi.TaskParam},
+		Responses:  openapi.WithBody[Provenance](a.Document, a.Errors(401, 404, 422, 503))},
 		a.readTaskProvenance)
 }
 

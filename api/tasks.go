@@ -1,15 +1,13 @@
 package api
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"net/http"
 
-	"github.com/danielgtaylor/huma/v2/adapters/humago"
-
+	"github.com/eodispatch/eodispatch/api/call"
+	"github.com/eodispatch/eodispatch/api/live"
+	"github.com/eodispatch/eodispatch/api/openapi"
 	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
@@ -23,10 +21,6 @@ type taskBroker interface {
 	// RepeatedTask returns the task that was stored under a key, also if its request is refused now; refused if there is
 	// none.
 	RepeatedTask(ctx context.Context, u dispatch.UserID, k dispatch.Key, refused error) (dispatch.TaskRecord, error)
-	// Task returns a task as it is stored.
-	Task(context.Context, dispatch.UserID, dispatch.TaskID) (dispatch.TaskRecord, error)
-	// ForecastTask returns a task with its forecast, or with what the rest of it needs.
-	ForecastTask(context.Context, dispatch.TaskRecord) (dispatch.TaskRecord, error)
 	// AnnotateTask changes what its owner wrote on a task.
 	AnnotateTask(context.Context, dispatch.UserID, dispatch.TaskID, dispatch.AnnotationChange) (dispatch.TaskRecord, error)
 	// DeleteTask cancels the jobs of a task that have not ended, and hides the task with its jobs.
@@ -49,85 +43,87 @@ type acceptedTask struct {
 	Body     wire.UpscalingTaskSummary
 }
 
-func (a *api) createTask(ctx context.Context, in *request) (*acceptedTask, error) {
-	body, err := a.readBody(in)
+func (a *api) createTask(ctx context.Context, in *openapi.Request) (*acceptedTask, error) {
+	body, err := a.ReadBody(in)
 	if err != nil {
 		return nil, err
 	}
 	req, dimension, faults := a.parseTask(ctx, body)
 	verifyMailboxes(ctx, req.Notify)
-	key, bad := in.key(body)
+	key, bad := in.Key(body)
 	var t dispatch.TaskRecord
 	if faults = append(faults, bad...); len(faults) > 0 {
-		t, err = a.Broker.RepeatedTask(ctx, user(ctx), key, invalid(faults))
+		t, err = a.Broker.RepeatedTask(ctx, call.User(ctx), key, call.Invalid(faults))
 	} else {
-		t, err = a.Broker.AcceptTask(ctx, user(ctx), req, dimension, key)
+		t, err = a.Broker.AcceptTask(ctx, call.User(ctx), req, dimension, key)
 	}
 	if err != nil {
-		return nil, requestError(err)
+		return nil, call.RequestError(err)
 	}
-	return &acceptedTask{a.pagePath(fmt.Sprintf("/upscale_tasks/%d", t.ID)), a.taskSummary(t)}, nil
+	return &acceptedTask{a.PagePath(fmt.Sprintf("/upscale_tasks/%d", t.ID)), a.TaskSummary(t)}, nil
 }
 
-func (a *api) readTask(ctx context.Context, in *request) (*encodedStatus, error) {
-	id, err := in.taskID()
+func (a *api) readTask(ctx context.Context, in *openapi.Request) (*live.EncodedStatus, error) {
+	id, err := in.TaskID()
 	if err != nil {
 		return nil, err
 	}
-	address := in.http.URL()
-	query, u := address.Query(), user(ctx)
-	q, paged, faults := a.pageOf(u, address.Path, query)
-	q.inTask = true
-	t := topic{user: u, task: id, bare: !switchOf(query, "parameters", true, &faults)}
+	address := in.HTTP.URL()
+	query, u := address.Query(), call.User(ctx)
+	q, paged, faults := a.PageOf(u, address.Path, query)
+	q.InTask = true
+	t := live.Topic{User: u, Task: id, Bare: !openapi.SwitchOf(query, "parameters", true, &faults)}
 	switch {
 	case len(faults) > 0:
-		return nil, invalid(faults)
+		return nil, call.Invalid(faults)
 	case query.Has("sort"):
-		return nil, invalid([]dispatch.Fault{{Loc: []any{"query", "sort"}, Type: "value_error",
+		return nil, call.Invalid([]dispatch.Fault{{Loc: []any{"query", "sort"}, Type: "value_error",
 			Msg: "The jobs of a task are listed by number only"}})
 	case !paged:
-		return a.awaitList(ctx, in, t, func() (*listPart, error) { return a.wholeList(t), nil })
+		return a.AwaitList(ctx, in, t, func() (*live.ListPart, error) { return a.WholeList(t), nil })
 	}
-	return a.awaitList(ctx, in, t, func() (*listPart, error) { return a.taskPart(ctx, t, q) })
+	return a.AwaitList(ctx, in, t, func() (*live.ListPart, error) { return a.TaskPart(ctx, t, q) })
 }
 
-func (a *api) deleteTask(ctx context.Context, in *request) (*nothing, error) {
-	id, err := in.taskID()
+func (a *api) deleteTask(ctx context.Context, in *openapi.Request) (*openapi.Nothing, error) {
+	id, err := in.TaskID()
 	if err != nil {
 		return nil, err
 	}
-	everywhere, err := in.alsoAtPlatform()
+	everywhere, err := in.AlsoAtPlatform()
 	if err != nil {
 		return nil, err
 	}
 	if everywhere {
-		return &nothing{}, taskError(a.Broker.DiscardTask(ctx, user(ctx), id))
+		return &openapi.Nothing{}, call.TaskError(a.Broker.DiscardTask(ctx, call.User(ctx), id))
 	}
-	return &nothing{}, taskError(a.Broker.DeleteTask(ctx, user(ctx), id))
+	return &openapi.Nothing{}, call.TaskError(a.Broker.DeleteTask(ctx, call.User(ctx), id))
 }
 
 // taskChange returns the operation that changes a task, which stays in its owner's list.
 func (a *api) taskChange(change func(taskBroker, context.Context, dispatch.UserID,
-	dispatch.TaskID) (dispatch.TaskRecord, error)) func(context.Context, *request) (*status[wire.UpscalingTaskSummary],
+	dispatch.TaskID) (dispatch.TaskRecord, error)) func(context.Context,
+	*openapi.Request) (*openapi.Status[wire.UpscalingTaskSummary],
 	error) {
-	return func(ctx context.Context, in *request) (*status[wire.UpscalingTaskSummary], error) {
-		id, err := in.taskID()
+	return func(ctx context.Context, in *openapi.Request) (*openapi.Status[wire.UpscalingTaskSummary], error) {
+		id, err := in.TaskID()
 		if err != nil {
 			return nil, err
 		}
-		t, err := change(a.Broker, ctx, user(ctx), id)
+		t, err := change(a.Broker, ctx, call.User(ctx), id)
 		if err != nil {
-			return nil, taskError(err)
+			return nil, call.TaskError(err)
 		}
-		return &status[wire.UpscalingTaskSummary]{CacheControl: revalidate, Body: a.taskSummary(t)}, nil
+		return openapi.StatusOf(a.TaskSummary(t)), nil
 	}
 }
 
 // jobsChange returns the operation that changes the jobs of a task that the request chooses.
 func (a *api) jobsChange(change func(taskBroker, context.Context, dispatch.UserID, dispatch.TaskID,
-	dispatch.Choice) (dispatch.TaskRecord, error)) func(context.Context, *request) (*status[wire.UpscalingTaskSummary],
+	dispatch.Choice) (dispatch.TaskRecord, error)) func(context.Context,
+	*openapi.Request) (*openapi.Status[wire.UpscalingTaskSummary],
 	error) {
-	return func(ctx context.Context, in *request) (*status[wire.UpscalingTaskSummary], error) {
+	return func(ctx context.Context, in *openapi.Request) (*openapi.Status[wire.UpscalingTaskSummary], error) {
 		c, err := a.choice(in)
 		if err != nil {
 			return nil, err
@@ -142,46 +138,29 @@ func (a *api) jobsChange(change func(taskBroker, context.Context, dispatch.UserI
 // choice reads which jobs of a task a request is about: all, if it has no body, or null. A member that is not known is
 // a fault, because without it the request would be about more jobs than its sender meant. An object without members is
 // one for the same reason.
-func (a *api) choice(in *request) (c dispatch.Choice, err error) {
-	given, _, err := optionalBody[wire.JobChoice](a, in)
+func (a *api) choice(in *openapi.Request) (c dispatch.Choice, err error) {
+	given, _, err := openapi.OptionalBody[wire.JobChoice](a.Document, in)
 	for _, id := range given.Jobs {
 		c.Jobs = append(c.Jobs, dispatch.JobID(id))
 	}
 	for _, word := range given.Status {
-		c.Statuses = append(c.Statuses, a.statusesFor(string(word))...)
+		c.Statuses = append(c.Statuses, a.StatusesFor(string(word))...)
 	}
 	return c, err
 }
 
-// optionalBody reads a body of type T; present is false if there is none, or null.
-func optionalBody[T any](a *api, in *request) (v T, present bool, err error) {
-	r, _ := humago.Unwrap(in.http)
-	if r.ContentLength == 0 {
-		return v, false, nil
-	}
-	body, err := a.readBody(in)
-	if err != nil || len(body) == 0 || isNull(bytes.TrimSpace(body)) {
-		return v, false, err
-	}
-	v, f, _ := readInto[T](a, body)
-	if len(f.all) > 0 {
-		return v, false, invalid(f.sorted())
-	}
-	return v, true, nil
-}
-
 // resumeTask ends the pause of a task, within a new budget if the request has one.
-func (a *api) resumeTask(ctx context.Context, in *request) (*status[wire.UpscalingTaskSummary], error) {
-	given, present, err := optionalBody[wire.Resumption](a, in)
+func (a *api) resumeTask(ctx context.Context, in *openapi.Request) (*openapi.Status[wire.UpscalingTaskSummary], error) {
+	given, present, err := openapi.OptionalBody[wire.Resumption](a.Document, in)
 	if err != nil {
 		return nil, err
 	}
 	var budget *dispatch.Budget
 	if present {
-		f := &faults{}
+		f := &openapi.Faults{}
 		budget = new(budgetIn(f, given.Budget, "budget"))
-		if len(f.all) > 0 {
-			return nil, invalid(f.all)
+		if len(f.All) > 0 {
+			return nil, call.Invalid(f.All)
 		}
 	}
 	return a.taskChange(func(b taskBroker, ctx context.Context, u dispatch.UserID,
@@ -190,28 +169,18 @@ func (a *api) resumeTask(ctx context.Context, in *request) (*status[wire.Upscali
 	})(ctx, in)
 }
 
-var errNoTask = refusal{status: http.StatusNotFound, code: "TASK_NOT_FOUND", message: "There is no such task."}
-
-// taskError turns NotFound into the response for a missing task.
-func taskError(err error) error {
-	if e, ok := errors.AsType[*dispatch.Error](err); ok && e.Kind == dispatch.NotFound {
-		return errNoTask
-	}
-	return err
-}
-
 // parseTask reads an UpscalingTaskRequest and returns all its faults.
 func (a *api) parseTask(ctx context.Context, body []byte) (dispatch.Request, dispatch.Dimension, []dispatch.Fault) {
-	given, f, ok := readInto[wire.UpscalingTaskRequest](a, body)
+	given, f, ok := openapi.ReadInto[wire.UpscalingTaskRequest](a.Document, body)
 	if !ok {
-		return dispatch.Request{}, dispatch.Dimension{}, f.all
+		return dispatch.Request{}, dispatch.Dimension{}, f.All
 	}
 	at := []any{"service"}
 	switch {
 	case len(given.Services) == 0 && given.Service == (wire.ServiceChoice{}):
-		f.add("missing", "Field required", "service")
+		f.Add("missing", "Field required", "service")
 	case len(given.Services) > 0 && given.Service != (wire.ServiceChoice{}):
-		f.add("value_error", "Give either service or services", "services")
+		f.Add("value_error", "Give either service or services", "services")
 	case len(given.Services) > 0:
 		given.Service, at = given.Services[0], []any{"services", 0}
 	}
@@ -225,11 +194,11 @@ func (a *api) parseTask(ctx context.Context, body []byte) (dispatch.Request, dis
 	} else {
 		r = a.atHomes(ctx, r, a.homesOf(given.BaseJobRequest))
 	}
-	return r, d, f.sorted()
+	return r, d, f.Sorted()
 }
 
 // homes returns the homes of a task whose request names further services.
-func (a *api) homes(f *faults, r dispatch.Request, more []wire.ServiceChoice) []dispatch.Home {
+func (a *api) homes(f *openapi.Faults, r dispatch.Request, more []wire.ServiceChoice) []dispatch.Home {
 	homes := []dispatch.Home{{Label: r.Label, Service: r.Service}}
 	for i, s := range more {
 		l := r.Label

@@ -11,13 +11,15 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/eodispatch/eodispatch/api/call"
+	"github.com/eodispatch/eodispatch/api/limits"
+	"github.com/eodispatch/eodispatch/api/openapi"
 	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/identity"
 )
 
 const (
-	ticketLasts = 30 * time.Second
 	// ticketKept is how long the use of a ticket is remembered after it expires, so that clocks of replicas and of the
 	// database that differ by minutes do not make it valid again.
 	ticketKept = 10 * time.Minute
@@ -33,16 +35,16 @@ type admission struct {
 	Until time.Time // expiry of the ticket
 }
 
-var errBadTicket = refusal{status: http.StatusUnauthorized, code: "AUTHENTICATION_FAILED",
-	header:  map[string]string{"WWW-Authenticate": "Bearer"},
-	message: "The ticket is not valid: it was used before or is older than 30 seconds. Get a new one with POST /tickets."}
+var errBadTicket = call.Refusal{Status: http.StatusUnauthorized, Code: "AUTHENTICATION_FAILED",
+	Header:  map[string]string{"WWW-Authenticate": "Bearer"},
+	Message: "The ticket is not valid: it was used before or is older than 30 seconds. Get a new one with POST /tickets."}
 
 // ticketRoutes registers the operation that issues tickets. Without UseOnce there are none.
 func (a *api) ticketRoutes() {
 	if a.UseOnce == nil {
 		return
 	}
-	register(a, huma.Operation{OperationID: "create_ticket", Method: http.MethodPost, Path: "/tickets",
+	openapi.Register(a.Document, huma.Operation{OperationID: "create_ticket", Method: http.MethodPost, Path: "/tickets",
 		Tags:    []string{"streams"},
 		Summary: "Get a ticket that opens one stream",
 		Description: "For browsers, which cannot send a token with a WebSocket: open the stream with `?ticket=` in place " +
@@ -50,15 +52,15 @@ func (a *api) ticketRoutes() {
 			"at any replica; the request that brings it uses it up, whatever is answered. The stream ends with the token that " +
 			"the ticket was asked for with. " +
 			"In 30 seconds a user gets as many tickets as streams, limits.streams of them; the next are answered with 429.",
-		DefaultStatus: http.StatusCreated, Responses: a.errors(401, 429, 503)}, a.createTicket)
+		DefaultStatus: http.StatusCreated, Responses: a.Errors(401, 429, 503)}, a.createTicket)
 }
 
-func (a *api) createTicket(ctx context.Context, _ *request) (*ticketAnswer, error) {
-	caller := callIn(ctx).caller
-	if wait := a.byTicket.wait(caller.User); wait > 0 {
-		return nil, errTooFast("yours", wait)
+func (a *api) createTicket(ctx context.Context, _ *openapi.Request) (*ticketAnswer, error) {
+	caller := call.In(ctx).Caller
+	if wait := a.ByTicket.Wait(caller.User); wait > 0 {
+		return nil, limits.ErrTooFast("yours", wait)
 	}
-	t := admission{User: caller.User, Ends: caller.Expires, Until: time.Now().Add(ticketLasts)}
+	t := admission{User: caller.User, Ends: caller.Expires, Until: time.Now().Add(limits.TicketLasts)}
 	if !t.Ends.IsZero() && t.Ends.Before(t.Until) {
 		t.Until = t.Ends
 	}
@@ -80,8 +82,8 @@ func (a *api) redeem(ctx context.Context, ticket string) (identity.Caller, error
 	case !first:
 		return identity.Caller{}, errBadTicket
 	}
-	if wait := a.byUser.wait(t.User); wait > 0 {
-		return identity.Caller{}, errTooFast("yours", wait)
+	if wait := a.ByUser.Wait(t.User); wait > 0 {
+		return identity.Caller{}, limits.ErrTooFast("yours", wait)
 	}
 	return identity.Caller{User: t.User, Expires: t.Ends}, nil
 }

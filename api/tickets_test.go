@@ -15,6 +15,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/eodispatch/eodispatch/api/limits"
 	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
@@ -77,10 +78,10 @@ func TestTickets_AreRefusedWithOneText(t *testing.T) {
 		defer h.Close()
 		defer other.Close()
 		old := ticket(t, h)
-		if life := time.Until(old.Expires); life != ticketLasts {
+		if life := time.Until(old.Expires); life != limits.TicketLasts {
 			t.Errorf("a ticket is good for %v", life)
 		}
-		time.Sleep(ticketLasts)
+		time.Sleep(limits.TicketLasts)
 		used := ticket(t, h).Ticket
 		presented(t, h, used, 426)
 		raw, err := base64.RawURLEncoding.DecodeString(used)

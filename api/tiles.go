@@ -11,6 +11,8 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
+	"github.com/eodispatch/eodispatch/api/call"
+	"github.com/eodispatch/eodispatch/api/openapi"
 	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/dispatch/bounds"
@@ -19,7 +21,7 @@ import (
 
 type grids struct{ Body []wire.Grid }
 
-func (a *api) listGrids(context.Context, *request) (*grids, error) {
+func (a *api) listGrids(context.Context, *openapi.Request) (*grids, error) {
 	var all []wire.Grid
 	for g := range grid.All() {
 		all = append(all, wire.Grid{Name: g.Name, Description: g.Description, CellWidth: g.Width, CellHeight: g.Height,
@@ -33,7 +35,7 @@ const tilesWithin = 20 * time.Second
 
 // createTiles splits an area. It needs no sign-in, so everything is bounded: the number of requests and responses in
 // memory, and the areas that are split at once.
-func (a *api) createTiles(ctx context.Context, in *request) (*huma.StreamResponse, error) {
+func (a *api) createTiles(ctx context.Context, in *openapi.Request) (*huma.StreamResponse, error) {
 	release, err := a.tiling.acquire(ctx)
 	if err != nil {
 		return nil, err
@@ -47,16 +49,16 @@ func (a *api) createTiles(ctx context.Context, in *request) (*huma.StreamRespons
 		defer release()
 		_, w := humago.Unwrap(ctx)
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(tilesWithin)) // recorders in tests have no deadline
-		a.write(ctx, http.StatusCreated, nil, tiles)
+		a.Write(ctx, http.StatusCreated, nil, tiles)
 	}}, nil
 }
 
 // split reads a request to /tiles and returns its tiles.
-func (a *api) split(ctx context.Context, in *request) ([]byte, error) {
-	_, w := humago.Unwrap(in.http)
+func (a *api) split(ctx context.Context, in *openapi.Request) ([]byte, error) {
+	_, w := humago.Unwrap(in.HTTP)
 	// recorders in tests have no deadline
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(min(tilesWithin, a.Limits.BodyTime)))
-	body, err := a.readUpTo(in, min(bounds.TilesBody.Most, a.Limits.Body), " (bound "+bounds.TilesBody.Name+")")
+	body, err := a.ReadUpTo(in, min(bounds.TilesBody.Most, a.Limits.Body), " (bound "+bounds.TilesBody.Name+")")
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +66,7 @@ func (a *api) split(ctx context.Context, in *request) ([]byte, error) {
 	err = a.splitInTurn(ctx, func(m *bounds.Meter) error {
 		how, area, faults := a.parseTiles(m, body)
 		if len(faults) > 0 {
-			return invalid(faults)
+			return call.Invalid(faults)
 		}
 		found, err := how.Tiles(area)
 		if err == nil {
@@ -76,45 +78,45 @@ func (a *api) split(ctx context.Context, in *request) ([]byte, error) {
 }
 
 func (a *api) parseTiles(m *bounds.Meter, body []byte) (how grid.Split, area *grid.Area, faults []dispatch.Fault) {
-	given, f, ok := readInto[wire.TileRequest](a, body)
+	given, f, ok := openapi.ReadInto[wire.TileRequest](a.Document, body)
 	if !ok {
-		return how, nil, f.all
+		return how, nil, f.All
 	}
 	how = grid.Split{Most: a.Limits.Tiles, Whole: given.Clip != nil && !*given.Clip, Merge: given.Merge,
 		MinArea: given.MinArea, Buffer: given.Buffer, Grid: gridOf(f, m, given), FromCentre: given.Order == "centre"}
-	if !f.within("aoi") {
+	if !f.Within("aoi") {
 		var err error
 		if area, err = grid.ParseWithin(m, given.AOI.RawMessage); err != nil {
-			f.add("value_error", areaFaultText(err), "aoi")
+			f.Add("value_error", areaFaultText(err), "aoi")
 		}
 	}
-	if len(f.all) == 0 {
+	if len(f.All) == 0 {
 		if err := how.Check(); err != nil {
 			name, text, _ := strings.Cut(err.Error(), ": ")
-			f.add("value_error", text, name)
+			f.Add("value_error", text, name)
 		}
 	}
-	return how, area, f.sorted()
+	return how, area, f.Sorted()
 }
 
 // gridOf returns the grid that a request names, or the user's own.
-func gridOf(f *faults, m *bounds.Meter, given wire.TileRequest) *grid.Grid {
+func gridOf(f *openapi.Faults, m *bounds.Meter, given wire.TileRequest) *grid.Grid {
 	switch {
 	case given.Cells == nil && given.Grid == "":
-		f.add("missing", "Field required", "grid")
+		f.Add("missing", "Field required", "grid")
 		return nil
 	case given.Cells == nil:
 		g, _ := grid.Named(given.Grid)
 		return g
 	case given.Grid != "":
-		f.add("value_error", "Name a grid or give cells, not both", "cells")
+		f.Add("value_error", "Name a grid or give cells, not both", "cells")
 		return nil
-	case f.within("cells"):
+	case f.Within("cells"):
 		return nil
 	}
 	g, err := grid.ParseCells(m, given.Cells.RawMessage)
 	if err != nil {
-		f.add("value_error", areaFaultText(err), "cells")
+		f.Add("value_error", areaFaultText(err), "cells")
 	}
 	return g
 }

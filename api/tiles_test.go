@@ -9,6 +9,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/eodispatch/eodispatch/api/call"
 	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/grid"
 )
@@ -170,7 +171,7 @@ func TestTiles_BoundsConcurrentSplits(t *testing.T) {
 			}
 		}
 		err := a.splitInTurn(t.Context(), nil)
-		if r := refusalFor(err); r.status != 429 || r.header["Retry-After"] == "" {
+		if r := call.RefusalFor(err); r.Status != 429 || r.Header["Retry-After"] == "" {
 			t.Errorf("%v", err)
 		}
 	})

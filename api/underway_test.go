@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/eodispatch/eodispatch/api/call"
+	"github.com/eodispatch/eodispatch/api/limits"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/dispatch/bounds"
 	"github.com/eodispatch/eodispatch/identity"
@@ -40,7 +42,7 @@ func (b *busy) Usage(ctx context.Context, u dispatch.UserID) ([]dispatch.Usage, 
 
 // idling simulates the domain when it waits for a platform.
 func idling(ctx context.Context, d time.Duration) {
-	resume := callIn(ctx).pauseTurn()
+	resume := call.In(ctx).PauseTurn()
 	time.Sleep(d)
 	resume(ctx)
 }
@@ -106,8 +108,8 @@ func TestUnderWay_OfAUser(t *testing.T) {
 				t.Errorf("%q %s", a.Header().Get("Retry-After"), a.Body)
 			}
 		}
-		if a := h.(*api); a.ofUser.Clients()+a.ofAddress.Clients() != 0 {
-			t.Errorf("%d, %d are kept", a.ofUser.Clients(), a.ofAddress.Clients())
+		if a := h.(*api); a.OfUser.Clients()+a.OfAddress.Clients() != 0 {
+			t.Errorf("%d, %d are kept", a.OfUser.Clients(), a.OfAddress.Clients())
 		}
 	})
 }
@@ -115,8 +117,8 @@ func TestUnderWay_OfAUser(t *testing.T) {
 // Requests are served in the order of arrival, and canceled ones stop waiting.
 func TestUnderWay_InTheirOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		u := requestsAtOnce[int]{bounds.Shares[int]{Most: 1}}
-		release, err := u.acquireInTime(t.Context(), 1)
+		u := limits.RequestsAtOnce[int]{Shares: bounds.Shares[int]{Most: 1}}
+		release, err := u.AcquireInTime(t.Context(), 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -124,7 +126,7 @@ func TestUnderWay_InTheirOrder(t *testing.T) {
 		order := make(chan int, 3)
 		for i, ctx := range []context.Context{t.Context(), left, t.Context()} {
 			go func() {
-				release, err := u.acquireInTime(ctx, 1)
+				release, err := u.AcquireInTime(ctx, 1)
 				if err == nil {
 					order <- i
 					release()
@@ -213,7 +215,7 @@ func TestUnderWay_IdleRequestsAreNotCounted(t *testing.T) {
 			}
 			sent.Wait()
 		}
-		if n := h.(*api).ofUser.Clients(); n != 0 {
+		if n := h.(*api).OfUser.Clients(); n != 0 {
 			t.Errorf("%d users are kept", n)
 		}
 	})

@@ -3,15 +3,18 @@ package api
 import (
 	"net/http/httptest"
 	"testing"
+
+	"github.com/eodispatch/eodispatch/api/pages"
 )
 
 func TestMetadata_SaysWhereUsersSignIn(t *testing.T) {
 	for _, row := range []struct{ public, resource string }{{"", "http://example.com"}, {"https://broker.example.org/eo",
 		"https://broker.example.org/eo"}} {
-		a := New(Config{PublicURL: row.public, PublicSignIn: &PublicSignIn{Issuer: "https://auth.example.org/realms/apex",
-			ClientID: "programs"}})
+		a := New(Config{PublicURL: row.public,
+			PublicSignIn: &pages.PublicSignIn{Issuer: "https://auth.example.org/realms/apex",
+				ClientID: "programs"}})
 		response := asNobody(a)
-		got := decode[resourceMetadata](t, response, 200)
+		got := decode[pages.ResourceMetadata](t, response, 200)
 		if kept := response.Header().Get("Cache-Control"); kept != "no-store" {
 			t.Errorf("Cache-Control %q", kept)
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/api"
+	"github.com/eodispatch/eodispatch/api/pages"
 	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/config"
 	"github.com/eodispatch/eodispatch/dispatch"
@@ -60,7 +61,7 @@ func newAccess(settings *config.Config, backends []*dispatch.Backend, kept *stor
 		c.Platforms[i].Link = pageFor(settings, p, ring != nil)
 	}
 	if id := settings.Identity; settings.PublicURL != "" && id.ClientID != "" && id.ClientSecret+id.ClientKey != "" {
-		a.comeTo = settings.PublicURL + api.SignedInPath
+		a.comeTo = settings.PublicURL + pages.SignedInPath
 	}
 	a.Tokens, err = identity.NewTokens(c)
 	return a, err
@@ -120,7 +121,7 @@ func (a *access) serve(c *api.Config) error {
 	if a.ring != nil || a.alone { // processes must open each other's sessions
 		c.Sessions = signIns.Sessions(ring, identity.SessionsConfig{Store: a.vault, Life: a.session.Life,
 			Idle: a.session.Idle,
-			Home: strings.TrimSuffix(a.comeTo, api.SignedInPath) + "/", Locker: a.vault})
+			Home: strings.TrimSuffix(a.comeTo, pages.SignedInPath) + "/", Locker: a.vault})
 	}
 	return nil
 }

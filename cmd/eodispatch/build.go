@@ -13,9 +13,13 @@ import (
 	"github.com/KimMachineGun/automemlimit/memlimit"
 
 	"github.com/eodispatch/eodispatch/api"
+	"github.com/eodispatch/eodispatch/api/call"
 	"github.com/eodispatch/eodispatch/api/facade"
 	facadeogcapi "github.com/eodispatch/eodispatch/api/facade/ogcapi"
 	facadeopeneo "github.com/eodispatch/eodispatch/api/facade/openeo"
+	"github.com/eodispatch/eodispatch/api/limits"
+	"github.com/eodispatch/eodispatch/api/openapi"
+	"github.com/eodispatch/eodispatch/api/pages"
 	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/catalogue"
 	"github.com/eodispatch/eodispatch/config"
@@ -84,7 +88,7 @@ var seams = struct {
 // the start; only the database must answer.
 func build(ctx context.Context, settings *config.Config, kept *store.Store, seen *telemetry.Telemetry,
 	traces *tracing.Tracing, log *slog.Logger) (*assembly, error) {
-	log = slog.New(api.LogHandler(log.Handler()))
+	log = slog.New(call.LogHandler(log.Handler()))
 	memory := findMemoryLimit(settings, memlimit.FromCgroup)
 	memory.apply(log)
 	backends := platforms(settings, traces)
@@ -165,15 +169,15 @@ func apiConfig(settings *config.Config, b *broker.Broker, kept *store.Store, off
 		Secret:  kept.CursorKey(),
 		UseOnce: kept.UseOnce, NoQueryToken: !settings.Streams.QueryTokens,
 		PublicURL: settings.PublicURL, CORSOrigins: settings.CORS.AllowedOrigins,
-		Limits: api.Limits{Body: int64(settings.Limits.Body), Values: settings.Limits.Values,
+		Limits: limits.Limits{Body: int64(settings.Limits.Body), Values: settings.Limits.Values,
 			Sockets: settings.Limits.Streams, Rendering: memory.rendering(),
 			UserPace: time.Duration(settings.Limits.RateUser), AddressPace: time.Duration(settings.Limits.RateAddress),
 			SignInPace:   time.Duration(settings.Limits.RateSignIn),
 			UserRequests: settings.Limits.UserRequests, AddressRequests: settings.Limits.AddressRequests},
-		PublicSignIn: &api.PublicSignIn{Issuer: settings.Identity.Issuer, Others: furtherIssuers(settings),
+		PublicSignIn: &pages.PublicSignIn{Issuer: settings.Identity.Issuer, Others: furtherIssuers(settings),
 			ClientID: settings.Identity.CommandLineClient},
 		Proxies: proxies(settings),
-		Compat:  api.Compat(settings.Compat), Page: pageOf(settings),
+		Compat:  openapi.Compat(settings.Compat), Page: pageOf(settings),
 	}
 }
 
@@ -199,23 +203,23 @@ func processServer(settings *config.Config, b *broker.Broker, offered *catalogue
 }
 
 // pageOf returns the page that was built into the program, and its settings.
-func pageOf(settings *config.Config) api.Page {
-	p := api.Page{Files: web.Page(), Development: settings.Development, Mail: settings.Hooks.Mail.Server != ""}
+func pageOf(settings *config.Config) pages.Page {
+	p := pages.Page{Files: web.Page(), Development: settings.Development, Mail: settings.Hooks.Mail.Server != ""}
 	if settings.Identity.Issuer != "" && slices.ContainsFunc(settings.Platforms, linksAccounts) {
 		p.Account = accountPage(settings.Identity.Issuer)
 	}
 	if m := settings.Page.BaseMap; m != nil {
-		p.BaseMap = &api.BaseMap{URL: m.URL, Attribution: m.Attribution}
+		p.BaseMap = &pages.BaseMap{URL: m.URL, Attribution: m.Attribution}
 	}
 	return p
 }
 
 // docsSignIn returns the sign-in on the documentation page; nil without a client for it.
-func docsSignIn(settings *config.Config, verifier *identity.Verifier) *api.DocsSignIn {
+func docsSignIn(settings *config.Config, verifier *identity.Verifier) *pages.DocsSignIn {
 	if settings.Identity.DocsClient == "" {
 		return nil
 	}
-	return &api.DocsSignIn{ClientID: settings.Identity.DocsClient, Endpoints: verifier.SignInEndpoints}
+	return &pages.DocsSignIn{ClientID: settings.Identity.DocsClient, Endpoints: verifier.SignInEndpoints}
 }
 
 // endpoints returns the endpoint of the first platform of each protocol.
@@ -357,7 +361,7 @@ func platforms(settings *config.Config, traces *tracing.Tracing) []*dispatch.Bac
 	for _, p := range settings.Platforms {
 		backends = append(backends, &dispatch.Backend{
 			Name: p.Name, Label: p.Protocol.Label(), Endpoint: p.Endpoint, Aliases: p.Aliases, Access: p.Access,
-			Platform: adapter(p, client, settings.Applications.AllowHosts), Limits: limits(p.Limits),
+			Platform: adapter(p, client, settings.Applications.AllowHosts), Limits: limitsOf(p.Limits),
 			AtLeastOnce: p.Submit == config.AtLeastOnce, ProxyAssets: p.Assets == config.ProxiedAssets,
 			Quota: quota(p.Users), Entitled: entitlementCheck(p, settings),
 			Failures:          failureRules(p.Failures),
@@ -411,7 +415,7 @@ func entitlementCheck(p config.Platform, settings *config.Config) func(context.C
 		return nil
 	}
 	return func(ctx context.Context) bool {
-		caller := api.CallerIn(ctx)
+		caller := call.CallerIn(ctx)
 		return !slices.Contains(closed, caller.Issuer) && (!claimed || caller.Has(u.Claim, u.AnyOf))
 	}
 }
@@ -426,7 +430,7 @@ func issuersWithout(platform string, settings *config.Config) (closed []string) 
 	return closed
 }
 
-func limits(l config.PlatformLimits) dispatch.Limits {
+func limitsOf(l config.PlatformLimits) dispatch.Limits {
 	return dispatch.Limits{Jobs: l.Jobs, Requests: l.Requests, Pace: time.Duration(l.Rate), Send: l.Send,
 		MinPoll: l.MinPoll, FreeStalled: l.FreeStalled}
 }

@@ -11,8 +11,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/eodispatch/eodispatch/api"
 	facadeogcapi "github.com/eodispatch/eodispatch/api/facade/ogcapi"
+	"github.com/eodispatch/eodispatch/api/openapi"
 	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/config"
 	"github.com/eodispatch/eodispatch/dispatch"
@@ -29,7 +29,7 @@ func senderOf(settings *config.Config, access *access, kept *store.Store, instal
 	processes *facadeogcapi.Facade, seen *telemetry.Telemetry, log *slog.Logger) (*events.Sender, error) {
 	post, err := settings.Hooks.Mail.Sender()
 	c := events.Config{Store: seams.hooks(kept), Mail: post, Describe: describer(kept, settings.PublicURL),
-		Advice: api.Advice, Log: log, OnTry: seen.HookTried,
+		Advice: openapi.Advice, Log: log, OnTry: seen.HookTried,
 		Forms:  map[dispatch.HookKind]events.Form{dispatch.OGCSubscriber: processes.Message},
 		Source: cmp.Or(settings.PublicURL, "urn:eodispatch:"+installation),
 		Client: upstream.New(seams.network(upstream.Config{UserAgent: "eodispatch/" + ownVersion(),

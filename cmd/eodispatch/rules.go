@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/eodispatch/eodispatch/api"
+	"github.com/eodispatch/eodispatch/api/call"
 	"github.com/eodispatch/eodispatch/catalogue"
 	"github.com/eodispatch/eodispatch/config"
 	"github.com/eodispatch/eodispatch/dispatch"
@@ -22,7 +22,7 @@ func policies(rules []config.ServiceRule, offered *catalogue.Catalogue) (all []d
 			Budget: dispatch.Budget{Amount: float64(rule.Budget), Unit: rule.BudgetUnit}}
 		_ = json.Unmarshal(rule.Options, &p.Options) // it was written as an object
 		if u := rule.Users; u != nil {
-			p.Entitled = func(ctx context.Context) bool { return api.CallerIn(ctx).Has(u.Claim, u.AnyOf) }
+			p.Entitled = func(ctx context.Context) bool { return call.CallerIn(ctx).Has(u.Claim, u.AnyOf) }
 		}
 		all = append(all, p)
 	}

@@ -8,12 +8,13 @@ import (
 	"testing"
 
 	"github.com/eodispatch/eodispatch/api"
+	"github.com/eodispatch/eodispatch/api/pages"
 )
 
 // TestOpenAPI_GeneratedPythonClient generates a Python client from the OpenAPI document without warnings, and calls the
 // API with it.
 func TestOpenAPI_GeneratedPythonClient(t *testing.T) {
-	signIn := &api.DocsSignIn{ClientID: "docs", Endpoints: func(context.Context) (authorizationURL, tokenURL string,
+	signIn := &pages.DocsSignIn{ClientID: "docs", Endpoints: func(context.Context) (authorizationURL, tokenURL string,
 		err error) {
 		return "https://sign-in.example.org/authorize", "https://sign-in.example.org/token", nil
 	}}

@@ -1,0 +1,183 @@
+package live
+
+import (
+	"iter"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/eodispatch/eodispatch/api/openapi"
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// filterNames are the parameters of the query that select elements of a list of jobs or tasks, besides filter.
+var filterNames = []string{"status", "platform", "since", "labels", "title", "service", "created_after",
+	"created_before"}
+
+const (
+	MostSifted = 10_000 // jobs, or tasks, that are read for one page
+)
+
+// sieve holds the filters of a list that are applied to what was read, because no index finds what they select. The
+// first label is one of them only in the list of a task's jobs.
+type sieve struct {
+	labels      []dispatch.LabelMatch
+	title       string             // in lower case
+	application string             // of the service; "": any
+	services    []dispatch.Service // in place of application: its names at the platforms that offer it
+	from, until time.Time
+	InTask      bool
+	Oldest      bool // the list begins with the oldest element
+}
+
+// sieveOf reads the filters of the query. It calls fault for each that is wrong.
+func (a *Lists) sieveOf(query url.Values, fault func(kind, msg string, at ...any)) (s sieve) {
+	for i, text := range query["labels"] {
+		label, ok := dispatch.ParseLabel(text)
+		if s.labels = append(s.labels, label); !ok || i == dispatch.MostLabels {
+			fault("value_error", "Input should be a label, written as key=value", "labels", i)
+			break
+		}
+	}
+	text := func(name string) string {
+		if utf8.RuneCountInString(query.Get(name)) > openapi.LongestSearch {
+			fault("string_too_long", "String should have at most 200 characters", name)
+		}
+		return query.Get(name)
+	}
+	when := func(name string) (at time.Time) {
+		at, err := time.Parse(time.RFC3339, query.Get(name))
+		if err != nil && query.Has(name) {
+			fault("datetime_parsing", "Input should be a date and time of RFC 3339", name)
+		}
+		return at
+	}
+	s.title, s.application = strings.ToLower(text("title")), text("service")
+	s.from, s.until = when("created_after"), when("created_before")
+	if listed, ok := a.Services.Find(s.application); ok && s.application != "" {
+		s.application = ""
+		for _, home := range listed.Homes() {
+			s.services = append(s.services, home.Service)
+		}
+	}
+	return s
+}
+
+// label returns the label by which the list is read.
+func (s sieve) label() dispatch.LabelMatch {
+	if s.InTask || len(s.labels) == 0 {
+		return dispatch.LabelMatch{}
+	}
+	return s.labels[0]
+}
+
+// Sifts reports whether elements that were read may be passed over.
+func (s sieve) Sifts() bool {
+	return len(s.labels) > 1 || s.InTask && len(s.labels) > 0 || s.title != "" || s.application != "" ||
+		s.services != nil || !s.from.IsZero() || !s.until.IsZero()
+}
+
+// begin returns where a list begins that is ordered by creation and continues after p.
+func (s sieve) begin(p dispatch.Place) dispatch.Place {
+	first := s.until
+	if s.Oldest {
+		first = s.from
+	}
+	if p == (dispatch.Place{}) && !first.IsZero() {
+		return dispatch.Place{Created: first}
+	}
+	return p
+}
+
+func (s sieve) job(r dispatch.Record) bool {
+	return s.passes(r.Request, r.Annotations.Labels, r.Created)
+}
+
+func (s sieve) task(t dispatch.TaskRecord) bool {
+	return s.passes(t.Request, t.Annotations.Labels, t.Created)
+}
+
+func (s sieve) passes(r dispatch.Request, labels map[string]string, created time.Time) bool {
+	for _, label := range s.labels {
+		if !label.Selects(labels) {
+			return false
+		}
+	}
+	switch {
+	case s.title != "" && !strings.Contains(strings.ToLower(r.Title), s.title),
+		!s.runs(r.Service) && !slices.ContainsFunc(r.Homes, func(h dispatch.Home) bool { return s.runs(h.Service) }),
+		!s.from.IsZero() && created.Before(s.from):
+		return false
+	}
+	return s.until.IsZero() || created.Before(s.until)
+}
+
+// runs reports whether the sieve selects requests for a service.
+func (s sieve) runs(service dispatch.Service) bool {
+	return (s.application == "" || service.Application == s.application) &&
+		(s.services == nil || slices.ContainsFunc(s.services, service.Same))
+}
+
+// only returns those of the jobs that pass.
+func (s sieve) only(jobs iter.Seq2[dispatch.Record, error]) iter.Seq2[dispatch.Record, error] {
+	if !s.Sifts() {
+		return jobs
+	}
+	return func(yield func(dispatch.Record, error) bool) {
+		for j, err := range jobs {
+			if (err != nil || s.job(j)) && !yield(j, err) {
+				return
+			}
+		}
+	}
+}
+
+// head is what was read for a page of one kind of elements.
+type head[T any] struct {
+	list []T
+	cut  *T // the element at which the reading was given up; nil: it was not
+}
+
+// sift returns the first elements that pass, at most n of them, up to one that is past the end, of at most MostSifted
+// that it reads.
+func sift[T any](all iter.Seq2[T, error], n int, pass, past func(T) bool) (h head[T], err error) {
+	count := 0
+	for v, err := range all {
+		if err != nil {
+			return head[T]{}, err
+		}
+		if past(v) {
+			return h, nil
+		}
+		if pass(v) {
+			h.list = append(h.list, v)
+		}
+		switch count++; {
+		case len(h.list) == n:
+			return h, nil
+		case count == MostSifted:
+			h.cut = &v
+			return h, nil
+		}
+	}
+	return h, nil
+}
+
+// past reports whether an element of a list that is ordered by creation is behind all that the sieve selects.
+func (s sieve) past(created time.Time) bool {
+	if s.Oldest {
+		return !s.until.IsZero() && !created.Before(s.until)
+	}
+	return created.Before(s.from)
+}
+
+// precedes reports whether an element that was created at a time stands before one that was created at another, in a
+// list that is ordered by creation.
+func (s sieve) precedes(a, b time.Time) bool {
+	if s.Oldest {
+		return a.Before(b)
+	}
+	return a.After(b)
+}

@@ -1,0 +1,274 @@
+package live
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"net/url"
+	"runtime/debug"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/eodispatch/eodispatch/api/call"
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/identity"
+)
+
+const (
+	ShortestInterval = time.Second
+	longestInterval  = time.Hour
+	UsualInterval    = 10 * time.Second
+	PingEvery        = 30 * time.Second
+	pongWithin       = 10 * time.Second
+	writeWithin      = 30 * time.Second // for a client to receive a piece
+	HeardLimit       = 4 << 10          // bytes of a client's message
+	HeardPerMinute   = 60               // messages of a client per minute
+	fullRate         = 128 << 10        // bytes per second of whole lists, in addition to one list in each interval
+	ChangeRate       = 32 << 10         // bytes per second of changes: what changes again within that time is sent once
+	readAnew         = 4                // cycles after which a topic is read although all of it has ended
+)
+
+// IntervalOf reads the query parameter interval (seconds, clamped to the bounds).
+func IntervalOf(query url.Values, faults *[]dispatch.Fault) time.Duration {
+	if !query.Has("interval") {
+		return UsualInterval
+	}
+	seconds, err := strconv.ParseFloat(query.Get("interval"), 64)
+	if math.IsNaN(seconds) || err != nil && !errors.Is(err, strconv.ErrRange) {
+		*faults = append(*faults, dispatch.Fault{Loc: []any{"query", "interval"}, Type: "float_parsing",
+			Msg: "Input should be a valid number, unable to parse string as a number"})
+		return UsualInterval
+	}
+	seconds = min(max(seconds, ShortestInterval.Seconds()), longestInterval.Seconds())
+	return time.Duration(seconds * float64(time.Second))
+}
+
+// Stream is one WebSocket. One goroutine receives. Another sends what is due and then ends, so that an idle stream
+// needs the memory of one stack: see wake. Both end with the stream's context.
+type Stream struct {
+	*Lists
+	Topic    Topic
+	Socket   *websocket.Conn
+	Interval time.Duration
+	Changes  bool
+	Expires  time.Time       // of the token; zero: never
+	Session  dispatch.Secret // cookie of the session that opened the stream; "": a token or ticket did
+
+	ctx     context.Context // until the client has disconnected or the service stops
+	stop    func()          // frees what the stream holds
+	timer   *time.Timer     // wakes the stream when something is due
+	woken   atomic.Int64    // calls of wake since run began; 0: it is not running. After the end it stays above
+	pending atomic.Bool     // a change that was not read
+
+	next   time.Time // when the platforms are asked
+	pingAt time.Time // zero: nothing was sent
+	known  bool      // the client has a state
+	state  state     // that the client has
+	Sent   time.Time // when something of it was sent last
+	Size   int       // bytes of that
+	unread int       // cycles since the last that read the topic
+}
+
+// Start begins to send and to receive. released is called at the end.
+func (s *Stream) Start(ctx context.Context, released func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	s.ctx = ctx
+	s.woken.Store(1) // so that wake does not run it before all is set
+	s.timer = time.AfterFunc(s.Interval, s.wake)
+	unwatch := s.Broker.OnChange(s.Topic.User, s.change)
+	s.stop = func() {
+		s.timer.Stop()
+		unwatch()
+		released()
+		cancel(nil)
+	}
+	context.AfterFunc(ctx, s.wake)
+	go s.run()
+	go s.discardMessages(cancel)
+}
+
+func (s *Stream) change() {
+	if !s.pending.Swap(true) {
+		s.wake()
+	}
+}
+
+// wake has run send what is due. If run is at it, it looks again.
+func (s *Stream) wake() {
+	if s.woken.Add(1) == 1 {
+		go s.run()
+	}
+}
+
+// run sends what is due. It ends when it has looked after the last call of wake, or with the stream.
+func (s *Stream) run() {
+	for {
+		woken := s.woken.Load()
+		if err := s.sendDue(s.ctx); err != nil {
+			s.end(s.ctx, err)
+			return
+		}
+		if s.woken.CompareAndSwap(woken, 0) {
+			return
+		}
+	}
+}
+
+// discardMessages receives and discards the client's messages, within limits. Reading also handles pongs and the
+// client's close.
+func (s *Stream) discardMessages(cancel context.CancelCauseFunc) {
+	defer s.closeOnPanic(context.Background())
+	for since, n := time.Now(), 0; ; n++ {
+		_, r, err := s.Socket.Reader(context.Background())
+		if err == nil {
+			_, err = io.Copy(io.Discard, r)
+		}
+		if time.Since(since) > time.Minute {
+			since, n = time.Now(), 0
+		}
+		if err == nil && n >= HeardPerMinute {
+			s.Socket.Close(websocket.StatusTryAgainLater, "too many messages")
+			err = errors.New("too many messages")
+		}
+		if err != nil {
+			cancel(errGone)
+			return
+		}
+	}
+}
+
+var (
+	errGone    = errors.New("the client has disconnected")
+	errSilent  = errors.New("the client does not respond")
+	ErrClosing = errors.New("the service is stopping")
+)
+
+// end tells the client why the stream ends, and closes it.
+func (s *Stream) end(ctx context.Context, err error) {
+	defer s.stop()
+	defer s.closeOnPanic(ctx)
+	if errors.Is(err, errSilent) { // it would not receive a last message either
+		s.Socket.CloseNow()
+		s.Log.DebugContext(ctx, "stream closed", "error", err)
+		return
+	}
+	status, code, reason := s.closing(ctx, err)
+	if !errors.Is(context.Cause(ctx), errGone) && status != websocket.StatusGoingAway {
+		s.send(context.WithoutCancel(ctx), lastMessage(s.Topic.Task, code, reason))
+	}
+	s.Socket.Close(status, reason)
+	s.Log.DebugContext(ctx, "stream closed", "code", int(status), "error", err)
+}
+
+var errExpired = errors.New("the token has expired")
+
+// closing returns the close code (RFC 6455, section 7.4.1), the error code and the reason for err.
+func (s *Stream) closing(ctx context.Context, err error) (status websocket.StatusCode, code, reason string) {
+	r, refused := errors.AsType[call.Refusal](err)
+	switch {
+	case errors.Is(context.Cause(ctx), ErrClosing):
+		return websocket.StatusGoingAway, "SERVICE_UNAVAILABLE", "The service is stopping."
+	case errors.Is(err, errExpired):
+		return websocket.StatusPolicyViolation, call.ErrOldToken.Code, "The token has expired."
+	case errors.Is(err, identity.ErrSignedOut):
+		return websocket.StatusPolicyViolation, call.ErrNoToken.Code, "You are signed out."
+	case refused && r.Status == http.StatusNotFound:
+		return websocket.StatusPolicyViolation, call.ErrNoTask.Code, "The task was deleted."
+	}
+	return websocket.StatusInternalError, call.Kinds[dispatch.Internal].Code, call.InternalText
+}
+
+// sendDue sends what is due and sets the timer for what is due next. An error ends the stream.
+func (s *Stream) sendDue(ctx context.Context) (err error) {
+	defer dispatch.RecoverAsError(ctx, s.Log, "api.stream", &err)
+	for err = ctx.Err(); err == nil; err = cmp.Or(err, ctx.Err()) {
+		now := time.Now()
+		switch {
+		case s.pingAt.IsZero():
+			err, s.pingAt = s.send(ctx, message("init", s.Topic.Task, nil, "Connected. The present state follows.")),
+				time.Now().Add(PingEvery)
+		case !s.Expires.IsZero() && !now.Before(s.Expires):
+			err = errExpired
+		case !now.Before(s.next):
+			err, s.next = s.refresh(ctx, s.pending.Swap(false)), now.Add(s.Interval)
+		case s.pending.Load() && !now.Before(s.NextChangeAt()):
+			s.pending.Store(false)
+			err = s.update(ctx)
+		case !now.Before(s.pingAt):
+			err, s.pingAt = s.ping(ctx), time.Now().Add(PingEvery)
+		default:
+			s.timer.Reset(time.Until(s.nextDue()))
+			return nil
+		}
+	}
+	return err
+}
+
+// nextDue returns when something is due unless wake is called before.
+func (s *Stream) nextDue() time.Time {
+	due := earliest(s.next, s.pingAt, s.Expires)
+	if s.pending.Load() {
+		due = earliest(due, s.NextChangeAt())
+	}
+	return due
+}
+
+// NextChangeAt returns when a change may be sent: 1 s after the last message, later after a long one.
+func (s *Stream) NextChangeAt() time.Time {
+	rate := ChangeRate
+	if !s.Changes {
+		rate = fullRate
+	}
+	return s.Sent.Add(min(max(ShortestInterval, time.Duration(s.Size)*time.Second/time.Duration(rate)), s.Interval))
+}
+
+func earliest(first time.Time, more ...time.Time) time.Time {
+	for _, t := range more {
+		if !t.IsZero() && t.Before(first) {
+			first = t
+		}
+	}
+	return first
+}
+
+// closeOnPanic ends a stream whose goroutine panics, instead of the process. Call it deferred.
+func (s *Stream) closeOnPanic(ctx context.Context) {
+	if r := recover(); r != nil {
+		s.Log.ErrorContext(ctx, "panic", "operation", "api.stream", "error", fmt.Sprint(r), "stack", string(debug.Stack()))
+		s.Socket.CloseNow()
+	}
+}
+
+func (s *Stream) send(ctx context.Context, text []byte) error {
+	return withTimeout(ctx, writeWithin, func(ctx context.Context) error {
+		return s.Socket.Write(ctx, websocket.MessageText, text)
+	})
+}
+
+// withTimeout calls ask with a time limit. It returns errSilent if the client did not respond in time.
+func withTimeout(ctx context.Context, d time.Duration, ask func(context.Context) error) error {
+	limited, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	err := ask(limited)
+	if err != nil && limited.Err() != nil && ctx.Err() == nil {
+		return fmt.Errorf("%w: %w", errSilent, err)
+	}
+	return err
+}
+
+// ping checks that the client responds, and that its session lasts.
+func (s *Stream) ping(ctx context.Context) error {
+	if s.Session != "" {
+		if err := s.Sessions.Check(ctx, s.Session); errors.Is(err, identity.ErrSignedOut) {
+			return err
+		}
+	}
+	return withTimeout(ctx, pongWithin, s.Socket.Ping)
+}

@@ -1,0 +1,173 @@
+package live
+
+import (
+	"context"
+	"encoding/base64"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/eodispatch/eodispatch/api/call"
+	"github.com/eodispatch/eodispatch/api/limits"
+	"github.com/eodispatch/eodispatch/api/openapi"
+	"github.com/eodispatch/eodispatch/broker"
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// errNotModified is the response to a client whose copy is current (RFC 9110, section 15.4.5).
+var errNotModified = call.Refusal{Status: http.StatusNotModified, Code: "NOT_MODIFIED"}
+
+// waiting is what a request asks for with wait and If-None-Match.
+type waiting struct {
+	wait    time.Duration
+	known   validators
+	header  http.Header     // of the response
+	changed <-chan struct{} // signals that the response may have changed; nil for a request that does not wait
+	Release func()          // must be called at the end
+}
+
+// Await reads the query parameter wait (seconds, clamped to 0…60) and the header If-None-Match. A request that waits
+// takes one of its user's places and subscribes to changes.
+func (a *Lists) Await(ctx context.Context, in *openapi.Request,
+	watch func() (changed <-chan struct{}, stop func())) (waiting,
+	error) {
+	wait, faults := in.Wait()
+	if len(faults) > 0 {
+		return waiting{}, call.Invalid(faults)
+	}
+	r, response := humago.Unwrap(in.HTTP)
+	w := waiting{wait: wait, header: response.Header(), known: parseValidators(r.Header.Values("If-None-Match")),
+		Release: func() {}}
+	if wait <= 0 {
+		return w, nil
+	}
+	release, err := a.Waits.Enter(call.User(ctx), a.MostSockets())
+	if err != nil {
+		return w, limits.ErrTooManyWaits
+	}
+	changed, stop := watch()
+	w.changed, w.Release = changed, func() {
+		stop()
+		release()
+	}
+	return w, nil
+}
+
+// validators are the entity tags of If-None-Match without the prefix W/, which does not matter there (RFC 9110, section
+// 13.1.2), or the single element *.
+type validators []string
+
+// parseValidators reads a list of entity tags up to the first malformed one.
+func parseValidators(lines []string) (all validators) {
+	rest := strings.Join(lines, ",")
+	if strings.TrimSpace(rest) == "*" {
+		return validators{"*"}
+	}
+	for {
+		rest = strings.TrimPrefix(strings.TrimLeft(rest, " \t,"), "W/")
+		tag, after, ok := strings.Cut(strings.TrimPrefix(rest, `"`), `"`)
+		if !ok || !strings.HasPrefix(rest, `"`) {
+			return all
+		}
+		all, rest = append(all, `"`+tag+`"`), after
+	}
+}
+
+func (v validators) match(tag string) bool {
+	return slices.Contains(v, "*") || slices.Contains(v, strings.TrimPrefix(tag, "W/"))
+}
+
+// etag returns a weak validator (RFC 9110, section 8.8.1), because responses also contain the time when the platform
+// was asked.
+func etag(digest []byte) string { return `W/"` + base64.RawURLEncoding.EncodeToString(digest) + `"` }
+
+// AwaitChange calls see until its ETag differs from those of the client, or from the first one if the client sent none,
+// until the wait is over, or until the service stops. If the client's ETag is still current then, it returns
+// errNotModified.
+func AwaitChange[T any](ctx context.Context, a *Lists, w waiting, see func(ctx context.Context, fresh time.Duration) (T,
+	error), tag func(T) string) (T, error) {
+	end := time.Now().Add(w.wait)
+	shown, err := seeOrStop(ctx, a, see, a.Freshness)
+	known := w.known
+	for err == nil {
+		now := tag(shown)
+		if known == nil {
+			known = validators{strings.TrimPrefix(now, "W/")}
+		}
+		left := time.Until(end)
+		if left <= 0 || !known.match(now) || ctx.Err() != nil || a.Life.Err() != nil {
+			break
+		}
+		shown, err = seeOrStop(ctx, a, see, a.afterChange(ctx, w.changed, left))
+	}
+	if err == nil && w.known.match(tag(shown)) {
+		w.header.Set("ETag", tag(shown))
+		w.header.Set("Cache-Control", openapi.Revalidate)
+		return shown, errNotModified
+	}
+	return shown, err
+}
+
+// seeOrStop calls see. If the service stops while see waits for a platform, it returns what is known.
+func seeOrStop[T any](ctx context.Context, a *Lists, see func(context.Context, time.Duration) (T, error),
+	fresh time.Duration) (T, error) {
+	asking, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stop := context.AfterFunc(a.Life, cancel)
+	defer stop()
+	shown, err := see(asking, fresh)
+	if err != nil && a.Life.Err() != nil {
+		return see(ctx, broker.AsKnown)
+	}
+	return shown, err
+}
+
+// afterChange waits for a possible change. It returns the freshness to read with: as known after a signal, else with
+// the platform asked.
+func (a *Lists) afterChange(ctx context.Context, changed <-chan struct{}, left time.Duration) time.Duration {
+	resume := call.In(ctx).PauseTurn()
+	defer resume(ctx)
+	timer := time.NewTimer(min(left, a.Freshness))
+	defer timer.Stop()
+	select {
+	case <-changed:
+		return broker.AsKnown
+	case <-timer.C:
+	case <-ctx.Done():
+	case <-a.Life.Done():
+		return broker.AsKnown
+	}
+	return a.Freshness
+}
+
+// AwaitEnd returns a job when it has ended, or as it was last read when the wait is over, the service stops, or the job
+// cannot be read. A user with too many requests that wait does not wait.
+func (a *Lists) AwaitEnd(ctx context.Context, job dispatch.Record, wait time.Duration) dispatch.Record {
+	release, err := a.Waits.Enter(call.User(ctx), a.MostSockets())
+	if err != nil {
+		return job
+	}
+	defer release()
+	changed, stop := a.Broker.WatchJob(call.User(ctx), job.ID)
+	defer stop()
+	waiting, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	end, fresh := time.Now().Add(wait), a.Freshness
+	see := func(ctx context.Context, fresh time.Duration) (dispatch.Record, error) {
+		return a.Broker.Read(ctx, call.User(ctx), job.ID, fresh)
+	}
+	for {
+		now, err := seeOrStop(waiting, a, see, fresh)
+		if err != nil {
+			return job
+		}
+		job = now
+		if job.Status.Final() || waiting.Err() != nil || a.Life.Err() != nil {
+			return job
+		}
+		fresh = a.afterChange(waiting, changed, time.Until(end))
+	}
+}

@@ -1,0 +1,148 @@
+package openapi
+
+import (
+	"net/http"
+	"reflect"
+	"slices"
+	"strconv"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/eodispatch/eodispatch/client/wire"
+)
+
+const Revalidate = "private, no-cache" // for responses that change without a request
+
+type Status[T any] struct {
+	CacheControl string `header:"Cache-Control"`
+	Body         T
+}
+
+type Tagged[T any] struct {
+	CacheControl string `header:"Cache-Control"`
+	ETag         string `header:"ETag"`
+	Body         T
+}
+
+type Nothing struct{ Body any }
+
+// StatusOf returns a response that changes without a request.
+func StatusOf[T any](body T) *Status[T] { return &Status[T]{Revalidate, body} }
+
+// TaggedOf returns a response that changes without a request, and its ETag.
+func TaggedOf[T any](tag string, body T) *Tagged[T] { return &Tagged[T]{Revalidate, tag, body} }
+
+// WithTiles adds the response of /tiles.
+func WithTiles(a *Document, all map[string]*huma.Response) map[string]*huma.Response {
+	schema := a.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[wire.GeometryCollection](), true, "")
+	all["201"] = &huma.Response{Description: "The tiles",
+		Content: map[string]*huma.MediaType{"application/json": {Schema: schema}}}
+	return all
+}
+
+var reasons = map[int]string{
+	408: "The request body did not arrive in time",
+	409: "CONFLICT: the current state does not allow the request. SIGN_IN_REQUIRED: you must link or renew an account, " +
+		"at details.link",
+	422: "VALIDATION_ERROR: the request is not valid; all its faults are listed. APPLICATION_INVALID: the document at " +
+		"the application's address defines no service, or is refused",
+	429: "RATE_LIMITED: a limit of the broker is reached, such as the number of your jobs that have not ended",
+	501: "The platform does not support this operation",
+	502: "PLATFORM_ERROR: the platform responded wrongly. PLATFORM_UNCERTAIN: the platform may have accepted the request",
+	503: "PLATFORM_BUSY, PLATFORM_UNAVAILABLE, or SERVICE_UNAVAILABLE, such as when the database does not respond: " +
+		"repeat later. APPLICATION_UNREACHABLE: the document at the application's address cannot be fetched",
+	504: "PLATFORM_UNAVAILABLE: the platform did not respond in time",
+}
+
+// Errors describes the error responses of these statuses, and of 429 and 500, which every operation can return.
+func (a *Document) Errors(statuses ...int) map[string]*huma.Response {
+	schemas := a.OpenAPI().Components.Schemas
+	all := map[string]*huma.Response{}
+	if a.SessionCookie != "" && slices.Contains(statuses, http.StatusUnauthorized) &&
+		!slices.Contains(statuses, http.StatusForbidden) {
+		statuses = append(statuses, http.StatusForbidden) // a session used by another page
+	}
+	for _, status := range append(statuses, http.StatusInternalServerError, http.StatusTooManyRequests) {
+		body := schemas.Schema(reflect.TypeFor[wire.ErrorResponse](), true, "")
+		if status == http.StatusUnprocessableEntity {
+			body = schemas.Schema(reflect.TypeFor[wire.HTTPValidationError](), true, "")
+		}
+		reason := reasons[status]
+		if reason == "" {
+			reason = http.StatusText(status)
+		}
+		all[strconv.Itoa(status)] = &huma.Response{Description: reason, Headers: headers[status],
+			Content: map[string]*huma.MediaType{"application/json": {Schema: body}}}
+	}
+	return all
+}
+
+// headers are those that come with an error response of a status.
+var headers = map[int]map[string]*huma.Param{
+	401: {"WWW-Authenticate": {Schema: &huma.Schema{Type: huma.TypeString, Enum: []any{"Bearer"}}}},
+	429: {"Retry-After": {Description: "Seconds", Schema: &huma.Schema{Type: huma.TypeInteger}}},
+	503: {"Retry-After": {Description: "Seconds; absent if the platform did not name any",
+		Schema: &huma.Schema{Type: huma.TypeInteger}}},
+}
+
+// WithNull adds a 200 response whose body is null.
+func WithNull(all map[string]*huma.Response) map[string]*huma.Response {
+	all["200"] = &huma.Response{Description: "Done",
+		Content: map[string]*huma.MediaType{"application/json": {Schema: &huma.Schema{Type: "null"}}}}
+	return all
+}
+
+// WithBody adds a 200 response of type T that the package encodes itself.
+func WithBody[T any](a *Document, all map[string]*huma.Response) map[string]*huma.Response {
+	schema := a.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[T](), true, "")
+	all["200"] = &huma.Response{Description: "OK",
+		Content: map[string]*huma.MediaType{"application/json": {Schema: schema}},
+		Headers: map[string]*huma.Param{"Cache-Control": {Schema: &huma.Schema{Type: huma.TypeString}},
+			"ETag": {Schema: &huma.Schema{Type: huma.TypeString}},
+			"Link": {Schema: &huma.Schema{Type: huma.TypeString}, Description: "Address of the next page"}}}
+	return all
+}
+
+// WithNotModified adds the 304 response.
+func WithNotModified(all map[string]*huma.Response) map[string]*huma.Response {
+	all["304"] = &huma.Response{Description: "The client's copy is still current",
+		Headers: map[string]*huma.Param{"ETag": {Schema: &huma.Schema{Type: huma.TypeString}}}}
+	return all
+}
+
+// WithGeoJSON adds a 200 response in GeoJSON.
+func WithGeoJSON[T any](a *Document, all map[string]*huma.Response) map[string]*huma.Response {
+	schema := a.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[T](), true, "")
+	all["200"] = &huma.Response{Description: "GeoJSON",
+		Content: map[string]*huma.MediaType{MediaGeoJSON: {Schema: schema}}}
+	return all
+}
+
+// WithDocument adds a 200 response that is any JSON document.
+func WithDocument(all map[string]*huma.Response) map[string]*huma.Response {
+	all["200"] = &huma.Response{Description: "The document",
+		Content: map[string]*huma.MediaType{"application/json": {Schema: &huma.Schema{}}},
+		Headers: map[string]*huma.Header{"ETag": {Description: "Its SHA-256", Schema: &huma.Schema{Type: huma.TypeString}}}}
+	return all
+}
+
+// WithGoingOn adds the 202 response of a request that became a job.
+func WithGoingOn(a *Document, all map[string]*huma.Response) map[string]*huma.Response {
+	schema := a.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[wire.ProcessingJobSummary](), true, "")
+	text := &huma.Schema{Type: huma.TypeString}
+	all["202"] = &huma.Response{Description: "The job goes on",
+		Content: map[string]*huma.MediaType{"application/json": {Schema: schema}},
+		Headers: map[string]*huma.Param{"Location": {Schema: text, Description: "Address of the job"},
+			"Preference-Applied": {Schema: text}}}
+	return all
+}
+
+// WithBytes adds a 200 response of any media type.
+func WithBytes(all map[string]*huma.Response) map[string]*huma.Response {
+	all["200"] = &huma.Response{Description: "The platform's result", Content: map[string]*huma.MediaType{
+		// generators of clients understand this one
+		"application/octet-stream": {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}},
+		"*/*":                      {Schema: &huma.Schema{}},
+	}}
+	return all
+}

@@ -1,0 +1,145 @@
+package openapi
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/eodispatch/eodispatch/client/wire"
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/grid"
+)
+
+// document returns the OpenAPI document without operations.
+func (a *Document) document() huma.Config {
+	c := huma.DefaultConfig(a.Title, a.Version)
+	c.Info.Description = strings.TrimSpace(a.Description + "\n\n" + introduction)
+	c.Tags = tags
+	c.AllowAdditionalPropertiesByDefault = true
+	c.OpenAPIPath, c.DocsPath, c.SchemasPath = "", "", ""
+	c.CreateHooks = nil // no $schema members in responses
+	c.Formats = map[string]huma.Format{"application/json": huma.DefaultJSONFormat}
+	c.Security = []map[string][]string{{"bearer": {}}}
+	c.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"bearer": {Type: "http", Scheme: "bearer",
+		BearerFormat: "JWT",
+		Description:  "An access token of the identity provider that this service trusts. It is verified with each request."}}
+	if a.SessionCookie != "" {
+		c.Security = append(c.Security, map[string][]string{"session": {}})
+		c.Components.SecuritySchemes["session"] = &huma.SecurityScheme{Type: "apiKey", In: "cookie",
+			Name: a.SessionCookie,
+			Description: "The session of a browser that signed in to the page at /. It is accepted only in requests from " +
+				"that page."}
+	}
+	if a.PublicURL != "" {
+		c.Servers = []*huma.Server{{URL: a.PublicURL}}
+	}
+	return c
+}
+
+// Refine completes the schemas with what struct tags cannot express.
+func (a *Document) Refine(schemas map[string]*huma.Schema) {
+	for _, t := range []reflect.Type{reflect.TypeFor[wire.JobOptions](), reflect.TypeFor[wire.TaskOptions](),
+		reflect.TypeFor[wire.HookRequest](), reflect.TypeFor[wire.StreamMessage](),
+		reflect.TypeFor[wire.StatusChanges]()} {
+		a.OpenAPI().Components.Schemas.Schema(t, true, "")
+	}
+	for name, options := range map[string]string{"BaseJobRequest": "JobOptions",
+		"UpscalingTaskRequest": "TaskOptions"} {
+		request := schemas[name].Properties
+		request["title"].MaxLength = &a.Limits.Title
+		request["labels"].Nullable, request["note"].Nullable = true, true
+		request["options"] = &huma.Schema{Ref: SchemasPath + options, Description: request["options"].Description}
+		AllowNull(request, "options", "dimension")
+	}
+	AllowNull(schemas["JobOptions"].Properties, "notify")
+	AllowNull(schemas["TaskOptions"].Properties, "notify")
+	for _, name := range []string{"ServiceDetails", "ServiceReference", "ParameterDimension", "HookRequest", "Notify"} {
+		for _, p := range schemas[name].Properties {
+			if p.Type == huma.TypeString && p.Enum == nil {
+				p.MaxLength = &a.Limits.Text
+			}
+		}
+	}
+	for _, name := range []string{"JobChoice", "Resumption", "AnnotationsPatch", "HookRequest"} {
+		schemas[name].AdditionalProperties = false // what is not known would change what the request means
+	}
+	task := schemas["UpscalingTaskRequest"]
+	task.Required = slices.DeleteFunc(task.Required, func(name string) bool { return name == "service" }) // or services
+	for name := range grid.All() {
+		schemas["TileRequest"].Properties["grid"].Enum = append(schemas["TileRequest"].Properties["grid"].Enum,
+			name.Name)
+	}
+	schemas["JobChoice"].MinProperties = new(1)
+	schemas["Resumption"].MinProperties = new(1)
+	schemas["ParameterDimension"].Properties["values"].MaxItems = &a.Limits.Values
+	schemas["ValidationError"].Properties["loc"].Items = &huma.Schema{AnyOf: []*huma.Schema{{Type: huma.TypeString},
+		{Type: huma.TypeInteger}}}
+	for _, name := range []string{"ServiceSummary", "CatalogueService"} {
+		AllowNull(schemas[name].Properties, "provider", "parameters_error", "rules")
+	}
+	AllowNull(schemas["ServiceRules"].Properties, "budget")
+	AllowNull(schemas["TaskRest"].Properties, "costs", "seconds")
+	codes := &schemas["JobAttention"].Properties["code"].Enum
+	for code := range Attentions {
+		*codes = append(*codes, string(code))
+	}
+	slices.SortFunc(*codes, func(a, b any) int { return strings.Compare(a.(string), b.(string)) })
+}
+
+// AllowNull makes those of the named properties that refer to other schemas nullable, which the tag nullable cannot.
+func AllowNull(properties map[string]*huma.Schema, names ...string) {
+	for _, name := range names {
+		if p := properties[name]; p != nil {
+			properties[name] = &huma.Schema{AnyOf: []*huma.Schema{{Ref: p.Ref}, {Type: "null"}}, Description: p.Description}
+		}
+	}
+}
+
+// Body describes a request body of type T.
+func Body[T any](a *Document) *huma.RequestBody {
+	schema := a.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[T](), true, "")
+	return &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": {Schema: schema}}}
+}
+
+func enumOf[T ~string](words []T) (all []any) {
+	for _, w := range words {
+		all = append(all, string(w))
+	}
+	return all
+}
+
+// JobBody describes the request body of a job, with an example for each protocol.
+func (a *Document) JobBody() *huma.RequestBody {
+	schema := a.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[wire.BaseJobRequest](), true, "")
+	return &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": {Schema: schema,
+		Examples: map[string]*huma.Example{
+			"openeo": {Summary: "A process graph on an openEO back-end", Value: map[string]any{
+				"title": "NDVI of the Hesbaye, spring", "label": "openeo", "format": "gtiff",
+				"service": map[string]any{"endpoint": a.endpointOf(dispatch.OpenEO),
+					"application": "https://apps.example.org/ndvi_composite.json"},
+				"parameters": map[string]any{"temporal_extent": []any{"2026-03-01", "2026-06-01"},
+					"spatial_extent": map[string]any{"west": 5.0, "south": 50.6, "east": 5.3, "north": 50.8}}}},
+			"ogc_api_process": {Summary: "A process of an OGC API - Processes server", Value: map[string]any{
+				"title": "Burnt area, August", "label": "ogc_api_process", "format": "geojson",
+				"service": map[string]any{"endpoint": a.endpointOf(dispatch.OGCProcess), "namespace": "fire",
+					"application": "burnt-area"},
+				"parameters": map[string]any{"date": "2026-08-14", "threshold": 0.27}}},
+		}}}}
+}
+
+// TaskBody describes the request body of a task, with an example.
+func (a *Document) TaskBody() *huma.RequestBody {
+	schema := a.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[wire.UpscalingTaskRequest](), true, "")
+	return &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": {Schema: schema,
+		Examples: map[string]*huma.Example{"openeo": {Summary: "A process graph over two tiles", Value: map[string]any{
+			"title": "NDVI of the Hesbaye, by tile", "label": "openeo", "format": "gtiff",
+			"service": map[string]any{"endpoint": a.endpointOf(dispatch.OpenEO),
+				"application": "https://apps.example.org/ndvi_composite.json"},
+			"parameters": map[string]any{"temporal_extent": []any{"2026-03-01", "2026-06-01"}},
+			"dimension": map[string]any{"name": "spatial_extent", "values": []any{
+				map[string]any{"west": 5.0, "south": 50.6, "east": 5.1, "north": 50.7}, map[string]any{"west": 5.1, "south": 50.6,
+					"east": 5.2, "north": 50.7}}}}}},
+	}}}
+}
