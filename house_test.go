@@ -147,6 +147,7 @@ var confidential = regexp.MustCompile(`(?i)(secret|password|token|refresh|creden
 // plain are the fields of that kind that are texts all the same, with the reason.
 var plain = map[string]string{
 	"client/wire/hooks.go Secret":        "as it is shown once in JSON",
+	"api/facade/stac/search.go Token":    "of a page",
 	"client/wire/requests.go Secret":     "as a request has it in JSON",
 	"cmd/eodispatch/client.go token":     "the demonstration's own user",
 	"cmd/eodispatch/client.go Token":     "as it comes in JSON",

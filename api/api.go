@@ -11,6 +11,7 @@ import (
 
 	"github.com/eodispatch/eodispatch/api/call"
 	"github.com/eodispatch/eodispatch/api/facade"
+	"github.com/eodispatch/eodispatch/api/facade/files"
 	"github.com/eodispatch/eodispatch/api/limits"
 	"github.com/eodispatch/eodispatch/api/live"
 	"github.com/eodispatch/eodispatch/api/openapi"
@@ -72,6 +73,7 @@ type Config struct {
 	// CreateHook stores a hook and returns its secret, "" if it has none.
 	CreateHook func(context.Context, dispatch.UserID, dispatch.Notify) (dispatch.Hook, dispatch.Secret, error)
 
+	Files   *files.Facade   // passes on the files of results; nil: links lead to their platforms
 	Facades []facade.Facade // further interfaces, each below its own path
 
 	Services      Services // the catalogue; nil: it is empty

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/eodispatch/eodispatch/api/items"
 	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/identity"
@@ -607,7 +608,10 @@ func (w *world) allResults(ctx context.Context, u dispatch.UserID, id dispatch.T
 		tally.Add(j.Job)
 		if j.Status == dispatch.Finished {
 			j.Value = t.ValueOf(j.Request)
-			g.Jobs = append(g.Jobs, broker.JobResult{Record: j, Collection: w.results[j.ID], Err: w.lacks[j.ID]})
+			p := broker.JobResult{Record: j, Collection: w.results[j.ID], Err: w.lacks[j.ID]}
+			p.Item = items.Describe(p, t)
+			p.Item.Job = j.ID
+			g.Jobs = append(g.Jobs, p)
 		}
 	}
 	g.Task = tally.CountsFor(t)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/api/call"
+	"github.com/eodispatch/eodispatch/api/items"
 	"github.com/eodispatch/eodispatch/api/live"
 	"github.com/eodispatch/eodispatch/api/openapi"
 	"github.com/eodispatch/eodispatch/broker"
@@ -122,7 +123,8 @@ func (a *api) readResults(ctx context.Context, in *openapi.Request) (*results, e
 	if p.Collection == nil || err != nil {
 		return &results{}, err
 	}
-	return &results{&wire.Collection{Raw: withProcessing(p, a.BaseURL(in.HTTP.Host(), in.HTTP.TLS() != nil))}},
+	return &results{&wire.Collection{Raw: items.WithProcessing(p,
+			a.BaseURL(in.HTTP.Host(), in.HTTP.TLS() != nil), a.Files)}},
 		nil
 }
 

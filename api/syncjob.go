@@ -9,6 +9,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/eodispatch/eodispatch/api/call"
+	"github.com/eodispatch/eodispatch/api/items"
 	"github.com/eodispatch/eodispatch/api/openapi"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
@@ -39,7 +40,8 @@ func (a *api) runJob(ctx context.Context, in *openapi.Request, body []byte, wait
 				job.ID), Header: header}
 	case dispatch.Finished:
 		if p, err := a.Broker.JobResult(ctx, call.User(ctx), job.ID); err == nil && p.Collection != nil {
-			return a.Respond(http.StatusOK, header, withProcessing(p, a.BaseURL(in.HTTP.Host(), in.HTTP.TLS() != nil)))
+			return a.Respond(http.StatusOK, header, items.WithProcessing(p,
+				a.BaseURL(in.HTTP.Host(), in.HTTP.TLS() != nil), a.Files))
 		} // the job has results, and its client learns where: after an error it would run it again
 	}
 	return a.Respond(http.StatusAccepted, header, a.Summary(job))

@@ -14,6 +14,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/eodispatch/eodispatch/api/call"
+	"github.com/eodispatch/eodispatch/api/items"
 	"github.com/eodispatch/eodispatch/api/limits"
 	"github.com/eodispatch/eodispatch/api/live"
 	"github.com/eodispatch/eodispatch/api/openapi"
@@ -85,7 +86,7 @@ func (a *api) readTaskResults(ctx context.Context, in *openapi.Request) (*openap
 	return openapi.StatusOf(wire.TaskCollection{
 		Type: "Collection", Version: "1.0.0", ID: collectionID(id), Title: t.Request.Title,
 		Description: t.DescribeResults(len(missing)), Missing: missing,
-		License: "proprietary", Extent: wire.Object(written), Providers: taskProcessors(t, at),
+		License: "proprietary", Extent: wire.Object(written), Providers: items.TaskProcessors(t, at),
 		Extensions: []string{stac.ProcessingExtension},
 		Links: []wire.Link{{Rel: "self", Href: here, Type: "application/json"}, {Rel: "root", Href: here,
 			Type: "application/json"},
@@ -99,16 +100,16 @@ func (a *api) readTaskResults(ctx context.Context, in *openapi.Request) (*openap
 	}), nil
 }
 
-// widen adds a job's tile and the known extent of its results to e.
+// widen adds a job's tile and what is known of its results to e.
 func widen(e *stac.Extent, t dispatch.TaskRecord, p broker.JobResult) {
-	var own stac.Extent
-	own.Collection(objectOf(p.Collection))
-	if at, _ := placeAmong(t.Arguments(p.Value)); at.box != nil {
-		e.AddBox(at.box)
-	} else if own.Box() != nil {
-		e.AddBox(own.Box())
+	if at, _ := items.PlaceAmong(t.Arguments(p.Value)); at.Box != nil {
+		e.AddBox(at.Box)
+	} else if p.Item.Box != nil {
+		e.AddBox(p.Item.Box)
 	}
-	e.AddTimes(own.Times())
+	if !p.Item.First.IsZero() {
+		e.AddTimes(p.Item.First, p.Item.Last)
+	}
 }
 
 func (a *api) listItems(ctx context.Context, in *openapi.Request) (*geoJSON, error) {
@@ -134,7 +135,7 @@ func (a *api) listItems(ctx context.Context, in *openapi.Request) (*geoJSON, err
 		if p.Err != nil {
 			page.Missing = append(page.Missing, missingResults(p))
 		} else {
-			page.Features = append(page.Features, itemOf(f.Task, p, at))
+			page.Features = append(page.Features, a.itemOf(p, at))
 		}
 	}
 	page.Returned = len(page.Features)
@@ -166,7 +167,7 @@ func (a *api) readItem(ctx context.Context, in *openapi.Request) (*geoJSON, erro
 		refusal.Details = map[string]any{"missing": missingResults(f.Jobs[0]), "link": refusal.Details["link"]}
 		return nil, refusal
 	}
-	return a.writeGeoJSON(itemOf(f.Task, f.Jobs[0], a.resultsAt(in, id)))
+	return a.writeGeoJSON(a.itemOf(f.Jobs[0], a.resultsAt(in, id)))
 }
 
 func missingResults(p broker.JobResult) wire.MissingResults {
@@ -183,60 +184,12 @@ func noResults(err error) call.Refusal {
 	return call.RefusalFor(err)
 }
 
-// itemOf returns the STAC Item of a finished job.
-func itemOf(t dispatch.TaskRecord, p broker.JobResult, at string) wire.Item {
-	c := objectOf(p.Collection)
-	var extent stac.Extent
-	extent.Collection(c)
-	where, others := placeAmong(t.Arguments(p.Value))
-	properties := map[string]any{"title": p.Request.Title, "created": p.Created.UTC(), "updated": p.Updated.UTC()}
-	if name := p.Name(); name != "" {
-		properties["name"] = name
-	}
-	if len(others) > 0 {
-		properties["dimension"] = others
-	}
-	if len(t.Request.Homes) > 0 {
-		properties["platform"] = p.Account.Platform()
-	}
-	if where.geometry == nil {
-		where = around(extent.Box())
-	}
-	datetimes(properties, extent, p.Moved)
-	processingOf(p.Record).AddTo(properties)
-	i := wire.Item{Type: "Feature", Version: "1.0.0", ID: strconv.FormatInt(int64(p.ID), 10),
-		Collection: collectionID(t.ID),
-		Geometry:   wire.Geometry{RawMessage: where.geometry}, Bbox: where.box, Properties: properties,
-		Extensions: []string{stac.ProcessingExtension}, Assets: map[string]wire.Asset{}}
-	if stac.Text(c["stac_version"]) == "1.1.0" {
-		i.Version = "1.1.0"
-	}
-	_ = json.Unmarshal(c["assets"], &i.Assets)
-	base := at[:strings.LastIndex(at, "upscale_tasks/")]
-	job := fmt.Sprintf("%sunit_jobs/%s", base, i.ID)
-	i.Links = []wire.Link{{Rel: "self", Href: at + "/items/" + i.ID, Type: openapi.MediaGeoJSON},
-		{Rel: "collection", Href: at,
-			Type: "application/json"},
-		{Rel: "parent", Href: at, Type: "application/json"},
-		{Rel: "root", Href: at, Type: "application/json"}, {Rel: "via", Href: job + "/results",
-			Type:  "application/json",
-			Title: "The results as the platform describes them"}}
-	i.Links = append(i.Links, provenanceLinks(base, p.ID)...)
-	return i
-}
-
-// datetimes writes the time of an Item, which STAC requires. If the results name none, it is the time when the job
-// finished.
-func datetimes(properties map[string]any, e stac.Extent, finished time.Time) {
-	first, last := e.Times()
-	switch {
-	case first.IsZero():
-		properties["datetime"] = finished.UTC()
-	case first.Equal(last):
-		properties["datetime"] = first
-	default:
-		properties["datetime"], properties["start_datetime"], properties["end_datetime"] = nil, first, last
-	}
+// itemOf returns the STAC Item of a finished job, at the address of the results of its task.
+func (a *api) itemOf(p broker.JobResult, at string) wire.Item {
+	p.Item.Body = p.Collection
+	return items.Write(p.Item, items.Origin{Server: at[:strings.LastIndex(at, "/upscale_tasks/")],
+		Self: fmt.Sprintf("%s/items/%d", at, p.ID), Collection: collectionID(p.Task), Parent: at, Root: at,
+		User: p.Owner, Files: a.Files})
 }
 
 func (a *api) readTaskTiles(ctx context.Context, in *openapi.Request) (*geoJSON, error) {
@@ -274,9 +227,9 @@ func (a *api) readTaskTiles(ctx context.Context, in *openapi.Request) (*geoJSON,
 // writeTile writes a job with its tile. It writes nothing for a job that was purged after the list was read.
 func writeTile(r *live.Renderer, t dispatch.Task, j dispatch.Record) error {
 	return r.WithValue(t, j, func(value json.RawMessage) error {
-		at, _ := placeAmong(t.Arguments(value))
-		return r.Element(wire.Tile{Type: "Feature", ID: int64(j.ID), Geometry: wire.Geometry{RawMessage: at.geometry},
-			Bbox: at.box,
+		at, _ := items.PlaceAmong(t.Arguments(value))
+		return r.Element(wire.Tile{Type: "Feature", ID: int64(j.ID), Geometry: wire.Geometry{RawMessage: at.Geometry},
+			Bbox: at.Box,
 			Properties: wire.TileProperties{Title: j.Request.Title, Name: j.Name(), Status: r.Shown(j.Status),
 				Progress: j.Progress, Failure: j.Failure}})
 	})

@@ -10,7 +10,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
@@ -385,20 +384,5 @@ func TestCreateTask_WithSeveralServices(t *testing.T) {
 		if got := fmt.Sprint(f); !strings.Contains(got, where) {
 			t.Errorf("%s: %s, want a fault at %s", services, got, where)
 		}
-	}
-}
-
-func TestItem_PlatformOfASpreadTask(t *testing.T) {
-	result := broker.JobResult{Record: dispatch.Record{Job: dispatch.Job{Identity: dispatch.Identity{ID: 7},
-		Target: dispatch.Target{Account: "b/shared"}, Condition: dispatch.Condition{Moved: moment}},
-		Value: json.RawMessage("1")}}
-	task := dispatch.TaskRecord{Task: dispatch.Task{ID: 1, Dimension: "tile"}}
-	const at = "https://broker.example/upscale_tasks/1"
-	if p := itemOf(task, result, at).Properties["platform"]; p != nil {
-		t.Errorf("the Item of a task with one service is at %v", p)
-	}
-	task.Request.Homes = []dispatch.Home{{Account: "a/shared"}, {Account: "b/shared"}}
-	if p := itemOf(task, result, at).Properties["platform"]; p != "b" {
-		t.Errorf("the Item is at %v, want b", p)
 	}
 }

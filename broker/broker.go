@@ -26,6 +26,7 @@ type Broker struct {
 	*visit.Visits
 	Store     Store
 	Records   Records
+	Items     Items
 	UserJobs  int // how many jobs a user may have that have not ended; 0: any number
 	UserDaily int // how many jobs a user may submit in a day; 0: any number
 	// how many bytes the requests of a user's jobs that have not ended may take; 0: any number
@@ -35,6 +36,10 @@ type Broker struct {
 	// Recorded returns the output formats that the catalogue's record of a service names; nil: no service has a record.
 	Recorded func(dispatch.Label, dispatch.Service) []string
 
+	// Describe returns the Item of a job whose results were read, without Until; t is its task, if it has one. nil: Items
+	// have no more than the results.
+	Describe func(r JobResult, t dispatch.TaskRecord) dispatch.Item
+
 	Targets dispatch.Targets // nil: a request that asks to be notified is refused
 
 	// AreaOf returns the area in km² of a parameter's value: of a bounding box or GeoJSON; 0 of anything else. nil:
@@ -43,13 +48,12 @@ type Broker struct {
 
 	spreads   hub.Signals[dispatch.TaskID] // a task with several homes was accepted, see anyTask
 	forecasts forecasts
-	calls     callLimits // calls outside visits, by platform
-	ownCalls  callLimits // likewise of each user, by platform/user
-	syncs     callLimits // synchronous runs, by platform
-	ownSyncs  callLimits // likewise of each user, by platform/user
-	transfer  callLimits // files that are passed on, of each user
-	changes   callLimits // changes of tasks, of each user
-	results   keptCollections
+	calls     callLimits          // calls outside visits, by platform
+	ownCalls  callLimits          // likewise of each user, by platform/user
+	syncs     callLimits          // synchronous runs, by platform
+	ownSyncs  callLimits          // likewise of each user, by platform/user
+	transfer  callLimits          // files that are passed on, of each user
+	changes   callLimits          // changes of tasks, of each user
 	overdue   visit.PlatformNotes // that did not report an awaited status
 }
 
@@ -58,7 +62,7 @@ func New(all Stores, s dispatch.Setup) *Broker {
 	h := &hub.Hub{Setup: &s}
 	defined := &documents.Documents{Setup: &s, Store: all, Hub: h}
 	visits := &visit.Visits{Setup: &s, Store: all, Hub: h, Documents: defined}
-	return &Broker{Setup: &s, Hub: h, Documents: defined, Visits: visits, Store: all, Records: all}
+	return &Broker{Setup: &s, Hub: h, Documents: defined, Visits: visits, Store: all, Records: all, Items: all}
 }
 
 // audit logs a request of a user, in one line with fixed attributes.

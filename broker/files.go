@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 )
@@ -51,8 +52,12 @@ func (b *Broker) openOwn(ctx context.Context, u dispatch.UserID, id dispatch.Job
 // openFile opens the file by the link that is known, and if that is refused by a new one.
 func (b *Broker) openFile(ctx context.Context, u dispatch.UserID, j dispatch.Record, asset string,
 	r dispatch.FileRequest) (*dispatch.File, error) {
-	if known := b.results.fresh(keyOf(j.Job)); known != nil {
-		file, err := b.follow(ctx, j, hrefOf(known, asset), r)
+	known, err := b.kept(ctx, u, j.ID)
+	if err != nil {
+		return nil, err
+	}
+	if known.Fresh(time.Now()) {
+		file, err := b.follow(ctx, j, hrefOf(known.Body, asset), r)
 		if err == nil || !dispatch.Is(err, dispatch.NotFound) && !dispatch.Is(err, dispatch.Forbidden) {
 			return file, err
 		}

@@ -62,12 +62,12 @@ func (b *Broker) Outputs(ctx context.Context, u dispatch.UserID, id dispatch.Job
 	if j.Status != dispatch.Finished {
 		return nil, &dispatch.Error{Kind: dispatch.Conflict, Op: "dispatch.Outputs", Text: "The job has not finished."}
 	}
-	stored, err := b.Records.Result(ctx, u, id)
+	known, err := b.kept(ctx, u, id)
 	switch {
 	case err != nil:
 		return nil, err
-	case stored != nil:
-		all = outputsOf(b.untagged(stored))
+	case known.Given && known.Body != nil:
+		all = outputsOf(b.untagged(known.Body))
 	default:
 		all, err = fromPlatform(ctx, b, u, j, func(ctx context.Context, p dispatch.Platform,
 			t dispatch.Token) ([]dispatch.OutputValue, error) {

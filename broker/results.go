@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"iter"
 	"sync"
 	"time"
@@ -47,10 +48,19 @@ func (b *Broker) RecentResults(ctx context.Context, u dispatch.UserID, id dispat
 	if err != nil {
 		return nil, err
 	}
-	if known := b.results.fresh(keyOf(r.Job)); known != nil && r.Status == dispatch.Finished {
-		return known, nil
+	if r.Status == dispatch.Finished {
+		known, err := b.kept(ctx, u, id)
+		if err != nil || known.Fresh(time.Now()) {
+			return known.Body, err
+		}
 	}
 	return b.Results(ctx, u, id)
+}
+
+// kept returns what is kept of the results of a job.
+func (b *Broker) kept(ctx context.Context, u dispatch.UserID, id dispatch.JobID) (dispatch.Item, error) {
+	all, err := b.Items.Items(ctx, u, []dispatch.JobID{id}, true)
+	return all[id], err
 }
 
 const (
@@ -59,23 +69,40 @@ const (
 	resultsEvery  = time.Second
 )
 
+// collection reads the results of a finished job and keeps them.
 func (b *Broker) collection(ctx context.Context, u dispatch.UserID, j dispatch.Record) (json.RawMessage, error) {
-	results, err := b.Records.Result(ctx, u, j.ID)
+	known, err := b.kept(ctx, u, j.ID)
 	if err != nil {
 		return nil, err
 	}
-	if results = b.untagged(results); results != nil {
-		b.results.keep(keyOf(j.Job), results)
-		return results, nil
+	p := JobResult{Record: j}
+	err = b.readItem(ctx, u, &p, nil, known)
+	return p.Collection, err
+}
+
+// readItem reads the results of a finished job, of the task t if it is not nil, and keeps them. known is what is kept of
+// them.
+func (b *Broker) readItem(ctx context.Context, u dispatch.UserID, p *JobResult, t *dispatch.TaskRecord,
+	known dispatch.Item) error {
+	if known.Given && known.Body != nil {
+		p.Item, p.Collection = known, b.untagged(known.Body)
+		if known.Read {
+			return nil
+		}
+		return b.keep(ctx, u, p, t)
 	}
-	results, err = fromPlatform(ctx, b, u, j, func(ctx context.Context, p dispatch.Platform,
+	results, err := fromPlatform(ctx, b, u, p.Record, func(ctx context.Context, at dispatch.Platform,
 		t dispatch.Token) (json.RawMessage, error) {
-		return p.Results(ctx, t, j.Ref)
+		return at.Results(ctx, t, p.Ref)
 	})
-	if results = b.untagged(results); err == nil {
-		b.results.keep(keyOf(j.Job), results)
+	if err != nil && dispatch.Is(errors.Unwrap(err), dispatch.NotFound) {
+		err = errors.Join(b.Items.DropItem(ctx, p.ID), err)
 	}
-	return results, err
+	if err != nil {
+		return err
+	}
+	p.Collection = b.untagged(results)
+	return b.keep(ctx, u, p, t)
 }
 
 // fromPlatform reads what a platform has of the results of a finished job, which may not be there yet.
@@ -106,6 +133,37 @@ func fromPlatform[T any](ctx context.Context, b *Broker, u dispatch.UserID, j di
 	return got, err
 }
 
+// keep keeps the results of a job that were read, for nine tenths of the validity of their links, so that a client has
+// time to follow one.
+func (b *Broker) keep(ctx context.Context, u dispatch.UserID, p *JobResult, t *dispatch.TaskRecord) error {
+	if p.Task != 0 && t == nil {
+		whole, err := b.Records.Task(ctx, u, p.Task)
+		if err != nil {
+			return err
+		}
+		t = &whole
+	}
+	described := *p
+	if t == nil {
+		t = &dispatch.TaskRecord{}
+	} else if described.Value == nil {
+		described.Value = t.ValueOf(p.Request)
+	}
+	given := p.Item.Given
+	p.Item = dispatch.Item{}
+	if b.Describe != nil {
+		p.Item = b.Describe(described, *t)
+	}
+	now := time.Now()
+	p.Item.Job, p.Item.Task, p.Item.Account, p.Item.Read, p.Item.Given = p.ID, p.Task, p.Account, true, given
+	p.Item.Until, p.Item.Body = now.Add(linksHold(p.Collection, now)/10*9), p.Collection
+	kept := p.Item
+	if len(kept.Body) > dispatch.KeptResults && !kept.Given { // what was given cannot be read again
+		kept.Body = nil
+	}
+	return b.Items.KeepItem(ctx, kept)
+}
+
 // resultsLate returns the error for a finished job whose platform returns no results yet: Busy, and BadUpstream after
 // an hour, so that the results of other jobs are not delayed for ever.
 func resultsLate(r dispatch.Record, err error) error {
@@ -122,6 +180,7 @@ func resultsLate(r dispatch.Record, err error) error {
 type JobResult struct {
 	dispatch.Record
 	Collection json.RawMessage // STAC; nil: it is not known, or there is none
+	Item       dispatch.Item   // what is kept of it
 	Err        error           // why the results could not be read
 }
 
@@ -159,7 +218,7 @@ func (b *Broker) TaskResults(ctx context.Context, u dispatch.UserID, id dispatch
 	}
 	f.More = len(f.Jobs) > n
 	f.Jobs = f.Jobs[:min(n, len(f.Jobs))]
-	return f, b.readResults(ctx, u, f.Jobs)
+	return f, b.readResults(ctx, u, &f.Task, f.Jobs)
 }
 
 // TaskResult returns the results of one finished job of a task; NotFound if the job is not in the task or has not
@@ -178,7 +237,7 @@ func (b *Broker) TaskResult(ctx context.Context, u dispatch.UserID, id dispatch.
 	}
 	r.Value = f.Task.ValueOf(r.Request)
 	f.Jobs = []JobResult{{Record: r}}
-	return f, b.readResults(ctx, u, f.Jobs)
+	return f, b.readResults(ctx, u, &f.Task, f.Jobs)
 }
 
 const (
@@ -203,7 +262,12 @@ func (b *Broker) TaskOutline(ctx context.Context, u dispatch.UserID, id dispatch
 				yield(JobResult{}, err)
 				return
 			}
-			left -= b.outline(reading, u, part, left)
+			read, err := b.outline(reading, u, &t, part, left)
+			if err != nil && ctx.Err() == nil && reading.Err() == nil {
+				yield(JobResult{}, err)
+				return
+			}
+			left -= read
 			for _, p := range part {
 				if !yield(p, nil) {
 					return
@@ -215,21 +279,32 @@ func (b *Broker) TaskOutline(ctx context.Context, u dispatch.UserID, id dispatch
 	}, err
 }
 
-// outline fills in the known results of a part. It reads up to n unknown ones, and returns how many it tried to read.
-func (b *Broker) outline(ctx context.Context, u dispatch.UserID, part []JobResult, n int) int {
+// outline fills in Item, without Body, of a part. It reads up to n unknown results, and returns how many it tried to
+// read.
+func (b *Broker) outline(ctx context.Context, u dispatch.UserID, t *dispatch.TaskRecord, part []JobResult,
+	n int) (int, error) {
+	known, err := b.Items.Items(ctx, u, idsOf(part), false)
 	var unknown []JobResult
 	var at []int
 	for i := range part {
-		part[i].Collection = b.results.last(keyOf(part[i].Job))
-		if part[i].Collection == nil && len(unknown) < n {
+		part[i].Item = known[part[i].ID]
+		if !part[i].Item.Read && len(unknown) < n {
 			unknown, at = append(unknown, part[i]), append(at, i)
 		}
 	}
-	_ = b.readResults(ctx, u, unknown) // an outline does without the results that are not available in time
+	_ = b.readResults(ctx, u, t, unknown) // an outline does without the results that are not available in time
 	for i, p := range unknown {
 		part[at[i]] = p
 	}
-	return len(unknown)
+	return len(unknown), err
+}
+
+func idsOf(jobs []JobResult) []dispatch.JobID {
+	ids := make([]dispatch.JobID, len(jobs))
+	for i, j := range jobs {
+		ids[i] = j.ID
+	}
+	return ids
 }
 
 // finished returns finished jobs of a task after a position, n at most, with their values and without the request that
@@ -250,16 +325,25 @@ const (
 	partsWithin = 30 * time.Second
 )
 
-// readResults reads the results that are not cached, a few at once, and sets JobResult.Err where that fails. The error
-// is that of ctx or of the database.
-func (b *Broker) readResults(ctx context.Context, u dispatch.UserID, parts []JobResult) error {
+// readResults reads the results of jobs of one task that are not kept, a few at once, and sets JobResult.Err where that
+// fails. The error is that of ctx or of the database.
+func (b *Broker) readResults(ctx context.Context, u dispatch.UserID, t *dispatch.TaskRecord, parts []JobResult) error {
+	if len(parts) == 0 {
+		return nil
+	}
+	known, err := b.Items.Items(ctx, u, idsOf(parts), true)
+	if err != nil {
+		return err
+	}
 	reading, cancel := context.WithTimeout(ctx, partsWithin)
 	defer cancel()
 	var all sync.WaitGroup
 	accounts := map[dispatch.Account]chan struct{}{}
 	for i := range parts {
 		p := &parts[i]
-		if p.Collection = b.results.fresh(keyOf(p.Job)); p.Collection != nil {
+		kept := known[p.ID]
+		if kept.Read && kept.Fresh(time.Now()) {
+			p.Item, p.Collection = kept, kept.Body
 			continue
 		}
 		if accounts[p.Account] == nil {
@@ -269,7 +353,7 @@ func (b *Broker) readResults(ctx context.Context, u dispatch.UserID, parts []Job
 		all.Go(func() {
 			select {
 			case places <- struct{}{}:
-				p.Collection, p.Err = b.readResult(reading, u, p.Record)
+				p.Err = b.readResult(reading, u, p, t, kept)
 				<-places
 			case <-reading.Done():
 				p.Err = errUnread
@@ -289,9 +373,8 @@ var errUnread = &dispatch.Error{Kind: dispatch.Unavailable, Op: "dispatch.readRe
 	Text: "The results of other jobs took too long to read. Ask again later."}
 
 // readResult reads the results of one job.
-func (b *Broker) readResult(ctx context.Context, u dispatch.UserID, r dispatch.Record) (c json.RawMessage, err error) {
+func (b *Broker) readResult(ctx context.Context, u dispatch.UserID, p *JobResult, t *dispatch.TaskRecord,
+	kept dispatch.Item) (err error) {
 	defer dispatch.RecoverAsError(ctx, b.Log, "dispatch.readResult", &err)
-	return b.collection(ctx, u, r)
+	return b.readItem(ctx, u, p, t, kept)
 }
-
-func keyOf(j dispatch.Job) resultKey { return resultKey{j.ID, j.Ref} }

@@ -287,7 +287,7 @@ func TestTaskResults_UnavailableResults(t *testing.T) {
 			t.Helper()
 			for _, part := range parts {
 				kind, fails := fails[part.Ref.ID]
-				if fails != dispatch.Is(part.Err, kind) || fails != (part.Collection == nil) ||
+				if fails != dispatch.Is(part.Err, kind) || fails != !part.Item.Read ||
 					part.MayCome() != (fails && kind != dispatch.BadUpstream) {
 					t.Errorf("%s: %s, %v, may come later: %v", part.Ref.ID, part.Collection, part.Err, part.MayCome())
 				}
@@ -335,7 +335,7 @@ func TestTaskResults_OfTheHealthyPlatform(t *testing.T) {
 		}
 		read := map[string]int{}
 		for _, part := range got.Jobs {
-			if (part.Account == "a/shared") != (part.Collection != nil) || part.MayCome() != (part.Collection == nil) {
+			if (part.Account == "a/shared") != (part.Collection != nil) || part.MayCome() != !part.Item.Read {
 				t.Errorf("a job at %s: %s, %v", part.Account, part.Collection, part.Err)
 			}
 			read[part.Account.Platform()]++

@@ -131,8 +131,6 @@ type Records interface {
 	RecordIncludingHidden(context.Context, dispatch.UserID, dispatch.JobID) (dispatch.Record, error)
 	// Request returns what a job's owner submitted, with its process if it defines its service itself.
 	Request(context.Context, dispatch.JobID) (dispatch.Request, error)
-	// Result returns the STAC Collection that was stored with a job; nil if there is none.
-	Result(context.Context, dispatch.UserID, dispatch.JobID) ([]byte, error)
 	// Document returns the document that defined a job's service when the job was accepted; nil if none was stored.
 	Document(context.Context, dispatch.UserID, dispatch.JobID) ([]byte, error)
 
@@ -203,6 +201,7 @@ type Records interface {
 type Stores interface {
 	Store
 	Records
+	Items
 	documents.Store
 	visit.Store
 }

@@ -84,20 +84,6 @@ func (s *Store) Records(
 	return records, nil
 }
 
-// Result returns the STAC Collection stored with a job; nil if there is none.
-func (s *Store) Result(ctx context.Context, u dispatch.UserID, id dispatch.JobID) ([]byte, error) {
-	body, err := value[string](ctx, s.on(s.read), `
-		SELECT COALESCE(results.body, '')
-		FROM jobs
-			LEFT JOIN results ON results.job = jobs.id
-		WHERE jobs.id = $1 AND jobs.owner = $2 AND NOT jobs.hidden`,
-		id, u)
-	if err != nil || body == "" {
-		return nil, fail("Result", err)
-	}
-	return []byte(body), nil
-}
-
 // changeOwn changes a job for its owner, and wakes its account if the rule says so.
 func (s *Store) changeOwn(ctx context.Context, op string, u dispatch.UserID, id dispatch.JobID,
 	rule func(dispatch.Job, time.Time) (next dispatch.Job, wakes bool)) (j dispatch.Job, err error) {

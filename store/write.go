@@ -65,9 +65,10 @@ func apply(ctx context.Context, q tx, changes []change) error {
 	var all []command
 	for i, c := range changes {
 		all = append(all, q.updateOf(&changes[i].before.Job, &changes[i].now.Job))
+		all = append(all, itemChange(c.before.Job, c.now.Job)...)
 		if c.now.Result != nil {
 			all = append(all, command{`
-				INSERT INTO results (job, body) VALUES ($1, $2) ON CONFLICT (job) DO UPDATE SET body = excluded.body`,
+				INSERT INTO results (job, body) VALUES ($1, $2) ON CONFLICT (job) DO UPDATE SET body = excluded.body, head = ''`,
 				[]any{int64(c.now.ID), storableText(string(c.now.Result))}})
 		}
 		e.change(c.before, changes[i].now)

@@ -15,8 +15,11 @@ import (
 	"github.com/eodispatch/eodispatch/api"
 	"github.com/eodispatch/eodispatch/api/call"
 	"github.com/eodispatch/eodispatch/api/facade"
+	"github.com/eodispatch/eodispatch/api/facade/files"
 	facadeogcapi "github.com/eodispatch/eodispatch/api/facade/ogcapi"
 	facadeopeneo "github.com/eodispatch/eodispatch/api/facade/openeo"
+	facadestac "github.com/eodispatch/eodispatch/api/facade/stac"
+	"github.com/eodispatch/eodispatch/api/items"
 	"github.com/eodispatch/eodispatch/api/limits"
 	"github.com/eodispatch/eodispatch/api/openapi"
 	"github.com/eodispatch/eodispatch/api/pages"
@@ -125,6 +128,7 @@ func build(ctx context.Context, settings *config.Config, kept *store.Store, seen
 		Platforms: namesOf(backends)})
 	b.Engine, access.broker = work, b
 	offered := offeredServices(settings, b, kept, log)
+	b.Describe = items.Describe
 	b.Policies, b.Recorded = policies(settings.ServiceRules, offered), offered.Formats
 	served := apiConfig(settings, b, kept, offered, memory)
 	served.Verifier, served.DocsSignIn, served.OnServed, served.Trace, served.Log = verifierOf(settings, verifiers),
@@ -135,7 +139,9 @@ func build(ctx context.Context, settings *config.Config, kept *store.Store, seen
 		return nil, err
 	}
 	served.Hooks, served.CreateHook, b.Targets = kept, sender.Create, sender
-	served.Facades = []facade.Facade{backEnd(settings, b, kept, offered), processes}
+	served.Files = &files.Facade{Broker: b, Backends: b.Backends, Secret: kept.CursorKey()}
+	served.Facades = []facade.Facade{backEnd(settings, b, kept, offered, served.Files), processes,
+		resultSearch(settings, b, served.Files), served.Files}
 	if err := access.serve(&served); err != nil {
 		return nil, err
 	}
@@ -183,9 +189,10 @@ func apiConfig(settings *config.Config, b *broker.Broker, kept *store.Store, off
 
 // backEnd returns the broker as an openEO back-end.
 func backEnd(settings *config.Config, b *broker.Broker, kept *store.Store,
-	offered *catalogue.Catalogue) *facadeopeneo.Facade {
+	offered *catalogue.Catalogue, passed *files.Facade) *facadeopeneo.Facade {
 	id := settings.Identity
 	return facadeopeneo.New(facadeopeneo.Config{Broker: b, Backends: b.Backends, Processes: kept, Services: offered,
+		Files: passed,
 		Title: settings.About.Title, Version: ownVersion(), Secret: kept.CursorKey(),
 		SignIn: facadeopeneo.SignIn{Issuer: id.Issuer, ClientID: cmp.Or(id.OpenEOClient, id.CommandLineClient),
 			Pages: id.OpenEOPages}})
@@ -200,6 +207,12 @@ func processServer(settings *config.Config, b *broker.Broker, offered *catalogue
 		c.Echo = echo.Process
 	}
 	return facadeogcapi.New(c)
+}
+
+// resultSearch returns the results of jobs as a STAC API.
+func resultSearch(settings *config.Config, b *broker.Broker, passed *files.Facade) *facadestac.Facade {
+	return facadestac.New(facadestac.Config{Broker: b, Files: passed, Title: settings.About.Title,
+		Description: settings.About.Description, Version: ownVersion()})
 }
 
 // pageOf returns the page that was built into the program, and its settings.
@@ -286,6 +299,9 @@ func (b *assembly) runEngine(ctx context.Context) <-chan struct{} {
 	all.Go(func() { b.sender.Run(ctx) })
 	all.Go(func() {
 		b.runGuarded(ctx, "spreading tasks", func() error { b.jobs.SpreadTasks(ctx); return nil })
+	})
+	all.Go(func() {
+		b.runGuarded(ctx, "reading results", func() error { b.jobs.KeepItems(ctx); return nil })
 	})
 	all.Go(func() {
 		b.runGuarded(ctx, "finishing changes", func() error { b.jobs.FinishChanges(ctx); return nil })

@@ -14,6 +14,10 @@ func (s *MemStore) Clone() *MemStore {
 	for _, r := range s.jobs {
 		is := *r
 		is.Job = r.job()
+		if r.item != nil {
+			item := *r.item
+			is.item = &item
+		}
 		c.jobs = append(c.jobs, &is)
 	}
 	for name, a := range s.accounts {

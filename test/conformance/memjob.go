@@ -256,16 +256,6 @@ func limited[T any](list []T, p dispatch.Page) []T {
 	return list[:p.Limit]
 }
 
-func (s *MemStore) Result(_ context.Context, u dispatch.UserID, id dispatch.JobID) ([]byte, error) {
-	_, unlock := s.lock()
-	defer unlock()
-	r, err := s.visible(u, id)
-	if err != nil {
-		return nil, err
-	}
-	return r.result, nil
-}
-
 func (s *MemStore) Cancel(_ context.Context, u dispatch.UserID, id dispatch.JobID, hide bool) (dispatch.Job, error) {
 	now, unlock := s.lock()
 	defer unlock()

@@ -68,8 +68,9 @@ type owned struct {
 
 type row struct {
 	dispatch.Job
-	body, result []byte
-	bytes        int64 // of the request, see dispatch.Draft
+	body  []byte
+	item  *memItem // nil: it has none
+	bytes int64    // of the request, see dispatch.Draft
 }
 
 type ownKey struct {

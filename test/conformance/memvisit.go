@@ -276,9 +276,7 @@ func (s *MemStore) write(j dispatch.Job) (dispatch.Job, bool) {
 	if err != nil || r.Version != j.Version {
 		return j, false
 	}
-	if j.Result != nil {
-		r.result = slices.Clone(j.Result)
-	}
+	result := j.Result
 	j.Annotations, j.Retries, j.Budgeted, j.MaxDuration, j.Duration = r.Annotations, r.Retries, r.Budgeted,
 		r.MaxDuration, j.Duration.Truncate(time.Microsecond)
 	j.Unmoved = j.Unmoved.Truncate(time.Microsecond)
@@ -294,7 +292,9 @@ func (s *MemStore) write(j dispatch.Job) (dispatch.Job, bool) {
 		j.Unmetered[i].Ended, j.Unmetered[i].Due = micros(u.Ended), micros(u.Due)
 	}
 	s.book(r.Job, j)
+	before := r.Job
 	r.Job = j
+	r.changeItem(before, result)
 	return r.job(), true
 }
 

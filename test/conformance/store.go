@@ -45,6 +45,8 @@ var storeTests = []struct {
 	{"one of many saves wins", storeTest.versions},
 	{"many are saved at once", storeTest.saveMany},
 	{"a result is kept", storeTest.results},
+	{"what is read of results", storeTest.items},
+	{"searches of results", storeTest.itemSearches},
 	{"documents are kept", storeTest.documents},
 	{"a changed document is shown on what waits", storeTest.redefine},
 	{"lists by the homes of a task", storeTest.homesInLists},

@@ -139,8 +139,9 @@ func (t storeTest) foreign(u dispatch.UserID, id dispatch.JobID) {
 	if text := dispatch.TextFor(err); text != "There is no such job." {
 		t.Errorf("the text is %q", text)
 	}
-	_, err = t.s.Result(t.Context(), u, id)
-	t.kind(err, dispatch.NotFound)
+	if items, err := t.s.Items(t.Context(), u, []dispatch.JobID{id}, true); err != nil || len(items) > 0 {
+		t.Errorf("Items = %v, %v", items, err)
+	}
 	for _, hide := range []bool{false, true} {
 		_, err = t.s.Cancel(t.Context(), u, id, hide)
 		t.kind(err, dispatch.NotFound)

@@ -1,7 +1,6 @@
 package conformance
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 	"sync"
@@ -90,26 +89,6 @@ func (t storeTest) saveMany() {
 	}
 	for id, j := range want {
 		t.equal(t.load(id), j)
-	}
-}
-
-func (t storeTest) results() {
-	j := t.accept()
-	if body, err := t.s.Result(t.Context(), ann, j.ID); err != nil || body != nil {
-		t.Errorf("a result before there is one: %s, %v", body, err)
-	}
-	want := []byte("{\"type\": \"Collection\",\n\"é\": 1e400}")
-	j.Result = want
-	j = t.save(j)
-	if j.Result != nil || t.load(j.ID).Result != nil {
-		t.Error("the result came with the job")
-	}
-	j = t.save(j) // saving without a result keeps it
-	t.s = t.db.Restart()
-	body, err := t.s.Result(t.Context(), ann, j.ID)
-	t.must(err)
-	if !bytes.Equal(body, want) {
-		t.Errorf("the result is %s", body)
 	}
 }
 

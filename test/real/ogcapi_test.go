@@ -56,7 +56,7 @@ services:
 		t.Errorf("%+v, %d Items of 14 tiles", got.Lines, len(got.Items))
 	}
 	objects := map[string]json.RawMessage{}
-	for i, c := range slices.Concat(got.Results, got.Items) {
+	for i, c := range slices.Concat(got.Results, got.Items, got.Found) {
 		objects[fmt.Sprint(i)] = c
 	}
 	batchJobs := batchJobResults(t, broker, userToken(t, w))
@@ -216,6 +216,7 @@ type clientsUsed struct {
 	Results   []json.RawMessage
 	Dismissed []string
 	Items     []json.RawMessage
+	Found     []json.RawMessage
 }
 
 // useClients runs the lines of docs/clients.md below the headings, and the strict clients with the processes and

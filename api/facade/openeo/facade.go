@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/api/facade"
+	"github.com/eodispatch/eodispatch/api/facade/files"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/dispatch/bounds"
 )
@@ -52,6 +53,7 @@ type Config struct {
 	SignIn    SignIn
 	Title     string           // of the merged view
 	Version   string           // of the program
+	Files     *files.Facade    // passes on files; nil: links lead to their platforms
 	Secret    dispatch.Secret  // encrypts links to results. Processes that share a database need the same one
 	Now       func() time.Time // nil: time.Now
 }

@@ -28,7 +28,7 @@ func (w *world) fileOf(path string) string {
 	w.t.Helper()
 	for _, a := range w.get(path+"/results", "Authorization", anna)["assets"].(map[string]any) {
 		href := a.(map[string]any)["href"].(string)
-		if !strings.HasPrefix(href, root+"/assets/") || !strings.HasSuffix(href, "/openEO.tif") {
+		if !strings.HasPrefix(href, publicURL+"/files/") || !strings.HasSuffix(href, "/openEO.tif") {
 			w.t.Fatalf("the file is at %s", href)
 		}
 		return strings.TrimPrefix(href, publicURL)
@@ -70,10 +70,10 @@ func TestFiles_LinksEnd(t *testing.T) {
 	w, path := proxied(t)
 	file := w.fileOf(path)
 	results := w.get(path+"/results", "Authorization", anna)
-	forged := strings.Replace(file, "/assets/", "/assets/A", 1)
+	forged := strings.Replace(file, "/files/", "/files/A", 1)
 	refusedWith(t, w.ask("GET", forged, ""), http.StatusNotFound, "NotFound")
 	sealed := strings.TrimPrefix(strings.TrimPrefix(linkIn(t, results, "canonical"), root), "/results/")
-	refusedWith(t, w.ask("GET", strings.TrimPrefix(root, publicURL)+"/assets/"+sealed+"/x", ""), http.StatusNotFound,
+	refusedWith(t, w.ask("GET", "/files/"+sealed+"/x", ""), http.StatusNotFound,
 		"NotFound")
 	w.now = w.now.Add(8 * 24 * time.Hour)
 	refusedWith(t, w.ask("GET", file, ""), http.StatusGone, "ResultLinkExpired")

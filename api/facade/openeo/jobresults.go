@@ -13,14 +13,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/eodispatch/eodispatch/api/facade/files"
 	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/dispatch/bounds"
 	"github.com/eodispatch/eodispatch/platform/stac"
 )
-
-// linkLife is how long a canonical link to results is valid.
-const linkLife = 7 * 24 * time.Hour
 
 // readResults returns the results of a batch job as a STAC Collection. With partial=true a job that has not ended has
 // the results that there are.
@@ -29,7 +27,7 @@ func (f *Facade) readResults(r *request) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return f.resultsOf(r, is, r.URL.Query().Get("partial") == "true", f.now().Add(linkLife))
+	return f.resultsOf(r, is, r.URL.Query().Get("partial") == "true", f.now().Add(files.Life))
 }
 
 // resultsOf returns the results of a batch job. Their canonical link is valid until expires.
@@ -127,7 +125,7 @@ func (f *Facade) linkResults(r *request, c stac.Object, is entry, expires time.T
 			kept = append(kept, l)
 		}
 	}
-	signed, err := f.sealLink(resultsPurpose, resultsLink{r.user, is.id(), r.view.name(), expires.Unix()})
+	signed, err := files.Seal(f.Secret, resultsPurpose, resultsLink{r.user, is.id(), r.view.name(), expires.Unix()})
 	if err != nil {
 		return err
 	}
@@ -149,7 +147,7 @@ func (f *Facade) linkResults(r *request, c stac.Object, is entry, expires time.T
 // does.
 func (f *Facade) followResults(r *request) (*answer, error) {
 	var l resultsLink
-	switch ok := f.openLink(resultsPurpose, r.PathValue("link"), &l); {
+	switch ok := files.Open(f.Secret, resultsPurpose, r.PathValue("link"), &l); {
 	case !ok || l.Platform != r.view.name():
 		return nil, errNoPath
 	case !f.now().Before(time.Unix(l.Expires, 0)):
@@ -334,4 +332,13 @@ func (f *Facade) addTile(r *request, assets stac.Object, extent *stac.Extent, j 
 	}
 	extent.AddTimes(of.Times())
 	return size, nil
+}
+
+// passFiles replaces the links to the files of a job's results by links through the broker until expires, if the
+// platform's files are passed on.
+func (f *Facade) passFiles(r *request, c stac.Object, j dispatch.Job, expires time.Time) error {
+	if f.Files == nil {
+		return nil
+	}
+	return f.Files.Pass(c, r.BaseURL(r.outer), r.user, j.Account, j.ID, expires)
 }

@@ -36,9 +36,6 @@ type jobBroker interface {
 	Document(context.Context, dispatch.UserID, dispatch.JobID) (*dispatch.Document, error)
 	Logs(context.Context, dispatch.UserID, dispatch.JobID) ([]dispatch.LogEntry, error)
 	Results(context.Context, dispatch.UserID, dispatch.JobID) (json.RawMessage, error)
-	// OpenFile opens the file of an asset of a job's results.
-	OpenFile(ctx context.Context, u dispatch.UserID, id dispatch.JobID, asset string,
-		r dispatch.FileRequest) (*dispatch.File, error)
 
 	Freshen(context.Context, dispatch.UserID, dispatch.Scope, time.Duration) error
 	Tasks(context.Context, dispatch.UserID, dispatch.Page) iter.Seq2[dispatch.TaskRecord, error]
@@ -64,7 +61,6 @@ func (f *Facade) jobOperations() []operation {
 		{method: "GET", path: "/jobs/{job_id}/results", access: signedIn, serve: f.readResults},
 		{method: "DELETE", path: "/jobs/{job_id}/results", access: signedIn, serve: f.cancelJob},
 		{method: "GET", path: "/results/{link}", access: open, serve: f.followResults, unlisted: true},
-		{method: "GET", path: "/assets/{link}/{name}", access: open, serve: f.readFile, unlisted: true, streams: true},
 	}
 }
 

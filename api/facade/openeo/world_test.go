@@ -14,6 +14,7 @@ import (
 
 	"github.com/eodispatch/eodispatch/api"
 	"github.com/eodispatch/eodispatch/api/facade"
+	"github.com/eodispatch/eodispatch/api/facade/files"
 	facadeopeneo "github.com/eodispatch/eodispatch/api/facade/openeo"
 	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/catalogue"
@@ -88,10 +89,12 @@ func newWorldWith(t *testing.T, names []string, configure func(name string, s *s
 	if services != nil {
 		offered = catalogue.New(catalogue.Config{Services: services(w), Platforms: b})
 	}
+	passed := &files.Facade{Broker: b, Backends: backends, Secret: "secret", Now: func() time.Time { return w.now }}
 	h := api.New(api.Config{Broker: b, Verifier: verifier{}, Health: func(context.Context) error { return nil },
 		Log: slog.New(slog.DiscardHandler), PublicURL: publicURL,
 		SignInLink: func(a dispatch.Account) string { return signInPage + a.Platform() },
-		Facades: []facade.Facade{facadeopeneo.New(facadeopeneo.Config{Broker: b, Backends: backends, Processes: store,
+		Facades: []facade.Facade{passed, facadeopeneo.New(facadeopeneo.Config{Broker: b, Backends: backends, Processes: store,
+			Files:    passed,
 			Services: offered, Title: "Test", Version: "1.2.3", Secret: "secret", Now: func() time.Time { return w.now },
 			SignIn: facadeopeneo.SignIn{Issuer: "https://idp.example.org/realms/eo", ClientID: "programs",
 				Pages: []string{"https://editor.example.org"}}})}})

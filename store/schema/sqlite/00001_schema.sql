@@ -332,10 +332,43 @@ CREATE TABLE requests (
 	body TEXT NOT NULL -- JSON, a dispatch.Request; of a task's job its value
 );
 
--- What platforms returned in their response to the submission.
+-- The finished jobs that their owners see, by where and when their data are, see dispatch.Item. Narrow, because searches
+-- read many rows.
+CREATE TABLE items (
+	job      INTEGER PRIMARY KEY REFERENCES jobs ON DELETE CASCADE,
+	owner    TEXT NOT NULL,
+	task     INTEGER NOT NULL, -- 0: none
+	account  TEXT NOT NULL,
+	platform TEXT NOT NULL,
+	service  INTEGER NOT NULL, -- see dispatch.ServiceHash
+	given    BOOLEAN NOT NULL DEFAULT FALSE, -- the platform returned the results in its response to the submission
+	due      INTEGER NOT NULL, -- when the results are to be read; 0: they are not
+	tries    INTEGER NOT NULL DEFAULT 0, -- how often that was begun
+	place    INTEGER, -- see store/item_curve.go; NULL: not known
+	period   INTEGER, -- likewise of the time; NULL: the results were not read
+	west     DOUBLE PRECISION,
+	south    DOUBLE PRECISION,
+	east     DOUBLE PRECISION,
+	north    DOUBLE PRECISION,
+	begins   INTEGER, -- 0: the time is not known
+	ends     INTEGER
+);
+-- Results to be read from a platform
+CREATE INDEX items_due ON items (platform, due) WHERE due > 0;
+-- The Items of an owner; of a service; of a task
+CREATE INDEX items_owner ON items (owner, job);
+CREATE INDEX items_service ON items (owner, service, job) WHERE period IS NOT NULL;
+CREATE INDEX items_task ON items (task, job) WHERE period IS NOT NULL;
+-- The Items of an owner in a place, and of a time
+CREATE INDEX items_place ON items (owner, place, job) WHERE period IS NOT NULL;
+CREATE INDEX items_period ON items (owner, period, job) WHERE period IS NOT NULL;
+
+-- The results that are kept of jobs.
 CREATE TABLE results (
-	job  INTEGER PRIMARY KEY REFERENCES jobs ON DELETE CASCADE,
-	body TEXT NOT NULL -- JSON, a STAC Collection
+	job   INTEGER PRIMARY KEY REFERENCES jobs ON DELETE CASCADE,
+	body  TEXT NOT NULL, -- JSON, a STAC Collection; '': it is too long
+	head  TEXT NOT NULL DEFAULT '', -- JSON, geometry and properties of a STAC Item; '': not yet known
+	until INTEGER NOT NULL DEFAULT 0 -- when a link of body expires
 );
 
 -- The labels of a job of no task, by which lists are filtered. Its annotations hold them, too.

@@ -3,7 +3,7 @@
 Reads {"broker": URL, "token": …, "lines": {client: Python of docs/clients.md}, "processes": {id: inputs}, "tiled": {id: inputs}} from standard
 input. It runs the lines of each client, which leave the status of a job in `job` and its results in `results`, then reads every response with
 the strict models of gavicore, on which cuiman stands. It writes {"lines": {client: status}, "results": [STAC Collections], "dismissed": [statuses], "items": [STAC Items
-of the tiles]}.
+of the tiles], "found": [Collections and Items of the STAC API]}.
 """
 
 import contextlib
@@ -16,7 +16,7 @@ import requests
 from gavicore.models import ApiError, Capabilities, ConformanceDeclaration, JobInfo, JobList, JobResults, ProcessDescription, ProcessList
 from ogc_api_processes_client.api_client_wrapper import ApiClientWrapper
 from ogc_api_processes_client.configuration import Configuration
-from pystac_client import ItemSearch
+from pystac_client import Client, ItemSearch
 from pystac_client.stac_api_io import StacApiIO
 
 
@@ -120,13 +120,39 @@ def tiled(given):
     return [item.to_dict(include_self_link=False, transform_hrefs=False) for item in search.items()]
 
 
+def searched(given, items):
+    """Finds the Items of the tiles by pystac-client at the STAC API, in each way that it knows, once their results were read."""
+    client = Client.open(given["broker"] + "/stac", headers={"Authorization": "Bearer " + given["token"]})
+    box = [5.0, 51.0, 5.8, 51.5]
+    area = {"type": "Polygon", "coordinates": [[[5, 51], [5.8, 51], [5.8, 51.5], [5, 51.5], [5, 51]]]}
+    task = items[0]["properties"]["eodispatch:task"]
+    ways = [{"bbox": box}, {"intersects": area}, {"collections": [f"task-{task}"], "method": "GET"}, {"bbox": box, "method": "GET"},
+            {"query": [f"eodispatch:task={task}"]}, {"datetime": "1970-01-01/2100-01-01", "collections": [f"task-{task}"]}]
+    deadline, wanted = time.time() + 120, {item["id"] for item in items}
+    for way in ways:
+        while True:
+            found = list(client.search(limit=5, **way).items())
+            if wanted <= {item.id for item in found}:
+                break
+            if time.time() > deadline:
+                raise ValueError(f"{way}: {len(found)} of {len(wanted)} Items")
+            time.sleep(1)
+    collections = {c.id: c for c in client.get_collections()}
+    listed = {item.id for item in collections[f"task-{task}"].get_items()}
+    if listed != wanted or client.get_collection("results").id != "results":
+        raise ValueError(f"the Collection of the task has {listed}")
+    one = collections["results"].get_item(items[0]["id"])
+    return [c.to_dict(include_self_link=False, transform_hrefs=False) for c in collections.values()] + [
+        item.to_dict(include_self_link=False, transform_hrefs=False) for item in [*found, one]]
+
+
 def main():
     given = json.load(sys.stdin)
     lines, results = run_lines(given)
     dismissed = strict(given)
     generated(given)
     items = tiled(given) if given["tiled"] else []
-    json.dump({"lines": lines, "results": results, "dismissed": dismissed, "items": items}, sys.stdout)
+    json.dump({"lines": lines, "results": results, "dismissed": dismissed, "items": items, "found": searched(given, items) if items else []}, sys.stdout)
 
 
 main()

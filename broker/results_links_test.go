@@ -2,12 +2,8 @@ package broker
 
 import (
 	"fmt"
-	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
-
-	"github.com/eodispatch/eodispatch/dispatch"
 )
 
 func TestLinksHold_EachKindOfSignature(t *testing.T) {
@@ -44,37 +40,4 @@ func TestLinksHold_EachKindOfSignature(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}
-}
-
-// What is kept is bounded: what was used last stays.
-func TestResultsCache_IsBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var k keptCollections
-		large := []byte(`{"x":"` + strings.Repeat("x", keptResults/4) + `"}`)
-		key := func(i int) resultKey { return resultKey{dispatch.JobID(i), dispatch.Ref{ID: "r"}} }
-		for i := range 3 {
-			k.keep(key(i), large)
-		}
-		k.keep(key(2), large)
-		if k.fresh(key(0)) == nil {
-			t.Error("the first is gone while there is room")
-		}
-		k.keep(key(3), large)
-		if k.last(key(1)) != nil || k.last(key(0)) == nil || k.last(key(3)) == nil || k.bytes > keptResults ||
-			len(k.at) != 3 {
-			t.Errorf("%d bytes in %d", k.bytes, len(k.at))
-		}
-		if k.last(resultKey{0, dispatch.Ref{ID: "another attempt"}}) != nil {
-			t.Error("another attempt has other results")
-		}
-		k.keep(key(9), make([]byte, keptResults+1))
-		if k.bytes != 0 || len(k.at) != 0 {
-			t.Error("what is larger than all room was kept")
-		}
-		k.keep(key(1), []byte(`{}`))
-		time.Sleep(longestKept)
-		if k.fresh(key(1)) != nil || k.last(key(1)) == nil {
-			t.Error("the links were taken to hold for ever")
-		}
-	})
 }

@@ -1,11 +1,13 @@
-package api
+package items
 
 import (
 	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
+	"github.com/eodispatch/eodispatch/api/facade/files"
 	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
@@ -33,9 +35,9 @@ func processingOf(r dispatch.Record) stac.Processing {
 	return p
 }
 
-// taskProcessors returns the platforms of a task as providers of its results. Of one with several homes they are those
+// TaskProcessors returns the platforms of a task as providers of its results. Of one with several homes they are those
 // at which jobs have finished.
-func taskProcessors(t dispatch.TaskRecord, finishedAt map[dispatch.Account]bool) (all []map[string]any) {
+func TaskProcessors(t dispatch.TaskRecord, finishedAt map[dispatch.Account]bool) (all []map[string]any) {
 	add := func(a dispatch.Account, s dispatch.Service, jobs string) {
 		provider := map[string]any{"name": a.Platform(), "roles": []string{"processor"}}
 		stac.Processing{Facility: a.Platform(), Lineage: fmt.Sprintf("Task %d ran %s on %s%s %s.", t.ID, processName(s),
@@ -76,22 +78,26 @@ func processName(s dispatch.Service) string {
 	return "the process " + s.Application
 }
 
-// provenanceLinks returns links of results to the job and its provenance, below a base URL.
-func provenanceLinks(base string, id dispatch.JobID) []wire.Link {
+// ProvenanceLinks returns links of results to the job and its provenance, below a base URL.
+func ProvenanceLinks(base string, id dispatch.JobID) []wire.Link {
 	job := fmt.Sprintf("%s/unit_jobs/%d", strings.TrimSuffix(base, "/"), id)
 	return []wire.Link{{Rel: stac.RelExecution, Href: job, Type: "application/json", Title: "The job"},
 		{Rel: stac.RelProvenance, Href: job + "/provenance",
 			Type: "application/json", Title: "How the results came about, as PROV-JSON"}}
 }
 
-// withProcessing returns the Collection of a finished job with how it was processed; as it is if it is no JSON object.
-func withProcessing(p broker.JobResult, base string) json.RawMessage {
-	c := objectOf(p.Collection)
+// WithProcessing returns the Collection of a finished job with how it was processed, and with links to the files that
+// are passed on; as it is if it is no JSON object.
+func WithProcessing(p broker.JobResult, base string, passed *files.Facade) json.RawMessage {
+	c := object(p.Collection)
 	if c == nil {
 		return p.Collection
 	}
+	if passed.Pass(c, base, p.Owner, p.Account, p.ID, time.Now().Add(files.Life)) != nil {
+		return p.Collection
+	}
 	stac.Process(c, processingOf(p.Record))
-	for _, l := range provenanceLinks(base, p.ID) {
+	for _, l := range ProvenanceLinks(base, p.ID) {
 		stac.AddLinks(c, map[string]string{"rel": l.Rel, "href": l.Href, "type": l.Type, "title": l.Title})
 	}
 	text, err := dispatch.Encode(c)

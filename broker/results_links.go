@@ -1,90 +1,17 @@
 package broker
 
 import (
-	linked "container/list"
 	"encoding/json"
 	"net/url"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
-
-	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// resultKey identifies the results of one attempt of a job.
-type resultKey struct {
-	job dispatch.JobID
-	ref dispatch.Ref
-}
-
 const (
-	keptResults = 64 << 20       // bytes
 	longestKept = 24 * time.Hour // for results whose links do not expire
 	shortKept   = time.Minute    // for links whose kind of signature is not known
 )
-
-// keptCollections caches the results read last while their links are valid, and after that their extent in place and
-// time.
-type keptCollections struct {
-	mu    sync.Mutex
-	bytes int
-	used  linked.List // of *keptCollection, most recently used first
-	at    map[resultKey]*linked.Element
-}
-
-type keptCollection struct {
-	key   resultKey
-	raw   json.RawMessage
-	until time.Time
-}
-
-// fresh returns results whose links are valid, nil if there are none.
-func (k *keptCollections) fresh(key resultKey) json.RawMessage {
-	if c := k.find(key); c != nil && time.Now().Before(c.until) {
-		return c.raw
-	}
-	return nil
-}
-
-// last returns results whose links may have expired, nil if there are none.
-func (k *keptCollections) last(key resultKey) json.RawMessage {
-	if c := k.find(key); c != nil {
-		return c.raw
-	}
-	return nil
-}
-
-func (k *keptCollections) find(key resultKey) *keptCollection {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	e := k.at[key]
-	if e == nil {
-		return nil
-	}
-	k.used.MoveToFront(e)
-	return e.Value.(*keptCollection)
-}
-
-// keep caches results for nine tenths of the validity of their links, so that a client has time to follow one.
-func (k *keptCollections) keep(key resultKey, raw json.RawMessage) {
-	c := &keptCollection{key, raw, time.Now().Add(linksHold(raw, time.Now()) / 10 * 9)}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if old := k.at[key]; old != nil {
-		k.drop(old)
-	}
-	dispatch.SetInMap(&k.at, key, k.used.PushFront(c))
-	for k.bytes += len(raw); k.bytes > keptResults; {
-		k.drop(k.used.Back())
-	}
-}
-
-func (k *keptCollections) drop(e *linked.Element) {
-	c := k.used.Remove(e).(*keptCollection)
-	delete(k.at, c.key)
-	k.bytes -= len(c.raw)
-}
 
 // linksHold returns how long all links to the assets of a Collection are valid, as far as it can be determined from the
 // Collection and the links.

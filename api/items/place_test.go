@@ -1,4 +1,4 @@
-package api
+package items
 
 import (
 	"encoding/json"
@@ -40,14 +40,14 @@ func TestPlaceOf(t *testing.T) {
 		`"2026-01-01"`: {}, `7`: {}, `null`: {}, `[]`: {}, `["2026-01-01","2026-02-01"]`: {}, `[1,2,3]`: {}, `{}`: {}, ``: {},
 		`{"west":"4","south":51,"east":5,"north":52}`: {},
 	} {
-		got := placeOf(json.RawMessage(value))
+		got := PlaceOf(json.RawMessage(value))
 		written := ""
-		if got.box != nil {
-			raw, _ := json.Marshal(got.box)
+		if got.Box != nil {
+			raw, _ := json.Marshal(got.Box)
 			written = string(raw)
 		}
-		if string(got.geometry) != want.geometry || written != want.box {
-			t.Errorf("%s: %s %s", value, got.geometry, written)
+		if string(got.Geometry) != want.geometry || written != want.box {
+			t.Errorf("%s: %s %s", value, got.Geometry, written)
 		}
 	}
 }

@@ -1,0 +1,221 @@
+// Package stac serves the results of a user's jobs as a STAC API (1.0.0): an Item for each finished job, in a Collection
+// for each task and each service, and in one of all. Searches read what the broker keeps of results, and no platform
+// but for links that have expired.
+package stac
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"maps"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+
+	"github.com/eodispatch/eodispatch/api/facade"
+	"github.com/eodispatch/eodispatch/api/facade/files"
+	"github.com/eodispatch/eodispatch/dispatch"
+)
+
+// root is the path below which the façade serves.
+const root = "/stac"
+
+// Broker is the part of the domain that the façade uses; [*broker.Broker] implements it.
+type Broker interface {
+	// FindItems returns a page of the Items of a user.
+	FindItems(context.Context, dispatch.UserID, dispatch.ItemQuery) (dispatch.ItemPage, error)
+	// ItemExtents returns what the Items of tasks cover, as far as it is known.
+	ItemExtents(context.Context, dispatch.UserID, []dispatch.TaskID) (map[dispatch.TaskID]dispatch.ItemExtent, error)
+	// ServicesWithItems returns the services with Items of a user.
+	ServicesWithItems(context.Context, dispatch.UserID) ([]dispatch.Record, error)
+	// Task returns a task with the last known statuses of its jobs.
+	Task(context.Context, dispatch.UserID, dispatch.TaskID) (dispatch.TaskRecord, error)
+	// RecentTasks returns tasks, newest first, n at most.
+	RecentTasks(ctx context.Context, u dispatch.UserID, after dispatch.Place, n int) ([]dispatch.TaskRecord, error)
+}
+
+// Config is what the façade is made of.
+type Config struct {
+	Broker             Broker
+	Title, Description string
+	Version            string        // of the program
+	Files              *files.Facade // passes on files; nil: links lead to their platforms
+}
+
+// Facade implements [facade.Facade].
+type Facade struct {
+	Config
+	mux *http.ServeMux
+}
+
+// New returns the façade.
+func New(c Config) *Facade {
+	f := &Facade{Config: c, mux: http.NewServeMux()}
+	for pattern, serve := range map[string]func(*request) (any, error){
+		"GET " + root:                  f.landingPage,
+		"GET " + root + "/conformance": f.conformance,
+		"GET " + root + "/api":         f.document,
+	} {
+		f.mux.Handle(pattern, f.handler(false, serve))
+	}
+	for pattern, serve := range map[string]func(*request) (any, error){
+		"GET " + root + "/collections":                              f.listCollections,
+		"GET " + root + "/collections/{collection}":                 f.readCollection,
+		"GET " + root + "/collections/{collection}/items":           f.listItems,
+		"GET " + root + "/collections/{collection}/items/{item_id}": f.readItem,
+		"GET " + root + "/search":                                   f.search,
+		"POST " + root + "/search":                                  f.search,
+	} {
+		f.mux.Handle(pattern, f.handler(true, serve))
+	}
+	return f
+}
+
+// Paths returns the path at and below which the façade serves.
+func (*Facade) Paths() []string { return []string{root} }
+
+// request is a request to the façade.
+type request struct {
+	*http.Request
+	facade.Server
+	w      http.ResponseWriter
+	server string // absolute URL of the server, without a slash at its end
+	root   string // of the façade
+	user   dispatch.UserID
+	media  string // of the response; "": application/json
+}
+
+type serverKey struct{}
+
+// Serve answers a request.
+func (f *Facade) Serve(s facade.Server, w http.ResponseWriter, r *http.Request) {
+	allowOrigins(w.Header())
+	plain := r.WithContext(context.WithValue(r.Context(), serverKey{}, s))
+	plain.URL = plainURL(r.URL)
+	switch _, pattern := f.mux.Handler(plain); {
+	case r.Method == http.MethodOptions:
+		h := w.Header()
+		h.Set("Access-Control-Allow-Methods", "GET, POST, OPTIONS")
+		h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, X-Correlation-ID")
+		h.Set("Access-Control-Max-Age", "600")
+		w.WriteHeader(http.StatusNoContent)
+	case pattern == "" || strings.Contains(plain.URL.Path, "/../") || strings.Contains(plain.URL.Path, "/./"):
+		f.refuse(w, problem{http.StatusNotFound, "NotFound", "There is nothing at this address."}, nil)
+	default:
+		defer func() { r.Pattern = plain.Pattern }() // for the log
+		f.mux.ServeHTTP(w, plain)
+	}
+}
+
+var slashes = regexp.MustCompile("//+")
+
+// plainURL returns u without doubled slashes and without one at the end of its path, as clients join URLs.
+func plainURL(u *url.URL) *url.URL {
+	v := *u
+	v.RawPath = strings.TrimSuffix(slashes.ReplaceAllString(u.EscapedPath(), "/"), "/")
+	path, err := url.PathUnescape(v.RawPath)
+	if v.Path = path; err != nil {
+		v.Path = u.Path
+	}
+	return &v
+}
+
+// allowOrigins lets pages of all origins use the façade. It accepts tokens only, and no cookies, so a page can do no
+// more than its user gave it the token for.
+func allowOrigins(h http.Header) {
+	h.Set("Access-Control-Allow-Origin", "*")
+	h.Set("Access-Control-Expose-Headers", "Link, Retry-After, WWW-Authenticate, X-Correlation-ID")
+}
+
+// handler serves an operation, which may need a token.
+func (f *Facade) handler(signedIn bool, serve func(*request) (any, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		s := r.Context().Value(serverKey{}).(facade.Server)
+		ctx, cancel := facade.WithDeadline(r.Context())
+		defer cancel()
+		in := &request{Request: r.WithContext(ctx), Server: s, w: w, server: s.BaseURL(r), root: s.BaseURL(r) + root}
+		var body any
+		err := in.signIn(signedIn)
+		if err == nil {
+			body, err = serve(in)
+		}
+		var text []byte
+		if err == nil {
+			text, err = dispatch.Encode(body)
+		}
+		if err != nil {
+			p, header := problemFor(in, err)
+			f.refuse(w, p, header)
+			return
+		}
+		w.Header().Set("Content-Type", cmp.Or(in.media, "application/json"))
+		_, _ = w.Write(text) // the client may have gone
+	}
+}
+
+func (in *request) signIn(needed bool) error {
+	if !needed {
+		return nil
+	}
+	token, scheme := "", ""
+	if all := in.Header.Values("Authorization"); len(all) == 1 {
+		scheme, token, _ = strings.Cut(all[0], " ")
+	}
+	if !strings.EqualFold(scheme, "Bearer") {
+		token = ""
+	}
+	caller, err := in.SignIn(in.Request, dispatch.Secret(strings.TrimSpace(token)))
+	in.user = caller.User
+	return err
+}
+
+// problem is an error as STAC API has it.
+type problem struct {
+	Status      int    `json:"-"`
+	Code        string `json:"code"`
+	Description string `json:"description"`
+}
+
+func (p problem) Error() string { return p.Description }
+
+func badRequest(text string) error { return problem{http.StatusBadRequest, "BadRequest", text} }
+
+var errNoCollection = problem{http.StatusNotFound, "NotFound", "There is no such collection."}
+
+func problemFor(in *request, err error) (problem, map[string]string) {
+	if p, is := err.(problem); is {
+		return p, nil
+	}
+	p := in.Problem(in.Context(), err)
+	return problemOf(p), p.Header
+}
+
+func problemOf(p facade.Problem) problem {
+	status := p.Status
+	if status == http.StatusUnprocessableEntity {
+		status = http.StatusBadRequest
+	}
+	text := p.Message
+	for _, fault := range p.Faults {
+		if !strings.Contains(text, fault.Msg) {
+			text += " " + fault.Msg
+		}
+	}
+	return problem{status, strings.ReplaceAll(http.StatusText(status), " ", ""), text}
+}
+
+// Refuse writes a refusal of the server itself.
+func (f *Facade) Refuse(w http.ResponseWriter, _ *http.Request, p facade.Problem) {
+	allowOrigins(w.Header())
+	f.refuse(w, problemOf(p), p.Header)
+}
+
+func (f *Facade) refuse(w http.ResponseWriter, p problem, header map[string]string) {
+	for name, value := range maps.All(header) {
+		w.Header().Set(name, value)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(p.Status)
+	_ = json.NewEncoder(w).Encode(p) // the client may have gone
+}
