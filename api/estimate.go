@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 
@@ -74,7 +75,20 @@ func (a *api) estimate(ctx context.Context, in *openapi.Request) (*estimated, er
 	if e.Seconds != nil {
 		shown.SecondsBasis = basisOf(e.TimeBasis)
 	}
+	if e.Balance != nil {
+		left := wire.Amount(*e.Balance)
+		shown.Balance, shown.Warning = &left, exceeds(shown.Costs, shown.CostUnit, left)
+	}
 	return &estimated{shown}, nil
+}
+
+// exceeds returns the warning for costs that a balance does not cover; "" if it does, or if they have different units.
+func exceeds(costs *wire.Spread, unit string, left wire.Amount) string {
+	if costs == nil || unit != left.Unit || costs.Likely <= left.Value {
+		return ""
+	}
+	return fmt.Sprintf("This is likely to cost %g %s, and your account at the platform has %g left. The platform may "+
+		"refuse jobs, or end them, when nothing is left.", costs.Likely, unit, left.Value)
 }
 
 // basisOf returns what an estimate says of the jobs that it is made from.

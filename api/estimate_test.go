@@ -48,6 +48,25 @@ func TestEstimate_OfWhatIsRefused(t *testing.T) {
 	decode[wire.Estimate](t, ask(h, "POST", "/estimate", job+`}`), 200)
 }
 
+// TestExceeds: there is a warning before a request whose likely costs are above the balance, in the same unit.
+func TestExceeds(t *testing.T) {
+	costs := &wire.Spread{Low: 8, Likely: 10, High: 12}
+	for name, c := range map[string]struct {
+		costs *wire.Spread
+		left  wire.Amount
+		warns bool
+	}{
+		"it is enough":     {costs, wire.Amount{Value: 10, Unit: "credits"}, false},
+		"it is not enough": {costs, wire.Amount{Value: 9, Unit: "credits"}, true},
+		"another unit":     {costs, wire.Amount{Value: 9, Unit: "EUR"}, false},
+		"no estimate":      {nil, wire.Amount{Value: 9, Unit: "credits"}, false},
+	} {
+		if got := exceeds(c.costs, "credits", c.left); (got != "") != c.warns {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
 // TestEstimate_ByNotes: what a record states of costs is an estimate only if it is an amount for each run.
 func TestEstimate_ByNotes(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -139,3 +139,36 @@ func (sizedRuns) FinishedRequests(context.Context, dispatch.UserID, dispatch.Acc
 	}
 	return runs, nil
 }
+
+// purse is a platform that says what its user may still spend.
+type purse struct {
+	script
+	left *dispatch.Amount
+	err  error
+}
+
+func (p *purse) Balance(context.Context, dispatch.Token) (*dispatch.Amount, error) {
+	return p.left, p.err
+}
+
+// TestEstimate_Balance: an estimate has what its user may still spend, and does not fail because that is not known. The
+// balance of an account that users share is not theirs.
+func TestEstimate_Balance(t *testing.T) {
+	credits := &dispatch.Amount{Value: 12.5, Unit: "credits"}
+	for name, c := range map[string]struct {
+		access dispatch.Access
+		purse  *purse
+		want   *dispatch.Amount
+	}{
+		"of the user":       {dispatch.AccessUser, &purse{left: credits}, credits},
+		"of all":            {dispatch.AccessShared, &purse{left: credits}, nil},
+		"no limit":          {dispatch.AccessUser, &purse{}, nil},
+		"it is unreachable": {dispatch.AccessUser, &purse{err: &dispatch.Error{Kind: dispatch.Unavailable}}, nil},
+	} {
+		with(t, c.access, c.purse, func(t *testing.T, h *testBroker) {
+			if e, err := h.Estimate(t.Context(), "ann", request("a"), 1); err != nil || e.Balance != c.want {
+				t.Errorf("%s: %+v, %v", name, e, err)
+			}
+		})
+	}
+}

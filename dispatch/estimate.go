@@ -39,6 +39,8 @@ type Estimate struct {
 	Seconds *Spread // of one job, once it runs; nil: there are too few runs
 
 	CostBasis, TimeBasis Basis
+
+	Balance *Amount // what the user may still spend at the platform; nil: it did not say
 }
 
 // PricesOf returns what runs cost, in the unit of the latest of them with costs.

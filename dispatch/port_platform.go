@@ -64,6 +64,10 @@ type (
 	FileOpener interface {
 		OpenFile(context.Context, Token, FileRequest) (*File, error)
 	}
+	// Accountant returns what the account of a token may still spend, as the platform says it; nil: it says nothing.
+	Accountant interface {
+		Balance(context.Context, Token) (*Amount, error)
+	}
 	// Prober checks whether the platform can be used. The error is for operators.
 	Prober interface {
 		Probe(context.Context, Token) error

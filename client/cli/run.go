@@ -148,6 +148,12 @@ func (r *running) showEstimate(ctx context.Context, c *client.Client, d document
 	}
 	fmt.Fprintf(r.Out, "jobs      %d\ncosts     %s\nrun time  %s\n", e.Jobs, shown(e.Costs, e.CostUnit, e.CostRuns,
 		e.CostBasis), shown(e.Seconds, "s each", e.SecondsRuns, e.SecondsBasis))
+	if e.Balance != nil {
+		fmt.Fprintf(r.Out, "balance   %s %s\n", amount(e.Balance.Value), e.Balance.Unit)
+	}
+	if e.Warning != "" {
+		r.hint("%s", e.Warning)
+	}
 	return nil
 }
 

@@ -121,6 +121,9 @@ type Estimate struct {
 	Seconds     *Spread `json:"seconds" doc:"How long one job is expected to run at the platform, in seconds, without its wait. null: fewer than three of your finished jobs had a run time"`
 	SecondsRuns int     `json:"seconds_runs" doc:"Number of your finished jobs that the run time is estimated from"`
 
+	Balance *Amount `json:"balance,omitempty" doc:"What you may still spend at the platform, as it says. Absent: it does not, or it did not respond"`
+	Warning string  `json:"warning,omitempty" doc:"That the costs are likely to exceed the balance: plain text. Absent: they are not, or either is not known"`
+
 	SecondsBasis string `json:"seconds_basis,omitempty" enum:"area,runs" doc:"Of which of your finished jobs, as in cost_basis. Absent: there is no estimate"`
 }
 

@@ -3,6 +3,7 @@ package openeo_test
 import (
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -118,6 +119,37 @@ func TestDiscovery_IsCached(t *testing.T) {
 	b.wantCalls("GET /.well-known/openeo", "GET /")
 	now = now.Add(25 * time.Hour)
 	wantKind(t, p.Probe(t.Context(), dispatch.Token{}), dispatch.Unavailable)
+}
+
+// TestBalance: what the user may still spend is known where the back-end charges and says it.
+func TestBalance(t *testing.T) {
+	for me, want := range map[string]*dispatch.Amount{
+		`{"user_id":"ann","budget":12.5}`: {Value: 12.5, Unit: "credits"},
+		`{"user_id":"ann","budget":-3}`:   {Value: -3, Unit: "credits"},
+		`{"user_id":"ann","budget":null}`: nil,
+		`{"user_id":"ann","budget":"12"}`: nil,
+		`{"user_id":"ann"}`:               nil,
+	} {
+		b := newBackend(t)
+		b.json("GET /", 200, `{"api_version":"1.2.0","endpoints":[],"billing":{"currency":"credits"}}`)
+		b.json("GET /me", 200, me)
+		got, err := b.platform().Balance(t.Context(), token)
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %+v, %v", me, got, err)
+		}
+	}
+	b := newBackend(t)
+	b.json("GET /", 200, `{"api_version":"1.2.0","endpoints":[],"billing":{"currency":null}}`)
+	if got, err := b.platform().Balance(t.Context(), token); got != nil || err != nil ||
+		b.authorization("GET /me") != "" {
+		t.Errorf("of a back-end that does not charge: %+v, %v", got, err)
+	}
+	b = newBackend(t)
+	b.json("GET /", 200, `{"api_version":"1.2.0","endpoints":[],"billing":{"currency":"credits"}}`)
+	b.json("GET /me", 501, `{"code":"FeatureUnsupported","message":"no"}`)
+	if got, err := b.platform().Balance(t.Context(), token); got != nil || err != nil {
+		t.Errorf("of a back-end without the resource: %+v, %v", got, err)
+	}
 }
 
 func TestProbe_WithoutMe(t *testing.T) {

@@ -7,6 +7,7 @@ package openeo
 import (
 	"context"
 	"encoding/json"
+	"math"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -198,15 +199,48 @@ func (p *Platform) Probe(ctx context.Context, t dispatch.Token) error {
 	if t.Secret == "" {
 		return nil
 	}
+	_, err := p.me(ctx, t)
+	return err
+}
+
+// me returns what the back-end says about the user of a token; nil if it has no resource for that, which is allowed.
+func (p *Platform) me(ctx context.Context, t dispatch.Token) (*upstream.Answer, error) {
 	bearer, err := p.bearer(ctx, t)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	a, err := p.call(ctx, "openeo.me", http.MethodGet, "/me", bearer, nil)
+	a, err := p.call(ctx, opMe, http.MethodGet, "/me", bearer, nil)
 	if absent(a) {
-		return nil // the back-end has no resource for the token's user, which is allowed
+		return nil, nil
 	}
-	return err
+	return a, err
+}
+
+const opMe = "openeo.me"
+
+// Balance returns the budget of the user of a token, in the currency of the back-end.
+func (p *Platform) Balance(ctx context.Context, t dispatch.Token) (*dispatch.Amount, error) {
+	ctx, end := p.answers.Begin(ctx)
+	defer end()
+	f, err := p.backendFacts(ctx)
+	if err != nil || f.unit == "" { // it charges nothing
+		return nil, err
+	}
+	a, err := p.me(ctx, t)
+	if a == nil || err != nil {
+		return nil, err
+	}
+	var user struct {
+		Budget json.RawMessage `json:"budget"`
+	}
+	if err := upstream.JSON(a, opMe, &user); err != nil {
+		return nil, err
+	}
+	left := number(user.Budget, -math.MaxFloat64, math.MaxFloat64)
+	if left == nil {
+		return nil, nil
+	}
+	return &dispatch.Amount{Value: *left, Unit: f.unit}, nil
 }
 
 // errorKinds maps the openEO error codes whose kind differs from that of their HTTP status. See

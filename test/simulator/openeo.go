@@ -281,6 +281,6 @@ func (s *OpenEO) fileFormats(w http.ResponseWriter, _ call) *problem {
 }
 
 func (s *OpenEO) me(w http.ResponseWriter, c call) *problem {
-	writeJSON(w, 200, object{"user_id": c.account, "name": c.account})
+	writeJSON(w, 200, object{"user_id": c.account, "name": c.account, "budget": 500})
 	return nil
 }

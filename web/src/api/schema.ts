@@ -227,6 +227,8 @@ export interface components {
             status: "error";
         };
         Estimate: {
+            /** @description What you may still spend at the platform, as it says. Absent: it does not, or it did not respond */
+            balance?: components["schemas"]["Amount"];
             /**
              * @description What the costs are estimated from: your finished jobs over an area of half to twice the size (area), or all of them (runs), or what the provider of the service states for each run (catalogue). Absent: there is no estimate
              * @enum {string}
@@ -258,6 +260,8 @@ export interface components {
              * @description Number of your finished jobs that the run time is estimated from
              */
             seconds_runs: number;
+            /** @description That the costs are likely to exceed the balance: plain text. Absent: they are not, or either is not known */
+            warning?: string;
         };
         Forecast: {
             /**
