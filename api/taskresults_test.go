@@ -101,7 +101,7 @@ func TestTaskResults_Items(t *testing.T) {
 		Properties: map[string]any{"title": "NDVI - Processing Job 1", "created": "2026-05-01T10:30:00Z",
 			"updated":  "2026-05-01T10:30:00Z",
 			"datetime": nil, "start_datetime": "2026-01-01T00:00:00Z", "end_datetime": "2026-02-01T00:00:00Z",
-			"processing:facility": "cdse",
+			"eodispatch:status": "finished", "eodispatch:task": 1.0, "processing:facility": "cdse",
 			"processing:lineage":  "Job 1 ran the process https://apps.example.org/ndvi.json on cdse.",
 			"processing:datetime": "2026-05-01T10:30:00Z"},
 		Extensions: []string{"https://stac-extensions.github.io/processing/v1.2.0/schema.json"},

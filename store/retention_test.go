@@ -54,7 +54,8 @@ func TestRetain_RemovesAtThePlatform(t *testing.T) {
 		young := acceptEnded(t, s, nil, 3, 2*day)
 		members := acceptEnded(t, s, tasked(), 3, 40*day)
 		store.Exec(t, s, "UPDATE jobs SET attempt = 1, ref_id = 'x'")
-		store.Exec(t, s, fmt.Sprintf(`UPDATE jobs SET removal = '{"since":1,"removed":2}' WHERE id = %d`, old[0].ID))
+		const removed = `{"since":"2026-01-01T00:00:00Z","removed":"2026-01-01T00:00:01Z"}`
+		store.Exec(t, s, fmt.Sprintf(`UPDATE jobs SET removal = '%s' WHERE id = %d`, removed, old[0].ID))
 		store.Exec(t, s, fmt.Sprintf(`UPDATE jobs SET attempt = 0 WHERE id = %d`, old[1].ID))
 		store.Exec(t, s, fmt.Sprintf(`UPDATE jobs SET ref_id = '' WHERE id = %d`, old[2].ID))
 		store.Exec(t, s, fmt.Sprintf(`UPDATE jobs SET hidden = TRUE WHERE id = %d`, young[0].ID))
@@ -80,7 +81,7 @@ func TestRetain_RemovesAtThePlatform(t *testing.T) {
 		if err != nil || len(g.Remove) != 121 {
 			t.Errorf("%d jobs on the agenda, %v", len(g.Remove), err)
 		}
-		store.Exec(t, s, "UPDATE jobs SET removal_due = 0, removal = '{\"since\":1,\"removed\":2}' WHERE removal_due > 0")
+		store.Exec(t, s, "UPDATE jobs SET removal_due = 0, removal = '"+removed+"' WHERE removal_due > 0")
 		if err := s.Retain(t.Context(), r); err != nil {
 			t.Fatal(err)
 		}

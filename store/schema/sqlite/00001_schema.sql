@@ -337,21 +337,21 @@ CREATE TABLE requests (
 CREATE TABLE items (
 	job      INTEGER PRIMARY KEY REFERENCES jobs ON DELETE CASCADE,
 	owner    TEXT NOT NULL,
-	task     INTEGER NOT NULL, -- 0: none
+	task     BIGINT NOT NULL, -- 0: none
 	account  TEXT NOT NULL,
 	platform TEXT NOT NULL,
-	service  INTEGER NOT NULL, -- see dispatch.ServiceHash
+	service  BIGINT NOT NULL, -- see dispatch.ServiceHash
 	given    BOOLEAN NOT NULL DEFAULT FALSE, -- the platform returned the results in its response to the submission
-	due      INTEGER NOT NULL, -- when the results are to be read; 0: they are not
-	tries    INTEGER NOT NULL DEFAULT 0, -- how often that was begun
-	place    INTEGER, -- see store/item_curve.go; NULL: not known
-	period   INTEGER, -- likewise of the time; NULL: the results were not read
+	due      BIGINT NOT NULL, -- when the results are to be read; 0: they are not
+	tries    BIGINT NOT NULL DEFAULT 0, -- how often that was begun
+	place    BIGINT, -- see store/item_curve.go; NULL: not known
+	period   BIGINT, -- likewise of the time; NULL: the results were not read
 	west     DOUBLE PRECISION,
 	south    DOUBLE PRECISION,
 	east     DOUBLE PRECISION,
 	north    DOUBLE PRECISION,
-	begins   INTEGER, -- 0: the time is not known
-	ends     INTEGER
+	begins   BIGINT, -- 0: the time is not known
+	ends     BIGINT
 );
 -- Results to be read from a platform
 CREATE INDEX items_due ON items (platform, due) WHERE due > 0;
@@ -368,7 +368,7 @@ CREATE TABLE results (
 	job   INTEGER PRIMARY KEY REFERENCES jobs ON DELETE CASCADE,
 	body  TEXT NOT NULL, -- JSON, a STAC Collection; '': it is too long
 	head  TEXT NOT NULL DEFAULT '', -- JSON, geometry and properties of a STAC Item; '': not yet known
-	until INTEGER NOT NULL DEFAULT 0 -- when a link of body expires
+	until BIGINT NOT NULL DEFAULT 0 -- when a link of body expires
 );
 
 -- The labels of a job of no task, by which lists are filtered. Its annotations hold them, too.
