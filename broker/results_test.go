@@ -365,7 +365,7 @@ func TestTaskOutline_ReadsAHundred(t *testing.T) {
 				t.Fatalf("%d parts", len(all))
 			}
 			for _, part := range all {
-				if part.Collection != nil {
+				if part.Item.Read {
 					n++
 				}
 			}
