@@ -36,13 +36,12 @@ type Items interface {
 }
 
 const (
-	itemsAtOnce = 3  // results of a platform that are read at once: one less than a user may read
-	itemsBatch  = 30 // that are claimed together
-	itemsEvery  = 5 * time.Second
+	itemsBatch = 30 // that are claimed together
+	itemsEvery = 5 * time.Second
 )
 
-// KeepItems reads the results of jobs once they have finished, so that whoever looks for them need not wait for their
-// platforms, until ctx ends.
+// KeepItems reads the results of jobs once they have finished, at each platform one after the other, so that whoever
+// looks for them need not wait for their platforms, until ctx ends.
 func (b *Broker) KeepItems(ctx context.Context) {
 	var all sync.WaitGroup
 	for _, backend := range b.Backends {
@@ -62,19 +61,12 @@ func (b *Broker) keepDue(ctx context.Context, platform string) int {
 	if err != nil && ctx.Err() == nil {
 		b.Log.Log(ctx, dispatch.LogLevel(err), "reading which results are to be read failed", "error", err)
 	}
-	places := make(chan struct{}, itemsAtOnce)
-	var all sync.WaitGroup
 	for _, d := range due {
-		places <- struct{}{}
-		all.Go(func() {
-			defer func() { <-places }()
-			err := b.keepItem(ctx, d)
-			if database := dispatch.DatabaseError(err); database != nil && !errors.Is(err, context.Canceled) {
-				b.Log.Log(ctx, dispatch.LogLevel(database), "keeping results failed", "job", int64(d.Job), "error", database)
-			}
-		})
+		err := b.keepItem(ctx, d)
+		if database := dispatch.DatabaseError(err); database != nil && !errors.Is(err, context.Canceled) {
+			b.Log.Log(ctx, dispatch.LogLevel(database), "keeping results failed", "job", int64(d.Job), "error", database)
+		}
 	}
-	all.Wait()
 	return len(due)
 }
 

@@ -5,12 +5,15 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/spf13/cobra"
 )
 
 // commandShown matches the commands that documents show: in lines of code, and within a line.
-var commandShown = regexp.MustCompile("(?m)(?:^(?:    .*?)?|`|\\()(?:/|bin/)?eodispatch ([a-z][^\n`#>|)]*)")
+var commandShown = regexp.MustCompile("(?m)(?:^(?:  (?:  .*?)?)?|`|\\()(?:/|bin/)?eodispatch ([a-z][^\n`#>|)]*)")
 
 // prose matches sentences about the program that begin a line.
 var prose = regexp.MustCompile(`^(accepts|is) `)
@@ -21,19 +24,24 @@ func TestDocuments_ShowCommandsThatExist(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	checked := 0
+	texts := map[string]string{"--help": examples(newRoot(console{io.Discard, io.Discard, nil, nil}))}
 	for _, file := range append(files, "../../README.md") {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, m := range commandShown.FindAllStringSubmatch(string(text), -1) {
+		texts[filepath.Base(file)] = string(text)
+	}
+	checked := 0
+	for file, text := range texts {
+		for _, m := range commandShown.FindAllStringSubmatch(text, -1) {
 			if prose.MatchString(m[1]) {
 				continue
 			}
 			checked++
-			if fault := faultOf(strings.Fields(strings.ReplaceAll(m[1], ",", " "))); fault != "" {
-				t.Errorf("%s shows eodispatch %s: %s", filepath.Base(file), m[1], fault)
+			line, _, _ := strings.Cut(m[1], " && ")
+			if fault := faultOf(strings.Fields(strings.ReplaceAll(line, ",", " "))); fault != "" {
+				t.Errorf("%s shows eodispatch %s: %s", file, m[1], fault)
 			}
 		}
 	}
@@ -42,11 +50,23 @@ func TestDocuments_ShowCommandsThatExist(t *testing.T) {
 	}
 }
 
+// examples returns the examples of a command and those below it.
+func examples(command *cobra.Command) string {
+	text := command.Example + "\n"
+	for _, below := range command.Commands() {
+		text += examples(below)
+	}
+	return text
+}
+
 // faultOf returns what is wrong with a command line; "": it can be run, apart from its values.
 func faultOf(args []string) string {
 	command, rest, err := newRoot(console{io.Discard, io.Discard, nil, nil}).Find(args)
 	if err != nil || !command.HasParent() {
 		return "there is no such command"
+	}
+	if end := slices.Index(rest, "--"); end >= 0 {
+		rest = rest[:end]
 	}
 	for _, arg := range rest {
 		name, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")

@@ -160,9 +160,10 @@ func (w *statusWriter) WriteHeader(status int) {
 }
 
 // enter records a request about jobs. It fails the test if a request of another replica is in progress, because then
-// two replicas visit one account. It ignores requests for descriptions, which any replica may send for its clients.
+// two replicas visit one account. It ignores requests for descriptions and results, which any replica may send.
 func (c *cluster) enter(platform, replica int, r *http.Request) (leave func()) {
-	if !strings.Contains(r.URL.Path, "/jobs") && !strings.HasSuffix(r.URL.Path, "/execution") {
+	if !strings.Contains(r.URL.Path, "/jobs") && !strings.HasSuffix(r.URL.Path, "/execution") ||
+		strings.HasSuffix(r.URL.Path, "/results") {
 		return func() {}
 	}
 	c.mu.Lock()
@@ -363,7 +364,8 @@ func (c *cluster) check() {
 				c.t.Errorf("platform %d: attempt %s ran %d times", i, tag, count.Runs)
 			}
 		}
-		if peak := p.Oracle.Tally().Accounts["open"].Peak; peak > requests {
+		// beside visits, each of the replicas reads results of finished jobs, one after the other
+		if peak := p.Oracle.Tally().Accounts["open"].Peak; peak > requests+3 {
 			c.t.Errorf("platform %d: %d requests at once", i, peak)
 		}
 	}

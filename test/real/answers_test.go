@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/api"
+	"github.com/eodispatch/eodispatch/api/items"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/identity"
 	"github.com/eodispatch/eodispatch/platform/ogcapi"
@@ -70,6 +71,7 @@ func newStack(t *testing.T) *stack {
 		&dispatch.Backend{Name: "ogc", Label: dispatch.OGCProcess, Endpoint: w.ogc, Access: dispatch.AccessOpen,
 			Limits:   limits,
 			Platform: ogcapi.New(ogcapi.Config{Name: "ogc", Endpoint: w.ogc, Client: client()})})
+	b.Describe = items.Describe
 	stop := conformance.RunBroker(b)
 	t.Cleanup(func() { stop(); s.Close() })
 	w.url = serve(api.New(api.Config{Broker: b, Verifier: ann{}, Health: s.Ping, Log: b.Log,
