@@ -301,12 +301,15 @@ func (v *visit) renew(ctx context.Context) error {
 	return nil
 }
 
-// reloadAgenda reads the agenda and queues the due jobs by class.
-func (v *visit) reloadAgenda(ctx context.Context) (err error) {
-	v.read, v.woken, v.suspectsAt = time.Now(), false, time.Time{}
-	if v.agenda, err = v.visits.AgendaOf(ctx, v.account, agendaSize); err != nil {
+// reloadAgenda reads the agenda and queues the due jobs by class. If it cannot be read, the last one stays: its time is
+// that of responses which are still to come.
+func (v *visit) reloadAgenda(ctx context.Context) error {
+	asked := time.Now()
+	agenda, err := v.visits.AgendaOf(ctx, v.account, agendaSize)
+	if err != nil {
 		return err
 	}
+	v.agenda, v.read, v.woken, v.suspectsAt = agenda, asked, false, time.Time{}
 	if err := v.planLooks(ctx); err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -82,9 +83,8 @@ func services(t *testing.T) *httptest.Server {
 	}
 	mux := http.NewServeMux()
 	answer := func(pattern string, status int, body string) {
-		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
-			w.Header().Set("Location", "http://"+r.Host+"/ogc/jobs/1")
 			w.WriteHeader(status)
 			fmt.Fprint(w, body)
 		})
@@ -95,8 +95,18 @@ func services(t *testing.T) *httptest.Server {
 	answer("GET /ogc/processes/shapes", 200,
 		`{"id":"shapes","version":"1","jobControlOptions":["async-execute"],"inputs":{`+strings.Join(inputs, ",")+
 			`},"outputs":{}}`)
-	answer("POST /ogc/processes/shapes/execution", 201, `{"jobID":"1","status":"accepted","type":"process"}`)
-	answer("GET /ogc/jobs/1", 200, `{"jobID":"1","status":"running","type":"process"}`)
+	var ran atomic.Int64
+	mux.HandleFunc("POST /ogc/processes/shapes/execution", func(w http.ResponseWriter, r *http.Request) {
+		id := ran.Add(1)
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Location", fmt.Sprintf("http://%s/ogc/jobs/%d", r.Host, id))
+		w.WriteHeader(http.StatusCreated)
+		fmt.Fprintf(w, `{"jobID":"%d","status":"accepted","type":"process"}`, id)
+	})
+	mux.HandleFunc("GET /ogc/jobs/{id}", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"jobID":%q,"status":"running","type":"process"}`, r.PathValue("id"))
+	})
 	answer("/", 503, `{}`)
 	s := httptest.NewServer(mux)
 	t.Cleanup(s.Close)
@@ -241,10 +251,10 @@ func TestParams_WrongValuesAreRefused(t *testing.T) {
 			if path == "/sync_jobs" {
 				continue
 			}
-			var kept struct{ Status string }
+			var kept struct{ Status, Failure string }
 			post(t, h, path, fmt.Sprintf(body, `,"options":{"validate":false}`), 201, &kept)
 			if kept.Status == "" || kept.Status == "failed" {
-				t.Errorf("%s %s unchecked is %q", label, path, kept.Status)
+				t.Errorf("%s %s unchecked is %q: %s", label, path, kept.Status, kept.Failure)
 			}
 		}
 	}

@@ -116,10 +116,10 @@ func serve(t *testing.T, life simulator.Life, environ ...string) site {
 }
 
 // enter opens a route of the page and signs alice in by one click at the provider.
-func (s site) enter(t *testing.T, route string) *tab {
+func (s site) enter(t *testing.T, route string, platforms ...string) *tab {
 	t.Helper()
 	b := openTab(t)
-	b.asksOnly(s.address, s.world.IdPURL, s.world.OpenEOURL, s.world.OGCURL)
+	b.asksOnly(append(platforms, s.address, s.world.IdPURL, s.world.OpenEOURL, s.world.OGCURL)...)
 	b.opens(s.address + "/" + route)
 	b.shows("sign-in")
 	b.signsIn()

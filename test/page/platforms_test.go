@@ -36,7 +36,7 @@ func serveTwo(t *testing.T) (s site, slow, fast *simulator.World) {
 // it shows how many tiles are where, and how many each platform finishes in an hour.
 func TestPage_SeveralPlatforms(t *testing.T) {
 	s, slow, fast := serveTwo(t)
-	b := s.enter(t, "#/new/composite")
+	b := s.enter(t, "#/new/composite", slow.OpenEOURL, fast.OpenEOURL)
 	b.shows("run")
 	b.until(`document.querySelector(".panel").innerText.includes("slow, fast")`)
 	b.fillsRegion()
