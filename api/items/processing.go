@@ -106,8 +106,3 @@ func WithProcessing(p broker.JobResult, base string, passed *files.Facade) json.
 	}
 	return text
 }
-
-func objectOf(raw json.RawMessage) (o stac.Object) {
-	_ = json.Unmarshal(raw, &o) // nil: nothing is known
-	return o
-}
