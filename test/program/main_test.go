@@ -18,12 +18,18 @@ import (
 // try runs the program with only the given environment, and returns its exit code and its output.
 func try(t *testing.T, environ []string, args ...string) (int, string) {
 	t.Helper()
+	return tryIn(t, t.TempDir(), environ, args...)
+}
+
+// tryIn is try in a folder with files that the arguments name.
+func tryIn(t *testing.T, folder string, environ []string, args ...string) (int, string) {
+	t.Helper()
 	path, err := executable.Released()
 	if err != nil {
 		t.Fatal(err)
 	}
 	command := exec.CommandContext(t.Context(), path, args...)
-	command.Dir, command.Env = t.TempDir(), append([]string{}, environ...)
+	command.Dir, command.Env = folder, append([]string{}, environ...)
 	out, err := command.CombinedOutput()
 	if command.ProcessState == nil {
 		t.Fatal(err)

@@ -447,7 +447,6 @@ func TestUsers_AreToldWhatIsWrong(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	t.Chdir(folder)
 	environ := []string{"HOME=" + folder, "EODISPATCH_TOKEN=" + token, "EODISPATCH_BROKER=" + s.broker}
 	page := newPage(t)
 	ndvi := []string{"run", "ndvi", "--platform", "simulated-ogc"}
@@ -485,19 +484,19 @@ func TestUsers_AreToldWhatIsWrong(t *testing.T) {
 		{[]string{"retry", "job-1"}, exitFailed, "no such job"},
 		{[]string{"download", "task-99", "--to", "results"}, exitFailed, "no such task"},
 	} {
-		code, printed := try(t, environ, row.args...)
+		code, printed := tryIn(t, folder, environ, row.args...)
 		if code != row.code || !strings.Contains(printed, row.want) {
 			t.Errorf("%v: exit %d, not %d, with %q in:\n%s", row.args, code, row.code, row.want, printed)
 		}
 	}
 	for _, args := range [][]string{append(ndvi, "-p", "bbox=@box.json"), append(ndvi, "--area", "two.geojson"),
 		append(ndvi, "--area", "area.kml")} {
-		if code, printed := try(t, environ, args...); code != exitDone {
+		if code, printed := tryIn(t, folder, environ, args...); code != exitDone {
 			t.Errorf("%v: exit %d:\n%s", args, code, printed)
 		}
 	}
 	for range 2 {
-		if code, printed := try(t, environ, append(ndvi, "--area", usersBox, "--key", "once",
+		if code, printed := tryIn(t, folder, environ, append(ndvi, "--area", usersBox, "--key", "once",
 			"--json")...); code != exitDone || !strings.Contains(printed, `"id":4,`) {
 			t.Errorf("with the same key: exit %d:\n%s", code, printed)
 		}
