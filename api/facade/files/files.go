@@ -139,7 +139,7 @@ func (*Facade) Paths() []string { return []string{root} }
 func (f *Facade) Serve(s facade.Server, w http.ResponseWriter, r *http.Request) {
 	r.Pattern = root + "/{link}/{name}" // for the log
 	h := w.Header()
-	allowOrigins(h)
+	facade.AllowOrigins(h, exposed)
 	switch r.Method {
 	case http.MethodGet, http.MethodHead:
 	case http.MethodOptions:
@@ -186,16 +186,12 @@ func (f *Facade) now() time.Time {
 	return f.Now()
 }
 
-// allowOrigins lets pages of all origins read files, which need no cookie and no token.
-func allowOrigins(h http.Header) {
-	h.Set("Access-Control-Allow-Origin", "*")
-	h.Set("Access-Control-Expose-Headers",
-		"Accept-Ranges, Content-Length, Content-Range, ETag, Last-Modified, Retry-After, X-Correlation-ID")
-}
+// exposed are the headers that pages of other origins can read.
+const exposed = "Accept-Ranges, Content-Length, Content-Range, ETag, Last-Modified, Retry-After, X-Correlation-ID"
 
 // Refuse writes a refusal of the server itself.
 func (f *Facade) Refuse(w http.ResponseWriter, _ *http.Request, p facade.Problem) {
-	allowOrigins(w.Header())
+	facade.AllowOrigins(w.Header(), exposed)
 	for name, value := range p.Header {
 		w.Header().Set(name, value)
 	}

@@ -98,7 +98,7 @@ func faultText(f dispatch.Fault) string {
 
 // Refuse writes a refusal of the server itself.
 func (f *Facade) Refuse(w http.ResponseWriter, r *http.Request, p facade.Problem) {
-	allowOrigins(w.Header())
+	facade.AllowOrigins(w.Header(), exposed)
 	f.refuse(w, r, exceptionOf(p), p.Header)
 }
 

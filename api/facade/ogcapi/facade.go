@@ -11,8 +11,6 @@ import (
 	"iter"
 	"net/http"
 	"net/url"
-	"regexp"
-	"slices"
 	"strings"
 	"time"
 
@@ -203,9 +201,9 @@ type exchangeKey struct{}
 
 // Serve answers a request.
 func (f *Facade) Serve(s facade.Server, w http.ResponseWriter, r *http.Request) {
-	allowOrigins(w.Header())
-	at := plainURL(r.URL)
-	if slices.ContainsFunc(strings.Split(at.Path, "/"), isDots) { // the mux would redirect
+	facade.AllowOrigins(w.Header(), exposed)
+	at := facade.PlainURL(r.URL)
+	if facade.HasDots(at.Path) {
 		f.refuse(w, r, errNoPath, nil)
 		return
 	}
@@ -223,20 +221,6 @@ func (f *Facade) Serve(s facade.Server, w http.ResponseWriter, r *http.Request) 
 	f.mux.ServeHTTP(w, plain)
 }
 
-// isDots reports whether a segment of a path would lead elsewhere.
-func isDots(segment string) bool { return segment == "." || segment == ".." }
-
-var slashes = regexp.MustCompile("//+")
-
-// plainURL returns u without doubled slashes and without one at the end of its path. Clients join URLs so, and a
-// redirect would make them repeat a write.
-func plainURL(u *url.URL) *url.URL {
-	v := *u
-	v.RawPath = strings.TrimSuffix(slashes.ReplaceAllString(u.EscapedPath(), "/"), "/")
-	v.Path = cmp.Or(unescaped(v.RawPath), u.Path)
-	return &v
-}
-
 func unescaped(path string) string {
 	text, err := url.PathUnescape(path)
 	if err != nil {
@@ -245,14 +229,9 @@ func unescaped(path string) string {
 	return text
 }
 
-// allowOrigins lets pages of all origins use the façade. It accepts tokens only, and no cookies, so a page can do no
-// more than its user gave it the token for.
-func allowOrigins(h http.Header) {
-	h.Set("Access-Control-Allow-Origin", "*")
-	h.Set("Access-Control-Expose-Headers",
-		"Accept-Ranges, Content-Length, Content-Range, ETag, Last-Modified, Location, Link, Preference-Applied, "+
-			"Retry-After, WWW-Authenticate, X-Correlation-ID")
-}
+// exposed are the headers that pages of other origins can read.
+const exposed = "Accept-Ranges, Content-Length, Content-Range, ETag, Last-Modified, Location, Link, " +
+	"Preference-Applied, Retry-After, WWW-Authenticate, X-Correlation-ID"
 
 // unrouted answers a request that no operation serves. The mux knows whether the path or only the method is wrong.
 func (f *Facade) unrouted(w http.ResponseWriter, r *http.Request, mux http.Handler) {
@@ -307,26 +286,13 @@ func (f *Facade) handler(op operation) http.HandlerFunc {
 
 func (f *Facade) serve(op operation, in *request) (*answer, error) {
 	if op.access == signedIn || op.access == optional && (!f.Open || in.Header.Get("Authorization") != "") {
-		caller, err := in.SignIn(in.Request, bearer(in.Header))
+		caller, err := in.SignIn(in.Request, facade.Bearer(in.Header))
 		if err != nil {
 			return nil, err
 		}
 		in.user = caller.User
 	}
 	return op.serve(in)
-}
-
-// bearer returns the token of a request; "" if there is none.
-func bearer(h http.Header) dispatch.Secret {
-	headers := h.Values("Authorization")
-	if len(headers) != 1 {
-		return ""
-	}
-	scheme, token, _ := strings.Cut(headers[0], " ")
-	if !strings.EqualFold(scheme, "Bearer") {
-		return ""
-	}
-	return dispatch.Secret(strings.TrimSpace(token))
 }
 
 // write sends the response. Clients compare the media type as a whole, so it has no parameters.

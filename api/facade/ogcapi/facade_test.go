@@ -21,7 +21,7 @@ func TestPlainURL(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := plainURL(u).EscapedPath(); got != want {
+		if got := facade.PlainURL(u).EscapedPath(); got != want {
 			t.Errorf("%s: %s", given, got)
 		}
 	}

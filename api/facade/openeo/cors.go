@@ -11,14 +11,9 @@ import (
 // methods are those of the API.
 var methods = []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
 
-// allowAllOrigins lets the pages of all origins read a response. The façade takes no cookies, so that a page can only
-// use a token that its user gave it.
-func allowAllOrigins(h http.Header) {
-	h.Set("Access-Control-Allow-Origin", "*")
-	h.Set("Access-Control-Expose-Headers",
-		"Accept-Ranges, Content-Length, Content-Range, ETag, Last-Modified, Link, Location, OpenEO-Costs, "+
-			"OpenEO-Identifier, Retry-After, X-Correlation-ID")
-}
+// exposed are the headers that pages of other origins can read.
+const exposed = "Accept-Ranges, Content-Length, Content-Range, ETag, Last-Modified, Link, Location, OpenEO-Costs, " +
+	"OpenEO-Identifier, Retry-After, X-Correlation-ID"
 
 // allowed returns the methods that are served at the path of a request.
 func (f *Facade) allowed(inner *http.Request) (all []string) {

@@ -104,7 +104,7 @@ func (f *Facade) refuse(s facade.Server, w http.ResponseWriter, r *http.Request,
 
 // Refuse writes a refusal of the server itself.
 func (f *Facade) Refuse(w http.ResponseWriter, _ *http.Request, p facade.Problem) {
-	allowAllOrigins(w.Header())
+	facade.AllowOrigins(w.Header(), exposed)
 	f.write(w, refusalFor(p), p)
 }
 

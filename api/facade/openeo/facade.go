@@ -12,8 +12,6 @@ import (
 	"context"
 	"net/http"
 	"net/url"
-	"regexp"
-	"slices"
 	"strings"
 	"time"
 
@@ -120,7 +118,7 @@ type exchangeKey struct{}
 
 // Serve answers a request.
 func (f *Facade) Serve(s facade.Server, w http.ResponseWriter, r *http.Request) {
-	allowAllOrigins(w.Header())
+	facade.AllowOrigins(w.Header(), exposed)
 	v, below, ok := f.viewAt(r.URL.EscapedPath())
 	switch {
 	case !ok && isPreflight(r):
@@ -146,15 +144,11 @@ func (f *Facade) Serve(s facade.Server, w http.ResponseWriter, r *http.Request) 
 	f.mux.ServeHTTP(w, inner)
 }
 
-// slashes matches what clients make of slashes when they join URLs.
-var slashes = regexp.MustCompile(`/{2,}`)
-
 // viewAt splits an escaped path into a view and the path below the root of the view. Doubled slashes and one at the end
 // do not count. The document that lists the versions is served above the root of a view, too: at its own path, and
 // where clients are pointed without a version.
 func (f *Facade) viewAt(escaped string) (v view, below string, ok bool) {
-	rest := strings.TrimPrefix(slashes.ReplaceAllString(escaped, "/"), path)
-	rest = strings.TrimSuffix(rest, "/")
+	rest := strings.TrimPrefix(facade.PlainPath(escaped), path)
 	v.above = path
 	name, _, _ := strings.Cut(strings.TrimPrefix(rest, "/"), "/")
 	if v.backend = f.backend(name); v.backend != nil {
@@ -168,14 +162,11 @@ func (f *Facade) viewAt(escaped string) (v view, below string, ok bool) {
 	}
 	for _, v.version = range versions {
 		if below, ok = strings.CutPrefix(rest, v.version.path); ok && (below == "" || below[0] == '/') {
-			return v, cmp.Or(below, "/"), !slices.ContainsFunc(strings.Split(below, "/"), isDots)
+			return v, cmp.Or(below, "/"), !facade.HasDots(below)
 		}
 	}
 	return view{}, "", false
 }
-
-// isDots reports whether a segment of a path would lead elsewhere.
-func isDots(segment string) bool { return segment == "." || segment == ".." }
 
 func unescaped(path string) string {
 	text, err := url.PathUnescape(path)

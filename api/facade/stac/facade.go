@@ -9,8 +9,6 @@ import (
 	"encoding/json"
 	"maps"
 	"net/http"
-	"net/url"
-	"regexp"
 	"strings"
 
 	"github.com/eodispatch/eodispatch/api/facade"
@@ -90,9 +88,9 @@ type serverKey struct{}
 
 // Serve answers a request.
 func (f *Facade) Serve(s facade.Server, w http.ResponseWriter, r *http.Request) {
-	allowOrigins(w.Header())
+	facade.AllowOrigins(w.Header(), exposed)
 	plain := r.WithContext(context.WithValue(r.Context(), serverKey{}, s))
-	plain.URL = plainURL(r.URL)
+	plain.URL = facade.PlainURL(r.URL)
 	switch _, pattern := f.mux.Handler(plain); {
 	case r.Method == http.MethodOptions:
 		h := w.Header()
@@ -100,7 +98,7 @@ func (f *Facade) Serve(s facade.Server, w http.ResponseWriter, r *http.Request) 
 		h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, X-Correlation-ID")
 		h.Set("Access-Control-Max-Age", "600")
 		w.WriteHeader(http.StatusNoContent)
-	case pattern == "" || strings.Contains(plain.URL.Path, "/../") || strings.Contains(plain.URL.Path, "/./"):
+	case pattern == "" || facade.HasDots(plain.URL.Path):
 		f.refuse(w, problem{http.StatusNotFound, "NotFound", "There is nothing at this address."}, nil)
 	default:
 		defer func() { r.Pattern = plain.Pattern }() // for the log
@@ -108,25 +106,8 @@ func (f *Facade) Serve(s facade.Server, w http.ResponseWriter, r *http.Request) 
 	}
 }
 
-var slashes = regexp.MustCompile("//+")
-
-// plainURL returns u without doubled slashes and without one at the end of its path, as clients join URLs.
-func plainURL(u *url.URL) *url.URL {
-	v := *u
-	v.RawPath = strings.TrimSuffix(slashes.ReplaceAllString(u.EscapedPath(), "/"), "/")
-	path, err := url.PathUnescape(v.RawPath)
-	if v.Path = path; err != nil {
-		v.Path = u.Path
-	}
-	return &v
-}
-
-// allowOrigins lets pages of all origins use the façade. It accepts tokens only, and no cookies, so a page can do no
-// more than its user gave it the token for.
-func allowOrigins(h http.Header) {
-	h.Set("Access-Control-Allow-Origin", "*")
-	h.Set("Access-Control-Expose-Headers", "Link, Retry-After, WWW-Authenticate, X-Correlation-ID")
-}
+// exposed are the headers that pages of other origins can read.
+const exposed = "Link, Retry-After, WWW-Authenticate, X-Correlation-ID"
 
 // handler serves an operation, which may need a token.
 func (f *Facade) handler(signedIn bool, serve func(*request) (any, error)) http.HandlerFunc {
@@ -158,14 +139,7 @@ func (in *request) signIn(needed bool) error {
 	if !needed {
 		return nil
 	}
-	token, scheme := "", ""
-	if all := in.Header.Values("Authorization"); len(all) == 1 {
-		scheme, token, _ = strings.Cut(all[0], " ")
-	}
-	if !strings.EqualFold(scheme, "Bearer") {
-		token = ""
-	}
-	caller, err := in.SignIn(in.Request, dispatch.Secret(strings.TrimSpace(token)))
+	caller, err := in.SignIn(in.Request, facade.Bearer(in.Header))
 	in.user = caller.User
 	return err
 }
@@ -207,7 +181,7 @@ func problemOf(p facade.Problem) problem {
 
 // Refuse writes a refusal of the server itself.
 func (f *Facade) Refuse(w http.ResponseWriter, _ *http.Request, p facade.Problem) {
-	allowOrigins(w.Header())
+	facade.AllowOrigins(w.Header(), exposed)
 	f.refuse(w, problemOf(p), p.Header)
 }
 
