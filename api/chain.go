@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/api/call"
+	"github.com/eodispatch/eodispatch/api/facade"
 	"github.com/eodispatch/eodispatch/api/limits"
 	"github.com/eodispatch/eodispatch/api/openapi"
 	"github.com/eodispatch/eodispatch/broker"
@@ -133,12 +134,10 @@ func unambiguous(p string) bool {
 	return p == path.Clean(p) || strings.HasSuffix(p, "/") && p[:len(p)-1] == path.Clean(p)
 }
 
-// unrouted answers a request that no pattern matches. The mux knows whether the path or only the method is wrong.
+// unrouted answers a request that no pattern matches.
 func (a *api) unrouted(w http.ResponseWriter, r *http.Request, mux http.Handler) {
-	said := &discardBody{header: http.Header{}}
-	mux.ServeHTTP(said, r)
-	allow := said.header.Get("Allow")
-	if said.status != http.StatusMethodNotAllowed {
+	allow, wrongMethod := facade.Allowed(mux, r)
+	if !wrongMethod {
 		a.Refuse(w, r, call.ErrNoPath)
 		return
 	}
@@ -150,15 +149,3 @@ func (a *api) unrouted(w http.ResponseWriter, r *http.Request, mux http.Handler)
 	a.Refuse(w, r, call.Refusal{Status: http.StatusMethodNotAllowed, Code: "METHOD_NOT_ALLOWED",
 		Message: "Method not allowed. Use " + strings.ReplaceAll(allow, ", ", " or ") + "."})
 }
-
-// discardBody records the status and headers of a response and drops its body.
-type discardBody struct {
-	header http.Header
-	status int
-}
-
-func (v *discardBody) Header() http.Header { return v.header }
-
-func (v *discardBody) Write(b []byte) (int, error) { return len(b), nil }
-
-func (v *discardBody) WriteHeader(status int) { v.status = status }

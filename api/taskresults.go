@@ -51,7 +51,7 @@ type geoJSON struct {
 
 func (a *api) writeGeoJSON(v any) (*geoJSON, error) {
 	text, err := dispatch.Encode(v)
-	return &geoJSON{openapi.MediaGeoJSON, openapi.Revalidate, a.Body(func(_ context.Context, w io.Writer) error {
+	return &geoJSON{wire.MediaGeoJSON, openapi.Revalidate, a.Body(func(_ context.Context, w io.Writer) error {
 		_, err := w.Write(text)
 		return err
 	})}, err
@@ -90,9 +90,9 @@ func (a *api) readTaskResults(ctx context.Context, in *openapi.Request) (*openap
 		Extensions: []string{stac.ProcessingExtension},
 		Links: []wire.Link{{Rel: "self", Href: here, Type: "application/json"}, {Rel: "root", Href: here,
 			Type: "application/json"},
-			{Rel: "items", Href: here + "/items", Type: openapi.MediaGeoJSON,
+			{Rel: "items", Href: here + "/items", Type: wire.MediaGeoJSON,
 				Title: "An Item for each job that has finished"},
-			{Rel: "related", Href: strings.TrimSuffix(here, "results") + "tiles", Type: openapi.MediaGeoJSON,
+			{Rel: "related", Href: strings.TrimSuffix(here, "results") + "tiles", Type: wire.MediaGeoJSON,
 				Title: "All jobs on a map"},
 			{Rel: stac.RelProvenance, Href: strings.TrimSuffix(here, "results") + "provenance",
 				Type:  "application/json",
@@ -129,7 +129,7 @@ func (a *api) listItems(ctx context.Context, in *openapi.Request) (*geoJSON, err
 	at := a.resultsAt(in, id)
 	page := wire.ItemPage{Type: "FeatureCollection", Features: []wire.Item{}, Missing: []wire.MissingResults{},
 		Matched: f.Task.Counts[dispatch.Finished], Links: []wire.Link{
-			{Rel: "self", Href: at + "/items" + query(limit, after), Type: openapi.MediaGeoJSON},
+			{Rel: "self", Href: at + "/items" + query(limit, after), Type: wire.MediaGeoJSON},
 			{Rel: "root", Href: at, Type: "application/json"}, {Rel: "collection", Href: at, Type: "application/json"}}}
 	for _, p := range f.Jobs {
 		if p.Err != nil {
@@ -142,7 +142,7 @@ func (a *api) listItems(ctx context.Context, in *openapi.Request) (*geoJSON, err
 	if f.More {
 		page.Links = append(page.Links, wire.Link{Rel: "next", Href: at + "/items" + query(limit,
 			f.Jobs[len(f.Jobs)-1].ResultPosition()),
-			Type: openapi.MediaGeoJSON})
+			Type: wire.MediaGeoJSON})
 	}
 	return a.writeGeoJSON(page)
 }
@@ -206,7 +206,7 @@ func (a *api) readTaskTiles(ctx context.Context, in *openapi.Request) (*geoJSON,
 		return nil, call.TaskError(err)
 	}
 	dimension := dispatch.Task{Dimension: t.Dimension}
-	return &geoJSON{openapi.MediaGeoJSON, openapi.Revalidate, a.Body(func(ctx context.Context, w io.Writer) error {
+	return &geoJSON{wire.MediaGeoJSON, openapi.Revalidate, a.Body(func(ctx context.Context, w io.Writer) error {
 		r := a.NewRenderer(ctx, w, live.Topic{User: u})
 		defer r.Close()
 		if err := r.Text(`{"type":"FeatureCollection","features":[`); err != nil {

@@ -232,12 +232,12 @@ func (a *Answers) Problem(ctx context.Context, err error) facade.Problem {
 	answer := a.AnswerFor(ctx, err)
 	p := facade.Problem{Status: answer.Status, Message: answer.Message, Faults: answer.faults,
 		Header: maps.Clone(answer.Header), RequestID: answer.requestID}
-	if own, is := errors.AsType[Refusal](err); is {
+	if own, ok := errors.AsType[Refusal](err); ok {
 		p.Own, p.Faults = true, own.faults
 		return p
 	}
 	p.Kind = dispatch.KindOf(err)
-	if e, is := errors.AsType[*dispatch.Error](err); is {
+	if e, ok := errors.AsType[*dispatch.Error](err); ok {
 		p.Link = e.Link
 	}
 	if p.Kind == dispatch.NotFound {

@@ -32,12 +32,12 @@ func (t *ReasonCounts) Count(reason string, now time.Time) int {
 	if t.of[reason] == nil {
 		t.of[reason] = &tally{}
 	}
-	is := t.of[reason]
-	is.since++
-	if now.Sub(is.logged) < reasonEvery {
+	counted := t.of[reason]
+	counted.since++
+	if now.Sub(counted.logged) < reasonEvery {
 		return 0
 	}
-	n := is.since
-	is.logged, is.since = now, 0
+	n := counted.since
+	counted.logged, counted.since = now, 0
 	return n
 }

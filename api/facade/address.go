@@ -35,6 +35,24 @@ func HasDots(path string) bool {
 	})
 }
 
+// Allowed asks a multiplexer that has no pattern for a request whether only the method is wrong, and which methods are
+// allowed then, as the header Allow has them.
+func Allowed(mux http.Handler, r *http.Request) (methods string, wrongMethod bool) {
+	response := &discarded{header: http.Header{}}
+	mux.ServeHTTP(response, r)
+	return response.header.Get("Allow"), response.status == http.StatusMethodNotAllowed
+}
+
+// discarded records the status and headers of a response and drops its body.
+type discarded struct {
+	header http.Header
+	status int
+}
+
+func (d *discarded) Header() http.Header         { return d.header }
+func (d *discarded) Write(b []byte) (int, error) { return len(b), nil }
+func (d *discarded) WriteHeader(status int)      { d.status = status }
+
 // Bearer returns the token of a request; "" if there is none.
 func Bearer(h http.Header) dispatch.Secret {
 	headers := h.Values("Authorization")

@@ -173,7 +173,7 @@ func Write(i dispatch.Item, o Origin) wire.Item {
 		_ = json.Unmarshal(c["assets"], &item.Assets)
 	}
 	job := fmt.Sprintf("%s/unit_jobs/%d", o.Server, i.Job)
-	item.Links = append([]wire.Link{{Rel: "self", Href: o.Self, Type: MediaGeoJSON},
+	item.Links = append([]wire.Link{{Rel: "self", Href: o.Self, Type: wire.MediaGeoJSON},
 		{Rel: "collection", Href: o.Parent, Type: "application/json"},
 		{Rel: "parent", Href: o.Parent, Type: "application/json"},
 		{Rel: "root", Href: o.Root, Type: "application/json"},
@@ -181,9 +181,6 @@ func Write(i dispatch.Item, o Origin) wire.Item {
 		ProvenanceLinks(o.Server, i.Job)...)
 	return item
 }
-
-// MediaGeoJSON is the media type of Items.
-const MediaGeoJSON = "application/geo+json"
 
 // extensionsOf returns the extensions of an Item: that of processing, and those of its assets that its platform names.
 func extensionsOf(c stac.Object) []string {

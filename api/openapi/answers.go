@@ -114,7 +114,7 @@ func WithNotModified(all map[string]*huma.Response) map[string]*huma.Response {
 func WithGeoJSON[T any](a *Document, all map[string]*huma.Response) map[string]*huma.Response {
 	schema := a.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[T](), true, "")
 	all["200"] = &huma.Response{Description: "GeoJSON",
-		Content: map[string]*huma.MediaType{MediaGeoJSON: {Schema: schema}}}
+		Content: map[string]*huma.MediaType{wire.MediaGeoJSON: {Schema: schema}}}
 	return all
 }
 

@@ -104,5 +104,3 @@ const OldestFirst = "created"
 const NewestFirst = "-created"
 
 const LongestSearch = 200 // characters of a text that is searched for
-
-const MediaGeoJSON = "application/geo+json"

@@ -89,6 +89,9 @@ type Link struct {
 	Title string `json:"title,omitempty"`
 }
 
+// MediaGeoJSON is the media type of Items and of what else is GeoJSON.
+const MediaGeoJSON = "application/geo+json"
+
 // Item is the STAC Item of one finished job.
 type Item struct {
 	Type       string           `json:"type" enum:"Feature"`

@@ -233,13 +233,11 @@ func unescaped(path string) string {
 const exposed = "Accept-Ranges, Content-Length, Content-Range, ETag, Last-Modified, Location, Link, " +
 	"Preference-Applied, Retry-After, WWW-Authenticate, X-Correlation-ID"
 
-// unrouted answers a request that no operation serves. The mux knows whether the path or only the method is wrong.
+// unrouted answers a request that no operation serves.
 func (f *Facade) unrouted(w http.ResponseWriter, r *http.Request, mux http.Handler) {
-	said := &discarded{header: http.Header{}}
-	mux.ServeHTTP(said, r)
-	allow := said.header.Get("Allow")
+	allow, wrongMethod := facade.Allowed(mux, r)
 	switch {
-	case said.status != http.StatusMethodNotAllowed:
+	case !wrongMethod:
 		f.refuse(w, r, errNoPath, nil)
 	case r.Method == http.MethodOptions:
 		h := w.Header()
@@ -255,16 +253,6 @@ func (f *Facade) unrouted(w http.ResponseWriter, r *http.Request, mux http.Handl
 			map[string]string{"Allow": allow + ", OPTIONS"})
 	}
 }
-
-// discarded records the status and headers of a response and drops its body.
-type discarded struct {
-	header http.Header
-	status int
-}
-
-func (d *discarded) Header() http.Header         { return d.header }
-func (d *discarded) Write(b []byte) (int, error) { return len(b), nil }
-func (d *discarded) WriteHeader(status int)      { d.status = status }
 
 // handler serves an operation.
 func (f *Facade) handler(op operation) http.HandlerFunc {

@@ -83,7 +83,7 @@ func TestRequestOf_PlatformIsGone(t *testing.T) {
 	in := &request{Request: (&http.Request{Header: http.Header{}}).WithContext(t.Context()), view: view{path: root},
 		root: "https://broker/ogcapi"}
 	_, _, _, err := f.requestOf(in, unstarted{View: root + "/gone", Process: "x"}, false)
-	if e, is := err.(exception); !is || e.Status != http.StatusServiceUnavailable {
+	if e, ok := err.(exception); !ok || e.Status != http.StatusServiceUnavailable {
 		t.Error(err)
 	}
 }

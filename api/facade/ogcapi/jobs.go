@@ -33,7 +33,7 @@ type statusInfo struct {
 	Type      string     `json:"type"`
 	JobID     string     `json:"jobID"`
 	ID        string     `json:"id"`                   // of version 2.0
-	Entity    string     `json:"processingEntityType"` // likewise
+	Entity    string     `json:"processingEntityType"` // of version 2.0
 	Status    string     `json:"status"`
 	Message   string     `json:"message,omitempty"`
 	Created   time.Time  `json:"created"`
@@ -41,7 +41,7 @@ type statusInfo struct {
 	Finished  *time.Time `json:"finished,omitempty"`
 	Updated   time.Time  `json:"updated"`
 	Progress  *int       `json:"progress,omitempty"`
-	Exception *exception `json:"exception,omitempty"` // likewise, of a job that failed
+	Exception *exception `json:"exception,omitempty"` // of version 2.0, of a job that failed
 	Links     []link     `json:"links"`
 }
 

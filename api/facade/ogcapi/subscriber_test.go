@@ -111,10 +111,10 @@ func TestMessage_Repeated(t *testing.T) {
 // holds only after the end.
 func TestMessage_Running(t *testing.T) {
 	whole := 100.0
-	is := oneJob{job: dispatch.Record{Job: dispatch.Job{Identity: dispatch.Identity{ID: 7},
+	b := oneJob{job: dispatch.Record{Job: dispatch.Job{Identity: dispatch.Identity{ID: 7},
 		Condition: dispatch.Condition{Status: dispatch.Finished, Progress: &whole}}},
 		task: dispatch.TaskRecord{Task: dispatch.Task{ID: 3}, Counts: dispatch.Counts{dispatch.Finished: 2}}}
-	f := New(Config{Broker: is, Services: unlisted{}})
+	f := New(Config{Broker: b, Services: unlisted{}})
 	for name, e := range map[string]dispatch.Event{"job": {Job: 7, Status: dispatch.Running},
 		"task": {Of: 3, Status: dispatch.TaskRunning}} {
 		text, _, err := f.Message(t.Context(), dispatch.Hook{Owner: "ann"}, dispatch.Delivery{Event: e})

@@ -43,7 +43,7 @@ func to(rel, href, media, title string) link {
 }
 
 func (f *Facade) landingPage(in *request) (any, error) {
-	search := to("search", in.root+"/search", items.MediaGeoJSON, "Search")
+	search := to("search", in.root+"/search", wire.MediaGeoJSON, "Search")
 	post := search
 	search.Method, post.Method = "GET", "POST"
 	return map[string]any{"type": "Catalog", "stac_version": "1.0.0", "id": "results", "title": f.Title,
@@ -122,7 +122,7 @@ func newCollection(in *request, id, title, description string, e dispatch.ItemEx
 	return collection{Type: "Collection", Version: "1.0.0", ID: id, Title: title, Description: description,
 		License: "proprietary", Extent: extentOf(e), Links: []link{to("self", here, mediaJSON, ""),
 			to("root", in.root, mediaJSON, ""), to("parent", in.root, mediaJSON, ""),
-			to("items", here+"/items", items.MediaGeoJSON, "")}}
+			to("items", here+"/items", wire.MediaGeoJSON, "")}}
 }
 
 func collectionOfTask(in *request, t dispatch.TaskRecord, e dispatch.ItemExtent) collection {

@@ -158,7 +158,7 @@ func badRequest(text string) error { return problem{http.StatusBadRequest, "BadR
 var errNoCollection = problem{http.StatusNotFound, "NotFound", "There is no such collection."}
 
 func problemFor(in *request, err error) (problem, map[string]string) {
-	if p, is := err.(problem); is {
+	if p, ok := err.(problem); ok {
 		return p, nil
 	}
 	p := in.Problem(in.Context(), err)

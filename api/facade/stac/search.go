@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/eodispatch/eodispatch/api/items"
 	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/platform/stac"
@@ -270,7 +269,7 @@ func (f *Facade) search(in *request) (any, error) {
 		return nil, err
 	}
 	return f.page(in, p, func(token string) link {
-		l := to("next", in.root+"/search", items.MediaGeoJSON, "")
+		l := to("next", in.root+"/search", wire.MediaGeoJSON, "")
 		if in.Method == http.MethodPost {
 			q.Token, l.Method = token, http.MethodPost
 			l.Body, _ = json.Marshal(q) // it was JSON
@@ -318,7 +317,7 @@ func (f *Facade) listItems(in *request) (any, error) {
 	}
 	return f.page(in, p, func(token string) link {
 		return to("next", in.root+"/collections/"+url.PathEscape(in.PathValue("collection"))+"/items"+
-			withToken(in.URL, token), items.MediaGeoJSON, "")
+			withToken(in.URL, token), wire.MediaGeoJSON, "")
 	})
 }
 
@@ -336,7 +335,7 @@ func (f *Facade) readItem(in *request) (any, error) {
 	if len(found.Items) == 0 {
 		return nil, problem{http.StatusNotFound, "NotFound", "There is no such item, or its results were not read yet."}
 	}
-	in.media = items.MediaGeoJSON
+	in.media = wire.MediaGeoJSON
 	return f.write(in, found.Items[0]), nil
 }
 
@@ -344,7 +343,7 @@ func (f *Facade) readItem(in *request) (any, error) {
 // intersect the area, or there are no more.
 func (f *Facade) page(in *request, p parsed, next func(token string) link) (any, error) {
 	features, links := []wire.Item{}, []link{to("self", in.root+strings.TrimPrefix(in.URL.RequestURI(), root),
-		items.MediaGeoJSON, ""), to("root", in.root, mediaJSON, "")}
+		wire.MediaGeoJSON, ""), to("root", in.root, mediaJSON, "")}
 	for !p.none {
 		found, err := f.Broker.FindItems(in.Context(), in.user, p.ItemQuery)
 		if dispatch.Is(err, dispatch.Invalid) {
@@ -367,7 +366,7 @@ func (f *Facade) page(in *request, p parsed, next func(token string) link) (any,
 			break
 		}
 	}
-	in.media = items.MediaGeoJSON
+	in.media = wire.MediaGeoJSON
 	return map[string]any{"type": "FeatureCollection", "features": features, "links": links,
 		"numberReturned": len(features)}, nil
 }
