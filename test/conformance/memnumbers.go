@@ -41,7 +41,8 @@ func (s *MemStore) lookOf(j dispatch.Job) (look, service string) {
 		return *f
 	}
 	return fmt.Sprint(j.Status, j.Ref, j.Attention, j.Notice, j.Failure, amount(j.Progress), amount(j.Costs), j.Unit,
-		j.Spent, j.Duration, j.Updated.UnixMicro(), j.Account, j.Desired, j.Retried, string(rest)), service
+		j.Spent, j.Duration, j.Updated.UnixMicro(), j.Started.UnixMicro(), j.Ended.UnixMicro(), j.Account, j.Desired,
+		j.Retried, string(rest)), service
 }
 
 // lookOfTask returns what the owner sees of a task itself.
