@@ -61,8 +61,9 @@ func (b *Broker) keepDue(ctx context.Context, platform string) int {
 	if err != nil && ctx.Err() == nil {
 		b.Log.Log(ctx, dispatch.LogLevel(err), "reading which results are to be read failed", "error", err)
 	}
+	tasks := map[dispatch.TaskID]*dispatch.TaskRecord{}
 	for _, d := range due {
-		err := b.keepItem(ctx, d)
+		err := b.keepItem(ctx, d, tasks)
 		if database := dispatch.DatabaseError(err); database != nil && !errors.Is(err, context.Canceled) {
 			b.Log.Log(ctx, dispatch.LogLevel(database), "keeping results failed", "job", int64(d.Job), "error", database)
 		}
@@ -71,14 +72,26 @@ func (b *Broker) keepDue(ctx context.Context, platform string) int {
 }
 
 // keepItem reads the results of a job. What its platform refuses is tried again later, see [dispatch.DueItem.Pause].
-func (b *Broker) keepItem(ctx context.Context, d dispatch.DueItem) (err error) {
+// tasks are those of the jobs before it.
+func (b *Broker) keepItem(ctx context.Context, d dispatch.DueItem,
+	tasks map[dispatch.TaskID]*dispatch.TaskRecord) (err error) {
 	defer dispatch.RecoverAsError(ctx, b.Log, "dispatch.keepItem", &err)
 	r, err := b.Records.Record(ctx, d.Owner, d.Job)
 	if err != nil || r.Status != dispatch.Finished {
 		return err
 	}
-	_, err = b.collection(ctx, d.Owner, r)
-	return err
+	if r.Task != 0 && tasks[r.Task] == nil {
+		t, err := b.Records.Task(ctx, d.Owner, r.Task)
+		if err != nil {
+			return err
+		}
+		tasks[r.Task] = &t
+	}
+	known, err := b.kept(ctx, d.Owner, d.Job)
+	if err != nil {
+		return err
+	}
+	return b.readItem(ctx, d.Owner, &JobResult{Record: r}, tasks[r.Task], known)
 }
 
 // FindItems returns a page of the Items of a user. Their links are valid as far as their platforms answer in time, but

@@ -36,10 +36,14 @@ func itemChange(before, now dispatch.Job) []command {
 
 // DueItems returns Items at a platform whose results are to be read, n at most, and plans the next try of each.
 func (s *Store) DueItems(ctx context.Context, platform string, n int) (due []dispatch.DueItem, err error) {
-	waits, err := value[bool](ctx, s.on(s.read), "SELECT EXISTS (SELECT 1 FROM items WHERE platform = $1 AND due > 0)",
-		platform)
+	waits := false // most often none is due, which needs no transaction that writes
+	err = s.readOnly(ctx, s.read, "DueItems", func(q tx, now int64) (err error) {
+		waits, err = value[bool](ctx, q,
+			"SELECT EXISTS (SELECT 1 FROM items WHERE platform = $1 AND due > 0 AND due <= $2)", platform, now)
+		return err
+	})
 	if err != nil || !waits {
-		return nil, fail("DueItems", err)
+		return nil, err
 	}
 	err = s.in(ctx, s.write, "DueItems", func(q tx, now int64) error {
 		due, err = list(ctx, q, func(d *dispatch.DueItem) []any {
@@ -50,16 +54,19 @@ func (s *Store) DueItems(ctx context.Context, platform string, n int) (due []dis
 			WHERE i.platform = $1 AND i.due > 0 AND i.due <= $2
 			ORDER BY i.due
 			LIMIT CAST($3 AS BIGINT)`+q.skipLocked(), platform, now, n)
-		for _, d := range due {
+		if err != nil {
+			return err
+		}
+		plans := make([]command, len(due))
+		for i, d := range due {
 			next := int64(0)
 			if pause := d.Pause(); pause > 0 {
 				next = now + pause.Microseconds()
 			}
-			if err == nil {
-				err = run(ctx, q, "UPDATE items SET due = $1, tries = $2 WHERE job = $3", next, d.Tries, d.Job)
-			}
+			plans[i] = command{"UPDATE items SET due = $1, tries = $2 WHERE job = $3",
+				[]any{next, int64(d.Tries), int64(d.Job)}}
 		}
-		return err
+		return q.runAll(ctx, plans)
 	})
 	return due, err
 }
