@@ -210,17 +210,10 @@ func TestTests_DoNotSleep(t *testing.T) {
 	})
 }
 
-// long are folders whose lines are still to be broken.
-var long = []string{"api/...", "broker", "client/wire", "dispatch/...", "platform/ogcapi", "store/...", "visit/...",
-	"web"}
-
 // TestLines_AreShort: a line has at most 120 columns, where a tab has four, unless a part of it is raw text, or a
 // literal that nothing can break.
 func TestLines_AreShort(t *testing.T) {
-	eachFile(t, func(folder, path string, _ *ast.File) {
-		if matches(long, folder) {
-			return
-		}
+	eachFile(t, func(_, path string, _ *ast.File) {
 		raw := rawLines(t, path)
 		for i, line := range strings.Split(read(t, path), "\n") {
 			columns := utf8.RuneCountInString(line) + 3*strings.Count(line, "\t")

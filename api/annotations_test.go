@@ -118,8 +118,9 @@ func TestSieve_OfAList(t *testing.T) {
 	}
 	var middle time.Time
 	for i, title := range []string{"Burnt AREA", "ndvi of Liège", "burnt area 2", "Été"} {
-		decode[any](t, ask(h, "POST", "/unit_jobs", titled(goodBody, title, fmt.Sprintf(`{"project":"p%d","odd":"%d"}`, i/2,
-			i%2))), 201)
+		decode[any](t, ask(h, "POST", "/unit_jobs", titled(goodBody, title,
+			fmt.Sprintf(`{"project":"p%d","odd":"%d"}`, i/2,
+				i%2))), 201)
 		if i == 1 {
 			r := decode[wire.ProcessingJob](t, ask(h, "GET", "/unit_jobs/2", ""), 200)
 			middle = r.Created.Add(time.Microsecond)
@@ -129,14 +130,15 @@ func TestSieve_OfAList(t *testing.T) {
 	at := url.QueryEscape(middle.Format(time.RFC3339Nano))
 	const service = "https%3A%2F%2Fapps.example.org%2Fndvi.json"
 	for query, want := range map[string]string{
-		"labels=project%3Dp1":                                         "burnt tiles,Été,burnt area 2",
-		"labels=project%3Dp1&labels=odd%3D0":                          "burnt area 2",
-		"labels=project%3Dp1&limit=1":                                 "burnt tiles,Été,burnt area 2",
-		"labels=project%3Dp2":                                         "",
-		"title=BURNT":                                                 "burnt tiles,burnt area 2,Burnt AREA",
-		"title=BURNT&filter=processing&limit=1":                       "burnt area 2,Burnt AREA",
-		"title=%C3%89T%C3%89":                                         "Été",
-		"service=" + service:                                          "burnt tiles,Été,burnt area 2,ndvi of Liège,Burnt AREA",
+		"labels=project%3Dp1":                   "burnt tiles,Été,burnt area 2",
+		"labels=project%3Dp1&labels=odd%3D0":    "burnt area 2",
+		"labels=project%3Dp1&limit=1":           "burnt tiles,Été,burnt area 2",
+		"labels=project%3Dp2":                   "",
+		"title=BURNT":                           "burnt tiles,burnt area 2,Burnt AREA",
+		"title=BURNT&filter=processing&limit=1": "burnt area 2,Burnt AREA",
+		"title=%C3%89T%C3%89":                   "Été",
+		"service=" + service: "burnt tiles,Été,burnt area 2,ndvi of " +
+			"Liège,Burnt AREA",
 		"service=other":                                               "",
 		"created_after=" + at:                                         "burnt tiles,Été,burnt area 2",
 		"created_before=" + at:                                        "ndvi of Liège,Burnt AREA",
@@ -144,13 +146,14 @@ func TestSieve_OfAList(t *testing.T) {
 		"created_after=" + at + "&created_before=" + at:               "",
 		"labels=odd%3D0&title=area&created_before=" + at + "&limit=1": "Burnt AREA",
 		"sort=-created&title=ndvi":                                    "ndvi of Liège",
-		"sort=created":                                                "burnt tiles,Burnt AREA,ndvi of Liège,burnt area 2,Été",
-		"sort=created&limit=1":                                        "Burnt AREA,ndvi of Liège,burnt area 2,Été,burnt tiles",
-		"sort=created&limit=2&platform=cdse":                          "Burnt AREA,ndvi of Liège,burnt area 2,Été,burnt tiles",
-		"sort=created&limit=1&created_after=" + at:                    "burnt area 2,Été,burnt tiles",
-		"sort=created&limit=1&created_before=" + at:                   "Burnt AREA,ndvi of Liège",
-		"sort=created&title=BURNT&limit=2":                            "Burnt AREA,burnt area 2,burnt tiles",
-		"sort=created&labels=project%3Dp1&limit=2":                    "burnt area 2,Été,burnt tiles",
+		"sort=created": "burnt tiles,Burnt AREA,ndvi of Liège,burnt " +
+			"area 2,Été",
+		"sort=created&limit=1":                      "Burnt AREA,ndvi of Liège,burnt area 2,Été,burnt tiles",
+		"sort=created&limit=2&platform=cdse":        "Burnt AREA,ndvi of Liège,burnt area 2,Été,burnt tiles",
+		"sort=created&limit=1&created_after=" + at:  "burnt area 2,Été,burnt tiles",
+		"sort=created&limit=1&created_before=" + at: "Burnt AREA,ndvi of Liège",
+		"sort=created&title=BURNT&limit=2":          "Burnt AREA,burnt area 2,burnt tiles",
+		"sort=created&labels=project%3Dp1&limit=2":  "burnt area 2,Été,burnt tiles",
 	} {
 		if got, _ := titlesIn(t, h, "/jobs_status?"+query); strings.Join(got, ",") != want {
 			t.Errorf("%s: %q, want %q", query, got, want)

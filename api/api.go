@@ -44,16 +44,16 @@ type Config struct {
 	Health   func(context.Context) error // returns nil if the database answers
 	Log      *slog.Logger
 
-	// OnServed is called after each request, with the pattern of its route ("": it had none); a stream has the status 101.
-	// Optional.
+	// OnServed is called after each request, with the pattern of its route ("": it had none); a stream has the status
+	// 101. Optional.
 	OnServed func(route, method string, status int, took time.Duration)
-	// Trace is called with each request before it is served. It returns the context to serve it with, and what is called
-	// at its end. Optional.
+	// Trace is called with each request before it is served. It returns the context to serve it with, and what is
+	// called at its end. Optional.
 	Trace func(*http.Request) (context.Context, func(route string, status int))
 	// OnRequest is called with the caller of each authenticated request, before the request is served. Optional.
 	OnRequest func(context.Context, identity.Caller)
-	// SignInLink returns the page where the user of an account signs in to its platform, or links an account there; "" if
-	// there is no such page. Optional.
+	// SignInLink returns the page where the user of an account signs in to its platform, or links an account there; ""
+	// if there is no such page. Optional.
 	SignInLink func(dispatch.Account) string
 	// SignIns runs the pages where users link accounts and give permissions. nil: these pages are not served.
 	SignIns pages.SignIns
@@ -109,7 +109,9 @@ func (c Config) withDefaults() Config {
 		c.OnServed = func(string, string, int, time.Duration) {}
 	}
 	if c.Trace == nil {
-		c.Trace = func(r *http.Request) (context.Context, func(string, int)) { return r.Context(), func(string, int) {} }
+		c.Trace = func(r *http.Request) (context.Context, func(string, int)) {
+			return r.Context(), func(string, int) {}
+		}
 	}
 	if c.Services == nil {
 		c.Services = catalogue.New(catalogue.Config{})

@@ -37,7 +37,8 @@ func (a *api) authenticate(ctx huma.Context, next func(huma.Context)) {
 		return
 	}
 	caller, err := a.callerOf(r)
-	if errors.Is(err, identity.ErrSignedOut) && anonymous(ctx.Operation()) { // the browser still has the cookie of a session that has ended
+	// the browser still has the cookie of a session that has ended
+	if errors.Is(err, identity.ErrSignedOut) && anonymous(ctx.Operation()) {
 		next(ctx)
 		return
 	}

@@ -203,13 +203,13 @@ func TestBroker_Platforms(t *testing.T) {
 	show := func(who string) (string, wire.PlatformList) {
 		a := ask(h, "GET", "/platforms", "", "Authorization", "Bearer token-"+who)
 		list := decode[wire.PlatformList](t, a, 200)
-		if strings.Contains(a.Body.String(), "idp.example.org") || a.Header().Get("Cache-Control") != "private, no-cache" ||
-			len(list.Platforms) != 1 {
+		if strings.Contains(a.Body.String(), "idp.example.org") ||
+			a.Header().Get("Cache-Control") != "private, no-cache" || len(list.Platforms) != 1 {
 			t.Fatalf("%v %s", a.Header(), a.Body)
 		}
 		at := list.Platforms[0]
-		return fmt.Sprint(at.State, " ", at.QueueLength, at.Jobs, at.Slots.Used, " of ", *at.Slots.Of, " ", at.Live.Used,
-			at.LastDay.Used, list.Live.Used, list.LastDay.Used), list
+		return fmt.Sprint(at.State, " ", at.QueueLength, at.Jobs, at.Slots.Used, " of ", *at.Slots.Of, " ",
+			at.Live.Used, at.LastDay.Used, list.Live.Used, list.LastDay.Used), list
 	}
 	if got, list := show("anna"); got != "unknown 0 {0 0} 0 of 5 0 0 0 0" || list.Platforms[0].LastAnswer != nil {
 		t.Errorf("before anything: %s, %+v", got, list)
@@ -241,7 +241,8 @@ func TestBroker_Pages(t *testing.T) {
 	task := goodBody[:len(goodBody)-1] + `,"dimension":{"name":"tile","values":[` + values + `]}}`
 	decode[any](t, ask(h, "POST", "/upscale_tasks", task), 201)
 	seen := 0
-	for path := "/upscale_tasks/1?limit=100000000&status=created&status=submitted&status=queued&status=running"; path != ""; {
+	for path := "/upscale_tasks/1?limit=100000000&status=created&status=submitted&status=queued&status=running"; path !=
+		""; {
 		a := ask(h, "GET", path, "")
 		part := decode[wire.UpscalingTask](t, a, 200)
 		for _, j := range part.Jobs {
@@ -260,7 +261,8 @@ func TestBroker_Pages(t *testing.T) {
 	next := nextOf(t, ask(h, "GET", "/upscale_tasks/1?limit=1", ""))
 	failed(t, ask(h, "GET", next, "", "Authorization", "Bearer token-bert"), 422, "VALIDATION_ERROR")
 	failed(t, ask(h, "GET", next+"x", ""), 422, "VALIDATION_ERROR")
-	failed(t, ask(h, "GET", "/upscale_tasks/1?limit=1", "", "Authorization", "Bearer token-bert"), 404, "TASK_NOT_FOUND")
+	failed(t, ask(h, "GET", "/upscale_tasks/1?limit=1", "", "Authorization", "Bearer token-bert"), 404,
+		"TASK_NOT_FOUND")
 	if got := decode[wire.UpscalingTask](t, ask(h, "GET", "/upscale_tasks/1?platform=other", ""),
 		200); len(got.Jobs) != 0 ||
 		got.Counts["finished"] != 0 {
@@ -324,8 +326,8 @@ func TestBroker_Jobs(t *testing.T) {
 		!strings.Contains(f.Message, "https://openeo.example.org") {
 		t.Errorf("unknown endpoint: %+v", f)
 	}
-	f = failed(t, ask(h, "POST", "/unit_jobs", strings.Replace(goodBody, "https://apps.example.org/ndvi.json", "unknown",
-		1)), 422, "VALIDATION_ERROR")
+	f = failed(t, ask(h, "POST", "/unit_jobs", strings.Replace(goodBody, "https://apps.example.org/ndvi.json",
+		"unknown", 1)), 422, "VALIDATION_ERROR")
 	if f.Message != "There is no process unknown." {
 		t.Errorf("refused: %+v", f)
 	}

@@ -29,8 +29,10 @@ func TestRoute_NoSuchPathOrMethod(t *testing.T) {
 		}
 	}
 	for path, allow := range map[string]string{
-		"/health": "GET, HEAD, OPTIONS", "/unit_jobs": "POST, OPTIONS", "/unit_jobs/1": "DELETE, GET, HEAD, PATCH, OPTIONS",
-		"/unit_jobs/1/results": "GET, HEAD, OPTIONS", "/jobs_status": "GET, HEAD, OPTIONS", "/sync_jobs": "POST, OPTIONS",
+		"/health": "GET, HEAD, OPTIONS", "/unit_jobs": "POST, OPTIONS",
+		"/unit_jobs/1":         "DELETE, GET, HEAD, PATCH, OPTIONS",
+		"/unit_jobs/1/results": "GET, HEAD, OPTIONS", "/jobs_status": "GET, HEAD, OPTIONS",
+		"/sync_jobs":     "POST, OPTIONS",
 		"/upscale_tasks": "POST, OPTIONS", "/upscale_tasks/1": "DELETE, GET, HEAD, PATCH, OPTIONS",
 		"/upscale_tasks/1/retry": "POST, OPTIONS", "/openapi.json": "GET, HEAD, OPTIONS",
 		"/params": "POST, OPTIONS", "/tiles": "POST, OPTIONS", "/grids": "GET, HEAD, OPTIONS",
@@ -357,7 +359,8 @@ func TestAuth_IdentityProviderDown(t *testing.T) {
 	if strings.Contains(a.Body.String(), "canary") || a.Header().Get("Retry-After") == "" {
 		t.Errorf("%v %s", a.Header(), a.Body)
 	}
-	for _, k := range []dispatch.Kind{dispatch.SignInRequired, dispatch.Forbidden, dispatch.Internal, dispatch.Invalid} {
+	for _, k := range []dispatch.Kind{dispatch.SignInRequired, dispatch.Forbidden, dispatch.Internal,
+		dispatch.Invalid} {
 		w.unsure = &dispatch.Error{Kind: k, Op: "identity.Verify", Text: "canary"}
 		failed(t, ask(h, "GET", "/jobs_status", ""), 401, "AUTHENTICATION_FAILED")
 	}

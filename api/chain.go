@@ -34,8 +34,9 @@ func (a *api) track(next http.Handler) http.Handler {
 		h.Set("X-Correlation-ID", c.ID)
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Cache-Control", "no-store")
-		h.Set("Content-Security-Policy", dataPolicy)  // pages set their own
-		if strings.HasPrefix(a.PublicURL, "https:") { // TLS ends before this process, so only the configured URL shows it
+		h.Set("Content-Security-Policy", dataPolicy) // pages set their own
+		// TLS ends before this process, so only the configured URL shows it
+		if strings.HasPrefix(a.PublicURL, "https:") {
 			h.Set("Strict-Transport-Security", "max-age=31536000")
 		}
 		ctx, traced := a.Trace(r)

@@ -301,9 +301,10 @@ func TestConditionalReads_MissNoChange(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 7))
 			p := &moody{rand: r, of: map[string]dispatch.Report{}}
 			b := conformance.NewBroker(conformance.NewMemStore(conformance.WallClock{}), p, &dispatch.Backend{
-				Name: "cdse", Label: dispatch.OpenEO, Endpoint: "https://openeo.example.org", Access: dispatch.AccessOpen,
-				Platform: p,
-				Limits:   dispatch.Limits{Jobs: 1 + r.IntN(4), Requests: 2, Send: 30 * time.Second, MinPoll: 2 * time.Second}})
+				Name: "cdse", Label: dispatch.OpenEO, Endpoint: "https://openeo.example.org",
+				Access: dispatch.AccessOpen, Platform: p,
+				Limits: dispatch.Limits{Jobs: 1 + r.IntN(4), Requests: 2, Send: 30 * time.Second,
+					MinPoll: 2 * time.Second}})
 			stop := conformance.RunBroker(b)
 			c := newWorld().config()
 			c.Broker = b
@@ -314,7 +315,8 @@ func TestConditionalReads_MissNoChange(t *testing.T) {
 				waiters := w.await()
 				did := w.act()
 				synctest.Wait()
-				if slices.Contains([]string{"a deleted job", "a deleted task", "the end of any job", "a retry", "a pause"}, did) {
+				if slices.Contains([]string{"a deleted job", "a deleted task", "the end of any job", "a retry",
+					"a pause"}, did) {
 					w.check(did + " at once")
 				}
 				time.Sleep(time.Duration(2100+r.IntN(20_000)) * time.Millisecond)

@@ -33,7 +33,8 @@ func TestRoot_LeadsToTheDocuments(t *testing.T) {
 	below := newWorld().config()
 	below.PublicURL = "https://host.example/eo"
 	links := decode[map[string]string](t, ask(New(below), "GET", "/", "", "Authorization", ""), 200)
-	if links["documentation"] != "/eo/docs" || links["openapi"] != "/eo/openapi.json" || links["health"] != "/eo/health" {
+	if links["documentation"] != "/eo/docs" || links["openapi"] != "/eo/openapi.json" ||
+		links["health"] != "/eo/health" {
 		t.Errorf("below a path: %v", links)
 	}
 }
@@ -241,10 +242,12 @@ func TestDocument_HasTheNamesOfTheDeployedService(t *testing.T) {
 		"get /unit_jobs/{job_id}":         "get_job_unit_jobs__job_id__get",
 		"get /unit_jobs/{job_id}/results": "get_job_results_unit_jobs__job_id__results_get",
 		"delete /unit_jobs/{job_id}":      "delete_job_unit_jobs__job_id__delete",
-		"post /sync_jobs":                 "create_sync_job_sync_jobs_post", "post /params": "get_job_params_params_post",
-		"post /upscale_tasks":          "create_upscale_task_upscale_tasks_post",
-		"get /upscale_tasks/{task_id}": "get_upscale_task_upscale_tasks__task_id__get",
-		"get /jobs_status":             "get_jobs_status_jobs_status_get", "post /tiles": "split_in_tiles_tiles_post",
+		"post /sync_jobs":                 "create_sync_job_sync_jobs_post",
+		"post /params":                    "get_job_params_params_post",
+		"post /upscale_tasks":             "create_upscale_task_upscale_tasks_post",
+		"get /upscale_tasks/{task_id}":    "get_upscale_task_upscale_tasks__task_id__get",
+		"get /jobs_status":                "get_jobs_status_jobs_status_get",
+		"post /tiles":                     "split_in_tiles_tiles_post",
 	} {
 		method, path, _ := strings.Cut(operation, " ")
 		if got := d.Paths[path][method].OperationID; got != name {

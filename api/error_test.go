@@ -18,7 +18,8 @@ func TestErrors_EveryKindHasAResponse(t *testing.T) {
 	want := map[dispatch.Kind]string{
 		dispatch.Internal: "500 INTERNAL_ERROR", dispatch.Invalid: "422 VALIDATION_ERROR",
 		dispatch.SignInRequired: "409 SIGN_IN_REQUIRED",
-		dispatch.Forbidden:      "403 FORBIDDEN", dispatch.NotFound: "404 JOB_NOT_FOUND", dispatch.Conflict: "409 CONFLICT",
+		dispatch.Forbidden:      "403 FORBIDDEN", dispatch.NotFound: "404 JOB_NOT_FOUND",
+		dispatch.Conflict:    "409 CONFLICT",
 		dispatch.Unsupported: "501 UNSUPPORTED", dispatch.Busy: "503 PLATFORM_BUSY",
 		dispatch.Unavailable: "503 PLATFORM_UNAVAILABLE",
 		dispatch.Uncertain:   "502 PLATFORM_UNCERTAIN", dispatch.BadUpstream: "502 PLATFORM_ERROR",
@@ -44,7 +45,8 @@ func TestErrors_EveryKindHasAResponse(t *testing.T) {
 		if strings.Contains(a.Body.String(), "canary") {
 			t.Errorf("%v: %s", k, a.Body)
 		}
-		if logged := strings.Contains(w.log.String(), "canary-cause"); logged != (a.Code >= 500) && k == dispatch.Internal {
+		if logged := strings.Contains(w.log.String(), "canary-cause"); logged != (a.Code >= 500) &&
+			k == dispatch.Internal {
 			t.Errorf("%v: logged: %v", k, logged)
 		}
 	}
@@ -53,8 +55,9 @@ func TestErrors_EveryKindHasAResponse(t *testing.T) {
 // TestErrors_OfOthersAreWarnings: what a platform or another server fails at is no error of the broker's.
 func TestErrors_OfOthersAreWarnings(t *testing.T) {
 	want := map[dispatch.Kind]string{
-		dispatch.Internal: "ERROR", dispatch.Misconfigured: "ERROR", dispatch.Busy: "WARN", dispatch.Unavailable: "WARN",
-		dispatch.Uncertain: "WARN", dispatch.BadUpstream: "WARN", dispatch.DocumentUnreachable: "WARN",
+		dispatch.Internal: "ERROR", dispatch.Misconfigured: "ERROR", dispatch.Busy: "WARN",
+		dispatch.Unavailable: "WARN",
+		dispatch.Uncertain:   "WARN", dispatch.BadUpstream: "WARN", dispatch.DocumentUnreachable: "WARN",
 	}
 	for _, k := range dispatch.Kinds() {
 		w := newWorld()
@@ -98,7 +101,8 @@ func TestErrors_Details(t *testing.T) {
 		"PLATFORM_UNAVAILABLE"); after != "3" {
 		t.Errorf("Retry-After %q", after)
 	}
-	get(&dispatch.Error{Kind: dispatch.Unavailable, Text: "x", Err: context.DeadlineExceeded}, 504, "PLATFORM_UNAVAILABLE")
+	get(&dispatch.Error{Kind: dispatch.Unavailable, Text: "x", Err: context.DeadlineExceeded}, 504,
+		"PLATFORM_UNAVAILABLE")
 	f, _ = get(&dispatch.Error{Kind: dispatch.Invalid, Text: "No such process."}, 422, "VALIDATION_ERROR")
 	if d := cmp.Diff([]fault{{Loc: []any{"body"}, Msg: "No such process.", Type: "value_error"}}, f.Detail); d != "" {
 		t.Error(d)
@@ -109,7 +113,8 @@ func TestErrors_Details(t *testing.T) {
 		!strings.Contains(f.Message, "cdse") {
 		t.Error(d, f.Message)
 	}
-	f, _ = get(&dispatch.Error{Kind: dispatch.NotFound, Text: "The platform knows no process x."}, 422, "VALIDATION_ERROR")
+	f, _ = get(&dispatch.Error{Kind: dispatch.NotFound, Text: "The platform knows no process x."}, 422,
+		"VALIDATION_ERROR")
 	if f.Message != "The platform knows no process x." {
 		t.Errorf("message %q", f.Message)
 	}

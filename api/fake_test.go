@@ -96,7 +96,8 @@ func newWorld() *world {
 
 func (w *world) config() Config {
 	return Config{
-		Broker: w, Verifier: w, Log: slog.New(slog.NewJSONHandler(&w.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Broker: w, Verifier: w, Log: slog.New(slog.NewJSONHandler(&w.log,
+			&slog.HandlerOptions{Level: slog.LevelDebug})),
 		Health: func(context.Context) error { return w.down },
 		OnRequest: func(_ context.Context, c identity.Caller) {
 			w.mu.Lock()
@@ -117,8 +118,9 @@ func (w *world) Verify(_ context.Context, token dispatch.Secret) (identity.Calle
 		return identity.Caller{}, &dispatch.Error{Kind: dispatch.SignInRequired, Op: "fake", Err: fmt.Errorf("%w: %w",
 			identity.ErrUnauthenticated, identity.ErrExpired)}
 	case user == "":
-		return identity.Caller{}, &dispatch.Error{Kind: dispatch.SignInRequired, Op: "fake", Err: errors.New("bad token " +
-			token.Reveal()[:3])}
+		return identity.Caller{}, &dispatch.Error{Kind: dispatch.SignInRequired, Op: "fake",
+			Err: errors.New("bad token " +
+				token.Reveal()[:3])}
 	}
 	return identity.Caller{User: user, Token: token, Expires: w.expires}, nil
 }
@@ -674,7 +676,9 @@ func (w *world) Grants(_ context.Context, u dispatch.UserID) ([]dispatch.Grant, 
 		return nil, err
 	}
 	return []dispatch.Grant{{ID: "g1", Owner: u, Kind: dispatch.OfflineGrant, Created: moment, Renewed: moment,
-		Sealed: dispatch.Sealed{Key: "k", Text: "canary"}}, {ID: "g2", Kind: dispatch.SessionGrant, Expires: moment}}, nil
+			Sealed: dispatch.Sealed{Key: "k", Text: "canary"}},
+			{ID: "g2", Kind: dispatch.SessionGrant, Expires: moment}},
+		nil
 }
 
 func (w *world) Revoke(_ context.Context, u dispatch.UserID, id string) error {
@@ -693,8 +697,8 @@ func (w *world) CheckRequest(context.Context, dispatch.UserID, dispatch.Request,
 
 func (w *world) Estimate(_ context.Context, _ dispatch.UserID, _ dispatch.Request, jobs int,
 	_ ...json.RawMessage) (dispatch.Estimate, error) {
-	return dispatch.Estimate{Jobs: jobs, Charged: 7, Costs: &dispatch.Spread{Low: 1, Likely: 2, High: 4}, Unit: "credits",
-		Timed: 2}, nil
+	return dispatch.Estimate{Jobs: jobs, Charged: 7, Costs: &dispatch.Spread{Low: 1, Likely: 2, High: 4},
+		Unit: "credits", Timed: 2}, nil
 }
 
 func (w *world) ForecastTask(_ context.Context, t dispatch.TaskRecord) (dispatch.TaskRecord, error) {
@@ -736,8 +740,8 @@ func (w *world) Platforms(_ context.Context, u dispatch.UserID) (all []broker.Pl
 	b := &dispatch.Backend{Name: "cdse", Label: dispatch.OpenEO, Endpoint: "https://openeo.example.org",
 		Access: dispatch.AccessUser,
 		Limits: dispatch.Limits{Jobs: 2, Pace: 100 * time.Millisecond}, Quota: dispatch.Quota{Live: 7}}
-	s := dispatch.AccountInfo{Account: "cdse/x", Hold: moment, Why: dispatch.NeedsSignIn, Held: 2, Waiting: 3, Active: 1,
-		Live: 4, Lately: 5, Queue: 6,
+	s := dispatch.AccountInfo{Account: "cdse/x", Hold: moment, Why: dispatch.NeedsSignIn, Held: 2, Waiting: 3,
+		Active: 1, Live: 4, Lately: 5, Queue: 6,
 		Failed: moment, Failure: "It is away."}
 	return []broker.PlatformInfo{{Backend: b, AccountInfo: s, State: s.State()}}, dispatch.AccountInfo{Live: 4,
 		Lately: 5}, dispatch.Quota{Live: 9, Daily: 10}, nil

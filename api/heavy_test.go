@@ -67,7 +67,8 @@ func TestHeavyWork_LeavesACore(t *testing.T) {
 			}
 		})
 		synctest.Wait()
-		if got := ask(h, "GET", "/jobs_status?parameters=false", ""); got.Code != http.StatusOK || time.Since(began) > 0 {
+		if got := ask(h, "GET", "/jobs_status?parameters=false", ""); got.Code != http.StatusOK ||
+			time.Since(began) > 0 {
 			t.Errorf("a short list: %d after %v", got.Code, time.Since(began))
 		}
 		all.Wait()

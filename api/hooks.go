@@ -28,10 +28,11 @@ type Hooks interface {
 	DeleteHook(ctx context.Context, u dispatch.UserID, id string) error
 	// Deliveries returns the last deliveries of a hook, newest first, n at most.
 	Deliveries(ctx context.Context, u dispatch.UserID, id string, n int) ([]dispatch.Delivery, error)
-	// TestHook adds a delivery of TestEvent, and releases the hook. LimitReached if the hook had MostTests in TestsWithin.
+	// TestHook adds a delivery of TestEvent, and releases the hook. LimitReached if the hook had MostTests in
+	// TestsWithin.
 	TestHook(ctx context.Context, u dispatch.UserID, id string) error
-	// SendAgain makes a delivery due that is stored, and releases the hook: it is not Gone, and nothing holds it, unless
-	// its last round ended less than ReleasesEvery ago.
+	// SendAgain makes a delivery due that is stored, and releases the hook: it is not Gone, and nothing holds it,
+	// unless its last round ended less than ReleasesEvery ago.
 	SendAgain(ctx context.Context, u dispatch.UserID, id string, e dispatch.Event) error
 }
 
@@ -48,7 +49,8 @@ const mostDeliveries = 100
 var ends = []dispatch.Status{dispatch.Finished, dispatch.Failed, dispatch.Canceled}
 
 var (
-	hookIDParam     = &huma.Param{Name: "hook_id", In: "path", Required: true, Schema: &huma.Schema{Type: huma.TypeString}}
+	hookIDParam = &huma.Param{Name: "hook_id", In: "path", Required: true,
+		Schema: &huma.Schema{Type: huma.TypeString}}
 	deliveryIDParam = &huma.Param{Name: "delivery_id", In: "path", Required: true,
 		Schema: &huma.Schema{Type: huma.TypeString}}
 	errNoHook = call.Refusal{Status: 404, Code: "HOOK_NOT_FOUND", Message: "There is no such hook or delivery."}
@@ -60,12 +62,12 @@ func (a *api) hookRoutes() {
 	openapi.Register(a.Document, huma.Operation{OperationID: "create_hook", Method: http.MethodPost, Path: "/hooks",
 		Tags:    []string{"hooks"},
 		Summary: "Be notified when jobs end",
-		Description: "From now on the URL receives a POST for each of your jobs that ends, also for jobs of tasks. The " +
-			"body is a CloudEvent (1.0.2, structured mode), signed as Standard Webhooks describes " +
-			"(webhook-id, webhook-timestamp, webhook-signature). Answer with a status below 300 within ten seconds. Otherwise " +
-			"the delivery is repeated with growing pauses for a day; " +
-			"410 ends the hook. A message can arrive more than once, each time with the same webhook-id; the messages about " +
-			"one job arrive in their order.",
+		Description: "From now on the URL receives a POST for each of your jobs that ends, also for jobs of tasks. " +
+			"The body is a CloudEvent (1.0.2, structured mode), signed as Standard Webhooks describes " +
+			"(webhook-id, webhook-timestamp, webhook-signature). Answer with a status below 300 within ten seconds. " +
+			"Otherwise the delivery is repeated with growing pauses for a day; " +
+			"410 ends the hook. A message can arrive more than once, each time with the same webhook-id; the " +
+			"messages about one job arrive in their order.",
 		DefaultStatus: http.StatusCreated, Responses: a.Errors(401, 408, 413, 415, 422, 501, 503)}, a.createHook)
 	openapi.Register(a.Document,
 		huma.Operation{OperationID: "list_hooks", Method: http.MethodGet, Path: "/hooks", Tags: []string{"hooks"},
@@ -88,9 +90,10 @@ func (a *api) hookRoutes() {
 		a.deleteHook)
 	openapi.Register(a.Document,
 		huma.Operation{OperationID: "test_hook", Method: http.MethodPost, Path: "/hooks/{hook_id}/test",
-			Tags:          []string{"hooks"},
-			Summary:       "Send a test to a hook",
-			Description:   "The list of deliveries shows whether it arrived. A hook is sent ten tests in ten minutes at most.",
+			Tags:    []string{"hooks"},
+			Summary: "Send a test to a hook",
+			Description: "The list of deliveries shows whether it arrived. A hook is sent ten tests in ten minutes " +
+				"at most.",
 			DefaultStatus: http.StatusOK, Parameters: one, Responses: openapi.WithNull(a.Errors(401, 404, 503))},
 		a.testHook)
 	openapi.Register(a.Document,

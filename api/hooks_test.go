@@ -17,7 +17,8 @@ func TestHooks_BadRequests(t *testing.T) {
 	failed(t, ask(New(c), "POST", "/hooks", `{"url": "https://r.example.org"}`), 501, "UNSUPPORTED")
 	var stored []dispatch.Status
 	c.Hooks = struct{ noHooks }{}
-	c.CreateHook = func(_ context.Context, u dispatch.UserID, n dispatch.Notify) (dispatch.Hook, dispatch.Secret, error) {
+	c.CreateHook = func(_ context.Context, u dispatch.UserID,
+		n dispatch.Notify) (dispatch.Hook, dispatch.Secret, error) {
 		if strings.HasPrefix(n.URL, "http:") {
 			return dispatch.Hook{}, "", &dispatch.Error{Kind: dispatch.Invalid, Text: "only https is allowed"}
 		}
@@ -93,7 +94,8 @@ func TestNotify_OfARequest(t *testing.T) {
 		`{"url": "https://a", "events": ["task_share"], "shares": 25}`:    `["body","options","notify","shares"]`,
 	} {
 		a := ask(h, "POST", "/unit_jobs", with(`{"notify": `+notify+`}`))
-		if got := locs(failed(t, a, 422, "VALIDATION_ERROR").Detail); len(got) != 1 || !strings.HasPrefix(got[0], want) {
+		if got := locs(failed(t, a, 422, "VALIDATION_ERROR").Detail); len(got) != 1 ||
+			!strings.HasPrefix(got[0], want) {
 			t.Errorf("%s: %q", notify, got)
 		}
 	}

@@ -15,7 +15,8 @@ type interval struct {
 }
 
 var errInterval = errors.New(
-	"two dates or times, such as [\"2024-01-01\", \"2025-01-01\"], of which the second is later; open ends cannot be split")
+	"two dates or times, such as [\"2024-01-01\", \"2025-01-01\"], of which the second is later; open ends cannot be " +
+		"split")
 
 // parseInterval reads two dates or times, which are those of RFC 3339.
 func parseInterval(ends []string) (i interval, err error) {

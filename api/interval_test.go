@@ -62,8 +62,8 @@ func TestParseInterval_Faults(t *testing.T) {
 func TestSplit_PartsCoverTheInterval(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		from := time.Unix(rapid.Int64Range(0, 1<<31).Draw(t, "from"), 0).UTC()
-		i := interval{from: from, to: from.Add(time.Duration(rapid.Int64Range(1, 1e8).Draw(t, "seconds")) * time.Second),
-			layout: time.RFC3339Nano}
+		i := interval{from: from, to: from.Add(time.Duration(rapid.Int64Range(1, 1e8).Draw(t, "seconds")) *
+			time.Second), layout: time.RFC3339Nano}
 		s, _ := parseStep(rapid.SampledFrom([]string{"day", "week", "month", "quarter", "year", "P10D", "P3W"}).Draw(t,
 			"step"))
 		parts, whole := i.split(s, 10_000)

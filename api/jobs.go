@@ -202,5 +202,5 @@ func (a *api) health(ctx context.Context, _ *openapi.Request) (*struct{}, error)
 }
 
 var errNoDocument = call.Refusal{Status: http.StatusNotFound, Code: "DOCUMENT_NOT_FOUND",
-	Message: "No document is stored for this job. Its platform stores the service itself, or the document could not be " +
-		"read when the job was accepted."}
+	Message: "No document is stored for this job. Its platform stores the service itself, or the document could not " +
+		"be read when the job was accepted."}

@@ -48,7 +48,8 @@ func TestCreateJob(t *testing.T) {
 	}
 	var summary map[string]json.RawMessage
 	json.Unmarshal(a.Body.Bytes(), &summary)
-	if p := string(summary["parameters"]); p != `{"n":12345678901234567890.00100,"e":1e99,"z":-0,"none":null,"html":"<b>&"}` {
+	if p := string(summary["parameters"]); p !=
+		`{"n":12345678901234567890.00100,"e":1e99,"z":-0,"none":null,"html":"<b>&"}` {
 		t.Errorf("parameters %s", p)
 	}
 	delete(got, "parameters")
@@ -79,7 +80,8 @@ func TestCreateJob_KeepsNumbersDigitForDigit(t *testing.T) {
 		var id dispatch.JobID
 		json.Unmarshal(a["id"], &id)
 		b := decode[map[string]json.RawMessage](t, ask(h, "GET", fmt.Sprintf("/unit_jobs/%d", id), ""), 200)
-		for _, p := range []string{string(a["parameters"]), string(b["parameters"]), string(w.jobs[id].Request.Parameters)} {
+		for _, p := range []string{string(a["parameters"]), string(b["parameters"]),
+			string(w.jobs[id].Request.Parameters)} {
 			if !strings.Contains(p, `"e":`+number+`,`) {
 				t.Errorf("%.50s became %.100s", number, p)
 			}
@@ -120,8 +122,8 @@ func TestReadJob(t *testing.T) {
 	decode[any](t, ask(h, "POST", "/unit_jobs", goodBody), 201)
 	a := ask(h, "GET", "/unit_jobs/1", "")
 	decode[any](t, a, 200)
-	want := []string{"created", "format", "id", "label", "parameters", "platform", "platform_job_id", "service", "status",
-		"title", "updated"}
+	want := []string{"created", "format", "id", "label", "parameters", "platform", "platform_job_id", "service",
+		"status", "title", "updated"}
 	if d := cmp.Diff(want, keysOf(t, a.Body.Bytes())); d != "" {
 		t.Error(d)
 	}
@@ -211,8 +213,8 @@ func TestStatuses(t *testing.T) {
 		c.Compat.SubmittedAsCreated = compat
 		h := New(c)
 		decode[any](t, ask(h, "POST", "/unit_jobs", goodBody), 201)
-		for _, s := range []dispatch.Status{"created", "submitted", "queued", "running", "finished", "canceled", "failed",
-			"unknown"} {
+		for _, s := range []dispatch.Status{"created", "submitted", "queued", "running", "finished", "canceled",
+			"failed", "unknown"} {
 			r := w.jobs[1]
 			r.Status = s
 			w.jobs[1] = r
@@ -316,7 +318,8 @@ func TestJob_NotFound(t *testing.T) {
 		{"GET", "/unit_jobs/1", "token-bert"}, {"GET", "/unit_jobs/1/results", "token-bert"}, {"DELETE", "/unit_jobs/1",
 			"token-bert"},
 		{"GET", "/unit_jobs/0", "token-anna"}, {"GET", "/unit_jobs/-1", "token-anna"},
-		{"GET", "/unit_jobs/9223372036854775808", "token-anna"}, {"GET", "/unit_jobs/-99999999999999999999999", "token-anna"},
+		{"GET", "/unit_jobs/9223372036854775808", "token-anna"},
+		{"GET", "/unit_jobs/-99999999999999999999999", "token-anna"},
 		{"DELETE", "/unit_jobs/0", "token-anna"}, {"GET", "/unit_jobs/77/results", "token-anna"},
 	} {
 		a := ask(h, c.method, c.path, "", "Authorization", "Bearer "+c.token, id, "same")

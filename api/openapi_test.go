@@ -88,20 +88,22 @@ func TestDocument(t *testing.T) {
 	}
 	slices.Sort(operations)
 	want := []string{"DELETE /grants/{grant_id}", "DELETE /hooks/{hook_id}", "DELETE /unit_jobs/{job_id}",
-		"DELETE /upscale_tasks/{task_id}", "GET /grants", "GET /grids", "GET /health", "GET /health/details", "GET /hooks",
-		"GET /hooks/{hook_id}", "GET /hooks/{hook_id}/deliveries", "GET /jobs_status", "GET /platforms", "GET /services",
-		"GET /services/{service_id}", "GET /session", "GET /unit_jobs/{job_id}",
+		"DELETE /upscale_tasks/{task_id}", "GET /grants", "GET /grids", "GET /health", "GET /health/details",
+		"GET /hooks",
+		"GET /hooks/{hook_id}", "GET /hooks/{hook_id}/deliveries", "GET /jobs_status", "GET /platforms",
+		"GET /services", "GET /services/{service_id}", "GET /session", "GET /unit_jobs/{job_id}",
 		"GET /unit_jobs/{job_id}/document", "GET /unit_jobs/{job_id}/logs", "GET /unit_jobs/{job_id}/provenance",
 		"GET /unit_jobs/{job_id}/results", "GET /upscale_tasks/{task_id}",
 		"GET /upscale_tasks/{task_id}/dimensions", "GET /upscale_tasks/{task_id}/platforms",
 		"GET /upscale_tasks/{task_id}/provenance", "GET /upscale_tasks/{task_id}/results",
 		"GET /upscale_tasks/{task_id}/results/items", "GET /upscale_tasks/{task_id}/results/items/{job_id}",
-		"GET /upscale_tasks/{task_id}/tiles", "GET /usage", "PATCH /unit_jobs/{job_id}", "PATCH /upscale_tasks/{task_id}",
+		"GET /upscale_tasks/{task_id}/tiles", "GET /usage", "PATCH /unit_jobs/{job_id}",
+		"PATCH /upscale_tasks/{task_id}",
 		"POST /estimate", "POST /grants", "POST /hooks", "POST /hooks/{hook_id}/deliveries/{delivery_id}/send",
 		"POST /hooks/{hook_id}/test", "POST /params", "POST /session/sign-out", "POST /sync_jobs", "POST /tickets",
 		"POST /tiles",
-		"POST /unit_jobs", "POST /unit_jobs/{job_id}/cancel", "POST /upscale_tasks", "POST /upscale_tasks/{task_id}/cancel",
-		"POST /upscale_tasks/{task_id}/pause",
+		"POST /unit_jobs", "POST /unit_jobs/{job_id}/cancel", "POST /upscale_tasks",
+		"POST /upscale_tasks/{task_id}/cancel", "POST /upscale_tasks/{task_id}/pause",
 		"POST /upscale_tasks/{task_id}/resume", "POST /upscale_tasks/{task_id}/retry"}
 	if d := cmp.Diff(want, operations); d != "" {
 		t.Error(d)
@@ -140,9 +142,10 @@ func TestOperations_NeedAToken(t *testing.T) {
 				t.Errorf("%s has a security of its own", name)
 			}
 			var bodies []string
-			for _, token := range []string{"", "Bearer " + unsigned, "Bearer", "Bearer ", "Basic token-anna", "token-anna",
-				"Bearer token-x", "Bearer token-anna token-anna"} {
-				a := ask(h, strings.ToUpper(method), target, goodBody, "Authorization", token, "X-Correlation-ID", "same")
+			for _, token := range []string{"", "Bearer " + unsigned, "Bearer", "Bearer ", "Basic token-anna",
+				"token-anna", "Bearer token-x", "Bearer token-anna token-anna"} {
+				a := ask(h, strings.ToUpper(method), target, goodBody, "Authorization", token, "X-Correlation-ID",
+					"same")
 				failed(t, a, 401, "AUTHENTICATION_FAILED")
 				want := "Bearer"
 				if token == "Bearer token-x" || token == "Bearer "+unsigned || token == "Bearer token-anna token-anna" {
@@ -176,8 +179,9 @@ func TestDocument_DescribesTheResponses(t *testing.T) {
 	}
 	decode[any](t, ask(h, "POST", "/unit_jobs", goodBody), 201)
 	w.parameters = map[string][]dispatch.Parameter{"https://apps.example.org/ndvi.json": {
-		{Name: "cloud", Type: dispatch.Double, Maximum: new(json.Number("100")), Options: []json.RawMessage{[]byte("1")},
-			Schema: []byte(`{"type":"number"}`)}, {Name: "x", Type: dispatch.Object}}}
+		{Name: "cloud", Type: dispatch.Double, Maximum: new(json.Number("100")),
+			Options: []json.RawMessage{[]byte("1")},
+			Schema:  []byte(`{"type":"number"}`)}, {Name: "x", Type: dispatch.Object}}}
 	w.logs = []dispatch.LogEntry{{Time: moment, Level: "info", Message: "hello"}, {Level: "error"}}
 	w.document = []byte(`{"id":"ndvi"}`)
 	decode[any](t, ask(h, "POST", "/upscale_tasks", goodTask), 201)
@@ -216,7 +220,8 @@ func TestDocument_DescribesTheResponses(t *testing.T) {
 				}
 				for _, token := range []string{"Bearer token-anna", ""} {
 					for _, body := range []string{goodTask, brussels, "{}"} { // a task is a job with one member more
-						target := strings.NewReplacer("{job_id}", "1", "{task_id}", "1", "{service_id}", "fire").Replace(path)
+						target := strings.NewReplacer("{job_id}", "1", "{task_id}", "1", "{service_id}",
+							"fire").Replace(path)
 						a := ask(h, strings.ToUpper(method), target, body, "Authorization", token)
 						check(t, c, name, op.Responses, a, path, method)
 						seen[name+" "+http.StatusText(a.Code)] = true
@@ -338,7 +343,8 @@ func TestDocs_WorkOffline(t *testing.T) {
 		for _, link := range links {
 			if !strings.HasPrefix(link[1], "/docs/") {
 				t.Errorf("loads %s", link[1])
-			} else if got := ask(h, "GET", link[1], "", "Authorization", "", "Accept-Encoding", "gzip"); got.Code != 200 {
+			} else if got := ask(h, "GET", link[1], "", "Authorization", "", "Accept-Encoding",
+				"gzip"); got.Code != 200 {
 				t.Errorf("%s: %d", link[1], got.Code)
 			}
 		}

@@ -14,8 +14,8 @@ import (
 )
 
 func away(err error) error {
-	return &dispatch.Error{Kind: dispatch.Unavailable, Op: "store.Record", Text: "The database does not answer.", Err: err,
-		Database: true}
+	return &dispatch.Error{Kind: dispatch.Unavailable, Op: "store.Record", Text: "The database does not answer.",
+		Err: err, Database: true}
 }
 
 // Every error of the database is answered as an outage of the database: a statement that exceeded its deadline, a
@@ -56,7 +56,8 @@ func outages(t *testing.T, recovers string) {
 		for range 60 {
 			failed(t, ask(h, "GET", "/unit_jobs/1", ""), 503, "SERVICE_UNAVAILABLE")
 			failed(t, ask(h, "GET", "/health", "", "Authorization", ""), 503, "SERVICE_UNAVAILABLE")
-			if a := ask(h, "GET", "/grids", ""); a.Code != http.StatusOK { // it needs no database, and tells nothing of it
+			// it needs no database, and tells nothing of it
+			if a := ask(h, "GET", "/grids", ""); a.Code != http.StatusOK {
 				t.Fatal(a.Code, a.Body)
 			}
 			time.Sleep(time.Second)

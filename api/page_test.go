@@ -66,8 +66,8 @@ func TestPage_Files(t *testing.T) {
 	} {
 		content := string(builtPage[path[1:]].Data)
 		a := ask(h, "GET", path, "", "Authorization", "")
-		if a.Code != 200 || a.Header().Get("Content-Type") != want.media || a.Header().Get("Cache-Control") != want.cache ||
-			a.Body.String() != content ||
+		if a.Code != 200 || a.Header().Get("Content-Type") != want.media ||
+			a.Header().Get("Cache-Control") != want.cache || a.Body.String() != content ||
 			a.Header().Get("Cross-Origin-Resource-Policy") != "same-origin" {
 			t.Errorf("%s: %d %v", path, a.Code, a.Header())
 		}
@@ -132,7 +132,8 @@ func TestPage_InDevelopmentReadsResultsByHTTP(t *testing.T) {
 	c := newWorld().config()
 	c.Page = pages.Page{Files: builtPage, Development: true}
 	if policy := ask(New(c), "GET", "/", "", "Accept",
-		"text/html").Header().Get("Content-Security-Policy"); !strings.Contains(policy, "connect-src 'self' https: http:;") {
+		"text/html").Header().Get("Content-Security-Policy"); !strings.Contains(policy,
+		"connect-src 'self' https: http:;") {
 		t.Errorf("policy %q", policy)
 	}
 }

@@ -93,8 +93,8 @@ func TestPages_Filters(t *testing.T) {
 		return len(l.ProcessingJobs)
 	}
 	since := url.QueryEscape(moment.Format(time.RFC3339))
-	for query, want := range map[string]int{"status=running": 1, "status=running&status=submitted": 3, "status=failed": 0,
-		"platform=cdse":  3,
+	for query, want := range map[string]int{"status=running": 1, "status=running&status=submitted": 3,
+		"status=failed": 0, "platform=cdse": 3,
 		"platform=other": 0, "since=" + since: 1, "limit=1": 1, "limit=999999": 3} {
 		if n := count(query); n != want {
 			t.Errorf("%s: %d, want %d", query, n, want)
@@ -195,8 +195,8 @@ func TestPages_AreReadOnceIfTheyAreSmall(t *testing.T) {
 			t.Errorf("limit %d: %d jobs, or a part of one", row.limit, n)
 		}
 		if !slices.Equal(pages.most, row.most) {
-			t.Errorf("limit %d, %d bytes: read with at most %v bytes of a request, want %v", row.limit, row.text, pages.most,
-				row.most)
+			t.Errorf("limit %d, %d bytes: read with at most %v bytes of a request, want %v", row.limit, row.text,
+				pages.most, row.most)
 		}
 		h.Close()
 	}

@@ -72,7 +72,8 @@ func TestWait_OnEveryStatus(t *testing.T) {
 				touch(w, id+1)
 			}
 			if a := <-answers; a.Code != 200 || time.Since(begin) != 25*time.Second || a.Header().Get("ETag") == "" {
-				t.Errorf("%s, all %s: %d after %v, ETag %q", path, status, a.Code, time.Since(begin), a.Header().Get("ETag"))
+				t.Errorf("%s, all %s: %d after %v, ETag %q", path, status, a.Code, time.Since(begin),
+					a.Header().Get("ETag"))
 			}
 		}
 	})
@@ -95,7 +96,8 @@ func TestWait_NotModified(t *testing.T) {
 				a := <-later(replica, query, "If-None-Match", known)
 				if a.Code != http.StatusNotModified || a.Body.Len() > 0 || a.Header().Get("ETag") != tag ||
 					a.Header().Get("Cache-Control") != openapi.Revalidate || time.Since(begin) != wait {
-					t.Errorf("%s with %s: %d %q after %v, %v", query, known, a.Code, a.Body, time.Since(begin), a.Header())
+					t.Errorf("%s with %s: %d %q after %v, %v", query, known, a.Code, a.Body, time.Since(begin),
+						a.Header())
 				}
 			}
 		}
@@ -135,8 +137,9 @@ func TestWait_EndsForItsSubject(t *testing.T) {
 				time.Sleep(5 * time.Second)
 				w.set(id+1, func(r *dispatch.Record) { r.Status = dispatch.Running })
 				a, took := <-answers, time.Since(begin)
-				if ends[id+1] && (a.Code != 200 || took != 5*time.Second) || !ends[id+1] && (a.Code != http.StatusNotModified ||
-					took != 30*time.Second) {
+				if ends[id+1] && (a.Code != 200 || took != 5*time.Second) ||
+					!ends[id+1] && (a.Code != http.StatusNotModified ||
+						took != 30*time.Second) {
 					t.Errorf("%s, job %d changed: %d after %v", path, id+1, a.Code, took)
 				}
 			})
@@ -183,7 +186,8 @@ func TestWait_BoundsTheWaitsOfAUser(t *testing.T) {
 			a := <-later(h, path)
 			failed(t, a, 429, "RATE_LIMITED")
 			if a.Header().Get("Retry-After") == "" || time.Since(begin) > 0 || len(w.watchers) > watchers {
-				t.Errorf("%s: %v after %v, %d more watch", path, a.Header(), time.Since(begin), len(w.watchers)-watchers)
+				t.Errorf("%s: %v after %v, %d more watch", path, a.Header(), time.Since(begin),
+					len(w.watchers)-watchers)
 			}
 		}
 		decode[any](t, ask(h, "GET", "/jobs_status", ""), 200)

@@ -143,12 +143,12 @@ func (a *api) describeDefinition(plan map[string]any, r dispatch.Record, d *disp
 	case d != nil && (r.Request.PinnedToDocument() || r.Request.Service.Inline()):
 		hash, plan["schema:description"] = accepted, "The definition that the job runs."
 	case hash != "":
-		plan["schema:description"] = "The definition as the broker knew it when it submitted the job. A platform that " +
-			"reads definitions itself may have read a later one."
+		plan["schema:description"] = "The definition as the broker knew it when it submitted the job. A platform " +
+			"that reads definitions itself may have read a later one."
 	case d != nil:
 		hash, plan["schema:description"] = accepted,
-			fmt.Sprintf("The definition at the acceptance of the job, %s. Whether it had changed before the platform ran the "+
-				"job is not known.",
+			fmt.Sprintf("The definition at the acceptance of the job, %s. Whether it had changed before the platform "+
+				"ran the "+"job is not known.",
 				r.Created.UTC().Format(time.RFC3339))
 	default:
 		return

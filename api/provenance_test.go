@@ -34,8 +34,9 @@ func TestProvenance_OfAFinishedJob(t *testing.T) {
 	const job = "broker:unit_jobs/1"
 	want := map[string]any{"prov:label": "NDVI", "prov:startTime": "2026-05-01T12:00:00Z",
 		"prov:endTime": "2026-05-01T13:00:00Z", "job:status": "finished",
-		"schema:softwareVersion": "0.31.0", "schema:runtimePlatform": "0.31.0 (API 1.2.0)", "job:platform_job_id": "j-7",
-		"job:costs": 2.5, "job:cost_unit": "credits", "job:duration": 90.0, "job:retries": 1.0,
+		"schema:softwareVersion": "0.31.0", "schema:runtimePlatform": "0.31.0 (API 1.2.0)",
+		"job:platform_job_id": "j-7",
+		"job:costs":           2.5, "job:cost_unit": "credits", "job:duration": 90.0, "job:retries": 1.0,
 		"job:options": `{"memory": "4G"}`}
 	if d := cmp.Diff(want, got.Activity[job]); d != "" {
 		t.Error(d)
@@ -83,9 +84,11 @@ func TestProvenance_OfTheDefinition(t *testing.T) {
 		"changed while it was": {submitted: later, says: "when it submitted the job", hash: later},
 	} {
 		w.set(1, func(r *dispatch.Record) {
-			r.Created, r.Request.Pin, r.Versions.Definition = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC), c.pin, c.submitted
+			r.Created, r.Request.Pin, r.Versions.Definition = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC), c.pin,
+				c.submitted
 		})
-		plan := decode[Provenance](t, ask(h, "GET", "/unit_jobs/1/provenance", ""), 200).Entity["broker:unit_jobs/1#service"]
+		plan := decode[Provenance](t, ask(h, "GET", "/unit_jobs/1/provenance", ""),
+			200).Entity["broker:unit_jobs/1#service"]
 		if says, _ := plan["schema:description"].(string); plan["schema:sha256"] != c.hash ||
 			!strings.Contains(says, c.says) {
 			t.Errorf("%s: %v", name, plan)
@@ -111,7 +114,8 @@ func TestProvenance_SaysOnlyWhatIsKnown(t *testing.T) {
 		t.Errorf("%+v", got.Entity)
 	}
 	w.set(1, func(r *dispatch.Record) {
-		r.Phase, r.Status, r.Pruned, r.Request.Parameters = dispatch.Ended, dispatch.Finished, true, json.RawMessage("{}")
+		r.Phase, r.Status, r.Pruned, r.Request.Parameters = dispatch.Ended, dispatch.Finished, true,
+			json.RawMessage("{}")
 	})
 	got = decode[Provenance](t, ask(h, "GET", "/unit_jobs/1/provenance", ""), 200)
 	if len(got.Entity) != 2 || len(got.Used) != 1 || len(got.WasDerivedFrom) != 0 || len(got.WasGeneratedBy) != 1 {

@@ -23,7 +23,8 @@ func TestRates_OfAUser(t *testing.T) {
 		h := New(c)
 		defer h.Close()
 		for i, want := range []int{200, 200, 429} {
-			if a := ask(h, "GET", "/usage", ""); a.Code != want || (a.Header().Get("Retry-After") == "5") != (want == 429) {
+			if a := ask(h, "GET", "/usage", ""); a.Code != want ||
+				(a.Header().Get("Retry-After") == "5") != (want == 429) {
 				t.Errorf("request %d: %d, Retry-After %q", i, a.Code, a.Header().Get("Retry-After"))
 			}
 		}
@@ -47,7 +48,8 @@ func TestRates_OfAnAddress(t *testing.T) {
 		h := New(c)
 		defer h.Close()
 		for i, want := range []int{401, 401, 429} {
-			if a := ask(h, "GET", "/usage", "", "Authorization", "", "X-Forwarded-For", "198.51.100.1"); a.Code != want {
+			if a := ask(h, "GET", "/usage", "", "Authorization", "", "X-Forwarded-For",
+				"198.51.100.1"); a.Code != want {
 				t.Errorf("request %d: %d, want %d", i, a.Code, want)
 			}
 		}
@@ -81,7 +83,8 @@ func TestClientAddress(t *testing.T) {
 		{"203.0.113.9:1", []string{"198.51.100.1"}, "203.0.113.9"}, // a stranger is not believed
 		{"10.0.0.1:1", nil, "10.0.0.1"},
 		{"10.0.0.1:1", []string{"198.51.100.1"}, "198.51.100.1"},
-		{"10.0.0.1:1", []string{"192.0.2.66, 198.51.100.1"}, "198.51.100.1"}, // what the client itself wrote is not believed
+		// what the client itself wrote is not believed
+		{"10.0.0.1:1", []string{"192.0.2.66, 198.51.100.1"}, "198.51.100.1"},
 		{"10.0.0.1:1", []string{"192.0.2.66", "198.51.100.1, 10.0.0.2"}, "198.51.100.1"},
 		{"10.0.0.1:1", []string{"198.51.100.1, nonsense"}, "10.0.0.1"},
 		{"[::ffff:10.0.0.1]:1", []string{"2001:db8::1"}, "2001:db8::1"},

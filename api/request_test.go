@@ -104,8 +104,8 @@ func TestRequest_BodyHasLimits(t *testing.T) {
 	h := New(w.config())
 	decode[any](t, ask(h, "POST", "/unit_jobs", strings.Replace(goodBody, `"n":`, `"deep":`+strings.Repeat("[", 62)+
 		strings.Repeat("]", 62)+`,"n":`, 1)), 201)
-	decode[any](t, ask(h, "POST", "/unit_jobs", strings.Replace(goodBody, `"NDVI"`, `"`+strings.Repeat("ü", 1000)+`"`, 1)),
-		201)
+	decode[any](t, ask(h, "POST", "/unit_jobs", strings.Replace(goodBody, `"NDVI"`, `"`+strings.Repeat("ü", 1000)+`"`,
+		1)), 201)
 	var many strings.Builder
 	for i := range 10_001 {
 		fmt.Fprintf(&many, `"m%d":0,`, i)
@@ -162,8 +162,10 @@ func TestRequest_TooLargeBodyIsRefused(t *testing.T) {
 func TestRequest_MediaTypes(t *testing.T) {
 	h := New(newWorld().config())
 	for kind, good := range map[string]bool{
-		"application/json": true, "application/json; charset=utf-8": true, "Application/JSON;charset=UTF-8": true, "": true,
-		"application/geo+json": true, "text/plain": false, "application/x-www-form-urlencoded": false, "text/json": false,
+		"application/json": true, "application/json; charset=utf-8": true, "Application/JSON;charset=UTF-8": true,
+		"":                     true,
+		"application/geo+json": true, "text/plain": false, "application/x-www-form-urlencoded": false,
+		"text/json":                        false,
 		"application/json; charset=latin1": false, "multipart/form-data; boundary=x": false, "nonsense/": false,
 		"application/xml": false,
 	} {
@@ -196,7 +198,8 @@ func TestRequest_IdempotencyKey(t *testing.T) {
 	if w.keys[0].Text != "a" || w.keys[2].Text != longest || len(w.keys[0].Fingerprint) != 64 {
 		t.Errorf("keys %v", w.keys)
 	}
-	if sum := sha256.Sum256([]byte("POST /unit_jobs\n" + goodBody)); w.keys[0].Fingerprint != hex.EncodeToString(sum[:]) {
+	if sum := sha256.Sum256([]byte("POST /unit_jobs\n" + goodBody)); w.keys[0].Fingerprint != hex.EncodeToString(
+		sum[:]) {
 		t.Errorf("fingerprint %s", w.keys[0].Fingerprint)
 	}
 	if w.keys[0].Fingerprint != w.keys[1].Fingerprint || w.keys[0].Fingerprint == w.keys[3].Fingerprint {
@@ -233,8 +236,8 @@ func TestRequest_AgreesWithItsSchema(t *testing.T) {
 			if s, ok := body["service"].(map[string]any); ok && rapid.Bool().Draw(rt, "inside") {
 				at = s
 			}
-			name := rapid.SampledFrom([]string{"title", "label", "format", "service", "parameters", "options", "endpoint",
-				"namespace", "application", "more"}).Draw(rt, "name")
+			name := rapid.SampledFrom([]string{"title", "label", "format", "service", "parameters", "options",
+				"endpoint", "namespace", "application", "more"}).Draw(rt, "name")
 			if rapid.Bool().Draw(rt, "drop") {
 				delete(at, name)
 			} else {

@@ -31,16 +31,16 @@ func (a *api) jobRoutes() {
 	openapi.Register(a.Document, huma.Operation{OperationID: "create_unit_job_unit_jobs_post",
 		Method: http.MethodPost, Path: "/unit_jobs", Tags: openapi.JobTags,
 		Summary: "Submit a job",
-		Description: "Waits up to ten seconds for the platform to accept or refuse the job. If that takes longer, or the " +
-			"platform has no free slot in this time, the job is stored with the status created and submitted later. " +
-			"Let clients wait for 30 seconds; with an Idempotency-Key the request can be repeated.",
+		Description: "Waits up to ten seconds for the platform to accept or refuse the job. If that takes longer, or " +
+			"the platform has no free slot in this time, the job is stored with the status created and submitted " +
+			"later. Let clients wait for 30 seconds; with an Idempotency-Key the request can be repeated.",
 		DefaultStatus: http.StatusCreated, Parameters: []*huma.Param{openapi.KeyParam},
 		Responses: a.Errors(401, 403, 408, 409, 413, 415, 422, 429, 501, 502, 503, 504)}, a.createJob)
 	openapi.Register(a.Document, huma.Operation{OperationID: "get_job_unit_jobs__job_id__get",
 		Method: http.MethodGet, Path: "/unit_jobs/{job_id}", Tags: openapi.JobTags,
 		Summary: "Get a job",
-		Description: "Returns the status that the platform reports. If the platform does not respond, it is the last known " +
-			"status: checked is the time when the platform was last asked, and attention says what is wrong.",
+		Description: "Returns the status that the platform reports. If the platform does not respond, it is the last " +
+			"known status: checked is the time when the platform was last asked, and attention says what is wrong.",
 		Parameters: []*huma.Param{openapi.IdParam, openapi.WaitParam, openapi.KnownParam},
 		Responses: openapi.WithNotModified(a.Errors(401, 404, 422, 429,
 			503))}, a.readJob)
@@ -77,12 +77,12 @@ func (a *api) jobRoutes() {
 	openapi.Register(a.Document, huma.Operation{OperationID: "create_sync_job_sync_jobs_post",
 		Method: http.MethodPost, Path: "/sync_jobs", Tags: openapi.JobTags,
 		Summary: "Run a job and wait for its result",
-		Description: "Returns the result as the platform sends it, with its Content-Type. The result is not stored: if the " +
-			"response breaks off, run the job again. " +
-			"With the header Prefer: wait=N the request is submitted as a job instead, and so it is, with a wait of 30 " +
-			"seconds, if the platform runs it as a job only. If the job finishes within the wait, " +
-			"the response has its results, a STAC Collection; if it fails, the response is an error. Otherwise the response " +
-			"is 202, and the job goes on: Location is its address.",
+		Description: "Returns the result as the platform sends it, with its Content-Type. The result is not stored: " +
+			"if the response breaks off, run the job again. " +
+			"With the header Prefer: wait=N the request is submitted as a job instead, and so it is, with a wait of " +
+			"30 seconds, if the platform runs it as a job only. If the job finishes within the wait, " +
+			"the response has its results, a STAC Collection; if it fails, the response is an error. Otherwise the " +
+			"response is 202, and the job goes on: Location is its address.",
 		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{openapi.KeyParam, openapi.PreferParam},
 		Responses: openapi.WithGoingOn(a.Document,
 			openapi.WithBytes(a.Errors(401, 403, 408, 409, 413, 415, 422, 429, 501, 502, 503, 504)))},
@@ -98,27 +98,27 @@ func (a *api) jobRoutes() {
 	openapi.Register(a.Document, huma.Operation{OperationID: "get_unit_job_logs",
 		Method: http.MethodGet, Path: "/unit_jobs/{job_id}/logs", Tags: openapi.JobTags,
 		Summary: "Get the logs of a job",
-		Description: "Returns what the platform logged about the job, oldest first, in pages. The header Link leads to the " +
-			"next page.",
+		Description: "Returns what the platform logged about the job, oldest first, in pages. The header Link leads " +
+			"to the next page.",
 		Parameters: []*huma.Param{openapi.IdParam, openapi.LimitParam, openapi.OffsetParam},
 		Responses: a.Errors(401, 403, 404, 409, 422, 501, 502,
 			503, 504)}, a.readLogs)
 	openapi.Register(a.Document, huma.Operation{OperationID: "get_unit_job_document",
 		Method: http.MethodGet, Path: "/unit_jobs/{job_id}/document", Tags: openapi.JobTags,
 		Summary: "Get the document that defined a job's service",
-		Description: "Returns the document at the URL that the job names as its application or namespace, as it was when " +
-			"the job was accepted. Its ETag is its SHA-256. " +
-			"While jobs wait, the document is fetched again every hour. If it has changed, the jobs and their task get the " +
-			"attention service_changed.",
+		Description: "Returns the document at the URL that the job names as its application or namespace, as it was " +
+			"when the job was accepted. Its ETag is its SHA-256. " +
+			"While jobs wait, the document is fetched again every hour. If it has changed, the jobs and their task " +
+			"get the attention service_changed.",
 		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{openapi.IdParam},
 		Responses: openapi.WithDocument(a.Errors(401, 404, 422,
 			503))}, a.readDocument)
 	openapi.Register(a.Document, huma.Operation{OperationID: "get_unit_job_provenance",
 		Method: http.MethodGet, Path: "/unit_jobs/{job_id}/provenance", Tags: openapi.JobTags,
 		Summary: "Get the provenance of a job",
-		Description: "Returns PROV-JSON (W3C): the service with the SHA-256 of its document and at what time it was that, " +
-			"the parameters, the platform, the job with its times and costs, and the results that it generated. " +
-			"It does not name you, so that it can be published beside the results.",
+		Description: "Returns PROV-JSON (W3C): the service with the SHA-256 of its document and at what time it was " +
+			"that, the parameters, the platform, the job with its times and costs, and the results that it " +
+			"generated. It does not name you, so that it can be published beside the results.",
 		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{openapi.IdParam},
 		Responses: a.Errors(401, 404, 422, 503)},
 		a.readProvenance)
@@ -139,14 +139,14 @@ func (a *api) serviceRoutes() {
 		huma.Operation{OperationID: "list_platforms", Method: http.MethodGet, Path: "/platforms",
 			Tags:    []string{"services"},
 			Summary: "List the platforms",
-			Description: "Returns what you can expect of each platform by its last responses; no platform is asked. Of other " +
-				"users' jobs only numbers are returned.",
+			Description: "Returns what you can expect of each platform by its last responses; no platform is asked. " +
+				"Of other users' jobs only numbers are returned.",
 			Responses: a.Errors(401, 503)}, a.listPlatforms)
 	openapi.Register(a.Document, huma.Operation{OperationID: "split_in_tiles_tiles_post",
 		Method: http.MethodPost, Path: "/tiles", Tags: openapi.TaskTags,
 		Summary: "Split an area into tiles",
-		Description: "Returns the cells of a global grid that overlap the area, cut at its border. Areas that overlap " +
-			"get the same cells there.",
+		Description: "Returns the cells of a global grid that overlap the area, cut at its border. Areas that " +
+			"overlap get the same cells there.",
 		DefaultStatus: http.StatusCreated, Security: []map[string][]string{},
 		Responses: openapi.WithTiles(a.Document, a.Errors(408, 413, 415, 422, 429))}, a.createTiles)
 	openapi.Register(a.Document,
@@ -162,17 +162,17 @@ func (a *api) taskRoutes() {
 	openapi.Register(a.Document, huma.Operation{OperationID: "create_upscale_task_upscale_tasks_post",
 		Method: http.MethodPost, Path: "/upscale_tasks", Tags: openapi.TaskTags,
 		Summary: "Submit a task: a job for each value",
-		Description: "Stores the task with all its jobs, or nothing, and answers at once. The broker submits the jobs as " +
-			"the platform's limits allow. " +
-			"Job n, counted from 1, has the title \"{title} - Processing Job {n}\"; its parameters are those of the task and " +
-			"the dimension with the n-th value.",
+		Description: "Stores the task with all its jobs, or nothing, and answers at once. The broker submits the " +
+			"jobs as the platform's limits allow. " +
+			"Job n, counted from 1, has the title \"{title} - Processing Job {n}\"; its parameters are those of the " +
+			"task and the dimension with the n-th value.",
 		DefaultStatus: http.StatusCreated, Parameters: []*huma.Param{openapi.KeyParam},
 		Responses: a.Errors(401, 403, 408, 409, 413, 415, 422, 429, 501, 502, 503, 504)}, a.createTask)
 	openapi.Register(a.Document, huma.Operation{OperationID: "get_upscale_task_upscale_tasks__task_id__get",
 		Method: http.MethodGet, Path: "/upscale_tasks/{task_id}", Tags: openapi.TaskTags,
 		Summary: "Get a task and its jobs",
-		Description: "Returns the statuses that the platform reports. If the platform does not respond, they are the last " +
-			"known ones: checked is the time when the platform was last asked, and attention says what is wrong.",
+		Description: "Returns the statuses that the platform reports. If the platform does not respond, they are the " +
+			"last known ones: checked is the time when the platform was last asked, and attention says what is wrong.",
 		Parameters: append([]*huma.Param{openapi.TaskParam, openapi.WaitParam, openapi.KnownParam},
 			openapi.PageParams...),
 		Responses: openapi.WithNotModified(openapi.WithBody[wire.UpscalingTask](a.Document,
@@ -180,55 +180,53 @@ func (a *api) taskRoutes() {
 	openapi.Register(a.Document, huma.Operation{OperationID: "delete_upscale_task",
 		Method: http.MethodDelete, Path: "/upscale_tasks/{task_id}", Tags: openapi.TaskTags,
 		Summary: "Cancel and delete a task and its jobs",
-		Description: "Removes the task and its jobs from the lists. Jobs that wait are not submitted; jobs that run are " +
-			"canceled on their platform. " +
+		Description: "Removes the task and its jobs from the lists. Jobs that wait are not submitted; jobs that run " +
+			"are canceled on their platform. " +
 			"A job that is being submitted is canceled as soon as it is known whether the platform accepted it.",
 		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{openapi.TaskParam, openapi.PlatformParam},
 		Responses: openapi.WithNull(a.Errors(401, 404, 422, 429, 503))}, a.deleteTask)
 	openapi.Register(a.Document, huma.Operation{OperationID: "annotate_upscale_task",
 		Method: http.MethodPatch, Path: "/upscale_tasks/{task_id}", Tags: openapi.TaskTags,
 		Summary: "Change the labels and the note of a task",
-		Description: "The body is a JSON merge patch (RFC 7396). It changes nothing at the platform, and nothing of the " +
-			"jobs of the task.",
+		Description: "The body is a JSON merge patch (RFC 7396). It changes nothing at the platform, and nothing of " +
+			"the jobs of the task.",
 		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{openapi.TaskParam},
 		Responses: a.Errors(401, 404, 408, 413, 415, 422,
 			503)}, a.annotateTask)
 	openapi.Register(a.Document, huma.Operation{OperationID: "cancel_upscale_task",
 		Method: http.MethodPost, Path: "/upscale_tasks/{task_id}/cancel", Tags: openapi.TaskTags,
 		Summary: "Cancel a task and keep it",
-		Description: "Jobs that wait are not submitted; jobs that run are canceled on their platform; jobs that have ended " +
-			"stay as they are. " +
-			"The task and its jobs stay in the lists, and a pause of the task ends. With a body only the jobs that it chooses " +
-			"are canceled, and a pause goes on. " +
-			"Repeating the request has no further effect.",
+		Description: "Jobs that wait are not submitted; jobs that run are canceled on their platform; jobs that have " +
+			"ended stay as they are. " +
+			"The task and its jobs stay in the lists, and a pause of the task ends. With a body only the jobs that " +
+			"it chooses are canceled, and a pause goes on. " + "Repeating the request has no further effect.",
 		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{openapi.TaskParam},
 		Responses: a.Errors(401, 404, 408, 413, 415, 422, 429, 503)}, a.jobsChange(taskBroker.CancelTask))
 	openapi.Register(a.Document, huma.Operation{OperationID: "pause_upscale_task",
 		Method: http.MethodPost, Path: "/upscale_tasks/{task_id}/pause", Tags: openapi.TaskTags,
 		Summary: "Pause a task",
-		Description: "Jobs that wait are not submitted until the task is resumed, and get the attention paused. Jobs that " +
-			"were submitted go on. " +
-			"Paused jobs count for your limit of unfinished jobs. Repeating the request has no further effect. If all jobs " +
-			"have ended the response is 409.",
+		Description: "Jobs that wait are not submitted until the task is resumed, and get the attention paused. Jobs " +
+			"that were submitted go on. " +
+			"Paused jobs count for your limit of unfinished jobs. Repeating the request has no further effect. If " +
+			"all jobs have ended the response is 409.",
 		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{openapi.TaskParam},
 		Responses: a.Errors(401, 404, 409, 422, 429, 503)}, a.taskChange(taskBroker.PauseTask))
 	openapi.Register(a.Document, huma.Operation{OperationID: "resume_upscale_task",
 		Method: http.MethodPost, Path: "/upscale_tasks/{task_id}/resume", Tags: openapi.TaskTags,
 		Summary: "Resume a paused task",
-		Description: "Jobs that wait are submitted as the platform's limits allow; a trial is over. A task that is not " +
-			"paused is not changed, except that a body sets its budget. " +
-			"Without room in the budget for another job the response is 409: resume the task with a higher budget, with one " +
-			"in the platform's unit, such as {\"budget\": {\"amount\": 8, \"unit\": \"credits\"}}, or with {\"budget\": null} " +
-			"to end it.",
+		Description: "Jobs that wait are submitted as the platform's limits allow; a trial is over. A task that is " +
+			"not paused is not changed, except that a body sets its budget. " +
+			"Without room in the budget for another job the response is 409: resume the task with a higher budget, " +
+			"with one in the platform's unit, such as {\"budget\": {\"amount\": 8, \"unit\": \"credits\"}}, or with " +
+			"{\"budget\": null} to end it.",
 		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{openapi.TaskParam},
 		Responses: a.Errors(401, 403, 404, 408, 409, 413, 415, 422, 429, 503)}, a.resumeTask)
 	openapi.Register(a.Document, huma.Operation{OperationID: "retry_upscale_task",
 		Method: http.MethodPost, Path: "/upscale_tasks/{task_id}/retry", Tags: openapi.TaskTags,
 		Summary: "Retry the failed jobs of a task",
-		Description: "The failed jobs of the task get the status created and are submitted again under the same ids, if " +
-			"the task is paused after it was resumed. Other jobs are not changed. With a body only the jobs that it chooses " +
-			"are retried. " +
-			"Repeating the request has no effect on jobs that have not failed again.",
+		Description: "The failed jobs of the task get the status created and are submitted again under the same ids, " +
+			"if the task is paused after it was resumed. Other jobs are not changed. With a body only the jobs that " +
+			"it chooses are retried. " + "Repeating the request has no effect on jobs that have not failed again.",
 		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{openapi.TaskParam},
 		Responses: a.Errors(401, 403, 404, 408, 413, 415,
 			422, 429, 503)}, a.jobsChange(taskBroker.RetryTask))

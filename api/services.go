@@ -68,7 +68,8 @@ func (a *api) catalogueRoutes() {
 			Tags:        []string{"services"},
 			Summary:     "Get a service of the catalogue",
 			Description: "Returns the service with its parameters, for which its platform may be asked.",
-			Security:    a.catalogueSecurity(), Parameters: []*huma.Param{{Name: "service_id", In: "path", Required: true,
+			Security:    a.catalogueSecurity(),
+			Parameters: []*huma.Param{{Name: "service_id", In: "path", Required: true,
 				Schema: &huma.Schema{Type: huma.TypeString}}},
 			Responses: a.Errors(401, 404, 503)}, a.readService)
 }
@@ -129,12 +130,14 @@ func servicesQuery(given url.Values) (q catalogue.Query, faults []dispatch.Fault
 	q = catalogue.Query{Words: given.Get("q"), Platforms: given["platform"], Keywords: given["keyword"],
 		After: given.Get("cursor"), Limit: someServices}
 	if utf8.RuneCountInString(q.Words) > mostWords {
-		faults = append(faults, queryFault("q", "string_too_long", "String should have at most "+strconv.Itoa(mostWords)+
-			" characters"))
+		faults = append(faults, queryFault("q", "string_too_long",
+			"String should have at most "+strconv.Itoa(mostWords)+
+				" characters"))
 	}
 	for _, name := range []string{"platform", "keyword"} {
 		if len(given[name]) > mostFilters {
-			faults = append(faults, queryFault(name, "too_long", "List should have at most "+strconv.Itoa(mostFilters)+" items"))
+			faults = append(faults, queryFault(name, "too_long",
+				"List should have at most "+strconv.Itoa(mostFilters)+" items"))
 		}
 	}
 	if text := given.Get("limit"); text != "" {

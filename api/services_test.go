@@ -66,9 +66,10 @@ func withCatalogue(w *world) Config {
 func TestServices_List(t *testing.T) {
 	h := New(withCatalogue(newWorld()))
 	got := ask(h, "GET", "/services?q=Wasser+%C3%BC&platform=a&platform=b&keyword=k&limit=1", "")
-	want := `{"services":[{"id":"ndvi composite","title":"NDVI","summary":"Greenness.","keywords":["ndvi"],"platform":"cdse","platform_state":"sign_in_required","label":"openeo","protocol":"openeo",` +
-		`"provider":{"name":"P","url":"https://p.example.org"},"licence":"MIT","thumbnail":"https://p.example.org/t.png","updated":"2026-05-01T10:30:00Z","stale_since":"2026-05-01T11:30:00Z"}],` +
-		`"next":"more","total":2,"platforms":[{"id":"cdse","title":"cdse","services":2}],"keywords":[{"keyword":"Wasser ükab","services":1}]}`
+	want :=
+		`{"services":[{"id":"ndvi composite","title":"NDVI","summary":"Greenness.","keywords":["ndvi"],"platform":"cdse","platform_state":"sign_in_required","label":"openeo","protocol":"openeo",` +
+			`"provider":{"name":"P","url":"https://p.example.org"},"licence":"MIT","thumbnail":"https://p.example.org/t.png","updated":"2026-05-01T10:30:00Z","stale_since":"2026-05-01T11:30:00Z"}],` +
+			`"next":"more","total":2,"platforms":[{"id":"cdse","title":"cdse","services":2}],"keywords":[{"keyword":"Wasser ükab","services":1}]}`
 	if d := cmp.Diff(want, strings.TrimSpace(got.Body.String())); d != "" || got.Code != 200 {
 		t.Error(got.Code, d)
 	}
@@ -82,8 +83,9 @@ func TestServices_List(t *testing.T) {
 	if strings.TrimSpace(empty) != `{"services":[],"total":0,"platforms":[],"keywords":[]}` {
 		t.Errorf("empty: %s", empty)
 	}
-	f := failed(t, ask(h, "GET", "/services?limit=0&q="+strings.Repeat("x", 301)+"&platform="+strings.Repeat("&platform=",
-		50), ""), 422, "VALIDATION_ERROR")
+	f := failed(t, ask(h, "GET", "/services?limit=0&q="+strings.Repeat("x", 301)+"&platform="+
+		strings.Repeat("&platform=",
+			50), ""), 422, "VALIDATION_ERROR")
 	if d := cmp.Diff([]string{`["query","q"] string_too_long`, `["query","platform"] too_long`,
 		`["query","limit"] value_error`}, locs(f.Detail)); d != "" {
 		t.Error(d)
@@ -95,7 +97,8 @@ func TestServices_One(t *testing.T) {
 	w := newWorld()
 	w.parameters = map[string][]dispatch.Parameter{"https://apps.example.org/ndvi.json": {{Name: "cloud",
 		Type: dispatch.Double, Schema: json.RawMessage(`{"type":"number"}`)}}}
-	w.formats = []dispatch.OutputFormat{{Name: "GTiff", GISDataTypes: []string{"raster"}}, {Name: "CSV", Title: "Table"}}
+	w.formats = []dispatch.OutputFormat{{Name: "GTiff", GISDataTypes: []string{"raster"}},
+		{Name: "CSV", Title: "Table"}}
 	h := New(withCatalogue(w))
 	path := "/services/" + url.PathEscape("ndvi composite")
 	got := decode[map[string]json.RawMessage](t, ask(h, "GET", path, ""), 200)
@@ -139,7 +142,8 @@ func TestServices_Rules(t *testing.T) {
 		Unit: "credits"}, Options: map[string]json.RawMessage{"memory": []byte(`"4g"`)},
 		Entitled: func(context.Context) bool { return false }}
 	got := decode[map[string]json.RawMessage](t, ask(h, "GET", "/services/fire", ""), 200)
-	if want := `{"permitted":false,"format":"gtiff","max_duration":3600,"budget":{"amount":10,"unit":"credits"},"options":{"memory":"4g"}}`; string(got["rules"]) != want {
+	if want :=
+		`{"permitted":false,"format":"gtiff","max_duration":3600,"budget":{"amount":10,"unit":"credits"},"options":{"memory":"4g"}}`; string(got["rules"]) != want {
 		t.Errorf("rules %s, want %s", got["rules"], want)
 	}
 	decode[any](t, ask(h, "POST", "/unit_jobs", bare), 201)
@@ -153,8 +157,8 @@ func TestServices_PlatformThatIsDown(t *testing.T) {
 	c := withCatalogue(w)
 	c.Broker = silent{w}
 	got := decode[wire.CatalogueService](t, ask(New(c), "GET", "/services/ndvi%20composite", ""), 200)
-	if got.Parameters != nil || got.ParametersError == nil || got.ParametersError.ErrorCode != "APPLICATION_UNREACHABLE" ||
-		got.ParametersError.Message != "It is down." ||
+	if got.Parameters != nil || got.ParametersError == nil ||
+		got.ParametersError.ErrorCode != "APPLICATION_UNREACHABLE" || got.ParametersError.Message != "It is down." ||
 		got.ParametersError.RequestID == nil || len(got.Formats) != 1 || got.Formats[0].Name != "PNG" {
 		t.Errorf("%+v, %+v", got, got.ParametersError)
 	}
@@ -180,7 +184,8 @@ func TestServices_SignIn(t *testing.T) {
 		c.OpenCatalogue = false
 		failed(t, ask(New(c), "GET", path, "", "Authorization", ""), 401, "AUTHENTICATION_FAILED")
 		c.OpenCatalogue = true
-		for header, want := range map[string]int{"": 200, "Bearer token-anna": 200, "Bearer wrong": 401, "Basic x": 401} {
+		for header, want := range map[string]int{"": 200, "Bearer token-anna": 200, "Bearer wrong": 401,
+			"Basic x": 401} {
 			if got := ask(New(c), "GET", path, "", "Authorization", header); got.Code != want {
 				t.Errorf("%s with %q: %d", path, header, got.Code)
 			}
@@ -198,8 +203,9 @@ func TestServiceID_IsTheSameAsByHand(t *testing.T) {
 			byHand, _ := json.Marshal(wire.ServiceDetails(s.Service))
 			var answers []string
 			label, byID := fmt.Sprintf(`"label":%q,`, s.Label), fmt.Sprintf(`{"id":%q}`, s.ID)
-			for _, named := range []string{label + `"service":` + string(byHand), label + `"service":` + byID, `"service":` +
-				byID,
+			for _, named := range []string{label + `"service":` + string(byHand), label + `"service":` + byID,
+				`"service":` +
+					byID,
 				label + `"service":{"id":"ignored",` + string(byHand[1:]), fmt.Sprintf(`"label":%q,"service":%s`,
 					openapi.ProtocolOf[s.Label], byID)} {
 				w := newWorld()

@@ -151,9 +151,11 @@ func TestSession_OtherPagesAreRefused(t *testing.T) {
 		{"a typed address", 200, 403, []string{"Sec-Fetch-Site", "none"}},
 		{"a client that is no browser", 200, 403, []string{"Sec-Fetch-Site", ""}},
 		{"another site", 403, 403, []string{"Sec-Fetch-Site", "cross-site", "Origin", "https://evil.example"}},
-		{"another site in an older browser", 403, 403, []string{"Sec-Fetch-Site", "", "Origin", "https://evil.example"}},
+		{"another site in an older browser", 403, 403,
+			[]string{"Sec-Fetch-Site", "", "Origin", "https://evil.example"}},
 		{"a frame without an origin", 403, 403, []string{"Sec-Fetch-Site", "", "Origin", "null"}},
-		{"a sub-domain", 403, 403, []string{"Sec-Fetch-Site", "same-site", "Origin", "https://evil.dispatch.example.org"}},
+		{"a sub-domain", 403, 403, []string{"Sec-Fetch-Site", "same-site", "Origin",
+			"https://evil.dispatch.example.org"}},
 		{"a sub-domain in an older browser", 403, 403, []string{"Sec-Fetch-Site", "", "Origin",
 			"https://evil.dispatch.example.org"}},
 		{"another port", 403, 403, []string{"Sec-Fetch-Site", "same-site", "Origin", ourOrigin + ":8443"}},
@@ -210,7 +212,8 @@ func TestSession_SignOut(t *testing.T) {
 	if c := left.Result().Cookies(); len(c) != 1 || c[0].Name != set[1].Name || c[0].MaxAge != -1 {
 		t.Errorf("cookies %v", c)
 	}
-	if left.Code != 303 || left.Header().Get("Location") != "https://idp.example.org/logout?id_token_hint=canary-hint" ||
+	if left.Code != 303 || left.Header().Get("Location") !=
+		"https://idp.example.org/logout?id_token_hint=canary-hint" ||
 		left.Header().Get("Referrer-Policy") != "no-referrer" {
 		t.Errorf("%d %v", left.Code, left.Header())
 	}
@@ -220,11 +223,12 @@ func TestSession_SignOut(t *testing.T) {
 func TestSession_SignIn(t *testing.T) {
 	long := "/#/" + strings.Repeat("x", pages.MaxReturn)
 	for back, want := range map[string]string{
-		"": "/", "/": "/", "/#/tasks/7?status=failed": "/#/tasks/7?status=failed", "/#/a//b/../c": "/#/a//b/../c", long: "/",
+		"": "/", "/": "/", "/#/tasks/7?status=failed": "/#/tasks/7?status=failed", "/#/a//b/../c": "/#/a//b/../c",
+		long:                   "/",
 		"https://evil.example": "/", "//evil.example": "/", "///evil.example": "/", `/\evil.example`: "/",
 		`\\evil.example`: "/", "/\t/evil.example": "/",
-		"\t//evil.example": "/", "javascript:alert(1)": "/", "evil": "/", "/\n//evil.example": "/", "http:/evil.example": "/",
-		"%2f%2fevil.example": "/", "?x": "/", "#x": "/",
+		"\t//evil.example": "/", "javascript:alert(1)": "/", "evil": "/", "/\n//evil.example": "/",
+		"http:/evil.example": "/", "%2f%2fevil.example": "/", "?x": "/", "#x": "/",
 	} {
 		_, _, d, h := signedIn(ourOrigin)
 		a := browse(h, "/session/sign-in?return="+url.QueryEscape(back))
@@ -237,13 +241,15 @@ func TestSession_SignIn(t *testing.T) {
 
 // After a sign-in the browser has a new session, whatever it had before, and is where it was.
 func TestSession_Begins(t *testing.T) {
-	for address, name := range map[string]string{ourOrigin: "__Host-eodispatch", "http://127.0.0.1:8080": "eodispatch"} {
+	for address, name := range map[string]string{ourOrigin: "__Host-eodispatch",
+		"http://127.0.0.1:8080": "eodispatch"} {
 		_, f, d, h := signedIn(address)
 		begun := browse(h, "/session/sign-in?return=/%23/tasks//7")
 		d.arrived = identity.Arrival{Purpose: d.purpose, User: anna, Name: "Anna", Cookie: "fresh"}
 		cookies := append(begun.Result().Cookies(), &http.Cookie{Name: name, Value: "bert"})
 		a := browse(h, "/signed-in?state=s&code=c", cookies...)
-		if a.Code != 303 || a.Header().Get("Location") != "/#/tasks//7" || a.Header().Get("Cache-Control") != "no-store" {
+		if a.Code != 303 || a.Header().Get("Location") != "/#/tasks//7" ||
+			a.Header().Get("Cache-Control") != "no-store" {
 			t.Errorf("%d %v %s", a.Code, a.Header(), a.Body)
 		}
 		var got *http.Cookie
@@ -320,8 +326,8 @@ func TestSession_OpensStreamsOfOurPageOnly(t *testing.T) {
 		{"the address that the server sees", "/job_status", []string{"Authorization", "", "Cookie", cookie, "Origin",
 			s.server.URL}, 403},
 		{"no page", "/job_status", []string{"Authorization", "", "Cookie", cookie}, 403},
-		{"signed out", "/job_status", []string{"Authorization", "", "Cookie", "__Host-eodispatch=x", "Origin", ourOrigin},
-			401},
+		{"signed out", "/job_status", []string{"Authorization", "", "Cookie", "__Host-eodispatch=x", "Origin",
+			ourOrigin}, 401},
 		{"with a token", "/job_status", []string{"Cookie", cookie, "Origin", "https://portal.example.org"}, 101},
 	})
 }
@@ -337,9 +343,10 @@ func TestSession_StreamsEndWithIt(t *testing.T) {
 		here, there := net.Pipe()
 		l <- there
 		fmt.Fprint(here,
-			"GET /job_status?interval=3600 HTTP/1.1\r\nHost: dispatch\r\nCookie: __Host-eodispatch=anna\r\nOrigin: "+ourOrigin+
-				"\r\nConnection: Upgrade\r\n"+
-				"Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
+			"GET /job_status?interval=3600 HTTP/1.1\r\nHost: dispatch\r\nCookie: "+
+				"__Host-eodispatch=anna\r\nOrigin: "+ourOrigin+"\r\nConnection: Upgrade\r\n"+
+				"Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: "+
+				"dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
 		if r, err := http.ReadResponse(bufio.NewReader(here), nil); err != nil ||
 			r.StatusCode != http.StatusSwitchingProtocols {
 			t.Fatal(r, err)

@@ -120,8 +120,8 @@ func shows(t *testing.T, a *httptest.ResponseRecorder, status int, texts ...stri
 		}
 	}
 	policy := h.Get("Content-Security-Policy")
-	if a.Code != status || h.Get("Content-Type") != "text/html; charset=utf-8" || h.Get("Cache-Control") != "no-store" ||
-		h.Get("Referrer-Policy") != "no-referrer" ||
+	if a.Code != status || h.Get("Content-Type") != "text/html; charset=utf-8" ||
+		h.Get("Cache-Control") != "no-store" || h.Get("Referrer-Policy") != "no-referrer" ||
 		h.Get("X-Content-Type-Options") != "nosniff" || !strings.Contains(policy, "default-src 'none'") ||
 		!strings.Contains(policy, "frame-ancestors 'none'") ||
 		strings.Contains(policy, "unsafe") {
@@ -150,8 +150,8 @@ func TestLink_SendsToTheProvider(t *testing.T) {
 				t.Errorf("from another site, after a question: %d %v", a.Code, a.Header())
 			}
 			c := a.Result().Cookies()[0]
-			if c.Name != name || c.Value != "canary-memo" || !c.HttpOnly || c.Secure != strings.HasPrefix(address, "https") ||
-				c.SameSite != http.SameSiteLaxMode ||
+			if c.Name != name || c.Value != "canary-memo" || !c.HttpOnly ||
+				c.Secure != strings.HasPrefix(address, "https") || c.SameSite != http.SameSiteLaxMode ||
 				c.Path != "/" || c.Domain != "" || c.MaxAge <= 0 {
 				t.Errorf("cookie %+v", c)
 			}
@@ -186,11 +186,14 @@ func TestSignedIn_ShowsTheOutcome(t *testing.T) {
 		text    string
 		again   string
 	}{
-		{identity.Arrival{}, &dispatch.Error{Kind: dispatch.Invalid, Op: "x", Text: "Begin again."}, 422, "Begin again.", ""},
-		{identity.Arrival{Purpose: identity.Purpose{Platform: "cdse"}}, &dispatch.Error{Kind: dispatch.Forbidden, Op: "x",
-			Text: "You did not agree."}, 403, "Your account at cdse is not linked", "/link/cdse"},
-		{identity.Arrival{Purpose: identity.Purpose{Platform: "cdse"}}, &dispatch.Error{Kind: dispatch.Misconfigured, Op: "x",
-			Text: "The operator must mend it."}, 502, "The operator must mend it.", ""},
+		{identity.Arrival{}, &dispatch.Error{Kind: dispatch.Invalid, Op: "x", Text: "Begin again."}, 422,
+			"Begin again.", ""},
+		{identity.Arrival{Purpose: identity.Purpose{Platform: "cdse"}},
+			&dispatch.Error{Kind: dispatch.Forbidden, Op: "x",
+				Text: "You did not agree."}, 403, "Your account at cdse is not linked", "/link/cdse"},
+		{identity.Arrival{Purpose: identity.Purpose{Platform: "cdse"}},
+			&dispatch.Error{Kind: dispatch.Misconfigured, Op: "x",
+				Text: "The operator must mend it."}, 502, "The operator must mend it.", ""},
 		{identity.Arrival{Purpose: identity.Purpose{Away: true}, User: bert}, &dispatch.Error{Kind: dispatch.Forbidden,
 			Op: "x", Text: "Another user."}, 403, "Permission not given", "/away"},
 		{identity.Arrival{}, &dispatch.Error{Kind: dispatch.Unavailable, Op: "x", Text: "It does not answer."}, 503,
@@ -236,8 +239,8 @@ func TestSignIn_LeadsBack(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v", target, d.purpose, want)
 		}
 		d.purpose = identity.Purpose{}
-		shows(t, navigate(h, http.MethodPost, action, "token=wrong", map[string]string{"Sec-Fetch-Site": "same-origin"}), 403,
-			html.EscapeString(asked))
+		shows(t, navigate(h, http.MethodPost, action, "token=wrong",
+			map[string]string{"Sec-Fetch-Site": "same-origin"}), 403, html.EscapeString(asked))
 	}
 	if browse(h, "/link/cdse?"+asked); d.purpose != (identity.Purpose{Platform: "cdse", Return: back}) {
 		t.Errorf("opened by the user: %+v", d.purpose)
@@ -383,7 +386,8 @@ func TestForms_OriginOfThePublicURL(t *testing.T) {
 		_, _, h, _ := newSignInAPI(address)
 		shown := browse(h, "/away")
 		_, token := formOf(t, shown)
-		for origin, status := range map[string]int{"https://dispatch.example.org": 303, "http://dispatch.example.org": 403,
+		for origin, status := range map[string]int{"https://dispatch.example.org": 303,
+			"http://dispatch.example.org":       403,
 			"https://dispatch.example.org:8443": 403, "null": 403} {
 			if a := navigate(h, http.MethodPost, "/away", "token="+token, map[string]string{"Origin": origin},
 				shown.Result().Cookies()...); a.Code != status {
@@ -399,8 +403,8 @@ func TestLink_PageNamesKnownPlatformsOnly(t *testing.T) {
 	for _, site := range []string{"cross-site", "same-site", ""} {
 		a := navigate(h, http.MethodGet, "/link/Pay%20the%20fee%20to%20Mallory%20first", "",
 			map[string]string{"Sec-Fetch-Site": site})
-		if shows(t, a, 404, "No platform of this name uses linked accounts."); strings.Contains(a.Body.String(), "Mallory") ||
-			d.purpose != (identity.Purpose{}) {
+		if shows(t, a, 404, "No platform of this name uses linked accounts."); strings.Contains(a.Body.String(),
+			"Mallory") || d.purpose != (identity.Purpose{}) {
 			t.Errorf("%s %+v", a.Body, d.purpose)
 		}
 	}
@@ -436,7 +440,8 @@ func TestAway_PermissionNeedsAPageAndAForm(t *testing.T) {
 	}
 	for _, site := range []string{"none", "same-origin", "same-site", "cross-site", ""} {
 		page := navigate(h, http.MethodGet, at, "", map[string]string{"Sec-Fetch-Site": site})
-		shows(t, page, 200, "Keep running your jobs after you sign out?", "Give permission", "It lasts until you withdraw it")
+		shows(t, page, 200, "Keep running your jobs after you sign out?", "Give permission",
+			"It lasts until you withdraw it")
 		if d.purpose != (identity.Purpose{}) || page.Header().Get("Location") != "" {
 			t.Fatalf("a visit from %q begins %+v", site, d.purpose)
 		}
@@ -445,7 +450,8 @@ func TestAway_PermissionNeedsAPageAndAForm(t *testing.T) {
 	if a.Code != http.StatusSeeOther || d.purpose != (identity.Purpose{Away: true, User: anna}) {
 		t.Errorf("%d %+v", a.Code, d.purpose)
 	}
-	if a := press(t, h, browse(h, "/away")); a.Code != http.StatusSeeOther || d.purpose != (identity.Purpose{Away: true}) {
+	if a := press(t, h, browse(h, "/away")); a.Code != http.StatusSeeOther ||
+		d.purpose != (identity.Purpose{Away: true}) {
 		t.Errorf("whoever comes: %d %+v", a.Code, d.purpose)
 	}
 	if a := browse(h, "/away/agree"); a.Code != http.StatusNotFound {
@@ -477,14 +483,15 @@ func TestForms_OfOtherSitesAreRefused(t *testing.T) {
 				own...),
 			"same-site": navigate(h, http.MethodPost, path, good, map[string]string{"Sec-Fetch-Site": "same-site"},
 				own...),
-			"another origin": navigate(h, http.MethodPost, path, good, map[string]string{"Origin": "https://evil.example"},
+			"another origin": navigate(h, http.MethodPost, path, good,
+				map[string]string{"Origin": "https://evil.example"},
 				own...),
 			"no origin": navigate(h, http.MethodPost, path, good, nil, own...),
 			"no cookie": navigate(h, http.MethodPost, path, good, map[string]string{"Sec-Fetch-Site": "same-origin"}),
 			"no token": navigate(h, http.MethodPost, path, "x=y", map[string]string{"Sec-Fetch-Site": "same-origin"},
 				own...),
-			"empty both": navigate(h, http.MethodPost, path, "token=", map[string]string{"Sec-Fetch-Site": "same-origin"},
-				&http.Cookie{Name: cookies[0].Name}),
+			"empty both": navigate(h, http.MethodPost, path, "token=",
+				map[string]string{"Sec-Fetch-Site": "same-origin"}, &http.Cookie{Name: cookies[0].Name}),
 			"another's token": navigate(h, http.MethodPost, path, "token=x",
 				map[string]string{"Sec-Fetch-Site": "same-origin"}, own...),
 			"token in the link": navigate(h, http.MethodPost, path+"?"+good, "x=y",

@@ -19,7 +19,8 @@ func BenchmarkIdleStream(b *testing.B) {
 	const streams = 2000
 	w := newWorld()
 	c := w.config()
-	c.Log, c.Limits.Sockets, c.Limits.UserRequests, c.Limits.UserPace, c.Limits.AddressPace = slog.New(slog.DiscardHandler), streams, streams, 1, 1
+	c.Log, c.Limits.Sockets, c.Limits.UserRequests, c.Limits.UserPace, c.Limits.AddressPace = slog.New(
+		slog.DiscardHandler), streams, streams, 1, 1
 	h := New(c)
 	server := httptest.NewServer(h)
 	defer server.Close()

@@ -164,7 +164,8 @@ func TestStream_AddsUpToTheState(t *testing.T) {
 				}
 				jobs.HandleBroadcast(nil, nil)
 				for path, f := range followed {
-					f.follows(t, ask(served.api, "GET", path+"?parameters=false", "").Body.Bytes(), path+" after "+changes)
+					f.follows(t, ask(served.api, "GET", path+"?parameters=false", "").Body.Bytes(),
+						path+" after "+changes)
 				}
 			}
 		})

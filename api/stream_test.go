@@ -209,7 +209,8 @@ func TestStream_SendsChangesAtOnce(t *testing.T) {
 	s.post()
 	s.w.set(1, func(r *dispatch.Record) { r.Status = dispatch.Running })
 	for { // one message, or two if time passed between the changes
-		if l := listIn(t, whole.until("status")); len(l.ProcessingJobs) == 2 && l.ProcessingJobs[1].Status == "running" {
+		if l := listIn(t, whole.until("status")); len(l.ProcessingJobs) == 2 &&
+			l.ProcessingJobs[1].Status == "running" {
 			break
 		}
 	}
@@ -312,8 +313,8 @@ func TestStream_NeedsAToken(t *testing.T) {
 		{"bad token in the query", "/job_status?token=bad", []string{"Authorization", ""}, 401},
 		{"two tokens", "/job_status?token=token-anna", nil, 401},
 		{"two in the query", "/job_status?token=token-anna&token=token-anna", []string{"Authorization", ""}, 401},
-		{"bad token in a protocol", "/job_status", []string{"Authorization", "", "Sec-WebSocket-Protocol", "bearer.bad"},
-			401},
+		{"bad token in a protocol", "/job_status", []string{"Authorization", "", "Sec-WebSocket-Protocol",
+			"bearer.bad"}, 401},
 		{"tasks too", "/ws/upscale_tasks/1", []string{"Authorization", ""}, 401},
 		{"header", "/job_status", nil, 101},
 		{"protocol", "/job_status", []string{"Authorization", "", "Sec-WebSocket-Protocol", "bearer.token-anna"}, 101},
@@ -477,7 +478,8 @@ func TestStream_ClosesTalkativeClients(t *testing.T) {
 	s := serveWorld(t, newWorld(), nil)
 	big := s.open("/job_status?interval=3600")
 	big.until("status")
-	_ = big.Write(t.Context(), websocket.MessageText, bytes.Repeat([]byte("x"), 5<<20)) // it may be cut off in the middle
+	// it may be cut off in the middle
+	_ = big.Write(t.Context(), websocket.MessageText, bytes.Repeat([]byte("x"), 5<<20))
 	if code := big.closed(); code != websocket.StatusMessageTooBig && code != -1 {
 		t.Errorf("megabytes: closed with %d", code)
 	}
@@ -567,8 +569,8 @@ func TestStream_TenThousandOfOneUser(t *testing.T) {
 	for range 8 {
 		all.Go(func() {
 			for range asked / 8 {
-				a := ask(s.api, "GET", "/job_status", "", "Connection", "Upgrade", "Upgrade", "websocket", "Sec-WebSocket-Version",
-					"13",
+				a := ask(s.api, "GET", "/job_status", "", "Connection", "Upgrade", "Upgrade", "websocket",
+					"Sec-WebSocket-Version", "13",
 					"Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ==")
 				if a.Code == http.StatusTooManyRequests {
 					refused.Add(1)
@@ -624,9 +626,10 @@ func TestStream_FindsVanishedClients(t *testing.T) {
 			here, there := net.Pipe()
 			l <- there
 			fmt.Fprint(here,
-				"GET /job_status?interval=3600 HTTP/1.1\r\nHost: dispatch\r\nAuthorization: Bearer token-anna\r\nConnection: "+
-					"Upgrade\r\n"+
-					"Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
+				"GET /job_status?interval=3600 HTTP/1.1\r\nHost: dispatch\r\nAuthorization: Bearer "+
+					"token-anna\r\nConnection: "+"Upgrade\r\n"+
+					"Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: "+
+					"dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
 			if r, err := http.ReadResponse(bufio.NewReader(here), nil); err != nil ||
 				r.StatusCode != http.StatusSwitchingProtocols {
 				t.Fatal(r, err)

@@ -57,8 +57,8 @@ func (a *api) startRun(ctx context.Context, w http.ResponseWriter, r dispatch.Re
 	return result, err
 }
 
-// enterStreams counts a call among the streams until it ends: streams and synchronous runs have limits of their own, and
-// those that have begun go on while the service stops.
+// enterStreams counts a call among the streams until it ends: streams and synchronous runs have limits of their own,
+// and those that have begun go on while the service stops.
 func (a *api) enterStreams(c *call.Call) error {
 	c.Turn.End()
 	if c.Streams {
@@ -78,7 +78,8 @@ func (a *api) stream(ctx huma.Context, result *dispatch.SyncResult) {
 	defer result.Body.Close()
 	_, w := humago.Unwrap(ctx)
 	w.Header().Set("Content-Type", cmp.Or(result.ContentType, "application/octet-stream"))
-	w.Header().Set("Content-Security-Policy", "sandbox") // a result that is a page must not act as a page of this service
+	// a result that is a page must not act as a page of this service
+	w.Header().Set("Content-Security-Policy", "sandbox")
 	w.WriteHeader(http.StatusOK)
 	if err := a.Pass(w, result.Body); err != nil {
 		a.Log.WarnContext(ctx.Context(), "synchronous result broken off", "error", err)

@@ -47,8 +47,8 @@ func TestTaskPlatforms(t *testing.T) {
 	}
 	answered := moment.Add(-time.Hour)
 	w.platforms = []broker.PlatformInfo{{Backend: &dispatch.Backend{Name: "b"}, State: dispatch.StateUnreachable,
-		AccountInfo: dispatch.AccountInfo{Account: "b/shared", Why: dispatch.Unreachable, Answered: answered, Failed: moment,
-			Failure: "It is away."}}}
+		AccountInfo: dispatch.AccountInfo{Account: "b/shared", Why: dispatch.Unreachable, Answered: answered,
+			Failed: moment, Failure: "It is away."}}}
 	want := []wire.PlatformProgress{{TaskHome: home("a", "", ""), Counts: map[wire.Status]int{"finished": 3,
 		"failed":  1,
 		"running": 1}, PerHour: 2},

@@ -144,7 +144,8 @@ func (p *taskProvenance) associations(homes []provenanceHome) error {
 		return p.Text("}")
 	}
 	for _, id := range p.ids {
-		if err := p.member(fmt.Sprintf("_:wasAssociatedWith-%d", id), p.association(jobName(id), at[p.at[id]])); err != nil {
+		if err := p.member(fmt.Sprintf("_:wasAssociatedWith-%d", id),
+			p.association(jobName(id), at[p.at[id]])); err != nil {
 			return err
 		}
 	}
@@ -215,8 +216,8 @@ func (p *taskProvenance) entities(homes []provenanceHome) error {
 			return err
 		}
 	}
-	if err := p.member(p.name+"/results", map[string]any{"prov:type": qualified("prov:Collection"), "prov:label": r.Title,
-		"task:format": r.Format}); err != nil {
+	if err := p.member(p.name+"/results", map[string]any{"prov:type": qualified("prov:Collection"),
+		"prov:label": r.Title, "task:format": r.Format}); err != nil {
 		return err
 	}
 	for _, id := range p.finished {

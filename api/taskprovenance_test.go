@@ -74,8 +74,9 @@ func spreadTask(t *testing.T, w *world, h http.Handler) {
 	for _, platform := range []string{"a", "b", "c"} {
 		task.Request.Homes = append(task.Request.Homes, dispatch.Home{Label: dispatch.OpenEO,
 			Account: dispatch.Account(platform + "/shared"),
-			Service: dispatch.Service{Endpoint: "https://" + platform + ".example", Application: "https://apps.example.org/" +
-				platform + ".json"}})
+			Service: dispatch.Service{Endpoint: "https://" + platform + ".example",
+				Application: "https://apps.example.org/" +
+					platform + ".json"}})
 	}
 	task.Account, task.Request.Service = "a/shared", task.Request.Homes[0].Service
 	w.tasks[1] = task

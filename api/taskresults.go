@@ -280,20 +280,20 @@ func (a *api) taskResultRoutes() {
 	openapi.Register(a.Document, huma.Operation{OperationID: "get_upscale_task_results",
 		Method: "GET", Path: "/upscale_tasks/{task_id}/results", Tags: openapi.TaskTags,
 		Summary: "Get the results of a task",
-		Description: "Returns a STAC Collection of the results of the finished jobs, also while other jobs run. The link " +
-			"items leads to an Item for each finished job. " +
-			"The extent covers their tiles and the known extents of their results; up to 100 results that were not read yet " +
-			"are read for it.",
+		Description: "Returns a STAC Collection of the results of the finished jobs, also while other jobs run. The " +
+			"link items leads to an Item for each finished job. " +
+			"The extent covers their tiles and the known extents of their results; up to 100 results that were not " +
+			"read yet are read for it.",
 		Parameters: []*huma.Param{openapi.TaskParam}, Responses: a.Errors(401, 404, 422, 503)}, a.readTaskResults)
 	openapi.Register(a.Document, huma.Operation{OperationID: "list_upscale_task_items",
 		Method: "GET", Path: "/upscale_tasks/{task_id}/results/items", Tags: openapi.TaskTags,
 		Summary: "List the results of a task's finished jobs",
-		Description: "Returns STAC Items in pages, in the order in which the jobs finished. A client that follows the next " +
-			"links gets each Item once, also while the task runs. " +
+		Description: "Returns STAC Items in pages, in the order in which the jobs finished. A client that follows " +
+			"the next links gets each Item once, also while the task runs. " +
 			"Finished jobs whose results cannot be read are in eodispatch:missing, with the reason; those that are " +
 			"temporary have an Item when the same page is read again later. " +
-			"The assets are those of the jobs' results. The broker asks the platform once for each job of a page, and not " +
-			"again while the links that the platform gave are valid.",
+			"The assets are those of the jobs' results. The broker asks the platform once for each job of a page, " +
+			"and not again while the links that the platform gave are valid.",
 		Parameters: []*huma.Param{openapi.TaskParam, itemsParam, tokenParam},
 		Responses: openapi.WithGeoJSON[wire.ItemPage](a.Document,
 			a.Errors(failures...))}, a.listItems)
@@ -307,30 +307,30 @@ func (a *api) taskResultRoutes() {
 	openapi.Register(a.Document, huma.Operation{OperationID: "get_upscale_task_tiles",
 		Method: "GET", Path: "/upscale_tasks/{task_id}/tiles", Tags: openapi.TaskTags,
 		Summary: "Get a map of a task's jobs",
-		Description: "Returns GeoJSON with the tile and the status of each job. The geometry is the value of the first " +
-			"dimension that is a bounding box or GeoJSON, or null if none is.",
+		Description: "Returns GeoJSON with the tile and the status of each job. The geometry is the value of the " +
+			"first dimension that is a bounding box or GeoJSON, or null if none is.",
 		Parameters: []*huma.Param{openapi.TaskParam},
 		Responses:  openapi.WithGeoJSON[wire.TaskTiles](a.Document, a.Errors(401, 404, 422, 503))},
 		a.readTaskTiles)
 	openapi.Register(a.Document, huma.Operation{OperationID: "get_upscale_task_dimensions",
 		Method: "GET", Path: "/upscale_tasks/{task_id}/dimensions", Tags: openapi.TaskTags,
 		Summary: "Get the progress of a task by each dimension",
-		Description: "Returns the status, the counts and the ids of the jobs for each value of each dimension of the task, " +
-			"such as each month and each tile.",
+		Description: "Returns the status, the counts and the ids of the jobs for each value of each dimension of the " +
+			"task, such as each month and each tile.",
 		Parameters: []*huma.Param{openapi.TaskParam}, Responses: a.Errors(401, 404, 422, 503)}, a.readTaskDimensions)
 	openapi.Register(a.Document, huma.Operation{OperationID: "get_upscale_task_platforms",
 		Method: "GET", Path: "/upscale_tasks/{task_id}/platforms", Tags: openapi.TaskTags,
 		Summary: "Get the progress of a task by platform",
-		Description: "Returns for each platform of the task how many of its jobs are there, by status, and how many finish " +
-			"in an hour.",
+		Description: "Returns for each platform of the task how many of its jobs are there, by status, and how many " +
+			"finish in an hour.",
 		Parameters: []*huma.Param{openapi.TaskParam}, Responses: a.Errors(401, 404, 422, 503)}, a.readTaskPlatforms)
 	openapi.Register(a.Document, huma.Operation{OperationID: "get_upscale_task_provenance",
 		Method: "GET", Path: "/upscale_tasks/{task_id}/provenance", Tags: openapi.TaskTags,
 		Summary: "Get the provenance of a task",
-		Description: "Returns PROV-JSON (W3C): the service, the parameters that the jobs share, the platform, each job " +
-			"with its times, costs and software, and the results of those that finished. " +
-			"schema:url of a job is the address of its own document, with its parameters and its earlier attempts. It does " +
-			"not name you.",
+		Description: "Returns PROV-JSON (W3C): the service, the parameters that the jobs share, the platform, each " +
+			"job with its times, costs and software, and the results of those that finished. " +
+			"schema:url of a job is the address of its own document, with its parameters and its earlier attempts. " +
+			"It does not name you.",
 		Parameters: []*huma.Param{openapi.TaskParam},
 		Responses:  openapi.WithBody[Provenance](a.Document, a.Errors(401, 404, 422, 503))},
 		a.readTaskProvenance)

@@ -77,8 +77,8 @@ func TestTaskResults(t *testing.T) {
 				Href: "https://dispatch.example.org/api/upscale_tasks/1/provenance",
 				Type: "application/json", Title: "How the results came about, as PROV-JSON"}},
 		Providers: []map[string]any{{"name": "cdse", "roles": []any{"processor"}, "processing:facility": "cdse",
-			"processing:lineage": "Task 1 ran the process https://apps.example.org/ndvi.json on cdse, a job for each value " +
-				"of tile."}},
+			"processing:lineage": "Task 1 ran the process https://apps.example.org/ndvi.json on cdse, a job for each " +
+				"value of tile."}},
 		Extensions: []string{"https://stac-extensions.github.io/processing/v1.2.0/schema.json"},
 		Missing:    []wire.MissingResults{{ID: 2, Code: "PLATFORM_ERROR", Message: "It gave a web page."}}}
 	if d := cmp.Diff(want, got); d != "" || got.Description != "Results of 2 of the 3 jobs that have finished, of 4." {
@@ -198,7 +198,8 @@ func TestTaskResults_RefusesInvalidRequests(t *testing.T) {
 	}
 	for _, path := range []string{"/results", "/results/items", "/results/items/1", "/tiles"} {
 		failed(t, ask(h, "GET", "/upscale_tasks/9"+path, ""), 404, "TASK_NOT_FOUND")
-		failed(t, ask(h, "GET", "/upscale_tasks/1"+path, "", "Authorization", "Bearer token-bert"), 404, "TASK_NOT_FOUND")
+		failed(t, ask(h, "GET", "/upscale_tasks/1"+path, "", "Authorization", "Bearer token-bert"), 404,
+			"TASK_NOT_FOUND")
 	}
 	failed(t, ask(h, "GET", "/upscale_tasks/1/results/items/4", ""), 404, "JOB_NOT_FOUND")
 	failed(t, ask(h, "GET", "/upscale_tasks/1/results/items/x", ""), 422, "VALIDATION_ERROR")
@@ -311,7 +312,8 @@ func TestTask_RefusesNames(t *testing.T) {
 		`"values":[1,2],"names":[]`:      "[body dimension names]",
 		`"interval":["2024-01-01","2024-03-01"],"split":"month","names":["a","b"]`: "[body dimension names]",
 	} {
-		e := failed(t, ask(h, "POST", "/upscale_tasks", goodBody[:len(goodBody)-1]+`,"dimension":{"name":"n2",`+members+`}}`),
+		e := failed(t, ask(h, "POST", "/upscale_tasks",
+			goodBody[:len(goodBody)-1]+`,"dimension":{"name":"n2",`+members+`}}`),
 			422, "VALIDATION_ERROR")
 		if len(e.Detail) != 1 || fmt.Sprint(e.Detail[0].Loc) != loc {
 			t.Errorf("%s: %+v", members, e)
@@ -342,9 +344,10 @@ func TestTaskResults_OfSeveralPlatforms(t *testing.T) {
 	got := decode[wire.TaskCollection](t, ask(h, "GET", "/upscale_tasks/1/results", ""), 200)
 	want := []map[string]any{}
 	for _, platform := range []string{"a", "b"} {
-		want = append(want, map[string]any{"name": platform, "roles": []any{"processor"}, "processing:facility": platform,
-			"processing:lineage": "Task 1 ran the process https://apps.example.org/" + platform + ".json on " + platform +
-				" for some of the values of tile."})
+		want = append(want, map[string]any{"name": platform, "roles": []any{"processor"},
+			"processing:facility": platform,
+			"processing:lineage": "Task 1 ran the process https://apps.example.org/" + platform + ".json " +
+				"on " + platform + " for some of the values of tile."})
 	}
 	if d := cmp.Diff(want, got.Providers); d != "" {
 		t.Error(d)

@@ -16,13 +16,14 @@ import (
 type taskBroker interface {
 	// AcceptTask stores a task with a job for each value of the dimension, or combination of values of several, or
 	// nothing.
-	AcceptTask(context.Context, dispatch.UserID, dispatch.Request, dispatch.Dimension, dispatch.Key) (dispatch.TaskRecord,
-		error)
-	// RepeatedTask returns the task that was stored under a key, also if its request is refused now; refused if there is
-	// none.
+	AcceptTask(context.Context, dispatch.UserID, dispatch.Request, dispatch.Dimension,
+		dispatch.Key) (dispatch.TaskRecord, error)
+	// RepeatedTask returns the task that was stored under a key, also if its request is refused now; refused if there
+	// is none.
 	RepeatedTask(ctx context.Context, u dispatch.UserID, k dispatch.Key, refused error) (dispatch.TaskRecord, error)
 	// AnnotateTask changes what its owner wrote on a task.
-	AnnotateTask(context.Context, dispatch.UserID, dispatch.TaskID, dispatch.AnnotationChange) (dispatch.TaskRecord, error)
+	AnnotateTask(context.Context, dispatch.UserID, dispatch.TaskID, dispatch.AnnotationChange) (dispatch.TaskRecord,
+		error)
 	// DeleteTask cancels the jobs of a task that have not ended, and hides the task with its jobs.
 	DeleteTask(context.Context, dispatch.UserID, dispatch.TaskID) error
 	// DiscardTask deletes a task, and has its jobs removed from the platform when they have ended.
@@ -32,8 +33,8 @@ type taskBroker interface {
 	// PauseTask stops submitting the jobs of a task that wait.
 	PauseTask(context.Context, dispatch.UserID, dispatch.TaskID) (dispatch.TaskRecord, error)
 	// ResumeTask submits the jobs of a paused task that wait, within a new budget if it is not nil.
-	ResumeTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, budget *dispatch.Budget) (dispatch.TaskRecord,
-		error)
+	ResumeTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID,
+		budget *dispatch.Budget) (dispatch.TaskRecord, error)
 	// RetryTask submits the chosen failed jobs of a task again.
 	RetryTask(context.Context, dispatch.UserID, dispatch.TaskID, dispatch.Choice) (dispatch.TaskRecord, error)
 }

@@ -44,7 +44,8 @@ func TestCreateTask(t *testing.T) {
 		if err := json.Unmarshal(j.Parameters, &parameters); err != nil {
 			t.Fatal(err)
 		}
-		if j.Title != fmt.Sprintf("NDVI - Processing Job %d", i+1) || string(parameters["tile"]) != value || j.TaskID != 1 {
+		if j.Title != fmt.Sprintf("NDVI - Processing Job %d", i+1) || string(parameters["tile"]) != value ||
+			j.TaskID != 1 {
 			t.Errorf("job %+v, %s", j, parameters["tile"])
 		}
 		if string(parameters["n"]) != "12345678901234567890.00100" || string(parameters["html"]) != `"<b>&"` ||
@@ -182,8 +183,8 @@ func TestTask_NotFound(t *testing.T) {
 	decode[any](t, ask(h, "POST", "/upscale_tasks", goodTask), 201)
 	const id = "X-Correlation-ID"
 	want := ask(h, "GET", "/upscale_tasks/77", "", id, "same").Body.String()
-	for _, c := range []struct{ method, path string }{{"GET", ""}, {"DELETE", ""}, {"POST", "/retry"}, {"POST", "/cancel"},
-		{"POST", "/pause"}, {"POST", "/resume"}} {
+	for _, c := range []struct{ method, path string }{{"GET", ""}, {"DELETE", ""}, {"POST", "/retry"},
+		{"POST", "/cancel"}, {"POST", "/pause"}, {"POST", "/resume"}} {
 		for number, token := range map[string]string{"1": "token-bert", "77": "token-anna", "0": "token-anna",
 			"-1": "token-anna", "9223372036854775808": "token-anna"} {
 			a := ask(h, c.method, "/upscale_tasks/"+number+c.path, "", "Authorization", "Bearer "+token, id, "same")
@@ -209,7 +210,8 @@ func TestErrors_LimitReached(t *testing.T) {
 		Err: errors.New("x")}
 	for _, path := range []string{"/upscale_tasks", "/unit_jobs"} {
 		a := ask(h, "POST", path, goodTask)
-		if f := failed(t, a, 429, "RATE_LIMITED"); f.Message != "You have 5 jobs." || a.Header().Get("Retry-After") != "60" {
+		if f := failed(t, a, 429, "RATE_LIMITED"); f.Message != "You have 5 jobs." ||
+			a.Header().Get("Retry-After") != "60" {
 			t.Errorf("%q, %v", f.Message, a.Header())
 		}
 	}
@@ -291,8 +293,9 @@ func TestTask_ChosenJobs(t *testing.T) {
 			"":               {},
 			"null":           {},
 			`{"jobs":[3,1]}`: {Jobs: []dispatch.JobID{3, 1}},
-			`{"status":["failed","queued"],"jobs":[2]}`: {Jobs: []dispatch.JobID{2}, Statuses: []dispatch.Status{dispatch.Failed,
-				dispatch.Queued}},
+			`{"status":["failed","queued"],"jobs":[2]}`: {Jobs: []dispatch.JobID{2},
+				Statuses: []dispatch.Status{dispatch.Failed,
+					dispatch.Queued}},
 		} {
 			w.choices = nil
 			decode[any](t, ask(h, "POST", path, body), 200)
@@ -344,7 +347,8 @@ func TestCreateTask_WithSeveralServices(t *testing.T) {
 	w := newWorld()
 	h := New(withCatalogue(w))
 	a := ask(h, "POST", "/upscale_tasks",
-		withServices(t, `[{"endpoint":"https://a.example","application":"x"},{"endpoint":"https://b.example","namespace":"n","application":"y"}]`))
+		withServices(t,
+			`[{"endpoint":"https://a.example","application":"x"},{"endpoint":"https://b.example","namespace":"n","application":"y"}]`))
 	decode[any](t, a, 201)
 	homes, namespace := w.tasks[1].Request.Homes, "n"
 	want := []dispatch.Home{{Label: dispatch.OpenEO, Service: dispatch.Service{Endpoint: "https://a.example",
@@ -374,11 +378,16 @@ func TestCreateTask_WithSeveralServices(t *testing.T) {
 	}
 	for services, where := range map[string]string{
 		`[]`: "[body services]", `{}`: "[body services]",
-		`[{"endpoint":"https://a.example","application":"x"},3]`:                                       "[body services 1]",
-		`[{"endpoint":7,"application":"x"},{"endpoint":"https://b.example","application":"y"}]`:        "[body services 0 endpoint]",
-		`[{"endpoint":"https://a.example","application":"x"},{"endpoint":"https://b.example"}]`:        "[body services 1 application]",
-		`[{"endpoint":"https://a.example","application":"x"},{"id":"nothing"}]`:                        "[body services 1 id]",
-		"[" + strings.Repeat(`{"endpoint":"https://a.example","application":"x"},`, 8) + `{"id":"a"}]`: "[body services]",
+		`[{"endpoint":"https://a.example","application":"x"},3]`: "[body " +
+			"services 1]",
+		`[{"endpoint":7,"application":"x"},{"endpoint":"https://b.example","application":"y"}]`: "[body " +
+			"services 0 endpoint]",
+		`[{"endpoint":"https://a.example","application":"x"},{"endpoint":"https://b.example"}]`: "[body " +
+			"services 1 application]",
+		`[{"endpoint":"https://a.example","application":"x"},{"id":"nothing"}]`: "[body " +
+			"services 1 id]",
+		"[" + strings.Repeat(`{"endpoint":"https://a.example","application":"x"},`, 8) + `{"id":"a"}]`: "[body " +
+			"services]",
 	} {
 		f := failed(t, ask(h, "POST", "/upscale_tasks", withServices(t, services)), 422, "VALIDATION_ERROR")
 		if got := fmt.Sprint(f); !strings.Contains(got, where) {

@@ -36,8 +36,9 @@ type admission struct {
 }
 
 var errBadTicket = call.Refusal{Status: http.StatusUnauthorized, Code: "AUTHENTICATION_FAILED",
-	Header:  map[string]string{"WWW-Authenticate": "Bearer"},
-	Message: "The ticket is not valid: it was used before or is older than 30 seconds. Get a new one with POST /tickets."}
+	Header: map[string]string{"WWW-Authenticate": "Bearer"},
+	Message: "The ticket is not valid: it was used before or is older than 30 seconds. Get a new one with POST " +
+		"/tickets."}
 
 // ticketRoutes registers the operation that issues tickets. Without UseOnce there are none.
 func (a *api) ticketRoutes() {
@@ -47,11 +48,12 @@ func (a *api) ticketRoutes() {
 	openapi.Register(a.Document, huma.Operation{OperationID: "create_ticket", Method: http.MethodPost, Path: "/tickets",
 		Tags:    []string{"streams"},
 		Summary: "Get a ticket that opens one stream",
-		Description: "For browsers, which cannot send a token with a WebSocket: open the stream with `?ticket=` in place " +
-			"of the token. The ticket is good once, for 30 seconds, " +
-			"at any replica; the request that brings it uses it up, whatever is answered. The stream ends with the token that " +
-			"the ticket was asked for with. " +
-			"In 30 seconds a user gets as many tickets as streams, limits.streams of them; the next are answered with 429.",
+		Description: "For browsers, which cannot send a token with a WebSocket: open the stream with `?ticket=` in " +
+			"place of the token. The ticket is good once, for 30 seconds, " +
+			"at any replica; the request that brings it uses it up, whatever is answered. The stream ends with the " +
+			"token that the ticket was asked for with. " +
+			"In 30 seconds a user gets as many tickets as streams, limits.streams of them; the next are answered " +
+			"with 429.",
 		DefaultStatus: http.StatusCreated, Responses: a.Errors(401, 429, 503)}, a.createTicket)
 }
 

@@ -29,7 +29,8 @@ func ticket(t *testing.T, h http.Handler) wire.Ticket {
 // presented returns the status of a request with a ticket that is no stream: 426 for a valid ticket.
 func presented(t *testing.T, h http.Handler, ticket string, status int) string {
 	t.Helper()
-	a := ask(h, "GET", "/job_status?ticket="+url.QueryEscape(ticket), "", "Authorization", "", "X-Correlation-ID", "same")
+	a := ask(h, "GET", "/job_status?ticket="+url.QueryEscape(ticket), "", "Authorization", "", "X-Correlation-ID",
+		"same")
 	if a.Code != status {
 		t.Errorf("%d, want %d: %s", a.Code, status, a.Body)
 	}
@@ -88,9 +89,10 @@ func TestTickets_AreRefusedWithOneText(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		bad := map[string]string{"used": used, "old": old.Ticket, "another service's": ticket(t, other).Ticket, "none": "x",
-			"empty": "", "a token": "token-anna",
-			"too long": strings.Repeat("A", maxTicket+4), "with line breaks": used[:9] + "\r\n" + used[9:], "short": used[:20]}
+		bad := map[string]string{"used": used, "old": old.Ticket, "another service's": ticket(t, other).Ticket,
+			"none": "x", "empty": "", "a token": "token-anna",
+			"too long": strings.Repeat("A", maxTicket+4), "with line breaks": used[:9] + "\r\n" + used[9:],
+			"short": used[:20]}
 		for i := range raw {
 			changed := append([]byte(nil), raw...)
 			changed[i] ^= 1

@@ -48,7 +48,8 @@ func (a *api) createTiles(ctx context.Context, in *openapi.Request) (*huma.Strea
 	return &huma.StreamResponse{Body: func(ctx huma.Context) {
 		defer release()
 		_, w := humago.Unwrap(ctx)
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(tilesWithin)) // recorders in tests have no deadline
+		// recorders in tests have no deadline
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(tilesWithin))
 		a.Write(ctx, http.StatusCreated, nil, tiles)
 	}}, nil
 }

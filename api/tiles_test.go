@@ -115,7 +115,8 @@ func TestTiles_Options(t *testing.T) {
 
 func TestTiles_RefusesInvalidAreas(t *testing.T) {
 	h := New(newWorld().config())
-	world := `{"aoi":{"type":"Polygon","coordinates":[[[-180,-90],[180,-90],[180,90],[-180,90],[-180,-90]]]},"grid":"20x20km"}`
+	world :=
+		`{"aoi":{"type":"Polygon","coordinates":[[[-180,-90],[180,-90],[180,90],[-180,90],[-180,-90]]]},"grid":"20x20km"}`
 	for name, c := range map[string]struct{ body, loc, says string }{
 		"no area": {`{"grid":"20x20km"}`, `["body","aoi"]`, "Field required"},
 		"no grid": {strings.Replace(brussels, `"grid"`, `"grit"`, 1), `["body","grid"]`, "Field required"},
@@ -125,22 +126,27 @@ func TestTiles_RefusesInvalidAreas(t *testing.T) {
 			"'row' or 'centre'"},
 		"no metres": {strings.Replace(brussels, `"grid"`, `"buffer":"far","grid"`, 1), `["body","buffer"]`,
 			"number"},
-		"a wide buffer":   {strings.Replace(brussels, `"grid"`, `"buffer":1e9,"grid"`, 1), `["body","buffer"]`, "100000"},
+		"a wide buffer": {strings.Replace(brussels, `"grid"`, `"buffer":1e9,"grid"`, 1), `["body","buffer"]`,
+			"100000"},
 		"a negative area": {strings.Replace(brussels, `"grid"`, `"min_area":-1,"grid"`, 1), `["body","min_area"]`, "0"},
 		"odd clip":        {strings.Replace(brussels, `"grid"`, `"clip":"no","grid"`, 1), `["body","clip"]`, "boolean"},
 		"a point": {`{"aoi":{"type":"Point","coordinates":[1,2]},"grid":"20x20km"}`, `["body","aoi","type"]`,
 			"Polygon"},
 		"a bowtie": {`{"aoi":{"type":"Polygon","coordinates":[[[0,0],[2,2],[2,0],[0,2],[0,0]]]},"grid":"20x20km"}`,
 			`["body","aoi"]`, "edges cross, at [1, 1]"},
-		"the whole Earth":    {world, `["body","aoi"]`, "about 1,2"},
-		"a million hexagons": {`{"aoi":{"type":"Polygon","coordinates":[[[2.5,49.5],[6.4,49.5],[6.4,51.5],[2.5,51.5],[2.5,49.5]]]},"grid":"h3-9"}`, `["body","aoi"]`, "about 4"},
+		"the whole Earth": {world, `["body","aoi"]`, "about 1,2"},
+		"a million " +
+			"hexagons": {`{"aoi":{"type":"Polygon","coordinates":[[[2.5,49.5],[6.4,49.5],[6.4,51.5],[2.5,51.5],[2.5,49.5]]]},"grid":"h3-9"}`, `["body","aoi"]`, "about 4"},
 		"hexagons of metres": {strings.Replace(world, "20x20km", "h3-15", 1), `["body","aoi"]`, "about 4"},
-		"the pole in UTM":    {`{"aoi":{"type":"Polygon","coordinates":[[[-180,85],[180,85],[180,90],[-180,90],[-180,85]]]},"grid":"utm-100km"}`, `["body","aoi"]`, "84"},
-		"the south in MGRS":  {`{"aoi":{"type":"Polygon","coordinates":[[[0,-85],[10,-85],[10,-79],[0,-79],[0,-85]]]},"grid":"mgrs-100km"}`, `["body","aoi"]`, "80"},
+		"the pole in " +
+			"UTM": {`{"aoi":{"type":"Polygon","coordinates":[[[-180,85],[180,85],[180,90],[-180,90],[-180,85]]]},"grid":"utm-100km"}`, `["body","aoi"]`, "84"},
+		"the south in " +
+			"MGRS": {`{"aoi":{"type":"Polygon","coordinates":[[[0,-85],[10,-85],[10,-79],[0,-79],[0,-85]]]},"grid":"mgrs-100km"}`, `["body","aoi"]`, "80"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := failed(t, ask(h, "POST", "/tiles", c.body), 422, "VALIDATION_ERROR")
-			if loc, _ := json.Marshal(f.Detail[0].Loc); string(loc) != c.loc || !strings.Contains(f.Detail[0].Msg, c.says) {
+			if loc, _ := json.Marshal(f.Detail[0].Loc); string(loc) != c.loc ||
+				!strings.Contains(f.Detail[0].Msg, c.says) {
 				t.Errorf("%s: %s", loc, f.Detail[0].Msg)
 			}
 		})
@@ -154,8 +160,8 @@ func TestTiles_RefusesTooMany(t *testing.T) {
 	if !strings.Contains(f.Detail[0].Msg, "at most 7 are allowed. ") {
 		t.Error(f.Detail[0].Msg)
 	}
-	f = failed(t, ask(New(newWorld().config()), "POST", "/tiles", strings.Replace(brussels, "20x20km", "h3-12", 1)), 422,
-		"VALIDATION_ERROR")
+	f = failed(t, ask(New(newWorld().config()), "POST", "/tiles", strings.Replace(brussels, "20x20km", "h3-12", 1)),
+		422, "VALIDATION_ERROR")
 	if !strings.Contains(f.Detail[0].Msg, "; at most 100,000 are allowed, and 10,000 in a task. ") {
 		t.Error(f.Detail[0].Msg)
 	}

@@ -196,8 +196,8 @@ func TestUnderWay_IdleRequestsAreNotCounted(t *testing.T) {
 		h := New(c)
 		defer h.Close()
 		begun := time.Now()
-		if n := codes(many(100, func() *httptest.ResponseRecorder { return ask(h, "GET", "/usage", "") })); n[200] != 100 ||
-			time.Since(begun) != 8*time.Second || b.most > 2 {
+		if n := codes(many(100, func() *httptest.ResponseRecorder { return ask(h, "GET", "/usage", "") })); n[200] !=
+			100 || time.Since(begun) != 8*time.Second || b.most > 2 {
 			t.Errorf("100 that wait for a platform: %v after %v, %d at once", n, time.Since(begun), b.most)
 		}
 		for _, send := range []func(){

@@ -33,7 +33,8 @@ func TestAccept_ReadsNothingInBetween(t *testing.T) {
 					time.Sleep(answered)
 					return dispatch.SubmitResult{Ref: dispatch.Ref{ID: s.Tag}, Started: true}, nil
 				}}
-				h := open(elsewhere{kept, &dispatch.Error{Kind: kind, Op: "store.Record"}}, backend("a", dispatch.AccessShared, p))
+				h := open(elsewhere{kept, &dispatch.Error{Kind: kind, Op: "store.Record"}},
+					backend("a", dispatch.AccessShared, p))
 				defer h.stop()
 				r := h.accept(t)
 				if r.ID == 0 || r.Phase != want || r.Owner != "ann" || r.Created.IsZero() ||

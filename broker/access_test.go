@@ -30,8 +30,8 @@ func TestFailWithoutSignIn_UserDoesNotSignIn(t *testing.T) {
 			}
 			time.Sleep(24 * time.Hour)
 		}
-		if r := h.stored(t, waits.ID); r.Failure != "The job waited 14 days for your sign-in, and was given up. because" ||
-			r.Attention != dispatch.NeedsSignIn {
+		if r := h.stored(t, waits.ID); r.Failure != "The job waited 14 days for your sign-in, and was given up. "+
+			"because" || r.Attention != dispatch.NeedsSignIn {
 			t.Errorf("failed with %q %q", r.Failure, r.Attention)
 		}
 		if r := h.stored(t, runs.ID); r.Status != dispatch.Running || r.Attention != dispatch.NeedsSignIn {

@@ -181,8 +181,8 @@ func TestSave_ResponseOutlivesANotFound(t *testing.T) {
 			r := h.accept(t)
 			time.Sleep(absent + time.Minute)
 			if r := h.stored(t, r.ID); r.Ref.ID == "" || r.Phase != dispatch.Started || p.submits.Load() != 1 {
-				t.Errorf("after %v the job is %s %q, its ref %q, after %d submits", absent, r.Phase, r.Attention, r.Ref.ID,
-					p.submits.Load())
+				t.Errorf("after %v the job is %s %q, its ref %q, after %d submits", absent, r.Phase, r.Attention,
+					r.Ref.ID, p.submits.Load())
 			}
 		})
 	}
@@ -216,8 +216,8 @@ func TestVisit_DatabaseErrorIsNotThePlatforms(t *testing.T) {
 func TestVisit_VaultErrorIsNotThePlatforms(t *testing.T) {
 	p := &script{}
 	with(t, dispatch.AccessUser, p, func(t *testing.T, h *testBroker) {
-		h.tokens.set(&dispatch.Error{Kind: dispatch.Unavailable, Op: "store.Grant", Text: "The database does not answer.",
-			Database: true})
+		h.tokens.set(&dispatch.Error{Kind: dispatch.Unavailable, Op: "store.Grant",
+			Text: "The database does not answer.", Database: true})
 		r := h.accept(t)
 		time.Sleep(3 * time.Minute)
 		all, _, _, err := h.Platforms(t.Context(), "ann")
@@ -335,7 +335,8 @@ func TestBacklog_KeepsUnsavedResponses(t *testing.T) {
 		h.Drain()
 		if r := h.stored(t, r.ID); h.Unsaved() != 0 || r.Ref.ID == "" || r.Phase != dispatch.Started ||
 			p.submits.Load() != 1 {
-			t.Errorf("%d responses wait; the job is %s %q after %d submits", h.Unsaved(), r.Phase, r.Attention, p.submits.Load())
+			t.Errorf("%d responses wait; the job is %s %q after %d submits", h.Unsaved(), r.Phase, r.Attention,
+				p.submits.Load())
 		}
 		if n := strings.Count(h.logs.String(), "kept in memory"); n < 2 || n > 12 ||
 			!strings.Contains(h.logs.String(), "all responses of platforms are saved") {

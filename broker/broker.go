@@ -36,8 +36,8 @@ type Broker struct {
 	// Recorded returns the output formats that the catalogue's record of a service names; nil: no service has a record.
 	Recorded func(dispatch.Label, dispatch.Service) []string
 
-	// Describe returns the Item of a job whose results were read, without Until; t is its task, if it has one. nil: Items
-	// have no more than the results.
+	// Describe returns the Item of a job whose results were read, without Until; t is its task, if it has one. nil:
+	// Items have no more than the results.
 	Describe func(r JobResult, t dispatch.TaskRecord) dispatch.Item
 
 	Targets dispatch.Targets // nil: a request that asks to be notified is refused

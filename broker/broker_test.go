@@ -153,9 +153,9 @@ func openTimed(s conformance.Store, timing dispatch.Timing, backends ...*dispatc
 }
 
 func backend(name string, a dispatch.Access, p dispatch.Platform) *dispatch.Backend {
-	return &dispatch.Backend{Name: name, Label: dispatch.OGCProcess, Endpoint: "https://" + name + ".example", Access: a,
-		Platform: p,
-		Limits:   dispatch.Limits{Jobs: 4, Requests: 2, Send: 30 * time.Second}}
+	return &dispatch.Backend{Name: name, Label: dispatch.OGCProcess, Endpoint: "https://" + name + ".example",
+		Access: a, Platform: p,
+		Limits: dispatch.Limits{Jobs: 4, Requests: 2, Send: 30 * time.Second}}
 }
 
 func request(name string) dispatch.Request {
@@ -209,7 +209,8 @@ func TestAccept_ReturnsThePlatformsResponse(t *testing.T) {
 		r := request("a")
 		r.Parameters = nil
 		got, err := h.Accept(t.Context(), "ann", r, dispatch.Key{})
-		if err != nil || got.Status != dispatch.Submitted || got.Ref.ID == "" || string(got.Request.Parameters) != "{}" {
+		if err != nil || got.Status != dispatch.Submitted || got.Ref.ID == "" ||
+			string(got.Request.Parameters) != "{}" {
 			t.Errorf("%s %v %s, %v", got.Status, got.Ref, got.Request.Parameters, err)
 		}
 		if got := h.accept(t); string(got.Request.Parameters) != `{"x":"<canary-body>"}` {
@@ -448,7 +449,8 @@ func TestVisit_RefusedTokensBlockTheAccount(t *testing.T) {
 			refuse.Store(1)
 			r := h.accept(t)
 			time.Sleep(time.Second)
-			if r := h.stored(t, r.ID); r.Status != dispatch.Submitted || r.Attention != dispatch.None || h.tokens.refused != 1 {
+			if r := h.stored(t, r.ID); r.Status != dispatch.Submitted || r.Attention != dispatch.None ||
+				h.tokens.refused != 1 {
 				t.Errorf("%s: after one refusal %s %q", access, r.Status, r.Attention)
 			}
 			refuse.Store(1000)

@@ -132,7 +132,8 @@ func TestBudget_OfOneJobIsKept(t *testing.T) {
 				t.Errorf("earlier runs tell the costs, budget %d: %s", budget, is)
 			}
 			time.Sleep(3 * 24 * time.Hour)
-			if is := h.stands(t, id); is != fmt.Sprintf("%d of 10 budget_reached, %d of %d", budget/2, budget/2*2, budget) {
+			if is := h.stands(t, id); is != fmt.Sprintf("%d of 10 budget_reached, %d of %d", budget/2, budget/2*2,
+				budget) {
 				t.Errorf("budget %d: %s", budget, is)
 			}
 		}

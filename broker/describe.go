@@ -67,7 +67,8 @@ func (b *Broker) Parameters(ctx context.Context, u dispatch.UserID, s dispatch.S
 // notChecked is the warning for a request whose parameters could not be checked within CheckWithin.
 const notChecked = "The parameters were not checked when the request was accepted, because the description of the " +
 	"service could not be read in time. " +
-	"They are checked when the job is submitted to the platform; parts that the broker cannot check are then not reported."
+	"They are checked when the job is submitted to the platform; parts that the broker cannot check are then not " +
+	"reported."
 
 // check returns an error if a request is wrong, and a warning if it could not be checked completely within CheckWithin.
 // The error is Invalid or DocumentInvalid, or Unsupported if the service has only synchronous runs.

@@ -98,7 +98,8 @@ func (d *defined) Needs(s dispatch.Service) (string, error) {
 	case left <= 0:
 		return s.Application, nil
 	case dispatch.Is(e.Err, dispatch.DocumentUnreachable):
-		return "", &dispatch.Error{Kind: dispatch.DocumentUnreachable, Text: "because of " + s.Application, RetryAfter: left}
+		return "", &dispatch.Error{Kind: dispatch.DocumentUnreachable, Text: "because of " + s.Application,
+			RetryAfter: left}
 	default:
 		return "", e.Err
 	}
@@ -255,7 +256,8 @@ func TestPrepare_TwoHundredBadDocuments(t *testing.T) {
 		p *defined) {
 		h.finish(t, p)
 		alone := h.lasts(t, "bob")
-		bad := []func(context.Context) error{hangs, fails(dispatch.DocumentUnreachable), fails(dispatch.DocumentInvalid)}
+		bad := []func(context.Context) error{hangs, fails(dispatch.DocumentUnreachable),
+			fails(dispatch.DocumentInvalid)}
 		ids := make([]dispatch.JobID, 200)
 		var submitting sync.WaitGroup
 		submitting.Go(func() {
@@ -288,7 +290,8 @@ func TestPrepare_TwoHundredBadDocuments(t *testing.T) {
 			}
 		}
 		for url, n := range p.counted(p.fetched) {
-			if n > 20 && !strings.HasPrefix(url, "https://good.example/") { // one in each ten minutes, and those of the first
+			// one in each ten minutes, and those of the first
+			if n > 20 && !strings.HasPrefix(url, "https://good.example/") {
 				t.Errorf("%s was fetched %d times in about an hour", url, n)
 			}
 		}
@@ -486,8 +489,8 @@ func TestPrepareAgain_DocumentIsBackWhileNoSlotIsFree(t *testing.T) {
 			r = h.of(t, r.Owner, r.ID)
 			if r.Phase != dispatch.Waiting || r.Attention != dispatch.None || r.Notice != "" || r.Tries != 0 ||
 				!r.Refused.IsZero() || r.Ahead == nil {
-				t.Errorf("job %d: %s %q %q, %d tries, refused %v, ahead %v", r.ID, r.Phase, r.Attention, r.Notice, r.Tries,
-					r.Refused, r.Ahead)
+				t.Errorf("job %d: %s %q %q, %d tries, refused %v, ahead %v", r.ID, r.Phase, r.Attention, r.Notice,
+					r.Tries, r.Refused, r.Ahead)
 			}
 		}
 		if n := p.submits.Load(); n != 1 {
@@ -508,7 +511,8 @@ func TestPrepareAgain_DocumentStaysUnreachable(t *testing.T) {
 			h.one(t, "bob", "https://y.example/b")
 			p.set("https://x1.example/a", fails(dispatch.DocumentInvalid))
 			time.Sleep(80 * time.Minute)
-			if r := h.of(t, "ann", away.ID); r.Status != dispatch.Failed || r.Attention != dispatch.ApplicationUnreachable {
+			if r := h.of(t, "ann", away.ID); r.Status != dispatch.Failed ||
+				r.Attention != dispatch.ApplicationUnreachable {
 				t.Errorf("the document stays away: %s %q", r.Status, r.Attention)
 			}
 			if r := h.of(t, "ann", none.ID); r.Status != dispatch.Failed || r.Attention != dispatch.ApplicationInvalid {

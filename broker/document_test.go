@@ -119,7 +119,8 @@ func TestRevalidate_ShowsAChangedDocument(t *testing.T) {
 			t.Errorf("logged %d times: %s", n, h.logs)
 		}
 		for _, id := range []dispatch.JobID{running.ID, waiting.ID} {
-			if d, err := h.Document(t.Context(), "ann", id); err != nil || string(d.Body) != "one" || d.Platform != "a" {
+			if d, err := h.Document(t.Context(), "ann", id); err != nil || string(d.Body) != "one" ||
+				d.Platform != "a" {
 				t.Errorf("of job %d is kept %+v, %v", id, d, err)
 			}
 		}
@@ -221,9 +222,11 @@ func TestAccept_FaultsAreRefused(t *testing.T) {
 
 func TestRequest_PlatformOptions(t *testing.T) {
 	for options, want := range map[string]string{
-		``: ``, `null`: `null`, `{}`: `{}`, `{"a":1.10}`: `{"a":1.10}`, `{"validate":false}`: ``, `{"validate":null}`: ``,
-		`{"validate":true,"a":1.10}`: `{"a":1.10}`, `{"max_duration":60}`: ``, `{"a":1.10,"max_duration":null}`: `{"a":1.10}`,
-		`{"Validate":false}`: `{"Validate":false}`,
+		``: ``, `null`: `null`, `{}`: `{}`, `{"a":1.10}`: `{"a":1.10}`, `{"validate":false}`: ``,
+		`{"validate":null}`:          ``,
+		`{"validate":true,"a":1.10}`: `{"a":1.10}`, `{"max_duration":60}`: ``,
+		`{"a":1.10,"max_duration":null}`: `{"a":1.10}`,
+		`{"Validate":false}`:             `{"Validate":false}`,
 	} {
 		if got := (dispatch.Request{Options: json.RawMessage(options)}).PlatformOptions(); string(got) != want {
 			t.Errorf("of %s go on %s, not %s", options, got, want)

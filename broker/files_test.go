@@ -82,7 +82,8 @@ func TestOpenFile_RenewsLinks(t *testing.T) {
 		if err := b.Delete(t.Context(), "ann", id); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := b.OpenFile(t.Context(), "ann", id, "a", dispatch.FileRequest{}); !dispatch.Is(err, dispatch.NotFound) {
+		if _, err := b.OpenFile(t.Context(), "ann", id, "a", dispatch.FileRequest{}); !dispatch.Is(err,
+			dispatch.NotFound) {
 			t.Errorf("of a deleted job: %v", err)
 		}
 	})

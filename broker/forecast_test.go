@@ -28,7 +28,8 @@ func newVaried(deviation float64) *varied {
 	p.submit = func(_ dispatch.Token, s dispatch.Submission) (dispatch.SubmitResult, error) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.ends[s.Tag] = time.Now().Add(time.Duration(float64(10*time.Minute) * math.Exp(deviation*p.rand.NormFloat64())))
+		p.ends[s.Tag] = time.Now().Add(time.Duration(float64(10*time.Minute) *
+			math.Exp(deviation*p.rand.NormFloat64())))
 		return dispatch.SubmitResult{Ref: dispatch.Ref{ID: s.Tag}, Started: true}, nil
 	}
 	return p
@@ -85,7 +86,8 @@ func TestForecastTask_ContainsTheEnd(t *testing.T) {
 			}
 			h.untilEnded(t, id, jobs)
 			end, wide := h.taskRecord(t, id).Updated, f.End.Late.Sub(f.End.Early)
-			if end.Before(f.End.Early.Add(-2*wide)) || end.After(f.End.Late.Add(2*wide)) || wide <= 0 || wide > time.Hour {
+			if end.Before(f.End.Early.Add(-2*wide)) || end.After(f.End.Late.Add(2*wide)) || wide <= 0 ||
+				wide > time.Hour {
 				t.Errorf("it ended at %v, not from %v to %v", end, f.End.Early, f.End.Late)
 			}
 			if f := h.forecast(t, id).Forecast; f != nil {
@@ -120,7 +122,8 @@ func TestForecastTask_ContainsTheEnd(t *testing.T) {
 		at := h.forecast(t, id)
 		several := h.taskRecord(t, id)
 		several.Request.Homes = []dispatch.Home{{Account: several.Account}, {Account: "q/shared"}}
-		if several, err = h.ForecastTask(t.Context(), several); err != nil || at.Forecast == nil || several.Forecast != nil {
+		if several, err = h.ForecastTask(t.Context(), several); err != nil || at.Forecast == nil ||
+			several.Forecast != nil {
 			t.Errorf("at one platform: %+v, at several: %+v, %v", at.Forecast, several.Forecast, err)
 		}
 		if _, err := h.PauseTask(t.Context(), "ann", id); err != nil {
@@ -130,7 +133,8 @@ func TestForecastTask_ContainsTheEnd(t *testing.T) {
 			t.Errorf("a paused task: %+v, %+v", r.Forecast, r.Rest)
 		}
 		r := request("a")
-		is, err := h.AcceptTask(t.Context(), "bob", r, dispatch.Dimension{Name: "tile", Values: values(3)}, dispatch.Key{})
+		is, err := h.AcceptTask(t.Context(), "bob", r, dispatch.Dimension{Name: "tile", Values: values(3)},
+			dispatch.Key{})
 		if err == nil {
 			is, err = h.ForecastTask(t.Context(), is)
 		}
@@ -187,7 +191,8 @@ func TestForecastTask_TellsTheRestAfterATrial(t *testing.T) {
 				*r.Costs != (dispatch.Spread{Low: 40, Likely: 40, High: 40}) || r.Unit != "credits" {
 				t.Fatalf("from %s: %+v", from, r)
 			}
-			if took := r.Took; took.Likely < 5*180 || took.Likely > 7*180 || took.Low > took.Likely || took.Likely > took.High {
+			if took := r.Took; took.Likely < 5*180 || took.Likely > 7*180 || took.Low > took.Likely ||
+				took.Likely > took.High {
 				t.Errorf("from %s, five rounds of three minutes take %+v seconds", from, took)
 			}
 			if _, err := h.ResumeTask(t.Context(), "ann", id, nil); err != nil {

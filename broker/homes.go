@@ -38,7 +38,8 @@ func (b *Broker) draftTask(ctx context.Context, u dispatch.UserID, r dispatch.Re
 	}
 	if r.Asked().Budget != (dispatch.Budget{}) {
 		return nil, dispatch.InvalidBody("dispatch.Accept",
-			"A task with several services has no budget, because platforms charge in units of their own.", "options", "budget")
+			"A task with several services has no budget, because platforms charge in units of their own.", "options",
+			"budget")
 	}
 	homes, drafts, err := b.draftHomes(ctx, u, r, d)
 	if err != nil {
@@ -69,7 +70,8 @@ func pinHomes(homes []dispatch.Home, drafts []homeDraft, first int) ([]dispatch.
 		case r.PinnedToDocument() && r.Pin != drafts[first].request.Pin:
 			if r.MustPin() {
 				return nil, dispatch.InvalidBody("dispatch.Accept",
-					"The services are defined by different documents, so that the task cannot be pinned.", "options", dispatch.OptionPin)
+					"The services are defined by different documents, so that the task cannot be pinned.", "options",
+					dispatch.OptionPin)
 			}
 		default:
 			homes[i].Pin = r.Pin

@@ -325,7 +325,8 @@ func TestSpread_PlatformRefuses(t *testing.T) {
 	strict.bars = true
 	spread(t, well, strict, 2, func(t *testing.T, h *testBroker) {
 		task := h.awaitTaskEnd(t, h.acceptSpread(t, spreadRequest(), 40).ID, 5*time.Hour)
-		if failed := task.Counts[dispatch.Failed]; failed == 0 || failed > 8 || task.Counts[dispatch.Finished] != 40-failed {
+		if failed := task.Counts[dispatch.Failed]; failed == 0 || failed > 8 ||
+			task.Counts[dispatch.Finished] != 40-failed {
 			t.Errorf("%v", task.Counts)
 		}
 		if _, err := h.RetryTask(t.Context(), "ann", task.ID, dispatch.Choice{}); err != nil {

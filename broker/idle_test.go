@@ -95,7 +95,8 @@ func TestIdle_CoversWaitsForPlatforms(t *testing.T) {
 			if err := step.do(broker.WithIdle(t.Context(), idle.begin)); err != nil {
 				t.Fatalf("%s: %v", step.name, err)
 			}
-			if idle.all < step.want-time.Millisecond || idle.all > step.want+500*time.Millisecond || !idle.since.IsZero() {
+			if idle.all < step.want-time.Millisecond || idle.all > step.want+500*time.Millisecond ||
+				!idle.since.IsZero() {
 				t.Errorf("%s: idle for %v, want %v", step.name, idle.all, step.want)
 			}
 		}

@@ -15,11 +15,11 @@ import (
 // Items keeps what was read of the results of finished jobs, see [dispatch.Item]. A job has an Item from the moment in
 // which it has finished until its owner deletes it, or its platform removes it.
 type Items interface {
-	// DueItems returns Items at a platform whose results are to be read, n at most, those first that are due longest, and
-	// plans the next try of each, see [dispatch.DueItem.Pause].
+	// DueItems returns Items at a platform whose results are to be read, n at most, those first that are due longest,
+	// and plans the next try of each, see [dispatch.DueItem.Pause].
 	DueItems(ctx context.Context, platform string, n int) ([]dispatch.DueItem, error)
-	// KeepItem keeps what was read of the results of a job, in place of what was kept before: all but Task and Given, and
-	// Body unless the results were given. It keeps nothing if the job is hidden or has not finished.
+	// KeepItem keeps what was read of the results of a job, in place of what was kept before: all but Task and Given,
+	// and Body unless the results were given. It keeps nothing if the job is hidden or has not finished.
 	KeepItem(context.Context, dispatch.Item) error
 	// DropItem forgets the Item of a job, unless its results were given.
 	DropItem(context.Context, dispatch.JobID) error
@@ -65,7 +65,8 @@ func (b *Broker) keepDue(ctx context.Context, platform string) int {
 	for _, d := range due {
 		err := b.keepItem(ctx, d, tasks)
 		if database := dispatch.DatabaseError(err); database != nil && !errors.Is(err, context.Canceled) {
-			b.Log.Log(ctx, dispatch.LogLevel(database), "keeping results failed", "job", int64(d.Job), "error", database)
+			b.Log.Log(ctx, dispatch.LogLevel(database), "keeping results failed", "job", int64(d.Job), "error",
+				database)
 		}
 	}
 	return len(due)

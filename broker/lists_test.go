@@ -8,7 +8,8 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
-// A list of several parts is read to its end and in order. A started job of it shows that its platform does not respond.
+// A list of several parts is read to its end and in order. A started job of it shows that its platform does not
+// respond.
 func TestLists_AreReadInParts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 600

@@ -165,7 +165,8 @@ func TestQueuePlaces_CountedOnceForManyReaders(t *testing.T) {
 		for range 50 {
 			all.Go(func() {
 				_, jobs, err := conformance.Task(t.Context(), h.Broker, "ann", id, broker.AsKnown)
-				if err != nil || len(jobs) != 20 || jobs[0].Ahead != nil || *jobs[1].Ahead != 0 || *jobs[19].Ahead != 18 {
+				if err != nil || len(jobs) != 20 || jobs[0].Ahead != nil || *jobs[1].Ahead != 0 ||
+					*jobs[19].Ahead != 18 {
 					t.Errorf("%d jobs, %v", len(jobs), err)
 				}
 			})
@@ -323,7 +324,8 @@ func TestFreshen_DeadPlatformDelaysNoList(t *testing.T) {
 				silent := j.Account == "b/shared"
 				want := map[bool]dispatch.Attention{true: dispatch.Unreachable}[silent]
 				if j.Attention != want || !silent && time.Since(j.Checked) > 10*time.Second {
-					t.Errorf("round %d: %s says %q, checked %v ago", round, j.Account, j.Attention, time.Since(j.Checked))
+					t.Errorf("round %d: %s says %q, checked %v ago", round, j.Account, j.Attention,
+						time.Since(j.Checked))
 				}
 			}
 		}
@@ -407,7 +409,8 @@ func TestMaxDuration_OverdueJobIsCanceled(t *testing.T) {
 		free := h.accept(t)
 		r := request("a")
 		r.Options = json.RawMessage(`{"max_duration":5400,"queue":"x"}`)
-		task, err := h.AcceptTask(t.Context(), "ann", r, dispatch.Dimension{Name: "tile", Values: values(2)}, dispatch.Key{})
+		task, err := h.AcceptTask(t.Context(), "ann", r, dispatch.Dimension{Name: "tile", Values: values(2)},
+			dispatch.Key{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -421,8 +424,8 @@ func TestMaxDuration_OverdueJobIsCanceled(t *testing.T) {
 			t.Fatalf("%d jobs, %d canceled, %v", len(jobs), p.cancels.Load(), err)
 		}
 		for _, j := range jobs {
-			if j.Status != dispatch.Canceled || j.Attention != dispatch.Overdue || !strings.Contains(j.Failure, "1h30m0s") ||
-				j.Desired != dispatch.WantRun {
+			if j.Status != dispatch.Canceled || j.Attention != dispatch.Overdue ||
+				!strings.Contains(j.Failure, "1h30m0s") || j.Desired != dispatch.WantRun {
 				t.Errorf("%s %q %q", j.Status, j.Attention, j.Failure)
 			}
 		}

@@ -28,8 +28,8 @@ func TestParameters_StrangersSeeWhatIsPublic(t *testing.T) {
 		p := private{&script{}, map[dispatch.Secret]int{}}
 		with(t, access, p, func(t *testing.T, h *testBroker) {
 			r := request("a")
-			if got, err := h.Parameters(t.Context(), "", r.Service, r.Label); !dispatch.Is(err, dispatch.SignInRequired) ||
-				got != nil {
+			if got, err := h.Parameters(t.Context(), "", r.Service, r.Label); !dispatch.Is(err,
+				dispatch.SignInRequired) || got != nil {
 				t.Errorf("%s: a stranger gets %v, %v", access, got, err)
 			}
 			if len(p.seen) != 1 || p.seen[""] != 1 {

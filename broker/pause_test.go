@@ -50,7 +50,8 @@ func TestPauseTask_NothingNewStarts(t *testing.T) {
 		id := h.task(t, 6)
 		time.Sleep(5 * time.Second) // two are on their way
 		for range 2 {
-			if r, err := h.PauseTask(t.Context(), "ann", id); err != nil || !r.Paused || r.Attention != dispatch.Paused {
+			if r, err := h.PauseTask(t.Context(), "ann", id); err != nil || !r.Paused ||
+				r.Attention != dispatch.Paused {
 				t.Fatalf("%+v, %v", r, err)
 			}
 		}

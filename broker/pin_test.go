@@ -98,8 +98,8 @@ func TestPin_NothingChangesInATask(t *testing.T) {
 				asked := p.asked
 				time.Sleep(10 * time.Minute)
 				if p.seen() != "[one one one one]" || s.read.Load() != 1 || p.asked != asked {
-					t.Errorf("ran %v; the definition was read %d times, and asked for %d times", p.seen(), s.read.Load(),
-						p.asked-asked)
+					t.Errorf("ran %v; the definition was read %d times, and asked for %d times", p.seen(),
+						s.read.Load(), p.asked-asked)
 				}
 			})
 		})

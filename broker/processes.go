@@ -27,7 +27,8 @@ func (b *Broker) Processes(ctx context.Context, u dispatch.UserID, s dispatch.Se
 
 // describe asks the platform of a service what it says to everybody, or else what it says to the user.
 func describe[T any](ctx context.Context, b *Broker, u dispatch.UserID, s dispatch.Service, l dispatch.Label,
-	ask func(dispatch.ProcessDescriber, context.Context, dispatch.Token, dispatch.Service) (T, error)) (none T, err error) {
+	ask func(dispatch.ProcessDescriber, context.Context, dispatch.Token, dispatch.Service) (T, error)) (none T,
+	err error) {
 	backend, err := b.Backend(s, l)
 	if err != nil {
 		return none, err
@@ -110,7 +111,8 @@ func outputsOf(collection json.RawMessage) (all []dispatch.OutputValue) {
 		asset := c.Assets[name]
 		v := dispatch.OutputValue{Name: name, Media: asset.Type, Link: asset.Href}
 		head, text, inline := strings.Cut(asset.Href, ";base64,")
-		if data, err := base64.StdEncoding.DecodeString(text); inline && strings.HasPrefix(head, "data:") && err == nil {
+		if data, err := base64.StdEncoding.DecodeString(text); inline && strings.HasPrefix(head, "data:") &&
+			err == nil {
 			v.Link, v.Data = "", data
 		}
 		all = append(all, v)

@@ -24,8 +24,8 @@ func TestQuota_OfASharedAccount(t *testing.T) {
 		second := h.accept(t)
 		_, err := h.Accept(t.Context(), "ann", request("a"), dispatch.Key{})
 		if wantKind(t, err,
-			dispatch.LimitReached); dispatch.TextFor(err) != "A user may have 2 jobs at a that have not ended. You have 2, "+
-			"and ask for 1." {
+			dispatch.LimitReached); dispatch.TextFor(err) != "A user may have 2 jobs at a that have not ended. You "+
+			"have 2, "+"and ask for 1." {
 			t.Errorf("%q", dispatch.TextFor(err))
 		}
 		if _, err := h.Accept(t.Context(), "bob", request("a"), dispatch.Key{}); err != nil {
@@ -118,9 +118,10 @@ func TestQuota_NotEntitledUserRunsNothing(t *testing.T) {
 		_, resumed := h.ResumeTask(t.Context(), "ann", task.ID, nil)
 		_, raised := h.ResumeTask(t.Context(), "ann", task.ID, &dispatch.Budget{Amount: 9})
 		_, sync := h.RunSync(t.Context(), "ann", request("a"))
-		for what, err := range map[string]error{"a job": alone, "a task": many, "a retry": again, "a resumption": resumed,
-			"a higher budget": raised, "a synchronous run": sync} {
-			if wantKind(t, err, dispatch.Forbidden); !strings.Contains(dispatch.TextFor(err), "does not entitle you to use a.") {
+		for what, err := range map[string]error{"a job": alone, "a task": many, "a retry": again,
+			"a resumption": resumed, "a higher budget": raised, "a synchronous run": sync} {
+			if wantKind(t, err, dispatch.Forbidden); !strings.Contains(dispatch.TextFor(err),
+				"does not entitle you to use a.") {
 				t.Errorf("%s: %q", what, dispatch.TextFor(err))
 			}
 		}
@@ -179,13 +180,15 @@ func TestQuota_Bytes(t *testing.T) {
 func TestQuota_Admit(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		some := rapid.IntRange(0, 9)
-		q := dispatch.Quota{Live: some.Draw(r, "live"), Daily: some.Draw(r, "daily"), Bytes: int64(some.Draw(r, "bytes"))}
+		q := dispatch.Quota{Live: some.Draw(r, "live"), Daily: some.Draw(r, "daily"),
+			Bytes: int64(some.Draw(r, "bytes"))}
 		has := dispatch.QuotaUse{Live: some.Draw(r, "has live"), Lately: some.Draw(r, "has lately"),
 			Bytes: int64(some.Draw(r, "has bytes"))}
 		n, bytes := some.Draw(r, "asks for"), int64(some.Draw(r, "of bytes"))
-		fits := n == 0 && bytes == 0 || (q.Live == 0 || has.Live+n <= q.Live) && (q.Daily == 0 || has.Lately+n <= q.Daily) &&
-			(q.Bytes == 0 || has.Bytes+bytes <= q.Bytes)
-		if err := q.Admit(has, n, bytes); (err == nil) != fits || err != nil && !dispatch.Is(err, dispatch.LimitReached) {
+		fits := n == 0 && bytes == 0 || (q.Live == 0 || has.Live+n <= q.Live) &&
+			(q.Daily == 0 || has.Lately+n <= q.Daily) && (q.Bytes == 0 || has.Bytes+bytes <= q.Bytes)
+		if err := q.Admit(has, n, bytes); (err == nil) != fits ||
+			err != nil && !dispatch.Is(err, dispatch.LimitReached) {
 			r.Fatalf("%+v with %+v for %d of %d bytes: %v", q, has, n, bytes, err)
 		}
 	})

@@ -80,8 +80,8 @@ func (b *Broker) collection(ctx context.Context, u dispatch.UserID, j dispatch.R
 	return p.Collection, err
 }
 
-// readItem reads the results of a finished job, of the task t if it is not nil, and keeps them. known is what is kept of
-// them.
+// readItem reads the results of a finished job, of the task t if it is not nil, and keeps them. known is what is kept
+// of them.
 func (b *Broker) readItem(ctx context.Context, u dispatch.UserID, p *JobResult, t *dispatch.TaskRecord,
 	known dispatch.Item) error {
 	if known.Given && known.Body != nil {
@@ -113,8 +113,8 @@ func fromPlatform[T any](ctx context.Context, b *Broker, u dispatch.UserID, j di
 	}
 	if j.Ref == (dispatch.Ref{}) {
 		return got, &dispatch.Error{Kind: dispatch.Conflict, Op: "dispatch.Results",
-			Text: "The job finished, and its results are no longer kept. Its platform has none to ask for: it returned them " +
-				"in its response to the submission."}
+			Text: "The job finished, and its results are no longer kept. Its platform has none to ask for: it " +
+				"returned them in its response to the submission."}
 	}
 	for end := time.Now().Add(resultsWithin); ; {
 		got, err = call(ctx, b, u, j.Account, read)
@@ -128,7 +128,8 @@ func fromPlatform[T any](ctx context.Context, b *Broker, u dispatch.UserID, j di
 		return got, resultsLate(j, err)
 	case dispatch.Is(err, dispatch.NotFound): // the job itself is there
 		return got, &dispatch.Error{Kind: dispatch.Conflict, Op: "dispatch.Results", Err: err,
-			Text: "The job finished, and its platform no longer has it or its results. Retry it if you need them again."}
+			Text: "The job finished, and its platform no longer has it or its results. Retry it if you need them " +
+				"again."}
 	}
 	return got, err
 }

@@ -411,7 +411,8 @@ func TestResults_AvailableWithTheEnd(t *testing.T) {
 			} else {
 				wantKind(t, err, dispatch.Busy)
 			}
-			if r, err := h.Read(t.Context(), "ann", job.ID, broker.AsKnown); err != nil || r.Status != dispatch.Finished {
+			if r, err := h.Read(t.Context(), "ann", job.ID, broker.AsKnown); err != nil ||
+				r.Status != dispatch.Finished {
 				t.Fatalf("%s, %v", r.Status, err)
 			}
 			if _, _, err := conformance.Task(t.Context(), h.Broker, "ann", task, time.Second); err != nil {
@@ -446,7 +447,8 @@ func TestResults_PlatformHasLostThem(t *testing.T) {
 		p.fail["p1"] = failure(dispatch.NotFound)
 		p.mu.Unlock()
 		_, err := h.Results(t.Context(), "ann", job)
-		if wantKind(t, err, dispatch.Conflict); !strings.Contains(dispatch.TextFor(err), "no longer has it or its results") {
+		if wantKind(t, err, dispatch.Conflict); !strings.Contains(dispatch.TextFor(err),
+			"no longer has it or its results") {
 			t.Errorf("%q", dispatch.TextFor(err))
 		}
 		_, err = h.Results(t.Context(), "bob", job)

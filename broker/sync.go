@@ -125,8 +125,8 @@ func (b *Broker) enterSync(ctx context.Context, backend *dispatch.Backend, u dis
 	releaseOwn, err := b.ownSyncs.acquire(ctx, backend.Name+"/"+string(u), userRuns)
 	if err != nil {
 		return nil, &dispatch.Error{Kind: dispatch.LimitReached, Op: "dispatch.RunSync", RetryAfter: comeBackSoon,
-			Text: fmt.Sprintf("You have %d synchronous runs under way at %s. Wait until one has ended, or submit a job instead.",
-				userRuns, backend.Name)}
+			Text: fmt.Sprintf("You have %d synchronous runs under way at %s. Wait until one has ended, or submit a "+
+				"job instead.", userRuns, backend.Name)}
 	}
 	releaseAll, err := b.syncs.acquire(ctx, backend.Name, platformRuns)
 	if err != nil {
@@ -199,8 +199,8 @@ func (r *syncRun) claim(ctx context.Context, ref dispatch.Ref) error {
 	if dispatch.Is(err, dispatch.Conflict) {
 		return &dispatch.Error{Kind: dispatch.BadUpstream, Op: "dispatch.RunSync", Err: err,
 			Text: fmt.Sprintf(
-				"The platform returned the identifier %q for this run, which it has given to another job, so that the two "+
-					"cannot be "+
+				"The platform returned the identifier %q for this run, which it has given to another job, so that "+
+					"the two "+"cannot be "+
 					"told apart. Its results were not read. Tell the operator of the platform.", ref.ID)}
 	}
 	return err

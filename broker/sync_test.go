@@ -146,8 +146,9 @@ func TestRunSync_RecordsHowItEnded(t *testing.T) {
 			"failed The connection broke off.": func() {
 				was := p.run
 				p.run = func(dispatch.Token) (*dispatch.SyncResult, error) {
-					broken := io.MultiReader(strings.NewReader("part"), failing{&dispatch.Error{Kind: dispatch.Unavailable,
-						Text: "The connection broke off."}})
+					broken := io.MultiReader(strings.NewReader("part"),
+						failing{&dispatch.Error{Kind: dispatch.Unavailable,
+							Text: "The connection broke off."}})
 					return &dispatch.SyncResult{Body: io.NopCloser(broken)}, nil
 				}
 				r, _ := h.RunSync(t.Context(), "failed The connection broke off.", request("a"))
@@ -343,7 +344,8 @@ func TestRunSync_HasADeadline(t *testing.T) {
 			if took := time.Since(start); took != 30*time.Minute {
 				t.Errorf("the result comes: %v: ended after %v", began, took)
 			}
-			if is := h.syncRuns(t, "ann"); is[0] != "failed The run did not end within 30 minutes, the limit of synchronous runs. Jobs have none." {
+			if is := h.syncRuns(t, "ann"); is[0] != "failed The run did not end within 30 minutes, the limit of "+
+				"synchronous runs. Jobs have none." {
 				t.Errorf("the result comes: %v: %v", began, is)
 			}
 		})

@@ -79,7 +79,8 @@ func TestFairShare_LargeTaskDelaysOthersByOneSlot(t *testing.T) {
 				_, err = h.Accept(t.Context(), who, r, dispatch.Key{})
 			} else {
 				first += " - Processing Job 1"
-				_, err = h.AcceptTask(t.Context(), who, r, dispatch.Dimension{Name: "tile", Values: values(3)}, dispatch.Key{})
+				_, err = h.AcceptTask(t.Context(), who, r, dispatch.Dimension{Name: "tile", Values: values(3)},
+					dispatch.Key{})
 			}
 			if err != nil {
 				t.Fatal(err)
@@ -103,7 +104,8 @@ func TestQueuePlaces_OnlyOfJobsThatWaitForASlot(t *testing.T) {
 			why  dispatch.Attention
 			want string
 		}{
-			{dispatch.None, "- 0 1"}, {dispatch.Full, "- 0 1"}, {dispatch.NotTaken, "- 0 1"}, {dispatch.Unreachable, "- 0 1"},
+			{dispatch.None, "- 0 1"}, {dispatch.Full, "- 0 1"}, {dispatch.NotTaken, "- 0 1"},
+			{dispatch.Unreachable, "- 0 1"},
 			{dispatch.NeedsSignIn, "- - -"}, {dispatch.NeedsOperator, "- - -"}, {dispatch.NoPlatform, "- - -"},
 			{dispatch.None, "- 0 1"},
 		} {

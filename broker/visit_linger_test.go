@@ -49,9 +49,10 @@ func TestLinger_OneVisitForConsecutiveJobs(t *testing.T) {
 		h.accept(t)
 		stopped := time.Now()
 		h.stop()
-		if begun, ended, took := s.begun.Load(), s.ended.Load(), time.Since(stopped); begun != 2 || ended != 2 || took > 0 {
-			t.Errorf("%d visits began and %d ended, the last %v after the end of the process; want 2, 2 and 0", begun, ended,
-				took)
+		if begun, ended, took := s.begun.Load(), s.ended.Load(),
+			time.Since(stopped); begun != 2 || ended != 2 || took > 0 {
+			t.Errorf("%d visits began and %d ended, the last %v after the end of the process; want 2, 2 and 0", begun,
+				ended, took)
 		}
 	})
 }

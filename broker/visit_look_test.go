@@ -159,8 +159,8 @@ func TestLooks_SlotsAreBusy(t *testing.T) {
 				p.taken(c.jobs)
 				share, whole, reads := p.busy(10)
 				if each := float64(reads) / float64(c.jobs); share < .97 || each > c.reads {
-					t.Errorf("slots are busy for %.4f of %v, want .97; each job is read %.1f times, want at most %.0f", share, whole,
-						each, c.reads)
+					t.Errorf("slots are busy for %.4f of %v, want .97; each job is read %.1f times, want at most %.0f",
+						share, whole, each, c.reads)
 				}
 			})
 		})
@@ -182,7 +182,8 @@ func TestLooks_AreBounded(t *testing.T) {
 			5 * time.Second},
 		{"no min_poll", 20 * time.Millisecond, 100 * time.Millisecond, func(l *dispatch.Limits) { l.MinPoll = 0 },
 			250 * time.Millisecond},
-		{"rate", 20 * time.Millisecond, 3 * time.Second, func(l *dispatch.Limits) { l.Pace = time.Second }, 5 * time.Second},
+		{"rate", 20 * time.Millisecond, 3 * time.Second, func(l *dispatch.Limits) { l.Pace = time.Second },
+			5 * time.Second},
 		{"slow listings", 8 * time.Second, 10 * time.Second, nil, 8 * time.Second},
 		{"long jobs", 20 * time.Millisecond, time.Hour, nil, 72 * time.Second},
 	} {

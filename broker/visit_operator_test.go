@@ -14,7 +14,8 @@ import (
 func holdOf(t *testing.T, h *testBroker, scope string) {
 	t.Helper()
 	s := h.Store.(*conformance.MemStore)
-	if err := s.HoldScope(t.Context(), dispatch.OperatorHold{Scope: scope, Notice: "until noon", By: "root"}); err != nil {
+	if err := s.HoldScope(t.Context(), dispatch.OperatorHold{Scope: scope, Notice: "until noon",
+		By: "root"}); err != nil {
 		t.Fatal(err)
 	}
 	time.Sleep(time.Minute)
@@ -87,7 +88,8 @@ func TestOperator_HoldsTheStartOfCreatedJobs(t *testing.T) {
 	with(t, dispatch.AccessShared, p, func(t *testing.T, h *testBroker) {
 		s := h.Store.(*conformance.MemStore)
 		hold = func() {
-			if err := s.HoldScope(t.Context(), dispatch.OperatorHold{Scope: "a", Notice: "until noon", By: "root"}); err != nil {
+			if err := s.HoldScope(t.Context(), dispatch.OperatorHold{Scope: "a", Notice: "until noon",
+				By: "root"}); err != nil {
 				t.Error(err)
 			}
 		}
@@ -101,7 +103,8 @@ func TestOperator_HoldsTheStartOfCreatedJobs(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
-		if got := h.stored(t, j.ID); started.Load() != 1 || got.Phase != dispatch.Started || got.Attention != dispatch.None {
+		if got := h.stored(t, j.ID); started.Load() != 1 || got.Phase != dispatch.Started ||
+			got.Attention != dispatch.None {
 			t.Errorf("after the release: %s, %s, %d starts", got.Phase, got.Attention, started.Load())
 		}
 	})
@@ -125,7 +128,8 @@ func TestEndJob_ReadsTheCosts(t *testing.T) {
 		}
 		ended.Store(true)
 		time.Sleep(time.Hour)
-		if got := h.stored(t, j.ID); got.Status != dispatch.Failed || got.AllCosts() == nil || *got.AllCosts() != costs {
+		if got := h.stored(t, j.ID); got.Status != dispatch.Failed || got.AllCosts() == nil ||
+			*got.AllCosts() != costs {
 			t.Errorf("%s, costs %v", got.Status, got.AllCosts())
 		}
 	})

@@ -127,8 +127,8 @@ func TestPanic_StatusIsReadRarely(t *testing.T) {
 		}
 		panics := p.panics.Load()
 		time.Sleep(time.Minute)
-		if j, err := h.Store.Load(t.Context(), bad.ID); err != nil || j.Phase != dispatch.Ended || p.cancels.Load() != 1 ||
-			p.panics.Load() != panics {
+		if j, err := h.Store.Load(t.Context(), bad.ID); err != nil || j.Phase != dispatch.Ended ||
+			p.cancels.Load() != 1 || p.panics.Load() != panics {
 			t.Errorf("after its owner deleted it the job is %s, with %d cancels: %v", j.Phase, p.cancels.Load(), err)
 		}
 	})
@@ -227,8 +227,8 @@ func TestPanic_EndsNoVisit(t *testing.T) {
 			t.Errorf("a submission that may have been taken is %s %q", r.Phase, r.Attention)
 		}
 		if r := h.stored(t, second.ID); r.Phase != dispatch.Started || r.Tries != 0 || p.submits.Load() != 2 {
-			t.Errorf("the other job is %s after %d submits, and %d questions without an answer", r.Phase, p.submits.Load(),
-				r.Tries)
+			t.Errorf("the other job is %s after %d submits, and %d questions without an answer", r.Phase,
+				p.submits.Load(), r.Tries)
 		}
 		if logs := h.logs.String(); !strings.Contains(logs, "a bug") || !strings.Contains(logs, "panic_test.go") {
 			t.Error("the log does not tell where the panic was")
@@ -269,8 +269,8 @@ func TestSend_SuspendedMachineSendsNothing(t *testing.T) {
 		time.Sleep(time.Minute)
 		if r := h.stored(t, r.ID); early.Load() != 0 || p.submits.Load() != 1 || r.Phase != dispatch.Started ||
 			r.Attempt != 2 {
-			t.Errorf("%d submits at once, then %d; the job is %s after %d attempts", early.Load(), p.submits.Load(), r.Phase,
-				r.Attempt)
+			t.Errorf("%d submits at once, then %d; the job is %s after %d attempts", early.Load(), p.submits.Load(),
+				r.Phase, r.Attempt)
 		}
 		h.stop()
 	})

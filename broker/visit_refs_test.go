@@ -58,15 +58,16 @@ func TestSubmit_IdentifierOfAnotherJob(t *testing.T) {
 			switch {
 			case j.Status == dispatch.Finished && j.Ref.ID == "same":
 				finished++
-			case j.Status != dispatch.Failed || j.Attention != dispatch.SubmissionUnknown || j.Ref != (dispatch.Ref{}) ||
+			case j.Status != dispatch.Failed || j.Attention != dispatch.SubmissionUnknown ||
+				j.Ref != (dispatch.Ref{}) ||
 				!strings.Contains(j.Failure, `identifier "same" for this job, which it has given to another job`):
 				t.Errorf("job %d: %s %s %q %v %s", j.ID, j.Phase, j.Status, j.Attention, j.Ref, j.Failure)
 			}
 		}
 		if finished != 1 || len(jobs) != 5 || after.Status != dispatch.Failed || p.submits.Load() != 5 ||
 			p.cancels.Load() != 0 {
-			t.Errorf("%d of %d jobs finished as the job of the platform, %d submitted, %d canceled", finished, len(jobs),
-				p.submits.Load(), p.cancels.Load())
+			t.Errorf("%d of %d jobs finished as the job of the platform, %d submitted, %d canceled", finished,
+				len(jobs), p.submits.Load(), p.cancels.Load())
 		}
 	})
 }
@@ -93,7 +94,9 @@ func TestSubmit_IdentifierIsSavedOnceItIsChecked(t *testing.T) {
 			p.submit = func(dispatch.Token, dispatch.Submission) (dispatch.SubmitResult, error) {
 				return dispatch.SubmitResult{Ref: dispatch.Ref{ID: "same"}, Started: true}, nil
 			}
-			p.status = func(dispatch.Token) (dispatch.Report, error) { return dispatch.Report{Status: dispatch.Running}, nil }
+			p.status = func(dispatch.Token) (dispatch.Report, error) {
+				return dispatch.Report{Status: dispatch.Running}, nil
+			}
 			from := time.Now().Add(time.Minute)
 			s := holderless{conformance.NewMemStore(clock{}), from, from.Add(silent)}
 			h := open(s, backend("a", dispatch.AccessShared, p))
@@ -108,7 +111,8 @@ func TestSubmit_IdentifierIsSavedOnceItIsChecked(t *testing.T) {
 				t.Errorf("after a silence of %v the job has %v unchecked", silent, job.Ref)
 			}
 			time.Sleep(10 * time.Minute)
-			if job := h.stored(t, second.ID); job.Status != dispatch.Failed || job.Attention != dispatch.SubmissionUnknown {
+			if job := h.stored(t, second.ID); job.Status != dispatch.Failed ||
+				job.Attention != dispatch.SubmissionUnknown {
 				t.Errorf("after a silence of %v: %s %s %q", silent, job.Phase, job.Status, job.Attention)
 			}
 			if job := h.stored(t, first.ID); job.Ref.ID != "same" || job.Status != dispatch.Running {

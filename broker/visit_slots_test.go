@@ -113,7 +113,8 @@ func TestSlots_LimitHoldsForDays(t *testing.T) {
 				one.task(t, c.jobs)
 				time.Sleep(c.watched)
 				if taken, most := p.counts(); most != 2 || taken < c.taken {
-					t.Errorf("the platform took %d jobs, want %d at least, and had %d at once, want 2", taken, c.taken, most)
+					t.Errorf("the platform took %d jobs, want %d at least, and had %d at once, want 2", taken, c.taken,
+						most)
 				}
 			})
 		})
@@ -137,7 +138,9 @@ func TestSlots_StalledJobsKeepThemByDefault(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inBoth(t, func(t *testing.T, s conformance.Store) {
-				p := &script{status: func(dispatch.Token) (dispatch.Report, error) { return dispatch.Report{Status: c.says}, nil }}
+				p := &script{status: func(dispatch.Token) (dispatch.Report, error) {
+					return dispatch.Report{Status: c.says}, nil
+				}}
 				b := backend("a", dispatch.AccessShared, p)
 				b.Limits.Jobs, b.Limits.FreeStalled = 1, c.frees
 				h := open(s, b)
@@ -145,12 +148,15 @@ func TestSlots_StalledJobsKeepThemByDefault(t *testing.T) {
 				h.Timing.StalledAfter = time.Hour
 				first, second := h.accept(t), h.accept(t)
 				time.Sleep(59 * time.Minute)
-				if j := h.stored(t, second.ID); j.Phase != dispatch.Waiting || h.stored(t, first.ID).Attention != dispatch.None {
+				if j := h.stored(t, second.ID); j.Phase != dispatch.Waiting ||
+					h.stored(t, first.ID).Attention != dispatch.None {
 					t.Errorf("before the first stalls the second is %s", j.Phase)
 				}
 				time.Sleep(30 * time.Minute)
-				if j := h.stored(t, second.ID); j.Phase != c.next || h.stored(t, first.ID).Attention != dispatch.Stalled {
-					t.Errorf("the second is %s, want %s; the first says %q", j.Phase, c.next, h.stored(t, first.ID).Attention)
+				if j := h.stored(t, second.ID); j.Phase != c.next ||
+					h.stored(t, first.ID).Attention != dispatch.Stalled {
+					t.Errorf("the second is %s, want %s; the first says %q", j.Phase, c.next,
+						h.stored(t, first.ID).Attention)
 				}
 				all, _, _, err := h.Platforms(t.Context(), "ann")
 				if err != nil || len(all) != 1 || all[0].Held != c.held {
@@ -193,7 +199,8 @@ func TestSlots_FreeStalledAcrossRestarts(t *testing.T) {
 			}
 			all, _, _, err := replicas[1].Platforms(t.Context(), "ann")
 			if err != nil || n != started || all[0].Held != held {
-				t.Errorf("%s: %d jobs are started, want %d; %+v %v, want %d slots in use", name, n, started, all, err, held)
+				t.Errorf("%s: %d jobs are started, want %d; %+v %v, want %d slots in use", name, n, started, all, err,
+					held)
 			}
 		}
 		run("at first", true, 30*time.Minute, 2, 2)

@@ -80,10 +80,12 @@ func TestStart_CreationIsStoredWithTheIntent(t *testing.T) {
 			h.stop()
 			created, want := s.saved[dispatch.Created], map[bool]int{false: 4}[unwanted]
 			if int(started.Load()) != want || !unwanted && created != 0 {
-				t.Errorf("unwanted %v: %d starts, want %d, and %d creations saved apart", unwanted, started.Load(), want, created)
+				t.Errorf("unwanted %v: %d starts, want %d, and %d creations saved apart", unwanted, started.Load(),
+					want, created)
 			}
 			if unwanted && (created == 0 || p.cancels.Load() == 0) {
-				t.Errorf("the jobs that were created and are no longer wanted: %d saved, %d canceled", created, p.cancels.Load())
+				t.Errorf("the jobs that were created and are no longer wanted: %d saved, %d canceled", created,
+					p.cancels.Load())
 			}
 		})
 	}

@@ -43,8 +43,8 @@ func TestSuspects_JobThatAlwaysPanicsIsSetAside(t *testing.T) {
 			}
 		}
 		time.Sleep(time.Hour)
-		if r := h.stored(t, bad.ID); panics.Load() != 3 || r.Status != dispatch.Failed || r.Attention != dispatch.SetAside ||
-			r.Failure == "" {
+		if r := h.stored(t, bad.ID); panics.Load() != 3 || r.Status != dispatch.Failed ||
+			r.Attention != dispatch.SetAside || r.Failure == "" {
 			t.Errorf("after %d panics the job is %s %q: %s", panics.Load(), r.Status, r.Attention, r.Failure)
 		}
 		h.stop()

@@ -79,8 +79,8 @@ type Line struct {
 	OwnerHeld int // slots that all of its owner's jobs have
 	Waiting   int // its jobs that wait; only Lines sets it
 
-	// The slots that the account has given are numbered. Served is the number of the last one that a job of the line got,
-	// OwnerServed of the last one that any of its owner's jobs got. 0: none that is known.
+	// The slots that the account has given are numbered. Served is the number of the last one that a job of the line
+	// got, OwnerServed of the last one that any of its owner's jobs got. 0: none that is known.
 	Served, OwnerServed int64
 
 	// The line's first waiting job, and when that became due.

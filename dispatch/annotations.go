@@ -55,9 +55,11 @@ func (a Annotations) Check() error {
 		case !LabelKey.MatchString(key):
 			return InvalidBody(op, BadLabelKey, "labels", Shortened(key))
 		case utf8.RuneCountInString(value) > LongestLabel:
-			return InvalidBody(op, fmt.Sprintf("The value of a label has at most %d characters.", LongestLabel), "labels", key)
+			return InvalidBody(op, fmt.Sprintf("The value of a label has at most %d characters.", LongestLabel),
+				"labels", key)
 		case !shownInFull(value):
-			return InvalidBody(op, "The value of a label is one line of text without invisible characters.", "labels", key)
+			return InvalidBody(op, "The value of a label is one line of text without invisible characters.", "labels",
+				key)
 		}
 	}
 	switch {

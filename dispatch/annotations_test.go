@@ -16,7 +16,8 @@ func TestAnnotations_Bounds(t *testing.T) {
 	long, longer := strings.Repeat("é", LongestLabel), strings.Repeat("é", LongestLabel+1)
 	for _, good := range []Annotations{{}, {Labels: many, Note: strings.Repeat("é", LongestNote)},
 		{Labels: map[string]string{"a": long, "eo4.eu/project-1_b": "=|,-"}},
-		{Labels: map[string]string{strings.Repeat("k", 63): "", "joined": "می\u200cخواهم 👩\u200d🌾"}, Note: "two\nlines"}} {
+		{Labels: map[string]string{strings.Repeat("k", 63): "", "joined": "می\u200cخواهم 👩\u200d🌾"},
+			Note: "two\nlines"}} {
 		if err := good.Check(); err != nil {
 			t.Errorf("%v: %v", good, err)
 		}
@@ -38,8 +39,8 @@ func TestAnnotations_Bounds(t *testing.T) {
 		"note":                              {Note: strings.Repeat("x", LongestNote+1)}, "note ": {Note: "\x00"},
 	} {
 		e, ok := errors.AsType[*Error](bad.Check())
-		if !ok || e.Kind != Invalid || strings.Trim(fmt.Sprint(e.Faults[0].Loc), "[]") != strings.TrimSpace("body "+place) &&
-			place != "labels " {
+		if !ok || e.Kind != Invalid || strings.Trim(fmt.Sprint(e.Faults[0].Loc),
+			"[]") != strings.TrimSpace("body "+place) && place != "labels " {
 			t.Errorf("%s: %v", place, e)
 		}
 	}

@@ -21,8 +21,8 @@ type Spending struct {
 	Reported     int     // of how many of them
 	Unmetered    int     // runs that have ended and whose costs are still to be read
 
-	// Earlier is what the owner's latest finished runs of the task's service cost, of any task, see [SumRuns]. It counts
-	// only while the costs of no run of the task are known.
+	// Earlier is what the owner's latest finished runs of the task's service cost, of any task, see [SumRuns]. It
+	// counts only while the costs of no run of the task are known.
 	Earlier Charge
 }
 
@@ -118,8 +118,9 @@ const rounding = 1e-9
 func NoRoom(op string, why Attention) error {
 	text := map[Attention]string{
 		BudgetReached: "Another job would exceed the budget of this task. Resume it with a higher budget.",
-		BudgetUnusable: "The platform reports no costs for jobs of this task, or costs in another unit than that of its " +
-			"budget, so that the budget cannot be kept. Resume the task with a budget in the unit of its costs, or without one.",
+		BudgetUnusable: "The platform reports no costs for jobs of this task, or costs in another unit than that of " +
+			"its budget, so that the budget cannot be kept. Resume the task with a budget in the unit of its costs, " +
+			"or without one.",
 	}[why]
 	return &Error{Kind: Conflict, Op: op, Text: text}
 }

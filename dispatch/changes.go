@@ -14,9 +14,9 @@ type ChangedPage struct {
 	// JavaScript can represent, and no earlier value returns, not even if the database is set back.
 	Number int64
 
-	// Anew: it is not known any more what changed after the place, because a job or a task was deleted from the database
-	// since, or all waiting jobs of the task look different. The reader has to read the whole list, and then what changed
-	// after Number.
+	// Anew: it is not known any more what changed after the place, because a job or a task was deleted from the
+	// database since, or all waiting jobs of the task look different. The reader has to read the whole list, and then
+	// what changed after Number.
 	Anew bool
 
 	Changed []Changed   // by Place; none if Anew

@@ -13,7 +13,8 @@ type Usage struct {
 	Lately  int      // jobs submitted within the time given to Records.Usage
 	Jobs    int      // all jobs that are stored
 	Costs   *float64 // of the jobs whose costs the platform reported, in its own unit; nil: it reported none
-	// what all the owner's runs there cost, those of deleted jobs and of attempts before a retry too; newest month first
+	// what all the owner's runs there cost, those of deleted jobs and of attempts before a retry too; newest month
+	// first
 	Charges []Charge
 }
 

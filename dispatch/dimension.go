@@ -15,12 +15,12 @@ type Dimension struct {
 	Name   string            `json:"name"`
 	Values []json.RawMessage `json:"values,omitempty"`
 
-	// Names are those of the values for people, such as the ids of the cells of a grid, one for each value, "" for none;
-	// nil: no value has a name.
+	// Names are those of the values for people, such as the ids of the cells of a grid, one for each value, "" for
+	// none; nil: no value has a name.
 	Names []string `json:"names,omitempty"`
 
-	// With are further dimensions. Faults of a request are placed in its list of dimensions unless this is nil, and in its
-	// single dimension then.
+	// With are further dimensions. Faults of a request are placed in its list of dimensions unless this is nil, and in
+	// its single dimension then.
 	With []Dimension `json:"-"`
 
 	// Zipped: job n has the n-th value of every dimension, of which all have as many. Otherwise there is a job for each
@@ -218,15 +218,15 @@ func CheckDimensions(r Request, d *Dimension) error {
 		case len(one.Values) == 0:
 			return InvalidBody("dispatch.AcceptTask", "There are no values.", d.Place(i, "values")...)
 		case twice:
-			return InvalidBody("dispatch.AcceptTask", fmt.Sprintf("%q is also among the parameters. Give it in one place.",
-				Shortened(one.Name)), d.Place(i, "name")...)
+			return InvalidBody("dispatch.AcceptTask", fmt.Sprintf("%q is also among the parameters. Give it in one "+
+				"place.", Shortened(one.Name)), d.Place(i, "name")...)
 		case used[one.Name]:
-			return InvalidBody("dispatch.AcceptTask", fmt.Sprintf("%q is also another dimension. Give each parameter once.",
-				Shortened(one.Name)), d.Place(i, "name")...)
+			return InvalidBody("dispatch.AcceptTask", fmt.Sprintf("%q is also another dimension. Give each parameter "+
+				"once.", Shortened(one.Name)), d.Place(i, "name")...)
 		case d.Zipped && len(one.Values) != len(d.Values):
 			return InvalidBody("dispatch.AcceptTask",
-				fmt.Sprintf("The dimension has %d values, and the first has %d. Dimensions that are zipped have equally many.",
-					len(one.Values), len(d.Values)), d.Place(i, "values")...)
+				fmt.Sprintf("The dimension has %d values, and the first has %d. Dimensions that are zipped have "+
+					"equally many.", len(one.Values), len(d.Values)), d.Place(i, "values")...)
 		case one.Names != nil && len(one.Names) != len(one.Values):
 			return InvalidBody("dispatch.AcceptTask",
 				fmt.Sprintf("The dimension has %d values and %d names. Give a name for each value, \"\" for none.",
@@ -235,7 +235,8 @@ func CheckDimensions(r Request, d *Dimension) error {
 		for k, name := range one.Names {
 			if !nameable(name) {
 				return InvalidBody("dispatch.AcceptTask",
-					fmt.Sprintf("A name of a value is one line of at most %d characters, none of them invisible.", mostName),
+					fmt.Sprintf("A name of a value is one line of at most %d characters, none of them invisible.",
+						mostName),
 					d.Place(i, "names", k)...)
 			}
 		}
@@ -256,8 +257,8 @@ func nameable(name string) bool {
 func checkValues(r Request, d *Dimension) error {
 	if n := d.Jobs(); n > maxRendered || rendered(r, d) > maxRendered {
 		return InvalidBody("dispatch.AcceptTask",
-			fmt.Sprintf("Parameters and values have more than %d MiB, when the parameters are counted once for each value. "+
-				"Split the task.",
+			fmt.Sprintf("Parameters and values have more than %d MiB, when the parameters are counted once for each "+
+				"value. "+"Split the task.",
 				maxRendered>>20), d.Place(0, "values")...)
 	}
 	for k, one := range d.All() {

@@ -10,8 +10,8 @@ var usualFormats = []string{"gtiff", "netcdf", "geojson", "json"}
 
 // formatNames maps other names and media types of formats to the names by which they are compared.
 var formatNames = map[string]string{
-	"geotiff": "gtiff", "tiff": "gtiff", "image/tiff": "gtiff", "image/geotiff": "gtiff", "application/geotiff": "gtiff",
-	"application/netcdf": "netcdf", "application/x-netcdf": "netcdf",
+	"geotiff": "gtiff", "tiff": "gtiff", "image/tiff": "gtiff", "image/geotiff": "gtiff",
+	"application/geotiff": "gtiff", "application/netcdf": "netcdf", "application/x-netcdf": "netcdf",
 	"application/geo+json": "geojson", "application/vnd.geo+json": "geojson", "application/geojson": "geojson",
 	"application/json": "json", "text/csv": "csv", "image/png": "png", "image/jpeg": "jpeg", "jpg": "jpeg",
 	"application/vnd.apache.parquet": "parquet",

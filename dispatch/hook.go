@@ -151,7 +151,7 @@ type Notify struct {
 
 // Targets makes hooks of what requests ask for. Hooks are stored with the job or the task.
 type Targets interface {
-	// Target returns a hook without a job. Invalid if nothing is sent to the address; Unsupported if it has a secret and
-	// the service cannot keep one.
+	// Target returns a hook without a job. Invalid if nothing is sent to the address; Unsupported if it has a secret
+	// and the service cannot keep one.
 	Target(UserID, Notify) (Hook, error)
 }

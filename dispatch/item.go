@@ -14,7 +14,8 @@ type Item struct {
 	Given bool
 	Read  bool // the results were read; if not, nothing below is known
 
-	Box         []float64       // west, south, east, north in degrees; west > east crosses the antimeridian; nil: not known
+	// west, south, east, north in degrees; west > east crosses the antimeridian; nil: not known
+	Box         []float64
 	First, Last time.Time       // of the data. First is zero if that is not known: then it is from before Last
 	Head        json.RawMessage // geometry and properties of a STAC Item
 	// Body is the STAC Collection as the platform has it. nil: it is longer than KeptResults, or is not asked for.
@@ -35,7 +36,8 @@ type DueItem struct {
 	Tries int // how often that was begun
 }
 
-// itemAges are the pauses before the results of a job are read again if that failed. Later nobody but a user reads them.
+// itemAges are the pauses before the results of a job are read again if that failed. Later nobody but a user reads
+// them.
 var itemAges = []time.Duration{time.Minute, 10 * time.Minute, time.Hour, 4 * time.Hour, 12 * time.Hour, 24 * time.Hour}
 
 // Pause returns the time until the results are to be read again if the present try fails; 0: they are not.

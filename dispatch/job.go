@@ -13,8 +13,8 @@ type (
 	JobID  int64
 	TaskID int64 // 0: the job belongs to no task
 
-	// UserID identifies one person by the issuer and the subject of their token, joined by a space. The same subject from
-	// two issuers is two users.
+	// UserID identifies one person by the issuer and the subject of their token, joined by a space. The same subject
+	// from two issuers is two users.
 	UserID string
 
 	// Account is one identity at one platform, written "platform/identity". Tokens, leases, slots and listings belong
@@ -145,15 +145,15 @@ const (
 	// its service's document changed while the job waited; it is still submitted
 	ServiceChanged Attention = "service_changed"
 
-	// On a job that has ended and was to be removed from its platform, see [Removal]: the platform cannot do that, or kept
-	// failing.
+	// On a job that has ended and was to be removed from its platform, see [Removal]: the platform cannot do that, or
+	// kept failing.
 	NotRemoved Attention = "not_removed_on_platform"
 
 	// On a job that failed because an operator ended it, see [broker.Broker.EndJob].
 	EndedByOperator Attention = "ended_by_operator"
 
-	// The document that defines the job's service cannot be fetched: the job waits for it, or failed because it waited for
-	// too long.
+	// The document that defines the job's service cannot be fetched: the job waits for it, or failed because it waited
+	// for too long.
 	ApplicationUnreachable Attention = "application_unreachable"
 
 	// On a job that failed because the platform refused it permanently, for a reason that its owner can act on.
@@ -161,8 +161,9 @@ const (
 	RefusedUnsupported Attention = "refused_unsupported"
 
 	// On a job that failed because three times in a row the process ended, or its adapter panicked, while the job was
-	// being submitted. It is not submitted again unless its owner retries it. On any other job: the same happened during
-	// other requests about it, such as status reads. They are repeated at growing intervals, up to Timing.UnknownCheck.
+	// being submitted. It is not submitted again unless its owner retries it. On any other job: the same happened
+	// during other requests about it, such as status reads. They are repeated at growing intervals, up to
+	// Timing.UnknownCheck.
 	SetAside Attention = "set_aside"
 
 	// On a job that failed because the document that defines its service is refused, too large, or defines no service.
@@ -182,12 +183,12 @@ type Job struct {
 
 	Version int64 // Save rejects any other version
 
-	// Loaded is the job as a store returned it to a visit: from it and its version, Intend and Save know what they change
-	// without reading it again. nil: they read it.
+	// Loaded is the job as a store returned it to a visit: from it and its version, Intend and Save know what they
+	// change without reading it again. nil: they read it.
 	Loaded *Job
 
-	// Result is a STAC Collection that the platform returned in its response to the submission. The next Save stores it. A
-	// store never fills in this field; see Store.Result.
+	// Result is a STAC Collection that the platform returned in its response to the submission. The next Save stores
+	// it. A store never fills in this field; see Store.Result.
 	Result []byte
 }
 
@@ -222,8 +223,8 @@ type Wish struct {
 	Desired Desired
 	Hidden  bool // its owner deleted it, or it was refused; it is no longer shown, but visits still process it
 
-	// Paused is set while the task of the job is paused: the job is not submitted while it waits. What was submitted goes
-	// on. Stores set it for tasks with a budget, too, see Store.Intend.
+	// Paused is set while the task of the job is paused: the job is not submitted while it waits. What was submitted
+	// goes on. Stores set it for tasks with a budget, too, see Store.Intend.
 	Paused bool
 
 	Annotations Annotations
@@ -262,8 +263,8 @@ type Condition struct {
 	Notice    string // text about Attention, often the platform's; safe to show
 	Failure   string // why it failed; safe to show
 
-	// Versions says which software and definition run the job, as far as they were known when the job was submitted; zero
-	// if that request's response was lost.
+	// Versions says which software and definition run the job, as far as they were known when the job was submitted;
+	// zero if that request's response was lost.
 	Versions Versions
 
 	Updated time.Time // when what its owner sees last changed

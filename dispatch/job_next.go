@@ -44,12 +44,14 @@ type Outcome struct {
 	Result   []byte   // submit: the result, if the platform responded with the result itself
 	Versions Versions // submit: of the job that was created
 	Report   Report
-	Repeat   bool  // search: a job that was not found may be submitted again
-	Others   int   // submit: number of jobs of the account that ran at the platform
-	Unsent   bool  // submit: the request was certainly not sent, because of a fault on the broker's side; Err is the fault
-	Lease    int64 // with Unsent: generation of the lease under which the intent was to be committed; 0: it was committed
-	Taken    bool  // submit: the platform returned the identifier of another job, which Ref leaves out; Err says so
-	Panicked bool  // the adapter panicked, or the process may end before the response; Err describes which
+	Repeat   bool // search: a job that was not found may be submitted again
+	Others   int  // submit: number of jobs of the account that ran at the platform
+	// submit: the request was certainly not sent, because of a fault on the broker's side; Err is the fault
+	Unsent bool
+	// with Unsent: generation of the lease under which the intent was to be committed; 0: it was committed
+	Lease    int64
+	Taken    bool // submit: the platform returned the identifier of another job, which Ref leaves out; Err says so
+	Panicked bool // the adapter panicked, or the process may end before the response; Err describes which
 	Err      error
 	At       time.Time // when the request was sent, by the store's clock; zero: just now
 	Timing   Timing
@@ -263,8 +265,10 @@ const MostBegun = 3
 // OfAnother returns the outcome of a submission for which the platform returned the identifier of another job.
 func (o Outcome) OfAnother() Outcome {
 	o.Err = &Error{Kind: BadUpstream, Op: "dispatch.submit", Text: fmt.Sprintf(
-		"The platform returned the identifier %q for this job, which it has given to another job, so that the two cannot "+
-			"be told apart. The broker does not know whether it runs this one. Tell the operator of the platform.", o.Ref.ID)}
+		"The platform returned the identifier %q for this job, which it has given to another job, so that the two "+
+			"cannot "+
+			"be told apart. The broker does not know whether it runs this one. Tell the operator of the platform.",
+		o.Ref.ID)}
 	o.Taken, o.Ref, o.Started, o.Result, o.Versions = true, Ref{}, false, nil, Versions{}
 	return o
 }

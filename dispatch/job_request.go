@@ -56,22 +56,22 @@ type Request struct {
 	// its results. The broker does not read it.
 	Facade json.RawMessage `json:"facade,omitempty"`
 
-	// Pin identifies the definition of the service with which the request was accepted and runs, see [Pinner]; "": it runs
-	// with the definition at the time of its submission. The broker sets it, not the client.
+	// Pin identifies the definition of the service with which the request was accepted and runs, see [Pinner]; "": it
+	// runs with the definition at the time of its submission. The broker sets it, not the client.
 	Pin string `json:"pin,omitempty"`
 
-	// Process is the process that defines the service if the client sent it with the request: an openEO process with the
-	// member process_graph. Parameters are then substituted in the graph, and Options are the further members of the
-	// platform's job. It is stored as the document of the service and not with the request, so of the methods of a store
-	// only Request returns it.
+	// Process is the process that defines the service if the client sent it with the request: an openEO process with
+	// the member process_graph. Parameters are then substituted in the graph, and Options are the further members of
+	// the platform's job. It is stored as the document of the service and not with the request, so of the methods of a
+	// store only Request returns it.
 	Process json.RawMessage `json:"-"`
 
 	// Annotations are stored beside the request, because their owner can change them. No method of a store returns them
 	// with it.
 	Annotations Annotations `json:"-"`
 
-	// Notify are addresses to notify of the job, or of the task. They become hooks, so that no method of a store returns
-	// them.
+	// Notify are addresses to notify of the job, or of the task. They become hooks, so that no method of a store
+	// returns them.
 	Notify []Notify `json:"-"`
 }
 

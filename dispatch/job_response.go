@@ -147,7 +147,8 @@ func applyStatus(j Job, o Outcome, now time.Time) Job {
 	}
 	was, s, seen := j, o.Report.Status, j.Seen
 	// read too soon
-	if since := o.sentAt(now).Sub(j.Checked); s == Failed && seen == Failed && since > -ClockSetBack && since < confirm {
+	if since := o.sentAt(now).Sub(j.Checked); s == Failed && seen == Failed && since > -ClockSetBack &&
+		since < confirm {
 		j.Due = j.Checked.Add(confirm)
 		return j
 	}
@@ -279,7 +280,8 @@ func applyCancel(j Job, o Outcome, now time.Time) Job {
 	switch {
 	case (o.Err == nil || Is(o.Err, NotFound)) && j.Desired == WantRun:
 		return EndJob(j, Canceled, Overdue,
-			fmt.Sprintf("It had not ended %v after its start, which is its max_duration, and was canceled.", j.MaxDuration))
+			fmt.Sprintf("It had not ended %v after its start, which is its max_duration, and was canceled.",
+				j.MaxDuration))
 	case o.Err == nil, Is(o.Err, NotFound):
 		return EndJob(j, Canceled, None, "")
 	case Is(o.Err, Unsupported):

@@ -14,16 +14,18 @@ import (
 // What platforms really log, and who is to blame.
 func TestFailureRules_OfAllPlatforms(t *testing.T) {
 	for text, want := range map[string]Cause{
-		"Stage error: Job aborted due to stage failure: ExecutorLostFailure (executor 12 exited)":                          CausedByPlatform,
-		"requests.exceptions.ConnectionError: ('Connection aborted.', RemoteDisconnected('Remote end closed connection'))": CausedByPlatform,
-		"HTTP status code 503 while reading s3://bucket/key":                                                               CausedByPlatform,
-		"Server error: Internal Server Error":                                                                              CausedByPlatform,
-		"node ip-10-0-0-7 was preempted":                                                                                   CausedByPlatform,
-		"OSError: [Errno 28] No space left on device":                                                                      CausedByPlatform,
-		"NoDataAvailable: There is no data available for the given extents.":                                               CausedByRequest,
-		"ExecutorLostFailure: Container killed by YARN for exceeding memory limits: out of memory":                         CausedByRequest,
-		"ProcessParameterInvalid: The value of spatial_extent is no bounding box":                                          CausedByRequest,
-		"ValueError: operands could not be broadcast together with shapes (500,2) (503,2)":                                 CausedByRequest,
+		"Stage error: Job aborted due to stage failure: ExecutorLostFailure (executor 12 " +
+			"exited)": CausedByPlatform,
+		"requests.exceptions.ConnectionError: ('Connection aborted.', RemoteDisconnected('Remote end closed " +
+			"connection'))": CausedByPlatform,
+		"HTTP status code 503 while reading s3://bucket/key":                                       CausedByPlatform,
+		"Server error: Internal Server Error":                                                      CausedByPlatform,
+		"node ip-10-0-0-7 was preempted":                                                           CausedByPlatform,
+		"OSError: [Errno 28] No space left on device":                                              CausedByPlatform,
+		"NoDataAvailable: There is no data available for the given extents.":                       CausedByRequest,
+		"ExecutorLostFailure: Container killed by YARN for exceeding memory limits: out of memory": CausedByRequest,
+		"ProcessParameterInvalid: The value of spatial_extent is no bounding box":                  CausedByRequest,
+		"ValueError: operands could not be broadcast together with shapes (500,2) (503,2)":         CausedByRequest,
 		"HTTP 403 Forbidden": CausedByRequest,
 		"":                   CausedByRequest,
 		"The platform says that the job failed, and not why.": CausedByRequest,
@@ -32,7 +34,8 @@ func TestFailureRules_OfAllPlatforms(t *testing.T) {
 			t.Errorf("%q: %s", text, got)
 		}
 	}
-	own := FailureRules{{regexp.MustCompile("spot"), CausedByPlatform}, {regexp.MustCompile("Internal"), CausedByRequest}}
+	own := FailureRules{{regexp.MustCompile("spot"), CausedByPlatform},
+		{regexp.MustCompile("Internal"), CausedByRequest}}
 	if own.cause("out of memory on a spot node") != CausedByPlatform ||
 		own.cause("Internal Server Error") != CausedByRequest || own.cause("no such host") != CausedByPlatform {
 		t.Error("the platform's own rules do not come first")
@@ -81,14 +84,16 @@ func TestNext_RetriesWhatThePlatformCaused(t *testing.T) {
 
 func TestNext_DoesNotRetryTheRest(t *testing.T) {
 	for name, change := range map[string]func(*Job, *Outcome){
-		"not asked for":      func(j *Job, _ *Outcome) { j.Retries = 0 },
-		"the last time":      func(j *Job, _ *Outcome) { j.Retried = 2 },
-		"the input":          func(_ *Job, o *Outcome) { o.Report.Message = "NoDataAvailable" },
-		"not known":          func(_ *Job, o *Outcome) { o.Report.Message = "" },
-		"no longer wanted":   func(j *Job, _ *Outcome) { j.Desired = WantCancel },
-		"deleted":            func(j *Job, _ *Outcome) { j.Hidden = true },
-		"canceled there":     func(_ *Job, o *Outcome) { o.Report.Status = Canceled },
-		"lost":               func(j *Job, o *Outcome) { j.Looks, o.Err, o.Report = lostLooks, kind(NotFound), Report{} },
+		"not asked for":    func(j *Job, _ *Outcome) { j.Retries = 0 },
+		"the last time":    func(j *Job, _ *Outcome) { j.Retried = 2 },
+		"the input":        func(_ *Job, o *Outcome) { o.Report.Message = "NoDataAvailable" },
+		"not known":        func(_ *Job, o *Outcome) { o.Report.Message = "" },
+		"no longer wanted": func(j *Job, _ *Outcome) { j.Desired = WantCancel },
+		"deleted":          func(j *Job, _ *Outcome) { j.Hidden = true },
+		"canceled there":   func(_ *Job, o *Outcome) { o.Report.Status = Canceled },
+		"lost": func(j *Job, o *Outcome) {
+			j.Looks, o.Err, o.Report = lostLooks, kind(NotFound), Report{}
+		},
 		"the first report":   func(j *Job, _ *Outcome) { j.Seen = Running },
 		"of another attempt": func(_ *Job, o *Outcome) { o.Attempt, o.Epoch = 2, 2 },
 		"refused": func(j *Job, o *Outcome) {
@@ -140,7 +145,8 @@ func TestJob_RetryResetsTheAttempt(t *testing.T) {
 		Handover: Handover{Retried: 1, Phase: Ended, Epoch: 5, Attempt: 2, Nonces: "n", SendBy: t1, Begun: 1,
 			IntentLease: 7, Ref: Ref{ID: "own"}, Orphans: []Ref{{ID: "late"}}}, Condition: Condition{Status: Failed,
 			Seen: Failed, Progress: &number, Costs: &number, Duration: 1, Notice: "n", Failure: "f", Updated: t0,
-			Checked: t0, Moved: t0, Started: t0, Ended: t0, Versions: Versions{Definition: "d"}}, Plan: Plan{Due: t1, Looks: 1, Tries: 1,
+			Checked: t0, Moved: t0, Started: t0, Ended: t0, Versions: Versions{Definition: "d"}},
+		Plan: Plan{Due: t1, Looks: 1, Tries: 1,
 			Deadline: t1, Refused: t1, Awaited: true, Unmoved: 1}, Metering: Metering{Unit: "u", Spent: 1,
 			Removal: Removal{Due: t1}}, Version: 9, Loaded: &Job{}, Result: []byte("r")}
 	after := before.Retry(t1)

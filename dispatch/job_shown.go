@@ -20,8 +20,8 @@ type shown struct {
 }
 
 func (j Job) shown() shown {
-	return shown{j.Status, j.Ref, j.Attention, j.Notice, j.Failure, value(j.Progress), value(j.Costs), j.Spent, j.Duration,
-		j.Started.UnixMicro(), j.Ended.UnixMicro(), j.Metered.values()}
+	return shown{j.Status, j.Ref, j.Attention, j.Notice, j.Failure, value(j.Progress), value(j.Costs), j.Spent,
+		j.Duration, j.Started.UnixMicro(), j.Ended.UnixMicro(), j.Metered.values()}
 }
 
 // LooksLike reports whether the owner of a job sees the same as before; if not, the change takes a number, see
@@ -32,8 +32,8 @@ func (j Job) LooksLike(before Job) bool {
 		return true
 	}
 	return j.Hidden == before.Hidden && j.Updated.Equal(before.Updated) && j.shown() == before.shown() &&
-		j.Account == before.Account && j.Desired == before.Desired && j.Unit == before.Unit && j.Retried == before.Retried &&
-		j.Versions == before.Versions && j.Annotations.Note == before.Annotations.Note &&
+		j.Account == before.Account && j.Desired == before.Desired && j.Unit == before.Unit &&
+		j.Retried == before.Retried && j.Versions == before.Versions && j.Annotations.Note == before.Annotations.Note &&
 		maps.Equal(j.Annotations.Labels, before.Annotations.Labels)
 }
 
@@ -44,8 +44,9 @@ func (j Job) TaskLooksLike(before Job) bool {
 		return true
 	}
 	return j.LooksLike(before) && (j.Phase == Ended) == (before.Phase == Ended) &&
-		(!j.Budgeted || j.Phase.HoldsSlot() == before.Phase.HoldsSlot() && slices.EqualFunc(j.Unmetered, before.Unmetered,
-			func(a, b Unmetered) bool { return a.Priced == b.Priced }))
+		(!j.Budgeted || j.Phase.HoldsSlot() == before.Phase.HoldsSlot() &&
+			slices.EqualFunc(j.Unmetered, before.Unmetered,
+				func(a, b Unmetered) bool { return a.Priced == b.Priced }))
 }
 
 func value(f *float64) float64 {

@@ -24,8 +24,8 @@ type Lease struct {
 	Generation int64
 	Until      time.Time // on the monotonic clock of the process that took it; zero: not known
 
-	// Lapses is how many leases of the account were not released but ran out, each within [LapsesCount] of the one before;
-	// 0: the last one ran out longer ago.
+	// Lapses is how many leases of the account were not released but ran out, each within [LapsesCount] of the one
+	// before; 0: the last one ran out longer ago.
 	Lapses int
 }
 

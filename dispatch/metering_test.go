@@ -43,8 +43,9 @@ func TestMetering_EveryRunCountsOnce(t *testing.T) {
 			r := &run{costs: float64(rapid.IntRange(1, 9).Draw(t, "costs")),
 				known: now.Add(time.Duration(rapid.IntRange(0, 30).Draw(t, "hours")) * time.Hour)}
 			runs[j.Ref] = r
-			o := Outcome{Asked: AskStatus, Ref: j.Ref, Attempt: j.Attempt, Epoch: j.Epoch, Report: Report{Status: Failed,
-				Unit: "credits"}}
+			o := Outcome{Asked: AskStatus, Ref: j.Ref, Attempt: j.Attempt, Epoch: j.Epoch,
+				Report: Report{Status: Failed,
+					Unit: "credits"}}
 			o.Report.Partial = rapid.Bool().Draw(t, "partial")
 			if r.told = !now.Before(r.known); r.told {
 				o.Report.Costs = &r.costs
@@ -83,12 +84,13 @@ func TestMetering_IsPlannedWhereSomethingIsMissing(t *testing.T) {
 		report Report
 		want   bool
 	}{
-		"a platform that does not charge":    {Report{Status: Finished}, false},
-		"costs are known":                    {Report{Status: Finished, Unit: "credits", Costs: &two}, false},
-		"costs are missing":                  {Report{Status: Finished, Unit: "credits"}, true},
-		"a listing without usage":            {Report{Status: Finished, Partial: true}, true},
-		"a listing without usage, but costs": {Report{Status: Canceled, Unit: "credits", Costs: &two, Partial: true}, true},
-		"it goes on":                         {Report{Status: Running, Unit: "credits", Partial: true}, false},
+		"a platform that does not charge": {Report{Status: Finished}, false},
+		"costs are known":                 {Report{Status: Finished, Unit: "credits", Costs: &two}, false},
+		"costs are missing":               {Report{Status: Finished, Unit: "credits"}, true},
+		"a listing without usage":         {Report{Status: Finished, Partial: true}, true},
+		"a listing without usage, but costs": {Report{Status: Canceled, Unit: "credits", Costs: &two, Partial: true},
+			true},
+		"it goes on": {Report{Status: Running, Unit: "credits", Partial: true}, false},
 	} {
 		j := Job{Wish: Wish{Desired: WantRun}, Handover: Handover{Phase: Started, Attempt: 1, Epoch: 1, Ref: p},
 			Condition: Condition{Status: Running, Moved: t0}}

@@ -63,14 +63,16 @@ func (r Request) ParseOptions() (o Options, err error) {
 		{optionRetries, fmt.Sprintf("a whole number, %d at most", MostRetries), whole(MostRetries, func(n int) {
 			o.Retries = n
 		})},
-		{optionTrial, fmt.Sprintf("a whole number, %d at most", mostTrial), whole(mostTrial, func(n int) { o.Trial = n })},
-		{OptionBudget, "a number above 0, or an object with such an amount and a unit", func(v json.RawMessage) (ok bool) {
-			b, ok := ParseBudget(v)
-			if ok {
-				o.Budget = b
-			}
-			return ok
-		}},
+		{optionTrial, fmt.Sprintf("a whole number, %d at most", mostTrial),
+			whole(mostTrial, func(n int) { o.Trial = n })},
+		{OptionBudget, "a number above 0, or an object with such an amount and a unit",
+			func(v json.RawMessage) (ok bool) {
+				b, ok := ParseBudget(v)
+				if ok {
+					o.Budget = b
+				}
+				return ok
+			}},
 	} {
 		text := members[option.name]
 		if len(text) > 0 && string(text) != "null" && !option.parse(text) && err == nil {

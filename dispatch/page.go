@@ -32,10 +32,10 @@ type Page struct {
 	// Label selects jobs of no task, or tasks, by a label. The jobs of a task are not selected by it.
 	Label LabelMatch
 
-	// Most bounds how many bytes of each request are read; 0: all. A longer request is cut after that many characters, so
-	// that only the members before its parameters are known. If Most is negative no request is read. For the jobs of a
-	// task, unless Most is 0, Record.Value is read in place of Request.Parameters and Request.Options, and a longer value
-	// is left out. Unless Most is 0, the jobs are read in part too, see Job.Listed.
+	// Most bounds how many bytes of each request are read; 0: all. A longer request is cut after that many characters,
+	// so that only the members before its parameters are known. If Most is negative no request is read. For the jobs of
+	// a task, unless Most is 0, Record.Value is read in place of Request.Parameters and Request.Options, and a longer
+	// value is left out. Unless Most is 0, the jobs are read in part too, see Job.Listed.
 	Most int
 }
 

@@ -5,10 +5,10 @@ import "context"
 // Pinner is a [Platform] that can run requests with the definition of their service at the time of their acceptance,
 // see [Request].Pin.
 type Pinner interface {
-	// Pin returns an identification of the definition with which r will run, even if the document at its origin changes:
-	// the hash of the given document, which then comes with each [Submission], or a text of the adapter, which the adapter
-	// compares before it submits r. "": r runs with the definition at the time of its submission. If r must be pinned and
-	// cannot be, the error is Invalid; other errors may be temporary.
+	// Pin returns an identification of the definition with which r will run, even if the document at its origin
+	// changes: the hash of the given document, which then comes with each [Submission], or a text of the adapter, which
+	// the adapter compares before it submits r. "": r runs with the definition at the time of its submission. If r must
+	// be pinned and cannot be, the error is Invalid; other errors may be temporary.
 	Pin(ctx context.Context, t Token, r Request, d *Dimension, document *Document) (string, error)
 }
 

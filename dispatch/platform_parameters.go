@@ -55,8 +55,8 @@ type OutputFormat struct {
 
 // Formatter is a platform that lists the output formats of its services.
 type Formatter interface {
-	// Formats returns the output formats of a service, or of the platform for all; none if it does not list them. The zero
-	// token is enough if the platform's documents are public.
+	// Formats returns the output formats of a service, or of the platform for all; none if it does not list them. The
+	// zero token is enough if the platform's documents are public.
 	Formats(context.Context, Token, Service) ([]OutputFormat, error)
 }
 
@@ -74,9 +74,9 @@ type Checker interface {
 // Preparer is a platform that needs, to submit a job, a document that its user keeps elsewhere. Errors of that document
 // are [DocumentUnreachable] or [DocumentInvalid]. They are not errors of the platform.
 type Preparer interface {
-	// Needs returns the URL of the document that must be fetched before a job of the service is submitted; "" if there is
-	// none, or it is available already. It sends no request. After a fetch that failed it returns the error of that fetch,
-	// with the rest of the pause until the next one as RetryAfter.
+	// Needs returns the URL of the document that must be fetched before a job of the service is submitted; "" if there
+	// is none, or it is available already. It sends no request. After a fetch that failed it returns the error of that
+	// fetch, with the rest of the pause until the next one as RetryAfter.
 	Needs(Service) (string, error)
 	// Prepare fetches that document and keeps it available for a while.
 	Prepare(context.Context, Service) error
@@ -108,7 +108,8 @@ func (p Permits) Check(op, what string, path ...any) error {
 		return nil
 	}
 	return InvalidBody(op,
-		fmt.Sprintf("%s is not permitted under the account that users of this platform share: it may cost money, call other "+
+		fmt.Sprintf("%s is not permitted under the account that users of this platform share: it may cost money, "+
+			"call other "+
 			"servers, or reach what others stored. The operator of this service permits it by service_account.allow.",
 			Shortened(what)), path...)
 }

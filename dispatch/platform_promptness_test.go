@@ -63,8 +63,8 @@ func TestNext_BoundGrowsWhileAStartIsInDoubt(t *testing.T) {
 		if looks >= 10 {
 			settles = 20 * time.Minute
 		}
-		j = Next(j, Outcome{Asked: AskStatus, Epoch: j.Epoch, Ref: j.Ref, Report: Report{Status: Accepted}, Settles: settles},
-			now)
+		j = Next(j, Outcome{Asked: AskStatus, Epoch: j.Epoch, Ref: j.Ref, Report: Report{Status: Accepted},
+			Settles: settles}, now)
 		if j.Phase == Starting {
 			now = j.Due
 		}
@@ -122,8 +122,9 @@ func TestStartsSeen_FromStatuses(t *testing.T) {
 			Lag: 5 * time.Second}},
 		{"still not told", at(Started, Accepted, 5*time.Second), at(Started, Accepted, 3*time.Minute),
 			StartsSeen{Lagged: true, Lag: 3 * time.Minute}},
-		{"told late", at(Started, Accepted, 5*time.Second), at(Started, Running, 4*time.Minute), StartsSeen{Lagged: true,
-			Lag: 4 * time.Minute}},
+		{"told late", at(Started, Accepted, 5*time.Second), at(Started, Running, 4*time.Minute),
+			StartsSeen{Lagged: true,
+				Lag: 4 * time.Minute}},
 		{"told, and then not", at(Started, Running, time.Minute), at(Started, Accepted, 5*time.Minute),
 			StartsSeen{Lagged: true, Lag: 5 * time.Minute}},
 		{"not told for hours", at(Started, Accepted, time.Minute), at(Started, Running, 300*time.Minute),

@@ -17,9 +17,10 @@ type Policy struct {
 	Options map[string]json.RawMessage // of the job, unless the client gives them
 	// longest one that requests may set, and the one of requests that set none; 0: any
 	MaxDuration time.Duration
-	Budget      Budget                     // of tasks that have none; zero: none
-	Format      string                     // of the results if the client names none; "": none
-	Entitled    func(context.Context) bool // reports whether the user of a request may run the services; nil: everyone may
+	Budget      Budget // of tasks that have none; zero: none
+	Format      string // of the results if the client names none; "": none
+	// reports whether the user of a request may run the services; nil: everyone may
+	Entitled func(context.Context) bool
 }
 
 // And returns the combination of two policies, of which the defaults of p count first.

@@ -6,8 +6,8 @@ import "time"
 type Observer interface {
 	// JobsAccepted reports that a user's jobs were stored.
 	JobsAccepted(platform string, n int)
-	// JobSaved reports a job before and after a change that was committed. For a job that was not read before the change,
-	// was is zero.
+	// JobSaved reports a job before and after a change that was committed. For a job that was not read before the
+	// change, was is zero.
 	JobSaved(was, is Job)
 	// RequestEnded reports a request to a platform: create, start, status, list, cancel or remove, or a call of a user
 	// outside visits.

@@ -54,8 +54,8 @@ type (
 		Logs(context.Context, Token, Ref) ([]LogEntry, error)
 	}
 	// GraphRunner runs processes that are sent with a request, see [Request].Process. CheckGraph checks such a request
-	// without sending anything: the form of its graph and its permissions. d is the dimension of a task, or nil. The error
-	// is Invalid or DocumentInvalid.
+	// without sending anything: the form of its graph and its permissions. d is the dimension of a task, or nil. The
+	// error is Invalid or DocumentInvalid.
 	GraphRunner interface {
 		CheckGraph(ctx context.Context, r Request, d *Dimension) error
 	}
@@ -83,8 +83,8 @@ type Submission struct {
 	// Definition is the document that the request is pinned to, see [Pinner]; nil: none.
 	Definition json.RawMessage
 
-	// Created is called with the platform job that was created for a synchronous run, before anything is read of that job.
-	// Nothing is read of it after an error, which RunSync returns. Nil: nobody needs to know.
+	// Created is called with the platform job that was created for a synchronous run, before anything is read of that
+	// job. Nothing is read of it after an error, which RunSync returns. Nil: nobody needs to know.
 	Created func(context.Context, Ref) error
 }
 
@@ -165,7 +165,8 @@ type Token struct {
 // operator must, Unavailable if it may work later.
 type Tokens interface {
 	Token(context.Context, Account) (Token, error)
-	// Invalidate reports that the platform rejected a token. The next call of Token returns another one, if there is one.
+	// Invalidate reports that the platform rejected a token. The next call of Token returns another one, if there is
+	// one.
 	Invalidate(Account, Token)
 }
 
@@ -186,8 +187,8 @@ func (s Secret) Reveal() string { return string(s) }
 type Engine interface {
 	// Wake schedules a visit of an account that has work. It is only a hint; the account's row is authoritative.
 	Wake(Account)
-	// Broadcast notifies the other processes of the jobs that were saved, and of the owners who see a change. It is only a
-	// hint, too.
+	// Broadcast notifies the other processes of the jobs that were saved, and of the owners who see a change. It is
+	// only a hint, too.
 	Broadcast([]JobID, []UserID)
 }
 
@@ -242,7 +243,8 @@ type Limits struct {
 	Send     time.Duration // deadline of a request
 	MinPoll  time.Duration // minimum time between two reads of the same status
 
-	// FreeStalled frees the slots of stalled jobs, see [Job.FreesSlot]. The platform may then have more than Jobs at once.
+	// FreeStalled frees the slots of stalled jobs, see [Job.FreesSlot]. The platform may then have more than Jobs at
+	// once.
 	FreeStalled bool
 }
 

@@ -10,7 +10,8 @@ import (
 // Publication is a document in which a platform says what it offers, such as the list of its collections. It is a JSON
 // object.
 type Publication struct {
-	// Parts are the pieces of the document. Where two of them meet, a link began with the address of the platform's API.
+	// Parts are the pieces of the document. Where two of them meet, a link began with the address of the platform's
+	// API.
 	Parts   [][]byte
 	Version string    // differs between two documents, for example a hash
 	Read    time.Time // when the platform sent it

@@ -12,7 +12,8 @@ type Quota struct {
 	Daily   int     // jobs submitted within a [Day], including deleted ones; 0: any number
 	// that the platform reported in the present month (UTC), in each of its units; 0: any; set only with Account
 	Costs float64
-	// of the requests of jobs that have not ended, the shared part of a task once; 0: any number; set only without Account
+	// of the requests of jobs that have not ended, the shared part of a task once; 0: any number; set only without
+	// Account
 	Bytes int64
 }
 
@@ -44,23 +45,23 @@ func (q Quota) Admit(has QuotaUse, n int, bytes int64) error {
 		return nil
 	case q.Live > 0 && has.Live+n > q.Live:
 		return &Error{Kind: LimitReached, Op: "dispatch.Accept", RetryAfter: whenEnded,
-			Text: fmt.Sprintf("A user may have %d jobs%s that have not ended. You have %d, and ask for %d.", q.Live, where,
-				has.Live, n)}
+			Text: fmt.Sprintf("A user may have %d jobs%s that have not ended. You have %d, and ask for %d.", q.Live,
+				where, has.Live, n)}
 	case q.Daily > 0 && has.Lately+n > q.Daily:
 		return &Error{Kind: LimitReached, Op: "dispatch.Accept", RetryAfter: whenOlder,
-			Text: fmt.Sprintf("A user may submit %d jobs%s in 24 hours. You submitted %d, and ask for %d.", q.Daily, where,
-				has.Lately, n)}
+			Text: fmt.Sprintf("A user may submit %d jobs%s in 24 hours. You submitted %d, and ask for %d.", q.Daily,
+				where, has.Lately, n)}
 	case q.Costs > 0 && has.Charge.Costs >= q.Costs:
 		return &Error{Kind: LimitReached, Op: "dispatch.Accept", RetryAfter: whenOlder,
 			Text: fmt.Sprintf(
-				"A user's jobs%s may cost %v%s in a month. Yours have cost %v since the first of %s (UTC). Submit again next "+
-					"month, or ask the operator of this service.",
+				"A user's jobs%s may cost %v%s in a month. Yours have cost %v since the first of %s (UTC). Submit "+
+					"again next "+"month, or ask the operator of this service.",
 				where, q.Costs, spaced(has.Charge.Unit), has.Charge.Costs, has.Charge.Month)}
 	case q.Bytes > 0 && has.Bytes+bytes > q.Bytes:
 		return &Error{Kind: LimitReached, Op: "dispatch.Accept", RetryAfter: whenEnded,
 			Text: fmt.Sprintf(
-				"The requests of a user's jobs that have not ended may take %d bytes together. Yours take %d, and you ask for "+
-					"%d more.", q.Bytes, has.Bytes, bytes)}
+				"The requests of a user's jobs that have not ended may take %d bytes together. Yours take %d, and "+
+					"you ask for "+"%d more.", q.Bytes, has.Bytes, bytes)}
 	}
 	return nil
 }

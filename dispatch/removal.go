@@ -15,7 +15,8 @@ type Remover interface {
 
 // Removal is the state of removing an ended job from its platform. Zero: nobody asked for that.
 type Removal struct {
-	// when the next platform job of the job is removed; zero: none is. It waits for the end of the job, and for its costs
+	// when the next platform job of the job is removed; zero: none is. It waits for the end of the job, and for its
+	// costs
 	Due     time.Time `json:"due,omitzero"`
 	Since   time.Time `json:"since,omitzero"`   // of the first request
 	Tries   int       `json:"tries,omitempty"`  // requests in a row that failed
@@ -42,8 +43,8 @@ func (j Job) Removable() bool {
 	return j.Attempt > 0 && j.Removal == (Removal{})
 }
 
-// RemovableRef returns the platform job of j that is removed next: those of attempts before a retry, then that of the last
-// one; zero if there is none.
+// RemovableRef returns the platform job of j that is removed next: those of attempts before a retry, then that of the
+// last one; zero if there is none.
 func (j Job) RemovableRef() Ref {
 	if len(j.Past) > 0 {
 		return j.Past[0]

@@ -49,9 +49,10 @@ func serve(lines []Line, turn int64) Line {
 	next := slices.MinFunc(lines, func(a, b Line) int {
 		dueA, idA := came(a)
 		dueB, idB := came(b)
-		return cmp.Or(cmp.Compare(a.OwnerHeld, b.OwnerHeld), cmp.Compare(a.OwnerServed, b.OwnerServed), dueA.Compare(dueB),
-			cmp.Compare(idA, idB),
-			cmp.Compare(a.Held, b.Held), cmp.Compare(a.Served, b.Served), a.Due.Compare(b.Due), cmp.Compare(a.First, b.First))
+		return cmp.Or(cmp.Compare(a.OwnerHeld, b.OwnerHeld), cmp.Compare(a.OwnerServed, b.OwnerServed),
+			dueA.Compare(dueB), cmp.Compare(idA, idB),
+			cmp.Compare(a.Held, b.Held), cmp.Compare(a.Served, b.Served), a.Due.Compare(b.Due),
+			cmp.Compare(a.First, b.First))
 	})
 	for i, l := range lines {
 		if l.Owner == next.Owner {

@@ -30,8 +30,8 @@ type Task struct {
 
 	Annotations Annotations
 
-	// Document defines the task's service; nil: none. It is stored with the task. A store never fills in this field; see
-	// Store.Document.
+	// Document defines the task's service; nil: none. It is stored with the task. A store never fills in this field;
+	// see Store.Document.
 	Document *Document
 
 	// Hooks are notified of this task alone. They are stored with it, likewise.
@@ -49,7 +49,8 @@ func (c Choice) All() bool { return c.Jobs == nil && c.Statuses == nil }
 
 // Contains reports whether the choice selects a job of its task.
 func (c Choice) Contains(j Job) bool {
-	return (c.Jobs == nil || slices.Contains(c.Jobs, j.ID)) && (c.Statuses == nil || slices.Contains(c.Statuses, j.Status))
+	return (c.Jobs == nil || slices.Contains(c.Jobs, j.ID)) &&
+		(c.Statuses == nil || slices.Contains(c.Statuses, j.Status))
 }
 
 // NoSuchJob is the error for the job at position i of the choice, which is none of the task's.
@@ -218,8 +219,9 @@ func (t Task) RequestFor(j Job, v json.RawMessage) (Request, error) {
 	shared := bytes.TrimSpace(t.Request.Parameters)
 	name, err := json.Marshal(t.Dimension)
 	if err != nil || len(shared) < 2 || shared[len(shared)-1] != '}' {
-		return r, &Error{Kind: Internal, Op: "dispatch.Task.RequestFor", Err: fmt.Errorf("task %d has no parameters: %w",
-			t.ID, err)}
+		return r, &Error{Kind: Internal, Op: "dispatch.Task.RequestFor",
+			Err: fmt.Errorf("task %d has no parameters: %w",
+				t.ID, err)}
 	}
 	shared = bytes.TrimSpace(shared[:len(shared)-1])
 	comma := ","

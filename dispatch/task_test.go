@@ -90,8 +90,9 @@ func TestCounts_ProgressOfATask(t *testing.T) {
 // A job's parameters are the task's and the dimension, digit for digit.
 func TestTask_RequestOfItsJob(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		members := rapid.MapOf(rapid.StringMatching(`[a-z"\\é]{1,5}`), rapid.SampledFrom([]string{"1.10", "null", `"<&>"`,
-			`{"a":[]}`, "12345678901234567890"})).Draw(t, "members")
+		members := rapid.MapOf(rapid.StringMatching(`[a-z"\\é]{1,5}`),
+			rapid.SampledFrom([]string{"1.10", "null", `"<&>"`,
+				`{"a":[]}`, "12345678901234567890"})).Draw(t, "members")
 		var b strings.Builder
 		for name, v := range members {
 			if b.Len() > 0 {
@@ -103,8 +104,8 @@ func TestTask_RequestOfItsJob(t *testing.T) {
 		space := rapid.SampledFrom([]string{"", " ", "\n\t"}).Draw(t, "space")
 		dimension := rapid.StringMatching(`[A-Z]["\\A-Z]{0,3}`).Draw(t, "dimension")
 		value := rapid.SampledFrom([]string{"1e999", "-0.0", "null", `{"x": [1.0]}`}).Draw(t, "value")
-		task := Task{Request: Request{Title: "T", Parameters: json.RawMessage(space + "{" + space + b.String() + space + "}" +
-			space)}, Dimension: dimension}
+		parameters := json.RawMessage(space + "{" + space + b.String() + space + "}" + space)
+		task := Task{Request: Request{Title: "T", Parameters: parameters}, Dimension: dimension}
 		r, err := task.RequestFor(Job{Identity: Identity{Number: 3}}, json.RawMessage(value))
 		if err != nil || r.Title != "T - Processing Job 3" {
 			t.Fatalf("%q, %v", r.Title, err)
@@ -234,10 +235,10 @@ func TestCheckDimensions_Several(t *testing.T) {
 		"empty": {Dimension{Name: "a", Values: values(3), With: []Dimension{{Name: "b"}}}, "[body dimensions 1 values]",
 			"no values"},
 		"no JSON": {Dimension{Name: "a", Values: values(3),
-			With: []Dimension{{Name: "b", Values: []json.RawMessage{[]byte(`1,"s":2`)}}}}, "[body dimensions 1 values 0]",
-			"no JSON"},
-		"few names": {Dimension{Name: "a", Values: values(3), Names: []string{"31UFS", "31UGS"}}, "[body dimension names]",
-			"3 values and 2 names"},
+			With: []Dimension{{Name: "b", Values: []json.RawMessage{[]byte(`1,"s":2`)}}}},
+			"[body dimensions 1 values 0]", "no JSON"},
+		"few names": {Dimension{Name: "a", Values: values(3), Names: []string{"31UFS", "31UGS"}},
+			"[body dimension names]", "3 values and 2 names"},
 		"long name": {Dimension{Name: "a", Values: values(2), Names: []string{"", strings.Repeat("é", 101)}},
 			"[body dimension names 1]", "at most 100 characters"},
 		"two lines": {Dimension{Name: "a", Values: values(1), With: []Dimension{{Name: "b", Values: values(1),
@@ -274,7 +275,8 @@ func TestCheckDimensions_Faults(t *testing.T) {
 		{"given twice", `{"a":1,"d":null}`, "d", one, "[body dimension name]", `"d" is also among the parameters`},
 		{"given twice, spelt otherwise", `{"\u0064":null}`, "d", one, "[body dimension name]",
 			`"d" is also among the parameters`},
-		{"too much", `{"a":"` + strings.Repeat("x", 2<<20) + `"}`, "d", big, "[body dimension values]", "more than 64 MiB"},
+		{"too much", `{"a":"` + strings.Repeat("x", 2<<20) + `"}`, "d", big, "[body dimension values]",
+			"more than 64 MiB"},
 		{"no JSON", `{}`, "d", []json.RawMessage{one[0], json.RawMessage("x")}, "[body dimension values 1]", "no JSON"},
 		{"no object", `[]`, "d", one, "[body parameters]", "no JSON object"},
 	} {

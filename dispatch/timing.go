@@ -29,7 +29,8 @@ type Timing struct {
 	RetryPause time.Duration
 
 	SignInWithin time.Duration // a job fails after it has waited this long for its user to sign in; 14 days
-	GiveUpAfter  time.Duration // a job fails after the platform has turned it away, or it was unknown, for this long; 24 h
+	// a job fails after the platform has turned it away, or it was unknown, for this long; 24 h
+	GiveUpAfter time.Duration
 	// a job that has not changed for this long shows Stalled, and Limits.FreeStalled frees its slot; 6 h
 	StalledAfter time.Duration
 }
@@ -66,8 +67,8 @@ func (t Timing) PollAfter(age time.Duration) time.Duration {
 	return min(max(FirstPoll, age/10), t.Poll)
 }
 
-// PauseAfter returns the pause after a number of failed tries in a row, the last with err. It is at least the Retry-After of
-// err.
+// PauseAfter returns the pause after a number of failed tries in a row, the last with err. It is at least the
+// Retry-After of err.
 func (t Timing) PauseAfter(tries int, err error) time.Duration {
 	return max(RetryAfter(err), min(FirstPoll<<min(max(tries, 0), 10), t.Pause))
 }

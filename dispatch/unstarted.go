@@ -24,10 +24,10 @@ func (i UnstartedID) Number() int64 {
 	return 2 * int64(i.Job)
 }
 
-// Unstarted is a job, or a task, that a client created by one request and will start by another, as clients of openEO do
-// and may do by OGC API - Processes (Part 4). The broker has accepted nothing yet: nothing of it is at a platform, and
-// only the interface of its client knows the meaning of its body. Starting it makes it a job or a task under the same
-// id.
+// Unstarted is a job, or a task, that a client created by one request and will start by another, as clients of openEO
+// do and may do by OGC API - Processes (Part 4). The broker has accepted nothing yet: nothing of it is at a platform,
+// and only the interface of its client knows the meaning of its body. Starting it makes it a job or a task under the
+// same id.
 type Unstarted struct {
 	ID      UnstartedID
 	Owner   UserID

@@ -10,8 +10,8 @@ type Versions struct {
 	API      string `json:"api,omitempty"`      // of the protocol
 	Process  string `json:"process,omitempty"`  // of the process that the job runs
 
-	// Definition is the hash of the document that defined the service when the job was submitted; "" if the job is pinned
-	// to one, or it is not known.
+	// Definition is the hash of the document that defined the service when the job was submitted; "" if the job is
+	// pinned to one, or it is not known.
 	Definition string `json:"definition,omitempty"`
 }
 

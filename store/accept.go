@@ -157,7 +157,8 @@ func (s *Store) usedKey(ctx context.Context, q querier, owner dispatch.UserID, k
 	switch {
 	case err != nil:
 	case fingerprint != k.Fingerprint:
-		err = &dispatch.Error{Kind: dispatch.Conflict, Op: "store.Accept", Text: "The key was used for another request."}
+		err = &dispatch.Error{Kind: dispatch.Conflict, Op: "store.Accept",
+			Text: "The key was used for another request."}
 	case r.Task != 0:
 		r.Job = 0
 	}

@@ -65,7 +65,8 @@ func (l accountReader) overview(ctx context.Context, g *dispatch.Agenda) (next f
 		WHERE a.id = $1`,
 		l.account, l.account.Platform()).
 		Scan(number(&g.Wakes), instant(&g.Hold), text(&g.Why), number(&g.Restored), number(&g.Starts.Starts),
-			duration(&g.Starts.Lag), &g.Operator, number(&held), number(&g.Active), number(&next.wait), number(&next.start),
+			duration(&g.Starts.Lag), &g.Operator, number(&held), number(&g.Active), number(&next.wait),
+			number(&next.start),
 			number(&next.cancel), number(&next.settle), number(&next.poll), number(&next.unprepared),
 			number(&next.meter), number(&next.remove))
 	g.NextWaiting, g.NextStart, g.NextPoll, g.Next = at(next.wait), at(next.start), at(next.poll), at(next.cancel)
@@ -104,7 +105,8 @@ func (l accountReader) steps(ctx context.Context, n int, next firstDue, g *dispa
 		{"step = 'start'", "due", next.start, &g.Start},
 		{"step = 'poll'", "due", next.poll, &g.Poll},
 		{"meter_due > 0", "meter_due", next.meter, &g.Meter},
-		{"removal_due > 0 AND phase = 'ended' AND orphans = '' AND meter_due = 0", "removal_due", next.remove, &g.Remove},
+		{"removal_due > 0 AND phase = 'ended' AND orphans = '' AND meter_due = 0", "removal_due", next.remove,
+			&g.Remove},
 	} {
 		if err == nil && s.first > 0 && s.first <= l.now {
 			*s.jobs, err = loadJobs(ctx, l.q, `

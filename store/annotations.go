@@ -71,7 +71,8 @@ func (a *acceptance) insertLabels(ctx context.Context, q tx) error {
 		return insertLabels(ctx, q, addTaskLabel, a.id, a.task.Owner, a.task.Annotations.Labels, a.now)
 	}
 	for i, j := range a.jobs {
-		if err := insertLabels(ctx, q, addJobLabel, a.first+dispatch.JobID(i), j.Owner, j.Annotations.Labels, a.now); err != nil {
+		if err := insertLabels(ctx, q, addJobLabel, a.first+dispatch.JobID(i), j.Owner, j.Annotations.Labels,
+			a.now); err != nil {
 			return err
 		}
 	}

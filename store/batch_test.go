@@ -57,7 +57,8 @@ func TestBatch_OneCommitForAllThatWait(t *testing.T) {
 
 func insertAccount(t *testing.T, s *store.Store, id string) error {
 	return store.Join(t.Context(), s, func(q store.Querier) error {
-		_, err := q.ExecContext(t.Context(), "INSERT INTO accounts (id, platform, wakes, due) VALUES (?, 'p', 0, 0)", id)
+		_, err := q.ExecContext(t.Context(), "INSERT INTO accounts (id, platform, wakes, due) VALUES (?, 'p', 0, 0)",
+			id)
 		return err
 	})
 }
@@ -71,7 +72,8 @@ func TestBatch_FailsAlone(t *testing.T) {
 		good, refused := make([]error, 2), errors.New("refused")
 		all.Go(func() { good[0] = insertAccount(t, s, "p/a") })
 		all.Go(func() {
-			if err := store.Join(t.Context(), s, func(store.Querier) error { return refused }); !errors.Is(err, refused) {
+			if err := store.Join(t.Context(), s, func(store.Querier) error { return refused }); !errors.Is(err,
+				refused) {
 				t.Error(err)
 			}
 		})
@@ -86,7 +88,8 @@ func TestBatch_FailsAlone(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		all.Go(func() {
 			if err := store.Join(ctx, s,
-				func(store.Querier) error { t.Error("its caller is gone"); return nil }); !errors.Is(err, context.Canceled) {
+				func(store.Querier) error { t.Error("its caller is gone"); return nil }); !errors.Is(err,
+				context.Canceled) {
 				t.Error(err)
 			}
 		})

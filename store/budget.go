@@ -196,7 +196,8 @@ func setBudget(ctx context.Context, q tx, t lockedTask, replacement *dispatch.Bu
 	b := t.budget
 	if replacement != nil {
 		b = b.Replaced(*replacement)
-		_, err := q.ExecContext(ctx, "UPDATE tasks SET budget = $1, budget_unit = $2 WHERE id = $3", b.Amount, b.Unit, t.id)
+		_, err := q.ExecContext(ctx, "UPDATE tasks SET budget = $1, budget_unit = $2 WHERE id = $3", b.Amount, b.Unit,
+			t.id)
 		if err != nil {
 			return err
 		}

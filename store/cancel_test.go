@@ -29,13 +29,14 @@ func TestCancelJobs_StatusChangesMeanwhile(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer begun.Rollback()
-	if _, err := begun.Exec("UPDATE jobs SET phase = 'started', status = 'running', version = version + 1 WHERE id = $1",
-		jobs[0].ID); err != nil {
+	if _, err := begun.Exec("UPDATE jobs SET phase = 'started', status = 'running', version = version + 1 WHERE id = "+
+		"$1", jobs[0].ID); err != nil {
 		t.Fatal(err)
 	}
 	canceled := make(chan int)
 	go func() {
-		c := dispatch.Choice{Jobs: []dispatch.JobID{jobs[0].ID, jobs[1].ID}, Statuses: []dispatch.Status{dispatch.Accepted}}
+		c := dispatch.Choice{Jobs: []dispatch.JobID{jobs[0].ID, jobs[1].ID},
+			Statuses: []dispatch.Status{dispatch.Accepted}}
 		_, n, err := s.CancelJobs(t.Context(), "ann", task.ID, c)
 		if err != nil {
 			t.Error(err)

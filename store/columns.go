@@ -10,8 +10,8 @@ import (
 
 type job = dispatch.Job
 
-// column is a column of the table jobs. A new field of a job has one here and in both schemas; nothing else in the store
-// names it.
+// column is a column of the table jobs. A new field of a job has one here and in both schemas; nothing else in the
+// store names it.
 type column struct {
 	name   string
 	value  func(*job) any // as it is stored
@@ -93,14 +93,16 @@ var (
 	paid = []column{
 		listed(amountOf("costs", func(j *job) **float64 { return &j.Costs })),
 		listed(textOf("unit", func(j *job) *string { return &j.Unit })),
-		listed(column{name: "spent", value: func(j *job) any { return j.Spent }, place: func(j *job) any { return &j.Spent }}),
+		listed(column{name: "spent", value: func(j *job) any { return j.Spent },
+			place: func(j *job) any { return &j.Spent }}),
 		listed(jsonOf("metered", func(j *job) *dispatch.Metered { return &j.Metered }, isZero)),
-		roundedBy(jsonOf("unmetered", func(j *job) *[]dispatch.Unmetered { return &j.Unmetered }, isEmpty), func(j *job) {
-			j.Unmetered = slices.Clone(j.Unmetered)
-			for i := range j.Unmetered {
-				roundTimes(&j.Unmetered[i].Ended, &j.Unmetered[i].Due)
-			}
-		}),
+		roundedBy(jsonOf("unmetered", func(j *job) *[]dispatch.Unmetered { return &j.Unmetered }, isEmpty),
+			func(j *job) {
+				j.Unmetered = slices.Clone(j.Unmetered)
+				for i := range j.Unmetered {
+					roundTimes(&j.Unmetered[i].Ended, &j.Unmetered[i].Due)
+				}
+			}),
 		{name: "unpriced", value: func(j *job) any { return unpriced(j.Unmetered) }},
 		{name: "meter_due", value: func(j *job) any { return micros(j.MeterDue()) }},
 		roundedBy(jsonOf("removal", func(j *job) *dispatch.Removal { return &j.Removal }, isZero), func(j *job) {

@@ -96,7 +96,8 @@ func TestCorrectCounts_TwoAtOnce(t *testing.T) {
 	for range 2 {
 		go func() { _, err := db.CorrectCounts(t.Context()); ended <- err }()
 	}
-	const waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+	const waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = " +
+		"'Lock'"
 	for n, deadline := 0, time.Now().Add(time.Minute); n < 2; {
 		if err := blocker.QueryRow(waiting).Scan(&n); err != nil || time.Now().After(deadline) {
 			t.Fatal("the corrections were not found waiting", err)
@@ -116,7 +117,8 @@ func TestCorrectCounts_MendsWhatWasChangedByHand(t *testing.T) {
 			if _, err := db.CorrectCounts(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			db.exec(`UPDATE line_counts SET held = held + 7; DELETE FROM account_counts; UPDATE owner_counts SET bytes = bytes - 1, priced = 3;
+			db.exec(
+				`UPDATE line_counts SET held = held + 7; DELETE FROM account_counts; UPDATE owner_counts SET bytes = bytes - 1, priced = 3;
 				UPDATE task_counts SET progress = 5 WHERE status = 'running'; INSERT INTO task_counts VALUES (77, 'failed', 0, 1)`)
 			wrong, err := db.WrongCounts(t.Context())
 			if err != nil || wrong != 6 {

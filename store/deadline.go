@@ -22,8 +22,8 @@ const (
 	pingWithin    = 3 * time.Second  // Ping, and the check of an idle connection
 	connectWithin = 5 * time.Second  // a new connection, unless the address sets connect_timeout
 	leaveWithin   = 3 * time.Second  // closing an abandoned connection, which counts in its pool until then
-	// time between two statements of a transaction; after it the server ends the transaction of a frozen or disconnected
-	// process
+	// time between two statements of a transaction; after it the server ends the transaction of a frozen or
+	// disconnected process
 	nextWithin = 15 * time.Second
 	// holding a lock of Lock: longer than the requests that are made under it may take together
 	heldWithin = time.Minute

@@ -217,8 +217,8 @@ func (s *Store) Renew(ctx context.Context, l dispatch.Lease, ttl time.Duration) 
 	return s.inVisit(ctx, "Renew", 1, func(q tx, now int64) error { return renew(ctx, q, l, now, ttl, 0) })
 }
 
-// renew renews a lease, and records that so many slots were given away, see write. It also renews an expired lease if no
-// other process took the account: then nothing happened in between.
+// renew renews a lease, and records that so many slots were given away, see write. It also renews an expired lease if
+// no other process took the account: then nothing happened in between.
 func renew(ctx context.Context, q querier, l dispatch.Lease, now int64, ttl time.Duration, slots int64) error {
 	n, err := exec(ctx, q, `
 		UPDATE accounts

@@ -14,7 +14,7 @@
 //	deliveries        notices of the task
 //	accounts          is woken, or its hold changes
 //
-// For a cancel of a job that runs that is a number, desired and due; its visit cancels it at the platform and writes the
-// end (Save). A change of a large task does the same for a part of its jobs at a time (task_changes). The table events
-// is written afterwards, by package history, and may lack some.
+// For a cancel of a job that runs that is a number, desired and due; its visit cancels it at the platform and writes
+// the end (Save). A change of a large task does the same for a part of its jobs at a time (task_changes). The table
+// events is written afterwards, by package history, and may lack some.
 package store

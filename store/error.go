@@ -32,8 +32,9 @@ func fail(op string, err error) error {
 		return err
 	}
 	kind, text := meaning(err)
-	return &dispatch.Error{Kind: kind, Op: "store." + op, Text: text, Err: err, Database: kind == dispatch.Unavailable ||
-		kind == dispatch.Misconfigured,
+	return &dispatch.Error{Kind: kind, Op: "store." + op, Text: text, Err: err,
+		Database: kind == dispatch.Unavailable ||
+			kind == dispatch.Misconfigured,
 		Answered: text == full || text == readOnly}
 }
 
@@ -94,8 +95,8 @@ func postgresMeaning(state string) (dispatch.Kind, string) {
 		return dispatch.Misconfigured, "The database refuses us: its name, the user or the password is wrong."
 	case state == "53300":
 		return dispatch.Unavailable, crowded
-	case state == "25P03", strings.HasPrefix(state, "08"), strings.HasPrefix(state, "53"), strings.HasPrefix(state, "57"),
-		deadlock(state):
+	case state == "25P03", strings.HasPrefix(state, "08"), strings.HasPrefix(state, "53"),
+		strings.HasPrefix(state, "57"), deadlock(state):
 		return dispatch.Unavailable, silent
 	}
 	return dispatch.Internal, ""
@@ -116,8 +117,8 @@ var errDuplicateID = errors.New("the id is in use")
 // isDuplicateID reports whether the error says that the id of a job, task or run is already in use.
 func isDuplicateID(err error) bool {
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
-		return e.Code == "23505" && slices.Contains([]string{"jobs_pkey", "tasks_pkey", "unstarted_pkey", "sync_runs_pkey"},
-			e.ConstraintName)
+		return e.Code == "23505" && slices.Contains([]string{"jobs_pkey", "tasks_pkey", "unstarted_pkey",
+			"sync_runs_pkey"}, e.ConstraintName)
 	}
 	e, ok := errors.AsType[*sqlite.Error](err)
 	return errors.Is(err, errDuplicateID) || ok && (e.Code() == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY ||

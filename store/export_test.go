@@ -51,7 +51,8 @@ func TransactionLimits(t *testing.T, s *Store) map[string]string {
 	for name, pool := range map[string]*sql.DB{"write": s.write, "visit": s.visit, "look": s.look, "read": s.read,
 		"ping": s.ping, "locks": s.locks} {
 		var limit string
-		if err := pool.QueryRowContext(t.Context(), "SHOW idle_in_transaction_session_timeout").Scan(&limit); err != nil {
+		if err := pool.QueryRowContext(t.Context(), "SHOW "+
+			"idle_in_transaction_session_timeout").Scan(&limit); err != nil {
 			t.Fatal(err)
 		}
 		limits[name] = limit

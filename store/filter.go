@@ -170,7 +170,8 @@ func listRecords(
 	switch {
 	case p.Label != (dispatch.LabelMatch{}):
 		l.from, l.order = "job_labels l JOIN jobs ON jobs.id = l.job", d.by("l.created", "l.job")
-		w.and("l.owner = " + w.arg(u) + " AND l.name = " + w.arg(p.Label.Key) + " AND l.value = " + w.arg(p.Label.Value))
+		w.and("l.owner = " + w.arg(u) + " AND l.name = " + w.arg(p.Label.Key) + " AND l.value " +
+			"= " + w.arg(p.Label.Value))
 		d.follows(w, p, "l.created", "l.job")
 		w.and("NOT jobs.hidden AND jobs.updated > " + w.arg(micros(p.Since)))
 		filter(q, w, "jobs", p)

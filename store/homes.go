@@ -18,7 +18,8 @@ func (a *acceptance) insertHomes(ctx context.Context, q tx) error {
 			continue
 		}
 		service, document := "", ""
-		if h.Document != "" && h.Account != a.task.Account { // that of the task's own account is stored with its document
+		// that of the task's own account is stored with its document
+		if h.Document != "" && h.Account != a.task.Account {
 			var err error
 			if service, err = encode(h.Service); err != nil {
 				return err

@@ -139,7 +139,8 @@ func (s *Store) TestHook(ctx context.Context, u dispatch.UserID, id string) erro
 		if tests >= dispatch.MostTests {
 			return &dispatch.Error{Kind: dispatch.LimitReached, Op: "store.TestHook",
 				RetryAfter: dispatch.TestsWithin / dispatch.MostTests, Text: fmt.Sprintf(
-					"This hook was sent %d tests in the last %v. Wait before you send another.", tests, dispatch.TestsWithin)}
+					"This hook was sent %d tests in the last %v. Wait before you send another.", tests,
+					dispatch.TestsWithin)}
 		}
 		test := dispatch.Event{Epoch: int(max(now, last+1)), Status: "test"}
 		return q.runAll(ctx, []command{addDelivery(dispatch.Delivery{Hook: id, Event: test}, now, now)})
@@ -155,7 +156,8 @@ func (s *Store) SendAgain(ctx context.Context, u dispatch.UserID, id string, e d
 			WHERE hook = $2 AND job = $3 AND (job > 0 OR task = $4) AND epoch = $5 AND status = $6`,
 			now, id, e.Job, e.Of, e.Epoch, e.Status)
 		if err == nil && n == 0 {
-			return &dispatch.Error{Kind: dispatch.NotFound, Op: "store.SendAgain", Text: "This hook has no such delivery."}
+			return &dispatch.Error{Kind: dispatch.NotFound, Op: "store.SendAgain",
+				Text: "This hook has no such delivery."}
 		}
 		return err
 	})

@@ -173,8 +173,9 @@ func TestHooks_DeliveriesAreClaimedOnce(t *testing.T) {
 func TestHooks_OfOneOwnerLeavePlaces(t *testing.T) {
 	eachHookTest(t, 1, func(t *hookTest) {
 		for i := range 8 {
-			t.must(t.kept.AddHook(t.Context(), dispatch.Hook{ID: fmt.Sprint("a", i), Owner: "ann", Kind: dispatch.Webhook,
-				URL: "https://r.example.org"}, 8))
+			t.must(t.kept.AddHook(t.Context(), dispatch.Hook{ID: fmt.Sprint("a", i), Owner: "ann",
+				Kind: dispatch.Webhook,
+				URL:  "https://r.example.org"}, 8))
 			t.must(t.kept.TestHook(t.Context(), "ann", fmt.Sprint("a", i)))
 		}
 		t.add("z", "bob")
@@ -182,8 +183,8 @@ func TestHooks_OfOneOwnerLeavePlaces(t *testing.T) {
 		for _, c := range []struct {
 			n, each int
 			want    []string
-		}{{5, 3, []string{"a0", "a1", "a2", "z"}}, {3, 3, []string{"a0", "a1", "a2"}}, {3, 2, []string{"a0", "a1", "z"}},
-			{100, 1, []string{"a0", "z"}}} {
+		}{{5, 3, []string{"a0", "a1", "a2", "z"}}, {3, 3, []string{"a0", "a1", "a2"}},
+			{3, 2, []string{"a0", "a1", "z"}}, {100, 1, []string{"a0", "z"}}} {
 			due, err := t.kept.DueHooks(t.Context(), c.n, c.each)
 			t.must(err)
 			var ids []string
@@ -267,7 +268,8 @@ func TestHooks_TestsAreBounded(t *testing.T) {
 func TestHooks_OfOneJobOrTask(t *testing.T) {
 	eachHookTest(t, 1, func(t *hookTest) {
 		hook := func(id string) []dispatch.Hook {
-			return []dispatch.Hook{{ID: id, Owner: "ann", Kind: dispatch.OGCSubscriber, URL: "https://r.example.org/" + id,
+			return []dispatch.Hook{{ID: id, Owner: "ann", Kind: dispatch.OGCSubscriber,
+				URL:      "https://r.example.org/" + id,
 				Statuses: []dispatch.Status{dispatch.Running, dispatch.Finished}}}
 		}
 		alone, ofTask := drafts(2), drafts(2)
@@ -342,7 +344,8 @@ func TestHooks_OfASubscriber(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			eachHookTest(t, 1, func(t *hookTest) {
 				subscriber := func(id string, kind dispatch.HookKind, kept ...dispatch.Status) dispatch.Hook {
-					return dispatch.Hook{ID: id, Owner: "ann", Kind: kind, URL: "https://r.example.org/" + id, Statuses: kept}
+					return dispatch.Hook{ID: id, Owner: "ann", Kind: kind, URL: "https://r.example.org/" + id,
+						Statuses: kept}
 				}
 				d := drafts(1)
 				d[0].Hooks = []dispatch.Hook{subscriber("success", dispatch.OGCSubscriber, finished),
@@ -372,7 +375,8 @@ func TestHooks_OfASubscriber(t *testing.T) {
 					t.Error("the end is told first")
 				}
 				got := t.claim("progress", 10)
-				if len(got) != c.progress || c.progress > 0 && (got[0].Status != running || len(t.claim(c.end, 1)) > 0) {
+				if len(got) != c.progress || c.progress > 0 &&
+					(got[0].Status != running || len(t.claim(c.end, 1)) > 0) {
 					t.Fatalf("inProgressUri is told of %+v, or the end meanwhile", got)
 				}
 				if len(got) > 0 {

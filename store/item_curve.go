@@ -34,7 +34,8 @@ var rootCell = cell{width: 1}
 // inner returns the cells into which a cell is halved.
 func (c curve) inner(around cell) (all []cell) {
 	for k := range 1 << c.dimensions {
-		one := cell{around.level + 1, around.number + 1 + int64(k)*c.within(around.level+1), around.origin, around.width / 2}
+		one := cell{around.level + 1, around.number + 1 + int64(k)*c.within(around.level+1), around.origin,
+			around.width / 2}
 		for d := range c.dimensions {
 			if k>>d&1 == 1 {
 				one.origin[d] += one.width

@@ -30,7 +30,8 @@ func TestCurve_FindsAllThatIntersect(t *testing.T) {
 			if meets && !found {
 				t.Fatalf("%v-%v has number %d, which is not in %v of %v-%v", low, high, n, ranges, from, to)
 			}
-			if !slices.IsSortedFunc(ranges, func(a, b cellRange) int { return int(a.last - b.first) }) || len(ranges) > 200 {
+			if !slices.IsSortedFunc(ranges, func(a, b cellRange) int { return int(a.last - b.first) }) ||
+				len(ranges) > 200 {
 				t.Fatalf("%d ranges: %v", len(ranges), ranges)
 			}
 		})

@@ -89,7 +89,8 @@ func (s *Store) KeepItem(ctx context.Context, i dispatch.Item) error {
 			ON CONFLICT (job) DO UPDATE SET due = 0, place = excluded.place, period = excluded.period, west = excluded.west,
 				south = excluded.south, east = excluded.east, north = excluded.north, begins = excluded.begins,
 				ends = excluded.ends`,
-			i.Job, i.Account.Platform(), placeOf(i.Box), periodOf(begins, ends), box[0], box[1], box[2], box[3], begins, ends)
+			i.Job, i.Account.Platform(), placeOf(i.Box), periodOf(begins, ends), box[0], box[1], box[2], box[3], begins,
+			ends)
 		if err != nil || n == 0 {
 			return err
 		}
@@ -131,8 +132,8 @@ const itemColumns = `items.job, items.task, items.account, items.given, items.pe
 var withoutBody = strings.Replace(itemColumns, "results.body", "''", 1)
 
 func (r *itemRow) columns() []any {
-	return []any{number(&r.Job), number(&r.Task), text(&r.Account), &r.Given, &r.Read, &r.west, &r.south, &r.east, &r.north,
-		&r.begins, &r.ends, &r.head, &r.body, instant(&r.Until)}
+	return []any{number(&r.Job), number(&r.Task), text(&r.Account), &r.Given, &r.Read, &r.west, &r.south, &r.east,
+		&r.north, &r.begins, &r.ends, &r.head, &r.body, instant(&r.Until)}
 }
 
 func (r *itemRow) item() dispatch.Item {
@@ -487,6 +488,7 @@ func (s *itemSearch) filter(w *where) {
 				WHERE t.task = items.task AND t.owner = %[1]s AND t.name = %[2]s AND t.value = %[3]s)
 			OR EXISTS (
 				SELECT 1 FROM job_labels l
-				WHERE l.job = items.job AND l.owner = %[1]s AND l.name = %[2]s AND l.value = %[3]s))`, owner, name, label))
+				WHERE l.job = items.job AND l.owner = %[1]s AND l.name = %[2]s AND l.value = %[3]s))`, owner, name,
+			label))
 	}
 }

@@ -24,9 +24,11 @@ func BenchmarkPerformanceOfItems(b *testing.B) {
 		for name, q := range map[string]dispatch.ItemQuery{
 			"nothing": {}, "tile": {Box: tile}, "country": {Box: country}, "day": {From: day, To: day},
 			"month": {From: day, To: month}, "tile and month": {Box: tile, From: day, To: month},
-			"country and month": {Box: country, From: day, To: month}, "country and day": {Box: country, From: day, To: day},
-			"south and day": {Box: []float64{-180, -80, 180, -5}, From: day, To: day},
-			"task":          {Tasks: []dispatch.TaskID{50}}, "task and tile": {Tasks: []dispatch.TaskID{50}, Box: tile},
+			"country and month":   {Box: country, From: day, To: month},
+			"country and day":     {Box: country, From: day, To: day},
+			"south and day":       {Box: []float64{-180, -80, 180, -5}, From: day, To: day},
+			"task":                {Tasks: []dispatch.TaskID{50}},
+			"task and tile":       {Tasks: []dispatch.TaskID{50}, Box: tile},
 			"service and country": {Services: []dispatch.ServiceHash{3}, Box: country},
 			"label":               {Labels: map[string]string{"project": "alps"}},
 		} {
@@ -42,8 +44,8 @@ func BenchmarkPerformanceOfItems(b *testing.B) {
 				times, found = append(times, time.Since(begun)), len(page.Items)
 			}
 			slices.Sort(times)
-			fmt.Fprintf(os.Stdout, "%s, first page of %d of %d Items by %s: %v (median of 11)\n", b.Name(), found, n, name,
-				times[5].Round(10*time.Microsecond))
+			fmt.Fprintf(os.Stdout, "%s, first page of %d of %d Items by %s: %v (median of 11)\n", b.Name(), found, n,
+				name, times[5].Round(10*time.Microsecond))
 		}
 	})
 }

@@ -62,8 +62,8 @@ func (l *migrationLock) take(ctx context.Context) (taken bool, err error) {
 	}
 	err = tx.QueryRowContext(ctx, `SELECT pg_try_advisory_xact_lock($1)`, lock.DefaultLockID).Scan(&taken)
 	if err == nil && taken {
-		// Sent without parameters, this also ends the portal of the query before, whose snapshot would hold up CREATE INDEX
-		// CONCURRENTLY for ever.
+		// Sent without parameters, this also ends the portal of the query before, whose snapshot would hold up CREATE
+		// INDEX CONCURRENTLY for ever.
 		_, err = tx.ExecContext(ctx, fmt.Sprintf("SET LOCAL idle_in_transaction_session_timeout = %d",
 			upkeepWithin.Milliseconds()))
 	}

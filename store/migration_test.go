@@ -180,7 +180,8 @@ func refusesNewer(t *testing.T, dsn string) {
 		!strings.Contains(text, "knows schemas up to 1. Start eodispatch 9.9.9, or a newer one.") {
 		t.Errorf("error %v", err)
 	}
-	if _, err := store.OpenToRead(t.Context(), dsn, conformance.NewStillClock(start)); !dispatch.Is(err, dispatch.Misconfigured) {
+	if _, err := store.OpenToRead(t.Context(), dsn, conformance.NewStillClock(start)); !dispatch.Is(err,
+		dispatch.Misconfigured) {
 		t.Errorf("opened to read: %v", err)
 	}
 }

@@ -102,15 +102,16 @@ func deliver(h dispatch.Hook, e event) []command {
 	reason, _ := e.what.Needed()
 	happened := micros(e.Updated)
 	switch due := happened; {
-	case slices.Contains(h.Statuses, e.what), reason != dispatch.None && slices.Contains(h.Statuses, dispatch.NeedsOwner):
+	case slices.Contains(h.Statuses, e.what), reason != dispatch.None &&
+		slices.Contains(h.Statuses, dispatch.NeedsOwner):
 		if ogc && e.what.Final() {
 			due-- // an end comes after the progress, see ClaimDeliveries
 		}
 		return []command{addDelivery(dispatch.Delivery{Hook: h.ID, Task: e.Task, Number: e.Number,
 			Event: dispatch.Event{Job: e.ID, Epoch: e.Epoch, Status: e.what}}, happened, due)}
 	case ogc && progress && e.what == dispatch.Finished:
-		// OGC API - Processes has its inProgressUri notified also of a job that has finished without having been seen to
-		// run. One that failed or was canceled may never have run.
+		// OGC API - Processes has its inProgressUri notified also of a job that has finished without having been seen
+		// to run. One that failed or was canceled may never have run.
 		return []command{{`
 			INSERT INTO deliveries (hook, job, task, epoch, status, number, happened, queued, due)
 			SELECT h.id, CAST($2 AS BIGINT), CAST($4 AS BIGINT), CAST($3 AS BIGINT), 'running', CAST($5 AS BIGINT),
@@ -130,8 +131,8 @@ func addDelivery(d dispatch.Delivery, happened, due int64) command {
 		INSERT INTO deliveries (hook, job, task, epoch, status, number, happened, queued, due)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $7, $8)
 		ON CONFLICT (hook, job, task, epoch, status) DO NOTHING`,
-		[]any{d.Hook, int64(d.Job), int64(max(d.Task, d.Of)), int64(d.Epoch), string(d.Status), int64(d.Number), happened,
-			due}}
+		[]any{d.Hook, int64(d.Job), int64(max(d.Task, d.Of)), int64(d.Epoch), string(d.Status), int64(d.Number),
+			happened, due}}
 }
 
 // notifyPause adds the deliveries for a task that is paused because of its budget, once for each pause.
@@ -154,7 +155,8 @@ func notifySignIn(ctx context.Context, q tx, a dispatch.Account, now int64) erro
 					SELECT 1 FROM jobs j
 					WHERE j.task = hooks.task AND j.task <> 0 AND j.account = $2 AND j.phase <> 'ended'))`,
 		a.Identity(), string(a))
-	return errors.Join(err, notifyOwner(ctx, q, hooks, dispatch.Event{Epoch: int(now), Status: dispatch.SignInEvent}, now))
+	return errors.Join(err, notifyOwner(ctx, q, hooks, dispatch.Event{Epoch: int(now), Status: dispatch.SignInEvent},
+		now))
 }
 
 // notifyOwner adds the deliveries of an event that needs the owner of some hooks.

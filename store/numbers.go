@@ -208,7 +208,8 @@ func changesSince(
 ) (c dispatch.ChangedPage, err error) {
 	var floor int64
 	if id == 0 {
-		err = missing(q.QueryRowContext(ctx, "SELECT change, floor FROM owners WHERE owner = $1", u).Scan(&c.Number, &floor))
+		err = missing(q.QueryRowContext(ctx, "SELECT change, floor FROM owners WHERE owner = $1", u).Scan(&c.Number,
+			&floor))
 	} else {
 		err = q.QueryRowContext(ctx, `
 			SELECT n.change, n.floor
@@ -219,7 +220,8 @@ func changesSince(
 	if err != nil {
 		return c, err
 	}
-	if c.Live, c.Accounts, err = accountsOfOwner(ctx, q, u, now); err != nil || after == dispatch.AfterNumber(c.Number) {
+	if c.Live, c.Accounts, err = accountsOfOwner(ctx, q, u, now); err != nil ||
+		after == dispatch.AfterNumber(c.Number) {
 		return c, err
 	}
 	if c.Anew = after.Number < floor || after.Number > c.Number; c.Anew {

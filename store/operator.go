@@ -38,7 +38,8 @@ func (s *Store) ReleaseScope(ctx context.Context, scope string) error {
 	return s.in(ctx, s.write, "ReleaseScope", func(q tx, now int64) error {
 		n, err := exec(ctx, q, "DELETE FROM operator_holds WHERE scope = $1", scope)
 		if err == nil && n == 0 {
-			return &dispatch.Error{Kind: dispatch.NotFound, Op: "store.ReleaseScope", Text: "No operator holds " + scope + "."}
+			return &dispatch.Error{Kind: dispatch.NotFound, Op: "store.ReleaseScope",
+				Text: "No operator holds " + scope + "."}
 		}
 		if err != nil {
 			return err

@@ -27,7 +27,8 @@ func BenchmarkPerformanceOfPages(b *testing.B) {
 		failed, at := []dispatch.Status{dispatch.Failed}, []dispatch.Account{"p3/shared"}
 		for name, page := range map[string]dispatch.Page{
 			"all": {}, "status": {Statuses: failed}, "label": {Label: label}, "platform": {Accounts: at},
-			"status and platform": {Statuses: failed, Accounts: at}, "label and status": {Label: label, Statuses: failed},
+			"status and platform": {Statuses: failed, Accounts: at},
+			"label and status":    {Label: label, Statuses: failed},
 		} {
 			page.Limit, page.Most = 101, dispatch.PartMost
 			var times []time.Duration
@@ -40,8 +41,10 @@ func BenchmarkPerformanceOfPages(b *testing.B) {
 				times = append(times, time.Since(begun))
 			}
 			slices.Sort(times)
-			fmt.Fprintf(os.Stdout, "%s, first page of 100 of %d jobs by %s: %v (median of 21), %v of CPU\n", b.Name(), jobs,
-				name, times[10].Round(10*time.Microsecond), ((conformance.CPU(b) - before) / 21).Round(10*time.Microsecond))
+			fmt.Fprintf(os.Stdout, "%s, first page of 100 of %d jobs by %s: %v (median of 21), %v of CPU\n", b.Name(),
+				jobs,
+				name, times[10].Round(10*time.Microsecond), ((conformance.CPU(b) - before) / 21).Round(10*
+					time.Microsecond))
 		}
 	})
 }

@@ -17,7 +17,8 @@ var secretColumns = []string{"sealed", "key", "secret", "fingerprint"}
 // The tables with rows of users, of their jobs, and of their tasks: those with a column owner, without one and with a
 // column job, and with a column task alone.
 var (
-	tablesOfUsers = []string{"definitions", "grants", "hooks", "items", "job_labels", "jobs", "keys", "label_costs", "ledger",
+	tablesOfUsers = []string{"definitions", "grants", "hooks", "items", "job_labels", "jobs", "keys", "label_costs",
+		"ledger",
 		"line_counts", "owner_counts", "owners", "period_counts", "processes", "sessions", "sync_runs", "task_changes",
 		"task_labels", "task_numbers", "tasks", "tokens", "unstarted", "withdrawals"}
 	tablesOfJobs  = []string{"deliveries", "events", "requests", "results"}
@@ -47,7 +48,8 @@ func (s *Store) Export(ctx context.Context, u dispatch.UserID, yield func(Owned)
 		{[]string{"revocations"}, "WHERE t.owner_hash = $1", u.Hash()},
 	} {
 		for _, table := range rows.tables {
-			if err := s.exportRows(ctx, table, "SELECT t.* FROM "+table+" t "+rows.join, rows.owner, yield); err != nil {
+			if err := s.exportRows(ctx, table, "SELECT t.* FROM "+table+" t "+rows.join, rows.owner,
+				yield); err != nil {
 				return fail("Export", err)
 			}
 		}

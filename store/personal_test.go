@@ -22,7 +22,8 @@ func TestForget_FindsRowsOfJobsByAnIndex(t *testing.T) {
 			}
 			defer s.Close()
 			for _, table := range tablesOfJobs {
-				if plan := deletionPlan(t, s, table); !strings.Contains(plan, "SEARCH "+table) && !strings.Contains(plan, "Index") {
+				if plan := deletionPlan(t, s, table); !strings.Contains(plan, "SEARCH "+table) &&
+					!strings.Contains(plan, "Index") {
 					t.Errorf("%s: %s", table, plan)
 				}
 			}
@@ -99,8 +100,8 @@ func TestForget_DeliveriesOfNoJob(t *testing.T) {
 			}
 			defer s.Close()
 			for _, text := range []string{
-				"INSERT INTO hooks (id, owner, url, statuses, key, sealed, created) VALUES ('h', 'ann', '', '', '', '', 1), " +
-					"('o', 'bob', '', '', '', '', 1)",
+				"INSERT INTO hooks (id, owner, url, statuses, key, sealed, created) VALUES ('h', 'ann', '', '', '', " +
+					"'', 1), ('o', 'bob', '', '', '', '', 1)",
 				`INSERT INTO deliveries (hook, job, epoch, status, task, number, happened, queued, due) VALUES ('h', 0, 101, 'task_ended', 3, 0, 1, 1, 0),
 				('h', 0, 1, 'sign_in_required', 0, 0, 1, 1, 0), ('h', 0, 1, 'test', 0, 0, 1, 1, 0), ('o', 0, 1, 'test', 0, 0, 1, 1, 0)`,
 			} {

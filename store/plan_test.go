@@ -69,7 +69,8 @@ var plans = []plan{
 		"tasks USING INDEX tasks_owner (owner=? AND created>?)", "tasks_owner", false},
 	{`FROM task_counts WHERE jobs <> 0 AND task (?:IN|=)`,
 		"SEARCH task_counts USING INDEX sqlite_autoindex_task_counts_1 (task=?)", "task_counts_pkey", false},
-	{`FROM jobs JOIN requests .* WHERE jobs\.task = \S+ AS BIGINT\) AND jobs\.task <> 0 AND NOT jobs.hidden AND jobs.number`,
+	{
+		`FROM jobs JOIN requests .* WHERE jobs\.task = \S+ AS BIGINT\) AND jobs\.task <> 0 AND NOT jobs.hidden AND jobs.number`,
 		"jobs USING INDEX jobs_number (task=? AND number>?)", "jobs_number", false},
 	{`AND j\.number > .* j\.status = `,
 		"SEARCH j USING INDEX jobs_task_status (task=? AND status=? AND number>?)", "jobs_task_status", true},
@@ -115,7 +116,8 @@ var plans = []plan{
 	{`DELETE FROM sync_runs WHERE \(id\) IN`,
 		"SEARCH sync_runs USING INDEX sync_runs_created (created<?)", "", false},
 	{`FROM sync_runs WHERE account = \S+ AND ref_id`,
-		"sync_runs USING COVERING INDEX sync_runs_refs (account=? AND ref_base=? AND ref_id=?)", "sync_runs_refs", false},
+		"sync_runs USING COVERING INDEX sync_runs_refs (account=? AND ref_base=? AND ref_id=?)", "sync_runs_refs",
+		false},
 	{`UPDATE sync_runs SET ref_base`,
 		"SEARCH j USING INDEX jobs_refs (ref_id=?)", "jobs_refs", false},
 	{`DELETE FROM period_counts WHERE \(`,
@@ -199,7 +201,8 @@ func TestPlan_SQLiteUsesTheSmallIndex(t *testing.T) {
 	for _, want := range plans {
 		want.each(t, func(text string) {
 			found := planOf(t, s, text)
-			if !strings.Contains(found, want.lite) || strings.Contains(found, "TEMP B-TREE FOR ORDER BY") != want.sorts {
+			if !strings.Contains(found, want.lite) || strings.Contains(found,
+				"TEMP B-TREE FOR ORDER BY") != want.sorts {
 				t.Errorf("%s: want %s in\n%s\nof %s", want.text, want.lite, found, text)
 			}
 		})

@@ -31,7 +31,8 @@ func TestTransaction_ReturnsItsConnection(t *testing.T) {
 	s := open(t, postgres.Database(t), nil)
 	refused := errors.New("refused")
 	for range 100 { // more than there are connections
-		if err := store.Transact(t.Context(), s, func(q store.Querier) error { return refused }); !errors.Is(err, refused) {
+		if err := store.Transact(t.Context(), s, func(q store.Querier) error { return refused }); !errors.Is(err,
+			refused) {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())

@@ -39,7 +39,8 @@ func (s *Store) purgeExpired(ctx context.Context, keep time.Duration) error {
 		{unreported, "tokens", "name", "expires", "expires <= $2", ago(0)},
 		{unreported, "sessions", "id", "ends", "ends <= $2", ago(0)},
 		{unreported, "unstarted", "job, task", "expires", "expires <= $2", ago(0)},
-		{unreported, "deliveries", "hook, job, task, epoch, status", "queued", "queued <= $2", ago(dispatch.DeliveryLife)},
+		{unreported, "deliveries", "hook, job, task, epoch, status", "queued", "queued <= $2",
+			ago(dispatch.DeliveryLife)},
 		{unreported, "sync_runs", "id", "created", "created < $2 AND lapses < $2", ago(dispatch.SyncRunLife)},
 		{unreported, "line_counts", "account, owner, task", "account", "waiting = 0 AND held = 0", nil},
 	} {
@@ -103,7 +104,8 @@ func (s *Store) purgeJobs(ctx context.Context, q tx, before int64) (int64, error
 	var w where
 	w.and(`jobs.id IN (
 		SELECT j.id FROM jobs j
-		WHERE j.hidden AND j.phase = 'ended' AND j.orphans = '' AND j.removal_due = 0 AND j.moved < ` + w.arg(before) + `
+		WHERE j.hidden AND j.phase = 'ended' AND j.orphans = '' AND j.removal_due = 0 AND j.moved < ` + w.arg(before) +
+		`
 		ORDER BY j.moved LIMIT CAST(` + w.arg(int64(purgedAtOnce)) + ` AS BIGINT)` + q.skipLocked() + `)`)
 	jobs, err := deleteJobs(ctx, q, w)
 	for _, id := range jobs {
@@ -136,8 +138,8 @@ func purgeFound[R any](
 	}
 }
 
-// purgeRows is purgeFound for rows that one statement finds, by the last key and how many, and another deletes by its key.
-// Both get more arguments after these.
+// purgeRows is purgeFound for rows that one statement finds, by the last key and how many, and another deletes by its
+// key. Both get more arguments after these.
 func purgeRows[K any](ctx context.Context, s *Store, what, find, remove string, more ...any) error {
 	return purgeFound(ctx, s, what,
 		func(after K, n int64) ([]K, error) {

@@ -18,7 +18,8 @@ func TestPurge_InSmallTransactions(t *testing.T) {
 		ended := drafts(jobs)
 		for i := range ended {
 			ended[i].Phase, ended[i].Status = dispatch.Ended, dispatch.Finished
-			ended[i].Document = &dispatch.Document{Origin: dispatch.Origin{Platform: "p"}, Body: []byte(strconv.Itoa(i % 120))}
+			ended[i].Document = &dispatch.Document{Origin: dispatch.Origin{Platform: "p"},
+				Body: []byte(strconv.Itoa(i % 120))}
 		}
 		if _, err := s.Accept(t.Context(), dispatch.Key{}, nil, ended); err != nil {
 			t.Fatal(err)

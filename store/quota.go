@@ -105,8 +105,8 @@ func countOwned(
 }
 
 // countBytes returns the bytes of the requests of an owner's unfinished jobs and synchronous runs, and of what is not
-// started yet. The shared request of a task, with a process that was sent with it, counts once: it hops from task to task in
-// the index.
+// started yet. The shared request of a task, with a process that was sent with it, counts once: it hops from task to
+// task in the index.
 func countBytes(ctx context.Context, q querier, u dispatch.UserID, now int64) (int64, error) {
 	return value[int64](ctx, q, `
 		WITH RECURSIVE hop (task) AS (

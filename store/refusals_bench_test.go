@@ -44,7 +44,8 @@ func BenchmarkPerformanceOfRefusals(b *testing.B) {
 		stop()
 		<-ended
 		fmt.Fprintf(os.Stdout, "%s: a job is accepted in %v (median), and in %v beside %d refusals: %.2f\n", b.Name(),
-			alone.Round(10*time.Microsecond), beside.Round(10*time.Microsecond), refused, float64(beside)/float64(alone))
+			alone.Round(10*time.Microsecond), beside.Round(10*time.Microsecond), refused,
+			float64(beside)/float64(alone))
 	})
 }
 

@@ -276,8 +276,8 @@ func (s *Store) deleteAgedJobs(ctx context.Context, before int64) (err error) {
 // deleteAged deletes a job that has aged with what defined its service, and returns how many it deleted.
 func deleteAged(ctx context.Context, q tx, id dispatch.JobID, before int64) (int64, error) {
 	var w where
-	w.and("jobs.id = " + w.arg(int64(id)) + " AND jobs.phase = 'ended' AND jobs.orphans = '' AND jobs.removal_due = 0 " +
-		"AND jobs.moved < " + w.arg(before))
+	w.and("jobs.id = " + w.arg(int64(id)) + " AND jobs.phase = 'ended' AND jobs.orphans = '' AND jobs.removal_due = " +
+		"0 AND jobs.moved < " + w.arg(before))
 	deleted, err := deleteJobs(ctx, q, w)
 	n := int64(len(deleted))
 	if err == nil && n > 0 {

@@ -40,8 +40,8 @@ func end(t *testing.T, s *store.Store, j *dispatch.Job, status dispatch.Status, 
 	store.Exec(t, s,
 		fmt.Sprintf("UPDATE jobs SET phase = 'ended', status = '%s', moved = %d, version = version + 1 WHERE id = %d",
 			status, j.Created.Add(-ago).UnixMicro(), j.ID))
-	store.Exec(t, s, fmt.Sprintf("UPDATE tasks SET created = %d WHERE id = %d", j.Created.Add(-ago-time.Hour).UnixMicro(),
-		j.Task))
+	store.Exec(t, s, fmt.Sprintf("UPDATE tasks SET created = %d WHERE id = %d",
+		j.Created.Add(-ago-time.Hour).UnixMicro(), j.Task))
 }
 
 // TestRetain_RemovesAtThePlatform: jobs that ended longer ago than retention.platform are to be removed from their
@@ -108,7 +108,8 @@ func TestRetain_DeletesHeavyPartsFirst(t *testing.T) {
 		acceptEnded(t, s, whole, 120, 40*day)
 		mixed := tasked()
 		members := acceptEnded(t, s, mixed, 3, 40*day)
-		store.Exec(t, s, fmt.Sprintf("UPDATE jobs SET phase = 'waiting', status = 'created' WHERE id = %d", members[1].ID))
+		store.Exec(t, s, fmt.Sprintf("UPDATE jobs SET phase = 'waiting', status = 'created' WHERE id = %d",
+			members[1].ID))
 		store.Exec(t, s, fmt.Sprintf(`UPDATE jobs SET orphans = '[{"Base":"","ID":"x"}]' WHERE id = %d`, old[1].ID))
 		waiting := drafts(1)
 		if _, err := s.Accept(t.Context(), dispatch.Key{}, nil, waiting); err != nil {
@@ -140,7 +141,8 @@ func TestRetain_DeletesHeavyPartsFirst(t *testing.T) {
 		checkPruned(t, s, old[1].ID, false)
 		checkPruned(t, s, young[0].ID, false)
 		checkPruned(t, s, members[0].ID, false)
-		if _, _, err := s.RetryTask(t.Context(), "ann", whole.ID, dispatch.Choice{}); !dispatch.Is(err, dispatch.Conflict) {
+		if _, _, err := s.RetryTask(t.Context(), "ann", whole.ID, dispatch.Choice{}); !dispatch.Is(err,
+			dispatch.Conflict) {
 			t.Errorf("a retry without parameters: %v", err)
 		}
 		if _, n, err := s.RetryTask(t.Context(), "ann", mixed.ID, dispatch.Choice{}); err != nil || n != 2 {
@@ -149,7 +151,8 @@ func TestRetain_DeletesHeavyPartsFirst(t *testing.T) {
 		for i := range members {
 			end(t, s, &members[i].Job, dispatch.Failed, 40*day)
 		}
-		store.Exec(t, s, fmt.Sprintf("UPDATE jobs SET phase = 'started', status = 'running' WHERE id = %d", members[1].ID))
+		store.Exec(t, s, fmt.Sprintf("UPDATE jobs SET phase = 'started', status = 'running' WHERE id = %d",
+			members[1].ID))
 		retain(dispatch.Retention{Requests: 30 * day, Jobs: 30 * day}, dispatch.Aged{Jobs: 239, Tasks: 1})
 		if want := (map[string]int64{"results": 1, "requests": 239, "jobs": 239,
 			"tasks": 1}); fmt.Sprint(removed) != fmt.Sprint(want) {

@@ -74,7 +74,8 @@ var unfinished = []string{"accounts_due", "accounts_held", "accounts_leased", "a
 // important statements are those of TestPlan_PostgreSQLUsesTheSmallIndex.
 func TestPlan_SQLiteScansNothing(t *testing.T) {
 	s := openLite(t)
-	tables, err := list(t.Context(), s.on(s.read), single[string], "SELECT name FROM sqlite_schema WHERE type = 'table'")
+	tables, err := list(t.Context(), s.on(s.read), single[string],
+		"SELECT name FROM sqlite_schema WHERE type = 'table'")
 	if err != nil {
 		t.Fatal(err)
 	}

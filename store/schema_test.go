@@ -30,7 +30,8 @@ func TestSchema_TablesAreTheSameOnBothDatabases(t *testing.T) {
 			t.Fatal(err)
 		}
 		statement := regexp.MustCompile(`(?s)CREATE TABLE .*?\n\);`)
-		return statement.FindAllString(strings.ReplaceAll(string(text), " INTEGER PRIMARY KEY", " BIGINT PRIMARY KEY"), -1)
+		return statement.FindAllString(strings.ReplaceAll(string(text), " INTEGER PRIMARY KEY", " BIGINT PRIMARY KEY"),
+			-1)
 	}
 	lite, server := tables("sqlite"), tables("postgres")
 	if len(lite) < 10 || len(lite) != len(server) {

@@ -63,7 +63,8 @@ func (s *Store) Reseal(ctx context.Context, r dispatch.SealedRow, to dispatch.Se
 func (s *Store) SealedCounts(ctx context.Context) ([]dispatch.SealedCount, error) {
 	parts := make([]string, len(sealedTables))
 	for i, t := range sealedTables {
-		parts[i] = fmt.Sprintf("SELECT '%s' AS name, key, count(*) AS n FROM %[1]s WHERE key <> '' GROUP BY key", t.name)
+		parts[i] = fmt.Sprintf("SELECT '%s' AS name, key, count(*) AS n FROM %[1]s WHERE key <> '' GROUP BY key",
+			t.name)
 	}
 	counts, err := list(ctx, s.on(s.read), func(c *dispatch.SealedCount) []any {
 		return []any{&c.Table, &c.Key, number(&c.Rows)}

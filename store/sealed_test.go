@@ -62,7 +62,8 @@ func TestSealedRows(t *testing.T) {
 			if diff := cmp.Diff([]dispatch.SealedRow{want}, got); err != nil || diff != "" {
 				t.Errorf("%s: %v %s", table, err, diff)
 			}
-			for name, from := range map[string][2]string{"of its key": {"old", ""}, "after the last": {"new", want.ID}} {
+			for name, from := range map[string][2]string{"of its key": {"old", ""},
+				"after the last": {"new", want.ID}} {
 				if got, err := s.SealedRows(ctx, table, from[0], from[1], 10); err != nil || len(got) != 0 {
 					t.Errorf("%s: %s: %+v, %v", table, name, got, err)
 				}

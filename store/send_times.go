@@ -17,7 +17,8 @@ func (s *Store) ReserveSendTime(ctx context.Context, a dispatch.SendTimeRequest)
 		}
 		booked := map[dispatch.Purpose]time.Time{}
 		var reading, acting time.Time
-		err = q.QueryRowContext(ctx, "SELECT reading_send_time, acting_send_time FROM accounts WHERE id = $1", a.Account).
+		err = q.QueryRowContext(ctx, "SELECT reading_send_time, acting_send_time FROM accounts WHERE id = $1",
+			a.Account).
 			Scan(instant(&reading), instant(&acting))
 		if err = missing(err); err != nil {
 			return err
@@ -36,8 +37,8 @@ func (s *Store) ReserveSendTime(ctx context.Context, a dispatch.SendTimeRequest)
 				micros(t.Next), micros(t.Kept), micros(t.Seen), platform)
 		}
 		if booked[a.Purpose] = sendAt; err == nil && !sendAt.Equal(had) {
-			_, err = q.ExecContext(ctx, "UPDATE accounts SET reading_send_time = $1, acting_send_time = $2 WHERE id = $3",
-				micros(booked[dispatch.Reading]), micros(booked[dispatch.Acting]), a.Account)
+			_, err = q.ExecContext(ctx, "UPDATE accounts SET reading_send_time = $1, acting_send_time = $2 WHERE id "+
+				"= $3", micros(booked[dispatch.Reading]), micros(booked[dispatch.Acting]), a.Account)
 		}
 		return err
 	})

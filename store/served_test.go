@@ -88,8 +88,8 @@ type replica struct {
 
 func newReplica(s conformance.Store, p dispatch.Platform) *replica {
 	return &replica{Broker: conformance.NewBroker(s, noTokens{}, &dispatch.Backend{
-		Name: "p", Label: dispatch.OGCProcess, Endpoint: "https://p.example", Access: dispatch.AccessShared, Platform: p,
-		Limits: dispatch.Limits{Jobs: 1, Requests: 4, Send: 30 * time.Second}})}
+		Name: "p", Label: dispatch.OGCProcess, Endpoint: "https://p.example", Access: dispatch.AccessShared,
+		Platform: p, Limits: dispatch.Limits{Jobs: 1, Requests: 4, Send: 30 * time.Second}})}
 }
 
 func (r *replica) run() *replica {
@@ -179,7 +179,8 @@ func servesInTurn(t *testing.T, db conformance.Database) {
 		if i == 7 {
 			continue
 		}
-		if places := two.places(t, dispatch.UserID(u), tasks[u]); !slices.Equal(places, []int{i, users + i, 2*users + i}) {
+		if places := two.places(t, dispatch.UserID(u), tasks[u]); !slices.Equal(places,
+			[]int{i, users + i, 2*users + i}) {
 			t.Fatalf("%s is told %v and came after %d", u, places, i)
 		}
 	}

@@ -112,7 +112,8 @@ func TestSessions_EndForTheProvider(t *testing.T) {
 			user        dispatch.UserID
 			want        int
 		}{
-			{"https://other", "sid of a1", "", 0}, {"https://idp", "sid of a1", "bob", 0}, {"https://idp", "sid of a1", "", 1},
+			{"https://other", "sid of a1", "", 0}, {"https://idp", "sid of a1", "bob", 0},
+			{"https://idp", "sid of a1", "", 1},
 			{"https://idp", "sid of b1", "bob", 1}, {"https://idp", "", "ann", 1},
 		} {
 			if n, err := s.EndSessions(ctx, row.issuer, row.sid, row.user); err != nil || n != row.want {

@@ -42,8 +42,8 @@ func TestSpeed_ManyJobs(t *testing.T) {
 func TestSpeed_SilentPlatform(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, s conformance.Store, analyze func()) {
 		accounts := func(platform, from, to string) {
-			store.Exec(t, s.(*store.Store), "WITH RECURSIVE n (n) AS (SELECT "+from+" UNION ALL SELECT n + 1 FROM n WHERE n < "+
-				to+") "+
+			store.Exec(t, s.(*store.Store), "WITH RECURSIVE n (n) AS (SELECT "+from+" UNION ALL SELECT n + 1 FROM n "+
+				"WHERE n < "+to+") "+
 				"INSERT INTO accounts (id, platform, due) SELECT "+platform+" || '/' || n, "+platform+", 1 FROM n")
 		}
 		accounts("'quick'", "1", "1")
@@ -222,8 +222,8 @@ func BenchmarkWaitingBefore(b *testing.B) {
 				b.Fatal(err)
 			}
 			for b.Loop() {
-				if page, err := s.Waiting(b.Context(), "p/shared", g.Lines[0], dispatch.Rank{Due: first.Due, ID: first.ID},
-					end); err != nil || len(page) != 20 {
+				if page, err := s.Waiting(b.Context(), "p/shared", g.Lines[0],
+					dispatch.Rank{Due: first.Due, ID: first.ID}, end); err != nil || len(page) != 20 {
 					b.Fatal(len(page), err)
 				}
 			}
@@ -295,8 +295,10 @@ func BenchmarkSave(b *testing.B) {
 		save := func(status dispatch.Status) {
 			for i := range jobs {
 				j := &jobs[i]
-				if j.Checked, j.Due, j.Awaited = j.Checked.Add(time.Second), j.Due.Add(time.Second), false; j.Status != status {
-					j.Phase, j.Status, j.Ref.ID, j.Updated, j.Moved = dispatch.Started, status, j.Tag("x"), j.Checked, j.Checked
+				if j.Checked, j.Due, j.Awaited = j.Checked.Add(time.Second), j.Due.Add(time.Second),
+					false; j.Status != status {
+					j.Phase, j.Status, j.Ref.ID, j.Updated, j.Moved = dispatch.Started, status, j.Tag("x"), j.Checked,
+						j.Checked
 				}
 			}
 			if jobs, err = s.Save(b.Context(), jobs); err != nil || len(jobs) != 1000 {
@@ -350,13 +352,18 @@ func BenchmarkSaveOne(b *testing.B) {
 			})
 		}
 		analyze()
-		other := map[dispatch.Status]dispatch.Status{dispatch.Running: dispatch.Queued, dispatch.Queued: dispatch.Running}
+		other := map[dispatch.Status]dispatch.Status{dispatch.Running: dispatch.Queued,
+			dispatch.Queued: dispatch.Running}
 		for _, kind := range []struct {
 			name   string
 			change func(*dispatch.Job)
 		}{
 			{"unchanged", func(*dispatch.Job) {}},
-			{"progress", func(j *dispatch.Job) { percent := float64(n % 100); j.Progress, j.Updated = &percent, j.Checked }},
+			{"progress", func(j *dispatch.Job) {
+				percent := float64(n % 100)
+				j.Progress, j.Updated = &percent,
+					j.Checked
+			}},
 			{"status", func(j *dispatch.Job) {
 				j.Status, j.Updated, j.Moved = other[j.Status], j.Checked, j.Checked
 			}},

@@ -125,7 +125,8 @@ func lockFile(file string) (io.Closer, error) {
 	}
 	if hasHardLinks(path) {
 		return nil, &dispatch.Error{Kind: dispatch.Misconfigured, Op: "store.Open",
-			Text: fmt.Sprintf("The database file %s has another name by a hard link. SQLite keeps changes in a file beside "+
+			Text: fmt.Sprintf("The database file %s has another name by a hard link. SQLite keeps changes in a file "+
+				"beside "+
 				"the name by which it is opened, so that changes made by one name can be missing by another. "+
 				"Remove all names but one.", file)}
 	}
@@ -134,8 +135,8 @@ func lockFile(file string) (io.Closer, error) {
 
 func unwritable(file string, err error) error {
 	return &dispatch.Error{Kind: dispatch.Unavailable, Op: "store.Open", Err: err,
-		Text: fmt.Sprintf("The database file %s cannot be written: its folder is missing, read-only, or another user's.",
-			file)}
+		Text: fmt.Sprintf("The database file %s cannot be written: its folder is missing, read-only, or another "+
+			"user's.", file)}
 }
 
 // tryLock takes a lock that guards a database file.
@@ -145,8 +146,8 @@ func tryLock(file string, lock *flock.Flock) (io.Closer, error) {
 		return nil, unwritable(file, err)
 	case !locked:
 		return nil, errors.Join(&dispatch.Error{Kind: dispatch.Conflict, Op: "store.Open",
-			Text: fmt.Sprintf("The database file %s is in use by another process. Stop that one, or use PostgreSQL for several.",
-				file)}, lock.Close())
+			Text: fmt.Sprintf("The database file %s is in use by another process. Stop that one, or use PostgreSQL "+
+				"for several.", file)}, lock.Close())
 	}
 	return lock, nil
 }
@@ -162,7 +163,8 @@ func ownerOnly(file string) error {
 		err = made.Close()
 	}
 	for _, name := range []string{file, file + "-wal", file + "-shm"} {
-		if changed := os.Chmod(name, 0o600); !errors.Is(changed, fs.ErrNotExist) && !errors.Is(changed, fs.ErrPermission) {
+		if changed := os.Chmod(name, 0o600); !errors.Is(changed, fs.ErrNotExist) &&
+			!errors.Is(changed, fs.ErrPermission) {
 			err = errors.Join(err, changed)
 		}
 	}

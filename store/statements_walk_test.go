@@ -113,7 +113,8 @@ func walkVault(ctx context.Context, s *Store) error {
 	_, failed = s.HasRevocation(ctx, "g")
 	err = errors.Join(err, failed, s.EraseRevocation(ctx, "g"), s.KeepGrant(ctx, g))
 	err = errors.Join(err, s.EraseGrant(ctx, "ann", g.ID))
-	err = errors.Join(err, s.KeepToken(ctx, dispatch.SealedToken{Name: "t", Owner: "ann", Sealed: sealed, Expires: until}))
+	err = errors.Join(err, s.KeepToken(ctx, dispatch.SealedToken{Name: "t", Owner: "ann", Sealed: sealed,
+		Expires: until}))
 	_, _, failed = s.FindToken(ctx, "t")
 	err = errors.Join(err, failed, s.EraseToken(ctx, "t", until), s.EraseTokens(ctx, "ann"))
 	_, failed = s.UseOnce(ctx, "once", until)

@@ -27,7 +27,8 @@ type Store struct {
 	look  *sql.DB // reads of visits
 	read  *sql.DB // clients' reads
 	ping  *sql.DB
-	locks *sql.DB                                       // waits for locks, and holds them; nil: there is no other process
+	// waits for locks, and holds them; nil: there is no other process
+	locks *sql.DB
 	now   func(context.Context, querier) (int64, error) // microseconds since 1970, by the clock of the database
 	// beginTx begins a transaction, and returns the time as now does.
 	beginTx func(context.Context, *sql.DB, *sql.TxOptions) (transaction, int64, error)
@@ -258,7 +259,8 @@ func (s *Store) once(ctx context.Context, db *sql.DB, o *sql.TxOptions, f func(q
 		err = q.number(ctx)
 	}
 	if errors.Is(err, driver.ErrBadConn) && ctx.Err() != nil {
-		return ctx.Err() // the driver also calls a connection bad whose statement was not sent because the context had ended
+		// the driver also calls a connection bad whose statement was not sent because the context had ended
+		return ctx.Err()
 	} else if err != nil {
 		return err
 	}
@@ -371,7 +373,8 @@ func raiseIDs(ctx context.Context, q tx, name, used string) error {
 }
 
 func conflict(op string) error {
-	return &dispatch.Error{Kind: dispatch.Conflict, Op: "store." + op, Text: "The record was changed by another request."}
+	return &dispatch.Error{Kind: dispatch.Conflict, Op: "store." + op,
+		Text: "The record was changed by another request."}
 }
 
 // changed returns Conflict unless a row was changed.

@@ -128,8 +128,10 @@ const firstHold = `COALESCE((
 func (r *taskRow) columns() []any {
 	t := &r.Task
 	return []any{number(&t.ID), text(&t.Owner), text(&t.Account), &t.Dimension, &t.Hidden, instant(&t.Created),
-		instant(&t.Edited), &t.Paused, text(&t.PausedFor), &r.annotations, &t.Budget.Amount, &t.Budget.Unit, number(&t.Trial),
-		&r.trying, &r.Change.Action, number(&r.Change.Done), number(&r.Change.Last), number(&r.size), number(&r.updated),
+		instant(&t.Edited), &t.Paused, text(&t.PausedFor), &r.annotations, &t.Budget.Amount, &t.Budget.Unit,
+		number(&t.Trial),
+		&r.trying, &r.Change.Action, number(&r.Change.Done), number(&r.Change.Last), number(&r.size),
+		number(&r.updated),
 		number(&r.finished), number(&r.stopped), &r.changed, number(&r.hold.until), text(&r.hold.why), &r.request}
 }
 
@@ -160,7 +162,8 @@ func listTasks(ctx context.Context, q tx, u dispatch.UserID, p dispatch.Page) ([
 	d, from, created, id := directionOf(p), "tasks", "tasks.created", "tasks.id"
 	if p.Label != (dispatch.LabelMatch{}) {
 		from, created, id = "task_labels l JOIN tasks ON tasks.id = l.task", "l.created", "l.task"
-		w.and("l.owner = " + w.arg(u) + " AND l.name = " + w.arg(p.Label.Key) + " AND l.value = " + w.arg(p.Label.Value))
+		w.and("l.owner = " + w.arg(u) + " AND l.name = " + w.arg(p.Label.Key) + " AND l.value " +
+			"= " + w.arg(p.Label.Value))
 	} else {
 		w.and("tasks.owner = " + w.arg(u))
 	}
@@ -332,7 +335,8 @@ func (r *taskRow) record(most int, counts []taskCount) (t dispatch.TaskRecord, e
 			live += c.progress
 		}
 	}
-	t.Progress, t.Updated = t.Counts.Progress(float64(live)/1e6), at(max(micros(t.Created), micros(t.Edited), r.updated))
+	t.Progress, t.Updated = t.Counts.Progress(float64(live)/1e6),
+		at(max(micros(t.Created), micros(t.Edited), r.updated))
 	t.Ended = t.Counts.End(at(max(r.finished, r.stopped)))
 	if most != 0 && r.size > int64(most) {
 		t.Request = dispatch.ParseRequestHead(r.request)

@@ -161,8 +161,8 @@ func (c *taskChange) keep(ctx context.Context, q querier, touched int64) error {
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
 		ON CONFLICT (task) DO UPDATE SET done = excluded.done, jobs = excluded.jobs, bytes = excluded.bytes,
 			touched = excluded.touched`,
-		c.task, c.owner, c.account, c.action, c.stops, encoded(c.statuses, isEmpty), encoded(c.numbers, isEmpty), c.last, c.done,
-		c.jobs, c.bytes, touched)
+		c.task, c.owner, c.account, c.action, c.stops, encoded(c.statuses, isEmpty), encoded(c.numbers, isEmpty),
+		c.last, c.done, c.jobs, c.bytes, touched)
 	return err
 }
 
@@ -202,8 +202,8 @@ func lockTask(ctx context.Context, q tx, id dispatch.TaskID) (t lockedTask, err 
 	err = q.QueryRowContext(ctx, `
 		SELECT id, owner, account, spread, moves, paused, paused_for, budget, budget_unit, trial, hidden
 		FROM tasks WHERE id = $1`+q.lock("tasks"), id).
-		Scan(&t.id, &t.owner, &t.account, &t.spread, &t.moves, &t.paused, &t.pausedFor, &t.budget.Amount, &t.budget.Unit,
-			&t.trial,
+		Scan(&t.id, &t.owner, &t.account, &t.spread, &t.moves, &t.paused, &t.pausedFor, &t.budget.Amount,
+			&t.budget.Unit, &t.trial,
 			&t.hidden)
 	return t, err
 }
@@ -217,10 +217,11 @@ func lockOwnTask(ctx context.Context, q tx, u dispatch.UserID, id dispatch.TaskI
 	return t, err
 }
 
-// changeTask changes a task and its jobs for its owner, and wakes its account with the last of them. Changes of the same task come one after
-// the other. The account's row is written last, as in Save. begin returns the change of the jobs; nil: nothing changes,
-// and nobody is woken. It returns how many jobs were canceled or retried. Of a large task that may be some: the change
-// holds from the first commit on, and the caller waits for ownerWaits; then FinishChanges ends it, as after an error.
+// changeTask changes a task and its jobs for its owner, and wakes its account with the last of them. Changes of the
+// same task come one after the other. The account's row is written last, as in Save. begin returns the change of the
+// jobs; nil: nothing changes, and nobody is woken. It returns how many jobs were canceled or retried. Of a large task
+// that may be some: the change holds from the first commit on, and the caller waits for ownerWaits; then FinishChanges
+// ends it, as after an error.
 func (s *Store) changeTask(ctx context.Context, op string, u dispatch.UserID, id dispatch.TaskID,
 	begin func(q tx, t lockedTask, now int64) (*taskChange, error)) (a dispatch.Account, n int, err error) {
 	for {
@@ -256,7 +257,8 @@ func (s *Store) changeTask(ctx context.Context, op string, u dispatch.UserID, id
 				return a, n, err
 			case !ended:
 				return a, n, &dispatch.Error{Kind: dispatch.LimitReached, Op: "store." + op, RetryAfter: ownerWaits,
-					Text: "An earlier change of this task is still being applied to its jobs. Try again in a few seconds."}
+					Text: "An earlier change of this task is still being applied to its jobs. Try again in a few " +
+						"seconds."}
 			}
 			continue
 		}
@@ -271,9 +273,9 @@ func (s *Store) changeTask(ctx context.Context, op string, u dispatch.UserID, id
 // begin begins to pause or to resume the jobs of a task, in a transaction of a visit. What is left after the first
 // range is left to FinishChanges, so that a large task delays no other job of the account.
 //
-// Of another pause or resumption under way, which is left to FinishChanges, too, nothing is left to do if this one comes
-// to all of its jobs: they are as they were before it. Any other change is carried out first, which is rare: its caller
-// is in the middle of it.
+// Of another pause or resumption under way, which is left to FinishChanges, too, nothing is left to do if this one
+// comes to all of its jobs: they are as they were before it. Any other change is carried out first, which is rare: its
+// caller is in the middle of it.
 func (c *taskChange) begin(ctx context.Context, q tx, now int64) error {
 	t, err := lockTask(ctx, q, c.task)
 	if err != nil {

@@ -124,16 +124,16 @@ func TestTaskChange_OfAProcessThatDies(t *testing.T) {
 				true)
 			return err
 		})
-		c.equal(c.statuses(), []dispatch.Status{dispatch.Canceled, dispatch.Canceled, dispatch.Accepted, dispatch.Accepted,
-			dispatch.Accepted})
+		c.equal(c.statuses(), []dispatch.Status{dispatch.Canceled, dispatch.Canceled, dispatch.Accepted,
+			dispatch.Accepted, dispatch.Accepted})
 		if _, err := c.s.Task(c.Context(), "ann", c.task.ID); !dispatch.Is(err, dispatch.NotFound) {
 			c.Errorf("the deleted task is shown: %v", err)
 		}
 		c.stopped()
 		_, err = c.s.FinishChanges(c.Context(), 0)
 		c.must(err)
-		c.equal(c.statuses(), []dispatch.Status{dispatch.Canceled, dispatch.Canceled, dispatch.Canceled, dispatch.Canceled,
-			dispatch.Canceled})
+		c.equal(c.statuses(), []dispatch.Status{dispatch.Canceled, dispatch.Canceled, dispatch.Canceled,
+			dispatch.Canceled, dispatch.Canceled})
 		for _, j := range c.jobs {
 			if got, err := c.s.Load(c.Context(), j.ID); err != nil || !got.Hidden {
 				c.Errorf("a job of the deleted task is not hidden: %+v, %v", got, err)
@@ -162,8 +162,8 @@ func TestTaskChange_ComesAfterTheOneBefore(t *testing.T) {
 			_, _, err := c.s.RetryTask(ctx, "ann", c.task.ID, dispatch.Choice{}, dispatch.Quota{Live: 5})
 			return err
 		})
-		c.equal(c.statuses(), []dispatch.Status{dispatch.Accepted, dispatch.Accepted, dispatch.Failed, dispatch.Accepted,
-			dispatch.Failed})
+		c.equal(c.statuses(), []dispatch.Status{dispatch.Accepted, dispatch.Accepted, dispatch.Failed,
+			dispatch.Accepted, dispatch.Failed})
 		_, err := c.s.Accept(c.Context(), dispatch.Key{}, nil, drafts(1), dispatch.Quota{Live: 5})
 		if !dispatch.Is(err, dispatch.LimitReached) {
 			c.Errorf("a quota has room for jobs that a retry will add: %v", err)
@@ -172,8 +172,8 @@ func TestTaskChange_ComesAfterTheOneBefore(t *testing.T) {
 			c.jobs[0].ID, c.jobs[2].ID}})
 		c.must(err)
 		c.equal(n, 3)
-		c.equal(c.statuses(), []dispatch.Status{dispatch.Canceled, dispatch.Accepted, dispatch.Canceled, dispatch.Accepted,
-			dispatch.Canceled})
+		c.equal(c.statuses(), []dispatch.Status{dispatch.Canceled, dispatch.Accepted, dispatch.Canceled,
+			dispatch.Accepted, dispatch.Canceled})
 		_, n, err = c.s.CancelJobs(c.Context(), "ann", c.task.ID,
 			dispatch.Choice{Statuses: []dispatch.Status{dispatch.Accepted}})
 		c.must(err)
@@ -206,8 +206,8 @@ func TestTaskChange_OfManyAtOnce(t *testing.T) {
 		for range cap(errs) {
 			c.must(<-errs)
 		}
-		c.equal(c.statuses(), []dispatch.Status{dispatch.Canceled, dispatch.Canceled, dispatch.Canceled, dispatch.Canceled,
-			dispatch.Canceled})
+		c.equal(c.statuses(), []dispatch.Status{dispatch.Canceled, dispatch.Canceled, dispatch.Canceled,
+			dispatch.Canceled, dispatch.Canceled})
 		if store.Rows(c, c.s, "task_changes") != 0 {
 			c.Error("a change is under way")
 		}
@@ -226,7 +226,8 @@ func TestTaskChange_OfAVisitIsLeftToFinishChanges(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			eachDatabase(t, func(t *testing.T, kept conformance.Store, _ func()) {
 				c := &changeTest{T: t, s: kept.(*store.Store)}
-				c.task = &dispatch.Task{Owner: "ann", Account: "p/shared", Request: dispatch.Request{Parameters: []byte(`{}`)},
+				c.task = &dispatch.Task{Owner: "ann", Account: "p/shared",
+					Request:   dispatch.Request{Parameters: []byte(`{}`)},
 					Dimension: "d",
 					Budget:    dispatch.Budget{Amount: row.budget}}
 				all := drafts(1000)
@@ -248,8 +249,8 @@ func TestTaskChange_OfAVisitIsLeftToFinishChanges(t *testing.T) {
 					t.Errorf("the visit would try the jobs again: %+v, %v", g.Lines, err)
 				}
 				price := 1.0
-				first[0].Phase, first[0].Status, first[0].Costs, first[0].Unit = dispatch.Ended, dispatch.Finished, &price,
-					"credits"
+				first[0].Phase, first[0].Status, first[0].Costs, first[0].Unit = dispatch.Ended, dispatch.Finished,
+					&price, "credits"
 				_, err = c.s.Save(t.Context(), first)
 				c.must(err)
 				if row.paused {
@@ -259,7 +260,8 @@ func TestTaskChange_OfAVisitIsLeftToFinishChanges(t *testing.T) {
 				_, err = c.s.FinishChanges(t.Context(), time.Hour)
 				c.must(err)
 				for _, d := range all {
-					if j := c.loaded(d); j.Phase == dispatch.Waiting && (j.Paused != row.paused || j.Due.IsZero() != row.paused) {
+					if j := c.loaded(d); j.Phase == dispatch.Waiting &&
+						(j.Paused != row.paused || j.Due.IsZero() != row.paused) {
 						t.Fatalf("job %d: paused %t, due %v", j.Number, j.Paused, j.Due)
 					}
 				}

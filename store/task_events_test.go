@@ -107,14 +107,15 @@ func TestTaskEvents_AsOneJob(t *testing.T) {
 		}
 		task := &dispatch.Task{Owner: "ann", Account: all[0].Account, Dimension: "tile"}
 		for _, status := range []dispatch.Status{dispatch.TaskRunning, dispatch.TaskFinished, dispatch.TaskFailed} {
-			task.Hooks = append(task.Hooks, dispatch.Hook{ID: string(status), Owner: "ann", Kind: dispatch.OGCSubscriber,
-				Statuses: []dispatch.Status{status}})
+			task.Hooks = append(task.Hooks, dispatch.Hook{ID: string(status), Owner: "ann",
+				Kind: dispatch.OGCSubscriber, Statuses: []dispatch.Status{status}})
 		}
 		_, err := t.s.Accept(t.Context(), dispatch.Key{}, task, all)
 		t.must(err)
 		seen := func(want ...string) {
 			t.Helper()
-			t.equal(append(append(t.events("task_running"), t.events("task_finished")...), t.events("task_failed")...), want)
+			t.equal(append(append(t.events("task_running"), t.events("task_finished")...), t.events("task_failed")...),
+				want)
 		}
 		jobs := []dispatch.Job{t.endNow(all[0].Job), all[1].Job, all[2].Job}
 		seen("task_running")
@@ -124,8 +125,8 @@ func TestTaskEvents_AsOneJob(t *testing.T) {
 		seen("task_running", "task_failed")
 		again, err := t.s.Save(t.Context(), []dispatch.Job{jobs[0].Retry(start)})
 		t.must(err)
-		again[0].Phase, again[0].Status, again[0].Epoch, again[0].Updated, again[0].Moved = dispatch.Ended, dispatch.Finished,
-			again[0].Epoch+1, start, start
+		again[0].Phase, again[0].Status, again[0].Epoch, again[0].Updated, again[0].Moved = dispatch.Ended,
+			dispatch.Finished, again[0].Epoch+1, start, start
 		_, err = t.s.Save(t.Context(), again)
 		t.must(err)
 		seen("task_running", "task_finished", "task_failed")

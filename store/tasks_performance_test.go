@@ -28,7 +28,8 @@ func BenchmarkPerformanceOfTasks(b *testing.B) {
 		}{{"the first page of 10 results", readResults}, {"the task", readCounts}, {"the jobs of the last change",
 			readChange}} {
 			small, large := leastOf(b, s, few, read.read), leastOf(b, s, many, read.read)
-			fmt.Fprintf(table, "%s, %s\t%v\t%v\t%.2f\n", b.Name(), read.name, small, large, float64(large)/float64(small))
+			fmt.Fprintf(table, "%s, %s\t%v\t%v\t%.2f\n", b.Name(), read.name, small, large,
+				float64(large)/float64(small))
 		}
 	})
 }
@@ -116,14 +117,16 @@ func BenchmarkPerformanceOfCancel(b *testing.B) {
 	for _, hooks := range []int{0, 20} {
 		eachDatabase(b, func(b *testing.B, s conformance.Store, analyze func()) {
 			for i := range hooks {
-				h := dispatch.Hook{ID: fmt.Sprint(i), Owner: "ann", Kind: dispatch.Webhook, URL: "https://r.example.org/",
+				h := dispatch.Hook{ID: fmt.Sprint(i), Owner: "ann", Kind: dispatch.Webhook,
+					URL:      "https://r.example.org/",
 					Sealed:   dispatch.Sealed{Key: "k", Text: "sealed"},
 					Statuses: []dispatch.Status{dispatch.Finished, dispatch.Failed, dispatch.Canceled}}
 				if err := s.(*store.Store).AddHook(b.Context(), h, hooks); err != nil {
 					b.Fatal(err)
 				}
 			}
-			task := &dispatch.Task{Owner: "ann", Account: "p/shared", Request: dispatch.Request{Parameters: []byte(`{}`)},
+			task := &dispatch.Task{Owner: "ann", Account: "p/shared",
+				Request:   dispatch.Request{Parameters: []byte(`{}`)},
 				Dimension: "d"}
 			jobs := drafts(10_000)
 			for i := range jobs {

@@ -49,7 +49,9 @@ func (s *Store) tracedWithin(within context.Context, on querier) querier {
 	if s.trace == nil {
 		return on
 	}
-	return traced{on, func(_ context.Context, name string) (context.Context, func(error)) { return s.trace(within, name) }}
+	return traced{on, func(_ context.Context, name string) (context.Context, func(error)) {
+		return s.trace(within, name)
+	}}
 }
 
 // traced returns queries that are reported as parts of what the contexts of their calls belong to.

@@ -240,8 +240,8 @@ func (s *Store) skipIDsUnless(ctx context.Context, id dispatch.UnstartedID) erro
 	}
 	if used {
 		return &dispatch.Error{Kind: dispatch.Conflict, Op: "store.Start",
-			Text: "The id of this job was given to another one, because the database was set back to an earlier state. " +
-				"Create the job again."}
+			Text: "The id of this job was given to another one, because the database was set back to an earlier " +
+				"state. Create the job again."}
 	}
 	return s.SkipIDs(ctx)
 }

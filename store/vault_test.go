@@ -35,7 +35,8 @@ func TestGrants(t *testing.T) {
 		if _, err := s.Grant(ctx, "ann", "https://idp"); !dispatch.Is(err, dispatch.NotFound) {
 			t.Fatalf("no grant: %v", err)
 		}
-		for _, g := range []dispatch.Grant{grant("a1", "ann"), grant("b1", "bob"), grant("a2", "ann")} { // a2 in place of a1
+		// a2 in place of a1
+		for _, g := range []dispatch.Grant{grant("a1", "ann"), grant("b1", "bob"), grant("a2", "ann")} {
 			if err := s.KeepGrant(ctx, g); err != nil {
 				t.Fatal(err)
 			}
@@ -47,8 +48,8 @@ func TestGrants(t *testing.T) {
 			t.Fatal(err, diff)
 		}
 		renewed := want
-		renewed.Sealed, renewed.Renewed, renewed.Expires = dispatch.Sealed{Key: "k2", Text: "other"}, start.Add(time.Hour),
-			start.Add(2*time.Hour)
+		renewed.Sealed, renewed.Renewed, renewed.Expires = dispatch.Sealed{Key: "k2", Text: "other"},
+			start.Add(time.Hour), start.Add(2*time.Hour)
 		kept, err := s.RenewGrant(ctx, renewed)
 		renewed.Version = 2
 		if diff := cmp.Diff(renewed, kept); err != nil || diff != "" {

@@ -60,9 +60,10 @@ func BenchmarkPerformanceOfVisits(b *testing.B) {
 			before := conformance.CPU(b)
 			queries, transactions := perJob(b, dsn, requests, 1000)
 			fmt.Fprintf(os.Stdout,
-				"%s, requests: %d: %.1f statements, %.2f transactions, %v of CPU without the server's, per started job (two "+
-					"requests, as in openEO)\n",
-				name, requests, queries, transactions, ((conformance.CPU(b) - before) / 1000).Round(10*time.Microsecond))
+				"%s, requests: %d: %.1f statements, %.2f transactions, %v of CPU without the server's, per started "+
+					"job (two "+"requests, as in openEO)\n",
+				name, requests, queries, transactions, ((conformance.CPU(b) - before) / 1000).Round(10*
+					time.Microsecond))
 		}
 	}
 }
@@ -131,7 +132,8 @@ func BenchmarkPerformanceOfConsecutiveJobs(b *testing.B) {
 		before := conformance.CPU(b)
 		for range jobs {
 			begin := time.Now()
-			_, err := br.Accept(b.Context(), "ann", dispatch.Request{Title: "t", Label: dispatch.OGCProcess, Format: "json",
+			_, err := br.Accept(b.Context(), "ann", dispatch.Request{Title: "t", Label: dispatch.OGCProcess,
+				Format:  "json",
 				Service: dispatch.Service{Endpoint: "https://p.example", Application: "app"}}, dispatch.Key{})
 			if err != nil {
 				b.Fatal(err)
@@ -142,10 +144,11 @@ func BenchmarkPerformanceOfConsecutiveJobs(b *testing.B) {
 		stop()
 		slices.Sort(times)
 		fmt.Fprintf(os.Stdout,
-			"%s, consecutive jobs: %v (median), %v of CPU without the server's, %.1f statements, %.2f transactions for each\n",
+			"%s, consecutive jobs: %v (median), %v of CPU without the server's, %.1f statements, %.2f transactions "+
+				"for each\n",
 			name,
-			times[jobs/2].Round(10*time.Microsecond), (used / jobs).Round(10*time.Microsecond), float64(queries.Load())/jobs,
-			float64(transactions.Load())/jobs)
+			times[jobs/2].Round(10*time.Microsecond), (used / jobs).Round(10*time.Microsecond),
+			float64(queries.Load())/jobs, float64(transactions.Load())/jobs)
 	}
 }
 

@@ -45,7 +45,8 @@ func TestListing_MeaningForEachJob(t *testing.T) {
 		{Ref: dispatch.Ref{ID: "y"}, Tag: "other.1.2.bb", Report: dispatch.Report{Status: dispatch.Running}},
 		{Ref: dispatch.Ref{ID: "a"}, Tag: "me.1.1.aa", Report: dispatch.Report{Status: dispatch.Accepted}},
 		{Ref: dispatch.Ref{ID: "b"}, Tag: "me.1.2.bb", Report: dispatch.Report{Status: dispatch.Accepted}},
-		{Ref: dispatch.Ref{ID: "f"}, Tag: "me.6.1.ff", Report: dispatch.Report{Status: dispatch.Running, Progress: &half}},
+		{Ref: dispatch.Ref{ID: "f"}, Tag: "me.6.1.ff",
+			Report: dispatch.Report{Status: dispatch.Running, Progress: &half}},
 	}
 
 	whole := list(listedJobs{listed: listed}, one, two, six)
@@ -55,14 +56,15 @@ func TestListing_MeaningForEachJob(t *testing.T) {
 		got  []dispatch.Outcome
 		want dispatch.Outcome
 	}{
-		{"an earlier attempt is an orphan", whole[1], dispatch.Outcome{Asked: dispatch.AskSearch, Attempt: 1, Epoch: -1, Ref: dispatch.Ref{ID: "a"}}},
-		{"found", whole[1][1:], dispatch.Outcome{Asked: dispatch.AskSearch, Attempt: 2, Epoch: 3, Ref: dispatch.Ref{ID: "b"},
-			Report: dispatch.Report{Status: dispatch.Accepted}}},
+		{"an earlier attempt is an orphan", whole[1],
+			dispatch.Outcome{Asked: dispatch.AskSearch, Attempt: 1, Epoch: -1, Ref: dispatch.Ref{ID: "a"}}},
+		{"found", whole[1][1:], dispatch.Outcome{Asked: dispatch.AskSearch, Attempt: 2, Epoch: 3,
+			Ref: dispatch.Ref{ID: "b"}, Report: dispatch.Report{Status: dispatch.Accepted}}},
 		{"not there", whole[2], dispatch.Outcome{Asked: dispatch.AskSearch, Attempt: 1, Epoch: 3, Repeat: true}},
-		{"a status", whole[6], dispatch.Outcome{Asked: dispatch.AskStatus, Attempt: 1, Epoch: 5, Ref: dispatch.Ref{ID: "f"},
-			Report: dispatch.Report{Status: dispatch.Running, Progress: &half}}},
-		{"broke off: nobody knows", broken[2], dispatch.Outcome{Asked: dispatch.AskSearch, Attempt: 1, Epoch: 3, Repeat: true,
-			Err: broken[2][0].Err}},
+		{"a status", whole[6], dispatch.Outcome{Asked: dispatch.AskStatus, Attempt: 1, Epoch: 5,
+			Ref: dispatch.Ref{ID: "f"}, Report: dispatch.Report{Status: dispatch.Running, Progress: &half}}},
+		{"broke off: nobody knows", broken[2], dispatch.Outcome{Asked: dispatch.AskSearch, Attempt: 1, Epoch: 3,
+			Repeat: true, Err: broken[2][0].Err}},
 	} {
 		if len(c.got) == 0 || !reflect.DeepEqual(c.got[0], c.want) {
 			t.Errorf("%s: %+v, want %+v", c.name, c.got, c.want)
@@ -125,9 +127,12 @@ func TestListing_OrphansOfOneJobAreBounded(t *testing.T) {
 	for i := range 20_000 {
 		listed = append(listed,
 			dispatch.Listed{Ref: dispatch.Ref{ID: "f"}, Report: dispatch.Report{Status: dispatch.Running}},
-			dispatch.Listed{Ref: dispatch.Ref{ID: fmt.Sprint("s", i)}, Tag: "me.1.1.aa", Report: dispatch.Report{Status: dispatch.Running}},
-			dispatch.Listed{Ref: dispatch.Ref{ID: fmt.Sprint("c", i)}, Tag: "me.1.2.bb", Report: dispatch.Report{Status: dispatch.Running}},
-			dispatch.Listed{Ref: dispatch.Ref{ID: "b"}, Tag: "me.1.2.bb", Report: dispatch.Report{Status: dispatch.Running}})
+			dispatch.Listed{Ref: dispatch.Ref{ID: fmt.Sprint("s", i)}, Tag: "me.1.1.aa",
+				Report: dispatch.Report{Status: dispatch.Running}},
+			dispatch.Listed{Ref: dispatch.Ref{ID: fmt.Sprint("c", i)}, Tag: "me.1.2.bb",
+				Report: dispatch.Report{Status: dispatch.Running}},
+			dispatch.Listed{Ref: dispatch.Ref{ID: "b"}, Tag: "me.1.2.bb",
+				Report: dispatch.Report{Status: dispatch.Running}})
 	}
 	got := list(listedJobs{listed: listed}, one, six)
 	if len(got[6]) != 1 || len(got[1]) != listedOfJob {
@@ -147,13 +152,16 @@ func TestListing_AnothersAttemptMeansNothing(t *testing.T) {
 		Phase: dispatch.Creating, Nonces: dispatch.Nonces("").With(1, "aa").With(2, "bb")}}
 	m := newMatch([]dispatch.Job{doubtful}, "me", false)
 	for i, tag := range []string{"me.1.2", "me.1.2.zz", "me.1.1", "me.1.1.zz", "me.1.3.cc"} {
-		m.add(dispatch.Listed{Ref: dispatch.Ref{ID: fmt.Sprint(i)}, Tag: tag, Report: dispatch.Report{Status: dispatch.Running}})
+		m.add(dispatch.Listed{Ref: dispatch.Ref{ID: fmt.Sprint(i)}, Tag: tag,
+			Report: dispatch.Report{Status: dispatch.Running}})
 	}
 	if len(m.outcomes) > 0 {
 		t.Fatalf("attempts that are not this job's: %+v", m.outcomes)
 	}
-	m.add(dispatch.Listed{Ref: dispatch.Ref{ID: "orphan"}, Tag: "me.1.1.aa", Report: dispatch.Report{Status: dispatch.Running}})
-	m.add(dispatch.Listed{Ref: dispatch.Ref{ID: "own"}, Tag: "me.1.2.bb", Report: dispatch.Report{Status: dispatch.Running}})
+	m.add(dispatch.Listed{Ref: dispatch.Ref{ID: "orphan"}, Tag: "me.1.1.aa",
+		Report: dispatch.Report{Status: dispatch.Running}})
+	m.add(dispatch.Listed{Ref: dispatch.Ref{ID: "own"}, Tag: "me.1.2.bb",
+		Report: dispatch.Report{Status: dispatch.Running}})
 	if len(m.outcomes) != 2 || m.outcomes[0].Epoch != -1 || m.outcomes[1].Ref.ID != "own" || !m.seen[1] {
 		t.Errorf("its own attempts: %+v", m.outcomes)
 	}

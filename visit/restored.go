@@ -69,7 +69,8 @@ func (v *visit) withoutComparison(ctx context.Context) error {
 		return v.visits.Store.ClearRestored(ctx, v.account, nil)
 	}
 	v.visits.Log.WarnContext(ctx,
-		"a restored account waits for the operator: its platform has no list; see eodispatch restored --without-listing",
+		"a restored account waits for the operator: its platform has no list; see eodispatch restored "+
+			"--without-listing",
 		"account", string(v.account))
 	return v.visits.Store.Hold(ctx, v.account, v.timing.Recheck, dispatch.NeedsOperator, dispatch.RestoredNotice)
 }
@@ -228,7 +229,8 @@ func (v *visit) adopt(j dispatch.Job, a listedAttempt, now time.Time) dispatch.J
 	if !a.tag.Marks(j) {
 		j.Nonces = j.Nonces.With(a.tag.Attempt, a.tag.Nonce)
 	}
-	j.Phase, j.Attempt, j.Ref, j.Status, j.Seen, j.SendBy, j.Due = dispatch.Starting, a.tag.Attempt, a.Ref, dispatch.Submitted, "", now, now
+	j.Phase, j.Attempt, j.Ref, j.Status, j.Seen, j.SendBy, j.Due = dispatch.Starting, a.tag.Attempt, a.Ref,
+		dispatch.Submitted, "", now, now
 	j.Tries, j.Refused, j.Begun = 0, time.Time{}, 0
 	j = dispatch.ApplyConsequences(before, j.WithAttention(dispatch.InDoubt, ""), v.timing, now)
 	return dispatch.Next(j, v.complete(dispatch.Outcome{Asked: dispatch.AskStatus, Attempt: j.Attempt, Epoch: j.Epoch,

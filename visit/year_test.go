@@ -74,10 +74,10 @@ func (y *yearOfPlatforms) String() string {
 		}
 	}
 	return text + fmt.Sprintf(
-		" jobs wait in the four quarters, %d at most at one platform, in %d lines at most. After %.1f days at most no job "+
-			"waits there. "+
-			"Single jobs wait for %s on average, requests for their send time for %s at most. Slots are empty for %.2f %% of "+
-			"the time in which jobs wait.",
+		" jobs wait in the four quarters, %d at most at one platform, in %d lines at most. After %.1f days at most "+
+			"no job "+"waits there. "+
+			"Single jobs wait for %s on average, requests for their send time for %s at most. Slots are empty for "+
+			"%.2f %% of "+"the time in which jobs wait.",
 		y.most, y.lineCount, y.backlog.Hours()/24, (y.single/time.Duration(y.singles)).Round(time.Minute),
 		y.sendWait.Round(time.Millisecond), 100*y.idle())
 }
@@ -151,7 +151,8 @@ const deviation = 1. // of the logarithm of run times
 func newSimulatedPlatform(seed int, load float64) *simulatedPlatform {
 	p := &simulatedPlatform{random: rand.New(rand.NewPCG(uint64(seed), 1)), timing: dispatch.Timing{}.Complete(),
 		alone: map[dispatch.UserID][]time.Duration{},
-		held:  map[dispatch.Line]int{}, heldBy: map[dispatch.UserID]int{}, turns: map[dispatch.Line]int64{}, turnOf: map[dispatch.UserID]int64{}}
+		held:  map[dispatch.Line]int{}, heldBy: map[dispatch.UserID]int{}, turns: map[dispatch.Line]int64{},
+		turnOf: map[dispatch.UserID]int64{}}
 	p.slots = 1 + p.random.IntN(16)
 	p.median = load * float64(p.slots) * simulated.Seconds() / jobsAYear / math.Exp(deviation*deviation/2)
 	p.arrival = p.nextArrival(0)
@@ -228,7 +229,8 @@ func (p *simulatedPlatform) nextArrival(after time.Duration) time.Duration {
 
 // arrive stores a request of one of 20 users.
 func (p *simulatedPlatform) arrive() {
-	l := dispatch.Line{Owner: dispatch.UserID(rune('a' + p.random.IntN(20))), Waiting: 1, Due: p.at(p.now), First: dispatch.JobID(p.jobs)}
+	l := dispatch.Line{Owner: dispatch.UserID(rune('a' + p.random.IntN(20))), Waiting: 1, Due: p.at(p.now),
+		First: dispatch.JobID(p.jobs)}
 	if p.random.Float64() < tasks {
 		l.Task, l.Waiting = dispatch.TaskID(p.jobs+1), 1+min(mostJobs, int(8*math.Exp(p.random.NormFloat64())))
 	} else {
@@ -292,7 +294,8 @@ func (p *simulatedPlatform) start(l dispatch.Line) {
 func (p *simulatedPlatform) send() {
 	now := dispatch.Later(p.at(p.now), p.sent)
 	for given := false; !given; {
-		s, _ := p.schedule.Reserve(dispatch.SendTimeRequest{Pace: time.Second, Purpose: dispatch.Acting, Ahead: dispatch.SendTimeAhead}, &p.booked, now)
+		s, _ := p.schedule.Reserve(dispatch.SendTimeRequest{Pace: time.Second, Purpose: dispatch.Acting,
+			Ahead: dispatch.SendTimeAhead}, &p.booked, now)
 		now, given = now.Add(s.Wait), s.Given
 	}
 	p.sent, p.sendWait = now, max(p.sendWait, now.Sub(p.at(p.now)))

@@ -60,8 +60,9 @@ var (
 	ErrNoToken = Refusal{Status: 401, Code: "AUTHENTICATION_FAILED", Message: "The request needs a valid bearer token.",
 		Header: map[string]string{"WWW-Authenticate": "Bearer"}}
 	ErrBadToken = Refusal{Status: 401, Code: "AUTHENTICATION_FAILED",
-		Message: "The bearer token is not valid for this service. Sign in at its identity provider and use the new token.",
-		Header:  map[string]string{"WWW-Authenticate": `Bearer error="invalid_token"`}}
+		Message: "The bearer token is not valid for this service. Sign in at its identity provider and use the new " +
+			"token.",
+		Header: map[string]string{"WWW-Authenticate": `Bearer error="invalid_token"`}}
 	ErrOldToken = Refusal{Status: 401, Code: "AUTHENTICATION_FAILED",
 		Message: "The bearer token has expired. Get a new one and repeat the request.",
 		Header:  map[string]string{"WWW-Authenticate": `Bearer error="invalid_token", error_description="The token has expired"`}}
@@ -81,8 +82,9 @@ var (
 		Message: "The database does not respond. Try again in a few seconds.",
 		Header:  map[string]string{"Retry-After": "5"}}
 	ErrNoIssuer = Refusal{Status: 503, Code: "SERVICE_UNAVAILABLE",
-		Message: "The token cannot be verified because the identity provider does not respond. Try again in a few seconds.",
-		Header:  map[string]string{"Retry-After": "5"}}
+		Message: "The token cannot be verified because the identity provider does not respond. Try again in a few " +
+			"seconds.",
+		Header: map[string]string{"Retry-After": "5"}}
 )
 
 // RefusalFor returns the response for err.

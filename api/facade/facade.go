@@ -35,9 +35,9 @@ const ProcessesUnstarted = `{"ogcapi":`
 type Facade interface {
 	// Paths are the paths at and below which the façade serves, for example "/openeo". They have no slash at their end.
 	Paths() []string
-	// Serve answers every request to Paths and below them, of any method. The server has already limited the rate of the
-	// client's address, sets a correlation id, logs the request with its Pattern, and recovers from panics. CORS and
-	// authentication are the façade's; it serves paths with doubled slashes without a redirect.
+	// Serve answers every request to Paths and below them, of any method. The server has already limited the rate of
+	// the client's address, sets a correlation id, logs the request with its Pattern, and recovers from panics. CORS
+	// and authentication are the façade's; it serves paths with doubled slashes without a redirect.
 	Serve(s Server, w http.ResponseWriter, r *http.Request)
 	// Refuse writes a refusal of the server itself in the form of the façade, with its CORS headers.
 	Refuse(w http.ResponseWriter, r *http.Request, p Problem)
@@ -45,20 +45,20 @@ type Facade interface {
 
 // Server is what the server does for façades.
 type Server interface {
-	// BaseURL returns the absolute URL at which clients reach the server, without a slash at its end: the configured one
-	// or, if there is none, that of the request.
+	// BaseURL returns the absolute URL at which clients reach the server, without a slash at its end: the configured
+	// one or, if there is none, that of the request.
 	BaseURL(*http.Request) string
 	// SignIn verifies a token: what follows "Bearer ", without a prefix of the façade's standard; "": the request has
 	// none. It applies the rate limits of the user and counts the request among the user's. Afterwards the context of r
 	// contains the caller.
 	SignIn(r *http.Request, token dispatch.Secret) (identity.Caller, error)
-	// ReadBody reads a body that is JSON in UTF-8, within the limits of the server on its size, time, nesting and members;
-	// nil if the request has none. Bodies of all requests that are being served are bounded together: those of one user,
-	// and those of all who have not signed in.
+	// ReadBody reads a body that is JSON in UTF-8, within the limits of the server on its size, time, nesting and
+	// members; nil if the request has none. Bodies of all requests that are being served are bounded together: those of
+	// one user, and those of all who have not signed in.
 	ReadBody(w http.ResponseWriter, r *http.Request) ([]byte, error)
-	// Stream writes a response of any length as it can be read, and waits for neither more than a minute. The request no
-	// longer counts among those that are served at once. An error means that the response is incomplete, or was not begun
-	// because the server stops.
+	// Stream writes a response of any length as it can be read, and waits for neither more than a minute. The request
+	// no longer counts among those that are served at once. An error means that the response is incomplete, or was not
+	// begun because the server stops.
 	Stream(w http.ResponseWriter, r *http.Request, status int, from io.Reader) error
 	// RunSync runs a request of the caller, who waits, and returns when its result begins. The result's Body must be
 	// closed; Stream writes it. The request no longer counts among those that are served at once.
@@ -73,13 +73,13 @@ type Server interface {
 	// without a pause.
 	InTurns(context.Context, dispatch.UserID, iter.Seq2[dispatch.Record, error]) iter.Seq2[dispatch.Record, error]
 	// Split returns the tiles of an area in the cells of a grid, most of them at most. The area is a bounding box in
-	// longitude and latitude, which isBox reports, or GeoJSON. Requests of one user, or without one of one address, take
-	// turns.
+	// longitude and latitude, which isBox reports, or GeoJSON. Requests of one user, or without one of one address,
+	// take turns.
 	Split(ctx context.Context, g *grid.Grid, area json.RawMessage, most int) (tiles []grid.Tile, isBox bool, err error)
 	// Provenance returns how the results of a job of the user who has signed in came about, in PROV-JSON.
 	Provenance(context.Context, dispatch.Record) (any, error)
-	// SignInLink returns the page where the user of an account signs in to its platform, or links an account there; "" if
-	// there is none.
+	// SignInLink returns the page where the user of an account signs in to its platform, or links an account there; ""
+	// if there is none.
 	SignInLink(dispatch.Account) string
 	// Problem returns what a client may know of an error, and logs what it may not.
 	Problem(ctx context.Context, err error) Problem

@@ -15,8 +15,8 @@ type Preferences struct {
 	Async bool          // respond-async
 	Wait  time.Duration // at most LongestWait; 0: none
 
-	// Return is minimal or representation, Status the status that a job is to have (OGC API - Processes, Part 4); "": no
-	// preference.
+	// Return is minimal or representation, Status the status that a job is to have (OGC API - Processes, Part 4); "":
+	// no preference.
 	Return, Status string
 }
 

@@ -14,8 +14,8 @@ func TestPreferencesIn(t *testing.T) {
 		"wait=7;x=y":                          {Wait: 7 * time.Second},
 		"respond-async, Wait = 10;x=y":        {Async: true, Wait: 10 * time.Second},
 		"respond-async;return=representation": {Async: true},
-		"wait=99999999":                       {Wait: facade.LongestWait}, "wait=99999999999999999999999": {}, "wait=0": {},
-		"wait=-1":                 {},
+		"wait=99999999":                       {Wait: facade.LongestWait}, "wait=99999999999999999999999": {},
+		"wait=0": {}, "wait=-1": {},
 		"wait=soon, respond-sync": {}, "waiting=9": {},
 		`wait="5"`: {Wait: 5 * time.Second}, "wait=5, wait=50": {Wait: 5 * time.Second},
 	} {

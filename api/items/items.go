@@ -58,8 +58,8 @@ func Describe(p broker.JobResult, t dispatch.TaskRecord) dispatch.Item {
 	}
 	setTimes(properties, first, last, p.Moved)
 	processingOf(p.Record).AddTo(properties)
-	text, err := dispatch.Encode(map[string]any{"geometry": wire.Geometry{RawMessage: where.Geometry}, "bbox": where.Box,
-		"properties": properties})
+	text, err := dispatch.Encode(map[string]any{"geometry": wire.Geometry{RawMessage: where.Geometry},
+		"bbox": where.Box, "properties": properties})
 	if err != nil {
 		text = []byte(`{"properties":{}}`)
 	}
@@ -76,7 +76,8 @@ var unknownSince = time.Unix(0, 0).UTC()
 func setTimes(properties map[string]any, first, last, ended time.Time) {
 	switch {
 	case first.IsZero():
-		properties["datetime"], properties["start_datetime"], properties["end_datetime"] = nil, unknownSince, ended.UTC()
+		properties["datetime"], properties["start_datetime"], properties["end_datetime"] = nil, unknownSince,
+			ended.UTC()
 	case first.Equal(last):
 		properties["datetime"] = first
 	default:
@@ -160,8 +161,9 @@ func Write(i dispatch.Item, o Origin) wire.Item {
 	var h head
 	_ = json.Unmarshal(i.Head, &h)
 	c := object(i.Body)
-	item := wire.Item{Type: "Feature", Version: "1.0.0", ID: strconv.FormatInt(int64(i.Job), 10), Collection: o.Collection,
-		Geometry: wire.Geometry{RawMessage: h.Geometry}, Bbox: h.Bbox, Properties: map[string]any{},
+	item := wire.Item{Type: "Feature", Version: "1.0.0", ID: strconv.FormatInt(int64(i.Job), 10),
+		Collection: o.Collection,
+		Geometry:   wire.Geometry{RawMessage: h.Geometry}, Bbox: h.Bbox, Properties: map[string]any{},
 		Extensions: extensionsOf(c), Assets: map[string]wire.Asset{}}
 	if stac.Text(c["stac_version"]) == "1.1.0" {
 		item.Version = "1.1.0"
@@ -177,7 +179,8 @@ func Write(i dispatch.Item, o Origin) wire.Item {
 		{Rel: "collection", Href: o.Parent, Type: "application/json"},
 		{Rel: "parent", Href: o.Parent, Type: "application/json"},
 		{Rel: "root", Href: o.Root, Type: "application/json"},
-		{Rel: "via", Href: job + "/results", Type: "application/json", Title: "The results as the platform describes them"}},
+		{Rel: "via", Href: job + "/results", Type: "application/json",
+			Title: "The results as the platform describes them"}},
 		ProvenanceLinks(o.Server, i.Job)...)
 	return item
 }
@@ -196,4 +199,5 @@ func extensionsOf(c stac.Object) []string {
 }
 
 // inAssets matches the extensions whose members stand in assets.
-var inAssets = regexp.MustCompile(`^https://stac-extensions\.github\.io/(projection|raster|eo|file)/v[\d.]+/schema\.json$`)
+var inAssets = regexp.MustCompile(
+	`^https://stac-extensions\.github\.io/(projection|raster|eo|file)/v[\d.]+/schema\.json$`)

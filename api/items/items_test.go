@@ -26,8 +26,8 @@ func TestDescribe_PlatformOfASpreadTask(t *testing.T) {
 	}
 }
 
-// TestDescribe_Times: the times of an Item are those of the data, as far as the results, or else the request, name them,
-// and never that of the run.
+// TestDescribe_Times: the times of an Item are those of the data, as far as the results, or else the request, name
+// them, and never that of the run.
 func TestDescribe_Times(t *testing.T) {
 	day := func(n int) time.Time { return time.Date(2024, 6, n, 0, 0, 0, 0, time.UTC) }
 	for name, c := range map[string]struct {
@@ -36,8 +36,9 @@ func TestDescribe_Times(t *testing.T) {
 	}{
 		"of the results": {`{"extent":{"temporal":{"interval":[["2024-06-01T00:00:00Z","2024-06-02T00:00:00Z"]]}}}`,
 			`{"time":["2024-06-05","2024-06-06"]}`, "", "", day(1), day(2)},
-		"of the assets":         {`{"assets":{"a":{"datetime":"2024-06-03T00:00:00Z"}}}`, `{}`, "", "", day(3), day(3)},
-		"of the request":        {`{}`, `{"a":[1,2],"b":["x","y"],"span":["2024-06-05","2024-06-06"]}`, "", "", day(5), day(6)},
+		"of the assets": {`{"assets":{"a":{"datetime":"2024-06-03T00:00:00Z"}}}`, `{}`, "", "", day(3), day(3)},
+		"of the request": {`{}`, `{"a":[1,2],"b":["x","y"],"span":["2024-06-05","2024-06-06"]}`, "", "", day(5),
+			day(6)},
 		"open":                  {`{}`, `{"span":["2024-06-05",null]}`, "", "", day(5), day(5)},
 		"as a text":             {`{}`, `{"span":"2024-06-05/2024-06-07"}`, "", "", day(5), day(7)},
 		"a date":                {`{}`, `{"date":"2024-06-05"}`, "", "", day(5), day(5)},

@@ -63,6 +63,6 @@ func errTooManyAtOnce(whose, bound string, most int64) call.Refusal {
 	return call.Refusal{Status: http.StatusTooManyRequests, Code: "RATE_LIMITED",
 		Header: call.RetryAfter(call.TurnOfRequest),
 		Message: fmt.Sprintf(
-			"Too many requests of %s are being served: %s is %d, and further requests wait %.0f seconds at most. Repeat the "+
-				"request later.", whose, bound, most, call.TurnOfRequest.Seconds())}
+			"Too many requests of %s are being served: %s is %d, and further requests wait %.0f seconds at most. "+
+				"Repeat the "+"request later.", whose, bound, most, call.TurnOfRequest.Seconds())}
 }

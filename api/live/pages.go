@@ -111,7 +111,8 @@ func (a *Lists) PageOf(u dispatch.UserID, path string, query url.Values) (q page
 		var ok bool
 		if q.at, ok = a.parseCursor(u, listKey(path, query), query.Get("cursor")); !ok {
 			fault("value_error",
-				"Input should be a cursor that this list, with the same filters and the same sort, returned to you", "cursor")
+				"Input should be a cursor that this list, with the same filters and the same sort, returned to you",
+				"cursor")
 		}
 	}
 	paged = q.Oldest

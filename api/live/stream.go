@@ -241,7 +241,8 @@ func earliest(first time.Time, more ...time.Time) time.Time {
 // closeOnPanic ends a stream whose goroutine panics, instead of the process. Call it deferred.
 func (s *Stream) closeOnPanic(ctx context.Context) {
 	if r := recover(); r != nil {
-		s.Log.ErrorContext(ctx, "panic", "operation", "api.stream", "error", fmt.Sprint(r), "stack", string(debug.Stack()))
+		s.Log.ErrorContext(ctx, "panic", "operation", "api.stream", "error", fmt.Sprint(r), "stack",
+			string(debug.Stack()))
 		s.Socket.CloseNow()
 	}
 }

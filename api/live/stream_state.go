@@ -288,8 +288,8 @@ func (p *parts) end(more bool) error {
 	return p.out.end()
 }
 
-// outgoing is a message that is sent while it is written: at once if it is short, otherwise in frames, each of which the
-// client must receive within writeWithin.
+// outgoing is a message that is sent while it is written: at once if it is short, otherwise in frames, each of which
+// the client must receive within writeWithin.
 type outgoing struct {
 	*Stream
 	ctx    context.Context

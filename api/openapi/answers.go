@@ -42,13 +42,14 @@ func WithTiles(a *Document, all map[string]*huma.Response) map[string]*huma.Resp
 
 var reasons = map[int]string{
 	408: "The request body did not arrive in time",
-	409: "CONFLICT: the current state does not allow the request. SIGN_IN_REQUIRED: you must link or renew an account, " +
-		"at details.link",
-	422: "VALIDATION_ERROR: the request is not valid; all its faults are listed. APPLICATION_INVALID: the document at " +
-		"the application's address defines no service, or is refused",
+	409: "CONFLICT: the current state does not allow the request. SIGN_IN_REQUIRED: you must link or renew an " +
+		"account, at details.link",
+	422: "VALIDATION_ERROR: the request is not valid; all its faults are listed. APPLICATION_INVALID: the document " +
+		"at the application's address defines no service, or is refused",
 	429: "RATE_LIMITED: a limit of the broker is reached, such as the number of your jobs that have not ended",
 	501: "The platform does not support this operation",
-	502: "PLATFORM_ERROR: the platform responded wrongly. PLATFORM_UNCERTAIN: the platform may have accepted the request",
+	502: "PLATFORM_ERROR: the platform responded wrongly. PLATFORM_UNCERTAIN: the platform may have accepted the " +
+		"request",
 	503: "PLATFORM_BUSY, PLATFORM_UNAVAILABLE, or SERVICE_UNAVAILABLE, such as when the database does not respond: " +
 		"repeat later. APPLICATION_UNREACHABLE: the document at the application's address cannot be fetched",
 	504: "PLATFORM_UNAVAILABLE: the platform did not respond in time",
@@ -122,7 +123,8 @@ func WithGeoJSON[T any](a *Document, all map[string]*huma.Response) map[string]*
 func WithDocument(all map[string]*huma.Response) map[string]*huma.Response {
 	all["200"] = &huma.Response{Description: "The document",
 		Content: map[string]*huma.MediaType{"application/json": {Schema: &huma.Schema{}}},
-		Headers: map[string]*huma.Header{"ETag": {Description: "Its SHA-256", Schema: &huma.Schema{Type: huma.TypeString}}}}
+		Headers: map[string]*huma.Header{"ETag": {Description: "Its SHA-256",
+			Schema: &huma.Schema{Type: huma.TypeString}}}}
 	return all
 }
 

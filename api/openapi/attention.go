@@ -32,8 +32,8 @@ var Attentions = map[dispatch.Attention]string{
 	dispatch.CostsAwaited: "The task has a budget, and the platform has not reported yet what its first jobs " +
 		"cost. The others are submitted as soon as it has. You need not do anything.",
 	dispatch.BudgetUnusable: "The platform reports no costs for the jobs of this task, or costs in another unit " +
-		"than that of its budget, so that the budget cannot be kept. Resume the task with a budget in the unit of its " +
-		"costs, or without one, or cancel it.",
+		"than that of its budget, so that the budget cannot be kept. Resume the task with a budget in the unit of " +
+		"its costs, or without one, or cancel it.",
 	dispatch.Trial: "The first jobs of this task run on trial. The others are submitted after you resume it.",
 	dispatch.TrialEnded: "The first jobs of this task, which ran on trial, have ended. Look at their results " +
 		"and costs, then resume the task to run the others, or cancel it.",
@@ -50,10 +50,10 @@ var Attentions = map[dispatch.Attention]string{
 		"address is right and that it can be read without a sign-in. " +
 		"A job that waits for it is tried again at increasing intervals. The platform is not the cause.",
 	dispatch.SetAside: "The broker crashed three times in a row while it submitted this job, and does not " +
-		"submit it again by itself. Retry its task, submit the job again, or delete it. If this happens again, tell the " +
-		"operator of this service.",
-	dispatch.ApplicationInvalid: "The document at the application's address defines no service, or is refused. Correct " +
-		"it, or submit with another address.",
+		"submit it again by itself. Retry its task, submit the job again, or delete it. If this happens again, tell " +
+		"the operator of this service.",
+	dispatch.ApplicationInvalid: "The document at the application's address defines no service, or is refused. " +
+		"Correct it, or submit with another address.",
 	dispatch.NotRemoved: "The job has ended, and its copy at the platform, with the results, could not be " +
 		"deleted there. Delete it at the platform if you need to.",
 	dispatch.HeldByOperator: "The operator of this service submits nothing to the platform at present. The job is " +

@@ -28,10 +28,11 @@ func (a *Document) NameModels() {
 		"ProcessTypeEnum": words(schemas["BaseJobRequest"].Properties["label"], "A protocol"),
 		"ParamTypeEnum":   words(schemas["Parameter"].Properties["type"], "The type of a parameter"),
 		"GridTypeEnum":    words(schemas["TileRequest"].Properties["grid"], "The name of a grid"),
-		"Access":          words(schemas["Platform"].Properties["access"], "Under whose account jobs run at a platform"),
-		"PlatformState":   words(schemas["Platform"].Properties["state"], "What can be expected of a platform"),
-		"AttentionCode":   words(schemas["JobAttention"].Properties["code"], "Why a job does not move"),
-		"JobsFilter":      words(FilterParam.Schema.Items, "What a list shows"),
+		"Access": words(schemas["Platform"].Properties["access"],
+			"Under whose account jobs run at a platform"),
+		"PlatformState": words(schemas["Platform"].Properties["state"], "What can be expected of a platform"),
+		"AttentionCode": words(schemas["JobAttention"].Properties["code"], "Why a job does not move"),
+		"JobsFilter":    words(FilterParam.Schema.Items, "What a list shows"),
 		"OutputFormatEnum": {Type: huma.TypeString, Enum: []any{"geojson", "gtiff", "json", "netcdf"},
 			Description: "The formats that a request can name at every platform. A service may offer others"},
 	}
@@ -66,7 +67,9 @@ func nameFormats(properties map[string]*huma.Schema) {
 
 // without returns the words of an enumeration but for some.
 func without[T ~string](enum []any, words ...T) []any {
-	return slices.DeleteFunc(slices.Clone(enum), func(word any) bool { return slices.Contains(words, T(word.(string))) })
+	return slices.DeleteFunc(slices.Clone(enum), func(word any) bool {
+		return slices.Contains(words, T(word.(string)))
+	})
 }
 
 // words returns a schema for the enumeration of s.

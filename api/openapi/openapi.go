@@ -24,13 +24,14 @@ func (a *Document) document() huma.Config {
 	c.Security = []map[string][]string{{"bearer": {}}}
 	c.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"bearer": {Type: "http", Scheme: "bearer",
 		BearerFormat: "JWT",
-		Description:  "An access token of the identity provider that this service trusts. It is verified with each request."}}
+		Description: "An access token of the identity provider that this service trusts. It is verified with each " +
+			"request."}}
 	if a.SessionCookie != "" {
 		c.Security = append(c.Security, map[string][]string{"session": {}})
 		c.Components.SecuritySchemes["session"] = &huma.SecurityScheme{Type: "apiKey", In: "cookie",
 			Name: a.SessionCookie,
-			Description: "The session of a browser that signed in to the page at /. It is accepted only in requests from " +
-				"that page."}
+			Description: "The session of a browser that signed in to the page at /. It is accepted only in requests " +
+				"from that page."}
 	}
 	if a.PublicURL != "" {
 		c.Servers = []*huma.Server{{URL: a.PublicURL}}
@@ -92,7 +93,8 @@ func (a *Document) Refine(schemas map[string]*huma.Schema) {
 func AllowNull(properties map[string]*huma.Schema, names ...string) {
 	for _, name := range names {
 		if p := properties[name]; p != nil {
-			properties[name] = &huma.Schema{AnyOf: []*huma.Schema{{Ref: p.Ref}, {Type: "null"}}, Description: p.Description}
+			properties[name] = &huma.Schema{AnyOf: []*huma.Schema{{Ref: p.Ref}, {Type: "null"}},
+				Description: p.Description}
 		}
 	}
 }
@@ -139,7 +141,8 @@ func (a *Document) TaskBody() *huma.RequestBody {
 				"application": "https://apps.example.org/ndvi_composite.json"},
 			"parameters": map[string]any{"temporal_extent": []any{"2026-03-01", "2026-06-01"}},
 			"dimension": map[string]any{"name": "spatial_extent", "values": []any{
-				map[string]any{"west": 5.0, "south": 50.6, "east": 5.1, "north": 50.7}, map[string]any{"west": 5.1, "south": 50.6,
+				map[string]any{"west": 5.0, "south": 50.6, "east": 5.1, "north": 50.7},
+				map[string]any{"west": 5.1, "south": 50.6,
 					"east": 5.2, "north": 50.7}}}}}},
 	}}}
 }

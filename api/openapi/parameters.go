@@ -20,8 +20,8 @@ var TaskParam = &huma.Param{Name: "task_id", In: "path", Required: true,
 
 var PlatformParam = &huma.Param{Name: "platform", In: "query", Schema: &huma.Schema{Type: huma.TypeBoolean,
 	Default: false},
-	Description: "true: what the broker submitted is also deleted at the platform, with its results, once it has ended " +
-		"there and its costs are known. " +
+	Description: "true: what the broker submitted is also deleted at the platform, with its results, once it has " +
+		"ended there and its costs are known. " +
 		"That happens after the response, and is repeated for a week while the platform does not answer."}
 
 var KeyParam = &huma.Param{Name: "Idempotency-Key", In: "header",
@@ -41,8 +41,8 @@ var OffsetParam = &huma.Param{Name: "offset", In: "query", Description: "Number 
 	Schema: &huma.Schema{Type: huma.TypeInteger, Minimum: new(0.0), Maximum: new(float64(math.MaxInt32)), Default: 0}}
 
 var WaitParam = &huma.Param{Name: "wait", In: "query", Schema: &huma.Schema{Type: huma.TypeNumber},
-	Description: "Seconds to wait for a change, 60 at most: a change from now on, or with If-None-Match a change since " +
-		"that ETag. " +
+	Description: "Seconds to wait for a change, 60 at most: a change from now on, or with If-None-Match a change " +
+		"since that ETag. " +
 		"Only the latter misses no change between two requests. A user can have limits.streams such requests open at " +
 		"once; further ones get 429."}
 
@@ -62,8 +62,8 @@ var PageParams = []*huma.Param{
 	{Name: "platform", In: "query", Explode: new(true), Description: "Only elements on one of these platforms.",
 		Schema: &huma.Schema{Type: huma.TypeArray, Items: &huma.Schema{Type: huma.TypeString}}},
 	{Name: "labels", In: "query", Explode: new(true),
-		Description: "Only elements with this label, written as key=value. Repeated: with all of them. A list of jobs and " +
-			"tasks is found by the first one.",
+		Description: "Only elements with this label, written as key=value. Repeated: with all of them. A list of " +
+			"jobs and tasks is found by the first one.",
 		Schema:  &huma.Schema{Type: huma.TypeArray, Items: &huma.Schema{Type: huma.TypeString}},
 		Example: []any{"project=hesbaye"}},
 	{Name: "title", In: "query",
@@ -71,8 +71,8 @@ var PageParams = []*huma.Param{
 			"elements than limit, and a further page nevertheless.",
 		Schema: &huma.Schema{Type: huma.TypeString, MaxLength: new(LongestSearch)}},
 	{Name: "service", In: "query",
-		Description: "Only elements of this service: its id in the catalogue, or its application. As with title, a page " +
-			"can have fewer elements than limit.",
+		Description: "Only elements of this service: its id in the catalogue, or its application. As with title, a " +
+			"page can have fewer elements than limit.",
 		Schema: &huma.Schema{Type: huma.TypeString, MaxLength: new(LongestSearch)}},
 	{Name: "created_after", In: "query", Description: "Only elements that were created at this time or later.",
 		Schema: &huma.Schema{Type: huma.TypeString, Format: "date-time"}},
@@ -85,8 +85,8 @@ var PageParams = []*huma.Param{
 }
 
 var SortParam = &huma.Param{Name: "sort", In: "query",
-	Description: "created: the oldest elements first, in pages as with limit. A cursor of one order is not accepted in " +
-		"the other.",
+	Description: "created: the oldest elements first, in pages as with limit. A cursor of one order is not accepted " +
+		"in the other.",
 	Schema: &huma.Schema{Type: huma.TypeString, Enum: []any{NewestFirst, OldestFirst}, Default: NewestFirst}}
 
 var FilterParam = &huma.Param{Name: "filter", In: "query", Explode: new(true),

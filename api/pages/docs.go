@@ -75,7 +75,8 @@ func (a *Site) serveDocs() {
 	}
 	a.mux.HandleFunc("GET /docs", servePage)
 	a.mux.HandleFunc("GET /docs/{$}", servePage)
-	a.mux.Handle("GET /redoc", http.RedirectHandler("/docs", http.StatusTemporaryRedirect)) // deployed clients ask for it
+	// deployed clients ask for it
+	a.mux.Handle("GET /redoc", http.RedirectHandler("/docs", http.StatusTemporaryRedirect))
 	a.serveDocsFiles(serveFile)
 }
 

@@ -33,8 +33,9 @@ var DocsSignedInScript = mustRead("oauth2-redirect.js")
 // addTo has the documentation page sign in. The client's id is data in the page, which its scripts read: the settings
 // are source code.
 func (s *DocsSignIn) addTo(c *swgui.Config) {
+	// a public client has no secret
 	c.AppendHead = template.HTML(`<meta name="oauth2-client-id" content="` + html.EscapeString(s.ClientID) + `">
-    <style>.auth-container :has(> [for=client_secret_authorizationCode]) { display: none; }</style>`) // a public client has no secret
+    <style>.auth-container :has(> [for=client_secret_authorizationCode]) { display: none; }</style>`)
 	c.SettingsUI["oauth2RedirectUrl"] = `location.origin + "` + DocsSignedInPath + `"`
 	c.SettingsUI["onComplete"] = `function () {
                 var client = document.querySelector("meta[name=oauth2-client-id]").content;
@@ -120,6 +121,6 @@ func withSignIn(document *huma.OpenAPI, at docsEndpoints) *huma.OpenAPI {
 func (a *Site) docsSignedInPage(w http.ResponseWriter, r *http.Request) {
 	a.show(w, r, http.StatusOK,
 		Dialog{Title: "Sign-in on the documentation page", Script: template.JS(DocsSignedInScript),
-			Text: []string{"This window closes by itself. If it does not, the sign-in was not completed: close it, and choose " +
-				"Authorize on the documentation page again."}})
+			Text: []string{"This window closes by itself. If it does not, the sign-in was not completed: close it, " +
+				"and choose Authorize on the documentation page again."}})
 }

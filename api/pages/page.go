@@ -143,8 +143,8 @@ func (a *Site) builtPagePolicy() string {
 	if a.Page.Development {
 		results += " http:"
 	}
-	return "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self'; worker-src 'self' blob:; img-src " +
-		"'self' data: blob: " + results +
+	return "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self'; worker-src 'self' blob:; " +
+		"img-src 'self' data: blob: " + results +
 		"; connect-src 'self' " + results + "; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 }
 
@@ -239,8 +239,8 @@ func (a *Site) writeJSON(w http.ResponseWriter, r *http.Request, v any) {
 // showMissingPage says how to build the program with the page.
 func (a *Site) showMissingPage(w http.ResponseWriter, r *http.Request) {
 	a.show(w, r, http.StatusOK, Dialog{Title: "This program was built without the page",
-		Text: []string{"The page for browsers is built by Node 20 or newer, before the program. Run make build in the " +
-			"source folder, then start bin/eodispatch; or make demo to try it.",
+		Text: []string{"The page for browsers is built by Node 20 or newer, before the program. Run make build in " +
+			"the source folder, then start bin/eodispatch; or make demo to try it.",
 			"Everything else works: programs use the interface that the documentation describes."},
 		Link: &pageLink{a.PagePath("/docs"), "Documentation of the interface"}})
 }

@@ -49,14 +49,15 @@ var (
 		Header:  map[string]string{"WWW-Authenticate": "Bearer"},
 		Message: "You are not signed in, or your session has ended. Sign in again."}
 	errForeignPage = call.Refusal{Status: http.StatusForbidden, Code: "FORBIDDEN",
-		Message: "A session is used from the page of this service only, and changes need Content-Type: application/json. " +
-			"Other clients send a bearer token, without cookies."}
+		Message: "A session is used from the page of this service only, and changes need Content-Type: " +
+			"application/json. Other clients send a bearer token, without cookies."}
 	errNoRenewal = call.Refusal{Status: http.StatusServiceUnavailable, Code: "SERVICE_UNAVAILABLE",
-		Header:  call.RetryAfter(5 * time.Second),
-		Message: "Your sign-in cannot be renewed because the identity provider does not respond. Try again in a few seconds."}
+		Header: call.RetryAfter(5 * time.Second),
+		Message: "Your sign-in cannot be renewed because the identity provider does not respond. Try again in a few " +
+			"seconds."}
 	errNoSessions = &dispatch.Error{Kind: dispatch.Unsupported, Op: "api.session",
-		Text: "Users cannot sign in to the page of this service: its operator must set public_url, identity.client_id with " +
-			"its secret, and on PostgreSQL vault.keys. Other clients send a bearer token."}
+		Text: "Users cannot sign in to the page of this service: its operator must set public_url, " +
+			"identity.client_id with its secret, and on PostgreSQL vault.keys. Other clients send a bearer token."}
 )
 
 // sessionRoutes registers the operations on the session of a browser.

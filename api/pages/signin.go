@@ -179,8 +179,8 @@ func (a *Site) awayPage(w http.ResponseWriter, r *http.Request) {
 	a.showForm(w, r, Dialog{Title: "Keep running your jobs after you sign out?",
 		Text: []string{"Jobs can take days. " + a.Title +
 			" can keep running yours after you sign out. For that it needs your permission, which you give once.",
-			"The permission is stored encrypted and used for your own jobs only. It lasts until you withdraw it, here or in " +
-				"your account at the identity provider."},
+			"The permission is stored encrypted and used for your own jobs only. It lasts until you withdraw it, " +
+				"here or in your account at the identity provider."},
 		Form: &pageForm{Action: withReturn(a.PagePath("/away"+invitation), ownReturn(r)), Text: "Give permission"},
 		Note: "If you do not want this, close this page. Your jobs then pause when your sign-in ends, until you sign " +
 			"in again."})
@@ -236,8 +236,8 @@ func (a *Site) checkOwnPage(r *http.Request) error {
 	if !sameOrigin || err != nil || c.Value == "" || subtle.ConstantTimeCompare([]byte(c.Value),
 		[]byte(r.PostFormValue("token"))) != 1 {
 		return &dispatch.Error{Kind: dispatch.Forbidden, Op: "api.checkOwnPage",
-			Text: "The form was not sent from a page of this service that you opened in the last 15 minutes in this browser. " +
-				"Nothing was changed. Open the page again, and allow its cookies."}
+			Text: "The form was not sent from a page of this service that you opened in the last 15 minutes in this " +
+				"browser. Nothing was changed. Open the page again, and allow its cookies."}
 	}
 	return nil
 }
@@ -354,7 +354,8 @@ func (a *Site) signedInPage(w http.ResponseWriter, r *http.Request) {
 func titles(arrived identity.Arrival) (failed, done string) {
 	switch {
 	case arrived.Platform != "":
-		return "Your account at " + arrived.Platform + " is not linked", "Your account at " + arrived.Platform + " is linked"
+		return "Your account at " + arrived.Platform + " is not linked",
+			"Your account at " + arrived.Platform + " is linked"
 	case arrived.Away:
 		return "Permission not given", "Your jobs keep running after you sign out"
 	}

@@ -36,8 +36,8 @@ var (
 	SchemaPattern = Bound{"schema_pattern", 2_000, "instructions"}
 	// ServiceParameters is the number of parameters of one service.
 	ServiceParameters = Bound{"service_parameters", 5_000, "parameters"}
-	// CheckSteps is the work of checking the parameters of one request against their schemas, besides two steps for each
-	// byte of the parameters.
+	// CheckSteps is the work of checking the parameters of one request against their schemas, besides two steps for
+	// each byte of the parameters.
 	CheckSteps = Bound{"check_steps", 4_000_000, "steps"}
 
 	// GraphBytes is the size of one process graph after its parameters have been put in.

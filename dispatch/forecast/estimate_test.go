@@ -49,8 +49,8 @@ func TestEstimate_ContainsMostRuns(t *testing.T) {
 			s.High > slices.Max(costs) || one.Unit != "credits" {
 			t.Errorf("%+v %s of %v", s, one.Unit, costs)
 		}
-		if s := *ten.Costs; math.Abs(s.Likely-10*one.Costs.Likely) > 1e-6 || s.Low > s.Likely+rounding || s.High < s.Likely ||
-			ten.Seconds != nil && *ten.Seconds != *one.Seconds {
+		if s := *ten.Costs; math.Abs(s.Likely-10*one.Costs.Likely) > 1e-6 || s.Low > s.Likely+rounding ||
+			s.High < s.Likely || ten.Seconds != nil && *ten.Seconds != *one.Seconds {
 			t.Errorf("ten jobs: %+v, one %+v", ten, one)
 		}
 		in := 0

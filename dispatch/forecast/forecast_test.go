@@ -80,8 +80,8 @@ func TestForecast_IsRight(t *testing.T) {
 				}
 			}
 			if before < 850 || before > 950 || after < 850 || after > 950 {
-				t.Errorf("of %d tasks %d ended before the later end of the forecast, and %d after the earlier one", tasks, before,
-					after)
+				t.Errorf("of %d tasks %d ended before the later end of the forecast, and %d after the earlier one",
+					tasks, before, after)
 			}
 		})
 	}
@@ -126,12 +126,12 @@ func TestForecast_ByAreaIsRight(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("of %d tasks before the later end and after the earlier one: %v and %v by area, %v and %v by all runs", tasks,
-		before[0], after[0], before[1], after[1])
+	t.Logf("of %d tasks before the later end and after the earlier one: %v and %v by area, %v and %v by all runs",
+		tasks, before[0], after[0], before[1], after[1])
 	// Areas differ by up to a factor of two, which widens the ranges.
 	if before[0] < 850 || before[0] > 970 || after[0] < 850 || after[0] > 970 {
-		t.Errorf("of %d tasks %d ended before the later end of the forecast, and %d after the earlier one", tasks, before[0],
-			after[0])
+		t.Errorf("of %d tasks %d ended before the later end of the forecast, and %d after the earlier one", tasks,
+			before[0], after[0])
 	}
 	if before[1] >= 850 && after[1] >= 850 {
 		t.Errorf("all runs do as well: of %d tasks %d ended before the later end, and %d after the earlier one", tasks,

@@ -30,7 +30,8 @@ func TestSpellings(t *testing.T) {
 		{"https://gep.example/wps3/processes/p/", "", "", "", "p"},
 		{"https://gep.example/wps3/processes/p", "", "https://gep.example/wps3/processes/p", "", "p"},
 		{"https://gep.example/wps3/processes/p", "", "https://packages.example/p_1.cwl", "", "p"},
-		{"https://gep.example/wps3/ns/processes/p", "", "https://packages.example/p.cwl#p", "https://gep.example/wps3/ns",
+		{"https://gep.example/wps3/ns/processes/p", "", "https://packages.example/p.cwl#p",
+			"https://gep.example/wps3/ns",
 			"p"},
 		{"https://gep.example/wps3", "", "/processes/p", "", "p"},
 		{"https://gep.example/wps3", "", "/wps3/processes/p", "", "p"},
@@ -55,8 +56,8 @@ func TestSpellings(t *testing.T) {
 			continue
 		}
 		if base, _ := gep.Base(s); base != c.base || place.process != c.process {
-			t.Errorf("%q %q %q: got %q, %q; want %q, %q", c.endpoint, c.namespace, c.application, base, place.process, c.base,
-				c.process)
+			t.Errorf("%q %q %q: got %q, %q; want %q, %q", c.endpoint, c.namespace, c.application, base, place.process,
+				c.base, c.process)
 		}
 	}
 }

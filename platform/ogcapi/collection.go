@@ -166,7 +166,8 @@ func (g *collector) addParts(d document, boundary string) error {
 		if err != nil {
 			return badResults("The platform's results are a multipart response that cannot be read.")
 		}
-		if err := g.addPart(part, document{at: d.at, header: map[string][]string(part.Header), body: body}); err != nil {
+		if err := g.addPart(part, document{at: d.at, header: map[string][]string(part.Header),
+			body: body}); err != nil {
 			return err
 		}
 	}

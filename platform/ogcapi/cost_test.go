@@ -31,8 +31,8 @@ func FuzzAnswers(f *testing.F) {
 		p := New(Config{Endpoint: "https://s.example",
 			Client: upstream.New(upstream.Config{Transport: roundTrip(func(r *http.Request) *http.Response {
 				asked.Add(1)
-				return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}}, Request: r,
-					Body: io.NopCloser(bytes.NewReader(data))}
+				return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}},
+					Request: r, Body: io.NopCloser(bytes.NewReader(data))}
 			})})})
 		ctx, used := context.Background(), conformance.Allocated()
 		r, _ := p.Status(ctx, token, job7)

@@ -60,7 +60,8 @@ func parseDescription(raw []byte) (*description, error) {
 	if err := json.Unmarshal(raw, &m); err != nil {
 		return nil, err
 	}
-	if err := bounds.ServiceParameters.Check(max(bounds.Entries(m["inputs"]), bounds.Entries(m["outputs"]))); err != nil {
+	if err := bounds.ServiceParameters.Check(max(bounds.Entries(m["inputs"]),
+		bounds.Entries(m["outputs"]))); err != nil {
 		return nil, err
 	}
 	d := &description{fingerprint: fingerprintOf(m), inputs: parameters(m["inputs"]), outputs: parameters(m["outputs"]),

@@ -56,7 +56,8 @@ func TestSubmit(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := serve(t, map[string][]reply{"POST " + executionPath: {c.answer}})
-			want := dispatch.SubmitResult{Ref: dispatch.Ref{ID: c.id}, Started: true, Versions: dispatch.Versions{Process: "1"}}
+			want := dispatch.SubmitResult{Ref: dispatch.Ref{ID: c.id}, Started: true,
+				Versions: dispatch.Versions{Process: "1"}}
 			if c.base != "" {
 				want.Ref.Base = s.URL + c.base
 			}
@@ -223,15 +224,17 @@ func TestSubmit_OldPath(t *testing.T) {
 		missing reply
 		falls   bool
 	}{
-		"router":        {reply{404, "Content-Type: application/json", `{"detail":"Not Found"}`}, true},
-		"page":          {reply{404, "Content-Type: text/html", `<html>`}, true},
-		"blank problem": {reply{404, "Content-Type: application/problem+json", `{"type":"about:blank","status":404}`}, true},
-		"method":        {reply{405, "", ""}, true},
+		"router": {reply{404, "Content-Type: application/json", `{"detail":"Not Found"}`}, true},
+		"page":   {reply{404, "Content-Type: text/html", `<html>`}, true},
+		"blank problem": {reply{404, "Content-Type: application/problem+json", `{"type":"about:blank","status":404}`},
+			true},
+		"method": {reply{405, "", ""}, true},
 		"exception": {reply{404, "",
 			`{"type":"http://www.opengis.net/def/exceptions/ogcapi-processes-1/1.0/no-such-process"}`}, false},
 		"pygeoapi": {reply{404, "", `{"code":"NoSuchProcess"}`}, false},
 	} {
-		s := serve(t, map[string][]reply{"POST " + executionPath: {c.missing}, "POST /processes/p/jobs": {job("/jobs/a")}})
+		s := serve(t, map[string][]reply{"POST " + executionPath: {c.missing},
+			"POST /processes/p/jobs": {job("/jobs/a")}})
 		step, err := s.platform().Submit(t.Context(), token, s.submission())
 		if c.falls != (err == nil) || c.falls && step.Ref.ID != "a" {
 			t.Errorf("%s: %+v, %v", name, step, err)
@@ -250,7 +253,8 @@ func TestSubmit_ResultInTheResponse(t *testing.T) {
 		ref    string
 		asset  string
 	}{
-		"pygeoapi": {reply{200, "Content-Type: application/json\nLocation: HOST/jobs/a", `{"id":"echo","value":"Hello"}`},
+		"pygeoapi": {reply{200, "Content-Type: application/json\nLocation: HOST/jobs/a",
+			`{"id":"echo","value":"Hello"}`},
 			"a", "echo"},
 		"document":  {ok(`{"outputs":[{"id":"out","value":3}]}`), "", "out"},
 		"bytes":     {reply{200, "Content-Type: image/tiff", "II*"}, "", "result"},
@@ -323,7 +327,8 @@ func TestInputs(t *testing.T) {
 }
 
 func TestOutputs(t *testing.T) {
-	choice := `{"map":{"schema":{"oneOf":[{"type":"string","contentEncoding":"base64","contentMediaType":"image/tiff; application=geotiff"},{"contentMediaType":"application/x-netcdf"},{"type":"object"}]}},"log":{"schema":{"type":"string"}}}`
+	choice :=
+		`{"map":{"schema":{"oneOf":[{"type":"string","contentEncoding":"base64","contentMediaType":"image/tiff; application=geotiff"},{"contentMediaType":"application/x-netcdf"},{"type":"object"}]}},"log":{"schema":{"type":"string"}}}`
 	single := `{"map":{"schema":{"contentMediaType":"image/tiff"}}}`
 	for _, c := range []struct{ outputs, passing, format, want string }{
 		{choice, `["value"]`, "gtiff", `{"log":{},"map":{"format":{"mediaType":"image/tiff; application=geotiff"}}}`},
@@ -333,7 +338,8 @@ func TestOutputs(t *testing.T) {
 		{choice, `["value","reference"]`, "geojson", ""},
 		{choice, `["value"]`, "IMAGE/TIFF; application=geotiff",
 			`{"log":{},"map":{"format":{"mediaType":"image/tiff; application=geotiff"}}}`},
-		{choice, `["value"]`, "image/tiff", `{"log":{},"map":{"format":{"mediaType":"image/tiff; application=geotiff"}}}`},
+		{choice, `["value"]`, "image/tiff",
+			`{"log":{},"map":{"format":{"mediaType":"image/tiff; application=geotiff"}}}`},
 		{choice, `["value"]`, "geotiff", `{"log":{},"map":{"format":{"mediaType":"image/tiff; application=geotiff"}}}`},
 		{choice, `["value"]`, "image/tiff; application=geotiff; profile=cloud-optimized",
 			`{"log":{},"map":{"format":{"mediaType":"image/tiff; application=geotiff"}}}`},
@@ -342,7 +348,8 @@ func TestOutputs(t *testing.T) {
 		{choice, `["value","reference"]`, "", `{"log":{},"map":{"transmissionMode":"reference"}}`},
 		{single, `["reference"]`, "gtiff", `{"map":{"transmissionMode":"reference"}}`},
 		{`{"a":{"schema":{"contentMediaType":"application/json"}}}`, `["reference"]`, "json", ""},
-		{`[{"id":"map","schema":{"anyOf":[{"contentMediaType":"application/geo+json"},{"contentMediaType":"text/csv"}]}}]`,
+		{
+			`[{"id":"map","schema":{"anyOf":[{"contentMediaType":"application/geo+json"},{"contentMediaType":"text/csv"}]}}]`,
 			`{}`, "geojson", `{"map":{"format":{"mediaType":"application/geo+json"}}}`},
 		{`7`, `7`, "json", ""},
 	} {

@@ -63,8 +63,8 @@ func TestResults_NotThere(t *testing.T) {
 		"not ready": {pygeoapi(404, "ResultNotReady", "job accepted"), ok(`{"status":"accepted"}`),
 			dispatch.Conflict, "not finished"},
 		"not ready, 1.0": {reply{404, "",
-			`{"type":"http://www.opengis.net/def/exceptions/ogcapi-processes-1/1.0/result-not-ready"}`}, reply{502, "", ""},
-			dispatch.Conflict, ""},
+			`{"type":"http://www.opengis.net/def/exceptions/ogcapi-processes-1/1.0/result-not-ready"}`},
+			reply{502, "", ""}, dispatch.Conflict, ""},
 		"failed, pygeoapi": {pygeoapi(400, "InvalidParameterValue", "job failed"),
 			ok(`{"status":"failed","message":"Cannot process without a name"}`), dispatch.Conflict, "without a name"},
 		"failed, 1.0": {reply{500, "Content-Type: application/problem+json", `{"detail":"No scene"}`},
@@ -108,7 +108,8 @@ func TestResults_LinksGetTheTokenOnOneOriginOnly(t *testing.T) {
 		"GET /away":               {{302, "Location: " + elsewhere.URL + "/c.json", ""}},
 		"GET /ill":                {{503, "Retry-After: 1", ""}},
 	})
-	for id, want := range map[string]string{"own": "a s3", "other": "a s3", "away": "collection", "dead": "collection"} {
+	for id, want := range map[string]string{"own": "a s3", "other": "a s3", "away": "collection",
+		"dead": "collection"} {
 		raw, err := s.platform().Results(t.Context(), token, dispatch.Ref{ID: id})
 		if err != nil {
 			t.Fatal(err)
@@ -185,8 +186,8 @@ func TestRunSync_Errors(t *testing.T) {
 		kind   dispatch.Kind
 		text   string
 	}{
-		"refused": {reply{400, "Content-Type: application/json", `{"description":"failed on request"}`}, dispatch.Invalid,
-			"failed on request"},
+		"refused": {reply{400, "Content-Type: application/json", `{"description":"failed on request"}`},
+			dispatch.Invalid, "failed on request"},
 		"cut off":  {reply{}, dispatch.Uncertain, ""},
 		"no id":    {reply{201, "", "null"}, dispatch.Uncertain, "identifier"},
 		"no route": {reply{404, "", ""}, dispatch.NotFound, ""},
@@ -253,12 +254,14 @@ func TestRunSync_ServerCreatesAJob(t *testing.T) {
 					"GET /processes/p": {bothModes}, "POST " + executionPath: {`201 {"jobID":"a"}`},
 					"GET /jobs/a": c.status, "GET /jobs/a/results": {c.result}, "DELETE /jobs/a": {"{}"},
 				}}
-				p := New(Config{Endpoint: "https://x.example", Client: upstream.New(upstream.Config{Transport: s.transport()})})
+				p := New(Config{Endpoint: "https://x.example",
+					Client: upstream.New(upstream.Config{Transport: s.transport()})})
 				ctx, cancel := contextWithTimeout(t, time.Minute)
 				defer cancel()
 				var created []string
 				got, err := p.RunSync(ctx, token, dispatch.Submission{
-					Request: dispatch.Request{Service: dispatch.Service{Endpoint: "https://x.example", Application: "p"},
+					Request: dispatch.Request{Service: dispatch.Service{Endpoint: "https://x.example",
+						Application: "p"},
 						Parameters: []byte(`{}`)},
 					Created: func(_ context.Context, r dispatch.Ref) error {
 						created = append(created, r.ID)
@@ -407,7 +410,9 @@ func TestResults_WithNaN(t *testing.T) {
 			1))},
 		"GET /jobs/parts/results": {{200, "Content-Type: multipart/related; boundary=b",
 			"--b\r\nContent-ID: <out>\r\nContent-Type: " +
-				"application/json\r\n\r\n{\"type\":\"Collection\",\"stac_version\":\"1.0.0\",\"id\":\"c\",\"x\":NaN,\"assets\":{\"a\":{\"href\":\"a.tif\"}}}\r\n--b--\r\n"}},
+				"application/json\r\n\r\n" +
+				`{"type":"Collection","stac_version":"1.0.0","id":"c","x":NaN,"assets":{"a":{"href":"a.tif"}}}` +
+				"\r\n--b--\r\n"}},
 		"GET /jobs/stac": {ok(`{"jobID":"stac","status":"running","progress":NaN}`)},
 	})
 	for id, want := range map[string]string{"stac": "a", "value": "mean range", "linked": "a s3", "parts": "a"} {

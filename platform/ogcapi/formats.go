@@ -85,7 +85,8 @@ func (d *description) checkFormat(r dispatch.Request) (warning string, err error
 			"), so that the format of the request is not used."), nil
 	}
 	return "", dispatch.InvalidBody("ogcapi.format", upstream.Text(fmt.Sprintf(
-		"The process does not offer the output format %q. It offers: %s.", r.Format, strings.Join(all, ", "))), "format")
+		"The process does not offer the output format %q. It offers: %s.", r.Format, strings.Join(all, ", "))),
+		"format")
 }
 
 // leavesUnused reports whether a format is one of the usual ones, of which the process offers none.

@@ -28,8 +28,8 @@ func TestFormats_AsTheProcessOffersThem(t *testing.T) {
 func TestCheck_FormatThatIsNotOffered(t *testing.T) {
 	for _, c := range []struct{ outputs, format, options, refused string }{
 		{"", "geojson", "",
-			"The process does not offer the output format \"geojson\". It offers: application/netcdf, application/x-netcdf, " +
-				"image/svg+xml, image/tiff; application=geotiff."},
+			"The process does not offer the output format \"geojson\". It offers: application/netcdf, " +
+				"application/x-netcdf, image/svg+xml, image/tiff; application=geotiff."},
 		{"", "GTiff", "", ""},
 		{"", "application/x-netcdf", "", ""},
 		{"", "image/svg+xml", "", ""},
@@ -38,11 +38,12 @@ func TestCheck_FormatThatIsNotOffered(t *testing.T) {
 		{"", "geojson", `{"outputs":{"map":{}}}`, ""},
 		{`{"a":{"schema":{"type":"object"}}}`, "gtiff", "", ""},
 		{`{"a":{"schema":{"contentMediaType":"application/json"}}}`, "gtiff", "", ""},
-		{`{"a":{"schema":{"oneOf":[{"contentMediaType":"application/json"},{"contentMediaType":"text/csv"}]}}}`, "gtiff", "",
-			"It offers: application/json, text/csv."},
+		{`{"a":{"schema":{"oneOf":[{"contentMediaType":"application/json"},{"contentMediaType":"text/csv"}]}}}`,
+			"gtiff", "", "It offers: application/json, text/csv."},
 		{`7`, "gtiff", "", ""},
 		// clients that know four formats, and have to name one, ask for one of theirs
-		{`{"a":{"schema":{"contentMediaType":"text/xml"}},"b":{"schema":{"contentMediaType":"image/png"}}}`, "gtiff", "", ""},
+		{`{"a":{"schema":{"contentMediaType":"text/xml"}},"b":{"schema":{"contentMediaType":"image/png"}}}`, "gtiff",
+			"", ""},
 		{`{"a":{"schema":{"contentMediaType":"text/xml"}}}`, "json", "", ""},
 		{`{"a":{"schema":{"contentMediaType":"text/xml"}}}`, "zarr", "", "It offers: text/xml."},
 	} {
@@ -60,7 +61,8 @@ func TestCheck_FormatThatIsNotOffered(t *testing.T) {
 			_, err := s.platform().Check(t.Context(), token, r, d)
 			e, _ := asError(err)
 			switch {
-			case c.refused == "" && e != nil && strings.Contains(e.Text, "format"), c.refused == "" && d == nil && err != nil:
+			case c.refused == "" && e != nil && strings.Contains(e.Text, "format"),
+				c.refused == "" && d == nil && err != nil:
 				t.Errorf("%s of %s is refused: %v", c.format, description, err)
 			case c.refused != "" && (e == nil || e.Kind != dispatch.Invalid || !strings.Contains(e.Text, c.refused) ||
 				len(e.Faults) != 1 || e.Faults[0].Loc[1] != "format"):
@@ -88,8 +90,10 @@ func TestCheck_WarnsOfAnUnusedFormat(t *testing.T) {
 func TestSubmit_NotesTheVersions(t *testing.T) {
 	description := ok(offersThree)
 	for header, want := range map[string]dispatch.Versions{
-		"X-Powered-By: pygeoapi 0.20.0":                     {Software: "pygeoapi", Version: "0.20.0", Process: "1.4.2"},
-		"X-Powered-By: ZOO-Project/2.0":                     {Software: "ZOO-Project", Version: "2.0", Process: "1.4.2"},
+		"X-Powered-By: pygeoapi 0.20.0": {Software: "pygeoapi", Version: "0.20.0",
+			Process: "1.4.2"},
+		"X-Powered-By: ZOO-Project/2.0": {Software: "ZOO-Project", Version: "2.0",
+			Process: "1.4.2"},
 		"X-Powered-By: Express":                             {Process: "1.4.2"},
 		"Server: nginx/1.27":                                {Process: "1.4.2"},
 		"X-Powered-By: " + strings.Repeat("x", 5000) + " 1": {Process: "1.4.2"},

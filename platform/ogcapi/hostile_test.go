@@ -139,7 +139,8 @@ func TestHostilePlatform_CostIsBounded(t *testing.T) {
 					if used = conformance.Allocated() - used; used > 128<<20 {
 						t.Errorf("%d MiB were allocated", used>>20)
 					}
-					conformance.WantErrorText(t, err, slices.Contains(tolerant, operation), string(token.Secret.Reveal()))
+					conformance.WantErrorText(t, err, slices.Contains(tolerant, operation),
+						string(token.Secret.Reveal()))
 					time.Sleep(2 * time.Hour) // until all connections have ended
 					if n := h.Wrote(); n > 24<<20 && operation != "follow" {
 						t.Errorf("%d KiB were read", n>>10)
@@ -198,7 +199,8 @@ func TestHostilePlatform_CostlyResponsesAreBounded(t *testing.T) {
 			strings.TrimPrefix(counted(300_000, `,"%d":{"href":"b"}`), ",") + `}}`},
 		"400,000 inputs": {"describe", `{"inputs":{` + strings.TrimPrefix(counted(400_000, `,"%d":{}`), ",") +
 			`}}`},
-		"a million of them listed": {"describe", `{"inputs":[` + n(1_000_000, `{}`) + `],"outputs":[` + n(1_000_000, `{}`) +
+		"a million of them listed": {"describe", `{"inputs":[` + n(1_000_000, `{}`) + `],"outputs":[` +
+			n(1_000_000, `{}`) +
 			`]}`},
 		"wide and deep schemas": {"describe", `{"inputs":{"a":{"schema":` + strings.Repeat(`{"oneOf":[`, 5) +
 			n(900_000, `{}`) + strings.Repeat(`]}`, 5) + `}}}`},
@@ -238,7 +240,8 @@ func TestHostilePlatform_EndlessListsAreBounded(t *testing.T) {
 		h, p := hostile("", nil)
 		h.Answer = func(r *http.Request) simulator.Reply {
 			page++
-			return simulator.JSONReply(200, "", fmt.Sprintf(`%s,"links":[{"rel":"next","href":"?page=%d"}]}`, body, page))
+			return simulator.JSONReply(200, "", fmt.Sprintf(`%s,"links":[{"rel":"next","href":"?page=%d"}]}`, body,
+				page))
 		}
 		err := operations["list"].run(t.Context(), p)
 		wantKind(t, err, dispatch.BadUpstream)
@@ -253,10 +256,12 @@ func TestHostilePlatform_EndlessListsAreBounded(t *testing.T) {
 // TestIdentifiers_HaveAMaximumLength: identifiers that are stored with a job and put into URLs are short.
 func TestIdentifiers_HaveAMaximumLength(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for _, location := range []string{"/jobs/" + strings.Repeat("x", 10_000), strings.Repeat("/x", 10_000) + "/jobs/j1"} {
+		for _, location := range []string{"/jobs/" + strings.Repeat("x", 10_000),
+			strings.Repeat("/x", 10_000) + "/jobs/j1"} {
 			_, p := hostile("POST /processes/p/execution", simulator.JSONReply(201, "Location: "+location+"\r\n", `{}`))
 			step, err := p.Submit(t.Context(), token, dispatch.Submission{Request: hostileRequest})
-			if len(step.Ref.ID)+len(step.Ref.Base) > 2_000 || step.Ref.ID == "" && !dispatch.Is(err, dispatch.Uncertain) {
+			if len(step.Ref.ID)+len(step.Ref.Base) > 2_000 ||
+				step.Ref.ID == "" && !dispatch.Is(err, dispatch.Uncertain) {
 				t.Errorf("got %.100v, %v", step, err)
 			}
 		}

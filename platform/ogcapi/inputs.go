@@ -69,7 +69,8 @@ func describeInputs(raw json.RawMessage) (all []dispatch.Parameter, set *params.
 	set = reader.NewSet(checked)
 	set.Unwrap = unwrapper(lists)
 	for i := range all {
-		all[i].Warning = set.Warning(all[i].Name) // about the schema used for the check, which repeatable may have changed
+		// about the schema used for the check, which repeatable may have changed
+		all[i].Warning = set.Warning(all[i].Name)
 	}
 	return all, set
 }

@@ -27,7 +27,8 @@ func TestDescribeInputs(t *testing.T) {
 	}
 	var got []string
 	for _, p := range d.parameters {
-		got = append(got, fmt.Sprintf("%s %s %t %t %s %s", p.Name, p.Type, p.Optional, p.Nullable, p.Default, p.Options))
+		got = append(got, fmt.Sprintf("%s %s %t %t %s %s", p.Name, p.Type, p.Optional, p.Nullable, p.Default,
+			p.Options))
 	}
 	want := []string{"zone bounding-box false false  []", "area polygon true false  []",
 		`bands array-string false false  ["B02" "B03"]`,

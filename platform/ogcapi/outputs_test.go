@@ -8,7 +8,8 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// TestOutputs_OfAJob: the outputs of a job are found in every form in which servers give results, and no link is followed.
+// TestOutputs_OfAJob: the outputs of a job are found in every form in which servers give results, and no link is
+// followed.
 func TestOutputs_OfAJob(t *testing.T) {
 	const tiff, geo, parts = "Content-Type: image/tiff", "Content-Type: application/geo+json",
 		"Content-Type: multipart/related; boundary=x"
@@ -26,14 +27,18 @@ func TestOutputs_OfAJob(t *testing.T) {
 			`a image/tiff HOST/files/a.tif|b  s3://bucket/b`},
 		"outputs": {ok(`{"outputs":[{"id":"a","value":1},{"id":"b","value":"x"}]}`),
 			`a application/json 1|b application/json "x"`},
-		"pygeoapi":   {ok(`{"outputs":[{"a":1,"b":{"href":"https://x/y"}}]}`), `a application/json 1|b  https://x/y`},
-		"GeoJSON":    {ok(`{"type":"FeatureCollection","features":[]}`), ` application/geo+json {"type":"FeatureCollection","features":[]}`},
-		"one value":  {ok(`17`), ` application/json 17`},
-		"raw bytes":  {reply{200, tiff, "II*"}, ` image/tiff II*`},
-		"raw JSON":   {reply{200, geo, `{"type":"Point","coordinates":[1,2]}`}, ` application/geo+json {"type":"Point","coordinates":[1,2]}`},
-		"by headers": {reply{204, `Link: <HOST/a.tif>; rel="a"; type="image/tiff", <HOST/jobs/1>; rel="monitor"`, ""}, `a image/tiff HOST/a.tif`},
-		"multipart": {reply{200, parts, "--x\r\nContent-ID: <a>\r\nContent-Type: text/plain\r\n\r\nhi\r\n--x\r\nContent-ID: b\r\n" +
-			"Content-Location: /b.tif\r\nContent-Type: image/tiff\r\n\r\n\r\n--x--\r\n"}, `a text/plain hi|b image/tiff HOST/b.tif`},
+		"pygeoapi": {ok(`{"outputs":[{"a":1,"b":{"href":"https://x/y"}}]}`), `a application/json 1|b  https://x/y`},
+		"GeoJSON": {ok(`{"type":"FeatureCollection","features":[]}`),
+			` application/geo+json {"type":"FeatureCollection","features":[]}`},
+		"one value": {ok(`17`), ` application/json 17`},
+		"raw bytes": {reply{200, tiff, "II*"}, ` image/tiff II*`},
+		"raw JSON": {reply{200, geo, `{"type":"Point","coordinates":[1,2]}`},
+			` application/geo+json {"type":"Point","coordinates":[1,2]}`},
+		"by headers": {reply{204, `Link: <HOST/a.tif>; rel="a"; type="image/tiff", <HOST/jobs/1>; rel="monitor"`, ""},
+			`a image/tiff HOST/a.tif`},
+		"multipart": {reply{200, parts, "--x\r\nContent-ID: <a>\r\nContent-Type: " +
+			"text/plain\r\n\r\nhi\r\n--x\r\nContent-ID: b\r\nContent-Location: /b.tif\r\nContent-Type: " +
+			"image/tiff\r\n\r\n\r\n--x--\r\n"}, `a text/plain hi|b image/tiff HOST/b.tif`},
 		"hostile names": {ok(`{"../x":1,"\u0000":2,"a\r\nSet-Cookie: b":3}`),
 			"../x application/json 1|\x00 application/json 2|a\r\nSet-Cookie: b application/json 3"},
 	} {
@@ -58,11 +63,12 @@ func TestOutputs_ThereAreNone(t *testing.T) {
 		results, status reply
 		want            dispatch.Kind
 	}{
-		"a page":        {reply{200, "Content-Type: text/html", "<!doctype html>"}, reply{}, dispatch.BadUpstream},
-		"no JSON":       {reply{200, "Content-Type: application/json", `{"a"`}, reply{}, dispatch.BadUpstream},
-		"not finished":  {reply{404, "", ""}, ok(`{"jobID":"1","status":"running"}`), dispatch.Conflict},
-		"gone":          {reply{404, "", ""}, reply{404, "", ""}, dispatch.NotFound},
-		"a broken part": {reply{200, "Content-Type: multipart/related; boundary=x", "--x\r\nContent-ID: a"}, reply{}, dispatch.BadUpstream},
+		"a page":       {reply{200, "Content-Type: text/html", "<!doctype html>"}, reply{}, dispatch.BadUpstream},
+		"no JSON":      {reply{200, "Content-Type: application/json", `{"a"`}, reply{}, dispatch.BadUpstream},
+		"not finished": {reply{404, "", ""}, ok(`{"jobID":"1","status":"running"}`), dispatch.Conflict},
+		"gone":         {reply{404, "", ""}, reply{404, "", ""}, dispatch.NotFound},
+		"a broken part": {reply{200, "Content-Type: multipart/related; boundary=x", "--x\r\nContent-ID: a"}, reply{},
+			dispatch.BadUpstream},
 	} {
 		s := serve(t, map[string][]reply{"GET /jobs/1/results": {c.results}, "GET /jobs/1": {c.status}})
 		_, err := s.platform().Outputs(t.Context(), token, dispatch.Ref{ID: "1"})

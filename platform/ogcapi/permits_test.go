@@ -35,10 +35,11 @@ func TestPermits(t *testing.T) {
 		{`{"unknown":1}`, dispatch.NewPermits([]string{"subscriber"}), false},
 		{`{"subscriber":{"successUri":"https://third.example/"}}`, dispatch.NewPermits([]string{"subscriber"}), true},
 		{`{"subscriber":{"successUri":"https://third.example/"}}`, nil, true},
-		{`{"outputs":{"a":{}},"mode":"async","response":"raw","validate":false,"max_duration":60}`, dispatch.NewPermits(nil),
-			true},
+		{`{"outputs":{"a":{}},"mode":"async","response":"raw","validate":false,"max_duration":60}`,
+			dispatch.NewPermits(nil), true},
 	} {
-		p := New(Config{Endpoint: server.URL, Client: upstream.New(upstream.Config{Development: true}), Permits: c.permits})
+		p := New(Config{Endpoint: server.URL, Client: upstream.New(upstream.Config{Development: true}),
+			Permits: c.permits})
 		r := dispatch.Request{Service: dispatch.Service{Endpoint: server.URL, Application: "p"},
 			Parameters: json.RawMessage(`{}`), Options: json.RawMessage(c.options)}
 		sent = ""
@@ -51,8 +52,8 @@ func TestPermits(t *testing.T) {
 			t.Errorf("%s with %v, at acceptance: %v", c.options, c.permits, checked)
 		}
 		if !c.passes {
-			if _, err := p.RunSync(t.Context(), token, dispatch.Submission{Request: r}); !dispatch.Is(err, dispatch.Invalid) ||
-				sent != "" {
+			if _, err := p.RunSync(t.Context(), token, dispatch.Submission{Request: r}); !dispatch.Is(err,
+				dispatch.Invalid) || sent != "" {
 				t.Errorf("%s with %v, synchronously: %v, sent %q", c.options, c.permits, err, sent)
 			}
 		}

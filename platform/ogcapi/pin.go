@@ -42,8 +42,8 @@ func checkPin(r dispatch.Request, d *description) error {
 		return nil
 	}
 	return &dispatch.Error{Kind: dispatch.Invalid, Op: opPin,
-		Text: "The process has changed since the request was accepted, which is pinned to the process as it was then. " +
-			"Submit the request again to use the process as it is now."}
+		Text: "The process has changed since the request was accepted, which is pinned to the process as it was " +
+			"then. Submit the request again to use the process as it is now."}
 }
 
 // fingerprintOf identifies what a description says about a process. Its links, which may name a host or a session, and

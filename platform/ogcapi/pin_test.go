@@ -25,7 +25,8 @@ func TestPin_AChangedProcessIsRefused(t *testing.T) {
 		"changed and not asked": {other, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := serve(t, map[string][]reply{"GET /processes/p": {ok(now)}, "POST /processes/p/execution": {job("HOST/jobs/1")}})
+			s := serve(t, map[string][]reply{"GET /processes/p": {ok(now)},
+				"POST /processes/p/execution": {job("HOST/jobs/1")}})
 			r := dispatch.Request{Service: dispatch.Service{Endpoint: s.URL, Application: "p"},
 				Parameters: json.RawMessage(`{"x":1}`)}
 			if c.asked {

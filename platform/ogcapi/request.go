@@ -96,8 +96,8 @@ func only(m map[string]json.RawMessage, names ...string) bool {
 
 func isGeoJSON(kind string) bool {
 	switch kind {
-	case "Feature", "FeatureCollection", "Point", "MultiPoint", "LineString", "MultiLineString", "Polygon", "MultiPolygon",
-		"GeometryCollection":
+	case "Feature", "FeatureCollection", "Point", "MultiPoint", "LineString", "MultiLineString", "Polygon",
+		"MultiPolygon", "GeometryCollection":
 		return true
 	}
 	return false

@@ -51,8 +51,8 @@ func (p *Platform) readResults(ctx context.Context, t dispatch.Token, at string)
 	}
 	if media != "" && dispatch.Is(err, dispatch.BadUpstream) && a.Status < 300 && isBinary(media) {
 		link := map[string]string{"href": at, "type": media}
-		return &upstream.Answer{Status: http.StatusOK, Header: http.Header{"Content-Type": {mediaJSON}}, Body: marshal(link),
-			URL: a.URL}, nil
+		return &upstream.Answer{Status: http.StatusOK, Header: http.Header{"Content-Type": {mediaJSON}},
+			Body: marshal(link), URL: a.URL}, nil
 	}
 	return a, err
 }

@@ -23,7 +23,8 @@ var statusWords = map[string]dispatch.Status{
 
 	"accepted": dispatch.Queued, "queued": dispatch.Queued, "pending": dispatch.Queued, "submitted": dispatch.Queued,
 
-	"running": dispatch.Running, "started": dispatch.Running, "processing": dispatch.Running, "paused": dispatch.Running,
+	"running": dispatch.Running, "started": dispatch.Running, "processing": dispatch.Running,
+	"paused": dispatch.Running,
 
 	"successful": dispatch.Finished, "succeeded": dispatch.Finished, "success": dispatch.Finished,
 	"finished": dispatch.Finished, "completed": dispatch.Finished,
@@ -225,7 +226,8 @@ func (p *Platform) statusInfo(ctx context.Context, t dispatch.Token, ref dispatc
 		return nil, err
 	}
 	if info["status"] == nil {
-		return nil, &dispatch.Error{Kind: dispatch.BadUpstream, Op: opStatus, Text: "The platform's response has no status."}
+		return nil, &dispatch.Error{Kind: dispatch.BadUpstream, Op: opStatus,
+			Text: "The platform's response has no status."}
 	}
 	return info, nil
 }

@@ -47,11 +47,13 @@ func TestStatus_Info(t *testing.T) {
 			dispatch.Report{Status: dispatch.Finished}},
 		{`{"id":"a","jobID":"b","status":"Started","percentCompleted":"50%"}`, "b", "",
 			dispatch.Report{Status: dispatch.Running, Progress: &fifty}},
-		{`{"job_id":7,"status":"accepted","progress":-3,"message":null}`, "7", "", dispatch.Report{Status: dispatch.Queued,
-			Progress: &none}},
+		{`{"job_id":7,"status":"accepted","progress":-3,"message":null}`, "7", "",
+			dispatch.Report{Status: dispatch.Queued,
+				Progress: &none}},
 		{`{"jobID":"..","id":"a","status":"running","progress":1e9}`, "a", "", dispatch.Report{Status: dispatch.Running,
 			Progress: &hundred}},
-		{`{"id":"a","status":"failed","message":"Failed","exception":{"type":"x","title":"T","detail":"No <b>scene</b>\nthere"}}`, "a", "",
+		{
+			`{"id":"a","status":"failed","message":"Failed","exception":{"type":"x","title":"T","detail":"No <b>scene</b>\nthere"}}`, "a", "",
 			dispatch.Report{Status: dispatch.Failed, Message: "No scene there"}},
 		{`{"id":"a","status":"failed","message":"Failed","exception":"x"}`, "a", "",
 			dispatch.Report{Status: dispatch.Failed, Message: "x"}},
@@ -73,7 +75,8 @@ func TestStatus_Info(t *testing.T) {
 			got.Message != c.report.Message {
 			t.Errorf("%s: got %q of %q, %+v", c.raw, info.id(), info.process(), got)
 		}
-		if (got.Progress == nil) != (c.report.Progress == nil) || got.Progress != nil && *got.Progress != *c.report.Progress {
+		if (got.Progress == nil) != (c.report.Progress == nil) ||
+			got.Progress != nil && *got.Progress != *c.report.Progress {
 			t.Errorf("%s: progress is %v", c.raw, got.Progress)
 		}
 	}
@@ -176,8 +179,8 @@ func TestStatus(t *testing.T) {
 		}
 	}
 	for id, kind := range map[string]dispatch.Kind{
-		"gone": dispatch.NotFound, "removed": dispatch.NotFound, "html": dispatch.BadUpstream, "odd": dispatch.BadUpstream,
-		"ill": dispatch.Unavailable,
+		"gone": dispatch.NotFound, "removed": dispatch.NotFound, "html": dispatch.BadUpstream,
+		"odd": dispatch.BadUpstream, "ill": dispatch.Unavailable,
 	} {
 		_, err := p.Status(t.Context(), token, dispatch.Ref{ID: id})
 		wantKind(t, err, kind)
@@ -203,11 +206,12 @@ func TestException(t *testing.T) {
 
 func TestCancel(t *testing.T) {
 	s := serve(t, map[string][]reply{
-		"DELETE /jobs/a":    {{200, "Content-Type: text/html", `{"jobID":"a","status":"dismissed"}`}},
-		"DELETE /jobs/b":    {{405, "", ""}},
-		"DELETE /jobs/c":    {{501, "", ""}},
-		"DELETE /jobs/d":    {{403, "Content-Type: application/json", `{"code":"NotImplemented","description":"no"}`}},
-		"DELETE /jobs/e":    {{403, "Content-Type: application/json", `{"code":"Forbidden","description":"not yours"}`}},
+		"DELETE /jobs/a": {{200, "Content-Type: text/html", `{"jobID":"a","status":"dismissed"}`}},
+		"DELETE /jobs/b": {{405, "", ""}},
+		"DELETE /jobs/c": {{501, "", ""}},
+		"DELETE /jobs/d": {{403, "Content-Type: application/json", `{"code":"NotImplemented","description":"no"}`}},
+		"DELETE /jobs/e": {{403, "Content-Type: application/json",
+			`{"code":"Forbidden","description":"not yours"}`}},
 		"DELETE /jobs/f":    {{404, "Content-Type: application/json", `{"code":"NoSuchJob"}`}},
 		"DELETE /jobs/g":    {{410, "", ""}},
 		"DELETE /jobs/h":    {{500, "", ""}},

@@ -82,7 +82,8 @@ func streamed(a *upstream.Answer) *dispatch.SyncResult {
 
 // await follows the job that a server created for a synchronous execution.
 func (p *Platform) await(
-	ctx context.Context, t dispatch.Token, at place, a *upstream.Answer, created func(context.Context, dispatch.Ref) error,
+	ctx context.Context, t dispatch.Token, at place, a *upstream.Answer,
+	created func(context.Context, dispatch.Ref) error,
 ) (*dispatch.SyncResult, error) {
 	var err error
 	a.Body, err = io.ReadAll(io.LimitReader(a.Stream, maxStatusInfo))
@@ -118,8 +119,8 @@ func (p *Platform) follow(ctx context.Context, t dispatch.Token, ref dispatch.Re
 		}
 		if err := waitFor(ctx, pause); err != nil {
 			p.abandon(ctx, t, ref)
-			return nil, &dispatch.Error{Kind: dispatch.Uncertain, Op: opSync, Text: "The process did not finish in time.",
-				Err: err}
+			return nil, &dispatch.Error{Kind: dispatch.Uncertain, Op: opSync,
+				Text: "The process did not finish in time.", Err: err}
 		}
 	}
 }

@@ -91,8 +91,8 @@ func (s *Source) Close() error { return s.db.Close() }
 
 // columns are those of the deployed service's tables that are read.
 var columns = map[string][]string{
-	"processing_jobs": {"id", "title", "label", "status", "user_id", "platform_job_id", "parameters", "service", "created",
-		"updated", "upscaling_task_id"},
+	"processing_jobs": {"id", "title", "label", "status", "user_id", "platform_job_id", "parameters", "service",
+		"created", "updated", "upscaling_task_id"},
 	"upscaling_tasks": {"id", "title", "label", "status", "user_id", "service", "created", "updated"},
 }
 
@@ -160,8 +160,8 @@ const (
 
 // tasks returns tasks after an id, in the order of their ids.
 func (s *Source) tasks(ctx context.Context, after int64, n int) ([]record, error) {
-	return s.read(ctx, false, fmt.Sprintf("SELECT %s FROM upscaling_tasks WHERE id > %d ORDER BY id LIMIT %d", taskColumns,
-		after, n))
+	return s.read(ctx, false, fmt.Sprintf("SELECT %s FROM upscaling_tasks WHERE id > %d ORDER BY id LIMIT %d",
+		taskColumns, after, n))
 }
 
 // jobsOf returns all jobs of a task, in the order of their ids.

@@ -82,8 +82,8 @@ func fill(t *testing.T, db *sql.DB) {
 	t.Helper()
 	task := func(id int, service string) {
 		t.Helper()
-		run(t, db, "INSERT INTO upscaling_tasks VALUES ($1, 'T', 'OPENEO', 'RUNNING', 'ann', $2, '2026-01-01 10:00:00', "+
-			"'2026-01-02 10:00:00')", id, service)
+		run(t, db, "INSERT INTO upscaling_tasks VALUES ($1, 'T', 'OPENEO', 'RUNNING', 'ann', $2, '2026-01-01 "+
+			"10:00:00', "+"'2026-01-02 10:00:00')", id, service)
 	}
 	job := func(id int, title, label, status, user string, ref any, parameters, service string, of any) {
 		t.Helper()
@@ -130,7 +130,8 @@ func TestImport_FromPostgreSQL(t *testing.T) {
 	}
 	defer from.Close()
 	k := &keeper{jobs: map[dispatch.JobID]dispatch.Draft{}, tasks: map[dispatch.TaskID]dispatch.Task{}, fails: 3}
-	if _, err := importer(k).Run(t.Context(), from, func(Report) {}); err == nil || len(k.jobs) == 0 || len(k.jobs) == 8 {
+	if _, err := importer(k).Run(t.Context(), from, func(Report) {}); err == nil || len(k.jobs) == 0 ||
+		len(k.jobs) == 8 {
 		t.Fatalf("interrupted with %d jobs: %v", len(k.jobs), err)
 	}
 	before := len(k.jobs)
@@ -138,8 +139,8 @@ func TestImport_FromPostgreSQL(t *testing.T) {
 	if err != nil || r.Present != before || r.Records() != 8 || len(k.jobs) != 8 || len(k.tasks) != 1 {
 		t.Fatalf("%+v: %v", r, err)
 	}
-	for what, reason := range map[string]string{"task 2": "differ in several parameters: tile, year", "task 3": "no jobs",
-		"job 13": "not one of the platforms", "job 14": "not a JSON object"} {
+	for what, reason := range map[string]string{"task 2": "differ in several parameters: tile, year",
+		"task 3": "no jobs", "job 13": "not one of the platforms", "job 14": "not a JSON object"} {
 		if !refuses(r, what, reason) {
 			t.Errorf("%s is not refused because of %q: %v", what, reason, r.Refused)
 		}

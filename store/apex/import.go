@@ -9,8 +9,8 @@ import (
 
 // Keeper stores what is taken over.
 type Keeper interface {
-	// Import stores jobs that are new under their ids, with their task unless it is nil. Conflict, and nothing stored, if
-	// the id of the task is that of another.
+	// Import stores jobs that are new under their ids, with their task unless it is nil. Conflict, and nothing stored,
+	// if the id of the task is that of another.
 	Import(ctx context.Context, t *dispatch.Task, jobs []dispatch.Draft) (dispatch.Imported, error)
 }
 

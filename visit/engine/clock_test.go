@@ -43,8 +43,8 @@ func TestEngine_ClockSetBackOnSQLite(t *testing.T) {
 		clock.by.Store(int64(-24 * time.Hour))
 		time.Sleep(2 * time.Minute)
 		if n := visits.Load(); before < 20 || n == before {
-			t.Errorf("%d visits in ten minutes, and %d in the two minutes after the clock was set back by a day", before,
-				n-before)
+			t.Errorf("%d visits in ten minutes, and %d in the two minutes after the clock was set back by a day",
+				before, n-before)
 		}
 	})
 }

@@ -25,9 +25,9 @@ type Config struct {
 	Visits int           // concurrent visits; 0: 1,000
 	Lease  time.Duration // duration of a new lease until its visit renews it; 0: 45 s
 
-	// Platforms lists the platforms that this process is configured for. They share Visits evenly, with at least 100 each,
-	// so that a platform that does not answer delays no other. Accounts of other platforms are visited only if no process
-	// has served their platform for [Unserved]. If empty, accounts of all platforms are visited.
+	// Platforms lists the platforms that this process is configured for. They share Visits evenly, with at least 100
+	// each, so that a platform that does not answer delays no other. Accounts of other platforms are visited only if no
+	// process has served their platform for [Unserved]. If empty, accounts of all platforms are visited.
 	Platforms []string
 }
 
@@ -186,7 +186,8 @@ func (e *Engine) startDueVisits(ctx context.Context) time.Duration {
 func (e *Engine) releaseUnused(ctx context.Context, l dispatch.Lease) {
 	const none = -1
 	if err := e.Store.Release(ctx, l, none, time.Time{}); err != nil {
-		e.Log.WarnContext(ctx, "release failed; the account waits until its lease ends", "account", l.Account, "error", err)
+		e.Log.WarnContext(ctx, "release failed; the account waits until its lease ends", "account", l.Account, "error",
+			err)
 	}
 }
 

@@ -24,7 +24,8 @@ type failureLog struct {
 func (t *failureLog) record(ctx context.Context, err error) {
 	switch {
 	case err == nil && t.failures > 0:
-		t.log.InfoContext(ctx, t.of+" works again", "failures", t.failures, "after", time.Since(t.since).Round(time.Second))
+		t.log.InfoContext(ctx, t.of+" works again", "failures", t.failures, "after",
+			time.Since(t.since).Round(time.Second))
 		t.failures = 0
 	case err == nil:
 	case t.failures == 0:

@@ -372,7 +372,8 @@ type flaky struct {
 func (s *flaky) Dequeue(ctx context.Context, r dispatch.Room, ttl time.Duration) ([]dispatch.Lease, time.Duration,
 	error) {
 	if s.failures--; s.failures >= 0 {
-		return nil, 0, &dispatch.Error{Kind: dispatch.Unavailable, Op: "store.Dequeue", Text: "The database does not answer."}
+		return nil, 0, &dispatch.Error{Kind: dispatch.Unavailable, Op: "store.Dequeue",
+			Text: "The database does not answer."}
 	}
 	return s.Store.Dequeue(ctx, r, ttl)
 }

@@ -210,8 +210,8 @@ func (p *Postgres) broken(ctx context.Context, l *link, err error) {
 		p.log.WarnContext(ctx, "LISTEN is silent behind a pooler; falling back to polling every 2 s", "error", err)
 		return
 	}
-	p.log.WarnContext(ctx, "lost the connection for notifications; polling every 2 s until it is back", "connection", l.of,
-		"error", err)
+	p.log.WarnContext(ctx, "lost the connection for notifications; polling every 2 s until it is back", "connection",
+		l.of, "error", err)
 }
 
 // back logs that the connection works again.

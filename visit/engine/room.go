@@ -8,9 +8,9 @@ import (
 )
 
 const (
-	// Unserved is how long no process must have served a platform before processes that do not know it visit its accounts,
-	// which marks their jobs as "platform not configured". It is longer than one process takes to restart during a rolling
-	// change of the configuration.
+	// Unserved is how long no process must have served a platform before processes that do not know it visit its
+	// accounts, which marks their jobs as "platform not configured". It is longer than one process takes to restart
+	// during a rolling change of the configuration.
 	Unserved = 5 * time.Minute
 
 	beat       = time.Minute // interval of noting the platforms that a process serves

@@ -52,12 +52,14 @@ type file struct {
 
 // passes reports whether the files of a platform are passed on.
 func (f *Facade) passes(platform string) bool {
-	return slices.ContainsFunc(f.Backends, func(b *dispatch.Backend) bool { return b.Name == platform && b.ProxyAssets })
+	return slices.ContainsFunc(f.Backends, func(b *dispatch.Backend) bool {
+		return b.Name == platform && b.ProxyAssets
+	})
 }
 
 // Pass replaces the links to the files of a job's results, a STAC object with assets, by links through the broker below
-// the URL of the server, if the platform's files are passed on. They need no token and are valid until expires, or until
-// the job is deleted. A nil Facade passes on nothing.
+// the URL of the server, if the platform's files are passed on. They need no token and are valid until expires, or
+// until the job is deleted. A nil Facade passes on nothing.
 func (f *Facade) Pass(c stac.Object, server string, u dispatch.UserID, a dispatch.Account, job dispatch.JobID,
 	expires time.Time) error {
 	var assets map[string]stac.Object
@@ -144,7 +146,8 @@ func (f *Facade) Serve(s facade.Server, w http.ResponseWriter, r *http.Request) 
 	case http.MethodGet, http.MethodHead:
 	case http.MethodOptions:
 		h.Set("Access-Control-Allow-Methods", "GET, HEAD, OPTIONS")
-		h.Set("Access-Control-Allow-Headers", "Authorization, If-Match, If-None-Match, If-Range, Range, X-Correlation-ID")
+		h.Set("Access-Control-Allow-Headers", "Authorization, If-Match, If-None-Match, If-Range, Range, "+
+			"X-Correlation-ID")
 		h.Set("Access-Control-Max-Age", "600")
 		w.WriteHeader(http.StatusNoContent)
 		return

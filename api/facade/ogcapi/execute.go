@@ -74,7 +74,8 @@ func (f *Facade) executeBody(in *request, s catalogue.Service, body []byte) (*an
 	if f.isEcho(s) && !want.Async {
 		if len(e.told) > 0 {
 			return nil, badRequest(
-				"Only jobs notify a subscriber. Send the header Prefer: respond-async, so that this execution becomes a job.")
+				"Only jobs notify a subscriber. Send the header Prefer: respond-async, so that this execution " +
+					"becomes a job.")
 		}
 		return f.echo(in, e)
 	}
@@ -153,12 +154,13 @@ func formatOf(s catalogue.Service, name, media string) (string, error) {
 	format := dispatch.FormatName(media)
 	switch {
 	case name != "" && media != "":
-		return "", badRequest("The format is named twice: by inputs.%s and by outputs.%s.format.mediaType. Leave one out.",
-			inputFormat, outputSTAC)
+		return "", badRequest("The format is named twice: by inputs.%s and by outputs.%s.format.mediaType. Leave one "+
+			"out.", inputFormat, outputSTAC)
 	case media == "":
 		return name, nil
 	case len(media) > dispatch.LongestFormat:
-		return "", badRequest("outputs.%s.format.mediaType has at most %d characters.", outputSTAC, dispatch.LongestFormat)
+		return "", badRequest("outputs.%s.format.mediaType has at most %d characters.", outputSTAC,
+			dispatch.LongestFormat)
 	case !strings.Contains(format, "/"):
 		return format, nil
 	case s.Label == dispatch.OGCProcess:

@@ -27,8 +27,8 @@ type Broker interface {
 	// Accept stores a job and waits a bounded time until its platform has accepted or refused it.
 	Accept(context.Context, dispatch.UserID, dispatch.Request, dispatch.Key) (dispatch.Record, error)
 	// AcceptTask stores a task and its jobs.
-	AcceptTask(context.Context, dispatch.UserID, dispatch.Request, dispatch.Dimension, dispatch.Key) (dispatch.TaskRecord,
-		error)
+	AcceptTask(context.Context, dispatch.UserID, dispatch.Request, dispatch.Dimension,
+		dispatch.Key) (dispatch.TaskRecord, error)
 	// Policy returns what the operator's rules say of a service.
 	Policy(dispatch.Service, dispatch.Label) dispatch.Policy
 	// Parameters returns the parameters of a service in the order of its document.
@@ -61,8 +61,8 @@ type Broker interface {
 	Deleted(context.Context, dispatch.UserID, dispatch.JobID) (bool, error)
 	// Results returns the STAC Collection of a finished job; nil, nil while there is none.
 	Results(context.Context, dispatch.UserID, dispatch.JobID) (json.RawMessage, error)
-	// RecentResults returns what Results does, without a request to the platform while the links that it returned before
-	// are valid.
+	// RecentResults returns what Results does, without a request to the platform while the links that it returned
+	// before are valid.
 	RecentResults(context.Context, dispatch.UserID, dispatch.JobID) (json.RawMessage, error)
 	// Outputs returns the outputs of a finished job as its platform gives them.
 	Outputs(context.Context, dispatch.UserID, dispatch.JobID) ([]dispatch.OutputValue, error)
@@ -99,11 +99,12 @@ type Config struct {
 	Services           Services
 	Backends           []*dispatch.Backend // those that describe processes have a view of their own
 	Title, Description string
-	Version            string        // of the program
-	Open               bool          // processes can be read without a token
-	Echo               string        // id of the service that returns its inputs, for conformance tests; "": there is none
-	Freshness          time.Duration // maximum age of a status before its platform is asked; default 10 s
-	MostTiles          int           // jobs of one task; default 10,000
+	Version            string // of the program
+	Open               bool   // processes can be read without a token
+	// id of the service that returns its inputs, for conformance tests; "": there is none
+	Echo      string
+	Freshness time.Duration // maximum age of a status before its platform is asked; default 10 s
+	MostTiles int           // jobs of one task; default 10,000
 }
 
 // Facade implements [facade.Facade].

@@ -93,7 +93,8 @@ func TestStatusOf(t *testing.T) {
 			t.Errorf("%s: %s", given, got)
 		}
 	}
-	if statusOf(dispatch.Unknown, dispatch.Running) != running || statusOf(dispatch.Unknown, dispatch.Queued) != accepted {
+	if statusOf(dispatch.Unknown, dispatch.Running) != running ||
+		statusOf(dispatch.Unknown, dispatch.Queued) != accepted {
 		t.Error("an unknown status is not the last known one")
 	}
 }
@@ -127,7 +128,9 @@ func TestCursor_IsItsUsers(t *testing.T) {
 
 // FuzzExecution reads what clients send as execute requests.
 func FuzzExecution(f *testing.F) {
-	for _, seed := range []string{`{"inputs":{"a":{"value":[1]}},"outputs":{"stac":{"transmissionMode":"reference"}},"response":"raw"}`, `{"inputs":{"a":{"bbox":[1,2,3,4]}}}`, `[]`} {
+	for _, seed := range []string{
+		`{"inputs":{"a":{"value":[1]}},"outputs":{"stac":{"transmissionMode":"reference"}},"response":"raw"}`,
+		`{"inputs":{"a":{"bbox":[1,2,3,4]}}}`, `[]`} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
@@ -161,11 +164,12 @@ func TestHomes(t *testing.T) {
 		return catalogue.Home{Label: label, Service: dispatch.Service{Endpoint: endpoint, Application: "x"}}
 	}
 	first := at(dispatch.OGCProcess, "a")
-	f := &Facade{Config: Config{Broker: policies{of: map[string]dispatch.Policy{"dear": {Budget: dispatch.Budget{Amount: 9}}}}}}
+	f := &Facade{Config: Config{Broker: policies{of: map[string]dispatch.Policy{
+		"dear": {Budget: dispatch.Budget{Amount: 9}}}}}}
 	for want, also := range map[int][]catalogue.Home{0: nil, 2: {at(dispatch.OGCProcess, "b")},
 		3: {at(dispatch.OGCProcess, "b"), at(dispatch.OGCProcess, "c")}} {
-		if got := f.homes(catalogue.Service{Label: first.Label, Service: first.Service, Also: also}); len(got) != want ||
-			want > 0 && got[1].Service != also[0].Service {
+		if got := f.homes(catalogue.Service{Label: first.Label, Service: first.Service, Also: also}); len(
+			got) != want || want > 0 && got[1].Service != also[0].Service {
 			t.Errorf("%d platforms: %+v", 1+len(also), got)
 		}
 	}

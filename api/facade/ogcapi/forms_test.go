@@ -33,7 +33,8 @@ func TestWritten_HostileNames(t *testing.T) {
 		{OutputValue: dispatch.OutputValue{Name: hostile, Media: "text/javascript", Data: []byte("alert(1)")}},
 	}
 	a, err := written(in, 1, raw, all)
-	if err != nil || strings.Contains(string(a.data), "\nSet-Cookie") || strings.Contains(string(a.data), "javascript") {
+	if err != nil || strings.Contains(string(a.data), "\nSet-Cookie") ||
+		strings.Contains(string(a.data), "javascript") {
 		t.Errorf("%v: %s", err, a.data)
 	}
 	if a, err = written(in, 1, raw, all[:1]); err != nil || strings.ContainsAny(a.links[0], "\r\n") ||

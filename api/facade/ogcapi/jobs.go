@@ -51,8 +51,8 @@ const (
 )
 
 // statusWords are words of drafts and of openEO for the statuses.
-var statusWords = map[string]string{"queued": accepted, "pending": accepted, "started": running, "succeeded": successful,
-	"finished": successful, "error": failed, "canceled": dismissed, "cancelled": dismissed}
+var statusWords = map[string]string{"queued": accepted, "pending": accepted, "started": running,
+	"succeeded": successful, "finished": successful, "error": failed, "canceled": dismissed, "cancelled": dismissed}
 
 // statusOf returns the standard's word for a status. A status that is not known is shown as the last one that is.
 func statusOf(s, seen dispatch.Status) string {
@@ -314,7 +314,8 @@ func (f *Facade) listJobs(in *request) (*answer, error) {
 	if !ok {
 		return nil, badQuery("cursor is not one of a next link of this list.")
 	}
-	if err := f.Broker.Freshen(in.Context(), in.user, dispatch.Scope{Alone: true, Tasks: true}, f.Freshness); err != nil {
+	if err := f.Broker.Freshen(in.Context(), in.user, dispatch.Scope{Alone: true, Tasks: true},
+		f.Freshness); err != nil {
 		return nil, err
 	}
 	jobs, next, err := f.page(in, filter, at, limit)
@@ -487,8 +488,8 @@ func timeOf(text string) (time.Time, error) {
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil {
 		return t, badQuery(
-			"datetime must be a time such as 2024-06-01T00:00:00Z, or two with a slash between them, of which one may be " +
-				"two dots.")
+			"datetime must be a time such as 2024-06-01T00:00:00Z, or two with a slash between them, of which one " +
+				"may be two dots.")
 	}
 	return t, nil
 }
@@ -507,8 +508,8 @@ func secondsOf(query url.Values, name string) (*float64, error) {
 
 // readAtOnce returns how many jobs a page of limit jobs needs; 0: it depends on what the filter selects.
 func (f jobFilter) readAtOnce(v view, limit int) int {
-	if f.none || v.namespace != "" || f.processes != nil || f.statuses != nil || !f.from.IsZero() || !f.until.IsZero() ||
-		f.minDuration != nil || f.maxDuration != nil {
+	if f.none || v.namespace != "" || f.processes != nil || f.statuses != nil || !f.from.IsZero() ||
+		!f.until.IsZero() || f.minDuration != nil || f.maxDuration != nil {
 		return 0
 	}
 	return limit + 1

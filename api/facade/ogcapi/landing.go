@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// The conformance classes that the façade implements: of version 1.0 and, as far as they are drafted, of version 2.0 and
-// of Part 4.
+// The conformance classes that the façade implements: of version 1.0 and, as far as they are drafted, of version 2.0
+// and of Part 4.
 var conformanceClasses = []string{
 	"http://www.opengis.net/spec/ogcapi-common-1/1.0/conf/core",
 	"http://www.opengis.net/spec/ogcapi-processes-1/1.0/conf/core",

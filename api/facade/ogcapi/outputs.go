@@ -33,11 +33,12 @@ func (o wantedOutput) mediaType() string {
 // Collection, whatever the protocol.
 func (f *Facade) outputs(s catalogue.Service) map[string]outputDescription {
 	if f.isEcho(s) {
-		return map[string]outputDescription{outputEcho: {Title: "The message", Schema: map[string]any{"type": "string"}}}
+		return map[string]outputDescription{
+			outputEcho: {Title: "The message", Schema: map[string]any{"type": "string"}}}
 	}
 	return map[string]outputDescription{outputSTAC: {Title: "Results",
-		Description: "A STAC Collection whose assets are the files of the results. The result of an execution with the input " + inputTiles +
-			" is a link to a Collection with an Item for each tile.",
+		Description: "A STAC Collection whose assets are the files of the results. The result of an execution with " +
+			"the input " + inputTiles + " is a link to a Collection with an Item for each tile.",
 		Schema: map[string]any{"type": "object", "contentMediaType": mediaJSON}}}
 }
 

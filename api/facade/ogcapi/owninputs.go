@@ -28,11 +28,12 @@ func (f *Facade) ownInputs(ctx context.Context, in *request, s catalogue.Service
 		inputFormat: {Title: "Format", Description: "Format of the files of the results. A media type in outputs." +
 			outputSTAC + ".format.mediaType names it, too.", Schema: format},
 		inputPin: {Title: "Pin",
-			Description: "Runs the process with its definition at the time of the execution. The execution is refused if the " +
-				"platform cannot do that.",
+			Description: "Runs the process with its definition at the time of the execution. The execution is " +
+				"refused if the platform cannot do that.",
 			Schema: map[string]any{"type": "boolean", "default": false}},
 		inputLabels: {Title: "Labels",
-			Description: "Labels by which the job is found in the other interfaces and on the page: texts by their keys.",
+			Description: "Labels by which the job is found in the other interfaces and on the page: texts by their " +
+				"keys.",
 			Schema: map[string]any{"type": "object", "additionalProperties": map[string]any{"type": "string",
 				"maxLength": dispatch.LongestLabel}, "maxProperties": dispatch.MostLabels}},
 	}
@@ -65,10 +66,10 @@ type own struct {
 // ownOf reads the inputs that the broker evaluates.
 func (e execution) ownOf() (o own, err error) {
 	for name := range e.Inputs {
-		if strings.HasPrefix(name, ownInput) && !slices.Contains([]string{inputTiles, inputFormat, inputPin, inputLabels},
-			name) {
-			return o, badRequest("There is no input %q. Those of this server are %s, %s, %s and %s.", clip(name), inputFormat,
-				inputLabels, inputPin, inputTiles)
+		if strings.HasPrefix(name, ownInput) && !slices.Contains(
+			[]string{inputTiles, inputFormat, inputPin, inputLabels}, name) {
+			return o, badRequest("There is no input %q. Those of this server are %s, %s, %s and %s.", clip(name),
+				inputFormat, inputLabels, inputPin, inputTiles)
 		}
 	}
 	if e.has(inputFormat) && (json.Unmarshal(e.Inputs[inputFormat], &o.format) != nil || o.format == "" ||

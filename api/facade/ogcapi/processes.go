@@ -97,7 +97,8 @@ func limitOf(query url.Values, usual, most int) (int, error) {
 }
 
 func (f *Facade) summary(in *request, s catalogue.Service) processSummary {
-	shown := processSummary{ID: s.ID, Title: s.Title, Description: s.Summary, Keywords: s.Keywords, Version: versionOf(s),
+	shown := processSummary{ID: s.ID, Title: s.Title, Description: s.Summary, Keywords: s.Keywords,
+		Version:           versionOf(s),
 		JobControlOptions: []string{"async-execute", "dismiss"}, OutputTransmission: []string{byValue, byReference},
 		Links: processLinks(in, s.ID)}
 	if f.isEcho(s) {
@@ -109,7 +110,8 @@ func (f *Facade) summary(in *request, s catalogue.Service) processSummary {
 
 func processLinks(in *request, id string) []link {
 	at := in.root + "/processes/" + url.PathEscape(id)
-	return []link{{at, "self", mediaJSON, "Description"}, {at + "/execution", relation("execute"), mediaJSON, "Execution"}}
+	return []link{{at, "self", mediaJSON, "Description"},
+		{at + "/execution", relation("execute"), mediaJSON, "Execution"}}
 }
 
 // versionOf returns the version of a process, which the standard requires. Records have none, but may have a date.
@@ -262,9 +264,11 @@ const formatBbox = "ogc-bbox"
 // bboxSchema is the schema of a bounding box (OGC 18-062r2, 7.11.2.3), which the broker converts to the form of the
 // service.
 func bboxSchema() map[string]any {
-	return map[string]any{"type": "object", "format": formatBbox, "required": []any{"bbox"}, "properties": map[string]any{
-		"bbox": map[string]any{"type": "array", "items": map[string]any{"type": "number"}, "minItems": 4, "maxItems": 6},
-		"crs":  map[string]any{"type": "string", "format": "uri", "default": crs84, "enum": []any{crs84}}}}
+	return map[string]any{"type": "object", "format": formatBbox, "required": []any{"bbox"},
+		"properties": map[string]any{
+			"bbox": map[string]any{"type": "array", "items": map[string]any{"type": "number"}, "minItems": 4,
+				"maxItems": 6},
+			"crs": map[string]any{"type": "string", "format": "uri", "default": crs84, "enum": []any{crs84}}}}
 }
 
 const crs84 = "http://www.opengis.net/def/crs/OGC/1.3/CRS84"

@@ -103,8 +103,8 @@ func (f *Facade) outcomes(in *request, r dispatch.Record, d delivery) ([]outcome
 	}
 	reading.Wait()
 	if whole && failed == nil {
-		all = append(all, outcome{OutputValue: dispatch.OutputValue{Name: outputSTAC, Media: mediaJSON, Data: collection},
-			link: d.transmission(outputSTAC) == byReference})
+		all = append(all, outcome{OutputValue: dispatch.OutputValue{Name: outputSTAC, Media: mediaJSON,
+			Data: collection}, link: d.transmission(outputSTAC) == byReference})
 	}
 	return all, failed
 }

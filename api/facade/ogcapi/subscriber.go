@@ -58,7 +58,8 @@ func parseSubscriber(text json.RawMessage, of subscriberEvents) (told []dispatch
 			return nil, badRequest("subscriber: a URL has at most %d characters.", mostURL)
 		}
 		if one.url != "" {
-			told = append(told, dispatch.Notify{Kind: dispatch.OGCSubscriber, URL: one.url, Statuses: one.of, Secret: s.Secret})
+			told = append(told, dispatch.Notify{Kind: dispatch.OGCSubscriber, URL: one.url, Statuses: one.of,
+				Secret: s.Secret})
 		}
 	}
 	return told, nil
@@ -92,7 +93,8 @@ func (f *Facade) jobMessage(ctx context.Context, h dispatch.Hook, d dispatch.Del
 	r, err := f.Broker.Read(ctx, h.Owner, d.Job, broker.AsKnown)
 	switch {
 	case dispatch.Is(err, dispatch.NotFound):
-		return bare(strconv.FormatInt(int64(d.Job), 10), statusOf(d.Status, ""), d.Happened, "The job was deleted."), nil
+		return bare(strconv.FormatInt(int64(d.Job), 10), statusOf(d.Status, ""), d.Happened, "The job was deleted."),
+			nil
 	case err != nil:
 		return nil, err
 	}

@@ -70,8 +70,8 @@ func TestMessage_WithoutResults(t *testing.T) {
 		"canceled since": {dispatch.Canceled, nil, 0,
 			"The job was successful, but its results cannot be sent: The job was dismissed and has no results."},
 		"running again": {dispatch.Running, nil, 0,
-			"The job was successful, but its results cannot be sent: The job has not ended. Read its status until it is " +
-				"successful."},
+			"The job was successful, but its results cannot be sent: The job has not ended. Read its status until it " +
+				"is successful."},
 	} {
 		f := New(Config{Broker: oneJob{job: dispatch.Record{Job: dispatch.Job{Identity: dispatch.Identity{ID: 7},
 			Condition: dispatch.Condition{Status: c.now}}}, results: c.results},
@@ -99,8 +99,9 @@ func TestMessage_Repeated(t *testing.T) {
 		Condition: dispatch.Condition{Status: dispatch.Finished}}}},
 		Services: unlisted{}})
 	for tries, before := range map[int]bool{1: false, 2: true, 9: true} {
-		text, _, err := f.Message(t.Context(), dispatch.Hook{Owner: "ann"}, dispatch.Delivery{Event: dispatch.Event{Job: 7,
-			Status: dispatch.Finished}, Tries: tries})
+		text, _, err := f.Message(t.Context(), dispatch.Hook{Owner: "ann"},
+			dispatch.Delivery{Event: dispatch.Event{Job: 7,
+				Status: dispatch.Finished}, Tries: tries})
 		if err != nil || strings.Contains(string(text), "read before") != before {
 			t.Errorf("try %d: %s, %v", tries, text, err)
 		}
@@ -175,7 +176,8 @@ func TestParseSubscriber(t *testing.T) {
 		strings.Contains(err.Error(), "whsec_x") {
 		t.Error(err)
 	}
-	if _, err := parseSubscriber(json.RawMessage(`{"failedUri": "https://example.org/`+strings.Repeat("x", mostURL)+`"}`),
+	if _, err := parseSubscriber(json.RawMessage(`{"failedUri": "https://example.org/`+strings.Repeat("x", mostURL)+
+		`"}`),
 		eventsOfJob); err == nil || len(err.Error()) > 200 {
 		t.Errorf("a long URL: %v", err)
 	}

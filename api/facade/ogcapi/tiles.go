@@ -51,7 +51,8 @@ func (f *Facade) taskRequest(in *request, s catalogue.Service, e execution) (r d
 	parameter := areaOf(parameters)
 	if parameter == "" || !e.has(parameter) {
 		return r, nil, badRequest(
-			"inputs.%s needs an area, which is the value of another input. This request or its process has none.", inputTiles)
+			"inputs.%s needs an area, which is the value of another input. This request or its process has none.",
+			inputTiles)
 	}
 	split, err := f.split(in, g, parameter, e.Inputs[parameter])
 	if err != nil {

@@ -108,7 +108,8 @@ func (f *Facade) processOf(v view, r dispatch.Request) (id, path string, known b
 		return id, "/processes/" + url.PathEscape(id), known
 	}
 	id = r.Service.Application
-	if _, last, isPath := strings.Cut("/"+id, "/processes/"); isPath { // clients of other interfaces may write its address
+	// clients of other interfaces may write its address
+	if _, last, isPath := strings.Cut("/"+id, "/processes/"); isPath {
 		id = unescaped(last)
 	}
 	if r.Service.Namespace != nil && v.namespace == "" {

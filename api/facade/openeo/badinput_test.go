@@ -30,8 +30,8 @@ func TestJobs_Expired(t *testing.T) {
 		`"spatial_extent": {"west": 5.0, "south": 51.0, "east": 5.5, "north": 51.1}`, 1)
 	for _, body := range []string{`{"process": ` + addition + `}`, tiled} {
 		path := w.create(body)
-		for _, request := range []string{"GET ", "PATCH ", "DELETE ", "POST /results", "GET /results", "DELETE /results",
-			"GET /logs", "GET /estimate"} {
+		for _, request := range []string{"GET ", "PATCH ", "DELETE ", "POST /results", "GET /results",
+			"DELETE /results", "GET /logs", "GET /estimate"} {
 			method, below, _ := strings.Cut(request, " ")
 			sent := ""
 			if method == "PATCH" {
@@ -135,13 +135,14 @@ func TestBadInput_Number(t *testing.T) {
 	large := strings.Replace(addition, "1.50", "1e400", 1)
 	path := w.create(`{"process": ` + addition + `}`)
 	for _, request := range [][2]string{{"POST", jobsPath}, {"POST", mergedJobs}, {"PATCH", path}} {
-		refusedWith(t, w.ask(request[0], request[1], `{"process": `+large+`}`, "Authorization", anna), http.StatusBadRequest,
-			"ProcessGraphInvalid")
+		refusedWith(t, w.ask(request[0], request[1], `{"process": `+large+`}`, "Authorization", anna),
+			http.StatusBadRequest, "ProcessGraphInvalid")
 	}
 	refusedWith(t, w.ask("PUT", "/openeo/cdse/1.2/process_graphs/mine", large, "Authorization", anna),
 		http.StatusBadRequest, "ProcessGraphInvalid")
 	got := object(t, w.ask("POST", "/openeo/cdse/1.2/validation", large, "Authorization", anna), http.StatusOK)
-	if errors := got["errors"].([]any); len(errors) != 1 || errors[0].(map[string]any)["code"] != "ProcessGraphInvalid" {
+	if errors := got["errors"].([]any); len(errors) != 1 ||
+		errors[0].(map[string]any)["code"] != "ProcessGraphInvalid" {
 		t.Errorf("validation: %v", got)
 	}
 }
@@ -150,8 +151,8 @@ func TestBadInput_Number(t *testing.T) {
 func TestBadInput_StoredNodes(t *testing.T) {
 	w := newWorld(t, []string{"cdse"}, nil)
 	for _, node := range []string{`1`, `null`, `{}`, `{"process_id": "add", "arguments": []}`} {
-		got := w.ask("PUT", "/openeo/cdse/1.2/process_graphs/mine", `{"process_graph": {"one": `+node+`}}`, "Authorization",
-			anna)
+		got := w.ask("PUT", "/openeo/cdse/1.2/process_graphs/mine", `{"process_graph": {"one": `+node+`}}`,
+			"Authorization", anna)
 		refusedWith(t, got, http.StatusBadRequest, "ProcessGraphInvalid")
 	}
 }
@@ -160,6 +161,6 @@ func TestBadInput_StoredNodes(t *testing.T) {
 func TestBadInput_Limit(t *testing.T) {
 	w := newWorld(t, []string{"cdse"}, nil)
 	w.get(jobsPath+"?limit=99999999999999999999", "Authorization", anna)
-	refusedWith(t, w.ask("GET", jobsPath+"?limit=-99999999999999999999", "", "Authorization", anna), http.StatusBadRequest,
-		"ProcessParameterInvalid")
+	refusedWith(t, w.ask("GET", jobsPath+"?limit=-99999999999999999999", "", "Authorization", anna),
+		http.StatusBadRequest, "ProcessParameterInvalid")
 }

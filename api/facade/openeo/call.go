@@ -83,9 +83,10 @@ func (f *Facade) checkServices(b *dispatch.Backend, members map[string]json.RawM
 	u.walk(graphOf(members))
 	for _, id := range slices.Sorted(maps.Keys(u.services)) {
 		if s, known := f.service(id); known && s.Platform != b.Name {
-			return refused(http.StatusBadRequest, "ProcessUnsupported", "The service "+quoted(id)+" is at the platform "+
-				s.Platform+", and this batch job at "+b.Name+
-				". Create a new one at the back-end of all platforms.")
+			return refused(http.StatusBadRequest, "ProcessUnsupported",
+				"The service "+quoted(id)+" is at the platform "+
+					s.Platform+", and this batch job at "+b.Name+
+					". Create a new one at the back-end of all platforms.")
 		}
 	}
 	return nil
@@ -216,8 +217,8 @@ func (f *Facade) serviceTaskFor(r *request, members map[string]json.RawMessage,
 	area := arguments[parameter]
 	if area == nil || isNull(area) {
 		return request, nil, refused(http.StatusBadRequest, "ProcessParameterRequired",
-			"The service is called without the argument "+quoted(parameter)+". Name the one with the area in the job option "+
-				optionParameter+".")
+			"The service is called without the argument "+quoted(parameter)+". Name the one with the area in the job "+
+				"option "+optionParameter+".")
 	}
 	delete(arguments, parameter)
 	if request.Parameters, err = dispatch.Encode(arguments); err != nil {

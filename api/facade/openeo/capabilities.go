@@ -124,8 +124,8 @@ func (f *Facade) classes(v view, d described) []string {
 func (f *Facade) capabilities(r *request) (*answer, error) {
 	d := f.description(r)
 	id, title := "eodispatch", cmp.Or(f.Title, "eodispatch")
-	text := "All openEO platforms of this broker as one back-end. Jobs wait here while a platform is full or does not " +
-		"respond. " +
+	text := "All openEO platforms of this broker as one back-end. Jobs wait here while a platform is full or does " +
+		"not respond. " +
 		"The services of its catalogue, on platforms of all protocols, are the processes of the namespace " +
 		servicesNamespace + "."
 	if f.withoutGraphs(r.view) {
@@ -199,8 +199,8 @@ func (d described) has(o operation) bool {
 		return true
 	}
 	return slices.ContainsFunc(d.Endpoints, func(e endpoint) bool {
-		return placeholder.ReplaceAllString(strings.TrimSuffix(e.Path, "/"), "{}") == placeholder.ReplaceAllString(o.path,
-			"{}") && slices.Contains(e.Methods, o.method)
+		return placeholder.ReplaceAllString(strings.TrimSuffix(e.Path, "/"),
+			"{}") == placeholder.ReplaceAllString(o.path, "{}") && slices.Contains(e.Methods, o.method)
 	})
 }
 

@@ -67,12 +67,14 @@ var unserved = map[string]string{
 // unrouted returns the error for a path, or a method, that no operation has.
 func (f *Facade) unrouted(inner *http.Request) error {
 	if all := f.allowed(inner); len(all) > 0 {
-		return refused(http.StatusMethodNotAllowed, "FeatureUnsupported", "This method is not offered at this address. Use "+
-			strings.Join(all, " or ")+".")
+		return refused(http.StatusMethodNotAllowed, "FeatureUnsupported",
+			"This method is not offered at this address. Use "+
+				strings.Join(all, " or ")+".")
 	}
 	for part, instead := range unserved {
 		if rest, below := strings.CutPrefix(inner.URL.Path, part); below && (rest == "" || rest[0] == '/') {
-			return refused(http.StatusNotImplemented, "FeatureUnsupported", strings.TrimSpace(textUnsupported+" "+instead))
+			return refused(http.StatusNotImplemented, "FeatureUnsupported",
+				strings.TrimSpace(textUnsupported+" "+instead))
 		}
 	}
 	return errNoPath

@@ -34,7 +34,8 @@ func (f *Facade) discoveryOperations() []operation {
 		{method: "GET", path: "/file_formats", serve: f.published, access: optional, passed: true},
 		{method: "GET", path: "/collections", serve: f.published, access: optional, passed: true},
 		{method: "GET", path: "/collections/{collection_id}", serve: f.published, access: optional, passed: true},
-		{method: "GET", path: "/collections/{collection_id}/queryables", serve: f.published, access: optional, passed: true},
+		{method: "GET", path: "/collections/{collection_id}/queryables", serve: f.published, access: optional,
+			passed: true},
 		{method: "GET", path: "/processes", serve: f.published, access: optional, passed: true},
 		{method: "GET", path: "/processes/{namespace}", serve: f.namespaceProcesses, access: optional, passed: true},
 		{method: "GET", path: "/processes/{namespace}/{process_id}", serve: f.namespaceProcess, access: optional,
@@ -105,7 +106,8 @@ func (f *Facade) read(r *request, b *dispatch.Backend, path string) (dispatch.Pu
 		return p, nil
 	case ctx.Err() != nil && r.Context().Err() == nil:
 		return p, refused(http.StatusServiceUnavailable, "InfrastructureBusy",
-			fmt.Sprintf("The platform %s has not responded within %.0f seconds. Try again later.", b.Name, within.Seconds()))
+			fmt.Sprintf("The platform %s has not responded within %.0f seconds. Try again later.", b.Name,
+				within.Seconds()))
 	case dispatch.Is(err, dispatch.SignInRequired) && r.user == "":
 		return p, errNoToken
 	case dispatch.Is(err, dispatch.Unsupported):

@@ -130,9 +130,11 @@ func TestPreflight_WhereNothingIsServed(t *testing.T) {
 	w := newWorld(t, []string{"cdse"}, nil)
 	for _, path := range []string{"/openeo/1.2/services", "/openeo/cdse/1.2/files/x", "/openeo/1.2/nothing",
 		"/openeo/nobody/1.2/jobs"} {
-		got := w.ask("OPTIONS", path, "", "Origin", "https://editor.example.org", "Access-Control-Request-Method", "POST")
-		if h := got.Header(); got.Code != http.StatusNoContent || !strings.Contains(h.Get("Access-Control-Allow-Methods"),
-			"POST") || !strings.Contains(h.Get("Access-Control-Allow-Headers"), "Authorization") {
+		got := w.ask("OPTIONS", path, "", "Origin", "https://editor.example.org", "Access-Control-Request-Method",
+			"POST")
+		if h := got.Header(); got.Code != http.StatusNoContent ||
+			!strings.Contains(h.Get("Access-Control-Allow-Methods"),
+				"POST") || !strings.Contains(h.Get("Access-Control-Allow-Headers"), "Authorization") {
 			t.Errorf("%s: %d %v", path, got.Code, h)
 		}
 	}
@@ -292,11 +294,12 @@ func TestTokens_InBothForms(t *testing.T) {
 	refusedWith(t, w.ask("GET", me, ""), http.StatusUnauthorized, "AuthenticationRequired")
 	for header, code := range map[string]string{"Basic YTpi": "AuthenticationSchemeInvalid",
 		"Bearer basic//abc": "AuthenticationSchemeInvalid",
-		"Bearer wrong":      "TokenInvalid", "Bearer oidc/eodispatch/wrong": "TokenInvalid", "Bearer old": "TokenInvalid"} {
+		"Bearer wrong":      "TokenInvalid", "Bearer oidc/eodispatch/wrong": "TokenInvalid",
+		"Bearer old": "TokenInvalid"} {
 		refusedWith(t, w.ask("GET", me, "", "Authorization", header), http.StatusForbidden, code)
 	}
-	refusedWith(t, w.ask("GET", "/openeo/cdse/1.2/collections", "", "Authorization", "Bearer wrong"), http.StatusForbidden,
-		"TokenInvalid")
+	refusedWith(t, w.ask("GET", "/openeo/cdse/1.2/collections", "", "Authorization", "Bearer wrong"),
+		http.StatusForbidden, "TokenInvalid")
 }
 
 func TestValidation_SaysWhatThePlatformSays(t *testing.T) {
@@ -313,7 +316,8 @@ func TestValidation_SaysWhatThePlatformSays(t *testing.T) {
 	const cycle = `{"process_graph":{"a":{"process_id":"add","arguments":{"x":{"from_node":"b"},"y":2},"result":true},"b":{"process_id":"add","arguments":{"x":{"from_node":"a"},"y":2}}}}`
 	for _, view := range []string{"/openeo/cdse/1.2", "/openeo/1.2"} {
 		got := object(t, w.ask("POST", view+"/validation", cycle, "Authorization", anna), 200)
-		if faults := got["errors"].([]any); len(faults) != 1 || faults[0].(map[string]any)["code"] != "ProcessGraphInvalid" ||
+		if faults := got["errors"].([]any); len(faults) != 1 ||
+			faults[0].(map[string]any)["code"] != "ProcessGraphInvalid" ||
 			!strings.Contains(fmt.Sprint(faults), "cycle") {
 			t.Errorf("a cycle: %v", got)
 		}
@@ -325,7 +329,8 @@ func TestValidation_SaysWhatThePlatformSays(t *testing.T) {
 	}
 	refusedWith(t, w.ask("POST", "/openeo/cdse/1.2/validation", "", "Authorization", anna), 400, "ContentTypeInvalid")
 	refusedWith(t, w.ask("POST", "/openeo/cdse/1.2/validation", "{", "Authorization", anna), 400, "ContentTypeInvalid")
-	refusedWith(t, w.ask("POST", "/openeo/cdse/1.2/validation", "[1]", "Authorization", anna), 400, "ContentTypeInvalid")
+	refusedWith(t, w.ask("POST", "/openeo/cdse/1.2/validation", "[1]", "Authorization", anna), 400,
+		"ContentTypeInvalid")
 }
 
 // A document that the platform shows to users only is read as the user, and kept apart for each.

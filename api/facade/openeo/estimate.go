@@ -71,8 +71,8 @@ func ofRuns(runs dispatch.Estimate) (e estimate) {
 	}
 	if s := runs.Seconds; s != nil && runs.Jobs == 1 {
 		e.Duration = fmt.Sprintf("PT%.0fS", math.Ceil(s.High))
-		basis = append(basis, fmt.Sprintf("By your %d finished jobs it runs for %.0f to %.0f seconds.", runs.Timed, s.Low,
-			s.High))
+		basis = append(basis, fmt.Sprintf("By your %d finished jobs it runs for %.0f to %.0f seconds.", runs.Timed,
+			s.Low, s.High))
 	}
 	e.Basis = strings.Join(basis, " ")
 	return e
@@ -100,13 +100,14 @@ func (f *Facade) addStated(r *request, e *estimate, is entry, request dispatch.R
 	if !known || s.Cost.Estimate == nil {
 		return
 	}
-	costs, basis := *s.Cost.Estimate, fmt.Sprintf("The provider of the service %s states %g %s.", s.ID, *s.Cost.Estimate,
-		s.Cost.Unit)
+	costs, basis := *s.Cost.Estimate, fmt.Sprintf("The provider of the service %s states %g %s.", s.ID,
+		*s.Cost.Estimate, s.Cost.Unit)
 	_, each, shared := strings.Cut(s.Cost.Unit, " per ")
 	switch {
 	case !shared: // for each run
 		costs *= float64(jobs)
-	case slices.Contains([]string{"km²", "km2", "km^2", "square kilometre", "square kilometer"}, strings.TrimSpace(each)):
+	case slices.Contains([]string{"km²", "km2", "km^2", "square kilometre", "square kilometer"},
+		strings.TrimSpace(each)):
 		km2, ok := f.areaIn(r, s, f.argumentsOf(is, request))
 		if !ok {
 			return

@@ -35,11 +35,12 @@ func (f *Facade) inlined(r *request, b *dispatch.Backend, process json.RawMessag
 	if !is {
 		return process, nil, nil
 	}
-	in := &inliner{member: member, meter: bounds.GraphBytes.Meter(ctx), known: map[string]*ownProcess{}, find: func(id string) ([]byte,
-		error) {
-		p, err := f.Processes.Process(ctx, u, id)
-		return p.Body, err
-	}, serve: func(id string) (catalogue.Service, []byte, error) { return f.definitionOf(ctx, u, b, id) }}
+	in := &inliner{member: member, meter: bounds.GraphBytes.Meter(ctx), known: map[string]*ownProcess{},
+		find: func(id string) ([]byte,
+			error) {
+			p, err := f.Processes.Process(ctx, u, id)
+			return p.Body, err
+		}, serve: func(id string) (catalogue.Service, []byte, error) { return f.definitionOf(ctx, u, b, id) }}
 	if mayCallURLs(process) && !f.readsDefinitions(r, b) {
 		in.fetch = func(p calledProcess) ([]byte, error) { return f.definitionAt(ctx, u, b, p) }
 	}
@@ -158,8 +159,9 @@ type inliner struct {
 }
 
 const (
-	nodeBytes  = 64       // that a node counts, besides its text
-	valueBytes = 32       // that any value counts each time it is copied: about what it takes in memory besides its text
+	nodeBytes = 64 // that a node counts, besides its text
+	// that any value counts each time it is copied: about what it takes in memory besides its text
+	valueBytes = 32
 	callBytes  = 1024     // that reading a process counts, besides its text
 	findBytes  = 16 << 10 // that looking for a process counts, which may be a query
 )
@@ -271,7 +273,8 @@ func (in *inliner) called(node map[string]any) (*ownProcess, error) {
 			" cannot be read.")
 	}
 	known := &ownProcess{calledProcess: p, body: body, parameters: definition.Parameters}
-	_ = json.Unmarshal(members[in.member], &known.options) // a fault of the definition, which only proposes these options
+	// a fault of the definition, which only proposes these options
+	_ = json.Unmarshal(members[in.member], &known.options)
 	in.known[key] = known
 	return known, nil
 }
@@ -281,7 +284,9 @@ func (in *inliner) called(node map[string]any) (*ownProcess, error) {
 func (in *inliner) finder(node map[string]any) (p calledProcess, find func() ([]byte, error)) {
 	p.process, _ = node["process_id"].(string)
 	p.namespace, _ = node["namespace"].(string)
-	foreign := slices.ContainsFunc(in.inside, func(outer calledProcess) bool { return outer.namespace != userNamespace })
+	foreign := slices.ContainsFunc(in.inside, func(outer calledProcess) bool {
+		return outer.namespace != userNamespace
+	})
 	switch {
 	case p.process == "":
 	case p.isRemote() && in.fetch != nil:
@@ -535,8 +540,8 @@ func (s *substitution) parameter(reference map[string]any, name string, depth in
 	}
 	if depth > 0 && refers(value) {
 		return nil, tooComplex(
-			"The process %s uses its parameter %s inside of a callback, where a reference to another node has another meaning. "+
-				"Write its nodes into your process graph instead.", s.process, name)
+			"The process %s uses its parameter %s inside of a callback, where a reference to another node has "+
+				"another meaning. "+"Write its nodes into your process graph instead.", s.process, name)
 	}
 	size, measured := s.sizes[name]
 	if !measured {

@@ -29,7 +29,8 @@ func inline(t *testing.T, graph string, own map[string]string) (map[string]any, 
 		}, serve: func(id string) (catalogue.Service, []byte, error) {
 			switch {
 			case id == "kept":
-				return catalogue.Service{Service: dispatch.Service{Application: "kept_there", Namespace: new("u:1")}}, nil, nil
+				return catalogue.Service{Service: dispatch.Service{Application: "kept_there", Namespace: new("u:1")}},
+					nil, nil
 			case own["service "+id] != "":
 				return catalogue.Service{}, []byte(own["service "+id]), nil
 			}
@@ -47,13 +48,18 @@ func TestInline(t *testing.T) {
 		"twice": `{"parameters":[{"name":"c"}],"process_graph":{"a":{"process_id":"scale","arguments":{"cube":{"from_parameter":"c"}}},
 			"b":{"process_id":"scale","namespace":"user","arguments":{"cube":{"from_node":"a"},"factor":2},"result":true}}}`,
 	}
-	own["service shift"] = `{"id":"shift","parameters":[{"name":"c"},{"name":"by","default":7}],"process_graph":{"s":{"process_id":"scale","arguments":{"cube":{"from_parameter":"c"},"factor":{"from_parameter":"by"}},"result":true}}}`
+	own["service "+
+		"shift"] =
+		`{"id":"shift","parameters":[{"name":"c"},{"name":"by","default":7}],"process_graph":{"s":{"process_id":"scale","arguments":{"cube":{"from_parameter":"c"},"factor":{"from_parameter":"by"}},"result":true}}}`
 	for name, row := range map[string]struct{ graph, want string }{
-		"a service, which does not know the user's processes": {`{"l":{"process_id":"load","arguments":{}},"s":{"process_id":"shift","namespace":"catalogue","arguments":{"c":{"from_node":"l"}},"result":true}}`,
+		"a service, which does not know the user's " +
+			"processes": {`{"l":{"process_id":"load","arguments":{}},"s":{"process_id":"shift","namespace":"catalogue","arguments":{"c":{"from_node":"l"}},"result":true}}`,
 			`{"l":{"process_id":"load","arguments":{}},"s":{"process_id":"scale","arguments":{"cube":{"from_node":"l"},"factor":7},"result":true}}`},
-		"services that the platform keeps": {`{"a":{"process_id":"kept","namespace":"catalogue","arguments":{}},"b":{"process_id":"kept","namespace":"catalogue","arguments":{"x":{"from_node":"a"}},"result":true}}`,
+		"services that the platform " +
+			"keeps": {`{"a":{"process_id":"kept","namespace":"catalogue","arguments":{}},"b":{"process_id":"kept","namespace":"catalogue","arguments":{"x":{"from_node":"a"}},"result":true}}`,
 			`{"a":{"process_id":"kept_there","namespace":"u:1","arguments":{}},"b":{"process_id":"kept_there","namespace":"u:1","arguments":{"x":{"from_node":"a"}},"result":true}}`},
-		"a service that is not there": {`{"a":{"process_id":"none","namespace":"catalogue","arguments":{},"result":true}}`,
+		"a service that is not " +
+			"there": {`{"a":{"process_id":"none","namespace":"catalogue","arguments":{},"result":true}}`,
 			`{"a":{"process_id":"none","namespace":"catalogue","arguments":{},"result":true}}`},
 		"none of one's own": {`{"l":{"process_id":"load","arguments":{"id":1.50},"result":true}}`,
 			`{"l":{"process_id":"load","arguments":{"id":1.50},"result":true}}`},
@@ -69,7 +75,8 @@ func TestInline(t *testing.T) {
 			"t_a":{"process_id":"rename","arguments":{"data":{"from_node":"t_a_load"}}},
 			"t_b_load":{"process_id":"apply","arguments":{"data":{"from_node":"t_a"},"process":{"process_graph":{"m":{"process_id":"multiply","arguments":{"x":{"from_parameter":"x"},"y":2},"result":true}}}}},
 			"t":{"process_id":"rename","arguments":{"data":{"from_node":"t_b_load"}},"result":true}}`},
-		"in a callback": {`{"a":{"process_id":"apply","arguments":{"process":{"process_graph":{"c":{"process_id":"twice","arguments":{"c":{"from_parameter":"x"}},"result":true}}}},"result":true}}`, "t_b_load"},
+		"in a " +
+			"callback": {`{"a":{"process_id":"apply","arguments":{"process":{"process_graph":{"c":{"process_id":"twice","arguments":{"c":{"from_parameter":"x"}},"result":true}}}},"result":true}}`, "t_b_load"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := inline(t, row.graph, own)
@@ -132,7 +139,8 @@ func TestInline_Refused(t *testing.T) {
 	for id, code := range map[string]string{"loop": "ProcessGraphComplexity", "needs": "ProcessParameterRequired",
 		"open": "ProcessGraphInvalid", "d0": "ProcessGraphComplexity", "deep": "ProcessGraphComplexity"} {
 		_, err := inline(t, `{"x":{"process_id":"`+id+
-			`","arguments":{"cube":{"from_node":"y"}},"result":true},"y":{"process_id":"load","arguments":{}}}`, doubling)
+			`","arguments":{"cube":{"from_node":"y"}},"result":true},"y":{"process_id":"load","arguments":{}}}`,
+			doubling)
 		if r, is := err.(refusal); !is || r.code != code {
 			t.Errorf("%s: %v", id, err)
 		}

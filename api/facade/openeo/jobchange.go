@@ -136,7 +136,11 @@ var jobMembers = map[string]func(json.RawMessage) bool{
 	"log_level":    isLevel,
 	"max_duration": isDuration,
 	"budget":       func(v json.RawMessage) bool { var n float64; return json.Unmarshal(v, &n) == nil && n >= 0 },
-	"job_options":  func(v json.RawMessage) bool { var o map[string]json.RawMessage; return json.Unmarshal(v, &o) == nil },
+	"job_options": func(v json.RawMessage) bool {
+		var o map[string]json.RawMessage
+		return json.Unmarshal(v,
+			&o) == nil
+	},
 }
 
 const (
@@ -303,7 +307,8 @@ func (f *Facade) startJob(r *request) (*answer, error) {
 	switch {
 	case is.unstarted == nil && ended(is.status()):
 		return nil, refused(http.StatusBadRequest, "JobLocked",
-			"This batch job was started before and has ended. A batch job runs once: create a new one with the same process.")
+			"This batch job was started before and has ended. A batch job runs once: create a new one with the same "+
+				"process.")
 	case is.unstarted == nil:
 		return started, nil
 	}

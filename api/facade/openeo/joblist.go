@@ -34,7 +34,8 @@ func (f *Facade) listJobs(r *request) (*answer, error) {
 	if query.Has("cursor") {
 		text, ok := r.Unseal(r.user, purpose, query.Get("cursor"))
 		if !ok || json.Unmarshal(text, &at) != nil {
-			return nil, badParameter("cursor", "is not one that this list returned to you. Follow the links of the list")
+			return nil, badParameter("cursor", "is not one that this list returned to you. Follow the links of the "+
+				"list")
 		}
 	}
 	more := false
@@ -116,7 +117,8 @@ func (f *Facade) batchJobs(r *request, at jobPlace, limit int) iter.Seq2[entry, 
 	unstarted := each(own(f.Broker.UnstartedJobs(ctx, r.user, page(at.Unstarted))),
 		func(n dispatch.Unstarted) entry { return entry{unstarted: &n} })
 	jobs := each(f.Broker.Jobs(ctx, r.user, page(at.Job)), func(j dispatch.Record) entry { return entry{job: &j} })
-	tasks := each(f.Broker.Tasks(ctx, r.user, page(at.Task)), func(t dispatch.TaskRecord) entry { return entry{task: &t} })
+	tasks := each(f.Broker.Tasks(ctx, r.user, page(at.Task)),
+		func(t dispatch.TaskRecord) entry { return entry{task: &t} })
 	newer := func(a, b entry) bool { return a.created().After(b.created()) }
 	return merge(unstarted, merge(jobs, tasks, newer), newer)
 }

@@ -187,7 +187,8 @@ func ownEntries(j dispatch.Record, logged []dispatch.LogEntry) (all []logEntry) 
 		add(3, "warning", strings.TrimSpace(string(j.Attention)+". "+cmp.Or(j.Notice, j.Failure)), j.Updated)
 	case j.Status == dispatch.Unknown:
 		add(4, "warning",
-			"The platform does not report the status of this batch job at present. The last known one is shown.", j.Updated)
+			"The platform does not report the status of this batch job at present. The last known one is shown.",
+			j.Updated)
 	}
 	return all
 }

@@ -40,17 +40,18 @@ var jobOptions = []jobOption{
 		schema: map[string]any{"type": "string"}, usual: usualParameter},
 	{name: optionDuration,
 		description: "Seconds that the batch job may take at its platform, from its start. It is canceled after that.",
-		schema:      map[string]any{"type": "integer", "minimum": 1, "maximum": int(longestJob.Seconds())}, fits: isDuration,
-		passed: true},
+		schema:      map[string]any{"type": "integer", "minimum": 1, "maximum": int(longestJob.Seconds())},
+		fits:        isDuration, passed: true},
 	{name: optionRetries, description: "How often a failed job is retried by itself, if another attempt may succeed.",
 		schema: map[string]any{"type": "integer", "minimum": 0, "maximum": dispatch.MostRetries}, fits: isRetries,
 		passed: true},
 	{name: optionPin,
-		description: "Runs the service that the batch job calls with its definition at the time of the start. The start is " +
-			"refused if the platform cannot do that.",
+		description: "Runs the service that the batch job calls with its definition at the time of the start. The " +
+			"start is refused if the platform cannot do that.",
 		schema: map[string]any{"type": "boolean"}, usual: false, fits: isFlag, passed: true},
 	{name: optionLabels,
-		description: "Labels by which the batch job is found in the other interfaces and on the page: texts by their keys.",
+		description: "Labels by which the batch job is found in the other interfaces and on the page: texts by their " +
+			"keys.",
 		schema: map[string]any{"type": "object", "additionalProperties": map[string]any{"type": "string",
 			"maxLength": dispatch.LongestLabel}, "maxProperties": dispatch.MostLabels}},
 }
@@ -125,7 +126,8 @@ func given(members map[string]json.RawMessage) map[string]json.RawMessage {
 // broker's own and are none, so that a mistyped name does not go unnoticed.
 func checkOptions(members map[string]json.RawMessage) error {
 	for _, name := range ownOptions(members) {
-		if name != platformOptions[0] && !slices.ContainsFunc(jobOptions, func(o jobOption) bool { return o.name == name }) {
+		if name != platformOptions[0] && !slices.ContainsFunc(jobOptions,
+			func(o jobOption) bool { return o.name == name }) {
 			known := []string{platformOptions[0]}
 			for _, o := range jobOptions {
 				known = append(known, o.name)
@@ -141,7 +143,8 @@ func checkOptions(members map[string]json.RawMessage) error {
 			if err != nil {
 				return err
 			}
-			return badOption(fmt.Sprintf("The job option %s has a value that its schema does not allow: %s.", o.name, schema))
+			return badOption(fmt.Sprintf("The job option %s has a value that its schema does not allow: %s.", o.name,
+				schema))
 		}
 	}
 	labels, err := labelsIn(members)
@@ -162,8 +165,8 @@ func checkPlatform(b *dispatch.Backend, members map[string]json.RawMessage) erro
 	}
 	var name string
 	if json.Unmarshal(v, &name) != nil || name != "" && name != b.Name {
-		return badOption("The job option " + platformOptions[0] + " must name the platform of this batch job, " + b.Name +
-			". To use another one, create the batch job at the back-end of all platforms.")
+		return badOption("The job option " + platformOptions[0] + " must name the platform of this batch " +
+			"job, " + b.Name + ". To use another one, create the batch job at the back-end of all platforms.")
 	}
 	return nil
 }

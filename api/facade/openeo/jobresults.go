@@ -42,7 +42,8 @@ func (f *Facade) resultsOf(r *request, is entry, partial bool, expires time.Time
 		return nil, refused(http.StatusBadRequest, "JobNotFinished", "This batch job was canceled and has no results.")
 	case !ended(status) && !partial:
 		return nil, refused(http.StatusBadRequest, "JobNotFinished",
-			"This batch job has not finished yet. Its results are read later, or with partial=true as far as there are any.")
+			"This batch job has not finished yet. Its results are read later, or with partial=true as far as there "+
+				"are any.")
 	}
 	c, err := f.collectionOf(r, is, expires)
 	if err != nil {
@@ -223,8 +224,8 @@ func (f *Facade) taskCollection(r *request, t dispatch.TaskRecord, expires time.
 		part, err := f.Broker.TaskResults(ctx, r.user, t.ID, after, resultsAtOnce)
 		if err != nil && ctx.Err() != nil && r.Context().Err() == nil {
 			return nil, refused(http.StatusServiceUnavailable, "InfrastructureBusy",
-				fmt.Sprintf("The results of %d of %d jobs were read in time. The broker keeps them: request the results again.",
-					len(assets), t.Counts[dispatch.Finished]))
+				fmt.Sprintf("The results of %d of %d jobs were read in time. The broker keeps them: request the "+
+					"results again.", len(assets), t.Counts[dispatch.Finished]))
 		}
 		if err != nil {
 			return nil, err
@@ -245,8 +246,8 @@ func (f *Facade) taskCollection(r *request, t dispatch.TaskRecord, expires time.
 		}
 		if err := bounds.TaskResults.Check(size); err != nil {
 			return nil, refused(http.StatusRequestEntityTooLarge, "FileSizeExceeded",
-				fmt.Sprintf("The results in one document have %v. Read them in pages: %s/upscale_tasks/%d/results/items", err,
-					r.BaseURL(r.outer), t.ID))
+				fmt.Sprintf("The results in one document have %v. Read them in pages: "+
+					"%s/upscale_tasks/%d/results/items", err, r.BaseURL(r.outer), t.ID))
 		}
 		more = part.More
 	}

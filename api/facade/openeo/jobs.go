@@ -272,7 +272,8 @@ func (f *Facade) batchJob(r *request, is entry) batchJob {
 		j.Links = []link{{Rel: "monitor", Href: r.root + "/jobs/" + j.ID + "/logs", Type: "application/json"}}
 	}
 	if j.Status == "finished" {
-		j.Links = append(j.Links, link{Rel: "result", Href: r.root + "/jobs/" + j.ID + "/results", Type: "application/json"})
+		j.Links = append(j.Links, link{Rel: "result", Href: r.root + "/jobs/" + j.ID + "/results",
+			Type: "application/json"})
 	}
 	return j
 }

@@ -164,7 +164,8 @@ func TestJobs_ThePlatformGetsTheGraphUntouched(t *testing.T) {
 		}
 		return false
 	}
-	process := `{"id": "mine", "parameters": [], "process_graph": {"one": {"process_id": "add", "arguments": {"x": 1.50, "y": 12345678901234567890, "note": "<&>"}, "result": true}}}`
+	process :=
+		`{"id": "mine", "parameters": [], "process_graph": {"one": {"process_id": "add", "arguments": {"x": 1.50, "y": 12345678901234567890, "note": "<&>"}, "result": true}}}`
 	path := w.create(`{"title": "T", "process": ` + process +
 		`, "job_options": {"memory": "4g", "eodispatch:max_duration": 3600}, "plan": "free", "budget": 5, "extra": {"a": 1.0}}`)
 	w.is(http.StatusAccepted, "POST", path+"/results", "")
@@ -277,7 +278,8 @@ func TestJobs_BoxesFromEastToWest(t *testing.T) {
 		`{"west": 5, "south": 51, "east": 6, "north": 52}`:                             false,
 		`{"west": 700000, "south": 5600000, "east": 300000, "north": 1, "crs": 32631}`: false,
 	} {
-		path := w.create(strings.Replace(loading("SENTINEL2_L2A"), `"spatial_extent": null`, `"spatial_extent": `+box, 1))
+		path := w.create(strings.Replace(loading("SENTINEL2_L2A"), `"spatial_extent": null`, `"spatial_extent": `+box,
+			1))
 		w.is(http.StatusAccepted, "POST", path+"/results", "")
 		w.until(path, "finished")
 		if !strings.Contains(strings.ReplaceAll(sent, " ", ""), strings.ReplaceAll(box, " ", "")) {
@@ -300,8 +302,8 @@ func TestJobs_AnotherPlatform(t *testing.T) {
 	for _, request := range [][2]string{{"POST", jobsPath}, {"PATCH", path}} {
 		for _, platform := range []string{`"elsewhere"`, `7`} {
 			got := w.ask(request[0], request[1], naming(platform), "Authorization", anna)
-			if refusedWith(t, got, http.StatusBadRequest, "ProcessParameterInvalid"); !strings.Contains(got.Body.String(),
-				"cdse") {
+			if refusedWith(t, got, http.StatusBadRequest,
+				"ProcessParameterInvalid"); !strings.Contains(got.Body.String(), "cdse") {
 				t.Errorf("%s", got.Body)
 			}
 		}
@@ -347,7 +349,8 @@ func TestJobs_CannotRun(t *testing.T) {
 			"ProcessGraphInvalid", "result"},
 		"format": {strings.Replace(addition, "GTiff", "DOCX", 1), "ProcessParameterInvalid", "GTiff"},
 		"undefined value": {node(
-			`{"process_id": "add", "arguments": {"x": {"from_parameter": "x"}, "y": 2}, "result": true}`), "ProcessGraphInvalid",
+			`{"process_id": "add", "arguments": {"x": {"from_parameter": "x"}, "y": 2}, "result": true}`),
+			"ProcessGraphInvalid",
 			`\"x\"`},
 		"undefined in lists": {node(
 			`{"process_id": "add", "arguments": {"x": [{"y": {"from_parameter": "p"}}]}, "result": true}`),
@@ -365,8 +368,10 @@ func TestJobs_CannotRun(t *testing.T) {
 		strings.Replace(addition, "GTiff", "gtiff", 1),
 		node(`{"process_id": "add", "namespace": "backend", "arguments": {"x": 1, "y": 2}, "result": true}`),
 		node(`{"process_id": "add", "namespace": null, "arguments": {"x": 1, "y": 2}, "result": true}`),
-		node(`{"process_id": "far_away", "namespace": "https://apps.example.org/far_away.json", "arguments": {}, "result": true}`),
-		node(`{"process_id": "apply", "arguments": {"process": {"process_graph": {"b": {"process_id": "add", "arguments": {"x": {"from_parameter": "x"}, "y": 1}, "result": true}}}}, "result": true}`),
+		node(
+			`{"process_id": "far_away", "namespace": "https://apps.example.org/far_away.json", "arguments": {}, "result": true}`),
+		node(
+			`{"process_id": "apply", "arguments": {"process": {"process_graph": {"b": {"process_id": "add", "arguments": {"x": {"from_parameter": "x"}, "y": 1}, "result": true}}}}, "result": true}`),
 		`{"parameters": [{"name": "p", "default": 1}], "process_graph": {"a": {"process_id": "add", "arguments": {"x": {"from_parameter": "p"}, "y": 2}, "result": true}}}`,
 		node(`{"process_id": "my_ndvi", "arguments": {}, "result": true}`), // stored at the platform
 	} {
@@ -408,8 +413,8 @@ func TestJobs_OfAllDoors(t *testing.T) {
 	if ids := listed(t, w.get("/openeo/other/1.2/jobs", "Authorization", anna)); len(ids) != 0 {
 		t.Errorf("jobs of another platform: %v", ids)
 	}
-	refusedWith(t, w.ask("GET", strings.Replace(path, "cdse", "other", 1), "", "Authorization", anna), http.StatusNotFound,
-		"JobNotFound")
+	refusedWith(t, w.ask("GET", strings.Replace(path, "cdse", "other", 1), "", "Authorization", anna),
+		http.StatusNotFound, "JobNotFound")
 	unstarted := w.create(`{"process": ` + addition + `}`)
 	if own := w.ask("GET", "/unit_jobs"+unstarted[len(jobsPath):], "", "Authorization",
 		"Bearer token-anna"); own.Code != http.StatusNotFound {
@@ -645,7 +650,8 @@ func TestJobs_Tiles(t *testing.T) {
 		}
 		return false
 	}
-	graph := `{"process_graph": {"load": {"process_id": "load_collection", "arguments": {"id": "SENTINEL2_L2A", "spatial_extent": {"west": 5.0, "south": 51.0, "east": 5.5, "north": 51.1},
+	graph :=
+		`{"process_graph": {"load": {"process_id": "load_collection", "arguments": {"id": "SENTINEL2_L2A", "spatial_extent": {"west": 5.0, "south": 51.0, "east": 5.5, "north": 51.1},
 		"temporal_extent": ["2024-06-01", "2024-07-01"]}}, "save": {"process_id": "save_result", "arguments": {"data": {"from_node": "load"}, "format": "GTiff"}, "result": true}}}`
 	path := w.create(`{"title": "Tiles", "process": ` + graph +
 		`, "job_options": {"eodispatch:tile_grid": "20x20km", "eodispatch:split_parameter": "spatial_extent"}}`)

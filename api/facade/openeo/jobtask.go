@@ -86,7 +86,8 @@ func gridNames() (names string) {
 func parametrized(data json.RawMessage, argument string) (area, graph json.RawMessage, err error) {
 	var nodes map[string]map[string]json.RawMessage
 	if err := json.Unmarshal(data, &nodes); err != nil {
-		return nil, nil, refused(http.StatusBadRequest, "ProcessGraphInvalid", "The process graph is no object of nodes.")
+		return nil, nil, refused(http.StatusBadRequest, "ProcessGraphInvalid",
+			"The process graph is no object of nodes.")
 	}
 	reference, err := dispatch.Encode(map[string]string{"from_parameter": argument})
 	if err != nil {
@@ -114,8 +115,8 @@ func parametrized(data json.RawMessage, argument string) (area, graph json.RawMe
 	}
 	if area == nil {
 		return nil, nil, refused(http.StatusBadRequest, "ProcessParameterRequired",
-			"No node of the process graph has an argument "+quoted(argument)+". Name the one with the area in the job option "+
-				optionParameter+".")
+			"No node of the process graph has an argument "+quoted(argument)+". Name the one with the area in the "+
+				"job option "+optionParameter+".")
 	}
 	graph, err = dispatch.Encode(nodes)
 	return area, graph, err

@@ -160,8 +160,9 @@ func (o *offer) checkCollections(nodes []graphNode) error {
 	for _, id := range unlisted[:min(len(unlisted), mostUnlisted)] {
 		switch _, err := o.published("/collections/" + url.PathEscape(id)); {
 		case dispatch.Is(err, dispatch.NotFound), dispatch.Is(err, dispatch.Unsupported):
-			return refused(http.StatusNotFound, "CollectionNotFound", "The platform "+o.b.Name+" has no collection "+quoted(id)+
-				". GET /collections lists those that it has.")
+			return refused(http.StatusNotFound, "CollectionNotFound",
+				"The platform "+o.b.Name+" has no collection "+quoted(id)+
+					". GET /collections lists those that it has.")
 		case err != nil:
 			return nil
 		}

@@ -39,10 +39,12 @@ func TestCollections_Unknown(t *testing.T) {
 	}
 	const jobs = "/openeo/cdse/1.2/jobs"
 	path := w.create(loading("S2"))
-	refusedWith(t, w.ask("POST", jobs, loading("NONE"), "Authorization", anna), http.StatusNotFound, "CollectionNotFound")
+	refusedWith(t, w.ask("POST", jobs, loading("NONE"), "Authorization", anna), http.StatusNotFound,
+		"CollectionNotFound")
 	refusedWith(t, w.ask("POST", mergedJobs, loading("NONE"), "Authorization", anna), http.StatusNotFound,
 		"CollectionNotFound")
-	refusedWith(t, w.ask("PATCH", path, loading("NONE"), "Authorization", anna), http.StatusNotFound, "CollectionNotFound")
+	refusedWith(t, w.ask("PATCH", path, loading("NONE"), "Authorization", anna), http.StatusNotFound,
+		"CollectionNotFound")
 	hiding.Store(true)
 	w.create(loading("SECRET")) // in no list, and there
 	two := strings.Replace(loading("SECRET"), `"s": {`,

@@ -176,8 +176,8 @@ func (m *merging) lists(docs []object, member, self string) (object, error) {
 
 func (m *merging) listOf(member string, all []object, self string) (object, error) {
 	out := object{}
-	for name, v := range map[string]any{member: all, "links": []link{{Rel: "self", Href: self, Type: "application/json"}},
-		missingOf: m.missing, oldOf: m.old} {
+	for name, v := range map[string]any{member: all,
+		"links": []link{{Rel: "self", Href: self, Type: "application/json"}}, missingOf: m.missing, oldOf: m.old} {
 		if names, is := v.([]string); is && len(names) == 0 {
 			continue
 		}

@@ -85,7 +85,8 @@ func TestMerged_WithoutAPlatform(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 	members := w.get("/openeo/1.2")["federation"].(map[string]any)
-	if members["east"].(map[string]any)["status"] != "offline" || members["west"].(map[string]any)["status"] != "online" {
+	if members["east"].(map[string]any)["status"] != "offline" ||
+		members["west"].(map[string]any)["status"] != "online" {
 		t.Errorf("%v", members)
 	}
 	w.down["west"].Close()
@@ -104,7 +105,8 @@ func TestMerged_ChoosesAPlatform(t *testing.T) {
 	for _, row := range []struct{ collection, options, platform string }{
 		{"WEST", ``, "west"}, {"EAST", ``, "east"}, {"SHARED", ``, "east"}, {"SHARED", `"eodispatch:platform":"west"`,
 			"west"},
-		{"SHARED", `"federation:force-backend":"west"`, "west"}, {"NONE", ``, ""}, {"SHARED", `"eodispatch:platform":"north"`,
+		{"SHARED", `"federation:force-backend":"west"`, "west"}, {"NONE", ``, ""},
+		{"SHARED", `"eodispatch:platform":"north"`,
 			""},
 	} {
 		body := strings.NewReplacer("ID", row.collection, "OPTIONS", row.options).Replace(load)

@@ -26,8 +26,9 @@ type operation struct {
 	access       access
 	serve        func(*request) (*answer, error)
 	unlisted     bool // capabilities do not list it
-	passed       bool // the platform answers it: the capabilities of a platform's view list it only if the platform does
-	streams      bool // it has no deadline
+	// the platform answers it: the capabilities of a platform's view list it only if the platform does
+	passed  bool
+	streams bool // it has no deadline
 }
 
 // operations returns all operations.

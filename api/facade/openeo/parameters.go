@@ -52,13 +52,15 @@ func (f *Facade) platformParameter() (json.RawMessage, error) {
 	}
 	return dispatch.Encode(map[string]any{"name": platformOptions[0], "schema": map[string]any{"type": "string",
 		"enum": names}, "optional": true,
-		"description": "The platform that runs the process. Without it, the first that has all that the process graph uses."})
+		"description": "The platform that runs the process. Without it, the first that has all that the process " +
+			"graph uses."})
 }
 
 // validationFailure returns an error of a process as the result of its validation; any other error stays an error.
 func validationFailure(err error) (*answer, error) {
 	if own, is := errors.AsType[refusal](err); is && own.status == 400 {
-		return &answer{body: map[string]any{"errors": []map[string]string{{"code": own.code, "message": own.message}}}}, nil
+		return &answer{body: map[string]any{"errors": []map[string]string{{"code": own.code, "message": own.message}}}},
+			nil
 	}
 	return nil, err
 }

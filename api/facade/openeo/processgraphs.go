@@ -44,7 +44,8 @@ func (f *Facade) saveProcess(r *request) (*answer, error) {
 	case members["process_graph"] == nil:
 		return nil, refused(http.StatusBadRequest, "ProcessGraphMissing", "The process has no process_graph.")
 	case json.Unmarshal(members["process_graph"], &graph) != nil || len(graph) == 0:
-		return nil, refused(http.StatusBadRequest, "ProcessGraphInvalid", "The process_graph must be an object of nodes.")
+		return nil, refused(http.StatusBadRequest, "ProcessGraphInvalid",
+			"The process_graph must be an object of nodes.")
 	case !areParameters(members["parameters"]):
 		return nil, refused(http.StatusBadRequest, "ProcessInvalid",
 			"The parameters of a process must be an array of objects, each with a name.")
@@ -198,7 +199,8 @@ func (r *request) page(list string) (most int, after string, err error) {
 	if cursor := query.Get("cursor"); cursor != "" {
 		text, ok := r.Unseal(r.user, list, cursor)
 		if !ok {
-			return 0, "", badParameter("cursor", "is not one that this list returned to you. Follow the links of the list")
+			return 0, "", badParameter("cursor", "is not one that this list returned to you. Follow the links of the "+
+				"list")
 		}
 		after = string(text)
 	}
@@ -225,8 +227,8 @@ type Processes interface {
 	SaveProcess(ctx context.Context, u dispatch.UserID, p dispatch.StoredProcess, within dispatch.ProcessQuota) error
 	// Process returns a process of the user.
 	Process(ctx context.Context, u dispatch.UserID, id string) (dispatch.StoredProcess, error)
-	// Processes returns at most so many processes of the user whose ids come after the given one, in an order of ids that
-	// the database chooses and keeps.
+	// Processes returns at most so many processes of the user whose ids come after the given one, in an order of ids
+	// that the database chooses and keeps.
 	Processes(ctx context.Context, u dispatch.UserID, after string, most int) ([]dispatch.StoredProcess, error)
 	// DeleteProcess deletes a process of the user.
 	DeleteProcess(ctx context.Context, u dispatch.UserID, id string) error

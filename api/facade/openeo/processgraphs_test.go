@@ -14,7 +14,8 @@ const sum = `{"summary":"Adds.","parameters":[{"name":"a","description":"","sche
 
 func (w *world) save(id, body string) {
 	w.t.Helper()
-	if got := w.ask("PUT", graphs+"/"+id, body, "Authorization", anna); got.Code != http.StatusOK || got.Body.Len() > 0 {
+	if got := w.ask("PUT", graphs+"/"+id, body, "Authorization", anna); got.Code != http.StatusOK ||
+		got.Body.Len() > 0 {
 		w.t.Fatalf("%d %s", got.Code, got.Body)
 	}
 }
@@ -30,7 +31,8 @@ func TestProcessGraphs_AreStored(t *testing.T) {
 	if got := w.ask("DELETE", graphs+"/my_sum", "", "Authorization", anna); got.Code != http.StatusNoContent {
 		t.Errorf("%d %s", got.Code, got.Body)
 	}
-	refusedWith(t, w.ask("GET", graphs+"/my_sum", "", "Authorization", anna), http.StatusNotFound, "ProcessGraphNotFound")
+	refusedWith(t, w.ask("GET", graphs+"/my_sum", "", "Authorization", anna), http.StatusNotFound,
+		"ProcessGraphNotFound")
 	refusedWith(t, w.ask("DELETE", graphs+"/my_sum", "", "Authorization", anna), http.StatusNotFound,
 		"ProcessGraphNotFound")
 }
@@ -39,7 +41,8 @@ func TestProcessGraphs_BelongToTheirOwner(t *testing.T) {
 	w := newWorld(t, []string{"cdse"}, nil)
 	w.save("mine", sum)
 	for _, method := range []string{"GET", "DELETE"} {
-		refusedWith(t, w.ask(method, graphs+"/mine", "", "Authorization", bert), http.StatusNotFound, "ProcessGraphNotFound")
+		refusedWith(t, w.ask(method, graphs+"/mine", "", "Authorization", bert), http.StatusNotFound,
+			"ProcessGraphNotFound")
 		refusedWith(t, w.ask(method, graphs+"/mine", ""), http.StatusUnauthorized, "AuthenticationRequired")
 	}
 	if list := w.get(graphs, "Authorization", bert)["processes"].([]any); len(list) != 0 {
@@ -95,7 +98,8 @@ func withParameters(value string) string {
 
 func TestProcessGraphs_Refused(t *testing.T) {
 	w := newWorld(t, []string{"cdse"}, nil)
-	for body, code := range map[string]string{`{}`: "ProcessGraphMissing", `{"process_graph":[]}`: "ProcessGraphInvalid",
+	for body, code := range map[string]string{`{}`: "ProcessGraphMissing",
+		`{"process_graph":[]}`: "ProcessGraphInvalid",
 		`{"process_graph":{}}`: "ProcessGraphInvalid",
 		`[]`:                   "ContentTypeInvalid", `{"a":1,"a":2}`: "ProcessGraphInvalid",
 		withParameters(`7`): "ProcessInvalid", withParameters(`["a"]`): "ProcessInvalid",

@@ -40,8 +40,9 @@ func (f *Facade) run(r *request) (*answer, error) {
 	}
 	id := idOf(0, result.Run)
 	// a file that is a page must not act as a page of this service
-	header := http.Header{"Content-Type": {facade.InertType(result.ContentType)}, "Content-Security-Policy": {"sandbox"},
-		"Openeo-Identifier": {id}, "Link": {"<" + r.root + "/result/" + id + `/logs>; rel="monitor"`}}
+	header := http.Header{"Content-Type": {facade.InertType(result.ContentType)},
+		"Content-Security-Policy": {"sandbox"},
+		"Openeo-Identifier":       {id}, "Link": {"<" + r.root + "/result/" + id + `/logs>; rel="monitor"`}}
 	if result.Costs != nil {
 		header.Set("OpenEO-Costs", strconv.FormatFloat(*result.Costs, 'f', -1, 64))
 	}
@@ -107,7 +108,8 @@ func (f *Facade) readRunLog(r *request) (*answer, error) {
 	})
 	if i < 0 {
 		return nil, refused(http.StatusNotFound, "JobNotFound",
-			fmt.Sprintf("There is no such run among your last %d. GET /sync_jobs of the broker lists all.", runsWithLog))
+			fmt.Sprintf("There is no such run among your last %d. GET /sync_jobs of the broker lists all.",
+				runsWithLog))
 	}
 	return &answer{body: logPage{Level: "debug", Logs: entriesOf(runs[i]), Links: []link{}}}, nil
 }

@@ -42,17 +42,21 @@ func TestRun_FromGraphToFile(t *testing.T) {
 	w := newWorld(t, []string{"cdse"}, nil)
 	for _, view := range []string{"/openeo/cdse/1.2", "/openeo/1.2", "/openeo/cdse/1.3", "/openeo/1.3"} {
 		// the members that are null are how the JavaScript client and the Editor send them
-		got := w.runNow(view, `{"title": "Now", "description": null, "plan": null, "budget": null, "process": `+addition+`}`)
+		got := w.runNow(view, `{"title": "Now", "description": null, "plan": null, "budget": null, "process": `+
+			addition+`}`)
 		h := got.Header()
-		if got.Code != http.StatusOK || got.Body.Len() == 0 || !strings.HasPrefix(h.Get("Content-Type"), "image/tiff") ||
-			h.Get("OpenEO-Costs") != "2" || h.Get("OpenEO-Identifier") == "" || h.Get("Content-Security-Policy") != "sandbox" {
+		if got.Code != http.StatusOK || got.Body.Len() == 0 ||
+			!strings.HasPrefix(h.Get("Content-Type"), "image/tiff") ||
+			h.Get("OpenEO-Costs") != "2" || h.Get("OpenEO-Identifier") == "" ||
+			h.Get("Content-Security-Policy") != "sandbox" {
 			t.Fatalf("%s: %d %v", view, got.Code, h)
 		}
 		if text := w.runLog(got); !strings.Contains(text, "The run at cdse began.\n") ||
 			!strings.Contains(text, "its result was sent") {
 			t.Errorf("%s: %s", view, text)
 		}
-		if number := w.runNow(view, adding+`}`); number.Code != 200 || strings.TrimSpace(number.Body.String()) != "3.5" {
+		if number := w.runNow(view, adding+`}`); number.Code != 200 ||
+			strings.TrimSpace(number.Body.String()) != "3.5" {
 			t.Errorf("%s: %d %s", view, number.Code, number.Body)
 		}
 		log := view + "/result/" + h.Get("OpenEO-Identifier") + "/logs"
@@ -68,7 +72,8 @@ func TestRun_FromGraphToFile(t *testing.T) {
 // A service of the catalogue, a process of the user, and a definition at a URL run too.
 func TestRun_WhatAGraphCalls(t *testing.T) {
 	w := withServices(t)
-	if got := w.ask("PUT", "/openeo/1.2/process_graphs/mine", `{"process_graph": {"a": {"process_id": "add", "arguments":
+	if got := w.ask("PUT", "/openeo/1.2/process_graphs/mine",
+		`{"process_graph": {"a": {"process_id": "add", "arguments":
 		{"x": {"from_parameter": "n"}, "y": 1}, "result": true}}, "parameters": [{"name": "n", "schema": {}, "description": ""}],
 		"default_job_options": {"for": "jobs"}, "default_synchronous_options": {"for": "runs"}}`, "Authorization",
 		anna); got.Code != 200 {
@@ -97,7 +102,8 @@ func TestRun_WhatAGraphCalls(t *testing.T) {
 // What cannot be run is refused before anything is sent.
 func TestRun_IsChecked(t *testing.T) {
 	w := newWorld(t, []string{"cdse"}, func(_ string, s *simulator.OpenEO) { s.Collections = []string{"S2"} })
-	for body, code := range map[string]string{`{}`: "ProcessInvalid", `{"process": {"process_graph": {}}}`: "ProcessGraphMissing",
+	for body, code := range map[string]string{`{}`: "ProcessInvalid",
+		`{"process": {"process_graph": {}}}`:                             "ProcessGraphMissing",
 		adding + `, "job_options": {"eodispatch:tile_grid": "20x20km"}}`: "ProcessParameterInvalid",
 		adding + `, "eodispatch:max_duration": 60}`:                      "ProcessParameterInvalid",
 		adding + `, "eodispatch:nothing": 60}`:                           "ProcessParameterInvalid",
@@ -217,7 +223,8 @@ func TestRun_IsStreamed(t *testing.T) {
 		return true
 	}
 	begin := func(ctx context.Context) *http.Response {
-		r, err := http.NewRequestWithContext(ctx, "POST", front.URL+"/openeo/cdse/1.2/result", strings.NewReader(adding+`}`))
+		r, err := http.NewRequestWithContext(ctx, "POST", front.URL+"/openeo/cdse/1.2/result",
+			strings.NewReader(adding+`}`))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -196,8 +196,8 @@ func (f *Facade) identified(r dispatch.Request) (catalogue.Service, bool) {
 func processOf(r *request, s catalogue.Service, parameters []dispatch.Parameter) process {
 	p := process{ID: s.ID, Summary: s.Title, Description: s.Description, Categories: s.Keywords,
 		Parameters: []processParameter{}, Backends: []string{s.Platform},
-		Returns: returns{"The results of the service. They can be saved, and processed further if it runs on an openEO " +
-			"platform.", map[string]string{"type": "object", "subtype": "datacube"}},
+		Returns: returns{"The results of the service. They can be saved, and processed further if it runs on an " +
+			"openEO platform.", map[string]string{"type": "object", "subtype": "datacube"}},
 		Links: []link{{Rel: "self", Href: r.root + "/processes/" + servicesNamespace + "/" + url.PathEscape(s.ID),
 			Type: "application/json"}}}
 	for _, given := range parameters {
@@ -224,8 +224,8 @@ var areaSchemas = map[dispatch.ParamType]string{
 // parameterOf returns a parameter as openEO describes it. An area that is described in another standard's form gets
 // openEO's.
 func parameterOf(given dispatch.Parameter) processParameter {
-	p := processParameter{Name: given.Name, Description: given.Description, Schema: given.Schema, Optional: given.Optional,
-		Default: given.Default}
+	p := processParameter{Name: given.Name, Description: given.Description, Schema: given.Schema,
+		Optional: given.Optional, Default: given.Default}
 	var known struct {
 		Subtype string `json:"subtype"`
 	}

@@ -33,7 +33,8 @@ func withServices(t *testing.T) *world {
 		s.Life = simulator.Life{Run: 300 * time.Millisecond}
 	}, func(w *world) []catalogue.Service {
 		return []catalogue.Service{
-			{ID: "composite", Title: "Composite", Description: "Greenest pixels.", Platform: "west", Label: dispatch.OpenEO,
+			{ID: "composite", Title: "Composite", Description: "Greenest pixels.", Platform: "west",
+				Label:   dispatch.OpenEO,
 				Service: dispatch.Service{Endpoint: w.urls["west"], Application: "ndvi_composite"}},
 			{ID: "doubled", Title: "Doubled", Platform: "west", Label: dispatch.OpenEO,
 				Service: dispatch.Service{Endpoint: w.urls["west"], Application: author.URL + "/doubled.json"},
@@ -41,9 +42,10 @@ func withServices(t *testing.T) *world {
 			{ID: "eastern", Title: "Eastern", Platform: "east", Label: dispatch.OpenEO,
 				Service: dispatch.Service{Endpoint: w.urls["east"], Application: "ndvi_composite"}},
 			{ID: "ndvi", Title: "NDVI", Platform: "ogc", Label: dispatch.OGCProcess,
-				Service: dispatch.Service{Endpoint: w.urls["ogc"], Application: "ndvi"},
-				Cost:    catalogue.Cost{Estimate: new(2.0), Unit: "platform credits per km²"}, Keywords: []string{"vegetation"},
-				Formats: []string{"gtiff", "PNG"}, Example: json.RawMessage(`{"bbox":[5,51,5.1,51.1]}`)},
+				Service:  dispatch.Service{Endpoint: w.urls["ogc"], Application: "ndvi"},
+				Cost:     catalogue.Cost{Estimate: new(2.0), Unit: "platform credits per km²"},
+				Keywords: []string{"vegetation"},
+				Formats:  []string{"gtiff", "PNG"}, Example: json.RawMessage(`{"bbox":[5,51,5.1,51.1]}`)},
 		}
 	})
 	for _, b := range w.backends {
@@ -70,8 +72,8 @@ func TestServices_AreProcessesOfANamespace(t *testing.T) {
 		t.Fatalf("%v", list)
 	}
 	for _, p := range list {
-		if p := p.(map[string]any); p["description"] == nil || p["returns"] == nil || len(p["parameters"].([]any)) == 0 ||
-			len(p["federation:backends"].([]any)) != 1 {
+		if p := p.(map[string]any); p["description"] == nil || p["returns"] == nil ||
+			len(p["parameters"].([]any)) == 0 || len(p["federation:backends"].([]any)) != 1 {
 			t.Errorf("%v", p)
 		}
 	}
@@ -183,7 +185,8 @@ func TestServices_Refused(t *testing.T) {
 		"services of two platforms": {`{"process": {"process_graph": {"a": {"process_id": "doubled", "namespace": "catalogue", "arguments": {"x": 3}}, "b": {"process_id": "eastern", "namespace": "catalogue", "arguments": {"x": {"from_node": "a"}}, "result": true}}}}`, "ProcessUnsupported", "is at: east"},
 		"an OGC service in a graph": {`{"process": {"process_graph": {"a": {"process_id": "ndvi", "namespace": "catalogue", "arguments": {}}, "b": {"process_id": "add", "arguments": {"x": {"from_node": "a"}, "y": 1}, "result": true}}}}`, "ProcessUnsupported", "ogc"},
 		"an OGC platform by its name": {strings.Replace(addition, "{",
-			`{"job_options": {"eodispatch:platform": "ogc"}, "process": {`, 1) + "}", "ProcessUnsupported", "east, west"},
+			`{"job_options": {"eodispatch:platform": "ogc"}, "process": {`, 1) + "}", "ProcessUnsupported",
+			"east, west"},
 		"a format of no platform": {strings.Replace(calling("doubled", `{"x": 1}`), "GTiff", "DOCX", 1),
 			"ProcessParameterInvalid", "netCDF"},
 		"a service without an area": {strings.TrimSuffix(calling("doubled", `{"x": 1}`), "}") +
@@ -242,7 +245,8 @@ func TestServices_AreValidated(t *testing.T) {
 // Another process is not.
 func TestJobs_AreEstimatedByThoseBefore(t *testing.T) {
 	w := withServices(t)
-	composite := calling("composite", `{"spatial_extent": `+someBox+`, "temporal_extent": ["2024-06-01", "2024-07-01"]}`)
+	composite := calling("composite", `{"spatial_extent": `+someBox+
+		`, "temporal_extent": ["2024-06-01", "2024-07-01"]}`)
 	graph := `{"process": ` + addition + `, "job_options": {"eodispatch:platform": "west"}}`
 	var paths []string
 	for _, body := range []string{composite, graph, composite, graph, composite, graph} {
@@ -259,14 +263,15 @@ func TestJobs_AreEstimatedByThoseBefore(t *testing.T) {
 		path := w.createAt(body, "")
 		for range 2 { // before the start and after it
 			e := w.get(path+"/estimate", "Authorization", anna)
-			if e["costs"] != json.Number("2") || !strings.Contains(e["eodispatch:basis"].(string), "your 3 finished jobs") {
+			if e["costs"] != json.Number("2") || !strings.Contains(e["eodispatch:basis"].(string),
+				"your 3 finished jobs") {
 				t.Errorf("%v", e)
 			}
 			w.is(http.StatusAccepted, "POST", path+"/results", "")
 		}
 	}
-	refusedWith(t, w.ask("GET", w.createAt(strings.Replace(graph, "1.50", "1.51", 1), "")+"/estimate", "", "Authorization",
-		anna), http.StatusInternalServerError, "EstimateComplexity")
+	refusedWith(t, w.ask("GET", w.createAt(strings.Replace(graph, "1.50", "1.51", 1), "")+"/estimate", "",
+		"Authorization", anna), http.StatusInternalServerError, "EstimateComplexity")
 	tiles := strings.Replace(composite, `"title"`, `"job_options": {"eodispatch:tile_grid": "20x20km"}, "title"`, 1)
 	tiles = strings.Replace(tiles, `"east": 5.15`, `"east": 5.95`, 1)
 	e := w.get(w.createAt(tiles, "")+"/estimate", "Authorization", anna)
@@ -282,7 +287,8 @@ func TestServices_AreEstimated(t *testing.T) {
 		service, arguments string
 		from, to           float64
 	}{
-		{"ndvi", `{"bbox": {"west": 5, "south": 51, "east": 6, "north": 52}}`, 2 * 7600, 2 * 7800}, // 7,702 km² at 2 credits
+		// 7,702 km² at 2 credits
+		{"ndvi", `{"bbox": {"west": 5, "south": 51, "east": 6, "north": 52}}`, 2 * 7600, 2 * 7800},
 		{"doubled", `{"x": 1}`, 3, 3},
 		{"composite", `{"spatial_extent": ` + someBox + `, "temporal_extent": ["2024-06-01", "2024-07-01"]}`, 0, 0},
 	} {

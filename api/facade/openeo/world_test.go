@@ -59,8 +59,8 @@ func newWorld(t *testing.T, names []string, configure func(name string, s *simul
 func newWorldWith(t *testing.T, names []string, configure func(name string, s *simulator.OpenEO),
 	services func(*world) []catalogue.Service) *world {
 	t.Helper()
-	w := &world{t: t, sims: map[string]*simulator.OpenEO{}, urls: map[string]string{}, down: map[string]*httptest.Server{},
-		now: time.Now()}
+	w := &world{t: t, sims: map[string]*simulator.OpenEO{}, urls: map[string]string{},
+		down: map[string]*httptest.Server{}, now: time.Now()}
 	var backends []*dispatch.Backend
 	for _, name := range names {
 		sim := &simulator.OpenEO{Open: true}
@@ -93,11 +93,13 @@ func newWorldWith(t *testing.T, names []string, configure func(name string, s *s
 	h := api.New(api.Config{Broker: b, Verifier: verifier{}, Health: func(context.Context) error { return nil },
 		Log: slog.New(slog.DiscardHandler), PublicURL: publicURL,
 		SignInLink: func(a dispatch.Account) string { return signInPage + a.Platform() },
-		Facades: []facade.Facade{passed, facadeopeneo.New(facadeopeneo.Config{Broker: b, Backends: backends, Processes: store,
-			Files:    passed,
-			Services: offered, Title: "Test", Version: "1.2.3", Secret: "secret", Now: func() time.Time { return w.now },
-			SignIn: facadeopeneo.SignIn{Issuer: "https://idp.example.org/realms/eo", ClientID: "programs",
-				Pages: []string{"https://editor.example.org"}}})}})
+		Facades: []facade.Facade{passed, facadeopeneo.New(
+			facadeopeneo.Config{Broker: b, Backends: backends, Processes: store,
+				Files:    passed,
+				Services: offered, Title: "Test", Version: "1.2.3", Secret: "secret",
+				Now: func() time.Time { return w.now },
+				SignIn: facadeopeneo.SignIn{Issuer: "https://idp.example.org/realms/eo", ClientID: "programs",
+					Pages: []string{"https://editor.example.org"}}})}})
 	t.Cleanup(h.Close)
 	w.Handler = h
 	return w
@@ -133,7 +135,8 @@ func (u *userTokens) Token(_ context.Context, a dispatch.Account) (dispatch.Toke
 	if u.err != nil {
 		return dispatch.Token{}, u.err
 	}
-	return dispatch.Token{Secret: dispatch.Secret("of-" + string(a)), Issuer: "https://idp.invalid/realms/platform"}, nil
+	return dispatch.Token{Secret: dispatch.Secret("of-" + string(a)), Issuer: "https://idp.invalid/realms/platform"},
+		nil
 }
 func (*userTokens) Invalidate(dispatch.Account, dispatch.Token) {}
 
@@ -148,7 +151,8 @@ func (verifier) Verify(_ context.Context, token dispatch.Secret) (identity.Calle
 	case !ok:
 		return identity.Caller{}, errors.New("not valid")
 	}
-	return identity.Caller{User: dispatch.UserID("https://idp.example.org " + name), Subject: name, Name: "User " + name},
+	return identity.Caller{User: dispatch.UserID("https://idp.example.org " + name), Subject: name,
+			Name: "User " + name},
 		nil
 }
 

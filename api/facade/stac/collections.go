@@ -238,6 +238,6 @@ func itemAt(in *request, i dispatch.Item) (collection, parent, self string) {
 
 func (f *Facade) write(in *request, i dispatch.Item) wire.Item {
 	collection, parent, self := itemAt(in, i)
-	return items.Write(i, items.Origin{Server: in.server, Self: self, Collection: collection, Parent: parent, Root: in.root,
-		User: in.user, Files: f.Files})
+	return items.Write(i, items.Origin{Server: in.server, Self: self, Collection: collection, Parent: parent,
+		Root: in.root, User: in.user, Files: f.Files})
 }

@@ -1,6 +1,6 @@
-// Package stac serves the results of a user's jobs as a STAC API (1.0.0): an Item for each finished job, in a Collection
-// for each task and each service, and in one of all. Searches read what the broker keeps of results, and no platform
-// but for links that have expired.
+// Package stac serves the results of a user's jobs as a STAC API (1.0.0): an Item for each finished job, in a
+// Collection for each task and each service, and in one of all. Searches read what the broker keeps of results, and no
+// platform but for links that have expired.
 package stac
 
 import (

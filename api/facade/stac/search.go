@@ -93,7 +93,8 @@ var (
 	errBox   = badRequest("bbox has four or six numbers: west, south, east, north, in degrees.")
 	errLimit = badRequest("limit is a whole number of 1 or more.")
 	errQuery = badRequest("query has the properties task, status and label:NAME, each with eq.")
-	errTime  = badRequest("datetime is a time in RFC 3339 or two with a slash between them, of which one may be open (..).")
+	errTime  = badRequest("datetime is a time in RFC 3339 or two with a slash between them, of which one may be open " +
+		"(..).")
 	errPlace = badRequest("intersects is a GeoJSON geometry in degrees, of 10,000 positions at most, and not given " +
 		"together with bbox.")
 )

@@ -1,4 +1,5 @@
-// The program of TestGeneratedClient_SubmitsAJob: it is compiled together with the client that oapi-codegen makes of the document.
+// The program of TestGeneratedClient_SubmitsAJob: it is compiled together with the client that oapi-codegen makes of
+// the document.
 package main
 
 import (
@@ -26,7 +27,8 @@ func submit(address, token string) error {
 		return err
 	}
 	var service ServiceChoice
-	if err := service.FromServiceDetails(ServiceDetails{Endpoint: "https://openeo.example.org", Application: "https://apps.example.org/ndvi.json"}); err != nil {
+	if err := service.FromServiceDetails(ServiceDetails{Endpoint: "https://openeo.example.org",
+		Application: "https://apps.example.org/ndvi.json"}); err != nil {
 		return err
 	}
 	var format BaseJobRequest_Format
@@ -48,7 +50,8 @@ func submit(address, token string) error {
 	if err != nil || status == ProcessingStatusEnumFinished && results.JSON200 == nil {
 		return fmt.Errorf("results: %v, %s", err, results.Body)
 	}
-	list, err := c.GetJobsStatusJobsStatusGetWithResponse(ctx, &GetJobsStatusJobsStatusGetParams{Filter: &[]JobsFilter{Processing}, Status: &[]ProcessingStatusEnum{status}})
+	list, err := c.GetJobsStatusJobsStatusGetWithResponse(ctx,
+		&GetJobsStatusJobsStatusGetParams{Filter: &[]JobsFilter{Processing}, Status: &[]ProcessingStatusEnum{status}})
 	if err != nil || list.JSON200 == nil || len(list.JSON200.ProcessingJobs) != 1 {
 		return fmt.Errorf("listed: %v, %s", err, list.Body)
 	}
