@@ -120,19 +120,11 @@ func (s facadeServer) InTurns(ctx context.Context, u dispatch.UserID,
 }
 
 func (s facadeServer) BeginWait(ctx context.Context) (waiting context.Context, end func(), err error) {
-	release, err := s.a.Waits.Enter(call.User(ctx), s.a.Limits.Sockets)
-	if err != nil {
-		return nil, nil, limits.ErrTooManyWaits
-	}
-	resume := call.In(ctx).PauseTurn()
-	waiting, cancel := context.WithCancel(ctx)
-	stop := context.AfterFunc(s.a.Life, cancel)
-	return waiting, func() {
-		stop()
-		cancel()
-		resume(ctx)
-		release()
-	}, nil
+	return s.a.BeginWait(ctx)
+}
+
+func (s facadeServer) AwaitEnd(ctx context.Context, job dispatch.Record, wait time.Duration) dispatch.Record {
+	return s.a.AwaitEnd(ctx, job, wait)
 }
 
 func (s facadeServer) SignInLink(of dispatch.Account) string {

@@ -258,6 +258,56 @@ func (w *world) Jobs(_ context.Context, u dispatch.UserID, p dispatch.Page) iter
 	return sequence(w.bounded(firstOf(list, p), p), err)
 }
 
+func (w *world) History(ctx context.Context, u dispatch.UserID, at broker.Position, want broker.Kinds,
+	p dispatch.Page) iter.Seq2[broker.Entry, error] {
+	var all []broker.Entry
+	var failed error
+	if p.After = at.Job; want.Jobs {
+		for j, err := range w.Jobs(ctx, u, p) {
+			all, failed = append(all, broker.Entry{Job: &j}), cmp.Or(failed, err)
+		}
+	}
+	if p.After = at.Task; want.Tasks {
+		for t, err := range w.Tasks(ctx, u, p) {
+			all, failed = append(all, broker.Entry{Task: &t}), cmp.Or(failed, err)
+		}
+	}
+	if failed != nil {
+		return sequence[broker.Entry](nil, failed)
+	}
+	slices.SortStableFunc(all, func(a, b broker.Entry) int {
+		return p.Compare(dispatch.Place{Created: a.Created()}, dispatch.Place{Created: b.Created()})
+	})
+	for i, e := range all {
+		if e.Job != nil {
+			at.Job = e.Job.Place()
+		} else {
+			at.Task = e.Task.Place()
+		}
+		all[i].After = at
+	}
+	return sequence(all, nil)
+}
+
+func (w *world) AwaitEnd(ctx context.Context, r dispatch.Record, fresh time.Duration) dispatch.Record {
+	changed, stop := w.WatchJob(r.Owner, r.ID)
+	defer stop()
+	for {
+		now, err := w.Read(ctx, r.Owner, r.ID, fresh)
+		if err == nil {
+			r = now
+		}
+		if err != nil || r.Status.Final() {
+			return r
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return r
+		}
+	}
+}
+
 func (w *world) TaskJobs(ctx context.Context, u dispatch.UserID, id dispatch.TaskID,
 	p dispatch.Page) iter.Seq2[dispatch.Record, error] {
 	_, all, err := w.ReadTask(ctx, u, id, broker.AsKnown)

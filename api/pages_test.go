@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/api/live"
+	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
@@ -206,6 +207,12 @@ func TestPages_AreReadOnceIfTheyAreSmall(t *testing.T) {
 type pageReads struct {
 	*world
 	most []int
+}
+
+func (p *pageReads) History(ctx context.Context, u dispatch.UserID, at broker.Position, want broker.Kinds,
+	page dispatch.Page) iter.Seq2[broker.Entry, error] {
+	p.most = append(p.most, page.Most)
+	return p.world.History(ctx, u, at, want, page)
 }
 
 func (p *pageReads) Jobs(ctx context.Context, u dispatch.UserID, page dispatch.Page) iter.Seq2[dispatch.Record, error] {

@@ -19,7 +19,7 @@ const (
 // ends with the first error.
 func (b *Broker) Jobs(ctx context.Context, u dispatch.UserID, p dispatch.Page) iter.Seq2[dispatch.Record, error] {
 	read := func(p dispatch.Page) ([]dispatch.Record, error) { return b.Records.Records(ctx, u, p) }
-	return (&listRead{broker: b, read: read, at: dispatch.Record.Place}).records(ctx, p)
+	return elements(p, b.placed(ctx, read), dispatch.Record.Place)
 }
 
 // TaskJobs returns the jobs of a task by number, in the same way as Jobs.
@@ -27,24 +27,13 @@ func (b *Broker) TaskJobs(ctx context.Context, u dispatch.UserID, id dispatch.Ta
 	p dispatch.Page) iter.Seq2[dispatch.Record, error] {
 	read := func(p dispatch.Page) ([]dispatch.Record, error) { return b.Records.TaskJobs(ctx, u, id, p) }
 	at := func(r dispatch.Record) dispatch.Place { return dispatch.Place{ID: int64(r.Number)} }
-	return (&listRead{broker: b, read: read, at: at}).records(ctx, p)
+	return elements(p, b.placed(ctx, read), at)
 }
 
 // Tasks returns the owner's tasks in the same way as Jobs.
 func (b *Broker) Tasks(ctx context.Context, u dispatch.UserID, p dispatch.Page) iter.Seq2[dispatch.TaskRecord, error] {
 	read := func(p dispatch.Page) ([]dispatch.TaskRecord, error) { return b.Records.Tasks(ctx, u, p) }
-	return func(yield func(dispatch.TaskRecord, error) bool) {
-		for part, err := range parts(p, read, dispatch.TaskRecord.Place) {
-			for _, t := range part {
-				if !yield(t, nil) {
-					return
-				}
-			}
-			if err != nil {
-				yield(dispatch.TaskRecord{}, err)
-			}
-		}
-	}
+	return elements(p, read, dispatch.TaskRecord.Place)
 }
 
 // Task returns a task with the last known statuses of its jobs.
@@ -58,10 +47,10 @@ func (b *Broker) Request(ctx context.Context, r dispatch.Record) (dispatch.Reque
 	return b.Records.Request(ctx, r.ID)
 }
 
-// parts reads a list part by part, until p.Limit records were read or the list ends.
-func parts[T any](p dispatch.Page, read func(dispatch.Page) ([]T, error), at func(T) dispatch.Place) iter.Seq2[[]T,
+// elements reads a list part by part, until p.Limit elements were read or the list ends.
+func elements[T any](p dispatch.Page, read func(dispatch.Page) ([]T, error), at func(T) dispatch.Place) iter.Seq2[T,
 	error] {
-	return func(yield func([]T, error) bool) {
+	return func(yield func(T, error) bool) {
 		if p.Most == 0 {
 			p.Most = dispatch.PartMost
 		}
@@ -72,40 +61,33 @@ func parts[T any](p dispatch.Page, read func(dispatch.Page) ([]T, error), at fun
 				p.Limit = min(partSize, left)
 			}
 			part, err := read(p)
-			if !yield(part, err) || err != nil || len(part) == 0 {
+			if err != nil {
+				var none T
+				yield(none, err)
 				return
 			}
+			for _, v := range part {
+				if !yield(v, nil) {
+					return
+				}
+			}
 			left -= len(part)
-			more = len(part) == p.Limit && (!limited || left > 0)
-			p.After = at(part[len(part)-1])
+			if more = len(part) == p.Limit && (!limited || left > 0); more {
+				p.After = at(part[len(part)-1])
+			}
 		}
 	}
 }
 
-// listRead is a list that is being read from the store for a client.
-type listRead struct {
-	broker *Broker
-	read   func(dispatch.Page) ([]dispatch.Record, error)
-	at     func(dispatch.Record) dispatch.Place
-}
-
-// records returns the records of all parts one by one, with their places in the queue.
-func (l *listRead) records(ctx context.Context, p dispatch.Page) iter.Seq2[dispatch.Record, error] {
+// placed returns a read of the parts of a list that sets the places of its records in the queue.
+func (b *Broker) placed(ctx context.Context,
+	read func(dispatch.Page) ([]dispatch.Record, error)) func(dispatch.Page) ([]dispatch.Record, error) {
 	places := queuePlaces{}
-	return func(yield func(dispatch.Record, error) bool) {
-		for part, err := range parts(p, l.read, l.at) {
-			if err == nil {
-				part, err = l.broker.setQueuePlaces(ctx, part, places)
-			}
-			if err != nil {
-				yield(dispatch.Record{}, err)
-				return
-			}
-			for _, r := range part {
-				if !yield(r, nil) {
-					return
-				}
-			}
+	return func(p dispatch.Page) ([]dispatch.Record, error) {
+		part, err := read(p)
+		if err != nil {
+			return nil, err
 		}
+		return b.setQueuePlaces(ctx, part, places)
 	}
 }

@@ -45,21 +45,7 @@ func (b *Broker) Unstarted(ctx context.Context, u dispatch.UserID, id dispatch.U
 func (b *Broker) UnstartedJobs(ctx context.Context, u dispatch.UserID, p dispatch.Page) iter.Seq2[dispatch.Unstarted,
 	error] {
 	read := func(p dispatch.Page) ([]dispatch.Unstarted, error) { return b.Records.UnstartedJobs(ctx, u, p) }
-	at := func(n dispatch.Unstarted) dispatch.Place {
-		return dispatch.Place{Created: n.Created, ID: n.ID.Number()}
-	}
-	return func(yield func(dispatch.Unstarted, error) bool) {
-		for part, err := range parts(p, read, at) {
-			for _, n := range part {
-				if !yield(n, nil) {
-					return
-				}
-			}
-			if err != nil {
-				yield(dispatch.Unstarted{}, err)
-			}
-		}
-	}
+	return elements(p, read, dispatch.Unstarted.Place)
 }
 
 // ChangeUnstarted replaces the title and the body of an unstarted job. Conflict if it has changed since n was read.

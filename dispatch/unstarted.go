@@ -39,3 +39,6 @@ type Unstarted struct {
 	Expires time.Time
 	Version int64 // number of changes
 }
+
+// Place returns the place of an unstarted job in a list that is ordered by creation.
+func (n Unstarted) Place() Place { return Place{Created: n.Created, ID: n.ID.Number()} }

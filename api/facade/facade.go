@@ -68,6 +68,9 @@ type Server interface {
 	// BeginWait counts a request among those of its user that wait, and no longer among those that are served at once,
 	// until end is called. The returned context also ends when the server stops.
 	BeginWait(context.Context) (waiting context.Context, end func(), err error)
+	// AwaitEnd returns a job when it has ended, or as it was last read when the wait is over, the server stops, or the
+	// job cannot be read. A user with too many requests that wait does not wait.
+	AwaitEnd(ctx context.Context, job dispatch.Record, wait time.Duration) dispatch.Record
 	// InTurns returns a list of a user's jobs whose reading, once it is long, takes turns with that of other long
 	// lists: so many requests for them leave a core to the short requests of other users. The list must be read
 	// without a pause.

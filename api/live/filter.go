@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/eodispatch/eodispatch/api/openapi"
+	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
@@ -16,9 +17,7 @@ import (
 var filterNames = []string{"status", "platform", "since", "labels", "title", "service", "created_after",
 	"created_before"}
 
-const (
-	MostSifted = 10_000 // jobs, or tasks, that are read for one page
-)
+const MostSifted = 10_000 // jobs and tasks that are read for one page
 
 // sieve holds the filters of a list that are applied to what was read, because no index finds what they select. The
 // first label is one of them only in the list of a task's jobs.
@@ -95,8 +94,11 @@ func (s sieve) job(r dispatch.Record) bool {
 	return s.passes(r.Request, r.Annotations.Labels, r.Created)
 }
 
-func (s sieve) task(t dispatch.TaskRecord) bool {
-	return s.passes(t.Request, t.Annotations.Labels, t.Created)
+func (s sieve) entry(e broker.Entry) bool {
+	if e.Job != nil {
+		return s.job(*e.Job)
+	}
+	return s.passes(e.Task.Request, e.Task.Annotations.Labels, e.Task.Created)
 }
 
 func (s sieve) passes(r dispatch.Request, labels map[string]string, created time.Time) bool {
@@ -134,35 +136,36 @@ func (s sieve) only(jobs iter.Seq2[dispatch.Record, error]) iter.Seq2[dispatch.R
 	}
 }
 
-// head is what was read for a page of one kind of elements.
-type head[T any] struct {
+// sifted is what was read of a list for a page.
+type sifted[T any] struct {
 	list []T
-	cut  *T // the element at which the reading was given up; nil: it was not
+	last *T   // that was read, whether or not it passes; nil: none was
+	more bool // there is a further page
 }
 
 // sift returns the first elements that pass, at most n of them, up to one that is past the end, of at most MostSifted
 // that it reads.
-func sift[T any](all iter.Seq2[T, error], n int, pass, past func(T) bool) (h head[T], err error) {
+func sift[T any](all iter.Seq2[T, error], n int, pass, past func(T) bool) (s sifted[T], err error) {
 	count := 0
 	for v, err := range all {
-		if err != nil {
-			return head[T]{}, err
+		switch {
+		case err != nil:
+			return s, err
+		case past(v):
+			return s, nil
+		case pass(v):
+			if s.more = len(s.list) == n; s.more {
+				return s, nil
+			}
+			s.list = append(s.list, v)
 		}
-		if past(v) {
-			return h, nil
-		}
-		if pass(v) {
-			h.list = append(h.list, v)
-		}
-		switch count++; {
-		case len(h.list) == n:
-			return h, nil
-		case count == MostSifted:
-			h.cut = &v
-			return h, nil
+		s.last = &v
+		if count++; count == MostSifted {
+			s.more = true
+			return s, nil
 		}
 	}
-	return h, nil
+	return s, nil
 }
 
 // past reports whether an element of a list that is ordered by creation is behind all that the sieve selects.
@@ -171,13 +174,4 @@ func (s sieve) past(created time.Time) bool {
 		return !s.until.IsZero() && !created.Before(s.until)
 	}
 	return created.Before(s.from)
-}
-
-// precedes reports whether an element that was created at a time stands before one that was created at another, in a
-// list that is ordered by creation.
-func (s sieve) precedes(a, b time.Time) bool {
-	if s.Oldest {
-		return a.Before(b)
-	}
-	return a.After(b)
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/eodispatch/eodispatch/api/call"
 	"github.com/eodispatch/eodispatch/api/openapi"
+	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
@@ -32,6 +33,11 @@ type Broker interface {
 	Tasks(context.Context, dispatch.UserID, dispatch.Page) iter.Seq2[dispatch.TaskRecord, error]
 	// Jobs reads a page of the user's jobs that belong to no task as they are stored, newest first.
 	Jobs(context.Context, dispatch.UserID, dispatch.Page) iter.Seq2[dispatch.Record, error]
+	// History reads jobs that belong to no task, and tasks, by creation, as they are stored.
+	History(context.Context, dispatch.UserID, broker.Position, broker.Kinds,
+		dispatch.Page) iter.Seq2[broker.Entry, error]
+	// AwaitEnd returns a job when it has ended, or as it was last read when ctx ends or it cannot be read.
+	AwaitEnd(ctx context.Context, r dispatch.Record, fresh time.Duration) dispatch.Record
 	// TaskJobs reads a page of the jobs of a task as they are stored, ordered by number.
 	TaskJobs(context.Context, dispatch.UserID, dispatch.TaskID, dispatch.Page) iter.Seq2[dispatch.Record, error]
 	// Request returns the whole request of a record that was read with a part of it.

@@ -17,6 +17,7 @@ import (
 	"github.com/eodispatch/eodispatch/api/call"
 	"github.com/eodispatch/eodispatch/api/limits"
 	"github.com/eodispatch/eodispatch/api/openapi"
+	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
@@ -25,7 +26,7 @@ const LongestPage = 1000
 // pageQuery is the page of a list that a client asks for.
 type pageQuery struct {
 	limit    int
-	at       bookmark
+	at       broker.Position
 	statuses []dispatch.Status
 	accounts []dispatch.Account
 	since    time.Time
@@ -43,15 +44,9 @@ func (q pageQuery) after(p dispatch.Place) dispatch.Page {
 	return page
 }
 
-// bookmark is a position in a list: the last job and the last task that were read, or in a task the last number. A
-// cursor is a signed bookmark: clients cannot make one up, or use one of another user or list.
-type bookmark struct {
-	Job  dispatch.Place `json:"j,omitzero"`
-	Task dispatch.Place `json:"t,omitzero"`
-}
-
-// cursor encodes and signs a bookmark for a user and a list, which about identifies.
-func (a *Lists) cursor(u dispatch.UserID, about string, p bookmark) string {
+// cursor encodes and signs a position for a user and a list, which about identifies: clients cannot make one up, or use
+// one of another user or list. In a task, the place of the task has the number of the job that was read last.
+func (a *Lists) cursor(u dispatch.UserID, about string, p broker.Position) string {
 	text, _ := json.Marshal(p) // of times and numbers
 	return base64.RawURLEncoding.EncodeToString(append(a.Sign(u, about, text), text...))
 }
@@ -65,7 +60,7 @@ func (a *Lists) Sign(u dispatch.UserID, about string, text []byte) []byte {
 }
 
 // parseCursor is the inverse of cursor. ok is false for a cursor that was not issued for this user and list.
-func (a *Lists) parseCursor(u dispatch.UserID, about, cursor string) (p bookmark, ok bool) {
+func (a *Lists) parseCursor(u dispatch.UserID, about, cursor string) (p broker.Position, ok bool) {
 	raw, err := base64.RawURLEncoding.DecodeString(cursor)
 	if err != nil || len(raw) < sha256.Size || !hmac.Equal(raw[:sha256.Size], a.Sign(u, about, raw[sha256.Size:])) {
 		return p, false
@@ -145,7 +140,7 @@ func listKey(path string, query url.Values) string {
 }
 
 // next returns the Link header to the next page (RFC 8288); "" if there is none.
-func (a *Lists) next(u dispatch.UserID, path string, query url.Values, more bool, p bookmark) string {
+func (a *Lists) next(u dispatch.UserID, path string, query url.Values, more bool, p broker.Position) string {
 	if !more {
 		return ""
 	}
@@ -179,110 +174,63 @@ func complete(jobs []dispatch.Record) bool {
 // while it is written.
 type ListPart struct {
 	more  bool
-	to    bookmark
+	to    broker.Position
 	write func(ctx context.Context, w io.Writer) error
 }
 
 // ListPart reads a page of tasks and jobs, by creation.
 func (a *Lists) ListPart(ctx context.Context, t Topic, q pageQuery) (*ListPart, error) {
-	tasks, jobs, err := a.readHeads(ctx, t, q)
+	q.at.Job, q.at.Task = q.begin(q.at.Job), q.begin(q.at.Task)
+	turn := a.HeavyTurn(t.User)
+	defer turn.ReleaseTurn()
+	read, err := sift(limits.InTurns(ctx, &turn, a.Broker.History(ctx, t.User, q.at,
+		broker.Kinds{Jobs: t.Want.Processing, Tasks: t.Want.Upscaling}, q.outline(dispatch.Place{}))), q.limit, q.entry,
+		func(e broker.Entry) bool { return q.past(e.Created()) })
 	if err != nil {
 		return nil, err
 	}
-	part := &ListPart{to: q.at}
-	nt, nj := part.merge(tasks, jobs, q)
-	written := toWrite(jobs.list[:nj], q.after(q.at.Job),
+	part := &ListPart{to: q.at, more: read.more}
+	if read.last != nil {
+		part.to = read.last.After
+	}
+	var tasks []dispatch.TaskRecord
+	var jobs []dispatch.Record
+	for _, e := range read.list {
+		if e.Job != nil {
+			jobs = append(jobs, *e.Job)
+			continue
+		}
+		e.Task.Request.Parameters, e.Task.Request.Options = nil, nil
+		tasks = append(tasks, *e.Task)
+	}
+	last := dispatch.Page{After: part.to.Job, Oldest: q.Oldest}
+	written := a.toWrite(jobs, q, q.after(q.at.Job),
 		func(r *Renderer, p dispatch.Page) iter.Seq2[dispatch.Record, error] {
-			if q.Sifts() {
-				p.Limit = 0
-			}
-			last := dispatch.Page{After: part.to.Job, Oldest: q.Oldest}
-			return q.only(upTo(limits.InTurns(r.Ctx, &r.Turn, a.Broker.Jobs(r.Ctx, t.User, p)),
-				func(j dispatch.Record) bool { return last.Follows(j.Place()) }))
-		})
+			return a.Broker.Jobs(r.Ctx, t.User, p)
+		}, func(j dispatch.Record) bool { return last.Follows(j.Place()) })
 	part.write = func(ctx context.Context, w io.Writer) error {
 		r := a.NewRenderer(ctx, w, t)
 		defer r.Close()
-		return r.lists(listing{nil, inOrder(tasks.list[:nt]), written(r)})
+		return r.lists(listing{nil, inOrder(tasks), written(r)})
 	}
 	return part, nil
 }
 
-// merge takes the first tasks and jobs, at most q.limit, and returns how many of each. Where the reading of one kind
-// was given up, elements of the other kind that stand behind that place belong to the next page.
-func (p *ListPart) merge(tasks head[dispatch.TaskRecord], jobs head[dispatch.Record], q pageQuery) (nt, nj int) {
-	var bound time.Time
-	if tasks.cut != nil {
-		bound = tasks.cut.Created
-	}
-	if jobs.cut != nil && (bound.IsZero() || q.precedes(jobs.cut.Created, bound)) {
-		bound = jobs.cut.Created
-	}
-	beyond := func(created time.Time) bool { return !bound.IsZero() && q.precedes(bound, created) }
-	for nj+nt < q.limit && nj+nt < len(jobs.list)+len(tasks.list) {
-		if job := nt == len(tasks.list) || nj < len(jobs.list) &&
-			!q.precedes(tasks.list[nt].Created, jobs.list[nj].Created); job {
-			j := jobs.list[nj]
-			if beyond(j.Created) {
-				break
-			}
-			p.to.Job = j.Place()
-			nj++
-			continue
-		}
-		t := tasks.list[nt]
-		if beyond(t.Created) {
-			break
-		}
-		p.to.Task = t.Place()
-		nt++
-	}
-	if jobs.cut != nil && nj == len(jobs.list) {
-		p.to.Job = jobs.cut.Place()
-	}
-	if tasks.cut != nil && nt == len(tasks.list) {
-		p.to.Task = tasks.cut.Place()
-	}
-	p.more = nj+nt < len(jobs.list)+len(tasks.list) || jobs.cut != nil || tasks.cut != nil
-	return nt, nj
-}
-
-// readHeads reads a page of tasks and jobs and one more of each: tasks without parameters, jobs by an outline.
-func (a *Lists) readHeads(ctx context.Context, t Topic, q pageQuery) (tasks head[dispatch.TaskRecord],
-	jobs head[dispatch.Record], err error) {
-	turn := a.HeavyTurn(t.User)
-	defer turn.ReleaseTurn()
-	if t.Want.Processing {
-		past := func(j dispatch.Record) bool { return q.past(j.Created) }
-		if jobs, err = sift(limits.InTurns(ctx, &turn, a.Broker.Jobs(ctx, t.User, q.outline(q.begin(q.at.Job)))),
-			q.limit+1,
-			q.job, past); err != nil {
-			return tasks, jobs, err
-		}
-	}
-	if !t.Want.Upscaling {
-		return tasks, jobs, nil
-	}
-	past := func(t dispatch.TaskRecord) bool { return q.past(t.Created) }
-	tasks, err = sift(limits.InTurns(ctx, &turn, a.Broker.Tasks(ctx, t.User, q.after(q.begin(q.at.Task)))), q.limit+1,
-		q.task, past)
-	for i := range tasks.list {
-		tasks.list[i].Request.Parameters, tasks.list[i].Request.Options = nil, nil
-	}
-	return tasks, jobs, err
-}
-
 // toWrite returns the jobs of a page that was read by an outline, as they are written: the jobs themselves if they are
-// complete, otherwise what again returns for the page without the job that shows that there is a next page. Jobs that
-// were added meanwhile belong to the next read.
-func toWrite(jobs []dispatch.Record, page dispatch.Page,
-	again func(*Renderer, dispatch.Page) iter.Seq2[dispatch.Record, error],
-) func(*Renderer) iter.Seq2[dispatch.Record, error] {
+// complete, otherwise what read returns for the page, without the jobs that are past it. Jobs that were added meanwhile
+// belong to the next read.
+func (a *Lists) toWrite(jobs []dispatch.Record, q pageQuery, page dispatch.Page,
+	read func(*Renderer, dispatch.Page) iter.Seq2[dispatch.Record, error],
+	past func(dispatch.Record) bool) func(*Renderer) iter.Seq2[dispatch.Record, error] {
 	if complete(jobs) {
 		return func(*Renderer) iter.Seq2[dispatch.Record, error] { return inOrder(jobs) }
 	}
-	page.Limit = len(jobs)
-	return func(r *Renderer) iter.Seq2[dispatch.Record, error] { return again(r, page) }
+	if page.Limit = len(jobs); q.Sifts() {
+		page.Limit = 0
+	}
+	return func(r *Renderer) iter.Seq2[dispatch.Record, error] {
+		return q.only(upTo(limits.InTurns(r.Ctx, &r.Turn, read(r, page)), past))
+	}
 }
 
 // upTo returns the jobs before the first that is past the end.
@@ -307,34 +255,24 @@ func (a *Lists) TaskPart(ctx context.Context, t Topic, q pageQuery) (*ListPart, 
 	}
 	task.Request.Parameters, task.Request.Options = nil, nil
 	turn := a.HeavyTurn(t.User)
-	found, err := sift(limits.InTurns(ctx, &turn, a.Broker.TaskJobs(ctx, t.User, t.Task, q.outline(q.at.Task))),
-		q.limit+1,
-		q.job,
-		func(dispatch.Record) bool { return false })
+	read, err := sift(limits.InTurns(ctx, &turn, a.Broker.TaskJobs(ctx, t.User, t.Task, q.outline(q.at.Task))), q.limit,
+		q.job, func(dispatch.Record) bool { return false })
 	turn.ReleaseTurn()
 	if err != nil {
 		return nil, call.TaskError(err)
 	}
-	jobs, n := found.list, min(q.limit, len(found.list))
-	part := &ListPart{to: q.at, more: n < len(jobs) || found.cut != nil}
-	if n > 0 {
-		part.to.Task.ID = int64(jobs[n-1].Number)
+	part := &ListPart{to: q.at, more: read.more}
+	if read.last != nil {
+		part.to.Task.ID = int64(read.last.Number)
 	}
-	if found.cut != nil {
-		part.to.Task.ID = int64(found.cut.Number)
-	}
-	written := toWrite(jobs[:n], q.after(q.at.Task),
+	written := a.toWrite(read.list, q, q.after(q.at.Task),
 		func(r *Renderer, page dispatch.Page) iter.Seq2[dispatch.Record, error] {
-			if q.Sifts() {
-				page.Limit = 0
-			}
-			return q.only(upTo(limits.InTurns(r.Ctx, &r.Turn, a.Broker.TaskJobs(r.Ctx, t.User, t.Task, page)),
-				func(j dispatch.Record) bool { return int64(j.Number) > part.to.Task.ID }))
-		})
+			return a.Broker.TaskJobs(r.Ctx, t.User, t.Task, page)
+		}, func(j dispatch.Record) bool { return int64(j.Number) > part.to.Task.ID })
 	part.write = func(ctx context.Context, w io.Writer) error {
 		r := a.NewRenderer(ctx, w, t)
 		defer r.Close()
-		if n > 0 {
+		if len(read.list) > 0 {
 			if _, err := r.ShareTask(); err != nil {
 				return err
 			}

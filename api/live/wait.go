@@ -143,31 +143,33 @@ func (a *Lists) afterChange(ctx context.Context, changed <-chan struct{}, left t
 	return a.Freshness
 }
 
+// BeginWait counts a request among those of its user that wait, and no longer among those that are served at once,
+// until end is called. The returned context also ends when the service stops.
+func (a *Lists) BeginWait(ctx context.Context) (waiting context.Context, end func(), err error) {
+	release, err := a.Waits.Enter(call.User(ctx), a.MostSockets())
+	if err != nil {
+		return nil, nil, limits.ErrTooManyWaits
+	}
+	resume := call.In(ctx).PauseTurn()
+	waiting, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(a.Life, cancel)
+	return waiting, func() {
+		stop()
+		cancel()
+		resume(ctx)
+		release()
+	}, nil
+}
+
 // AwaitEnd returns a job when it has ended, or as it was last read when the wait is over, the service stops, or the job
 // cannot be read. A user with too many requests that wait does not wait.
 func (a *Lists) AwaitEnd(ctx context.Context, job dispatch.Record, wait time.Duration) dispatch.Record {
-	release, err := a.Waits.Enter(call.User(ctx), a.MostSockets())
+	waiting, end, err := a.BeginWait(ctx)
 	if err != nil {
 		return job
 	}
-	defer release()
-	changed, stop := a.Broker.WatchJob(call.User(ctx), job.ID)
-	defer stop()
-	waiting, cancel := context.WithTimeout(ctx, wait)
+	defer end()
+	waiting, cancel := context.WithTimeout(waiting, wait)
 	defer cancel()
-	end, fresh := time.Now().Add(wait), a.Freshness
-	see := func(ctx context.Context, fresh time.Duration) (dispatch.Record, error) {
-		return a.Broker.Read(ctx, call.User(ctx), job.ID, fresh)
-	}
-	for {
-		now, err := seeOrStop(waiting, a, see, fresh)
-		if err != nil {
-			return job
-		}
-		job = now
-		if job.Status.Final() || waiting.Err() != nil || a.Life.Err() != nil {
-			return job
-		}
-		fresh = a.afterChange(waiting, changed, time.Until(end))
-	}
+	return a.Broker.AwaitEnd(waiting, job, a.Freshness)
 }

@@ -5,10 +5,8 @@ import (
 	"errors"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/eodispatch/eodispatch/api/facade"
-	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/catalogue"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
@@ -181,7 +179,7 @@ func (f *Facade) submitJob(in *request, s catalogue.Service, e execution, key di
 		return nil, submissionError(err)
 	}
 	if want.Wait > 0 {
-		job = f.awaitEnd(in, job, want.Wait)
+		job = in.AwaitEnd(in.Context(), job, want.Wait)
 	}
 	if want.Wait > 0 && job.Status == dispatch.Finished {
 		if results, err := f.jobResults(in, job); err == nil {
@@ -215,39 +213,6 @@ func created(in *request, info statusInfo, want facade.Preferences) *answer {
 		header["Preference-Applied"] = "respond-async"
 	}
 	return &answer{status: http.StatusCreated, body: info, header: header}
-}
-
-// awaitEnd returns a job when it has ended, or as it was last read after a wait or when it cannot be read.
-func (f *Facade) awaitEnd(in *request, job dispatch.Record, wait time.Duration) dispatch.Record {
-	ctx, end, err := in.BeginWait(in.Context())
-	if err != nil {
-		return job // the user has too many requests that wait; this one is answered as if it did not
-	}
-	defer end()
-	changed, stop := f.Broker.WatchJob(in.user, job.ID)
-	defer stop()
-	until, fresh, id := time.Now().Add(wait), f.Freshness, job.ID
-	for {
-		now, err := f.Broker.Read(ctx, in.user, id, fresh)
-		if err != nil {
-			return job
-		}
-		job = now
-		left := time.Until(until)
-		if job.Status.Final() || left <= 0 {
-			return job
-		}
-		timer := time.NewTimer(min(left, f.Freshness))
-		select {
-		case <-changed:
-			fresh = broker.AsKnown
-		case <-timer.C:
-			fresh = f.Freshness
-		case <-ctx.Done():
-			return job
-		}
-		timer.Stop()
-	}
 }
 
 // has reports whether an execution has an input. An input that is null is absent.

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/api/facade"
+	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/catalogue"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
@@ -45,10 +46,9 @@ type Broker interface {
 	Read(ctx context.Context, u dispatch.UserID, id dispatch.JobID, fresh time.Duration) (dispatch.Record, error)
 	// Freshen waits a bounded time until statuses are no older than fresh.
 	Freshen(ctx context.Context, u dispatch.UserID, s dispatch.Scope, fresh time.Duration) error
-	// Jobs returns the jobs that belong to no task, newest first.
-	Jobs(context.Context, dispatch.UserID, dispatch.Page) iter.Seq2[dispatch.Record, error]
-	// Tasks returns the tasks, newest first.
-	Tasks(context.Context, dispatch.UserID, dispatch.Page) iter.Seq2[dispatch.TaskRecord, error]
+	// History returns jobs and tasks by creation, and what was not started with the beginnings of the bodies.
+	History(context.Context, dispatch.UserID, broker.Position, broker.Kinds,
+		dispatch.Page) iter.Seq2[broker.Entry, error]
 	// Task returns a task with the last known statuses of its jobs.
 	Task(context.Context, dispatch.UserID, dispatch.TaskID) (dispatch.TaskRecord, error)
 	// Cancel cancels a job, which stays visible.
@@ -73,16 +73,12 @@ type Broker interface {
 	CreateUnstarted(ctx context.Context, u dispatch.UserID, platform string, task bool, title string,
 		body []byte) (dispatch.Unstarted, error)
 	Unstarted(context.Context, dispatch.UserID, dispatch.UnstartedID) (dispatch.Unstarted, error)
-	// UnstartedJobs returns unstarted jobs, newest first, with the beginnings of their bodies.
-	UnstartedJobs(context.Context, dispatch.UserID, dispatch.Page) iter.Seq2[dispatch.Unstarted, error]
 	ChangeUnstarted(context.Context, dispatch.Unstarted) error
 	DeleteUnstarted(context.Context, dispatch.UserID, dispatch.UnstartedID) error
 	// CheckRequest checks a request or, with a dimension, a task's as its start would, and stores nothing.
 	CheckRequest(ctx context.Context, u dispatch.UserID, r dispatch.Request, d *dispatch.Dimension) error
 	// Start makes an unstarted job a job or, with a dimension, a task.
 	Start(ctx context.Context, n dispatch.Unstarted, r dispatch.Request, d *dispatch.Dimension) error
-	// WatchJob signals when a job may look different.
-	WatchJob(dispatch.UserID, dispatch.JobID) (changed <-chan struct{}, stop func())
 }
 
 // Services is the catalogue of services; [*catalogue.Catalogue] implements it.

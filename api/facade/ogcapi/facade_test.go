@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/api/facade"
+	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/catalogue"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
@@ -115,7 +116,7 @@ func (sealer) Unseal(u dispatch.UserID, purpose, sealed string) ([]byte, bool) {
 
 func TestCursor_IsItsUsers(t *testing.T) {
 	f := New(Config{})
-	at := position{Job: dispatch.Place{Created: time.Unix(1, 0).UTC(), ID: 7}, Task: dispatch.Place{ID: 3}}
+	at := broker.Position{Job: dispatch.Place{Created: time.Unix(1, 0).UTC(), ID: 7}, Task: dispatch.Place{ID: 3}}
 	alice, bob := &request{Server: sealer{}, user: "alice"}, &request{Server: sealer{}, user: "bob"}
 	cursor := f.cursor(alice, at)
 	if got, ok := f.positionOf(alice, cursor); !ok || got != at {

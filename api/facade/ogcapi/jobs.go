@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"iter"
 	"net/http"
 	"net/url"
 	"slices"
@@ -330,17 +329,14 @@ func (f *Facade) listJobs(in *request) (*answer, error) {
 	return &answer{body: map[string]any{"jobs": jobs, "links": links}}, nil
 }
 
-// position is a place in the list of jobs and tasks: after a job, a task, and one that was not started.
-type position struct{ Job, Task, Unstarted dispatch.Place }
-
 const cursorPurpose = "ogcapi jobs"
 
-func (f *Facade) cursor(in *request, p position) string {
+func (f *Facade) cursor(in *request, p broker.Position) string {
 	text, _ := json.Marshal(p) // cannot fail
 	return in.Seal(in.user, cursorPurpose, text)
 }
 
-func (f *Facade) positionOf(in *request, cursor string) (p position, ok bool) {
+func (f *Facade) positionOf(in *request, cursor string) (p broker.Position, ok bool) {
 	if cursor == "" {
 		return p, true
 	}
@@ -350,78 +346,40 @@ func (f *Facade) positionOf(in *request, cursor string) (p position, ok bool) {
 
 // page returns the jobs after a position that a filter selects, limit at most, and where the next page begins; nil:
 // there is none. It may return fewer although there are more: it reads a bounded number of jobs.
-func (f *Facade) page(in *request, filter jobFilter, at position, limit int) (jobs []statusInfo, next *position,
-	err error) {
+func (f *Facade) page(in *request, filter jobFilter, at broker.Position, limit int) (jobs []statusInfo,
+	next *broker.Position, err error) {
 	jobs = []statusInfo{}
 	scanned := 0
-	for e, err := range f.history(in, at, filter.readAtOnce(in.view, limit)) {
+	for e, err := range f.Broker.History(in.Context(), in.user, at,
+		broker.Kinds{Jobs: true, Tasks: true, Unstarted: true},
+		dispatch.Page{Limit: filter.readAtOnce(in.view, limit), Accounts: in.view.accounts(in.user)}) {
 		switch {
 		case err != nil:
 			return nil, nil, err
 		case len(jobs) == limit, scanned == mostScanned:
 			return jobs, &at, nil
-		case filter.isBefore(e.info):
+		case filter.isBefore(e.Created()):
 			return jobs, nil, nil
 		}
 		scanned++
-		at = e.at
-		if !e.hidden && filter.selects(e.info) {
-			jobs = append(jobs, e.info)
+		at = e.After
+		if info, shown := f.entryInfo(in, e); shown && filter.selects(info) {
+			jobs = append(jobs, info)
 		}
 	}
 	return jobs, nil, nil
 }
 
-// entry is a job or a task of the list, and the position after it.
-type entry struct {
-	info   statusInfo
-	at     position
-	hidden bool // the view does not show it
-}
-
-// history returns the jobs and tasks of a user after a position, newest first. limit bounds how many of each are read;
-// 0: all.
-func (f *Facade) history(in *request, at position, limit int) iter.Seq2[entry, error] {
-	return func(yield func(entry, error) bool) {
-		page := func(after dispatch.Place) dispatch.Page {
-			return dispatch.Page{After: after, Limit: limit, Accounts: in.view.accounts(in.user)}
-		}
-		nextJob, stopJobs := iter.Pull2(f.Broker.Jobs(in.Context(), in.user, page(at.Job)))
-		defer stopJobs()
-		nextTask, stopTasks := iter.Pull2(f.Broker.Tasks(in.Context(), in.user, page(at.Task)))
-		defer stopTasks()
-		nextNew, stopNew := iter.Pull2(f.Broker.UnstartedJobs(in.Context(), in.user, page(at.Unstarted)))
-		defer stopNew()
-		job, jobErr, hasJob := nextJob()
-		task, taskErr, hasTask := nextTask()
-		fresh, freshErr, hasFresh := nextNew()
-		for hasJob || hasTask || hasFresh {
-			if err := cmp.Or(jobErr, taskErr, freshErr); err != nil {
-				yield(entry{}, err)
-				return
-			}
-			var e entry
-			switch {
-			case hasFresh && (!hasJob || !fresh.Created.Before(job.Created)) &&
-				(!hasTask || !fresh.Created.Before(task.Created)):
-				at.Unstarted = dispatch.Place{Created: fresh.Created, ID: fresh.ID.Number()}
-				kept, own := keptIn(fresh.Body)
-				e.info, e.hidden = f.unstartedInfo(in, fresh, kept), !own || !kept.shownIn(in.view)
-				fresh, freshErr, hasFresh = nextNew()
-			case hasJob && (!hasTask || !job.Created.Before(task.Created)):
-				at.Job = job.Place()
-				e.info, e.hidden = f.jobInfo(in, job), !in.view.shows(job.Account, job.Request)
-				job, jobErr, hasJob = nextJob()
-			default:
-				at.Task = task.Place()
-				e.info, e.hidden = f.taskInfo(in, task), !in.view.shows(task.Account, task.Request)
-				task, taskErr, hasTask = nextTask()
-			}
-			if e.at = at; !yield(e, nil) {
-				return
-			}
-		}
+// entryInfo returns the status of an entry of the history, and whether the view shows it.
+func (f *Facade) entryInfo(in *request, e broker.Entry) (info statusInfo, shown bool) {
+	switch {
+	case e.Job != nil:
+		return f.jobInfo(in, *e.Job), in.view.shows(e.Job.Account, e.Job.Request)
+	case e.Task != nil:
+		return f.taskInfo(in, *e.Task), in.view.shows(e.Task.Account, e.Task.Request)
 	}
+	kept, own := keptIn(e.Unstarted.Body)
+	return f.unstartedInfo(in, *e.Unstarted, kept), own && kept.shownIn(in.view)
 }
 
 // jobFilter is what the query of GET /jobs selects (OGC 18-062r2, annex on job lists). Empty members select all.
@@ -516,8 +474,8 @@ func (f jobFilter) readAtOnce(v view, limit int) int {
 }
 
 // isBefore reports whether a job, and so all after it in the list, is older than what the filter selects.
-func (f jobFilter) isBefore(s statusInfo) bool {
-	return f.none || !f.from.IsZero() && s.Created.Before(f.from)
+func (f jobFilter) isBefore(created time.Time) bool {
+	return f.none || !f.from.IsZero() && created.Before(f.from)
 }
 
 func (f jobFilter) selects(s statusInfo) bool {

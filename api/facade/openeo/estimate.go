@@ -80,14 +80,14 @@ func ofRuns(runs dispatch.Estimate) (e estimate) {
 
 // estimated returns the request of a batch job, and how many jobs it is or will be.
 func (f *Facade) estimated(r *request, is entry) (request dispatch.Request, jobs int, err error) {
-	if is.unstarted == nil {
+	if is.Unstarted == nil {
 		request, _, err = f.requestOf(r, is)
-		if is.task != nil {
-			return request, is.task.Counts.Jobs(), err
+		if is.Task != nil {
+			return request, is.Task.Counts.Jobs(), err
 		}
 		return request, 1, err
 	}
-	request, d, err := f.requestToStart(r, is.unstarted)
+	request, d, err := f.requestToStart(r, is.Unstarted)
 	if d != nil {
 		return request, d.Jobs(), err
 	}
@@ -125,9 +125,9 @@ func (f *Facade) addStated(r *request, e *estimate, is entry, request dispatch.R
 // what is split.
 func (f *Facade) argumentsOf(is entry, request dispatch.Request) json.RawMessage {
 	process := sentProcess(request)
-	if is.unstarted != nil {
+	if is.Unstarted != nil {
 		var body struct{ Process json.RawMessage }
-		_ = json.Unmarshal(is.unstarted.Body, &body) // it was checked when it was stored
+		_ = json.Unmarshal(is.Unstarted.Body, &body) // it was checked when it was stored
 		process = body.Process
 	}
 	if c, is := f.callIn(process); is {

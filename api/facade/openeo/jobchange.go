@@ -77,7 +77,7 @@ func (f *Facade) modifyJob(r *request) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if is.unstarted == nil && len(changes) == 0 {
+	if is.Unstarted == nil && len(changes) == 0 {
 		return &answer{status: http.StatusNoContent}, nil
 	}
 	n, err := is.lockedUnlessUnstarted()
@@ -305,18 +305,18 @@ func (f *Facade) startJob(r *request) (*answer, error) {
 	}
 	started := &answer{status: http.StatusAccepted}
 	switch {
-	case is.unstarted == nil && ended(is.status()):
+	case is.Unstarted == nil && ended(is.status()):
 		return nil, refused(http.StatusBadRequest, "JobLocked",
 			"This batch job was started before and has ended. A batch job runs once: create a new one with the same "+
 				"process.")
-	case is.unstarted == nil:
+	case is.Unstarted == nil:
 		return started, nil
 	}
-	request, d, err := f.requestToStart(r, is.unstarted)
+	request, d, err := f.requestToStart(r, is.Unstarted)
 	if err != nil {
 		return nil, err
 	}
-	err = f.Broker.Start(r.Context(), *is.unstarted, request, d)
+	err = f.Broker.Start(r.Context(), *is.Unstarted, request, d)
 	if dispatch.Is(err, dispatch.Conflict) {
 		err = errChanged
 	}
@@ -391,13 +391,13 @@ func (f *Facade) cancelJob(r *request) (*answer, error) {
 		return nil, err
 	}
 	switch {
-	case is.unstarted != nil:
+	case is.Unstarted != nil:
 		return nil, refused(http.StatusBadRequest, "JobNotStarted", "This batch job was not started.")
 	case ended(is.status()):
-	case is.task != nil:
-		_, err = f.Broker.CancelTask(r.Context(), r.user, is.task.ID, dispatch.Choice{})
+	case is.Task != nil:
+		_, err = f.Broker.CancelTask(r.Context(), r.user, is.Task.ID, dispatch.Choice{})
 	default:
-		_, err = f.Broker.Cancel(r.Context(), r.user, is.job.ID)
+		_, err = f.Broker.Cancel(r.Context(), r.user, is.Job.ID)
 	}
 	return &answer{status: http.StatusNoContent}, notFound(err, "JobNotFound")
 }

@@ -9,17 +9,11 @@ import (
 	"strconv"
 
 	"github.com/eodispatch/eodispatch/api/facade"
+	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
 const longestPage = 1000 // batch jobs
-
-// jobPlace is a position in the list of batch jobs: what was listed last of each kind.
-type jobPlace struct {
-	Unstarted dispatch.Place `json:"u,omitzero"`
-	Job       dispatch.Place `json:"j,omitzero"`
-	Task      dispatch.Place `json:"t,omitzero"`
-}
 
 // listJobs lists the unstarted jobs, jobs and tasks of the user at the platforms of the view, newest first: whole, or
 // in pages if the client limits them.
@@ -29,7 +23,7 @@ func (f *Facade) listJobs(r *request) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	var at jobPlace
+	var at broker.Position
 	purpose := "openeo jobs " + r.view.path()
 	if query.Has("cursor") {
 		text, ok := r.Unseal(r.user, purpose, query.Get("cursor"))
@@ -49,8 +43,8 @@ func (f *Facade) listJobs(r *request) (*answer, error) {
 				yield(nil, err)
 				return
 			}
-			at = at.after(is)
-			j := f.batchJob(r, is)
+			at = is.After
+			j := f.batchJob(r, entry(is))
 			j.JobOptions, j.Links = nil, nil
 			if n++; !yield(j, nil) {
 				return
@@ -66,7 +60,7 @@ func (f *Facade) listJobs(r *request) (*answer, error) {
 }
 
 // nextJobs returns the link to the batch jobs after a position.
-func (f *Facade) nextJobs(r *request, purpose string, at jobPlace, limit int) link {
+func (f *Facade) nextJobs(r *request, purpose string, at broker.Position, limit int) link {
 	text, err := json.Marshal(at)
 	if err != nil {
 		panic(err) // times and numbers
@@ -87,90 +81,27 @@ func pageLimit(query url.Values) (int, error) {
 	return min(n, longestPage), nil
 }
 
-// after returns the position after a batch job.
-func (p jobPlace) after(is entry) jobPlace {
-	switch {
-	case is.unstarted != nil:
-		p.Unstarted = dispatch.Place{Created: is.unstarted.Created, ID: is.unstarted.ID.Number()}
-	case is.task != nil:
-		p.Task = is.task.Place()
-	default:
-		p.Job = is.job.Place()
-	}
-	return p
-}
-
-// batchJobs returns the batch jobs after a position, newest first. limit says how many the caller wants, 0 all; there
-// may be more.
-func (f *Facade) batchJobs(r *request, at jobPlace, limit int) iter.Seq2[entry, error] {
-	ctx, wanted := r.Context(), 0
+// batchJobs returns the batch jobs of this API after a position, newest first. limit says how many the caller wants, 0
+// all; there may be more.
+func (f *Facade) batchJobs(r *request, at broker.Position, limit int) iter.Seq2[broker.Entry, error] {
+	var p dispatch.Page
 	if limit > 0 {
-		wanted = limit + 1
+		p.Limit = limit + 1
 	}
-	page := func(after dispatch.Place) dispatch.Page {
-		p := dispatch.Page{After: after, Limit: wanted}
-		if !r.view.merged() {
-			p.Accounts = dispatch.AccountsAt(r.user, []string{r.view.name()})
+	if !r.view.merged() {
+		p.Accounts = dispatch.AccountsAt(r.user, []string{r.view.name()})
+	}
+	all := f.Broker.History(r.Context(), r.user, at, broker.Kinds{Jobs: true, Tasks: true, Unstarted: true}, p)
+	return func(yield func(broker.Entry, error) bool) {
+		for e, err := range all {
+			if (err != nil || e.Unstarted == nil || isOwn(*e.Unstarted)) && !yield(e, err) {
+				return
+			}
 		}
-		return p
 	}
-	unstarted := each(own(f.Broker.UnstartedJobs(ctx, r.user, page(at.Unstarted))),
-		func(n dispatch.Unstarted) entry { return entry{unstarted: &n} })
-	jobs := each(f.Broker.Jobs(ctx, r.user, page(at.Job)), func(j dispatch.Record) entry { return entry{job: &j} })
-	tasks := each(f.Broker.Tasks(ctx, r.user, page(at.Task)),
-		func(t dispatch.TaskRecord) entry { return entry{task: &t} })
-	newer := func(a, b entry) bool { return a.created().After(b.created()) }
-	return merge(unstarted, merge(jobs, tasks, newer), newer)
 }
 
 // isOwn reports whether an unstarted job is one of this API, and not of another interface.
 func isOwn(n dispatch.Unstarted) bool {
 	return !bytes.HasPrefix(n.Body, []byte(facade.ProcessesUnstarted))
-}
-
-// own returns the unstarted jobs of this API.
-func own(all iter.Seq2[dispatch.Unstarted, error]) iter.Seq2[dispatch.Unstarted, error] {
-	return func(yield func(dispatch.Unstarted, error) bool) {
-		for n, err := range all {
-			if (err != nil || isOwn(n)) && !yield(n, err) {
-				return
-			}
-		}
-	}
-}
-
-// each returns a sequence with convert applied to its values.
-func each[T, V any](all iter.Seq2[T, error], convert func(T) V) iter.Seq2[V, error] {
-	return func(yield func(V, error) bool) {
-		for v, err := range all {
-			if !yield(convert(v), err) {
-				return
-			}
-		}
-	}
-}
-
-// merge returns the values of two sequences that are ordered, in the same order. It ends with the first error.
-func merge[T any](a, b iter.Seq2[T, error], before func(a, b T) bool) iter.Seq2[T, error] {
-	return func(yield func(T, error) bool) {
-		next, stop := iter.Pull2(b)
-		defer stop()
-		waiting, err, more := next()
-		for v, failed := range a {
-			for failed == nil && more && (err != nil || before(waiting, v)) {
-				if !yield(waiting, err) || err != nil {
-					return
-				}
-				waiting, err, more = next()
-			}
-			if !yield(v, failed) || failed != nil {
-				return
-			}
-		}
-		for ; more; waiting, err, more = next() {
-			if !yield(waiting, err) || err != nil {
-				return
-			}
-		}
-	}
 }

@@ -116,12 +116,12 @@ func (p logPlace) id() string {
 // ones after it.
 func (f *Facade) logOf(r *request, is entry, after logPlace) ([]logEntry, error) {
 	switch {
-	case is.unstarted != nil:
+	case is.Unstarted != nil:
 		return nil, nil
-	case is.task != nil:
-		return f.failuresOf(r, is.task.ID, after)
+	case is.Task != nil:
+		return f.failuresOf(r, is.Task.ID, after)
 	}
-	logged, err := f.Broker.Logs(r.Context(), r.user, is.job.ID)
+	logged, err := f.Broker.Logs(r.Context(), r.user, is.Job.ID)
 	if err != nil && !ended(is.status()) {
 		return nil, err
 	}
@@ -130,9 +130,9 @@ func (f *Facade) logOf(r *request, is entry, after logPlace) ([]logEntry, error)
 		all = append(all, logEntry{ID: logPlace{int64(i) + 1, 0}.id(), Level: knownLevel(e.Level), Message: e.Message,
 			Time: known(e.Time)})
 	}
-	for _, own := range ownEntries(*is.job, logged) {
-		if is.job.Attention == dispatch.NeedsSignIn {
-			own.Links = signInLinks(r.SignInLink(is.job.Account))
+	for _, own := range ownEntries(*is.Job, logged) {
+		if is.Job.Attention == dispatch.NeedsSignIn {
+			own.Links = signInLinks(r.SignInLink(is.Job.Account))
 		}
 		all = append(all, own)
 	}

@@ -34,11 +34,11 @@ func (f *Facade) readResults(r *request) (*answer, error) {
 func (f *Facade) resultsOf(r *request, is entry, partial bool, expires time.Time) (*answer, error) {
 	status := is.status()
 	switch {
-	case is.unstarted != nil:
+	case is.Unstarted != nil:
 		return nil, refused(http.StatusBadRequest, "JobNotStarted", "This batch job was not started. Start it first.")
 	case status == "error":
 		return f.failureOf(r, is)
-	case status == "canceled" && is.task == nil:
+	case status == "canceled" && is.Task == nil:
 		return nil, refused(http.StatusBadRequest, "JobNotFinished", "This batch job was canceled and has no results.")
 	case !ended(status) && !partial:
 		return nil, refused(http.StatusBadRequest, "JobNotFinished",
@@ -92,10 +92,10 @@ func (f *Facade) failureOf(r *request, is entry) (*answer, error) {
 
 // collectionOf returns the results of a batch job as far as there are any.
 func (f *Facade) collectionOf(r *request, is entry, expires time.Time) (stac.Object, error) {
-	if is.task != nil {
-		return f.taskCollection(r, *is.task, expires)
+	if is.Task != nil {
+		return f.taskCollection(r, *is.Task, expires)
 	}
-	raw, err := f.Broker.Results(r.Context(), r.user, is.job.ID)
+	raw, err := f.Broker.Results(r.Context(), r.user, is.Job.ID)
 	if dispatch.Is(err, dispatch.Conflict) { // it ended otherwise in the meantime
 		return nil, refused(http.StatusBadRequest, "JobNotFinished", dispatch.TextFor(err))
 	}
@@ -112,7 +112,7 @@ func (f *Facade) collectionOf(r *request, is entry, expires time.Time) (stac.Obj
 		c["assets"] = json.RawMessage("{}")
 	}
 	stac.Complete(c, "job-"+is.id(), stac.Extent{})
-	return c, f.passFiles(r, c, is.job.Job, expires)
+	return c, f.passFiles(r, c, is.Job.Job, expires)
 }
 
 // linkResults replaces the links of results to themselves: by their address here, and by one that needs no token until

@@ -20,7 +20,6 @@ type jobBroker interface {
 	CreateUnstarted(ctx context.Context, u dispatch.UserID, platform string, task bool, title string,
 		body []byte) (dispatch.Unstarted, error)
 	Unstarted(context.Context, dispatch.UserID, dispatch.UnstartedID) (dispatch.Unstarted, error)
-	UnstartedJobs(context.Context, dispatch.UserID, dispatch.Page) iter.Seq2[dispatch.Unstarted, error]
 	ChangeUnstarted(context.Context, dispatch.Unstarted) error
 	DeleteUnstarted(context.Context, dispatch.UserID, dispatch.UnstartedID) error
 	// CheckRequest checks a request or, with a dimension, a task's as its start would, and stores nothing.
@@ -28,7 +27,8 @@ type jobBroker interface {
 	// Start makes an unstarted job a job or, with a dimension, a task.
 	Start(ctx context.Context, n dispatch.Unstarted, r dispatch.Request, d *dispatch.Dimension) error
 
-	Jobs(context.Context, dispatch.UserID, dispatch.Page) iter.Seq2[dispatch.Record, error]
+	History(context.Context, dispatch.UserID, broker.Position, broker.Kinds,
+		dispatch.Page) iter.Seq2[broker.Entry, error]
 	Read(ctx context.Context, u dispatch.UserID, id dispatch.JobID, fresh time.Duration) (dispatch.Record, error)
 	Request(context.Context, dispatch.Record) (dispatch.Request, error)
 	Cancel(context.Context, dispatch.UserID, dispatch.JobID) (dispatch.Record, error)
@@ -38,7 +38,6 @@ type jobBroker interface {
 	Results(context.Context, dispatch.UserID, dispatch.JobID) (json.RawMessage, error)
 
 	Freshen(context.Context, dispatch.UserID, dispatch.Scope, time.Duration) error
-	Tasks(context.Context, dispatch.UserID, dispatch.Page) iter.Seq2[dispatch.TaskRecord, error]
 	Task(context.Context, dispatch.UserID, dispatch.TaskID) (dispatch.TaskRecord, error)
 	TaskJobs(context.Context, dispatch.UserID, dispatch.TaskID, dispatch.Page) iter.Seq2[dispatch.Record, error]
 	TaskResults(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, after dispatch.ResultPosition,
@@ -70,12 +69,8 @@ const fresh = 10 * time.Second
 var errNoJob = refused(http.StatusNotFound, "JobNotFound",
 	"There is no such batch job. It was deleted, or its creation was too long ago and it was never started.")
 
-// entry is what the id of a batch job stands for. One field is set.
-type entry struct {
-	unstarted *dispatch.Unstarted
-	job       *dispatch.Record
-	task      *dispatch.TaskRecord
-}
+// entry is what the id of a batch job stands for.
+type entry broker.Entry
 
 var jobPattern = regexp.MustCompile(`^(t-)?([1-9][0-9]{0,17})$`)
 
@@ -127,12 +122,12 @@ func (f *Facade) lookUp(r *request, n int64, task bool, fresh time.Duration) (is
 		}
 		var t dispatch.TaskRecord
 		if t, err = f.Broker.Task(ctx, r.user, id.Task); err == nil {
-			return entry{task: &t}, t.Account, nil
+			return entry{Task: &t}, t.Account, nil
 		}
 	} else {
 		var j dispatch.Record
 		if j, err = f.Broker.Read(ctx, r.user, id.Job, fresh); err == nil && j.Task == 0 {
-			return entry{job: &j}, j.Account, nil
+			return entry{Job: &j}, j.Account, nil
 		}
 	}
 	if err != nil && !dispatch.Is(err, dispatch.NotFound) {
@@ -142,31 +137,31 @@ func (f *Facade) lookUp(r *request, n int64, task bool, fresh time.Duration) (is
 	if err == nil && !isOwn(u) {
 		err = errNoJob
 	}
-	return entry{unstarted: &u}, u.Account, err
+	return entry{Unstarted: &u}, u.Account, err
 }
 
 // id returns the id of the batch job.
 func (is entry) id() string {
 	switch {
-	case is.unstarted != nil:
-		return idOf(is.unstarted.ID.Task, is.unstarted.ID.Job)
-	case is.task != nil:
-		return idOf(is.task.ID, 0)
+	case is.Unstarted != nil:
+		return idOf(is.Unstarted.ID.Task, is.Unstarted.ID.Job)
+	case is.Task != nil:
+		return idOf(is.Task.ID, 0)
 	}
-	return idOf(0, is.job.ID)
+	return idOf(0, is.Job.ID)
 }
 
 // status returns the status of the batch job in the words of openEO.
 func (is entry) status() string {
 	switch {
-	case is.unstarted != nil:
+	case is.Unstarted != nil:
 		return "created"
-	case is.task != nil:
-		return wordOf(is.task.Counts.AsOneJob())
-	case is.job.Status == dispatch.Unknown && is.job.Seen != "":
-		return wordOf(is.job.Seen) // clients stop at a word that they do not know
+	case is.Task != nil:
+		return wordOf(is.Task.Counts.AsOneJob())
+	case is.Job.Status == dispatch.Unknown && is.Job.Seen != "":
+		return wordOf(is.Job.Seen) // clients stop at a word that they do not know
 	}
-	return wordOf(is.job.Status)
+	return wordOf(is.Job.Status)
 }
 
 // words are openEO's words for the statuses of jobs that were started. A job that the broker has accepted is queued:
@@ -190,8 +185,8 @@ func (f *Facade) describeJob(r *request) (*answer, error) {
 	if j.Process, err = f.processOf(r, is); err != nil {
 		return nil, err
 	}
-	if is.task != nil && ended(j.Status) {
-		all, err := f.taskTotal(r, *is.task)
+	if is.Task != nil && ended(j.Status) {
+		all, err := f.taskTotal(r, *is.Task)
 		if err != nil {
 			return nil, err
 		}
@@ -207,7 +202,7 @@ func (f *Facade) deleteJob(r *request) (*answer, error) {
 		return nil, err
 	}
 	err = f.remove(r, is)
-	if is.unstarted != nil && dispatch.Is(err, dispatch.NotFound) { // another request started or deleted it meanwhile
+	if is.Unstarted != nil && dispatch.Is(err, dispatch.NotFound) { // another request started or deleted it meanwhile
 		if is, err = f.find(r, broker.AsKnown); err != nil {
 			return nil, err
 		}
@@ -218,12 +213,12 @@ func (f *Facade) deleteJob(r *request) (*answer, error) {
 
 func (f *Facade) remove(r *request, is entry) error {
 	switch {
-	case is.unstarted != nil:
-		return f.Broker.DeleteUnstarted(r.Context(), r.user, is.unstarted.ID)
-	case is.task != nil:
-		return f.Broker.DeleteTask(r.Context(), r.user, is.task.ID)
+	case is.Unstarted != nil:
+		return f.Broker.DeleteUnstarted(r.Context(), r.user, is.Unstarted.ID)
+	case is.Task != nil:
+		return f.Broker.DeleteTask(r.Context(), r.user, is.Task.ID)
 	}
-	return f.Broker.Delete(r.Context(), r.user, is.job.ID)
+	return f.Broker.Delete(r.Context(), r.user, is.Job.ID)
 }
 
 // batchJob is the metadata of a batch job.
@@ -251,24 +246,24 @@ type batchJob struct {
 func (f *Facade) batchJob(r *request, is entry) batchJob {
 	j := batchJob{ID: is.id(), Status: is.status()}
 	switch {
-	case is.unstarted != nil:
-		j.Title, j.Created, j.Updated = is.unstarted.Title, is.unstarted.Created, is.unstarted.Updated
-		j.describe(is.unstarted.Body)
-	case is.task != nil:
-		j.Title, j.Created, j.Updated = is.task.Request.Title, is.task.Created, cmp.Or(is.task.Ended, is.task.Updated)
-		j.Progress = progress(j.Status, &is.task.Progress)
-		j.describe(is.task.Request.Options, is.task.Request.Facade)
+	case is.Unstarted != nil:
+		j.Title, j.Created, j.Updated = is.Unstarted.Title, is.Unstarted.Created, is.Unstarted.Updated
+		j.describe(is.Unstarted.Body)
+	case is.Task != nil:
+		j.Title, j.Created, j.Updated = is.Task.Request.Title, is.Task.Created, cmp.Or(is.Task.Ended, is.Task.Updated)
+		j.Progress = progress(j.Status, &is.Task.Progress)
+		j.describe(is.Task.Request.Options, is.Task.Request.Facade)
 	default:
-		j.Title, j.Created, j.Updated = is.job.Request.Title, is.job.Created, is.job.Updated
-		if is.job.Status.Final() {
-			j.Updated = is.job.EndTime() // costs and notes may come later
+		j.Title, j.Created, j.Updated = is.Job.Request.Title, is.Job.Created, is.Job.Updated
+		if is.Job.Status.Final() {
+			j.Updated = is.Job.EndTime() // costs and notes may come later
 		}
-		j.Queued, j.Started = is.job.Created, is.job.Started
-		j.Progress, j.Costs = progress(j.Status, is.job.Progress), is.job.AllCosts()
-		j.Usage = usageOf(is.job.Job)
-		j.describe(is.job.Request.Options, is.job.Request.Facade)
+		j.Queued, j.Started = is.Job.Created, is.Job.Started
+		j.Progress, j.Costs = progress(j.Status, is.Job.Progress), is.Job.AllCosts()
+		j.Usage = usageOf(is.Job.Job)
+		j.describe(is.Job.Request.Options, is.Job.Request.Facade)
 	}
-	if is.unstarted == nil {
+	if is.Unstarted == nil {
 		j.Links = []link{{Rel: "monitor", Href: r.root + "/jobs/" + j.ID + "/logs", Type: "application/json"}}
 	}
 	if j.Status == "finished" {
@@ -315,9 +310,9 @@ func sentProcess(r dispatch.Request) json.RawMessage {
 // processOf returns the process of a batch job: as its client sent it or, for a job of another interface that names a
 // service, a graph that calls the service.
 func (f *Facade) processOf(r *request, is entry) (json.RawMessage, error) {
-	if is.unstarted != nil {
+	if is.Unstarted != nil {
 		var body struct{ Process json.RawMessage }
-		err := json.Unmarshal(is.unstarted.Body, &body)
+		err := json.Unmarshal(is.Unstarted.Body, &body)
 		return body.Process, err
 	}
 	request, first, err := f.requestOf(r, is)
@@ -342,13 +337,13 @@ func (f *Facade) processOf(r *request, is entry) (json.RawMessage, error) {
 
 // requestOf returns the request of a job or a task, and the job, or one of the task's.
 func (f *Facade) requestOf(r *request, is entry) (dispatch.Request, dispatch.JobID, error) {
-	if is.job != nil {
-		return is.job.Request, is.job.ID, nil
+	if is.Job != nil {
+		return is.Job.Request, is.Job.ID, nil
 	}
-	for j, err := range f.Broker.TaskJobs(r.Context(), r.user, is.task.ID, dispatch.Page{Limit: 1, Most: -1}) {
-		return is.task.Request, j.ID, err
+	for j, err := range f.Broker.TaskJobs(r.Context(), r.user, is.Task.ID, dispatch.Page{Limit: 1, Most: -1}) {
+		return is.Task.Request, j.ID, err
 	}
-	return is.task.Request, 0, nil
+	return is.Task.Request, 0, nil
 }
 
 // callOf returns the process of a request that names a service: one node that calls it. The document that defines the
@@ -367,26 +362,15 @@ func callOf(r dispatch.Request, d *dispatch.Document) (json.RawMessage, error) {
 
 // lockedUnlessUnstarted returns the unstarted job, or the error for a change of a job that was started.
 func (is entry) lockedUnlessUnstarted() (*dispatch.Unstarted, error) {
-	if is.unstarted == nil {
+	if is.Unstarted == nil {
 		return nil, refused(http.StatusBadRequest, "JobLocked",
 			"This batch job was started and can no longer be changed. Create a new one.")
 	}
-	return is.unstarted, nil
+	return is.Unstarted, nil
 }
 
 // isChanged reports whether an unstarted job was changed, started or deleted by another request.
 func isChanged(err error) bool {
 	e, ok := errors.AsType[*dispatch.Error](err)
 	return ok && (e.Kind == dispatch.Conflict || e.Kind == dispatch.NotFound)
-}
-
-// created returns when the batch job was created.
-func (is entry) created() time.Time {
-	switch {
-	case is.unstarted != nil:
-		return is.unstarted.Created
-	case is.task != nil:
-		return is.task.Created
-	}
-	return is.job.Created
 }

@@ -25,16 +25,16 @@ func TestBatchJob_UpdatedIsTheLastChangeOfTheStatus(t *testing.T) {
 		is   entry
 		want time.Time
 	}{
-		"job":           {entry{job: &dispatch.Record{Job: one}}, ended},
-		"task":          {entry{task: &task}, ended},
-		"a running job": {entry{job: &dispatch.Record{Job: running}}, late},
+		"job":           {entry{Job: &dispatch.Record{Job: one}}, ended},
+		"task":          {entry{Task: &task}, ended},
+		"a running job": {entry{Job: &dispatch.Record{Job: running}}, late},
 	} {
 		if got := New(Config{}).batchJob(&request{}, c.is).Updated; !got.Equal(c.want) {
 			t.Errorf("%s: updated %v, want %v", name, got, c.want)
 		}
 	}
 	one.Created, one.Started, one.Ended = time.Unix(60, 0), time.Unix(120, 0), time.Unix(540, 0)
-	j := New(Config{}).batchJob(&request{}, entry{job: &dispatch.Record{Job: one}})
+	j := New(Config{}).batchJob(&request{}, entry{Job: &dispatch.Record{Job: one}})
 	if !j.Queued.Equal(one.Created) || !j.Started.Equal(one.Started) || !j.Updated.Equal(one.Ended) {
 		t.Errorf("queued %v, started %v, updated %v", j.Queued, j.Started, j.Updated)
 	}

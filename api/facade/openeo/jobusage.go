@@ -139,11 +139,11 @@ func (f *Facade) taskTotal(r *request, t dispatch.TaskRecord) (all total, err er
 // ends.
 func (f *Facade) costsOf(r *request, is entry) (*float64, error) {
 	switch {
-	case is.job != nil:
-		return is.job.AllCosts(), nil
+	case is.Job != nil:
+		return is.Job.AllCosts(), nil
 	case !ended(is.status()):
 		return nil, nil
 	}
-	all, err := f.taskTotal(r, *is.task)
+	all, err := f.taskTotal(r, *is.Task)
 	return all.costs, err
 }
