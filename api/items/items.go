@@ -200,4 +200,4 @@ func extensionsOf(c stac.Object) []string {
 
 // inAssets matches the extensions whose members stand in assets.
 var inAssets = regexp.MustCompile(
-	`^https://stac-extensions\.github\.io/(projection|raster|eo|file)/v[\d.]+/schema\.json$`)
+	`^https://stac-extensions\.github\.io/(projection|raster|eo|file|classification)/v[\d.]+/schema\.json$`)

@@ -115,15 +115,32 @@ def test_safe_names(name: str, safe: str) -> None:
 def test_a_mosaic_for_each_month(task: eodispatch.Task) -> None:
     pytest.importorskip("odc.stac")
     cube = task.to_xarray()
-    assert list(cube.data_vars) == ["band_1", "band_2", "band_3"]
+    assert list(cube.data_vars) == ["NDVI", "DEVIATION", "CLEAR"]
     assert [str(time)[:10] for time in cube.time.values] == ["2024-01-01", "2024-02-01"]
-    assert cube.band_1.chunks is not None  # nothing was read yet
-    coarse = task.to_xarray(bands=["band_2"], resolution=200)
-    assert coarse.rio.crs.to_epsg() == 32631 and list(coarse.data_vars) == ["band_2"]
-    values = coarse.band_2.isel(time=0).values
-    assert values.shape[0] > 30 and float((values == values).mean()) > 0.9
-    with pytest.raises(ValueError, match="there is no band ndvi; the bands are: band_1"):
+    assert cube.NDVI.chunks is not None  # nothing was read yet
+    assert cube.NDVI.shape == (2, 100, 200)  # the tiles adjoin, pixel by pixel
+    january, february = (cube.NDVI.isel(time=month).load() for month in (0, 1))
+    assert float(february.mean()) - float(january.mean()) > 0.01
+    assert 0 < float(january.isnull().mean()) < 0.2  # never seen clearly
+    assert not bool(cube.CLEAR.isel(time=0).load().isnull().any())
+    coarse = task.to_xarray(bands=["DEVIATION"], resolution=200)
+    assert coarse.rio.crs.to_epsg() == 32631 and list(coarse.data_vars) == ["DEVIATION"]
+    values = coarse.DEVIATION.isel(time=0).values
+    assert values.shape[0] > 30 and float((values == values).mean()) > 0.8
+    with pytest.raises(ValueError, match="there is no band ndvi; the bands are: NDVI"):
         task.to_xarray(bands=["ndvi"])
+
+
+def test_a_mosaic_of_classes(c: eodispatch.Connection) -> None:
+    pytest.importorskip("odc.stac")
+    task = c.service("land_cover").run(each={"bbox": SQUARES}).wait(timeout=600)
+    cube = task.to_xarray()
+    cover = cube.LANDCOVER.load()
+    assert cover.dtype == "uint8" and set(cover.values.ravel()) == {2, 3, 4, 5}
+    (item, *_) = task.items()
+    (asset,) = item.assets.values()
+    assert [c["title"] for c in asset.extra_fields["classification:classes"]][:2] == ["water", "bare soil"]
+    assert any("classification" in extension for extension in item.stac_extensions)
 
 
 def test_a_raster_of_one_job(c: eodispatch.Connection) -> None:
@@ -138,11 +155,11 @@ def test_a_raster_of_one_job(c: eodispatch.Connection) -> None:
 def test_numbers_as_a_table(c: eodispatch.Connection, tmp_path: Path) -> None:
     task = c.service("ndvi_statistics").run(each={"bbox": SQUARES, "marker": ["a", "b"]}).wait(timeout=600)
     paths = task.download(tmp_path, layout="{name}-{job}/{file}")
-    assert {json.loads(path.read_text()) for path in paths if path.name == "mean.json"} == {0.42}
+    assert {json.loads(path.read_text()) for path in paths if path.name == "mean.json"} == {0.64, 0.68}
     pytest.importorskip("pandas")
     table = task.to_pandas()
     assert list(table.columns) == ["job", "name", "marker", "mean", "unit"]
-    assert list(table["mean"]) == [0.42] * 4 and list(table["marker"]) == ["a", "b", "a", "b"]
+    assert list(table["mean"]) == [0.64, 0.64, 0.68, 0.68] and list(table["marker"]) == ["a", "b", "a", "b"]
 
 
 def test_tiles_as_geometries(task: eodispatch.Task, c: eodispatch.Connection) -> None:

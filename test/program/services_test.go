@@ -43,7 +43,7 @@ func TestCatalogue_OfTheDemoRuns(t *testing.T) {
 	c := Client{s.broker, token}
 	labels := map[string]string{"openeo": "openeo", "ogcapi": "ogc_api_process"}
 	seen := map[string]bool{}
-	for _, summary := range awaitServices(t, c, 4).Services {
+	for _, summary := range awaitServices(t, c, 5).Services {
 		var service struct {
 			wire.ServiceSummary
 			Parameters []json.RawMessage

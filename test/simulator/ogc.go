@@ -460,13 +460,14 @@ func (s *OGC) file(w http.ResponseWriter, c call) *problem {
 	if j == nil || j.base != namespace(c) || j.at(nowFrom(s.Now)) != finished {
 		return s.notFound(w, c)
 	}
-	area := findBox(j.body)
+	subject := sceneOf(j.body)
 	if c.PathValue("file") == "collection.json" {
-		writeJSON(w, 200, resultCollection(area, s.base(c)+"/files/"+j.id))
+		writeJSON(w, 200, resultCollection(subject, s.base(c)+"/files/"+j.id))
 		return nil
 	}
-	for _, format := range []string{"GTiff", "GeoJSON", "netCDF"} {
-		if f := produce(format, area); f.name == c.PathValue("file") {
+	for _, f := range []product{produce("GTiff", subject), produce("GeoJSON", subject), produce("netCDF", subject),
+		landCover(subject)} {
+		if f.name == c.PathValue("file") {
 			f.serve(w, c.Request)
 			return nil
 		}

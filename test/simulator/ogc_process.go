@@ -57,7 +57,7 @@ func offer() map[string]ogcProcess {
 	area := map[string]ogcInput{
 		"bbox": {schema: bboxSchema, required: true, title: "Area", about: "The area, as a bounding box in degrees."},
 		"datetime": {schema: `{"type":"string","format":"date-time"}`, title: "Moment",
-			about: "The moment of interest. The simulated values do not depend on it."},
+			about: "The moment of interest. The values follow the seasons."},
 	}
 	all := map[string]ogcProcess{}
 	for _, p := range []ogcProcess{
@@ -73,6 +73,8 @@ func offer() map[string]ogcProcess {
 			outputs: []string{"result"}, run: runCatalogue},
 		{id: "statistics", title: "NDVI as numbers and words", modes: both, inputs: area,
 			outputs: []string{"mean", "unit"}, run: runStatistics},
+		{id: "land-cover", title: "Land cover in five classes", modes: both, inputs: area, outputs: []string{"result"},
+			run: runLandCover},
 		{id: "image", title: "NDVI as the bytes of a file", modes: both, inputs: area, outputs: []string{"image"},
 			run: runImage},
 		{id: "formats", title: "NDVI in a format of choice", modes: both, inputs: area, outputs: []string{"result"},
@@ -327,59 +329,62 @@ func (o output) inDocument() any {
 	return o.json
 }
 
-func (e execution) area() box {
+func (e execution) scene() scene {
 	all, _ := json.Marshal(e.inputs)
-	return findBox(all)
+	return sceneOf(all)
 }
 
 func runEcho(e execution, _ string) []output { return []output{{id: "echo", json: e.inputs}} }
 
 func runNDVI(e execution, files string) []output {
-	return []output{{id: "result", json: resultCollection(e.area(), files)}}
+	return []output{{id: "result", json: resultCollection(e.scene(), files)}}
 }
 
 func runItem(e execution, files string) []output {
-	return []output{{id: "result", json: describeFile(e.area(), files).item(), media: "application/geo+json"}}
+	return []output{{id: "result", json: describeFile(e.scene(), files).item(), media: "application/geo+json"}}
 }
 
 func runReference(e execution, files string) []output {
-	f := produce("GTiff", e.area())
+	f := produce("GTiff", e.scene())
 	return []output{{id: "result", href: files + "/" + f.name, media: f.media}}
 }
 
 func runFormats(e execution, files string) []output {
 	name := map[string]string{"application/x-netcdf": "netCDF", "application/geo+json": "GeoJSON"}[e.media]
-	f := produce(cmp.Or(name, "GTiff"), e.area())
+	f := produce(cmp.Or(name, "GTiff"), e.scene())
 	return []output{{id: "result", href: files + "/" + f.name, media: e.media}}
 }
 
 func runCatalogue(e execution, files string) []output {
-	feature := describeFile(e.area(), files).item()
+	feature := describeFile(e.scene(), files).item()
 	feature["assets"] = object{}
 	feature["links"] = []object{{"rel": "collection", "type": "application/json", "href": files + "/collection.json"}}
 	return []output{{id: "result", media: "application/geo+json", json: object{"type": "FeatureCollection",
 		"features": []object{feature}}}}
 }
 
-func runStatistics(execution, string) []output {
-	return []output{{id: "mean", json: 0.42}, {id: "unit", json: "one"}}
+func runStatistics(e execution, _ string) []output {
+	return []output{{id: "mean", json: e.scene().mean()}, {id: "unit", json: "one"}}
 }
 
 func runImage(e execution, _ string) []output {
-	f := produce("GTiff", e.area())
+	f := produce("GTiff", e.scene())
 	return []output{{id: "image", bytes: f.content(), media: f.media}}
 }
 
-func resultCollection(area box, files string) object { return describeFile(area, files).collection() }
+func runLandCover(e execution, files string) []output {
+	return []output{{id: "result", json: describe("Land cover", landCover(e.scene()), e.scene(), files).collection()}}
+}
 
-// describeFile describes the GeoTIFF of a job, which lies below the URL files.
-func describeFile(area box, files string) stac {
-	f := produce("GTiff", area)
+func resultCollection(s scene, files string) object { return describeFile(s, files).collection() }
+
+func describeFile(s scene, files string) stac { return describe("NDVI", produce("GTiff", s), s, files) }
+
+// describe describes the GeoTIFF of a job, which lies below the URL files.
+func describe(title string, f product, s scene, files string) stac {
 	return stac{
-		id: files[strings.LastIndex(files, "/")+1:], title: "NDVI", area: area, start: "2024-06-01T00:00:00Z",
-		end:   "2024-06-30T00:00:00Z",
-		links: []object{{"rel": "self", "href": files + "/collection.json", "type": "application/json"}},
-		assets: object{f.name: object{"href": files + "/" + f.name, "type": f.media, "title": f.name,
-			"roles": []string{"data"}}},
+		id: files[strings.LastIndex(files, "/")+1:], title: title, scene: s,
+		links:  []object{{"rel": "self", "href": files + "/collection.json", "type": "application/json"}},
+		assets: object{f.name: f.asset(files)},
 	}
 }

@@ -74,6 +74,6 @@ func isNamedBox(value json.RawMessage) bool {
 
 // runItems returns the items of an Application Package as they are staged out.
 func runItems(e execution, files string) []output {
-	items := []object{describeFile(e.area(), files).item()}
+	items := []object{describeFile(e.scene(), files).item()}
 	return []output{{id: "catalogue", json: object{"type": "FeatureCollection", "id": "catalogue", "features": items}}}
 }

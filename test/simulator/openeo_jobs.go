@@ -193,9 +193,8 @@ func (s *OpenEO) list(w http.ResponseWriter, c call) *problem {
 func (s *OpenEO) results(w http.ResponseWriter, c call, j *job) *problem {
 	at := j.seen(nowFrom(s.Now), s.Life)
 	if s.Stubs && !at.final() {
-		stub := stac{id: j.id, area: box{-180, -90, 180, 90}, start: stamp(j.created), end: stamp(j.updated),
-			assets: object{}, links: []object{},
-			status: openEOWords[running]}
+		stub := stac{id: j.id, scene: scene{box{-180, -90, 180, 90}, j.created, j.updated}, assets: object{},
+			links: []object{}, status: openEOWords[running]}
 		writeJSON(w, 200, stub.collection())
 		return nil
 	}
@@ -223,8 +222,7 @@ func (s *OpenEO) resultDocument(r *http.Request, j *job, status string) object {
 	expires := nowFrom(s.Now).Add(s.LinkLife).Truncate(time.Second)
 	signed := fmt.Sprintf("%s/signed/%s/%d/%s", s.api(r), j.id, expires.Unix(), s.signature(j.id, expires.Unix()))
 	doc := stac{
-		id: j.id, title: j.title, area: findBox(j.body), status: status, start: stamp(j.created), end: stamp(j.updated),
-		assets: object{},
+		id: j.id, title: j.title, scene: sceneOf(j.body), status: status, assets: object{},
 		links: []object{
 			{"rel": "self", "href": s.api(r) + "/jobs/" + j.id + "/results", "type": "application/json"},
 			{"rel": "canonical", "href": signed, "type": "application/json", "expires": stamp(expires)},
@@ -232,10 +230,9 @@ func (s *OpenEO) resultDocument(r *http.Request, j *job, status string) object {
 	}
 	if status == openEOWords[finished] {
 		f := s.fileOf(j)
-		doc.end = stamp(j.course.end)
-		doc.assets[f.name] = object{"href": signed + "/" + f.name, "type": f.media, "title": f.name,
-			"roles":     []string{"data"},
-			"file:size": f.size, "expires": stamp(expires)}
+		asset := f.asset(signed)
+		asset["file:size"], asset["expires"] = f.size, stamp(expires)
+		doc.assets[f.name] = asset
 	}
 	if s.Items {
 		return doc.item()
@@ -250,7 +247,7 @@ func (s *OpenEO) fileOf(j *job) product {
 		} `json:"process"`
 	}
 	json.Unmarshal(j.body, &sent)
-	return produce(graph{nodes: sent.Process.Graph}.format(), findBox(j.body))
+	return produce(graph{nodes: sent.Process.Graph}.format(), sceneOf(j.body))
 }
 
 func (s *OpenEO) signature(id string, expires int64) string {
@@ -364,7 +361,7 @@ func (s *OpenEO) result(w http.ResponseWriter, c call) *problem {
 		writeJSON(w, 200, sum)
 		return nil
 	}
-	f := produce(g.format(), findBox(body))
+	f := produce(g.format(), sceneOf(body))
 	w.Header().Set("Content-Type", f.media)
 	w.Write(f.content())
 	return nil

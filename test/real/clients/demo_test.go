@@ -85,7 +85,7 @@ func TestDemo_RunsAllLines(t *testing.T) {
 			"print(job['status'], len(results['assets']))", "successful 1"},
 		"OWSLib at one platform": {"ogcapi-clients", names + wait + block("### OWSLib", python) +
 			block("### One platform", python) + block("### Created first", python),
-			"print(at_once['mean'], mean, later['status'], ended(started)['status'])", "0.42 0.42 created successful"},
+			"print(at_once['mean'], mean, later['status'], ended(started)['status'])", "0.77 0.77 created successful"},
 		"ogc-api-processes-client": {"ogcapi-clients", names + wait + block("### ogc-api-processes-client", python),
 			"print(job['status'], len(results['assets']))", "successful 1"},
 		"cuiman": {"cuiman", names + block("### cuiman", python),
