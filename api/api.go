@@ -9,6 +9,8 @@ import (
 	"net/netip"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/eodispatch/eodispatch/api/call"
 	"github.com/eodispatch/eodispatch/api/facade"
 	"github.com/eodispatch/eodispatch/api/facade/files"
@@ -18,7 +20,6 @@ import (
 	"github.com/eodispatch/eodispatch/api/pages"
 	"github.com/eodispatch/eodispatch/catalogue"
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/dispatch/bounds"
 	"github.com/eodispatch/eodispatch/identity"
 )
 
@@ -130,10 +131,9 @@ type api struct {
 	*openapi.Document
 	*live.Lists
 	*pages.Site
-	mux       *http.ServeMux
-	handler   http.Handler
-	tiling    concurrency            // /tiles requests and responses that are in memory
-	splitting *bounds.Places[string] // areas that are being split
+	mux     *http.ServeMux
+	handler http.Handler
+	tiling  *semaphore.Weighted // /tiles requests and responses that are in memory
 
 	ticketKey      []byte
 	refusals       call.ReasonCounts // why tokens were refused
@@ -152,8 +152,7 @@ type API interface {
 
 // New returns the API. It panics if the OpenAPI document cannot be built, which is a programming error.
 func New(c Config) API {
-	a := &api{Config: c.withDefaults(), mux: http.NewServeMux(), tiling: make(concurrency, tilingAtOnce),
-		splitting: newSplitPlaces()}
+	a := &api{Config: c.withDefaults(), mux: http.NewServeMux(), tiling: semaphore.NewWeighted(tilingAtOnce)}
 	a.Answers = call.NewAnswers(a.Log)
 	a.Secret = cmp.Or(a.Secret, dispatch.Secret(rand.Text()))
 	a.ticketKey = ticketKey(a.Secret)
@@ -184,8 +183,6 @@ func New(c Config) API {
 	a.handler = a.track(a.serveFacades(a.allowOrigins(a.LimitRate(a.CountAddress(http.HandlerFunc(a.route))))))
 	return a
 }
-
-func (a *api) Streams() int { return a.Sockets.Count() }
 
 func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.handler.ServeHTTP(w, r) }
 

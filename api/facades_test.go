@@ -234,7 +234,7 @@ func TestFacade_UsersSplitAreasInTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := New(newWorld().config()).(*api)
 		defer a.Close()
-		leave, err := a.splitting.Acquire(t.Context(), "user anna", 1)
+		leave, err := a.Cores.Acquire(t.Context(), "user anna", 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -245,7 +245,7 @@ func TestFacade_UsersSplitAreasInTurn(t *testing.T) {
 			t.Errorf("a second area of one user: %v after %v", err, time.Since(begun))
 		}
 		leave()
-		if a.splitting.Clients() != 0 {
+		if a.Cores.Clients() != 0 {
 			t.Error("a request that was refused keeps its place")
 		}
 	})

@@ -45,7 +45,7 @@ func TestHeavyWork_LeavesACore(t *testing.T) {
 		c.Broker = s
 		h := New(c)
 		defer h.Close()
-		h.(*api).Heavy = limits.NewHeavyWork(2)
+		h.(*api).Cores = limits.NewCores(2)
 		for id := range dispatch.JobID(2) {
 			w.jobs[id+1] = largeRecord(id+1, anna, listed)
 		}
@@ -84,7 +84,7 @@ func TestHeavyWork_ReadsThatWriteLittle(t *testing.T) {
 	w := newWorld()
 	h := New(w.config())
 	defer h.Close()
-	h.(*api).Heavy = limits.NewHeavyWork(2)
+	h.(*api).Cores = limits.NewCores(2)
 	for i := range 2_000 {
 		id := dispatch.JobID(i + 1)
 		w.jobs[id] = dispatch.Record{Request: dispatch.Request{Title: "common"},
@@ -98,13 +98,13 @@ func TestHeavyWork_ReadsThatWriteLittle(t *testing.T) {
 	for _, path := range []string{"/jobs_status?title=rare", "/upscale_tasks/1?title=rare",
 		"/upscale_tasks/1?labels=a%3Db", "/upscale_tasks/1/platforms",
 		"/upscale_tasks/1/dimensions", "/upscale_tasks/1/tiles", "/upscale_tasks/1/provenance"} {
-		release, err := h.(*api).Heavy.Acquire(t.Context(), bert)
+		release, err := h.(*api).Cores.Acquire(t.Context(), "user "+string(bert), 1)
 		if err != nil {
 			t.Fatal(err)
 		}
 		answered := make(chan int, 1)
 		go func() { answered <- ask(h, "GET", path, "").Code }()
-		for h.(*api).Heavy.Own.Clients() < 2 {
+		for h.(*api).Cores.Clients() < 2 {
 			select {
 			case code := <-answered:
 				t.Fatalf("%s answered %d without a turn", path, code)
@@ -121,47 +121,17 @@ func TestHeavyWork_ReadsThatWriteLittle(t *testing.T) {
 	}
 }
 
-// One large list takes the time of its turns. Of several lists of a user, turns take a third of the time.
-func TestHeavyWork_RestsBetweenListsOfAUser(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		c := w.config()
-		c.Broker = &slowRequests{world: w}
-		h := New(c)
-		defer h.Close()
-		h.(*api).Heavy = limits.NewHeavyWork(2)
-		for id := range dispatch.JobID(2) {
-			w.jobs[id+1] = largeRecord(id+1, anna, large)
-		}
-		began := time.Now()
-		checkLarge(t, h, "anna", 2*large)
-		if took := time.Since(began); took != 2*time.Second {
-			t.Errorf("one list of two jobs took %v", took)
-		}
-		began = time.Now()
-		var all sync.WaitGroup
-		for range 3 {
-			all.Go(func() { checkLarge(t, h, "anna", 2*large) })
-		}
-		all.Wait()
-		if took := time.Since(began); took < 10*time.Second {
-			t.Errorf("three lists of two jobs took %v", took)
-		}
-		synctest.Wait()
-	})
-}
-
 // Two lists of a user with many small elements pass the turn on after pieces, not after each element.
 func TestHeavyWork_PassesTheTurnOnAfterPieces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const elements, size = 10_000, 250
-		work := limits.NewHeavyWork(2)
+		cores := limits.NewCores(2)
 		var mu sync.Mutex
 		var order []int // which list worked on an element
 		var both sync.WaitGroup
 		for list := range 2 {
 			both.Go(func() {
-				turn := limits.HeavyTurn{Work: work, User: anna}
+				turn := limits.HeavyTurn{Cores: cores, User: anna}
 				defer turn.ReleaseTurn()
 				for range elements {
 					time.Sleep(time.Microsecond) // of synctest
@@ -199,7 +169,7 @@ func TestHeavyWork_IsNotHeldForAClient(t *testing.T) {
 		w := newWorld()
 		h := New(w.config())
 		defer h.Close()
-		h.(*api).Heavy = limits.NewHeavyWork(2)
+		h.(*api).Cores = limits.NewCores(2)
 		for id := range dispatch.JobID(3) {
 			w.jobs[id+1] = largeRecord(id+1, anna, listed)
 		}
@@ -220,7 +190,7 @@ func TestHeavyWork_IsNotHeldForAClient(t *testing.T) {
 		}
 		close(left)
 		all.Wait()
-		if n := h.(*api).Heavy.Own.Clients(); n != 0 {
+		if n := h.(*api).Cores.Clients(); n != 0 {
 			t.Errorf("%d users still have a turn", n)
 		}
 	})

@@ -361,7 +361,7 @@ func TestSession_StreamsEndWithIt(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(live.PingEvery + 10*time.Second) // the client does not answer the close
-		if n := handler.(*api).Sockets.Count(); n != 0 {
+		if n := handler.Streams(); n != 0 {
 			t.Errorf("%d streams after the sign-out", n)
 		}
 		here.Close()

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"runtime"
 	"time"
 
 	"github.com/eodispatch/eodispatch/api/call"
@@ -21,18 +20,12 @@ const (
 	splitWithin = 20 * time.Second // for splitting an area
 )
 
-// newSplitPlaces returns the bound on areas that are split at once: one of each user or, without one, of each address,
-// and together one less than there are cores.
-func newSplitPlaces() *bounds.Places[string] {
-	return bounds.NewPlaces[string](int64(max(1, runtime.GOMAXPROCS(0)-1)), 1)
-}
-
 // splitInTurn calls split when it is the turn of the request's user or address, with a meter that ends in time. It
 // returns an error if split returns one, or cost too much.
 func (a *api) splitInTurn(ctx context.Context, split func(*bounds.Meter) error) error {
 	waiting, cancel := context.WithTimeout(ctx, splitTurn)
 	defer cancel()
-	leave, err := a.splitting.Acquire(waiting, clientOf(ctx), 1)
+	leave, err := a.Cores.Acquire(waiting, limits.ClientOf(ctx), 1)
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
@@ -58,15 +51,6 @@ func (a *api) splitInTurn(ctx context.Context, split func(*bounds.Meter) error) 
 var tooManySplits = call.Refusal{Status: http.StatusTooManyRequests, Code: "RATE_LIMITED",
 	Header:  call.RetryAfter(splitTurn),
 	Message: "Too many areas are being split at the moment. Repeat the request in a few seconds."}
-
-// clientOf returns the name under which a request counts: its user or, if that is not known, its address.
-func clientOf(ctx context.Context) string {
-	c := call.In(ctx)
-	if c.Caller.User != "" {
-		return "user " + string(c.Caller.User)
-	}
-	return "address " + limits.Network(c.Address).String()
-}
 
 // tooCostly returns the error for an area that exceeds a bound or the time limit.
 func tooCostly(err error) error {

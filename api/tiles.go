@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -36,10 +37,12 @@ const tilesWithin = 20 * time.Second
 // createTiles splits an area. It needs no sign-in, so everything is bounded: the number of requests and responses in
 // memory, and the areas that are split at once.
 func (a *api) createTiles(ctx context.Context, in *openapi.Request) (*huma.StreamResponse, error) {
-	release, err := a.tiling.acquire(ctx)
-	if err != nil {
-		return nil, err
+	waiting, cancel := context.WithTimeout(ctx, splitTurn)
+	defer cancel()
+	if a.tiling.Acquire(waiting, 1) != nil {
+		return nil, cmp.Or(ctx.Err(), error(tooManySplits))
 	}
+	release := func() { a.tiling.Release(1) }
 	tiles, err := a.split(ctx, in)
 	if err != nil {
 		release()
@@ -149,21 +152,5 @@ func areaFaultText(err error) string {
 	return err.Error()
 }
 
-// concurrency bounds how many may be inside at once.
-type concurrency chan struct{}
-
 // tilingAtOnce bounds the requests and responses of /tiles that are in memory at once, each about 33 MiB.
 const tilingAtOnce = 8
-
-func (t concurrency) acquire(ctx context.Context) (release func(), err error) {
-	timer := time.NewTimer(splitTurn)
-	defer timer.Stop()
-	select {
-	case t <- struct{}{}:
-		return func() { <-t }, nil
-	case <-timer.C:
-		return nil, tooManySplits
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}

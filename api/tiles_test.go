@@ -172,7 +172,7 @@ func TestTiles_BoundsConcurrentSplits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := New(newWorld().config()).(*api)
 		for client := 0; ; client++ {
-			if a.splitting.TryAcquire(fmt.Sprint(client), 1) == nil {
+			if a.Cores.TryAcquire(fmt.Sprint(client), 1) == nil {
 				break
 			}
 		}

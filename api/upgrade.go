@@ -39,7 +39,7 @@ func (a *api) serveStream(w http.ResponseWriter, r *http.Request, about func(*ht
 		a.Refuse(w, r, err)
 		return
 	}
-	release, err := a.Sockets.Enter(s.Topic.User, a.Limits.Sockets)
+	release, err := a.EnterStream(s.Topic.User)
 	if err != nil {
 		a.Refuse(w, r, err)
 		return

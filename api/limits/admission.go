@@ -3,6 +3,7 @@ package limits
 import (
 	"net/netip"
 	"runtime"
+	"sync/atomic"
 	"time"
 
 	"github.com/eodispatch/eodispatch/api/call"
@@ -14,8 +15,9 @@ import (
 type Admission struct {
 	*call.Answers
 	limits    Limits
-	Sockets   sockets
-	Waits     sockets // requests that wait for a change
+	streams   bounds.Shares[dispatch.UserID]
+	open      atomic.Int64                   // streams of all users
+	waits     bounds.Shares[dispatch.UserID] // requests that wait for a change
 	ByUser    Rates[dispatch.UserID]
 	ByTicket  Rates[dispatch.UserID] // ticket requests of each user
 	BySignIn  Rates[netip.Prefix]    // requests of each address to the sign-in pages
@@ -25,7 +27,7 @@ type Admission struct {
 	// bytes of bodies that façades hold: of each user, and of all strangers together
 	Bodies, OpenBodies bounds.Shares[dispatch.UserID]
 	Rendering          *rendering
-	Heavy              *heavyWork
+	Cores              *bounds.Places[string] // that work takes for long
 	Streaming          group
 }
 
@@ -35,15 +37,10 @@ func NewAdmission(l Limits, answers *call.Answers) *Admission {
 	a.ByTicket.Pace, a.ByTicket.most = TicketLasts/time.Duration(l.Sockets), l.Sockets
 	a.ByUser.Pace, a.byAddress.Pace, a.BySignIn.Pace = l.UserPace, l.AddressPace, l.SignInPace
 	a.Bodies.Most, a.OpenBodies.Most = BodiesOfUser*l.Body, BodiesOfOthers*bounds.OpenBody.Most
+	a.streams.Most, a.waits.Most = int64(l.Sockets), int64(l.Sockets)
 	a.OfUser.Most, a.OfAddress.Most = int64(l.UserRequests), int64(l.AddressRequests)
-	a.Rendering, a.Heavy = NewRendering(l.Rendering), NewHeavyWork(runtime.GOMAXPROCS(0))
+	a.Rendering, a.Cores = NewRendering(l.Rendering), NewCores(runtime.GOMAXPROCS(0))
 	return a
 }
 
-// HeavyTurn returns a turn of heavy work for a user.
-func (a *Admission) HeavyTurn(u dispatch.UserID) HeavyTurn { return HeavyTurn{Work: a.Heavy, User: u} }
-
 const TicketLasts = 30 * time.Second
-
-// MostSockets returns how many streams, and how many requests that wait, a user can have open.
-func (a *Admission) MostSockets() int { return a.limits.Sockets }

@@ -3,10 +3,8 @@ package limits
 import (
 	"context"
 	"iter"
-	"time"
 
-	"golang.org/x/sync/semaphore"
-
+	"github.com/eodispatch/eodispatch/api/call"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/dispatch/bounds"
 )
@@ -14,51 +12,31 @@ import (
 // HeavyAfter is how many bytes of a list are read or written before the rest counts as heavy work.
 const HeavyAfter = 64 << 10
 
-// A user with several large lists waits rest times as long as a turn took for the next one, at most mostRest: a turn
-// also takes long while the database does not respond. On two cores, without it the 99th percentile of others' short
-// requests was 1.5 to 2 times as long.
-const (
-	rest     = 2
-	mostRest = time.Second
-)
-
-// heavyWork bounds how many goroutines read and encode large lists at the same time to one less than the number of
-// cores, so that short requests find a free core. A user has one turn at a time, and while further lists of the user
-// wait, the user's turns take up a third of the time.
-type heavyWork struct {
-	all *semaphore.Weighted
-	Own bounds.Shares[dispatch.UserID]
+// NewCores returns the bound on work that takes a core: reading and encoding large lists, and splitting areas. One user
+// or, without one, one address has one core at a time, and all together have one less than there are, so that short
+// requests find a free one.
+func NewCores(cores int) *bounds.Places[string] {
+	return bounds.NewPlaces[string](int64(max(1, cores-1)), 1)
 }
 
-func NewHeavyWork(cores int) *heavyWork {
-	return &heavyWork{all: semaphore.NewWeighted(int64(max(1, cores-1))), Own: bounds.Shares[dispatch.UserID]{Most: 1}}
-}
-
-// Acquire waits for a turn, first among those of the user: a user who waits for their own holds no common turn.
-func (h *heavyWork) Acquire(ctx context.Context, u dispatch.UserID) (release func(), err error) {
-	own, err := h.Own.Acquire(ctx, u, 1)
-	if err != nil {
-		return nil, err
+// ClientOf returns the name under which a request counts: its user or, if that is not known, its address.
+func ClientOf(ctx context.Context) string {
+	c := call.In(ctx)
+	if c.Caller.User != "" {
+		return nameOf(c.Caller.User)
 	}
-	if err := h.all.Acquire(ctx, 1); err != nil {
-		own()
-		return nil, err
-	}
-	began := time.Now()
-	return func() {
-		h.all.Release(1)
-		if !h.Own.Awaited(u) {
-			own()
-			return
-		}
-		time.AfterFunc(min(rest*time.Since(began), mostRest), own)
-	}, nil
+	return "address " + Network(c.Address).String()
 }
+
+func nameOf(u dispatch.UserID) string { return "user " + string(u) }
+
+// HeavyTurn returns a turn of heavy work for a user.
+func (a *Admission) HeavyTurn(u dispatch.UserID) HeavyTurn { return HeavyTurn{Cores: a.Cores, User: u} }
 
 // HeavyTurn is the turn of one list. It is held only while the list is read from the database and encoded, not while
 // the list waits for its client or for memory. It is for one goroutine.
 type HeavyTurn struct {
-	Work    *heavyWork
+	Cores   *bounds.Places[string]
 	User    dispatch.UserID
 	done    int    // bytes so far
 	held    int    // bytes since the turn was taken
@@ -68,7 +46,7 @@ type HeavyTurn struct {
 // Acquire takes the turn unless it is held already.
 func (t *HeavyTurn) Acquire(ctx context.Context) (err error) {
 	if t.release == nil {
-		t.release, err = t.Work.Acquire(ctx, t.User)
+		t.release, err = t.Cores.Acquire(ctx, nameOf(t.User), 1)
 	}
 	return err
 }

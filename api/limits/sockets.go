@@ -2,7 +2,6 @@ package limits
 
 import (
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/eodispatch/eodispatch/api/call"
@@ -12,43 +11,30 @@ import (
 var errTooManyOpen = call.Refusal{Status: http.StatusTooManyRequests, Code: "RATE_LIMITED",
 	Message: "You have too many open streams. Close one before you open another.", Header: call.RetryAfter(time.Minute)}
 
-// sockets counts the open streams of each user.
-type sockets struct {
-	mu   sync.Mutex
-	open map[dispatch.UserID]int
-}
-
-func (s *sockets) Enter(u dispatch.UserID, most int) (release func(), err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.open[u] >= most {
+// EnterStream counts an open stream of a user until release is called.
+func (a *Admission) EnterStream(u dispatch.UserID) (release func(), err error) {
+	leave := a.streams.TryAcquire(u, 1)
+	if leave == nil {
 		return nil, errTooManyOpen
 	}
-	if s.open == nil {
-		s.open = map[dispatch.UserID]int{}
-	}
-	s.open[u]++
-	return func() { s.release(u) }, nil
+	a.open.Add(1)
+	return func() {
+		leave()
+		a.open.Add(-1)
+	}, nil
 }
 
-// Count returns how many streams all users have open.
-func (s *sockets) Count() (open int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, n := range s.open {
-		open += n
-	}
-	return open
-}
+// Streams returns how many streams all users have open.
+func (a *Admission) Streams() int { return int(a.open.Load()) }
 
-func (s *sockets) release(u dispatch.UserID) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.open[u]--; s.open[u] == 0 {
-		delete(s.open, u)
-	}
-}
-
-var ErrTooManyWaits = call.Refusal{Status: http.StatusTooManyRequests, Code: "RATE_LIMITED",
+var errTooManyWaits = call.Refusal{Status: http.StatusTooManyRequests, Code: "RATE_LIMITED",
 	Message: "You have too many requests that wait for a change. End one, or repeat this one without wait.",
 	Header:  call.RetryAfter(10 * time.Second)}
+
+// EnterWait counts a request of a user that waits until release is called.
+func (a *Admission) EnterWait(u dispatch.UserID) (release func(), err error) {
+	if release = a.waits.TryAcquire(u, 1); release == nil {
+		return nil, errTooManyWaits
+	}
+	return release, nil
+}

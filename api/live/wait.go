@@ -11,7 +11,6 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/eodispatch/eodispatch/api/call"
-	"github.com/eodispatch/eodispatch/api/limits"
 	"github.com/eodispatch/eodispatch/api/openapi"
 	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/dispatch"
@@ -44,9 +43,9 @@ func (a *Lists) Await(ctx context.Context, in *openapi.Request,
 	if wait <= 0 {
 		return w, nil
 	}
-	release, err := a.Waits.Enter(call.User(ctx), a.MostSockets())
+	release, err := a.EnterWait(call.User(ctx))
 	if err != nil {
-		return w, limits.ErrTooManyWaits
+		return w, err
 	}
 	changed, stop := watch()
 	w.changed, w.Release = changed, func() {
@@ -146,9 +145,9 @@ func (a *Lists) afterChange(ctx context.Context, changed <-chan struct{}, left t
 // BeginWait counts a request among those of its user that wait, and no longer among those that are served at once,
 // until end is called. The returned context also ends when the service stops.
 func (a *Lists) BeginWait(ctx context.Context) (waiting context.Context, end func(), err error) {
-	release, err := a.Waits.Enter(call.User(ctx), a.MostSockets())
+	release, err := a.EnterWait(call.User(ctx))
 	if err != nil {
-		return nil, nil, limits.ErrTooManyWaits
+		return nil, nil, err
 	}
 	resume := call.In(ctx).PauseTurn()
 	waiting, cancel := context.WithCancel(ctx)

@@ -106,7 +106,6 @@ func serveOn(ctx context.Context, open opener, settings *config.Config, again <-
 		return err
 	}
 	server := api.Server(s, log)
-	(&heads{most: mostHeads}).guard(server)
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()
 	s.run(ctx)
@@ -171,11 +170,7 @@ func listen(open opener, settings *config.Config, log *slog.Logger) (net.Listene
 	if err != nil {
 		return nil, fmt.Errorf("cannot listen on %s: %w", settings.Listen, err)
 	}
-	whole := wholeHead
-	if own != nil {
-		whole = wholeRecord
-	}
-	listener = netutil.LimitListener(newHeadListener(listener, mostQuiet, whole), settings.Limits.Connections)
+	listener = netutil.LimitListener(listener, settings.Limits.Connections)
 	if own != nil {
 		listener = tls.NewListener(listener, own.config())
 	}
@@ -189,7 +184,7 @@ const otherFiles = 1000
 // warnOfOpenFiles logs that the system lets the process have fewer open files (0: unknown) than its clients'
 // connections may need. Connections to platforms fail, too, when none is left.
 func warnOfOpenFiles(limit, connections int, log *slog.Logger) {
-	if needed := connections + mostQuiet + otherFiles; 0 < limit && limit < needed {
+	if needed := connections + otherFiles; 0 < limit && limit < needed {
 		log.Warn("the limit of open files is below what client connections may need; raise it (ulimit -Hn, "+
 			"LimitNOFILE of "+"systemd) or lower limits.connections",
 			"limit", limit, "needed", needed)

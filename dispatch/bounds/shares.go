@@ -42,14 +42,6 @@ func (s *Shares[K]) TryAcquire(client K, n int64) (release func()) {
 	return s.releaser(client, own, n)
 }
 
-// Awaited reports whether more than one request holds a part of a client's share, or waits for one.
-func (s *Shares[K]) Awaited(client K) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	own := s.of[client]
-	return own != nil && own.members > 1
-}
-
 // Clients returns how many clients hold a part of their share, or wait for one.
 func (s *Shares[K]) Clients() int {
 	s.mu.Lock()

@@ -31,7 +31,7 @@ const (
 )
 
 // TestServe_LoadsDelayNobodyElse: clients that open connections and send little, send a thousand requests at once, or
-// do not read, must cost others little time and the program little memory. With -full there are ten times as many slow
+// do not read, must cost others little time and the program little memory. With -full there are four times as many slow
 // connections. The clients run in a process of the lowest priority, so that what is measured is the program and not the
 // rest of the machine.
 func TestServe_LoadsDelayNobodyElse(t *testing.T) {
@@ -81,7 +81,7 @@ func (a *attacked) load(t *testing.T, name string) (end func()) {
 	t.Helper()
 	l := load{Name: name, Address: a.Address, Token: a.token, Connections: 1_000}
 	if *full {
-		l.Connections = 10_000
+		l.Connections = 4_000
 	}
 	settings, err := json.Marshal(l)
 	if err != nil {
