@@ -3,7 +3,6 @@
 package files
 
 import (
-	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -16,6 +15,7 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/api/facade"
+	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/identity"
 	"github.com/eodispatch/eodispatch/platform/stac"
@@ -27,16 +27,9 @@ const root = "/files"
 // Life is how long a link is valid.
 const Life = 7 * 24 * time.Hour
 
-// Broker opens files; [*broker.Broker] implements it.
-type Broker interface {
-	// OpenFile opens the file of an asset of a job's results.
-	OpenFile(ctx context.Context, u dispatch.UserID, id dispatch.JobID, asset string,
-		r dispatch.FileRequest) (*dispatch.File, error)
-}
-
 // Facade passes on files. It implements [facade.Facade].
 type Facade struct {
-	Broker   Broker
+	Broker   *broker.Broker
 	Backends []*dispatch.Backend
 	Secret   dispatch.Secret  // encrypts links. Processes that share a database need the same one
 	Now      func() time.Time // nil: time.Now

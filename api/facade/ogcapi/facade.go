@@ -8,7 +8,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"iter"
 	"net/http"
 	"net/url"
 	"strings"
@@ -23,64 +22,6 @@ import (
 // root is the path below which the façade serves.
 const root = "/ogcapi"
 
-// Broker is the part of the domain that the façade uses; [*broker.Broker] implements it.
-type Broker interface {
-	// Accept stores a job and waits a bounded time until its platform has accepted or refused it.
-	Accept(context.Context, dispatch.UserID, dispatch.Request, dispatch.Key) (dispatch.Record, error)
-	// AcceptTask stores a task and its jobs.
-	AcceptTask(context.Context, dispatch.UserID, dispatch.Request, dispatch.Dimension,
-		dispatch.Key) (dispatch.TaskRecord, error)
-	// Policy returns what the operator's rules say of a service.
-	Policy(dispatch.Service, dispatch.Label) dispatch.Policy
-	// Parameters returns the parameters of a service in the order of its document.
-	Parameters(context.Context, dispatch.UserID, dispatch.Service, dispatch.Label) ([]dispatch.Parameter, error)
-	// Formats returns the output formats of a service; none if its platform does not list them.
-	Formats(context.Context, dispatch.UserID, dispatch.Service, dispatch.Label) ([]dispatch.OutputFormat, error)
-	// Process returns how the platform of a service describes its process.
-	Process(context.Context, dispatch.UserID, dispatch.Service, dispatch.Label) (dispatch.ProcessDescription, error)
-	// Processes returns the summaries of the processes in the namespace of a service.
-	Processes(context.Context, dispatch.UserID, dispatch.Service, dispatch.Label) ([]json.RawMessage, error)
-	// RunSync runs a request while the client waits.
-	RunSync(context.Context, dispatch.UserID, dispatch.Request) (*dispatch.SyncResult, error)
-	// Read returns a job with a status no older than fresh, or the last known one if the platform does not respond.
-	Read(ctx context.Context, u dispatch.UserID, id dispatch.JobID, fresh time.Duration) (dispatch.Record, error)
-	// Freshen waits a bounded time until statuses are no older than fresh.
-	Freshen(ctx context.Context, u dispatch.UserID, s dispatch.Scope, fresh time.Duration) error
-	// History returns jobs and tasks by creation, and what was not started with the beginnings of the bodies.
-	History(context.Context, dispatch.UserID, broker.Position, broker.Kinds,
-		dispatch.Page) iter.Seq2[broker.Entry, error]
-	// Task returns a task with the last known statuses of its jobs.
-	Task(context.Context, dispatch.UserID, dispatch.TaskID) (dispatch.TaskRecord, error)
-	// Cancel cancels a job, which stays visible.
-	Cancel(context.Context, dispatch.UserID, dispatch.JobID) (dispatch.Record, error)
-	// Delete hides a job.
-	Delete(context.Context, dispatch.UserID, dispatch.JobID) error
-	// DeleteTask cancels and hides a task.
-	DeleteTask(context.Context, dispatch.UserID, dispatch.TaskID) error
-	// Deleted reports whether the user had a job with this id and deleted it.
-	Deleted(context.Context, dispatch.UserID, dispatch.JobID) (bool, error)
-	// Results returns the STAC Collection of a finished job; nil, nil while there is none.
-	Results(context.Context, dispatch.UserID, dispatch.JobID) (json.RawMessage, error)
-	// RecentResults returns what Results does, without a request to the platform while the links that it returned
-	// before are valid.
-	RecentResults(context.Context, dispatch.UserID, dispatch.JobID) (json.RawMessage, error)
-	// Outputs returns the outputs of a finished job as its platform gives them.
-	Outputs(context.Context, dispatch.UserID, dispatch.JobID) ([]dispatch.OutputValue, error)
-	// OpenOutput opens the file that an output links to, if the platform's files are passed on.
-	OpenOutput(context.Context, dispatch.UserID, dispatch.JobID, dispatch.OutputValue,
-		dispatch.FileRequest) (*dispatch.File, error)
-	// CreateUnstarted stores a job, or a task, that its owner will start later.
-	CreateUnstarted(ctx context.Context, u dispatch.UserID, platform string, task bool, title string,
-		body []byte) (dispatch.Unstarted, error)
-	Unstarted(context.Context, dispatch.UserID, dispatch.UnstartedID) (dispatch.Unstarted, error)
-	ChangeUnstarted(context.Context, dispatch.Unstarted) error
-	DeleteUnstarted(context.Context, dispatch.UserID, dispatch.UnstartedID) error
-	// CheckRequest checks a request or, with a dimension, a task's as its start would, and stores nothing.
-	CheckRequest(ctx context.Context, u dispatch.UserID, r dispatch.Request, d *dispatch.Dimension) error
-	// Start makes an unstarted job a job or, with a dimension, a task.
-	Start(ctx context.Context, n dispatch.Unstarted, r dispatch.Request, d *dispatch.Dimension) error
-}
-
 // Services is the catalogue of services; [*catalogue.Catalogue] implements it.
 type Services interface {
 	Find(id string) (catalogue.Service, bool)
@@ -91,7 +32,7 @@ type Services interface {
 
 // Config is what the façade is made of.
 type Config struct {
-	Broker             Broker
+	Broker             *broker.Broker
 	Services           Services
 	Backends           []*dispatch.Backend // those that describe processes have a view of their own
 	Title, Description string
@@ -103,15 +44,24 @@ type Config struct {
 	MostTiles int           // jobs of one task; default 10,000
 }
 
+// jobs reads jobs, tasks and results; [*broker.Broker] implements it.
+type jobs interface {
+	Read(ctx context.Context, u dispatch.UserID, id dispatch.JobID, fresh time.Duration) (dispatch.Record, error)
+	Task(context.Context, dispatch.UserID, dispatch.TaskID) (dispatch.TaskRecord, error)
+	Results(context.Context, dispatch.UserID, dispatch.JobID) (json.RawMessage, error)
+	RecentResults(context.Context, dispatch.UserID, dispatch.JobID) (json.RawMessage, error)
+}
+
 // Facade implements [facade.Facade].
 type Facade struct {
 	Config
-	mux *http.ServeMux
+	jobs jobs
+	mux  *http.ServeMux
 }
 
 // New returns the façade.
 func New(c Config) *Facade {
-	f := &Facade{Config: c, mux: http.NewServeMux()}
+	f := &Facade{Config: c, jobs: c.Broker, mux: http.NewServeMux()}
 	f.Freshness, f.MostTiles = cmp.Or(f.Freshness, 10*time.Second), cmp.Or(f.MostTiles, 10_000)
 	for _, op := range f.operations() {
 		f.mux.Handle(op.method+" "+root+op.path, f.handler(op))

@@ -12,6 +12,7 @@ import (
 	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/catalogue"
 	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
 // TestPlainURL: what clients make of a base URL with a slash at its end reaches the operation.
@@ -148,25 +149,23 @@ func FuzzExecution(f *testing.F) {
 	})
 }
 
-// policies is a broker that knows the rules of services by their endpoints.
-type policies struct {
-	Broker
-	of map[string]dispatch.Policy
-}
-
-func (p policies) Policy(s dispatch.Service, _ dispatch.Label) dispatch.Policy {
-	return p.of[s.Endpoint]
-}
-
 // TestHomes: a task runs at all platforms of its service, unless their inputs have other forms or a rule gives it a
 // budget.
 func TestHomes(t *testing.T) {
 	at := func(label dispatch.Label, endpoint string) catalogue.Home {
-		return catalogue.Home{Label: label, Service: dispatch.Service{Endpoint: endpoint, Application: "x"}}
+		return catalogue.Home{Label: label, Service: dispatch.Service{Application: "x",
+			Endpoint: "https://" + endpoint + ".example.org"}}
 	}
 	first := at(dispatch.OGCProcess, "a")
-	f := &Facade{Config: Config{Broker: policies{of: map[string]dispatch.Policy{
-		"dear": {Budget: dispatch.Budget{Amount: 9}}}}}}
+	var backends []*dispatch.Backend
+	for _, name := range []string{"a", "b", "c", "dear"} {
+		backends = append(backends, &dispatch.Backend{Name: name, Label: dispatch.OGCProcess,
+			Endpoint: "https://" + name + ".example.org"})
+	}
+	b := conformance.NewBroker(conformance.NewMemStore(conformance.WallClock{}), nil, backends...)
+	b.Policies = []dispatch.Policy{{Applies: func(at string, _ dispatch.Service) bool { return at == "dear" },
+		Budget: dispatch.Budget{Amount: 9}}}
+	f := &Facade{Config: Config{Broker: b}}
 	for want, also := range map[int][]catalogue.Home{0: nil, 2: {at(dispatch.OGCProcess, "b")},
 		3: {at(dispatch.OGCProcess, "b"), at(dispatch.OGCProcess, "c")}} {
 		if got := f.homes(catalogue.Service{Label: first.Label, Service: first.Service, Also: also}); len(

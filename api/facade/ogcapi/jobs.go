@@ -156,7 +156,7 @@ func parseJobID(text string) (id jobOrTask, err error) {
 
 // ownJob returns a job of the user that the view shows, with a status no older than fresh.
 func (f *Facade) ownJob(in *request, id dispatch.JobID, fresh time.Duration) (dispatch.Record, error) {
-	r, err := f.Broker.Read(in.Context(), in.user, id, fresh)
+	r, err := f.jobs.Read(in.Context(), in.user, id, fresh)
 	if err == nil && !in.view.shows(r.Account, r.Request) {
 		err = errNoJob
 	}
@@ -165,7 +165,7 @@ func (f *Facade) ownJob(in *request, id dispatch.JobID, fresh time.Duration) (di
 
 // ownTask returns a task of the user that the view shows.
 func (f *Facade) ownTask(in *request, id dispatch.TaskID) (dispatch.TaskRecord, error) {
-	t, err := f.Broker.Task(in.Context(), in.user, id)
+	t, err := f.jobs.Task(in.Context(), in.user, id)
 	if err == nil && !in.view.shows(t.Account, t.Request) {
 		err = errNoJob
 	}

@@ -111,9 +111,9 @@ func (f *Facade) outcomes(in *request, r dispatch.Record, d delivery) ([]outcome
 
 // collection returns the results of a job as a STAC Collection.
 func (f *Facade) collection(in *request, id dispatch.JobID) (json.RawMessage, error) {
-	read := f.Broker.Results
+	read := f.jobs.Results
 	if in.repeated {
-		read = f.Broker.RecentResults
+		read = f.jobs.RecentResults
 	}
 	c, err := read(in.Context(), in.user, id)
 	if err == nil && c == nil {

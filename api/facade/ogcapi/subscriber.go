@@ -90,7 +90,7 @@ func (f *Facade) jobMessage(ctx context.Context, h dispatch.Hook, d dispatch.Del
 	if d.Status == dispatch.TestEvent {
 		return bare("0", accepted, d.Happened, "This is a test."), nil
 	}
-	r, err := f.Broker.Read(ctx, h.Owner, d.Job, broker.AsKnown)
+	r, err := f.jobs.Read(ctx, h.Owner, d.Job, broker.AsKnown)
 	switch {
 	case dispatch.Is(err, dispatch.NotFound):
 		return bare(strconv.FormatInt(int64(d.Job), 10), statusOf(d.Status, ""), d.Happened, "The job was deleted."),
@@ -122,7 +122,7 @@ func (f *Facade) jobMessage(ctx context.Context, h dispatch.Hook, d dispatch.Del
 func (f *Facade) taskMessage(ctx context.Context, h dispatch.Hook, d dispatch.Delivery) (any, error) {
 	status := map[dispatch.Status]string{dispatch.TaskRunning: running, dispatch.TaskFinished: successful,
 		dispatch.TaskFailed: failed}[d.Status]
-	t, err := f.Broker.Task(ctx, h.Owner, d.Of)
+	t, err := f.jobs.Task(ctx, h.Owner, d.Of)
 	switch {
 	case dispatch.Is(err, dispatch.NotFound):
 		return bare(taskPrefix+strconv.FormatInt(int64(d.Of), 10), status, d.Happened, "The task was deleted."), nil

@@ -12,7 +12,6 @@ import (
 
 // oneJob is a broker that has one job.
 type oneJob struct {
-	Broker
 	job     dispatch.Record
 	task    dispatch.TaskRecord
 	results error // why there are none
@@ -39,6 +38,13 @@ func (b oneJob) Results(context.Context, dispatch.UserID, dispatch.JobID) (json.
 
 func (oneJob) RecentResults(context.Context, dispatch.UserID, dispatch.JobID) (json.RawMessage, error) {
 	return json.RawMessage(`{"type": "Collection", "id": "read before"}`), nil
+}
+
+// facadeOf returns a façade that reads from a broker with one job.
+func facadeOf(b oneJob) *Facade {
+	f := New(Config{Services: unlisted{}})
+	f.jobs = b
+	return f
 }
 
 // unlisted is a catalogue without services.
@@ -73,9 +79,8 @@ func TestMessage_WithoutResults(t *testing.T) {
 			"The job was successful, but its results cannot be sent: The job has not ended. Read its status until it " +
 				"is successful."},
 	} {
-		f := New(Config{Broker: oneJob{job: dispatch.Record{Job: dispatch.Job{Identity: dispatch.Identity{ID: 7},
-			Condition: dispatch.Condition{Status: c.now}}}, results: c.results},
-			Services: unlisted{}})
+		f := facadeOf(oneJob{job: dispatch.Record{Job: dispatch.Job{Identity: dispatch.Identity{ID: 7},
+			Condition: dispatch.Condition{Status: c.now}}}, results: c.results})
 		text, media, err := f.Message(t.Context(), dispatch.Hook{Owner: "ann"},
 			dispatch.Delivery{Event: dispatch.Event{Job: 7, Status: dispatch.Finished},
 				Queued: time.Now().Add(-c.queued)})
@@ -95,9 +100,8 @@ func TestMessage_WithoutResults(t *testing.T) {
 
 // TestMessage_Repeated: a receiver that fails does not cost the platform a request for each try.
 func TestMessage_Repeated(t *testing.T) {
-	f := New(Config{Broker: oneJob{job: dispatch.Record{Job: dispatch.Job{Identity: dispatch.Identity{ID: 7},
-		Condition: dispatch.Condition{Status: dispatch.Finished}}}},
-		Services: unlisted{}})
+	f := facadeOf(oneJob{job: dispatch.Record{Job: dispatch.Job{Identity: dispatch.Identity{ID: 7},
+		Condition: dispatch.Condition{Status: dispatch.Finished}}}})
 	for tries, before := range map[int]bool{1: false, 2: true, 9: true} {
 		text, _, err := f.Message(t.Context(), dispatch.Hook{Owner: "ann"},
 			dispatch.Delivery{Event: dispatch.Event{Job: 7,
@@ -115,7 +119,7 @@ func TestMessage_Running(t *testing.T) {
 	b := oneJob{job: dispatch.Record{Job: dispatch.Job{Identity: dispatch.Identity{ID: 7},
 		Condition: dispatch.Condition{Status: dispatch.Finished, Progress: &whole}}},
 		task: dispatch.TaskRecord{Task: dispatch.Task{ID: 3}, Counts: dispatch.Counts{dispatch.Finished: 2}}}
-	f := New(Config{Broker: b, Services: unlisted{}})
+	f := facadeOf(b)
 	for name, e := range map[string]dispatch.Event{"job": {Job: 7, Status: dispatch.Running},
 		"task": {Of: 3, Status: dispatch.TaskRunning}} {
 		text, _, err := f.Message(t.Context(), dispatch.Hook{Owner: "ann"}, dispatch.Delivery{Event: e})
@@ -152,7 +156,7 @@ func TestMessage_OfATask(t *testing.T) {
 		is := dispatch.TaskRecord{Task: dispatch.Task{ID: c.task,
 			Request: dispatch.Request{Facade: json.RawMessage(
 				`{"root": "https://b.example.org/sub/ogcapi", "response": "raw"}`)}}, Counts: c.counts}
-		f := New(Config{Broker: oneJob{task: is}, Services: unlisted{}})
+		f := facadeOf(oneJob{task: is})
 		d := dispatch.Delivery{Event: dispatch.Event{Of: 3, Status: c.of}}
 		if c.of == dispatch.TestEvent {
 			d.Of = 0

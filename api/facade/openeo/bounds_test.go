@@ -6,30 +6,33 @@ import (
 	"iter"
 	"math/rand/v2"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/eodispatch/eodispatch/api/facade"
+	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/dispatch/bounds"
 )
 
-// failing has a task with many jobs that failed.
+// failing are the records of a task with many jobs that failed.
+type records = broker.Records
+
 type failing struct {
-	Broker
-	jobs []dispatch.Record
+	records
+	jobs  []dispatch.Record
+	reads int // of the whole list
 }
 
-func (b failing) TaskJobs(context.Context, dispatch.UserID, dispatch.TaskID, dispatch.Page) iter.Seq2[dispatch.Record,
-	error] {
-	return func(yield func(dispatch.Record, error) bool) {
-		for _, j := range b.jobs {
-			if !yield(j, nil) {
-				return
-			}
-		}
+func (b *failing) TaskJobs(_ context.Context, _ dispatch.UserID, _ dispatch.TaskID, p dispatch.Page) ([]dispatch.Record,
+	error) {
+	if p.After.ID == 0 {
+		b.reads++
 	}
+	i := slices.IndexFunc(b.jobs, func(j dispatch.Record) bool { return int64(j.Number) == p.After.ID }) + 1
+	return b.jobs[i:min(i+p.Limit, len(b.jobs))], nil
 }
 
 // alone is a server with no other requests.
@@ -44,13 +47,13 @@ func (alone) InTurns(_ context.Context, _ dispatch.UserID, jobs iter.Seq2[dispat
 // failure once, in order.
 func TestFailures_AreReadInPages(t *testing.T) {
 	const n = 3*longestLog + 17
-	b := failing{}
+	b := &failing{}
 	for i := range n {
 		b.jobs = append(b.jobs, dispatch.Record{Job: dispatch.Job{Identity: dispatch.Identity{ID: dispatch.JobID(i + 1),
 			Number: i + 1}, Condition: dispatch.Condition{Moved: time.Unix(int64(i/2), 0)}}})
 	}
 	rand.New(rand.NewPCG(1, 2)).Shuffle(n, func(i, j int) { b.jobs[i], b.jobs[j] = b.jobs[j], b.jobs[i] })
-	f := New(Config{Broker: b})
+	f := New(Config{Broker: &broker.Broker{Records: b}})
 	r := &request{Request: httptest.NewRequest("GET", "/", nil), Server: alone{}}
 	next, at := 1, logPlace{}
 	for next <= n {
@@ -70,11 +73,13 @@ func TestFailures_AreReadInPages(t *testing.T) {
 // TestTotals_AreReadOnce: the jobs of an ended task are read once for its costs, and again when one of them changed or
 // was deleted.
 func TestTotals_AreReadOnce(t *testing.T) {
-	b := &counting{failing: failing{jobs: make([]dispatch.Record, 3)}}
+	b := &failing{jobs: make([]dispatch.Record, 3)}
 	for i := range b.jobs {
+		b.jobs[i].Number = i + 1
 		b.jobs[i].Costs = new(2.0)
 	}
-	f, r := New(Config{Broker: b}), &request{Request: httptest.NewRequest("GET", "/", nil), Server: alone{}}
+	f := New(Config{Broker: &broker.Broker{Records: b}})
+	r := &request{Request: httptest.NewRequest("GET", "/", nil), Server: alone{}}
 	task := dispatch.TaskRecord{Task: dispatch.Task{ID: 1, Updated: time.Unix(1, 0)},
 		Counts: dispatch.Counts{dispatch.Finished: 3}}
 	read := func(reads int, costs float64) {
@@ -96,18 +101,6 @@ func TestTotals_AreReadOnce(t *testing.T) {
 	if n := len(f.totals.kept); n > mostTotals {
 		t.Errorf("%d are kept", n)
 	}
-}
-
-// counting counts how often the jobs of a task are read.
-type counting struct {
-	failing
-	reads int
-}
-
-func (b *counting) TaskJobs(ctx context.Context, u dispatch.UserID, id dispatch.TaskID,
-	p dispatch.Page) iter.Seq2[dispatch.Record, error] {
-	b.reads++
-	return b.failing.TaskJobs(ctx, u, id, p)
 }
 
 // TestInline_LooksForFewProcesses: a graph that names many processes costs a bounded number of queries.

@@ -13,14 +13,6 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// discoveryBroker reads what platforms publish.
-type discoveryBroker interface {
-	// Published returns a document that a platform publishes, as the user sees it; "": as everybody does.
-	Published(ctx context.Context, u dispatch.UserID, platform, path string) (dispatch.Publication, error)
-	// Validate returns what a platform says about a process.
-	Validate(ctx context.Context, u dispatch.UserID, platform string, process []byte) ([]byte, error)
-}
-
 const wellKnownPath = "/.well-known/openeo"
 
 func (f *Facade) discoveryOperations() []operation {

@@ -16,13 +16,6 @@ import (
 	"github.com/eodispatch/eodispatch/grid"
 )
 
-// estimateBroker estimates requests.
-type estimateBroker interface {
-	// Estimate estimates a request for a number of jobs, from the user's finished runs.
-	Estimate(ctx context.Context, u dispatch.UserID, r dispatch.Request, jobs int,
-		added ...json.RawMessage) (dispatch.Estimate, error)
-}
-
 // estimate is what a batch job is expected to cost at most, and how long it is expected to run at most, as the standard
 // recommends.
 type estimate struct {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/eodispatch/eodispatch/api/facade"
 	"github.com/eodispatch/eodispatch/api/facade/files"
+	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/dispatch/bounds"
 )
@@ -32,19 +33,9 @@ type version struct {
 // versions are those that are offered. They differ in what they require; what a later one adds, an earlier one allows.
 var versions = []version{{"/1.2", "1.2.0"}, {"/1.3", "1.3.0"}}
 
-// Broker is the part of the domain that the façade uses; [*broker.Broker] implements it. Each file declares the
-// methods that it needs.
-type Broker interface {
-	discoveryBroker
-	serviceBroker
-	jobBroker
-	runBroker
-	estimateBroker
-}
-
 // Config is what a façade is made of.
 type Config struct {
-	Broker    Broker
+	Broker    *broker.Broker
 	Backends  []*dispatch.Backend // of all protocols
 	Processes Processes           // of users
 	Services  Services            // the catalogue; nil: it is empty

@@ -2,10 +2,8 @@ package openeo
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
-	"iter"
 	"net/http"
 	"regexp"
 	"strconv"
@@ -14,37 +12,6 @@ import (
 	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
-
-// jobBroker keeps the jobs of users. Objects of other users are NotFound.
-type jobBroker interface {
-	CreateUnstarted(ctx context.Context, u dispatch.UserID, platform string, task bool, title string,
-		body []byte) (dispatch.Unstarted, error)
-	Unstarted(context.Context, dispatch.UserID, dispatch.UnstartedID) (dispatch.Unstarted, error)
-	ChangeUnstarted(context.Context, dispatch.Unstarted) error
-	DeleteUnstarted(context.Context, dispatch.UserID, dispatch.UnstartedID) error
-	// CheckRequest checks a request or, with a dimension, a task's as its start would, and stores nothing.
-	CheckRequest(ctx context.Context, u dispatch.UserID, r dispatch.Request, d *dispatch.Dimension) error
-	// Start makes an unstarted job a job or, with a dimension, a task.
-	Start(ctx context.Context, n dispatch.Unstarted, r dispatch.Request, d *dispatch.Dimension) error
-
-	History(context.Context, dispatch.UserID, broker.Position, broker.Kinds,
-		dispatch.Page) iter.Seq2[broker.Entry, error]
-	Read(ctx context.Context, u dispatch.UserID, id dispatch.JobID, fresh time.Duration) (dispatch.Record, error)
-	Request(context.Context, dispatch.Record) (dispatch.Request, error)
-	Cancel(context.Context, dispatch.UserID, dispatch.JobID) (dispatch.Record, error)
-	Delete(context.Context, dispatch.UserID, dispatch.JobID) error
-	Document(context.Context, dispatch.UserID, dispatch.JobID) (*dispatch.Document, error)
-	Logs(context.Context, dispatch.UserID, dispatch.JobID) ([]dispatch.LogEntry, error)
-	Results(context.Context, dispatch.UserID, dispatch.JobID) (json.RawMessage, error)
-
-	Freshen(context.Context, dispatch.UserID, dispatch.Scope, time.Duration) error
-	Task(context.Context, dispatch.UserID, dispatch.TaskID) (dispatch.TaskRecord, error)
-	TaskJobs(context.Context, dispatch.UserID, dispatch.TaskID, dispatch.Page) iter.Seq2[dispatch.Record, error]
-	TaskResults(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, after dispatch.ResultPosition,
-		n int) (broker.TaskResults, error)
-	CancelTask(context.Context, dispatch.UserID, dispatch.TaskID, dispatch.Choice) (dispatch.TaskRecord, error)
-	DeleteTask(context.Context, dispatch.UserID, dispatch.TaskID) error
-}
 
 // jobOperations returns the operations on jobs.
 func (f *Facade) jobOperations() []operation {

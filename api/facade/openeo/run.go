@@ -2,7 +2,6 @@ package openeo
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -13,12 +12,6 @@ import (
 	"github.com/eodispatch/eodispatch/api/facade"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
-
-// runBroker lists the runs of users who waited for them.
-type runBroker interface {
-	// SyncRuns returns a page of the user's synchronous runs, newest first.
-	SyncRuns(context.Context, dispatch.UserID, dispatch.Page) ([]dispatch.Record, error)
-}
 
 // runOperations returns the operations on synchronous runs.
 func (f *Facade) runOperations() []operation {

@@ -22,16 +22,6 @@ type Services interface {
 	Identify(dispatch.Label, dispatch.Service) (id string, ok bool)
 }
 
-// serviceBroker knows the services of platforms.
-type serviceBroker interface {
-	// Parameters returns the parameters of a service, as the user sees it; "": as everybody does.
-	Parameters(context.Context, dispatch.UserID, dispatch.Service, dispatch.Label) ([]dispatch.Parameter, error)
-	// Definition returns the document that defines a service; nil if its platform keeps the service itself.
-	Definition(context.Context, dispatch.UserID, dispatch.Service, dispatch.Label) ([]byte, error)
-	// Formats returns the output formats of a service; none if its platform does not list them.
-	Formats(context.Context, dispatch.UserID, dispatch.Service, dispatch.Label) ([]dispatch.OutputFormat, error)
-}
-
 // servicesNamespace is the namespace of the processes that are the catalogue's services, on platforms of every
 // protocol.
 const servicesNamespace = "catalogue"

@@ -13,29 +13,16 @@ import (
 
 	"github.com/eodispatch/eodispatch/api/facade"
 	"github.com/eodispatch/eodispatch/api/facade/files"
+	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
 // root is the path below which the façade serves.
 const root = "/stac"
 
-// Broker is the part of the domain that the façade uses; [*broker.Broker] implements it.
-type Broker interface {
-	// FindItems returns a page of the Items of a user.
-	FindItems(context.Context, dispatch.UserID, dispatch.ItemQuery) (dispatch.ItemPage, error)
-	// ItemExtents returns what the Items of tasks cover, as far as it is known.
-	ItemExtents(context.Context, dispatch.UserID, []dispatch.TaskID) (map[dispatch.TaskID]dispatch.ItemExtent, error)
-	// ServicesWithItems returns the services with Items of a user.
-	ServicesWithItems(context.Context, dispatch.UserID) ([]dispatch.Record, error)
-	// Task returns a task with the last known statuses of its jobs.
-	Task(context.Context, dispatch.UserID, dispatch.TaskID) (dispatch.TaskRecord, error)
-	// RecentTasks returns tasks, newest first, n at most.
-	RecentTasks(ctx context.Context, u dispatch.UserID, after dispatch.Place, n int) ([]dispatch.TaskRecord, error)
-}
-
 // Config is what the façade is made of.
 type Config struct {
-	Broker             Broker
+	Broker             *broker.Broker
 	Title, Description string
 	Version            string        // of the program
 	Files              *files.Facade // passes on files; nil: links lead to their platforms
