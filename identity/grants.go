@@ -264,7 +264,7 @@ func (g *grants) fromSession(ctx context.Context, u dispatch.UserID, token dispa
 	}
 	if err := g.askSession(ctx, u, token); err != nil {
 		g.mu.Lock()
-		g.refused.put(u, g.now())
+		g.refused.Add(u, g.now())
 		g.mu.Unlock()
 		g.log.InfoContext(ctx, "no session grant", "user", string(u), "error", err, "again_after", noSessions.String())
 	}
@@ -275,7 +275,7 @@ func (g *grants) fromSession(ctx context.Context, u dispatch.UserID, token dispa
 func (g *grants) refusedLately(u dispatch.UserID) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	at, refused := g.refused.get(u)
+	at, refused := g.refused.Get(u)
 	return refused && g.now().Sub(at) < noSessions
 }
 

@@ -280,11 +280,10 @@ func TestVerifier_BoundsMemory(t *testing.T) {
 	before := heap()
 	verifiedTokens := newLRU[int, verified](maxVerified)
 	for i := range many {
-		verifiedTokens.put(i, verified{claims: claims{subject: fmt.Sprint(i)}})
+		verifiedTokens.Add(i, verified{claims: claims{subject: fmt.Sprint(i)}})
 	}
-	if _, ok := verifiedTokens.get(many - 1); !ok || len(verifiedTokens.items) != maxVerified ||
-		verifiedTokens.order.Len() != maxVerified {
-		t.Errorf("%d tokens are kept", len(verifiedTokens.items))
+	if _, ok := verifiedTokens.Get(many - 1); !ok || verifiedTokens.Len() != maxVerified {
+		t.Errorf("%d tokens are kept", verifiedTokens.Len())
 	}
 	keys := newKeySet(nil, time.Now)
 	users := newSubjects(time.Now)
@@ -293,8 +292,8 @@ func TestVerifier_BoundsMemory(t *testing.T) {
 		users.store(dispatch.UserID(fmt.Sprint("user ", i)), subject{dispatch.Secret(strings.Repeat("t", 1000)),
 			time.Now().Add(time.Hour)})
 	}
-	if len(keys.missing) > maxMissing || len(users.held.items) != maxSubjects {
-		t.Errorf("%d keys and %d users are kept", len(keys.missing), len(users.held.items))
+	if len(keys.missing) > maxMissing || users.held.Len() != maxSubjects {
+		t.Errorf("%d keys and %d users are kept", len(keys.missing), users.held.Len())
 	}
 	if grown := heap() - before; grown > 40<<20 {
 		t.Errorf("%d MiB more", grown>>20)

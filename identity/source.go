@@ -84,7 +84,7 @@ func (s *source) token(ctx context.Context, id dispatch.UserID) (issued, error) 
 func (s *source) current(ctx context.Context, id dispatch.UserID, waited bool) (issued, <-chan struct{}, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	h, ok := s.held.get(id)
+	h, ok := s.held.Get(id)
 	if !ok {
 		h = &holding{}
 	}
@@ -161,7 +161,7 @@ func (s *source) beginLinked(ctx context.Context, id dispatch.UserID) (done <-ch
 		return earlier, false
 	}
 	w := wanted{id: id, subject: s.subjects.of(id), justLinked: true}
-	if h, ok := s.held.get(id); ok {
+	if h, ok := s.held.Get(id); ok {
 		w.held, w.refused = h.token, h.token
 		*h = holding{refused: h.token}
 	}
@@ -207,10 +207,10 @@ func (s *source) receive(id dispatch.UserID, subject dispatch.Secret, got issued
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.pending, id)
-	h, ok := s.held.get(id)
+	h, ok := s.held.Get(id)
 	if !ok {
 		h = &holding{}
-		s.held.put(id, h)
+		s.held.Add(id, h)
 	}
 	h.take(s.now(), subject, got, err)
 }
@@ -246,7 +246,7 @@ func (h *holding) take(now time.Time, subject dispatch.Secret, got issued, err e
 func (s *source) forget(id dispatch.UserID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if h, ok := s.held.get(id); ok {
+	if h, ok := s.held.Get(id); ok {
 		*h = holding{refused: h.token}
 	}
 }
@@ -255,14 +255,14 @@ func (s *source) forget(id dispatch.UserID) {
 func (s *source) drop(id dispatch.UserID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.held.drop(id)
+	s.held.Remove(id)
 }
 
 // older reports whether the token was obtained longer than d ago, or there is none.
 func (s *source) older(id dispatch.UserID, d time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	h, ok := s.held.get(id)
+	h, ok := s.held.Get(id)
 	return !ok || s.now().Sub(h.got) >= d
 }
 
@@ -270,7 +270,7 @@ func (s *source) older(id dispatch.UserID, d time.Duration) bool {
 func (s *source) refuse(id dispatch.UserID, token dispatch.Secret) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if h, ok := s.held.get(id); ok && h.token == token && token != "" {
+	if h, ok := s.held.Get(id); ok && h.token == token && token != "" {
 		*h = holding{refused: token}
 	}
 }

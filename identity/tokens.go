@@ -493,11 +493,11 @@ func newSubjects(now func() time.Time) *subjects {
 func (s *subjects) store(user dispatch.UserID, offered subject) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if held, ok := s.held.get(user); ok && (*held == offered || held.expires.After(offered.expires)) {
+	if held, ok := s.held.Get(user); ok && (*held == offered || held.expires.After(offered.expires)) {
 		return false
 	}
 	offered.token = dispatch.Secret(strings.Clone(string(offered.token)))
-	s.held.put(user, &offered)
+	s.held.Add(user, &offered)
 	return true
 }
 
@@ -550,12 +550,12 @@ func (s *subjects) receivedElsewhere(ctx context.Context, user dispatch.UserID) 
 func (s *subjects) of(user dispatch.UserID) dispatch.Secret {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	held, ok := s.held.get(user)
+	held, ok := s.held.Get(user)
 	if !ok {
 		return ""
 	}
 	if !s.now().Before(held.expires) {
-		s.held.drop(user)
+		s.held.Remove(user)
 		return ""
 	}
 	return held.token
@@ -565,7 +565,7 @@ func (s *subjects) of(user dispatch.UserID) dispatch.Secret {
 func (s *subjects) forget(user dispatch.UserID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.held.drop(user)
+	s.held.Remove(user)
 }
 
 // drop discards a token that its issuer no longer accepts, in all processes.
@@ -584,10 +584,10 @@ func (s *subjects) drop(ctx context.Context, user dispatch.UserID, token dispatc
 func (s *subjects) dropHere(user dispatch.UserID, token dispatch.Secret) (expires time.Time, dropped bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	held, ok := s.held.get(user)
+	held, ok := s.held.Get(user)
 	if !ok || held.token != token {
 		return time.Time{}, false
 	}
-	s.held.drop(user)
+	s.held.Remove(user)
 	return held.expires, true
 }

@@ -216,7 +216,7 @@ func (v *Verifier) caller(c claims, token dispatch.Secret) (Caller, error) {
 // remembered returns a token that was verified with the current keys.
 func (v *Verifier) remembered(ctx context.Context, sum [sha256.Size]byte) (claims, bool) {
 	v.mu.Lock()
-	known, ok := v.verified.get(sum)
+	known, ok := v.verified.Get(sum)
 	v.mu.Unlock()
 	if !ok {
 		return claims{}, false
@@ -228,5 +228,5 @@ func (v *Verifier) remembered(ctx context.Context, sum [sha256.Size]byte) (claim
 func (v *Verifier) remember(sum [sha256.Size]byte, known verified) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.verified.put(sum, known)
+	v.verified.Add(sum, known)
 }
