@@ -1,16 +1,22 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/eodispatch/eodispatch/broker"
+	"github.com/eodispatch/eodispatch/client"
+	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/config"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/test/executable"
@@ -123,36 +129,73 @@ func TestCatalogue_ServicesAreFound(t *testing.T) {
 	}
 }
 
-// TestDemo_RunsTheCatalogue runs every published algorithm of the catalogue with sample parameters.
+// TestDemo_RunsTheCatalogue runs every published algorithm of the catalogue with sample parameters on the platforms of
+// the demonstration.
 func TestDemo_RunsTheCatalogue(t *testing.T) {
 	files := fromCatalogue(t, "udp")
-	requests, documents := make([]dispatch.Request, len(files)), map[string][]byte{}
-	for i, file := range files {
-		asked, served, err := (&demoCommand{Application: file}).jobs(t.Context())
-		if err != nil {
-			t.Fatalf("%s: %v", file, err)
-		}
-		requests[i] = asked[0]
-		for name, text := range served {
-			documents[url.PathEscape(name)] = text
-		}
-	}
 	var out executable.Log
-	s, err := newDemoServers(t.Context(), testConsole(t.Context(), &out), documents, simulator.Life{})
+	s, err := newDemoServers(t.Context(), testConsole(t.Context(), &out), simulator.Life{})
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer func() {
+		if err := s.close(); err != nil {
+			t.Error(err)
+		}
+	}()
 	token, err := s.signIn(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range requests {
-		requests[i] = s.withAddresses(requests[i])
+	c, err := client.New(s.broker, client.Options{Token: func(context.Context) (string, error) { return token, nil }})
+	if err != nil {
+		t.Fatal(err)
 	}
-	if err := runAll(t.Context(), client{s.broker, token}, requests, &out); err != nil {
-		t.Errorf("%v\n%s", err, &out)
+	documents := httptest.NewServer(http.FileServer(http.Dir(filepath.Dir(files[0]))))
+	defer documents.Close()
+	var all sync.WaitGroup
+	for _, file := range files {
+		all.Go(func() { runPublished(t, c, s.world.OpenEOURL, documents.URL, file) })
 	}
-	if err := s.close(); err != nil {
+	all.Wait()
+}
+
+// runPublished runs the process in a file, which documents serves, with sample parameters.
+func runPublished(t *testing.T, c *client.Client, endpoint, documents, file string) {
+	text, err := os.ReadFile(file)
+	if err != nil {
 		t.Error(err)
+		return
+	}
+	p, err := readProcess(text)
+	if err != nil {
+		t.Errorf("%s: %v", file, err)
+		return
+	}
+	parameters, err := p.sample()
+	if err != nil {
+		t.Errorf("%s: %v", file, err)
+		return
+	}
+	made, err := c.Submit(t.Context(), wire.BaseJobRequest{Title: p.ID, Label: wire.OpenEO, Format: "gtiff",
+		Service: wire.ServiceChoice{Endpoint: endpoint,
+			Application: documents + "/" + url.PathEscape(filepath.Base(file))},
+		Parameters: wire.Object(parameters)}, client.NewKey())
+	if err != nil {
+		t.Errorf("%s: %v", file, err)
+		return
+	}
+	var last wire.ProcessingJob
+	for last, err = range c.WatchJob(t.Context(), made.ID) {
+		if err != nil {
+			break
+		}
+	}
+	if err != nil || last.Status != "finished" {
+		t.Errorf("%s: job %d: %s %s, %v", file, made.ID, last.Status, last.Failure, err)
+		return
+	}
+	if found, err := c.Results(t.Context(), made.ID); err != nil || found == nil || len(found.Assets) == 0 {
+		t.Errorf("%s: job %d has no results: %v", file, made.ID, err)
 	}
 }

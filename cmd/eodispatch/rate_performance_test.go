@@ -265,7 +265,7 @@ func (c crowd) submit(b *testing.B, r replica) []dispatch.JobID {
 	service := dispatch.Service{Endpoint: backend.Endpoint, Application: "ndvi_composite"}
 	parameters := json.RawMessage(`{"spatial_extent": ` + demoArea + `, "temporal_extent": ` + demoSpan + `}`)
 	if c.protocol == config.OGCProcess {
-		service.Application, parameters = ogcProcess, json.RawMessage(`{"bbox": `+demoBox+`}`)
+		service.Application, parameters = "ndvi", json.RawMessage(`{"bbox": `+demoBox+`}`)
 	}
 	body, err := json.Marshal(dispatch.Request{Title: "watched", Label: backend.Label, Format: "json", Service: service,
 		Parameters: parameters})

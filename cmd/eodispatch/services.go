@@ -109,3 +109,5 @@ func listCatalogue(ctx context.Context, settings *config.Config, out io.Writer) 
 	}
 	return nil
 }
+
+func isURL(s string) bool { return strings.HasPrefix(s, "http://") || strings.HasPrefix(s, "https://") }

@@ -22,6 +22,13 @@ type taskBroker struct {
 	*simulator.World
 }
 
+// An area and a time span, as parameters of the demonstration's services.
+const (
+	demoArea = `{"west": 5.05, "south": 51.2, "east": 5.15, "north": 51.25}`
+	demoBox  = `{"bbox": [5.05, 51.2, 5.15, 51.25]}`
+	demoSpan = `["2024-06-01", "2024-07-01"]`
+)
+
 const upscaler = dispatch.UserID("https://idp.example ann")
 
 // newTaskBroker returns a broker whose only platform is the world's platform of that protocol, open to everybody.
@@ -69,7 +76,7 @@ func (w taskBroker) accept(t *testing.T, p config.Protocol, n int) dispatch.Task
 		Service:    dispatch.Service{Endpoint: w.OpenEOURL, Application: "ndvi_composite"}}
 	d := dispatch.Dimension{Name: "spatial_extent"}
 	if p == config.OGCProcess {
-		r.Service = dispatch.Service{Endpoint: w.OGCURL, Application: ogcProcess}
+		r.Service = dispatch.Service{Endpoint: w.OGCURL, Application: "ndvi"}
 		r.Parameters, d.Name = json.RawMessage(`{}`), "bbox"
 	}
 	for i := range n {
@@ -93,12 +100,8 @@ func (w taskBroker) accept(t *testing.T, p config.Protocol, n int) dispatch.Task
 // documented serves the demonstration's process and returns its URL.
 func documented(t *testing.T) string {
 	t.Helper()
-	text, err := algorithms.ReadFile("algorithms/ndvi_composite.json")
-	if err != nil {
-		t.Fatal(err)
-	}
 	s := &demoServers{}
-	if err := s.serveDocuments(map[string][]byte{"ndvi_composite.json": text}); err != nil {
+	if err := s.serveDocuments(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.server.Close() })

@@ -51,7 +51,6 @@ func TestRun_Arguments(t *testing.T) {
 		{"serve --loudly", exitUsage, "unknown flag: --loudly"},
 		{"serve", exitUsage, "identity.issuer: is missing"},
 		{"doctor --config /no/such.yaml", exitUsage, "/no/such.yaml: the configuration cannot be read"},
-		{"demo --application /no/such.json", exitFailed, "no such file"},
 	} {
 		code, printed := try(t, nil, strings.Fields(row.args)...)
 		if code != row.code || !strings.Contains(printed, row.want) {
@@ -73,22 +72,19 @@ func TestConfiguration_AllFaultsAreListed(t *testing.T) {
 	}
 }
 
-func TestDemo_RunsEachLabel(t *testing.T) {
+// The demonstration runs the command line itself: a job for each protocol, and a task.
+func TestDemo_RunsCommands(t *testing.T) {
 	code, printed := try(t, nil, "demo")
 	if code != exitDone {
 		t.Fatalf("exit %d:\n%s", code, printed)
 	}
-	for _, want := range []string{"openeo           ndvi_composite       job ",
-		"ogc_api_process  ndvi                 job ",
-		"openeo: results of ndvi_composite", "ogc_api_process: results of ndvi", "image/tiff",
-		"tiles of 20 km, four at a time", "openeo           ndvi by tile         task 1  running: ",
-		"task 1  finished: 14 finished\n", "results of the first of 14 tiles"} {
+	for _, want := range []string{"$ eodispatch run ndvi_composite --area 5.05,51.2,5.15,51.25 ",
+		`$ eodispatch run ndvi --platform simulated-ogc -p 'bbox={"bbox":[5.05,51.2,5.15,51.25]}' `,
+		"--grid 20x20km", "job-1 finished\n", "job-2 finished\n", "task-1 finished: 14 finished\n",
+		"1 files downloaded", "14 files downloaded"} {
 		if !strings.Contains(printed, want) {
 			t.Errorf("%q is not in:\n%s", want, printed)
 		}
-	}
-	if strings.Count(printed, "  finished\n") != 2 {
-		t.Errorf("not both have finished:\n%s", printed)
 	}
 }
 
@@ -106,25 +102,9 @@ func TestDemo_KeepsUpUntilItIsStopped(t *testing.T) {
 
 func TestDemo_IsStoppedInTheMiddle(t *testing.T) {
 	p := executable.Launch(t, executable.Released, nil, "demo")
-	p.Log.Await(t, "submitted")
+	p.Log.Await(t, "job-1")
 	if got := p.Stop(t); got != exitDone || !strings.HasSuffix(p.Log.String(), "stopped\n") {
 		t.Errorf("exit %d:\n%s", got, p.Log)
-	}
-}
-
-func TestDemo_RunsAnotherApplication(t *testing.T) {
-	folder := t.TempDir()
-	application, parameters := filepath.Join(folder, "sum.json"), filepath.Join(folder, "parameters.json")
-	text := `{"id": "sum", "parameters": [{"name": "x", "schema": {"type": "number"}}],
-		"process_graph": {"add": {"process_id": "add", "arguments": {"x": {"from_parameter": "x"}, "y": 1}, "result": true}}}`
-	for file, content := range map[string]string{application: text, parameters: `{"x": 2}`} {
-		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	code, printed := try(t, nil, "demo", "--application", application, "--parameters", parameters)
-	if code != exitDone || !strings.Contains(printed, "results of sum") {
-		t.Errorf("exit %d:\n%s", code, printed)
 	}
 }
 

@@ -14,21 +14,17 @@ import (
 	"github.com/eodispatch/eodispatch/test/installed"
 )
 
-// keepDemo starts `demo --keep` with more arguments and returns what it prints for pasting: assignments, the lines
-// after them, and commands.
-func keepDemo(t *testing.T, args ...string) (assignments, lines, commands string) {
+// keepDemo starts `demo --keep` and returns what it prints for pasting: assignments, the lines after them, and
+// commands.
+func keepDemo(t *testing.T) (assignments, lines, commands string) {
 	t.Helper()
-	p := executable.Launch(t, executable.Released, nil, append([]string{"demo", "--keep"}, args...)...)
+	p := executable.Launch(t, executable.Released, nil, "demo", "--keep")
 	t.Cleanup(func() {
 		if got := p.Stop(t); got != exitDone {
 			t.Errorf("exit %d:\n%s", got, p.Log)
 		}
 	})
-	last := "curl -s $B/tiles"
-	if len(args) == 0 {
-		last = "ls june tiles"
-	}
-	p.Log.Await(t, last)
+	p.Log.Await(t, "ls june tiles")
 	_, pasted, _ := strings.Cut(p.Log.String(), "\nB=")
 	assignments, lines, _ = strings.Cut("B="+pasted, "\n\n")
 	lines, commands, _ = strings.Cut(lines, "\nOr, ")
@@ -112,20 +108,5 @@ func runNotebook(t *testing.T, assignments string) {
 	if file, err := os.ReadFile(filepath.Join(folder, "openEO.tif")); err != nil ||
 		!strings.HasPrefix(string(file), "II*\x00") {
 		t.Errorf("openEO.tif is no TIFF: %.20q, %v", file, err)
-	}
-}
-
-// With another application the lines submit that application.
-func TestDemo_PrintsLinesForAnotherApplication(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "it's.json")
-	text := `{"id": "it's", "parameters": [{"name": "x", "schema": {"type": "number", "default": 2}}],
-		"process_graph": {"add": {"process_id": "add", "arguments": {"x": {"from_parameter": "x"}, "y": 1}, "result": true}}}`
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	assignments, lines, _ := keepDemo(t, "--application", file)
-	if answers := pasteInto(t, assignments+lines); !strings.Contains(answers, `"title":"it's"`) ||
-		!strings.Contains(answers, `"status":"finished"`) {
-		t.Errorf("it shows:\n%s", answers)
 	}
 }
