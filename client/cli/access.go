@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/url"
 	"strings"
 	"text/tabwriter"
@@ -225,16 +226,19 @@ func share(n int, of *int) string {
 }
 
 // moment formats a time for people, in their time zone.
-func moment(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05") }
+func moment(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05 MST") }
 
-// table prints a header and rows in columns.
+// table prints a header and rows in columns. On a terminal long texts are cut, so that rows stay lines.
 func (a *app) table(header string, rows func(row func(...any))) error {
-	w := tabwriter.NewWriter(a.Out, 0, 0, 2, ' ', 0)
+	w, most := tabwriter.NewWriter(a.Out, 0, 0, 2, ' ', 0), math.MaxInt
+	if isTerminal(a.Out) {
+		most = 80
+	}
 	fmt.Fprintln(w, header)
 	rows(func(cells ...any) {
 		texts := make([]string, len(cells))
 		for i, c := range cells {
-			texts[i] = oneLine(fmt.Sprint(c), 80)
+			texts[i] = oneLine(fmt.Sprint(c), most)
 		}
 		fmt.Fprintln(w, strings.TrimRight(strings.Join(texts, "\t"), "\t"))
 	})

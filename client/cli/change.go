@@ -245,26 +245,24 @@ func (a *app) deleteCommand() *cobra.Command {
 		Short:             "Cancel and delete jobs and tasks",
 		Long: "Cancel and delete jobs and tasks. They disappear from the list. With --platform their copies at the " +
 			"platform are deleted " +
-			"too, with their results, once they have ended there. At a terminal you are asked before a task is " +
-			"deleted with all its jobs.\n\n" + idHelp,
+			"too, with their results, once they have ended there. At a terminal you are asked before.\n\n" + idHelp,
 		Example: "  eodispatch delete job-42 task-7\n  eodispatch delete task-7 --platform",
 		RunE: a.run(func(ctx context.Context, args []string) error {
 			c, err := a.client()
 			if err != nil {
 				return err
 			}
-			targets, tasks := make([]target, len(args)), []string(nil)
+			targets, names := make([]target, len(args)), make([]string, len(args))
 			for i, arg := range args {
 				if targets[i], err = parse(ctx, c, arg); err != nil {
 					return err
 				}
-				if targets[i].task {
-					tasks = append(tasks, targets[i].String())
+				if names[i] = targets[i].String(); targets[i].task {
+					names[i] += " with all jobs"
 				}
 			}
-			if len(tasks) > 0 && !yes {
-				question := "Delete " + strings.Join(tasks, ", ") + " with all jobs? Those that have not ended are " +
-					"canceled."
+			if !yes {
+				question := "Delete " + strings.Join(names, ", ") + "? What has not ended is canceled."
 				sure, err := a.confirm(ctx, question)
 				if err == nil && !sure {
 					a.hint("Nothing is deleted.")

@@ -427,7 +427,7 @@ func TestShow_ByPlatform(t *testing.T) {
 			`{"platform":"b","service":{},"counts":{},"per_hour":0,"notice":"Link your account.","link":"https://broker.example/account"},` +
 			`{"platform":"c","service":{},"counts":{"created":2},"per_hour":0,"state":"unreachable","last_answer":"2026-11-25T10:00:00Z","failure":"connection refused"},` +
 			`{"platform":"d","service":{},"counts":{},"per_hour":0,"state":"sign_in_required","attention":{"code":"sign_in_required","message":"Sign in again."},"link":"https://broker.example/away"}]}`})
-	since := time.Date(2026, 11, 25, 10, 0, 0, 0, time.UTC).Local().Format(time.DateTime)
+	since := time.Date(2026, 11, 25, 10, 0, 0, 0, time.UTC).Local().Format(time.DateTime + " MST")
 	printed, err := execute(t, environ, "show", "task-7", "--by", "platform")
 	if err != nil || !strings.Contains(printed, "a         1 running, 3 finished  12.5      -\n") ||
 		!strings.Contains(printed, "Link your account. https://broker.example/account") ||
@@ -598,7 +598,7 @@ func TestDownload_FollowsThroughAnOutage(t *testing.T) {
 	answer("/a.tif", "content")
 	environ := []string{"EODISPATCH_BROKER=" + server.URL, "EODISPATCH_TOKEN=x", "XDG_STATE_HOME=" + t.TempDir()}
 	printed, err := execute(t, environ, "download", "task-7", "--to", t.TempDir(), "--follow")
-	if err != nil || !strings.Contains(printed, "1 files downloaded") {
+	if err != nil || !strings.Contains(printed, "1 file downloaded") {
 		t.Errorf("%v\n%s", err, printed)
 	}
 }

@@ -27,21 +27,27 @@ import (
 )
 
 func (a *app) resultsCommand() *cobra.Command {
-	return &cobra.Command{Use: "results ID", GroupID: "results", Args: cobra.ExactArgs(1),
+	show := a.showAssets
+	links := false
+	command := &cobra.Command{Use: "results ID", GroupID: "results", Args: cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeTargets,
 		Short:             "List the files of a job or task, with links to download them",
 		Long: "List the files of a job or task, with links to download them. The links may expire. With --json it " +
 			"prints STAC: the Collection of a job, or the Items of a task.\n" +
 			"The exit code is 1 if results of finished jobs cannot be read. These jobs are named, and the files of " +
 			"all others are listed.\n\n" + idHelp,
-		Example: "  eodispatch results job-42\n  eodispatch results task-7 --json",
+		Example: "  eodispatch results job-42\n  eodispatch results task-7 --json\n" +
+			"  eodispatch results task-7 --links | wget -i -",
 		RunE: a.onTarget(func(ctx context.Context, c *client.Client, t target) error {
+			if links {
+				show, a.json = a.showLinks, false
+			}
 			if !t.task {
 				found, err := resultsOf(ctx, c, t.id)
 				if err != nil || a.json {
 					return errors.Join(err, a.printUnless(err, found.rawOrNil()))
 				}
-				a.showAssets(found.Assets)
+				show(found.Assets)
 				return nil
 			}
 			var missing missingJobs
@@ -58,10 +64,12 @@ func (a *app) resultsCommand() *cobra.Command {
 					}
 					continue
 				}
-				a.showAssets(i.Assets)
+				show(i.Assets)
 			}
 			return missing.err()
 		})}
+	command.Flags().BoolVar(&links, "links", false, "print the links alone, one in each line")
+	return command
 }
 
 // missingJobs are finished jobs of a task whose results cannot be read.
@@ -122,30 +130,33 @@ func (a *app) showAssets(assets map[string]wire.Asset) {
 	}
 }
 
+func (a *app) showLinks(assets map[string]wire.Asset) {
+	for _, name := range slices.Sorted(maps.Keys(assets)) {
+		fmt.Fprintln(a.Out, printable(assets[name].Href))
+	}
+}
+
 func (a *app) downloadCommand() *cobra.Command {
-	to, names, follow := "", "", false
-	command := &cobra.Command{Use: "download ID --to DIR", GroupID: "results", Args: cobra.ExactArgs(1),
+	to, follow := saving{}, false
+	command := &cobra.Command{Use: "download ID", GroupID: "results", Args: cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeTargets,
 		Short:             "Download the results of a job or task",
 		Long: `Download the results of a job or task, four files at once. Files that are there already are not downloaded again, and those that
-broke off continue where they ended. The folder gets a collection.json, a STAC Collection that refers to the files; those of a task
-are in a folder for each job, or as --layout names them, and the Items then in the folder items.
+broke off continue where they ended. The folder gets a collection.json, a STAC Collection that refers to the files. Those of a task are in
+a folder for each job, or as --layout names them, and the Items then in the folder items; items.json has all Items with their geometries,
+names and times as one GeoJSON document, for QGIS and GeoPandas.
 
 ` + idHelp + `
 
 The exit code is 8 while a job has no results or a task has not ended. What the task has by then is downloaded. It is 1 if files could not
 be downloaded, or if results of finished jobs cannot be read: these are named, and all others are downloaded.`,
-		Example: "  eodispatch download job-42 --to results\n  eodispatch download task-7 --to results --follow\n" +
-			"  eodispatch download task-7 --to results --layout '{time}/{name}.{extension}'",
+		Example: "  eodispatch download job-42\n  eodispatch download task-7 -o results --follow\n" +
+			"  eodispatch download task-7 -o results --layout '{time}/{name}.{extension}' --vrt",
 		RunE: a.onTarget(func(ctx context.Context, c *client.Client, t target) error {
-			layout, err := parseLayout(names)
-			if err != nil {
-				return err
-			}
 			if follow {
-				return a.downloadWhileRunning(ctx, c, t, to, layout)
+				return a.downloadWhileRunning(ctx, c, t, to)
 			}
-			d, err := a.downloads(c, t, to, layout)
+			d, err := a.downloads(c, t, to)
 			if err != nil {
 				return err
 			}
@@ -156,13 +167,31 @@ be downloaded, or if results of finished jobs cannot be read: these are named, a
 			}
 			return d.report(cmp.Or(d.fetchAll(ctx), running))
 		})}
-	command.Flags().StringVar(&to, "to", "", "folder; it is created")
-	command.Flags().StringVar(&names, "layout", inFolders, layoutHelp)
+	to.flags(command, "to", "folder; it is created. Default: the id, such as task-7")
 	command.Flags().BoolVar(&follow, "follow", false,
 		"download what is finished, and go on until the end of the job or task")
-	_ = command.MarkFlagRequired("to") // these fail only for unknown flags
-	_ = command.MarkFlagDirname("to")
 	return command
+}
+
+// saving says where results are downloaded to, and what is made of them.
+type saving struct {
+	folder string
+	names  string // the layout
+	vrt    bool
+}
+
+// flags adds the flags to a command. folder is the name of that for the folder.
+func (s *saving) flags(command *cobra.Command, folder, help string) {
+	command.Flags().StringVarP(&s.folder, folder, "o", "", help)
+	command.Flags().StringVar(&s.names, "layout", inFolders, layoutHelp)
+	command.Flags().BoolVar(&s.vrt, "vrt", false, vrtHelp)
+	_ = command.MarkFlagDirname(folder) // fails only for unknown flags
+}
+
+// check refuses what cannot be done, before anything is submitted.
+func (s *saving) check() error {
+	_, err := parseLayout(s.names)
+	return err
 }
 
 // Parallel is the number of files that are downloaded at once.
@@ -176,6 +205,7 @@ type downloads struct {
 	client *client.Client
 	target
 	layout *layout // of a task
+	vrt    bool    // a mosaic of its GeoTIFFs is written
 	folder string
 	root   *os.Root // the folder: a link in it that others made leads nowhere else
 	lock   *flock.Flock
@@ -185,15 +215,22 @@ type downloads struct {
 	fetched, present, bytes atomic.Int64
 
 	mu      sync.Mutex
-	jobs    map[int64]bool // whose results are there
-	failed  []error        // of files that could not be downloaded
+	jobs    map[int64]any // the Items of those whose results are there
+	tiles   []tile
+	unfit   []error // why files are not among the tiles
+	failed  []error // of files that could not be downloaded
 	missing missingJobs
 }
 
 // downloads prepares a folder. It refuses one that holds the results of something else, and one that another process
 // downloads to.
-func (a *app) downloads(c *client.Client, t target, folder string, l *layout) (d *downloads, err error) {
-	d = &downloads{app: a, client: c, target: t, layout: l, folder: folder, jobs: map[int64]bool{}}
+func (a *app) downloads(c *client.Client, t target, to saving) (d *downloads, err error) {
+	l, err := parseLayout(to.names)
+	if err != nil {
+		return nil, err
+	}
+	folder := first(to.folder, t.String())
+	d = &downloads{app: a, client: c, target: t, layout: l, vrt: to.vrt, folder: folder, jobs: map[int64]any{}}
 	defer func() {
 		if err != nil {
 			d.close()
@@ -345,14 +382,17 @@ func (d *downloads) fetchItem(ctx context.Context, i client.Item) error {
 		if err := d.fetch(ctx, i.Assets, key, names[key], renew); err != nil {
 			return err
 		}
+		if d.vrt && isGeoTIFF(i.Assets[key]) {
+			d.addTile(i, key, names[key])
+		}
 	}
-	if err := d.writeItem(i, job, names); err != nil {
-		return err
-	}
-	d.mu.Lock()
-	d.jobs[job] = true
-	d.mu.Unlock()
-	return nil
+	return errors.Join(d.addItem(i, job, names), d.writeItem(i, job, names))
+}
+
+// isGeoTIFF reports whether an asset is an image in the form TIFF.
+func isGeoTIFF(asset wire.Asset) bool {
+	ending := strings.ToLower(path.Ext(asset.Href))
+	return strings.HasPrefix(asset.Type, "image/tiff") || asset.Type == "" && (ending == ".tif" || ending == ".tiff")
 }
 
 // writeItem writes the Item of a job, which refers to its files.
@@ -446,8 +486,8 @@ func (d *downloads) incomplete() error {
 	if len(d.failed) == 0 {
 		return missing
 	}
-	return errors.Join(missing, fmt.Errorf("%d files could not be downloaded. Run the command again to try only "+
-		"those:\n%w", len(d.failed), errors.Join(d.failed[:min(shown, len(d.failed))]...)))
+	return errors.Join(missing, fmt.Errorf("%s could not be downloaded. Run the command again to try only "+
+		"what is missing:\n%w", filesOf(int64(len(d.failed))), errors.Join(d.failed[:min(shown, len(d.failed))]...)))
 }
 
 type link struct {
@@ -515,7 +555,10 @@ func (d *downloads) writeTask(ctx context.Context) error {
 	}
 	relink(document, links...)
 	document["eodispatch:id"], document["eodispatch:missing"] = d.source(), append(missingJobs{}, d.missing...)
-	return d.writeJSON(collectionFile, document)
+	if err := errors.Join(d.writeJSON(collectionFile, document), d.writeItems()); err != nil {
+		return err
+	}
+	return d.writeMosaics()
 }
 
 func (d *downloads) writeJSON(path string, v any) error {
@@ -523,6 +566,11 @@ func (d *downloads) writeJSON(path string, v any) error {
 	if err != nil {
 		return err
 	}
+	return d.replace(path, text)
+}
+
+// replace writes a file of text, all at once.
+func (d *downloads) replace(path string, text []byte) error {
 	if err := d.root.WriteFile(path+".new", append(text, '\n'), 0o666); err != nil {
 		return err
 	}
@@ -539,9 +587,16 @@ func (d *downloads) report(err error) error {
 			"folder": d.folder, "fetched": d.fetched.Load(), "present": d.present.Load(),
 			"bytes": d.bytes.Load(), "missing": append(missingJobs{}, d.missing...), "complete": err == nil}))
 	}
-	d.hint("%d files downloaded (%s), %d were there already: %s", d.fetched.Load(), size(d.bytes.Load()),
+	d.hint("%s downloaded (%s), %d were there already: %s", filesOf(d.fetched.Load()), size(d.bytes.Load()),
 		d.present.Load(), d.folder)
 	return err
+}
+
+func filesOf(n int64) string {
+	if n == 1 {
+		return "1 file"
+	}
+	return fmt.Sprintf("%d files", n)
 }
 
 func size(n int64) string {
@@ -559,8 +614,8 @@ func size(n int64) string {
 const patience = 15 * time.Minute // with a file of which nothing arrives, while a job or task is followed
 
 // downloadWhileRunning follows a job or task to its end, and downloads the results of each job as it finishes.
-func (a *app) downloadWhileRunning(ctx context.Context, c *client.Client, t target, folder string, l *layout) error {
-	d, err := a.downloads(c, t, folder, l)
+func (a *app) downloadWhileRunning(ctx context.Context, c *client.Client, t target, to saving) error {
+	d, err := a.downloads(c, t, to)
 	if err != nil {
 		return err
 	}

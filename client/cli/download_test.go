@@ -127,7 +127,7 @@ func TestResults_WithoutThoseOfSomeJobs(t *testing.T) {
 
 func TestDownload_WithoutTheResultsOfSomeJobs(t *testing.T) {
 	want := []string{"1/a.tif", "1/item.json", "1/mean.json", "4/a.tif", "4/item.json", "4/mean.json",
-		"collection.json"}
+		"collection.json", "items.json"}
 	for _, flags := range [][]string{nil, {"--json"}} {
 		b, folder := newResultsBroker(t), t.TempDir()
 		printed, err := execute(t, b.environ, append([]string{"download", "task-7", "--to", folder}, flags...)...)

@@ -18,7 +18,7 @@ var flagGroups = []struct {
 	{"Time", []string{"time", "split"}},
 	{"Parameters and their values", []string{"parameter", "values", "dimension", "each", "zip", "option", "format"}},
 	{"Costs", []string{"estimate", "budget", "trial"}},
-	{"Results", []string{"wait", "download", "layout", "to", "follow"}},
+	{"Results", []string{"wait", "download", "layout", "vrt", "to", "follow"}},
 	{"Request", []string{"file", "key", "title", "label", "note"}},
 }
 

@@ -125,8 +125,8 @@ func (a *app) hooksAddCommand() *cobra.Command {
 			_, err = fmt.Fprintf(a.Out, "id      %s\nsecret  %s\n", oneLine(h.ID, 200), oneLine(h.Secret, 200))
 			return err
 		})}
-	command.Flags().StringSliceVar(&wanted.Events, "events", nil, "the events to send: "+strings.Join(hookEvents, ", ")+
-		"; default: finished,failed,canceled")
+	command.Flags().StringSliceVar(&wanted.Events, "events", []string{"task_ended", "attention"},
+		"the events to send: "+strings.Join(hookEvents, ", "))
 	command.Flags().IntSliceVar(&wanted.Shares, "shares", nil,
 		"with task_share: percentages of a task's jobs at whose end it is notified; default: 25,50,75")
 	// fails only for unknown flags

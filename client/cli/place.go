@@ -18,22 +18,18 @@ import (
 type place struct {
 	platform, endpoint, protocol, namespace string
 	at                                      string // which of the platforms that offer a service of the catalogue
-
-	// of the job or task; a protocol among them is that of endpoint, as --protocol was called --label before
-	labels []string
 }
 
 var protocols = []string{wire.OpenEO, wire.OGCProcess}
 
-// flags adds the flags to a command. label describes --label.
-func (p *place) flags(a *app, command *cobra.Command, label string) {
+// flags adds the flags to a command.
+func (p *place) flags(a *app, command *cobra.Command) {
 	flags := command.Flags()
 	flags.StringVar(&p.platform, "platform", "",
 		"SERVICE is a process of this platform, by its id or URL, and not a service of the catalogue")
 	flags.StringVar(&p.at, "at", "", "of a service of the catalogue that several platforms offer: only this platform")
 	flags.StringVar(&p.endpoint, "endpoint", "", "like --platform, by the platform's address; needs --protocol")
 	flags.StringVar(&p.protocol, "protocol", "", "protocol of --endpoint: openeo or ogc_api_process")
-	flags.StringArrayVar(&p.labels, "label", nil, label)
 	flags.StringVar(&p.namespace, "namespace", "", "namespace of the process at the platform")
 	command.MarkFlagsMutuallyExclusive("platform", "endpoint", "at")
 	// likewise
@@ -57,16 +53,10 @@ func (p place) find(ctx context.Context, c *client.Client, name string) (found, 
 	if p.platform == "" && p.endpoint == "" {
 		return fromCatalogue(ctx, c, name, p.at)
 	}
-	protocol := p.protocol
-	for _, label := range p.labels {
-		if slices.Contains(protocols, label) {
-			protocol = label
-		}
-	}
-	if p.platform == "" && protocol == "" {
+	if p.platform == "" && p.protocol == "" {
 		return found{}, usage("--endpoint needs --protocol: %s", strings.Join(protocols, " or "))
 	}
-	f := found{service: wire.ServiceChoice{Endpoint: p.endpoint, Application: name}, label: protocol,
+	f := found{service: wire.ServiceChoice{Endpoint: p.endpoint, Application: name}, label: p.protocol,
 		title: strings.TrimSuffix(path.Base(name), ".json")}
 	if p.platform != "" {
 		at, err := platform(ctx, c, p.platform)

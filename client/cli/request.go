@@ -30,6 +30,7 @@ type request struct {
 	trial                        int
 	area, time, format, title    string
 	note                         string
+	labels                       []string
 	by                           string // what --time is split by
 	also                         []string
 	values, dimension, key, file string
@@ -39,8 +40,9 @@ type request struct {
 }
 
 func (r *request) flags(command *cobra.Command) {
-	r.place.flags(r.app, command, "label, as KEY=VALUE, by which list finds it. Repeatable")
+	r.place.flags(r.app, command)
 	flags := command.Flags()
+	flags.StringArrayVar(&r.labels, "label", nil, "label, as KEY=VALUE, by which list finds it. Repeatable")
 	flags.StringArrayVarP(&r.parameters, "parameter", "p", nil,
 		"parameter, as NAME=VALUE: JSON or a text; @FILE for the JSON in a file. Repeatable")
 	flags.StringVar(&r.area, "area", "",
@@ -108,9 +110,6 @@ func (r *request) build(ctx context.Context, c *client.Client, args []string, gi
 // annotate adds the labels and the note to a request.
 func (r *request) annotate(d *document) error {
 	for _, text := range r.labels {
-		if r.endpoint != "" && slices.Contains(protocols, text) {
-			continue
-		}
 		key, value, ok := strings.Cut(text, "=")
 		if !ok || key == "" {
 			return usage("--label %q: write KEY=VALUE", text)
@@ -644,7 +643,7 @@ func (a *app) requestCommand() *cobra.Command {
 		Short:             "Write a request for a service to a file, to be edited and submitted by run -f",
 		Long: "Write a request for a service with all its parameters. What you give is filled in; for the rest the " +
 			"default is, or null where you must write a value.",
-		Example: "  eodispatch request ndvi_composite --area 4,50,5,51 --to request.json\n  eodispatch run -f " +
+		Example: "  eodispatch request ndvi_composite --area 4,50,5,51 -o request.json\n  eodispatch run -f " +
 			"request.json"}
 	command.RunE = func(command *cobra.Command, args []string) error {
 		return a.run(func(ctx context.Context, args []string) error {
@@ -675,7 +674,7 @@ func (a *app) requestCommand() *cobra.Command {
 		})(command, args)
 	}
 	r.flags(command)
-	command.Flags().StringVar(&to, "to", "", "file to write; default: standard output")
+	command.Flags().StringVarP(&to, "to", "o", "", "file to write; default: standard output")
 	return command
 }
 

@@ -18,8 +18,7 @@ type running struct {
 	request
 	wait     bool
 	estimate bool
-	download string
-	layout   string
+	saving
 }
 
 const runHelp = `SERVICE is the id of a service of the catalogue or, with --platform, of a process of a platform.
@@ -67,8 +66,8 @@ func (r *running) complete(command *cobra.Command, task bool) *cobra.Command {
 				return err
 			}
 			d, err := r.build(ctx, c, args, command.Flags())
-			if _, bad := parseLayout(r.layout); err == nil {
-				err = bad
+			if err == nil {
+				err = r.saving.check()
 			}
 			if err == nil && task && !d.isTask() {
 				err = usage("upscale needs --grid, --values, --split, --each, or a file with a dimension; run " +
@@ -87,9 +86,7 @@ func (r *running) complete(command *cobra.Command, task bool) *cobra.Command {
 	command.Flags().BoolVar(&r.estimate, "estimate", false,
 		"submit nothing, and show what it is expected to cost, from your finished jobs of the service")
 	command.Flags().BoolVarP(&r.wait, "wait", "w", false, "show the progress until the end")
-	command.Flags().StringVarP(&r.download, "download", "d", "",
-		"download the results to this folder as they become available; implies --wait")
-	command.Flags().StringVar(&r.layout, "layout", inFolders, "with --download: "+layoutHelp)
+	r.saving.flags(command, "download", "download the results to this folder as they become available; implies --wait")
 	return command
 }
 
@@ -103,7 +100,7 @@ func (r *running) submit(ctx context.Context, c *client.Client, d document) erro
 		}
 		return err
 	}
-	if !r.wait && r.download == "" {
+	if !r.wait && r.folder == "" {
 		if r.json {
 			return r.print(made)
 		}
@@ -114,12 +111,8 @@ func (r *running) submit(ctx context.Context, c *client.Client, d document) erro
 	if !r.json {
 		fmt.Fprintln(r.Out, t)
 	}
-	if r.download != "" {
-		layout, err := parseLayout(r.layout)
-		if err != nil {
-			return err
-		}
-		return r.downloadWhileRunning(ctx, c, t, r.download, layout)
+	if r.folder != "" {
+		return r.downloadWhileRunning(ctx, c, t, r.saving)
 	}
 	return r.follow(ctx, c, t, nil)
 }
@@ -135,19 +128,20 @@ func (r *running) showEstimate(ctx context.Context, c *client.Client, d document
 	if err != nil || r.json {
 		return errors.Join(err, r.printUnless(err, e))
 	}
-	shown := func(s *wire.Spread, unit string, runs int, basis string) string {
+	shown := func(s *wire.Spread, write func(float64) string, unit string, runs int, basis string) string {
 		if s == nil {
 			return fmt.Sprintf("not known: %d of your finished jobs show it", runs)
 		}
-		text := strings.TrimSpace(spread(s) + " " + unit)
+		text := strings.TrimSpace(spread(s, write) + " " + unit)
 		if runs == 0 {
 			return text + ", as the provider states"
 		}
 		return text + fmt.Sprintf(", by %d finished jobs", runs) +
 			map[string]string{"area": " over areas of this size"}[basis]
 	}
-	fmt.Fprintf(r.Out, "jobs      %d\ncosts     %s\nrun time  %s\n", e.Jobs, shown(e.Costs, e.CostUnit, e.CostRuns,
-		e.CostBasis), shown(e.Seconds, "s each", e.SecondsRuns, e.SecondsBasis))
+	fmt.Fprintf(r.Out, "jobs      %d\ncosts     %s\nrun time  %s\n", e.Jobs,
+		shown(e.Costs, amount, e.CostUnit, e.CostRuns, e.CostBasis),
+		shown(e.Seconds, seconds, "for each job", e.SecondsRuns, e.SecondsBasis))
 	if e.Balance != nil {
 		fmt.Fprintf(r.Out, "balance   %s %s\n", amount(e.Balance.Value), e.Balance.Unit)
 	}
@@ -158,12 +152,20 @@ func (r *running) showEstimate(ctx context.Context, c *client.Client, d document
 }
 
 // spread returns an expected value with its bounds, or it alone if nothing else is expected.
-func spread(s *wire.Spread) string {
-	low, likely, high := amount(s.Low), amount(s.Likely), amount(s.High)
+func spread(s *wire.Spread, write func(float64) string) string {
+	low, likely, high := write(s.Low), write(s.Likely), write(s.High)
 	if low == likely && high == likely {
 		return likely
 	}
 	return low + " to " + high + ", likely " + likely
+}
+
+// seconds writes a time as people say it.
+func seconds(n float64) string {
+	if n < 10 {
+		return fmt.Sprintf("%.1fs", n)
+	}
+	return span(n).String()
 }
 
 // amount writes a number with four digits, or more if it is a large one.

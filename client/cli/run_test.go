@@ -13,7 +13,7 @@ func TestSpread_OneValueIsSaidOnce(t *testing.T) {
 		"2 to 2.001, likely 2": {Low: 2, Likely: 2, High: 2.001},
 		"14376":                {Low: 14376.2, Likely: 14376.2, High: 14376.2},
 	} {
-		if got := spread(&s); got != want {
+		if got := spread(&s, amount); got != want {
 			t.Errorf("%+v: %q, want %q", s, got, want)
 		}
 	}

@@ -38,7 +38,10 @@ func (a *app) servicesCommand() *cobra.Command {
 					all = append(all, s)
 				}
 			}
-			if a.json {
+			if len(all) == 0 && !a.json {
+				a.hint("No service matches. All are listed by: eodispatch services")
+			}
+			if a.json || len(all) == 0 {
 				return nil
 			}
 			return a.table("ID\tTITLE\tPLATFORM\tSTATE", func(row func(...any)) {
@@ -79,7 +82,7 @@ func (a *app) serviceCommand() *cobra.Command {
 				return errors.Join(withoutCatalogue(err), a.printUnless(err, s))
 			}
 			fmt.Fprintf(a.Out, "%s\n%s, at %s\n\n%s\n\n", oneLine(s.Title, 200), s.ID,
-				strings.Join(s.Platforms(), ", "), printable(s.Description))
+				strings.Join(s.Platforms(), ", "), withoutMarks(printable(s.Description)))
 			return a.showParameters(parametersOf(s))
 		})}
 }
@@ -104,7 +107,7 @@ func (a *app) paramsCommand() *cobra.Command {
 			}
 			return a.showParameters(s.parameters)
 		})}
-	at.flags(a, command, "the same as --protocol")
+	at.flags(a, command)
 	return command
 }
 

@@ -1,9 +1,21 @@
 package cli
 
 import (
+	"regexp"
 	"strings"
 	"unicode"
 )
+
+// Marks of Markdown that say nothing on a terminal: of headings, the rules of tables, and emphasis.
+var (
+	rules    = regexp.MustCompile(`(?m)^#+ +|^\|[-:| ]+\|\n`)
+	emphasis = regexp.MustCompile(`(^|[^\w*])\*\*?([^*\s](?:[^*\n]*[^*\s])?)\*\*?`)
+)
+
+// withoutMarks returns a text in Markdown as plain text.
+func withoutMarks(text string) string {
+	return emphasis.ReplaceAllString(rules.ReplaceAllString(text, ""), "$1$2")
+}
 
 // printable returns a text of a server without what steers a terminal, and without space around it.
 func printable(text string) string { return strings.TrimSpace(Printable(text)) }

@@ -24,6 +24,18 @@ func TestRanFor(t *testing.T) {
 	}
 }
 
+func TestWithoutMarks(t *testing.T) {
+	for markdown, want := range map[string]string{
+		"### The *NDVI*\n\n- an **area**: 3*4*5 km": "The NDVI\n\n- an area: 3*4*5 km",
+		"| a | b |\n|---|---:|\n| 1 | 2 |":          "| a | b |\n| 1 | 2 |",
+		"* one\n* two *":                            "* one\n* two *",
+	} {
+		if got := withoutMarks(markdown); got != want {
+			t.Errorf("%q: %q", markdown, got)
+		}
+	}
+}
+
 func TestTexts_CannotSteerTheTerminal(t *testing.T) {
 	hostile := "a\x1b[2J\u202eb\u2066\u2028c\u009bd\u200f\ufeff\ne"
 	const want = "a [2Jb c d\ne"

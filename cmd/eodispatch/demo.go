@@ -344,8 +344,8 @@ curl -s $B/tiles -H "$J" -d '{"grid": "20x20km", "aoi": {"type": "Polygon", "coo
 // demoCommands are the commands for scientists, which README shows too.
 const demoCommands = `eodispatch login $B
 eodispatch services
-eodispatch run ndvi_composite --area 5.05,51.2,5.15,51.25 --time 2024-06-01/2024-07-01 --download june
-eodispatch run ndvi_composite --area 5.05,51.05,5.75,51.45 --grid 20x20km --time 2024-06-01/2024-07-01 --download tiles
+eodispatch run ndvi_composite --area 5.05,51.2,5.15,51.25 --time 2024-06 --download june
+eodispatch run ndvi_composite --area 5.05,51.05,5.75,51.45 --grid 20x20km --time 2024-06 --download tiles --vrt
 ls june tiles
 `
 

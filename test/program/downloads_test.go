@@ -147,7 +147,7 @@ func TestUsers_GetTheOtherFiles(t *testing.T) {
 	environ := []string{"HOME=" + t.TempDir(), "EODISPATCH_TOKEN=a", "EODISPATCH_BROKER=" + broker}
 	code, printed := try(t, environ, "download", "job-1", "--to", folder)
 	if code != exitFailed || !strings.Contains(printed, "2 files downloaded") ||
-		!strings.Contains(printed, "1 files could not be downloaded") ||
+		!strings.Contains(printed, "1 file could not be downloaded") ||
 		!strings.Contains(printed, "gone.tif: "+strings.TrimPrefix(store, "http://")+
 			" answers the link to the file with 404 Not Found") {
 		t.Errorf("exit %d:\n%s", code, printed)

@@ -90,7 +90,7 @@ func TestReadme_CommandsForScientistsWork(t *testing.T) {
 	}
 	lines.WriteString("cd '" + u.folder + "'\n" + assignments + shown)
 	u.holds(pasteInto(t, lines.String()), "Signed in at ", "Greenest NDVI of a season", "job-", "task-", "14 finished",
-		"1 files downloaded", "14 files downloaded", "collection.json")
+		"1 file downloaded", "14 files downloaded", "collection.json")
 	u.hasFiles("june", "openEO.tif")
 	u.hasFiles("tiles", "openEO.tif")
 	t.Run("from Python", func(t *testing.T) { runNotebook(t, assignments) })

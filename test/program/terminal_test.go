@@ -120,6 +120,11 @@ func TestUsers_SeeABarInATerminal(t *testing.T) {
 	}
 	u.refused(cli.ExitCanceled, "task-1 was canceled", "wait", "task-1")
 
+	one := u.inTerminal("delete", "job-1")
+	one.Await(t, "Delete job-1?")
+	one.types(t, "n\r")
+	one.ends(t)
+	u.holds(u.must("show", "job-1"), "canceled")
 	for _, answer := range []struct {
 		keys    string
 		code    int
