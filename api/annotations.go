@@ -6,7 +6,6 @@ import (
 	"errors"
 
 	"github.com/eodispatch/eodispatch/api/call"
-	"github.com/eodispatch/eodispatch/api/live"
 	"github.com/eodispatch/eodispatch/api/openapi"
 	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
@@ -41,30 +40,19 @@ func (a *api) annotationChange(in *openapi.Request) (c dispatch.AnnotationChange
 	return c, nil
 }
 
-func (a *api) annotateJob(ctx context.Context, in *openapi.Request) (*openapi.Tagged[wire.ProcessingJob], error) {
-	id, err := in.JobID()
-	if err != nil {
-		return nil, err
-	}
+func (a *api) annotateJob(ctx context.Context, in *openapi.Request,
+	id dispatch.JobID) (*openapi.Tagged[wire.ProcessingJob], error) {
 	c, err := a.annotationChange(in)
 	if err != nil {
 		return nil, err
 	}
-	r, err := a.Broker.AnnotateJob(ctx, call.User(ctx), id, c)
-	if err != nil {
-		return nil, err
-	}
-	return openapi.TaggedOf(live.JobTag(r), a.Job(r)), nil
+	return a.tagged(a.Broker.AnnotateJob(ctx, call.User(ctx), id, c))
 }
 
-func (a *api) annotateTask(ctx context.Context, in *openapi.Request) (*openapi.Status[wire.UpscalingTaskSummary],
-	error) {
+func (a *api) annotateTask(ctx context.Context, in *openapi.Request, id dispatch.TaskID) (*taskSummary, error) {
 	c, err := a.annotationChange(in)
 	if err != nil {
 		return nil, err
 	}
-	return a.taskChange(func(b taskBroker, ctx context.Context, u dispatch.UserID,
-		id dispatch.TaskID) (dispatch.TaskRecord, error) {
-		return b.AnnotateTask(ctx, u, id, c)
-	})(ctx, in)
+	return a.changed(a.Broker.AnnotateTask(ctx, call.User(ctx), id, c))
 }

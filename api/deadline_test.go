@@ -26,15 +26,10 @@ type stalled struct {
 	freed chan error // why it was given up
 }
 
-func (s stalled) Jobs(ctx context.Context, u dispatch.UserID, p dispatch.Page) iter.Seq2[dispatch.Record, error] {
-	if p.Most > 0 {
-		return s.world.Jobs(ctx, u, p)
-	}
-	return func(yield func(dispatch.Record, error) bool) {
-		<-ctx.Done()
-		s.freed <- context.Cause(ctx)
-		yield(dispatch.Record{}, ctx.Err())
-	}
+func (s stalled) Request(ctx context.Context, _ dispatch.Record) (dispatch.Request, error) {
+	<-ctx.Done()
+	s.freed <- context.Cause(ctx)
+	return dispatch.Request{}, ctx.Err()
 }
 
 // A list that is sent while it is read stops after the request's deadline, even if the client waits, and the connection

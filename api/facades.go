@@ -2,9 +2,6 @@ package api
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/base64"
 	"errors"
 	"io"
 	"iter"
@@ -49,57 +46,57 @@ func (a *api) serveFacades(next http.Handler) http.Handler {
 }
 
 // facadeServer implements [facade.Server].
-type facadeServer struct{ a *api }
+type facadeServer struct{ *api }
 
-func (s facadeServer) BaseURL(r *http.Request) string { return s.a.BaseURL(r.Host, r.TLS != nil) }
+func (s facadeServer) BaseURL(r *http.Request) string { return s.api.BaseURL(r.Host, r.TLS != nil) }
 
 func (s facadeServer) SignIn(r *http.Request, token dispatch.Secret) (identity.Caller, error) {
 	if token == "" {
 		return identity.Caller{}, call.ErrNoToken
 	}
-	caller, err := s.a.verifyToken(r.Context(), token.Reveal())
+	caller, err := s.api.verifyToken(r.Context(), token.Reveal())
 	if err != nil {
 		return identity.Caller{}, err
 	}
-	return caller, s.a.admit(r.Context(), caller)
+	return caller, s.api.admit(r.Context(), caller)
 }
 
 func (s facadeServer) ReadBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if r.ContentLength == 0 {
 		return nil, nil
 	}
-	most, reason, err := s.a.ReserveBody(r)
+	most, reason, err := s.api.ReserveBody(r)
 	if err != nil {
 		return nil, err
 	}
-	body, err := s.a.ReadWithin(w, r, most, reason)
+	body, err := s.api.ReadWithin(w, r, most, reason)
 	if err != nil || len(body) == 0 {
 		return nil, err
 	}
 	if fault := openapi.Malformed(body); fault != nil {
 		return nil, call.Invalid([]dispatch.Fault{*fault})
 	}
-	if faults, _ := openapi.Inspect(body, s.a.Limits.Depth, s.a.Limits.Members); len(faults) > 0 {
+	if faults, _ := openapi.Inspect(body, s.api.Limits.Depth, s.api.Limits.Members); len(faults) > 0 {
 		return nil, call.Invalid(faults)
 	}
 	return body, nil
 }
 
 func (s facadeServer) Stream(w http.ResponseWriter, r *http.Request, status int, from io.Reader) error {
-	if err := s.a.enterStreams(call.In(r.Context())); err != nil {
+	if err := s.api.enterStreams(call.In(r.Context())); err != nil {
 		return err
 	}
-	if err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.a.ChunkTime())); err != nil &&
+	if err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.api.ChunkTime())); err != nil &&
 		!errors.Is(err, http.ErrNotSupported) {
 		return err
 	}
 	w.WriteHeader(status)
-	return s.a.Pass(w, from)
+	return s.api.Pass(w, from)
 }
 
 func (s facadeServer) RunSync(w http.ResponseWriter, r *http.Request, run dispatch.Request) (*dispatch.SyncResult,
 	error) {
-	return s.a.startRun(r.Context(), w, run)
+	return s.api.startRun(r.Context(), w, run)
 }
 
 func (s facadeServer) Key(r *http.Request, body []byte) (dispatch.Key, error) {
@@ -113,47 +110,42 @@ func (s facadeServer) Key(r *http.Request, body []byte) (dispatch.Key, error) {
 func (s facadeServer) InTurns(ctx context.Context, u dispatch.UserID,
 	all iter.Seq2[dispatch.Record, error]) iter.Seq2[dispatch.Record, error] {
 	return func(yield func(dispatch.Record, error) bool) {
-		turn := s.a.HeavyTurn(u)
+		turn := s.api.HeavyTurn(u)
 		defer turn.ReleaseTurn()
 		limits.InTurns(ctx, &turn, all)(yield)
 	}
 }
 
-func (s facadeServer) BeginWait(ctx context.Context) (waiting context.Context, end func(), err error) {
-	return s.a.BeginWait(ctx)
-}
-
-func (s facadeServer) AwaitEnd(ctx context.Context, job dispatch.Record, wait time.Duration) dispatch.Record {
-	return s.a.AwaitEnd(ctx, job, wait)
-}
-
 func (s facadeServer) SignInLink(of dispatch.Account) string {
-	if s.a.SignInLink == nil {
+	if s.api.SignInLink == nil {
 		return ""
 	}
-	return s.a.SignInLink(of)
+	return s.api.SignInLink(of)
 }
 
 // Problem implements [facade.Server]. The error of a request that took too long is that it did, whatever it was doing,
 // and is logged.
 func (s facadeServer) Problem(ctx context.Context, err error) facade.Problem {
 	if errors.Is(context.Cause(ctx), facade.ErrTooSlow) {
-		return s.a.Problem(context.WithoutCancel(ctx), errors.Join(call.TooSlow, err))
+		return s.api.Problem(context.WithoutCancel(ctx), errors.Join(call.TooSlow, err))
 	}
-	return s.a.Problem(ctx, err)
+	return s.api.Problem(ctx, err)
 }
 
 const sealedPurpose = "facade "
 
 func (s facadeServer) Seal(u dispatch.UserID, purpose string, text []byte) string {
-	return base64.RawURLEncoding.EncodeToString(append(s.a.Sign(u, sealedPurpose+purpose, text), text...))
+	return s.api.Seal(u, sealedPurpose+purpose, text)
 }
 
 func (s facadeServer) Unseal(u dispatch.UserID, purpose, sealed string) (text []byte, ok bool) {
-	raw, err := base64.RawURLEncoding.DecodeString(sealed)
-	if err != nil || len(raw) < sha256.Size {
-		return nil, false
+	return s.api.Unseal(u, sealedPurpose+purpose, sealed)
+}
+
+func (s facadeServer) Provenance(ctx context.Context, r dispatch.Record) (any, error) {
+	d, err := s.api.Broker.Document(ctx, call.User(ctx), r.ID)
+	if err != nil {
+		return nil, err
 	}
-	text = raw[sha256.Size:]
-	return text, hmac.Equal(raw[:sha256.Size], s.a.Sign(u, sealedPurpose+purpose, text))
+	return s.api.provenanceOf(r, d), nil
 }

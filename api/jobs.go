@@ -78,11 +78,8 @@ func (a *api) addressOf(r dispatch.Record) string {
 	return a.PagePath(fmt.Sprintf("/unit_jobs/%d", r.ID))
 }
 
-func (a *api) readJob(ctx context.Context, in *openapi.Request) (*openapi.Tagged[wire.ProcessingJob], error) {
-	id, err := in.JobID()
-	if err != nil {
-		return nil, err
-	}
+func (a *api) readJob(ctx context.Context, in *openapi.Request,
+	id dispatch.JobID) (*openapi.Tagged[wire.ProcessingJob], error) {
 	w, err := a.Await(ctx, in, func() (<-chan struct{}, func()) { return a.Broker.WatchJob(call.User(ctx), id) })
 	if err != nil {
 		return nil, err
@@ -95,6 +92,11 @@ func (a *api) readJob(ctx context.Context, in *openapi.Request) (*openapi.Tagged
 	if err == nil {
 		r, err = a.Broker.ForecastJob(ctx, r)
 	}
+	return a.tagged(r, err)
+}
+
+// tagged returns the response with a job, and its ETag.
+func (a *api) tagged(r dispatch.Record, err error) (*openapi.Tagged[wire.ProcessingJob], error) {
 	if err != nil {
 		return nil, err
 	}
@@ -102,23 +104,12 @@ func (a *api) readJob(ctx context.Context, in *openapi.Request) (*openapi.Tagged
 }
 
 // cancelJob cancels a job, which stays in its owner's list.
-func (a *api) cancelJob(ctx context.Context, in *openapi.Request) (*openapi.Tagged[wire.ProcessingJob], error) {
-	id, err := in.JobID()
-	if err != nil {
-		return nil, err
-	}
-	r, err := a.Broker.Cancel(ctx, call.User(ctx), id)
-	if err != nil {
-		return nil, err
-	}
-	return openapi.TaggedOf(live.JobTag(r), a.Job(r)), nil
+func (a *api) cancelJob(ctx context.Context, in *openapi.Request,
+	id dispatch.JobID) (*openapi.Tagged[wire.ProcessingJob], error) {
+	return a.tagged(a.Broker.Cancel(ctx, call.User(ctx), id))
 }
 
-func (a *api) readResults(ctx context.Context, in *openapi.Request) (*results, error) {
-	id, err := in.JobID()
-	if err != nil {
-		return nil, err
-	}
+func (a *api) readResults(ctx context.Context, in *openapi.Request, id dispatch.JobID) (*results, error) {
 	p, err := a.Broker.JobResult(ctx, call.User(ctx), id)
 	if p.Collection == nil || err != nil {
 		return &results{}, err
@@ -135,11 +126,7 @@ type definition struct {
 	Body        []byte
 }
 
-func (a *api) readDocument(ctx context.Context, in *openapi.Request) (*definition, error) {
-	id, err := in.JobID()
-	if err != nil {
-		return nil, err
-	}
+func (a *api) readDocument(ctx context.Context, in *openapi.Request, id dispatch.JobID) (*definition, error) {
 	d, err := a.Broker.Document(ctx, call.User(ctx), id)
 	switch {
 	case err != nil:
@@ -150,11 +137,7 @@ func (a *api) readDocument(ctx context.Context, in *openapi.Request) (*definitio
 	return &definition{"application/json", `"` + d.Hash() + `"`, d.Body}, nil
 }
 
-func (a *api) deleteJob(ctx context.Context, in *openapi.Request) (*openapi.Nothing, error) {
-	id, err := in.JobID()
-	if err != nil {
-		return nil, err
-	}
+func (a *api) deleteJob(ctx context.Context, in *openapi.Request, id dispatch.JobID) (*openapi.Nothing, error) {
 	everywhere, err := in.AlsoAtPlatform()
 	if err != nil {
 		return nil, err

@@ -36,7 +36,8 @@ func BenchmarkStateOfATask(b *testing.B) {
 				if err != nil {
 					return err
 				}
-				return r.TaskWith(task, a.ListingOf(b.Context(), of, dispatch.Page{Limit: live.MostElements}).Jobs)
+				r.TaskWith(task, a.ListingOf(b.Context(), of, dispatch.Page{Limit: live.MostElements}).Jobs)
+				return r.Err()
 			})
 		})
 	})
@@ -90,7 +91,8 @@ func measureChange(b *testing.B, a *api, t live.Topic, id dispatch.JobID) {
 		}
 		number = c.Number
 		r := a.NewRenderer(b.Context(), &bytes.Buffer{}, t)
-		if r.Task = c.Task; r.Job(*c.Changed[0].Record) != nil {
+		r.Task = c.Task
+		if r.Job(*c.Changed[0].Record); r.Err() != nil {
 			b.Fatal("not written")
 		}
 		spent += conformance.CPU(b) - before

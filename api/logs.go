@@ -23,11 +23,7 @@ type logs struct {
 	Body wire.LogPage
 }
 
-func (a *api) readLogs(ctx context.Context, in *openapi.Request) (*logs, error) {
-	id, err := in.JobID()
-	if err != nil {
-		return nil, err
-	}
+func (a *api) readLogs(ctx context.Context, in *openapi.Request, id dispatch.JobID) (*logs, error) {
 	limit, badLimit := in.Number("limit", openapi.ManyLogs, 1, openapi.MostLogs)
 	offset, badOffset := in.Number("offset", 0, 0, math.MaxInt32)
 	if faults := append(badLimit, badOffset...); len(faults) > 0 {

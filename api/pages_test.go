@@ -171,9 +171,8 @@ func TestCursors_AreSharedByProcesses(t *testing.T) {
 	}
 }
 
-// A page whose requests fit into the memory for pages reads them once. If a request does not, the page is read again,
-// part by part.
-func TestPages_AreReadOnceIfTheyAreSmall(t *testing.T) {
+// A page reads as much of each request as fits into the memory for pages, and a longer one by itself.
+func TestPages_AreReadOnce(t *testing.T) {
 	for _, row := range []struct {
 		limit, text int
 		most        []int
@@ -181,7 +180,7 @@ func TestPages_AreReadOnceIfTheyAreSmall(t *testing.T) {
 		{100, 100, []int{dispatch.PartMost}},
 		{100, 9 << 10, []int{dispatch.PartMost}}, // the request is read by itself
 		{1000, 100, []int{live.PageBytes / 1001}},
-		{1000, 4 << 10, []int{live.PageBytes / 1001, 0}},
+		{1000, 4 << 10, []int{live.PageBytes / 1001}},
 	} {
 		w := newWorld()
 		c := w.config()
@@ -213,9 +212,4 @@ func (p *pageReads) History(ctx context.Context, u dispatch.UserID, at broker.Po
 	page dispatch.Page) iter.Seq2[broker.Entry, error] {
 	p.most = append(p.most, page.Most)
 	return p.world.History(ctx, u, at, want, page)
-}
-
-func (p *pageReads) Jobs(ctx context.Context, u dispatch.UserID, page dispatch.Page) iter.Seq2[dispatch.Record, error] {
-	p.most = append(p.most, page.Most)
-	return p.world.Jobs(ctx, u, page)
 }

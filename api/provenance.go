@@ -197,11 +197,8 @@ func (a *api) jobActivity(r dispatch.Record) map[string]any {
 	return is
 }
 
-func (a *api) readProvenance(ctx context.Context, in *openapi.Request) (*openapi.Status[Provenance], error) {
-	id, err := in.JobID()
-	if err != nil {
-		return nil, err
-	}
+func (a *api) readProvenance(ctx context.Context, in *openapi.Request,
+	id dispatch.JobID) (*openapi.Status[Provenance], error) {
 	r, err := a.Broker.Read(ctx, call.User(ctx), id, a.Freshness)
 	if err != nil {
 		return nil, err

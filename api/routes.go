@@ -43,7 +43,7 @@ func (a *api) jobRoutes() {
 			"known status: checked is the time when the platform was last asked, and attention says what is wrong.",
 		Parameters: []*huma.Param{openapi.IdParam, openapi.WaitParam, openapi.KnownParam},
 		Responses: openapi.WithNotModified(a.Errors(401, 404, 422, 429,
-			503))}, a.readJob)
+			503))}, openapi.OnJob(a.readJob))
 	openapi.Register(a.Document, huma.Operation{OperationID: "cancel_unit_job",
 		Method: http.MethodPost, Path: "/unit_jobs/{job_id}/cancel", Tags: openapi.JobTags,
 		Summary: "Cancel a job",
@@ -51,7 +51,7 @@ func (a *api) jobRoutes() {
 			"request has no further effect.",
 		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{openapi.IdParam},
 		Responses: a.Errors(401, 404, 422, 503)},
-		a.cancelJob)
+		openapi.OnJob(a.cancelJob))
 	openapi.Register(a.Document, huma.Operation{OperationID: "annotate_unit_job",
 		Method: http.MethodPatch, Path: "/unit_jobs/{job_id}", Tags: openapi.JobTags,
 		Summary: "Change the labels and the note of a job",
@@ -59,7 +59,7 @@ func (a *api) jobRoutes() {
 			"has ended.",
 		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{openapi.IdParam},
 		Responses: a.Errors(401, 404, 408, 413, 415, 422,
-			503)}, a.annotateJob)
+			503)}, openapi.OnJob(a.annotateJob))
 	openapi.Register(a.Document, huma.Operation{OperationID: "get_job_results_unit_jobs__job_id__results_get",
 		Method: http.MethodGet, Path: "/unit_jobs/{job_id}/results", Tags: openapi.JobTags,
 		Summary: "Get the results of a job",
@@ -67,13 +67,13 @@ func (a *api) jobRoutes() {
 			"finished but does not provide its results yet, the response is 503, PLATFORM_BUSY.",
 		Parameters: []*huma.Param{openapi.IdParam},
 		Responses:  a.Errors(401, 403, 404, 409, 422, 429, 501, 502, 503, 504)},
-		a.readResults)
+		openapi.OnJob(a.readResults))
 	openapi.Register(a.Document, huma.Operation{OperationID: "delete_job_unit_jobs__job_id__delete",
 		Method: http.MethodDelete, Path: "/unit_jobs/{job_id}", Tags: openapi.JobTags,
 		Summary:       "Cancel and delete a job",
 		Description:   "Cancels the job on its platform if it has not ended, and removes it from the list.",
 		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{openapi.IdParam, openapi.PlatformParam},
-		Responses: openapi.WithNull(a.Errors(401, 404, 409, 422, 503))}, a.deleteJob)
+		Responses: openapi.WithNull(a.Errors(401, 404, 409, 422, 503))}, openapi.OnJob(a.deleteJob))
 	openapi.Register(a.Document, huma.Operation{OperationID: "create_sync_job_sync_jobs_post",
 		Method: http.MethodPost, Path: "/sync_jobs", Tags: openapi.JobTags,
 		Summary: "Run a job and wait for its result",
@@ -102,7 +102,7 @@ func (a *api) jobRoutes() {
 			"to the next page.",
 		Parameters: []*huma.Param{openapi.IdParam, openapi.LimitParam, openapi.OffsetParam},
 		Responses: a.Errors(401, 403, 404, 409, 422, 501, 502,
-			503, 504)}, a.readLogs)
+			503, 504)}, openapi.OnJob(a.readLogs))
 	openapi.Register(a.Document, huma.Operation{OperationID: "get_unit_job_document",
 		Method: http.MethodGet, Path: "/unit_jobs/{job_id}/document", Tags: openapi.JobTags,
 		Summary: "Get the document that defined a job's service",
@@ -112,7 +112,7 @@ func (a *api) jobRoutes() {
 			"get the attention service_changed.",
 		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{openapi.IdParam},
 		Responses: openapi.WithDocument(a.Errors(401, 404, 422,
-			503))}, a.readDocument)
+			503))}, openapi.OnJob(a.readDocument))
 	openapi.Register(a.Document, huma.Operation{OperationID: "get_unit_job_provenance",
 		Method: http.MethodGet, Path: "/unit_jobs/{job_id}/provenance", Tags: openapi.JobTags,
 		Summary: "Get the provenance of a job",
@@ -121,7 +121,7 @@ func (a *api) jobRoutes() {
 			"generated. It does not name you, so that it can be published beside the results.",
 		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{openapi.IdParam},
 		Responses: a.Errors(401, 404, 422, 503)},
-		a.readProvenance)
+		openapi.OnJob(a.readProvenance))
 	a.OpenAPI().Paths["/unit_jobs/{job_id}"].Patch.RequestBody = openapi.Body[wire.AnnotationsPatch](a.Document)
 	for _, path := range []string{"/unit_jobs", "/sync_jobs"} { // after the registration, or huma would read the body
 		a.OpenAPI().Paths[path].Post.RequestBody = a.JobBody()
@@ -176,7 +176,7 @@ func (a *api) taskRoutes() {
 		Parameters: append([]*huma.Param{openapi.TaskParam, openapi.WaitParam, openapi.KnownParam},
 			openapi.PageParams...),
 		Responses: openapi.WithNotModified(openapi.WithBody[wire.UpscalingTask](a.Document,
-			a.Errors(401, 404, 422, 429, 503)))}, a.readTask)
+			a.Errors(401, 404, 422, 429, 503)))}, openapi.OnTask(a.readTask))
 	openapi.Register(a.Document, huma.Operation{OperationID: "delete_upscale_task",
 		Method: http.MethodDelete, Path: "/upscale_tasks/{task_id}", Tags: openapi.TaskTags,
 		Summary: "Cancel and delete a task and its jobs",
@@ -184,7 +184,7 @@ func (a *api) taskRoutes() {
 			"are canceled on their platform. " +
 			"A job that is being submitted is canceled as soon as it is known whether the platform accepted it.",
 		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{openapi.TaskParam, openapi.PlatformParam},
-		Responses: openapi.WithNull(a.Errors(401, 404, 422, 429, 503))}, a.deleteTask)
+		Responses: openapi.WithNull(a.Errors(401, 404, 422, 429, 503))}, openapi.OnTask(a.deleteTask))
 	openapi.Register(a.Document, huma.Operation{OperationID: "annotate_upscale_task",
 		Method: http.MethodPatch, Path: "/upscale_tasks/{task_id}", Tags: openapi.TaskTags,
 		Summary: "Change the labels and the note of a task",
@@ -192,7 +192,7 @@ func (a *api) taskRoutes() {
 			"the jobs of the task.",
 		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{openapi.TaskParam},
 		Responses: a.Errors(401, 404, 408, 413, 415, 422,
-			503)}, a.annotateTask)
+			503)}, openapi.OnTask(a.annotateTask))
 	openapi.Register(a.Document, huma.Operation{OperationID: "cancel_upscale_task",
 		Method: http.MethodPost, Path: "/upscale_tasks/{task_id}/cancel", Tags: openapi.TaskTags,
 		Summary: "Cancel a task and keep it",
@@ -201,7 +201,7 @@ func (a *api) taskRoutes() {
 			"The task and its jobs stay in the lists, and a pause of the task ends. With a body only the jobs that " +
 			"it chooses are canceled, and a pause goes on. " + "Repeating the request has no further effect.",
 		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{openapi.TaskParam},
-		Responses: a.Errors(401, 404, 408, 413, 415, 422, 429, 503)}, a.jobsChange(taskBroker.CancelTask))
+		Responses: a.Errors(401, 404, 408, 413, 415, 422, 429, 503)}, openapi.OnTask(a.cancelTask))
 	openapi.Register(a.Document, huma.Operation{OperationID: "pause_upscale_task",
 		Method: http.MethodPost, Path: "/upscale_tasks/{task_id}/pause", Tags: openapi.TaskTags,
 		Summary: "Pause a task",
@@ -210,7 +210,7 @@ func (a *api) taskRoutes() {
 			"Paused jobs count for your limit of unfinished jobs. Repeating the request has no further effect. If " +
 			"all jobs have ended the response is 409.",
 		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{openapi.TaskParam},
-		Responses: a.Errors(401, 404, 409, 422, 429, 503)}, a.taskChange(taskBroker.PauseTask))
+		Responses: a.Errors(401, 404, 409, 422, 429, 503)}, openapi.OnTask(a.pauseTask))
 	openapi.Register(a.Document, huma.Operation{OperationID: "resume_upscale_task",
 		Method: http.MethodPost, Path: "/upscale_tasks/{task_id}/resume", Tags: openapi.TaskTags,
 		Summary: "Resume a paused task",
@@ -220,7 +220,7 @@ func (a *api) taskRoutes() {
 			"with one in the platform's unit, such as {\"budget\": {\"amount\": 8, \"unit\": \"credits\"}}, or with " +
 			"{\"budget\": null} to end it.",
 		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{openapi.TaskParam},
-		Responses: a.Errors(401, 403, 404, 408, 409, 413, 415, 422, 429, 503)}, a.resumeTask)
+		Responses: a.Errors(401, 403, 404, 408, 409, 413, 415, 422, 429, 503)}, openapi.OnTask(a.resumeTask))
 	openapi.Register(a.Document, huma.Operation{OperationID: "retry_upscale_task",
 		Method: http.MethodPost, Path: "/upscale_tasks/{task_id}/retry", Tags: openapi.TaskTags,
 		Summary: "Retry the failed jobs of a task",
@@ -229,7 +229,7 @@ func (a *api) taskRoutes() {
 			"it chooses are retried. " + "Repeating the request has no effect on jobs that have not failed again.",
 		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{openapi.TaskParam},
 		Responses: a.Errors(401, 403, 404, 408, 413, 415,
-			422, 429, 503)}, a.jobsChange(taskBroker.RetryTask))
+			422, 429, 503)}, openapi.OnTask(a.retryTask))
 	// after the registration, or huma would read the body
 	for action, body := range map[string]*huma.RequestBody{"cancel": openapi.Body[wire.JobChoice](a.Document),
 		"retry":  openapi.Body[wire.JobChoice](a.Document),

@@ -75,13 +75,13 @@ func (a *api) tooManyTiles(n string, most int) error {
 // Split implements [facade.Server].
 func (s facadeServer) Split(ctx context.Context, g *grid.Grid, area json.RawMessage, most int) (tiles []grid.Tile,
 	isBox bool, err error) {
-	err = s.a.splitInTurn(ctx, func(m *bounds.Meter) error {
+	err = s.api.splitInTurn(ctx, func(m *bounds.Meter) error {
 		var whole *grid.Area
 		if whole, isBox, err = grid.ParseAnyWithin(m, area); err != nil {
 			return dispatch.InvalidBody("api.split", "It is no area that can be split: "+areaFaultText(err)+".", "aoi")
 		}
 		tiles, err = grid.Split{Grid: g, Most: most}.Tiles(whole)
-		return s.a.splitError(err, most)
+		return s.api.splitError(err, most)
 	})
 	return tiles, isBox, err
 }

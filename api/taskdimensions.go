@@ -72,33 +72,27 @@ func (g *grouping) progress(a *api) wire.TaskDimensions {
 	return all
 }
 
-func (a *api) readTaskDimensions(ctx context.Context, in *openapi.Request) (*openapi.Status[wire.TaskDimensions],
-	error) {
-	id, err := in.TaskID()
-	if err != nil {
-		return nil, err
-	}
+func (a *api) readTaskDimensions(ctx context.Context, in *openapi.Request,
+	id dispatch.TaskID) (*openapi.Status[wire.TaskDimensions], error) {
 	u := call.User(ctx)
-	if err := a.Broker.Freshen(ctx, u, dispatch.Scope{Task: id}, a.Freshness); err != nil {
-		return nil, err
-	}
-	t, err := a.Broker.Task(ctx, u, id)
+	t, err := a.freshTask(ctx, id)
 	if err != nil {
-		return nil, call.TaskError(err)
+		return nil, err
 	}
 	r := a.NewRenderer(ctx, io.Discard, live.Topic{User: u})
 	defer r.Close()
 	g, dimension := grouping{values: map[valueKey]int{}}, dispatch.Task{Dimension: t.Dimension}
 	for j, err := range limits.InTurns(ctx, &r.Turn, a.Broker.TaskJobs(ctx, u, id, dispatch.Page{})) {
-		if err == nil {
-			err = r.WithValue(dimension, j, func(value json.RawMessage) error {
-				g.add(j, dimension.Arguments(value))
-				return r.Turn.Count(ctx, len(value))
-			})
+		if r.Failed(err) {
+			break
 		}
-		if err != nil {
-			return nil, err
-		}
+		r.WithValue(dimension, j, func(value json.RawMessage) {
+			g.add(j, dimension.Arguments(value))
+			r.Failed(r.Turn.Count(ctx, len(value)))
+		})
+	}
+	if r.Err() != nil {
+		return nil, r.Err()
 	}
 	return openapi.StatusOf(g.progress(a)), nil
 }

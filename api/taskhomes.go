@@ -20,18 +20,12 @@ const (
 )
 
 // readTaskPlatforms counts the jobs of a task by platform.
-func (a *api) readTaskPlatforms(ctx context.Context, in *openapi.Request) (*openapi.Status[wire.TaskPlatforms], error) {
-	id, err := in.TaskID()
-	if err != nil {
-		return nil, err
-	}
+func (a *api) readTaskPlatforms(ctx context.Context, in *openapi.Request,
+	id dispatch.TaskID) (*openapi.Status[wire.TaskPlatforms], error) {
 	u := call.User(ctx)
-	if err := a.Broker.Freshen(ctx, u, dispatch.Scope{Task: id}, a.Freshness); err != nil {
-		return nil, err
-	}
-	t, err := a.Broker.Task(ctx, u, id)
+	t, err := a.freshTask(ctx, id)
 	if err != nil {
-		return nil, call.TaskError(err)
+		return nil, err
 	}
 	tally := platformTally{}
 	turn := a.HeavyTurn(u)

@@ -13,18 +13,11 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-func (a *api) readTaskProvenance(ctx context.Context, in *openapi.Request) (*geoJSON, error) {
-	id, err := in.TaskID()
-	if err != nil {
-		return nil, err
-	}
+func (a *api) readTaskProvenance(ctx context.Context, in *openapi.Request, id dispatch.TaskID) (*geoJSON, error) {
 	u := call.User(ctx)
-	if err := a.Broker.Freshen(ctx, u, dispatch.Scope{Task: id}, a.Freshness); err != nil {
-		return nil, err
-	}
-	t, err := a.Broker.Task(ctx, u, id)
+	t, err := a.freshTask(ctx, id)
 	if err != nil {
-		return nil, call.TaskError(err)
+		return nil, err
 	}
 	return &geoJSON{"application/json", openapi.Revalidate, a.Body(func(ctx context.Context, w io.Writer) error {
 		r := a.NewRenderer(ctx, w, live.Topic{User: u, Bare: true})
@@ -46,42 +39,23 @@ type taskProvenance struct {
 }
 
 func (p *taskProvenance) write() error {
-	head, err := dispatch.Encode(map[string]any{"prefix": p.api.provenancePrefix()})
-	if err != nil {
-		return err
-	}
-	if err := p.Renderer.Write(head[:len(head)-1]); err != nil { // without the closing brace
-		return err
-	}
-	if err := p.activities(); err != nil {
-		return err
-	}
+	p.members("{", map[string]any{"prefix": p.api.provenancePrefix()})
+	p.activities()
 	homes := p.homes()
-	if err := p.entities(homes); err != nil {
-		return err
-	}
-	if err := p.agents(homes); err != nil {
-		return err
-	}
-	if err := p.associations(homes); err != nil {
-		return err
-	}
-	if err := p.relations("wasStartedBy", p.ids, func(job string) provenanceRecord {
+	p.entities(homes)
+	p.agents(homes)
+	p.associations(homes)
+	p.relations("wasStartedBy", p.ids, func(job string) provenanceRecord {
 		return provenanceRecord{"prov:activity": job, "prov:starter": p.name}
-	}); err != nil {
-		return err
-	}
-	if err := p.relations("wasGeneratedBy", p.finished, func(job string) provenanceRecord {
+	})
+	p.relations("wasGeneratedBy", p.finished, func(job string) provenanceRecord {
 		return provenanceRecord{"prov:entity": job + "/results", "prov:activity": job}
-	}); err != nil {
-		return err
-	}
-	if err := p.relations("hadMember", p.finished, func(job string) provenanceRecord {
+	})
+	p.relations("hadMember", p.finished, func(job string) provenanceRecord {
 		return provenanceRecord{"prov:collection": p.name + "/results", "prov:entity": job + "/results"}
-	}); err != nil {
-		return err
-	}
-	return p.Text("}\n")
+	})
+	p.Text("}\n")
+	return p.Err()
 }
 
 // provenanceHome is a platform at which jobs of a task are, and the service there.
@@ -111,7 +85,7 @@ func (p *taskProvenance) homes() (all []provenanceHome) {
 func (p *taskProvenance) plan(h provenanceHome) string { return p.name + "#service" + h.suffix }
 
 // agents writes the platforms, and what the task used.
-func (p *taskProvenance) agents(homes []provenanceHome) error {
+func (p *taskProvenance) agents(homes []provenanceHome) {
 	agents, used := map[string]any{}, map[string]provenanceRecord{}
 	for _, h := range homes {
 		platform, agent := platformAgent(h.account, h.request.Service)
@@ -121,35 +95,23 @@ func (p *taskProvenance) agents(homes []provenanceHome) error {
 	if p.hasParameters() {
 		used["_:parameters"] = provenanceRecord{"prov:activity": p.name, "prov:entity": p.name + "#parameters"}
 	}
-	written, err := dispatch.Encode(map[string]any{"agent": agents, "used": used})
-	if err != nil {
-		return err
-	}
-	return p.Text("," + string(written[1:len(written)-1]))
+	p.members(",", map[string]any{"agent": agents, "used": used})
 }
 
 // associations writes which platforms ran the task and, if there are several, each job.
-func (p *taskProvenance) associations(homes []provenanceHome) error {
-	if err := p.Text(`,"wasAssociatedWith":{`); err != nil {
-		return err
-	}
+func (p *taskProvenance) associations(homes []provenanceHome) {
+	p.Text(`,"wasAssociatedWith":{`)
 	at := map[dispatch.Account]provenanceHome{}
 	for _, h := range homes {
 		at[h.account] = h
-		if err := p.member("_:platform"+h.suffix, p.association(p.name, h)); err != nil {
-			return err
+		p.member("_:platform"+h.suffix, p.association(p.name, h))
+	}
+	if len(p.at) > 0 {
+		for _, id := range p.ids {
+			p.member(fmt.Sprintf("_:wasAssociatedWith-%d", id), p.association(jobName(id), at[p.at[id]]))
 		}
 	}
-	if len(p.at) == 0 {
-		return p.Text("}")
-	}
-	for _, id := range p.ids {
-		if err := p.member(fmt.Sprintf("_:wasAssociatedWith-%d", id),
-			p.association(jobName(id), at[p.at[id]])); err != nil {
-			return err
-		}
-	}
-	return p.Text("}")
+	p.Text("}")
 }
 
 func (p *taskProvenance) association(activity string, h provenanceHome) provenanceRecord {
@@ -161,23 +123,19 @@ func (p *taskProvenance) association(activity string, h provenanceHome) provenan
 func (p *taskProvenance) hasParameters() bool { return len(p.task.Request.Parameters) > 0 }
 
 // activities writes the task and its jobs, and notes the ids of the jobs and where they are.
-func (p *taskProvenance) activities() error {
+func (p *taskProvenance) activities() {
 	t, tally := p.task, dispatch.Tally{}
-	if err := p.Text(`,"activity":{`); err != nil {
-		return err
-	}
+	p.Text(`,"activity":{`)
 	for j, err := range limits.InTurns(p.Ctx, &p.Turn,
 		p.Broker.TaskJobs(p.Ctx, p.Turn.User, t.ID, dispatch.Page{Most: -1})) {
-		if err != nil {
-			return err
+		if p.Failed(err) {
+			return
 		}
 		tally.Add(j.Job)
 		j.Request = t.RequestHeadFor(j.Job)
 		is := p.api.jobActivity(j)
 		is["schema:url"] = fmt.Sprintf("%s/unit_jobs/%d/provenance", p.PublicURL, j.ID)
-		if err := p.member(jobName(j.ID), is); err != nil {
-			return err
-		}
+		p.member(jobName(j.ID), is)
 		if len(t.Request.Homes) > 0 {
 			if p.at == nil {
 				p.at = map[dispatch.JobID]dispatch.Account{}
@@ -194,65 +152,52 @@ func (p *taskProvenance) activities() error {
 	if now.Counts.Status().Final() {
 		is["prov:endTime"] = now.Updated.UTC().Format(time.RFC3339Nano)
 	}
-	if err := p.member(p.name, is); err != nil {
-		return err
-	}
-	return p.Text("}")
+	p.member(p.name, is)
+	p.Text("}")
 }
 
 // entities writes the services, the parameters that the jobs share, and the results.
-func (p *taskProvenance) entities(homes []provenanceHome) error {
+func (p *taskProvenance) entities(homes []provenanceHome) {
 	r := p.task.Request
-	if err := p.Text(`,"entity":{`); err != nil {
-		return err
-	}
+	p.Text(`,"entity":{`)
 	for _, h := range homes {
-		if err := p.member(p.plan(h), p.api.servicePlan(dispatch.Record{Request: h.request}, nil)); err != nil {
-			return err
-		}
+		p.member(p.plan(h), p.api.servicePlan(dispatch.Record{Request: h.request}, nil))
 	}
 	if p.hasParameters() {
-		if err := p.member(p.name+"#parameters", parametersEntity(r.Parameters)); err != nil {
-			return err
-		}
+		p.member(p.name+"#parameters", parametersEntity(r.Parameters))
 	}
-	if err := p.member(p.name+"/results", map[string]any{"prov:type": qualified("prov:Collection"),
-		"prov:label": r.Title, "task:format": r.Format}); err != nil {
-		return err
-	}
+	p.member(p.name+"/results", map[string]any{"prov:type": qualified("prov:Collection"), "prov:label": r.Title,
+		"task:format": r.Format})
 	for _, id := range p.finished {
-		if err := p.member(jobName(id)+"/results", map[string]any{}); err != nil {
-			return err
-		}
+		p.member(jobName(id)+"/results", map[string]any{})
 	}
-	return p.Text("}")
+	p.Text("}")
 }
 
 // relations writes a section with one relation for each of the jobs; nothing for none.
-func (p *taskProvenance) relations(kind string, jobs []dispatch.JobID, of func(job string) provenanceRecord) error {
+func (p *taskProvenance) relations(kind string, jobs []dispatch.JobID, of func(job string) provenanceRecord) {
 	if len(jobs) == 0 {
-		return nil
+		return
 	}
-	if err := p.Text(`,"` + kind + `":{`); err != nil {
-		return err
-	}
+	p.Text(`,"` + kind + `":{`)
 	for _, id := range jobs {
-		if err := p.member(fmt.Sprintf("_:%s-%d", kind, id), of(jobName(id))); err != nil {
-			return err
-		}
+		p.member(fmt.Sprintf("_:%s-%d", kind, id), of(jobName(id)))
 	}
-	return p.Text("}")
+	p.Text("}")
 }
 
 // member writes a member of the current object.
-func (p *taskProvenance) member(name string, v any) error {
+func (p *taskProvenance) member(name string, v any) {
 	key, err := dispatch.Encode(name)
-	if err != nil {
-		return err
-	}
+	p.Failed(err)
 	value, err := dispatch.Encode(v)
-	if err != nil {
-		return err
+	p.Failed(err)
+	p.Separated(key, []byte(":"), value)
+}
+
+// members writes the members of an object after a text, and leaves the object open.
+func (p *taskProvenance) members(before string, object map[string]any) {
+	if text, err := dispatch.Encode(object); !p.Failed(err) {
+		p.Text(before + string(text[1:len(text)-1]))
 	}
-	return p.Separated(key, []byte(":"), value)
 }

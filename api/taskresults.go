@@ -57,11 +57,8 @@ func (a *api) writeGeoJSON(v any) (*geoJSON, error) {
 	})}, err
 }
 
-func (a *api) readTaskResults(ctx context.Context, in *openapi.Request) (*openapi.Status[wire.TaskCollection], error) {
-	id, err := in.TaskID()
-	if err != nil {
-		return nil, err
-	}
+func (a *api) readTaskResults(ctx context.Context, in *openapi.Request,
+	id dispatch.TaskID) (*openapi.Status[wire.TaskCollection], error) {
 	t, finished, err := a.Broker.TaskOutline(ctx, call.User(ctx), id)
 	if err != nil {
 		return nil, call.TaskError(err)
@@ -112,11 +109,7 @@ func widen(e *stac.Extent, t dispatch.TaskRecord, p broker.JobResult) {
 	}
 }
 
-func (a *api) listItems(ctx context.Context, in *openapi.Request) (*geoJSON, error) {
-	id, err := in.TaskID()
-	if err != nil {
-		return nil, err
-	}
+func (a *api) listItems(ctx context.Context, in *openapi.Request, id dispatch.TaskID) (*geoJSON, error) {
 	limit, faults := itemLimit(in)
 	after, bad := position(in)
 	if faults = append(faults, bad...); len(faults) > 0 {
@@ -192,43 +185,33 @@ func (a *api) itemOf(p broker.JobResult, at string) wire.Item {
 		User: p.Owner, Files: a.Files})
 }
 
-func (a *api) readTaskTiles(ctx context.Context, in *openapi.Request) (*geoJSON, error) {
-	id, err := in.TaskID()
-	if err != nil {
-		return nil, err
-	}
+func (a *api) readTaskTiles(ctx context.Context, in *openapi.Request, id dispatch.TaskID) (*geoJSON, error) {
 	u := call.User(ctx)
-	if err := a.Broker.Freshen(ctx, u, dispatch.Scope{Task: id}, a.Freshness); err != nil {
-		return nil, err
-	}
-	t, err := a.Broker.Task(ctx, u, id)
+	t, err := a.freshTask(ctx, id)
 	if err != nil {
-		return nil, call.TaskError(err)
+		return nil, err
 	}
 	dimension := dispatch.Task{Dimension: t.Dimension}
 	return &geoJSON{wire.MediaGeoJSON, openapi.Revalidate, a.Body(func(ctx context.Context, w io.Writer) error {
 		r := a.NewRenderer(ctx, w, live.Topic{User: u})
 		defer r.Close()
-		if err := r.Text(`{"type":"FeatureCollection","features":[`); err != nil {
-			return err
-		}
+		r.Text(`{"type":"FeatureCollection","features":[`)
 		for j, err := range limits.InTurns(ctx, &r.Turn, a.Broker.TaskJobs(ctx, u, id, dispatch.Page{})) {
-			if err == nil {
-				err = writeTile(r, dimension, j)
+			if r.Failed(err) {
+				break
 			}
-			if err != nil {
-				return err
-			}
+			writeTile(r, dimension, j)
 		}
-		return r.Text("]}\n")
+		r.Text("]}\n")
+		return r.Err()
 	})}, nil
 }
 
 // writeTile writes a job with its tile. It writes nothing for a job that was purged after the list was read.
-func writeTile(r *live.Renderer, t dispatch.Task, j dispatch.Record) error {
-	return r.WithValue(t, j, func(value json.RawMessage) error {
+func writeTile(r *live.Renderer, t dispatch.Task, j dispatch.Record) {
+	r.WithValue(t, j, func(value json.RawMessage) {
 		at, _ := items.PlaceAmong(t.Arguments(value))
-		return r.Element(wire.Tile{Type: "Feature", ID: int64(j.ID), Geometry: wire.Geometry{RawMessage: at.Geometry},
+		r.Element(wire.Tile{Type: "Feature", ID: int64(j.ID), Geometry: wire.Geometry{RawMessage: at.Geometry},
 			Bbox: at.Box,
 			Properties: wire.TileProperties{Title: j.Request.Title, Name: j.Name(), Status: r.Shown(j.Status),
 				Progress: j.Progress, Failure: j.Failure}})
@@ -284,7 +267,8 @@ func (a *api) taskResultRoutes() {
 			"link items leads to an Item for each finished job. " +
 			"The extent covers their tiles and the known extents of their results; up to 100 results that were not " +
 			"read yet are read for it.",
-		Parameters: []*huma.Param{openapi.TaskParam}, Responses: a.Errors(401, 404, 422, 503)}, a.readTaskResults)
+		Parameters: []*huma.Param{openapi.TaskParam}, Responses: a.Errors(401, 404, 422, 503)},
+		openapi.OnTask(a.readTaskResults))
 	openapi.Register(a.Document, huma.Operation{OperationID: "list_upscale_task_items",
 		Method: "GET", Path: "/upscale_tasks/{task_id}/results/items", Tags: openapi.TaskTags,
 		Summary: "List the results of a task's finished jobs",
@@ -296,7 +280,7 @@ func (a *api) taskResultRoutes() {
 			"and not again while the links that the platform gave are valid.",
 		Parameters: []*huma.Param{openapi.TaskParam, itemsParam, tokenParam},
 		Responses: openapi.WithGeoJSON[wire.ItemPage](a.Document,
-			a.Errors(failures...))}, a.listItems)
+			a.Errors(failures...))}, openapi.OnTask(a.listItems))
 	openapi.Register(a.Document, huma.Operation{OperationID: "get_upscale_task_item",
 		Method: "GET", Path: "/upscale_tasks/{task_id}/results/items/{job_id}", Tags: openapi.TaskTags,
 		Summary:     "Get the results of one finished job of a task",
@@ -311,19 +295,21 @@ func (a *api) taskResultRoutes() {
 			"first dimension that is a bounding box or GeoJSON, or null if none is.",
 		Parameters: []*huma.Param{openapi.TaskParam},
 		Responses:  openapi.WithGeoJSON[wire.TaskTiles](a.Document, a.Errors(401, 404, 422, 503))},
-		a.readTaskTiles)
+		openapi.OnTask(a.readTaskTiles))
 	openapi.Register(a.Document, huma.Operation{OperationID: "get_upscale_task_dimensions",
 		Method: "GET", Path: "/upscale_tasks/{task_id}/dimensions", Tags: openapi.TaskTags,
 		Summary: "Get the progress of a task by each dimension",
 		Description: "Returns the status, the counts and the ids of the jobs for each value of each dimension of the " +
 			"task, such as each month and each tile.",
-		Parameters: []*huma.Param{openapi.TaskParam}, Responses: a.Errors(401, 404, 422, 503)}, a.readTaskDimensions)
+		Parameters: []*huma.Param{openapi.TaskParam}, Responses: a.Errors(401, 404, 422, 503)},
+		openapi.OnTask(a.readTaskDimensions))
 	openapi.Register(a.Document, huma.Operation{OperationID: "get_upscale_task_platforms",
 		Method: "GET", Path: "/upscale_tasks/{task_id}/platforms", Tags: openapi.TaskTags,
 		Summary: "Get the progress of a task by platform",
 		Description: "Returns for each platform of the task how many of its jobs are there, by status, and how many " +
 			"finish in an hour.",
-		Parameters: []*huma.Param{openapi.TaskParam}, Responses: a.Errors(401, 404, 422, 503)}, a.readTaskPlatforms)
+		Parameters: []*huma.Param{openapi.TaskParam}, Responses: a.Errors(401, 404, 422, 503)},
+		openapi.OnTask(a.readTaskPlatforms))
 	openapi.Register(a.Document, huma.Operation{OperationID: "get_upscale_task_provenance",
 		Method: "GET", Path: "/upscale_tasks/{task_id}/provenance", Tags: openapi.TaskTags,
 		Summary: "Get the provenance of a task",
@@ -333,7 +319,7 @@ func (a *api) taskResultRoutes() {
 			"It does not name you.",
 		Parameters: []*huma.Param{openapi.TaskParam},
 		Responses:  openapi.WithBody[Provenance](a.Document, a.Errors(401, 404, 422, 503))},
-		a.readTaskProvenance)
+		openapi.OnTask(a.readTaskProvenance))
 }
 
 var (

@@ -64,11 +64,7 @@ func (a *api) createTask(ctx context.Context, in *openapi.Request) (*acceptedTas
 	return &acceptedTask{a.PagePath(fmt.Sprintf("/upscale_tasks/%d", t.ID)), a.TaskSummary(t)}, nil
 }
 
-func (a *api) readTask(ctx context.Context, in *openapi.Request) (*live.EncodedStatus, error) {
-	id, err := in.TaskID()
-	if err != nil {
-		return nil, err
-	}
+func (a *api) readTask(ctx context.Context, in *openapi.Request, id dispatch.TaskID) (*live.EncodedStatus, error) {
 	address := in.HTTP.URL()
 	query, u := address.Query(), call.User(ctx)
 	q, paged, faults := a.PageOf(u, address.Path, query)
@@ -86,54 +82,53 @@ func (a *api) readTask(ctx context.Context, in *openapi.Request) (*live.EncodedS
 	return a.AwaitList(ctx, in, t, func() (*live.ListPart, error) { return a.TaskPart(ctx, t, q) })
 }
 
-func (a *api) deleteTask(ctx context.Context, in *openapi.Request) (*openapi.Nothing, error) {
-	id, err := in.TaskID()
-	if err != nil {
-		return nil, err
-	}
+func (a *api) deleteTask(ctx context.Context, in *openapi.Request, id dispatch.TaskID) (*openapi.Nothing, error) {
 	everywhere, err := in.AlsoAtPlatform()
 	if err != nil {
 		return nil, err
 	}
 	if everywhere {
-		return &openapi.Nothing{}, call.TaskError(a.Broker.DiscardTask(ctx, call.User(ctx), id))
+		return &openapi.Nothing{}, a.Broker.DiscardTask(ctx, call.User(ctx), id)
 	}
-	return &openapi.Nothing{}, call.TaskError(a.Broker.DeleteTask(ctx, call.User(ctx), id))
+	return &openapi.Nothing{}, a.Broker.DeleteTask(ctx, call.User(ctx), id)
 }
 
-// taskChange returns the operation that changes a task, which stays in its owner's list.
-func (a *api) taskChange(change func(taskBroker, context.Context, dispatch.UserID,
-	dispatch.TaskID) (dispatch.TaskRecord, error)) func(context.Context,
-	*openapi.Request) (*openapi.Status[wire.UpscalingTaskSummary],
-	error) {
-	return func(ctx context.Context, in *openapi.Request) (*openapi.Status[wire.UpscalingTaskSummary], error) {
-		id, err := in.TaskID()
-		if err != nil {
-			return nil, err
-		}
-		t, err := change(a.Broker, ctx, call.User(ctx), id)
-		if err != nil {
-			return nil, call.TaskError(err)
-		}
-		return openapi.StatusOf(a.TaskSummary(t)), nil
+// taskSummary is the response to a change of a task, which stays in its owner's list.
+type taskSummary = openapi.Status[wire.UpscalingTaskSummary]
+
+func (a *api) changed(t dispatch.TaskRecord, err error) (*taskSummary, error) {
+	if err != nil {
+		return nil, err
 	}
+	return openapi.StatusOf(a.TaskSummary(t)), nil
 }
 
-// jobsChange returns the operation that changes the jobs of a task that the request chooses.
-func (a *api) jobsChange(change func(taskBroker, context.Context, dispatch.UserID, dispatch.TaskID,
-	dispatch.Choice) (dispatch.TaskRecord, error)) func(context.Context,
-	*openapi.Request) (*openapi.Status[wire.UpscalingTaskSummary],
-	error) {
-	return func(ctx context.Context, in *openapi.Request) (*openapi.Status[wire.UpscalingTaskSummary], error) {
-		c, err := a.choice(in)
-		if err != nil {
-			return nil, err
-		}
-		return a.taskChange(func(b taskBroker, ctx context.Context, u dispatch.UserID,
-			id dispatch.TaskID) (dispatch.TaskRecord, error) {
-			return change(b, ctx, u, id, c)
-		})(ctx, in)
+func (a *api) pauseTask(ctx context.Context, _ *openapi.Request, id dispatch.TaskID) (*taskSummary, error) {
+	return a.changed(a.Broker.PauseTask(ctx, call.User(ctx), id))
+}
+
+func (a *api) cancelTask(ctx context.Context, in *openapi.Request, id dispatch.TaskID) (*taskSummary, error) {
+	c, err := a.choice(in)
+	if err != nil {
+		return nil, err
 	}
+	return a.changed(a.Broker.CancelTask(ctx, call.User(ctx), id, c))
+}
+
+func (a *api) retryTask(ctx context.Context, in *openapi.Request, id dispatch.TaskID) (*taskSummary, error) {
+	c, err := a.choice(in)
+	if err != nil {
+		return nil, err
+	}
+	return a.changed(a.Broker.RetryTask(ctx, call.User(ctx), id, c))
+}
+
+// freshTask returns a task whose status is as fresh as that of its jobs in a list.
+func (a *api) freshTask(ctx context.Context, id dispatch.TaskID) (t dispatch.TaskRecord, err error) {
+	if err = a.Broker.Freshen(ctx, call.User(ctx), dispatch.Scope{Task: id}, a.Freshness); err != nil {
+		return t, err
+	}
+	return a.Broker.Task(ctx, call.User(ctx), id)
 }
 
 // choice reads which jobs of a task a request is about: all, if it has no body, or null. A member that is not known is
@@ -151,7 +146,7 @@ func (a *api) choice(in *openapi.Request) (c dispatch.Choice, err error) {
 }
 
 // resumeTask ends the pause of a task, within a new budget if the request has one.
-func (a *api) resumeTask(ctx context.Context, in *openapi.Request) (*openapi.Status[wire.UpscalingTaskSummary], error) {
+func (a *api) resumeTask(ctx context.Context, in *openapi.Request, id dispatch.TaskID) (*taskSummary, error) {
 	given, present, err := openapi.OptionalBody[wire.Resumption](a.Document, in)
 	if err != nil {
 		return nil, err
@@ -164,10 +159,7 @@ func (a *api) resumeTask(ctx context.Context, in *openapi.Request) (*openapi.Sta
 			return nil, call.Invalid(f.All)
 		}
 	}
-	return a.taskChange(func(b taskBroker, ctx context.Context, u dispatch.UserID,
-		id dispatch.TaskID) (dispatch.TaskRecord, error) {
-		return b.ResumeTask(ctx, u, id, budget)
-	})(ctx, in)
+	return a.changed(a.Broker.ResumeTask(ctx, call.User(ctx), id, budget))
 }
 
 // parseTask reads an UpscalingTaskRequest and returns all its faults.

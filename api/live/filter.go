@@ -122,20 +122,6 @@ func (s sieve) runs(service dispatch.Service) bool {
 		(s.services == nil || slices.ContainsFunc(s.services, service.Same))
 }
 
-// only returns those of the jobs that pass.
-func (s sieve) only(jobs iter.Seq2[dispatch.Record, error]) iter.Seq2[dispatch.Record, error] {
-	if !s.Sifts() {
-		return jobs
-	}
-	return func(yield func(dispatch.Record, error) bool) {
-		for j, err := range jobs {
-			if (err != nil || s.job(j)) && !yield(j, err) {
-				return
-			}
-		}
-	}
-}
-
 // sifted is what was read of a list for a page.
 type sifted[T any] struct {
 	list []T

@@ -65,81 +65,54 @@ func (a *Lists) WriteWhole(ctx context.Context, w io.Writer, t Topic) error {
 	defer r.Close()
 	l := a.ListingOf(ctx, t, dispatch.Page{})
 	if t.Task == 0 {
-		return r.lists(l)
+		r.lists(l)
+	} else if task, err := r.ShareTask(); !r.Failed(err) {
+		r.TaskWith(task, l.Jobs)
 	}
-	task, err := r.ShareTask()
-	if err != nil {
-		return err
-	}
-	return r.TaskWith(task, l.Jobs)
+	return r.Err()
 }
 
 // lists writes a JobsStatusResponse.
-func (r *Renderer) lists(l listing) error {
-	if err := r.Text(beforeLists); err != nil {
-		return err
-	}
-	if err := r.tasks(l.tasks); err != nil {
-		return err
-	}
-	if err := r.Text(betweenLists); err != nil {
-		return err
-	}
-	if err := r.each(l.Jobs); err != nil {
-		return err
-	}
-	return r.Text(afterLists)
+func (r *Renderer) lists(l listing) {
+	r.Text(beforeLists)
+	r.tasks(l.tasks)
+	r.Text(betweenLists)
+	r.each(l.Jobs)
+	r.Text(afterLists)
 }
 
 // TaskWith writes an UpscalingTask.
-func (r *Renderer) TaskWith(task dispatch.TaskRecord, jobs iter.Seq2[dispatch.Record, error]) error {
-	before, after, err := r.frame(task)
-	if err != nil {
-		return err
-	}
-	if err := r.Text(before); err != nil {
-		return err
-	}
-	if err := r.each(jobs); err != nil {
-		return err
-	}
-	return r.Text(after)
+func (r *Renderer) TaskWith(task dispatch.TaskRecord, jobs iter.Seq2[dispatch.Record, error]) {
+	r.Text(r.frame(task))
+	r.each(jobs)
+	r.Text(afterJobs)
 }
 
-// frame returns the JSON before and after the jobs of an UpscalingTask.
-func (a *Lists) frame(task dispatch.TaskRecord) (before, after string, err error) {
-	text, err := dispatch.Encode(a.task(task))
-	return strings.TrimSuffix(string(text), "]}"), "]}", err
+const afterJobs = "]}"
+
+// frame returns the JSON before the jobs of an UpscalingTask. After them follows afterJobs.
+func (r *Renderer) frame(task dispatch.TaskRecord) string {
+	text, err := dispatch.Encode(r.task(task))
+	r.Failed(err)
+	return strings.TrimSuffix(string(text), afterJobs)
 }
 
-func (r *Renderer) tasks(all iter.Seq2[dispatch.TaskRecord, error]) error {
+func (r *Renderer) tasks(all iter.Seq2[dispatch.TaskRecord, error]) {
 	for task, err := range all {
-		if err == nil {
-			err = r.next()
+		if r.ended(err) {
+			return
 		}
-		if err == nil {
-			err = r.Element(r.TaskSummary(task))
-		}
-		if err != nil {
-			return err
-		}
+		r.Element(r.TaskSummary(task))
 	}
-	return nil
 }
 
-func (r *Renderer) each(jobs iter.Seq2[dispatch.Record, error]) error {
+func (r *Renderer) each(jobs iter.Seq2[dispatch.Record, error]) {
 	for j, err := range jobs {
-		if err == nil {
-			err = r.next()
+		if r.ended(err) {
+			return
 		}
-		if err == nil {
-			err = r.Job(j)
-		}
-		if err != nil {
-			return err
-		}
+		r.Job(j)
 	}
-	return nil
 }
 
 // ShareTask reads the task whose jobs are written, with its forecast. What the jobs share stays in memory until the

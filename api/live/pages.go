@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"iter"
 	"net/url"
 	"slices"
 	"strconv"
@@ -48,12 +47,27 @@ func (q pageQuery) after(p dispatch.Place) dispatch.Page {
 // one of another user or list. In a task, the place of the task has the number of the job that was read last.
 func (a *Lists) cursor(u dispatch.UserID, about string, p broker.Position) string {
 	text, _ := json.Marshal(p) // of times and numbers
-	return base64.RawURLEncoding.EncodeToString(append(a.Sign(u, about, text), text...))
+	return a.Seal(u, about, text)
 }
 
-func (a *Lists) Sign(u dispatch.UserID, about string, text []byte) []byte {
+// Seal signs a text for a user and a purpose.
+func (a *Lists) Seal(u dispatch.UserID, purpose string, text []byte) string {
+	return base64.RawURLEncoding.EncodeToString(append(a.sign(u, purpose, text), text...))
+}
+
+// Unseal returns a text that was sealed for a user and a purpose. ok is false for any other.
+func (a *Lists) Unseal(u dispatch.UserID, purpose, sealed string) (text []byte, ok bool) {
+	raw, err := base64.RawURLEncoding.DecodeString(sealed)
+	if err != nil || len(raw) < sha256.Size {
+		return nil, false
+	}
+	text = raw[sha256.Size:]
+	return text, hmac.Equal(raw[:sha256.Size], a.sign(u, purpose, text))
+}
+
+func (a *Lists) sign(u dispatch.UserID, purpose string, text []byte) []byte {
 	h := hmac.New(sha256.New, a.CursorKey)
-	for _, part := range [][]byte{[]byte(u), []byte(about), text} {
+	for _, part := range [][]byte{[]byte(u), []byte(purpose), text} {
 		fmt.Fprintf(h, "%d:%s", len(part), part)
 	}
 	return h.Sum(nil)
@@ -61,11 +75,8 @@ func (a *Lists) Sign(u dispatch.UserID, about string, text []byte) []byte {
 
 // parseCursor is the inverse of cursor. ok is false for a cursor that was not issued for this user and list.
 func (a *Lists) parseCursor(u dispatch.UserID, about, cursor string) (p broker.Position, ok bool) {
-	raw, err := base64.RawURLEncoding.DecodeString(cursor)
-	if err != nil || len(raw) < sha256.Size || !hmac.Equal(raw[:sha256.Size], a.Sign(u, about, raw[sha256.Size:])) {
-		return p, false
-	}
-	return p, json.Unmarshal(raw[sha256.Size:], &p) == nil
+	text, ok := a.Unseal(u, about, cursor)
+	return p, ok && json.Unmarshal(text, &p) == nil
 }
 
 // PageOf reads the page that the query asks for. paged is false if no parameter asks for a page: then the whole list is
@@ -154,7 +165,7 @@ func (a *Lists) next(u dispatch.UserID, path string, query url.Values, more bool
 }
 
 // PageBytes bounds the memory for the requests of a page that are read together with its statuses: as much as a part of
-// a whole list takes.
+// a whole list takes. Larger requests are read one by one while the page is written.
 const PageBytes = 256 * dispatch.PartMost
 
 // outline returns the page behind p with as much of each request as PageBytes permits.
@@ -164,14 +175,7 @@ func (q pageQuery) outline(p dispatch.Place) dispatch.Page {
 	return page
 }
 
-// complete reports whether jobs that were read by an outline have all of the requests that a part of a whole list would
-// have. Otherwise reading the page again, part by part, costs less than reading each request that was cut.
-func complete(jobs []dispatch.Record) bool {
-	return !slices.ContainsFunc(jobs, func(j dispatch.Record) bool { return j.Cut && j.Size <= dispatch.PartMost })
-}
-
-// ListPart is a page of a list whose order and statuses were read. Requests that are too large to be held are read
-// while it is written.
+// ListPart is a page of a list whose order and statuses were read.
 type ListPart struct {
 	more  bool
 	to    broker.Position
@@ -203,45 +207,13 @@ func (a *Lists) ListPart(ctx context.Context, t Topic, q pageQuery) (*ListPart, 
 		e.Task.Request.Parameters, e.Task.Request.Options = nil, nil
 		tasks = append(tasks, *e.Task)
 	}
-	last := dispatch.Page{After: part.to.Job, Oldest: q.Oldest}
-	written := a.toWrite(jobs, q, q.after(q.at.Job),
-		func(r *Renderer, p dispatch.Page) iter.Seq2[dispatch.Record, error] {
-			return a.Broker.Jobs(r.Ctx, t.User, p)
-		}, func(j dispatch.Record) bool { return last.Follows(j.Place()) })
 	part.write = func(ctx context.Context, w io.Writer) error {
 		r := a.NewRenderer(ctx, w, t)
 		defer r.Close()
-		return r.lists(listing{nil, inOrder(tasks), written(r)})
+		r.lists(listing{nil, inOrder(tasks), inOrder(jobs)})
+		return r.Err()
 	}
 	return part, nil
-}
-
-// toWrite returns the jobs of a page that was read by an outline, as they are written: the jobs themselves if they are
-// complete, otherwise what read returns for the page, without the jobs that are past it. Jobs that were added meanwhile
-// belong to the next read.
-func (a *Lists) toWrite(jobs []dispatch.Record, q pageQuery, page dispatch.Page,
-	read func(*Renderer, dispatch.Page) iter.Seq2[dispatch.Record, error],
-	past func(dispatch.Record) bool) func(*Renderer) iter.Seq2[dispatch.Record, error] {
-	if complete(jobs) {
-		return func(*Renderer) iter.Seq2[dispatch.Record, error] { return inOrder(jobs) }
-	}
-	if page.Limit = len(jobs); q.Sifts() {
-		page.Limit = 0
-	}
-	return func(r *Renderer) iter.Seq2[dispatch.Record, error] {
-		return q.only(upTo(limits.InTurns(r.Ctx, &r.Turn, read(r, page)), past))
-	}
-}
-
-// upTo returns the jobs before the first that is past the end.
-func upTo(jobs iter.Seq2[dispatch.Record, error], past func(dispatch.Record) bool) iter.Seq2[dispatch.Record, error] {
-	return func(yield func(dispatch.Record, error) bool) {
-		for j, err := range jobs {
-			if err == nil && past(j) || !yield(j, err) {
-				return
-			}
-		}
-	}
 }
 
 // TaskPart reads a task and a page of its jobs, ordered by number.
@@ -265,19 +237,15 @@ func (a *Lists) TaskPart(ctx context.Context, t Topic, q pageQuery) (*ListPart, 
 	if read.last != nil {
 		part.to.Task.ID = int64(read.last.Number)
 	}
-	written := a.toWrite(read.list, q, q.after(q.at.Task),
-		func(r *Renderer, page dispatch.Page) iter.Seq2[dispatch.Record, error] {
-			return a.Broker.TaskJobs(r.Ctx, t.User, t.Task, page)
-		}, func(j dispatch.Record) bool { return int64(j.Number) > part.to.Task.ID })
 	part.write = func(ctx context.Context, w io.Writer) error {
 		r := a.NewRenderer(ctx, w, t)
 		defer r.Close()
 		if len(read.list) > 0 {
-			if _, err := r.ShareTask(); err != nil {
-				return err
-			}
+			_, err := r.ShareTask()
+			r.Failed(err)
 		}
-		return r.TaskWith(task, written(r))
+		r.TaskWith(task, inOrder(read.list))
+		return r.Err()
 	}
 	return part, nil
 }

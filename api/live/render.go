@@ -35,9 +35,10 @@ type Renderer struct {
 	Task   *dispatch.TaskRecord // the task whose jobs are written; nil: the jobs belong to no task
 	items  int                  // written to the current array
 	Turn   limits.HeavyTurn
-	weight int          // bytes of the largest request for which memory is taken
-	free   func()       // releases that memory; nil: none is taken
-	cut    func() error // nil, or called before each element
+	weight int    // bytes of the largest request for which memory is taken
+	free   func() // releases that memory; nil: none is taken
+	cut    func() // nil, or called before each element
+	err    error  // the first one; nothing is written after it
 }
 
 // NewRenderer returns a renderer for a topic, which the caller must close.
@@ -50,22 +51,35 @@ func (r *Renderer) Close() {
 	r.unweigh()
 }
 
-func (r *Renderer) next() error {
-	if r.cut == nil {
-		return nil
+// Err returns the first error of the renderer, and of what it was to write.
+func (r *Renderer) Err() error { return r.err }
+
+// Failed notes an error, and reports whether there was one so far.
+func (r *Renderer) Failed(err error) bool {
+	r.err = cmp.Or(r.err, err)
+	return r.err != nil
+}
+
+// ended reports whether the elements of a list end with an error of reading or writing them. If not, the next element
+// can be written.
+func (r *Renderer) ended(err error) bool {
+	if !r.Failed(err) && r.cut != nil {
+		r.cut()
 	}
-	return r.cut()
+	return r.err != nil
 }
 
 // Write writes a part of the list. It gives up the turn while that waits for the client, which may be slow.
-func (r *Renderer) Write(b []byte) error {
+func (r *Renderer) Write(b []byte) {
+	if r.err != nil {
+		return
+	}
 	if waits(r.w, len(b)) {
 		r.Turn.ReleaseTurn()
 	}
-	if _, err := r.w.Write(b); err != nil {
-		return err
+	if _, err := r.w.Write(b); !r.Failed(err) {
+		r.err = r.Turn.Count(r.Ctx, len(b))
 	}
-	return r.Turn.Count(r.Ctx, len(b))
 }
 
 // waits reports whether writing n bytes to w may wait for a client.
@@ -111,58 +125,48 @@ func (r *Renderer) unweigh() {
 }
 
 // Text writes s, which stands between two arrays, and begins a new array.
-func (r *Renderer) Text(s string) error {
+func (r *Renderer) Text(s string) {
 	r.items = 0
-	return r.Write([]byte(s))
+	r.Write([]byte(s))
 }
 
 // Element writes an element of the current array.
-func (r *Renderer) Element(v any) error {
-	text, err := dispatch.Encode(v)
-	if err != nil {
-		return err
+func (r *Renderer) Element(v any) {
+	if text, err := dispatch.Encode(v); !r.Failed(err) {
+		r.Separated(text)
 	}
-	return r.Separated(text)
 }
 
 var comma = []byte(",")
 
-func (r *Renderer) Separated(texts ...[]byte) error {
+// Separated writes an element of the current array, or a member of the current object, that is encoded already.
+func (r *Renderer) Separated(texts ...[]byte) {
 	if r.items++; r.items > 1 {
-		if err := r.Write(comma); err != nil {
-			return err
-		}
+		r.Write(comma)
 	}
 	for _, t := range texts {
-		if err := r.Write(t); err != nil {
-			return err
-		}
+		r.Write(t)
 	}
-	return nil
 }
 
 // Job writes a job. It writes nothing for a job that was purged after the list was read.
-func (r *Renderer) Job(j dispatch.Record) error {
-	if r.mustLoadRequest(j) {
+func (r *Renderer) Job(j dispatch.Record) {
+	if r.mustLoadRequest(j) && j.Size > dispatch.PartMost {
 		size := j.Size
 		if r.Task != nil {
 			size += len(r.Task.Request.Parameters)
 		}
-		if err := r.weigh(size); err != nil {
-			return err
+		if r.Failed(r.weigh(size)) {
+			return
 		}
 		if r.Task == nil {
 			defer r.unweigh()
 		}
 	}
 	j, err := r.withWholeRequest(j)
-	switch {
-	case dispatch.Is(err, dispatch.NotFound):
-		return nil
-	case err != nil:
-		return err
+	if !dispatch.Is(err, dispatch.NotFound) && !r.Failed(err) {
+		r.summarized(r.Summary(j))
 	}
-	return r.summarized(r.Summary(j))
 }
 
 // mustLoadRequest reports whether the job was read with only part of its request and more of it must be written.
@@ -187,19 +191,20 @@ func (r *Renderer) withWholeRequest(j dispatch.Record) (_ dispatch.Record, err e
 }
 
 // summarized writes a job. It does not copy large parameters.
-func (r *Renderer) summarized(j wire.ProcessingJobSummary) error {
+func (r *Renderer) summarized(j wire.ProcessingJobSummary) {
 	parameters := j.Parameters
 	if len(parameters) <= largeText {
-		return r.Element(j)
+		r.Element(j)
+		return
 	}
 	j.Parameters = wire.Object("{}")
 	text, err := dispatch.Encode(j)
-	if err != nil {
-		return err
+	if r.Failed(err) {
+		return
 	}
 	const none = `"parameters":{}`
 	before, after, _ := bytes.Cut(text, []byte(none)) // within a JSON string the quotes would be escaped
-	return r.Separated(before, []byte(none[:len(none)-2]), parameters, after)
+	r.Separated(before, []byte(none[:len(none)-2]), parameters, after)
 }
 
 // Body returns a function that writes a response in pieces. It cuts the connection if the client receives too slowly,
@@ -312,21 +317,18 @@ func (a *Lists) Pass(w http.ResponseWriter, from io.Reader) error {
 
 // WithValue calls use with what is stored of a task's job. It does not for a job that was purged after the list was
 // read.
-func (r *Renderer) WithValue(t dispatch.Task, j dispatch.Record, use func(json.RawMessage) error) error {
+func (r *Renderer) WithValue(t dispatch.Task, j dispatch.Record, use func(json.RawMessage)) {
 	if !j.Cut {
-		return use(j.Value)
+		use(j.Value)
+		return
 	}
 	release, err := r.Reserve(j.Size)
-	if err != nil {
-		return err
+	if r.Failed(err) {
+		return
 	}
 	defer release()
 	whole, err := r.Broker.Request(r.Ctx, j)
-	if dispatch.Is(err, dispatch.NotFound) {
-		return nil
+	if !dispatch.Is(err, dispatch.NotFound) && !r.Failed(err) {
+		use(t.ValueOf(whole))
 	}
-	if err != nil {
-		return err
-	}
-	return use(t.ValueOf(whole))
 }

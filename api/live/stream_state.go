@@ -175,11 +175,11 @@ func (s *Stream) sendElements(ctx context.Context, l listing, removed *wire.Stat
 	p.Renderer = s.NewRenderer(ctx, p.out, s.Topic)
 	p.cut = p.next
 	defer p.Close()
-	err := p.send(l)
-	if err != nil && p.out.frames != nil { // the message cannot be completed
+	p.send(l)
+	if p.err != nil && p.out.frames != nil { // the message cannot be completed
 		_ = s.Socket.Close(websocket.StatusInternalError, call.InternalText)
 	}
-	return err
+	return p.err
 }
 
 // parts writes a listing in messages of a stream.
@@ -192,88 +192,70 @@ type parts struct {
 	n       int                 // elements of it
 }
 
-func (p *parts) send(l listing) error {
+func (p *parts) send(l listing) {
 	if p.topic.Task != 0 {
 		if l.task == nil {
 			task, err := p.ShareTask()
-			if err != nil {
-				return err
-			}
+			p.Failed(err)
 			l.task = &task
-		} else if err := p.share(l.task); err != nil {
-			return err
+		} else {
+			p.Failed(p.share(l.task))
 		}
 		l.tasks = inOrder([]dispatch.TaskRecord{*l.task})
 	}
-	if err := p.begin(l); err != nil {
-		return err
+	if p.err != nil {
+		return
 	}
+	p.begin(l)
 	if !p.whole {
-		if err := p.tasks(l.tasks); err != nil {
-			return err
-		}
-		if err := p.beginJobs(); err != nil {
-			return err
-		}
+		p.tasks(l.tasks)
+		p.beginJobs()
 	}
-	if err := p.each(l.Jobs); err != nil {
-		return err
-	}
-	return p.end(false)
+	p.each(l.Jobs)
+	p.end(false)
 }
 
 // begin begins the first message.
-func (p *parts) begin(l listing) error {
+func (p *parts) begin(l listing) {
 	kind, before := "changes", beforeLists
 	if p.removed == nil {
 		kind = "status"
 	}
 	if p.whole = l.task != nil && p.removed == nil; p.whole {
-		var err error
-		if before, _, err = p.frame(*l.task); err != nil {
-			return err
-		}
-		p.jobs = true
+		before, p.jobs = p.frame(*l.task), true
 	}
 	head, _ := enclosing(kind, p.topic.Task)
-	return p.Text(head + before)
+	p.Text(head + before)
 }
 
-func (p *parts) beginJobs() error {
+func (p *parts) beginJobs() {
 	p.jobs = true
-	return p.Text(betweenLists)
+	p.Text(betweenLists)
 }
 
 // next begins a further message if the present one has all its elements.
-func (p *parts) next() error {
+func (p *parts) next() {
 	if p.n++; p.n <= MostElements || !p.out.Changes {
-		return nil
+		return
 	}
 	jobs := p.jobs
-	if err := p.end(true); err != nil {
-		return err
-	}
+	p.end(true)
 	p.removed, p.jobs, p.n = &wire.StatusChanges{}, false, 1
-	if err := p.begin(listing{}); err != nil || !jobs {
-		return err
+	if p.begin(listing{}); jobs {
+		p.beginJobs()
 	}
-	return p.beginJobs()
 }
 
 // end sends the present message. more: further parts of the same state follow.
-func (p *parts) end(more bool) error {
+func (p *parts) end(more bool) {
 	if !p.jobs {
-		if err := p.beginJobs(); err != nil {
-			return err
-		}
+		p.beginJobs()
 	}
 	after := afterLists
 	if p.removed != nil {
 		text, err := dispatch.Encode(wire.StatusChanges{RemovedTasks: p.removed.RemovedTasks,
 			RemovedJobs: p.removed.RemovedJobs})
-		if err != nil {
-			return err
-		}
+		p.Failed(err)
 		_, rest, _ := strings.Cut(string(text), `"processing_jobs":null`)
 		after = "]" + rest
 	}
@@ -281,11 +263,11 @@ func (p *parts) end(more bool) error {
 	if more {
 		tail = `,"message":null,"more":true}`
 	}
-	if err := p.Text(after + tail); err != nil {
-		return err
-	}
+	p.Text(after + tail)
 	p.Turn.ReleaseTurn()
-	return p.out.end()
+	if p.err == nil {
+		p.err = p.out.end()
+	}
 }
 
 // outgoing is a message that is sent while it is written: at once if it is short, otherwise in frames, each of which

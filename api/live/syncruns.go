@@ -52,14 +52,11 @@ func tagOfRuns(runs []dispatch.Record) string {
 func (a *Lists) writeSyncRuns(ctx context.Context, w io.Writer, runs []dispatch.Record) error {
 	r := a.NewRenderer(ctx, w, Topic{User: call.User(ctx), Bare: true})
 	defer r.Close()
-	if err := r.Text(`{"upscaling_tasks":[],"processing_jobs":[`); err != nil {
-		return err
-	}
+	r.Text(beforeLists + betweenLists)
 	for _, run := range runs {
 		run.Request.Parameters = nil
-		if err := r.Element(a.Summary(run)); err != nil {
-			return err
-		}
+		r.Element(a.Summary(run))
 	}
-	return r.Text(`]}`)
+	r.Text(afterLists)
+	return r.Err()
 }

@@ -1,6 +1,7 @@
 package openapi
 
 import (
+	"cmp"
 	"net/http"
 	"reflect"
 	"slices"
@@ -34,9 +35,7 @@ func TaggedOf[T any](tag string, body T) *Tagged[T] { return &Tagged[T]{Revalida
 
 // WithTiles adds the response of /tiles.
 func WithTiles(a *Document, all map[string]*huma.Response) map[string]*huma.Response {
-	schema := a.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[wire.GeometryCollection](), true, "")
-	all["201"] = &huma.Response{Description: "The tiles",
-		Content: map[string]*huma.MediaType{"application/json": {Schema: schema}}}
+	all["201"] = answer("The tiles", mediaJSON, schemaOf[wire.GeometryCollection](a), nil)
 	return all
 }
 
@@ -57,23 +56,18 @@ var reasons = map[int]string{
 
 // Errors describes the error responses of these statuses, and of 429 and 500, which every operation can return.
 func (a *Document) Errors(statuses ...int) map[string]*huma.Response {
-	schemas := a.OpenAPI().Components.Schemas
 	all := map[string]*huma.Response{}
 	if a.SessionCookie != "" && slices.Contains(statuses, http.StatusUnauthorized) &&
 		!slices.Contains(statuses, http.StatusForbidden) {
 		statuses = append(statuses, http.StatusForbidden) // a session used by another page
 	}
 	for _, status := range append(statuses, http.StatusInternalServerError, http.StatusTooManyRequests) {
-		body := schemas.Schema(reflect.TypeFor[wire.ErrorResponse](), true, "")
+		body := schemaOf[wire.ErrorResponse](a)
 		if status == http.StatusUnprocessableEntity {
-			body = schemas.Schema(reflect.TypeFor[wire.HTTPValidationError](), true, "")
+			body = schemaOf[wire.HTTPValidationError](a)
 		}
-		reason := reasons[status]
-		if reason == "" {
-			reason = http.StatusText(status)
-		}
-		all[strconv.Itoa(status)] = &huma.Response{Description: reason, Headers: headers[status],
-			Content: map[string]*huma.MediaType{"application/json": {Schema: body}}}
+		all[strconv.Itoa(status)] = answer(cmp.Or(reasons[status], http.StatusText(status)), mediaJSON, body,
+			headers[status])
 	}
 	return all
 }
@@ -86,65 +80,67 @@ var headers = map[int]map[string]*huma.Param{
 		Schema: &huma.Schema{Type: huma.TypeInteger}}},
 }
 
+// answer is a response that the document describes by hand, because the package encodes it itself.
+func answer(description, media string, schema *huma.Schema, headers map[string]*huma.Param) *huma.Response {
+	return &huma.Response{Description: description, Headers: headers,
+		Content: map[string]*huma.MediaType{media: {Schema: schema}}}
+}
+
+const mediaJSON = "application/json"
+
+// schemaOf returns the schema of a type.
+func schemaOf[T any](a *Document) *huma.Schema {
+	return a.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[T](), true, "")
+}
+
+var text = &huma.Schema{Type: huma.TypeString}
+
 // WithNull adds a 200 response whose body is null.
 func WithNull(all map[string]*huma.Response) map[string]*huma.Response {
-	all["200"] = &huma.Response{Description: "Done",
-		Content: map[string]*huma.MediaType{"application/json": {Schema: &huma.Schema{Type: "null"}}}}
+	all["200"] = answer("Done", mediaJSON, &huma.Schema{Type: "null"}, nil)
 	return all
 }
 
 // WithBody adds a 200 response of type T that the package encodes itself.
 func WithBody[T any](a *Document, all map[string]*huma.Response) map[string]*huma.Response {
-	schema := a.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[T](), true, "")
-	all["200"] = &huma.Response{Description: "OK",
-		Content: map[string]*huma.MediaType{"application/json": {Schema: schema}},
-		Headers: map[string]*huma.Param{"Cache-Control": {Schema: &huma.Schema{Type: huma.TypeString}},
-			"ETag": {Schema: &huma.Schema{Type: huma.TypeString}},
-			"Link": {Schema: &huma.Schema{Type: huma.TypeString}, Description: "Address of the next page"}}}
+	all["200"] = answer("OK", mediaJSON, schemaOf[T](a), map[string]*huma.Param{"Cache-Control": {Schema: text},
+		"ETag": {Schema: text}, "Link": {Schema: text, Description: "Address of the next page"}})
 	return all
 }
 
 // WithNotModified adds the 304 response.
 func WithNotModified(all map[string]*huma.Response) map[string]*huma.Response {
 	all["304"] = &huma.Response{Description: "The client's copy is still current",
-		Headers: map[string]*huma.Param{"ETag": {Schema: &huma.Schema{Type: huma.TypeString}}}}
+		Headers: map[string]*huma.Param{"ETag": {Schema: text}}}
 	return all
 }
 
 // WithGeoJSON adds a 200 response in GeoJSON.
 func WithGeoJSON[T any](a *Document, all map[string]*huma.Response) map[string]*huma.Response {
-	schema := a.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[T](), true, "")
-	all["200"] = &huma.Response{Description: "GeoJSON",
-		Content: map[string]*huma.MediaType{wire.MediaGeoJSON: {Schema: schema}}}
+	all["200"] = answer("GeoJSON", wire.MediaGeoJSON, schemaOf[T](a), nil)
 	return all
 }
 
 // WithDocument adds a 200 response that is any JSON document.
 func WithDocument(all map[string]*huma.Response) map[string]*huma.Response {
-	all["200"] = &huma.Response{Description: "The document",
-		Content: map[string]*huma.MediaType{"application/json": {Schema: &huma.Schema{}}},
-		Headers: map[string]*huma.Header{"ETag": {Description: "Its SHA-256",
-			Schema: &huma.Schema{Type: huma.TypeString}}}}
+	all["200"] = answer("The document", mediaJSON, &huma.Schema{},
+		map[string]*huma.Header{"ETag": {Description: "Its SHA-256", Schema: text}})
 	return all
 }
 
 // WithGoingOn adds the 202 response of a request that became a job.
 func WithGoingOn(a *Document, all map[string]*huma.Response) map[string]*huma.Response {
-	schema := a.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[wire.ProcessingJobSummary](), true, "")
-	text := &huma.Schema{Type: huma.TypeString}
-	all["202"] = &huma.Response{Description: "The job goes on",
-		Content: map[string]*huma.MediaType{"application/json": {Schema: schema}},
-		Headers: map[string]*huma.Param{"Location": {Schema: text, Description: "Address of the job"},
-			"Preference-Applied": {Schema: text}}}
+	all["202"] = answer("The job goes on", mediaJSON, schemaOf[wire.ProcessingJobSummary](a),
+		map[string]*huma.Param{"Location": {Schema: text, Description: "Address of the job"},
+			"Preference-Applied": {Schema: text}})
 	return all
 }
 
 // WithBytes adds a 200 response of any media type.
 func WithBytes(all map[string]*huma.Response) map[string]*huma.Response {
-	all["200"] = &huma.Response{Description: "The platform's result", Content: map[string]*huma.MediaType{
-		// generators of clients understand this one
-		"application/octet-stream": {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}},
-		"*/*":                      {Schema: &huma.Schema{}},
-	}}
+	// generators of clients understand this one
+	all["200"] = answer("The platform's result", "application/octet-stream",
+		&huma.Schema{Type: huma.TypeString, Format: "binary"}, nil)
+	all["200"].Content["*/*"] = &huma.MediaType{Schema: &huma.Schema{}}
 	return all
 }

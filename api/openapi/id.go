@@ -1,6 +1,7 @@
 package openapi
 
 import (
+	"context"
 	"regexp"
 	"strconv"
 
@@ -11,6 +12,31 @@ import (
 // JobID returns the job id in the path of the request.
 func (r *Request) JobID() (dispatch.JobID, error) {
 	return parseID[dispatch.JobID]("job_id", r.HTTP.Param("job_id"), errNoJob)
+}
+
+// OnJob adapts the handler of an operation on the job in its path.
+func OnJob[O any](handle func(context.Context, *Request, dispatch.JobID) (*O, error)) func(context.Context,
+	*Request) (*O, error) {
+	return func(ctx context.Context, in *Request) (*O, error) {
+		id, err := in.JobID()
+		if err != nil {
+			return nil, err
+		}
+		return handle(ctx, in, id)
+	}
+}
+
+// OnTask adapts the handler of an operation on the task in its path. If the user has no such task, it says so.
+func OnTask[O any](handle func(context.Context, *Request, dispatch.TaskID) (*O, error)) func(context.Context,
+	*Request) (*O, error) {
+	return func(ctx context.Context, in *Request) (*O, error) {
+		id, err := ParseTaskID(in.HTTP.Param("task_id"))
+		if err != nil {
+			return nil, err
+		}
+		out, err := handle(ctx, in, id)
+		return out, call.TaskError(err)
+	}
 }
 
 // TaskID returns the task id in the path of the request.
