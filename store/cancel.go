@@ -96,3 +96,18 @@ func markTask(ctx context.Context, q tx, id dispatch.TaskID, paused bool, why di
 	}
 	return notifyPause(ctx, q, id, why, now)
 }
+
+// Discard cancels and hides a job, and plans its removal from its platform.
+func (s *Store) Discard(ctx context.Context, u dispatch.UserID, id dispatch.JobID) (dispatch.Job, error) {
+	return s.changeOwn(ctx, "Discard", u, id, func(j dispatch.Job, now time.Time) (_ dispatch.Job, wakes bool) {
+		j, _ = j.Cancel(now)
+		j, _ = j.PlanRemoval(now)
+		j, _ = j.Hide()
+		return j, true
+	})
+}
+
+// DiscardTask cancels and hides a task with its jobs, and plans their removal from their platform.
+func (s *Store) DiscardTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (dispatch.Account, error) {
+	return s.endTask(ctx, "DiscardTask", u, id, changeDiscard)
+}

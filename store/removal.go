@@ -3,25 +3,9 @@ package store
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 )
-
-// Discard cancels and hides a job, and plans its removal from its platform.
-func (s *Store) Discard(ctx context.Context, u dispatch.UserID, id dispatch.JobID) (dispatch.Job, error) {
-	return s.changeOwn(ctx, "Discard", u, id, func(j dispatch.Job, now time.Time) (_ dispatch.Job, wakes bool) {
-		j, _ = j.Cancel(now)
-		j, _ = j.PlanRemoval(now)
-		j, _ = j.Hide()
-		return j, true
-	})
-}
-
-// DiscardTask cancels and hides a task with its jobs, and plans their removal from their platform.
-func (s *Store) DiscardTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (dispatch.Account, error) {
-	return s.endTask(ctx, "DiscardTask", u, id, changeDiscard)
-}
 
 // discardedAfter is the age, in microseconds, at which jobs that their owners deleted are removed from their
 // platforms if all aged jobs are. It lies well before the one at which they are purged.

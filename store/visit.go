@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"encoding/json"
-	"slices"
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
@@ -59,70 +58,6 @@ func (s *Store) Request(ctx context.Context, id dispatch.JobID) (r dispatch.Requ
 		return dispatch.Request{}, fail("Request", err)
 	}
 	return r, nil
-}
-
-// Intend commits the next request of each job and renews the lease. The account's row is written last, as in Wake, so
-// that the two cannot deadlock. The rows of tasks with a budget are locked first. If a budget is reached, FinishChanges
-// pauses the jobs of the task that are left, so that the visit goes on with those of others.
-func (s *Store) Intend(ctx context.Context, l dispatch.Lease, limits dispatch.Limits,
-	jobs []dispatch.Job) (kept []dispatch.Job, err error) {
-	if slices.ContainsFunc(jobs, func(j dispatch.Job) bool { return j.Budgeted }) {
-		ctx = allow(ctx, listWithin)
-	}
-	err = s.inVisit(ctx, "Intend", len(jobs), func(q tx, now int64) error {
-		within, err := lockBudgets(ctx, q, jobs, now, isWaiting)
-		if err != nil {
-			return err
-		}
-		admitted, err := within.admit(ctx, jobs)
-		if err != nil {
-			return err
-		}
-		intended := make([]dispatch.Job, len(admitted))
-		for i, j := range admitted {
-			intended[i] = j.Intend(at(now).Add(limits.Send))
-		}
-		var slots int64
-		if kept, slots, err = write(ctx, q, intended, true); err != nil {
-			return err
-		}
-		if kept, err = within.pause(ctx, kept); err != nil {
-			return err
-		}
-		return renew(ctx, q, l, now, limits.Lease(), slots)
-	})
-	if err != nil {
-		return nil, err
-	}
-	return kept, nil
-}
-
-// Save stores the outcomes of responses and wakes accounts. The accounts' rows are written last, as in Wake.
-func (s *Store) Save(ctx context.Context, jobs []dispatch.Job, wakes ...dispatch.Account) (saved []dispatch.Job,
-	err error) {
-	err = s.inVisit(ctx, "Save", len(jobs), func(q tx, now int64) error {
-		within, err := lockBudgets(ctx, q, jobs, now, runsNoMore)
-		if err != nil {
-			return err
-		}
-		if saved, _, err = write(ctx, q, jobs, false); err != nil || len(saved) == 0 {
-			return err
-		}
-		resumed, err := within.resume(ctx)
-		if err != nil {
-			return err
-		}
-		for _, a := range append(resumed, wakes...) {
-			if err := wake(ctx, q, a, now); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return saved, nil
 }
 
 // Hold keeps the account from submitting for d, and stores why. d 0 ends that and wakes the account.
