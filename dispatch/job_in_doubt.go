@@ -2,8 +2,20 @@ package dispatch
 
 import (
 	"cmp"
+	"errors"
 	"time"
 )
+
+// applyLostResponse puts a job in doubt whose platform may have accepted a request, whatever the kind of the error. The
+// request is not sent again before that is known: once it is certainly over, a create is searched for in listings
+// (applySearch), and a start is recognised by the status (applyStartNotShown).
+func applyLostResponse(j Job, o Outcome, now time.Time) Job {
+	if e, ok := errors.AsType[*Error](o.Err); ok && e.Answered && j.Phase == Starting {
+		j.SendBy = Earlier(j.SendBy, now)
+	}
+	j.Due = Later(j.SendBy.Add(SettleMargin), now)
+	return j.WithAttention(InDoubt, "")
+}
 
 // applyStartNotShown applies a status read that shows no effect of a start in doubt. It adds up the pauses between
 // consecutive reads instead of measuring the time since the start, so that a clock that jumps shortens the wait by at

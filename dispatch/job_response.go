@@ -2,7 +2,6 @@ package dispatch
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -32,13 +31,7 @@ func applySubmit(j Job, o Outcome, now time.Time) Job {
 	case kind == Invalid, kind == Forbidden, kind == NotFound, kind == Unsupported, kind == DocumentInvalid:
 		return EndJob(j, Failed, refusals[kind], TextFor(o.Err))
 	}
-	if e, ok := errors.AsType[*Error](o.Err); ok && e.Answered && j.Phase == Starting {
-		j.SendBy = Earlier(j.SendBy, now)
-	}
-	// The platform may have accepted the request, whatever the kind of the error. It is not sent again before that is
-	// known.
-	j.Due = Later(j.SendBy.Add(SettleMargin), now)
-	return j.WithAttention(InDoubt, "")
+	return applyLostResponse(j, o, now)
 }
 
 // revertIntent reverts an intent whose request was not sent. It changes nothing that is known about the platform,

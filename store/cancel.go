@@ -8,8 +8,8 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// Cancel stores that the owner no longer wants the job, and wakes its account. A waiting job ends with that; a job that
-// runs is canceled at the platform by a visit.
+// Cancel stores that the owner no longer wants the job, and wakes its account; doc.go lists all that this writes. A
+// waiting job ends with that; a job that runs is canceled at the platform by a visit.
 func (s *Store) Cancel(ctx context.Context, u dispatch.UserID, id dispatch.JobID, hide bool) (dispatch.Job, error) {
 	return s.changeOwn(ctx, "Cancel", u, id, func(j dispatch.Job, now time.Time) (_ dispatch.Job, wakes bool) {
 		j, canceled := j.Cancel(now)

@@ -10,11 +10,15 @@
 //	jobs              the groups of columns that differ, see groups in columns.go
 //	task_numbers      the task takes the number, too
 //	deliveries        notices of the job, see notices.go
-//	task_counts, the ledger (usage and spending), owner_counts, line_counts, account_counts
+//	counts and sums   of tasks, owners, lines, accounts, months and labels, see tallies in consequences.go
 //	deliveries        notices of the task
 //	accounts          is woken, or its hold changes
 //
-// For a cancel of a job that runs that is a number, desired and due; its visit cancels it at the platform and writes
-// the end (Save). A change of a large task does the same for a part of its jobs at a time (task_changes). The table
-// events is written afterwards, by package history, and may lack some.
+// The cancel of a job that runs (cancel.go) so writes owners.change, task_numbers.change, jobs.desired, due, version
+// and changed, and accounts.due and wakes; its visit cancels it at the platform and writes the end (save.go). A job
+// that waits ends at once: its phase, status, moved and updated, the counts and the notices change, too. A change of a
+// large task does the same for a part of its jobs at a time (task_changes), after it has changed the task itself.
+//
+// Results and Items are written by a broker that has read them (items.go), and the history of jobs, the table events,
+// by package history (job_history.go). Both come after the change and may be missing.
 package store
