@@ -228,7 +228,7 @@ func (b *Broker) awaitDecision(ctx context.Context, u dispatch.UserID, id dispat
 		return r, err
 	}
 	r, err := b.await(ctx, id, decideWithin, load, func(j dispatch.Job) bool {
-		return j.Ref != dispatch.Ref{} || j.Phase == dispatch.Ended ||
+		return j.Ref != dispatch.Ref{} || j.Phase == dispatch.Ended || j.Status == dispatch.Running ||
 			j.Attention != dispatch.None
 	})
 	if err != nil || lacking {

@@ -112,11 +112,7 @@ func (b *Broker) checkSync(ctx context.Context, u dispatch.UserID, backend *disp
 	if err := b.AwaitDocument(ctx, backend, u, r.Service); err != nil {
 		return "", err
 	}
-	warning, err = b.check(ctx, u, backend, r, nil)
-	if dispatch.Is(err, dispatch.Unsupported) { // it has synchronous runs only
-		err = nil
-	}
-	return warning, err
+	return b.check(ctx, u, backend, r, nil)
 }
 
 // enterSync counts a synchronous run for its user and its platform, once both are below their limits.

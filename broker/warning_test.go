@@ -110,24 +110,6 @@ func (k *knowing) Check(
 	return "", nil
 }
 
-// TestRunSync_RunsWhatHasNoJobs: a process that cannot run as a job is no fault of a synchronous run, whose warning is
-// stored as for any other.
-func TestRunSync_RunsWhatHasNoJobs(t *testing.T) {
-	p := struct {
-		*talking
-		*knowing
-	}{running(), &knowing{refusals: map[string]dispatch.Kind{"sync": dispatch.Unsupported}}}
-	with(t, dispatch.AccessShared, p, func(t *testing.T, h *testBroker) {
-		r := request("a")
-		r.Service.Application = "sync"
-		result, err := h.RunSync(t.Context(), "ann", r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		result.Body.Close()
-	})
-}
-
 // unanswering is a checker of a platform that does not answer.
 type unanswering struct{}
 

@@ -327,6 +327,22 @@ func (j Job) Intend(sendBy time.Time) Job {
 	return j
 }
 
+// RunsUntil returns the job as it must be committed regularly while the request is under way whose response is its
+// results: it runs, and if that is not confirmed until sendBy, the request has ended.
+func (j Job) RunsUntil(sendBy, now time.Time) Job {
+	if j.Status != Running {
+		j.Status, j.Started, j.Moved, j.Updated = Running, now, now, now
+	}
+	j.SendBy, j.Due = sendBy, sendBy.Add(SettleMargin)
+	return j.WithAttention(None, "")
+}
+
+// Unwanted reports whether the request that [Job.RunsUntil] is about is to be ended: the owner canceled the job, or it
+// has run for its MaxDuration.
+func (j Job) Unwanted(now time.Time) bool {
+	return j.Desired == WantCancel || j.Status == Running && j.MaxDuration > 0 && now.Sub(j.Started) >= j.MaxDuration
+}
+
 // ExcludeWait returns the job with the time since due excluded from the time for which it has been turned away, because
 // the job only waited for a slot since due.
 func (j Job) ExcludeWait(due, now time.Time) Job {
@@ -388,7 +404,7 @@ func (j Job) Rounded() Job {
 func (j Job) IsRefused() bool {
 	switch j.Attention {
 	case None, RefusedForbidden, RefusedUnsupported, ApplicationInvalid:
-		return j.Status == Failed && j.Ref == Ref{}
+		return j.Status == Failed && j.Ref == Ref{} && j.Started.IsZero()
 	}
 	return false
 }

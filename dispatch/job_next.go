@@ -135,6 +135,9 @@ func applyFacts(j Job, o Outcome, now time.Time) Job {
 	}
 	if o.Result != nil {
 		j.Result, j.Checked, j.Versions = o.Result, now, o.Versions
+		if !j.Started.IsZero() {
+			j.Duration = now.Sub(j.Started)
+		}
 		return EndJob(j, Finished, None, "")
 	}
 	return j

@@ -86,6 +86,11 @@ type Submission struct {
 	// Created is called with the platform job that was created for a synchronous run, before anything is read of that
 	// job. Nothing is read of it after an error, which RunSync returns. Nil: nobody needs to know.
 	Created func(context.Context, Ref) error
+
+	// Runs is called before a request is sent whose response is the results, and takes as long as the run, because the
+	// process only runs synchronously. The request is sent with the context that it returns. After an error nothing is
+	// sent, and Submit returns the error. Nil: the request has the context of Submit.
+	Runs func(context.Context) (context.Context, error)
 }
 
 // SubmitResult is the outcome of one call of Submit.

@@ -37,9 +37,11 @@ func (vs *Visits) Unsaved() int {
 	return len(vs.backlog.kept)
 }
 
-// Drain waits until every kept response is saved, or its job has stayed unknown to the store for [missingAtEnd]. The
-// caller bounds the time by ending the process.
+// Drain waits for the runs under way, and until every kept response is saved, or its job has stayed unknown to the store
+// for [missingAtEnd]. The caller bounds the time by ending the process.
 func (vs *Visits) Drain() {
+	vs.backlog.end()
+	vs.runs.all.Wait()
 	if empty := vs.backlog.end(); empty != nil {
 		<-empty
 	}
@@ -105,7 +107,11 @@ func (l *backlog) full() bool {
 
 // keepUnsaved takes over responses from a visit.
 func (vs *Visits) keepUnsaved(said []jobOutcomes) {
-	said = slices.DeleteFunc(slices.Clone(said), func(s jobOutcomes) bool { return !s.hasSubmission() })
+	vs.keep(slices.DeleteFunc(slices.Clone(said), func(s jobOutcomes) bool { return !s.hasSubmission() }))
+}
+
+// keep saves responses without a visit.
+func (vs *Visits) keep(said []jobOutcomes) {
 	if len(said) == 0 {
 		return
 	}
@@ -136,16 +142,17 @@ func (vs *Visits) saveBacklog(ctx context.Context, empty chan struct{}) {
 	defer vs.backlog.release(empty)
 	var logged time.Time
 	for pause := dispatch.Repair; ; {
-		n := vs.Unsaved()
+		saved, err := vs.saveKept(ctx)
+		if vs.backlog.done() {
+			if !logged.IsZero() {
+				vs.Log.InfoContext(ctx, "all responses of platforms are saved")
+			}
+			return
+		}
 		if logged.IsZero() || time.Since(logged) >= unsavedEvery {
 			logged = time.Now()
 			vs.Log.WarnContext(ctx, "responses of platforms cannot be saved; they are kept in memory and retried",
-				"unsaved", n)
-		}
-		saved, err := vs.saveKept(ctx)
-		if vs.backlog.done() {
-			vs.Log.InfoContext(ctx, "all responses of platforms are saved")
-			return
+				"unsaved", vs.Unsaved())
 		}
 		if saved > 0 {
 			pause = dispatch.Repair
@@ -236,8 +243,11 @@ func (vs *Visits) saveLate(ctx context.Context, s *jobOutcomes) (err error) {
 		return &dispatch.Error{Kind: dispatch.Conflict, Op: "dispatch.saveLate", Text: "The job was changed meanwhile."}
 	}
 	vs.Hub.NotifySaved(ctx, j, saved[0], s.outcomes[len(s.outcomes)-1].Err)
+	if freedSlot(j, saved[0]) && g.Why == dispatch.Full && g.Now.Before(g.Hold) {
+		err = vs.Store.Hold(ctx, j.Account, 0, dispatch.None, "")
+	}
 	vs.Hub.Wake(j.Account)
-	return nil
+	return err
 }
 
 // missingJob returns nil once a response may be dropped because its job is gone, and err until then. A database replica

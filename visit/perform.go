@@ -36,6 +36,7 @@ type step struct {
 	jobs   []dispatch.Job
 	others int          // stepSubmit: jobs of the account that run at the platform
 	read   *requestRead // stepSubmit that creates a job: what its owner submitted; set before the step is sent
+	run    *run         // stepSubmit: begun if the response is the results; set when the step is sent
 }
 
 // requestRead is what the owner of a job submitted, once it is read.
@@ -96,7 +97,7 @@ func (v *visit) singleStep(c class, j dispatch.Job) step {
 		return one(v.cancelKind(j), j)
 	case j.Phase == dispatch.Waiting || j.Phase == dispatch.Created:
 		s := one(stepSubmit, j)
-		s.others = v.agenda.Active
+		s.others = v.agenda.Active + v.visits.runs.count(v.backend.Name)
 		return s
 	case j.Phase == dispatch.Creating:
 		return one(stepNotListed, j)
@@ -231,7 +232,7 @@ func (v *visit) submit(ctx context.Context, t dispatch.Token, step step) dispatc
 	}
 	s, err := v.backend.Platform.Submit(ctx, t, dispatch.Submission{Tag: j.Tag(v.visits.Installation), Ref: j.Ref,
 		Request:    r,
-		Definition: definition})
+		Definition: definition, Runs: step.run.begin})
 	if err == nil && s.Ref == (dispatch.Ref{}) && s.Result == nil {
 		err = &dispatch.Error{Kind: dispatch.BadUpstream, Op: "dispatch.submit", Text: "The platform named no job."}
 	}

@@ -75,9 +75,15 @@ func (v *visit) outcomesOf(responses []platformResponse) (all []jobOutcomes) {
 // complete adds to an outcome what [next] must know of the platform and of the request, which was sent at the given
 // time.
 func (v *visit) complete(o dispatch.Outcome, asked time.Time) dispatch.Outcome {
+	o = v.answered(o, asked)
+	o.Settles = v.backend.SettlesAfter(v.timing, v.agenda.Starts)
+	return o
+}
+
+// answered is complete without what depends on the agenda, so that it may be called after the visit.
+func (v *visit) answered(o dispatch.Outcome, asked time.Time) dispatch.Outcome {
 	o.Err, o.At, o.Timing = v.backend.TokenError(o.Err), asked, v.timing
 	o.Failures, o.Account = v.backend.Failures, v.account
-	o.Settles = v.backend.SettlesAfter(v.timing, v.agenda.Starts)
 	return o
 }
 

@@ -240,7 +240,8 @@ func (v *visit) send(ctx context.Context, f platformRequest) {
 		v.responses <- platformResponse{f, f.unsent()}
 		return
 	}
-	v.responses <- platformResponse{f, v.perform(ctx, f.token, f.step)}
+	f.run = &run{visit: v, request: f}
+	f.run.end(v.perform(ctx, f.token, f.step))
 }
 
 // drift returns how far the wall clock has advanced beyond the monotonic clock since the visit began. On Linux the

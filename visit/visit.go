@@ -38,6 +38,7 @@ type Visits struct {
 	listings listings
 	backlog  backlog
 	suspects suspects
+	runs     runs
 }
 
 // visit is one exclusive pass over the work of an account. All its state belongs to the goroutine of run; requests only

@@ -45,14 +45,9 @@ type parameter struct {
 	repeated bool     // it may have several values, given as an array
 }
 
-// checkMode returns Unsupported for a process that can only be executed synchronously.
-func (d *description) checkMode() error {
-	if !slices.Contains(d.modes, "sync-execute") || slices.Contains(d.modes, "async-execute") {
-		return nil
-	}
-	return &dispatch.Error{Kind: dispatch.Unsupported, Op: opSubmit,
-		Text: "This process only runs synchronously, for a client that waits for the result. " +
-			"It cannot run as a job or in a task."}
+// onlySync reports whether the process can only be executed synchronously.
+func (d *description) onlySync() bool {
+	return slices.Contains(d.modes, "sync-execute") && !slices.Contains(d.modes, "async-execute")
 }
 
 func parseDescription(raw []byte) (*description, error) {

@@ -3,6 +3,7 @@ package ogcapi
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/url"
 	"slices"
@@ -20,8 +21,9 @@ const (
 	mediaGeoJSON = "application/geo+json"
 )
 
-// Submit requests an asynchronous execution. The server may answer with a job or with the result itself. Options become
-// members of the execute request; the protocol has no members for title and tag.
+// Submit requests an asynchronous execution, or a synchronous one where the process knows no other. The server may
+// answer with a job or with the result itself. Options become members of the execute request; the protocol has no
+// members for title and tag.
 func (p *Platform) Submit(ctx context.Context, t dispatch.Token, s dispatch.Submission) (dispatch.SubmitResult, error) {
 	ctx, end := p.answers.Begin(ctx)
 	defer end()
@@ -30,9 +32,6 @@ func (p *Platform) Submit(ctx context.Context, t dispatch.Token, s dispatch.Subm
 		return dispatch.SubmitResult{}, err
 	}
 	d, err := p.describe(ctx, t, at)
-	if err == nil {
-		err = d.checkMode()
-	}
 	if err != nil {
 		return dispatch.SubmitResult{}, err
 	}
@@ -46,13 +45,26 @@ func (p *Platform) Submit(ctx context.Context, t dispatch.Token, s dispatch.Subm
 	if err != nil {
 		return dispatch.SubmitResult{}, err
 	}
-	a, err := p.post(ctx, at, body, p.asynchronous(t), p.client.Do)
-	if a != nil && a.Status < 300 {
-		step, err := p.step(ctx, t, at, a, err)
-		step.Versions = d.versions
-		return step, err
+	call := p.asynchronous(t)
+	if d.onlySync() {
+		call.Header.Del("Prefer")
+		if s.Runs != nil {
+			ctx, err = s.Runs(ctx)
+		}
+		if err != nil {
+			return dispatch.SubmitResult{}, err
+		}
 	}
-	return dispatch.SubmitResult{}, err
+	a, err := p.post(ctx, at, body, call, p.client.Do)
+	var step dispatch.SubmitResult
+	if a != nil && a.Status < 300 {
+		step, err = p.step(ctx, t, at, a, err)
+		step.Versions = d.versions
+	}
+	if d.onlySync() {
+		err = runError(err)
+	}
+	return step, err
 }
 
 // asynchronous returns the call that requests a job. Servers compare the Prefer header as a whole, so nothing may be
@@ -95,6 +107,9 @@ func lacksPath(a *upstream.Answer) bool {
 
 // executeError classifies an error status of an execution: all 4xx statuses are final.
 func executeError(a *upstream.Answer, err error) error {
+	if info, _ := parseStatusInfo(a.Body); upstream.Message(a) == "" {
+		err = refine(err, dispatch.KindOf(err), causeIn(info["outputs"])) // as pygeoapi has it without a job manager
+	}
 	switch {
 	case a.Status == http.StatusNotFound, a.Status == http.StatusGone:
 		return unknownProcess(err, "The platform does not know this process.")
@@ -102,6 +117,21 @@ func executeError(a *upstream.Answer, err error) error {
 		return refine(err, dispatch.Invalid, "")
 	case a.Status == http.StatusNotImplemented:
 		return refine(err, dispatch.Uncertain, "")
+	}
+	return err
+}
+
+// runError returns the error of a synchronous execution. A run that the server itself calls failed is over, and so is
+// one whose results it has sent, whatever they are. The same request is not sent again.
+func runError(err error) error {
+	e, ok := asError(err)
+	switch {
+	case !ok:
+	case errors.Is(err, upstream.ErrTooLong):
+		return refine(err, dispatch.Invalid, "The process has run, and its results are too large to store. "+
+			"A synchronous run passes on results of any size.")
+	case e.Kind == dispatch.BadUpstream, e.Kind == dispatch.Uncertain && e.Answered:
+		return refine(err, dispatch.Invalid, "")
 	}
 	return err
 }
@@ -138,7 +168,7 @@ func (p *Platform) step(ctx context.Context, t dispatch.Token, at place, a *upst
 }
 
 func tooLong(a *upstream.Answer) error {
-	return &dispatch.Error{Kind: dispatch.BadUpstream, Op: opSubmit,
+	return &dispatch.Error{Kind: dispatch.BadUpstream, Op: opSubmit, Err: upstream.ErrTooLong,
 		Text: "The platform returned the result itself instead of a job, and the result is too large to store: " +
 			a.Header.Get("Content-Length") + " bytes."}
 }

@@ -1,6 +1,7 @@
 package ogcapi
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -104,6 +105,9 @@ func TestSubmit_Failures(t *testing.T) {
 			dispatch.Invalid, "without a name"},
 		"problem": {reply{422, "Content-Type: application/problem+json",
 			`{"type":"about:blank","title":"Bad","detail":"<b>bbox</b> missing"}`}, dispatch.Invalid, "bbox missing"},
+		"pygeoapi without a manager": {reply{400, "Content-Type: application/json",
+			`{"outputs":[{"code":"InvalidParameterValue","description":"Error executing process: no x"}]}`},
+			dispatch.Invalid, "no x"},
 		"plain text": {reply{400, "Content-Type: text/plain", "no such input"}, dispatch.Invalid, "no such input"},
 		"no such process": {reply{404, "", `{"code":"NoSuchProcess","type":"NoSuchProcess"}`}, dispatch.NotFound,
 			"does not know this process"},
@@ -140,8 +144,12 @@ func TestSubmit_SendsNothing(t *testing.T) {
 		kind   dispatch.Kind
 		text   string
 	}{
-		"synchronous only": {script: description(ok(`{"jobControlOptions":["sync-execute","dismiss"]}`)),
-			kind: dispatch.Unsupported, text: "only runs synchronously"},
+		"no run is wanted": {script: description(ok(onlySync)), kind: dispatch.Busy,
+			change: func(s *dispatch.Submission) {
+				s.Runs = func(context.Context) (context.Context, error) {
+					return nil, &dispatch.Error{Kind: dispatch.Busy}
+				}
+			}},
 		"no such process": {script: description(reply{404, "", ""}), kind: dispatch.NotFound,
 			text: "does not know this process"},
 		"ZOO, no namespace": {script: description(reply{400, "Content-Type: application/json",
@@ -507,5 +515,48 @@ func TestDescription_PrivateProcessIsCachedPerToken(t *testing.T) {
 	}
 	if asked != 1 {
 		t.Errorf("what is public was asked for %d times", asked)
+	}
+}
+
+const onlySync = `{"id":"p","version":"1","jobControlOptions":["sync-execute","dismiss"]}`
+
+// A process that only runs synchronously is executed so, with the context for its run. What the server says about the
+// run is final; what a proxy says is not.
+func TestSubmit_OnlySynchronous(t *testing.T) {
+	for name, c := range map[string]struct {
+		answer reply
+		kind   dispatch.Kind // 0: there is a result
+		text   string
+	}{
+		"a value":    {answer: ok(`{"sum":3}`)},
+		"a map":      {answer: reply{200, "Content-Type: image/tiff", "II*"}},
+		"failed":     {reply{500, "Content-Type: application/json", `{"detail":"no scene"}`}, dispatch.Invalid, "no scene"},
+		"refused":    {reply{400, "Content-Type: application/json", `{"detail":"no x"}`}, dispatch.Invalid, "no x"},
+		"no results": {reply{200, "", ""}, dispatch.Invalid, "no results"},
+		"a page":     {reply{200, "Content-Type: text/html", "<!doctype html>"}, dispatch.Invalid, ""},
+		"too large": {reply{200, "Content-Type: image/tiff", strings.Repeat("x", maxResult+1)}, dispatch.Invalid,
+			"too large"},
+		"cut off":     {reply{200, "Content-Length: 100", "{"}, dispatch.Uncertain, ""},
+		"gateway":     {reply{504, "", ""}, dispatch.Uncertain, ""},
+		"busy":        {reply{429, "Retry-After: 7", ""}, dispatch.Busy, ""},
+		"overloaded":  {reply{503, "Retry-After: 7", ""}, dispatch.Busy, ""},
+		"unavailable": {reply{503, "", ""}, dispatch.Uncertain, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := serve(t, map[string][]reply{"GET /processes/p": {ok(onlySync)}, "POST " + executionPath: {c.answer}})
+			submission, begun := s.submission(), 0
+			submission.Runs = func(ctx context.Context) (context.Context, error) { begun++; return ctx, nil }
+			step, err := s.platform().Submit(t.Context(), token, submission)
+			if c.kind != 0 {
+				wantKind(t, err, c.kind)
+				wantText(t, err, c.text)
+			} else if err != nil || step.Result == nil || !step.Started {
+				t.Errorf("%+v, %v", step, err)
+			}
+			asked := s.requests("POST", executionPath)
+			if begun != 1 || len(asked) != 1 || asked[0].header["Prefer"] != nil {
+				t.Errorf("begun %d times, asked %+v", begun, asked)
+			}
+		})
 	}
 }

@@ -27,8 +27,7 @@ func (p *Platform) Parameters(ctx context.Context, t dispatch.Token, s dispatch.
 	return d.parameters, nil
 }
 
-// Check validates a request against the schemas of the process's inputs, its format against what the outputs offer, and
-// whether the process runs as a job.
+// Check validates a request against the schemas of the process's inputs, and its format against what the outputs offer.
 func (p *Platform) Check(ctx context.Context, t dispatch.Token, r dispatch.Request,
 	dim *dispatch.Dimension) (warning string, err error) {
 	at, err := p.locate(r.Service)
@@ -43,12 +42,12 @@ func (p *Platform) Check(ctx context.Context, t dispatch.Token, r dispatch.Reque
 		return "", err
 	}
 	if d.set == nil {
-		return warning, d.checkMode()
+		return warning, nil
 	}
 	if err := d.set.Check(ctx, r, dim); err != nil {
 		return "", err
 	}
-	return strings.TrimSpace(warning + " " + d.set.Unchecked(r, dim)), d.checkMode()
+	return strings.TrimSpace(warning + " " + d.set.Unchecked(r, dim)), nil
 }
 
 // describeInputs reads the inputs of a description. The set is nil if the description has no inputs that can be read.

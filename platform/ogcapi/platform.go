@@ -140,7 +140,7 @@ func (p *Platform) Probe(ctx context.Context, t dispatch.Token) error {
 func refine(err error, kind dispatch.Kind, text string) error {
 	e := &dispatch.Error{Kind: kind, Text: text, Err: err}
 	if u, ok := asError(err); ok {
-		e.Op, e.RetryAfter = u.Op, u.RetryAfter
+		e.Op, e.RetryAfter, e.Answered = u.Op, u.RetryAfter, u.Answered
 		if text == "" {
 			e.Text = u.Text
 		}

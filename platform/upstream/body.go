@@ -13,10 +13,10 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch/bounds"
 )
 
-var (
-	errTooLong = errors.New("the response is longer than the limit")
-	errNoPlace = errors.New("too many large responses of this server are in memory")
-)
+// ErrTooLong is in the error of a response whose body is longer than the limit of its call.
+var ErrTooLong = errors.New("the response is longer than the limit")
+
+var errNoPlace = errors.New("too many large responses of this server are in memory")
 
 // smallBody is the size in bytes up to which a response needs no place of a [Share].
 const smallBody = 256 << 10
@@ -36,8 +36,8 @@ func readBody(ctx context.Context, resp *http.Response, limit int64) ([]byte, er
 			_, err = data.ReadFrom(body)
 		}
 	}
-	if sent.N <= 0 || body.N <= 0 || errors.Is(err, errTooLong) {
-		return nil, errTooLong
+	if sent.N <= 0 || body.N <= 0 || errors.Is(err, ErrTooLong) {
+		return nil, ErrTooLong
 	}
 	return data.Bytes(), err
 }
@@ -73,7 +73,7 @@ func (g *gunzip) Read(p []byte) (n int, err error) {
 		n, err = g.from.Read(p)
 	}
 	if err != nil && g.sent.N <= 0 {
-		err = errTooLong
+		err = ErrTooLong
 	}
 	return n, err
 }

@@ -321,7 +321,7 @@ func read(ctx context.Context, resp *http.Response, call Call) (*Answer, error) 
 			err = named(call.Server, err)
 		}
 		return a, err
-	case errors.Is(err, errTooLong):
+	case errors.Is(err, ErrTooLong):
 		return a, &dispatch.Error{Kind: uncertainIf(call.Effect, dispatch.BadUpstream), Op: call.Op,
 			Text: "The server's response is too long.", Err: err}
 	case errors.Is(err, errNoPlace):

@@ -78,7 +78,7 @@ func (f Fetch) read(ctx context.Context, resp *http.Response) (*Answer, error) {
 		return a, nil
 	case a.Status >= 300:
 		return a, statusError(f.Op, a, false)
-	case errors.Is(err, errTooLong):
+	case errors.Is(err, ErrTooLong):
 		return a, unusableURL(f.Op, fmt.Errorf("it is longer than %d bytes", limit))
 	case errors.Is(err, errNoPlace):
 		return a, &dispatch.Error{Kind: dispatch.Busy, Op: f.Op,

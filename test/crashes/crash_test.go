@@ -29,6 +29,7 @@ type crash struct {
 	life        simulator.Life
 	faults      []simulator.Fault
 	sync        bool // the OGC server responds to an execution with the result itself
+	alone       bool // the OGC process only runs synchronously
 	atLeastOnce bool
 
 	// number of runs at the platform; a maximum if the owner deletes the job before the first crash
@@ -169,6 +170,20 @@ var crashes = []crash{
 		status: dispatch.Unknown},
 	{name: "P5 the result itself, kept", ogc: true, dies: []string{"save ended after"}, sync: true, runs: 1,
 		status: dispatch.Finished},
+	{name: "P5 a synchronous run, not shown", ogc: true, alone: true, dies: []string{"save creating before"},
+		life: slow, runs: 1, status: dispatch.Unknown},
+	{name: "P5 a synchronous run, shown", ogc: true, alone: true, dies: []string{"save creating after"}, life: slow,
+		runs: 1, status: dispatch.Unknown},
+	{name: "P5 a synchronous run, sent", ogc: true, alone: true, dies: []string{"execute sent"}, runs: 1,
+		status: dispatch.Unknown},
+	{name: "P5 a synchronous run, answered", ogc: true, alone: true, dies: []string{"execute after"}, runs: 1,
+		status: dispatch.Unknown},
+	{name: "P5 a synchronous run, to be repeated", ogc: true, alone: true, dies: []string{"execute sent"},
+		atLeastOnce: true, runs: 2, status: dispatch.Finished},
+	{name: "P5 a synchronous run, kept", ogc: true, alone: true, dies: []string{"save ended after"}, runs: 1,
+		status: dispatch.Finished},
+	{name: "P5 a synchronous run, shown again", ogc: true, alone: true, dies: []string{"save creating after 3"},
+		life: slow, runs: 1, status: dispatch.Unknown},
 	{name: "P6 no address, not kept", ogc: true, dies: []string{"save started before"}, runs: 1,
 		status: dispatch.Unknown, faults: once("POST /processes/{id}/execution", simulator.Fault{After: true,
 			Header: map[string]string{"Location": ""}})},
@@ -241,6 +256,9 @@ func (c crash) scene(t *testing.T) scene {
 		handler, s.oracle, s.setLife, s.path = platform, &platform.Oracle, platform.SetLife, "/jobs"
 		application, label, parameters = "ndvi", "ogc_api_process",
 			map[string]any{"bbox": map[string]any{"bbox": []float64{5, 51.2, 5.1, 51.3}}}
+		if c.alone {
+			application = "sync-only"
+		}
 	} else {
 		platform := &simulator.OpenEO{Life: c.life, Open: true}
 		platform.Faults.Set(c.faults...)

@@ -1,6 +1,7 @@
 package deviations
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -106,8 +107,7 @@ func asTask(request string) string {
 	return strings.Replace(request, `"title"`, dimension+`"title"`, 1)
 }
 
-// A process that only runs synchronously is refused as a job and as a task before anything runs, and is no failure of
-// the broker.
+// A process that only runs synchronously runs as a job and in a task.
 func TestDeviations_ProcessWithoutJobs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := with(t, "ogc")
@@ -115,15 +115,21 @@ func TestDeviations_ProcessWithoutJobs(t *testing.T) {
 		mends(s)
 		defer s.open()()
 		request := ogcRequestOf("sync-only", `{"bbox": {"bbox": [5, 51, 5.1, 51.1]}}`)
-		task := asTask(ogcRequestOf("sync-only", `{}`))
-		for path, body := range map[string]string{"/unit_jobs": request, "/upscale_tasks": task} {
-			var r refusal
-			s.ask(http.StatusNotImplemented, "POST", path, body, &r)
-			if !strings.Contains(r.Message, "only runs synchronously") {
-				t.Errorf("%s: %+v", path, r)
+		task := strings.Replace(ogcRequestOf("sync-only", `{}`), `"title"`,
+			`"dimension": {"name": "bbox", "values": [{"bbox": [5, 51, 6, 52]}, {"bbox": [6, 51, 7, 52]}]}, "title"`, 1)
+		var job, many struct {
+			ID     int64
+			Status string
+		}
+		s.ask(http.StatusCreated, "POST", "/unit_jobs", request, &job)
+		s.ask(http.StatusCreated, "POST", "/upscale_tasks", task, &many)
+		time.Sleep(time.Hour)
+		for _, path := range []string{fmt.Sprint("/unit_jobs/", job.ID), fmt.Sprint("/upscale_tasks/", many.ID)} {
+			if s.ask(http.StatusOK, "GET", path, "", &job); job.Status != "finished" {
+				t.Errorf("%s: %+v", path, job)
 			}
 		}
-		if got := s.oracle.Sum(); got != (simulator.Counts{}) {
+		if got := s.oracle.Sum(); got.Runs != 3 {
 			t.Errorf("events at the platform: %+v", got)
 		}
 	})

@@ -57,8 +57,7 @@ func startOGCWith(t *testing.T, life simulator.Life, services string) (ogcServer
 }
 
 // TestOGCAPI_ProcessesInTheMannerOfOthers runs a process whose box must name its reference system and whose files are
-// links, on an area and on tiles. One that only runs synchronously is refused with the way to run it, which is no
-// failure of the server.
+// links, on an area and on tiles, and one that only runs synchronously.
 func TestOGCAPI_ProcessesInTheMannerOfOthers(t *testing.T) {
 	s, p := startOGCWith(t, simulator.Life{},
 		`[{id: scenes, title: Scenes, platform: ogc, application: scenes}, {id: quick, title: Quick, platform: ogc, application: sync-only}]`)
@@ -70,9 +69,9 @@ func TestOGCAPI_ProcessesInTheMannerOfOthers(t *testing.T) {
 			t.Errorf("with%s it is %+v", more, j)
 		}
 	}
-	a := s.do("POST", "/processes/quick/execution", `{"inputs":{"bbox":{"bbox":[4,50,5,51]}}}`)
-	if s.refused(a, http.StatusNotImplemented, ""); !strings.Contains(string(a.text), "POST /sync_jobs") {
-		t.Errorf("%s", a.text)
+	location, _ := s.execute("quick", `{"inputs":{"bbox":{"bbox":[4,50,5,51]}}}`)
+	if j := s.await(location); j.Status != "successful" {
+		t.Errorf("the process that only runs synchronously is %+v", j)
 	}
 	if strings.Contains(p.Log.String(), "request failed") {
 		t.Errorf("the program logged a failure:\n%s", p.Log)

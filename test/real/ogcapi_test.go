@@ -13,13 +13,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 	"github.com/eodispatch/eodispatch/test/documents"
 	"github.com/eodispatch/eodispatch/test/executable"
 	"github.com/eodispatch/eodispatch/test/simulator"
 )
 
 func TestMain(m *testing.M) {
-	code := m.Run()
+	code := postgres.Run(m)
 	executable.CleanUp()
 	os.Exit(code)
 }

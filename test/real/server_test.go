@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -165,13 +166,22 @@ func startPygeoapi(t *testing.T, version string) string {
 
 // startMortalPygeoapi also returns what kills the server.
 func startMortalPygeoapi(t *testing.T, version string) (base string, kill func()) {
-	venv, folder, port := environment(t, "pygeoapi-"+version), t.TempDir(), freePort(t)
+	return startPygeoapiIn(t, t.TempDir(), version, "")
+}
+
+// startPygeoapiIn starts the server in a folder, without the line of its configuration that begins with a text. Without
+// its manager, processes only run synchronously.
+func startPygeoapiIn(t *testing.T, folder, version, without string) (base string, kill func()) {
+	venv, port := environment(t, "pygeoapi-"+version), freePort(t)
 	template, err := os.ReadFile(filepath.Join(servers(t), "pygeoapi.yml"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	config := filepath.Join(folder, "config.yml")
 	text := strings.NewReplacer("PORT", port, "FOLDER", folder).Replace(string(template))
+	if without != "" {
+		text = regexp.MustCompile(`(?m)^ *`+without+`.*$`).ReplaceAllString(text, "")
+	}
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

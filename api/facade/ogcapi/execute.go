@@ -2,7 +2,6 @@ package ogcapi
 
 import (
 	"encoding/json"
-	"errors"
 	"net/http"
 	"strings"
 
@@ -191,14 +190,8 @@ func (f *Facade) submitJob(in *request, s catalogue.Service, e execution, key di
 }
 
 // submissionError returns the error for an execution. The platform not knowing the process is a fault of the request:
-// no job is concerned. A process without jobs can be run in another way.
+// no job is concerned.
 func submissionError(err error) error {
-	if e, ok := errors.AsType[*dispatch.Error](err); ok && e.Kind == dispatch.Unsupported {
-		hinted := *e
-		hinted.Text = dispatch.TextFor(err) +
-			" The broker's own interface runs processes that only run synchronously: POST /sync_jobs."
-		return &hinted
-	}
 	if dispatch.Is(err, dispatch.NotFound) {
 		return platformLacks(err)
 	}

@@ -92,6 +92,19 @@ class Slow(Process):
         return "application/json", {"slept": data.get("seconds", 1)}
 
 
+class Counted(Process):
+    """Counts its runs in a file, and fails in the end for a negative number. Without a manager it only runs synchronously."""
+    description = described("counted", {"seconds": {"type": "number"}}, {"slept": {"type": "number"}}, ["sync-execute"])
+
+    def execute(self, data, outputs=None):
+        with open("runs.txt", "a") as runs:
+            runs.write("+")
+        time.sleep(abs(data["seconds"]))
+        if data["seconds"] < 0:
+            raise ProcessorExecuteError("time does not run backwards")
+        return "application/json", {"slept": data["seconds"]}
+
+
 class Failing(Process):
     description = described("failing", {}, {"nothing": {"type": "object"}})
 
