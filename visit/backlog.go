@@ -37,8 +37,8 @@ func (vs *Visits) Unsaved() int {
 	return len(vs.backlog.kept)
 }
 
-// Drain waits for the runs under way, and until every kept response is saved, or its job has stayed unknown to the store
-// for [missingAtEnd]. The caller bounds the time by ending the process.
+// Drain waits for the runs under way, and until every kept response is saved, or its job has stayed unknown to the
+// store for [missingAtEnd]. The caller bounds the time by ending the process.
 func (vs *Visits) Drain() {
 	vs.backlog.end()
 	vs.runs.all.Wait()
