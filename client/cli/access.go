@@ -22,11 +22,7 @@ func (a *app) whoamiCommand() *cobra.Command {
 		Short:   "Show who is signed in, and where",
 		Long:    "Show who is signed in, and where. The broker is asked whether it accepts the sign-in.",
 		Example: "  eodispatch whoami",
-		RunE: a.run(func(ctx context.Context, _ []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
+		RunE: a.onClient(func(ctx context.Context, c *client.Client, _ []string) error {
 			if _, err := c.Usage(ctx); err != nil {
 				return err
 			}
@@ -52,11 +48,7 @@ func (a *app) linkCommand() *cobra.Command {
 		Long: "Open the page where you link your account at a platform, so that jobs can run there under " +
 			"your name.",
 		Example: "  eodispatch link cdse",
-		RunE: a.run(func(ctx context.Context, args []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
+		RunE: a.onClient(func(ctx context.Context, c *client.Client, args []string) error {
 			p, err := platform(ctx, c, args[0])
 			if err != nil {
 				return err
@@ -159,11 +151,7 @@ func (a *app) usageCommand() *cobra.Command {
 	command := &cobra.Command{Use: "usage", GroupID: "access", Args: cobra.NoArgs,
 		Short:   "Show what you use of each platform, your limits, and what your jobs cost",
 		Example: "  eodispatch usage\n  eodispatch usage --by-label project",
-		RunE: a.run(func(ctx context.Context, _ []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
+		RunE: a.onClient(func(ctx context.Context, c *client.Client, _ []string) (err error) {
 			var all []wire.Usage
 			if label == "" {
 				all, err = c.Usage(ctx)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -234,7 +235,7 @@ func (a *app) label(ctx context.Context, c *client.Client, t target, change wire
 	if a.json {
 		return a.print(made)
 	}
-	a.hint("%s: %s", t, oneLine(first(labelsOf(labels.Labels), "no labels"), 2000))
+	a.hint("%s: %s", t, oneLine(cmp.Or(labelsOf(labels.Labels), "no labels"), 2000))
 	return nil
 }
 
@@ -247,11 +248,7 @@ func (a *app) deleteCommand() *cobra.Command {
 			"platform are deleted " +
 			"too, with their results, once they have ended there. At a terminal you are asked before.\n\n" + idHelp,
 		Example: "  eodispatch delete job-42 task-7\n  eodispatch delete task-7 --platform",
-		RunE: a.run(func(ctx context.Context, args []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
+		RunE: a.onClient(func(ctx context.Context, c *client.Client, args []string) (err error) {
 			targets, names := make([]target, len(args)), make([]string, len(args))
 			for i, arg := range args {
 				if targets[i], err = parse(ctx, c, arg); err != nil {

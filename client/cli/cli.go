@@ -117,6 +117,18 @@ func (a *app) run(f func(ctx context.Context, args []string) error) func(*cobra.
 	}
 }
 
+// onClient adapts the function of a command that calls the broker.
+func (a *app) onClient(f func(ctx context.Context, c *client.Client, args []string) error) func(*cobra.Command,
+	[]string) error {
+	return a.run(func(ctx context.Context, args []string) error {
+		c, err := a.client()
+		if err != nil {
+			return err
+		}
+		return f(ctx, c, args)
+	})
+}
+
 func (a *app) env(name string) string {
 	for _, variable := range a.Environ {
 		if value, ok := strings.CutPrefix(variable, name+"="); ok {

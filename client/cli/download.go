@@ -229,7 +229,7 @@ func (a *app) downloads(c *client.Client, t target, to saving) (d *downloads, er
 	if err != nil {
 		return nil, err
 	}
-	folder := first(to.folder, t.String())
+	folder := cmp.Or(to.folder, t.String())
 	d = &downloads{app: a, client: c, target: t, layout: l, vrt: to.vrt, folder: folder, jobs: map[int64]any{}}
 	defer func() {
 		if err != nil {
@@ -253,7 +253,7 @@ func (a *app) downloads(c *client.Client, t target, to saving) (d *downloads, er
 	text, err := d.root.ReadFile(collectionFile)
 	if err == nil && (json.Unmarshal(text, &there) != nil || there.Source != d.source()) {
 		return d, usage("%s holds the results of something else (%s): choose another folder", folder,
-			first(there.Source, collectionFile))
+			cmp.Or(there.Source, collectionFile))
 	}
 	return d, nil
 }

@@ -28,18 +28,6 @@ func (a *app) hooksCommand() *cobra.Command {
 	return command
 }
 
-// onClient adapts the function of a command that calls the broker.
-func (a *app) onClient(f func(ctx context.Context, c *client.Client, args []string) error) func(*cobra.Command,
-	[]string) error {
-	return a.run(func(ctx context.Context, args []string) error {
-		c, err := a.client()
-		if err != nil {
-			return err
-		}
-		return f(ctx, c, args)
-	})
-}
-
 func (a *app) hooksListCommand() *cobra.Command {
 	return &cobra.Command{Use: "list [ID]", Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.completeTargets,
 		Short: "List your hooks, or those of a job or task",

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -21,11 +22,7 @@ import (
 
 // onTarget adapts a function of one job or task.
 func (a *app) onTarget(f func(context.Context, *client.Client, target) error) func(*cobra.Command, []string) error {
-	return a.run(func(ctx context.Context, args []string) error {
-		c, err := a.client()
-		if err != nil {
-			return err
-		}
+	return a.onClient(func(ctx context.Context, c *client.Client, args []string) error {
 		t, err := parse(ctx, c, args[0])
 		if err != nil {
 			return err
@@ -50,11 +47,7 @@ func (a *app) listCommand() *cobra.Command {
 			"720h\n  eodispatch list --task task-7 --status failed\n" +
 			"  eodispatch list --task task-7 --where temporal_extent=2024-06-01/2024-07-01\n  eodispatch list --task " +
 			"task-7 --where spatial_extent=31UFS",
-		RunE: a.run(func(ctx context.Context, _ []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
+		RunE: a.onClient(func(ctx context.Context, c *client.Client, _ []string) (err error) {
 			f := f
 			if f.Platforms = platforms; created > 0 {
 				f.CreatedAfter = time.Now().Add(-created)
@@ -369,7 +362,7 @@ func (a *app) showDimensions(ctx context.Context, c *client.Client, t target, by
 	return a.table("DIMENSION\tVALUE\tSTATUS\tPROGRESS\tJOBS", func(row func(...any)) {
 		for _, d := range all {
 			for i, v := range d.Values {
-				row(d.Name, first(v.Name, valueText(v.Value, i)), v.Status, percent(&v.Progress),
+				row(d.Name, cmp.Or(v.Name, valueText(v.Value, i)), v.Status, percent(&v.Progress),
 					countsOf(v.Counts))
 			}
 		}
@@ -384,8 +377,8 @@ func (a *app) showPlatforms(ctx context.Context, c *client.Client, t target) err
 	}
 	return a.table("PLATFORM\tJOBS\tPER HOUR\tNOTE", func(row func(...any)) {
 		for _, p := range all {
-			row(p.Platform, first(countsOf(p.Counts), "none"), strconv.FormatFloat(p.PerHour, 'f', -1, 64),
-				first(noteOf(p), "-"))
+			row(p.Platform, cmp.Or(countsOf(p.Counts), "none"), strconv.FormatFloat(p.PerHour, 'f', -1, 64),
+				cmp.Or(noteOf(p), "-"))
 		}
 	})
 }
@@ -409,7 +402,7 @@ func noteOf(p wire.PlatformProgress) string {
 	if why == "" && p.Attention != nil {
 		why = p.Attention.Message
 	}
-	return strings.TrimSpace(note + ": " + oneLine(first(why, p.Notice, "no reason is known"), 200) + " " + p.Link)
+	return strings.TrimSpace(note + ": " + oneLine(cmp.Or(why, p.Notice, "no reason is known"), 200) + " " + p.Link)
 }
 
 // dimensionsOf returns the dimension of a task with a name or, for "all", each.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"regexp"
@@ -78,7 +79,7 @@ func safeField(text string) string {
 // nameOfItem returns the name of the job's tile or values; its number without one.
 func nameOfItem(i client.Item) string {
 	name, _ := i.Properties["name"].(string)
-	return first(name, i.ID)
+	return cmp.Or(name, i.ID)
 }
 
 // startOfItem returns the beginning of the data's time span; the day alone at midnight.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -119,7 +120,7 @@ func (r *request) annotate(d *document) error {
 		}
 		d.Labels[key] = value
 	}
-	d.Note = first(r.note, d.Note)
+	d.Note = cmp.Or(r.note, d.Note)
 	return nil
 }
 
@@ -144,7 +145,7 @@ func (r *request) describe(ctx context.Context, c *client.Client, args []string,
 		return document{}, err
 	}
 	d := document{}
-	d.BaseJobRequest = wire.BaseJobRequest{Title: first(r.title, f.title), Label: f.label, Service: f.service,
+	d.BaseJobRequest = wire.BaseJobRequest{Title: cmp.Or(r.title, f.title), Label: f.label, Service: f.service,
 		Format: r.format}
 	if d.Options, err = r.allOptions(); err != nil {
 		return d, err
@@ -227,15 +228,6 @@ func parseBudget(text string) (amount float64, unit []string, err error) {
 		unit = []string{strings.TrimSpace(name)}
 	}
 	return amount, unit, nil
-}
-
-func first(texts ...string) string {
-	for _, t := range texts {
-		if t != "" {
-			return t
-		}
-	}
-	return ""
 }
 
 // vary fills in the area and the time, and returns the dimensions of a task; none: the request is that of a job.
@@ -338,7 +330,7 @@ func (r *request) fromFile(args []string, given *pflag.FlagSet) (d document, err
 	if err := json.Unmarshal(text, &d); err != nil {
 		return d, usage("%s is not a request: %w", r.file, err)
 	}
-	d.Title = first(r.title, d.Title)
+	d.Title = cmp.Or(r.title, d.Title)
 	return d, nil
 }
 
@@ -646,11 +638,7 @@ func (a *app) requestCommand() *cobra.Command {
 		Example: "  eodispatch request ndvi_composite --area 4,50,5,51 -o request.json\n  eodispatch run -f " +
 			"request.json"}
 	command.RunE = func(command *cobra.Command, args []string) error {
-		return a.run(func(ctx context.Context, args []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
+		return a.onClient(func(ctx context.Context, c *client.Client, args []string) error {
 			d, err := r.build(ctx, c, args, command.Flags())
 			if err != nil {
 				return err

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -92,7 +93,7 @@ func (r *running) complete(command *cobra.Command, task bool) *cobra.Command {
 
 // submit submits the request and does what the flags say then.
 func (r *running) submit(ctx context.Context, c *client.Client, d document) error {
-	key := first(r.key, client.NewKey())
+	key := cmp.Or(r.key, client.NewKey())
 	t, made, err := create(ctx, c, d, key)
 	if err != nil {
 		if _, refused := errors.AsType[*client.Error](err); !refused && r.file != "" {

@@ -20,11 +20,7 @@ func (a *app) servicesCommand() *cobra.Command {
 	return &cobra.Command{Use: "services [QUERY]", GroupID: "services", Args: cobra.MaximumNArgs(1),
 		Short:   "List the services of the broker's catalogue",
 		Example: "  eodispatch services\n  eodispatch services ndvi",
-		RunE: a.run(func(ctx context.Context, args []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
+		RunE: a.onClient(func(ctx context.Context, c *client.Client, args []string) error {
 			var all []wire.ServiceSummary
 			for s, err := range c.Services(ctx, append(args, "")[0]) {
 				switch {
@@ -72,11 +68,7 @@ func (a *app) serviceCommand() *cobra.Command {
 		ValidArgsFunction: a.completeServices,
 		Short:             "Describe a service of the catalogue and its parameters",
 		Example:           "  eodispatch service ndvi_composite",
-		RunE: a.run(func(ctx context.Context, args []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
+		RunE: a.onClient(func(ctx context.Context, c *client.Client, args []string) error {
 			s, err := c.Service(ctx, args[0])
 			if err != nil || a.json {
 				return errors.Join(withoutCatalogue(err), a.printUnless(err, s))
@@ -96,11 +88,7 @@ func (a *app) paramsCommand() *cobra.Command {
 			"platform.",
 		Example: `  eodispatch params ndvi_composite
   eodispatch params ndvi --platform simulated-ogc`,
-		RunE: a.run(func(ctx context.Context, args []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
+		RunE: a.onClient(func(ctx context.Context, c *client.Client, args []string) error {
 			s, err := at.find(ctx, c, args[0])
 			if err != nil || a.json {
 				return errors.Join(err, a.printUnless(err, s.parameters))
@@ -136,11 +124,7 @@ func (a *app) platformsCommand() *cobra.Command {
 	return &cobra.Command{Use: "platforms", GroupID: "services", Args: cobra.NoArgs,
 		Short:   "List the platforms, and what can be expected of them",
 		Example: "  eodispatch platforms",
-		RunE: a.run(func(ctx context.Context, _ []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
+		RunE: a.onClient(func(ctx context.Context, c *client.Client, _ []string) error {
 			list, err := c.Platforms(ctx)
 			if err != nil || a.json {
 				return errors.Join(err, a.printUnless(err, list))
@@ -158,11 +142,7 @@ func (a *app) gridsCommand() *cobra.Command {
 	return &cobra.Command{Use: "grids", GroupID: "services", Args: cobra.NoArgs,
 		Short:   "List the grids that areas can be split by",
 		Example: "  eodispatch grids",
-		RunE: a.run(func(ctx context.Context, _ []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
+		RunE: a.onClient(func(ctx context.Context, c *client.Client, _ []string) error {
 			all, err := c.Grids(ctx)
 			if err != nil || a.json {
 				return errors.Join(err, a.printUnless(err, all))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/eodispatch/eodispatch/client"
 	"github.com/spf13/cobra"
 )
 
@@ -13,11 +14,7 @@ func (a *app) tokenCommand() *cobra.Command {
 		Long: `Print the access token of your sign-in at the broker, renewed if it has ended, for programs such as curl. It is valid for some
 minutes. Whoever has it can act as you until then: keep it out of logs and of shell histories.`,
 		Example: `  curl -H "Authorization: Bearer $(eodispatch token)" https://broker.example.org/jobs_status`,
-		RunE: a.run(func(ctx context.Context, _ []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
+		RunE: a.onClient(func(ctx context.Context, c *client.Client, _ []string) error {
 			token, err := c.Token(ctx)
 			if err != nil {
 				return err
