@@ -39,8 +39,7 @@ func (c *Client) Hook(ctx context.Context, id string) (h wire.Hook, err error) {
 
 // AddHook creates a hook.
 func (c *Client) AddHook(ctx context.Context, r wire.HookRequest) (h wire.NewHook, err error) {
-	_, err = c.do(ctx, call{method: http.MethodPost, path: "/hooks", body: r}, &h)
-	return h, err
+	return h, c.post(ctx, "/hooks", r, &h)
 }
 
 // DeleteHook deletes a hook. Messages that wait for it are dropped.
@@ -48,8 +47,7 @@ func (c *Client) DeleteHook(ctx context.Context, id string) error { return c.rem
 
 // TestHook has a test message sent.
 func (c *Client) TestHook(ctx context.Context, id string) error {
-	_, err := c.do(ctx, call{method: http.MethodPost, path: hookPath(id) + "/test"}, nil)
-	return err
+	return c.post(ctx, hookPath(id)+"/test", nil, nil)
 }
 
 // Deliveries returns the last messages to a hook, newest first.
@@ -59,7 +57,6 @@ func (c *Client) Deliveries(ctx context.Context, hook string) (all []wire.Delive
 
 // SendAgain has a message sent again.
 func (c *Client) SendAgain(ctx context.Context, hook, delivery string) error {
-	_, err := c.do(ctx, call{method: http.MethodPost, path: hookPath(hook) + "/deliveries/" + url.PathEscape(delivery) +
-		"/send"}, nil)
-	return err
+	return c.post(ctx, hookPath(hook)+"/deliveries/"+url.PathEscape(delivery)+
+		"/send", nil, nil)
 }

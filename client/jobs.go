@@ -89,14 +89,12 @@ func (c *Client) Upscale(ctx context.Context, r wire.UpscalingTaskRequest, key s
 
 // Estimate estimates a request for a job and submits nothing.
 func (c *Client) Estimate(ctx context.Context, r wire.BaseJobRequest) (e wire.Estimate, err error) {
-	_, err = c.do(ctx, call{method: http.MethodPost, path: "/estimate", body: r}, &e)
-	return e, err
+	return e, c.post(ctx, "/estimate", r, &e)
 }
 
 // EstimateTask estimates a request for a task and submits nothing.
 func (c *Client) EstimateTask(ctx context.Context, r wire.UpscalingTaskRequest) (e wire.Estimate, err error) {
-	_, err = c.do(ctx, call{method: http.MethodPost, path: "/estimate", body: r}, &e)
-	return e, err
+	return e, c.post(ctx, "/estimate", r, &e)
 }
 
 func (c *Client) create(ctx context.Context, path string, body any, key string, v any) error {
@@ -118,8 +116,7 @@ func (c *Client) Job(ctx context.Context, id int64) (j wire.ProcessingJob, err e
 
 // Cancel cancels a job, which stays in the list.
 func (c *Client) Cancel(ctx context.Context, id int64) (j wire.ProcessingJob, err error) {
-	_, err = c.do(ctx, call{method: http.MethodPost, path: jobPath(id) + "/cancel"}, &j)
-	return j, err
+	return j, c.post(ctx, jobPath(id)+"/cancel", nil, &j)
 }
 
 // Delete cancels a job and removes it from the list.
@@ -207,8 +204,7 @@ func (c *Client) ResumeWithin(ctx context.Context, id int64, amount float64, uni
 // change changes a task, and returns it without its jobs.
 func (c *Client) change(ctx context.Context, id int64, action string, body any) (t wire.UpscalingTaskSummary,
 	err error) {
-	_, err = c.do(ctx, call{method: http.MethodPost, path: taskPath(id) + "/" + action, body: body}, &t)
-	return t, err
+	return t, c.post(ctx, taskPath(id)+"/"+action, body, &t)
 }
 
 // DeleteTask cancels a task with its jobs and removes it from the list.
@@ -221,6 +217,11 @@ func (c *Client) DiscardTask(ctx context.Context, id int64) error {
 
 func (c *Client) get(ctx context.Context, path string, v any) error {
 	_, err := c.do(ctx, call{method: http.MethodGet, path: path}, v)
+	return err
+}
+
+func (c *Client) post(ctx context.Context, path string, body, v any) error {
+	_, err := c.do(ctx, call{method: http.MethodPost, path: path, body: body}, v)
 	return err
 }
 
@@ -256,27 +257,25 @@ func (c *Client) TaskJobs(ctx context.Context, id int64, f Filter) iter.Seq2[wir
 
 // Provenance returns how the results of a job came about, as PROV-JSON.
 func (c *Client) Provenance(ctx context.Context, id int64) (p json.RawMessage, err error) {
-	_, err = c.do(ctx, call{method: http.MethodGet, path: jobPath(id) + "/provenance"}, &p)
-	return p, err
+	return p, c.get(ctx, jobPath(id)+"/provenance", &p)
 }
 
 // TaskProvenance returns how the results of a task's jobs came about, as PROV-JSON, a few hundred bytes for each job.
 func (c *Client) TaskProvenance(ctx context.Context, id int64) (p json.RawMessage, err error) {
-	_, err = c.do(ctx, call{method: http.MethodGet, path: taskPath(id) + "/provenance"}, &p)
-	return p, err
+	return p, c.get(ctx, taskPath(id)+"/provenance", &p)
 }
 
 // TaskDimensions returns how far the jobs of a task are, by the values of each of its dimensions.
 func (c *Client) TaskDimensions(ctx context.Context, id int64) ([]wire.DimensionProgress, error) {
 	var all wire.TaskDimensions
-	_, err := c.do(ctx, call{method: http.MethodGet, path: taskPath(id) + "/dimensions"}, &all)
+	err := c.get(ctx, taskPath(id)+"/dimensions", &all)
 	return all.Dimensions, err
 }
 
 // TaskPlatforms returns how far the jobs of a task are at each of its platforms.
 func (c *Client) TaskPlatforms(ctx context.Context, id int64) ([]wire.PlatformProgress, error) {
 	var all wire.TaskPlatforms
-	_, err := c.do(ctx, call{method: http.MethodGet, path: taskPath(id) + "/platforms"}, &all)
+	err := c.get(ctx, taskPath(id)+"/platforms", &all)
 	return all.Platforms, err
 }
 

@@ -17,8 +17,7 @@ func (c *Client) Parameters(ctx context.Context, s wire.ServiceChoice, label str
 		Label   string             `json:"label,omitempty"`
 		Service wire.ServiceChoice `json:"service"`
 	}{label, s}
-	_, err = c.do(ctx, call{method: http.MethodPost, path: "/params", body: body}, &all)
-	return all, err
+	return all, c.post(ctx, "/params", body, &all)
 }
 
 // Platforms returns the platforms, and how much the user uses of them.

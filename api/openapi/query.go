@@ -5,63 +5,75 @@ import (
 	"fmt"
 	"math"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
+	"unicode/utf8"
+
+	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// AlsoAtPlatform reads the query parameter platform.
-func (r *Request) AlsoAtPlatform() (bool, error) {
-	u := r.HTTP.URL()
-	var faults []dispatch.Fault
-	on := SwitchOf(u.Query(), "platform", false, &faults)
-	if faults != nil {
-		return false, &dispatch.Error{Kind: dispatch.Invalid, Op: "api.delete",
-			Text: "The query parameter platform is true or false.", Faults: faults}
+// CheckQuery returns the faults of a query by the schemas of its parameters in the document. Parameters that are not
+// known are ignored.
+func CheckQuery(params []*huma.Param, query url.Values) (faults []dispatch.Fault) {
+	for _, p := range params {
+		texts, given := query[p.Name]
+		if p.In != "query" || !given {
+			continue
+		}
+		add := func(kind, msg string, at ...any) {
+			faults = append(faults, dispatch.Fault{Loc: append([]any{"query", p.Name}, at...), Type: kind, Msg: msg})
+		}
+		if p.Schema.Type != huma.TypeArray {
+			checkText(p.Schema, texts[0], func(kind, msg string) { add(kind, msg) })
+			continue
+		}
+		if most := p.Schema.MaxItems; most != nil && len(texts) > *most {
+			add("too_long", "List should have at most "+plural(*most, "item"))
+			continue
+		}
+		for i, text := range texts {
+			checkText(p.Schema.Items, text, func(kind, msg string) { add(kind, msg, i) })
+		}
 	}
-	return on, nil
+	return faults
 }
 
-// Number reads an integer between least and most from the query; otherwise is its default.
-func (r *Request) Number(name string, otherwise, least, most int) (int, []dispatch.Fault) {
-	u := r.HTTP.URL()
-	texts, given := u.Query()[name]
-	if !given {
-		return otherwise, nil
+// checkText reports what is wrong with the text of a value in a query.
+func checkText(s *huma.Schema, text string, fault func(kind, msg string)) {
+	unreadable := func(kind, what string) {
+		fault(kind+"_parsing", "Input should be a valid "+what+", unable to parse string as "+what)
 	}
-	n, err := strconv.Atoi(texts[0])
-	if err != nil || n < least || n > most || len(texts) > 1 {
-		return 0, []dispatch.Fault{{Loc: []any{"query", name}, Type: "int_range",
-			Msg: fmt.Sprintf("Input should be one integer from %d to %d", least, most)}}
+	switch s.Type {
+	case huma.TypeBoolean:
+		if _, err := strconv.ParseBool(text); err != nil {
+			fault("bool_parsing", "Input should be a valid boolean, unable to interpret input")
+		}
+	case huma.TypeInteger, huma.TypeNumber:
+		_, err := strconv.Atoi(text)
+		n, bad := strconv.ParseFloat(text, 64)
+		switch {
+		case s.Type == huma.TypeInteger && err != nil && !errors.Is(err, strconv.ErrRange):
+			fault("int_parsing", "Input should be a valid integer, unable to parse string as an integer")
+		case math.IsNaN(n) || bad != nil && !errors.Is(bad, strconv.ErrRange):
+			fault("float_parsing", "Input should be a valid number, unable to parse string as a number")
+		case s.Minimum != nil && n < *s.Minimum:
+			fault("greater_than_equal", fmt.Sprintf("Input should be greater than or equal to %.15g", *s.Minimum))
+		case s.Maximum != nil && n > *s.Maximum:
+			fault("less_than_equal", fmt.Sprintf("Input should be less than or equal to %.15g", *s.Maximum))
+		}
+	default:
+		_, err := time.Parse(time.RFC3339, text)
+		switch {
+		case s.Format == "date-time" && err != nil:
+			fault("datetime_parsing", "Input should be a date and time of RFC 3339")
+		case s.MaxLength != nil && utf8.RuneCountInString(text) > *s.MaxLength:
+			fault("string_too_long", "String should have at most "+plural(*s.MaxLength, "character"))
+		case len(s.Enum) > 0 && !slices.Contains(s.Enum, any(text)):
+			fault("enum", "Input should be "+alternatives(s.Enum))
+		}
 	}
-	return n, nil
-}
-
-func SwitchOf(query url.Values, name string, otherwise bool, faults *[]dispatch.Fault) bool {
-	if !query.Has(name) {
-		return otherwise
-	}
-	on, err := strconv.ParseBool(query.Get(name))
-	if err != nil {
-		*faults = append(*faults, dispatch.Fault{Loc: []any{"query", name}, Type: "bool_parsing",
-			Msg: "Input should be a valid boolean, unable to interpret input"})
-	}
-	return on
-}
-
-const longestWait = time.Minute
-
-func (r *Request) Wait() (time.Duration, []dispatch.Fault) {
-	u := r.HTTP.URL()
-	query := u.Query()
-	if !query.Has("wait") {
-		return 0, nil
-	}
-	seconds, err := strconv.ParseFloat(query.Get("wait"), 64)
-	if math.IsNaN(seconds) || err != nil && !errors.Is(err, strconv.ErrRange) {
-		return 0, []dispatch.Fault{{Loc: []any{"query", "wait"}, Type: "float_parsing",
-			Msg: "Input should be a valid number, unable to parse string as a number"}}
-	}
-	return time.Duration(min(max(seconds, 0), longestWait.Seconds()) * float64(time.Second)), nil
+	_ = unreadable
 }
