@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"fmt"
-	"math"
 	"net/http"
 	"slices"
 	"strconv"
@@ -74,9 +73,9 @@ func (a *api) hookRoutes() {
 			Summary: "List your hooks", Description: "Those of all your jobs or, with an id, those of one job or task.",
 			Parameters: []*huma.Param{
 				{Name: "job_id", In: "query", Description: "Only hooks that are notified of this job alone.",
-					Schema: &huma.Schema{Type: huma.TypeInteger}},
+					Schema: &huma.Schema{Type: huma.TypeInteger, Minimum: new(1.0)}},
 				{Name: "task_id", In: "query", Description: "Only hooks that are notified of this task alone.",
-					Schema: &huma.Schema{Type: huma.TypeInteger}},
+					Schema: &huma.Schema{Type: huma.TypeInteger, Minimum: new(1.0)}},
 			}, Responses: a.Errors(401, 422, 503)}, a.listHooks)
 	openapi.Register(a.Document,
 		huma.Operation{OperationID: "get_hook", Method: http.MethodGet, Path: "/hooks/{hook_id}",
@@ -188,11 +187,7 @@ func (a *api) listHooks(ctx context.Context, in *openapi.Request) (*hookList, er
 	if a.Hooks == nil {
 		return &list, nil
 	}
-	job, faults := in.Number("job_id", 0, 1, math.MaxInt)
-	task, more := in.Number("task_id", 0, 1, math.MaxInt)
-	if faults = append(faults, more...); faults != nil {
-		return nil, call.Invalid(faults)
-	}
+	job, task := openapi.Integer(in.Query(), "job_id", 0), openapi.Integer(in.Query(), "task_id", 0)
 	hooks, err := a.Hooks.Hooks(ctx, call.User(ctx), dispatch.JobID(job), dispatch.TaskID(task))
 	for _, h := range hooks {
 		list.Body = append(list.Body, showHook(h))

@@ -138,11 +138,7 @@ func (a *api) readDocument(ctx context.Context, in *openapi.Request, id dispatch
 }
 
 func (a *api) deleteJob(ctx context.Context, in *openapi.Request, id dispatch.JobID) (*openapi.Nothing, error) {
-	everywhere, err := in.AlsoAtPlatform()
-	if err != nil {
-		return nil, err
-	}
-	if everywhere {
+	if openapi.Switch(in.Query(), "platform", false) {
 		return &openapi.Nothing{}, a.Broker.Discard(ctx, call.User(ctx), id)
 	}
 	return &openapi.Nothing{}, a.Broker.Delete(ctx, call.User(ctx), id)
@@ -157,10 +153,8 @@ func (a *api) listJobs(ctx context.Context, in *openapi.Request) (*live.EncodedS
 	if faults = append(faults, bad...); len(faults) > 0 {
 		return nil, call.Invalid(faults)
 	}
-	t := live.Topic{User: u, Want: want, Bare: !openapi.SwitchOf(query, "parameters", true, &faults)}
+	t := live.Topic{User: u, Want: want, Bare: !openapi.Switch(query, "parameters", true)}
 	switch {
-	case len(faults) > 0:
-		return nil, call.Invalid(faults)
 	case want.Sync && q.Sifts():
 		return nil, call.Invalid([]dispatch.Fault{{Loc: []any{"query", "filter"}, Type: "value_error",
 			Msg: "Synchronous runs are not filtered by labels, title, service or time"}})

@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"fmt"
-	"math"
 
 	"github.com/eodispatch/eodispatch/api/call"
 	"github.com/eodispatch/eodispatch/api/live"
@@ -24,11 +23,7 @@ type logs struct {
 }
 
 func (a *api) readLogs(ctx context.Context, in *openapi.Request, id dispatch.JobID) (*logs, error) {
-	limit, badLimit := in.Number("limit", openapi.ManyLogs, 1, openapi.MostLogs)
-	offset, badOffset := in.Number("offset", 0, 0, math.MaxInt32)
-	if faults := append(badLimit, badOffset...); len(faults) > 0 {
-		return nil, call.Invalid(faults)
-	}
+	limit, offset := openapi.Integer(in.Query(), "limit", openapi.ManyLogs), openapi.Integer(in.Query(), "offset", 0)
 	entries, err := a.Broker.Logs(ctx, call.User(ctx), id)
 	if err != nil {
 		return nil, err

@@ -155,7 +155,7 @@ func TestCursors_CannotBeForged(t *testing.T) {
 	failed(t, ask(h, "GET", next, "", "Authorization", ""), 401, "AUTHENTICATION_FAILED")
 	bad := failed(t, ask(h, "GET", "/jobs_status?limit=0&status=done&since=today&filter=x&cursor=y", ""), 422,
 		"VALIDATION_ERROR")
-	if len(bad.Detail) != 5 {
+	if len(bad.Detail) != 4 { // a cursor is read when the rest is right
 		t.Errorf("faults %+v", bad.Detail)
 	}
 }

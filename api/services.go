@@ -4,11 +4,8 @@ import (
 	"cmp"
 	"context"
 	"net/http"
-	"net/url"
-	"strconv"
 	"sync"
 	"time"
-	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -85,11 +82,13 @@ func (a *api) catalogueSecurity() []map[string][]string {
 var servicesParams = []*huma.Param{
 	{Name: "q", In: "query",
 		Description: "Only services whose texts have all of these words. Case and accents do not matter.",
-		Schema:      &huma.Schema{Type: huma.TypeString}},
+		Schema:      &huma.Schema{Type: huma.TypeString, MaxLength: new(mostWords)}},
 	{Name: "platform", In: "query", Explode: new(true), Description: "Only services on one of these platforms.",
-		Schema: &huma.Schema{Type: huma.TypeArray, Items: &huma.Schema{Type: huma.TypeString}}},
+		Schema: &huma.Schema{Type: huma.TypeArray, Items: &huma.Schema{Type: huma.TypeString},
+			MaxItems: new(mostFilters)}},
 	{Name: "keyword", In: "query", Explode: new(true), Description: "Only services with all of these keywords.",
-		Schema: &huma.Schema{Type: huma.TypeArray, Items: &huma.Schema{Type: huma.TypeString}}},
+		Schema: &huma.Schema{Type: huma.TypeArray, Items: &huma.Schema{Type: huma.TypeString},
+			MaxItems: new(mostFilters)}},
 	{Name: "limit", In: "query", Description: "Maximum number of services.",
 		Schema: &huma.Schema{Type: huma.TypeInteger, Minimum: new(1.0), Maximum: new(float64(mostServices)),
 			Default: someServices}},
@@ -97,15 +96,12 @@ var servicesParams = []*huma.Param{
 }
 
 func (a *api) listServices(ctx context.Context, in *openapi.Request) (*openapi.Status[wire.ServiceList], error) {
-	address := in.HTTP.URL()
-	q, faults := servicesQuery(address.Query())
-	if len(faults) > 0 {
-		return nil, call.Invalid(faults)
-	}
-	page, ok := a.Services.Search(q)
+	query := in.Query()
+	page, ok := a.Services.Search(catalogue.Query{Words: query.Get("q"), Platforms: query["platform"],
+		Keywords: query["keyword"], After: query.Get("cursor"), Limit: openapi.Integer(query, "limit", someServices)})
 	if !ok {
-		return nil, call.Invalid([]dispatch.Fault{queryFault("cursor", "value_error",
-			"Input should be next of another page of this list")})
+		return nil, call.Invalid([]dispatch.Fault{{Loc: []any{"query", "cursor"}, Type: "value_error",
+			Msg: "Input should be next of another page of this list"}})
 	}
 	states, err := a.platformStates(ctx)
 	if err != nil {
@@ -124,34 +120,6 @@ func (a *api) listServices(ctx context.Context, in *openapi.Request) (*openapi.S
 		list.Keywords = append(list.Keywords, wire.KeywordCount{Keyword: c.Name, Services: c.Services})
 	}
 	return openapi.StatusOf(list), nil
-}
-
-func servicesQuery(given url.Values) (q catalogue.Query, faults []dispatch.Fault) {
-	q = catalogue.Query{Words: given.Get("q"), Platforms: given["platform"], Keywords: given["keyword"],
-		After: given.Get("cursor"), Limit: someServices}
-	if utf8.RuneCountInString(q.Words) > mostWords {
-		faults = append(faults, queryFault("q", "string_too_long",
-			"String should have at most "+strconv.Itoa(mostWords)+
-				" characters"))
-	}
-	for _, name := range []string{"platform", "keyword"} {
-		if len(given[name]) > mostFilters {
-			faults = append(faults, queryFault(name, "too_long",
-				"List should have at most "+strconv.Itoa(mostFilters)+" items"))
-		}
-	}
-	if text := given.Get("limit"); text != "" {
-		var err error
-		if q.Limit, err = strconv.Atoi(text); err != nil || q.Limit < 1 || q.Limit > mostServices {
-			faults = append(faults, queryFault("limit", "value_error", "Input should be a whole number from 1 to "+
-				strconv.Itoa(mostServices)))
-		}
-	}
-	return q, faults
-}
-
-func queryFault(name, kind, msg string) dispatch.Fault {
-	return dispatch.Fault{Loc: []any{"query", name}, Type: kind, Msg: msg}
 }
 
 var errNoService = call.Refusal{Status: http.StatusNotFound, Code: "SERVICE_NOT_FOUND",

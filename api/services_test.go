@@ -87,7 +87,7 @@ func TestServices_List(t *testing.T) {
 		strings.Repeat("&platform=",
 			50), ""), 422, "VALIDATION_ERROR")
 	if d := cmp.Diff([]string{`["query","q"] string_too_long`, `["query","platform"] too_long`,
-		`["query","limit"] value_error`}, locs(f.Detail)); d != "" {
+		`["query","limit"] greater_than_equal`}, locs(f.Detail)); d != "" {
 		t.Error(d)
 	}
 	failed(t, ask(h, "GET", "/services?cursor=forged", ""), 422, "VALIDATION_ERROR")

@@ -27,6 +27,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/eodispatch/eodispatch/api/live"
+	"github.com/eodispatch/eodispatch/api/openapi"
 	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
@@ -417,8 +418,9 @@ func TestStream_PrefersAProtocolWithoutAToken(t *testing.T) {
 func TestStream_ClampsTheInterval(t *testing.T) {
 	for text, want := range map[string]time.Duration{"0": time.Second, "-1": time.Second, "1e9": time.Hour,
 		"Inf": time.Hour, "2.5": 2500 * time.Millisecond, "1e999": time.Hour} {
-		var faults []dispatch.Fault
-		if got := live.IntervalOf(url.Values{"interval": {text}}, &faults); got != want || faults != nil {
+		query := url.Values{"interval": {text}}
+		faults := openapi.CheckQuery(openapi.StreamParams, query)
+		if got := live.IntervalOf(query); got != want || faults != nil {
 			t.Errorf("%s: %v %v", text, got, faults)
 		}
 	}

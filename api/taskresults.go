@@ -110,10 +110,11 @@ func widen(e *stac.Extent, t dispatch.TaskRecord, p broker.JobResult) {
 }
 
 func (a *api) listItems(ctx context.Context, in *openapi.Request, id dispatch.TaskID) (*geoJSON, error) {
-	limit, faults := itemLimit(in)
-	after, bad := position(in)
-	if faults = append(faults, bad...); len(faults) > 0 {
-		return nil, call.Invalid(faults)
+	// a larger number is reduced, as STAC API permits
+	limit := min(openapi.Integer(in.Query(), "limit", manyItems), mostItems)
+	after, err := position(in)
+	if err != nil {
+		return nil, err
 	}
 	f, err := a.Broker.TaskResults(ctx, call.User(ctx), id, after, limit)
 	if err != nil {
@@ -226,12 +227,6 @@ func (a *api) resultsAt(in *openapi.Request, id dispatch.TaskID) string {
 	return fmt.Sprintf("%s/upscale_tasks/%d/results", a.BaseURL(in.HTTP.Host(), in.HTTP.TLS() != nil), id)
 }
 
-// itemLimit reads the number of Items of a page. A larger number than mostItems is reduced to it, as STAC API permits.
-func itemLimit(r *openapi.Request) (int, []dispatch.Fault) {
-	n, faults := r.Number("limit", manyItems, 1, 10_000)
-	return min(n, mostItems), faults
-}
-
 // query returns the query of the page after a position.
 func query(limit int, after dispatch.ResultPosition) string {
 	if after == (dispatch.ResultPosition{}) {
@@ -241,9 +236,8 @@ func query(limit int, after dispatch.ResultPosition) string {
 }
 
 // position reads the position of a page from the query parameter token.
-func position(r *openapi.Request) (m dispatch.ResultPosition, faults []dispatch.Fault) {
-	u := r.HTTP.URL()
-	text := u.Query().Get("token")
+func position(r *openapi.Request) (m dispatch.ResultPosition, err error) {
+	text := r.Query().Get("token")
 	if text == "" {
 		return m, nil
 	}
@@ -251,8 +245,8 @@ func position(r *openapi.Request) (m dispatch.ResultPosition, faults []dispatch.
 	nanos, err := strconv.ParseInt(at, 10, 64)
 	id, bad := strconv.ParseInt(job, 10, 64)
 	if err != nil || bad != nil {
-		return m, []dispatch.Fault{{Loc: []any{"query", "token"}, Type: "value_error",
-			Msg: "Input should be a token of a next link"}}
+		return m, call.Invalid([]dispatch.Fault{{Loc: []any{"query", "token"}, Type: "value_error",
+			Msg: "Input should be a token of a next link"}})
 	}
 	return dispatch.ResultPosition{At: time.Unix(0, nanos), Job: dispatch.JobID(id)}, nil
 }

@@ -183,9 +183,8 @@ func TestTaskResults_RefusesInvalidRequests(t *testing.T) {
 	h := New(w.config())
 	finishedTask(t, w, h)
 	for query, want := range map[string]string{
-		"limit=0": `["query","limit"] int_range`, "limit=x": `["query","limit"] int_range`,
-		"limit=1&limit=2": `["query","limit"] int_range`,
-		"limit=10001":     `["query","limit"] int_range`, "token=x": `["query","token"] value_error`,
+		"limit=0": `["query","limit"] greater_than_equal`, "limit=x": `["query","limit"] int_parsing`,
+		"limit=10001": `["query","limit"] less_than_equal`, "token=x": `["query","token"] value_error`,
 		"token=1-x": `["query","token"] value_error`,
 	} {
 		f := failed(t, ask(h, "GET", "/upscale_tasks/1/results/items?"+query, ""), 422, "VALIDATION_ERROR")

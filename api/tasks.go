@@ -69,7 +69,7 @@ func (a *api) readTask(ctx context.Context, in *openapi.Request, id dispatch.Tas
 	query, u := address.Query(), call.User(ctx)
 	q, paged, faults := a.PageOf(u, address.Path, query)
 	q.InTask = true
-	t := live.Topic{User: u, Task: id, Bare: !openapi.SwitchOf(query, "parameters", true, &faults)}
+	t := live.Topic{User: u, Task: id, Bare: !openapi.Switch(query, "parameters", true)}
 	switch {
 	case len(faults) > 0:
 		return nil, call.Invalid(faults)
@@ -83,11 +83,7 @@ func (a *api) readTask(ctx context.Context, in *openapi.Request, id dispatch.Tas
 }
 
 func (a *api) deleteTask(ctx context.Context, in *openapi.Request, id dispatch.TaskID) (*openapi.Nothing, error) {
-	everywhere, err := in.AlsoAtPlatform()
-	if err != nil {
-		return nil, err
-	}
-	if everywhere {
+	if openapi.Switch(in.Query(), "platform", false) {
 		return &openapi.Nothing{}, a.Broker.DiscardTask(ctx, call.User(ctx), id)
 	}
 	return &openapi.Nothing{}, a.Broker.DeleteTask(ctx, call.User(ctx), id)

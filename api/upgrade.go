@@ -89,16 +89,12 @@ func (a *api) newStream(r *http.Request, about func(*http.Request) (live.Topic, 
 		return nil, err
 	}
 	query := r.URL.Query()
-	want, faults := live.FilterOf(query)
-	if want.Sync {
-		faults = append(faults, dispatch.Fault{Loc: []any{"query", "filter"}, Type: "enum",
-			Msg: "Input should be 'upscaling' or 'processing'"})
-	}
-	s.Interval, s.Changes = live.IntervalOf(query, &faults), openapi.SwitchOf(query, "changes", false, &faults)
-	s.Topic.Bare = !openapi.SwitchOf(query, "parameters", true, &faults)
-	switch {
-	case len(faults) > 0:
+	if faults := openapi.CheckQuery(openapi.StreamParams, query); len(faults) > 0 {
 		return nil, call.Invalid(faults)
+	}
+	s.Interval, s.Changes = live.IntervalOf(query), openapi.Switch(query, "changes", false)
+	s.Topic.Bare = !openapi.Switch(query, "parameters", true)
+	switch {
 	case !a.originAllowed(r):
 		a.noteOrigin(r)
 		return nil, errForeignOrigin
@@ -109,7 +105,7 @@ func (a *api) newStream(r *http.Request, about func(*http.Request) (live.Topic, 
 	}
 	s.Topic.User = caller.User
 	if s.Topic.Task == 0 {
-		s.Topic.Want = want
+		s.Topic.Want, _ = live.FilterOf(query)
 		return s, nil
 	}
 	_, err = a.Broker.Task(r.Context(), caller.User, s.Topic.Task) // a missing task is answered as in GET

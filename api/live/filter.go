@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/eodispatch/eodispatch/api/openapi"
 	"github.com/eodispatch/eodispatch/broker"
@@ -32,29 +31,15 @@ type sieve struct {
 }
 
 // sieveOf reads the filters of the query. It calls fault for each that is wrong.
-func (a *Lists) sieveOf(query url.Values, fault func(kind, msg string, at ...any)) (s sieve) {
+func (a *Lists) sieveOf(query url.Values, fault func(msg string, at ...any)) (s sieve) {
 	for i, text := range query["labels"] {
 		label, ok := dispatch.ParseLabel(text)
-		if s.labels = append(s.labels, label); !ok || i == dispatch.MostLabels {
-			fault("value_error", "Input should be a label, written as key=value", "labels", i)
-			break
+		if s.labels = append(s.labels, label); !ok {
+			fault("Input should be a label, written as key=value", "labels", i)
 		}
 	}
-	text := func(name string) string {
-		if utf8.RuneCountInString(query.Get(name)) > openapi.LongestSearch {
-			fault("string_too_long", "String should have at most 200 characters", name)
-		}
-		return query.Get(name)
-	}
-	when := func(name string) (at time.Time) {
-		at, err := time.Parse(time.RFC3339, query.Get(name))
-		if err != nil && query.Has(name) {
-			fault("datetime_parsing", "Input should be a date and time of RFC 3339", name)
-		}
-		return at
-	}
-	s.title, s.application = strings.ToLower(text("title")), text("service")
-	s.from, s.until = when("created_after"), when("created_before")
+	s.title, s.application = strings.ToLower(query.Get("title")), query.Get("service")
+	s.from, s.until = openapi.Time(query, "created_after"), openapi.Time(query, "created_before")
 	if listed, ok := a.Services.Find(s.application); ok && s.application != "" {
 		s.application = ""
 		for _, home := range listed.Homes() {

@@ -9,6 +9,7 @@ import (
 	"iter"
 	"maps"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -138,24 +139,12 @@ func (a *Lists) encoded(tag, next string, write func(context.Context, io.Writer)
 // Filter is which kinds of jobs a list shows.
 type Filter struct{ Upscaling, Processing, Sync bool }
 
-// FilterOf reads the query parameter filter, which may be repeated. Without it, everything is listed but synchronous
-// runs, which are listed separately.
+// FilterOf returns which kinds a query selects by the parameter filter. Without it, everything is listed but
+// synchronous runs, which are listed separately.
 func FilterOf(query url.Values) (want Filter, faults []dispatch.Fault) {
 	words := query["filter"]
-	want = Filter{Upscaling: len(words) == 0, Processing: len(words) == 0}
-	for i, word := range words {
-		switch word {
-		case "processing":
-			want.Processing = true
-		case "upscaling":
-			want.Upscaling = true
-		case "sync":
-			want.Sync = true
-		default:
-			faults = append(faults, dispatch.Fault{Loc: []any{"query", "filter", i}, Type: "enum",
-				Msg: "Input should be 'upscaling', 'processing' or 'sync'"})
-		}
-	}
+	want = Filter{Upscaling: len(words) == 0 || slices.Contains(words, "upscaling"),
+		Processing: len(words) == 0 || slices.Contains(words, "processing"), Sync: slices.Contains(words, "sync")}
 	if want.Sync && len(words) > 1 {
 		faults = append(faults, dispatch.Fault{Loc: []any{"query", "filter"}, Type: "value_error",
 			Msg: "Synchronous runs are listed separately: give 'sync' as the only filter"})

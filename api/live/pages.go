@@ -9,8 +9,6 @@ import (
 	"fmt"
 	"io"
 	"net/url"
-	"slices"
-	"strconv"
 	"time"
 
 	"github.com/eodispatch/eodispatch/api/call"
@@ -79,45 +77,24 @@ func (a *Lists) parseCursor(u dispatch.UserID, about, cursor string) (p broker.P
 	return p, ok && json.Unmarshal(text, &p) == nil
 }
 
-// PageOf reads the page that the query asks for. paged is false if no parameter asks for a page: then the whole list is
-// returned.
+// PageOf reads the page that a query asks for, which was checked. paged is false if no parameter asks for a page: then
+// the whole list is returned.
 func (a *Lists) PageOf(u dispatch.UserID, path string, query url.Values) (q pageQuery, paged bool,
 	faults []dispatch.Fault) {
-	fault := func(kind, msg string, at ...any) {
-		faults = append(faults, dispatch.Fault{Loc: append([]any{"query"}, at...), Type: kind, Msg: msg})
+	fault := func(msg string, at ...any) {
+		faults = append(faults, dispatch.Fault{Loc: append([]any{"query"}, at...), Type: "value_error", Msg: msg})
 	}
-	q.limit, q.accounts = LongestPage, dispatch.AccountsAt(u, query["platform"])
-	if text := query.Get("limit"); query.Has("limit") {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 {
-			fault("int_parsing", "Input should be an integer greater than 0", "limit")
-		}
-		q.limit = min(n, LongestPage)
-	}
-	for i, word := range query["status"] {
-		if q.statuses = append(q.statuses, a.StatusesFor(word)...); !slices.Contains(openapi.Statuses,
-			dispatch.Status(word)) {
-			fault("enum", "Input should be one of the statuses", "status", i)
-		}
-	}
-	if query.Has("since") {
-		var err error
-		if q.since, err = time.Parse(time.RFC3339, query.Get("since")); err != nil {
-			fault("datetime_parsing", "Input should be a date and time of RFC 3339", "since")
-		}
+	q.limit = min(openapi.Integer(query, "limit", LongestPage), LongestPage)
+	q.accounts, q.since = dispatch.AccountsAt(u, query["platform"]), openapi.Time(query, "since")
+	for _, word := range query["status"] {
+		q.statuses = append(q.statuses, a.StatusesFor(word)...)
 	}
 	q.sieve = a.sieveOf(query, fault)
-	switch order := query.Get("sort"); {
-	case order == openapi.OldestFirst:
-		q.Oldest = true
-	case order != openapi.NewestFirst && query.Has("sort"):
-		fault("enum", "Input should be created, for the oldest first, or -created", "sort")
-	}
+	q.Oldest = query.Get("sort") == openapi.OldestFirst
 	if query.Has("cursor") {
 		var ok bool
 		if q.at, ok = a.parseCursor(u, listKey(path, query), query.Get("cursor")); !ok {
-			fault("value_error",
-				"Input should be a cursor that this list, with the same filters and the same sort, returned to you",
+			fault("Input should be a cursor that this list, with the same filters and the same sort, returned to you",
 				"cursor")
 		}
 	}

@@ -6,17 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"net/http"
 	"net/url"
 	"runtime/debug"
-	"strconv"
 	"sync/atomic"
 	"time"
 
 	"github.com/coder/websocket"
 
 	"github.com/eodispatch/eodispatch/api/call"
+	"github.com/eodispatch/eodispatch/api/openapi"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/identity"
 )
@@ -35,19 +34,9 @@ const (
 	readAnew         = 4                // cycles after which a topic is read although all of it has ended
 )
 
-// IntervalOf reads the query parameter interval (seconds, clamped to the bounds).
-func IntervalOf(query url.Values, faults *[]dispatch.Fault) time.Duration {
-	if !query.Has("interval") {
-		return UsualInterval
-	}
-	seconds, err := strconv.ParseFloat(query.Get("interval"), 64)
-	if math.IsNaN(seconds) || err != nil && !errors.Is(err, strconv.ErrRange) {
-		*faults = append(*faults, dispatch.Fault{Loc: []any{"query", "interval"}, Type: "float_parsing",
-			Msg: "Input should be a valid number, unable to parse string as a number"})
-		return UsualInterval
-	}
-	seconds = min(max(seconds, ShortestInterval.Seconds()), longestInterval.Seconds())
-	return time.Duration(seconds * float64(time.Second))
+// IntervalOf returns the interval of a query, clamped to the bounds.
+func IntervalOf(query url.Values) time.Duration {
+	return openapi.Seconds(query, "interval", UsualInterval, ShortestInterval, longestInterval)
 }
 
 // Stream is one WebSocket. One goroutine receives. Another sends what is due and then ends, so that an idle stream

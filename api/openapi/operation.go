@@ -11,9 +11,12 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// Register adds an operation. The errors of handle are translated by RefusalFor.
+// Register adds an operation. Its query is checked before handle is called, whose errors are translated by RefusalFor.
 func Register[O any](a *Document, op huma.Operation, handle func(context.Context, *Request) (*O, error)) {
 	huma.Register(a.API, op, func(ctx context.Context, in *Request) (*O, error) {
+		if faults := CheckQuery(op.Parameters, in.Query()); len(faults) > 0 {
+			return nil, a.AnswerFor(ctx, call.Invalid(faults))
+		}
 		limited, cancel := withDeadline[O](ctx)
 		out, err := handle(limited, in)
 		if err != nil && errors.Is(context.Cause(limited), facade.ErrTooSlow) {
@@ -39,8 +42,8 @@ func withDeadline[O any](ctx context.Context) (context.Context, context.CancelFu
 	return limited, cancel
 }
 
-// Request gives operations the raw HTTP request. They read path, query and body themselves because huma reports faults
-// in another form than the contract.
+// Request gives operations the raw HTTP request. They read it themselves because huma reports faults in another form
+// than the contract.
 type Request struct{ HTTP huma.Context }
 
 // Resolve implements [huma.Resolver].

@@ -64,7 +64,8 @@ var PageParams = []*huma.Param{
 	{Name: "labels", In: "query", Explode: new(true),
 		Description: "Only elements with this label, written as key=value. Repeated: with all of them. A list of " +
 			"jobs and tasks is found by the first one.",
-		Schema:  &huma.Schema{Type: huma.TypeArray, Items: &huma.Schema{Type: huma.TypeString}},
+		Schema: &huma.Schema{Type: huma.TypeArray, Items: &huma.Schema{Type: huma.TypeString},
+			MaxItems: new(dispatch.MostLabels)},
 		Example: []any{"project=hesbaye"}},
 	{Name: "title", In: "query",
 		Description: "Only elements whose title contains this text, in upper or lower case. A page can have fewer " +
@@ -94,6 +95,15 @@ var FilterParam = &huma.Param{Name: "filter", In: "query", Explode: new(true),
 		"synchronous runs of the last 30 days, without parameters.",
 	Schema: &huma.Schema{Type: huma.TypeArray, Items: &huma.Schema{Type: huma.TypeString, Enum: []any{"upscaling",
 		"processing", "sync"}}}}
+
+// StreamParams are the parameters of a WebSocket; the first one is not of that of a task.
+var StreamParams = []*huma.Param{
+	{Name: "filter", In: "query", Schema: &huma.Schema{Type: huma.TypeArray,
+		Items: &huma.Schema{Type: huma.TypeString, Enum: []any{"upscaling", "processing"}}}},
+	{Name: "interval", In: "query", Schema: &huma.Schema{Type: huma.TypeNumber}},
+	{Name: "changes", In: "query", Schema: &huma.Schema{Type: huma.TypeBoolean}},
+	{Name: "parameters", In: "query", Schema: &huma.Schema{Type: huma.TypeBoolean}},
+}
 
 var Statuses = []dispatch.Status{dispatch.Accepted, dispatch.Submitted, dispatch.Queued, dispatch.Running,
 	dispatch.Finished,

@@ -43,9 +43,6 @@ func CheckQuery(params []*huma.Param, query url.Values) (faults []dispatch.Fault
 
 // checkText reports what is wrong with the text of a value in a query.
 func checkText(s *huma.Schema, text string, fault func(kind, msg string)) {
-	unreadable := func(kind, what string) {
-		fault(kind+"_parsing", "Input should be a valid "+what+", unable to parse string as "+what)
-	}
 	switch s.Type {
 	case huma.TypeBoolean:
 		if _, err := strconv.ParseBool(text); err != nil {
@@ -75,5 +72,42 @@ func checkText(s *huma.Schema, text string, fault func(kind, msg string)) {
 			fault("enum", "Input should be "+alternatives(s.Enum))
 		}
 	}
-	_ = unreadable
+}
+
+// Switch returns a boolean of a query that was checked.
+func Switch(query url.Values, name string, otherwise bool) bool {
+	if on, err := strconv.ParseBool(query.Get(name)); err == nil {
+		return on
+	}
+	return otherwise
+}
+
+// Integer returns an integer of a query that was checked.
+func Integer(query url.Values, name string, otherwise int) int {
+	if !query.Has(name) {
+		return otherwise
+	}
+	n, _ := strconv.Atoi(query.Get(name)) // of a number beyond all ints, the greatest or the least one
+	return n
+}
+
+// Seconds returns a number of seconds of a query that was checked, at least and at most as given.
+func Seconds(query url.Values, name string, otherwise, least, most time.Duration) time.Duration {
+	if !query.Has(name) {
+		return otherwise
+	}
+	n, _ := strconv.ParseFloat(query.Get(name), 64) // of a number beyond all, an infinite one
+	return time.Duration(min(max(n, least.Seconds()), most.Seconds()) * float64(time.Second))
+}
+
+// Time returns a time of a query that was checked; zero if there is none.
+func Time(query url.Values, name string) time.Time {
+	at, _ := time.Parse(time.RFC3339, query.Get(name))
+	return at
+}
+
+// Query returns the query of a request.
+func (r *Request) Query() url.Values {
+	u := r.HTTP.URL()
+	return u.Query()
 }
