@@ -36,6 +36,10 @@ func TestPage_LimitsAndEstimates(t *testing.T) {
 	b.presses("Split into tiles")
 	b.until(`Number(document.querySelector("[data-tiles]")?.dataset.tiles) > 3`)
 	b.until(`[...document.querySelectorAll("[name=grid] optgroup")].length > 3`)
+	b.presses("Small tiles, overlap and order")
+	b.until(`(help => help.getBoundingClientRect().bottom <=
+		document.querySelector("[name=order]").parentElement.getBoundingClientRect().top)(
+			document.querySelector("[name=buffer] + .help"))`)
 	b.presses("Limits, labels and note")
 	for name, value := range map[string]string{"budget": "-1", "trial": "3", "retries": "2", "hours": "1.5",
 		"labels": "season=spring, crop=wheat", "note": "the first"} {
@@ -66,6 +70,27 @@ func TestPage_LimitsAndEstimates(t *testing.T) {
 	b.clicks("button[type=submit]")
 	b.sees("[data-estimate]")
 	b.screenshot("review-estimate")
+}
+
+// TestPage_TooManyTiles: an area with more tiles than a task may have, or than are counted, has one sentence that says
+// how many may be.
+func TestPage_TooManyTiles(t *testing.T) {
+	s := serve(t, simulator.Life{})
+	b := s.enter(t, "#/new/composite")
+	b.shows("run")
+	b.presses("Split into tiles")
+	said := func(east string) {
+		t.Helper()
+		for side, value := range map[string]string{"west": "-20", "south": "0", "east": east, "north": "60"} {
+			b.fills("[name="+side+"]", value)
+		}
+		b.until(`document.querySelector(".notice.error")?.innerText.includes("10,000")`)
+		b.until(`document.querySelector("fieldset:has([name=grid])").innerText.match(/10,000/g).length === 1`)
+	}
+	b.corners(",,,")
+	said("0")
+	b.screenshot("too-many-tiles")
+	said("60")
 }
 
 // TestPage_Numbers runs a service whose results are numbers: the page shows them. The job can be edited and run again.

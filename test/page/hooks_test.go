@@ -18,6 +18,7 @@ func (b *tab) addsHook() {
 	}))
 	b.t.Cleanup(receiver.Close)
 	b.sees("[data-hooks='0']")
+	b.until(`!document.querySelector("[data-hooks]").innerText.includes("mail")`) // this service sends none
 	b.fills("input[name=url]", "ftp://receiver.example.org")
 	b.clicks("[data-hooks] button[type=submit]")
 	b.until(`document.querySelector("[data-hooks] .fault")?.innerText.includes("cannot be used")`)
@@ -26,6 +27,7 @@ func (b *tab) addsHook() {
 	b.sees("[data-hooks='1'] [data-hook][data-state=active]")
 	b.until(`document.querySelector("code.secret")?.innerText.startsWith("whsec_")`)
 	b.audit("hooks")
+	b.until(`!document.querySelector("[data-hooks] input[name=url]")`) // a further hook would take the secret's place
 	b.presses("I have kept it")
 	b.until(`!document.querySelector("code.secret")`)
 	b.presses("Send a test")

@@ -109,3 +109,28 @@ func TestPage_MissingRuns(t *testing.T) {
 		t.Errorf("the page opened %d streams of a task that does not exist", streams)
 	}
 }
+
+// TestPage_ShowsAllResults shows the results of a task of more tiles than a page of the API has, as they come: all are
+// on the map, and no count of what is listed is above that of the tiles that finished.
+func TestPage_ShowsAllResults(t *testing.T) {
+	const tiles = 120
+	s := serve(t, simulator.Life{})
+	b := s.enter(t, "")
+	id := b.submits(tiles)
+	b.read(`window.tooMany = ""; new MutationObserver(() => {
+		const [, listed, all] = /(\d+) of (\d+) finished/.exec(document.querySelector("[data-items]")?.innerText ?? "") ?? [];
+		if (Number(listed) > Number(all)) window.tooMany = listed + " of " + all;
+	}).observe(document.body, {subtree: true, childList: true, characterData: true}); ""`)
+	b.read(fmt.Sprintf(`location.hash = "#/tasks/%d"; ""`, id))
+	b.shows("task")
+	b.clicks("#tab-results")
+	b.sees(fmt.Sprintf(`[data-items="%d"]`, tiles))
+	b.sees(fmt.Sprintf(`.rasters[data-shown="%d"]`, tiles))
+	if fault := b.read("window.tooMany"); fault != "" {
+		t.Errorf("%s finished tiles are listed", fault)
+	}
+	if listed := b.read(`document.querySelector("[data-items]").innerText`); !strings.Contains(listed,
+		"120 of 120 finished") {
+		t.Errorf("the results are listed as %.300s", listed)
+	}
+}

@@ -224,6 +224,7 @@ func TestPage_FromSignInToAMosaic(t *testing.T) {
 	b.sees(`.rasters[data-shown="14"]`) // unasked
 	b.clicks("#tab-tiles")
 	b.counts("finished", 14)
+	b.until(`(e => e.scrollWidth <= e.clientWidth)(document.querySelector("table.tiles").parentElement)`)
 	b.audit("tiles")
 	b.clicks("#tab-costs")
 	b.sees(`[data-costs="28"]`)

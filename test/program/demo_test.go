@@ -11,6 +11,7 @@ import (
 
 	"github.com/eodispatch/eodispatch/identity"
 	"github.com/eodispatch/eodispatch/test/executable"
+	"github.com/eodispatch/eodispatch/test/installed"
 	"github.com/eodispatch/eodispatch/test/simulator"
 )
 
@@ -86,5 +87,37 @@ func (s *demonstration) writeRecords(t *testing.T, folder string) {
 		if err := os.WriteFile(filepath.Join(folder, filepath.Base(file)), text, 0o600); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// TestMake_DemoEndsWithCtrlC: make demo says what it does, and ends on Ctrl-C without an error. The program is compiled
+// already, and there is no page.
+func TestMake_DemoEndsWithCtrlC(t *testing.T) {
+	installed.Program(t, "make")
+	binary, err := executable.Released()
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := t.TempDir()
+	makefile, err := os.ReadFile("../../Makefile")
+	if err == nil {
+		err = os.WriteFile(filepath.Join(folder, "Makefile"), makefile, 0o600)
+	}
+	if err == nil {
+		err = os.Mkdir(filepath.Join(folder, "bin"), 0o700)
+	}
+	if err == nil {
+		err = os.Symlink(binary, filepath.Join(folder, "bin", "eodispatch"))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := newPerson(t).programInTerminal("make", "-C", folder, "demo", "PROGRAM=echo compiled", "PAGE=")
+	run.Await(t, "The page could not be built")
+	run.Await(t, "the first time takes a few minutes")
+	run.Await(t, "press Ctrl-C")
+	run.types(t, "\x03")
+	if code := run.ends(t); code != exitDone || strings.Contains(run.plainText(), "Error 1") {
+		t.Errorf("exit %d:\n%s", code, run.plainText())
 	}
 }

@@ -55,7 +55,10 @@ func TestPortals_LinesWorkAgainstTheDemo(t *testing.T) {
 	}
 	renewal := assignments[strings.Index(assignments, "\nA=")+1:]
 	answers := pasteInto(t, assignments+shown+renewal+
-		"curl -s $B/platforms -H \"$A\"\ncurl -s $B/openapi.json\ncurl -s $B/")
+		"curl -s $B/platforms -H \"$A\"\ncurl -s $B/openapi.json\ncurl -s $B/\n"+
+		"for O in http://127.0.0.1:8077 https://portal.example.org; do\n"+
+		"curl -s -i -X OPTIONS -H \"Origin: $O\" -H 'Access-Control-Request-Method: POST' $B/unit_jobs |\n"+
+		"grep -oE 'Access-Control-Allow-Origin.*|Its operator can allow [^(]*'; done")
 	endpoint := Between(assignments, "OPENEO=", "\n")
 	for what, want := range map[string]string{
 		"the submission": `"title":"NDVI, June"`, "its end": `"status":"finished"`,
@@ -65,6 +68,8 @@ func TestPortals_LinesWorkAgainstTheDemo(t *testing.T) {
 		"the platforms, with a renewed token": `"name":"simulated-ogc"`,
 		"the document's examples":             `"service":{"application":"https://apps.example.org/ndvi_composite.json","endpoint":"` + endpoint,
 		"the root":                            `"documentation":"/docs"`,
+		"a page of this machine":              "Access-Control-Allow-Origin: http://127.0.0.1:8077",
+		"a page of another":                   "Its operator can allow the origin with cors.allowed_origins",
 	} {
 		if !strings.Contains(answers, want) {
 			t.Errorf("%s: %s is not in:\n%s", what, want, answers)
@@ -82,6 +87,10 @@ func TestReadme_CommandsForScientistsWork(t *testing.T) {
 	shown := documents.Block(t, "README.md", "## From nothing to files", "sh")
 	if shown != printed {
 		t.Errorf("demo --keep prints\n%s\nREADME shows\n%s", printed, shown)
+	}
+	if readme, err := os.ReadFile("../../README.md"); err != nil ||
+		!strings.Contains(string(readme), "`export PATH=\"$PWD/bin:$PATH\"`") {
+		t.Errorf("README does not say where the program is: %v", err)
 	}
 	u := newPerson(t)
 	var lines strings.Builder

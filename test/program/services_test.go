@@ -60,6 +60,13 @@ func TestCatalogue_OfTheDemoRuns(t *testing.T) {
 			t.Errorf("%+v, %s", service, service.Error)
 			continue
 		}
+		for _, raw := range service.Parameters {
+			var p wire.Parameter
+			if json.Unmarshal(raw, &p) != nil || p.Description == "" && p.Name != "datetime" ||
+				strings.Contains(p.Description, "oracle") || p.Description == p.Name {
+				t.Errorf("%s: the parameter %s is described as %q", service.ID, p.Name, p.Description)
+			}
+		}
 		seen[service.Protocol] = true
 		var j Job
 		body := fmt.Appendf(nil, `{"title": "a", "label": %q, "service": {"id": %q}, "parameters": %s}`,

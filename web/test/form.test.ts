@@ -1,8 +1,11 @@
 import { expect, test } from "vitest";
-import type { DimensionProgress, Job, Parameter, Service, Tile } from "../src/api/wire";
+import type { DimensionProgress, Grid, Job, JobRequest, Parameter, Service, Tile } from "../src/api/wire";
+import { settings } from "../src/api/session";
 import { draftOfTask } from "../src/form/again";
 import { limitFlags, readLimits } from "../src/form/options";
+import { groupsOf } from "../src/form/grids";
 import { presets } from "../src/form/presets";
+import { asCurl, asPython } from "../src/form/request";
 import { sentAsBoxes } from "../src/form/sent";
 import { titleOf } from "../src/form/title";
 import { outcomeOf } from "../src/run";
@@ -133,4 +136,21 @@ test("numbers of tiles as CSV", () => {
     { id: 8, name: 'a "b", c', values: new Map<string, number | string>([["unit", "one"]]) },
   ];
   expect(asCSV(rows, columnsOf(rows))).toBe('job,tile,mean,unit\n7,31UFS,0.5,\n8,"a ""b"", c",,one\n');
+});
+
+test("snippets read the variable of the command line and the documents", () => {
+  const request = { title: "NDVI", format: "gtiff", parameters: {} } as unknown as JobRequest;
+  for (const snippet of [asCurl(request, "k"), asPython(request, "k")])
+    expect(snippet.match(/\w*TOKEN/g)).toEqual(["EODISPATCH_TOKEN"]);
+});
+
+test("grids with far more tiles than a task may have are not offered", () => {
+  const grid = (name: string, metres: number) => ({ name, cell_width: metres, cell_height: metres }) as Grid;
+  settings.value = { ...settings.value, limits: { ...settings.value.limits, values: 10_000 } };
+  const names = (chosen: string) =>
+    groupsOf([grid("20x20km", 20_000), grid("h3-10", 120), grid("mgrs-100km", 100_000)], 10_000, chosen).map(
+      ({ kind, grids }) => `${kind}: ${grids.map(g => g.grid.name).join()}`,
+    );
+  expect(names("20x20km")).toEqual(["degrees: 20x20km", "mgrs: mgrs-100km"]);
+  expect(names("h3-10")).toEqual(["degrees: 20x20km", "h3: h3-10", "mgrs: mgrs-100km"]);
 });

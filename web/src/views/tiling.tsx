@@ -199,7 +199,9 @@ function SplitCount({ split, hasArea }: { split: Split; hasArea: boolean }) {
           {split.slivers.length > 0 && <p class="soft small">{texts.split.slivers(split.slivers.length)}</p>}
         </>
       )}
-      {limit !== undefined && !tooMany(count) && <p class="soft small">{texts.split.limit(limit)}</p>}
+      {limit !== undefined && split.state !== "failed" && !tooMany(count) && (
+        <p class="soft small">{texts.split.limit(limit)}</p>
+      )}
     </div>
   );
 }
