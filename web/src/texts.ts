@@ -656,7 +656,8 @@ export const texts = {
 
   hooks: {
     title: "Notifications",
-    lead: "A server of yours, or your mailbox, is notified of your jobs, so that you need not keep this page open.",
+    lead: (mail: boolean) =>
+      `A server of yours${mail ? ", or your mailbox," : ""} is notified of your jobs, so that you need not keep this page open.`,
     none: "Nobody is notified yet.",
     add: "Add a notification",
     how: "How",

@@ -24,7 +24,7 @@ export function Hooks({ email }: { email: string }) {
   };
   return (
     <section data-hooks={hooks?.length ?? "loading"}>
-      <p class="soft">{t.lead}</p>
+      <p class="soft">{t.lead(email !== "")}</p>
       {error !== null && <Failure error={error} again={again} />}
       {!hooks && error === null && <Loading />}
       {hooks?.length === 0 && <p>{t.none}</p>}
