@@ -25,7 +25,7 @@ func TestHistory_GoesOnBehindEachEntry(t *testing.T) {
 			time.Sleep(time.Second)
 			want = append(want, fmt.Sprint("t", h.acceptTask(t, "1", "2")))
 			time.Sleep(time.Second)
-			n, err := h.CreateUnstarted(t.Context(), "ann", "a", i == 1, "later", []byte("{}"))
+			n, err := h.CreateUnstarted(t.Context(), "ann", "a", i == 1, "later", []byte("{}"), dispatch.Key{})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -100,7 +100,8 @@ type Store interface {
 
 	// CreateUnstarted stores an unstarted job, or task, which expires after life, and fills in its id, times and
 	// version. Until it is started or expires, it counts in Quota.Live and Quota.Bytes like a job. LimitReached, and
-	// Invalid for a text, as in Accept.
+	// Invalid for a text, as in Accept. If its key was used before, it only fills in the id, perhaps of a job or task
+	// that was started or deleted since. Conflict if the key was used for another request.
 	CreateUnstarted(ctx context.Context, n *dispatch.Unstarted, task bool, life time.Duration,
 		within ...dispatch.Quota) error
 	// ChangeUnstarted replaces the title and the body. Conflict if the version differs.

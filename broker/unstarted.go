@@ -7,9 +7,10 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// CreateUnstarted stores a job, or a task, that its owner will start later at the named platform.
+// CreateUnstarted stores a job, or a task, that its owner will start later at the named platform. If the key was used
+// before, only the ID is returned that was created with it.
 func (b *Broker) CreateUnstarted(ctx context.Context, u dispatch.UserID, platform string, task bool, title string,
-	body []byte) (dispatch.Unstarted, error) {
+	body []byte, k dispatch.Key) (dispatch.Unstarted, error) {
 	backend := b.BackendNamed(platform)
 	if backend == nil {
 		return dispatch.Unstarted{}, &dispatch.Error{Kind: dispatch.NotFound, Op: "dispatch.CreateUnstarted",
@@ -18,8 +19,11 @@ func (b *Broker) CreateUnstarted(ctx context.Context, u dispatch.UserID, platfor
 	if err := backend.CheckEntitled(ctx); err != nil {
 		return dispatch.Unstarted{}, err
 	}
-	n := dispatch.Unstarted{Owner: u, Account: backend.Account(u), Title: title, Body: body}
+	n := dispatch.Unstarted{Owner: u, Account: backend.Account(u), Title: title, Body: body, Key: k}
 	err := b.Store.CreateUnstarted(ctx, &n, task, dispatch.UnstartedLife, b.quotas(n.Account)...)
+	if dispatch.Is(err, dispatch.Conflict) {
+		err = keyReused()
+	}
 	return n, err
 }
 

@@ -30,6 +30,7 @@ func (i UnstartedID) Number() int64 {
 // same id.
 type Unstarted struct {
 	ID      UnstartedID
+	Key     Key // with which it is created; not stored with it
 	Owner   UserID
 	Account Account // where it will run
 	Title   string

@@ -41,7 +41,8 @@ func (s *Store) accept(ctx context.Context, a acceptance, within []dispatch.Quot
 		return r, fail("Accept", err)
 	}
 	err = s.inAcceptance(ctx, a.jobs[0].Owner, len(a.jobs), func(q tx, now int64) error {
-		if r, err = s.useKey(ctx, q, a, now); err != nil || r != (dispatch.KeyTarget{}) {
+		r, err = s.useKey(ctx, q, a.jobs[0].Owner, a.key, a.id, a.first, now)
+		if err != nil || r != (dispatch.KeyTarget{}) {
 			return err
 		}
 		if err := s.admit(ctx, q, a.jobs[0].Owner, len(a.jobs), a.bytes, within, now); err != nil {
@@ -117,22 +118,22 @@ func (s *Store) number(ctx context.Context, a *acceptance) error {
 
 // useKey stores what an idempotency key stands for, or returns what a key that is in use already stands for. A
 // concurrent second use of a key waits until the first commits.
-func (s *Store) useKey(ctx context.Context, q tx, a acceptance, now int64) (r dispatch.KeyTarget, err error) {
-	if a.key == (dispatch.Key{}) {
+func (s *Store) useKey(ctx context.Context, q tx, owner dispatch.UserID, k dispatch.Key, task dispatch.TaskID,
+	job dispatch.JobID, now int64) (r dispatch.KeyTarget, err error) {
+	if k == (dispatch.Key{}) {
 		return r, nil
 	}
-	owner := a.jobs[0].Owner
 	used, err := exec(ctx, q, `
 		INSERT INTO keys (owner, name, fingerprint, task, job, created)
 		VALUES ($1, $2, $3, $4, $5, $6)
 		ON CONFLICT (owner, name) DO UPDATE SET fingerprint = excluded.fingerprint, task = excluded.task,
 			job = excluded.job, created = excluded.created
 		WHERE keys.created <= $7`,
-		owner, a.key.Text, a.key.Fingerprint, a.id, a.first, now, now-s.keyLife.Microseconds())
+		owner, k.Text, k.Fingerprint, task, job, now, now-s.keyLife.Microseconds())
 	if err != nil || used == 1 {
 		return r, err
 	}
-	return s.usedKey(ctx, q, owner, a.key, now)
+	return s.usedKey(ctx, q, owner, k, now)
 }
 
 // FindKey returns what was accepted when a key was first used.

@@ -35,6 +35,11 @@ func (s *Store) createUnstarted(
 		return err
 	}
 	return s.in(ctx, s.write, "CreateUnstarted", func(q tx, now int64) error {
+		first, err := s.useKey(ctx, q, n.Owner, n.Key, id.Task, id.Job, now)
+		if err != nil || first != (dispatch.KeyTarget{}) {
+			n.ID = dispatch.UnstartedID{Job: first.Job, Task: first.Task}
+			return err
+		}
 		if err := s.admit(ctx, q, n.Owner, 1, int64(len(n.Body)), submittedLater(within), now); err != nil {
 			return err
 		}
@@ -45,7 +50,7 @@ func (s *Store) createUnstarted(
 			return errDuplicateID
 		}
 		n.ID, n.Created, n.Updated, n.Expires, n.Version = id, at(now), at(now), at(now+life.Microseconds()), 1
-		_, err := q.ExecContext(ctx, `
+		_, err = q.ExecContext(ctx, `
 			INSERT INTO unstarted (job, task, owner, account, title, body, created, updated, expires)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $7, $8)`,
 			id.Job, id.Task, n.Owner, n.Account, n.Title, string(n.Body), now, now+life.Microseconds())

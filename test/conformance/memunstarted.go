@@ -23,9 +23,15 @@ func (s *MemStore) CreateUnstarted(_ context.Context, n *dispatch.Unstarted, tas
 		s.lastJob++
 		id.Job = s.lastJob
 	}
+	if r, err := s.used(n.Key, n.Owner, now); err != nil || r != (dispatch.KeyTarget{}) {
+		n.ID = dispatch.UnstartedID{Job: r.Job, Task: r.Task}
+		return err
+	}
 	if err := s.admit(n.Owner, 1, int64(len(n.Body)), submittedLater(within), now); err != nil {
 		return err
 	}
+	s.use(n.Key, n.Owner, id.Task, id.Job, now)
+	n.Key = dispatch.Key{}
 	n.ID, n.Created, n.Updated, n.Expires, n.Version = id, now, now, micros(now.Add(life)), 1
 	s.unstarted = append(s.unstarted, cloneUnstarted(*n))
 	return nil

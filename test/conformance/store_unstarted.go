@@ -48,6 +48,18 @@ func (t storeTest) unstarted() {
 	if other := t.createUnstarted(bob, shared, false); other.ID == first.ID {
 		t.Errorf("the id %v twice", other.ID)
 	}
+	for _, asTask := range []bool{false, true} {
+		keyed, again, other := unstarted(ann, shared), unstarted(ann, shared), unstarted(ann, shared)
+		keyed.Key = dispatch.Key{Text: fmt.Sprint("later", asTask), Fingerprint: "f"}
+		again.Key, other.Key = keyed.Key, dispatch.Key{Text: keyed.Key.Text, Fingerprint: "g"}
+		t.must(t.s.CreateUnstarted(ctx, &keyed, asTask, time.Hour))
+		t.must(t.s.CreateUnstarted(ctx, &again, asTask, time.Hour))
+		if again.ID != keyed.ID || again.Version != 0 {
+			t.Errorf("the same key created %v and %v", keyed.ID, again.ID)
+		}
+		t.kind(t.s.CreateUnstarted(ctx, &other, asTask, time.Hour), dispatch.Conflict)
+		t.must(t.s.DeleteUnstarted(ctx, ann, keyed.ID))
+	}
 	n, err := t.s.Unstarted(ctx, ann, first.ID)
 	t.must(err)
 	t.equal(n, first)

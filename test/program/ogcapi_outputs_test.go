@@ -9,6 +9,7 @@ import (
 	"mime/multipart"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -372,9 +373,33 @@ func (s ogcServer) createdTask() {
 	if j.Status == "created" {
 		s.Errorf("%+v", j)
 	}
+	s.createdOnce(`{"process": "numbers", "inputs": {` + ownBox + `}}`)
+	s.createdOnce(`{"process": "numbers", ` + tiles + `}`)
 	s.decode(s.do("POST", "/jobs", `{"process": "numbers", `+tiles+`}`, "Prefer", "status=created"), 201, &j)
 	s.decode(s.do("DELETE", "/jobs/"+j.JobID, ""), 200, &j)
 	s.refused(s.do("GET", "/jobs/"+j.JobID, ""), 404, ogcExceptions+"no-such-job")
+}
+
+// createdOnce creates a job by a key, also after it was started.
+func (s ogcServer) createdOnce(body string) {
+	s.Helper()
+	keyed := []string{"Prefer", "status=created", "Idempotency-Key", "key of " + strconv.Itoa(len(body))}
+	var first, again ogcJob
+	s.decode(s.do("POST", "/jobs", body, keyed...), 201, &first)
+	s.decode(s.do("POST", "/jobs", body, keyed...), 201, &again)
+	if first.Status != "created" || again.JobID != first.JobID || again.Status != "created" {
+		s.Errorf("%+v, then %+v", first, again)
+	}
+	s.decode(s.do("POST", "/jobs/"+first.JobID+"/results", ""), 200, &again)
+	s.decode(s.do("POST", "/jobs", body, keyed...), 201, &again)
+	if again.JobID != first.JobID || again.Status == "created" {
+		s.Errorf("%+v, and after the start %+v", first, again)
+	}
+	for _, other := range [][]string{{body + " ", keyed[1]}, {body, "respond-async"}} {
+		if a := s.do("POST", "/jobs", other[0], "Prefer", other[1], keyed[2], keyed[3]); a.status != 400 {
+			s.Errorf("the key of another request: %d %s", a.status, a.text)
+		}
+	}
 }
 
 func (s ogcServer) createdWrongly() {

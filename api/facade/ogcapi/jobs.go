@@ -177,16 +177,22 @@ func (f *Facade) readJob(in *request) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	info, err := f.infoOf(in, id)
-	if dispatch.Is(err, dispatch.NotFound) {
-		if n, kept, found := f.unstarted(in, id); found {
-			info, err = f.unstartedInfo(in, n, kept), nil
-		}
-	}
+	info, err := f.anyInfo(in, id)
 	if err != nil {
 		return nil, err
 	}
 	return &answer{body: info}, nil
+}
+
+// anyInfo returns the status of a job or a task, also of one that was not started.
+func (f *Facade) anyInfo(in *request, id jobOrTask) (statusInfo, error) {
+	info, err := f.infoOf(in, id)
+	if dispatch.Is(err, dispatch.NotFound) {
+		if n, kept, found := f.unstarted(in, id); found {
+			return f.unstartedInfo(in, n, kept), nil
+		}
+	}
+	return info, err
 }
 
 // infoOf returns the status of a job or a task.

@@ -24,6 +24,7 @@ var conformanceClasses = []string{
 	"http://www.opengis.net/spec/ogcapi-processes-1/2.0/conf/job-list",
 	"http://www.opengis.net/spec/ogcapi-processes-1/2.0/conf/callback",
 	"http://www.opengis.net/spec/ogcapi-processes-1/2.0/conf/dismiss",
+	// not that of provenance, whose draft does not agree with itself about the paths of runs and outputs
 	"http://www.opengis.net/spec/ogcapi-processes-4/1.0/conf/job-management",
 }
 

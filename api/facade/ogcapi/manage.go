@@ -123,11 +123,20 @@ func (f *Facade) createJob(in *request) (*answer, error) {
 		return nil, err
 	}
 	_, isTask := m.inputs()[inputTiles]
-	n, err := f.Broker.CreateUnstarted(in.Context(), in.user, s.Platform, isTask, s.Title, text)
+	key, err := in.Key(in.Request, append(bytes.Clone(body), waiting...)) // the preference may be in a header
+	if err != nil {
+		return nil, err
+	}
+	n, err := f.Broker.CreateUnstarted(in.Context(), in.user, s.Platform, isTask, s.Title, text, key)
 	if err != nil {
 		return nil, err
 	}
 	info := f.unstartedInfo(in, n, kept)
+	if n.Version == 0 { // created before
+		if info, err = f.anyInfo(in, jobOrTask{job: n.ID.Job, task: n.ID.Task}); err != nil {
+			return nil, err
+		}
+	}
 	return &answer{status: http.StatusCreated, body: info, header: map[string]string{
 		"Location": in.root + "/jobs/" + info.JobID, "Preference-Applied": "status=created"}}, nil
 }

@@ -114,7 +114,7 @@ func TestJobs_LongListsArrive(t *testing.T) {
 	const all = 2_500
 	for n := range all {
 		if _, err := w.broker.CreateUnstarted(t.Context(), "https://idp.example.org anna", "cdse", false,
-			fmt.Sprint(n, strings.Repeat("x", 200)), []byte("{}")); err != nil {
+			fmt.Sprint(n, strings.Repeat("x", 200)), []byte("{}"), dispatch.Key{}); err != nil {
 			t.Fatal(err)
 		}
 	}

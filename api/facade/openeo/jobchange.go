@@ -30,7 +30,8 @@ func (f *Facade) createJob(r *request) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	n, err := f.Broker.CreateUnstarted(r.Context(), r.user, backend.Name, asksForTask(members), titleOf(members), body)
+	n, err := f.Broker.CreateUnstarted(r.Context(), r.user, backend.Name, asksForTask(members), titleOf(members), body,
+		dispatch.Key{})
 	if err != nil {
 		return nil, err
 	}
