@@ -15,6 +15,8 @@ import (
 // Items keeps what was read of the results of finished jobs, see [dispatch.Item]. A job has an Item from the moment in
 // which it has finished until its owner deletes it, or its platform removes it.
 type Items interface {
+	// DuePlatforms returns the platforms with Items whose results are to be read.
+	DuePlatforms(context.Context) ([]string, error)
 	// DueItems returns Items at a platform whose results are to be read, n at most, those first that are due longest,
 	// and plans the next try of each, see [dispatch.DueItem.Pause].
 	DueItems(ctx context.Context, platform string, n int) ([]dispatch.DueItem, error)
@@ -44,23 +46,37 @@ const (
 // looks for them need not wait for their platforms, until ctx ends.
 func (b *Broker) KeepItems(ctx context.Context) {
 	var all sync.WaitGroup
-	for _, backend := range b.Backends {
-		all.Go(func() {
-			for visit.Sleep(ctx, itemsEvery) == nil {
-				for b.keepDue(ctx, backend.Name) == itemsBatch {
-				}
+	defer all.Wait()
+	var reading sync.Map // the platforms whose results are being read
+	for visit.Sleep(ctx, itemsEvery) == nil {
+		due, err := b.Items.DuePlatforms(ctx)
+		b.logUnread(ctx, err)
+		for _, platform := range due {
+			if b.BackendNamed(platform) == nil {
+				continue
 			}
-		})
+			if _, busy := reading.LoadOrStore(platform, true); busy {
+				continue
+			}
+			all.Go(func() {
+				defer reading.Delete(platform)
+				for b.keepDue(ctx, platform) == itemsBatch {
+				}
+			})
+		}
 	}
-	all.Wait()
+}
+
+func (b *Broker) logUnread(ctx context.Context, err error) {
+	if err != nil && ctx.Err() == nil {
+		b.Log.Log(ctx, dispatch.LogLevel(err), "reading which results are to be read failed", "error", err)
+	}
 }
 
 // keepDue reads the results at a platform that are to be read, and returns how many it tried to read.
 func (b *Broker) keepDue(ctx context.Context, platform string) int {
 	due, err := b.Items.DueItems(ctx, platform, itemsBatch)
-	if err != nil && ctx.Err() == nil {
-		b.Log.Log(ctx, dispatch.LogLevel(err), "reading which results are to be read failed", "error", err)
-	}
+	b.logUnread(ctx, err)
 	tasks := map[dispatch.TaskID]*dispatch.TaskRecord{}
 	for _, d := range due {
 		err := b.keepItem(ctx, d, tasks)

@@ -34,17 +34,29 @@ func itemChange(before, now dispatch.Job) []command {
 	return nil
 }
 
-// DueItems returns Items at a platform whose results are to be read, n at most, and plans the next try of each.
-func (s *Store) DueItems(ctx context.Context, platform string, n int) (due []dispatch.DueItem, err error) {
-	waits := false // most often none is due, which needs no transaction that writes
-	err = s.readOnly(ctx, s.read, "DueItems", func(q tx, now int64) (err error) {
-		waits, err = value[bool](ctx, q,
-			"SELECT EXISTS (SELECT 1 FROM items WHERE platform = $1 AND due > 0 AND due <= $2)", platform, now)
+// DuePlatforms returns the platforms with Items whose results are to be read. It hops from platform to platform in the
+// index: the cost depends on their number, not on that of Items.
+func (s *Store) DuePlatforms(ctx context.Context) (platforms []string, err error) {
+	err = s.readOnly(ctx, s.read, "DuePlatforms", func(q tx, now int64) error {
+		platforms, err = list(ctx, q, single[string], `
+			WITH RECURSIVE reading (platform) AS (
+				SELECT CAST('' AS TEXT)
+				UNION ALL
+				SELECT (SELECT n.platform FROM items n WHERE n.due > 0 AND n.platform > reading.platform
+					ORDER BY n.platform LIMIT 1)
+				FROM reading
+				WHERE reading.platform IS NOT NULL)
+			SELECT reading.platform
+			FROM reading
+			WHERE (SELECT i.due FROM items i WHERE i.platform = reading.platform AND i.due > 0 ORDER BY i.due LIMIT 1) <= $1`,
+			now)
 		return err
 	})
-	if err != nil || !waits {
-		return nil, err
-	}
+	return platforms, err
+}
+
+// DueItems returns Items at a platform whose results are to be read, n at most, and plans the next try of each.
+func (s *Store) DueItems(ctx context.Context, platform string, n int) (due []dispatch.DueItem, err error) {
 	err = s.in(ctx, s.write, "DueItems", func(q tx, now int64) error {
 		due, err = list(ctx, q, func(d *dispatch.DueItem) []any {
 			return []any{number(&d.Job), text(&d.Owner), number(&d.Tries)}

@@ -176,6 +176,30 @@ var plans = []plan{
 		"SEARCH jobs USING INDEX jobs_budgeted (task=?)", "", false},
 	{`FROM task_costs WHERE .* GROUP BY task, unit`,
 		"SEARCH task_costs USING INDEX sqlite_autoindex_task_costs_1 (task=?)", "", false},
+	{`WITH RECURSIVE reading`,
+		"SEARCH n USING COVERING INDEX items_due (platform>?)", "items_due", false},
+	{`ORDER BY i\.due LIMIT CAST`,
+		"SEARCH i USING INDEX items_due (platform=? AND due>? AND due<?)", "items_due", false},
+	{`FROM items CROSS JOIN results .* ORDER BY items\.place, items\.job`,
+		"SEARCH items USING INDEX items_place (owner=? AND place>? AND place<?)", "items_place", false},
+	{`FROM items CROSS JOIN results .* ORDER BY items\.period, items\.job`,
+		"SEARCH items USING INDEX items_period (owner=? AND period>? AND period<?)", "items_period", false},
+	{`FROM items CROSS JOIN results .* items\.task = \S+ AND items\.job > `,
+		"SEARCH items USING INDEX items_task (task=? AND job>?)", "items_task", false},
+	{`FROM items CROSS JOIN results .* items\.service = \S+ AND items\.job > `,
+		"SEARCH items USING INDEX items_service (owner=? AND service=? AND job>?)", "items_service", false},
+	{`FROM items CROSS JOIN results .* items\.period IS NOT NULL AND items\.job > `,
+		"SEARCH items USING INDEX items_owner (owner=? AND job>?)", "items_owner", false},
+	{`^SELECT count.* items\.place >= `,
+		"SEARCH items USING COVERING INDEX items_place (owner=? AND place>? AND place<?)", "items_place", false},
+	{`^SELECT count.* items\.period >= `,
+		"SEARCH items USING COVERING INDEX items_period (owner=? AND period>? AND period<?)", "items_period", false},
+	{`^SELECT items\.service, items\.job`,
+		"SEARCH items USING COVERING INDEX items_service (owner=? AND service>?)", "items_service", false},
+	{`GROUP BY items\.task`,
+		"SEARCH items USING INDEX items_task (task=?)", "items_task", false},
+	{`FROM items JOIN results .* WHERE items\.job`,
+		"SEARCH items USING INTEGER PRIMARY KEY (rowid=?)", "items_pkey", false},
 }
 
 // each calls f with each recorded statement of the plan, in one form of white space.
@@ -341,6 +365,11 @@ INSERT INTO jobs (id, task, number, owner, account, base, desired, phase, status
 		FROM generate_series(1,
 		%[1]d) AS n) AS j;
 INSERT INTO requests (job, body) SELECT id, '{}' FROM jobs;
+INSERT INTO items (job, owner, task, account, platform, service, due, place, period, west, south, east, north, begins,
+		ends)
+	SELECT id, owner, task, account, 'p' || id %% 10, id %% 7, CASE WHEN id %% 100 = 0 THEN moved ELSE 0 END,
+		id * 1000, id * 2000, 5, 50, 6, 51, moved, moved FROM jobs WHERE status = 'finished';
+INSERT INTO results (job, body, head, until) SELECT id, '{}', '{}', 0 FROM jobs WHERE status = 'finished';
 INSERT INTO job_labels (job, owner, name, value, created) SELECT id, owner, 'project', 'p' || id %% 7,
 		created FROM jobs WHERE task = 0;
 INSERT INTO task_labels (task, owner, name, value, created) SELECT id, owner, 'project', 'p' || id %% 7,

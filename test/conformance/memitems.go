@@ -31,14 +31,27 @@ func (r *row) changeItem(before dispatch.Job, result []byte) {
 	}
 }
 
+// dueItems returns the rows with Items that are to be read at a time.
+func (s *MemStore) dueItems(now time.Time) []*row {
+	return slices.DeleteFunc(slices.Clone(s.jobs), func(r *row) bool {
+		return r.item == nil || r.Hidden || r.item.due.IsZero() || r.item.due.After(now)
+	})
+}
+
+func (s *MemStore) DuePlatforms(context.Context) (platforms []string, err error) {
+	now, unlock := s.lock()
+	defer unlock()
+	for _, r := range s.dueItems(now) {
+		platforms = append(platforms, r.Account.Platform())
+	}
+	slices.Sort(platforms)
+	return slices.Compact(platforms), nil
+}
+
 func (s *MemStore) DueItems(_ context.Context, platform string, n int) (due []dispatch.DueItem, err error) {
 	now, unlock := s.lock()
 	defer unlock()
-	jobs := slices.Clone(s.jobs)
-	jobs = slices.DeleteFunc(jobs, func(r *row) bool {
-		return r.item == nil || r.Hidden || r.Account.Platform() != platform || r.item.due.IsZero() ||
-			r.item.due.After(now)
-	})
+	jobs := slices.DeleteFunc(s.dueItems(now), func(r *row) bool { return r.Account.Platform() != platform })
 	slices.SortStableFunc(jobs, func(a, b *row) int { return a.item.due.Compare(b.item.due) })
 	for _, r := range jobs[:min(n, len(jobs))] {
 		r.item.tries++

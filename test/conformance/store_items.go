@@ -61,6 +61,11 @@ func (t storeTest) items() {
 	platform := shared.Platform()
 	due := func(want ...dispatch.DueItem) {
 		t.Helper()
+		platforms, err := t.s.DuePlatforms(ctx)
+		t.must(err)
+		if expected := slices.Repeat([]string{platform}, len(want)); !slices.Equal(platforms, expected) {
+			t.Errorf("due at %q, want %q", platforms, expected)
+		}
 		got, err := t.s.DueItems(ctx, platform, 9)
 		t.must(err)
 		if d := cmp.Diff(want, got); d != "" {
