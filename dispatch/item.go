@@ -53,9 +53,10 @@ type ItemQuery struct {
 	Jobs     []JobID
 	Tasks    []TaskID
 	Services []ServiceHash
-	Labels   map[string]string // of the job, or of its task
-	Box      []float64         // as in Item; Items whose place is not known have none
-	From, To time.Time         // the data are of a time in between; zero: open
+	Labels   map[string]string        // of the job, or of its task
+	Box      []float64                // as in Item; Items whose place is not known have none
+	Meets    func(box []float64) bool // what the boxes of Items fulfil besides, in a moment; nil: all do
+	From, To time.Time                // the data are of a time in between; zero: open
 	Limit    int
 	After    string // ItemPage.Next of the page before
 }

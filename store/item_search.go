@@ -3,9 +3,9 @@ package store
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,15 +13,22 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// itemSearch is how Items are found: in the order of one index. Paths by place and by time read ranges of a curve.
+// itemSearch is how a page of Items is found.
 type itemSearch struct {
-	q      tx
-	owner  dispatch.UserID
-	query  dispatch.ItemQuery
-	path   string // the column by which the index is read: place, period, task, service, or job
+	q     tx
+	owner dispatch.UserID
+	query dispatch.ItemQuery
+	steps []itemStep // are read one after the other
+	key   int64      // after which the page begins in the first step
+	job   int64
+}
+
+// itemStep reads Items in the order of one index. By place and by time it reads ranges of a curve.
+type itemStep struct {
+	name   string // in tokens
+	column string // of the index: place, period, task, service, or job
 	ranges []cellRange
-	key    int64 // after which the page begins
-	job    int64
+	jobs   []dispatch.JobID // with job: only these
 }
 
 // FindItems returns a page of the Items of an owner.
@@ -30,8 +37,12 @@ func (s *Store) FindItems(
 ) (page dispatch.ItemPage, err error) {
 	err = s.readOnly(allow(ctx, listWithin), s.read, "FindItems", func(q tx, _ int64) error {
 		page = dispatch.ItemPage{}
-		search := itemSearch{q: q, owner: u, query: query}
-		if err := search.begin(ctx); err != nil {
+		search := itemSearch{q: q, owner: u, query: query, key: math.MinInt64, job: math.MinInt64}
+		begin := search.begin
+		if query.After != "" {
+			begin = search.resume
+		}
+		if err := begin(ctx); err != nil {
 			return err
 		}
 		rows, err := search.read(ctx)
@@ -41,7 +52,7 @@ func (s *Store) FindItems(
 		if n := fitting(rows, query.Limit); n < len(rows) {
 			rows = rows[:n]
 			last := rows[n-1]
-			page.Next = fmt.Sprintf("%s.%d.%d", search.path, last.key, last.Job)
+			page.Next = fmt.Sprintf("%s.%d.%d", last.step, last.key, last.Job)
 		}
 		page.Items, err = withBodies(ctx, q, rows)
 		return err
@@ -49,126 +60,146 @@ func (s *Store) FindItems(
 	return page, err
 }
 
-// begin sets where the search begins, and by which index.
-func (s *itemSearch) begin(ctx context.Context) error {
-	if s.query.After != "" {
-		return s.resume()
-	}
-	s.key, s.job = -1<<63, -1<<63
-	switch {
-	case len(s.query.Jobs) > 0:
-		s.path = byJob
-	case len(s.query.Tasks) == 1:
-		s.path = byTask
-	case s.query.Box != nil:
-		s.path = byPlace
-	case !s.query.From.IsZero() || !s.query.To.IsZero():
-		s.path = byPeriod
-	case len(s.query.Services) == 1:
-		s.path = byService
-	default:
-		s.path = byJob
-	}
-	s.plan()
-	if s.path != byPlace || s.query.From.IsZero() && s.query.To.IsZero() {
-		return nil
-	}
-	// Of a large area and a short time the index of the shorter list is read.
-	few, err := s.few(ctx)
-	if few || err != nil {
-		return err
-	}
-	s.path = byPeriod
-	s.plan()
-	if few, err = s.few(ctx); !few {
-		s.path = byPlace
-		s.plan()
-	}
-	return err
-}
-
-// fitting returns how many of some rows make a page: n at most, with bodies of itemBytes together, but at least one.
-func fitting(rows []itemRow, n int) int {
-	size := int64(0)
-	for i, r := range rows[:min(n, len(rows))] {
-		if size += r.size; size > itemBytes && i > 0 {
-			return i
-		}
-	}
-	return min(n, len(rows))
-}
-
-// withBodies returns the Items of rows that were read without their bodies.
-func withBodies(ctx context.Context, q tx, rows []itemRow) (items []dispatch.Item, err error) {
-	at := map[dispatch.JobID]int{}
-	for i := range rows {
-		at[rows[i].Job] = i
-		items = append(items, rows[i].item())
-	}
-	w := whereAny(q, "results.job", slices.Collect(maps.Keys(at)))
-	bodies, err := list(ctx, q, func(r *itemRow) []any { return []any{number(&r.Job), &r.body} }, `
-		SELECT results.job, results.body
-		FROM results
-		WHERE results.body <> '' AND `+w.String(), w.args...)
-	for _, r := range bodies {
-		items[at[r.Job]].Body = json.RawMessage(r.body)
-	}
-	return items, err
-}
-
+// The ways in which Items are found, in the order in which they are tried. They are named after the column of the
+// index, but for labels: those of jobs come first, then those of tasks.
 const (
-	itemBytes = 8 << 20 // of the results in one page
+	byJob, byTask, byPlace, byPeriod, byService, byLabel = "job", "task", "place", "period", "service", "label"
 
-	byPlace, byPeriod, byTask, byService, byJob = "place", "period", "task", "service", "job"
-
-	fewItems = 2000
+	byTaskLabel = "labeled"
 )
 
-// resume continues where a page ended.
-func (s *itemSearch) resume() (err error) {
-	parts := strings.Split(s.query.After, ".")
-	bad := &dispatch.Error{Kind: dispatch.Invalid, Op: "store.FindItems", Text: "The token is not one of a next link."}
-	if len(parts) != 3 || !slices.Contains([]string{byPlace, byPeriod, byTask, byService, byJob}, parts[0]) {
-		return bad
+// begin chooses a way that reads few Items. If there is none, the first.
+func (s *itemSearch) begin(ctx context.Context) error {
+	var ways [][]itemStep
+	for _, name := range []string{byJob, byTask, byPlace, byPeriod, byService, byLabel} {
+		if name == byPeriod && s.query.From.IsZero() && s.query.To.IsZero() {
+			continue
+		}
+		steps, err := s.way(ctx, name, mostItemRanges)
+		if err != nil {
+			return err
+		}
+		if steps != nil {
+			ways = append(ways, steps)
+		}
 	}
-	s.path = parts[0]
-	key, notKey := strconv.ParseInt(parts[1], 10, 64)
-	job, notJob := strconv.ParseInt(parts[2], 10, 64)
-	fits := map[string]bool{byPlace: s.query.Box != nil, byPeriod: !s.query.From.IsZero() || !s.query.To.IsZero(),
-		byTask: len(s.query.Tasks) == 1, byService: len(s.query.Services) == 1, byJob: true}
-	if errors.Join(notKey, notJob) != nil || !fits[s.path] {
-		return bad
+	if len(ways) == 0 {
+		ways = [][]itemStep{{{byPeriod, byPeriod, []cellRange{allNumbers}, nil}}}
 	}
-	s.key, s.job = key, job
-	s.plan()
+	s.steps = ways[0]
+	if len(ways) == 1 {
+		return nil
+	}
+	for _, steps := range ways {
+		if few, err := s.few(ctx, steps); few || err != nil {
+			s.steps = steps
+			return err
+		}
+	}
 	return nil
 }
 
-// plan sets the ranges of the index that are read, in order.
-func (s *itemSearch) plan() {
-	s.ranges = nil
-	switch s.path {
-	case byPlace:
-		for _, p := range onEarth(s.query.Box) {
-			s.ranges = append(s.ranges, placeCurve.ranges(p[0], p[1])...)
-		}
-		s.ranges = mergedRanges(s.ranges)
-	case byPeriod:
-		from, to := [2]float64{0}, [2]float64{1}
-		if !s.query.From.IsZero() {
-			from = inPeriods(s.query.From.UnixMicro())
-		}
-		if !s.query.To.IsZero() {
-			to = inPeriods(s.query.To.UnixMicro())
-		}
-		s.ranges = periodCurve.ranges(from, to)
-	case byTask:
-		s.ranges = []cellRange{{int64(s.query.Tasks[0]), int64(s.query.Tasks[0])}}
-	case byService:
-		s.ranges = []cellRange{{int64(s.query.Services[0]), int64(s.query.Services[0])}}
-	default:
-		s.ranges = []cellRange{{0, 1<<63 - 1}}
+// resume continues where a page ended.
+func (s *itemSearch) resume(ctx context.Context) (err error) {
+	parts := strings.Split(s.query.After, ".")
+	bad := &dispatch.Error{Kind: dispatch.Invalid, Op: "store.FindItems", Text: "The token is not one of a next link."}
+	if len(parts) != 3 {
+		return bad
 	}
+	name := parts[0]
+	if name == byTaskLabel {
+		name = byLabel
+	}
+	steps, err := s.way(ctx, name, math.MaxInt32)
+	if err != nil {
+		return err
+	}
+	at := slices.IndexFunc(steps, func(one itemStep) bool { return one.name == parts[0] })
+	var notKey, notJob error
+	s.key, notKey = strconv.ParseInt(parts[1], 10, 64)
+	s.job, notJob = strconv.ParseInt(parts[2], 10, 64)
+	if at < 0 || notKey != nil || notJob != nil {
+		return bad
+	}
+	s.steps = steps[at:]
+	return nil
+}
+
+// way returns the steps of a way in which the query can be answered; nil if it is none, or if more than most jobs or
+// tasks have the label.
+func (s *itemSearch) way(ctx context.Context, name string, most int) ([]itemStep, error) {
+	q, step := s.query, itemStep{name: name, column: name}
+	switch {
+	case name == byJob && len(q.Jobs) > 0:
+		step.ranges, step.jobs = []cellRange{allNumbers}, q.Jobs
+	case name == byTask && len(q.Tasks) > 0:
+		step.ranges = rangesOf(q.Tasks)
+	case name == byPlace && q.Box != nil:
+		step.ranges = placeRanges(q.Box)
+	case name == byPeriod:
+		step.ranges = periodRanges(q)
+	case name == byService && len(q.Services) > 0:
+		step.ranges = rangesOf(q.Services)
+	case name == byLabel && len(q.Labels) > 0:
+		return s.labeled(ctx, most)
+	default:
+		return nil, nil
+	}
+	return []itemStep{step}, nil
+}
+
+// labeled returns the steps through the Items of jobs and of tasks with one of the labels.
+func (s *itemSearch) labeled(ctx context.Context, most int) ([]itemStep, error) {
+	name := slices.Min(slices.Collect(maps.Keys(s.query.Labels)))
+	having := func(table, column string) ([]int64, error) {
+		return list(ctx, s.q, single[int64], fmt.Sprintf(`
+			SELECT l.%[1]s
+			FROM %[2]s l
+			WHERE l.owner = $1 AND l.name = $2 AND l.value = $3
+			LIMIT CAST($4 AS BIGINT)`, column, table), s.owner, name, s.query.Labels[name], most+1)
+	}
+	jobs, err := having("job_labels", "job")
+	if err != nil {
+		return nil, err
+	}
+	tasks, err := having("task_labels", "task")
+	if err != nil || max(len(jobs), len(tasks)) > most {
+		return nil, err
+	}
+	ids := make([]dispatch.JobID, len(jobs))
+	for i, id := range jobs {
+		ids[i] = dispatch.JobID(id)
+	}
+	return []itemStep{{byLabel, byJob, []cellRange{allNumbers}, ids}, {byTaskLabel, byTask, rangesOf(tasks), nil}}, nil
+}
+
+// allNumbers are those of cells, and ids.
+var allNumbers = cellRange{0, math.MaxInt64}
+
+// rangesOf returns a range for each of some numbers.
+func rangesOf[T ~int64](values []T) (all []cellRange) {
+	for _, v := range slices.Compact(slices.Sorted(slices.Values(values))) {
+		all = append(all, cellRange{int64(v), int64(v)})
+	}
+	return all
+}
+
+func placeRanges(box []float64) (all []cellRange) {
+	for _, p := range onEarth(box) {
+		all = append(all, placeCurve.ranges(p[0], p[1])...)
+	}
+	return mergedRanges(all)
+}
+
+func periodRanges(q dispatch.ItemQuery) []cellRange {
+	from, to := [2]float64{0}, [2]float64{1}
+	if !q.From.IsZero() {
+		from = inPeriods(q.From.UnixMicro())
+	}
+	if !q.To.IsZero() {
+		to = inPeriods(q.To.UnixMicro())
+	}
+	return periodCurve.ranges(from, to)
 }
 
 // mergedRanges returns ranges in order, of which none overlap.
@@ -184,57 +215,116 @@ func mergedRanges(all []cellRange) (merged []cellRange) {
 	return merged
 }
 
-// few reports whether the ranges hold few Items.
-func (s *itemSearch) few(ctx context.Context) (bool, error) {
+// few reports whether steps read few Items.
+func (s *itemSearch) few(ctx context.Context, steps []itemStep) (bool, error) {
 	left := int64(fewItems)
-	for _, r := range s.ranges {
-		n, err := value[int64](ctx, s.q, fmt.Sprintf(`
-			SELECT count(*)
-			FROM (
-				SELECT 1 FROM items
-				WHERE items.owner = $1 AND items.%[1]s >= $2 AND items.%[1]s <= $3 AND items.period IS NOT NULL
-				LIMIT CAST($4 AS BIGINT)) AS counted`, s.path), s.owner, r.first, r.last, left)
-		if left -= n; err != nil || left <= 0 {
-			return false, err
+	for _, step := range steps {
+		if left -= int64(len(step.jobs)); len(step.ranges) > mostItemRanges || left <= 0 {
+			return false, nil
+		}
+		for _, r := range step.ranges {
+			if step.column == byJob {
+				continue
+			}
+			var w where
+			w.and("items." + step.column + " >= " + w.arg(r.first) + " AND items." + step.column + " <= " + w.arg(r.last))
+			if step.column != byTask { // whose index has no owners
+				w.and("items.owner = " + w.arg(s.owner))
+			}
+			n, err := value[int64](ctx, s.q, `
+				SELECT count(*)
+				FROM (
+					SELECT 1 FROM items
+					WHERE items.period IS NOT NULL AND `+w.String()+`
+					LIMIT CAST(`+w.arg(left)+` AS BIGINT)) AS counted`, w.args...)
+			if left -= n; err != nil || left <= 0 {
+				return false, err
+			}
 		}
 	}
 	return true, nil
 }
 
-// read returns the rows of the page, and one more if there is one.
-func (s *itemSearch) read(ctx context.Context) (all []itemRow, err error) {
-	for _, r := range s.ranges {
-		if s.path != byJob && r.last < s.key {
-			continue
+// foundItem is a row of a page.
+type foundItem struct {
+	itemRow
+
+	step string
+}
+
+// read returns the rows of the page, and at least one more if there is one.
+func (s *itemSearch) read(ctx context.Context) (all []foundItem, err error) {
+	for _, step := range s.steps {
+		for _, r := range step.ranges {
+			if r.last < s.key {
+				continue
+			}
+			if all, err = s.readRange(ctx, step, r, all); err != nil || len(all) > s.query.Limit {
+				return all, err
+			}
 		}
-		more, err := s.readRange(ctx, r, s.query.Limit+1-len(all))
-		if all = append(all, more...); err != nil || len(all) > s.query.Limit {
-			return all, err
-		}
+		s.key, s.job = math.MinInt64, math.MinInt64
 	}
 	return all, nil
 }
 
-func (s *itemSearch) readRange(ctx context.Context, r cellRange, n int) ([]itemRow, error) {
-	var w where
-	w.and("items.owner = " + w.arg(s.owner) + " AND items.period IS NOT NULL")
-	column := "items." + s.path
-	order := column + ", items.job"
-	switch s.path {
-	case byJob:
-		order = "items.job"
-		w.and("items.job > " + w.arg(max(r.first, s.job)))
-	case byPlace, byPeriod:
-		key := w.arg(max(r.first, s.key))
-		w.and(column + " >= " + key + " AND " + column + " <= " + w.arg(r.last))
-		w.and("(" + column + " > " + w.arg(s.key) + " OR items.job > " + w.arg(s.job) + ")")
-	default:
-		order = "items.job"
-		w.and(column + " = " + w.arg(r.first) + " AND items.job > " + w.arg(s.job))
+// readRange adds the rows of a range to a page until that is full.
+func (s *itemSearch) readRange(ctx context.Context, step itemStep, r cellRange, all []foundItem) ([]foundItem, error) {
+	for {
+		n := s.query.Limit + 1 - len(all)
+		if s.query.Meets != nil { // most may not
+			n = max(n, fewItems)
+		}
+		part := s.part(step, r)
+		rows, err := s.readRows(ctx, step, part, n)
+		if err != nil {
+			return nil, err
+		}
+		for _, row := range rows {
+			if s.query.Meets == nil || s.query.Meets(row.box()) {
+				all = append(all, foundItem{row, step.name})
+			}
+		}
+		switch {
+		case len(all) > s.query.Limit:
+			return all, nil
+		case len(rows) == n:
+			s.key, s.job = rows[n-1].key, int64(rows[n-1].Job)
+		case part.last < r.last:
+			r.first = part.last + 1
+		default:
+			return all, nil
+		}
 	}
+}
+
+// part returns what is read first of a range: after an Item the others of its number.
+func (s *itemSearch) part(step itemStep, r cellRange) cellRange {
+	if step.column != byJob && s.key >= r.first {
+		return cellRange{s.key, s.key}
+	}
+	return r
+}
+
+func (s *itemSearch) readRows(ctx context.Context, step itemStep, r cellRange, n int) ([]itemRow, error) {
+	var w where
+	owner, column, order, after := "items.owner", "items."+step.column, "items.job", int64(math.MinInt64)
+	if s.key >= r.first {
+		after = s.job
+	}
+	switch {
+	case step.column == byJob:
+		owner = "items.owner || ''" // SQLite would read all of the owner
+		w.and(isAny(s.q, &w, column, step.jobs) + " AND items.job > " + w.arg(after))
+	case r.first == r.last:
+		w.and(column + " = " + w.arg(r.first) + " AND items.job > " + w.arg(after))
+	default:
+		order = column + ", items.job"
+		w.and(column + " >= " + w.arg(r.first) + " AND " + column + " <= " + w.arg(r.last))
+	}
+	w.and(owner + " = " + w.arg(s.owner) + " AND items.period IS NOT NULL")
 	s.filter(&w)
-	return listAs(ctx, s.q, func(r *itemRow) []any { return append(r.columns(), &r.key, &r.size) },
-		func(r *itemRow) (itemRow, error) { return *r, nil }, `
+	return list(ctx, s.q, func(r *itemRow) []any { return append(r.columns(), &r.key, &r.size) }, `
 		SELECT `+withoutBody+`, `+column+`, octet_length(results.body)
 		FROM items CROSS JOIN results
 		WHERE results.job = items.job AND `+w.String()+`
@@ -244,7 +334,6 @@ func (s *itemSearch) readRange(ctx context.Context, r cellRange, n int) ([]itemR
 
 // filter adds the conditions of the query, exactly.
 func (s *itemSearch) filter(w *where) {
-	anyOf(s.q, w, "items.job", s.query.Jobs)
 	anyOf(s.q, w, "items.task", s.query.Tasks)
 	anyOf(s.q, w, "items.service", s.query.Services)
 	if b := s.query.Box; b != nil {
@@ -276,3 +365,38 @@ func (s *itemSearch) filter(w *where) {
 			label))
 	}
 }
+
+// fitting returns how many of some rows make a page: n at most, with bodies of itemBytes together, but at least one.
+func fitting(rows []foundItem, n int) int {
+	size := int64(0)
+	for i, r := range rows[:min(n, len(rows))] {
+		if size += r.size; size > itemBytes && i > 0 {
+			return i
+		}
+	}
+	return min(n, len(rows))
+}
+
+// withBodies returns the Items of rows that were read without their bodies.
+func withBodies(ctx context.Context, q tx, rows []foundItem) (items []dispatch.Item, err error) {
+	at := map[dispatch.JobID]int{}
+	for i := range rows {
+		at[rows[i].Job] = i
+		items = append(items, rows[i].item())
+	}
+	w := whereAny(q, "results.job", slices.Collect(maps.Keys(at)))
+	bodies, err := list(ctx, q, func(r *itemRow) []any { return []any{number(&r.Job), &r.body} }, `
+		SELECT results.job, results.body
+		FROM results
+		WHERE results.body <> '' AND `+w.String(), w.args...)
+	for _, r := range bodies {
+		items[at[r.Job]].Body = json.RawMessage(r.body)
+	}
+	return items, err
+}
+
+const (
+	itemBytes      = 8 << 20 // of the results in one page
+	fewItems       = 2000
+	mostItemRanges = 300 // that are read to find out whether they hold few Items
+)

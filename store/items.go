@@ -146,18 +146,22 @@ func (r *itemRow) columns() []any {
 
 func (r *itemRow) item() dispatch.Item {
 	i := r.Item
-	i.Head, i.Body, i.Box = nil, nil, nil
+	i.Head, i.Body, i.Box = nil, nil, r.box()
 	if r.head != "" {
 		i.Head = json.RawMessage(r.head)
 	}
 	if r.body != "" {
 		i.Body = json.RawMessage(r.body)
 	}
-	if r.west.Valid {
-		i.Box = []float64{r.west.Float64, r.south.Float64, r.east.Float64, r.north.Float64}
-	}
 	i.First, i.Last = at(r.begins.Int64), at(r.ends.Int64)
 	return i
+}
+
+func (r *itemRow) box() []float64 {
+	if !r.west.Valid {
+		return nil
+	}
+	return []float64{r.west.Float64, r.south.Float64, r.east.Float64, r.north.Float64}
 }
 
 // Items returns the Items of jobs of an owner as far as they are kept, with or without Body.
@@ -189,7 +193,7 @@ func (s *Store) ItemExtents(
 ) (map[dispatch.TaskID]dispatch.ItemExtent, error) {
 	q := s.on(s.read)
 	w := whereAny(q, "items.task", tasks)
-	w.and("items.owner = " + w.arg(u) + " AND items.period IS NOT NULL")
+	w.and("items.period IS NOT NULL")
 	// one that crosses the antimeridian is as wide as the Earth
 	all, err := list(ctx, q, func(r *itemRow) []any {
 		return []any{number(&r.Task), &r.west, &r.south, &r.east, &r.north, &r.begins, &r.ends}
@@ -199,7 +203,8 @@ func (s *Store) ItemExtents(
 			min(CASE WHEN items.begins <> 0 THEN items.begins END), max(CASE WHEN items.begins <> 0 THEN items.ends END)
 		FROM items
 		WHERE `+w.String()+`
-		GROUP BY items.task`, w.args...)
+		GROUP BY items.task
+		HAVING min(items.owner) = `+w.arg(u), w.args...)
 	extents := map[dispatch.TaskID]dispatch.ItemExtent{}
 	for _, r := range all {
 		i := r.item()

@@ -205,6 +205,7 @@ func (s *MemStore) matches(r *row, q dispatch.ItemQuery) bool {
 	return (len(q.Jobs) == 0 || slices.Contains(q.Jobs, r.ID)) &&
 		(len(q.Tasks) == 0 || slices.Contains(q.Tasks, r.Task)) &&
 		(len(q.Services) == 0 || slices.Contains(q.Services, r.Service)) && meets(r.item.Box, q.Box) &&
+		(q.Meets == nil || q.Meets(r.item.Box)) &&
 		(q.From.IsZero() || !last.Before(q.From)) && (q.To.IsZero() || !first.After(q.To))
 }
 

@@ -215,6 +215,9 @@ func randomItemQuery(r *rand.Rand, base time.Time, task dispatch.TaskID, jobs []
 		q.Box = []float64{west, south, r.Float64()*360 - 180, min(90, south+60*r.Float64())}
 	}
 	if sometimes() {
+		q.Meets = func(box []float64) bool { return box != nil && box[1] > 0 }
+	}
+	if sometimes() {
 		q.From = base.AddDate(0, 0, r.IntN(400))
 	}
 	if sometimes() {
@@ -241,7 +244,7 @@ func matchesItem(i dispatch.Item, q dispatch.ItemQuery, labeled bool) bool {
 	if first.IsZero() {
 		first = time.Unix(0, 0)
 	}
-	return meets(i.Box, q.Box) && (q.From.IsZero() || !last.Before(q.From)) && (q.To.IsZero() || !first.After(q.To)) &&
+	return meets(i.Box, q.Box) && (q.Meets == nil || q.Meets(i.Box)) && (q.From.IsZero() || !last.Before(q.From)) && (q.To.IsZero() || !first.After(q.To)) &&
 		(q.Labels == nil || labeled && q.Labels["a"] == "1") && (q.Tasks == nil || slices.Contains(q.Tasks, i.Task)) &&
 		(q.Jobs == nil || slices.Contains(q.Jobs, i.Job))
 }

@@ -354,8 +354,7 @@ CREATE TABLE items (
 );
 -- Results to be read from a platform
 CREATE INDEX items_due ON items (platform, due) WHERE due > 0;
--- The Items of an owner; of a service; of a task
-CREATE INDEX items_owner ON items (owner, job);
+-- The Items of a service; of a task
 CREATE INDEX items_service ON items (owner, service, job) WHERE period IS NOT NULL;
 CREATE INDEX items_task ON items (task, job) WHERE period IS NOT NULL;
 -- The Items of an owner in a place, and of a time
