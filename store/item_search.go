@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"math"
@@ -54,7 +53,7 @@ func (s *Store) FindItems(
 			last := rows[n-1]
 			page.Next = fmt.Sprintf("%s.%d.%d", last.step, last.key, last.Job)
 		}
-		page.Items, err = withBodies(ctx, q, rows)
+		page.Items, err = withTexts(ctx, q, rows)
 		return err
 	})
 	return page, err
@@ -273,7 +272,7 @@ func (s *itemSearch) readRange(ctx context.Context, step itemStep, r cellRange, 
 	for {
 		n := s.query.Limit + 1 - len(all)
 		if s.query.Meets != nil { // most may not
-			n = max(n, fewItems)
+			n = max(n, itemsAtOnce)
 		}
 		part := s.part(step, r)
 		rows, err := s.readRows(ctx, step, part, n)
@@ -325,7 +324,7 @@ func (s *itemSearch) readRows(ctx context.Context, step itemStep, r cellRange, n
 	w.and(owner + " = " + w.arg(s.owner) + " AND items.period IS NOT NULL")
 	s.filter(&w)
 	return list(ctx, s.q, func(r *itemRow) []any { return append(r.columns(), &r.key, &r.size) }, `
-		SELECT `+withoutBody+`, `+column+`, octet_length(results.body)
+		SELECT `+found+`, `+column+`, octet_length(results.body)
 		FROM items CROSS JOIN results
 		WHERE results.job = items.job AND `+w.String()+`
 		ORDER BY `+order+`
@@ -377,20 +376,21 @@ func fitting(rows []foundItem, n int) int {
 	return min(n, len(rows))
 }
 
-// withBodies returns the Items of rows that were read without their bodies.
-func withBodies(ctx context.Context, q tx, rows []foundItem) (items []dispatch.Item, err error) {
+// withTexts returns the Items of rows, which were read without Head and Body.
+func withTexts(ctx context.Context, q tx, rows []foundItem) (items []dispatch.Item, err error) {
 	at := map[dispatch.JobID]int{}
 	for i := range rows {
 		at[rows[i].Job] = i
 		items = append(items, rows[i].item())
 	}
 	w := whereAny(q, "results.job", slices.Collect(maps.Keys(at)))
-	bodies, err := list(ctx, q, func(r *itemRow) []any { return []any{number(&r.Job), &r.body} }, `
-		SELECT results.job, results.body
+	texts, err := list(ctx, q, func(r *itemRow) []any { return []any{number(&r.Job), &r.head, &r.body} }, `
+		SELECT results.job, results.head, results.body
 		FROM results
-		WHERE results.body <> '' AND `+w.String(), w.args...)
-	for _, r := range bodies {
-		items[at[r.Job]].Body = json.RawMessage(r.body)
+		WHERE `+w.String(), w.args...)
+	for _, r := range texts {
+		i := r.item()
+		items[at[r.Job]].Head, items[at[r.Job]].Body = i.Head, i.Body
 	}
 	return items, err
 }
@@ -398,5 +398,6 @@ func withBodies(ctx context.Context, q tx, rows []foundItem) (items []dispatch.I
 const (
 	itemBytes      = 8 << 20 // of the results in one page
 	fewItems       = 2000
-	mostItemRanges = 300 // that are read to find out whether they hold few Items
+	itemsAtOnce    = 2000 // that are compared with a geometry
+	mostItemRanges = 300  // that are read to find out whether they hold few Items
 )

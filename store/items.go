@@ -136,8 +136,11 @@ type itemRow struct {
 const itemColumns = `items.job, items.task, items.account, items.given, items.period IS NOT NULL, items.west, items.south,
 			items.east, items.north, items.begins, items.ends, results.head, results.body, results.until`
 
-// withoutBody are itemColumns, with an empty body.
-var withoutBody = strings.Replace(itemColumns, "results.body", "''", 1)
+// withoutBody are itemColumns, with an empty body, and found also with an empty head.
+var (
+	withoutBody = strings.Replace(itemColumns, "results.body", "''", 1)
+	found       = strings.Replace(withoutBody, "results.head", "''", 1)
+)
 
 func (r *itemRow) columns() []any {
 	return []any{number(&r.Job), number(&r.Task), text(&r.Account), &r.Given, &r.Read, &r.west, &r.south, &r.east,

@@ -34,6 +34,10 @@ type query struct {
 	Limit       *int                                  `json:"limit,omitempty"`
 	Token       string                                `json:"token,omitempty"`
 	Query       map[string]map[string]json.RawMessage `json:"query,omitempty"`
+
+	// what would find others, or in another order, is refused
+	Filter any `json:"filter,omitempty"`
+	Sortby any `json:"sortby,omitempty"`
 }
 
 // parseQuery reads the parameters of a GET.
@@ -66,6 +70,11 @@ func parseQuery(v url.Values) (q query, err error) {
 	}
 	if text := v.Get("query"); text != "" && json.Unmarshal([]byte(text), &q.Query) != nil {
 		return q, errQuery
+	}
+	for name, to := range map[string]*any{"filter": &q.Filter, "sortby": &q.Sortby} {
+		if text := v.Get(name); text != "" {
+			*to = text
+		}
 	}
 	for name, property := range map[string]string{"task": "eodispatch:task", "status": "eodispatch:status"} {
 		if text := v.Get(name); text != "" {
@@ -103,11 +112,14 @@ var (
 type parsed struct {
 	dispatch.ItemQuery
 
-	area *area // nil: no geometry is to intersect the Items
-	none bool  // nothing matches
+	none bool // nothing matches
 }
 
 func (q query) parse() (p parsed, err error) {
+	if q.Filter != nil || q.Sortby != nil {
+		return p, badRequest("filter and sortby are not supported. Use bbox, intersects, datetime, ids, collections and " +
+			"query.")
+	}
 	p.After, p.Limit = q.Token, itemsByDefault
 	if q.Limit != nil {
 		if *q.Limit < 1 {
@@ -167,14 +179,14 @@ func (p *parsed) setCollections(q query) error {
 }
 
 func (p *parsed) setPlace(q query) error {
-	if len(q.Intersects) > 0 {
+	if len(q.Intersects) > 0 && string(q.Intersects) != "null" {
 		a, ok := parseArea(q.Intersects)
 		if !ok || q.Bbox != nil {
 			return errPlace
 		}
 		var e stac.Extent
 		e.GeoJSON(q.Intersects)
-		if p.area, p.Box = a, e.Box(); p.Box == nil {
+		if p.Meets, p.Box = a.meets, e.Box(); p.Box == nil {
 			return errPlace
 		}
 		return nil
@@ -340,12 +352,11 @@ func (f *Facade) readItem(in *request) (any, error) {
 	return f.write(in, found.Items[0]), nil
 }
 
-// page returns a page of Items. Clients take an empty page for the last one, so that one is read on until Items
-// intersect the area, or there are no more.
+// page returns a page of Items.
 func (f *Facade) page(in *request, p parsed, next func(token string) link) (any, error) {
 	features, links := []wire.Item{}, []link{to("self", in.root+strings.TrimPrefix(in.URL.RequestURI(), root),
 		wire.MediaGeoJSON, ""), to("root", in.root, mediaJSON, "")}
-	for !p.none {
+	if !p.none {
 		found, err := f.Broker.FindItems(in.Context(), in.user, p.ItemQuery)
 		if dispatch.Is(err, dispatch.Invalid) {
 			return nil, errToken
@@ -354,17 +365,10 @@ func (f *Facade) page(in *request, p parsed, next func(token string) link) (any,
 			return nil, err
 		}
 		for _, i := range found.Items {
-			if p.area == nil || p.area.meets(i.Box) {
-				features = append(features, f.write(in, i))
-			}
+			features = append(features, f.write(in, i))
 		}
-		p.After = found.Next
-		if p.After == "" {
-			break
-		}
-		if len(features) > 0 {
-			links = append(links, next(p.After))
-			break
+		if found.Next != "" {
+			links = append(links, next(found.Next))
 		}
 	}
 	in.media = wire.MediaGeoJSON
