@@ -226,7 +226,8 @@ func (s *itemSearch) few(ctx context.Context, steps []itemStep) (bool, error) {
 				continue
 			}
 			var w where
-			w.and("items." + step.column + " >= " + w.arg(r.first) + " AND items." + step.column + " <= " + w.arg(r.last))
+			column := "items." + step.column
+			w.and(column + " >= " + w.arg(r.first) + " AND " + column + " <= " + w.arg(r.last))
 			if step.column != byTask { // whose index has no owners
 				w.and("items.owner = " + w.arg(s.owner))
 			}

@@ -244,7 +244,8 @@ func matchesItem(i dispatch.Item, q dispatch.ItemQuery, labeled bool) bool {
 	if first.IsZero() {
 		first = time.Unix(0, 0)
 	}
-	return meets(i.Box, q.Box) && (q.Meets == nil || q.Meets(i.Box)) && (q.From.IsZero() || !last.Before(q.From)) && (q.To.IsZero() || !first.After(q.To)) &&
+	return meets(i.Box, q.Box) && (q.Meets == nil || q.Meets(i.Box)) &&
+		(q.From.IsZero() || !last.Before(q.From)) && (q.To.IsZero() || !first.After(q.To)) &&
 		(q.Labels == nil || labeled && q.Labels["a"] == "1") && (q.Tasks == nil || slices.Contains(q.Tasks, i.Task)) &&
 		(q.Jobs == nil || slices.Contains(q.Jobs, i.Job))
 }

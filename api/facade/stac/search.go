@@ -117,8 +117,8 @@ type parsed struct {
 
 func (q query) parse() (p parsed, err error) {
 	if q.Filter != nil || q.Sortby != nil {
-		return p, badRequest("filter and sortby are not supported. Use bbox, intersects, datetime, ids, collections and " +
-			"query.")
+		return p, badRequest("filter and sortby are not supported. Use bbox, intersects, datetime, ids, " +
+			"collections and query.")
 	}
 	p.After, p.Limit = q.Token, itemsByDefault
 	if q.Limit != nil {

@@ -20,12 +20,21 @@ import (
 	"github.com/eodispatch/eodispatch/api"
 	"github.com/eodispatch/eodispatch/api/facade"
 	"github.com/eodispatch/eodispatch/api/facade/stac"
+	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/identity"
 )
 
+type ( // whose methods have the same names
+	keptItems   = broker.Items
+	keptRecords = broker.Records
+)
+
 // shelf has the Items and tasks of users. It finds Items in the order of their jobs.
 type shelf struct {
+	keptItems
+	keptRecords
+
 	items map[dispatch.UserID][]dispatch.Item
 	tasks map[dispatch.TaskID]dispatch.UserID
 }
@@ -56,7 +65,7 @@ func (*shelf) ItemExtents(context.Context, dispatch.UserID,
 	return nil, nil
 }
 
-func (*shelf) ServicesWithItems(context.Context, dispatch.UserID) ([]dispatch.Record, error) {
+func (*shelf) ItemServices(context.Context, dispatch.UserID) (map[dispatch.ServiceHash]dispatch.JobID, error) {
 	return nil, nil
 }
 
@@ -67,17 +76,16 @@ func (s *shelf) Task(_ context.Context, u dispatch.UserID, id dispatch.TaskID) (
 	return t, err
 }
 
-func (s *shelf) RecentTasks(_ context.Context, u dispatch.UserID, after dispatch.Place,
-	n int) (all []dispatch.TaskRecord, err error) {
+func (s *shelf) Tasks(_ context.Context, u dispatch.UserID, p dispatch.Page) (all []dispatch.TaskRecord, err error) {
 	for id, owner := range s.tasks {
-		if owner == u && (after.ID == 0 || int64(id) < after.ID) {
+		if owner == u && (p.After.ID == 0 || int64(id) < p.After.ID) {
 			var t dispatch.TaskRecord
 			t.ID, t.Created = id, time.Unix(int64(id), 0)
 			all = append(all, t)
 		}
 	}
 	slices.SortFunc(all, func(a, b dispatch.TaskRecord) int { return int(b.ID - a.ID) })
-	return all[:min(n, len(all))], nil
+	return all[:min(p.Limit, len(all))], nil
 }
 
 type verifier struct{}
@@ -103,14 +111,15 @@ func (s *shelf) add(u dispatch.UserID, job, task, at, days int) {
 }
 
 func newShelf() *shelf {
-	return &shelf{map[dispatch.UserID][]dispatch.Item{}, map[dispatch.TaskID]dispatch.UserID{}}
+	return &shelf{items: map[dispatch.UserID][]dispatch.Item{}, tasks: map[dispatch.TaskID]dispatch.UserID{}}
 }
 
 // server serves a shelf.
 func server(t testing.TB, s *shelf) http.Handler {
 	t.Helper()
 	h := api.New(api.Config{Verifier: verifier{}, Log: slog.New(slog.DiscardHandler), PublicURL: "https://b.example",
-		Facades: []facade.Facade{stac.New(stac.Config{Broker: s, Title: "T", Version: "1"})}})
+		Facades: []facade.Facade{stac.New(stac.Config{Title: "T", Version: "1",
+			Broker: &broker.Broker{Setup: &dispatch.Setup{}, Items: s, Records: s}})}})
 	t.Cleanup(h.Close)
 	return h
 }
