@@ -61,11 +61,10 @@ type Formatter interface {
 }
 
 // Checker checks the parameters of a request before it is submitted, unless [Request.Checked] is false, and whether the
-// request is permitted under an account that users share. The error is Invalid, with all Faults at once; NotFound if
-// the platform does not know the service; or Unsupported, beside the warning, if there are no faults but the service
-// has only synchronous runs. The dimension, if any, adds one parameter to each job; its faults name the index of the
-// value. The zero token is enough if the platform's documents are public. A service without a description has no
-// faults. The warning is for the job's owner, in plain text of at most a few hundred bytes. It names the given
+// request is permitted under an account that users share. The error is Invalid, with all Faults at once, or NotFound if
+// the platform does not know the service. The dimension, if any, adds one parameter to each job; its faults name the
+// index of the value. The zero token is enough if the platform's documents are public. A service without a description
+// has no faults. The warning is for the job's owner, in plain text of at most a few hundred bytes. It names the given
 // parameters whose schemas are not understood in full, see [Parameter.Warning]; "" if there are none.
 type Checker interface {
 	Check(context.Context, Token, Request, *Dimension) (warning string, err error)

@@ -154,6 +154,7 @@ func shapes() []shape {
 		{`[` + corners + `,{"type":"null"}]`, `null`, `null`},
 		{ogc, box, `{"bbox":[4.10,50,5,51.00]}`},
 		{ogc, polygon, `{"bbox":[4.10,50,5,51.00]}`},
+		{ogc, `[4.10,50,5,51.00]`, `{"bbox":[4.10,50,5,51.00]}`},
 		{ogc, `{"bbox":[1,2,3,4]}`, `{"bbox":[1,2,3,4]}`},
 		{geojson, box, `{"coordinates":[[[4.10,50],[5,50],[5,51.00],[4.10,51.00],[4.10,50]]],"type":"Polygon"}`},
 		{geojson, polygon, polygon},
