@@ -214,10 +214,13 @@ func (h *history) saw(what string, j dispatch.Job, err error) {
 		h.violated("job %d moved to %s when it was %s %s, orphans %v", j.ID, j.Account, was.Phase, was.Desired,
 			was.Orphans)
 	}
-	if was.Phase == dispatch.Ended && (j.Phase != dispatch.Ended || j.Status != was.Status) {
+	// After a restore, a job adopts a later attempt that the broker made by itself since the backup.
+	adopted := h.restored && j.Attempt > was.Attempt && slices.Contains(j.Past, was.Ref)
+	if was.Phase == dispatch.Ended && (j.Phase != dispatch.Ended || j.Status != was.Status) &&
+		!(adopted && was.Status == dispatch.Failed) {
 		h.violated("job %d had ended as %s and became %s %s", j.ID, was.Status, j.Phase, j.Status)
 	}
-	if was.Ref != (dispatch.Ref{}) && j.Ref != was.Ref {
+	if was.Ref != (dispatch.Ref{}) && j.Ref != was.Ref && !adopted {
 		h.violated("job %d lost its ref %s", j.ID, was.Ref)
 	}
 	if j.Attention == dispatch.Overdue && (j.MaxDuration == 0 || j.Checked.Before(j.Deadline) ||

@@ -57,6 +57,7 @@ func (r *restoring) putBack() {
 	}
 	time.Sleep(10 * time.Minute)
 	r.procs, r.store, r.untouched, r.restored, r.history.restored = nil, r.backup, r.world.Runs(), time.Now(), true
+	r.world.Limit = 0 // of what runs there, the restored database does not know all
 	r.locked(func() {
 		r.history.jobs, r.history.turns = maps.Clone(r.jobs), r.history.turns[:r.turns]
 		r.seed += 1 << 32 // new random events
