@@ -138,25 +138,21 @@ func (f *Facade) Serve(s facade.Server, w http.ResponseWriter, r *http.Request) 
 	switch r.Method {
 	case http.MethodGet, http.MethodHead:
 	case http.MethodOptions:
-		h.Set("Access-Control-Allow-Methods", "GET, HEAD, OPTIONS")
-		h.Set("Access-Control-Allow-Headers", "Authorization, If-Match, If-None-Match, If-Range, Range, "+
-			"X-Correlation-ID")
-		h.Set("Access-Control-Max-Age", "600")
-		w.WriteHeader(http.StatusNoContent)
+		facade.Permit(w, "GET, HEAD, OPTIONS", "If-Match, If-None-Match, If-Range, Range")
 		return
 	default:
 		h.Set("Allow", "GET, HEAD, OPTIONS")
-		refuse(w, http.StatusMethodNotAllowed, "MethodNotAllowed", "Use GET or HEAD.")
+		refuse(w, http.StatusMethodNotAllowed, nil, "MethodNotAllowed", "Use GET or HEAD.")
 		return
 	}
 	var link file
 	sealed, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, root+"/"), "/")
 	switch {
 	case !Open(f.Secret, purpose, sealed, &link):
-		refuse(w, http.StatusNotFound, "NotFound", "There is no such file.")
+		refuse(w, http.StatusNotFound, nil, "NotFound", "There is no such file.")
 		return
 	case !f.now().Before(time.Unix(link.Expires, 0)):
-		refuse(w, http.StatusGone, "ResultLinkExpired",
+		refuse(w, http.StatusGone, nil, "ResultLinkExpired",
 			"This link to a file has expired. Request the results again.")
 		return
 	}
@@ -188,17 +184,11 @@ const exposed = "Accept-Ranges, Content-Length, Content-Range, ETag, Last-Modifi
 // Refuse writes a refusal of the server itself.
 func (f *Facade) Refuse(w http.ResponseWriter, _ *http.Request, p facade.Problem) {
 	facade.AllowOrigins(w.Header(), exposed)
-	for name, value := range p.Header {
-		w.Header().Set(name, value)
-	}
-	refuse(w, p.Status, strings.ReplaceAll(http.StatusText(p.Status), " ", ""), p.Message)
+	refuse(w, p.Status, p.Header, strings.ReplaceAll(http.StatusText(p.Status), " ", ""), p.Message)
 }
 
 // refuse writes an error as openEO has it, whose clients follow most of the links.
-func refuse(w http.ResponseWriter, status int, code, message string) {
-	h := w.Header()
-	h.Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(map[string]any{"id": h.Get("X-Correlation-ID"), "code": code, "message": message,
-		"links": []string{}}) // the client may have gone
+func refuse(w http.ResponseWriter, status int, header map[string]string, code, message string) {
+	facade.SendError(w, status, header, map[string]any{"id": w.Header().Get("X-Correlation-ID"), "code": code,
+		"message": message, "links": []string{}})
 }

@@ -2,9 +2,7 @@ package ogcapi
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
-	"maps"
 	"net/http"
 	"strings"
 
@@ -107,17 +105,11 @@ func (f *Facade) Refuse(w http.ResponseWriter, r *http.Request, p facade.Problem
 func (f *Facade) refuse(w http.ResponseWriter, r *http.Request, e exception, header map[string]string) {
 	e.Type = cmp.Or(e.Type, typeBadRequest)
 	e.Title = cmp.Or(e.Title, titles[e.Type], http.StatusText(e.Status))
-	h := w.Header()
-	for name, value := range maps.All(header) {
-		h.Set(name, value)
-	}
-	e.Instance = cmp.Or(e.Instance, h.Get("X-Correlation-ID"))
-	h.Set("Content-Type", mediaJSON)
+	e.Instance = cmp.Or(e.Instance, w.Header().Get("X-Correlation-ID"))
 	if strings.Contains(r.Header.Get("Accept"), mediaProblem) {
-		h.Set("Content-Type", mediaProblem)
+		w.Header().Set("Content-Type", mediaProblem)
 	}
-	w.WriteHeader(e.Status)
-	_ = json.NewEncoder(w).Encode(e) // the client may have gone
+	facade.SendError(w, e.Status, header, e)
 }
 
 var titles = map[string]string{

@@ -201,11 +201,11 @@ func submissionError(err error) error {
 // created returns the response to an execution that goes on. It says which preference was applied, of those that the
 // client has (RFC 7240).
 func created(in *request, info statusInfo, want facade.Preferences) *answer {
-	header := map[string]string{"Location": in.root + "/jobs/" + info.JobID}
+	header := http.Header{"Location": {in.root + "/jobs/" + info.JobID}}
 	if want.Async {
-		header["Preference-Applied"] = "respond-async"
+		header.Set("Preference-Applied", "respond-async")
 	}
-	return &answer{status: http.StatusCreated, body: info, header: header}
+	return &answer{Status: http.StatusCreated, Body: info, Header: header}
 }
 
 // has reports whether an execution has an input. An input that is null is absent.

@@ -125,18 +125,7 @@ type request struct {
 	repeated bool // one that was sent before: results that were read for it will do
 }
 
-// answer is a response.
-type answer struct {
-	status int // 0: 200
-	header map[string]string
-	links  []string // values of the header Link
-	body   any      // to be encoded as JSON; nil: none
-	data   []byte   // in place of body
-	media  string   // "": application/json
-
-	// stream writes the response in place of all the other members.
-	stream func(http.ResponseWriter) error
-}
+type answer = facade.Answer
 
 // exchange is what a request has on its way to its operation.
 type exchange struct {
@@ -187,13 +176,8 @@ func (f *Facade) unrouted(w http.ResponseWriter, r *http.Request, mux http.Handl
 	case !wrongMethod:
 		f.refuse(w, r, errNoPath, nil)
 	case r.Method == http.MethodOptions:
-		h := w.Header()
-		h.Set("Allow", allow+", OPTIONS")
-		h.Set("Access-Control-Allow-Methods", allow)
-		h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Idempotency-Key, If-Range, "+
-			"Prefer, Range, X-Correlation-ID")
-		h.Set("Access-Control-Max-Age", "600")
-		w.WriteHeader(http.StatusNoContent)
+		w.Header().Set("Allow", allow+", OPTIONS")
+		facade.Permit(w, allow, "Content-Type, Idempotency-Key, If-Range, Prefer, Range")
 	default:
 		f.refuse(w, r, exception{Status: http.StatusMethodNotAllowed, Detail: "Method not allowed. Use " +
 			strings.ReplaceAll(allow, ", ", " or ") + "."},
@@ -215,7 +199,7 @@ func (f *Facade) handler(op operation) http.HandlerFunc {
 			f.refuse(w, r, e, header)
 			return
 		}
-		a.write(w)
+		a.Send(w)
 	}
 }
 
@@ -228,36 +212,6 @@ func (f *Facade) serve(op operation, in *request) (*answer, error) {
 		in.user = caller.User
 	}
 	return op.serve(in)
-}
-
-// write sends the response. Clients compare the media type as a whole, so it has no parameters.
-func (a *answer) write(w http.ResponseWriter) {
-	h := w.Header()
-	for name, value := range a.header {
-		h.Set(name, value)
-	}
-	for _, l := range a.links {
-		h.Add("Link", l)
-	}
-	text := a.data
-	switch {
-	case a.stream != nil:
-		if a.stream(w) != nil {
-			panic(http.ErrAbortHandler) // the client must not take an incomplete response for a whole one
-		}
-		return
-	case a.body == nil && text == nil:
-		w.WriteHeader(cmp.Or(a.status, http.StatusNoContent))
-		return
-	case text == nil:
-		var err error
-		if text, err = dispatch.Encode(a.body); err != nil {
-			panic(err) // a bug: only JSON values are encoded
-		}
-	}
-	h.Set("Content-Type", cmp.Or(a.media, mediaJSON))
-	w.WriteHeader(cmp.Or(a.status, http.StatusOK))
-	_, _ = w.Write(text) // the client may have gone
 }
 
 const mediaJSON = "application/json"

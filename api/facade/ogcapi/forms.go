@@ -46,14 +46,14 @@ func written(in *request, id dispatch.JobID, response string, all []outcome) (*a
 		for _, o := range all {
 			body[o.Name] = o.inDocument(in, id)
 		}
-		return &answer{body: body}, nil
+		return &answer{Body: body}, nil
 	case len(all) == 0:
 		return nil, exception{Type: typeNoOutput, Status: http.StatusNotFound,
 			Detail: "The platform gave none of the outputs that the execution names."}
 	case !slices.ContainsFunc(all, func(o outcome) bool { return !o.isLink() }):
-		a := &answer{}
+		a := &answer{Header: http.Header{}}
 		for _, o := range all {
-			a.links = append(a.links, o.header(in, id))
+			a.Header.Add("Link", o.header(in, id))
 		}
 		return a, nil
 	case len(all) == 1:
@@ -127,10 +127,10 @@ func (o outcome) asIs() *answer {
 		o.Data = []byte{} // an empty body, and not none
 	}
 	if o.Media == mediaJSON {
-		return &answer{data: o.Data}
+		return &answer{Data: o.Data}
 	}
-	return &answer{data: o.Data, media: facade.InertType(o.Media),
-		header: map[string]string{"Content-Security-Policy": facade.Sandbox}}
+	return &answer{Data: o.Data, MediaType: facade.InertType(o.Media),
+		Header: http.Header{"Content-Security-Policy": {facade.Sandbox}}}
 }
 
 // related returns several outputs (RFC 2387), of which links have no body.
@@ -157,23 +157,23 @@ func related(in *request, id dispatch.JobID, all []outcome) (*answer, error) {
 	if err := parts.Close(); err != nil {
 		return nil, err
 	}
-	return &answer{data: body.Bytes(), media: mime.FormatMediaType("multipart/related",
+	return &answer{Data: body.Bytes(), MediaType: mime.FormatMediaType("multipart/related",
 		map[string]string{"boundary": parts.Boundary(), "type": facade.InertType(all[0].Media)}),
-		header: map[string]string{"Content-Security-Policy": facade.Sandbox}}, nil
+		Header: http.Header{"Content-Security-Policy": {facade.Sandbox}}}, nil
 }
 
 // negotiated returns one output as the client accepts it: its value, or a link or a value in JSON.
 func negotiated(in *request, id dispatch.JobID, o outcome) (*answer, error) {
 	switch {
 	case o.Link != "" && accepts(in.Header, mediaJSON):
-		return &answer{body: o.inDocument(in, id), header: map[string]string{"Vary": "Accept"},
-			links: []string{o.header(in, id)}}, nil
+		return &answer{Body: o.inDocument(in, id), Header: http.Header{"Vary": {"Accept"},
+			"Link": {o.header(in, id)}}}, nil
 	case o.Link != "":
-		return &answer{links: []string{o.header(in, id)}}, nil
+		return &answer{Header: http.Header{"Link": {o.header(in, id)}}}, nil
 	case accepts(in.Header, o.Media):
 		return o.asIs(), nil
 	case accepts(in.Header, mediaJSON):
-		return &answer{body: o.encoded(), header: map[string]string{"Vary": "Accept"}}, nil
+		return &answer{Body: o.encoded(), Header: http.Header{"Vary": {"Accept"}}}, nil
 	}
 	return nil, exception{Status: http.StatusNotAcceptable,
 		Detail: fmt.Sprintf("The output has the media type %s. It can also be had as application/json.", clip(o.Media))}

@@ -33,16 +33,16 @@ func TestWritten_HostileNames(t *testing.T) {
 		{OutputValue: dispatch.OutputValue{Name: hostile, Media: "text/javascript", Data: []byte("alert(1)")}},
 	}
 	a, err := written(in, 1, raw, all)
-	if err != nil || strings.Contains(string(a.data), "\nSet-Cookie") ||
-		strings.Contains(string(a.data), "javascript") {
-		t.Errorf("%v: %s", err, a.data)
+	if err != nil || strings.Contains(string(a.Data), "\nSet-Cookie") ||
+		strings.Contains(string(a.Data), "javascript") {
+		t.Errorf("%v: %s", err, a.Data)
 	}
-	if a, err = written(in, 1, raw, all[:1]); err != nil || strings.ContainsAny(a.links[0], "\r\n") ||
-		strings.Count(a.links[0], ">") != 1 {
-		t.Errorf("%v: %q", err, a.links)
+	if a, err = written(in, 1, raw, all[:1]); err != nil || strings.ContainsAny(a.Header["Link"][0], "\r\n") ||
+		strings.Count(a.Header["Link"][0], ">") != 1 {
+		t.Errorf("%v: %q", err, a.Header["Link"])
 	}
-	if a, err = written(in, 1, raw, all[1:]); err != nil || a.media != "application/octet-stream" {
-		t.Errorf("%v: %q", err, a.media)
+	if a, err = written(in, 1, raw, all[1:]); err != nil || a.MediaType != "application/octet-stream" {
+		t.Errorf("%v: %q", err, a.MediaType)
 	}
 }
 

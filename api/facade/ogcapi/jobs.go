@@ -181,7 +181,7 @@ func (f *Facade) readJob(in *request) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &answer{body: info}, nil
+	return &answer{Body: info}, nil
 }
 
 // anyInfo returns the status of a job or a task, also of one that was not started.
@@ -263,7 +263,7 @@ func (f *Facade) dismissStarted(in *request, id jobOrTask) (*answer, error) {
 		}
 		return removed(in, info), nil
 	}
-	return &answer{body: info}, nil
+	return &answer{Body: info}, nil
 }
 
 // removed returns the response to the removal of a job, which is not found from then on: neither its status nor its
@@ -272,7 +272,7 @@ func removed(in *request, info statusInfo) *answer {
 	info.Status, info.Progress, info.Exception, info.Message = dismissed, nil, nil,
 		"The job was removed: its status and its results are not found here any more."
 	info.Links = []link{{in.root + "/jobs", "up", mediaJSON, "Your jobs"}}
-	return &answer{body: info}
+	return &answer{Body: info}
 }
 
 // missingJob returns the error for a job that the user has not got.
@@ -332,7 +332,7 @@ func (f *Facade) listJobs(in *request) (*answer, error) {
 		query.Set("cursor", f.cursor(in, *next))
 		links = append(links, link{in.root + "/jobs?" + query.Encode(), "next", mediaJSON, ""})
 	}
-	return &answer{body: map[string]any{"jobs": jobs, "links": links}}, nil
+	return &answer{Body: map[string]any{"jobs": jobs, "links": links}}, nil
 }
 
 const cursorPurpose = "ogcapi jobs"

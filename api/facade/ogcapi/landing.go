@@ -35,7 +35,7 @@ func (f *Facade) landingPage(in *request) (*answer, error) {
 	if !in.view.whole() {
 		title = strings.TrimPrefix(in.view.path, root+"/") + ": " + title
 	}
-	return &answer{body: map[string]any{"title": title, "description": description, "links": []link{
+	return &answer{Body: map[string]any{"title": title, "description": description, "links": []link{
 		{in.root, "self", mediaJSON, "This document"},
 		{in.root + "/api", "service-desc", mediaOpenAPI, "The interface as OpenAPI 3.0"},
 		{in.BaseURL(in.Request) + "/docs", "service-doc", "text/html", "The broker's own interface"},
@@ -47,7 +47,7 @@ func (f *Facade) landingPage(in *request) (*answer, error) {
 }
 
 func (f *Facade) conformance(*request) (*answer, error) {
-	return &answer{body: map[string]any{"conformsTo": conformanceClasses}}, nil
+	return &answer{Body: map[string]any{"conformsTo": conformanceClasses}}, nil
 }
 
 //go:embed openapi.json
@@ -61,5 +61,5 @@ func (f *Facade) document(in *request) (*answer, error) {
 	}
 	d["info"] = map[string]any{"title": f.Title, "description": f.Description, "version": f.Version}
 	d["servers"] = []map[string]any{{"url": in.root}}
-	return &answer{body: d, media: mediaOpenAPI}, nil
+	return &answer{Body: d, MediaType: mediaOpenAPI}, nil
 }

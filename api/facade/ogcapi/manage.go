@@ -137,8 +137,8 @@ func (f *Facade) createJob(in *request) (*answer, error) {
 			return nil, err
 		}
 	}
-	return &answer{status: http.StatusCreated, body: info, header: map[string]string{
-		"Location": in.root + "/jobs/" + info.JobID, "Preference-Applied": "status=created"}}, nil
+	return &answer{Status: http.StatusCreated, Body: info, Header: http.Header{
+		"Location": {in.root + "/jobs/" + info.JobID}, "Preference-Applied": {"status=created"}}}, nil
 }
 
 // inputs returns the inputs of an execute request. One that is null is absent.
@@ -247,7 +247,7 @@ func (f *Facade) changeJob(in *request) (*answer, error) {
 	if n, kept, found = f.unstarted(in, id); !found {
 		return nil, f.locked(in, id)
 	}
-	return &answer{body: f.unstartedInfo(in, n, kept)}, nil
+	return &answer{Body: f.unstartedInfo(in, n, kept)}, nil
 }
 
 // merged returns an execute request with changes, of which inputs and outputs are merged by their names.
@@ -307,7 +307,7 @@ func (f *Facade) startJob(in *request) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &answer{body: info, header: map[string]string{"Location": in.root + "/jobs/" + info.JobID}}, nil
+	return &answer{Body: info, Header: http.Header{"Location": {in.root + "/jobs/" + info.JobID}}}, nil
 }
 
 // definition is what a job consists of (jobDefinition.yaml).
@@ -371,7 +371,7 @@ func (f *Facade) readDefinition(in *request) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &answer{body: d}, nil
+	return &answer{Body: d}, nil
 }
 
 // readInputs returns the inputs of a job, and the outputs that it names.
@@ -381,7 +381,7 @@ func (f *Facade) readInputs(in *request) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &answer{body: d}, nil
+	return &answer{Body: d}, nil
 }
 
 // readProvenance returns how the results of a job came about. That of a task, which may be long, is streamed by the
@@ -395,8 +395,8 @@ func (f *Facade) readProvenance(in *request) (*answer, error) {
 		if _, err := f.ownTask(in, id.task); err != nil {
 			return nil, err
 		}
-		return &answer{status: http.StatusSeeOther, header: map[string]string{"Location": fmt.Sprintf(
-			"%s/upscale_tasks/%d/provenance", strings.TrimSuffix(in.root, in.view.path), id.task)}}, nil
+		return &answer{Status: http.StatusSeeOther, Header: http.Header{"Location": {fmt.Sprintf(
+			"%s/upscale_tasks/%d/provenance", strings.TrimSuffix(in.root, in.view.path), id.task)}}}, nil
 	}
 	r, err := f.ownJob(in, id.job, f.Freshness)
 	if err != nil {
@@ -406,5 +406,5 @@ func (f *Facade) readProvenance(in *request) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &answer{body: p}, nil
+	return &answer{Body: p}, nil
 }

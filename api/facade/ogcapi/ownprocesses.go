@@ -7,7 +7,6 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/eodispatch/eodispatch/api/facade"
 	"github.com/eodispatch/eodispatch/catalogue"
@@ -54,7 +53,7 @@ func (f *Facade) listOwnProcesses(in *request, limit int, cursor string) (*answe
 		m.rewrite(in, slices.Contains(modes, "sync-execute"))
 		processes = append(processes, m)
 	}
-	return &answer{body: map[string]any{"processes": processes, "links": links}}, nil
+	return &answer{Body: map[string]any{"processes": processes, "links": links}}, nil
 }
 
 // rewrite makes a process of a platform one of this server.
@@ -119,7 +118,7 @@ func (f *Facade) describeOwnProcess(in *request, s catalogue.Service) (*answer, 
 	}
 	m.set("inputs", inputs)
 	m.set("outputs", outputs)
-	return &answer{body: m}, nil
+	return &answer{Body: m}, nil
 }
 
 // runsAtOnce reports whether a process runs while its client waits unless the client wants a job: in the view of a
@@ -163,19 +162,11 @@ func (f *Facade) runSync(in *request, s catalogue.Service, e execution) (*answer
 	if r.Options, err = dispatch.Encode(options); err != nil {
 		return nil, err
 	}
-	waiting, end, err := in.BeginWait(in.endless)
+	result, err := in.RunSync(in.w, in.Request.WithContext(in.endless), r)
 	if err != nil {
-		return nil, err
-	}
-	result, err := f.Broker.RunSync(waiting, in.user, r)
-	if err != nil {
-		end()
-		// the run may have lasted longer than the server's write deadline
-		_ = http.NewResponseController(in.w).SetWriteDeadline(time.Now().Add(time.Minute))
 		return nil, submissionError(err)
 	}
-	return &answer{stream: func(w http.ResponseWriter) error {
-		defer end()
+	return &answer{Write: func(w http.ResponseWriter) error {
 		defer result.Body.Close()
 		h := w.Header()
 		h.Set("Content-Type", result.ContentType)

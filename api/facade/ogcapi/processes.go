@@ -77,7 +77,7 @@ func (f *Facade) listProcesses(in *request) (*answer, error) {
 		next := url.Values{"limit": {strconv.Itoa(limit)}, "cursor": {page.Next}}
 		links = append(links, link{in.root + "/processes?" + next.Encode(), "next", mediaJSON, ""})
 	}
-	return &answer{body: map[string]any{"processes": processes, "links": links}}, nil
+	return &answer{Body: map[string]any{"processes": processes, "links": links}}, nil
 }
 
 // limitOf reads the query parameter limit. A number above most is reduced to it, as the standard requires.
@@ -187,7 +187,7 @@ func (f *Facade) describeProcess(in *request) (*answer, error) {
 	if area := areaOf(parameters); area != "" && !f.isEcho(s) {
 		d.Inputs[inputTiles] = tilesInput(area)
 	}
-	return &answer{body: d}, nil
+	return &answer{Body: d}, nil
 }
 
 // parameters returns the parameters of a service.

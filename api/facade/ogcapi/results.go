@@ -190,7 +190,7 @@ func (f *Facade) passFile(in *request, id dispatch.JobID, o outcome) (*answer, e
 	if err != nil {
 		return nil, err
 	}
-	return &answer{stream: func(w http.ResponseWriter) error {
+	return &answer{Write: func(w http.ResponseWriter) error {
 		defer file.Body.Close()
 		h := w.Header()
 		for name, values := range facade.Chosen(file.Header, facade.FileSent) {
@@ -252,9 +252,9 @@ func (f *Facade) echo(in *request, e execution) (*answer, error) {
 		return nil, err
 	}
 	if e.delivered.Response == raw {
-		return &answer{body: message}, nil
+		return &answer{Body: message}, nil
 	}
-	return &answer{body: map[string]any{outputEcho: message}}, nil
+	return &answer{Body: map[string]any{outputEcho: message}}, nil
 }
 
 // pause waits.

@@ -132,7 +132,7 @@ func (f *Facade) taskMessage(ctx context.Context, h dispatch.Hook, d dispatch.De
 	in := f.toldAt(ctx, h.Owner, t.Request)
 	if status == successful {
 		a, err := written(in, 0, document, []outcome{tiles(in, d.Of)})
-		return a.body, err
+		return a.Body, err
 	}
 	info := f.taskInfo(in, t)
 	if status == running && t.Counts.AsOneJob().Final() { // it ran when it happened
@@ -187,7 +187,7 @@ func (f *Facade) documentOf(in *request, r dispatch.Record) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return a.body, nil
+	return a.Body, nil
 }
 
 // toldAt returns a request on behalf of the owner of a job whose links lead to the address at which its execution was

@@ -36,7 +36,7 @@ func (f *Facade) identityProviders(*request) (*answer, error) {
 		}
 		provider["default_clients"] = []any{client}
 	}
-	return &answer{body: map[string]any{"providers": []any{provider}}}, nil
+	return &answer{Body: map[string]any{"providers": []any{provider}}}, nil
 }
 
 // me says who the user is.
@@ -45,7 +45,7 @@ func (f *Facade) me(r *request) (*answer, error) {
 	if r.caller.Name != "" {
 		user["name"] = r.caller.Name
 	}
-	return &answer{body: user}, nil
+	return &answer{Body: user}, nil
 }
 
 // userID returns a subject in the characters that openEO allows: word characters, hyphens and dots. Others are written
@@ -104,7 +104,7 @@ func (f *Facade) description(r *request) (d described) {
 }
 
 func (f *Facade) conformance(r *request) (*answer, error) {
-	return &answer{body: map[string]any{"conformsTo": f.classes(r.view, f.description(r))}}, nil
+	return &answer{Body: map[string]any{"conformsTo": f.classes(r.view, f.description(r))}}, nil
 }
 
 func (f *Facade) classes(v view, d described) []string {
@@ -150,7 +150,7 @@ func (f *Facade) capabilities(r *request) (*answer, error) {
 	if federation := f.federation(r); federation != nil {
 		body["federation"] = federation
 	}
-	return &answer{body: body}, nil
+	return &answer{Body: body}, nil
 }
 
 // passedLinks are the relations of a platform's links that hold for its view, too.

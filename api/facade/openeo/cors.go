@@ -49,13 +49,9 @@ func (f *Facade) answerPreflight(s facade.Server, w http.ResponseWriter, inner *
 // permit tells a browser that pages may send requests of the given methods. Where nothing is served these are all
 // methods: a page can read the refusal of a request only after a preflight that succeeded.
 func permit(w http.ResponseWriter, all []string) {
-	h := w.Header()
-	h.Set("Access-Control-Allow-Headers",
-		"Authorization, Content-Type, If-Match, If-None-Match, If-Range, Range, X-Correlation-ID")
-	h.Set("Access-Control-Allow-Methods", strings.Join(append(slices.Clip(all), http.MethodOptions), ", "))
-	h.Set("Access-Control-Max-Age", "600")
-	h.Set("Content-Type", "application/json")
-	w.WriteHeader(http.StatusNoContent)
+	w.Header().Set("Content-Type", "application/json")
+	facade.Permit(w, strings.Join(append(slices.Clip(all), http.MethodOptions), ", "),
+		"Content-Type, If-Match, If-None-Match, If-Range, Range")
 }
 
 // unserved are the parts of the openEO API that are known and not offered, with what to do in their place.

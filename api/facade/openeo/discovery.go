@@ -53,7 +53,7 @@ func (f *Facade) wellKnown(r *request) (*answer, error) {
 			all = append(all, map[string]any{"url": r.rootOf(v), "api_version": v.number, "production": true})
 		}
 	}
-	return &answer{body: map[string]any{"versions": all}}, nil
+	return &answer{Body: map[string]any{"versions": all}}, nil
 }
 
 // rootOf returns the URL of the root of a version of the view.
@@ -138,16 +138,16 @@ func mediaTypeOf(path string) string {
 // itself, because clients do not show headers, and in the headers Age (RFC 9111) and Warning. The members of
 // /udf_runtimes are the runtimes, so there only headers say so.
 func publicationAnswer(p dispatch.Publication, root, path string) *answer {
-	out := &answer{mediaType: mediaTypeOf(path), header: http.Header{}}
+	out := &answer{MediaType: mediaTypeOf(path), Header: http.Header{}}
 	if p.Stale {
-		out.header.Set("Age", strconv.Itoa(int(time.Since(p.Read).Seconds())))
-		out.header.Set("Warning", `110 eodispatch "Response is Stale"`)
+		out.Header.Set("Age", strconv.Itoa(int(time.Since(p.Read).Seconds())))
+		out.Header.Set("Warning", `110 eodispatch "Response is Stale"`)
 		if path != "/udf_runtimes" {
 			p.Parts = append([][]byte{markOld(p.Parts[0], p.Read)}, p.Parts[1:]...)
 		}
 	}
-	out.header.Set("Content-Length", strconv.Itoa(p.Size(root)))
-	out.write = func(w http.ResponseWriter) error {
+	out.Header.Set("Content-Length", strconv.Itoa(p.Size(root)))
+	out.Write = func(w http.ResponseWriter) error {
 		w.WriteHeader(http.StatusOK)
 		return p.Write(w, root)
 	}
@@ -166,7 +166,7 @@ func markOld(begin []byte, read time.Time) []byte {
 
 // serviceTypes lists no types of secondary web services, because none are offered.
 func (f *Facade) serviceTypes(*request) (*answer, error) {
-	return &answer{body: struct{}{}}, nil
+	return &answer{Body: struct{}{}}, nil
 }
 
 // validate returns what the platform says about a process.
@@ -210,7 +210,7 @@ func (f *Facade) validate(r *request) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &answer{body: json.RawMessage(said)}, nil
+	return &answer{Body: json.RawMessage(said)}, nil
 }
 
 // checkShape returns what is wrong with a process whatever processes its platform has, and why batch jobs with it are
@@ -247,5 +247,5 @@ func (f *Facade) validateCall(r *request, c call) (*answer, error) {
 	if err := f.Broker.CheckRequest(r.Context(), r.user, request, nil); err != nil {
 		return validationFailure(callError(err))
 	}
-	return &answer{body: map[string]any{"errors": []any{}}}, nil
+	return &answer{Body: map[string]any{"errors": []any{}}}, nil
 }

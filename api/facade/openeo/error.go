@@ -154,22 +154,14 @@ const signInTitle = "Sign in, or link an account"
 // write writes an error response.
 func (f *Facade) write(w http.ResponseWriter, answer refusal, p facade.Problem) {
 	h := w.Header()
-	for name, value := range p.Header {
-		h.Set(name, value)
-	}
-	if answer.status == http.StatusUnauthorized && h.Get("WWW-Authenticate") == "" {
+	if answer.status == http.StatusUnauthorized && p.Header["WWW-Authenticate"] == "" {
 		h.Set("WWW-Authenticate", "Bearer")
 	}
-	h.Set("Content-Type", "application/json")
-	w.WriteHeader(answer.status)
 	links := []link{}
 	if p.Link != "" {
 		links = append(links, link{Rel: "related", Href: p.Link, Title: signInTitle})
 	}
-	text, err := dispatch.Encode(errorBody{p.RequestID, answer.code, answer.message, links})
-	if err == nil {
-		_, _ = w.Write(text) // fails if the client is gone
-	}
+	facade.SendError(w, answer.status, p.Header, errorBody{p.RequestID, answer.code, answer.message, links})
 }
 
 // errorBody is the body of an error response.

@@ -50,7 +50,7 @@ func (f *Facade) estimateJob(r *request) (*answer, error) {
 	if e.Costs == nil && e.Duration == "" {
 		return nil, errNoEstimate
 	}
-	return &answer{body: e}, nil
+	return &answer{Body: e}, nil
 }
 
 // ofRuns returns the estimate from finished jobs. How long many jobs take depends on how many run at once, which is not

@@ -36,7 +36,7 @@ func (f *Facade) createJob(r *request) (*answer, error) {
 		return nil, err
 	}
 	id := idOf(n.ID.Task, n.ID.Job)
-	return &answer{status: http.StatusCreated, header: http.Header{"Location": {r.root + "/jobs/" + id},
+	return &answer{Status: http.StatusCreated, Header: http.Header{"Location": {r.root + "/jobs/" + id},
 		"Openeo-Identifier": {id}}}, nil
 }
 
@@ -79,7 +79,7 @@ func (f *Facade) modifyJob(r *request) (*answer, error) {
 		return nil, err
 	}
 	if is.Unstarted == nil && len(changes) == 0 {
-		return &answer{status: http.StatusNoContent}, nil
+		return &answer{Status: http.StatusNoContent}, nil
 	}
 	n, err := is.lockedUnlessUnstarted()
 	if err != nil {
@@ -116,7 +116,7 @@ func (f *Facade) modifyJob(r *request) (*answer, error) {
 	if isChanged(err) {
 		err = errChanged
 	}
-	return &answer{status: http.StatusNoContent}, err
+	return &answer{Status: http.StatusNoContent}, err
 }
 
 // platformOf returns the platform of a batch job that was not started.
@@ -304,7 +304,7 @@ func (f *Facade) startJob(r *request) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	started := &answer{status: http.StatusAccepted}
+	started := &answer{Status: http.StatusAccepted}
 	switch {
 	case is.Unstarted == nil && ended(is.status()):
 		return nil, refused(http.StatusBadRequest, "JobLocked",
@@ -400,5 +400,5 @@ func (f *Facade) cancelJob(r *request) (*answer, error) {
 	default:
 		_, err = f.Broker.Cancel(r.Context(), r.user, is.Job.ID)
 	}
-	return &answer{status: http.StatusNoContent}, notFound(err, "JobNotFound")
+	return &answer{Status: http.StatusNoContent}, notFound(err, "JobNotFound")
 }

@@ -75,7 +75,7 @@ func (f *Facade) readLogs(r *request) (*answer, error) {
 		page.Links = append(page.Links, link{Rel: "next", Href: r.root + "/jobs/" + is.id() + "/logs?" + query.Encode(),
 			Type: "application/json"})
 	}
-	return &answer{body: page}, nil
+	return &answer{Body: page}, nil
 }
 
 // logPlace is a position in a log. In the log of a job the first number counts the entries of the platform, and the

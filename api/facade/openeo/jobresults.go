@@ -60,7 +60,7 @@ func (f *Facade) resultsOf(r *request, is entry, partial bool, expires time.Time
 	if costs != nil {
 		header["Openeo-Costs"] = []string{strconv.FormatFloat(*costs, 'f', -1, 64)}
 	}
-	return &answer{body: c, header: header}, err
+	return &answer{Body: c, Header: header}, err
 }
 
 // resultStatus returns a status as results have it, which know no queue.
@@ -83,7 +83,7 @@ func (f *Facade) failureOf(r *request, is entry) (*answer, error) {
 			last = e
 		}
 	}
-	return &answer{status: http.StatusFailedDependency, body: struct {
+	return &answer{Status: http.StatusFailedDependency, Body: struct {
 		logEntry
 		Code  string `json:"code"`
 		Links []link `json:"links"`

@@ -159,7 +159,7 @@ func (f *Facade) describeJob(r *request) (*answer, error) {
 		}
 		j.Costs, j.Usage = all.costs, all.usage()
 	}
-	return &answer{body: j}, nil
+	return &answer{Body: j}, nil
 }
 
 // deleteJob deletes a batch job, which stops it.
@@ -175,7 +175,7 @@ func (f *Facade) deleteJob(r *request) (*answer, error) {
 		}
 		err = f.remove(r, is)
 	}
-	return &answer{status: http.StatusNoContent}, notFound(err, "JobNotFound")
+	return &answer{Status: http.StatusNoContent}, notFound(err, "JobNotFound")
 }
 
 func (f *Facade) remove(r *request, is entry) error {

@@ -18,7 +18,7 @@ func listAnswer(member string, elements iter.Seq2[any, error], links func() []li
 		stop()
 		return nil, err
 	}
-	return &answer{write: func(w http.ResponseWriter) error {
+	return &answer{Write: func(w http.ResponseWriter) error {
 		defer stop()
 		w.WriteHeader(http.StatusOK)
 		out := bufio.NewWriterSize(w, 32<<10)

@@ -65,16 +65,7 @@ func (r *request) object() (map[string]json.RawMessage, error) {
 	return members, nil
 }
 
-// answer is a successful response.
-type answer struct {
-	status    int // 0: 200
-	header    http.Header
-	body      any    // as JSON; nil: none
-	mediaType string // "": application/json
-	// write writes the body in place of body, after the headers have been set; it calls WriteHeader. If it fails the
-	// connection is cut, so that the client does not take a part for the whole.
-	write func(http.ResponseWriter) error
-}
+type answer = facade.Answer
 
 // perform serves one operation.
 func (f *Facade) perform(o operation, w http.ResponseWriter, r *http.Request) {
@@ -96,48 +87,7 @@ func (f *Facade) perform(o operation, w http.ResponseWriter, r *http.Request) {
 		f.refuse(e.server, w, r, err)
 		return
 	}
-	in.send(out)
-}
-
-// send writes a response. A response that cannot be written is one whose client is gone.
-func (r *request) send(out *answer) {
-	h := r.w.Header()
-	for name, values := range out.header {
-		h[name] = values
-	}
-	switch {
-	case out.write != nil:
-		if h.Get("Content-Type") == "" {
-			out.setType(h)
-		}
-		if err := out.write(r.w); err != nil {
-			panic(http.ErrAbortHandler) // a part of the response may have been sent
-		}
-	case out.body == nil:
-		r.w.WriteHeader(out.code())
-	default:
-		text, err := dispatch.Encode(out.body)
-		if err != nil {
-			panic(err) // a value of this package that has no JSON
-		}
-		out.setType(h)
-		r.w.WriteHeader(out.code())
-		_, _ = r.w.Write(text)
-	}
-}
-
-func (a *answer) code() int {
-	if a.status == 0 {
-		return http.StatusOK
-	}
-	return a.status
-}
-
-func (a *answer) setType(h http.Header) {
-	h.Set("Content-Type", "application/json")
-	if a.mediaType != "" {
-		h.Set("Content-Type", a.mediaType)
-	}
+	out.Send(w)
 }
 
 // name returns the name of the view's platform; "" for the merged view.

@@ -41,7 +41,7 @@ func (f *Facade) processingParameters(r *request) (*answer, error) {
 			}
 		}
 	}
-	return &answer{body: lists}, nil
+	return &answer{Body: lists}, nil
 }
 
 // platformParameter describes the job option that names a platform.
@@ -59,7 +59,7 @@ func (f *Facade) platformParameter() (json.RawMessage, error) {
 // validationFailure returns an error of a process as the result of its validation; any other error stays an error.
 func validationFailure(err error) (*answer, error) {
 	if own, is := errors.AsType[refusal](err); is && own.status == 400 {
-		return &answer{body: map[string]any{"errors": []map[string]string{{"code": own.code, "message": own.message}}}},
+		return &answer{Body: map[string]any{"errors": []map[string]string{{"code": own.code, "message": own.message}}}},
 			nil
 	}
 	return nil, err

@@ -65,7 +65,7 @@ func (f *Facade) saveProcess(r *request) (*answer, error) {
 		return nil, refused(http.StatusBadRequest, "ProcessGraphComplexity", "The process has "+err.Error()+".")
 	}
 	err = f.Processes.SaveProcess(r.Context(), r.user, dispatch.StoredProcess{ID: id, Body: text}, processQuota)
-	return &answer{}, err
+	return &answer{Status: http.StatusOK}, err
 }
 
 // areParameters reports whether the parameters of a process are absent, null, or objects with names.
@@ -122,12 +122,12 @@ func (f *Facade) showProcess(r *request) (*answer, error) {
 	if err != nil {
 		return nil, notFound(err, "ProcessGraphNotFound")
 	}
-	return &answer{body: json.RawMessage(p.Body)}, nil
+	return &answer{Body: json.RawMessage(p.Body)}, nil
 }
 
 func (f *Facade) deleteProcess(r *request) (*answer, error) {
 	err := f.Processes.DeleteProcess(r.Context(), r.user, r.PathValue("process_graph_id"))
-	return &answer{status: http.StatusNoContent}, notFound(err, "ProcessGraphNotFound")
+	return &answer{Status: http.StatusNoContent}, notFound(err, "ProcessGraphNotFound")
 }
 
 const (

@@ -39,7 +39,7 @@ func (f *Facade) run(r *request) (*answer, error) {
 	if result.Costs != nil {
 		header.Set("OpenEO-Costs", strconv.FormatFloat(*result.Costs, 'f', -1, 64))
 	}
-	return &answer{header: header, write: func(w http.ResponseWriter) error {
+	return &answer{Header: header, Write: func(w http.ResponseWriter) error {
 		defer result.Body.Close()
 		return r.Stream(w, r.Request, http.StatusOK, result.Body)
 	}}, nil
@@ -104,7 +104,7 @@ func (f *Facade) readRunLog(r *request) (*answer, error) {
 			fmt.Sprintf("There is no such run among your last %d. GET /sync_jobs of the broker lists all.",
 				runsWithLog))
 	}
-	return &answer{body: logPage{Level: "debug", Logs: entriesOf(runs[i]), Links: []link{}}}, nil
+	return &answer{Body: logPage{Level: "debug", Logs: entriesOf(runs[i]), Links: []link{}}}, nil
 }
 
 func entriesOf(run dispatch.Record) (all []logEntry) {

@@ -81,7 +81,7 @@ func (f *Facade) namespaceProcesses(r *request) (*answer, error) {
 	if page.Next != "" {
 		links = append(links, r.next(servicesCursor, most, []byte(page.Next)))
 	}
-	return &answer{body: map[string]any{"processes": f.processesOf(r, page.Services), "links": links}}, nil
+	return &answer{Body: map[string]any{"processes": f.processesOf(r, page.Services), "links": links}}, nil
 }
 
 func (f *Facade) search(q catalogue.Query) (catalogue.Page, error) {
@@ -133,7 +133,7 @@ func (f *Facade) namespaceProcess(r *request) (*answer, error) {
 	if formats := f.formatsOf(ctx, r, s); len(formats) > 0 {
 		p.Returns.Description += " The formats are " + strings.Join(formats, ", ") + "."
 	}
-	return &answer{body: p}, nil
+	return &answer{Body: p}, nil
 }
 
 // formatsOf returns the names of the formats that the platform lists for a service or, if it lists none, those of the

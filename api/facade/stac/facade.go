@@ -4,10 +4,7 @@
 package stac
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
-	"maps"
 	"net/http"
 	"strings"
 
@@ -80,13 +77,10 @@ func (f *Facade) Serve(s facade.Server, w http.ResponseWriter, r *http.Request) 
 	plain.URL = facade.PlainURL(r.URL)
 	switch _, pattern := f.mux.Handler(plain); {
 	case r.Method == http.MethodOptions:
-		h := w.Header()
-		h.Set("Access-Control-Allow-Methods", "GET, POST, OPTIONS")
-		h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, X-Correlation-ID")
-		h.Set("Access-Control-Max-Age", "600")
-		w.WriteHeader(http.StatusNoContent)
+		facade.Permit(w, "GET, POST, OPTIONS", "Content-Type")
 	case pattern == "" || facade.HasDots(plain.URL.Path):
-		f.refuse(w, problem{http.StatusNotFound, "NotFound", "There is nothing at this address."}, nil)
+		facade.SendError(w, http.StatusNotFound, nil,
+			problem{http.StatusNotFound, "NotFound", "There is nothing at this address."})
 	default:
 		defer func() { r.Pattern = plain.Pattern }() // for the log
 		f.mux.ServeHTTP(w, plain)
@@ -108,17 +102,12 @@ func (f *Facade) handler(signedIn bool, serve func(*request) (any, error)) http.
 		if err == nil {
 			body, err = serve(in)
 		}
-		var text []byte
-		if err == nil {
-			text, err = dispatch.Encode(body)
-		}
 		if err != nil {
 			p, header := problemFor(in, err)
-			f.refuse(w, p, header)
+			facade.SendError(w, p.Status, header, p)
 			return
 		}
-		w.Header().Set("Content-Type", cmp.Or(in.media, "application/json"))
-		_, _ = w.Write(text) // the client may have gone
+		(&facade.Answer{Body: body, MediaType: in.media}).Send(w)
 	}
 }
 
@@ -169,14 +158,5 @@ func problemOf(p facade.Problem) problem {
 // Refuse writes a refusal of the server itself.
 func (f *Facade) Refuse(w http.ResponseWriter, _ *http.Request, p facade.Problem) {
 	facade.AllowOrigins(w.Header(), exposed)
-	f.refuse(w, problemOf(p), p.Header)
-}
-
-func (f *Facade) refuse(w http.ResponseWriter, p problem, header map[string]string) {
-	for name, value := range maps.All(header) {
-		w.Header().Set(name, value)
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(p.Status)
-	_ = json.NewEncoder(w).Encode(p) // the client may have gone
+	facade.SendError(w, problemOf(p).Status, p.Header, problemOf(p))
 }
