@@ -42,7 +42,7 @@ func demo(t *testing.T) string {
 // key presses a key.
 func (b *tab) key(name string) {
 	b.t.Helper()
-	codes := map[string]int64{"Tab": 9, "Enter": 13}
+	codes := map[string]int64{"Tab": 9, "Enter": 13, "ArrowRight": 39}
 	text := map[string]string{"Enter": "\r"}[name]
 	down := input.DispatchKeyEventParams{Type: input.DispatchKeyEventTypeKeyDown, Key: name, Code: name,
 		WindowsVirtualKeyCode: codes[name], Text: text}

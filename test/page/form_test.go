@@ -1,6 +1,10 @@
 package page
 
 import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/eodispatch/eodispatch/test/simulator"
@@ -45,18 +49,30 @@ func TestPage_LimitsAndEstimates(t *testing.T) {
 		"labels": "season=spring, crop=wheat", "note": "the first"} {
 		b.fills("[name="+name+"]", value)
 	}
+	ended := make(chan string, 10)
+	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		text, _ := io.ReadAll(r.Body)
+		ended <- string(text)
+	}))
+	t.Cleanup(receiver.Close)
+	b.fills("[name=notify]", receiver.URL)
 	b.clicks("button[type=submit]")
 	b.until(`document.querySelector(".notice.error")?.innerText.includes("Budget: enter a number above zero")`)
 	b.audit("run-limits")
 	b.fills("[name=budget]", "200")
 	b.clicks("button[type=submit]")
-	b.until(`document.querySelectorAll("[data-limit]").length === 6`)
+	b.until(`document.querySelectorAll("[data-limit]").length === 7`)
 	b.audit("review-limits")
 	b.presses("Start ")
 	b.shows("task")
 	b.sees(".paused[data-why=trial_ended]")
 	b.presses("Run the other")
 	b.until(`(e => e && e.dataset.done === e.dataset.all)(document.querySelector("[data-done]"))`)
+	for text := range ended { // first of the trial, then of the end
+		if strings.Contains(text, "task_ended") || strings.Contains(text, "task.ended") {
+			break
+		}
+	}
 
 	tiles := b.read(`document.querySelector("[data-all]").dataset.all`)
 	b.clicks("button.edit-again")

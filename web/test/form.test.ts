@@ -80,7 +80,12 @@ test("limits are read, and budgets are of tasks only", () => {
     "--note 'seen'",
   ]);
   expect(readLimits(entered, false).options).toEqual({ retries: 3, max_duration: 1800 });
-  for (const wrong of [{ retries: "1.5" }, { budget: "x" }, { trial: "0" }, { labels: "season" }])
+  expect(readLimits({ notify: " a@b.example " }, true).options.notify).toEqual({
+    url: "mailto:a@b.example",
+    events: ["task_ended", "attention"],
+  });
+  expect(readLimits({ notify: "https://r.example/x" }, false).options.notify!.events).toContain("finished");
+  for (const wrong of [{ retries: "1.5" }, { budget: "x" }, { trial: "0" }, { labels: "season" }, { notify: "nobody" }])
     expect(readLimits(wrong, true).fault).not.toBeNull();
 });
 

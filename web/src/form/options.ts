@@ -1,4 +1,5 @@
 // The limits and notes of a run as they are entered: texts, some of which may be wrong.
+import type { HookEvent } from "../api/wire";
 import { texts } from "../texts";
 
 export interface Limits {
@@ -6,8 +7,14 @@ export interface Limits {
   trial?: string;
   retries?: string;
   hours?: string; // that a job may run
+  notify?: string; // an https address or, where mail is sent, one of mail
   labels?: string; // "season=spring, crop=wheat"
   note?: string;
+}
+
+export interface Notify {
+  url: string;
+  events: HookEvent[];
 }
 
 export interface Options {
@@ -15,6 +22,7 @@ export interface Options {
   trial?: number;
   retries?: number;
   max_duration?: number; // seconds
+  notify?: Notify;
 }
 
 export interface ReadLimits {
@@ -40,7 +48,9 @@ export function readLimits(limits: Limits, task: boolean): ReadLimits {
     trial: task ? amount(limits.trial, "trial", true) : undefined,
     retries: amount(limits.retries, "retries", true),
     max_duration: hours && Math.max(1, Math.round(hours * 3600)),
+    notify: notifyOf(limits.notify?.trim() ?? "", task),
   };
+  if (options.notify && !/^(https?:\/\/|mailto:)./.test(options.notify.url)) faults.push(texts.limits.badNotify);
   const labels: Record<string, string> = {};
   for (const part of (limits.labels ?? "").split(",").map(p => p.trim())) {
     const [, key, value] = /^([^=\s]+)=(.*)$/.exec(part) ?? [];
@@ -51,6 +61,13 @@ export function readLimits(limits: Limits, task: boolean): ReadLimits {
   return { options: Object.fromEntries(given), labels, note: limits.note?.trim() ?? "", fault: faults[0] ?? null };
 }
 
+// notifyOf returns who is notified of what: of the end of a task as a whole, not of each of its jobs.
+function notifyOf(text: string, task: boolean): Notify | undefined {
+  if (!text) return undefined;
+  const url = /^[^\s/:]+@[^\s/:]+$/.test(text) ? `mailto:${text}` : text;
+  return { url, events: task ? ["task_ended", "attention"] : ["finished", "failed", "canceled", "attention"] };
+}
+
 // limitFlags returns the flags of the command line for the same limits.
 export function limitFlags({ options, labels, note }: ReadLimits, quoted: (text: string) => string): string[] {
   return [
@@ -58,6 +75,7 @@ export function limitFlags({ options, labels, note }: ReadLimits, quoted: (text:
     ...(options.trial ? [`--trial ${options.trial}`] : []),
     ...(options.retries ? [`--option retries=${options.retries}`] : []),
     ...(options.max_duration ? [`--option max_duration=${options.max_duration}`] : []),
+    ...(options.notify ? [`--option ${quoted(`notify=${JSON.stringify(options.notify)}`)}`] : []),
     ...Object.entries(labels).map(([key, value]) => `--label ${quoted(`${key}=${value}`)}`),
     ...(note ? [`--note ${quoted(note)}`] : []),
   ];

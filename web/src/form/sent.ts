@@ -1,6 +1,9 @@
 // What is sent to a service that takes boxes when the area, or a tile, is none.
 import type { MultiPolygon, Polygon } from "geojson";
+import type { Service } from "../api/wire";
 import { boxOf, cornersOf, sizeInKm2 } from "../area/area";
+import type { Draft } from "./draft";
+import { areaOf } from "./parameters";
 
 type Shape = Polygon | MultiPolygon;
 
@@ -12,6 +15,12 @@ export interface Sent {
 }
 
 const noticed = 0.01; // part of the area; what differs less is a box but for rounding
+
+// sentOf returns the boxes that are sent for the area or its tiles, if the service takes boxes and they are none.
+export function sentOf(service: Service, { area, split }: Draft, tiles: Shape[]): Sent | null {
+  if (!area || areaOf(service.parameters ?? [])?.type !== "bounding-box") return null;
+  return sentAsBoxes(split ? tiles : [area.geometry]);
+}
 
 // sentAsBoxes returns the boxes around shapes; null if the shapes are boxes.
 export function sentAsBoxes(shapes: Shape[]): Sent | null {

@@ -58,6 +58,7 @@ export class RasterLayer {
   private readonly rasters = new Map<string, Raster>();
   private meaning: Meaning = { bands: [], classes: [] };
   private opacity = 1;
+  private wanted: (name: string) => boolean = () => true;
   private fittedAt = 0;
   look: Look = initialLook;
   range: Range = [0, 1]; // of the first band that is shown
@@ -93,6 +94,7 @@ export class RasterLayer {
     if (this.rasters.size === 0) this.meaning = meaning;
     this.remove(name);
     raster.layer.setOpacity(this.opacity);
+    raster.layer.setVisible(this.wanted(name));
     this.rasters.set(name, raster);
     this.stage.add(raster.layer);
     if (performance.now() - this.fittedAt > drawnWhole) this.draw();
@@ -104,13 +106,19 @@ export class RasterLayer {
     for (const r of this.rasters.values()) r.layer.setOpacity(opacity);
   }
 
-  // samplesAt reads the values of all rasters at a place of the map, at their full resolution.
+  // only hides the rasters that are not wanted. All keep one range of colours, so that dates can be compared.
+  only(wanted: (name: string) => boolean): void {
+    this.wanted = wanted;
+    for (const [name, r] of this.rasters) r.layer.setVisible(wanted(name));
+  }
+
+  // samplesAt reads the values of all visible rasters at a place of the map, at their full resolution.
   async samplesAt(coordinate: number[]): Promise<Sample[]> {
     const all: Sample[] = [];
     for (const [name, r] of this.rasters) {
       const [x = 0, y = 0] = transform(coordinate, "EPSG:3857", r.projection);
       const [west = 0, south = 0, east = 0, north = 0] = r.extent;
-      if (x < west || x >= east || y <= south || y > north) continue;
+      if (!r.layer.getVisible() || x < west || x >= east || y <= south || y > north) continue;
       const image = await r.tiff.getImage();
       const column = Math.floor(((x - west) / (east - west)) * image.getWidth());
       const row = Math.floor(((north - y) / (north - south)) * image.getHeight());

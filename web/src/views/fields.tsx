@@ -1,5 +1,6 @@
 // The fields of a run.
 import { useMemo } from "preact/hooks";
+import { settings } from "../api/session";
 import { Field } from "../controls";
 import type { JobRequest, Service, TaskRequest } from "../api/wire";
 import { AreaField } from "../area/field";
@@ -132,6 +133,9 @@ export function Fields({
   );
 }
 
+const helpOf = (name: keyof typeof texts.limits.help): string =>
+  texts.limits.help[name] + (name === "notify" && settings.value.mail ? ` ${texts.limits.orMail}` : "");
+
 // LimitFields has what few runs need: what a run may cost and take, and what it is found by.
 function LimitFields({
   draft,
@@ -146,19 +150,19 @@ function LimitFields({
 }) {
   const limits = draft.limits ?? {};
   const open = useMemo(() => Object.values(limits).some(Boolean), []);
-  const names = (["budget", "trial", "retries", "hours", "labels", "note"] as const).filter(
+  const names = (["budget", "trial", "retries", "hours", "notify", "labels", "note"] as const).filter(
     n => task || (n !== "budget" && n !== "trial"),
   );
   return (
     <details class="field limits" data-field=":limits" open={open || fault !== undefined}>
       <summary>{texts.limits.title}</summary>
       {names.map(n => (
-        <Field key={n} label={texts.limits.names[n]} help={texts.limits.help[n]}>
+        <Field key={n} label={texts.limits.names[n]} help={helpOf(n)}>
           {a => (
             <input
               {...a}
               type="text"
-              inputMode={n === "labels" || n === "note" ? "text" : "decimal"}
+              inputMode={n === "labels" || n === "note" ? "text" : n === "notify" ? "url" : "decimal"}
               name={n}
               value={limits[n] ?? ""}
               onInput={e => change({ limits: { ...limits, [n]: e.currentTarget.value } })}

@@ -1,4 +1,5 @@
 // The legend of the files of pixels on the map, and the fields of their colours.
+import type { ComponentChildren } from "preact";
 import { rounded } from "../format";
 import { classColour, gradient, type Palette } from "../map/palette";
 import type { Stretch } from "../map/raster_layer";
@@ -7,7 +8,7 @@ import { bandName, type Rasters } from "./rasters";
 
 const t = texts.results;
 
-export function RasterControls({ rasters: r }: { rasters: Rasters }) {
+export function RasterControls({ rasters: r, children }: { rasters: Rasters; children?: ComponentChildren }) {
   if (r.shown.length === 0 && r.reading === 0 && !r.failure) return null;
   const colours = r.look.bands.length === 3;
   return (
@@ -18,6 +19,7 @@ export function RasterControls({ rasters: r }: { rasters: Rasters }) {
       </div>
       {r.shown.length > 0 && (
         <>
+          {children}
           {!colours && <Legend rasters={r} />}
           <details>
             <summary>{t.look}</summary>

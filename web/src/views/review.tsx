@@ -177,6 +177,7 @@ function limitsIn({ options, labels, note }: JobRequest | TaskRequest): [string,
     [names.budget, typeof of.budget === "number" ? rounded(of.budget) : undefined],
     [names.trial, of.trial ? count(of.trial, "job", "jobs") : undefined],
     [names.retries, of.retries ? String(of.retries) : undefined],
+    [names.notify, of.notify?.url.replace(/^mailto:/, "")],
     [names.hours, of.max_duration ? duration(of.max_duration) : undefined],
     [
       names.labels,

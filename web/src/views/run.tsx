@@ -1,7 +1,6 @@
 // A new run: the form of a service, its area on the map, and a review before anything starts.
 import { useSignal, useSignalEffect, type Signal } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
-import type { MultiPolygon, Polygon } from "geojson";
 import { newKey, post } from "../api/client";
 import { settings } from "../api/session";
 import type { Job, Service, TaskSummary } from "../api/wire";
@@ -11,9 +10,8 @@ import { errorText, Failure, Loading, Notice, useTitle } from "../controls";
 import { draftOfRun } from "../form/again";
 import { jobsOf, unequal } from "../form/dimensions";
 import { draftFor, fresh, type Draft } from "../form/draft";
-import { areaOf } from "../form/parameters";
 import { faultsOf, isTask, pathOf, prepare, type Faults } from "../form/request";
-import { sentAsBoxes, type Sent } from "../form/sent";
+import { sentOf } from "../form/sent";
 import { splitFault, splitReady, tooMany, useSplit } from "../form/split";
 import { MapView } from "../map/view";
 import { go, query, setQuery, to } from "../route";
@@ -211,12 +209,6 @@ function Started({ run: { path, id } }: { run: NonNullable<Draft["started"]> }) 
       </Notice>
     </div>
   );
-}
-
-// sentOf returns the boxes that are sent for the area or its tiles, if the service takes boxes and they are none.
-function sentOf(service: Service, { area, split }: Draft, tiles: (Polygon | MultiPolygon)[]): Sent | null {
-  if (!area || areaOf(service.parameters ?? [])?.type !== "bounding-box") return null;
-  return sentAsBoxes(split ? tiles : [area.geometry]);
 }
 
 // isUnclear reports whether what was typed into the fields of the corners is not the area.

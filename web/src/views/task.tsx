@@ -11,6 +11,7 @@ import { MapView } from "../map/view";
 import { query, setQuery, to } from "../route";
 import { statuses } from "../status";
 import { texts } from "../texts";
+import { Dates } from "./dates";
 import { pictures, useItems, type Items } from "./items";
 import { RasterControls } from "./look";
 import { useRasters, type Rasters } from "./rasters";
@@ -25,6 +26,7 @@ export function TaskPage({ id }: { id: number }) {
   useTitle(task.summary.value?.title ?? t.task(id));
   const layers = useSignal<{ stage: Stage; tiles: TileLayer; rasters: RasterLayer } | null>(null);
   const rasters = useRasters(layers.value?.rasters ?? null);
+  const date = useSignal(""); // of the results on the map
   const shown = useRef(0); // rasters on the map, for those who hear of clicks
   shown.current = rasters.shown.length;
   const selected = Number(query.value.get("tile")) || null;
@@ -35,8 +37,10 @@ export function TaskPage({ id }: { id: number }) {
     statuses.reduce((n, s) => n + (counts[s] ?? 0), 0),
     rasters,
   );
+  const placed = items.known.flatMap(i => (i.bbox ? [i.bbox] : [])); // of a task whose tiles differ in time alone
   const fit = () => {
-    const box = boxOf(task, selected);
+    const tiles = (task.tiles.value ?? []).filter(x => x.bbox && (!selected || x.id === selected)).map(x => x.bbox!);
+    const box = boxAround(tiles.length > 0 ? tiles : placed);
     if (box) layers.value?.stage.fit(box);
   };
   useSignalEffect(() => {
@@ -52,11 +56,14 @@ export function TaskPage({ id }: { id: number }) {
     layers.value?.tiles.select(selected);
     if (selected) fit();
   }, [selected, layers.value]);
+  const noTiles = task.tiles.value !== null && task.tiles.value.every(x => !x.geometry);
+  useEffect(() => {
+    if (noTiles) fit();
+  }, [noTiles, placed.length > 0, layers.value]);
   useEffect(() => layers.value?.tiles.fade(rasters.shown.length > 0), [rasters.shown.length > 0]);
 
   if (task.gone.value) return <Gone />;
   const summary = task.summary.value;
-  const noMap = task.tiles.value !== null && task.tiles.value.every(x => !x.geometry);
   return (
     <div
       class="split wide"
@@ -94,10 +101,13 @@ export function TaskPage({ id }: { id: number }) {
           };
         }}
       >
-        {noMap && <p class="overlay">{t.noMap}</p>}
+        {noTiles && placed.length === 0 && <p class="overlay">{t.noMap}</p>}
         <Legend summary={summary} />
-        <RasterControls rasters={rasters} />
+        <RasterControls rasters={rasters}>
+          <Dates items={items.known} layer={layers.value?.rasters ?? null} wanted={date} />
+        </RasterControls>
         <ValuesHere
+          key={date.value}
           stage={layers.value?.stage ?? null}
           layer={layers.value?.rasters ?? null}
           bands={rasters.bands}
@@ -141,8 +151,7 @@ function Gone() {
   );
 }
 
-function boxOf(task: LiveTask, selected: number | null): Box | null {
-  const boxes = (task.tiles.value ?? []).filter(x => x.bbox && (!selected || x.id === selected)).map(x => x.bbox!);
+function boxAround(boxes: number[][]): Box | null {
   if (boxes.length === 0) return null;
   const crossing = boxes.some(b => b[0]! > b[2]!) || (boxes.some(b => b[2]! > 179) && boxes.some(b => b[0]! < -179));
   const turned = (x: number) => (crossing && x < 0 ? x + 360 : x);
