@@ -10,7 +10,6 @@ type ProcessDescription struct {
 	Document json.RawMessage // as the platform sent it; an object
 	Outputs  []ProcessOutput // in the order of the document
 	Sync     bool            // a client can wait for its result
-	Async    bool            // it can run as a job
 }
 
 // ProcessOutput is an output that a process describes.

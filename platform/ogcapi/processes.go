@@ -26,8 +26,7 @@ func (p *Platform) Process(ctx context.Context, t dispatch.Token, s dispatch.Ser
 	if err != nil {
 		return dispatch.ProcessDescription{}, err
 	}
-	shown := dispatch.ProcessDescription{Document: d.document, Sync: slices.Contains(d.modes, "sync-execute"),
-		Async: slices.Contains(d.modes, "async-execute") || len(d.modes) == 0}
+	shown := dispatch.ProcessDescription{Document: d.document, Sync: slices.Contains(d.modes, "sync-execute")}
 	for _, o := range d.described {
 		media := d.outputs[o.id].media
 		shown.Outputs = append(shown.Outputs, dispatch.ProcessOutput{Name: o.id, Document: o.value,
