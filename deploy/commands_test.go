@@ -31,7 +31,6 @@ var judges = map[string]string{
 	"kubectl":                           "deploy/TestOperations_NamesWhatTheChartHas",
 	"make charts":                       "test/charts/TestChart_OfACluster",
 	"make image":                        "deploy/image/TestImage_Runs",
-	"make release":                      "deploy/release/TestRelease_IsCheckedByItsSums",
 	"pg_dump":                           "deploy/TestOperations_WalkThrough",
 	"pg_restore":                        "deploy/TestOperations_WalkThrough",
 	"printf '%s' 'ISSUER SUB'":          "test/program/TestForget_LeavesNothing",
