@@ -31,11 +31,11 @@ func (a *api) estimateRoutes() {
 	openapi.Register(a.Document,
 		huma.Operation{OperationID: "estimate", Method: http.MethodPost, Path: "/estimate", Tags: openapi.JobTags,
 			Summary: "Estimate the costs and the run time of a request",
-			Description: "Takes a request for a job or, with a dimension, for a task, and submits nothing. What " +
-				"would be refused if it were submitted is refused. The estimate is made from your own finished jobs " +
-				"of the same service on the same platform: from those over an area of half to twice the size if " +
-				"there are eight, otherwise from all, whatever their parameters." +
-				" What the provider of a service says that it costs is in GET /services/{service_id}.",
+			Description: "Takes a request for a job or, with a dimension, for a task, and submits nothing. A " +
+				"request that would be refused on submission is refused here, too. The estimate is made from your " +
+				"own finished jobs of the same service on the same platform: from those over an area of half to " +
+				"twice the size if there are eight, otherwise from all, whatever their parameters. GET " +
+				"/services/{service_id} has the costs that the provider states.",
 			Responses: a.Errors(401, 403, 404, 409, 413, 422, 501, 502, 503)}, a.estimate)
 	either := a.JobBody()
 	either.Content["application/json"].Schema = &huma.Schema{AnyOf: []*huma.Schema{

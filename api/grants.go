@@ -46,25 +46,24 @@ func (a *api) accessRoutes() {
 	openapi.Register(a.Document, huma.Operation{OperationID: "create_grant", Method: http.MethodPost, Path: "/grants",
 		Tags:          []string{"access"},
 		Summary:       "Permit jobs to run after you sign out",
-		Description:   "Returns the address of a page where you give the permission, once.",
+		Description:   "Returns the address of a page where you give the permission.",
 		DefaultStatus: http.StatusCreated, Responses: a.Errors(401, 501, 503)}, a.createGrant)
 	openapi.Register(a.Document,
 		huma.Operation{OperationID: "delete_grant", Method: http.MethodDelete, Path: "/grants/{grant_id}",
 			Tags:    []string{"access"},
 			Summary: "Withdraw a permission",
-			Description: "The permission is revoked at the identity provider and erased here. Your live jobs pause " +
-				"until your next request.",
+			Description: "The permission is revoked at the identity provider and erased here. Your unfinished jobs " +
+				"pause until your next request.",
 			DefaultStatus: http.StatusOK, Parameters: []*huma.Param{grantIDParam},
 			Responses: openapi.WithNull(a.Errors(401, 404, 503))},
 		a.deleteGrant)
 	openapi.Register(a.Document,
 		huma.Operation{OperationID: "get_usage", Method: http.MethodGet, Path: "/usage", Tags: []string{"access"},
 			Summary: "Get your usage of each platform",
-			Description: "With `label`, the charges of each platform and month are told apart by the value of this " +
-				"label, and what runs without it cost is a charge of its own, so that " +
-				"they add up to the same. The value is the one that the job, or else its task, had when the platform " +
-				"reported the costs; later changes do not count. " +
-				"Costs by label are kept for two years; the 1,000 latest and highest are told apart.",
+			Description: "With `label`, the charges of each platform and month are split by the value of this " +
+				"label, with one more for runs without it, so that the sum is the same. The value is the one that " +
+				"the job, or else its task, had when the platform reported the costs. Costs by label are kept for " +
+				"two years; the list has the 1,000 latest and highest.",
 			Parameters: []*huma.Param{{Name: "label", In: "query", Description: "The key of a label.",
 				Example: "project", Schema: &huma.Schema{Type: huma.TypeString}}},
 			Responses: a.Errors(401, 422, 503)}, a.usage)

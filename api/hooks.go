@@ -84,15 +84,15 @@ func (a *api) hookRoutes() {
 	openapi.Register(a.Document,
 		huma.Operation{OperationID: "delete_hook", Method: http.MethodDelete, Path: "/hooks/{hook_id}",
 			Tags:    []string{"hooks"},
-			Summary: "Delete a hook", Description: "Deliveries that wait are dropped.",
+			Summary: "Delete a hook", Description: "Waiting deliveries are dropped.",
 			DefaultStatus: http.StatusOK, Parameters: one, Responses: openapi.WithNull(a.Errors(401, 404, 503))},
 		a.deleteHook)
 	openapi.Register(a.Document,
 		huma.Operation{OperationID: "test_hook", Method: http.MethodPost, Path: "/hooks/{hook_id}/test",
 			Tags:    []string{"hooks"},
 			Summary: "Send a test to a hook",
-			Description: "The list of deliveries shows whether it arrived. A hook is sent ten tests in ten minutes " +
-				"at most.",
+			Description: "The list of deliveries shows whether it arrived. A hook gets ten tests in ten minutes at " +
+				"most.",
 			DefaultStatus: http.StatusOK, Parameters: one, Responses: openapi.WithNull(a.Errors(401, 404, 503))},
 		a.testHook)
 	openapi.Register(a.Document,
@@ -112,7 +112,7 @@ func (a *api) hookRoutes() {
 func (a *api) createHook(ctx context.Context, in *openapi.Request) (*newHook, error) {
 	if a.Hooks == nil {
 		return nil, &dispatch.Error{Kind: dispatch.Unsupported, Op: "api.createHook",
-			Text: "This service notifies nobody when jobs end."}
+			Text: "This service sends no notifications."}
 	}
 	body, err := a.ReadBody(in)
 	if err != nil {

@@ -26,7 +26,7 @@ func (a *api) jobRoutes() {
 	openapi.Register(a.Document,
 		huma.Operation{OperationID: "health_health_get", Method: http.MethodGet, Path: "/health",
 			Summary:       "Check whether the service works",
-			Description:   "Answers 200 with an empty body if the database responds, else 503.",
+			Description:   "Returns 200 with an empty body if the database responds, otherwise 503.",
 			DefaultStatus: http.StatusOK, Security: []map[string][]string{}, Responses: a.Errors(503)}, a.health)
 	openapi.Register(a.Document, huma.Operation{OperationID: "create_unit_job_unit_jobs_post",
 		Method: http.MethodPost, Path: "/unit_jobs", Tags: openapi.JobTags,
@@ -77,12 +77,12 @@ func (a *api) jobRoutes() {
 	openapi.Register(a.Document, huma.Operation{OperationID: "create_sync_job_sync_jobs_post",
 		Method: http.MethodPost, Path: "/sync_jobs", Tags: openapi.JobTags,
 		Summary: "Run a job and wait for its result",
-		Description: "Returns the result as the platform sends it, with its Content-Type. The result is not stored: " +
-			"if the response breaks off, run the job again. " +
-			"With the header Prefer: wait=N the request is submitted as a job instead, and so it is, with a wait of " +
-			"30 seconds, if the platform runs it as a job only. If the job finishes within the wait, " +
-			"the response has its results, a STAC Collection; if it fails, the response is an error. Otherwise the " +
-			"response is 202, and the job goes on: Location is its address.",
+		Description: "Returns the result as the platform sends it, with its Content-Type. The result is not " +
+			"stored: if the response breaks off, run the job again. With the header Prefer: wait=N, or if the " +
+			"platform runs it only as a job, the request is submitted as a job with a wait of N, by default 30, " +
+			"seconds. If the job finishes within the wait, the response has its results, a STAC Collection; if it " +
+			"fails, the response is an error. Otherwise the response is 202, and the job goes on: Location is its " +
+			"address.",
 		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{openapi.KeyParam, openapi.PreferParam},
 		Responses: openapi.WithGoingOn(a.Document,
 			openapi.WithBytes(a.Errors(401, 403, 408, 409, 413, 415, 422, 429, 501, 502, 503, 504)))},
@@ -98,8 +98,8 @@ func (a *api) jobRoutes() {
 	openapi.Register(a.Document, huma.Operation{OperationID: "get_unit_job_logs",
 		Method: http.MethodGet, Path: "/unit_jobs/{job_id}/logs", Tags: openapi.JobTags,
 		Summary: "Get the logs of a job",
-		Description: "Returns what the platform logged about the job, oldest first, in pages. The header Link leads " +
-			"to the next page.",
+		Description: "Returns the platform's log of the job, oldest first, in pages. The header Link leads to the " +
+			"next page.",
 		Parameters: []*huma.Param{openapi.IdParam, openapi.LimitParam, openapi.OffsetParam},
 		Responses: a.Errors(401, 403, 404, 409, 422, 501, 502,
 			503, 504)}, openapi.OnJob(a.readLogs))
@@ -116,9 +116,9 @@ func (a *api) jobRoutes() {
 	openapi.Register(a.Document, huma.Operation{OperationID: "get_unit_job_provenance",
 		Method: http.MethodGet, Path: "/unit_jobs/{job_id}/provenance", Tags: openapi.JobTags,
 		Summary: "Get the provenance of a job",
-		Description: "Returns PROV-JSON (W3C): the service with the SHA-256 of its document and at what time it was " +
-			"that, the parameters, the platform, the job with its times and costs, and the results that it " +
-			"generated. It does not name you, so that it can be published beside the results.",
+		Description: "Returns PROV-JSON (W3C): the service with the SHA-256 of its document and the time of that, " +
+			"the parameters, the platform, the job with its times and costs, and the results that it generated. It " +
+			"does not name you, so that it can be published beside the results.",
 		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{openapi.IdParam},
 		Responses: a.Errors(401, 404, 422, 503)},
 		openapi.OnJob(a.readProvenance))
@@ -139,8 +139,8 @@ func (a *api) serviceRoutes() {
 		huma.Operation{OperationID: "list_platforms", Method: http.MethodGet, Path: "/platforms",
 			Tags:    []string{"services"},
 			Summary: "List the platforms",
-			Description: "Returns what you can expect of each platform by its last responses; no platform is asked. " +
-				"Of other users' jobs only numbers are returned.",
+			Description: "Returns the state of each platform by its last responses, without a request to it. Of " +
+				"other users' jobs it has only numbers.",
 			Responses: a.Errors(401, 503)}, a.listPlatforms)
 	openapi.Register(a.Document, huma.Operation{OperationID: "split_in_tiles_tiles_post",
 		Method: http.MethodPost, Path: "/tiles", Tags: openapi.TaskTags,
@@ -162,10 +162,9 @@ func (a *api) taskRoutes() {
 	openapi.Register(a.Document, huma.Operation{OperationID: "create_upscale_task_upscale_tasks_post",
 		Method: http.MethodPost, Path: "/upscale_tasks", Tags: openapi.TaskTags,
 		Summary: "Submit a task: a job for each value",
-		Description: "Stores the task with all its jobs, or nothing, and answers at once. The broker submits the " +
-			"jobs as the platform's limits allow. " +
-			"Job n, counted from 1, has the title \"{title} - Processing Job {n}\"; its parameters are those of the " +
-			"task and the dimension with the n-th value.",
+		Description: "Stores the task with all its jobs, or nothing, and responds at once. The broker submits the " +
+			"jobs as the platform's limits allow. Job n, counted from 1, has the title \"{title} - Processing Job " +
+			"{n}\"; its parameters are those of the task and the dimension with the n-th value.",
 		DefaultStatus: http.StatusCreated, Parameters: []*huma.Param{openapi.KeyParam},
 		Responses: a.Errors(401, 403, 408, 409, 413, 415, 422, 429, 501, 502, 503, 504)}, a.createTask)
 	openapi.Register(a.Document, huma.Operation{OperationID: "get_upscale_task_upscale_tasks__task_id__get",

@@ -78,7 +78,7 @@ func (s facadeServer) Split(ctx context.Context, g *grid.Grid, area json.RawMess
 	err = s.api.splitInTurn(ctx, func(m *bounds.Meter) error {
 		var whole *grid.Area
 		if whole, isBox, err = grid.ParseAnyWithin(m, area); err != nil {
-			return dispatch.InvalidBody("api.split", "It is no area that can be split: "+areaFaultText(err)+".", "aoi")
+			return dispatch.InvalidBody("api.split", "This area cannot be split: "+areaFaultText(err)+".", "aoi")
 		}
 		tiles, err = grid.Split{Grid: g, Most: most}.Tiles(whole)
 		return s.api.splitError(err, most)

@@ -49,11 +49,9 @@ func (a *api) ticketRoutes() {
 		Tags:    []string{"streams"},
 		Summary: "Get a ticket that opens one stream",
 		Description: "For browsers, which cannot send a token with a WebSocket: open the stream with `?ticket=` in " +
-			"place of the token. The ticket is good once, for 30 seconds, " +
-			"at any replica; the request that brings it uses it up, whatever is answered. The stream ends with the " +
-			"token that the ticket was asked for with. " +
-			"In 30 seconds a user gets as many tickets as streams, limits.streams of them; the next are answered " +
-			"with 429.",
+			"place of the token. The ticket is valid once, for 30 seconds, at any replica; a request uses it up, " +
+			"whatever the response. The stream ends when the token expires with which the ticket was requested. A " +
+			"user gets limits.streams tickets in 30 seconds; further requests get 429.",
 		DefaultStatus: http.StatusCreated, Responses: a.Errors(401, 429, 503)}, a.createTicket)
 }
 
@@ -116,7 +114,7 @@ func openTicket(key []byte, ticket string) (t admission, use string, err error) 
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(ticket)
 	if err != nil {
-		return t, "", errors.New("this is no ticket")
+		return t, "", errors.New("this is not a ticket")
 	}
 	text, salt, err := identity.Unseal(key, ticketPurpose, raw)
 	if err != nil {

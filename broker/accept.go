@@ -62,7 +62,7 @@ func (b *Broker) repeatedJob(ctx context.Context, u dispatch.UserID, id dispatch
 	r, err := b.Records.RecordIncludingHidden(ctx, u, id)
 	if dispatch.Is(err, dispatch.NotFound) || err == nil && r.Hidden && !r.IsRefused() {
 		return dispatch.Record{}, &dispatch.Error{Kind: dispatch.Conflict, Op: "dispatch.Accept",
-			Text: "This key stands for a job that was deleted. Use another."}
+			Text: "This key belongs to a deleted job. Use another key."}
 	}
 	if err != nil {
 		return dispatch.Record{}, err

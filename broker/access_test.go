@@ -235,7 +235,7 @@ func TestAccept_DailyQuota(t *testing.T) {
 		h.accept(t)
 		_, err := h.Accept(t.Context(), "ann", request("a"), dispatch.Key{})
 		if !dispatch.Is(err, dispatch.LimitReached) ||
-			dispatch.TextFor(err) != "A user may submit 2 jobs in 24 hours. You submitted 2, and ask for 1." {
+			dispatch.TextFor(err) != "A user may submit 2 jobs in 24 hours. You submitted 2, and request 1." {
 			t.Errorf("error %v", err)
 		}
 		if _, err := h.Accept(t.Context(), "bob", request("a"), dispatch.Key{}); err != nil {

@@ -326,7 +326,7 @@ func TestPrepare_DocumentStaysUnreachable(t *testing.T) {
 		time.Sleep(12 * time.Minute)
 		r = h.of(t, "ann", r.ID)
 		if r.Status != dispatch.Failed || r.Attention != dispatch.ApplicationUnreachable ||
-			r.Failure != "The job was given up after 1h0m0s. because of https://x.example/a" {
+			r.Failure != "The broker gave up after 1h0m0s. because of https://x.example/a" {
 			t.Errorf("afterwards: %s %q %q", r.Status, r.Attention, r.Failure)
 		}
 		if n := p.submits.Load(); n > 0 {

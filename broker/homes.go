@@ -38,7 +38,7 @@ func (b *Broker) draftTask(ctx context.Context, u dispatch.UserID, r dispatch.Re
 	}
 	if r.Asked().Budget != (dispatch.Budget{}) {
 		return nil, dispatch.InvalidBody("dispatch.Accept",
-			"A task with several services has no budget, because platforms charge in units of their own.", "options",
+			"A task at several platforms cannot have a budget, because platforms charge in different units.", "options",
 			"budget")
 	}
 	homes, drafts, err := b.draftHomes(ctx, u, r, d)
@@ -194,7 +194,8 @@ func compareHomes(homes []dispatch.Home, drafts []homeDraft, first, i int) error
 	for _, before := range homes[:i] {
 		if before.Account == homes[i].Account {
 			return dispatch.InvalidBody("dispatch.Accept",
-				fmt.Sprintf("Two of the services are at the platform %s. A task can use one at each.",
+				fmt.Sprintf("Two of the services are at the platform %s. A task can use one service at each "+
+					"platform.",
 					before.Account.Platform()),
 				"services", i)
 		}
@@ -204,7 +205,7 @@ func compareHomes(homes []dispatch.Home, drafts []homeDraft, first, i int) error
 	}
 	if differ := differences(drafts[first].parameters, drafts[i].parameters); len(differ) > 0 {
 		return dispatch.InvalidBody("dispatch.Accept",
-			fmt.Sprintf("The services at %s and %s have different parameters: %s. Name one of them only.",
+			fmt.Sprintf("The services at %s and %s have different parameters: %s. Use only one of them.",
 				homes[first].Account.Platform(), homes[i].Account.Platform(),
 				dispatch.Shortened(strings.Join(differ, "; "))), "services", i)
 	}

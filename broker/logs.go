@@ -17,7 +17,7 @@ func (b *Broker) Logs(ctx context.Context, u dispatch.UserID, id dispatch.JobID)
 		l, can := p.(dispatch.Logger)
 		if !can {
 			return nil, &dispatch.Error{Kind: dispatch.Unsupported, Op: "dispatch.Logs",
-				Text: "This platform gives no logs."}
+				Text: "This platform does not provide logs."}
 		}
 		return l.Logs(ctx, t, r.Ref)
 	})

@@ -20,7 +20,7 @@ func (b *Broker) pin(ctx context.Context, u dispatch.UserID, backend *dispatch.B
 	if !can {
 		if r.MustPin() {
 			return "", dispatch.InvalidBody("dispatch.pin",
-				"This platform cannot pin services to their present definition. Leave out the option pin.", "options",
+				"This platform cannot pin services to their current definition. Leave out the option pin.", "options",
 				dispatch.OptionPin)
 		}
 		return "", nil

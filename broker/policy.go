@@ -46,7 +46,7 @@ func (b *Broker) underPolicy(ctx context.Context, backend *dispatch.Backend, r d
 func (b *Broker) checkPolicyEntitles(ctx context.Context, backend *dispatch.Backend, r dispatch.Request) error {
 	if p := b.policyAt(backend, r.Service); r.Process == nil && p.Entitled != nil && !p.Entitled(ctx) {
 		return &dispatch.Error{Kind: dispatch.Forbidden, Op: "dispatch.policy",
-			Text: "Your sign-in does not entitle you to use this service. Ask the operator of this broker."}
+			Text: "You are not permitted to use this service. Ask the operator of this broker."}
 	}
 	return nil
 }

@@ -24,8 +24,8 @@ func TestQuota_OfASharedAccount(t *testing.T) {
 		second := h.accept(t)
 		_, err := h.Accept(t.Context(), "ann", request("a"), dispatch.Key{})
 		if wantKind(t, err,
-			dispatch.LimitReached); dispatch.TextFor(err) != "A user may have 2 jobs at a that have not ended. You "+
-			"have 2, "+"and ask for 1." {
+			dispatch.LimitReached); dispatch.TextFor(err) != "A user may have 2 unfinished jobs at a. You have 2, "+
+			"and request 1." {
 			t.Errorf("%q", dispatch.TextFor(err))
 		}
 		if _, err := h.Accept(t.Context(), "bob", request("a"), dispatch.Key{}); err != nil {
@@ -121,7 +121,7 @@ func TestQuota_NotEntitledUserRunsNothing(t *testing.T) {
 		for what, err := range map[string]error{"a job": alone, "a task": many, "a retry": again,
 			"a resumption": resumed, "a higher budget": raised, "a synchronous run": sync} {
 			if wantKind(t, err, dispatch.Forbidden); !strings.Contains(dispatch.TextFor(err),
-				"does not entitle you to use a.") {
+				"not permitted to use a.") {
 				t.Errorf("%s: %q", what, dispatch.TextFor(err))
 			}
 		}
@@ -159,7 +159,7 @@ func TestQuota_Bytes(t *testing.T) {
 		_, many := h.AcceptTask(t.Context(), "ann", large, dispatch.Dimension{Name: "tile", Values: values(2)},
 			dispatch.Key{})
 		for what, err := range map[string]error{"a job": alone, "a task": many} {
-			want := fmt.Sprintf("may take 2000 bytes together. Yours take %d, and you ask for ", overall.Bytes)
+			want := fmt.Sprintf("may take 2000 bytes together. Yours take %d, and this one ", overall.Bytes)
 			if wantKind(t, err, dispatch.LimitReached); !strings.Contains(dispatch.TextFor(err), want) {
 				t.Errorf("%s: %q", what, dispatch.TextFor(err))
 			}

@@ -113,8 +113,8 @@ func fromPlatform[T any](ctx context.Context, b *Broker, u dispatch.UserID, j di
 	}
 	if j.Ref == (dispatch.Ref{}) {
 		return got, &dispatch.Error{Kind: dispatch.Conflict, Op: "dispatch.Results",
-			Text: "The job finished, and its results are no longer kept. Its platform has none to ask for: it " +
-				"returned them in its response to the submission."}
+			Text: "The results of the job are no longer kept. The platform cannot provide them again: it returned " +
+				"them with its response to the submission."}
 	}
 	for end := time.Now().Add(resultsWithin); ; {
 		got, err = call(ctx, b, u, j.Account, read)
@@ -128,7 +128,7 @@ func fromPlatform[T any](ctx context.Context, b *Broker, u dispatch.UserID, j di
 		return got, resultsLate(j, err)
 	case dispatch.Is(err, dispatch.NotFound): // the job itself is there
 		return got, &dispatch.Error{Kind: dispatch.Conflict, Op: "dispatch.Results", Err: err,
-			Text: "The job finished, and its platform no longer has it or its results. Retry it if you need them " +
+			Text: "The platform no longer has the finished job or its results. Retry the job if you need them " +
 				"again."}
 	}
 	return got, err
@@ -170,10 +170,10 @@ func (b *Broker) keep(ctx context.Context, u dispatch.UserID, p *JobResult, t *d
 func resultsLate(r dispatch.Record, err error) error {
 	if r.Read.Sub(r.Moved) > resultsLag {
 		return &dispatch.Error{Kind: dispatch.BadUpstream, Op: "dispatch.Results",
-			Text: "The platform called the job finished, and gives no results: " + dispatch.TextFor(err), Err: err}
+			Text: "The platform reports the job as finished, but provides no results: " + dispatch.TextFor(err), Err: err}
 	}
 	return &dispatch.Error{Kind: dispatch.Busy, Op: "dispatch.Results",
-		Text: "The job has finished, but its platform does not give the results yet. Ask again later.",
+		Text: "The job has finished, but its platform does not provide the results yet. Try again later.",
 		Err:  err, RetryAfter: comeBackSoon}
 }
 
@@ -371,7 +371,7 @@ func (b *Broker) readResults(ctx context.Context, u dispatch.UserID, t *dispatch
 }
 
 var errUnread = &dispatch.Error{Kind: dispatch.Unavailable, Op: "dispatch.readResults", Err: context.DeadlineExceeded,
-	Text: "The results of other jobs took too long to read. Ask again later."}
+	Text: "The results of other jobs took too long to read. Try again later."}
 
 // readResult reads the results of one job.
 func (b *Broker) readResult(ctx context.Context, u dispatch.UserID, p *JobResult, t *dispatch.TaskRecord,

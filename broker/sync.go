@@ -148,7 +148,8 @@ func (r *syncRun) tooLong(err error) error {
 		return err
 	}
 	return &dispatch.Error{Kind: dispatch.Uncertain, Op: "dispatch.RunSync", Err: errors.Join(dispatch.ErrTooLong, err),
-		Text: fmt.Sprintf("The run did not end within %.0f minutes, the limit of synchronous runs. Jobs have none.",
+		Text: fmt.Sprintf("The run did not end within %.0f minutes, the limit of synchronous runs. Submit a job "+
+			"instead.",
 			runWithin.Minutes())}
 }
 

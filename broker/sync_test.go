@@ -345,7 +345,7 @@ func TestRunSync_HasADeadline(t *testing.T) {
 				t.Errorf("the result comes: %v: ended after %v", began, took)
 			}
 			if is := h.syncRuns(t, "ann"); is[0] != "failed The run did not end within 30 minutes, the limit of "+
-				"synchronous runs. Jobs have none." {
+				"synchronous runs. Submit a job instead." {
 				t.Errorf("the result comes: %v: %v", began, is)
 			}
 		})

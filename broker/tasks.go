@@ -69,7 +69,7 @@ func (b *Broker) repeatedTask(ctx context.Context, u dispatch.UserID, id dispatc
 	t, err := b.Records.Task(ctx, u, id)
 	if dispatch.Is(err, dispatch.NotFound) {
 		err = &dispatch.Error{Kind: dispatch.Conflict, Op: "dispatch.AcceptTask",
-			Text: "This key stands for a task that was deleted. Use another."}
+			Text: "This key belongs to a deleted task. Use another key."}
 	}
 	return t, err
 }

@@ -194,8 +194,8 @@ func TestAccept_UserQuota(t *testing.T) {
 		wantKind(t, err, dispatch.Invalid)
 		_, err = h.AcceptTask(t.Context(), "ann", request("a"), d, dispatch.Key{Text: "new", Fingerprint: "f"})
 		if wantKind(t, err,
-			dispatch.LimitReached); dispatch.TextFor(err) != "A user may have 5 jobs that have not ended. You have "+
-			"4, and "+"ask for 4." {
+			dispatch.LimitReached); dispatch.TextFor(err) != "A user may have 5 unfinished jobs. You have 4, "+
+			"and request 4." {
 			t.Errorf("%q", dispatch.TextFor(err))
 		}
 		h.accept(t)

@@ -477,11 +477,11 @@ func (a *assembly) locate(s *Service) (without, err error) {
 	for _, h := range s.Homes() {
 		err := a.locateHome(&h)
 		if err == nil && slices.ContainsFunc(homes, func(before Home) bool { return before.Platform == h.Platform }) {
-			err = fmt.Errorf("platform %s: it is named twice, and a service is at a platform once", h.Platform)
+			err = fmt.Errorf("platform %s: it is named twice", h.Platform)
 		}
 		switch {
 		case err == nil && len(homes) == dispatch.MostHomes:
-			without = cmp.Or(without, fmt.Errorf("platform %s: a service is at %d platforms at most", h.Platform,
+			without = cmp.Or(without, fmt.Errorf("platform %s: a service can be at %d platforms at most", h.Platform,
 				dispatch.MostHomes))
 		case err == nil:
 			homes = append(homes, h)

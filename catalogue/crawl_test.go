@@ -150,7 +150,7 @@ func TestCrawl_FaultyParts(t *testing.T) {
 		"broken.json":                "it cannot be read: it is not JSON in UTF-8",
 		"other.json":                 "it is neither a record nor a list or page of records",
 		"http://plain.example.org/x": "it cannot be read: This URL cannot be used: only https is allowed",
-		"root.json":                  "it is no record: a record is a GeoJSON Feature with properties.type",
+		"root.json":                  "it is not a record: a record is a GeoJSON Feature with properties.type",
 		"https://10.0.0.1/x": "it cannot be read: This URL cannot be used: the host resolves to a non-public " +
 			"address",
 		"https://localhost/x": got["https://localhost/x"],

@@ -247,7 +247,7 @@ func TestOddRecords_AreServicesOrHaveAReason(t *testing.T) {
 		edit(`"type": "service"`,
 			`"type": "dataset"`): `its type is "dataset"`,
 		edit(`"type": "service"`,
-			`"type": 3`): "it is no record",
+			`"type": 3`): "it is not a record",
 		edit(`"rel": "service"`,
 			`"rel": "services"`): "it has no link service",
 		edit(`"rel": "application"`,
@@ -262,7 +262,7 @@ func TestOddRecords_AreServicesOrHaveAReason(t *testing.T) {
 		edit(`https://openeofed.dataspace.copernicus.eu`,
 			`https://elsewhere.example.org`): "is not one of the platforms that are configured",
 		edit(`"properties": {`,
-			`"properties": null, "old": {`): "it is no record",
+			`"properties": null, "old": {`): "it is not a record",
 		`{"type": "Feature", "properties": {"type": "service"}`: "it is not JSON",
 		"{\"type\": \"Feature\", \"id\": \"\xff\"}":             "it is not JSON",
 		`{"type": "Feature"` + strings.Repeat(" ", 5<<20) +

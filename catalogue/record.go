@@ -68,7 +68,7 @@ func (r record) service(base *url.URL) (Service, error) {
 	p := r.Properties
 	switch {
 	case r.Type != "Feature" || p.Type == "":
-		return Service{}, errors.New("it is no record: a record is a GeoJSON Feature with properties.type")
+		return Service{}, errors.New("it is not a record: a record is a GeoJSON Feature with properties.type")
 	case p.Type != "service":
 		return Service{}, fmt.Errorf("its type is %q, and only records of type service are shown",
 			clip(plain(p.Type), 100))

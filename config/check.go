@@ -92,8 +92,8 @@ func (r *reader) noteLinks(c *Config) {
 	if c.PublicURL == "" &&
 		slices.ContainsFunc(c.Platforms, func(p Platform) bool { return p.Access == dispatch.AccessUser }) {
 		c.Notes = append(c.Notes,
-			"public_url is missing: users are shown the identity provider's account page to link their accounts, and "+
-				"no page "+"to let jobs run while they are away")
+			"public_url is missing: users link their accounts on the identity provider's account page, and cannot "+
+				"let jobs run while they are away")
 	}
 }
 
@@ -139,8 +139,8 @@ func (r *reader) checkTelemetry(c *Config) {
 		r.failAt("telemetry.listen", "write HOST:PORT, for example 127.0.0.1:9090, or off")
 	case !internal(at):
 		c.Notes = append(c.Notes, "telemetry.listen: "+at+
-			" may be a public address: whoever reaches it reads metrics and profiles without a sign-in; "+
-			"write a loopback or private address, or let only the monitoring reach it")
+			" may be a public address, where anyone can read metrics and profiles; write a loopback or private "+
+			"address, or let only the monitoring reach it")
 	}
 }
 
@@ -379,7 +379,7 @@ func (r *reader) checkPlatform(c *Config, p *Platform, key string) {
 		r.require(at+".cause", string(f.Cause), "write platform or request")
 		if r.require(at+".matches", f.Matches, "write a regular expression for what the platform says") {
 			if _, err := regexp.Compile(f.Matches); err != nil {
-				r.failAt(at+".matches", "is no regular expression: %v", err)
+				r.failAt(at+".matches", "is not a regular expression: %v", err)
 			}
 		}
 	}
@@ -416,8 +416,8 @@ func (r *reader) checkUsers(c *Config, p *Platform, key string) {
 	switch {
 	case u == nil && p.Access == dispatch.AccessShared:
 		c.Notes = append(c.Notes,
-			fmt.Sprintf("platform %s: whoever may use the broker may use its service account, up to limits.user_jobs; "+
-				"users: {jobs: …, claim: …} bounds that", p.Name))
+			fmt.Sprintf("platform %s: all users of the broker can use its service account, up to limits.user_jobs; "+
+				"limit them with users: {jobs: …, claim: …}", p.Name))
 	case u == nil:
 	case p.Access == dispatch.AccessUser:
 		r.failAt(key, "limits an account that users share, but access is user: remove it")

@@ -570,7 +570,7 @@ func faultyFiles() map[string]faultyFile {
 		"failure of no kind": {yaml: "- {name: b, endpoint: https://b.example.org, access: open, failures: " +
 			"[{matches: x, cause: weather}]}", want: "platforms[1].failures[0].cause: write one of platform, request"},
 		"failure of no pattern": {yaml: "- {name: b, endpoint: https://b.example.org, access: open, failures: " +
-			"[{matches: '(x', cause: request}]}", want: "platforms[1].failures[0].matches: is no regular expression"},
+			"[{matches: '(x', cause: request}]}", want: "platforms[1].failures[0].matches: is not a regular expression"},
 		"prefix for OGC": {yaml: "- {name: b, protocol: ogc-api-processes, endpoint: https://b.example.org, " +
 			"access: open, token_prefix: x}", want: "platforms[1].token_prefix: only openEO has one"},
 		"no access": {yaml: "- {name: b, endpoint: https://b.example.org}",
@@ -774,7 +774,7 @@ func TestLoad_MisspeltVariableIsNoted(t *testing.T) {
 		"client_id: api, client_secret: env:EODISPATCH_IDENTITY_CLIENT_SECRE", 1),
 		"EODISPATCH_LISTN=x", "EODISPATCH_IDENTITY_CLIENT_SECRE=a", "EODISPATCH_SERVICE_HOST=10.0.0.1",
 		"EODISPATCH_PLATFORMS_0_LIMITS_JOBS=3")
-	want := []string{"the variable EODISPATCH_LISTN is not known and was ignored; did you mean LISTEN? (without " +
+	want := []string{"the variable EODISPATCH_LISTN is unknown and was ignored; did you mean LISTEN? (without " +
 		"EODISPATCH_)"}
 	if diff := cmp.Diff(want, c.Notes); diff != "" {
 		t.Error(diff)
@@ -834,7 +834,7 @@ func TestLoad_VaultKeys(t *testing.T) {
 	mustLoad(t, minimal, "DATABASE_URL=postgresql://h/db")
 	if c := mustLoad(t, user, "S=s"); len(c.Notes) != 2 ||
 		!strings.Contains(c.Notes[0], "vault.keys is missing: nothing is kept for users who are away") ||
-		!strings.Contains(c.Notes[1], "public_url is missing: users are shown the identity provider's account page") {
+		!strings.Contains(c.Notes[1], "public_url is missing: users link their accounts on the identity provider's account page") {
 		t.Errorf("notes %v", c.Notes)
 	}
 }
@@ -851,7 +851,7 @@ func TestLoad_UnboundedSharedAccountIsNoted(t *testing.T) {
 		c := mustLoad(t, account+row.users, "S=s")
 		n := 0
 		for _, note := range c.Notes {
-			if strings.HasPrefix(note, "platform a: whoever may use the broker may use its service account") {
+			if strings.HasPrefix(note, "platform a: all users of the broker can use its service account") {
 				n++
 			}
 		}

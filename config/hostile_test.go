@@ -105,7 +105,7 @@ func TestLoad_SecretFilesAreBounded(t *testing.T) {
 	_, err := load("x.yaml", []byte(strings.Replace(minimal, "client_id: api", "client_id: api, client_secret: 'file:"+
 		large+"'", 1)), nil)
 	if err == nil || !strings.Contains(err.Error(), "identity.client_secret: the file "+large+
-		" is larger than 1048576 bytes: it is no secret") {
+		" is larger than 1048576 bytes: too large for a secret") {
 		t.Errorf("%v", err)
 	}
 }

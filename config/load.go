@@ -126,7 +126,7 @@ func (r *reader) notes(c *Config) []string {
 			continue
 		}
 		if hint := closestWord(own, known); hint != "" {
-			notes = append(notes, fmt.Sprintf("the variable %s is not known and was ignored%s (without %s_)", name,
+			notes = append(notes, fmt.Sprintf("the variable %s is unknown and was ignored%s (without %s_)", name,
 				hint, prefix))
 		}
 	}

@@ -258,7 +258,7 @@ func (r *reader) secret(n *yaml.Node, path string) string {
 		case err != nil:
 			r.fail(n, path, "the secret cannot be read: %v", err)
 		case len(text) > mostSecret:
-			r.fail(n, path, "the file %s is larger than %d bytes: it is no secret", file, mostSecret)
+			r.fail(n, path, "the file %s is larger than %d bytes: too large for a secret", file, mostSecret)
 		case len(strings.TrimSpace(string(text))) == 0:
 			r.fail(n, path, "the file %s is empty", file)
 		}

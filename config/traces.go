@@ -63,7 +63,7 @@ func (r *reader) finishTraces(c *Config) {
 	if fields, err := t.Fields(); err != nil && !r.failed("traces.headers") {
 		r.failAt("traces.headers", "%v", err)
 	} else if t.Endpoint == "" && len(fields) > 0 {
-		r.failAt("traces.headers", "is without effect: set traces.endpoint")
+		r.failAt("traces.headers", "has no effect: set traces.endpoint")
 	}
 	if t.Endpoint == "" {
 		return

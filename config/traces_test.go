@@ -53,7 +53,7 @@ func TestTraces_Faults(t *testing.T) {
 			"traces.headers: the file must not contain the secret itself", ""},
 		{"{endpoint: 'http://collector:4318', headers: 'env:H'}", "H=a b", "traces.headers: write NAME=VALUE", ""},
 		{"{endpoint: 'http://collector:4318', headers: 'env:H'}", "H=a=b%0Ac", "traces.headers: write NAME=VALUE", ""},
-		{"{headers: 'env:H'}", "H=a=b", "traces.headers: is without effect", ""},
+		{"{headers: 'env:H'}", "H=a=b", "traces.headers: has no effect", ""},
 		{"{endpoint: 'http://collector:4318', headers: 'env:H'}", "H=a=b", "",
 			"traces.headers cross the network unencrypted"},
 		{"{endpoint: 'http://collector:4317'}", "OTEL_EXPORTER_OTLP_PROTOCOL=grpc", "", "is grpc"},

@@ -209,7 +209,7 @@ func argumentsFrom(name string, object []byte) (all []Argument) {
 func CheckDimensions(r Request, d *Dimension) error {
 	var shared map[string]json.RawMessage
 	if err := json.Unmarshal(r.Parameters, &shared); err != nil {
-		return InvalidBody("dispatch.AcceptTask", "The parameters are no JSON object.", "parameters")
+		return InvalidBody("dispatch.AcceptTask", "The parameters must be a JSON object.", "parameters")
 	}
 	used := map[string]bool{}
 	for i, one := range d.All() {
@@ -225,8 +225,8 @@ func CheckDimensions(r Request, d *Dimension) error {
 				"once.", Shortened(one.Name)), d.Place(i, "name")...)
 		case d.Zipped && len(one.Values) != len(d.Values):
 			return InvalidBody("dispatch.AcceptTask",
-				fmt.Sprintf("The dimension has %d values, and the first has %d. Dimensions that are zipped have "+
-					"equally many.", len(one.Values), len(d.Values)), d.Place(i, "values")...)
+				fmt.Sprintf("The dimension has %d values, but the first has %d. Zipped dimensions must have the "+
+					"same number of values.", len(one.Values), len(d.Values)), d.Place(i, "values")...)
 		case one.Names != nil && len(one.Names) != len(one.Values):
 			return InvalidBody("dispatch.AcceptTask",
 				fmt.Sprintf("The dimension has %d values and %d names. Give a name for each value, \"\" for none.",
@@ -257,14 +257,14 @@ func nameable(name string) bool {
 func checkValues(r Request, d *Dimension) error {
 	if n := d.Jobs(); n > maxRendered || rendered(r, d) > maxRendered {
 		return InvalidBody("dispatch.AcceptTask",
-			fmt.Sprintf("Parameters and values have more than %d MiB, when the parameters are counted once for each "+
-				"value. "+"Split the task.",
+			fmt.Sprintf("Parameters and values have more than %d MiB, counting the parameters once for each value. "+
+				"Split the task.",
 				maxRendered>>20), d.Place(0, "values")...)
 	}
 	for k, one := range d.All() {
 		for i, v := range one.Values {
 			if !json.Valid(v) {
-				return InvalidBody("dispatch.AcceptTask", "The value is no JSON.", d.Place(k, "values", i)...)
+				return InvalidBody("dispatch.AcceptTask", "The value is not JSON.", d.Place(k, "values", i)...)
 			}
 		}
 	}

@@ -127,7 +127,7 @@ func TextFor(err error) string {
 	if e, ok := errors.AsType[*Error](err); ok && e.Text != "" {
 		return e.Text
 	}
-	return "Something went wrong on our side."
+	return "The service failed with an internal error."
 }
 
 // InvalidBody returns the error for a request whose body is wrong in one place.

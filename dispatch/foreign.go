@@ -17,8 +17,8 @@ type Foreign struct {
 
 // NeverSubmitted is the failure of a foreign job that had not ended and of which no identifier is known. It is not
 // submitted: it may run.
-const NeverSubmitted = "The service that accepted this job has no identifier of it at the platform: it was not " +
-	"submitted, or that was not recorded. Look there, and submit it again."
+const NeverSubmitted = "The service that accepted this job recorded no platform id for it, so it may not have been " +
+	"submitted. Check the platform, then submit it again."
 
 // WithoutNamespace returns the identifier of a job at a platform without the namespace of its service, which other
 // brokers write before it.

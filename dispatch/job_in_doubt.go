@@ -27,7 +27,7 @@ func applyStartNotShown(j Job, o Outcome, seen Status, now time.Time) Job {
 	j.Looks++
 	settles := cmp.Or(o.Settles, o.Timing.settlesAfter(Promptness{}))
 	if j.Unmoved >= settles {
-		o.Err = &Error{Kind: Busy, Op: "dispatch.next", Text: "The platform was asked to start this job, and did not."}
+		o.Err = &Error{Kind: Busy, Op: "dispatch.next", Text: "The platform did not start this job."}
 		return applyTurnedAway(j, o, now)
 	}
 	pause := o.Timing.startCheck(settles)
@@ -78,7 +78,7 @@ func applyUnknownOutcome(j Job, o Outcome, now time.Time) Job {
 	case j.Desired == WantCancel: // given up by the owner; the attention stays
 		return EndJob(j, Canceled, SubmissionUnknown, "")
 	case j.Status == Unknown && now.Sub(j.Moved) >= o.Timing.GiveUpAfter:
-		return EndJob(j, Failed, SubmissionUnknown, "Whether the platform took this job could not be found out.")
+		return EndJob(j, Failed, SubmissionUnknown, "It is unknown whether the platform accepted this job.")
 	}
 	j.Status, j.Due = Unknown, now.Add(o.Timing.UnknownCheck)
 	return j.WithAttention(SubmissionUnknown, "")

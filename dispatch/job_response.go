@@ -76,7 +76,8 @@ func applyTurnedAway(j Job, o Outcome, now time.Time) Job {
 		j.Refused = now
 	}
 	if now.Sub(j.Refused) >= o.Timing.GiveUpAfter {
-		return EndJob(j, Failed, GivenUp, fmt.Sprintf("The platform did not take this job for %v. It said last: %s",
+		return EndJob(j, Failed, GivenUp, fmt.Sprintf("The platform did not accept this job for %v. Its last "+
+			"response: %s",
 			o.Timing.GiveUpAfter, TextFor(o.Err)))
 	}
 	j.Due = now.Add(o.Timing.PauseAfter(j.Tries-1, o.Err))
@@ -98,7 +99,7 @@ func applyPrepare(j Job, o Outcome, now time.Time) Job {
 		j.Refused = now
 	}
 	if now.Sub(j.Refused) >= o.Timing.GiveUpAfter {
-		return EndJob(j, Failed, ApplicationUnreachable, fmt.Sprintf("The job was given up after %v. %s",
+		return EndJob(j, Failed, ApplicationUnreachable, fmt.Sprintf("The broker gave up after %v. %s",
 			o.Timing.GiveUpAfter, TextFor(o.Err)))
 	}
 	j.Due = now.Add(cmp.Or(RetryAfter(o.Err), o.Timing.PauseAfter(j.Tries, nil)))
@@ -162,7 +163,8 @@ func applyStatus(j Job, o Outcome, now time.Time) Job {
 		return j
 	case s == Failed:
 		j = j.noteEnd(o.Report, now)
-		return EndJob(j, s, None, cmp.Or(o.Report.Message, "The platform says that the job failed, and not why."))
+		return EndJob(j, s, None, cmp.Or(o.Report.Message, "The platform reports that the job failed, without a "+
+			"reason."))
 	case s.Final():
 		j = j.noteEnd(o.Report, now)
 		return EndJob(j, s, None, "")
@@ -231,9 +233,9 @@ func applyFailedRequest(j Job, o Outcome, now time.Time) Job {
 	return j
 }
 
-const crashText = "The broker crashed several times in a row while it asked the platform about this job. The status " +
-	"is the last known one; the " +
-	"broker asks again once an hour. You may delete the job. Tell the operator of this service."
+const crashText = "The broker crashed several times in a row while it read the status of this job. The status is " +
+	"the last known one; the broker reads it again once an hour. You can delete the job. Tell the operator of this " +
+	"service."
 
 // applyCrash applies a request during which the adapter panicked or the process ended. The request is repeated at
 // growing intervals, so that the account's other jobs are served.
@@ -273,7 +275,7 @@ func applyCancel(j Job, o Outcome, now time.Time) Job {
 	switch {
 	case (o.Err == nil || Is(o.Err, NotFound)) && j.Desired == WantRun:
 		return EndJob(j, Canceled, Overdue,
-			fmt.Sprintf("It had not ended %v after its start, which is its max_duration, and was canceled.",
+			fmt.Sprintf("It was canceled because it had not ended %v after its start, its max_duration.",
 				j.MaxDuration))
 	case o.Err == nil, Is(o.Err, NotFound):
 		return EndJob(j, Canceled, None, "")
@@ -304,5 +306,5 @@ func applyOrphanCancel(j Job, o Outcome, now time.Time) Job {
 	return j
 }
 
-const setAsideText = "Three times in a row the broker crashed while it submitted this job, so the job is not " +
-	"submitted again by itself."
+const setAsideText = "The broker crashed three times in a row while it submitted this job, so it does not submit " +
+	"it again by itself."

@@ -28,7 +28,7 @@ func TestFailureRules_OfAllPlatforms(t *testing.T) {
 		"ValueError: operands could not be broadcast together with shapes (500,2) (503,2)":         CausedByRequest,
 		"HTTP 403 Forbidden": CausedByRequest,
 		"":                   CausedByRequest,
-		"The platform says that the job failed, and not why.": CausedByRequest,
+		"The platform reports that the job failed, without a reason.": CausedByRequest,
 	} {
 		if got := (FailureRules)(nil).cause(text); got != want {
 			t.Errorf("%q: %s", text, got)

@@ -17,7 +17,7 @@ func RefuseHeld(notice string) error {
 		return nil
 	}
 	return &Error{Kind: Unavailable, Op: "dispatch.BeginSyncRun", RetryAfter: time.Minute,
-		Text: "The operator of this service submits nothing to this platform for now: " + notice}
+		Text: "The operator of this service has put this platform on hold: " + notice}
 }
 
 // JobEvent is one thing that happened to a job. It holds no secrets: texts are those that users may see.

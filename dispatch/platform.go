@@ -13,7 +13,7 @@ func (b *Backend) Base(r Request) (string, error) {
 	}
 	if _, can := b.Platform.(GraphRunner); !can {
 		return "", &Error{Kind: Unsupported, Op: "dispatch.Accept",
-			Text: "This platform runs services by their names only, and no process graphs."}
+			Text: "This platform runs named processes only, not process graphs."}
 	}
 	return "", nil
 }
@@ -56,5 +56,5 @@ func (b *Backend) CheckEntitled(ctx context.Context) error {
 		return nil
 	}
 	return &Error{Kind: Forbidden, Op: "dispatch.admit",
-		Text: fmt.Sprintf("Your sign-in does not entitle you to use %s. Ask the operator of this service.", b.Name)}
+		Text: fmt.Sprintf("You are not permitted to use %s. Ask the operator of this service.", b.Name)}
 }

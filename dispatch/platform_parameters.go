@@ -107,9 +107,9 @@ func (p Permits) Check(op, what string, path ...any) error {
 		return nil
 	}
 	return InvalidBody(op,
-		fmt.Sprintf("%s is not permitted under the account that users of this platform share: it may cost money, "+
-			"call other "+
-			"servers, or reach what others stored. The operator of this service permits it by service_account.allow.",
+		fmt.Sprintf("%s is not permitted under the shared account of this platform: it may cost money, call other "+
+			"servers, or read what others stored. The operator of this service can permit it "+
+			"(service_account.allow).",
 			Shortened(what)), path...)
 }
 

@@ -45,11 +45,11 @@ func (q Quota) Admit(has QuotaUse, n int, bytes int64) error {
 		return nil
 	case q.Live > 0 && has.Live+n > q.Live:
 		return &Error{Kind: LimitReached, Op: "dispatch.Accept", RetryAfter: whenEnded,
-			Text: fmt.Sprintf("A user may have %d jobs%s that have not ended. You have %d, and ask for %d.", q.Live,
+			Text: fmt.Sprintf("A user may have %d unfinished jobs%s. You have %d, and request %d.", q.Live,
 				where, has.Live, n)}
 	case q.Daily > 0 && has.Lately+n > q.Daily:
 		return &Error{Kind: LimitReached, Op: "dispatch.Accept", RetryAfter: whenOlder,
-			Text: fmt.Sprintf("A user may submit %d jobs%s in 24 hours. You submitted %d, and ask for %d.", q.Daily,
+			Text: fmt.Sprintf("A user may submit %d jobs%s in 24 hours. You submitted %d, and request %d.", q.Daily,
 				where, has.Lately, n)}
 	case q.Costs > 0 && has.Charge.Costs >= q.Costs:
 		return &Error{Kind: LimitReached, Op: "dispatch.Accept", RetryAfter: whenOlder,
@@ -60,8 +60,8 @@ func (q Quota) Admit(has QuotaUse, n int, bytes int64) error {
 	case q.Bytes > 0 && has.Bytes+bytes > q.Bytes:
 		return &Error{Kind: LimitReached, Op: "dispatch.Accept", RetryAfter: whenEnded,
 			Text: fmt.Sprintf(
-				"The requests of a user's jobs that have not ended may take %d bytes together. Yours take %d, and "+
-					"you ask for "+"%d more.", q.Bytes, has.Bytes, bytes)}
+				"The requests of a user's unfinished jobs may take %d bytes together. Yours take %d, and this one "+
+					"%d more.", q.Bytes, has.Bytes, bytes)}
 	}
 	return nil
 }

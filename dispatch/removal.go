@@ -90,7 +90,7 @@ func (j Job) suggestRemovalAttention(o Outcome) Job {
 	if j.Attention != None {
 		return j
 	}
-	return j.WithAttention(NotRemoved, fmt.Sprintf("Its platform was asked to remove the job, and did not: %s",
+	return j.WithAttention(NotRemoved, fmt.Sprintf("The platform did not remove the job: %s",
 		TextFor(o.Err)))
 }
 

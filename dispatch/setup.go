@@ -47,7 +47,7 @@ func (s *Setup) Token(ctx context.Context, a Account) (Token, error) {
 	defer cancel()
 	t, err := s.Tokens.Token(ctx, a)
 	if err != nil && ctx.Err() != nil && KindOf(err) == Internal {
-		err = &Error{Kind: Unavailable, Op: "dispatch.token", Text: "The sign-in service does not answer.", Err: err}
+		err = &Error{Kind: Unavailable, Op: "dispatch.token", Text: "The identity provider does not respond.", Err: err}
 	}
 	return t, err
 }

@@ -227,7 +227,7 @@ func TestCheckDimensions_Several(t *testing.T) {
 	}{
 		"huge": {many, "[body dimensions 0 values]", "more than 64 MiB"},
 		"unequal": {Dimension{Name: "a", Values: values(3), With: []Dimension{{Name: "b", Values: values(2)}},
-			Zipped: true}, "[body dimensions 1 values]", "has 2 values, and the first has 3"},
+			Zipped: true}, "[body dimensions 1 values]", "has 2 values, but the first has 3"},
 		"the same": {Dimension{Name: "a", Values: values(3), With: []Dimension{{Name: "a", Values: values(3)}}},
 			"[body dimensions 1 name]", "also another dimension"},
 		"shared": {Dimension{Name: "a", Values: values(3), With: []Dimension{{Name: "s", Values: values(3)}}},
@@ -236,7 +236,7 @@ func TestCheckDimensions_Several(t *testing.T) {
 			"no values"},
 		"no JSON": {Dimension{Name: "a", Values: values(3),
 			With: []Dimension{{Name: "b", Values: []json.RawMessage{[]byte(`1,"s":2`)}}}},
-			"[body dimensions 1 values 0]", "no JSON"},
+			"[body dimensions 1 values 0]", "not JSON"},
 		"few names": {Dimension{Name: "a", Values: values(3), Names: []string{"31UFS", "31UGS"}},
 			"[body dimension names]", "3 values and 2 names"},
 		"long name": {Dimension{Name: "a", Values: values(2), Names: []string{"", strings.Repeat("é", 101)}},
@@ -277,8 +277,8 @@ func TestCheckDimensions_Faults(t *testing.T) {
 			`"d" is also among the parameters`},
 		{"too much", `{"a":"` + strings.Repeat("x", 2<<20) + `"}`, "d", big, "[body dimension values]",
 			"more than 64 MiB"},
-		{"no JSON", `{}`, "d", []json.RawMessage{one[0], json.RawMessage("x")}, "[body dimension values 1]", "no JSON"},
-		{"no object", `[]`, "d", one, "[body parameters]", "no JSON object"},
+		{"no JSON", `{}`, "d", []json.RawMessage{one[0], json.RawMessage("x")}, "[body dimension values 1]", "not JSON"},
+		{"no object", `[]`, "d", one, "[body parameters]", "must be a JSON object"},
 	} {
 		err := CheckDimensions(Request{Parameters: json.RawMessage(c.parameters)}, &Dimension{Name: c.dimension,
 			Values: c.values})

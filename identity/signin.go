@@ -154,7 +154,7 @@ func (s *SignIns) accept(ctx context.Context, m signInState, a answer) (arrived 
 	}
 	if m.User != "" && m.User != arrived.User {
 		return arrived, &dispatch.Error{Kind: dispatch.Forbidden, Op: "identity.SignIn",
-			Text: "You signed in as another user than the one who asked for this page. Nothing was changed."}
+			Text: "You signed in as a different user than the one who requested this page. Nothing was changed."}
 	}
 	if m.Session {
 		arrived.Cookie, err = s.sessions.begin(ctx, arrived.User, a)
@@ -295,7 +295,7 @@ func (s *SignIns) checkIssuer(ctx context.Context, query url.Values) error {
 
 // startAgain tells a user how to repeat a sign-in. The broker cannot link to it, because it does not know for what the
 // user signed in.
-const startAgain = "To sign in again, open the link from which you came, for example the one that your job shows, or " +
+const startAgain = "To sign in again, open the link that brought you here, such as the one that your job shows, or " +
 	"go back to the application that sent you here."
 
 // invalidReturn returns the error for a browser that returns without a sign-in that it began here less than 15 minutes

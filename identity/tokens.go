@@ -445,7 +445,8 @@ func (p *platform) errorForUser(err error) error {
 		return e
 	}
 	e := &dispatch.Error{Kind: dispatch.Unavailable, Op: "identity.Token", Err: err,
-		Text: fmt.Sprintf("The identity provider for %s issues no token at the moment. The broker keeps trying.",
+		Text: fmt.Sprintf("The identity provider for %s does not issue tokens at the moment. The broker keeps "+
+			"trying.",
 			p.Name)}
 	if dispatch.Is(err, dispatch.Misconfigured) {
 		e.Kind = dispatch.Misconfigured

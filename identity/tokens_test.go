@@ -261,7 +261,7 @@ func tokenResponses() []tokenResponse {
 		again = "The link to your account at cdse has ended. Link it again."
 		enter = "Sign in again, so that the broker can use cdse on your behalf."
 		setup = "The access to cdse is not configured correctly. The operator of this service must correct it."
-		later = "The identity provider for cdse issues no token at the moment. The broker keeps trying."
+		later = "The identity provider for cdse does not issue tokens at the moment. The broker keeps trying."
 	)
 	return []tokenResponse{
 		{"never linked", keycloak(400, "not_linked", "identity provider is not linked"), dispatch.SignInRequired, link,

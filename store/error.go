@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	silent   = "The database does not answer."
+	silent   = "The database does not respond."
 	full     = "The database's disk is full."
 	readOnly = "The database cannot be written."
 	crowded  = "The database accepts no more connections."
@@ -92,7 +92,8 @@ func postgresMeaning(state string) (dispatch.Kind, string) {
 	case state == stateReadOnly:
 		return dispatch.Unavailable, readOnly
 	case strings.HasPrefix(state, "28"), state == "3D000":
-		return dispatch.Misconfigured, "The database refuses us: its name, the user or the password is wrong."
+		return dispatch.Misconfigured, "The database refuses the connection: its name, the user or the password is " +
+			"wrong."
 	case state == "53300":
 		return dispatch.Unavailable, crowded
 	case state == "25P03", strings.HasPrefix(state, "08"), strings.HasPrefix(state, "53"),

@@ -48,7 +48,7 @@ func TestStore_ReconnectsAfterARestart(t *testing.T) {
 			return
 		}
 		if !dispatch.Is(err, dispatch.Unavailable) || dispatch.DatabaseError(err) == nil ||
-			dispatch.TextFor(err) != "The database does not answer." {
+			dispatch.TextFor(err) != "The database does not respond." {
 			t.Fatalf("error %v", err)
 		}
 	}

@@ -234,7 +234,8 @@ func (v *visit) submit(ctx context.Context, t dispatch.Token, step step) dispatc
 		Request:    r,
 		Definition: definition, Runs: step.run.begin})
 	if err == nil && s.Ref == (dispatch.Ref{}) && s.Result == nil {
-		err = &dispatch.Error{Kind: dispatch.BadUpstream, Op: "dispatch.submit", Text: "The platform named no job."}
+		err = &dispatch.Error{Kind: dispatch.BadUpstream, Op: "dispatch.submit", Text: "The response of the " +
+			"platform does not name the job."}
 	}
 	return v.distinct(ctx, j, dispatch.Outcome{Asked: dispatch.AskSubmit, Ref: s.Ref, Started: s.Started,
 		Result:   s.Result,

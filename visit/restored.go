@@ -244,7 +244,7 @@ func unsettledText(attempts []listedAttempt) string {
 	for i, a := range attempts {
 		refs[i] = a.Ref.ID
 	}
-	return "The broker's database was restored from a backup that is older than the submission of this job. At the " +
+	return "The broker's database was restored from a backup older than the submission of this job. At the " +
 		"platform it may be " +
 		strings.Join(refs[:min(len(refs), 5)], " or ") + ". Check there before you retry it."
 }

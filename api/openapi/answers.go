@@ -45,7 +45,7 @@ var reasons = map[int]string{
 		"account, at details.link",
 	422: "VALIDATION_ERROR: the request is not valid; all its faults are listed. APPLICATION_INVALID: the document " +
 		"at the application's address defines no service, or is refused",
-	429: "RATE_LIMITED: a limit of the broker is reached, such as the number of your jobs that have not ended",
+	429: "RATE_LIMITED: a limit of the broker is reached, such as the number of your unfinished jobs",
 	501: "The platform does not support this operation",
 	502: "PLATFORM_ERROR: the platform responded wrongly. PLATFORM_UNCERTAIN: the platform may have accepted the " +
 		"request",
@@ -110,7 +110,7 @@ func WithBody[T any](a *Document, all map[string]*huma.Response) map[string]*hum
 
 // WithNotModified adds the 304 response.
 func WithNotModified(all map[string]*huma.Response) map[string]*huma.Response {
-	all["304"] = &huma.Response{Description: "The client's copy is still current",
+	all["304"] = &huma.Response{Description: "The client's copy is current",
 		Headers: map[string]*huma.Param{"ETag": {Schema: text}}}
 	return all
 }

@@ -9,8 +9,8 @@ var Attentions = map[dispatch.Attention]string{
 		"there. Check on the platform, then submit the job again or delete it.",
 	dispatch.NotTaken: "The platform accepts no more jobs at the moment. The job is submitted as soon as it " +
 		"accepts jobs again.",
-	dispatch.Full: "The platform accepts no more jobs of your account, or of the account that you share, " +
-		"while others are there. The job is submitted when one of them ends.",
+	dispatch.Full: "The platform accepts no more jobs of your account, or of the account that you share, at once. " +
+		"The job is submitted when one of them ends.",
 	dispatch.GivenUp: "The platform refused the job for so long that the broker gave up. Retry its task, or " +
 		"submit the job again.",
 	dispatch.Unreachable: "The platform does not respond. The status is the last known one. The broker keeps " +
@@ -23,8 +23,8 @@ var Attentions = map[dispatch.Attention]string{
 	dispatch.Missing: "The platform does not find this job. The broker looks for it for some more minutes " +
 		"before it reports the job as lost.",
 	dispatch.Lost: "The platform no longer knows this job.",
-	dispatch.Retrying: "The job failed, and is submitted again: at another platform of its task if one is " +
-		"free to run it, else at the same one after a pause.",
+	dispatch.Retrying: "The job failed, and is submitted again: at another free platform of its task, otherwise at " +
+		"the same one after a pause.",
 	dispatch.Paused: "The task is paused. Jobs that wait are submitted after you resume it; jobs that were " +
 		"submitted go on.",
 	dispatch.BudgetReached: "Another job would exceed the budget of this task. It is paused; jobs that were " +
@@ -56,8 +56,8 @@ var Attentions = map[dispatch.Attention]string{
 		"Correct it, or submit with another address.",
 	dispatch.NotRemoved: "The job has ended, and its copy at the platform, with the results, could not be " +
 		"deleted there. Delete it at the platform if you need to.",
-	dispatch.HeldByOperator: "The operator of this service submits nothing to the platform at present. The job is " +
-		"submitted when that ends; jobs that were submitted go on.",
+	dispatch.HeldByOperator: "The operator of this service has put the platform on hold. The job is submitted " +
+		"after that; submitted jobs go on.",
 	dispatch.EndedByOperator: "The operator of this service ended this job. Retry its task, or submit the job again.",
 	dispatch.NoPlatform: "The platform of this job is no longer configured. The operator of this service must " +
 		"configure it again.",

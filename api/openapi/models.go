@@ -24,15 +24,15 @@ func (a *Document) NameModels() {
 	}
 	named := enums{
 		"ProcessingStatusEnum": words(schemas["ProcessingJobSummary"].Properties["status"],
-			"How a job or task stands. The last are finished, canceled and failed"),
+			"Status of a job or task. Final are finished, canceled and failed"),
 		"ProcessTypeEnum": words(schemas["BaseJobRequest"].Properties["label"], "A protocol"),
 		"ParamTypeEnum":   words(schemas["Parameter"].Properties["type"], "The type of a parameter"),
 		"GridTypeEnum":    words(schemas["TileRequest"].Properties["grid"], "The name of a grid"),
 		"Access": words(schemas["Platform"].Properties["access"],
 			"Under whose account jobs run at a platform"),
-		"PlatformState": words(schemas["Platform"].Properties["state"], "What can be expected of a platform"),
-		"AttentionCode": words(schemas["JobAttention"].Properties["code"], "Why a job does not move"),
-		"JobsFilter":    words(FilterParam.Schema.Items, "What a list shows"),
+		"PlatformState": words(schemas["Platform"].Properties["state"], "State of a platform"),
+		"AttentionCode": words(schemas["JobAttention"].Properties["code"], "Why a job makes no progress"),
+		"JobsFilter":    words(FilterParam.Schema.Items, "Contents of a list"),
 		"OutputFormatEnum": {Type: huma.TypeString, Enum: []any{"geojson", "gtiff", "json", "netcdf"},
 			Description: "The formats that a request can name at every platform. A service may offer others"},
 	}

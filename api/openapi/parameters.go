@@ -20,9 +20,8 @@ var TaskParam = &huma.Param{Name: "task_id", In: "path", Required: true,
 
 var PlatformParam = &huma.Param{Name: "platform", In: "query", Schema: &huma.Schema{Type: huma.TypeBoolean,
 	Default: false},
-	Description: "true: what the broker submitted is also deleted at the platform, with its results, once it has " +
-		"ended there and its costs are known. " +
-		"That happens after the response, and is repeated for a week while the platform does not answer."}
+	Description: "true: also delete the job and its results at the platform, once it has ended there and its costs " +
+		"are known. That happens after the response, and is retried for a week."}
 
 var KeyParam = &huma.Param{Name: "Idempotency-Key", In: "header",
 	Description: "A name of your choice for this request. Repeating the request with the same name and body submits " +

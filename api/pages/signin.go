@@ -147,7 +147,7 @@ func (a *Site) linkPage(w http.ResponseWriter, r *http.Request) {
 	}
 	name := r.PathValue("platform")
 	if !slices.Contains(a.Linked, name) { // the form would show any text that a link contains
-		a.showError(w, r, Dialog{Title: "There is nothing to link"}, &dispatch.Error{Kind: dispatch.NotFound,
+		a.showError(w, r, Dialog{Title: "Unknown platform"}, &dispatch.Error{Kind: dispatch.NotFound,
 			Op: "api.linkPage", Text: "No platform of this name uses linked accounts."})
 		return
 	}

@@ -20,7 +20,7 @@ import (
 func (a *app) whoamiCommand() *cobra.Command {
 	return &cobra.Command{Use: "whoami", GroupID: "access", Args: cobra.NoArgs,
 		Short:   "Show who is signed in, and where",
-		Long:    "Show who is signed in, and where. The broker is asked whether it accepts the sign-in.",
+		Long:    "Show who is signed in to which broker, and check that the broker accepts the sign-in.",
 		Example: "  eodispatch whoami",
 		RunE: a.onClient(func(ctx context.Context, c *client.Client, _ []string) error {
 			if _, err := c.Usage(ctx); err != nil {
@@ -54,7 +54,7 @@ func (a *app) linkCommand() *cobra.Command {
 				return err
 			}
 			if p.Access != "user" {
-				return fmt.Errorf("jobs run at %s without an account of yours (access %s): there is nothing to link",
+				return fmt.Errorf("%s needs no account of yours (access %s)",
 					p.Name, p.Access)
 			}
 			link := c.URL() + "/link/" + url.PathEscape(p.Name)
@@ -91,7 +91,7 @@ func platform(ctx context.Context, c *client.Client, name string) (wire.Platform
 		}
 		names = append(names, p.Name)
 	}
-	return wire.Platform{}, usage("there is no platform %q; there are: %s", name, strings.Join(names, ", "))
+	return wire.Platform{}, usage("unknown platform %q; the platforms are: %s", name, strings.Join(names, ", "))
 }
 
 func (a *app) permitCommand() *cobra.Command {
@@ -99,7 +99,7 @@ func (a *app) permitCommand() *cobra.Command {
 	command := &cobra.Command{Use: "permit", GroupID: "access", Args: cobra.NoArgs,
 		Short: "Permit your jobs to run while you are away",
 		Long: `Open the page where you permit the broker to act for you after you have signed out, so that long tasks run to their end.
-With --list the permissions are shown, and with --revoke one is withdrawn.`,
+--list shows your permissions, --revoke withdraws one.`,
 		Example: "  eodispatch permit\n  eodispatch permit --list\n  eodispatch permit --revoke ID",
 		RunE: a.run(func(ctx context.Context, _ []string) error {
 			c, err := a.client()
@@ -149,7 +149,7 @@ func (a *app) printUnless(err error, v any) error {
 func (a *app) usageCommand() *cobra.Command {
 	label := ""
 	command := &cobra.Command{Use: "usage", GroupID: "access", Args: cobra.NoArgs,
-		Short:   "Show what you use of each platform, your limits, and what your jobs cost",
+		Short:   "Show your use and limits at each platform, and what your jobs cost",
 		Example: "  eodispatch usage\n  eodispatch usage --by-label project",
 		RunE: a.onClient(func(ctx context.Context, c *client.Client, _ []string) (err error) {
 			var all []wire.Usage
@@ -163,7 +163,7 @@ func (a *app) usageCommand() *cobra.Command {
 			}
 			return a.usageTables(all, label)
 		})}
-	command.Flags().StringVar(&label, "by-label", "", "`KEY` of a label: tell costs apart by its value")
+	command.Flags().StringVar(&label, "by-label", "", "show costs by the value of the label `KEY`")
 	return command
 }
 

@@ -17,9 +17,9 @@ import (
 	"time"
 )
 
-const areaHelp = `AREA is a bounding box in degrees, west,south,east,north, with west > east across the antimeridian; a file; or the English name of a country. Files are GeoJSON, KML, a
-shapefile (zipped, or .shp with its .prj beside it) or a GeoPackage with one layer; their positions are longitude and latitude by
-WGS 84, and all their polygons are the area. "-" reads GeoJSON from standard input.`
+const areaHelp = `AREA is a bounding box in degrees (west,south,east,north; west > east crosses the antimeridian), a file, or the English
+name of a country. Files are GeoJSON, KML, a shapefile (zipped, or .shp with its .prj beside it) or a GeoPackage with
+one layer, in longitude and latitude (WGS 84); the area is all their polygons. "-" reads GeoJSON from standard input.`
 
 // convertIt is what to do with an area in another reference system.
 const convertIt = "convert it to longitude and latitude (ogr2ogr -t_srs EPSG:4326 area.geojson FILE)"
@@ -68,7 +68,7 @@ func (a *app) polygonsIn(ctx context.Context, area string) ([]polygon, error) {
 	if errors.Is(err, fs.ErrNotExist) && !strings.ContainsAny(area, `/\`) {
 		polygons, unknown := a.polygonsOfCountry(area)
 		if unknown != nil {
-			return nil, fmt.Errorf("it is no west,south,east,north, there is no such file, %w", unknown)
+			return nil, fmt.Errorf("it is neither west,south,east,north nor a file, %w", unknown)
 		}
 		return polygons, nil
 	}
@@ -96,7 +96,7 @@ func checked(polygons []polygon) (all []polygon, err error) {
 		for _, ring := range p {
 			for i, at := range ring {
 				if len(at) < 2 || !(math.Abs(at[0]) <= farthest && math.Abs(at[1]) <= 90) { // NaN is neither
-					return nil, fmt.Errorf("%v is no position in degrees, [longitude, latitude]; %s", at, convertIt)
+					return nil, fmt.Errorf("%v is not a position in degrees, [longitude, latitude]; %s", at, convertIt)
 				}
 				ring[i] = at[:2]
 				positions++
@@ -151,8 +151,9 @@ func boxFrom(text string) (box json.RawMessage, ok bool, err error) {
 	crosses := w > e && e+360-w <= widestCrossing
 	if min(w, e) < -180 || max(w, e) > 180 || s < -90 || n > 90 || s >= n || w >= e && !crosses {
 		return nil, true,
-			usage("the area %q is no box in degrees: write west,south,east,north with west < east and south < north. "+
-				"One "+"across the antimeridian has west > east, and is at most %v degrees wide", text, widestCrossing)
+			usage("the area %q is not a box in degrees: write west,south,east,north with west < east and south < "+
+				"north. Across the antimeridian, west > east, and the box is at most %v degrees wide", text,
+				widestCrossing)
 	}
 	if crosses { // in two parts (RFC 7946, section 3.1.9)
 		box, err = json.Marshal(map[string]any{"type": "MultiPolygon", "coordinates": []polygon{rectangle(w, s, 180, n),
@@ -211,7 +212,7 @@ func polygonsOf(text []byte, depth int) ([]polygon, error) {
 		inner = []json.RawMessage{o.Geometry}
 	case "FeatureCollection", "GeometryCollection":
 	default:
-		return nil, fmt.Errorf("a %q is no area; write polygons", o.Type)
+		return nil, fmt.Errorf("a %q is not an area; write polygons", o.Type)
 	}
 	var all []polygon
 	for _, text := range inner {
@@ -273,7 +274,7 @@ func ringOf(text string) (ring [][]float64, err error) {
 	for position := range strings.FieldsSeq(text) {
 		parts := strings.Split(position, ",")
 		if len(parts) < 2 {
-			return nil, fmt.Errorf("%q is no position", position)
+			return nil, fmt.Errorf("%q is not a position", position)
 		}
 		x, errX := strconv.ParseFloat(parts[0], 64)
 		y, errY := strconv.ParseFloat(parts[1], 64)

@@ -149,16 +149,16 @@ func TestArea_SaysWhatIsWrongWithAFile(t *testing.T) {
 		"empty":           {map[string][]byte{"a.shp": shapefile(5)}, "has no polygon"},
 		"torn":            {map[string][]byte{"a.shp": shape[:len(shape)-1]}, "damaged"},
 		"too many points": {map[string][]byte{"a.shp": far}, "damaged"},
-		"text":            {map[string][]byte{"a.shp": []byte("hello")}, "no shapefile"},
+		"text":            {map[string][]byte{"a.shp": []byte("hello")}, "not a shapefile"},
 		"metres unsaid": {map[string][]byte{"a.shp": shapefile(5, [][][2]float64{ring(500000, 5600000, 10, true)})},
-			"no position in degrees"},
+			"not a position in degrees"},
 	} {
 		if _, err := areaOf(t, zipped(t, row.files), nil); cli.ExitCode(err) != cli.ExitUsage ||
 			!strings.Contains(cli.Explain(err), row.want) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	for file, want := range map[string]string{"area.zip": "no zip archive", "area.gpkg": "no GeoPackage"} {
+	for file, want := range map[string]string{"area.zip": "not a zip archive", "area.gpkg": "not a GeoPackage"} {
 		if _, err := areaOf(t, write(t, filepath.Join(t.TempDir(), file), "PK"),
 			nil); !strings.Contains(cli.Explain(err), want) {
 			t.Errorf("%s: %v", file, err)
@@ -277,7 +277,7 @@ func TestArea_FromAGeoPackage(t *testing.T) {
 		"torn inside":    {4326, map[string][]byte{"a": square[:60]}, "cannot be read"},
 		"extension":      {4326, map[string][]byte{"a": extension}, "an extension of GeoPackage"},
 		"a point": {4326, map[string][]byte{"a": append([]byte{'G', 'P', 0, 1, 0, 0, 0, 0, 1, 1, 0, 0, 0},
-			make([]byte, 16)...)}, `a "Point" is no area`},
+			make([]byte, 16)...)}, `a "Point" is not an area`},
 	} {
 		if _, err := areaOf(t, geoPackage(t, row.system, row.layers), nil); cli.ExitCode(err) != cli.ExitUsage ||
 			!strings.Contains(cli.Explain(err), row.want) {
@@ -308,8 +308,8 @@ func TestArea_OfACountry(t *testing.T) {
 			t.Errorf("%s: %v: %s", name, err, got)
 		}
 	}
-	for name, want := range map[string]string{"Antarctica": "surrounds a pole", "Westphalia": "Similar are: Westland",
-		"Atlantis": "no country of this name", "no/file": "no such file"} {
+	for name, want := range map[string]string{"Antarctica": "surrounds a pole", "Westphalia": "Did you mean: Westland",
+		"Atlantis": "nor the name of a country (as in", "no/file": "no such file"} {
 		if _, err := areaOf(t, name, outlines); cli.ExitCode(err) != cli.ExitUsage ||
 			!strings.Contains(cli.Explain(err), want) {
 			t.Errorf("%s: %v", name, err)

@@ -30,11 +30,10 @@ func (a *app) cancelCommand() *cobra.Command {
 	only := &chosen{}
 	command := &cobra.Command{Use: "cancel ID", GroupID: "jobs", Args: cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeTargets,
-		Short:             "Cancel a job, or jobs of a task that have not ended",
-		Long: "Cancel a job, or jobs of a task that have not ended: all of them, unless --job or --status chooses " +
-			"some. Jobs that wait are not submitted, " +
-			"jobs that run are canceled at the platform, and results of finished jobs are kept. All stay in the " +
-			"list.\n\n" + idHelp,
+		Short:             "Cancel a job, or the unfinished jobs of a task",
+		Long: "Cancel a job, or the unfinished jobs of a task: all of them, unless --job or --status selects some. " +
+			"Running jobs are canceled at the platform. Canceled jobs stay in the list, and results of finished " +
+			"jobs are kept.\n\n" + idHelp,
 		Example: "  eodispatch cancel job-42\n  eodispatch cancel task-7\n  eodispatch cancel task-7 --status " +
 			"created,queued",
 		RunE: a.onTarget(func(ctx context.Context, c *client.Client, t target) error {
@@ -43,7 +42,7 @@ func (a *app) cancelCommand() *cobra.Command {
 				return a.changed(t, made, err)
 			}
 			if only.any() {
-				return usage("%s is a job; --job and --status choose jobs of a task", t)
+				return usage("%s is a job; --job and --status select jobs of a task", t)
 			}
 			j, err := c.Cancel(ctx, t.id)
 			if err != nil || a.json {
@@ -52,9 +51,8 @@ func (a *app) cancelCommand() *cobra.Command {
 			a.hint("%s is %s.", t, j.Status)
 			return nil
 		})}
-	command.Flags().Int64SliceVar(&only.jobs, "job", nil, "cancel only these jobs of the task, by number: --job 12,13")
-	statusFlag(command, &only.statuses, "cancel only jobs of the task with one of these statuses: --status "+
-		"created,queued")
+	jobFlag(command, &only.jobs)
+	statusFlag(command, &only.statuses, "only jobs of the task with one of these statuses: --status created,queued")
 	return command
 }
 
@@ -74,8 +72,8 @@ func (a *app) retryCommand() *cobra.Command {
 	command := &cobra.Command{Use: "retry ID", GroupID: "jobs", Args: cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeTargets,
 		Short:             "Submit failed jobs of a task again",
-		Long: "Submit the failed jobs of a task again, under the same ids: all of them, unless --job chooses some. " +
-			"If ID is a job of a task, that job alone.\n\n" + idHelp,
+		Long: "Submit the failed jobs of a task again, under the same ids: all of them, unless --job selects some. " +
+			"If ID is a job of a task, only that job.\n\n" + idHelp,
 		Example: "  eodispatch retry task-7\n  eodispatch retry task-7 --job 12,13\n  eodispatch retry job-12",
 		RunE: a.onTarget(func(ctx context.Context, c *client.Client, t target) (err error) {
 			jobs := jobs
@@ -94,30 +92,34 @@ func (a *app) retryCommand() *cobra.Command {
 			made, err := retry()
 			return a.changed(t, made, err)
 		})}
-	command.Flags().Int64SliceVar(&jobs, "job", nil, "retry only these jobs of the task, by number: --job 12,13")
+	jobFlag(command, &jobs)
 	return command
+}
+
+// jobFlag adds --job, which chooses jobs of a task.
+func jobFlag(command *cobra.Command, jobs *[]int64) {
+	command.Flags().Int64SliceVar(jobs, "job", nil, "only these jobs of the task, by `NUMBER`: --job 12,13")
+	command.Flags().Lookup("job").DefValue = "" // or the help says that the default is []
 }
 
 // withinTask returns the task of a job, and the job as the only one chosen of it.
 func (a *app) withinTask(ctx context.Context, c *client.Client, t target, chosen []int64) (task target, jobs []int64,
 	err error) {
 	if len(chosen) > 0 {
-		return t, nil, usage("%s is a job; --job chooses jobs of a task", t)
+		return t, nil, usage("%s is a job; --job selects jobs of a task", t)
 	}
 	j, err := c.Job(ctx, t.id)
 	if err == nil && j.TaskID == 0 {
-		err = usage("%s is not part of a task, and only jobs of tasks can be retried. Submit it again with: "+
-			"eodispatch run", t)
+		err = usage("only jobs of tasks can be retried, and %s is not one. Submit it again with: eodispatch run", t)
 	}
 	return target{true, j.TaskID}, []int64{t.id}, err
 }
 
 func (a *app) pauseCommand() *cobra.Command {
 	return a.taskCommand("pause", (*client.Client).Pause, &cobra.Command{
-		Short: "Keep the waiting jobs of a task from being submitted",
-		Long: "Keep the waiting jobs of a task from being submitted. Jobs that were submitted continue and cost what " +
-			"they cost. " +
-			"The pause lasts until resume or cancel.\n\n" + idHelp,
+		Short: "Pause a task",
+		Long: "Pause a task: its waiting jobs are not submitted until you resume or cancel it. Submitted jobs go " +
+			"on, and cost.\n\n" + idHelp,
 		Example: "  eodispatch pause task-7\n  eodispatch resume task-7"})
 }
 
@@ -137,14 +139,14 @@ func (a *app) resumeCommand() *cobra.Command {
 		}
 		return c.ResumeWithin(ctx, id, amount, unit...)
 	}, &cobra.Command{
-		Short: "End the pause of a task, or its trial",
-		Long: "End the pause of a task, or its trial: its waiting jobs are submitted when it is their turn. A task " +
-			"that reached its budget needs a higher one, or none; one in a unit that the platform does not charge in " +
-			"needs its unit, or none.\n\n" + idHelp,
+		Short: "Resume a paused task, or one after its trial",
+		Long: "Resume a paused task, or one whose trial has ended: its waiting jobs are submitted in turn. If the " +
+			"budget is reached, give a higher one; if the platform charges in another unit, give it with that " +
+			"unit; or give none.\n\n" + idHelp,
 		Example: "  eodispatch resume task-7\n  eodispatch resume task-7 --budget 80\n  eodispatch resume task-7 " +
 			"--budget none"})
 	command.Flags().StringVar(&budget, "budget", "",
-		"the new budget of the task: an amount, with its unit if that was wrong (\"80 credits\"), or none")
+		"new budget of the task: an amount, with the unit if that was wrong (\"80 credits\"), or none")
 	return command
 }
 
@@ -178,11 +180,11 @@ func (a *app) labelCommand() *cobra.Command {
 	command := &cobra.Command{Use: "label ID [KEY=VALUE | KEY-]...", GroupID: "jobs", Args: cobra.MinimumNArgs(1),
 		ValidArgsFunction: a.completeTargets,
 		Short:             "Change the labels and the note of a job or task",
-		Long: "Change the labels and the note of a job or task: KEY=VALUE sets a label, KEY- removes it. Labels that " +
-			"are not named stay.\n\n" + idHelp,
+		Long: "Change the labels and the note of a job or task: KEY=VALUE sets a label, KEY- removes it. Other " +
+			"labels stay.\n\n" + idHelp,
 		Example: "  eodispatch label task-7 project=hesbaye season=\n  eodispatch label job-42 project- --note " +
 			"'cloudy, see task-7'"}
-	command.Flags().StringVar(&note, "note", "", "the note; empty: remove it")
+	command.Flags().StringVar(&note, "note", "", "note; empty: remove it")
 	command.RunE = func(command *cobra.Command, args []string) error {
 		return a.onTarget(func(ctx context.Context, c *client.Client, t target) error {
 			change, err := annotationChange(args[1:])
@@ -244,9 +246,9 @@ func (a *app) deleteCommand() *cobra.Command {
 	command := &cobra.Command{Use: "delete ID...", GroupID: "jobs", Args: cobra.MinimumNArgs(1),
 		ValidArgsFunction: a.completeTargets,
 		Short:             "Cancel and delete jobs and tasks",
-		Long: "Cancel and delete jobs and tasks. They disappear from the list. With --platform their copies at the " +
-			"platform are deleted " +
-			"too, with their results, once they have ended there. At a terminal you are asked before.\n\n" + idHelp,
+		Long: "Cancel and delete jobs and tasks. They disappear from the list. With --platform, the jobs and their " +
+			"results are deleted at the platform too, once they have ended there. On a terminal, you are asked " +
+			"before.\n\n" + idHelp,
 		Example: "  eodispatch delete job-42 task-7\n  eodispatch delete task-7 --platform",
 		RunE: a.onClient(func(ctx context.Context, c *client.Client, args []string) (err error) {
 			targets, names := make([]target, len(args)), make([]string, len(args))
@@ -259,7 +261,7 @@ func (a *app) deleteCommand() *cobra.Command {
 				}
 			}
 			if !yes {
-				question := "Delete " + strings.Join(names, ", ") + "? What has not ended is canceled."
+				question := "Delete " + strings.Join(names, ", ") + "? Unfinished jobs are canceled."
 				sure, err := a.confirm(ctx, question)
 				if err == nil && !sure {
 					a.hint("Nothing is deleted.")
@@ -282,7 +284,7 @@ func (a *app) deleteCommand() *cobra.Command {
 			return nil
 		})}
 	command.Flags().BoolVar(&everywhere, "platform", false,
-		"delete what was submitted at the platform too, with its results")
+		"delete the jobs and their results at the platform, too")
 	command.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	return command
 }

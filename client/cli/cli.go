@@ -76,11 +76,12 @@ func Commands(c Console, version string) []*cobra.Command {
 			flags = command.PersistentFlags()
 		}
 		flags.StringVar(&a.broker, "broker", "",
-			"name or URL of the broker; default: $EODISPATCH_BROKER, or that of the last login")
+			"`NAME` or URL of the broker; default: $EODISPATCH_BROKER, or that of the last login")
 		flags.BoolVar(&a.insecure, "insecure", false,
-			"permit http to a broker or identity provider on another machine; everybody on the way can read your token")
+			"allow http to a broker or identity provider on another machine; anyone on the network can read your "+
+				"token")
 		flags.BoolVar(&a.json, "json", false,
-			"print JSON, with the members of the broker's OpenAPI document; streams have one object in each line")
+			"print JSON as in the OpenAPI document; lists and streams have one object per line")
 		flags.BoolVarP(&a.quiet, "quiet", "q", false, "print no progress and no hints")
 		_ = command.RegisterFlagCompletionFunc("broker", a.completeBrokers) // fails only for unknown flags
 	}
@@ -110,8 +111,8 @@ func (a *app) run(f func(ctx context.Context, args []string) error) func(*cobra.
 		if e, ok := errors.AsType[*client.Error](err); ok && e.Status == http.StatusUnauthorized &&
 			a.env("EODISPATCH_TOKEN") != "" {
 			return &exitError{ExitSignIn,
-				fmt.Errorf("%s The token is that of the variable EODISPATCH_TOKEN. Set a new one, or unset it to use "+
-					"the sign-in "+"of eodispatch login", e.Message)}
+				fmt.Errorf("%s The token is from EODISPATCH_TOKEN: set a new one, or unset it to use the sign-in "+
+					"of eodispatch login", e.Message)}
 		}
 		return err
 	}

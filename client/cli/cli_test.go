@@ -76,7 +76,7 @@ func TestCommands_NameTheURLOfALostSignIn(t *testing.T) {
 	if said := command(t, environ, "logout"); said != "no error" {
 		t.Fatal(said)
 	}
-	want := "you are not signed in at " + broker + ". Run: eodispatch login " + broker
+	want := "you are not signed in to " + broker + ". Run: eodispatch login " + broker
 	if said := command(t, environ, "list"); said != want {
 		t.Errorf("after a sign-out: %s", said)
 	}
@@ -95,10 +95,10 @@ func TestTiles_RefusesWhatIsNoArea(t *testing.T) {
 	folder := t.TempDir()
 	utm := `{"type":"Polygon","coordinates":[[[500000,5600000],[510000,5600000],[510000,5610000],[500000,5600000]]]}`
 	for name, c := range map[string]struct{ text, want string }{
-		"projected": {utm, "no position in degrees"},
+		"projected": {utm, "not a position in degrees"},
 		"inside": {`{"type":"FeatureCollection","features":[{"type":"Feature","geometry":` + utm + `}]}`,
-			"no position in degrees"},
-		"short":       {`{"type":"Polygon","coordinates":[[[5]]]}`, "no position in degrees"},
+			"not a position in degrees"},
+		"short":       {`{"type":"Polygon","coordinates":[[[5]]]}`, "not a position in degrees"},
 		"empty":       {`{"type":"Polygon"}`, "has no polygon"},
 		"without any": {`{"type":"MultiPolygon","coordinates":[]}`, "has no polygon"},
 		"no features": {`{"type":"FeatureCollection","features":[]}`, "has no polygon"},
@@ -215,11 +215,11 @@ func TestRequest_SplitsTime(t *testing.T) {
 		args []string
 		says string
 	}{
-		{[]string{"request", "s", "--split", "month"}, "--split needs --time: \"\" is no time span: write FROM/TO"},
+		{[]string{"request", "s", "--split", "month"}, "--split needs --time: \"\" is not a time span: write FROM/TO"},
 		{[]string{"request", "s", "--split", "month", "--time", "soon"},
-			"--split needs --time: \"soon\" is no time span: write FROM/TO"},
+			"--split needs --time: \"soon\" is not a time span: write FROM/TO"},
 		{append(year, "-p", "when=2024-01-01/2024-02-01"),
-			"no parameter of the type date-interval that is not given already"},
+			"no parameter of the type date-interval, or it has a value already"},
 	} {
 		if said := command(t, environ, c.args...); !strings.Contains(said, c.says) {
 			t.Errorf("%v: %s", c.args, said)
@@ -238,9 +238,9 @@ func TestRequest_SaysThatBoxesAreSent(t *testing.T) {
 	}
 	for _, c := range []struct{ kind, area, grid, tiles, says string }{
 		{"bounding-box", "4,50,7,51", "h3-5", tiles(triangle, square),
-			"in place of 1 of 2 areas the boxes around them are sent, so that 33 % more"},
+			"bounding boxes of 1 of 2 areas are sent, so that 33 % more"},
 		{"bounding-box", "4,50,7,51", "h3-5", tiles(hole),
-			"a box: the one around the area is sent, which is 14 % larger"},
+			"a box: the bounding box of the area is sent, which is 14 % larger"},
 		{"bounding-box", triangle, "", "", "which is 100 % larger"},
 		{"bounding-box", "4,50,7,51", "20x20km", tiles(square), ""},
 		{"bounding-box", square, "", "", ""},
@@ -295,7 +295,7 @@ func TestRequest_TakesADayForATimeSpan(t *testing.T) {
 	}
 	for _, text := range []string{"2024-06-01T00:00:00Z", "2024-13", "June"} {
 		if said := command(t, environ, "request", "span", "--time", text); !strings.Contains(said,
-			"write FROM/TO, for example 2024-06-01/2024-07-01, or a day, month or year") {
+			"write FROM/TO, such as 2024-06-01/2024-07-01, or a day, month or year") {
 			t.Errorf("%s: %s", text, said)
 		}
 	}
@@ -331,7 +331,7 @@ func TestRequest_AreaAcrossTheAntimeridian(t *testing.T) {
 		}
 	}
 	if said := command(t, environ, "request", "s", "--area", "5.15,51.2,5.05,51.25"); !strings.Contains(said,
-		"One across the antimeridian has west > east, and is at most 180 degrees wide") {
+		"Across the antimeridian, west > east, and the box is at most 180 degrees wide") {
 		t.Error(said)
 	}
 }
@@ -510,7 +510,7 @@ func TestDownload_LeavesAFolderToAnother(t *testing.T) {
 		t.Error(err)
 	}
 	if printed, err := execute(t, environ, "download", "job-4", "--to", folder); err != nil ||
-		!strings.Contains(printed, "1 were there already") {
+		!strings.Contains(printed, "1 skipped") {
 		t.Error(printed, err)
 	}
 }
@@ -688,7 +688,7 @@ func TestTiles_RefusesWhatIsNoNumber(t *testing.T) {
 	environ := []string{"EODISPATCH_BROKER=http://127.0.0.1:1", "EODISPATCH_TOKEN=x", "XDG_STATE_HOME=" + t.TempDir()}
 	for _, flag := range []string{"--min-area=NaN", "--buffer=Inf"} {
 		if said := command(t, environ, "tiles", "4,40,5,41", "--grid", "20x20km", flag); !strings.Contains(said,
-			flag[:strings.Index(flag, "=")]+": it is not a finite number") {
+			flag[:strings.Index(flag, "=")]+": not a finite number") {
 			t.Errorf("%s: %s", flag, said)
 		}
 	}

@@ -42,7 +42,7 @@ func (a *app) polygonsOfCountry(name string) ([]polygon, error) {
 		text = a.Outlines()
 	}
 	if text == nil {
-		return nil, errors.New("and this program knows no countries, as it was built without the page (make build " +
+		return nil, errors.New("and this program was built without the page, so it knows no countries (make build " +
 			"adds it)")
 	}
 	var all topology
@@ -60,11 +60,10 @@ func (a *app) polygonsOfCountry(name string) ([]polygon, error) {
 		}
 	}
 	if len(similar) == 0 {
-		return nil, errors.New("and there is no country of this name (names are those of Natural Earth, such as " +
-			"Belgium)")
+		return nil, errors.New("nor the name of a country (as in Natural Earth: Belgium)")
 	}
 	slices.Sort(similar)
-	return nil, fmt.Errorf("and there is no country of this name. Similar are: %s", strings.Join(similar, ", "))
+	return nil, fmt.Errorf("nor the name of a country. Did you mean: %s", strings.Join(similar, ", "))
 }
 
 // plain returns a name in lower case without accents, as people type it.

@@ -32,10 +32,9 @@ func (a *app) resultsCommand() *cobra.Command {
 	command := &cobra.Command{Use: "results ID", GroupID: "results", Args: cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeTargets,
 		Short:             "List the files of a job or task, with links to download them",
-		Long: "List the files of a job or task, with links to download them. The links may expire. With --json it " +
-			"prints STAC: the Collection of a job, or the Items of a task.\n" +
-			"The exit code is 1 if results of finished jobs cannot be read. These jobs are named, and the files of " +
-			"all others are listed.\n\n" + idHelp,
+		Long: "List the files of a job or task, with links to download them, which may expire. --json prints STAC: " +
+			"the Collection of a job, or the Items of a task.\n\n" +
+			"The exit code is 1 if results of finished jobs cannot be read; these jobs are named.\n\n" + idHelp,
 		Example: "  eodispatch results job-42\n  eodispatch results task-7 --json\n" +
 			"  eodispatch results task-7 --links | wget -i -",
 		RunE: a.onTarget(func(ctx context.Context, c *client.Client, t target) error {
@@ -91,7 +90,7 @@ func (m missingJobs) err() error {
 		return nil
 	}
 	text := &strings.Builder{}
-	fmt.Fprintf(text, "results are missing for %d of the finished jobs:", len(m))
+	fmt.Fprintf(text, "results of %d finished jobs are missing:", len(m))
 	for _, job := range m[:min(shown, len(m))] {
 		fmt.Fprintf(text, "\n%v", job)
 	}
@@ -141,15 +140,16 @@ func (a *app) downloadCommand() *cobra.Command {
 	command := &cobra.Command{Use: "download ID", GroupID: "results", Args: cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeTargets,
 		Short:             "Download the results of a job or task",
-		Long: `Download the results of a job or task, four files at once. Files that are there already are not downloaded again, and those that
-broke off continue where they ended. The folder gets a collection.json, a STAC Collection that refers to the files. Those of a task are in
-a folder for each job, or as --layout names them, and the Items then in the folder items; items.json has all Items with their geometries,
-names and times as one GeoJSON document, for QGIS and GeoPandas.
+		Long: `Download the results of a job or task, four files at once. Existing files are skipped, and interrupted downloads
+continue. The folder gets a collection.json, a STAC Collection that refers to the files. The files of a task are in a
+folder for each job, or as --layout names them with the Items in the folder items. items.json has all Items of a task as
+GeoJSON, for QGIS and GeoPandas.
 
 ` + idHelp + `
 
-The exit code is 8 while a job has no results or a task has not ended. What the task has by then is downloaded. It is 1 if files could not
-be downloaded, or if results of finished jobs cannot be read: these are named, and all others are downloaded.`,
+The exit code is 8 if the job or task has not ended; the results of finished jobs of a task are downloaded. It is 1 if
+files could not be downloaded, or results of finished jobs cannot be read: these are named, and all others are
+downloaded.`,
 		Example: "  eodispatch download job-42\n  eodispatch download task-7 -o results --follow\n" +
 			"  eodispatch download task-7 -o results --layout '{time}/{name}.{extension}' --vrt",
 		RunE: a.onTarget(func(ctx context.Context, c *client.Client, t target) error {
@@ -167,9 +167,9 @@ be downloaded, or if results of finished jobs cannot be read: these are named, a
 			}
 			return d.report(cmp.Or(d.fetchAll(ctx), running))
 		})}
-	to.flags(command, "to", "folder; it is created. Default: the id, such as task-7")
+	to.flags(command, "to", "`FOLDER`, created if necessary; default: the id, such as task-7")
 	command.Flags().BoolVar(&follow, "follow", false,
-		"download what is finished, and go on until the end of the job or task")
+		"continue until the job or task has ended")
 	return command
 }
 
@@ -252,7 +252,7 @@ func (a *app) downloads(c *client.Client, t target, to saving) (d *downloads, er
 	}
 	text, err := d.root.ReadFile(collectionFile)
 	if err == nil && (json.Unmarshal(text, &there) != nil || there.Source != d.source()) {
-		return d, usage("%s holds the results of something else (%s): choose another folder", folder,
+		return d, usage("%s holds other results (%s): choose another folder", folder,
 			cmp.Or(there.Source, collectionFile))
 	}
 	return d, nil
@@ -273,7 +273,7 @@ func (d *downloads) lockFolder() error {
 	d.lock = flock.New(filepath.Join(d.folder, lockFile))
 	switch locked, err := d.lock.TryLock(); {
 	case err != nil:
-		d.hint("%s cannot be locked (%v): let no other process download to it at the same time.", d.folder, err)
+		d.hint("%s cannot be locked (%v): do not download to it by two processes at once.", d.folder, err)
 	case !locked:
 		return fmt.Errorf("another process downloads to %s. Wait for its end, or choose another folder", d.folder)
 	}
@@ -448,7 +448,7 @@ func (d *downloads) fetch(ctx context.Context, assets map[string]wire.Asset, key
 		Renew: func(ctx context.Context) (string, error) {
 			fresh, err := renew(ctx)
 			if err == nil && fresh[key].Href == "" {
-				err = errors.New("the results no longer have this file")
+				err = errors.New("the results do not contain this file any more")
 			}
 			return fresh[key].Href, err
 		}})
@@ -587,7 +587,7 @@ func (d *downloads) report(err error) error {
 			"folder": d.folder, "fetched": d.fetched.Load(), "present": d.present.Load(),
 			"bytes": d.bytes.Load(), "missing": append(missingJobs{}, d.missing...), "complete": err == nil}))
 	}
-	d.hint("%s downloaded (%s), %d were there already: %s", filesOf(d.fetched.Load()), size(d.bytes.Load()),
+	d.hint("%s downloaded (%s), %d skipped: %s", filesOf(d.fetched.Load()), size(d.bytes.Load()),
 		d.present.Load(), d.folder)
 	return err
 }

@@ -178,7 +178,7 @@ func TestDownload_NamesFilesByTheLayout(t *testing.T) {
 			}
 		}
 	}
-	for names, want := range map[string]string{"{job}": "add {job}, {asset} or {file}", "{cell}": "there are {name}"} {
+	for names, want := range map[string]string{"{job}": "add {job}, {asset} or {file}", "{cell}": "fields are {name}"} {
 		_, err := execute(t, environ, "download", "task-7", "--to", t.TempDir(), "--layout", names)
 		if err == nil || cli.ExitCode(err) != cli.ExitUsage || !strings.Contains(cli.Explain(err), want) {
 			t.Errorf("%s: %v", names, err)

@@ -29,7 +29,7 @@ func polygonsOfGeoPackage(ctx context.Context, file string) ([]polygon, error) {
 	defer db.Close()
 	layers, err := layersOf(ctx, db)
 	if err != nil {
-		return nil, fmt.Errorf("it is no GeoPackage: %w", err)
+		return nil, fmt.Errorf("not a GeoPackage: %w", err)
 	}
 	if len(layers) != 1 {
 		var names []string

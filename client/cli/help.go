@@ -3,6 +3,7 @@ package cli
 import (
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -23,15 +24,42 @@ var flagGroups = []struct {
 }
 
 const (
-	helpColumns = 100 // of flags in --help
+	helpColumns = 100 // of texts in --help
 	manyFlags   = 20  // from which on they are grouped
 )
 
 // SetUsage has --help of a program's commands show flags in groups, in lines that a terminal does not break.
 func SetUsage(root *cobra.Command) {
 	cobra.AddTemplateFunc("flagGroups", grouped)
+	cobra.AddTemplateFunc("paragraphs", paragraphs)
+	root.SetHelpTemplate("{{with or .Long .Short}}{{paragraphs .}}\n\n{{end}}{{.UsageString}}")
 	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(),
 		"Flags:\n{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}", "{{flagGroups .LocalFlags}}", 1))
+}
+
+// paragraphs breaks the lines of a text; an empty line separates its paragraphs.
+func paragraphs(text string) string {
+	all := strings.Split(strings.TrimSpace(text), "\n\n")
+	for i, paragraph := range all {
+		var lines strings.Builder
+		column := 0
+		for word := range strings.FieldsSeq(paragraph) {
+			width := utf8.RuneCountInString(word)
+			switch {
+			case column == 0:
+			case column+1+width > helpColumns:
+				lines.WriteString("\n")
+				column = 0
+			default:
+				lines.WriteString(" ")
+				column++
+			}
+			lines.WriteString(word)
+			column += width
+		}
+		all[i] = lines.String()
+	}
+	return strings.Join(all, "\n\n")
 }
 
 // grouped describes flags.

@@ -17,9 +17,9 @@ import (
 // hooksCommand groups the commands about URLs that are notified of jobs.
 func (a *app) hooksCommand() *cobra.Command {
 	command := &cobra.Command{Use: "hooks", GroupID: "jobs",
-		Short: "Have a server of yours notified of your jobs",
-		Long: "Have a server of yours notified of your jobs. A hook is a URL that receives a signed message for each " +
-			"event, at least once, so that nobody has to wait for jobs.\n\n" +
+		Short: "Notify a server when your jobs end",
+		Long: "Notify a server when your jobs end. A hook is a URL that receives a signed message for each event, " +
+			"at least once.\n\n" +
 			"docs/webhooks.md describes the messages.",
 		Example: "  eodispatch hooks add https://receiver.example.org/jobs --events failed,task_ended\n  eodispatch " +
 			"hooks list"}
@@ -31,7 +31,7 @@ func (a *app) hooksCommand() *cobra.Command {
 func (a *app) hooksListCommand() *cobra.Command {
 	return &cobra.Command{Use: "list [ID]", Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.completeTargets,
 		Short: "List your hooks, or those of a job or task",
-		Long: "List the hooks of all your jobs or, with ID, those that are notified of one job or task alone.\n\n" +
+		Long: "List the hooks for all your jobs or, with ID, those for one job or task.\n\n" +
 			idHelp,
 		Example: "  eodispatch hooks list\n  eodispatch hooks list task-7",
 		RunE: a.onClient(func(ctx context.Context, c *client.Client, args []string) error {
@@ -93,10 +93,10 @@ var hookEvents = []string{"running", "finished", "failed", "canceled", "attentio
 func (a *app) hooksAddCommand() *cobra.Command {
 	var wanted wire.HookRequest
 	command := &cobra.Command{Use: "add URL", Args: cobra.ExactArgs(1), ValidArgsFunction: cobra.NoFileCompletions,
-		Short: "Have a URL notified of your jobs",
-		Long: "Have a URL notified of your jobs, also of those of tasks. Its id and its secret are printed. The " +
-			"secret verifies the signature of messages, as Standard Webhooks " +
-			"describes; it is shown only once. The URL needs https and a public address.",
+		Short: "Add a URL to notify",
+		Long: "Add a URL that is notified of your jobs, also those of tasks, and print its id and secret. The " +
+			"secret verifies the signature of messages (Standard Webhooks) and is not shown again. The URL needs " +
+			"https and a public address.",
 		Example: "  eodispatch hooks add https://receiver.example.org/jobs\n  eodispatch hooks add " +
 			"https://receiver.example.org/jobs --events failed,task_share --shares 10,50",
 		RunE: a.onClient(func(ctx context.Context, c *client.Client, args []string) error {
@@ -108,15 +108,15 @@ func (a *app) hooksAddCommand() *cobra.Command {
 			if err != nil || a.json {
 				return errors.Join(err, a.printUnless(err, h))
 			}
-			a.hint("%s is notified of: %s.\nKeep the secret; it is not shown again. See whether messages arrive with: "+
-				"eodispatch hooks test %s", oneLine(h.URL, 200), eventsOf(h.Hook), h.ID)
+			a.hint("%s is notified of: %s.\n"+
+				"Keep the secret; it is not shown again. Test the hook with: eodispatch hooks test %s", oneLine(h.URL, 200), eventsOf(h.Hook), h.ID)
 			_, err = fmt.Fprintf(a.Out, "id      %s\nsecret  %s\n", oneLine(h.ID, 200), oneLine(h.Secret, 200))
 			return err
 		})}
 	command.Flags().StringSliceVar(&wanted.Events, "events", []string{"task_ended", "attention"},
-		"the events to send: "+strings.Join(hookEvents, ", "))
+		"events to send: "+strings.Join(hookEvents, ", "))
 	command.Flags().IntSliceVar(&wanted.Shares, "shares", nil,
-		"with task_share: percentages of a task's jobs at whose end it is notified; default: 25,50,75")
+		"with task_share: percentages of a task's jobs; default: 25,50,75")
 	// fails only for unknown flags
 	_ = command.RegisterFlagCompletionFunc("events", cobra.FixedCompletions(hookEvents,
 		cobra.ShellCompDirectiveNoFileComp))
@@ -125,7 +125,7 @@ func (a *app) hooksAddCommand() *cobra.Command {
 
 func (a *app) hooksRemoveCommand() *cobra.Command {
 	return &cobra.Command{Use: "remove HOOK...", Args: cobra.MinimumNArgs(1), ValidArgsFunction: a.completeHooks,
-		Short: "Delete hooks", Long: "Delete hooks. Messages that wait for them are dropped.",
+		Short: "Delete hooks", Long: "Delete hooks, and drop the messages that wait for them.",
 		Example: "  eodispatch hooks remove k3v7q2",
 		RunE: a.onClient(func(ctx context.Context, c *client.Client, args []string) error {
 			for _, id := range args {
@@ -137,7 +137,7 @@ func (a *app) hooksRemoveCommand() *cobra.Command {
 						return err
 					}
 				}
-				a.hint("The hook %s is deleted.", id)
+				a.hint("Hook %s deleted.", id)
 			}
 			return nil
 		})}
@@ -148,10 +148,10 @@ const testedWithin = 30 * time.Second
 
 func (a *app) hooksTestCommand() *cobra.Command {
 	return &cobra.Command{Use: "test HOOK", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeHooks,
-		Short: "Send a test message to a hook and show what became of it",
+		Short: "Send a test message to a hook and show the result",
 		Long: fmt.Sprintf(
-			"Send a test message to a hook, wait up to %v for the answer, and show it. The exit code is %d if the "+
-				"message did "+"not arrive.",
+			"Send a test message to a hook, wait up to %v for the response, and show it. The exit code is %d if "+
+				"the message did not arrive.",
 			testedWithin, ExitUnsuccessful),
 		Example: "  eodispatch hooks test k3v7q2",
 		RunE: a.onClient(func(ctx context.Context, c *client.Client, args []string) error {
@@ -166,14 +166,14 @@ func (a *app) hooksTestCommand() *cobra.Command {
 			case err != nil:
 				return err
 			case d.State == "delivered":
-				a.hint("The test arrived: the receiver answered %d.", *d.Answer)
+				a.hint("The test message arrived: the receiver responded with %d.", *d.Answer)
 				return nil
 			case d.Tried == nil:
-				return &exitError{ExitRunning, fmt.Errorf("the test has not been sent yet; see: eodispatch hooks log "+
-					"%s", args[0])}
+				return &exitError{ExitRunning, fmt.Errorf("the test message has not been sent yet; see: eodispatch "+
+					"hooks log %s", args[0])}
 			}
-			return &exitError{ExitUnsuccessful, fmt.Errorf("the test did not arrive (HTTP status %s). It is "+
-				"repeated. %s", answerOf(d), oneLine(d.Notice, 500))}
+			return &exitError{ExitUnsuccessful, fmt.Errorf("the test message did not arrive (HTTP status %s); it "+
+				"will be retried. %s", answerOf(d), oneLine(d.Notice, 500))}
 		})}
 }
 
@@ -216,7 +216,7 @@ func testHook(ctx context.Context, c *client.Client, hook string) (sent wire.Del
 func (a *app) hooksLogCommand() *cobra.Command {
 	return &cobra.Command{Use: "log HOOK", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeHooks,
 		Short:   "Show the last messages to a hook",
-		Long:    "Show the last 100 messages to a hook, newest first, and the answers of its receiver.",
+		Long:    "Show the last 100 messages to a hook, newest first, with the responses of its receiver.",
 		Example: "  eodispatch hooks log k3v7q2",
 		RunE: a.onClient(func(ctx context.Context, c *client.Client, args []string) error {
 			all, err := c.Deliveries(ctx, args[0])
@@ -260,15 +260,14 @@ func answerOf(d wire.Delivery) string {
 
 func (a *app) hooksResendCommand() *cobra.Command {
 	return &cobra.Command{Use: "resend HOOK MESSAGE", Args: cobra.ExactArgs(2), ValidArgsFunction: a.completeHooks,
-		Short: "Send a message to a hook again",
-		Long: "Send a message to a hook again; its log lists them. A hook whose receiver wanted nothing more becomes " +
-			"active.",
+		Short:   "Send a message to a hook again",
+		Long:    "Send a message to a hook again; hooks log lists them. A hook that is gone becomes active again.",
 		Example: "  eodispatch hooks resend k3v7q2 job-12-7-finished",
 		RunE: a.onClient(func(ctx context.Context, c *client.Client, args []string) error {
 			if err := c.SendAgain(ctx, args[0], args[1]); err != nil {
 				return err
 			}
-			a.hint("%s is sent again. See what becomes of it with: eodispatch hooks log %s", args[1], args[0])
+			a.hint("%s will be sent again. See the result with: eodispatch hooks log %s", args[1], args[0])
 			return nil
 		})}
 }

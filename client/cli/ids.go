@@ -11,7 +11,7 @@ import (
 	"github.com/eodispatch/eodispatch/client"
 )
 
-const idHelp = `ID is job-42, task-7, the number alone if it is only one of the two, or @latest for your newest job or task.`
+const idHelp = `ID is job-42, task-7, the number alone if only one of them exists, or @latest for your newest job or task.`
 
 // target is a job or a task.
 type target struct {
@@ -36,7 +36,7 @@ func parse(ctx context.Context, c *client.Client, text string) (target, error) {
 	id, err := strconv.ParseInt(number, 10, 64)
 	switch {
 	case err != nil || id <= 0 || task && job:
-		return target{}, usage("%q is no id: write job-42, task-7 or @latest", text)
+		return target{}, usage("invalid id %q: write job-42, task-7 or @latest", text)
 	case task || job:
 		return target{task, id}, nil
 	}
@@ -49,7 +49,7 @@ func either(ctx context.Context, c *client.Client, id int64) (target, error) {
 	_, noTask := c.TaskSummary(ctx, id)
 	switch {
 	case noJob == nil && noTask == nil:
-		return target{}, usage("there are a job and a task with the number %d: write job-%d or task-%d", id, id, id)
+		return target{}, usage("number %d is both a job and a task: write job-%d or task-%d", id, id, id)
 	case noJob == nil:
 		return target{false, id}, nil
 	case noTask == nil:
@@ -59,7 +59,7 @@ func either(ctx context.Context, c *client.Client, id int64) (target, error) {
 	case !client.IsCode(noTask, "TASK_NOT_FOUND"):
 		return target{}, noTask
 	}
-	return target{}, fmt.Errorf("you have neither a job nor a task with the number %d", id)
+	return target{}, fmt.Errorf("you have no job or task with number %d", id)
 }
 
 // latest returns the newest job or task.
@@ -90,7 +90,7 @@ func latest(ctx context.Context, c *client.Client) (newest target, err error) {
 		break
 	}
 	if newest.id == 0 {
-		err = errors.New("you have no jobs and no tasks")
+		err = errors.New("you have no jobs or tasks")
 	}
 	return newest, err
 }

@@ -59,7 +59,7 @@ func (a *app) listCommand() *cobra.Command {
 				f.Since = time.Now().Add(-since)
 			}
 			if f.OldestFirst = order == oldestFirst; !f.OldestFirst && order != newestFirst {
-				return usage("--sort %s: write %s for the oldest first, or %s", order, oldestFirst, newestFirst)
+				return usage("--sort %s: write %s (oldest first) or %s", order, oldestFirst, newestFirst)
 			}
 			if f.OldestFirst && task != "" {
 				return usage("--sort: the jobs of a task are listed by number")
@@ -67,20 +67,19 @@ func (a *app) listCommand() *cobra.Command {
 			return a.list(ctx, c, f, inTask{task, where}, most)
 		})}
 	flags := command.Flags()
-	statusFlag(command, &statuses, "only those with one of these statuses")
-	flags.StringSliceVar(&platforms, "platform", nil, "only those on one of these platforms")
-	flags.DurationVar(&since, "since", 0, "only those that changed in this time, such as 24h")
-	flags.DurationVar(&created, "created", 0, "only those that were submitted in this time, such as 24h")
+	statusFlag(command, &statuses, "with one of these statuses")
+	flags.StringSliceVar(&platforms, "platform", nil, "on one of these platforms")
+	flags.DurationVar(&since, "since", 0, "changed within this time, such as 24h")
+	flags.DurationVar(&created, "created", 0, "submitted within this time, such as 24h")
 	flags.StringArrayVar(&f.Labels, "label", nil,
-		"only those with this label, as KEY=VALUE. Repeatable: with all of them")
-	flags.StringVar(&f.Title, "title", "", "only those whose title contains this text, in upper or lower case")
-	flags.StringVar(&f.Service, "service", "", "only those of this service: its id in the catalogue, or its "+
-		"application")
-	flags.StringVar(&order, "sort", newestFirst, "order of tasks and of jobs: created, the oldest first, or -created")
-	flags.StringVar(&task, "task", "", "the jobs of this task")
+		"with the label `KEY=VALUE`; repeatable: with all of them")
+	flags.StringVar(&f.Title, "title", "", "with this text in the title, ignoring case")
+	flags.StringVar(&f.Service, "service", "", "of this service, by its id in the catalogue or its application")
+	flags.StringVar(&order, "sort", newestFirst, "created: oldest first; -created: newest first")
+	flags.StringVar(&task, "task", "", "list the jobs of this task")
 	flags.StringVar(&where, "where", "",
-		"with --task: only the jobs with this value of a dimension, or with its name, as NAME=VALUE")
-	flags.IntVar(&most, "limit", 100, "at most so many tasks and so many jobs; 0: all")
+		"with --task: jobs with this value of a dimension, or its name, as `NAME=VALUE`")
+	flags.IntVar(&most, "limit", 100, "maximum number of tasks, and of jobs; 0: all")
 	_ = command.RegisterFlagCompletionFunc("platform", a.completePlatforms) // fail only for unknown flags
 	_ = command.RegisterFlagCompletionFunc("task", a.completeTargets)
 	_ = command.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions([]string{oldestFirst, newestFirst},
@@ -103,7 +102,7 @@ func statusFlag(command *cobra.Command, statuses *[]string, help string) {
 func parseStatuses(names []string) (statuses []wire.Status, err error) {
 	for _, name := range names {
 		if !slices.Contains(wire.Statuses, wire.Status(name)) {
-			return nil, usage("--status %s: there is no such status", name)
+			return nil, usage("--status %s: unknown status", name)
 		}
 		statuses = append(statuses, wire.Status(name))
 	}
@@ -309,7 +308,7 @@ func whyOf(j wire.ProcessingJobSummary) string {
 	case j.Attention != nil:
 		return oneLine(j.Attention.Message, 300)
 	case j.QueuePosition != nil:
-		return fmt.Sprintf("%d before it in the queue", *j.QueuePosition)
+		return fmt.Sprintf("%d ahead in the queue", *j.QueuePosition)
 	}
 	return ""
 }
@@ -345,8 +344,8 @@ func (a *app) showCommand() *cobra.Command {
 			return a.showParametersOf(j.Parameters)
 		})}
 	command.Flags().StringVar(&by, "by", "",
-		"of a task: the progress by each value of this dimension, such as temporal_extent; all: of each dimension; "+
-			"platform: at each platform")
+		"progress of a task by the values of this dimension, such as temporal_extent; all: of every dimension; "+
+			"platform: by platform")
 	return command
 }
 
@@ -394,8 +393,8 @@ func noteOf(p wire.PlatformProgress) string {
 	}
 	note := strings.ReplaceAll(p.State, "_", " ")
 	if p.State == "unreachable" {
-		if note += ", no answer yet"; p.LastAnswer != nil {
-			note = strings.TrimSuffix(note, ", no answer yet") + " since " + moment(*p.LastAnswer)
+		if note += ", no response yet"; p.LastAnswer != nil {
+			note = strings.TrimSuffix(note, ", no response yet") + " since " + moment(*p.LastAnswer)
 		}
 	}
 	why := p.Failure
@@ -467,7 +466,7 @@ func budgetOf(b *wire.TaskBudget) string {
 	}
 	text := fmt.Sprintf("%.6g of %.6g %s spent", b.Spent, b.Amount, b.Unit)
 	if b.Expected > 0 {
-		text += fmt.Sprintf(", about %.6g by what runs", b.Expected)
+		text += fmt.Sprintf(", about %.6g expected of running jobs", b.Expected)
 	}
 	return strings.Join(strings.Fields(text), " ")
 }
@@ -484,7 +483,7 @@ func endOf(f *wire.Forecast) string {
 	if f == nil {
 		return ""
 	}
-	return fmt.Sprintf("%s, by %d finished jobs%s", between(f.End), f.Runs, basisOf(f.Basis))
+	return fmt.Sprintf("%s, from %d finished jobs%s", between(f.End), f.Runs, basisOf(f.Basis))
 }
 
 // between shows a range of times to the minute, the day of the second only if it is another one.
@@ -513,7 +512,7 @@ func changeOf(c *wire.TaskChange) string {
 	if c == nil {
 		return ""
 	}
-	return fmt.Sprintf("%s, applied to job %d of %d", c.Action, c.Done, c.Last)
+	return fmt.Sprintf("%s, done for job %d of %d", c.Action, c.Done, c.Last)
 }
 
 // restOf tells what the waiting jobs of a task need; "" if that is not known.
@@ -616,8 +615,8 @@ func (a *app) logsCommand() *cobra.Command {
 	follow := false
 	command := &cobra.Command{Use: "logs JOB", GroupID: "jobs", Args: cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeTargets,
-		Short:             "Show what the platform logged about a job",
-		Long:              "Show what the platform logged about a job.\n\n" + idHelp,
+		Short:             "Show the platform's log of a job",
+		Long:              "Show the platform's log of a job.\n\n" + idHelp,
 		Example:           "  eodispatch logs job-42\n  eodispatch logs -f @latest",
 		RunE: a.onTarget(func(ctx context.Context, c *client.Client, t target) error {
 			if t.task {
@@ -637,17 +636,17 @@ func (a *app) logsCommand() *cobra.Command {
 			}
 			return nil
 		})}
-	command.Flags().BoolVarP(&follow, "follow", "f", false, "go on until the job has ended")
+	command.Flags().BoolVarP(&follow, "follow", "f", false, "follow the log until the job has ended")
 	return command
 }
 
 func (a *app) provenanceCommand() *cobra.Command {
 	return &cobra.Command{Use: "provenance ID", GroupID: "jobs", Args: cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeTargets,
-		Short:             "Print how the results of a job or task came about, as PROV-JSON",
-		Long: "Print how the results of a job or task came about, as PROV-JSON of the W3C: the service, parameters, " +
-			"platform and its software, times and costs.\n" +
-			"For a task it names each job with the address of its own document. It does not name you.\n\n" + idHelp,
+		Short:             "Print the provenance of a job or task as PROV-JSON",
+		Long: "Print the provenance of a job or task as PROV-JSON (W3C): the service, parameters, platform and its " +
+			"software, times and costs. For a task it lists the jobs with the URLs of their own documents. It does " +
+			"not name you.\n\n" + idHelp,
 		Example: "  eodispatch provenance job-42 > provenance.json\n  eodispatch provenance task-7 > provenance.json",
 		RunE: a.onTarget(func(ctx context.Context, c *client.Client, t target) error {
 			read := c.Provenance

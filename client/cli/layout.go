@@ -25,7 +25,7 @@ const (
 	// inFolders is the layout with a folder for each job, in which its Item is, too.
 	inFolders = "{job}/{file}"
 
-	layoutHelp = `names of a task's files, of {name} (of the tile or value), {time} (beginning of its time span), {job} ` +
+	layoutHelp = `file names of a task, from {name} (of the tile or value), {time} (beginning of its time span), {job} ` +
 		`(number), {asset}, {file} (the platform's name) and {extension}, such as {name}_{time}.{extension}`
 )
 
@@ -38,7 +38,7 @@ var (
 func parseLayout(text string) (*layout, error) {
 	for _, name := range field.FindAllString(text, -1) {
 		if !slices.Contains(fields, name) {
-			return nil, usage("--layout has %s; there are %s", name, strings.Join(fields, ", "))
+			return nil, usage("--layout: unknown field %s; fields are %s", name, strings.Join(fields, ", "))
 		}
 	}
 	return &layout{text: text, files: map[string]string{}}, nil
@@ -95,7 +95,7 @@ func startOfItem(i client.Item) string {
 func idOfItem(i client.Item) (int64, error) {
 	job, err := strconv.ParseInt(i.ID, 10, 64)
 	if err != nil {
-		err = fmt.Errorf("an Item has the id %q, which is not that of a job", i.ID)
+		err = fmt.Errorf("the Item %q has no job", i.ID)
 	}
 	return job, err
 }

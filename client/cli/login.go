@@ -32,22 +32,25 @@ type login struct {
 func (a *app) loginCommand() *cobra.Command {
 	l := &login{app: a}
 	command := &cobra.Command{Use: "login [URL]", GroupID: "access", Args: cobra.MaximumNArgs(1),
-		Short: "Sign in at a broker",
-		Long: `Sign in at a broker. The sign-in is kept in a file that only you can read, and renewed when it is used.
+		Short: "Sign in to a broker",
+		Long: `Sign in to a broker. The sign-in is kept in a file that only you can read, and renewed when it is used.
 
-On a machine with a display your browser is opened; elsewhere a page and a code are shown, to be entered in a browser on any machine.
-Programs that act for themselves need no login: set EODISPATCH_TOKEN, or EODISPATCH_CLIENT_ID,
-EODISPATCH_CLIENT_SECRET, and EODISPATCH_ISSUER, the identity provider that the secret is sent to.`,
+On a machine with a display your browser opens. Elsewhere, open the page that is shown in a browser on any machine, and
+enter the code.
+
+Programs need no login: set EODISPATCH_TOKEN, or EODISPATCH_CLIENT_ID, EODISPATCH_CLIENT_SECRET and EODISPATCH_ISSUER,
+the identity provider that gets the secret.`,
 		Example: `  eodispatch login https://broker.example.org
   eodispatch login https://broker.example.org --name production --offline`,
 		RunE: a.run(l.run)}
 	flags := command.Flags()
-	flags.StringVar(&l.name, "name", "", "name for this broker; default: its host")
-	flags.BoolVar(&l.device, "device", false, "show a page and a code instead of opening a browser")
+	flags.StringVar(&l.name, "name", "", "name of this broker for --broker; default: its host")
+	flags.BoolVar(&l.device, "device", false, "do not open a browser; show a page and a code")
 	flags.BoolVar(&l.offline, "offline", false,
-		"stay signed in when your session at the identity provider ends, as cron jobs need (scope offline_access)")
-	flags.StringVar(&l.issuer, "issuer", "", "identity provider; default: as the broker says")
-	flags.StringVar(&l.clientID, "client-id", "", "public client at the identity provider; default: as the broker says")
+		"stay signed in after your session at the identity provider has ended, for cron jobs (scope offline_access)")
+	flags.StringVar(&l.issuer, "issuer", "", "identity provider; default: that of the broker")
+	flags.StringVar(&l.clientID, "client-id", "", "public client at the identity provider; default: that of the "+
+		"broker")
 	return command
 }
 
@@ -88,7 +91,7 @@ func (l *login) run(ctx context.Context, args []string) error {
 	if l.json {
 		return l.print(map[string]any{"broker": one.URL, "name": name, "user": who.user()})
 	}
-	l.hint("Signed in at %s as %s.", one.URL, oneLine(who.user(), 200))
+	l.hint("Signed in to %s as %s.", one.URL, oneLine(who.user(), 200))
 	return nil
 }
 
@@ -105,8 +108,8 @@ func (l *login) signIn(ctx context.Context, c *client.Client) (session, error) {
 	}
 	if l.clientID == "" {
 		return session{},
-			fmt.Errorf("%s names no client for programs. Ask its operator for one (identity.command_line_client), "+
-				"and give it "+"with --client-id", c.URL())
+			fmt.Errorf("%s has no client for the command line. Ask its operator for one "+
+				"(identity.command_line_client), and give it with --client-id", c.URL())
 	}
 	if l.issuer == "" {
 		l.issuer = how.Issuer
@@ -151,7 +154,7 @@ type oneProtocol struct{ by http.RoundTripper }
 func (o oneProtocol) RoundTrip(r *http.Request) (*http.Response, error) {
 	response, err := cmp.Or(o.by, http.DefaultTransport).RoundTrip(r)
 	if err == nil && response.StatusCode == http.StatusSwitchingProtocols {
-		return nil, errors.Join(errors.New("the server answers with another protocol than HTTP"), response.Body.Close())
+		return nil, errors.Join(errors.New("the server does not speak HTTP"), response.Body.Close())
 	}
 	return response, err
 }
@@ -172,9 +175,8 @@ func (l *login) apart(address string) error {
 		if one.URL != address && one.ClientID == l.clientID &&
 			strings.TrimRight(one.Issuer, "/") == strings.TrimRight(l.issuer, "/") {
 			return &exitError{ExitSignIn,
-				fmt.Errorf("%s has the identity provider and the client of %s, where you are signed in, so each "+
-					"could act for "+
-					"you at the other. If you trust both, add --issuer %s", address, one.URL, l.issuer)}
+				fmt.Errorf("%s uses the same identity provider and client as %s, so each could act for you at the "+
+					"other. If you trust both, add --issuer %s", address, one.URL, l.issuer)}
 		}
 	}
 	return nil
@@ -187,7 +189,7 @@ func (a *app) provider(ctx context.Context, issuer string) (*oidc.Provider, erro
 	}
 	p, err := oidc.NewProvider(a.direct(ctx), issuer)
 	if err != nil {
-		return nil, fmt.Errorf("the identity provider %s does not answer as one does: %w", issuer, err)
+		return nil, fmt.Errorf("%s is not a working identity provider: %w", issuer, err)
 	}
 	return p, a.private(p.Endpoint().AuthURL, p.Endpoint().TokenURL, p.Endpoint().DeviceAuthURL)
 }
@@ -204,11 +206,12 @@ func (l *login) grant(ctx context.Context, settings *oauth2.Config) (*oauth2.Tok
 		grant, err = l.byBrowser(ctx, settings)
 	case settings.Endpoint.DeviceAuthURL == "":
 		return nil, &exitError{ExitSignIn,
-			errors.New("the identity provider offers no sign-in for devices. Run login on a machine with a browser")}
+			errors.New("the identity provider does not support device sign-in. Run login on a machine with a " +
+				"browser")}
 	case !l.device && !isTerminal(l.Err):
 		return nil, &exitError{ExitSignIn,
-			errors.New("there is neither a browser nor a terminal to sign in with. Set EODISPATCH_TOKEN, or " +
-				"EODISPATCH_CLIENT_ID, EODISPATCH_CLIENT_SECRET and EODISPATCH_ISSUER, or run login --device")}
+			errors.New("no browser or terminal to sign in with. Set EODISPATCH_TOKEN, or EODISPATCH_CLIENT_ID, " +
+				"EODISPATCH_CLIENT_SECRET and EODISPATCH_ISSUER, or run login --device")}
 	default:
 		grant, err = l.byDevice(ctx, settings)
 	}
@@ -308,7 +311,7 @@ func receive(state string, came chan<- returned) http.Handler {
 		if got.code == "" {
 			got.err = fmt.Errorf("the identity provider refuses the sign-in: %s %s", q.Get("error"),
 				q.Get("error_description"))
-			text = "You are not signed in. The terminal says why."
+			text = "Sign-in failed. See the terminal for the reason."
 		}
 		fmt.Fprintln(w, text)
 		select {
@@ -351,8 +354,8 @@ func claimsOf(token string) (c claims) {
 
 func (a *app) logoutCommand() *cobra.Command {
 	return &cobra.Command{Use: "logout", GroupID: "access", Args: cobra.NoArgs,
-		Short: "End the sign-in at a broker",
-		Long: "End the sign-in at a broker: revoke it at the identity provider, and delete it here. Your jobs " +
+		Short: "Sign out of a broker",
+		Long: "Sign out of a broker: revoke the sign-in at the identity provider, and delete it here. Your jobs " +
 			"continue; see permit.",
 		Example: "  eodispatch logout",
 		RunE: a.run(func(ctx context.Context, _ []string) error {
@@ -384,7 +387,7 @@ func (a *app) logoutCommand() *cobra.Command {
 				return fmt.Errorf("the sign-in is deleted here, but the identity provider did not revoke it: %w",
 					revoked)
 			}
-			a.hint("Signed out at %s.", one.URL)
+			a.hint("Signed out of %s.", one.URL)
 			return nil
 		})}
 }

@@ -16,8 +16,8 @@ import (
 // itemsFile has all Items of a task, for programs that read GeoJSON.
 const itemsFile = "items.json"
 
-const vrtHelp = "of a task: write mosaic.vrt, too, which GDAL, QGIS and rasterio read as one raster of all GeoTIFFs; " +
-	"several times or kinds of files have a mosaic each"
+const vrtHelp = "for a task: also write mosaic.vrt, one raster of all GeoTIFFs for GDAL, QGIS and rasterio; one " +
+	"for each time and kind of file"
 
 // tile is a downloaded GeoTIFF of a task.
 type tile struct {

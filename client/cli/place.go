@@ -26,9 +26,9 @@ var protocols = []string{wire.OpenEO, wire.OGCProcess}
 func (p *place) flags(a *app, command *cobra.Command) {
 	flags := command.Flags()
 	flags.StringVar(&p.platform, "platform", "",
-		"SERVICE is a process of this platform, by its id or URL, and not a service of the catalogue")
-	flags.StringVar(&p.at, "at", "", "of a service of the catalogue that several platforms offer: only this platform")
-	flags.StringVar(&p.endpoint, "endpoint", "", "like --platform, by the platform's address; needs --protocol")
+		"run a process of this `PLATFORM`: SERVICE is its id or URL")
+	flags.StringVar(&p.at, "at", "", "`PLATFORM` to use, if several offer the service")
+	flags.StringVar(&p.endpoint, "endpoint", "", "like --platform, but the platform's `URL`; needs --protocol")
 	flags.StringVar(&p.protocol, "protocol", "", "protocol of --endpoint: openeo or ogc_api_process")
 	flags.StringVar(&p.namespace, "namespace", "", "namespace of the process at the platform")
 	command.MarkFlagsMutuallyExclusive("platform", "endpoint", "at")
@@ -151,7 +151,7 @@ func (f found) takes(given map[string]json.RawMessage, types ...string) (names [
 		names = []string{optional}
 	}
 	if len(names) == 0 {
-		return nil, fmt.Errorf("the service has no parameter of the type %s that is not given already", types[0])
+		return nil, fmt.Errorf("the service has no parameter of the type %s, or it has a value already", types[0])
 	}
 	return names, nil
 }

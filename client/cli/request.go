@@ -43,44 +43,40 @@ type request struct {
 func (r *request) flags(command *cobra.Command) {
 	r.place.flags(r.app, command)
 	flags := command.Flags()
-	flags.StringArrayVar(&r.labels, "label", nil, "label, as KEY=VALUE, by which list finds it. Repeatable")
+	flags.StringArrayVar(&r.labels, "label", nil, "label as `KEY=VALUE`, for list --label; repeatable")
 	flags.StringArrayVarP(&r.parameters, "parameter", "p", nil,
-		"parameter, as NAME=VALUE: JSON or a text; @FILE for the JSON in a file. Repeatable")
+		"parameter as `NAME=VALUE`: JSON, text, or @FILE for the JSON in a file; repeatable")
 	flags.StringVar(&r.area, "area", "",
-		"area for the service's parameters of the types bounding-box and polygon: a box or a file")
+		"`AREA` for parameters of the types bounding-box and polygon")
 	flags.StringVar(&r.time, "time", "",
-		"time span for the service's parameters of the type date-interval: FROM/TO, or a day, month or year; or a "+
-			"time for "+"those of the type datetime")
+		"time span for parameters of the type date-interval: `FROM/TO`, a day, a month or a year; or a time for "+
+			"those of the type datetime")
 	flags.StringVar(&r.by, "split", "",
-		"run a job for each part of --time: day, week, month, quarter, year, or a number of days such as P10D")
+		"run a job for each `PART` of --time: day, week, month, quarter, year, or a number of days such as P10D")
 	flags.StringVar(&r.format, "format", "",
-		"format of the results: gtiff, netcdf, geojson, json, or another that services show of the service; default: "+
-			"the "+"service's own")
+		"format of the results: gtiff, netcdf, geojson, json, or another that the service offers; default: the "+
+			"service's own")
 	flags.StringVar(&r.title, "title", "", "title; default: that of the service")
 	flags.StringVar(&r.note, "note", "", "note")
 	flags.StringVar(&r.budget, "budget", "",
-		"what the jobs of the task may cost together: an amount in the platform's unit, such as 50, or with its "+
-			"unit: \"50 "+"credits\"")
+		"maximum cost of the task: an `AMOUNT` in the platform's unit, such as 50, or with its unit: \"50 credits\"")
 	flags.StringArrayVar(&r.also, "also", nil,
-		"another service of the catalogue that does the same at another platform: the jobs of the task go where they "+
-			"end "+"soonest. Repeatable")
-	flags.IntVar(&r.trial, "trial", 0, "run so many jobs of the task first, and the others after: eodispatch resume")
-	flags.StringArrayVar(&r.options, "option", nil, "option of the job for the platform, as NAME=VALUE. Repeatable")
+		"equivalent `SERVICE` at another platform; each job runs where it is expected to finish first; repeatable")
+	flags.IntVar(&r.trial, "trial", 0, "run only the first `N` jobs; \"eodispatch resume\" runs the rest")
+	flags.StringArrayVar(&r.options, "option", nil, "job option for the platform as `NAME=VALUE`; repeatable")
 	r.tiling.flags(r.app, command,
-		"split --area by this grid, or by the cells in a GeoJSON file, and run a job for each tile")
+		"run a job for each tile of --area in this `GRID`, or in the cells of a GeoJSON file")
 	flags.StringVar(&r.values, "values", "",
-		"run a job for each value in this file: a JSON array, GeoJSON features, or a value in each line")
+		"run a job for each value in a `FILE`: a JSON array, GeoJSON features, or one value per line")
 	flags.StringArrayVar(&r.each, "each", nil,
-		"run a job for each of these values of a parameter, as NAME=VALUE,VALUE or NAME=@FILE. Repeatable: a job for "+
-			"each "+"combination")
+		"run a job for each value of a parameter, as `NAME=VALUE,VALUE` or NAME=@FILE; repeatable: each combination")
 	flags.BoolVar(&r.zip, "zip", false,
-		"with several of --grid, --values, --split and --each: job n has the n-th value of each, in place of all "+
-			"combinations")
+		"pair the values of --grid, --values, --split and --each in order, instead of combining them")
 	flags.StringVar(&r.dimension, "dimension", "",
-		"parameter that takes the tiles or values; default: the one for areas")
+		"`PARAMETER` that takes the tiles or values; default: the one for areas")
 	flags.StringVar(&r.key, "key", "",
-		"Idempotency-Key: with the same key and request nothing is submitted twice within a day. Default: a random key")
-	flags.StringVarP(&r.file, "file", "f", "", "submit the request in this file, as eodispatch request writes it")
+		"Idempotency-Key: the same key and request are submitted only once within a day; default: random")
+	flags.StringVarP(&r.file, "file", "f", "", "submit the request in a `FILE`, written by eodispatch request")
 	command.MarkFlagsMutuallyExclusive("grid", "values")
 	// fails only for unknown flags
 	_ = command.RegisterFlagCompletionFunc("format",
@@ -320,7 +316,7 @@ func (r *request) fromFile(args []string, given *pflag.FlagSet) (d document, err
 		"grid", "min-area", "merge", "buffer", "order", "values", "dimension", "each", "zip", "platform", "at",
 		"endpoint", "namespace"} {
 		if len(args) > 0 || given.Changed(name) {
-			return d, usage("with -f the request is in the file: name no service, and no --%s", name)
+			return d, usage("with -f the request is in the file: omit SERVICE and --%s", name)
 		}
 	}
 	text, err := readFile(r.file)
@@ -400,8 +396,8 @@ func interval(text string) (json.RawMessage, error) {
 	from, to, ok := strings.Cut(text, "/")
 	if !ok || from == "" || to == "" || strings.Contains(to, "/") {
 		return nil, fmt.Errorf(
-			"%q is no time span: write FROM/TO, for example 2024-06-01/2024-07-01, or a day, month or year: "+
-				"2024-06-01, "+"2024-06, 2024", text)
+			"%q is not a time span: write FROM/TO, such as 2024-06-01/2024-07-01, or a day, month or year: "+
+				"2024-06-01, 2024-06, 2024", text)
 	}
 	if begin, end := momentOf(from), momentOf(to); !begin.IsZero() && !end.IsZero() && end.Before(begin) {
 		return nil, fmt.Errorf("the time span %q ends before it begins: write FROM/TO with the earlier time first",
@@ -526,7 +522,8 @@ func (r *request) split(ctx context.Context, c *client.Client, f found,
 		d.Values, d.Names, err = readValues(r.values)
 		if err == nil && r.area != "" {
 			if slices.Contains(areaTypes, typeIn(f, d.Name)) {
-				return nil, usage("--values gives the areas: name no --area, or another parameter with --dimension")
+				return nil, usage("--values gives the areas: omit --area, or name another parameter with " +
+					"--dimension")
 			}
 			err = r.fillArea(ctx, f, values)
 		}
@@ -565,10 +562,10 @@ func (r *request) hintBoxes(f found, name string, areas []json.RawMessage) {
 	switch more := math.Round(100 * (sent/own - 1)); {
 	case changed == 0 || own == 0:
 	case len(areas) == 1:
-		r.hint("%s takes a box: the one around the area is sent, which is %.0f %% larger.", name, more)
+		r.hint("%s takes a box: the bounding box of the area is sent, which is %.0f %% larger.", name, more)
 	default:
-		r.hint("%s takes boxes: in place of %d of %d areas the boxes around them are sent, so that %.0f %% more is "+
-			"processed and neighbours may overlap.", name, changed, len(areas), more)
+		r.hint("%s takes boxes: bounding boxes of %d of %d areas are sent, so that %.0f %% more is processed and "+
+			"neighbours may overlap.", name, changed, len(areas), more)
 	}
 }
 
@@ -632,9 +629,9 @@ func (a *app) requestCommand() *cobra.Command {
 	to := ""
 	command := &cobra.Command{Use: "request SERVICE", GroupID: "jobs", Args: cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeServices,
-		Short:             "Write a request for a service to a file, to be edited and submitted by run -f",
-		Long: "Write a request for a service with all its parameters. What you give is filled in; for the rest the " +
-			"default is, or null where you must write a value.",
+		Short:             "Write a request to a file, to edit and submit with run -f",
+		Long: "Write a request for a service with all its parameters: with the values that you give, otherwise the " +
+			"defaults, or null where you must write a value.",
 		Example: "  eodispatch request ndvi_composite --area 4,50,5,51 -o request.json\n  eodispatch run -f " +
 			"request.json"}
 	command.RunE = func(command *cobra.Command, args []string) error {

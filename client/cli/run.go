@@ -22,13 +22,15 @@ type running struct {
 	saving
 }
 
-const runHelp = `SERVICE is the id of a service of the catalogue or, with --platform, of a process of a platform.
---area and --time fill the service's parameters of these types, whatever they are called. Other parameters are given with -p.
-With --grid the area is split and a task runs a job for each tile; with --values, for each value in a file; with --split, for each part
-of --time; with --each, for each value of a parameter. With several of them there is a job for each combination, or with --zip one for each
-position. "eodispatch show TASK --by NAME" shows the progress by the values of one of them.
-With --trial or --budget a task can come to a point where its owner decides: --wait then ends with the exit code 6, and
-eodispatch resume runs the rest.
+const runHelp = `SERVICE is the id of a service of the catalogue or, with --platform, of a process of a platform. --area and --time fill
+the service's parameters of these types, whatever their names. Give other parameters with -p.
+
+A task runs a job for each tile (--grid), each value in a file (--values), each part of --time (--split), or each value
+of a parameter (--each). Several of these give a job for each combination, or with --zip pair the values in order.
+"eodispatch show TASK --by NAME" shows the progress by one of them.
+
+When a trial (--trial) has ended or the budget (--budget) has no room, --wait ends with exit code 6, and eodispatch
+resume runs the rest.
 
 `
 
@@ -49,7 +51,7 @@ func (a *app) upscaleCommand() *cobra.Command {
 	r := &running{request: request{app: a}}
 	command := &cobra.Command{Use: "upscale SERVICE", GroupID: "jobs", Args: cobra.MaximumNArgs(1),
 		ValidArgsFunction: a.completeServices,
-		Short:             "Run a service over many tiles or values: a task",
+		Short:             "Run a service over many tiles or values, as a task",
 		Long:              "Run a service over many tiles or values.\n" + runHelp + areaHelp,
 		Example: `  eodispatch upscale ndvi_composite --area belgium.geojson --grid 20x20km --time 2024-06-01/2024-07-01 --wait
   eodispatch upscale ndvi_composite --values dates.txt --dimension temporal_extent --area 4,50,5,51
@@ -85,9 +87,10 @@ func (r *running) complete(command *cobra.Command, task bool) *cobra.Command {
 	}
 	r.request.flags(command)
 	command.Flags().BoolVar(&r.estimate, "estimate", false,
-		"submit nothing, and show what it is expected to cost, from your finished jobs of the service")
-	command.Flags().BoolVarP(&r.wait, "wait", "w", false, "show the progress until the end")
-	r.saving.flags(command, "download", "download the results to this folder as they become available; implies --wait")
+		"submit nothing; show the expected cost, from your finished jobs of the service")
+	command.Flags().BoolVarP(&r.wait, "wait", "w", false, "show the progress and wait for the end")
+	r.saving.flags(command, "download", "download the results to this `FOLDER` as they become available (implies "+
+		"--wait)")
 	return command
 }
 
@@ -97,7 +100,8 @@ func (r *running) submit(ctx context.Context, c *client.Client, d document) erro
 	t, made, err := create(ctx, c, d, key)
 	if err != nil {
 		if _, refused := errors.AsType[*client.Error](err); !refused && r.file != "" {
-			r.hint("Whether it was submitted is not known. Repeat with --key %s: then nothing is submitted twice.", key)
+			r.hint("It may have been submitted. Repeat the command with --key %s, so that nothing is submitted "+
+				"twice.", key)
 		}
 		return err
 	}
@@ -131,13 +135,13 @@ func (r *running) showEstimate(ctx context.Context, c *client.Client, d document
 	}
 	shown := func(s *wire.Spread, write func(float64) string, unit string, runs int, basis string) string {
 		if s == nil {
-			return fmt.Sprintf("not known: %d of your finished jobs show it", runs)
+			return fmt.Sprintf("unknown: only %d of your finished jobs show it", runs)
 		}
 		text := strings.TrimSpace(spread(s, write) + " " + unit)
 		if runs == 0 {
 			return text + ", as the provider states"
 		}
-		return text + fmt.Sprintf(", by %d finished jobs", runs) +
+		return text + fmt.Sprintf(", from %d finished jobs", runs) +
 			map[string]string{"area": " over areas of this size"}[basis]
 	}
 	fmt.Fprintf(r.Out, "jobs      %d\ncosts     %s\nrun time  %s\n", e.Jobs,

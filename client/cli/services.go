@@ -18,7 +18,7 @@ import (
 
 func (a *app) servicesCommand() *cobra.Command {
 	return &cobra.Command{Use: "services [QUERY]", GroupID: "services", Args: cobra.MaximumNArgs(1),
-		Short:   "List the services of the broker's catalogue",
+		Short:   "List or search the services of the catalogue",
 		Example: "  eodispatch services\n  eodispatch services ndvi",
 		RunE: a.onClient(func(ctx context.Context, c *client.Client, args []string) error {
 			var all []wire.ServiceSummary
@@ -35,7 +35,7 @@ func (a *app) servicesCommand() *cobra.Command {
 				}
 			}
 			if len(all) == 0 && !a.json {
-				a.hint("No service matches. All are listed by: eodispatch services")
+				a.hint("No services found. List all with: eodispatch services")
 			}
 			if a.json || len(all) == 0 {
 				return nil
@@ -52,13 +52,13 @@ func (a *app) servicesCommand() *cobra.Command {
 func withoutCatalogue(err error) error {
 	if client.IsCode(err, "SERVICE_NOT_FOUND") {
 		return errors.New(
-			"the catalogue has no such service. List them with: eodispatch services; run a process of a platform " +
-				"with --platform NAME")
+			"the catalogue has no such service. List services with: eodispatch services; run a process of a " +
+				"platform with --platform NAME")
 	}
 	if client.IsCode(err, "NOT_FOUND") {
 		return fmt.Errorf(
-			"this broker has no catalogue of services. Name a process of a platform instead: --platform NAME, see "+
-				"eodispatch "+"platforms (%w)", err)
+			"this broker has no catalogue. Run a process of a platform with --platform NAME, see eodispatch "+
+				"platforms (%w)", err)
 	}
 	return err
 }
@@ -100,7 +100,7 @@ func (a *app) paramsCommand() *cobra.Command {
 }
 
 func (a *app) showParameters(all []wire.Parameter) error {
-	return a.table("PARAMETER\tTYPE\tNEEDED\tDEFAULT\tDESCRIPTION", func(row func(...any)) {
+	return a.table("PARAMETER\tTYPE\tREQUIRED\tDEFAULT\tDESCRIPTION", func(row func(...any)) {
 		for _, p := range all {
 			needed := "yes"
 			if p.Optional {
@@ -122,7 +122,7 @@ func (a *app) showParameters(all []wire.Parameter) error {
 
 func (a *app) platformsCommand() *cobra.Command {
 	return &cobra.Command{Use: "platforms", GroupID: "services", Args: cobra.NoArgs,
-		Short:   "List the platforms, and what can be expected of them",
+		Short:   "List the platforms and their state",
 		Example: "  eodispatch platforms",
 		RunE: a.onClient(func(ctx context.Context, c *client.Client, _ []string) error {
 			list, err := c.Platforms(ctx)
@@ -140,7 +140,7 @@ func (a *app) platformsCommand() *cobra.Command {
 
 func (a *app) gridsCommand() *cobra.Command {
 	return &cobra.Command{Use: "grids", GroupID: "services", Args: cobra.NoArgs,
-		Short:   "List the grids that areas can be split by",
+		Short:   "List the grids for splitting areas",
 		Example: "  eodispatch grids",
 		RunE: a.onClient(func(ctx context.Context, c *client.Client, _ []string) error {
 			all, err := c.Grids(ctx)
@@ -159,8 +159,8 @@ func (a *app) tilesCommand() *cobra.Command {
 	var by tiling
 	command := &cobra.Command{Use: "tiles AREA --grid NAME", GroupID: "services", Args: cobra.ExactArgs(1),
 		Short: "Split an area into tiles, as GeoJSON",
-		Long: "Split an area into the tiles of a grid. They are printed as a GeoJSON FeatureCollection, which " +
-			"--values of run takes.\n\n" + areaHelp + "\nWrite -- before a box that begins with a minus.",
+		Long: "Split an area into the tiles of a grid, and print them as a GeoJSON FeatureCollection, which run " +
+			"--values takes.\n\n" + areaHelp + "\nWrite -- before a box that begins with a minus.",
 		Example: `  eodispatch tiles 4,50,5,51 --grid 20x20km > tiles.geojson
   eodispatch tiles belgium.geojson --grid mgrs-100km --order centre
   eodispatch tiles belgium.geojson --grid utm-20km --min-area 1e6 --merge
@@ -182,7 +182,7 @@ func (a *app) tilesCommand() *cobra.Command {
 			a.hint("%d tiles", len(found.Geometries))
 			return a.print(tilesDocument(found))
 		})}
-	by.flags(a, command, "name of a grid, see eodispatch grids, or a GeoJSON file with cells of your own that have ids")
+	by.flags(a, command, "`GRID` as in eodispatch grids, or a GeoJSON file with cells of your own that have ids")
 	_ = command.MarkFlagRequired("grid") // fails only for unknown flags
 	command.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
 		if _, ok := errors.AsType[*pflag.NotExistError](err); ok {
@@ -204,10 +204,11 @@ type tiling struct {
 func (t *tiling) flags(a *app, command *cobra.Command, grid string) {
 	flags := command.Flags()
 	flags.StringVar(&t.grid, "grid", "", grid)
-	flags.Float64Var(&t.minArea, "min-area", 0, "leave out tiles with less than so many square metres of the area")
-	flags.BoolVar(&t.merge, "merge", false, "join tiles smaller than --min-area to a neighbour instead")
-	flags.Float64Var(&t.buffer, "buffer", 0, "metres that each tile reaches beyond its cell")
-	flags.StringVar(&t.order, "order", "", "row: from south to north (default); centre: from the centre of the area")
+	flags.Float64Var(&t.minArea, "min-area", 0, "leave out tiles with less than this `AREA`, in square metres")
+	flags.BoolVar(&t.merge, "merge", false, "merge tiles smaller than --min-area into a neighbour instead")
+	flags.Float64Var(&t.buffer, "buffer", 0, "extend each tile beyond its cell by so many `METRES`")
+	flags.StringVar(&t.order, "order", "", "`ORDER` of the tiles: row (from south to north, the default) or centre "+
+		"(from the centre of the area)")
 	_ = command.RegisterFlagCompletionFunc("grid", a.completeGrids) // these fail only for unknown flags
 	_ = command.RegisterFlagCompletionFunc("order", cobra.FixedCompletions([]string{"row", "centre"},
 		cobra.ShellCompDirectiveNoFileComp))
@@ -217,7 +218,7 @@ func (t *tiling) flags(a *app, command *cobra.Command, grid string) {
 func (t *tiling) tiles(ctx context.Context, c *client.Client, area json.RawMessage) (wire.GeometryCollection, error) {
 	for name, metres := range map[string]float64{"min-area": t.minArea, "buffer": t.buffer} {
 		if math.IsNaN(metres) || math.IsInf(metres, 0) {
-			return wire.GeometryCollection{}, usage("--%s: it is not a finite number", name)
+			return wire.GeometryCollection{}, usage("--%s: not a finite number", name)
 		}
 	}
 	r := wire.TileRequest{AOI: wire.Area{RawMessage: area}, Grid: t.grid, MinArea: t.minArea, Merge: t.merge,

@@ -159,8 +159,8 @@ func (a *app) chosen(s sessions) (string, error) {
 	text, err := os.ReadFile(filepath.Join(s.folder, currentFile))
 	if err != nil {
 		return "", &exitError{ExitSignIn,
-			errors.New("no broker is known. Sign in with: eodispatch login URL\nor name one with --broker or " +
-				"EODISPATCH_BROKER")}
+			errors.New("no broker is set. Sign in with: eodispatch login URL\n" +
+				"or name one with --broker or EODISPATCH_BROKER")}
 	}
 	name, address, _ := strings.Cut(strings.TrimSpace(string(text)), "\n")
 	if _, err := s.read(name); err != nil && address != "" {
@@ -227,15 +227,15 @@ func (a *app) private(addresses ...string) error {
 	for _, address := range addresses {
 		if address != "" && !a.insecure && !client.Secure(address) {
 			return &exitError{ExitSignIn,
-				fmt.Errorf("the identity provider has the address %q, which is not https, so everybody on the way "+
-					"could read the "+"sign-in. Permit it with --insecure", address)}
+				fmt.Errorf("the identity provider %q does not use https, so anyone on the network could read the "+
+					"sign-in. Allow it with --insecure", address)}
 		}
 	}
 	return nil
 }
 
 func errNotSignedIn(address string) error {
-	return &exitError{ExitSignIn, fmt.Errorf("you are not signed in at %s. Run: eodispatch login %s", address, address)}
+	return &exitError{ExitSignIn, fmt.Errorf("you are not signed in to %s. Run: eodispatch login %s", address, address)}
 }
 
 // asClient returns the token source of a client that acts for itself: EODISPATCH_CLIENT_ID and
@@ -248,8 +248,8 @@ func (a *app) asClient() func(context.Context) (string, error) {
 			issuer := a.env("EODISPATCH_ISSUER")
 			if issuer == "" {
 				return "", usage(
-					"set EODISPATCH_ISSUER to the identity provider of EODISPATCH_CLIENT_ID. The secret is sent " +
-						"there only, and not where the broker says")
+					"set EODISPATCH_ISSUER to the identity provider of EODISPATCH_CLIENT_ID, which alone gets the " +
+						"secret")
 			}
 			p, err := a.provider(ctx, issuer)
 			if err != nil {
@@ -329,7 +329,7 @@ func (r *renewer) renew(ctx context.Context, one session) (string, error) {
 		AuthStyle: oauth2.AuthStyleInParams}}
 	fresh, err := settings.TokenSource(r.direct(ctx), &oauth2.Token{RefreshToken: one.Grant.RefreshToken}).Token()
 	if e, ok := errors.AsType[*oauth2.RetrieveError](err); ok && e.ErrorCode == "invalid_grant" {
-		return "", &exitError{ExitSignIn, fmt.Errorf("your sign-in at %s has ended. Run: eodispatch login %s", one.URL,
+		return "", &exitError{ExitSignIn, fmt.Errorf("your sign-in to %s has expired. Run: eodispatch login %[1]s",
 			one.URL)}
 	}
 	if err != nil {

@@ -143,7 +143,7 @@ func TestRenewal_TellsAnEndedSignInFromABusyProvider(t *testing.T) {
 			Endpoint: issuer + "/token",
 			Grant:    &oauth2.Token{AccessToken: "t1", RefreshToken: "r1", Expiry: time.Unix(1, 0)}})
 		if _, err := command(t, t.Context(), home, nil, "usage", "--broker", "b"); err == nil ||
-			strings.Contains(Explain(err), "has ended") != row.ended {
+			strings.Contains(Explain(err), "has expired") != row.ended {
 			t.Errorf("%s: %v", row.code, err)
 		}
 	}

@@ -17,7 +17,7 @@ import (
 func polygonsInZip(text []byte) ([]polygon, error) {
 	archive, err := zip.NewReader(bytes.NewReader(text), int64(len(text)))
 	if err != nil {
-		return nil, fmt.Errorf("it is no zip archive: %w", err)
+		return nil, fmt.Errorf("not a zip archive: %w", err)
 	}
 	parts := map[string]*zip.File{}
 	var shapes []string
@@ -29,7 +29,7 @@ func polygonsInZip(text []byte) ([]polygon, error) {
 		}
 	}
 	if len(shapes) != 1 {
-		return nil, fmt.Errorf("the archive has %d files with the extension .shp, and must have one", len(shapes))
+		return nil, fmt.Errorf("the archive has %d files with the extension .shp; it must have one", len(shapes))
 	}
 	shape, err := unzipped(parts[shapes[0]])
 	if err != nil {
@@ -72,7 +72,7 @@ func polygonsBeside(file string, text []byte) ([]polygon, error) {
 var wgs84 = regexp.MustCompile(`(?i)^\s*(GEOGCS|GEOGCRS)\s*\[\s*"(GCS_)?WGS[ _]?(19)?84"`)
 
 // errShapefile is the error for a shapefile that breaks off or contradicts itself.
-var errShapefile = errors.New("it is damaged, or no shapefile")
+var errShapefile = errors.New("damaged, or not a shapefile")
 
 const (
 	shapeHeader  = 100  // bytes before the first record
@@ -161,8 +161,8 @@ func ringAt(text []byte) [][]float64 {
 // mostAssembly is how many steps it may take to find the polygons of the holes in one file, about a second.
 const mostAssembly = 200_000_000
 
-var errManyHoles = errors.New("it has too many rings in one shape to find out which holes lie in which polygons; " +
-	"simplify it, or write each polygon as a feature of its own (ogr2ogr -explodecollections area.geojson FILE)")
+var errManyHoles = errors.New("one shape has too many rings; simplify it, or make each polygon a feature (ogr2ogr " +
+	"-explodecollections area.geojson FILE)")
 
 // outline is an outer ring with what tells quickly that another one does not lie in it.
 type outline struct {

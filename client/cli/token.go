@@ -11,8 +11,8 @@ import (
 func (a *app) tokenCommand() *cobra.Command {
 	return &cobra.Command{Use: "token", GroupID: "access", Args: cobra.NoArgs,
 		Short: "Print an access token, for other programs",
-		Long: `Print the access token of your sign-in at the broker, renewed if it has ended, for programs such as curl. It is valid for some
-minutes. Whoever has it can act as you until then: keep it out of logs and of shell histories.`,
+		Long: `Print an access token, for programs such as curl. It is valid for some minutes. Anyone who has it can act as you until
+then: keep it out of logs and shell histories.`,
 		Example: `  curl -H "Authorization: Bearer $(eodispatch token)" https://broker.example.org/jobs_status`,
 		RunE: a.onClient(func(ctx context.Context, c *client.Client, _ []string) error {
 			token, err := c.Token(ctx)

@@ -28,18 +28,19 @@ func (a *app) watchCommand() *cobra.Command {
 
 const exitHelp = `
 
-The exit code is 0 if all jobs finished, 3 if all were canceled, 5 if some did not finish, 6 if the rest of a task waits for its owner, and 8
-if the time of wait is over.
+The exit code is 0 if all jobs finished, 3 if all were canceled, 5 if some did not finish, 6 if the task waits for your
+decision, and 8 after the timeout of wait.
 
-A task whose trial has ended, or whose budget has no room, waits for its owner when none of its jobs runs any more: eodispatch resume runs
-the rest, with --budget within a higher budget, and eodispatch cancel runs none of it. A task that somebody paused is waited for.`
+A task waits for your decision when its trial has ended or its budget has no room, and none of its jobs runs any more.
+eodispatch resume runs the rest, with --budget within a higher budget; eodispatch cancel does not. Paused tasks are
+waited for.`
 
 func (a *app) waitCommand() *cobra.Command {
 	limit := time.Duration(0)
 	command := &cobra.Command{Use: "wait ID", GroupID: "jobs", Args: cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeTargets,
-		Short:             "Wait for the end of a job or task, without a display",
-		Long:              "Wait for the end of a job or task, without a display.\n\n" + idHelp + exitHelp,
+		Short:             "Wait for the end of a job or task",
+		Long:              "Wait for the end of a job or task, without showing progress.\n\n" + idHelp + exitHelp,
 		Example: `  eodispatch wait task-7 && eodispatch download task-7 --to results
   eodispatch wait job-42 --timeout 10m`,
 		RunE: a.onTarget(func(ctx context.Context, c *client.Client, t target) error {
@@ -59,7 +60,7 @@ func (a *app) waitCommand() *cobra.Command {
 			}
 			return errors.Join(err, w.outcome(err))
 		})}
-	command.Flags().DurationVar(&limit, "timeout", 0, "wait at most so long; default: without limit")
+	command.Flags().DurationVar(&limit, "timeout", 0, "maximum time to wait; default: no limit")
 	return command
 }
 
@@ -105,7 +106,7 @@ func (a *app) follow(ctx context.Context, c *client.Client, t target, each func(
 	err := w.run(ctx, c, each)
 	w.shown.end()
 	if ctx.Err() != nil {
-		a.hint("%s continues. Come back with: eodispatch watch %s", t, t)
+		a.hint("%s continues. Watch it again with: eodispatch watch %s", t, t)
 		return err
 	}
 	if err == nil && a.json {
@@ -143,7 +144,7 @@ func (w *watching) runTask(ctx context.Context, c *client.Client, each func(wire
 			return err
 		}
 		if u.Interrupted != nil {
-			w.shown.note("The connection is lost; connecting again …")
+			w.shown.note("Connection lost; reconnecting …")
 			continue
 		}
 		ended, err := w.take(u, each)
@@ -320,7 +321,7 @@ func (w *watching) outcome(err error) error {
 	ended, all := wire.Ended(w.counts)
 	switch {
 	case w.task && w.stopped():
-		return &exitError{ExitPaused, fmt.Errorf("%s waits for you: %s. %s %s", w.target,
+		return &exitError{ExitPaused, fmt.Errorf("%s waits for your decision: %s. %s %s", w.target,
 			countsOf(w.counts), oneLine(w.why.Message, 300), w.goOn())}
 	case w.status == wire.Canceled:
 		return &exitError{ExitCanceled, fmt.Errorf("%s was canceled", w.target)}
@@ -347,10 +348,10 @@ func (w *watching) state(now time.Time) string {
 		line += " " + percent(w.progress)
 	}
 	if n := w.last.QueuePosition; n != nil && !w.status.Final() {
-		line += fmt.Sprintf(", %d before it in the queue", *n)
+		line += fmt.Sprintf(", %d ahead in the queue", *n)
 	}
 	if w.before != nil && *w.before > 0 {
-		line += fmt.Sprintf(", %d before its next in the queue", *w.before)
+		line += fmt.Sprintf(", %d ahead of its next job in the queue", *w.before)
 	}
 	if rest := w.estimate(now); rest > 0 {
 		line += fmt.Sprintf(", about %v left", rest)

@@ -24,7 +24,7 @@ func arguments(line []string) []string {
 // names the database alone.
 func alembicCommandLine(c console) *cobra.Command {
 	command := &cobra.Command{Use: alembic, Hidden: true, Args: cobra.ArbitraryArgs, RunE: missingCommand}
-	upgrade := &cobra.Command{Use: "upgrade head", Short: "Bring the database of DATABASE_URL up to date",
+	upgrade := &cobra.Command{Use: "upgrade head", Short: "Migrate the database of DATABASE_URL",
 		Args:      cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
 		ValidArgs: []string{"head"}, RunE: func(*cobra.Command, []string) error {
 			trustOwnRoots()

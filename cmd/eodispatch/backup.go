@@ -13,10 +13,10 @@ type backupCommand struct{ configFlags }
 
 func backupCommandLine(c console) *cobra.Command {
 	b := &backupCommand{}
-	command := &cobra.Command{Use: "backup FILE", Short: "Copy the SQLite database while brokers use it",
+	command := &cobra.Command{Use: "backup FILE", Short: "Back up the SQLite database while brokers use it",
 		Args: cobra.ExactArgs(1),
-		Long: `Copy the SQLite database to a new file while a broker uses it, and verify the copy. It is the state of one moment. If the copy fails there is no
-file. docs/operations.md says how to restore it, and how PostgreSQL is backed up.`,
+		Long: `Copy the SQLite database to a new file while a broker uses it: the state of one moment, verified. If the copy fails,
+there is no file. docs/operations.md says how to restore it, and how to back up PostgreSQL.`,
 		Example: "  eodispatch backup --config broker.yaml /backup/eodispatch-$(date +%F).db",
 		RunE: func(_ *cobra.Command,
 			args []string) error {
@@ -39,6 +39,6 @@ func (b *backupCommand) Run(c console, file string) error {
 		return err
 	}
 	_, err = fmt.Fprintf(c.out,
-		"%s: %d bytes, verified. After a restore run eodispatch restored before the broker starts\n", file, size)
+		"%s: %d bytes, verified. After a restore, run eodispatch restored before the broker starts\n", file, size)
 	return err
 }

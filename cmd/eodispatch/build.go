@@ -104,9 +104,9 @@ func build(ctx context.Context, settings *config.Config, kept *store.Store, seen
 		return nil, err
 	}
 	if err := identity.Readable(ctx, kept, access.ring); dispatch.DatabaseError(err) != nil {
-		log.Warn("whether the keys of the vault open everything is not known", "error", err)
+		log.Warn("cannot check whether the vault keys open everything", "error", err)
 	} else if err != nil {
-		log.Error("the keys of the vault do not open everything; permissions and hooks that need others are not used",
+		log.Error("vault keys are missing; permissions and hooks that need them are not used",
 			"error", err)
 	}
 	installation, err := kept.Installation(ctx)

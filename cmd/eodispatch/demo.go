@@ -39,7 +39,7 @@ func demoCommandLine(c console) *cobra.Command {
 		Short: "Start a broker with simulated platforms, and run jobs on them", Long: demoHelp,
 		Example: "  eodispatch demo --keep", RunE: func(*cobra.Command, []string) error { return demonstrate(c, keep) }}
 	command.Flags().BoolVar(&keep, "keep", false,
-		"keep the broker running afterwards and print shell commands to try it")
+		"keep the broker running, and print commands to try")
 	return command
 }
 
@@ -356,9 +356,12 @@ func (s *demoServers) explain(out io.Writer) {
 		fmt.Fprintf(out, "\nOpen %s/ in a browser and sign in as alice.\n", s.broker)
 	}
 	fmt.Fprintf(out,
-		"\nThe broker keeps running until you press Ctrl-C. In another terminal, paste these lines (the line of A "+
+		"\n"+
+			"The broker runs until you press Ctrl-C. In another terminal, paste these lines (and the line of A "+
 			"again when its token has expired, after five minutes):\n\n"+
-			"B=%s\nOPENEO=%s\nAPPLICATION=%s\n", s.broker, s.world.OpenEOURL, s.documents+"/ndvi_composite.json")
+			"B=%s\n"+
+			"OPENEO=%s\n"+
+			"APPLICATION=%s\n", s.broker, s.world.OpenEOURL, s.documents+"/ndvi_composite.json")
 	fmt.Fprintf(out,
 		"A=\"Authorization: Bearer $(curl -s %s/protocol/openid-connect/token -d grant_type=password -d client_id=%s "+
 			"-d username=%s -d password=%s"+

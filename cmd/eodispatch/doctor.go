@@ -36,12 +36,10 @@ func doctorCommandLine(c console) *cobra.Command {
 	d.flags(command)
 	command.Flags().DurationVar(&d.Timeout, "timeout", 15*time.Second, "time limit of each check")
 	command.Flags().BoolVar(&d.Repair, "repair", false,
-		"correct the counts of jobs in the database if they differ from the jobs; on PostgreSQL brokers may go on "+
-			"meanwhile")
+		"correct counts of jobs in the database that differ from the jobs; on PostgreSQL brokers may run")
 	command.Flags().BoolVar(&d.Catalogue, "catalogue", false,
-		"instead of the checks, read the sources of the catalogue and list its services, and the records that are "+
-			"not used "+"with the reasons")
-	command.Flags().BoolVar(&d.JSON, "json", false, "print one JSON object: checks with their results, and notes")
+		"list the services of the catalogue, and the records that are left out with the reasons")
+	command.Flags().BoolVar(&d.JSON, "json", false, "print JSON")
 	return command
 }
 
@@ -178,7 +176,7 @@ func checksOf(settings *config.Config) ([]check, error) {
 	}
 	checks := []check{{
 		name: "database", ask: func(ctx context.Context) (string, error) { return askDatabase(ctx, settings) },
-		advice: "stop it, or look for them in the log of its start",
+		advice: "stop it, or see the log of its start",
 	}}
 	for _, p := range providers {
 		checks = append(checks, check{name: "identity provider " + p.Issuer,
@@ -218,8 +216,7 @@ func checksOf(settings *config.Config) ([]check, error) {
 				return askSource(ctx,
 					settings, source)
 			}),
-			advice: "check that the folder or URL in `catalogue.sources` is right; `doctor --catalogue` lists what " +
-				"it holds",
+			advice: "check the folder or URL in `catalogue.sources`; `doctor --catalogue` lists its services",
 		})
 	}
 	return checks, nil
@@ -230,8 +227,8 @@ func platformCheck(b *dispatch.Backend, tokens dispatch.Tokens) check {
 	return check{
 		name: fmt.Sprintf("platform %s (%s, access %s) %s", b.Name, b.Label, b.Access, b.Endpoint),
 		ask:  withoutUnproven(func(ctx context.Context) error { return askPlatform(ctx, b, tokens) }),
-		advice: "check that `endpoint` and `protocol` are right, that this host can reach it and, with shared " +
-			"access, that it takes the tokens of `service_account`",
+		advice: "check `endpoint` and `protocol`, that this host can reach it and, with shared access, that it " +
+			"accepts the tokens of `service_account`",
 	}
 }
 
@@ -256,8 +253,8 @@ func eitherCheck(one, other *dispatch.Backend, tokens dispatch.Tokens) check {
 			}
 			return "", nil
 		},
-		advice: "a platform needs to speak one of the protocols: if it speaks none, check that this host can reach " +
-			"it and, with shared access, that it takes the tokens of the service account",
+		advice: "the platform must speak one of the protocols: check that this host can reach it and, with shared " +
+			"access, that it accepts the tokens of the service account",
 	}
 }
 
@@ -283,7 +280,7 @@ func furtherExchanges(settings *config.Config, tokens *identity.Tokens) (checks 
 // askDatabase opens the database, which also migrates it, and tries the vault's keys. An SQLite file that a broker has
 // open counts as working.
 func askDatabase(ctx context.Context, settings *config.Config) (unproven string, err error) {
-	const advice = "check that the server is running and that `database` names a user who may create tables"
+	const advice = "check that the server is running, and that the user in `database` may create tables"
 	s, err := openDatabase(ctx, settings)
 	switch {
 	case dispatch.Is(err, dispatch.Conflict):

@@ -19,7 +19,7 @@ func (d *doctorCommand) counts(ctx context.Context, settings *config.Config) fin
 		f.unproven, f.advice = "a broker uses the file", "stop it to check them"
 		return f
 	case err != nil:
-		f.err, f.advice = err, "see the check of the database; on SQLite no broker may use the file meanwhile"
+		f.err, f.advice = err, "see the check of the database; on SQLite no broker may use the file"
 		return f
 	}
 	defer s.Close()
@@ -31,9 +31,9 @@ func (d *doctorCommand) counts(ctx context.Context, settings *config.Config) fin
 	wrong, err := s.WrongCounts(ctx)
 	switch {
 	case err != nil:
-		f.err, f.advice = err, "if the database has very many jobs, give the check more time with `--timeout`"
+		f.err, f.advice = err, "if the database has very many jobs, raise `--timeout`"
 	case wrong > 0:
-		f.err = fmt.Errorf("%d counts differ from the jobs, so limits of jobs and quotas may be passed or not used up",
+		f.err = fmt.Errorf("%d counts differ from the jobs, so limits and quotas may be exceeded or not used up",
 			wrong)
 	}
 	return f
@@ -42,7 +42,7 @@ func (d *doctorCommand) counts(ctx context.Context, settings *config.Config) fin
 func corrected(ctx context.Context, s *store.Store, f finding) finding {
 	n, err := s.CorrectCounts(ctx)
 	if f.err = err; n > 0 {
-		f.name = fmt.Sprintf("%s, %d of which were wrong and are corrected", f.name, n)
+		f.name = fmt.Sprintf("%s, %d of them corrected", f.name, n)
 	}
 	return f
 }

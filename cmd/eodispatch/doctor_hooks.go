@@ -65,19 +65,18 @@ func hooksInNeed(ctx context.Context, settings *config.Config) (notes []string) 
 	defer kept.Close()
 	found, err := kept.HookTroubles(ctx, failsLong)
 	if err != nil {
-		return []string{"whether messages to hooks arrive cannot be read: " + explained(err)}
+		return []string{"cannot read whether messages to hooks arrive: " + explained(err)}
 	}
 	if found.Failing > 0 {
 		notes = append(notes,
-			fmt.Sprintf("messages to %d hooks of users have not arrived for more than %s, the oldest for %s; they "+
-				"are given "+"up after a day, and their owners see why at the hook",
+			fmt.Sprintf("messages to %d hooks of users have not arrived for more than %s, the oldest for %s; after "+
+				"a day they are dropped. Owners see the reason at the hook",
 				found.Failing, inWords(failsLong), inWords(found.Oldest)))
 	}
 	if found.Lag > sentLate {
 		notes = append(notes,
-			fmt.Sprintf("messages to hooks have been due for %s and no process sends them: look for `due deliveries` "+
-				"and "+
-				"`sending to a hook` in the log of the broker", inWords(found.Lag)))
+			fmt.Sprintf("messages to hooks have been due for %s, but no process sends them: look for `due "+
+				"deliveries` and `sending to a hook` in the log of the broker", inWords(found.Lag)))
 	}
 	if found.Gone > 0 {
 		notes = append(notes, fmt.Sprintf("%d hooks of users are off, because their receivers answered 410",

@@ -24,7 +24,7 @@ func certificateCheck(settings *config.Config) check {
 	c := check{name: "TLS certificate " + settings.TLS.CertFile,
 		advice: "renew it; a running broker loads the files again when they change"}
 	if settings.TLS.CertFile == "" {
-		c.name = "TLS certificate: none, requests come by http or through a proxy"
+		c.name = "TLS certificate: none; requests come by http or through a proxy"
 		c.ask = withoutUnproven(func(context.Context) error { return nil })
 		return c
 	}
@@ -55,7 +55,7 @@ func privateCheck(settings *config.Config) check {
 		said, ready, err := askReady(ctx, settings.Telemetry.Listen)
 		switch {
 		case err != nil:
-			return "none answers, so none runs on this machine", nil
+			return "no response, so none runs on this machine", nil
 		case !ready:
 			return "", errors.New(said)
 		}
@@ -85,7 +85,7 @@ func inNeed(ctx context.Context, settings *config.Config) (notes []string) {
 		jobs, err = append(jobs, found...), cmp.Or(err, failed)
 	}
 	if len(jobs) > 0 {
-		notes = append(notes, fmt.Sprintf("%d jobs need attention: `eodispatch operator jobs` lists them", len(jobs)))
+		notes = append(notes, fmt.Sprintf("%d jobs need attention; `eodispatch operator jobs` lists them", len(jobs)))
 	}
 	unknown := map[dispatch.Account]int{}
 	for _, j := range jobs {
@@ -95,11 +95,11 @@ func inNeed(ctx context.Context, settings *config.Config) (notes []string) {
 	}
 	for _, a := range slices.Sorted(maps.Keys(unknown)) {
 		notes = append(notes,
-			fmt.Sprintf("nobody knows whether the platform took %d jobs of %s, which hold slots: check them there; "+
+			fmt.Sprintf("it is unknown whether the platform accepted %d jobs of %s, which hold slots: check there; "+
 				"`eodispatch operator end %q REASON` ends them all", unknown[a], a, string(a)))
 	}
 	if err != nil {
-		notes = append(notes, "what operators hold and which jobs need them cannot be read: "+
+		notes = append(notes, "cannot read holds, and jobs that need operators: "+
 			strings.TrimSpace(explained(err)))
 	}
 	return notes

@@ -16,7 +16,7 @@ func TestDoctor_AsksTheBrokerOnTheMachine(t *testing.T) {
 	status := http.StatusOK
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(status)
-		fmt.Fprintln(w, "not ready: the database does not answer")
+		fmt.Fprintln(w, "not ready: the database does not respond")
 	}))
 	address := strings.TrimPrefix(server.URL, "http://")
 	ask := func(listen string) (string, error) {
@@ -26,7 +26,7 @@ func TestDoctor_AsksTheBrokerOnTheMachine(t *testing.T) {
 		t.Errorf("ready: %q, %v", unproven, err)
 	}
 	status = http.StatusServiceUnavailable
-	if _, err := ask(address); err == nil || err.Error() != "not ready: the database does not answer" {
+	if _, err := ask(address); err == nil || err.Error() != "not ready: the database does not respond" {
 		t.Errorf("not ready: %v", err)
 	}
 	server.Close()

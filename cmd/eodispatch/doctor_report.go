@@ -55,7 +55,7 @@ const agedLate = 3 * time.Hour
 func agedFinding(ctx context.Context, settings *config.Config, within time.Duration) finding {
 	r := retentionOf(settings)
 	f := finding{name: "retention",
-		advice: "see whether a broker runs, and look for `deleting what is older than retention failed` in its log; " +
+		advice: "check that a broker runs, and look for `deleting what is older than retention failed` in its log; " +
 			"`eodispatch purge` deletes it now"}
 	if r == (dispatch.Retention{}) {
 		f.name = "retention: everything is kept for ever"
@@ -77,8 +77,7 @@ func agedFinding(ctx context.Context, settings *config.Config, within time.Durat
 	a, err := kept.Aged(ctx, r)
 	if f.err = err; err == nil && a != (dispatch.Aged{}) {
 		f.err = fmt.Errorf(
-			"%d results, parameters of %d jobs, %d jobs and %d tasks are older than they are to be kept, and are not "+
-				"deleted",
+			"%d results, parameters of %d jobs, %d jobs and %d tasks are older than `retention`, but not deleted",
 			a.Results, a.Requests, a.Jobs, a.Tasks)
 	}
 	return f

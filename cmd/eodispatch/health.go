@@ -21,9 +21,9 @@ type healthCommand struct{ configFlags }
 
 func healthCommandLine(c console) *cobra.Command {
 	h := &healthCommand{}
-	command := &cobra.Command{Use: "health", Short: "Ask the broker on this machine whether it is ready",
+	command := &cobra.Command{Use: "health", Short: "Check whether the broker on this machine is ready",
 		Args: cobra.NoArgs,
-		Long: "Ask the broker on this machine whether it is ready, at its private listener. The exit code is 0 if it " +
+		Long: "Check at its private listener whether the broker on this machine is ready: the exit code is 0 if it " +
 			"is. For health checks of containers.",
 		Example: "  eodispatch health --config broker.yaml",
 		RunE:    func(*cobra.Command, []string) error { return h.Run(c) }}

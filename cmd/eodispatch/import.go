@@ -28,11 +28,11 @@ type importCommand struct {
 
 func importCommandLine(c console) *cobra.Command {
 	i := &importCommand{}
-	command := &cobra.Command{Use: "import", Short: "Take over the jobs and tasks of the APEx Dispatch API's database",
+	command := &cobra.Command{Use: "import", Short: "Import jobs and tasks from the APEx Dispatch API",
 		Args: cobra.NoArgs,
-		Long: `Take over the jobs and tasks of the APEx Dispatch API's database, MySQL, MariaDB or PostgreSQL, which is only read. They keep their ids, owners,
-parameters, statuses and the ids of their platforms; the statuses of jobs that run are read from then on. Nothing is submitted. Stop the deployed service, and all
-brokers, before. If the command is interrupted, run it again: it takes over what is missing.`,
+		Long: `Import jobs and tasks from the database of the APEx Dispatch API (MySQL, MariaDB or PostgreSQL), which is only read.
+They keep their ids, owners, parameters, statuses and platform ids; running jobs are followed from then on. Nothing is
+submitted. Stop the deployed service and all brokers first. If the command is interrupted, run it again.`,
 		Example: `  eodispatch import --dry-run --config broker.yaml --from env:OLD_DATABASE_URL
   eodispatch import --config broker.yaml --from env:OLD_DATABASE_URL`, RunE: func(*cobra.Command,
 			[]string) error {
@@ -40,9 +40,10 @@ brokers, before. If the command is interrupted, run it again: it takes over what
 		}}
 	i.flags(command)
 	command.Flags().StringVar(&i.From, "from", "",
-		"the address of that database, mysql://USER:PASSWORD@HOST:PORT/NAME or postgresql://…; env:NAME or file:PATH "+
-			"keep "+"a password from other users of this machine")
-	command.Flags().BoolVar(&i.DryRun, "dry-run", false, "only say what would be taken over, and what cannot and why")
+		"URL of that database, mysql://USER:PASSWORD@HOST:PORT/NAME or postgresql://…; env:NAME or file:PATH keep "+
+			"the password secret")
+	command.Flags().BoolVar(&i.DryRun, "dry-run", false, "only list what would be imported, and what cannot be and "+
+		"why")
 	_ = command.MarkFlagRequired("from") // the flag exists
 	return command
 }
@@ -82,7 +83,7 @@ func (i *importCommand) Run(c console) error {
 	work.Keeper = kept
 	r, err := work.Run(ctx, from, progressOf(c.err))
 	err = errors.Join(err, kept.SkipIDs(context.WithoutCancel(ctx)))
-	printReport(clean{c.out}, r, "taken over", err == nil)
+	printReport(clean{c.out}, r, "imported", err == nil)
 	return err
 }
 
@@ -101,7 +102,7 @@ func (i *importCommand) count(ctx context.Context, settings *config.Config, from
 		return err
 	}
 	r, err := work.Run(ctx, from, progressOf(c.err))
-	printReport(clean{c.out}, r, "would be taken over", err == nil)
+	printReport(clean{c.out}, r, "would be imported", err == nil)
 	return err
 }
 
@@ -143,13 +144,13 @@ func printReport(w io.Writer, r apex.Report, did string, whole bool) {
 	for _, s := range slices.Sorted(maps.Keys(r.Jobs)) {
 		jobs += r.Jobs[s]
 	}
-	fmt.Fprintf(w, "%d tasks and %d jobs %s; %d jobs are read from their platforms from then on\n", r.Tasks, jobs, did,
+	fmt.Fprintf(w, "%d tasks and %d jobs %s; %d of the jobs are followed at their platforms\n", r.Tasks, jobs, did,
 		r.Reading)
 	for _, s := range slices.Sorted(maps.Keys(r.Jobs)) {
 		fmt.Fprintf(w, "  %-10s %d\n", s, r.Jobs[s])
 	}
 	if r.Present > 0 {
-		fmt.Fprintf(w, "%d jobs had been taken over before\n", r.Present)
+		fmt.Fprintf(w, "%d jobs had been imported before\n", r.Present)
 	}
 	for _, reason := range slices.Sorted(maps.Keys(r.Refused)) {
 		what := r.Refused[reason]

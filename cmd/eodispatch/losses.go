@@ -101,7 +101,7 @@ func lossesOf(ctx context.Context, settings *config.Config) (notes []string) {
 	}
 	found, err := kept.Durability(ctx)
 	if err != nil {
-		return append(notes, "what the database may lose cannot be read: "+explained(err))
+		return append(notes, "cannot read what the database may lose: "+explained(err))
 	}
 	if found.Known && !found.Failover {
 		notes = append(notes, lostByFailover)

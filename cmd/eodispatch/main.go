@@ -76,8 +76,8 @@ func noteStart(command *cobra.Command, started *bool) {
 func newRoot(c console) *cobra.Command {
 	root := &cobra.Command{Use: "eodispatch", Version: ownVersion(), SilenceErrors: true, SilenceUsage: true,
 		Short: "Run Earth-observation jobs on openEO back-ends and OGC API - Processes servers",
-		Long: `eodispatch accepts Earth-observation jobs over one HTTP interface and runs them on openEO back-ends and OGC API - Processes servers.
-The same program is the broker, and the command line for its users.`,
+		Long: `eodispatch runs Earth-observation jobs on openEO back-ends and OGC API - Processes servers. The same program is the
+broker and the command line for its users.`,
 		Example: `  eodispatch login https://broker.example.org
   eodispatch services ndvi
   eodispatch run ndvi_composite --area 5.05,51.2,5.15,51.25 --time 2024-06-01/2024-07-01 --wait --download results`,
@@ -147,7 +147,7 @@ func exitCode(err error, to io.Writer) int {
 func errorOf(err error) (*dispatch.Error, bool) { return errors.AsType[*dispatch.Error](err) }
 
 func versionCommandLine(c console) *cobra.Command {
-	return &cobra.Command{Use: "version", Short: "Print the version, and whether the page is part of the program",
+	return &cobra.Command{Use: "version", Short: "Print the version, and whether the page is included",
 		Args: cobra.NoArgs, Example: "  eodispatch version",
 		RunE: func(*cobra.Command, []string) error {
 			_, err := fmt.Fprintln(c.out, versionLine())

@@ -14,9 +14,10 @@ type migrateCommand struct{ configFlags }
 
 func migrateCommandLine(c console) *cobra.Command {
 	m := &migrateCommand{}
-	command := &cobra.Command{Use: "migrate", Short: "Bring the database up to date", Args: cobra.NoArgs,
-		Long: `Bring the database up to date, as the start of a broker does. On PostgreSQL brokers of the version before may go on meanwhile, and several
-processes may do this at once: one does it, and the others wait. On SQLite no broker may use the file. docs/upgrade.md says what a migration may do.`,
+	command := &cobra.Command{Use: "migrate", Short: "Migrate the database to this version", Args: cobra.NoArgs,
+		Long: `Migrate the database to this version, as the start of a broker does. On PostgreSQL brokers of the previous version may
+run, and several processes may migrate at once: one does it, and the others wait. On SQLite no broker may use the file.
+docs/upgrade.md says what a migration may do.`,
 		Example: "  eodispatch migrate --config broker.yaml",
 		RunE:    func(*cobra.Command, []string) error { return m.Run(c) }}
 	m.flags(command)
@@ -40,7 +41,7 @@ func migrate(c console, settings *config.Config) error {
 			_, err := fmt.Fprintf(c.out, "The database is up to date: it has schema %d.\n", is)
 			return err
 		}
-		_, err := fmt.Fprintf(c.out, "The database had schema %d and has schema %d now.\n", was, is)
+		_, err := fmt.Fprintf(c.out, "The database was migrated from schema %d to schema %d.\n", was, is)
 		return err
 	})
 }

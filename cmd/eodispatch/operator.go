@@ -34,13 +34,13 @@ type operatorCommand struct {
 }
 
 func operatorCommandLine(c console) *cobra.Command {
-	root := &cobra.Command{Use: "operator", Short: "See what is stuck, hold platforms, read a job's history, end jobs",
+	root := &cobra.Command{Use: "operator", Short: "Find stuck jobs, hold platforms, end jobs",
 		Args: cobra.ArbitraryArgs, RunE: missingCommand,
-		Long: `Commands for operators. They ask the broker on this machine, at its private listener (telemetry.listen), so in a container they run inside of it.
-Everything that they change is in the broker's log, in a line with the message "audit".
+		Long: `Commands for operators. They talk to the broker on this machine, at its private listener (telemetry.listen); in a
+container, run them inside. The broker logs each change with the message "audit".
 
-A hold keeps new jobs of a platform or of an account from being submitted, in all replicas, until it is released. Jobs are accepted meanwhile, and
-show the attention held_by_operator with your reason; what was submitted goes on.`,
+While a platform or an account is on hold, no replica submits its jobs. Jobs are accepted, and show the attention
+held_by_operator with your reason; submitted jobs go on.`,
 		Example: `  eodispatch operator jobs --config broker.yaml
   eodispatch operator hold cdse "CDSE is being updated until noon" --config broker.yaml
   eodispatch operator release cdse --config broker.yaml
@@ -51,31 +51,32 @@ show the attention held_by_operator with your reason; what was submitted goes on
 		args                      cobra.PositionalArgs
 		run                       func(*operatorCommand, []string) error
 	}{
-		{"jobs", "List jobs that are in doubt, unknown, stalled, set aside, or need another attention", "",
+		{"jobs", "List jobs that need attention: in doubt, unknown, stalled, set aside, …", "",
 			"  eodispatch operator jobs --config broker.yaml",
 			cobra.NoArgs, (*operatorCommand).jobs},
-		{"holds", "List what operators hold", "", "  eodispatch operator holds --config broker.yaml", cobra.NoArgs,
+		{"holds", "List all holds", "", "  eodispatch operator holds --config broker.yaml", cobra.NoArgs,
 			(*operatorCommand).holds},
 		{"hold PLATFORM|ACCOUNT REASON",
-			"Submit nothing to a platform, or for an account, until it is released; users see the reason",
-			"Submit nothing to a platform, or for one of its accounts, until it is released. An account is written " +
-				"PLATFORM/shared, PLATFORM/open or \"PLATFORM/ISSUER SUBJECT\", as in the log.",
+			"Submit nothing to a platform or for an account, until you release it",
+			"Submit nothing to a platform, or for one of its accounts, until you release it. Users see the reason. " +
+				"An account is written as in the log: PLATFORM/shared, PLATFORM/open or \"PLATFORM/ISSUER " +
+				"SUBJECT\".",
 			"  eodispatch operator hold cdse \"CDSE is being updated until noon\" --config broker.yaml",
 			cobra.ExactArgs(2), (*operatorCommand).hold},
 		{"release PLATFORM|ACCOUNT", "End a hold", "", "  eodispatch operator release cdse --config broker.yaml",
 			cobra.ExactArgs(1), (*operatorCommand).release},
-		{"history JOB", "Show what happened to a job: its changes, the requests about it, and the kinds of the answers",
-			"Show what happened to a job: its changes, the requests about it, and the kinds of the answers, with the " +
-				"texts that its owner may see. It is kept for the time of operator.history (default a week). " +
-				"Statuses that were read without a change are not listed.",
+		{"history JOB", "Show the history of a job: its changes and requests",
+			"Show the history of a job: its changes, requests to the platform and the kinds of the responses, with " +
+				"the texts that its owner may see. operator.history sets how long it is kept (default: a week). " +
+				"Reads of an unchanged status are not listed.",
 			"  eodispatch operator history 4711 --config broker.yaml", cobra.ExactArgs(1), (*operatorCommand).history},
 		{"end JOB|PLATFORM|ACCOUNT REASON",
-			"End a job that does not end by itself, or all jobs of a platform or account whose submission is " +
-				"unknown, as failed",
-			`End a job that does not end by itself, as failed; its owner sees the reason, and may retry it. What the broker knows of it at the platform is canceled there
-if the platform can. Use it when the platform has lost the job, or is gone.
+			"End a stuck job as failed, or all jobs of a platform or account with an unknown submission",
+			`End a job that does not end by itself, as failed, for example because the platform has lost it. Its owner sees the
+reason, and can retry it. It is canceled at the platform if possible.
 
-With the name of a platform or an account, written as for "operator hold", it ends all jobs there that show the attention submission_unknown.`,
+With a platform or an account, written as for "operator hold", end all its jobs with the attention
+submission_unknown.`,
 			"  eodispatch operator end 4711 \"the platform has lost the job\" --config broker.yaml\n  eodispatch " +
 				"operator end geo/shared \"the server was restarted\" --config broker.yaml",
 			cobra.ExactArgs(2), (*operatorCommand).end},
@@ -84,7 +85,7 @@ With the name of a platform or an account, written as for "operator hold", it en
 		below := &cobra.Command{Use: one.use, Short: one.short, Long: one.long, Example: one.example, Args: one.args,
 			RunE: func(_ *cobra.Command, args []string) error { return one.run(o, args) }}
 		o.flags(below)
-		below.Flags().BoolVar(&o.JSON, "json", false, "print what the broker answers, as JSON")
+		below.Flags().BoolVar(&o.JSON, "json", false, "print the broker's response as JSON")
 		root.AddCommand(below)
 	}
 	return root
@@ -115,7 +116,7 @@ func (o *operatorCommand) hold(args []string) error {
 	var h operator.Hold
 	return o.show(http.MethodPost, "/operator/holds", operator.Hold{Scope: args[0], Notice: args[1]}, &h,
 		func(w io.Writer) {
-			fmt.Fprintf(w, "nothing is submitted for %s until: eodispatch operator release %q\n", h.Scope, h.Scope)
+			fmt.Fprintf(w, "%s is on hold. Release it with: eodispatch operator release %q\n", h.Scope, h.Scope)
 		})
 }
 
@@ -158,7 +159,7 @@ func (o *operatorCommand) endUnknown(args []string) error {
 		func(w io.Writer) {
 			fmt.Fprintf(w, "%d jobs of %s have ended\n", n.Ended, args[0])
 			if n.Left > 0 {
-				fmt.Fprintf(w, "%d have changed meanwhile: see eodispatch operator jobs, and repeat the command\n",
+				fmt.Fprintf(w, "%d changed meanwhile: see eodispatch operator jobs, and repeat the command\n",
 					n.Left)
 			}
 		})
@@ -206,7 +207,7 @@ func (o *operatorCommand) ask(method, path string, body any) ([]byte, error) {
 	}
 	key, err := store.ReadOperatorKey(ctx, settings.Database.Reveal(), wallClock{})
 	if err != nil {
-		return nil, fmt.Errorf("the key for the broker cannot be read from its database: %w", err)
+		return nil, fmt.Errorf("cannot read the broker's key from its database: %w", err)
 	}
 	request.Header.Set(operator.Header, self())
 	operator.Sign(request, sent, key, time.Now())
@@ -214,7 +215,7 @@ func (o *operatorCommand) ask(method, path string, body any) ([]byte, error) {
 	direct := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	response, err := direct.Do(request)
 	if err != nil {
-		return nil, fmt.Errorf("no broker answers at telemetry.listen on this machine: %w", err)
+		return nil, fmt.Errorf("no broker responds at telemetry.listen on this machine: %w", err)
 	}
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
@@ -223,7 +224,7 @@ func (o *operatorCommand) ask(method, path string, body any) ([]byte, error) {
 	}
 	if err := operator.Verify(request, response, text, key); err != nil {
 		// quoted: nobody answers for it
-		return nil, fmt.Errorf("%w. It answers %d, %.300q", err, response.StatusCode, text)
+		return nil, fmt.Errorf("%w: it responds with %d, %.300q", err, response.StatusCode, text)
 	}
 	if response.StatusCode == http.StatusOK {
 		return text, nil

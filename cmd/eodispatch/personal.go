@@ -25,7 +25,7 @@ type userFlags struct {
 func (u *userFlags) flags(command *cobra.Command) {
 	u.configFlags.flags(command)
 	command.Flags().StringVar(&u.User, "user", "",
-		"the user: the claim sub of the user's tokens, or 'ISSUER SUB' for one of another issuer than identity.issuer")
+		"the claim `SUB` of the user's tokens, or 'ISSUER SUB' for another issuer than identity.issuer")
 	_ = command.MarkFlagRequired("user") // the flag exists
 }
 
@@ -41,10 +41,10 @@ type exportCommand struct{ userFlags }
 
 func exportCommandLine(c console) *cobra.Command {
 	e := &exportCommand{}
-	command := &cobra.Command{Use: "export", Short: "Print everything that the database holds of a user",
+	command := &cobra.Command{Use: "export", Short: "Print all that the database holds about a user",
 		Args: cobra.NoArgs,
-		Long: `Print everything that the database holds of a user, one row as JSON on each line, without secrets. Brokers may use the database meanwhile. The
-logs, which also name users, are not part of it.`,
+		Long: `Print all that the database holds about a user, without secrets: one row as JSON per line. Brokers may run. Logs also
+name users.`,
 		Example: "  eodispatch export --config broker.yaml --user 7c9e6679-7425-40de-944b-e07fc1f90ae7 > user.jsonl",
 		RunE:    func(*cobra.Command, []string) error { return e.Run(c) }}
 	e.flags(command)
@@ -86,17 +86,17 @@ type forgetCommand struct {
 
 func forgetCommandLine(c console) *cobra.Command {
 	f := &forgetCommand{}
-	command := &cobra.Command{Use: "forget", Short: "Delete everything that the database holds of a user",
+	command := &cobra.Command{Use: "forget", Short: "Delete all that the database holds about a user",
 		Args: cobra.NoArgs,
-		Long: `Delete everything that the database holds of a user. A user of whom jobs have not ended is refused; --cancel cancels them first. On PostgreSQL
-brokers may go on meanwhile. On SQLite no broker may use the file; jobs that are at platforms are canceled when the broker runs again, and then this command
-is to be repeated. Logs, backups, and what platforms and the identity provider hold are not changed.`,
+		Long: `Delete all that the database holds about a user. Unless --cancel cancels them first, the user must not have unfinished
+jobs. On PostgreSQL brokers may run. On SQLite no broker may use the file; it cancels jobs at platforms when it runs
+again, so repeat this command then. Logs, backups, platforms and the identity provider are not changed.`,
 		Example: "  eodispatch forget --config broker.yaml --user 7c9e6679-7425-40de-944b-e07fc1f90ae7 --cancel",
 		RunE:    func(*cobra.Command, []string) error { return f.Run(c) }}
 	f.flags(command)
 	command.Flags().BoolVar(&f.Cancel, "cancel", false,
-		"cancel the user's jobs that have not ended, and wait until they have")
-	command.Flags().DurationVar(&f.Wait, "wait", 10*time.Minute, "how long to wait for that")
+		"cancel the user's unfinished jobs, and wait for their end")
+	command.Flags().DurationVar(&f.Wait, "wait", 10*time.Minute, "how long to wait with --cancel")
 	return command
 }
 
@@ -135,7 +135,7 @@ func (f *forgetCommand) forget(ctx context.Context, c console, settings *config.
 	fmt.Fprintf(c.out, "%d jobs, %d rows in all\n", deleted["jobs"], rows)
 	if revocations > 0 {
 		fmt.Fprintf(c.out,
-			"%d permissions to act for the user are revoked at the identity provider, and then deleted, when a "+
+			"%d permissions to act for the user will be revoked at the identity provider, and then deleted, when a "+
 				"broker runs\n",
 			revocations)
 	}
@@ -162,7 +162,7 @@ func (f *forgetCommand) cancel(ctx context.Context, kept *store.Store, user disp
 		return err
 	}
 	return &dispatch.Error{Kind: dispatch.Conflict, Op: "forget", Text: fmt.Sprintf(
-		"Jobs of the user have been canceled and had not all ended after %v: see that a broker runs, and run this "+
+		"The jobs of the user are canceled, but had not all ended after %v: check that a broker runs, and run this "+
 			"command again.", f.Wait)}
 }
 

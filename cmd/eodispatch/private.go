@@ -27,8 +27,8 @@ func listenPrivately(settings config.Telemetry, seen *telemetry.Telemetry, log *
 	listener, err := net.Listen("tcp", settings.Listen)
 	switch {
 	case err != nil && settings.Listen == config.TelemetryDefault:
-		log.Warn("metrics and readiness are not served: the default address is taken; set telemetry.listen to "+
-			"another, "+"or to off", "error", err)
+		log.Warn("metrics and readiness are not served: the default address is in use; set telemetry.listen",
+			"error", err)
 		return privateListener{}, nil
 	case err != nil:
 		return privateListener{}, fmt.Errorf("cannot listen on telemetry.listen %s: %w", settings.Listen, err)
@@ -59,13 +59,13 @@ func openStore(ctx context.Context, settings *config.Config, seen *telemetry.Tel
 	error) {
 	begun := time.Now()
 	for pause := time.Second; ; pause = min(2*pause, longestStart) {
-		seen.NotReady("the database is being opened and brought up to date")
+		seen.NotReady("the database is being opened and migrated")
 		kept, err := openDatabase(ctx, settings)
 		if err == nil || !dispatch.Is(err, dispatch.Unavailable) || !allowsSeveral(settings.Database.Reveal()) {
 			return kept, err
 		}
-		seen.NotReady("the database does not answer")
-		log.Warn("the database does not answer; the start waits for it", "error", err, "waited",
+		seen.NotReady("the database does not respond")
+		log.Warn("the database does not respond; waiting for it", "error", err, "waited",
 			time.Since(begun).Round(time.Second), "again", pause)
 		timer := time.NewTimer(pause)
 		select {

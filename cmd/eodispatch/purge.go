@@ -20,10 +20,10 @@ type purgeCommand struct {
 
 func purgeCommandLine(c console) *cobra.Command {
 	p := &purgeCommand{}
-	command := &cobra.Command{Use: "purge", Short: "Delete what is older than the settings of retention keep",
+	command := &cobra.Command{Use: "purge", Short: "Delete what is older than the retention settings",
 		Args: cobra.NoArgs,
-		Long: `Delete what is older than the settings of retention keep, as a running broker does every hour. Jobs that have not ended, or that are in
-doubt, are never deleted. On SQLite no broker may use the file, except with --dry-run.`,
+		Long: `Delete what is older than the retention settings, as a running broker does every hour. Jobs that have not ended, or are
+in doubt, are never deleted. On SQLite no broker may use the file, except with --dry-run.`,
 		Example: "  eodispatch purge --dry-run --config broker.yaml", RunE: func(*cobra.Command,
 			[]string) error {
 			return p.Run(c)

@@ -26,7 +26,7 @@ func (s *serveCommand) readOnHangup(ctx context.Context, c console, log *slog.Lo
 			}
 			again, err := s.load(c)
 			if err != nil {
-				log.ErrorContext(ctx, "the settings were not reloaded: the running ones stay", "error", err)
+				log.ErrorContext(ctx, "the settings were not reloaded; the old ones stay in use", "error", err)
 				continue
 			}
 			select {

@@ -18,16 +18,15 @@ type restoredCommand struct {
 
 func restoredCommandLine(c console) *cobra.Command {
 	r := &restoredCommand{}
-	command := &cobra.Command{Use: "restored", Short: "Mark a database that was restored from a backup",
+	command := &cobra.Command{Use: "restored", Short: "Mark a database as restored from a backup",
 		Args: cobra.NoArgs,
-		Long: `Mark a database that was restored from a backup: ids skip ahead, and no account submits jobs before its jobs were compared with the
-platform's list.`,
+		Long: `Mark a database as restored from a backup: ids skip ahead, and no account submits jobs until its jobs
+have been compared with the platform's list.`,
 		Example: "  eodispatch restored --config broker.yaml",
 		RunE:    func(*cobra.Command, []string) error { return r.Run(c) }}
 	r.flags(command)
 	command.Flags().BoolVar(&r.WithoutListing, "without-listing", false,
-		"also submit to platforms that cannot list their jobs; jobs that waited when the backup was made may then run "+
-			"twice there")
+		"also submit to platforms that cannot list their jobs; jobs that waited in the backup may run twice there")
 	return command
 }
 
@@ -53,7 +52,7 @@ func (r *restoredCommand) Run(c console) error {
 			return err
 		}
 		_, err = fmt.Fprintf(c.out,
-			"ids skip ahead by %d; %d accounts submit no jobs until their platform's list was compared\n",
+			"ids skip ahead by %d; %d accounts submit no jobs until their platform's list has been compared\n",
 			dispatch.SkippedIDs, n)
 		return err
 	})
@@ -69,12 +68,12 @@ func unrecognized(ctx context.Context, settings *config.Config) (lines []string)
 	defer kept.Close()
 	found, err := kept.Unrecognized(ctx)
 	if err != nil {
-		return []string{"jobs that a restored database does not know cannot be read: " + explained(err)}
+		return []string{"cannot read which jobs the restored database does not know: " + explained(err)}
 	}
 	for _, u := range found {
 		lines = append(lines,
-			fmt.Sprintf("job %s at account %s (%s, tag %s, seen %s) is not in the restored database: check it at the "+
-				"platform", u.Ref.ID, u.Account, u.Status, u.Tag, u.Found.Format("2006-01-02 15:04:05Z07:00")))
+			fmt.Sprintf("job %s of account %s (%s, tag %s, seen %s) is not in the restored database: check it at "+
+				"the platform", u.Ref.ID, u.Account, u.Status, u.Tag, u.Found.Format("2006-01-02 15:04:05Z07:00")))
 	}
 	return lines
 }

@@ -57,7 +57,7 @@ func (s *serveCommand) Run(c console) error {
 			settings.Compat.ObjectAsString)
 	})
 	if exitCode(err, io.Discard) == exitFailed { // in the format of the log, which programs may read
-		log.Error("ended by an error", "error", explained(err))
+		log.Error("stopped by an error", "error", explained(err))
 		return errSaid
 	}
 	return err
@@ -87,7 +87,7 @@ func serveOn(ctx context.Context, open opener, settings *config.Config, again <-
 	log = slog.New(traces.LogHandler(log.Handler()))
 	kept, err := openStore(ctx, settings, seen, log)
 	if err != nil && ctx.Err() != nil {
-		log.Info("stopped before it served", "error", err)
+		log.Info("stopped before the start was complete", "error", err)
 		return nil
 	}
 	if err != nil {
@@ -217,8 +217,8 @@ func shutDown(server *http.Server, stopWork func(), done <-chan struct{}, grace 
 	select {
 	case <-done:
 	case <-ctx.Done():
-		return fmt.Errorf("some requests to platforms were still running after %v; the next start finds out their "+
-			"outcome", grace)
+		return fmt.Errorf("some requests to platforms were still running after %v; the next start will find out "+
+			"their outcome", grace)
 	}
 	late := time.NewTimer(lastAnswers)
 	defer late.Stop()

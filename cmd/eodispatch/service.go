@@ -89,8 +89,7 @@ func (s *service) reload(ctx context.Context, read *config.Config) {
 	lost, err := s.lostPlatforms(ctx, s.settings, &settings)
 	if len(lost) > 0 {
 		s.log.ErrorContext(ctx,
-			"the settings were not reloaded: these platforms have jobs that have not ended, and are missing or lead "+
-				"elsewhere",
+			"the settings were not reloaded: platforms with unfinished jobs are missing or changed",
 			"platforms", lost)
 		return
 	}
@@ -98,7 +97,7 @@ func (s *service) reload(ctx context.Context, read *config.Config) {
 		err = s.replace(ctx, &settings)
 	}
 	if err != nil {
-		s.log.ErrorContext(ctx, "the settings were not reloaded: the running ones stay", "error", err)
+		s.log.ErrorContext(ctx, "the settings were not reloaded; the old ones stay in use", "error", err)
 		return
 	}
 	s.level.Set(settings.Log.Level)
@@ -128,7 +127,7 @@ func (s *service) replace(ctx context.Context, settings *config.Config) error {
 	case <-ctx.Done(): // the process stops, and waits for the former broker
 		return nil
 	case <-grace.C: // leases keep the two from doing the same
-		s.log.WarnContext(ctx, "requests of before the reload are still running", "grace", settings.ShutdownGrace)
+		s.log.WarnContext(ctx, "requests from before the reload are still running", "grace", settings.ShutdownGrace)
 		go s.tellDrained(ctx, former, running)
 	}
 	if err := s.keepLost(ctx, running); err != nil {
@@ -141,10 +140,10 @@ func (s *service) replace(ctx context.Context, settings *config.Config) error {
 }
 
 const (
-	textPerhapsMissing = "platforms for which jobs were accepted during the reload are perhaps missing: reload the " +
-		"settings before once more"
-	textPlatformsStay = "these platforms stay as they were: jobs were accepted for them during the reload. Reload " +
-		"the settings again when these have ended"
+	textPerhapsMissing = "platforms with jobs accepted during the reload may be missing: reload the previous " +
+		"settings"
+	textPlatformsStay = "these platforms are unchanged, because jobs were accepted for them during the reload. " +
+		"Reload again when these jobs have ended"
 )
 
 // tellDrained waits for the requests of a former interface, and has the platforms of its settings looked at once more.

@@ -18,8 +18,7 @@ type configFlags struct {
 
 func (s *configFlags) flags(command *cobra.Command) {
 	command.Flags().StringVarP(&s.Config, "config", "c", "",
-		"the configuration, a YAML `FILE`. Every key can also be given as a variable EODISPATCH_…; default: "+
-			"$EODISPATCH_CONFIG or no file, only variables")
+		"configuration, a YAML `FILE`; default: $EODISPATCH_CONFIG. Variables EODISPATCH_… take precedence")
 }
 
 // minimalConfiguration is the shortest file that the command serve accepts.
@@ -46,8 +45,10 @@ func (s configFlags) load(c console) (*config.Config, error) {
 	faults, _ := errors.AsType[config.Faults](err)
 	if s.Config == "" && lacksKey(faults, "identity.issuer") && lacksKey(faults, "platforms") {
 		return nil, fmt.Errorf(
-			"%w\n\nThere is no configuration. Name a file by --config FILE or by the variable EODISPATCH_CONFIG. A "+
-				"minimal "+"file:\n\n%s",
+			"%w\n\n"+
+				"There is no configuration. Name a file with --config FILE or EODISPATCH_CONFIG. A minimal "+
+				"file:\n\n"+
+				"%s",
 			faults, strings.TrimSpace(minimalConfiguration))
 	}
 	return settings, err

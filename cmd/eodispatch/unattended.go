@@ -22,7 +22,7 @@ func checkUnattended(ctx context.Context, out io.Writer, last func(context.Conte
 	if err != nil || first.IsZero() || ago >= unservedFor {
 		return err
 	}
-	fmt.Fprintf(out, "a broker used this database %v ago; waiting to see that none does any more\n",
+	fmt.Fprintf(out, "a broker used this database %v ago; waiting to be sure that it has stopped\n",
 		ago.Round(time.Second))
 	for end := time.Now().Add(unservedFor - max(0, ago)); time.Now().Before(end); {
 		select {

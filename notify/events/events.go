@@ -143,7 +143,7 @@ func (s *Sender) secretOf(h dispatch.Hook) (dispatch.Secret, error) {
 	case h.Sealed == dispatch.Sealed{}:
 		return "", nil
 	case s.Secrets == nil:
-		return "", errors.New("the service has no vault any more, whose keys sealed the secret of the hook")
+		return "", errors.New("the service no longer has the vault keys that sealed the secret of the hook")
 	}
 	return s.Secrets.Open(h)
 }

@@ -106,7 +106,7 @@ func (s *Sender) mail(ctx context.Context, h dispatch.Hook, claimed []dispatch.D
 func withoutMail(untold []dispatch.Delivery) []dispatch.Delivery {
 	for i := range untold {
 		untold[i].State, untold[i].Due, untold[i].Notice = dispatch.DeliveryDone, time.Time{},
-			"There is no mail about this job: one is sent about its task."
+			"No mail is sent about this job, only about its task."
 	}
 	return untold
 }
@@ -120,7 +120,8 @@ func toldByTask(d dispatch.Delivery) bool {
 func (s *Sender) sendMail(ctx context.Context, h dispatch.Hook, told []dispatch.Delivery) (err error) {
 	defer dispatch.RecoverAsError(ctx, s.Log, "sending mail", &err)
 	if s.Mail == nil {
-		return &dispatch.Error{Kind: dispatch.Unsupported, Op: "events.mail", Text: "This service sends no mail now."}
+		return &dispatch.Error{Kind: dispatch.Unsupported, Op: "events.mail", Text: "This service does not send " +
+			"mail any more."}
 	}
 	ctx, cancel := context.WithTimeout(ctx, mailWithin)
 	defer cancel()
@@ -154,8 +155,10 @@ func (s *Sender) letter(ctx context.Context, h dispatch.Hook, told []dispatch.De
 		text.WriteString("\n")
 	}
 	fmt.Fprintf(&text,
-		"-- \nYou get this mail because you asked %s to notify you of your jobs. Your account page there lists what "+
-			"you "+"asked for, under the id\n%s, and ends it.\n", s.Source, h.ID)
+		"-- \n"+
+			"You get this mail because you asked %s to notify you of your jobs. To stop it, delete the "+
+			"notification\n"+
+			"%s on your account page there.\n", s.Source, h.ID)
 	m.Text = text.String()
 	return m
 }

@@ -120,7 +120,7 @@ func (s *Sender) Send(ctx context.Context, m Message) error {
 	client, err := s.client(ctx)
 	if err != nil {
 		return &dispatch.Error{Kind: dispatch.Misconfigured, Op: "mail.Send",
-			Text: "The settings of the mail server are wrong.", Err: err}
+			Text: "The settings of the mail server are not valid.", Err: err}
 	}
 	if err := client.DialAndSendWithContext(ctx, message); err != nil && !message.IsDelivered() {
 		return failure(err)
@@ -139,7 +139,7 @@ func (s *Sender) Check(ctx context.Context) error {
 	}
 	if err != nil {
 		return &dispatch.Error{Kind: dispatch.Misconfigured, Op: "mail.Check",
-			Text: "The mail server could not be reached, or did not let this service sign in.", Err: err}
+			Text: "The mail server cannot be reached, or refused the sign-in of this service.", Err: err}
 	}
 	_ = client.Close() // it has answered what was asked
 	return nil
@@ -194,7 +194,7 @@ func (s *Sender) client(ctx context.Context) (*gomail.Client, error) {
 // the response and nothing of its text.
 func failure(err error) error {
 	e := &dispatch.Error{Kind: dispatch.Unavailable, Op: "mail.Send",
-		Text: "The mail server could not be reached, or did not let this service sign in.", Err: err}
+		Text: "The mail server cannot be reached, or refused the sign-in of this service.", Err: err}
 	if refused, ok := errors.AsType[*gomail.SendError](err); ok && refused.ErrorCode() >= 400 {
 		e.Kind, e.Text = dispatch.BadUpstream, "The mail server did not accept the message: "+
 			strings.TrimSpace(fmt.Sprint(refused.ErrorCode(), " ", refused.EnhancedStatusCode()))+"."

@@ -79,11 +79,11 @@ func TestSend_ReportsWhatIsWrong(t *testing.T) {
 		text   string
 	}{
 		"an unknown certificate": {mail.Config{Server: server.Address, Encryption: mail.StartTLS,
-			Roots: x509.NewCertPool()}, nil, dispatch.Unavailable, "could not be reached"},
+			Roots: x509.NewCertPool()}, nil, dispatch.Unavailable, "cannot be reached"},
 		"a wrong password": {mail.Config{Server: server.Address, Encryption: mail.StartTLS, Roots: server.Roots,
-			Username: "eo", Password: "wrong"}, nil, dispatch.Unavailable, "did not let this service sign in"},
+			Username: "eo", Password: "wrong"}, nil, dispatch.Unavailable, "refused the sign-in of this service"},
 		"no server": {mail.Config{Server: closed.Addr().String(), Encryption: mail.StartTLS}, nil,
-			dispatch.Unavailable, "could not be reached"},
+			dispatch.Unavailable, "cannot be reached"},
 		"no such mailbox": {good, &smtp.SMTPError{Code: 550, EnhancedCode: smtp.EnhancedCode{5, 1, 1},
 			Message: "internal-host says no"}, dispatch.BadUpstream, "550 5.1.1"},
 		"busy": {good, &smtp.SMTPError{Code: 451, EnhancedCode: smtp.EnhancedCode{4, 3, 0},

@@ -178,10 +178,11 @@ func (s server) permitted(r *http.Request) (id string, err error) {
 	switch {
 	case unknown != nil || !from.Addr().Unmap().IsLoopback() || host != "localhost" && !to.Unmap().IsLoopback():
 		return "", &dispatch.Error{Kind: dispatch.Forbidden, Op: "operator",
-			Text: "Operators are served on the broker's own machine only: run the command there, in its container."}
+			Text: "Commands for operators work only on the broker's own machine: run the command there, or in its " +
+				"container."}
 	case slices.ContainsFunc(proxied, func(name string) bool { return r.Header.Get(name) != "" }):
 		return "", &dispatch.Error{Kind: dispatch.Forbidden, Op: "operator",
-			Text: "Operators are not served through a proxy."}
+			Text: "Commands for operators do not work through a proxy."}
 	}
 	if id, err = s.verified(r, s.Now()); err == nil && strings.TrimSpace(r.Header.Get(Header)) == "" {
 		err = invalid("The header " + Header + " must name the operator.")
@@ -263,7 +264,7 @@ func (s server) end(r *http.Request) (any, error) {
 		return nil, err
 	}
 	if strings.TrimSpace(body.Reason) == "" {
-		return nil, invalid("Say why, for the job's owner: reason.")
+		return nil, invalid("Give a reason for the job's owner: reason.")
 	}
 	j, err := s.End(r.Context(), id, body.Reason)
 	if err != nil {
@@ -284,7 +285,7 @@ func (s server) endUnknown(r *http.Request) (any, error) {
 		return nil, err
 	}
 	if strings.TrimSpace(body.Reason) == "" {
-		return nil, invalid("Say why, for the owners of the jobs: reason.")
+		return nil, invalid("Give a reason for the owners of the jobs: reason.")
 	}
 	found, err := s.Store.Troubled(r.Context(), false, mostEnded)
 	if err != nil {
@@ -329,7 +330,7 @@ func (s server) hold(r *http.Request) (any, error) {
 		return nil, err
 	}
 	if strings.TrimSpace(h.Notice) == "" {
-		return nil, invalid("Say why, for users: notice.")
+		return nil, invalid("Give a reason for users: notice.")
 	}
 	h.By = r.Header.Get(Header)
 	if err := s.Store.HoldScope(r.Context(), dispatch.OperatorHold{Scope: h.Scope, Notice: h.Notice,
@@ -345,7 +346,7 @@ func (s server) hold(r *http.Request) (any, error) {
 func (s server) exists(ctx context.Context, scope string) error {
 	platform, _, ofAccount := strings.Cut(scope, "/")
 	if !slices.Contains(s.Platforms, platform) {
-		return invalid("There is no platform " + strconv.Quote(platform) + ". Configured " +
+		return invalid("Unknown platform " + strconv.Quote(platform) + ". Configured " +
 			"are: " + strings.Join(s.Platforms, ", ") + ".")
 	}
 	if !ofAccount {

@@ -232,8 +232,8 @@ func TestHandler_EndsWhatIsUnknown(t *testing.T) {
 	for _, row := range []struct{ body, want, ended string }{
 		{`{"scope": "p", "reason": "restored"}`, `{"ended":2,"left":1}`, "[1 5]"},
 		{`{"scope": "p/shared", "reason": "restored"}`, `{"ended":1,"left":0}`, "[1]"},
-		{`{"scope": "p", "reason": " "}`, "Say why", "[]"},
-		{`{"scope": "other", "reason": "restored"}`, "There is no platform", "[]"},
+		{`{"scope": "p", "reason": " "}`, "Give a reason", "[]"},
+		{`{"scope": "other", "reason": "restored"}`, "Unknown platform", "[]"},
 	} {
 		var ended []dispatch.JobID
 		end := func(_ context.Context, id dispatch.JobID, reason string) (dispatch.Job, error) {

@@ -38,8 +38,8 @@ func Verify(sent *http.Request, answer *http.Response, body []byte, key dispatch
 	if id == "" || !hmac.Equal([]byte(answer.Header.Get(proofHeader)),
 		[]byte(proofOf(key, answerText(id, answer.StatusCode, body)))) {
 		return errors.New(
-			"what answers at telemetry.listen is not the broker of this database, or has another version: it does " +
-				"not prove that it knows the database's key")
+			"the server at telemetry.listen is not the broker of this database, or has another version: its " +
+				"response is not signed with the database's key")
 	}
 	return nil
 }
@@ -61,7 +61,7 @@ func (s server) verified(r *http.Request, now time.Time) (id string, err error) 
 	}
 	if !s.accepted.add(id, sent, now) {
 		return "", &dispatch.Error{Kind: dispatch.Forbidden, Op: "operator",
-			Text: "The request was accepted before. It is not accepted twice: run the command again."}
+			Text: "This request was already accepted: run the command again."}
 	}
 	return id, nil
 }

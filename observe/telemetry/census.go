@@ -96,40 +96,40 @@ func (c *census) drop() {
 
 var (
 	jobsDesc = description("jobs",
-		"Jobs in the database, by status; waiting: for a slot, ended: all that have ended.", "platform", "status")
+		"Jobs in the database, by status; waiting: for a slot, ended: in any final status.", "platform", "status")
 	attentionDesc = description("jobs_attention", "Jobs at a platform that need attention, by reason.", "platform",
 		"attention")
-	oldestDesc = description("job_waiting_oldest_seconds", "Time since the acceptance of the job that waits longest.",
+	oldestDesc = description("job_waiting_oldest_seconds", "Age of the job that waits longest for a slot.",
 		"platform")
 	slotsDesc = description("platform_slots",
-		"Slots in use, and limits.jobs for all accounts with unfinished jobs together.", "platform", "kind")
-	upDesc = description("platform_up", "1 if the platform answered the last request, 0 if it did not.",
+		"Slots in use, and their limit: limits.jobs of all accounts with unfinished jobs.", "platform", "kind")
+	upDesc = description("platform_up", "1 if the platform responded to the last request.",
 		"platform")
 	holdsDesc = description("platform_holds", "Accounts that submit nothing for a while, by reason.", "platform",
 		"reason")
 	rateDesc   = description("platform_rate_limit", "limits.rate, in requests per second.", "platform")
 	bookedDesc = description("platform_rate_booked_seconds",
-		"How far ahead the send times of the platform are booked.", "platform")
+		"How far ahead requests to the platform are planned under limits.rate.", "platform")
 	lagDesc = description("visit_lag_seconds",
-		"For how long the account that waits longest for a visit has been due.", "platform")
+		"How long the longest-waiting account has been due.", "platform")
 	waitingDesc = description("hook_deliveries_waiting",
-		"Messages to hooks of users that have not arrived and are not given up.")
+		"Messages to hooks that are neither delivered nor given up.")
 	ageDesc = description("hook_delivery_oldest_seconds",
-		"For how long the message that waits longest has been to be sent.")
+		"Age of the oldest undelivered message.")
 	hookLagDesc = description("hook_lag_seconds",
-		"For how long the message that waits longest for a process has been due; those to paused receivers are not.")
+		"How long the longest-waiting message has been due, without those to paused receivers.")
 	pausedDesc = description("hooks_paused",
-		"Hooks to which nothing is sent for a while, because their receiver accepts nothing.")
+		"Hooks that are paused because their receiver accepts nothing.")
 	limitedDesc = description("tasks_limited",
-		"Tasks with unfinished jobs of which none is started for now, by reason; paused: by their owner.", "reason")
+		"Unfinished tasks that start no job for now, by reason; paused: by their owner.", "reason")
 	atRiskDesc = description("db_commits_at_risk",
-		"1 if commits of the database may be lost by a crash of its server (crash), or when a standby takes over "+
+		"1 if commits may be lost by a crash of the database server (crash), or when a standby takes over "+
 			"(failover).",
 		"event")
 	standbysDesc   = description("db_standbys", "Standbys that receive the changes of the database.")
 	censusTimeDesc = description("census_timestamp_seconds",
-		"When this process last counted the jobs of all processes.")
-	censusTookDesc = description("census_duration_seconds", "How long that took.")
+		"When the database was last counted.")
+	censusTookDesc = description("census_duration_seconds", "How long counting the database took.")
 )
 
 // Describe implements prometheus.Collector.

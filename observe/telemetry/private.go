@@ -120,11 +120,11 @@ func failureOf(err error) string {
 	case known && e.Database && e.Text != "":
 		return strings.ToLower(e.Text[:1]) + strings.TrimSuffix(e.Text[1:], ".")
 	}
-	return "the database does not answer"
+	return "the database does not respond"
 }
 
 var readyDesc = description("ready",
-	"1 if the process has started and is not stopping; whether the database answers is asked at /ready only.")
+	"1 if the process has started and is not stopping; only /ready checks the database.")
 
 // Describe implements prometheus.Collector.
 func (r *readiness) Describe(to chan<- *prometheus.Desc) { to <- readyDesc }

@@ -35,14 +35,14 @@ type processState struct{ read atomic.Pointer[Process] }
 
 var (
 	unsavedDesc = description("unsaved_responses",
-		"Responses of platforms that are kept in memory because the database did not store them.")
+		"Responses of platforms in memory that the database did not store.")
 	streamsDesc       = description("websocket_clients", "Open WebSockets.")
 	notificationsDesc = description("notifications_connected",
-		"1 if notifications of other processes arrive; with 0 this process looks every two seconds.")
+		"1 if notifications of other processes arrive; otherwise this process polls every two seconds.")
 	connectionsDesc = description("db_connections", "Connections to the database, by pool.", "pool", "state")
 	waitsDesc       = description("db_waits_total", "Statements that waited for a connection.", "pool")
 	waitedDesc      = description("db_wait_seconds_total", "How long statements waited for a connection.", "pool")
-	refusalsDesc    = description("budget_refusals_total", "Inputs that were larger than a bound of docs/security.md.",
+	refusalsDesc    = description("budget_refusals_total", "Inputs beyond a bound of docs/security.md.",
 		"bound")
 )
 

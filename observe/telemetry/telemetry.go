@@ -60,39 +60,37 @@ var (
 func New(version, commit string) *Telemetry {
 	t := &Telemetry{registry: prometheus.NewRegistry()}
 	t.readiness.reason = "starting"
-	t.requests = counters("http_requests_total", "Requests served, by route; route \"\" stands for paths that have "+
-		"none.", "route", "method", "code")
+	t.requests = counters("http_requests_total", "Requests of clients, by route; route \"\": none matched.", "route", "method", "code")
 	t.requestDuration = histograms("http_request_duration_seconds", "Duration of requests, without streams.",
 		requestBuckets, "route")
 	t.accepted = counters("jobs_accepted_total", "Jobs that users submitted.", "platform")
 	t.ended = counters("jobs_total",
-		"Jobs that have ended, except those that their users canceled before they were submitted.", "platform",
+		"Jobs that ended, without those canceled before they were submitted.", "platform",
 		"outcome")
 	t.jobDuration = histograms("job_duration_seconds",
 		"Time from the acceptance of a job to its start (wait) and to its end (total).", jobBuckets, "platform",
 		"phase")
 	t.retries = counters("retries_total",
-		"Requests to platforms that failed and are repeated, by what the job shows meanwhile.", "platform", "reason")
+		"Failed requests to platforms that are repeated, by the attention of the job.", "platform", "reason")
 	t.uncertain = counters("submit_uncertain_total",
-		"Submissions whose outcome could not be found out; their owners must decide.", "platform")
-	t.costs = counters("cost_units_total", "Costs that platforms reported of jobs that have ended, each in its own "+
-		"unit.", "platform")
+		"Submissions with an unknown outcome.", "platform")
+	t.costs = counters("cost_units_total", "Costs of ended jobs that the platform reported, in its own unit.", "platform")
 	t.asked = counters("platform_requests_total", "Requests to platforms, by operation and outcome.", "platform", "op",
 		"outcome")
 	t.askedDuration = histograms("platform_request_duration_seconds", "Duration of requests to platforms.",
 		requestBuckets, "platform", "op")
-	t.tokens = counters("tokens_total", "Tokens for platforms that were requested from identity providers, by outcome.",
+	t.tokens = counters("tokens_total", "Tokens for platforms requested from identity providers, by outcome.",
 		"platform", "outcome")
-	t.hookTries = counters("hook_tries_total", "Messages that were sent to hooks of users, by whether they arrived.",
+	t.hookTries = counters("hook_tries_total", "Messages sent to hooks, by outcome.",
 		"outcome")
-	t.visits = counters("visits_total", "Visits of accounts that have ended, by outcome.", "outcome")
+	t.visits = counters("visits_total", "Rounds of work for an account, by outcome.", "outcome")
 	t.removed = counters("removed_total",
-		"What was deleted from the database because of its age, or after its users had deleted it.", "kind")
+		"Rows deleted by age, or after their users deleted them.", "kind")
 	for _, kind := range []string{"results", "requests", "jobs", "tasks", "keys"} {
 		t.removed.WithLabelValues(kind)
 	}
 	t.leases = prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Name: "lease_held",
-		Help: "Accounts that this process visits now."})
+		Help: "Accounts that this process works on."})
 	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Name: "build_info",
 		Help: "The program; the value is 1."}, []string{"version", "commit", "goversion"})
 	build.WithLabelValues(version, commit, runtime.Version()).Set(1)

@@ -194,9 +194,9 @@ func TestReady_SaysWhyNot(t *testing.T) {
 		says   string
 	}{
 		{func() {}, 503, "not ready: starting\n"},
-		{func() { seen.NotReady("the database does not answer") }, 503, "not ready: the database does not answer\n"},
+		{func() { seen.NotReady("the database does not respond") }, 503, "not ready: the database does not respond\n"},
 		{func() { seen.Ready(func(context.Context) error { return database }) }, 200, "ready\n"},
-		{func() { database = errors.New("gone: password secret") }, 503, "not ready: the database does not answer\n"},
+		{func() { database = errors.New("gone: password secret") }, 503, "not ready: the database does not respond\n"},
 		{func() {
 			database = &dispatch.Error{Kind: dispatch.Unavailable, Text: "The database accepts no more connections.",
 				Database: true, Err: errors.New("secret")}

@@ -115,7 +115,7 @@ func (i Import) task(ctx context.Context, from *Source, one record, r *Report) e
 	jobs := i.drafts(records, r)
 	name := fmt.Sprintf("task %d", one.id)
 	if len(jobs) == 0 {
-		r.refuse(refused("The task has no jobs that can be taken over."), name)
+		r.refuse(refused("None of the jobs of the task can be imported."), name)
 		return nil
 	}
 	for _, j := range jobs {

@@ -81,7 +81,7 @@ func TestDeployedChart_RunsTheProgram(t *testing.T) {
 	if err := os.Symlink(program, filepath.Join(folder, job.Command[0])); err != nil { // as in the image
 		t.Fatal(err)
 	}
-	for _, want := range []string{"had schema 0 and has schema", "is up to date"} {
+	for _, want := range []string{"was migrated from schema 0 to schema", "is up to date"} {
 		migrate := exec.Command(filepath.Join(folder, job.Command[0]), append(job.Command[1:], job.Args...)...)
 		migrate.Dir, migrate.Env = folder, variables(t, job, given)
 		if out, err := migrate.CombinedOutput(); err != nil || !strings.Contains(string(out), want) {

@@ -29,8 +29,7 @@ func (t storeTest) quotaOfBytes() {
 	_, err = ask("q/shared", 2*size-1)
 	t.kind(err, dispatch.LimitReached)
 	if want := fmt.Sprintf(
-		"The requests of a user's jobs that have not ended may take %d bytes together. Yours take %d, and you ask for "+
-			"%d more.",
+		"The requests of a user's unfinished jobs may take %d bytes together. Yours take %d, and this one %d more.",
 		2*size-1, size, size); dispatch.TextFor(err) != want {
 		t.Errorf("refused with %q, want %q", dispatch.TextFor(err), want)
 	}

@@ -29,10 +29,9 @@ func (t storeTest) quotas() {
 	all, here := dispatch.Quota{Live: 5}, dispatch.Quota{Account: shared, Live: 3, Daily: 6}
 	t.must(ask(ann, shared, 2, all, here))
 	wakes := t.look().Wakes
-	refused(ask(ann, shared, 2, all, here), "A user may have 3 jobs at p that have not ended. You have 2, and ask "+
-		"for 2.")
+	refused(ask(ann, shared, 2, all, here), "A user may have 3 unfinished jobs at p. You have 2, and request 2.")
 	t.must(ask(ann, "q/shared", 2, all, dispatch.Quota{Account: "q/shared", Live: 2}))
-	refused(ask(ann, "q/shared", 2, all), "A user may have 5 jobs that have not ended. You have 4, and ask for 2.")
+	refused(ask(ann, "q/shared", 2, all), "A user may have 5 unfinished jobs. You have 4, and request 2.")
 	t.must(ask(bob, shared, 3, all, here))
 	if g := t.look(); g.Wakes != wakes+1 {
 		t.Errorf("%d wakes: what was refused wakes", g.Wakes-wakes)
@@ -54,7 +53,7 @@ func (t storeTest) quotas() {
 	_, err = t.s.Cancel(ctx, ann, mine[0].ID, false)
 	t.must(err)
 	refused(ask(ann, shared, 2, dispatch.Quota{Account: shared, Daily: 6}),
-		"A user may submit 6 jobs at p in 24 hours. You submitted 5, and ask for 2.")
+		"A user may submit 6 jobs at p in 24 hours. You submitted 5, and request 2.")
 	t.must(ask(ann, shared, 1, all, here))
 	t.db.Pass(dispatch.Day)
 	t.must(ask(ann, "q/shared", 1, dispatch.Quota{Daily: 1}))

@@ -114,7 +114,7 @@ func TestPage_Areas(t *testing.T) {
 	b.drops("circle.geojson", circle(10_000))
 	b.corners("4.75,50.75,5.25,51.25")
 	b.presses("Split into tiles")
-	b.until(`document.querySelector("fieldset.box").innerText.includes("10,000 tiles at most")`) // before it is hit
+	b.until(`document.querySelector("fieldset.box").innerText.includes("at most 10,000 tiles")`) // before it is hit
 	b.until(`Number(document.querySelector("[data-tiles]")?.dataset.tiles) > 3`)
 	b.drops("wedge.geojson", []byte(`{"type":"Polygon","coordinates":[[[4,50],[6,50],[6,50.5],[4,50]]]}`))
 	b.until(

@@ -28,7 +28,7 @@ func (b *tab) addsHook() {
 	b.until(`document.querySelector("code.secret")?.innerText.startsWith("whsec_")`)
 	b.audit("hooks")
 	b.until(`!document.querySelector("[data-hooks] input[name=url]")`) // a further hook would take the secret's place
-	b.presses("I have kept it")
+	b.presses("I have stored it")
 	b.until(`!document.querySelector("code.secret")`)
 	b.presses("Send a test")
 	b.until(`document.querySelector("[data-delivery=delivered]")?.innerText.includes("204")`)

@@ -89,9 +89,9 @@ func TestPage_TenThousandTiles(t *testing.T) {
 func TestPage_MissingRuns(t *testing.T) {
 	s := serve(t, simulator.Life{})
 	b := s.enter(t, "#/tasks/999")
-	for route, text := range map[string]string{"#/tasks/999": "There is no such task",
-		"#/jobs/999": "There is no such job", "#/tasks/abc": "nothing at this address",
-		"#/jobs/1e3": "nothing at this address"} {
+	for route, text := range map[string]string{"#/tasks/999": "This task does not exist",
+		"#/jobs/999": "This job does not exist", "#/tasks/abc": "page does not exist",
+		"#/jobs/1e3": "page does not exist"} {
 		b.opens(s.address + "/" + route)
 		b.until(fmt.Sprintf(`document.querySelector("main").innerText.includes(%q)`, text))
 	}

@@ -57,7 +57,7 @@ func TestPage_PlatformsThatAreDown(t *testing.T) {
 	s.world.OpenEO.Faults.Set(down)
 	s.world.OGC.Faults.Set(down)
 	b := s.enter(t, "#/new/scene")
-	b.until(`document.querySelector("main .notice.error")?.innerText.includes("The parameters could not be read")`)
+	b.until(`document.querySelector("main .notice.error")?.innerText.includes("The parameters cannot be read")`)
 	s.world.OGC.Faults.Set()
 	b.until(
 		`document.querySelector("[data-view=run]") || (document.querySelector("main .notice.error button")?.click(), false)`)

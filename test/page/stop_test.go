@@ -48,7 +48,7 @@ func TestPage_StopsTasks(t *testing.T) {
 	b.presses("Pause")
 	other.clicks("#tab-overview")
 	other.sees(".paused")
-	b.until(`document.querySelector(".paused")?.innerText.includes("10 tiles wait")`)
+	b.until(`document.querySelector(".paused")?.innerText.includes("10 tiles are held")`)
 	b.audit("paused")
 	b.clicks("#tab-tiles")
 	b.until(`[...document.querySelectorAll("tr[data-status=created]")].every(r => r.nextElementSibling?.innerText.includes("until the task is resumed"))`)
@@ -94,5 +94,5 @@ func TestPage_StopsTasks(t *testing.T) {
 	b.presses("Delete")
 	b.confirms()
 	b.until(`document.querySelector("[data-view=tasks]")?.innerText.includes("You have no tasks yet")`)
-	other.until(`document.querySelector("main").innerText.includes("There is no such task")`)
+	other.until(`document.querySelector("main").innerText.includes("This task does not exist")`)
 }

@@ -44,10 +44,9 @@ func TestDoctor_CorrectsCounts(t *testing.T) {
 			}
 			doctor(`ok +counts of jobs +-\n`, exitDone)
 			change(t, dsn, "UPDATE account_counts SET waiting = 7")
-			doctor("FAIL +counts of jobs +1 counts differ from the jobs, so limits of jobs and quotas may be passed "+
-				"or not "+
-				"used up; run `eodispatch doctor --repair`\n", exitFailed)
-			doctor("ok +counts of jobs, 1 of which were wrong and are corrected", exitDone, "--repair")
+			doctor("FAIL +counts of jobs +1 counts differ from the jobs, so limits and quotas may be exceeded or "+
+				"not used up; run `eodispatch doctor --repair`\n", exitFailed)
+			doctor("ok +counts of jobs, 1 of them corrected", exitDone, "--repair")
 			doctor(`ok +counts of jobs +-\n`, exitDone)
 		})
 	}

@@ -75,7 +75,7 @@ func TestDoctor_TellsOfHooks(t *testing.T) {
 			change(t, dsn, "UPDATE hooks SET gone = true WHERE id = 'h2'")
 			printed := told()
 			for _, want := range []string{"messages to 1 hooks of users have not arrived for more than 1 h, the " +
-				"oldest for 3 h", "messages to hooks have been due for 2 h and no process sends them",
+				"oldest for 3 h", "messages to hooks have been due for 2 h, but no process sends them",
 				"1 hooks of users are off, because their receivers answered 410"} {
 				if !strings.Contains(printed, want) {
 					t.Errorf("%q is not in:\n%s", want, printed)

@@ -272,7 +272,7 @@ func TestMigrate_TwoAtOnce(t *testing.T) {
 		!strings.Contains(said, "is up to date") {
 		t.Errorf("exit %d: %s", code, said)
 	}
-	if !strings.Contains(strings.Join(printed, ""), "had schema 0 and has schema") {
+	if !strings.Contains(strings.Join(printed, ""), "was migrated from schema 0 to schema") {
 		t.Errorf("%q", printed)
 	}
 }

@@ -59,7 +59,7 @@ func TestStart_WaitsForTheDatabase(t *testing.T) {
 	server.Stop(t)
 	environ := append(acting(t, w, "127.0.0.1:0", server.URL, named("k")), "EODISPATCH_TELEMETRY_LISTEN="+private)
 	p := executable.Launch(t, executable.Released, environ, "serve")
-	awaitPrivate(t, private, "/ready", "not ready: the database does not answer")
+	awaitPrivate(t, private, "/ready", "not ready: the database does not respond")
 	if status, _ := askPrivate(t, private, "/live"); status != http.StatusOK {
 		t.Errorf("not live: %d", status)
 	}
@@ -68,7 +68,7 @@ func TestStart_WaitsForTheDatabase(t *testing.T) {
 	awaitPrivate(t, private, "/ready", "ready\n")
 	p.Log.Await(t, `"msg":"serving"`)
 	server.Stop(t)
-	awaitPrivate(t, private, "/ready", "not ready: the database does not answer")
+	awaitPrivate(t, private, "/ready", "not ready: the database does not respond")
 	server.Start(t)
 	awaitPrivate(t, private, "/ready", "ready\n")
 	if got := p.Stop(t); got != exitDone {

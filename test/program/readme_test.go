@@ -98,7 +98,7 @@ func TestReadme_CommandsForScientistsWork(t *testing.T) {
 		lines.WriteString("export '" + variable + "'\n")
 	}
 	lines.WriteString("cd '" + u.folder + "'\n" + assignments + shown)
-	u.holds(pasteInto(t, lines.String()), "Signed in at ", "Greenest NDVI of a season", "job-", "task-", "14 finished",
+	u.holds(pasteInto(t, lines.String()), "Signed in to ", "Greenest NDVI of a season", "job-", "task-", "14 finished",
 		"1 file downloaded", "14 files downloaded", "collection.json")
 	u.hasFiles("june", "openEO.tif")
 	u.hasFiles("tiles", "openEO.tif")

@@ -81,7 +81,7 @@ func TestReload_ByHangup(t *testing.T) {
 	end := r.serveThroughout()
 	r.hangUp(good+"\nlog: {level: debug}\nfreshness: 3s\nshutdown_grace: 41s\n",
 		`"msg":"settings reloaded","log.level":"DEBUG","changed":["freshness"],"need a restart":["shutdown_grace"]`)
-	r.hangUp(good+"\nlog: {level: loud}\n", `"msg":"the settings were not reloaded: the running ones stay"`)
+	r.hangUp(good+"\nlog: {level: loud}\n", `"msg":"the settings were not reloaded; the old ones stay in use"`)
 	r.hangUp(good, `"changed":["freshness"],"need a restart":[]`)
 
 	operators(t, environ, "hold", "ogc", "Wait.")
@@ -92,7 +92,7 @@ func TestReload_ByHangup(t *testing.T) {
 	}
 	without := good[:strings.Index(good, "- name: ogc")]
 	r.hangUp(without,
-		`these platforms have jobs that have not ended, and are missing or lead elsewhere","platforms":["ogc"]`)
+		`platforms with unfinished jobs are missing or changed","platforms":["ogc"]`)
 	r.hangUp(good+"  limits: {jobs: 1}\n  aliases: [https://former.example.org]\n",
 		`"changed":["platforms"],"need a restart":[]`)
 	operators(t, environ, "release", "ogc")

@@ -50,7 +50,7 @@ func TestReload_AwaitsRequestsOfBefore(t *testing.T) {
 		answered <- SignIn(t, w, r.p.Address).Call(t.Context(), http.MethodPost, "/sync_jobs", body, new(any))
 	}()
 	arrived(t, w, execution)
-	r.hangUp(good+"freshness: 3s\n", `"msg":"requests of before the reload are still running"`)
+	r.hangUp(good+"freshness: 3s\n", `"msg":"requests from before the reload are still running"`)
 	if code := r.p.Stop(t); code == exitDone ||
 		!strings.Contains(r.p.Log.String(), "some requests to platforms were still running after 2s") {
 		t.Errorf("exit %d", code)
@@ -141,7 +141,7 @@ func TestReload_KeepsPlatformOfLateJob(t *testing.T) {
 	r.p = Start(t, "EODISPATCH_CONFIG="+r.file)
 	c := As(w, r.p.Address, "alice", nil)
 	submit := heldTask(t, c, OGC(w))
-	said := r.p.Log.Shows(`these platforms stay as they were`)
+	said := r.p.Log.Shows(`these platforms are unchanged`)
 	r.beginReload(c, without)
 	task := submit()
 	select {
@@ -175,10 +175,10 @@ func TestReload_KeepsPlatformOfJobAfterTheGrace(t *testing.T) {
 	c := As(w, r.p.Address, "alice", nil)
 	submit := heldTask(t, c, OGC(w))
 	r.hangUp(without, `"msg":"settings reloaded"`)
-	if !strings.Contains(r.p.Log.String(), "requests of before the reload are still running") {
+	if !strings.Contains(r.p.Log.String(), "requests from before the reload are still running") {
 		t.Error("the request did not outlast the grace")
 	}
-	said := r.p.Log.Shows(`these platforms stay as they were`)
+	said := r.p.Log.Shows(`these platforms are unchanged`)
 	task := submit()
 	select {
 	case <-said:

@@ -47,18 +47,17 @@ func TestSharedAccount_OnlyForEntitledUsers(t *testing.T) {
 		}
 	}
 	_, err := alice.Submit(t.Context(), job)
-	refused(err, "429", `"RATE_LIMITED"`, "A user may have 2 jobs at eo that have not ended. You have 2, and ask for "+
-		"1.")
+	refused(err, "429", `"RATE_LIMITED"`, "A user may have 2 unfinished jobs at eo. You have 2, and request 1.")
 	tiles := job
 	tiles.Parameters = json.RawMessage(`{"spatial_extent": ` + Area + `}`)
 	_, err = carol.Upscale(t.Context(), tiles, dispatch.Dimension{Name: "temporal_extent",
 		Values: []json.RawMessage{[]byte(Span), []byte(Span), []byte(Span)}})
-	refused(err, "429", "You have 0, and ask for 3.")
+	refused(err, "429", "You have 0, and request 3.")
 	if _, err := carol.Submit(t.Context(), job); err != nil {
 		t.Errorf("another's quota: %v", err)
 	}
 	_, err = bob.Submit(t.Context(), job)
-	refused(err, "403", `"FORBIDDEN"`, "Your sign-in does not entitle you to use eo.")
+	refused(err, "403", `"FORBIDDEN"`, "You are not permitted to use eo.")
 	job.Options = json.RawMessage(`{"auth_method": "USER_CREDENTIALS", "roles": ["eo-users"], "claim": "sub"}`)
 	_, err = bob.Submit(t.Context(), job)
 	refused(err, "403")

@@ -103,7 +103,8 @@ func TestUsers_SeeABarInATerminal(t *testing.T) {
 	if code := first.ends(t); code != cli.ExitInterrupted {
 		t.Errorf("exit %d", code)
 	}
-	u.holds(first.plainText(), "task-1\n", "task-1  [", "task-1 continues. Come back with: eodispatch watch task-1")
+	u.holds(first.plainText(), "task-1\n", "task-1  [",
+		"task-1 continues. Watch it again with: eodispatch watch task-1")
 	if colors.MatchString(first.Log.String()) {
 		t.Errorf("it has colors although NO_COLOR is set: %q", first.Log)
 	}
@@ -132,7 +133,7 @@ func TestUsers_SeeABarInATerminal(t *testing.T) {
 	}{{"n\r", exitDone, false}, {"\r", exitDone, false}, {"\x03", cli.ExitInterrupted, false},
 		{"Y\r", exitDone, true}} {
 		asked := u.inTerminal("delete", "task-1")
-		asked.Await(t, "Delete task-1 with all jobs?")
+		asked.Await(t, "Delete task-1 with all its jobs?")
 		asked.types(t, answer.keys)
 		code := asked.ends(t)
 		deleted := strings.Contains(asked.plainText(), "task-1 is deleted")

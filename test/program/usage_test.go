@@ -37,7 +37,7 @@ func TestProgram_PrintsItsVersion(t *testing.T) {
 
 func TestProgram_HelpPrintsWhatTheFlagPrints(t *testing.T) {
 	for command, want := range map[string]string{"": "doctor", "serve": "--config FILE",
-		"vault rotate": "Encrypt everything in the vault"} {
+		"vault rotate": "Re-encrypt the vault"} {
 		words := strings.Fields(command)
 		_, flag, _ := runProgram(t, nil, append(words, "--help")...)
 		code, out, stderr := runProgram(t, nil, append([]string{"help"}, words...)...)

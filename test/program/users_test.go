@@ -121,8 +121,8 @@ func TestUsers_ControlATask(t *testing.T) {
 	if after := said("resume", "task-1"); strings.Contains(after, "paused") {
 		t.Error(after)
 	}
-	u.refused(cli.ExitUsage, "there is no such status", "cancel", "task-1", "--status", "sleeping")
-	u.refused(cli.ExitUsage, "choose jobs of a task", "cancel", "job-1", "--job", "1")
+	u.refused(cli.ExitUsage, "unknown status", "cancel", "task-1", "--status", "sleeping")
+	u.refused(cli.ExitUsage, "select jobs of a task", "cancel", "job-1", "--job", "1")
 	said("cancel", "task-1", "--job", "1,2", "--status", "created,submitted,queued,running")
 	u.refused(cli.ExitCanceled, "job-2 was canceled", "wait", "job-2")
 	u.holds(u.must("list", "--task", "task-1", "--status", "created,submitted,queued,running"), "job-3")
@@ -135,7 +135,7 @@ func TestUsers_ControlATask(t *testing.T) {
 	u.holds(said("retry", "job-15"), "task-2: ", "13 failed")
 	u.refused(cli.ExitUnsuccessful, "job-15 failed", "wait", "job-15")
 	u.must("run", "ndvi", "--platform", "simulated-ogc", "--area", usersBox)
-	u.refused(cli.ExitUsage, "job-29 is not part of a task", "retry", "job-29")
+	u.refused(cli.ExitUsage, "only jobs of tasks can be retried, and job-29 is not one", "retry", "job-29")
 
 	showsOf := func(task, want string, flags ...string) {
 		t.Helper()
@@ -167,9 +167,9 @@ func TestUsers_ControlATask(t *testing.T) {
 	shows("10 of 11 credits spent")
 	said("cancel", "task-3")
 	u.holds(u.must(append([]string{"upscale", "ndvi_composite", "--time", "2024-06-01/2024-07-01", "--estimate"},
-		tiled[2:]...)...), "jobs      14\n", " 28 credits, by 5 finished jobs")
+		tiled[2:]...)...), "jobs      14\n", " 28 credits, from 5 finished jobs")
 	u.holds(u.must("run", "ndvi", "--platform", "simulated-ogc", "--area", usersBox, "--estimate"), "jobs      1\n",
-		"costs     not known")
+		"costs     unknown")
 
 	s.neighbour.OGC.SetLife(simulator.Life{Run: time.Hour})
 	for line := range strings.Lines(documents.Block(t, "docs/upscaling.md", "## Several platforms", "sh")) {
@@ -266,7 +266,7 @@ func TestUsers_FromSignInToFiles(t *testing.T) {
 	if again.Fetched != 1 || again.Present != 13 {
 		t.Errorf("one file was missing: %+v", again)
 	}
-	u.refused(cli.ExitUsage, "the results of something else", "download", "task-1", "--to", "one")
+	u.refused(cli.ExitUsage, "holds other results", "download", "task-1", "--to", "one")
 
 	u.holds(u.must("list"), "task-1", "job-1", "by tile", "14 finished")
 	u.holds(u.must("list", "--task", "task-1", "--status", "finished", "--limit", "3", "--json"),
@@ -402,13 +402,13 @@ func TestUsers_KeepTheirSignIn(t *testing.T) {
 	}
 	expire(t, file)
 	s.world.IdP.Logout(simulator.BrokerRealm, "alice")
-	u.refused(cli.ExitSignIn, "your sign-in at "+s.broker+" has ended. Run: eodispatch login", "list")
+	u.refused(cli.ExitSignIn, "your sign-in to "+s.broker+" has expired. Run: eodispatch login", "list")
 
 	token := SignIn(t, s.world, s.broker).Token
 	u.environ = append(u.environ, "EODISPATCH_TOKEN="+token)
 	u.must("list")
 	u.environ = append(u.environ, "EODISPATCH_TOKEN=not-a-token") // the last one counts
-	u.refused(cli.ExitSignIn, "Set a new one, or unset it", "list")
+	u.refused(cli.ExitSignIn, "set a new one, or unset it", "list")
 }
 
 // expire lets the access token of a stored sign-in end.
@@ -460,10 +460,10 @@ func TestUsers_AreToldWhatIsWrong(t *testing.T) {
 		{[]string{"watch", "task-1", "--broker", page}, exitFailed,
 			"does not answer as a broker does: it sent text/html"},
 		{[]string{"list", "--broker", "ftp://x"}, exitUsage, "is not a URL like https://"},
-		{[]string{"list", "--status", "sleeping"}, exitUsage, "there is no such status"},
-		{append(ndvi, "--area", "point.geojson"), exitUsage, `a "Point" is no area`},
+		{[]string{"list", "--status", "sleeping"}, exitUsage, "unknown status"},
+		{append(ndvi, "--area", "point.geojson"), exitUsage, `a "Point" is not an area`},
 		{append(ndvi, "--area", "metres.geojson"), exitUsage, "convert it to longitude and latitude"},
-		{append(ndvi, "--area", "area.zip"), exitUsage, "no zip archive"},
+		{append(ndvi, "--area", "area.zip"), exitUsage, "not a zip archive"},
 		{append(ndvi, "--area", "5,51,4,52"), exitUsage, "west < east"},
 		{append(ndvi, "--area", "nowhere.geojson"), exitUsage, "nowhere.geojson"},
 		{append(ndvi, "-p", "bbox=@torn.json"), exitUsage, "torn.json is not JSON"},
@@ -475,11 +475,12 @@ func TestUsers_AreToldWhatIsWrong(t *testing.T) {
 		{append(ndvi, "-p", "bbox=@box.json", "--also", "ndvi_composite"), exitUsage, "--also is for tasks"},
 		{append(ndvi, "--area", "5,51,5.5,51.5", "--grid", "20x20km", "--also", "ndvi_composite"), exitFailed,
 			"have different parameters"},
-		{[]string{"run", "ndvi", "--platform", "nowhere"}, exitUsage, "there are: simulated-openeo, simulated-ogc"},
+		{[]string{"run", "ndvi", "--platform", "nowhere"}, exitUsage,
+			"the platforms are: simulated-openeo, simulated-ogc"},
 		{[]string{"run", "-f", "box.json", "--area", "1,1,2,2"}, exitUsage, "the request is in the file"},
 		{[]string{"show", "job-99"}, exitFailed, "no such job"},
 		{[]string{"show", "seven"}, exitUsage, "job-42, task-7 or @latest"},
-		{[]string{"show", "@latest"}, exitFailed, "you have no jobs and no tasks"},
+		{[]string{"show", "@latest"}, exitFailed, "you have no jobs or tasks"},
 		{[]string{"watch", "task-99"}, exitFailed, "no such task"},
 		{[]string{"retry", "job-1"}, exitFailed, "no such job"},
 		{[]string{"download", "task-99", "--to", "results"}, exitFailed, "no such task"},

@@ -188,8 +188,8 @@ func TestImport_FromMariaDB(t *testing.T) {
 		fmt.Sprintf(`EODISPATCH_PLATFORMS=[{"name": "p", "protocol": "openeo", "endpoint": %q, "access": "open"}]`,
 			platform.URL)}
 	said := importing(t, environ, "--dry-run")
-	if !strings.Contains(said, fmt.Sprintf("%d tasks and %d jobs would be taken over; %d jobs are read", *records/200,
-		*records, len(running))) {
+	if !strings.Contains(said, fmt.Sprintf("%d tasks and %d jobs would be imported; %d of the jobs are followed",
+		*records/200, *records, len(running))) {
 		t.Errorf("dry run: %s", said)
 	}
 	if _, err := os.Stat(file); !os.IsNotExist(err) {
@@ -202,11 +202,11 @@ func TestImport_FromMariaDB(t *testing.T) {
 	}
 	t.Logf("the rest of %d records in %v", *records, time.Since(begun).Round(time.Millisecond))
 	if said = importing(t, environ); !strings.Contains(said,
-		fmt.Sprintf("0 tasks and 0 jobs taken over; 0 jobs are read from their platforms from then on\n%d jobs had "+
-			"been "+"taken over before", *records)) {
+		fmt.Sprintf("0 tasks and 0 jobs imported; 0 of the jobs are followed at their platforms\n%d jobs had been "+
+			"imported before", *records)) {
 		t.Errorf("repeated: %s", said)
 	}
-	if said = importing(t, environ, "--dry-run"); !strings.Contains(said, "0 tasks and 0 jobs would be taken over") {
+	if said = importing(t, environ, "--dry-run"); !strings.Contains(said, "0 tasks and 0 jobs would be imported") {
 		t.Errorf("dry run afterwards: %s", said)
 	}
 	want := map[string]int{"finished": counts["FINISHED"], "canceled": counts["CANCELED"], "failed": counts["FAILED"] +

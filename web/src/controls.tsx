@@ -261,7 +261,8 @@ export function Copy({ text, label, small }: { text: string; label?: string; sma
   );
 }
 
-// Confirm is a button that asks before it acts. It reports what went wrong. With also, it offers to do more, and act gets whether that was chosen.
+// Confirm is a button that asks before it acts. It reports what went wrong. With also, it offers to do more, and act
+// gets whether that was chosen.
 export function Confirm({
   label,
   question,

@@ -21,16 +21,14 @@ const basedOn = (runs: number, basis: string) =>
 function losses(all: number, finished: number, alive: number): string {
   const results = finished > 0 ? `, and the results of ${number(finished)} that finished` : "";
   const stopped =
-    alive > 0
-      ? ` ${count(alive, "job that has not ended is", "jobs that have not ended are")} stopped at the platform.`
-      : "";
+    alive > 0 ? ` ${count(alive, "unfinished job is", "unfinished jobs are")} stopped at the platform.` : "";
   return `The lists no longer show ${jobs(all)}${results}.${stopped}`;
 }
 
 // What is lost with a job, by its status.
-const running = "It is stopped at the platform, and gives no results.";
+const running = "It is stopped at the platform, and has no results.";
 const lost: Record<Status, string> = {
-  created: "It has not started, and will not.",
+  created: "It will not start.",
   submitted: running,
   queued: running,
   running,
@@ -56,7 +54,7 @@ export const texts = {
   provenance: "Provenance (PROV-JSON)",
   labels: "Labels",
   live: "Live",
-  notLive: "Connecting again… What you see may be out of date.",
+  notLive: "Reconnecting… What you see may be out of date.",
   reference: (id: string) => `Reference: ${id}`,
   skip: "Skip to the content",
   nav: {
@@ -74,19 +72,19 @@ export const texts = {
     title: "Sign in",
     button: "Sign in",
     why: "Sign in to run services and to see your jobs.",
-    none: "This service cannot sign browsers in: its operator has not set that up. Programs use its interface.",
-    ended: "Your session has ended. Sign in to go on; what you have entered on this page is kept.",
+    none: "Sign-in to this page is not set up by the operator. Programs can use the interface.",
+    ended: "Your session has ended. Sign in to continue; what you entered on this page is kept.",
     as: (name: string) => `Signed in as ${name}`,
     out: "Sign out",
     outOf: "Ends your session here, in all tabs, and at the identity provider. Your jobs keep running.",
   },
 
   welcome: {
-    picture: "A region on the map, split into tiles, most of which have their results.",
+    picture: "A map of a region, split into tiles. Most of them have results.",
     steps: [
-      ["1. Pick a service", "Each is an algorithm that runs at a platform, near its satellite data."],
+      ["1. Pick a service", "Each is an algorithm that runs at a platform, close to the satellite data."],
       ["2. Draw an area", "A field, a country, or a file of yours. Large areas are split into tiles, a job for each."],
-      ["3. Take the results", "They appear on the map as jobs end. Download them, or open them from Python as STAC."],
+      ["3. Use the results", "They appear on the map as jobs end. Download them, or open them from Python as STAC."],
     ] as [title: string, text: string][],
   },
 
@@ -94,8 +92,8 @@ export const texts = {
     unreachable: "The service does not respond. Check your connection, then try again.",
     status: (n: number) => `The service refused the request (status ${n}). Try again later.`,
     unexpected: (text: string) => `Something went wrong on this page: ${text}`,
-    notFound: "There is nothing at this address.",
-    crashed: "This view failed. Reload the page; your jobs are not affected.",
+    notFound: "This page does not exist.",
+    crashed: "This view failed. Reload the page. Your jobs are not affected.",
   },
 
   status: {
@@ -117,11 +115,11 @@ export const texts = {
 
   state: {
     ok: "works",
-    unknown: "not asked yet",
+    unknown: "not contacted yet",
     unreachable: "does not respond",
     busy: "busy",
     sign_in_required: "needs your sign-in",
-    misconfigured: "set up wrongly",
+    misconfigured: "misconfigured",
     forbidden: "not open to you",
   } satisfies Record<PlatformState, string>,
 
@@ -130,7 +128,7 @@ export const texts = {
 
   services: {
     title: "Services",
-    lead: "Pick an algorithm, draw an area, and take the results home.",
+    lead: "Pick an algorithm, draw an area, and use the results.",
     search: (n: number) => `Search ${count(n, "service", "services")}`,
     platform: "Platform",
     keyword: "Keyword",
@@ -140,9 +138,10 @@ export const texts = {
     cards: "Cards",
     list: "List",
     found: (n: number) => `${count(n, "service", "services")} found`,
-    none: "No service matches. Search for fewer words, or clear the filters.",
+    none: "No services found. Search for fewer words, or clear the filters.",
     empty:
-      "No services are listed yet. The operator lists them with services: or catalogue: in the configuration; programs can name any service by its address.",
+      "There are no services yet. The operator adds them under services: or catalogue: in the configuration; " +
+      "programs can run any service by its URL.",
     run: "Run",
     stale: (when: string) => `The catalogue was last read ${when}.`,
     by: (provider: string, platform: string) => `${provider} on ${platform}`,
@@ -151,7 +150,7 @@ export const texts = {
 
   service: {
     parameters: "Parameters",
-    noParameters: "The parameters could not be read.",
+    noParameters: "The parameters cannot be read.",
     links: "Links",
     licence: "Licence",
     provider: "Provider",
@@ -176,14 +175,14 @@ export const texts = {
   form: {
     optional: "(optional)",
     title: "Title",
-    titleHelp: "Shown in your lists. Leave it empty for a title from the service, the area and the time.",
+    titleHelp: "Shown in your lists. If empty, it is made from the service, the area and the time.",
     format: "Format of the results",
     area: "Area",
     time: "Time",
     from: "From",
     until: "Until",
     json: "JSON",
-    lines: "One value in each line.",
+    lines: "One value per line.",
     badJSON: "This is not valid JSON.",
     needed: "This is required.",
     badNumber: "Enter a number.",
@@ -191,7 +190,7 @@ export const texts = {
     least: (n: number) => `at least ${number(n)}`,
     most: (n: number) => `at most ${number(n)}`,
     between: (a: number, b: number) => `${number(a)} to ${number(b)}`,
-    notGiven: "Not given",
+    notGiven: "Not set",
     parameters: "Parameters",
     span: (from: string, to: string, days: number) =>
       `${from} until ${to} (not included): ${count(days, "day", "days")}`,
@@ -220,26 +219,27 @@ export const texts = {
     help: "Draw on the map, type coordinates, drop a GeoJSON, KML or zipped shapefile on the map, or choose a country.",
     unknownSize: "size not defined",
     crosses:
-      "The outline crosses itself, so its size is not defined, and platforms may refuse it. Move its corners, or draw it again.",
+      "The outline crosses itself, so its size is not defined, and platforms may refuse it. " +
+      "Move its corners, or draw it again.",
     none: "No area yet",
-    drawing: "Click on the map for each corner. A double click ends the drawing; Escape stops it.",
-    drawingBox: "Drag over the map, or click two corners. Escape stops it.",
+    drawing: "Click on the map for each corner. Double-click to finish, press Escape to cancel.",
+    drawingBox: "Drag over the map, or click two corners. Press Escape to cancel.",
     geojson: "As GeoJSON",
     apply: "Use this geometry",
     remove: "Remove the area",
-    badCoordinates: "West and east go from −180 to 180, south and north from −90 to 90, and north is above south.",
+    badCoordinates: "West and east must be from −180 to 180, south and north from −90 to 90, and north above south.",
     badFile: (name: string, why: string) => `${name} cannot be used: ${why}`,
     empty: "it contains no polygon",
     broken: "a polygon in it is incomplete",
-    unreadable: "it is neither GeoJSON nor KML nor a zipped shapefile",
+    unreadable: "it is not GeoJSON, KML or a zipped shapefile",
     tooLarge: (limit: string) => `it is larger than ${limit}`,
     outside: "its coordinates are not longitudes and latitudes in degrees",
     several: (n: number) => `${number(n)} polygons were joined into one area.`,
-    map: "Map of the area. The fields beside it say the same.",
+    map: "Map of the area. The fields next to it have the same values.",
   },
 
   value: {
-    none: "not given",
+    none: "not set",
     yes: "yes",
     no: "no",
     box: (west: string, south: string, east: string, north: string) =>
@@ -264,25 +264,27 @@ export const texts = {
     about: (n: number) => `about ${tiles(n)}`,
     own: "Your own cells, from a file",
     ownFile: "Cells",
-    ownHelp: "GeoJSON: a FeatureCollection of polygons, each with an id, which names its job.",
+    ownHelp: "GeoJSON: a FeatureCollection of polygons with ids, which become the names of the jobs.",
     ownCount: (file: string, n: number) => `${file}: ${count(n, "cell", "cells")}`,
-    noCells: "it is no GeoJSON FeatureCollection.",
+    noCells: "it is not a GeoJSON FeatureCollection.",
     needsCells: "Choose the file with your cells.",
     more: "Small tiles, overlap and order",
     minArea: "Leave out tiles smaller than (km²)",
     merge: "Merge them into their neighbours instead",
-    buffer: "Overlap of neighbouring tiles (metres beyond each border)",
-    bufferHelp: "For services with effects at borders.",
+    buffer: "Extend each tile beyond its border (metres)",
+    bufferHelp: "For services with border effects.",
     order: "Order",
     byRow: "By row, from the south",
     fromCentre: "From the centre of the area",
     counting: "Counting the tiles…",
     count: (n: number) => `${tiles(n)}: a job for each`,
     slivers: (n: number) =>
-      `${count(n, "tile is a sliver", "tiles are slivers")}: smaller than a tenth of the largest tile. The map shows them with dashed lines.`,
-    limit: (n: number) => `A task can have ${tiles(n)} at most.`,
+      `${count(n, "tile is a sliver", "tiles are slivers")}, smaller than a tenth of the largest tile. ` +
+      "The map shows them with dashed lines.",
+    limit: (n: number) => `A task can have at most ${tiles(n)}.`,
     over: (n: number, limit: number) =>
-      `${tiles(n)} are more than the ${number(limit)} that one task may have. Draw a smaller area, or choose larger tiles.`,
+      `${tiles(n)} are more than the limit of ${number(limit)} for a task. ` +
+      "Draw a smaller area, or choose larger tiles.",
     needsArea: "Choose an area to see its tiles.",
     none: "No tile overlaps the area.",
   },
@@ -300,23 +302,23 @@ export const texts = {
     over: "Several values of",
     overNone: "No other parameter",
     lines: "Values",
-    linesHelp: "One value in each line. There is a job for each, of each tile and each part of the time.",
-    needsEnds: "Give the start and the end, so that the time can be split.",
+    linesHelp: "One value per line. Each is combined with each tile and each part of the time.",
+    needsEnds: "Enter the start and the end to split the time.",
     badLine: (line: string, why: string) => `“${line}”: ${why}`,
-    twice: "A value is given twice.",
+    twice: "A value occurs twice.",
     jobs: (all: number, parts: number[]) =>
       parts.length > 1 ? `${parts.map(number).join(" × ")} = ${jobs(all)}` : jobs(all),
-    overLimit: (n: number, limit: number) => `${jobs(n)} are more than the ${number(limit)} that one task may have.`,
+    overLimit: (n: number, limit: number) => `${jobs(n)} are more than the limit of ${number(limit)} for a task.`,
     of: (name: string) => `By ${name}`,
     value: (n: number) => `Value ${number(n)}`,
     show: "Show its jobs",
     done: (done: number, all: number, failed: number) =>
       `${number(done)} of ${number(all)} done${failed > 0 ? `, ${number(failed)} failed` : ""}`,
     combine: "Combine them",
-    product: "Each with each",
-    zip: "The first with the first, the second with the second, …",
+    product: "All combinations",
+    zip: "Pair them in order",
     unequal: (parts: number[]) =>
-      `Values that are combined one by one must be of the same number; here are ${parts.map(number).join(" and ")}.`,
+      `To pair values, their numbers must be equal; they are ${parts.map(number).join(" and ")}.`,
   },
 
   platforms: {
@@ -324,12 +326,13 @@ export const texts = {
     rate: (n: number) => `${rounded(n)} per hour`,
     unused: "Not used.",
     unreachable: (since: string | null) =>
-      since ? `Does not respond. Its last answer was ${since}.` : "Has not responded yet.",
+      since ? `Does not respond. Its last response was ${since}.` : "Has not responded yet.",
     resolve: "Resolve",
     where: "Where to run",
-    open: "Where each job ends first",
+    open: "Fastest available",
     openHelp:
-      "Several platforms offer this service. The jobs of a task run at all of them, a single job at the first that responds.",
+      "Several platforms offer this service. The jobs of a task run at all of them, " +
+      "a single job at the first that responds.",
   },
 
   limits: {
@@ -338,35 +341,37 @@ export const texts = {
       budget: "Budget",
       trial: "Trial",
       retries: "Retries",
-      hours: "Longest run of a job",
+      hours: "Time limit of a job",
       notify: "Notify",
       labels: "Labels",
       note: "Note",
     },
     help: {
-      budget: "What all jobs together may cost, in the unit of the platform. The task pauses before it costs more.",
-      trial: "So many jobs run first; the others wait until you have seen their results.",
-      retries: "How often a job is repeated that failed because of its platform.",
-      hours: "In hours. A job that runs longer is ended.",
+      budget: "Maximum cost of all jobs, in the unit of the platform. The task pauses before it costs more.",
+      trial: "Run so many jobs first; the others wait until you have seen their results.",
+      retries: "How often to retry a job that failed because of its platform.",
+      hours: "In hours. Jobs that run longer are canceled.",
       notify: "An https address that is notified when this run ends or waits for you.",
-      labels: "Such as season=spring, crop=wheat. Lists find runs by them.",
+      labels: "Such as season=spring, crop=wheat, to find runs in the lists.",
       note: "For yourself.",
     },
     bad: (name: string) => `${name}: enter a number above zero.`,
     orMail: "Or your e-mail address.",
     badNotify: "Notify: enter an https address.",
-    badLabel: (text: string) => `Labels: “${text}” is not of the form name=value.`,
+    badLabel: (text: string) => `Labels: “${text}” does not have the form name=value.`,
   },
 
   pin: {
-    label: "Run only the present definition",
-    help: "All jobs run the definition that the service has when you start them. A job fails if the definition has changed by then and the platform cannot run the former one.",
+    label: "Pin this version",
+    help:
+      "All jobs use the service definition as it is now, even if it changes later. " +
+      "Jobs fail if the platform cannot run the pinned version any more.",
     pinned: "as it is at the start",
   },
 
   atPlatform: {
     label: "Remove from the platform, too",
-    help: "What ran there is deleted with its results. Links to the results that you or others keep stop working.",
+    help: "The jobs and their results are deleted there. Existing links to the results stop working.",
   },
 
   run: {
@@ -393,29 +398,33 @@ export const texts = {
     runTime: "Run time",
     price: (text: string) => `Price of the provider: ${text}`,
     estimating: "Estimating…",
-    noCost: "Not known: fewer than three of your jobs of this service have finished.",
+    noCost: "Unknown: fewer than three of your jobs of this service have finished.",
     sent: (n: number, more: string) =>
       n === 1
         ? `This service takes boxes. The box around your area is sent, which is ${more} larger.`
-        : `This service takes boxes. The boxes around your ${number(n)} tiles are sent, which are ${more} larger together. They may overlap.`,
+        : `This service takes boxes. The boxes around your ${number(n)} tiles are sent, ` +
+          `which are ${more} larger together. They may overlap.`,
     sentHelp: (km2: string) =>
-      `${km2} are processed. The dashed lines on the map show them. Tiles of a grid of squares, such as 20x20km, are boxes.`,
+      `${km2} are processed, shown by dashed lines on the map. ` +
+      "Tiles of a grid of squares, such as 20x20km, are boxes.",
     limits: "Limits",
     limitsAt: (platform: string) => `Limits of ${platform}`,
     slots: (of: number) => `The platform gets ${jobs(of)} of this account at once; the others wait for their turn.`,
-    liveLimit: (used: number, of: number) => `You have ${jobs(used)} that have not ended; you may have ${number(of)}.`,
+    liveLimit: (used: number, of: number) =>
+      `You have ${count(used, "unfinished job", "unfinished jobs")}; you may have ${number(of)}.`,
     dayLimit: (used: number, of: number) =>
       `You submitted ${jobs(used)} in the last 24 hours; you may submit ${number(of)}.`,
-    overLimit: "This is more than your limits allow. The service would refuse it.",
-    queue: (n: number) => `${jobs(n)} of all users wait for this platform now.`,
+    overLimit: "This exceeds your limits, so the service would refuse it.",
+    queue: (n: number) => `Jobs of all users that wait for this platform: ${number(n)}.`,
     notWorking: (state: string) => `The platform now: ${state}. Jobs are accepted and wait.`,
     same: "The same request from elsewhere",
     curl: "curl",
     command: "eodispatch",
     python: "Python",
     token:
-      "EODISPATCH_TOKEN is an access token of your identity provider. A request that is repeated with its Idempotency-Key starts nothing a second time.",
-    login: (broker: string) => `Sign in before, once: eodispatch login ${broker}`,
+      "EODISPATCH_TOKEN is an access token of your identity provider. " +
+      "Repeating a request with its Idempotency-Key starts nothing a second time.",
+    login: (broker: string) => `Sign in once before: eodispatch login ${broker}`,
     request: "Download the request",
     areaFile: "Download the area",
   },
@@ -425,8 +434,8 @@ export const texts = {
     jobs: "Jobs",
     searchTasks: "Search tasks by title, number or label",
     searchJobs: "Search jobs by title, number or label",
-    noTasks: "You have no tasks yet. A task is one run that was split into tiles.",
-    noJobs: "You have no jobs yet. Jobs of tasks are shown with their task.",
+    noTasks: "You have no tasks yet. A task is a run that is split into tiles.",
+    noJobs: "You have no jobs yet. Jobs of tasks are listed at their task.",
     none: "Nothing matches the filters.",
     pick: "Pick a service",
     status: "Status",
@@ -447,10 +456,12 @@ export const texts = {
     retry: "Retry",
     again: "Run again",
     againQuestion: (titles: string[]) =>
-      `Run ${named(titles)} again? ${titles.length === 1 ? "A new job is" : `${number(titles.length)} new jobs are`} submitted with the same parameters.`,
+      `Run ${named(titles)} again? ` +
+      (titles.length === 1 ? "This submits a new job" : `This submits ${number(titles.length)} new jobs`) +
+      " with the same parameters.",
     delete: "Delete",
     cancelQuestion: (titles: string[]) =>
-      `Cancel ${named(titles)}? What has ended keeps its results; what runs is stopped at the platform.`,
+      `Cancel ${named(titles)}? Running jobs are stopped at the platform; finished ones keep their results.`,
     deleteQuestion: (titles: string[], all: number, finished: number, alive: number) =>
       `Delete ${named(titles)}? ${losses(all, finished, alive)} This cannot be undone.`,
     working: (done: number, all: number) => `${number(done)} of ${number(all)} done…`,
@@ -466,36 +477,40 @@ export const texts = {
     done: (done: number, all: number) => `${number(done)} of ${tiles(all)} done`,
     doneWith: (done: number, all: number, failed: number) =>
       `${number(done)} of ${tiles(all)} done, ${number(failed)} failed`,
-    map: "Tiles by status. The table says the same.",
-    noMap: "The values of this task have no place on a map.",
+    map: "Tiles by status. The table has the same information.",
+    noMap: "This task has nothing to show on a map.",
     table: "Tiles",
     tile: "Tile",
     tileOf: (n: number) => `Tile ${number(n)}`,
     status: "Status",
     duration: "Ran",
     costs: "Costs",
-    queue: (n: number) => (n === 0 ? "next in line" : `${number(n)} before it`),
+    queue: (n: number) => (n === 0 ? "next in the queue" : `${number(n)} ahead in the queue`),
     retrySome: (n: number) => `Retry ${tiles(n)}`,
-    retryAll: (n: number) => `Retry all ${tiles(n)} that failed`,
+    retryAll: (n: number) => `Retry all ${count(n, "failed tile", "failed tiles")}`,
     left: (time: string, runs: number, basis: string) => `About ${time} left, by ${basedOn(runs, basis)}.`,
-    queueOfNext: (n: number) => `${jobs(n)} of this account before the next tile.`,
+    queueOfNext: (n: number) => `${jobs(n)} of this account ahead of the next tile.`,
     showFailed: "Show them",
     tabs: { label: "Parts of the task", overview: "Overview", tiles: "Tiles", results: "Results", costs: "Costs" },
-    rest: (n: number) => `The rest: ${tiles(n)}`,
+    rest: (n: number) => `Remaining: ${tiles(n)}`,
     restCosts: (costs: string, runs: number, basis: string) => `Expected to cost ${costs}, by ${basedOn(runs, basis)}.`,
     restTakes: (takes: string, runs: number, basis: string) =>
       `Expected to take ${takes} from when you resume, by ${basedOn(runs, basis)}.`,
     pause: "Pause",
     resume: "Resume",
     pausedHelp: (waiting: number) =>
-      `${waiting > 0 ? `${count(waiting, "tile waits", "tiles wait")} until you resume.` : "Tiles that come to wait are not submitted until you resume."} What was submitted goes on.`,
-    waitsForResume: "waits until the task is resumed",
+      (waiting > 0
+        ? `${count(waiting, "tile is", "tiles are")} held until you resume.`
+        : "New tiles are held until you resume.") + " Submitted tiles go on.",
+    waitsForResume: "held until you resume",
     cancel: "Cancel",
     cancelSome: (n: number) => `Cancel ${tiles(n)}`,
     cancelSomeQuestion: (n: number) =>
-      `Cancel ${count(n, "tile that has", "tiles that have")} not ended? What runs is stopped at the platform. The other tiles go on.`,
+      `Cancel ${count(n, "unfinished tile", "unfinished tiles")}? Running ones are stopped at the platform. ` +
+      "The other tiles go on.",
     cancelQuestion: (n: number) =>
-      `Cancel the ${count(n, "tile that has", "tiles that have")} not ended? What runs is stopped at the platform. Finished tiles keep their results.`,
+      `Cancel ${count(n, "unfinished tile", "unfinished tiles")}? Running ones are stopped at the platform. ` +
+      "Finished tiles keep their results.",
     delete: "Delete",
     deleteQuestion: (title: string, all: number, finished: number, alive: number) =>
       `Delete the task “${title}”? ${losses(all, finished, alive)} This cannot be undone.`,
@@ -503,7 +518,7 @@ export const texts = {
     says: "The platform says:",
     results: "Results",
     progress: "Progress",
-    gone: "There is no such task. It may have been deleted.",
+    gone: "This task does not exist. It may have been deleted.",
     show: "Show",
     showTile: "Show on the map",
     all: "All tiles",
@@ -529,10 +544,9 @@ export const texts = {
     } as Record<string, string>,
     budget: "Budget",
     spent: (spent: string, amount: string, unit: string) => `${spent} of ${amount} ${unit} spent`.replace("  ", " "),
-    expected: (n: string, unit: string) => `about ${n} ${unit} more for what runs`.replace("  ", " "),
+    expected: (n: string, unit: string) => `about ${n} ${unit} more for running tiles`.replace("  ", " "),
     newBudget: (unit: string) => (unit ? `New budget in ${unit}` : "New budget"),
-    newBudgetHelp: (now: string) =>
-      `For all tiles of the task together, those that have ended among them. It is ${now} now.`,
+    newBudgetHelp: (now: string) => `For all tiles of the task, including those that have ended. It is ${now} now.`,
     raise: "Raise the budget and go on",
     withoutBudget: "Go on without a budget",
     runOthers: (n: number) => `Run the other ${tiles(n)}`,
@@ -540,7 +554,7 @@ export const texts = {
 
   job: {
     job: (id: number) => `Job ${id}`,
-    course: "Course",
+    course: "History",
     parameters: "Parameters",
     logs: "Logs",
     results: "Results",
@@ -554,7 +568,7 @@ export const texts = {
     costs: "Costs",
     platform: "Platform",
     platformJob: "Job at the platform",
-    queue: "In line",
+    queue: "In the queue",
     starts: "Expected to start",
     ends: "Expected to end",
     expected: (when: string, runs: number, basis: string) => `${when}, by ${basedOn(runs, basis)}`,
@@ -566,17 +580,17 @@ export const texts = {
     delete: "Delete",
     deleteQuestion: (title: string, status: Status) =>
       `Delete the job “${title}”? ${lost[status]} This cannot be undone.`,
-    gone: "There is no such job. It may have been deleted.",
+    gone: "This job does not exist. It may have been deleted.",
     failed: "The job failed",
     retry: "Retry",
     again: "Run again",
     edit: "Edit and run again",
-    noService: "The service is not in the catalogue any more.",
+    noService: "The catalogue does not have the service any more.",
     resume: "Resume the task",
   },
 
   results: {
-    notYet: "There are no results yet. They appear here as soon as there are some.",
+    notYet: "No results yet. They appear here as jobs finish.",
     none: "The job has no files.",
     noneOfJob: "The job has not finished, so it has no results.",
     noneOfTask: "No tile has finished, so there are no results.",
@@ -588,10 +602,10 @@ export const texts = {
     mosaic: (n: number) => `Show ${tiles(n)} on the map`,
     hideAll: "Remove all from the map",
     band: "Bands",
-    colours: "Three as a colour picture",
+    colours: "Colour image of three bands",
     channels: ["Red", "Green", "Blue"],
     stretch: "Contrast",
-    stretches: { meant: "By the description of the files", most: "Most values (2 to 98 %)", all: "All values" },
+    stretches: { meant: "As the files describe", most: "Most values (2 to 98 %)", all: "All values" },
     bandOf: (n: number) => `Band ${n}`,
     low: "Darkest at",
     high: "Brightest at",
@@ -606,11 +620,11 @@ export const texts = {
     column: "Colour the tiles by",
     noColumn: "their status",
     csv: "Download as CSV",
-    cors: "The platform does not let pages read this file. Download it instead.",
+    cors: "The platform does not allow web pages to read this file. Download it instead.",
     unreadable: (why: string) => `The file cannot be shown: ${why}`,
     list: "List for download tools",
-    listHelp: "A file with one link in each line, for wget -i or aria2c -i. The links may expire.",
-    command: "Or download with the command line:",
+    listHelp: "A file with one link per line, for wget -i or aria2c -i. The links may expire.",
+    command: "Or use the command line:",
     stac: "STAC Collection",
     preview: "Preview",
     look: "Colours and contrast",
@@ -632,26 +646,26 @@ export const texts = {
       open: "Jobs run without an account.",
     },
     slots: (used: number, of: number) => `The account runs ${jobs(used)} of at most ${number(of)} at once.`,
-    lastAnswer: (when: string) => `Last answer ${when}.`,
-    noAnswer: "Has not answered yet.",
-    queue: (n: number) => (n === 0 ? "No job waits." : `${count(n, "job", "jobs")} of all users wait.`),
+    lastAnswer: (when: string) => `Last response ${when}.`,
+    noAnswer: "Has not responded yet.",
+    queue: (n: number) => (n === 0 ? "No jobs wait." : `Jobs of all users that wait: ${number(n)}.`),
     link: "Link your account",
     linkAgain: "Link your account again",
-    unlinkHelp: "Links to your accounts are kept at the identity provider, where you can remove them:",
+    unlinkHelp: "The identity provider stores the links to your accounts. You can remove them there:",
     manage: "open your account there",
     waiting: (w: number, a: number) =>
-      w + a === 0 ? "None of your jobs waits or runs." : `Of your jobs, ${number(w)} wait and ${number(a)} run.`,
+      w + a === 0 ? "You have no waiting or running jobs." : `Your jobs: ${number(w)} waiting, ${number(a)} running.`,
     permissions: "Permissions",
-    permissionsLead: "A permission lets your jobs go on while you are signed out.",
-    noPermissions: "You have given no permission.",
+    permissionsLead: "With a permission, your jobs keep running while you are signed out.",
+    noPermissions: "You have not given a permission.",
     give: "Let jobs run after I sign out",
-    takeBack: "Take back",
-    takeBackQuestion: "Take back this permission? Jobs that need your account pause until you sign in again.",
-    kinds: { session: "as long as you are signed in at the identity provider", offline: "until you take it back" },
+    takeBack: "Withdraw",
+    takeBackQuestion: "Withdraw this permission? Jobs that need your account pause until you sign in again.",
+    kinds: { session: "as long as you are signed in at the identity provider", offline: "until you withdraw it" },
     used: (when: string) => `last used ${when}`,
-    expires: (when: string) => `ends ${when} if it is not used`,
+    expires: (when: string) => `expires ${when} if unused`,
     usage: "Usage and limits",
-    live: "Jobs that have not ended",
+    live: "Unfinished jobs",
     lastDay: "Submitted in the last 24 hours",
     stored: "Jobs in your lists",
     costs: "Costs",
@@ -663,15 +677,15 @@ export const texts = {
   hooks: {
     title: "Notifications",
     lead: (mail: boolean) =>
-      `A server of yours${mail ? ", or your mailbox," : ""} is notified of your jobs, so that you need not keep this page open.`,
-    none: "Nobody is notified yet.",
+      `Have a server of yours${mail ? ", or your mailbox," : ""} notified of your jobs, instead of keeping this page open.`,
+    none: "There are no notifications yet.",
     add: "Add a notification",
     how: "How",
     mail: (address: string) => `By mail to ${address}`,
     url: "A message to a URL",
     address: "URL",
     addressHelp: "It receives a signed POST for each event. It needs https and a public address.",
-    of: "What of",
+    of: "Notify about",
     events: {
       running: "A job runs",
       finished: "A job finished",
@@ -690,11 +704,11 @@ export const texts = {
     test: "Send a test",
     log: "Messages",
     remove: "Remove",
-    removeQuestion: (url: string) => `Remove ${url}? Messages that wait are dropped.`,
-    secret: "Keep this secret: it is not shown again",
+    removeQuestion: (url: string) => `Remove ${url}? Waiting messages are dropped.`,
+    secret: "Store this secret: it is not shown again",
     secretHelp: (url: string) => `With it, ${url} verifies the signature of messages (Standard Webhooks).`,
-    kept: "I have kept it",
-    noMessages: "No message yet.",
+    kept: "I have stored it",
+    noMessages: "No messages yet.",
     event: "Event",
     about: "About",
     job: (id: number) => `Job ${id}`,
@@ -712,7 +726,7 @@ export const texts = {
     fit: "Show everything",
     search: "Find a place on the map",
     searchHint: "Place, 31UFS or 51.05, 3.72",
-    notFound: "No place of this name.",
+    notFound: "No place found.",
     image: "Base map of images",
     outlines: "Map: Natural Earth; places: GeoNames (CC BY 4.0)",
     legend: "Legend",

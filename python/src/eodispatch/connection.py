@@ -59,7 +59,7 @@ def connect(
             connection.close()
     if not (signin.may_ask() if interactive is None else interactive):
         raise SignInRequired(
-            f"you are not signed in at {address}, and nobody can be asked: set EODISPATCH_TOKEN, or sign in once by "
+            f"you are not signed in to {address}: set EODISPATCH_TOKEN, or sign in once by "
             f"eodispatch.connect({address!r}) in a terminal or notebook"
         )
     session = signin.sign_in(address, offline=offline, insecure=insecure)

@@ -137,7 +137,7 @@ const (
 	linkLost            = "The link to your account at P has ended."
 	again               = "Sign in again"
 	misconfiguredAccess = "The access to P is not configured correctly."
-	later               = "The identity provider for P issues no token at the moment."
+	later               = "The identity provider for P does not issue tokens at the moment."
 )
 
 // renewing configures Keycloak to renew the stored token at every exchange, until the test ends.

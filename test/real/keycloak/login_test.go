@@ -69,7 +69,7 @@ func TestLogin_OnTheRealKeycloak(t *testing.T) {
 				t.Fatalf("%+v, %v", at, err)
 			}
 			if err := login.Wait(); err != nil || !strings.Contains(said.String(),
-				"Signed in at http://"+address+" as alice.") {
+				"Signed in to http://"+address+" as alice.") {
 				t.Fatalf("%v\n%s\nthe browser stopped at: %s", err, said.String(), at.Text)
 			}
 			for _, args := range [][]string{{"whoami"}, {"list"}, {"logout"}} {

@@ -40,7 +40,7 @@ func TestPages_InABrowser(t *testing.T) {
 	c.presses("button.button")
 	c.shows("leave", "Your jobs keep running after you sign out", "You can close this page.")
 	c.call("Page.reload", Object{}, nil)
-	c.shows("again", "Sign-in failed", "To sign in again, open the link from which you came")
+	c.shows("again", "Sign-in failed", "To sign in again, open the link that brought you here")
 
 	var grants []struct{ Kind string }
 	a, err := ask(t.Context(), "GET", hugo.broker+"/grants", hugo.token, nil)

@@ -2,8 +2,8 @@
 import { get, newKey, post } from "./client";
 import type { Job } from "./wire";
 
-// canRunAgain reports whether the broker still has what a job was submitted with, and takes it from the page: not the processes that clients of
-// the openEO API sent with a job.
+// canRunAgain reports whether the broker still has what a job was submitted with, and takes it from the page: not the
+// processes that clients of the openEO API sent with a job.
 export const canRunAgain = (job: Job): boolean =>
   !job.parameters_deleted && !job.service.application.startsWith("process_graph#");
 

@@ -62,8 +62,8 @@ export interface LiveTask {
 
 const headStart = 1_000; // ms in which the tiles are read before the jobs
 
-// followTask follows a task with its jobs. The geometries of the tiles do not change, so they are read once, and before the jobs: the
-// broker writes one large list of a user after the other.
+// followTask follows a task with its jobs. The geometries of the tiles do not change, so they are read once, and before
+// the jobs: the broker writes one large list of a user after the other.
 export function followTask(id: number): LiveTask {
   let stop = () => undefined as void;
   const abort = new AbortController();

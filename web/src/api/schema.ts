@@ -40,7 +40,7 @@ export interface components {
             type?: string;
         };
         /**
-         * @description Why a job does not move
+         * @description Why a job makes no progress
          * @enum {string}
          */
         AttentionCode: "application_invalid" | "application_unreachable" | "budget_reached" | "budget_unusable" | "cancel_unsupported" | "costs_awaited" | "ended_by_operator" | "given_up" | "held_by_operator" | "lost_on_platform" | "max_duration_reached" | "not_found_on_platform" | "not_removed_on_platform" | "paused" | "platform_busy" | "platform_full" | "platform_misconfigured" | "platform_not_configured" | "platform_unavailable" | "refused_forbidden" | "refused_unsupported" | "retrying" | "service_changed" | "set_aside" | "sign_in_required" | "stalled" | "submission_in_doubt" | "submission_unknown" | "trial" | "trial_ended";
@@ -509,7 +509,7 @@ export interface components {
             memory?: components["schemas"]["Amount"];
         };
         /**
-         * @description What a list shows
+         * @description Contents of a list
          * @enum {string}
          */
         JobsFilter: "upscaling" | "processing" | "sync";
@@ -758,7 +758,7 @@ export interface components {
             unused?: string;
         };
         /**
-         * @description What can be expected of a platform
+         * @description State of a platform
          * @enum {string}
          */
         PlatformState: "ok" | "unknown" | "unreachable" | "busy" | "sign_in_required" | "misconfigured" | "forbidden";
@@ -951,7 +951,7 @@ export interface components {
             warning?: string;
         };
         /**
-         * @description How a job or task stands. The last are finished, canceled and failed
+         * @description Status of a job or task. Final are finished, canceled and failed
          * @enum {string}
          */
         ProcessingStatusEnum: "created" | "submitted" | "queued" | "running" | "finished" | "canceled" | "failed" | "unknown";

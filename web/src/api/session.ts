@@ -52,8 +52,8 @@ onUnauthorized(sessionEnded);
 // signInAddress is where to sign in. The provider sends the browser back to what the page shows.
 export const signInAddress = (): string => comingBack(address("session/sign-in").href);
 
-// comingBack returns an address at which the broker does something for its user, and then leads back to what the page shows. Addresses of
-// others stay as they are.
+// comingBack returns an address at which the broker does something for its user, and then leads back to what the page
+// shows. Addresses of others stay as they are.
 export function comingBack(link: string): string {
   const at = new URL(document.baseURI);
   const to = new URL(link, at);

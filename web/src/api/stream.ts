@@ -22,7 +22,8 @@ type Message<T> =
 
 const longestPause = 30_000; // ms between two attempts
 
-// open follows a topic until the returned function is called. Each connection begins with the whole state, so no change is missed.
+// open follows a topic until the returned function is called. Each connection begins with the whole state, so no change
+// is missed.
 export function open<T>(path: string, listener: Listener<T>): () => void {
   let socket: WebSocket | undefined;
   let timer: number | undefined;

@@ -1,4 +1,5 @@
-// Changes of tasks and of their jobs. To repeat one has no further effect, so tabs that make the same change do not disturb each other.
+// Changes of tasks and of their jobs. To repeat one has no further effect, so tabs that make the same change do not
+// disturb each other.
 import { post } from "./client";
 
 // changeTask changes all jobs of a task that the change applies to.

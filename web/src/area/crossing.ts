@@ -3,8 +3,8 @@ import type { MultiPolygon, Polygon, Position } from "geojson";
 
 type Segment = [x1: number, y1: number, x2: number, y2: number];
 
-// crossesItself reports whether a ring of a geometry crosses itself. It compares segments only with those that overlap them from west to
-// east, so that outlines of ten thousand corners take milliseconds.
+// crossesItself reports whether a ring of a geometry crosses itself. It compares segments only with those that overlap
+// them from west to east, so that outlines of ten thousand corners take milliseconds.
 export function crossesItself(geometry: Polygon | MultiPolygon): boolean {
   const polygons = geometry.type === "Polygon" ? [geometry.coordinates] : geometry.coordinates;
   return polygons.some(rings => rings.some(ringCrosses));
@@ -26,7 +26,8 @@ function ringCrosses(ring: Position[]): boolean {
   });
 }
 
-// cross reports whether two segments cross between their ends. Segments that only touch, as neighbours do, do not cross.
+// cross reports whether two segments cross between their ends. Segments that only touch, as neighbours do, do not
+// cross.
 function cross(a: Segment, b: Segment): boolean {
   return side(a, b[0], b[1]) * side(a, b[2], b[3]) < 0 && side(b, a[0], a[1]) * side(b, a[2], a[3]) < 0;
 }

@@ -6,7 +6,8 @@ import type { Area } from "./area";
 
 const largest = 20_000_000; // bytes
 
-// readAreaFile returns the polygons of a file as one area. It throws an Error whose message ends the sentence "FILE cannot be used: …".
+// readAreaFile returns the polygons of a file as one area. It throws an Error whose message ends the sentence "FILE
+// cannot be used: …".
 export async function readAreaFile(file: File): Promise<{ area: Area; polygons: number }> {
   if (file.size > largest) throw new Error(texts.area.tooLarge(bytes(largest)));
   const polygons = checked(await parse(file));

@@ -1,4 +1,5 @@
-// What was entered for a run. It is kept in the tab until its user signs out or starts over, also while the user signs in again.
+// What was entered for a run. It is kept in the tab until its user signs out or starts over, also while the user signs
+// in again.
 import { effect, signal, type Signal } from "@preact/signals";
 import type { FeatureCollection } from "geojson";
 import { areaOfValue, type Area, type CornerTexts } from "../area/area";

@@ -1,4 +1,5 @@
-// Parameters of a service as controls of a form: which control a schema gets, what it shows first, and the value it sends.
+// Parameters of a service as controls of a form: which control a schema gets, what it shows first, and the value it
+// sends.
 import type { Parameter } from "../api/wire";
 import { texts } from "../texts";
 
@@ -100,7 +101,8 @@ export function entryOf(p: Parameter, value: unknown): Entry {
 
 export type Value = { value: unknown } | { fault: string } | "absent";
 
-// valueOf returns what an entry sends. Optional parameters with their default value are absent, so the default of the service holds.
+// valueOf returns what an entry sends. Optional parameters with their default value are absent, so the default of the
+// service holds.
 export function valueOf(p: Parameter, entry: Entry): Value {
   const read = valueIn(p, entry);
   if (read === "absent") return p.optional ? "absent" : p.nullable ? { value: null } : { fault: texts.form.needed };

@@ -12,7 +12,8 @@ import { areaOf, controlOf, valueOf } from "./parameters";
 import { titleOf } from "./title";
 import { tileFlags } from "./tiling";
 
-export type Faults = Record<string, string>; // by parameter; "title", "format", "area", "several" and "limits" of the form have names with a colon
+// Faults are by parameter; "title", "format", "area", "several" and "limits" of the form have names with a colon
+export type Faults = Record<string, string>;
 
 export const formats = ["gtiff", "netcdf", "geojson", "json"];
 
@@ -71,7 +72,8 @@ export function prepare(service: Service, draft: Draft, tiles: Geometry[], ids: 
   return { request: withDimensions(request, dimensions, draft.zip ?? false), faults };
 }
 
-// dimensionsIn returns the dimensions of a draft beside the tiles. It removes their parameters from those that all jobs share.
+// dimensionsIn returns the dimensions of a draft beside the tiles. It removes their parameters from those that all jobs
+// share.
 function dimensionsIn(
   service: Service,
   draft: Draft,

@@ -9,7 +9,8 @@ const isDay = (text: unknown): text is string => typeof text === "string" && /^\
 const isMoment = (text: unknown): text is string =>
   typeof text === "string" && /^\d{4}-\d{2}-\d{2}T[\d:.]+(Z|[+-]\d{2}:\d{2})$/.test(text);
 
-// Shown shows a value: an area by its corners and its size, times as dates, a list by its members, anything else as JSON that can be opened.
+// Shown shows a value: an area by its corners and its size, times as dates, a list by its members, anything else as
+// JSON that can be opened.
 export function Shown({ value }: { value: unknown }): ComponentChildren {
   const simple = simply(value);
   if (simple !== null) return <>{simple}</>;

@@ -42,7 +42,8 @@ export function splitError(error: unknown): string {
 // useSplit asks for the tiles of the area while the run is to be split.
 export function useSplit(draft: Signal<Draft>): Signal<Split> {
   const split = useSignal<Split>({ state: "none" });
-  const [area, cells] = [useComputed(() => draft.value.area), useComputed(() => draft.value.cells)]; // compared by identity
+  // compared by identity
+  const [area, cells] = [useComputed(() => draft.value.area), useComputed(() => draft.value.cells)];
   const how = useComputed(() =>
     JSON.stringify({
       ...tilesRequest(draft.value),

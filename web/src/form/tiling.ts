@@ -40,7 +40,8 @@ export function tileFlags(draft: Draft): string[] {
   ];
 }
 
-// readCells reads a grid from a file. The broker checks its cells. It throws an Error whose message ends the sentence "FILE cannot be used: …".
+// readCells reads a grid from a file. The broker checks its cells. It throws an Error whose message ends the sentence
+// "FILE cannot be used: …".
 export async function readCells(file: File): Promise<OwnCells> {
   let grid: Partial<FeatureCollection> | null;
   try {

@@ -53,7 +53,8 @@ function clip(ring: Position[]): Position[] {
   return points.length > 2 ? [...points, points[0]!] : [];
 }
 
-// boxAround returns west, south, east and north of a geometry. West is larger than east if the shortest box crosses the antimeridian.
+// boxAround returns west, south, east and north of a geometry. West is larger than east if the shortest box crosses the
+// antimeridian.
 export function boxAround(geometry: Polygon | MultiPolygon): [number, number, number, number] {
   const polygons = cutAtAntimeridian(geometry).coordinates;
   const points = polygons.flat(2);

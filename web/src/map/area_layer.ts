@@ -59,7 +59,8 @@ export class AreaLayer {
     if (event.key === "Escape" && this.drawing.length > 0) this.start(null);
   };
 
-  // start begins to draw a new area, in place of the present one; null stops. A box is dragged, or has its corners clicked.
+  // start begins to draw a new area, in place of the present one; null stops. A box is dragged, or has its corners
+  // clicked.
   start(kind: "box" | "polygon" | null): void {
     this.drawing.forEach(i => this.stage.map.removeInteraction(i));
     this.drawing = [];

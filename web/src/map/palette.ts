@@ -48,5 +48,6 @@ function between(stops: [number, number, number][]): number[] {
 
 export const gradient = (palette: Palette): string => {
   const table = tables[palette];
-  return `linear-gradient(to right, ${[0, 64, 128, 192, 255].map(i => `rgb(${table.slice(i * 3, i * 3 + 3).join(" ")})`).join(", ")})`;
+  const colours = [0, 64, 128, 192, 255].map(i => `rgb(${table.slice(i * 3, i * 3 + 3).join(" ")})`);
+  return `linear-gradient(to right, ${colours.join(", ")})`;
 };

@@ -121,7 +121,8 @@ export class Stage {
     this.map.addLayer(layer);
   }
 
-  // fit shows a box in degrees, as far as the projection of the map shows it: to 85 degrees. West may be larger than east.
+  // fit shows a box in degrees, as far as the projection of the map shows it: to 85 degrees. West may be larger than
+  // east.
   fit([west, south, east, north]: Box): void {
     const shown = (latitude: number) => Math.max(-85, Math.min(85, latitude));
     const box = transformExtent(

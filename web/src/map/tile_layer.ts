@@ -1,5 +1,5 @@
-// The tiles of a task, filled by their status. They are painted on a canvas of their own: as features of the map, ten thousand tiles took
-// 300 ms for each change.
+// The tiles of a task, filled by their status. They are painted on a canvas of their own: as features of the map, ten
+// thousand tiles took 300 ms for each change.
 import type { Geometry, Position } from "geojson";
 import Layer from "ol/layer/Layer";
 import type { FrameState } from "ol/Map";
@@ -32,7 +32,8 @@ export class TileLayer {
   private markColour = "";
 
   constructor(stage: Stage, picked: (id: number) => void) {
-    Object.assign(this.canvas.style, { position: "absolute", inset: "0", width: "100%", height: "100%" }); // OpenLayers unsets what style sheets say
+    // OpenLayers unsets what style sheets say
+    Object.assign(this.canvas.style, { position: "absolute", inset: "0", width: "100%", height: "100%" });
     this.layer = new Layer({
       zIndex: 10,
       render: frame => {

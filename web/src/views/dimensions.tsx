@@ -14,7 +14,8 @@ import { texts } from "../texts";
 const t = texts.several;
 const rows = 24; // of a dimension at once
 
-// useDimensions reads which jobs have which values. That does not change, so it is read once; the statuses come with the task.
+// useDimensions reads which jobs have which values. That does not change, so it is read once; the statuses come with
+// the task.
 export function useDimensions(id: number): DimensionProgress[] {
   const path = `upscale_tasks/${id}/dimensions`;
   const { value } = useResource(abort => get<{ dimensions: DimensionProgress[] }>(path, abort), [id]);

@@ -1,4 +1,5 @@
-// Addresses that are notified of the user's jobs: URLs and the user's own mailbox, whether messages arrive, and the last of them.
+// Addresses that are notified of the user's jobs: URLs and the user's own mailbox, whether messages arrive, and the
+// last of them.
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { get, post, remove } from "../api/client";

@@ -52,7 +52,8 @@ function useJob(id: number) {
       read().then(
         () => {
           if (abort.signal.aborted) return;
-          if (!job.value || !ended(job.value.status)) timer = window.setTimeout(loop, etag ? 0 : again); // a proxy may remove the ETag
+          // a proxy may remove the ETag
+          if (!job.value || !ended(job.value.status)) timer = window.setTimeout(loop, etag ? 0 : again);
         },
         (e: unknown) => {
           if (abort.signal.aborted) return;

@@ -27,7 +27,8 @@ export function Paused({ summary }: { summary: TaskSummary }) {
   const why = attention?.code ?? "paused";
   const waiting = summary.counts?.created ?? 0;
   const own = t.titles[why] !== undefined; // otherwise it is paused by its owner, or more important things are shown
-  const kept = why === "budget_reached" || why === "budget_unusable" || why === "costs_awaited"; // without another budget it would not go on
+  // without another budget it would not go on
+  const kept = why === "budget_reached" || why === "budget_unusable" || why === "costs_awaited";
   return (
     <div class="paused" data-why={why}>
       <Notice

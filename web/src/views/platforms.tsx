@@ -10,7 +10,8 @@ import { texts } from "../texts";
 const t = texts.platforms;
 const again = 10_000; // ms between two reads of the rates, while jobs end
 
-// TaskPlatforms shows the platforms of a task with several. The counts follow the jobs; the rates are read now and then.
+// TaskPlatforms shows the platforms of a task with several. The counts follow the jobs; the rates are read now and
+// then.
 export function TaskPlatforms({ id, task, live }: { id: number; task: LiveTask; live: boolean }) {
   const path = `upscale_tasks/${id}/platforms`;
   const { value } = useResource(

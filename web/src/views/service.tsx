@@ -64,7 +64,10 @@ export function ServicePage({ id }: { id: string }) {
       <h2>{t.use}</h2>
       <Snippet
         label="Python"
-        text={`import eodispatch\n\nc = eodispatch.connect(${JSON.stringify(address("").href)})\nservice = c.service(${JSON.stringify(s.id)})`}
+        text={
+          `import eodispatch\n\nc = eodispatch.connect(${JSON.stringify(address("").href)})\n` +
+          `service = c.service(${JSON.stringify(s.id)})`
+        }
       />
       <Snippet label={t.commandLine} text={`eodispatch service ${s.id}\neodispatch run ${s.id} --help`} />
       {s.links && s.links.length > 0 && (

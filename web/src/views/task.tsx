@@ -95,7 +95,8 @@ export function TaskPage({ id }: { id: number }) {
           layers.value = {
             stage: made,
             tiles: new TileLayer(made, job => {
-              if (shown.current === 0) setQuery({ tile: String(job), tab: "tiles" }); // else the values at the place are shown
+              // else the values at the place are shown
+              if (shown.current === 0) setQuery({ tile: String(job), tab: "tiles" });
             }),
             rasters: new RasterLayer(made),
           };

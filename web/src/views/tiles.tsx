@@ -32,7 +32,8 @@ export function Tiles({
     j => (!wanted || j.status === wanted) && (!shown || j.id === shown) && (!only || only.has(j.id)),
   );
   const visible = found.slice(0, most.value);
-  const chosen = [...selected.value].map(job => task.jobs.value.get(job)).filter(j => j !== undefined); // others may have been deleted
+  // others may have been deleted
+  const chosen = [...selected.value].map(job => task.jobs.value.get(job)).filter(j => j !== undefined);
   const choose = (jobs: number[], on: boolean) => {
     const next = new Set(selected.value);
     for (const job of jobs)
@@ -116,7 +117,8 @@ export function Tiles({
   );
 }
 
-// Selection offers what can be done with the selected tiles: to cancel what has not ended, and to retry what has failed.
+// Selection offers what can be done with the selected tiles: to cancel what has not ended, and to retry what has
+// failed.
 function Selection({
   id,
   chosen,
