@@ -92,7 +92,8 @@ var servicesParams = []*huma.Param{
 	{Name: "limit", In: "query", Description: "Maximum number of services.",
 		Schema: &huma.Schema{Type: huma.TypeInteger, Minimum: new(1.0), Maximum: new(float64(mostServices)),
 			Default: someServices}},
-	{Name: "cursor", In: "query", Description: "The value of next in the previous page.", Schema: &huma.Schema{Type: huma.TypeString}},
+	{Name: "cursor", In: "query", Description: "The value of next in the previous page.",
+		Schema: &huma.Schema{Type: huma.TypeString}},
 }
 
 func (a *api) listServices(ctx context.Context, in *openapi.Request) (*openapi.Status[wire.ServiceList], error) {

@@ -170,7 +170,8 @@ func (b *Broker) keep(ctx context.Context, u dispatch.UserID, p *JobResult, t *d
 func resultsLate(r dispatch.Record, err error) error {
 	if r.Read.Sub(r.Moved) > resultsLag {
 		return &dispatch.Error{Kind: dispatch.BadUpstream, Op: "dispatch.Results",
-			Text: "The platform reports the job as finished, but provides no results: " + dispatch.TextFor(err), Err: err}
+			Text: "The platform reports the job as finished, but provides no results: " + dispatch.TextFor(err),
+			Err:  err}
 	}
 	return &dispatch.Error{Kind: dispatch.Busy, Op: "dispatch.Results",
 		Text: "The job has finished, but its platform does not provide the results yet. Try again later.",

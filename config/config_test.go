@@ -570,7 +570,8 @@ func faultyFiles() map[string]faultyFile {
 		"failure of no kind": {yaml: "- {name: b, endpoint: https://b.example.org, access: open, failures: " +
 			"[{matches: x, cause: weather}]}", want: "platforms[1].failures[0].cause: write one of platform, request"},
 		"failure of no pattern": {yaml: "- {name: b, endpoint: https://b.example.org, access: open, failures: " +
-			"[{matches: '(x', cause: request}]}", want: "platforms[1].failures[0].matches: is not a regular expression"},
+			"[{matches: '(x', cause: request}]}",
+			want: "platforms[1].failures[0].matches: is not a regular expression"},
 		"prefix for OGC": {yaml: "- {name: b, protocol: ogc-api-processes, endpoint: https://b.example.org, " +
 			"access: open, token_prefix: x}", want: "platforms[1].token_prefix: only openEO has one"},
 		"no access": {yaml: "- {name: b, endpoint: https://b.example.org}",
@@ -834,7 +835,7 @@ func TestLoad_VaultKeys(t *testing.T) {
 	mustLoad(t, minimal, "DATABASE_URL=postgresql://h/db")
 	if c := mustLoad(t, user, "S=s"); len(c.Notes) != 2 ||
 		!strings.Contains(c.Notes[0], "vault.keys is missing: nothing is kept for users who are away") ||
-		!strings.Contains(c.Notes[1], "public_url is missing: users link their accounts on the identity provider's account page") {
+		!strings.Contains(c.Notes[1], "public_url is missing: users link their accounts on the identity") {
 		t.Errorf("notes %v", c.Notes)
 	}
 }

@@ -257,7 +257,7 @@ func (a *app) deleteCommand() *cobra.Command {
 					return err
 				}
 				if names[i] = targets[i].String(); targets[i].task {
-					names[i] += " with all jobs"
+					names[i] += " with all its jobs"
 				}
 			}
 			if !yes {

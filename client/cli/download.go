@@ -90,7 +90,7 @@ func (m missingJobs) err() error {
 		return nil
 	}
 	text := &strings.Builder{}
-	fmt.Fprintf(text, "results of %d finished jobs are missing:", len(m))
+	fmt.Fprintf(text, "results are missing for %d of the finished jobs:", len(m))
 	for _, job := range m[:min(shown, len(m))] {
 		fmt.Fprintf(text, "\n%v", job)
 	}

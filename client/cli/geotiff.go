@@ -30,7 +30,7 @@ const (
 	keyRaster                                         = 1025 // 2: positions are those of the middles of pixels
 )
 
-var errNoGeoTIFF = errors.New("it is no GeoTIFF of a known form")
+var errNoGeoTIFF = errors.New("not a GeoTIFF of a known form")
 
 // kinds are the names of GDAL for the types of values, by the tag SampleFormat and the bits of a value.
 var kinds = map[[2]float64]string{{1, 8}: "Byte", {1, 16}: "UInt16", {1, 32}: "UInt32", {2, 8}: "Int8",

@@ -109,7 +109,8 @@ func (a *app) hooksAddCommand() *cobra.Command {
 				return errors.Join(err, a.printUnless(err, h))
 			}
 			a.hint("%s is notified of: %s.\n"+
-				"Keep the secret; it is not shown again. Test the hook with: eodispatch hooks test %s", oneLine(h.URL, 200), eventsOf(h.Hook), h.ID)
+				"Keep the secret; it is not shown again. Test the hook with: eodispatch hooks test %s",
+				oneLine(h.URL, 200), eventsOf(h.Hook), h.ID)
 			_, err = fmt.Fprintf(a.Out, "id      %s\nsecret  %s\n", oneLine(h.ID, 200), oneLine(h.Secret, 200))
 			return err
 		})}

@@ -129,7 +129,7 @@ func TestResults_Links(t *testing.T) {
 func TestServices_SaysThatNoneMatches(t *testing.T) {
 	environ := stub(t, map[string]string{"GET /services": `{"services":[],"total":0}`})
 	printed, err := execute(t, environ, "services", "zzz")
-	if err != nil || strings.Contains(printed, "TITLE") || !strings.Contains(printed, "No service matches") {
+	if err != nil || strings.Contains(printed, "TITLE") || !strings.Contains(printed, "No services found") {
 		t.Errorf("%v: %s", err, printed)
 	}
 }

@@ -49,7 +49,8 @@ func TestReload_WithoutDatabase(t *testing.T) {
 	if s.level.Level() != slog.LevelInfo || s.settings.Freshness != 0 {
 		t.Errorf("level %v, settings %+v", s.level, s.settings)
 	}
-	if text := said.String(); !strings.Contains(text, "the running ones stay") || strings.Contains(text, "platforms") {
+	if text := said.String(); !strings.Contains(text, "the old ones stay in use") ||
+		strings.Contains(text, "platforms") {
 		t.Error(text)
 	}
 }

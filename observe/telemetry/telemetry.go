@@ -60,7 +60,8 @@ var (
 func New(version, commit string) *Telemetry {
 	t := &Telemetry{registry: prometheus.NewRegistry()}
 	t.readiness.reason = "starting"
-	t.requests = counters("http_requests_total", "Requests of clients, by route; route \"\": none matched.", "route", "method", "code")
+	t.requests = counters("http_requests_total", "Requests of clients, by route; route \"\": none matched.", "route",
+		"method", "code")
 	t.requestDuration = histograms("http_request_duration_seconds", "Duration of requests, without streams.",
 		requestBuckets, "route")
 	t.accepted = counters("jobs_accepted_total", "Jobs that users submitted.", "platform")
@@ -74,7 +75,8 @@ func New(version, commit string) *Telemetry {
 		"Failed requests to platforms that are repeated, by the attention of the job.", "platform", "reason")
 	t.uncertain = counters("submit_uncertain_total",
 		"Submissions with an unknown outcome.", "platform")
-	t.costs = counters("cost_units_total", "Costs of ended jobs that the platform reported, in its own unit.", "platform")
+	t.costs = counters("cost_units_total", "Costs of ended jobs that the platform reported, in its own unit.",
+		"platform")
 	t.asked = counters("platform_requests_total", "Requests to platforms, by operation and outcome.", "platform", "op",
 		"outcome")
 	t.askedDuration = histograms("platform_request_duration_seconds", "Duration of requests to platforms.",
