@@ -221,7 +221,7 @@ func TestFacade_UsersSplitAreasInTurn(t *testing.T) {
 		`{"type":"Polygon","coordinates":[[[4,50],[4.5,50],[4.5,50.5],[4,50]]]}`: `{"box":false,"tiles":`,
 		`{"west":4,"south":50,"east":40,"north":60}`:                             "at most 100 are allowed",
 		`{"west":4,"south":89,"east":5,"north":95}`:                              "between -90 and 90",
-		`{"type":"Point","coordinates":[4,50]}`:                                  "no area that can be split",
+		`{"type":"Point","coordinates":[4,50]}`:                                  "area cannot be split",
 	} {
 		r := httptest.NewRequest("GET", "/probe", nil)
 		r.URL.RawQuery = "area=" + strings.NewReplacer(`"`, "%22", "{", "%7B", "}", "%7D", "[", "%5B", "]",

@@ -380,13 +380,13 @@ func TestSpread_Refused(t *testing.T) {
 		refused(r, "[body services 1]", "Two of the services are at the platform a")
 		r = spreadRequest()
 		r.Options = json.RawMessage(`{"budget":5}`)
-		refused(r, "[body options budget]", "no budget")
+		refused(r, "[body options budget]", "cannot have a budget")
 		if all, err := h.Store.Tasks(t.Context(), "ann", dispatch.Page{}); err != nil || len(all) != 0 {
 			t.Errorf("%d tasks are stored, %v", len(all), err)
 		}
 		h.Backends[0].Entitled = func(context.Context) bool { return false }
 		task := h.acceptSpread(t, spreadRequest(), 2)
-		if homes := task.Request.Homes; task.Account != "b/shared" || !strings.Contains(homes[0].Unused, "entitle") ||
+		if homes := task.Request.Homes; task.Account != "b/shared" || !strings.Contains(homes[0].Unused, "not permitted") ||
 			homes[1].Unused != "" {
 			t.Errorf("account %s, homes %+v", task.Account, homes)
 		}

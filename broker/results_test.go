@@ -448,7 +448,7 @@ func TestResults_PlatformHasLostThem(t *testing.T) {
 		p.mu.Unlock()
 		_, err := h.Results(t.Context(), "ann", job)
 		if wantKind(t, err, dispatch.Conflict); !strings.Contains(dispatch.TextFor(err),
-			"no longer has it or its results") {
+			"no longer has the finished job or its results") {
 			t.Errorf("%q", dispatch.TextFor(err))
 		}
 		_, err = h.Results(t.Context(), "bob", job)

@@ -119,7 +119,7 @@ func TestChart_StartsTheProgram(t *testing.T) {
 		return p
 	}
 	if out, err := start(containers["migrate"]).CombinedOutput(); err != nil ||
-		!strings.Contains(string(out), "has schema") {
+		!strings.Contains(string(out), "to schema") {
 		t.Fatalf("%v: %s", err, out)
 	}
 	c := containers["serve"]
@@ -151,7 +151,8 @@ func TestChart_StartsTheProgram(t *testing.T) {
 	if err := serve.Wait(); err != nil {
 		t.Errorf("%v\n%s", err, log)
 	}
-	if text := log.String(); strings.Contains(text, "is not known") || !strings.Contains(text, `"delay"`) {
+	if text := log.String(); strings.Contains(text, "is unknown and was ignored") ||
+		!strings.Contains(text, `"delay"`) {
 		t.Errorf("the log:\n%s", text)
 	}
 }

@@ -203,7 +203,7 @@ func TestCompose_IsAValidConfiguration(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, note := range c.Notes {
-		if strings.Contains(note, "is not known") {
+		if strings.Contains(note, "is unknown and was ignored") {
 			t.Error(note)
 		}
 	}

@@ -63,7 +63,7 @@ func TestStart_WaitsForTheDatabase(t *testing.T) {
 	if status, _ := askPrivate(t, private, "/live"); status != http.StatusOK {
 		t.Errorf("not live: %d", status)
 	}
-	p.Log.Await(t, "the start waits for it")
+	p.Log.Await(t, "waiting for it")
 	server.Start(t)
 	awaitPrivate(t, private, "/ready", "ready\n")
 	p.Log.Await(t, `"msg":"serving"`)
@@ -89,7 +89,7 @@ func TestStart_EndsWhileItWaits(t *testing.T) {
 	server.Stop(t)
 	p := executable.Launch(t, executable.Released, append(acting(t, w, "127.0.0.1:0", server.URL, named("k")), off),
 		"serve")
-	p.Log.Await(t, "the start waits for it")
+	p.Log.Await(t, "waiting for it")
 	if got := p.Stop(t); got != exitDone {
 		t.Errorf("exit %d:\n%s", got, p.Log)
 	}

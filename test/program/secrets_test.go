@@ -93,7 +93,7 @@ func tryUntilItWaits(t *testing.T, environ []string, command string) string {
 	p := executable.Launch(t, executable.Released, append(environ, "EODISPATCH_TELEMETRY_LISTEN=off"), command)
 	select {
 	case <-p.Ended:
-	case <-p.Log.Shows("the start waits for it"):
+	case <-p.Log.Shows("waiting for it"):
 		p.Stop(t)
 	}
 	return p.Log.String()

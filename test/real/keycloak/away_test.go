@@ -358,7 +358,7 @@ func TestAway_LinksAreRefused(t *testing.T) {
 	wants(t, comes(identity.Purpose{Platform: "P"}, &Browser{Refuse: true}), dispatch.Forbidden,
 		"You did not give permission. Nothing was changed.")
 	wants(t, comes(identity.Purpose{Away: true, User: dispatch.UserID(Apex + " another")}, &Browser{}),
-		dispatch.Forbidden, "You signed in as another user")
+		dispatch.Forbidden, "You signed in as a different user")
 }
 
 // TestGrants_OfASession acts for a user as long as their session lasts, in processes that never received their token,
