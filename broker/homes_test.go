@@ -386,8 +386,8 @@ func TestSpread_Refused(t *testing.T) {
 		}
 		h.Backends[0].Entitled = func(context.Context) bool { return false }
 		task := h.acceptSpread(t, spreadRequest(), 2)
-		if homes := task.Request.Homes; task.Account != "b/shared" || !strings.Contains(homes[0].Unused, "not permitted") ||
-			homes[1].Unused != "" {
+		if homes := task.Request.Homes; task.Account != "b/shared" ||
+			!strings.Contains(homes[0].Unused, "not permitted") || homes[1].Unused != "" {
 			t.Errorf("account %s, homes %+v", task.Account, homes)
 		}
 		if end := h.awaitTaskEnd(t, task.ID, time.Hour); end.Counts[dispatch.Finished] != 2 || a.jobs(t) != 0 {
