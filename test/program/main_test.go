@@ -170,7 +170,7 @@ func TestDoctor_FindsEachFailure(t *testing.T) {
 	} {
 		code, printed := try(t, []string{row.variable}, "doctor", "--config", file)
 		line := Between(printed, row.want, "\n")
-		if code != exitFailed || !strings.Contains(line, "; check `endpoint`") {
+		if code != exitFailed || !strings.Contains(line, "; check ") {
 			t.Errorf("%s: exit %d:\n%s", row.variable, code, printed)
 		}
 	}
