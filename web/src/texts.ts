@@ -677,7 +677,8 @@ export const texts = {
   hooks: {
     title: "Notifications",
     lead: (mail: boolean) =>
-      `Have a server of yours${mail ? ", or your mailbox," : ""} notified of your jobs, instead of keeping this page open.`,
+      `Have a server of yours${mail ? ", or your mailbox," : ""} notified of your jobs, ` +
+      "instead of keeping this page open.",
     none: "There are no notifications yet.",
     add: "Add a notification",
     how: "How",
