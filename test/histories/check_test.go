@@ -75,8 +75,9 @@ func (h *history) sawBudgets(s conformance.Store, jobs []dispatch.Job, err error
 }
 
 // checkBudgets checks, before any budget ends, that no task has more runs than its budget permits, if each costs what
-// all others do. One may run before the costs of any are known. A job that was retried although it may have run, or a
-// restored store, can have runs that nobody knows.
+// all others do. One may run before the costs of any are known, and the platform reports none of a run that its
+// response completes. A job that was retried although it may have run, or a restored store, can have runs that nobody
+// knows.
 func (h *history) checkBudgets() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -85,7 +86,7 @@ func (h *history) checkBudgets() {
 	}
 	runs := map[dispatch.TaskID]int{}
 	for _, r := range h.world.Runs() {
-		if j, _ := h.jobOf(h.jobs, r); len(r.Starts) > 0 && j.Budgeted {
+		if j, _ := h.jobOf(h.jobs, r); len(r.Starts) > 0 && j.Budgeted && !r.Sync {
 			runs[j.Task]++
 		}
 	}
@@ -393,7 +394,8 @@ func (h *history) checkRuns(jobs map[dispatch.JobID]dispatch.Job) {
 			h.violated("the response about run %s of job %d reached %s, but the run is not known", r.Ref, j.ID,
 				r.ToldTo)
 		}
-		if !r.Told.IsZero() && h.keeps(r) && j.Status == dispatch.Unknown && !h.unsure[j.ID] {
+		latest := h.life(j.ID, attempt) == h.life(j.ID, j.Attempt) // an earlier run, which failed, says nothing of it
+		if !r.Told.IsZero() && h.keeps(r) && latest && j.Status == dispatch.Unknown && !h.unsure[j.ID] {
 			h.violated("the response about run %s of job %d reached %s, but the job is unknown", r.Ref, j.ID, r.ToldTo)
 		}
 		if j.Status == dispatch.Canceled && r.Active(time.Now()) && !unsure {
