@@ -22,18 +22,10 @@ import (
 // root is the path below which the façade serves.
 const root = "/ogcapi"
 
-// Services is the catalogue of services; [*catalogue.Catalogue] implements it.
-type Services interface {
-	Find(id string) (catalogue.Service, bool)
-	Search(catalogue.Query) (page catalogue.Page, ok bool)
-	// Identify returns the id of the service that a request names.
-	Identify(dispatch.Label, dispatch.Service) (id string, ok bool)
-}
-
 // Config is what the façade is made of.
 type Config struct {
 	Broker             *broker.Broker
-	Services           Services
+	Services           *catalogue.Catalogue
 	Backends           []*dispatch.Backend // those that describe processes have a view of their own
 	Title, Description string
 	Version            string // of the program

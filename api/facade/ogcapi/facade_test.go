@@ -184,7 +184,7 @@ func TestHomes(t *testing.T) {
 // TestTaskInfo_FinishedIsWhenTheLastJobEnded: costs that a platform reports late change a job, and so its task, but not
 // when the task was done. A filter by duration reads the same time.
 func TestTaskInfo_FinishedIsWhenTheLastJobEnded(t *testing.T) {
-	f := New(Config{Services: unlisted{}})
+	f := New(Config{Services: catalogue.New(catalogue.Config{})})
 	began := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	after := func(minutes int) time.Time { return began.Add(time.Duration(minutes) * time.Minute) }
 	for name, c := range map[string]struct {

@@ -7,6 +7,8 @@ import (
 
 	"github.com/eodispatch/eodispatch/catalogue"
 	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/platform/echo"
+	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
 // TestAccepts: a type that a client does not name, or refuses, is not accepted.
@@ -72,15 +74,16 @@ func TestKept(t *testing.T) {
 	}
 }
 
-// named is a catalogue that has a service with every id.
-type named struct{ Services }
-
-func (named) Find(id string) (catalogue.Service, bool) { return catalogue.Service{ID: id}, true }
-
 // TestRequestOf_PlatformIsGone: a job that was not started does not become one of another service with the same id when
 // its platform is no longer configured.
 func TestRequestOf_PlatformIsGone(t *testing.T) {
-	f := New(Config{Services: named{}})
+	named := catalogue.Service{ID: "x", Title: "X", Label: dispatch.OGCProcess, Service: echo.Service()}
+	b := conformance.NewBroker(conformance.NewMemStore(conformance.WallClock{}), nil,
+		echo.Backend(conformance.WallClock{}))
+	f := New(Config{Services: catalogue.New(catalogue.Config{Services: []catalogue.Service{named}, Platforms: b})})
+	if _, listed := f.Services.Find("x"); !listed {
+		t.Fatal("the catalogue is empty")
+	}
 	in := &request{Request: (&http.Request{Header: http.Header{}}).WithContext(t.Context()), view: view{path: root},
 		root: "https://broker/ogcapi"}
 	_, _, _, err := f.requestOf(in, unstarted{View: root + "/gone", Process: "x"}, false)

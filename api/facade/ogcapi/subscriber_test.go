@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eodispatch/eodispatch/catalogue"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
@@ -42,15 +43,10 @@ func (oneJob) RecentResults(context.Context, dispatch.UserID, dispatch.JobID) (j
 
 // facadeOf returns a façade that reads from a broker with one job.
 func facadeOf(b oneJob) *Facade {
-	f := New(Config{Services: unlisted{}})
+	f := New(Config{Services: catalogue.New(catalogue.Config{})})
 	f.jobs = b
 	return f
 }
-
-// unlisted is a catalogue without services.
-type unlisted struct{ Services }
-
-func (unlisted) Identify(dispatch.Label, dispatch.Service) (string, bool) { return "", false }
 
 // TestMessage_WithoutResults: a subscriber whose results are gone for good gets the status with the reason. Results
 // that may still come are waited for, not longer than the message is repeated.

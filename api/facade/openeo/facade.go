@@ -18,6 +18,7 @@ import (
 	"github.com/eodispatch/eodispatch/api/facade"
 	"github.com/eodispatch/eodispatch/api/facade/files"
 	"github.com/eodispatch/eodispatch/broker"
+	"github.com/eodispatch/eodispatch/catalogue"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/dispatch/bounds"
 )
@@ -36,9 +37,9 @@ var versions = []version{{"/1.2", "1.2.0"}, {"/1.3", "1.3.0"}}
 // Config is what a façade is made of.
 type Config struct {
 	Broker    *broker.Broker
-	Backends  []*dispatch.Backend // of all protocols
-	Processes Processes           // of users
-	Services  Services            // the catalogue; nil: it is empty
+	Backends  []*dispatch.Backend  // of all protocols
+	Processes Processes            // of users
+	Services  *catalogue.Catalogue // nil: it is empty
 	SignIn    SignIn
 	Title     string           // of the merged view
 	Version   string           // of the program
@@ -68,6 +69,7 @@ type Facade struct {
 
 // New returns the façade.
 func New(c Config) *Facade {
+	c.Services = cmp.Or(c.Services, catalogue.New(catalogue.Config{}))
 	f := &Facade{Config: c, mux: http.NewServeMux(), collecting: bounds.NewPlaces[dispatch.UserID](8, 1)}
 	f.table = f.operations()
 	for _, o := range f.table {

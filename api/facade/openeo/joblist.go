@@ -18,19 +18,14 @@ const longestPage = 1000 // batch jobs
 // listJobs lists the unstarted jobs, jobs and tasks of the user at the platforms of the view, newest first: whole, or
 // in pages if the client limits them.
 func (f *Facade) listJobs(r *request) (*answer, error) {
-	query := r.URL.Query()
-	limit, err := pageLimit(query)
+	var at broker.Position
+	purpose := "openeo jobs " + r.view.path()
+	limit, after, err := r.page(purpose, 0)
 	if err != nil {
 		return nil, err
 	}
-	var at broker.Position
-	purpose := "openeo jobs " + r.view.path()
-	if query.Has("cursor") {
-		text, ok := r.Unseal(r.user, purpose, query.Get("cursor"))
-		if !ok || json.Unmarshal(text, &at) != nil {
-			return nil, badParameter("cursor", "is not one that this list returned to you. Follow the links of the "+
-				"list")
-		}
+	if after != "" && json.Unmarshal([]byte(after), &at) != nil {
+		return nil, errBadCursor
 	}
 	more := false
 	jobs := func(yield func(any, error) bool) {
@@ -53,20 +48,11 @@ func (f *Facade) listJobs(r *request) (*answer, error) {
 	}
 	return listAnswer("jobs", jobs, func() (links []link) {
 		if more {
-			links = append(links, f.nextJobs(r, purpose, at, limit))
+			text, _ := json.Marshal(at) // of times and numbers
+			links = append(links, r.next(purpose, limit, text))
 		}
 		return links
 	})
-}
-
-// nextJobs returns the link to the batch jobs after a position.
-func (f *Facade) nextJobs(r *request, purpose string, at broker.Position, limit int) link {
-	text, err := json.Marshal(at)
-	if err != nil {
-		panic(err) // times and numbers
-	}
-	next := url.Values{"limit": {strconv.Itoa(limit)}, "cursor": {r.Seal(r.user, purpose, text)}}
-	return link{Rel: "next", Href: r.root + "/jobs?" + next.Encode(), Type: "application/json"}
 }
 
 // pageLimit returns the limit of a query; 0 for none.

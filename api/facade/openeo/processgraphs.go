@@ -1,6 +1,7 @@
 package openeo
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"maps"
@@ -143,7 +144,7 @@ const processesAtOnce = 16
 
 // listProcesses lists the user's processes, all or in pages.
 func (f *Facade) listProcesses(r *request) (*answer, error) {
-	most, after, err := r.page(processCursor)
+	most, after, err := r.page(processCursor, int(bounds.UserProcesses.Most))
 	if err != nil {
 		return nil, err
 	}
@@ -185,26 +186,21 @@ func listed(p dispatch.StoredProcess) (members map[string]json.RawMessage, err e
 	return members, nil
 }
 
-// page returns how many entries of a list a request asks for and the id after which they begin; "": at the start.
-// Without a limit all of the user's are asked for, whose number is bounded.
-func (r *request) page(list string) (most int, after string, err error) {
+var errBadCursor = badParameter("cursor", "is not one that this list returned to you. Follow the links of the list")
+
+// page returns how many entries of a list a request asks for, and after what they begin; "": at the start. all is what
+// it returns without a limit.
+func (r *request) page(list string, all int) (most int, after string, err error) {
 	query := r.URL.Query()
 	limit, err := pageLimit(query)
-	if err != nil {
-		return 0, "", err
+	if err != nil || !query.Has("cursor") {
+		return cmp.Or(limit, all), "", err
 	}
-	if most = int(bounds.UserProcesses.Most); limit > 0 {
-		most = min(most, limit)
+	text, ok := r.Unseal(r.user, list, query.Get("cursor"))
+	if !ok {
+		return 0, "", errBadCursor
 	}
-	if cursor := query.Get("cursor"); cursor != "" {
-		text, ok := r.Unseal(r.user, list, cursor)
-		if !ok {
-			return 0, "", badParameter("cursor", "is not one that this list returned to you. Follow the links of the "+
-				"list")
-		}
-		after = string(text)
-	}
-	return most, after, nil
+	return cmp.Or(limit, all), string(text), nil
 }
 
 // next returns the link to the page of a list that begins after a position.

@@ -15,13 +15,6 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// Services is the catalogue of services.
-type Services interface {
-	Search(catalogue.Query) (catalogue.Page, bool)
-	Find(id string) (catalogue.Service, bool)
-	Identify(dispatch.Label, dispatch.Service) (id string, ok bool)
-}
-
 // servicesNamespace is the namespace of the processes that are the catalogue's services, on platforms of every
 // protocol.
 const servicesNamespace = "catalogue"
@@ -69,11 +62,11 @@ func (f *Facade) namespaceProcesses(r *request) (*answer, error) {
 	if !r.view.merged() || r.PathValue("namespace") != servicesNamespace {
 		return f.published(r)
 	}
-	most, after, err := r.page(servicesCursor)
+	most, after, err := r.page(servicesCursor, mostServices)
 	if err != nil {
 		return nil, err
 	}
-	page, err := f.search(catalogue.Query{Limit: min(most, mostServices), After: string(after)})
+	page, err := f.search(catalogue.Query{Limit: most, After: after})
 	if err != nil {
 		return nil, err
 	}
@@ -85,9 +78,6 @@ func (f *Facade) namespaceProcesses(r *request) (*answer, error) {
 }
 
 func (f *Facade) search(q catalogue.Query) (catalogue.Page, error) {
-	if f.Services == nil {
-		return catalogue.Page{}, nil
-	}
 	page, ok := f.Services.Search(q)
 	if !ok {
 		return page, refused(http.StatusBadRequest, "ParameterInvalid",
@@ -164,17 +154,11 @@ func (f *Facade) formatsOfServices() (names []string) {
 
 // service returns the service of the catalogue with an id.
 func (f *Facade) service(id string) (catalogue.Service, bool) {
-	if f.Services == nil {
-		return catalogue.Service{}, false
-	}
 	return f.Services.Find(id)
 }
 
 // identified returns the service of the catalogue that a request names.
 func (f *Facade) identified(r dispatch.Request) (catalogue.Service, bool) {
-	if f.Services == nil {
-		return catalogue.Service{}, false
-	}
 	id, known := f.Services.Identify(r.Label, r.Service)
 	if !known {
 		return catalogue.Service{}, false

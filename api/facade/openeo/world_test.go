@@ -85,7 +85,7 @@ func newWorldWith(t *testing.T, names []string, configure func(name string, s *s
 	store := conformance.NewMemStore(conformance.WallClock{})
 	b := conformance.NewBroker(store, &w.tokens, backends...)
 	w.backends, w.broker = backends, b
-	var offered facadeopeneo.Services
+	var offered *catalogue.Catalogue
 	if services != nil {
 		offered = catalogue.New(catalogue.Config{Services: services(w), Platforms: b})
 	}
