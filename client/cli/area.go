@@ -35,6 +35,7 @@ var errSlowArea = errors.New("reading it takes too long: write its polygons as G
 // readArea returns an area as a GeoJSON Polygon or MultiPolygon. Several features become one MultiPolygon.
 func (a *app) readArea(ctx context.Context, area string) (json.RawMessage, error) {
 	if box, ok, err := boxFrom(area); ok || err != nil {
+		a.saysWhere(box)
 		return box, err
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, areaWithin, errSlowArea)

@@ -296,6 +296,21 @@ const world = `{"transform":{"scale":[0.5,1],"translate":[-180,-90]},
 		{"type":"Polygon","arcs":[[3]],"properties":{"name":"Fiji"}},
 		{"type":"Polygon","arcs":[[4]],"properties":{"name":"Antarctica"}}]}}}`
 
+// TestArea_SaysWhereABoxIs, because its numbers are easily given in another order.
+func TestArea_SaysWhereABoxIs(t *testing.T) {
+	environ := stub(t, map[string]string{"POST /tiles": `{"geometries":[],"ids":[]}`})
+	for box, want := range map[string]string{"4.2,50.2,4.4,50.4": "in Westland.",
+		"50.2,4.2,50.4,4.4": "in no country"} {
+		shown := &bytes.Buffer{}
+		console := cli.Console{Out: io.Discard, Err: shown, Environ: environ,
+			Outlines: func() []byte { return []byte(world) }}
+		if err := executeWith(t, console, "tiles", box, "--grid", "20x20km"); err != nil ||
+			!strings.Contains(shown.String(), want) {
+			t.Errorf("%s: %v: %s", box, err, shown)
+		}
+	}
+}
+
 func TestArea_OfACountry(t *testing.T) {
 	t.Chdir(t.TempDir())
 	outlines := func() []byte { return []byte(world) }

@@ -147,3 +147,37 @@ func unrolled(ring [][]float64) ([][]float64, error) {
 	}
 	return ring, nil
 }
+
+// saysWhere names the country in the middle of a box, because its numbers are easily given in another order.
+func (a *app) saysWhere(box json.RawMessage) {
+	var shape struct{ Coordinates polygon } // of one across the antimeridian it is none
+	var all topology
+	if a.quiet || a.Outlines == nil || json.Unmarshal(box, &shape) != nil || len(shape.Coordinates[0]) < 4 ||
+		json.Unmarshal(a.Outlines(), &all) != nil {
+		return
+	}
+	one, other := shape.Coordinates[0][0], shape.Coordinates[0][2] // opposite corners
+	x, y := (one[0]+other[0])/2, (one[1]+other[1])/2
+	for _, c := range all.Objects.Countries.Geometries {
+		polygons, err := all.polygons(c)
+		if err == nil && slices.ContainsFunc(polygons, func(p polygon) bool { return inside(p, x, y) }) {
+			a.hint("The middle of the area is in %s.", c.Properties.Name)
+			return
+		}
+	}
+	a.hint("The middle of the area, %.4g north and %.4g east, is in no country. A box is west,south,east,north.", y, x)
+}
+
+// inside reports whether a position is in a polygon: a ray from it crosses the rings an odd number of times.
+func inside(p polygon, x, y float64) bool {
+	in := false
+	for _, ring := range p {
+		for i, b := range ring[min(1, len(ring)):] {
+			a := ring[i]
+			if (a[1] > y) != (b[1] > y) && x < a[0]+(y-a[1])/(b[1]-a[1])*(b[0]-a[0]) {
+				in = !in
+			}
+		}
+	}
+	return in
+}

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -186,6 +187,31 @@ func (s *saving) flags(command *cobra.Command, folder, help string) {
 	command.Flags().StringVar(&s.names, "layout", inFolders, layoutHelp)
 	command.Flags().BoolVar(&s.vrt, "vrt", false, vrtHelp)
 	_ = command.MarkFlagDirname(folder) // fails only for unknown flags
+}
+
+// again returns the command that goes on with a download.
+func (s *saving) again(t target) string {
+	words := []string{"download", t.String(), "--follow"}
+	if s.folder != "" {
+		words = append(words, "-o", quoted(s.folder))
+	}
+	if s.names != inFolders {
+		words = append(words, "--layout", quoted(s.names))
+	}
+	if s.vrt {
+		words = append(words, "--vrt")
+	}
+	return strings.Join(words, " ")
+}
+
+var plainWord = regexp.MustCompile(`^[\w@%+=:,./-]+$`)
+
+// quoted returns a word as a shell reads it.
+func quoted(word string) string {
+	if plainWord.MatchString(word) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
 // check refuses what cannot be done, before anything is submitted.
@@ -622,7 +648,7 @@ func (a *app) downloadWhileRunning(ctx context.Context, c *client.Client, t targ
 	defer d.close()
 	d.lasts, d.files.Patience = true, patience
 	if !t.task {
-		err := a.follow(ctx, c, t, nil)
+		err := a.follow(ctx, c, t, to.again(t), nil)
 		if err != nil {
 			return err
 		}
@@ -633,7 +659,7 @@ func (a *app) downloadWhileRunning(ctx context.Context, c *client.Client, t targ
 	for range Parallel {
 		group.Go(func() error { return d.fetchFinished(within, finished) })
 	}
-	followed := a.follow(within, c, t, func(j wire.ProcessingJobSummary) {
+	followed := a.follow(within, c, t, to.again(t), func(j wire.ProcessingJobSummary) {
 		if j.Status == wire.Finished {
 			finished.add(j.ID)
 		}

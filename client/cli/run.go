@@ -119,7 +119,7 @@ func (r *running) submit(ctx context.Context, c *client.Client, d document) erro
 	if r.folder != "" {
 		return r.downloadWhileRunning(ctx, c, t, r.saving)
 	}
-	return r.follow(ctx, c, t, nil)
+	return r.follow(ctx, c, t, "watch "+t.String(), nil)
 }
 
 // showEstimate prints what the request is expected to cost and how long it is expected to run.

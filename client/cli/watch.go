@@ -22,7 +22,7 @@ func (a *app) watchCommand() *cobra.Command {
 ` + idHelp + exitHelp,
 		Example: "  eodispatch watch task-7\n  eodispatch watch @latest --json",
 		RunE: a.onTarget(func(ctx context.Context, c *client.Client, t target) error {
-			return a.follow(ctx, c, t, nil)
+			return a.follow(ctx, c, t, "watch "+t.String(), nil)
 		})}
 }
 
@@ -100,13 +100,15 @@ type watching struct {
 	mu sync.Mutex // held while any of the above is used, as a task's place in the queue is read beside its stream
 }
 
-// follow shows a job or task until it ends. each is called for each job that has changed; optional.
-func (a *app) follow(ctx context.Context, c *client.Client, t target, each func(wire.ProcessingJobSummary)) error {
+// follow shows a job or task until it ends. comeBack is the command that goes on after an interrupt; each is called for
+// each job that has changed, optional.
+func (a *app) follow(ctx context.Context, c *client.Client, t target, comeBack string,
+	each func(wire.ProcessingJobSummary)) error {
 	w := &watching{app: a, target: t, shown: a.display(t)}
 	err := w.run(ctx, c, each)
 	w.shown.end()
 	if ctx.Err() != nil {
-		a.hint("%s continues. Watch it again with: eodispatch watch %s", t, t)
+		a.hint("%s continues. Go on with: eodispatch %s", t, comeBack)
 		return err
 	}
 	if err == nil && a.json {

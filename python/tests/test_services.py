@@ -17,7 +17,7 @@ def test_services_are_a_table(c: eodispatch.Connection) -> None:
     assert [service.id for service in services] == ["ndvi_composite"]
     assert "Greenest NDVI of a season" in repr(services)
     assert "<td>Greenest NDVI of a season</td>" in services._repr_html_()
-    assert len(c.services()) == 4
+    assert len(c.services()) == 5
 
 
 def test_texts_of_others_are_escaped_in_tables(c: eodispatch.Connection) -> None:

@@ -104,7 +104,7 @@ func TestUsers_SeeABarInATerminal(t *testing.T) {
 		t.Errorf("exit %d", code)
 	}
 	u.holds(first.plainText(), "task-1\n", "task-1  [",
-		"task-1 continues. Watch it again with: eodispatch watch task-1")
+		"task-1 continues. Go on with: eodispatch watch task-1")
 	if colors.MatchString(first.Log.String()) {
 		t.Errorf("it has colors although NO_COLOR is set: %q", first.Log)
 	}
