@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes a machine ready for all tests, and says what it installs: PostgreSQL's server and a pooler for it, MariaDB's server, a C compiler for the race detector,
 # a browser, a Python environment for each real server that the tests of this folder start and for each judge, Node where the system's is
-# older than 20, borders of countries, Prometheus, zsh, what judges the service (systemd-analyze, strace), and Keycloak. Packages come from Debian's apt-get, the environments from a Python package index, the borders from npm,
+# older than 20, borders of countries, Prometheus, zsh, rclone, what judges the service (systemd-analyze, strace), and Keycloak. Packages come from Debian's apt-get, the environments from a Python package index, the borders from npm,
 # Keycloak from Maven's repository; they lie in ${EODISPATCH_CACHE:-~/.cache/eodispatch}. apt-get checks the signatures of the distribution;
 # all else is checked by hashes that stand here, and what has another one is not installed.
 #
@@ -139,6 +139,7 @@ if [[ $# == 0 ]]; then
   package unzip command -v unzip
   package curl command -v curl
   package zsh command -v zsh
+  package rclone command -v rclone
   package strace command -v strace
   package systemd command -v systemd-analyze
   package chromium command -v chromium

@@ -117,7 +117,7 @@ func BenchmarkPerformanceOfFiles(b *testing.B) {
 }
 
 // linkTo returns a link of the façade to a file.
-func linkTo(b *testing.B, f *files.Facade, server string, u dispatch.UserID) string {
+func linkTo(b testing.TB, f *files.Facade, server string, u dispatch.UserID) string {
 	b.Helper()
 	c := stac.Object{"assets": []byte(`{"a":{"href":"https://x.example/a.tif"}}`)}
 	if err := f.Pass(c, server, u, dispatch.Account("p/"+u), 1, time.Now().Add(time.Hour)); err != nil {
