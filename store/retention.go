@@ -92,16 +92,26 @@ func (s *Store) pruneResults(ctx context.Context, before int64) error {
 	if before == 0 {
 		return nil
 	}
-	return purgeRows[dispatch.JobID](ctx, s, removedResults, `
-		SELECT r.job
-		FROM results r JOIN jobs j ON j.id = r.job
-		WHERE r.job > $1 AND j.phase = 'ended' AND j.moved < $3
-		ORDER BY r.job
-		LIMIT CAST($2 AS BIGINT)`, `
-		DELETE FROM results
-		WHERE job = $1 AND EXISTS (
-			SELECT 1 FROM jobs j
-			WHERE j.id = results.job AND j.phase = 'ended' AND j.moved < $2)`, before)
+	return purgeFound(ctx, s, removedResults,
+		func(after dispatch.JobID, n int64) ([]dispatch.JobID, error) {
+			return list(ctx, s.on(s.read), single[dispatch.JobID], `
+				SELECT r.job
+				FROM results r JOIN jobs j ON j.id = r.job
+				WHERE r.job > $1 AND j.phase = 'ended' AND j.moved < $3
+				ORDER BY r.job
+				LIMIT CAST($2 AS BIGINT)`, after, n, before)
+		},
+		func(q tx, id dispatch.JobID) (int64, error) {
+			n, err := exec(ctx, q, `
+				DELETE FROM results
+				WHERE job = $1 AND EXISTS (
+					SELECT 1 FROM jobs j
+					WHERE j.id = results.job AND j.phase = 'ended' AND j.moved < $2)`, id, before)
+			if err != nil || n == 0 {
+				return n, err
+			}
+			return n, run(ctx, q, "DELETE FROM items WHERE job = $1", id)
+		})
 }
 
 // agedJobs returns jobs of no task that ended before a time. The conditions are those of the index jobs_aging.

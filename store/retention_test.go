@@ -29,6 +29,8 @@ func acceptEnded(t *testing.T, s *store.Store, task *dispatch.Task, n int, ago t
 		end(t, s, &jobs[i].Job, dispatch.Failed, ago)
 		if i == 0 && task == nil {
 			store.Exec(t, s, fmt.Sprintf("INSERT INTO results (job, body) VALUES (%d, '{}')", j.ID))
+			store.Exec(t, s, fmt.Sprintf(`INSERT INTO items (job, owner, task, account, platform, service, due, period)
+				VALUES (%d, 'ann', 0, 'p/x', 'p', 1, 0, 0)`, j.ID))
 		}
 	}
 	return jobs
@@ -132,6 +134,9 @@ func TestRetain_DeletesHeavyPartsFirst(t *testing.T) {
 		}
 		retain(dispatch.Retention{}, dispatch.Aged{})
 		retain(dispatch.Retention{Results: 30 * day}, dispatch.Aged{Results: 1})
+		if n := store.Rows(t, s, "items"); n != 1 {
+			t.Errorf("%d Items, of which the results of one are kept", n)
+		}
 		_, transactions := store.Count(s)
 		retain(dispatch.Retention{Requests: 30 * day}, dispatch.Aged{Requests: 239})
 		if n := transactions.Load(); n < 6 {
