@@ -48,12 +48,16 @@ func (s *Store) FindItems(
 		if err != nil || len(rows) == 0 {
 			return err
 		}
-		if n := fitting(rows, query.Limit); n < len(rows) {
+		n, err := fitting(ctx, q, rows, query.Limit)
+		if err != nil {
+			return err
+		}
+		if n < len(rows) {
 			rows = rows[:n]
 			last := rows[n-1]
 			page.Next = fmt.Sprintf("%s.%d.%d", last.step, last.key, last.Job)
 		}
-		page.Items, err = withTexts(ctx, q, rows)
+		page.Items, err = readTexts(ctx, q, rows)
 		return err
 	})
 	return page, err
@@ -324,10 +328,10 @@ func (s *itemSearch) readRows(ctx context.Context, step itemStep, r cellRange, n
 	}
 	w.and(owner + " = " + w.arg(s.owner) + " AND items.period IS NOT NULL")
 	s.filter(&w)
-	return list(ctx, s.q, func(r *itemRow) []any { return append(r.columns(), &r.key, &r.size) }, `
-		SELECT `+found+`, `+column+`, octet_length(results.body)
-		FROM items CROSS JOIN results
-		WHERE results.job = items.job AND `+w.String()+`
+	return list(ctx, s.q, func(r *itemRow) []any { return append(r.columns(), &r.key) }, `
+		SELECT `+itemColumns+`, `+column+`
+		FROM items
+		WHERE `+w.String()+`
 		ORDER BY `+order+`
 		LIMIT CAST(`+w.arg(int64(n))+` AS BIGINT)`, w.args...)
 }
@@ -367,31 +371,47 @@ func (s *itemSearch) filter(w *where) {
 }
 
 // fitting returns how many of some rows make a page: n at most, with bodies of itemBytes together, but at least one.
-func fitting(rows []foundItem, n int) int {
-	size := int64(0)
-	for i, r := range rows[:min(n, len(rows))] {
-		if size += r.size; size > itemBytes && i > 0 {
-			return i
-		}
-	}
-	return min(n, len(rows))
-}
-
-// withTexts returns the Items of rows, which were read without Head and Body.
-func withTexts(ctx context.Context, q tx, rows []foundItem) (items []dispatch.Item, err error) {
-	at := map[dispatch.JobID]int{}
-	for i := range rows {
-		at[rows[i].Job] = i
-		items = append(items, rows[i].item())
-	}
-	w := whereAny(q, "results.job", slices.Collect(maps.Keys(at)))
-	texts, err := list(ctx, q, func(r *itemRow) []any { return []any{number(&r.Job), &r.head, &r.body} }, `
-		SELECT results.job, results.head, results.body
+func fitting(ctx context.Context, q tx, rows []foundItem, n int) (int, error) {
+	rows = rows[:min(n, len(rows))]
+	w := whereAny(q, "results.job", idsOfItems(rows))
+	sizes := map[dispatch.JobID]int64{}
+	_, err := listAs(ctx, q, func(r *itemRow) []any { return []any{number(&r.Job), &r.key} },
+		func(r *itemRow) (none struct{}, _ error) { sizes[r.Job] = r.key; return none, nil }, `
+		SELECT results.job, octet_length(results.body)
 		FROM results
 		WHERE `+w.String(), w.args...)
-	for _, r := range texts {
-		i := r.item()
-		items[at[r.Job]].Head, items[at[r.Job]].Body = i.Head, i.Body
+	size := int64(0)
+	for i, r := range rows {
+		if size += sizes[r.Job]; size > itemBytes && i > 0 {
+			return i, err
+		}
+	}
+	return len(rows), err
+}
+
+func idsOfItems(rows []foundItem) []dispatch.JobID {
+	ids := make([]dispatch.JobID, len(rows))
+	for i, r := range rows {
+		ids[i] = r.Job
+	}
+	return ids
+}
+
+// readTexts returns the Items of rows, which were read without what is in results.
+func readTexts(ctx context.Context, q tx, rows []foundItem) ([]dispatch.Item, error) {
+	w := whereAny(q, "results.job", idsOfItems(rows))
+	texts := map[dispatch.JobID]itemRow{}
+	_, err := listAs(ctx, q, func(r *itemRow) []any {
+		return []any{number(&r.Job), instant(&r.Until), &r.head, &r.body}
+	}, func(r *itemRow) (none struct{}, _ error) { texts[r.Job] = *r; return none, nil }, `
+		SELECT results.job, results.until, results.head, results.body
+		FROM results
+		WHERE `+w.String(), w.args...)
+	items := make([]dispatch.Item, len(rows))
+	for i, r := range rows {
+		t := texts[r.Job]
+		r.head, r.body, r.Until = t.head, t.body, t.Until
+		items[i] = r.item()
 	}
 	return items, err
 }

@@ -130,21 +130,25 @@ type itemRow struct {
 	head, body               string
 	begins, ends             sql.NullInt64
 	west, south, east, north sql.NullFloat64
-	key, size                int64
+	key                      int64
 }
 
-const itemColumns = `items.job, items.task, items.account, items.given, items.period IS NOT NULL, items.west, items.south,
-			items.east, items.north, items.begins, items.ends, results.head, results.body, results.until`
-
-// withoutBody are itemColumns, with an empty body, and found also with an empty head.
-var (
-	withoutBody = strings.Replace(itemColumns, "results.body", "''", 1)
-	found       = strings.Replace(withoutBody, "results.head", "''", 1)
+const (
+	itemColumns = `items.job, items.task, items.account, items.given, items.period IS NOT NULL, items.west, items.south,
+			items.east, items.north, items.begins, items.ends`
+	withTexts = itemColumns + ", results.until, results.head, results.body"
 )
+
+// withoutBody are the columns withTexts, with an empty body.
+var withoutBody = strings.Replace(withTexts, "results.body", "''", 1)
 
 func (r *itemRow) columns() []any {
 	return []any{number(&r.Job), number(&r.Task), text(&r.Account), &r.Given, &r.Read, &r.west, &r.south, &r.east,
-		&r.north, &r.begins, &r.ends, &r.head, &r.body, instant(&r.Until)}
+		&r.north, &r.begins, &r.ends}
+}
+
+func (r *itemRow) allColumns() []any {
+	return append(r.columns(), instant(&r.Until), &r.head, &r.body)
 }
 
 func (r *itemRow) item() dispatch.Item {
@@ -174,11 +178,11 @@ func (s *Store) Items(
 	q := s.on(s.read)
 	w := whereAny(q, "items.job", jobs)
 	w.and("items.owner = " + w.arg(u))
-	columns := itemColumns
+	columns := withTexts
 	if !bodies {
 		columns = withoutBody
 	}
-	all, err := listAs(ctx, q, (*itemRow).columns, func(r *itemRow) (dispatch.Item, error) { return r.item(), nil }, `
+	all, err := listAs(ctx, q, (*itemRow).allColumns, func(r *itemRow) (dispatch.Item, error) { return r.item(), nil }, `
 		SELECT `+columns+`
 		FROM items
 			JOIN results ON results.job = items.job
