@@ -55,8 +55,8 @@ func TestLinks_CannotBeChanged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wrong := []string{"", ".", "..", "%2e%2e", sealed + "A", sealed[1:], sealed[:len(sealed)-4], sealed + "=", "A" + sealed,
-		strings.Repeat("A", 8000), linkedBy(t, &files.Facade{Secret: "other", Backends: f.Backends})}
+	wrong := []string{"", ".", "..", "%2e%2e", sealed + "A", sealed[1:], sealed[:len(sealed)-4], sealed + "=",
+		"A" + sealed, strings.Repeat("A", 8000), linkedBy(t, &files.Facade{Secret: "other", Backends: f.Backends})}
 	for i := range raw {
 		for bit := range 8 {
 			changed := append([]byte{}, raw...)
@@ -85,7 +85,8 @@ func TestLinks_OpenOneFile(t *testing.T) {
 	f, h := serve(t, func(_ http.ResponseWriter, r *http.Request) { paths = append(paths, r.URL.String()) })
 	link := linkTo(t, f, "", "ann")
 	sealed := link[:strings.LastIndex(link, "/")]
-	for _, name := range []string{"", "/", "/b.tif", "/../../etc/passwd", "/%2e%2e/%2e%2e/etc", "/a?x=1", "/http://10.0.0.1/"} {
+	for _, name := range []string{"", "/", "/b.tif", "/../../etc/passwd", "/%2e%2e/%2e%2e/etc", "/a?x=1",
+		"/http://10.0.0.1/"} {
 		if got := get(h, sealed+name); got.Code != http.StatusOK && got.Code != http.StatusNotFound {
 			t.Errorf("%s: %d", name, got.Code)
 		}
@@ -119,8 +120,8 @@ func TestFiles_PassOnRangesAlone(t *testing.T) {
 	many := "bytes=" + strings.Repeat("0-,", 200) + "0-"
 	for ranges, status := range map[string]int{"bytes=0-9": 206, "bytes=-1": 206, "bytes=2000-": 416, "bytes=5-1": 416,
 		"x": 416, "bytes=0-0,2-2": 206, many: 200} {
-		got := get(h, link, "Range", ranges, "Authorization", "Bearer of-broker", "Cookie", "a=b", "X-Forwarded-For", "::1",
-			"Origin", "https://x.example")
+		got := get(h, link, "Range", ranges, "Authorization", "Bearer of-broker", "Cookie", "a=b", "X-Forwarded-For",
+			"::1", "Origin", "https://x.example")
 		if got.Code != status || got.Body.Len() > 2000 {
 			t.Errorf("%.20s: %d, %d bytes", ranges, got.Code, got.Body.Len())
 		}
