@@ -359,14 +359,13 @@ func (s *itemSearch) filter(w *where) {
 	}
 	for name, label := range s.query.Labels {
 		owner, name, label := w.arg(s.owner), w.arg(name), w.arg(label)
-		w.and(fmt.Sprintf(`(
-			EXISTS (
-				SELECT 1 FROM task_labels t
-				WHERE t.task = items.task AND t.owner = %[1]s AND t.name = %[2]s AND t.value = %[3]s)
-			OR EXISTS (
-				SELECT 1 FROM job_labels l
-				WHERE l.job = items.job AND l.owner = %[1]s AND l.name = %[2]s AND l.value = %[3]s))`, owner, name,
-			label))
+		// not EXISTS, for which PostgreSQL would read all that have the label
+		w.and(fmt.Sprintf(`
+			COALESCE((
+				SELECT t.value FROM task_labels t
+				WHERE t.task = items.task AND t.owner = %[1]s AND t.name = %[2]s), (
+				SELECT l.value FROM job_labels l
+				WHERE l.job = items.job AND l.owner = %[1]s AND l.name = %[2]s)) = %[3]s`, owner, name, label))
 	}
 }
 
