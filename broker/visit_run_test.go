@@ -161,6 +161,7 @@ func TestRun_Lost(t *testing.T) {
 			lost := open(f, b)
 			r := lost.accept(t)
 			time.Sleep(time.Minute)
+			lost.stop()
 			f.set(func() { // the process is dead: nothing of it reaches the store
 				f.save = func([]dispatch.Job) (bool, error) { return false, failure(dispatch.Unavailable) }
 			})
@@ -186,7 +187,6 @@ func TestRun_Lost(t *testing.T) {
 				t.Errorf("the results arrived, and it is %s %q", got.Status, got.Attention)
 			}
 			h.stop()
-			lost.stop()
 		})
 	}
 }
