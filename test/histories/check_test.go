@@ -385,7 +385,7 @@ func (h *history) checkRuns(jobs map[dispatch.JobID]dispatch.Job) {
 			}
 		}
 		known := r.Ref == j.Ref || slices.Contains(j.Orphans, r.Ref) || slices.Contains(j.Past, r.Ref) ||
-			h.left[r.Ref] || r.Dropped || r.Sync && j.Status == dispatch.Finished
+			h.left[r.Ref] || r.Dropped || r.Sync && (j.Status == dispatch.Finished || j.Status == dispatch.Canceled)
 		unsure := j.Attention == dispatch.SubmissionUnknown || h.unsure[j.ID] || h.atLeastOnce
 		if len(r.Starts) > 0 && !known && !unsure {
 			h.violated("run %s of job %d (attempt %d) is neither known nor shown as unknown", r.Ref, j.ID, attempt)
