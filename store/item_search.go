@@ -66,7 +66,7 @@ func (s *Store) FindItems(
 // The ways in which Items are found, in the order in which they are tried. They are named after the column of the
 // index, but for labels: those of jobs come first, then those of tasks.
 const (
-	byJob, byTask, byPlace, byPeriod, byService, byLabel = "job", "task", "place", "period", "service", "label"
+	byJob, byTask, byLabel, byPlace, byPeriod, byService = "job", "task", "label", "place", "period", "service"
 
 	byTaskLabel = "labeled"
 )
@@ -74,7 +74,7 @@ const (
 // begin chooses a way that reads few Items. If there is none, the first.
 func (s *itemSearch) begin(ctx context.Context) error {
 	var ways [][]itemStep
-	for _, name := range []string{byJob, byTask, byPlace, byPeriod, byService, byLabel} {
+	for _, name := range []string{byJob, byTask, byLabel, byPlace, byPeriod, byService} {
 		if name == byPeriod && s.query.From.IsZero() && s.query.To.IsZero() {
 			continue
 		}
