@@ -69,7 +69,7 @@ func checkBenchmark(t *testing.T, sources map[string]string, cell string) {
 func benchmarkSources(t *testing.T) map[string]string {
 	t.Helper()
 	sources := map[string]string{}
-	for _, depth := range []string{"*", "*/*", "*/*/*"} {
+	for _, depth := range []string{"*", "*/*", "*/*/*", "*/*/*/*"} {
 		paths, err := filepath.Glob(depth + "_test.go")
 		if err != nil {
 			t.Fatal(err)

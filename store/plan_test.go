@@ -200,8 +200,6 @@ var plans = []plan{
 		"SEARCH items USING COVERING INDEX items_period (owner=? AND period>? AND period<?)", "items_period", false},
 	{`^SELECT count.* items\.task >= `,
 		"SEARCH items USING INDEX items_task (task>? AND task<?)", "items_task", false},
-	{`^SELECT count.* items\.service >= `,
-		"SEARCH items USING INDEX items_service (owner=? AND service>? AND service<?)", "items_service", false},
 	{`^SELECT l\.job FROM job_labels l`,
 		"SEARCH l USING COVERING INDEX job_labels_found (owner=? AND name=? AND value=?)", "job_labels_found", false},
 	{`^SELECT l\.task FROM task_labels l`,
