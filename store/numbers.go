@@ -297,7 +297,7 @@ func changedJobs(
 	followNumber(w, "jobs.changed", "jobs.id", after.Number, after.Jobs())
 	var at []dispatch.Account
 	if t != nil {
-		if at, err = changedAt(ctx, q, *t); err != nil {
+		if at, err = changedAt(ctx, q, t.ID); err != nil {
 			return nil, err
 		}
 	}

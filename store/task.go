@@ -367,7 +367,7 @@ func readTaskJobs(
 	if err != nil {
 		return nil, err
 	}
-	changed, err := changedAt(ctx, q, shared)
+	changed, err := changedAt(ctx, q, id)
 	if err != nil {
 		return nil, err
 	}
@@ -403,14 +403,9 @@ func showAccounts(
 	return nil
 }
 
-// changedAt returns the accounts of a task where the document of its service has changed.
-func changedAt(ctx context.Context, q tx, t dispatch.TaskRecord) ([]dispatch.Account, error) {
-	switch {
-	case t.Attention != dispatch.ServiceChanged:
-		return nil, nil
-	case len(t.Request.Homes) == 0:
-		return []dispatch.Account{t.Account}, nil
-	}
+// changedAt returns the accounts of a task where the document of its service has changed. Its attention does not tell: it
+// may be a more important one.
+func changedAt(ctx context.Context, q tx, id dispatch.TaskID) ([]dispatch.Account, error) {
 	return list(ctx, q, single[dispatch.Account], `
 		SELECT h.account
 		FROM task_homes h
@@ -420,7 +415,7 @@ func changedAt(ctx context.Context, q tx, t dispatch.TaskRecord) ([]dispatch.Acc
 		FROM tasks
 			JOIN definitions d ON d.task = tasks.id AND d.job = 0
 		WHERE tasks.id = CAST($1 AS BIGINT) AND d.changed_to <> ''`,
-		t.ID)
+		id)
 }
 
 // jobOfTask returns a job of a task, without what its account shows on it.

@@ -39,11 +39,23 @@ func (s *MemStore) Agenda(_ context.Context, a dispatch.Account, n int, stalled 
 	for _, list := range []*[]dispatch.Job{&g.Cancel, &g.Settle, &g.Start, &g.Poll, &g.Meter, &g.Remove} {
 		*list = (*list)[:min(n, len(*list))]
 	}
-	g.Lines = s.lines(a, func(j dispatch.Job) bool { return dueEver(j) && !j.Due.After(now) })
-	for i := range g.Lines {
-		g.Lines[i].Waiting = 0
+	if !g.NextWaiting.IsZero() && !g.NextWaiting.After(now) {
+		g.Lines, g.NextWaiting = s.dueLines(a, now)
 	}
 	return g, nil
+}
+
+// dueLines returns the lines whose first job is due, and when the first job of any line is.
+func (s *MemStore) dueLines(a dispatch.Account, now time.Time) (due []dispatch.Line, next time.Time) {
+	for _, l := range s.lines(a, dueEver) {
+		if next.IsZero() || l.Due.Before(next) {
+			next = l.Due
+		}
+		if l.Waiting = 0; !l.Due.After(now) {
+			due = append(due, l)
+		}
+	}
+	return due, next
 }
 
 // byDue returns an account's jobs ordered by due time and id.

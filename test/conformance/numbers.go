@@ -233,6 +233,23 @@ func (t storeTest) numbersOfDocuments() {
 	t.equal(t.since(0, c.Number).Number, c.Number)
 	t.change(drafts[0].ID, func(j *dispatch.Job) { j.Notice = "n" })
 	t.equal(kinds(t.since(id, t.since(id, 0).Number)), []string(nil))
+
+	// The trial of a task is a more important attention of it, but not of the jobs that it runs.
+	tried := dispatch.Task{Owner: ann, Account: shared, Request: request(), Dimension: "d", Document: is, Trial: 1,
+		Paused: true, PausedFor: dispatch.Trial}
+	jobs := []dispatch.Draft{draft(ann, shared)}
+	jobs[0].Number, jobs[0].Body, jobs[0].Document = 1, []byte("1"), is
+	_, err = t.s.Accept(t.Context(), dispatch.Key{}, &tried, jobs)
+	t.must(err)
+	_, err = t.s.SetDocumentHash(t.Context(), was.Origin, was.Hash())
+	t.must(err)
+	n = t.since(tried.ID, 0).Number
+	note := "a note"
+	t.must(t.s.AnnotateJob(t.Context(), ann, jobs[0].ID, dispatch.AnnotationChange{Note: &note}))
+	c = t.since(tried.ID, n)
+	t.equal(kinds(c), []string{fmt.Sprint("j", jobs[0].ID)})
+	t.equal(c.Task.Attention, dispatch.Trial)
+	t.equal(c.Changed[0].Record.Attention, dispatch.ServiceChanged)
 }
 
 // numberedPages checks that pages of changes lack nothing and repeat nothing, also of many changes with one number.
