@@ -116,7 +116,7 @@ func TestPage_ValuesOneByOne(t *testing.T) {
 	b.sees(`[data-combinations="0"]`)
 	b.clicks("[name=pin]")
 	b.clicks("button[type=submit]")
-	b.until(`document.querySelector(".notice.error")?.innerText.includes("here are 3 and 2")`)
+	b.until(`document.querySelector(".notice.error")?.innerText.includes("they are 3 and 2")`)
 	b.audit("run-unequal")
 	b.fills("[name=values]", "10\n30\n50")
 	b.sees(`[data-combinations="3"]`)

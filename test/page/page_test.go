@@ -433,7 +433,7 @@ func TestPage_RefusesBrokenAreas(t *testing.T) {
 
 	b.fills("[name=west]", "200") // the area is still the one before
 	b.clicks("button[type=submit]")
-	b.until(`document.querySelector("[data-view=run]")?.innerText.split("West and east go").length > 2`)
+	b.until(`document.querySelector("[data-view=run]")?.innerText.split("West and east must").length > 2`)
 	// the map ends at 85 degrees
 	for _, side := range [][2]string{{"west", "5"}, {"east", "6"}, {"north", "90"}, {"south", "89"}} {
 		b.fills("[name="+side[0]+"]", side[1])

@@ -51,7 +51,7 @@ func TestPage_StopsTasks(t *testing.T) {
 	b.until(`document.querySelector(".paused")?.innerText.includes("10 tiles are held")`)
 	b.audit("paused")
 	b.clicks("#tab-tiles")
-	b.until(`[...document.querySelectorAll("tr[data-status=created]")].every(r => r.nextElementSibling?.innerText.includes("until the task is resumed"))`)
+	b.until(`[...document.querySelectorAll("tr[data-status=created]")].every(r => r.nextElementSibling?.innerText.includes("held until you resume"))`)
 	b.presses("Tasks")
 	b.clicks(".chip[data-state=paused]")
 	b.until(

@@ -93,7 +93,7 @@ func greenness(x, y wave, season float64) float64 {
 
 func putNDVI(file []byte, x, y wave, season float64) []byte {
 	mean, deviation := greenness(x, y, season), 0.1+0.05*x.long-0.03*y.short
-	seen := max(0, 0.5+0.3*season+0.5*x.long*y.short)
+	seen := min(1, max(0, 0.5+0.3*season+0.5*x.long*y.short))
 	if seen < 0.1 {
 		mean, deviation = math.NaN(), math.NaN()
 	}
