@@ -11,8 +11,8 @@ func TestWarnOfOpenFiles_ComparesWithAllConnections(t *testing.T) {
 		limit, connections int
 		warns              bool
 	}{
-		{limit: 1_048_576, connections: 10_000}, {limit: 23_000, connections: 10_000}, {limit: 0, connections: 10_000},
-		{limit: 22_999, connections: 10_000, warns: true}, {limit: 1_024, connections: 100, warns: true},
+		{limit: 1_048_576, connections: 10_000}, {limit: 11_000, connections: 10_000}, {limit: 0, connections: 10_000},
+		{limit: 10_999, connections: 10_000, warns: true}, {limit: 1_024, connections: 100, warns: true},
 	} {
 		var said strings.Builder
 		warnOfOpenFiles(c.limit, c.connections, slog.New(slog.NewTextHandler(&said, nil)))
