@@ -86,7 +86,9 @@ func (h *history) checkBudgets() {
 	}
 	runs := map[dispatch.TaskID]int{}
 	for _, r := range h.world.Runs() {
-		if j, _ := h.jobOf(h.jobs, r); len(r.Starts) > 0 && j.Budgeted && !r.Sync {
+		j, _ := h.jobOf(h.jobs, r)
+		lost := j.Status == dispatch.Canceled && j.Attention == dispatch.SubmissionUnknown // so nobody reads its costs
+		if len(r.Starts) > 0 && j.Budgeted && !r.Sync && !lost {
 			runs[j.Task]++
 		}
 	}
