@@ -403,8 +403,8 @@ func showAccounts(
 	return nil
 }
 
-// changedAt returns the accounts of a task where the document of its service has changed. Its attention does not tell: it
-// may be a more important one.
+// changedAt returns the accounts of a task where the document of its service has changed. Its attention does not tell:
+// it may be a more important one.
 func changedAt(ctx context.Context, q tx, id dispatch.TaskID) ([]dispatch.Account, error) {
 	return list(ctx, q, single[dispatch.Account], `
 		SELECT h.account
