@@ -48,7 +48,7 @@ def demo() -> Iterator[Demo]:
             match = re.match(r"  (broker|identity provider) +(http://\S+)", line)
             if match:
                 found[match[1]] = match[2]
-            if len(found) == 2:
+            if line.startswith("The broker runs until"):  # after the runs of its own
                 break
         reader = threading.Thread(target=process.stdout.read, daemon=True)  # so that it never waits for one
         reader.start()

@@ -140,7 +140,7 @@ func TestImport_FromPostgreSQL(t *testing.T) {
 		t.Fatalf("%+v: %v", r, err)
 	}
 	for what, reason := range map[string]string{"task 2": "differ in several parameters: tile, year",
-		"task 3": "no jobs", "job 13": "not one of the platforms", "job 14": "not a JSON object"} {
+		"task 3": "None of the jobs", "job 13": "not one of the platforms", "job 14": "not a JSON object"} {
 		if !refuses(r, what, reason) {
 			t.Errorf("%s is not refused because of %q: %v", what, reason, r.Refused)
 		}

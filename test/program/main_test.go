@@ -81,7 +81,7 @@ func TestDemo_RunsCommands(t *testing.T) {
 	for _, want := range []string{"$ eodispatch run ndvi_composite --area 5.05,51.2,5.15,51.25 ",
 		`$ eodispatch run ndvi --platform simulated-ogc -p 'bbox={"bbox":[5.05,51.2,5.15,51.25]}' `,
 		"--grid 20x20km", "job-1 finished\n", "job-2 finished\n", "task-1 finished: 14 finished\n",
-		"1 files downloaded", "14 files downloaded"} {
+		"1 file downloaded", "14 files downloaded"} {
 		if !strings.Contains(printed, want) {
 			t.Errorf("%q is not in:\n%s", want, printed)
 		}

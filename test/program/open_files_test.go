@@ -20,7 +20,7 @@ func TestServe_WarnsOfFewOpenFiles(t *testing.T) {
 		return script, os.WriteFile(script, []byte("#!/bin/sh\nulimit -n 2000 && exec '"+program+"' \"$@\"\n"), 0o755)
 	}
 	p := executable.Start(t, limited, deployed(startWorld(t), asUser, asUser)...)
-	if said := p.Log.String(); !strings.Contains(said, `"limit":2000,"needed":23000`) {
+	if said := p.Log.String(); !strings.Contains(said, `"limit":2000,"needed":11000`) {
 		t.Errorf("no warning in:\n%s", said)
 	}
 	p.Stop(t)

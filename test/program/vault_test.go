@@ -143,7 +143,7 @@ func TestVault_KeysChangeWhileInUse(t *testing.T) {
 func closedVault(t *testing.T, environ []string) {
 	t.Helper()
 	p := Start(t, environ...)
-	for _, text := range []string{"the keys of the vault do not open everything", `"msg":"account held"`} {
+	for _, text := range []string{"vault keys are missing", `"msg":"account held"`} {
 		select {
 		case <-p.Log.Shows(text):
 		case <-time.After(2 * time.Minute):
