@@ -153,18 +153,13 @@ func taskOf500(t *testing.T, w *simulator.World, alice program.Client) int64 {
 // rclone copies a file by its link, whole, and through its HTTP backend, which asks for HEAD and ranges.
 func rclone(t *testing.T, href string) {
 	t.Helper()
-	if _, err := exec.LookPath("rclone"); err != nil {
-		if installed.Required() {
-			t.Fatal(err)
-		}
-		t.Skip(err)
-	}
+	path := installed.Program(t, "rclone")
 	folder, cut := t.TempDir(), strings.LastIndex(href, "/")
 	for _, args := range [][]string{{"copyurl", href, filepath.Join(folder, "a")},
 		{"copyto", ":http:" + href[cut+1:], filepath.Join(folder, "b"), "--http-url", href[:cut]},
 		{"copyto", ":http:" + href[cut+1:], filepath.Join(folder, "c"), "--http-url", href[:cut],
 			"--multi-thread-cutoff", "1k", "--multi-thread-streams", "4"}} {
-		if out, err := exec.CommandContext(t.Context(), "rclone", append(args, "--config", filepath.Join(folder,
+		if out, err := exec.CommandContext(t.Context(), path, append(args, "--config", filepath.Join(folder,
 			"none"))...).CombinedOutput(); err != nil {
 			t.Errorf("rclone %v: %v %s", args, err, out)
 		}
