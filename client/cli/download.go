@@ -193,10 +193,10 @@ func (s *saving) flags(command *cobra.Command, folder, help string) {
 func (s *saving) again(t target) string {
 	words := []string{"download", t.String(), "--follow"}
 	if s.folder != "" {
-		words = append(words, "-o", quoted(s.folder))
+		words = append(words, "-o", Quoted(s.folder))
 	}
 	if s.names != inFolders {
-		words = append(words, "--layout", quoted(s.names))
+		words = append(words, "--layout", Quoted(s.names))
 	}
 	if s.vrt {
 		words = append(words, "--vrt")
@@ -206,8 +206,8 @@ func (s *saving) again(t target) string {
 
 var plainWord = regexp.MustCompile(`^[\w@%+=:,./-]+$`)
 
-// quoted returns a word as a shell reads it.
-func quoted(word string) string {
+// Quoted returns a word as it is written in a POSIX shell.
+func Quoted(word string) string {
 	if plainWord.MatchString(word) {
 		return word
 	}

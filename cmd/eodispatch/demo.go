@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/oauth2"
 
+	"github.com/eodispatch/eodispatch/client/cli"
 	"github.com/eodispatch/eodispatch/config"
 	"github.com/eodispatch/eodispatch/identity"
 	"github.com/eodispatch/eodispatch/test/simulator"
@@ -85,25 +86,17 @@ func (s *demoServers) runCommands(ctx context.Context, c console) error {
 	}}
 	for i, line := range demoRuns {
 		line = append(slices.Clone(line), "--download", filepath.Join(s.folder, fmt.Sprintf("results-%d", i+1)))
-		fmt.Fprintf(c.out, "\n$ eodispatch%s\n", pasted(line))
+		words := []string{"eodispatch"}
+		for _, word := range line {
+			words = append(words, cli.Quoted(word))
+		}
+		fmt.Fprintf(c.out, "\n$ %s\n", strings.Join(words, " "))
 		if run(line, user) != exitDone {
 			return errSaid
 		}
 		s.world.OpenEO.SetLife(simulator.Life{Queue: 300 * time.Millisecond, Run: 700 * time.Millisecond, Spread: 0.5})
 	}
 	return nil
-}
-
-// pasted returns arguments as they are written in a POSIX shell, with a space before each.
-func pasted(args []string) string {
-	var line strings.Builder
-	for _, a := range args {
-		if strings.ContainsAny(a, `"[]{}`) {
-			a = "'" + a + "'"
-		}
-		line.WriteString(" " + a)
-	}
-	return line.String()
 }
 
 // demoRuns are the commands that the demonstration runs: a job for each protocol, and a task.
