@@ -227,14 +227,22 @@ func changesSince(
 	if c.Anew = after.Number < floor || after.Number > c.Number; c.Anew {
 		return c, nil
 	}
+	var changedAt []dispatch.Account
 	if id != 0 {
-		t, err := readTask(ctx, q, u, id, now)
+		row, err := getTask(ctx, q, u, id, 0)
 		if err != nil {
 			return c, err
 		}
-		c.Task = &t
+		if changedAt, err = row.changedAt(ctx, q); err != nil {
+			return c, err
+		}
+		tasks, err := recordsOf(ctx, q, []taskRow{row}, 0, now)
+		if err != nil {
+			return c, err
+		}
+		c.Task = &tasks[0]
 	}
-	if c.Changed, err = changedJobs(ctx, q, u, c.Task, after, p, now); err != nil {
+	if c.Changed, err = changedJobs(ctx, q, u, c.Task, changedAt, after, p, now); err != nil {
 		return c, err
 	}
 	if id == 0 {
@@ -281,10 +289,11 @@ func accountsOfOwner(
 	return len(all) > 0, shown, err
 }
 
-// changedJobs returns one more job than the page has, if there is one: jobs of no task, or those of a task.
+// changedJobs returns one more job than the page has, if there is one: jobs of no task, or those of a task, with what
+// taskRow.changedAt returns of it.
 func changedJobs(
-	ctx context.Context, q tx, u dispatch.UserID, t *dispatch.TaskRecord, after dispatch.ChangedPlace, p dispatch.Page,
-	now int64,
+	ctx context.Context, q tx, u dispatch.UserID, t *dispatch.TaskRecord, changedAt []dispatch.Account,
+	after dispatch.ChangedPlace, p dispatch.Page, now int64,
 ) (all []dispatch.Changed, err error) {
 	l := jobList{page: p, from: "jobs", order: "jobs.changed, jobs.id", n: int64(p.Limit) + 1, numbered: true}
 	w := &l.where
@@ -295,12 +304,6 @@ func changedJobs(
 		w.and("jobs.owner = " + w.arg(u) + " AND jobs.task = 0")
 	}
 	followNumber(w, "jobs.changed", "jobs.id", after.Number, after.Jobs())
-	var at []dispatch.Account
-	if t != nil {
-		if at, err = changedAt(ctx, q, t.ID); err != nil {
-			return nil, err
-		}
-	}
 	records, err := l.read(ctx, q, func(r *recordRow) (record dispatch.Record, err error) {
 		c := dispatch.Changed{Number: r.number, Job: r.ID, Task: r.Task, Deleted: r.isHidden}
 		if t != nil {
@@ -312,7 +315,7 @@ func changedJobs(
 		return record, err
 	})
 	if err == nil && t != nil {
-		err = showAccounts(ctx, q, records, at, now)
+		err = showAccounts(ctx, q, records, changedAt, now)
 	}
 	for i := range all {
 		if !all[i].Deleted {

@@ -367,7 +367,7 @@ func readTaskJobs(
 	if err != nil {
 		return nil, err
 	}
-	changed, err := changedAt(ctx, q, id)
+	changed, err := row.changedAt(ctx, q)
 	if err != nil {
 		return nil, err
 	}
@@ -403,9 +403,12 @@ func showAccounts(
 	return nil
 }
 
-// changedAt returns the accounts of a task where the document of its service has changed. Its attention does not tell:
-// it may be a more important one.
-func changedAt(ctx context.Context, q tx, id dispatch.TaskID) ([]dispatch.Account, error) {
+// changedAt returns the accounts of the task where the document of its service has changed. Its attention does not
+// tell: it may be a more important one.
+func (r *taskRow) changedAt(ctx context.Context, q tx) ([]dispatch.Account, error) {
+	if !r.changed {
+		return nil, nil
+	}
 	return list(ctx, q, single[dispatch.Account], `
 		SELECT h.account
 		FROM task_homes h
@@ -415,7 +418,7 @@ func changedAt(ctx context.Context, q tx, id dispatch.TaskID) ([]dispatch.Accoun
 		FROM tasks
 			JOIN definitions d ON d.task = tasks.id AND d.job = 0
 		WHERE tasks.id = CAST($1 AS BIGINT) AND d.changed_to <> ''`,
-		id)
+		r.Task.ID)
 }
 
 // jobOfTask returns a job of a task, without what its account shows on it.
