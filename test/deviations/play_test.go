@@ -161,6 +161,9 @@ func TestDocument_ListsWhatIsTested(t *testing.T) {
 		}
 	}
 	row := func(does, seen, tells string) {
+		if tells == good {
+			tells = "as usual"
+		}
 		want = append(want, fmt.Sprintf("| %s | %s | %s |", does, seen, tells))
 	}
 	for _, c := range slices.Concat(openEOScenes, ogcScenes) {

@@ -50,7 +50,7 @@ const (
 
 var openEOScenes = []scene{
 	{
-		does:  "For a minute after its start, the status of a job is still created.",
+		does:  "For a minute after its start, a job is still created.",
 		seen:  "openeo-web-editor#381, openeo-python-client 0.49",
 		acts:  fares(simulator.Life{Queue: time.Minute, Run: 10 * time.Minute, Lag: time.Minute}),
 		tells: good,
@@ -68,7 +68,7 @@ var openEOScenes = []scene{
 		tells: good, // the broker has received the response, so it reads the status at once
 	},
 	{
-		does: "The response to the start is an error, but the job runs, and statuses lag by 15 minutes.",
+		does: "The response to the start is an error, and statuses lag by 15 minutes.",
 		seen: "openeo-geopyspark-driver#1065, #902",
 		acts: func(s *stage) {
 			fares(simulator.Life{Queue: time.Minute, Run: 10 * time.Minute, Lag: 15 * time.Minute})(s)
@@ -78,14 +78,14 @@ var openEOScenes = []scene{
 		tells: "submitted → submitted (submission_in_doubt) → queued → running → finished",
 	},
 	{
-		does:  "The first start fails, and the job stays created until it is started again.",
+		does:  "The first start fails, and the job stays created.",
 		seen:  "openeo-geopyspark-driver#505",
 		acts:  fault(simulator.Fault{Route: startJob, Times: 1, Status: 500, Code: "Internal"}),
 		most:  50 * time.Minute,
 		tells: "submitted → submitted (submission_in_doubt) → submitted → queued → running → finished",
 	},
 	{
-		does: "Every start fails, so the job stays created.", seen: "openeo-geopyspark-driver#505",
+		does: "Every start fails.", seen: "openeo-geopyspark-driver#505",
 		acts: func(s *stage) {
 			s.giveUp = time.Hour
 			fault(simulator.Fault{Route: startJob, Status: 500, Code: "Internal"})(s)
@@ -94,13 +94,13 @@ var openEOScenes = []scene{
 		tells: "submitted → submitted (submission_in_doubt) → failed (given_up)", books: simulator.Counts{Creates: 1},
 	},
 	{
-		does: "The start is accepted, but the job stays created for ever.", seen: "openeo-geopyspark-driver#1696",
+		does: "The start is accepted, but the job stays created.", seen: "openeo-geopyspark-driver#1696",
 		acts: fault(simulator.Fault{Route: startJob, Status: 202}), deeds: []deed{{47 * time.Minute, cancels}},
 		most:  55 * time.Minute,
 		tells: "submitted → submitted (stalled) → canceled", books: simulator.Counts{Creates: 1, Cancels: 1},
 	},
 	{
-		does: "The job stays queued for ever.", seen: "openeo-geopyspark-driver#1696",
+		does: "The job stays queued.", seen: "openeo-geopyspark-driver#1696",
 		acts: fares(simulator.Life{Queue: 1000 * time.Hour}), deeds: []deed{{47 * time.Minute, cancels}},
 		most:  55 * time.Minute,
 		tells: "submitted → queued → queued (stalled) → canceled",
@@ -134,7 +134,7 @@ var openEOScenes = []scene{
 		tells: "submitted → queued → running → running (not_found_on_platform) → failed (lost_on_platform)",
 	},
 	{
-		does: "The job is not found for three minutes, and then is found again.", seen: "openeo-python-client#802",
+		does: "The job is not found for three minutes.", seen: "openeo-python-client#802",
 		deeds: []deed{{3 * time.Minute, fault(gone("JobNotFound"))}, {6 * time.Minute, mends}},
 		tells: "submitted → queued → running → running (not_found_on_platform) → running → finished",
 	},
@@ -145,20 +145,20 @@ var openEOScenes = []scene{
 		tells: "submitted → queued → running → running (platform_unavailable) → running → finished",
 	},
 	{
-		does:  "For a while, the status is a word that the specification does not define.",
+		does:  "For a while, the status word is not in the standard.",
 		seen:  "openeo-python-client 0.49 (queued_for_start)",
 		deeds: []deed{{3 * time.Minute, says("queued_for_start")}, {6 * time.Minute, says("")}},
 		tells: good,
 	},
 	{
-		does: "The status is, for ever, a word that the specification does not define.", seen: "no report",
+		does: "The status word is never one of the standard.", seen: "–",
 		deeds: []deed{{3 * time.Minute, says("perplexed")}, {47 * time.Minute, cancels}}, most: 55 * time.Minute,
 		tells: "submitted → queued → running → running (stalled) → canceled",
 		books: simulator.Counts{Creates: 1, Starts: 1,
 			Runs: 1, Cancels: 1},
 	},
 	{
-		does: "The start fails, and then the status is a word that the specification does not define.",
+		does: "The start fails, and then the status word is not in the standard.",
 		seen: "openeo-geopyspark-driver#505",
 		acts: func(s *stage) { // the queue time is longer than the pause between two reads after an hour
 			fault(simulator.Fault{Route: startJob, Times: 1, Status: 500, Code: "Internal"})(s)
@@ -168,17 +168,17 @@ var openEOScenes = []scene{
 		tells: "submitted → submitted (submission_in_doubt) → queued → running → finished",
 	},
 	{
-		does: "The platform's clock is five hours slow, and the response to a create is lost.", seen: "no report",
+		does: "The platform's clock is five hours slow, and the response to a create is lost.", seen: "–",
 		acts:  func(s *stage) { s.openEO.Now = behind(5 * time.Hour); fault(lostCreate)(s) },
 		tells: "created (submission_in_doubt) → queued → running → finished",
 	},
 	{
-		does: "The platform's clock is five hours fast, and the response to a create is lost.", seen: "no report",
+		does: "The platform's clock is five hours fast, and the response to a create is lost.", seen: "–",
 		acts:  func(s *stage) { s.openEO.Now = behind(-5 * time.Hour); fault(lostCreate)(s) },
 		tells: "created (submission_in_doubt) → queued → running → finished",
 	},
 	{
-		does: "The platform is busy, and its Retry-After is a date of its wrong clock.", seen: "no report",
+		does: "The platform is busy, and its Retry-After is a date of its wrong clock.", seen: "–",
 		acts: func(s *stage) {
 			now := time.Now().Add(5 * time.Hour)
 			fault(simulator.Fault{Route: createJob, Times: 1, Status: 429, Code: "TooManyRequests",
@@ -196,19 +196,19 @@ var openEOScenes = []scene{
 		books: simulator.Counts{Creates: 501, Starts: 1, Runs: 1},
 	},
 	{
-		does: "The listing has small pages, and the response to a create is lost.", seen: "no report",
+		does: "The listing has small pages, and the response to a create is lost.", seen: "–",
 		acts:  func(s *stage) { s.openEO.PageMax = 7; s.others(50); fault(lostCreate)(s) },
 		tells: "created (submission_in_doubt) → queued → running → finished",
 		books: simulator.Counts{Creates: 51, Starts: 1, Runs: 1},
 	},
 	{
-		does: "The response to the create does not name the job.", seen: "no report",
+		does: "The response to the create does not name the job.", seen: "–",
 		acts: fault(simulator.Fault{Route: createJob, Times: 1, Header: map[string]string{"OpenEO-Identifier": "",
 			"Location": ""}}),
 		tells: "created (submission_in_doubt) → queued → running → finished",
 	},
 	{
-		does: "The platform runs ten jobs at once, and ten are running.", seen: "openeo-python-client#838",
+		does: "The platform runs ten jobs at once, and is full.", seen: "openeo-python-client#838",
 		acts: fault(simulator.Fault{Route: startJob, Times: 3, Status: 400, Code: "ConcurrentJobLimit",
 			Message: "Job was not started because concurrent job limit (10) is reached."}),
 		tells: "submitted → submitted (platform_busy) → queued → running → finished",
@@ -219,7 +219,7 @@ var openEOScenes = []scene{
 		tells: "submitted → queued → canceled", books: simulator.Counts{Creates: 1, Starts: 1, Runs: 1, Cancels: 1},
 	},
 	{
-		does:  "A running job already has results: a Collection of the whole Earth.",
+		does:  "A running job already has results.",
 		seen:  "openeo-geopyspark-driver (partial=true)",
 		acts:  func(s *stage) { s.openEO.Stubs = true },
 		deeds: []deed{{3 * time.Minute, noResults}, {5 * time.Minute, saysFinishedTooSoon}},
@@ -231,7 +231,7 @@ var openEOScenes = []scene{
 		tells: good, check: (*stage).linksHold,
 	},
 	{
-		does: "Results have the numbers NaN and Infinity, which JSON lacks. They are null.",
+		does: "Results have the numbers NaN and Infinity, which are null here.",
 		seen: "openeo-geopyspark-driver#471, #87",
 		acts: fault(simulator.Fault{Route: readResult,
 			Body: `{"type": "Collection", "stac_version": "1.0.0", "id": "NaN", "links": [],
@@ -259,7 +259,7 @@ var ogcScenes = []scene{
 		tells: good,
 	},
 	{
-		does: "The response to the execution contains only the job's identifier.", seen: "no report",
+		does: "The response to the execution contains only the job's identifier.", seen: "–",
 		acts:  fault(simulator.Fault{Route: execute, Times: 1, Header: map[string]string{"Location": ""}}),
 		tells: good,
 	},
@@ -285,17 +285,17 @@ var ogcScenes = []scene{
 		tells: good,
 	},
 	{
-		does: "For a while, the status is a word that the specification does not define.", seen: "no report",
+		does: "For a while, the status word is not in the standard.", seen: "–",
 		deeds: []deed{{3 * time.Minute, says("perplexed")}, {6 * time.Minute, says("")}},
 		tells: good,
 	},
 	{
-		does: "For some seconds, the status of a running job is failed.", seen: "no report",
+		does: "For some seconds, the status of a running job is failed.", seen: "–",
 		acts:  fares(simulator.Life{Queue: time.Minute, Run: 10 * time.Minute, Flicker: 8 * time.Second}),
 		tells: good,
 	},
 	{
-		does: "Statuses lag by 15 minutes.", seen: "no report",
+		does: "Statuses lag by 15 minutes.", seen: "–",
 		acts:  fares(simulator.Life{Queue: time.Minute, Run: 10 * time.Minute, Lag: 15 * time.Minute}),
 		most:  50 * time.Minute,
 		tells: good,
@@ -307,18 +307,18 @@ var ogcScenes = []scene{
 		tells: "finished", check: hasResults,
 	},
 	{
-		does: "The response to the execution is lost.", seen: "no report",
+		does: "The response to the execution is lost.", seen: "–",
 		acts: fault(lostExecution), deeds: []deed{{15 * time.Minute, cancels}}, most: 16 * time.Minute,
 		tells: "created (submission_in_doubt) → unknown (submission_unknown) → canceled (submission_unknown)",
 	},
 	{
-		does: "The response to the execution is an error, but the job runs.", seen: "no report",
+		does: "The response to the execution is an error, but the job runs.", seen: "–",
 		acts:  fault(simulator.Fault{Route: execute, Times: 1, After: true, Status: 500, Code: "InternalError"}),
 		deeds: []deed{{15 * time.Minute, cancels}}, most: 16 * time.Minute,
 		tells: "created (submission_in_doubt) → unknown (submission_unknown) → canceled (submission_unknown)",
 	},
 	{
-		does: "The response to the execution is lost, and submit is at_least_once.", seen: "no report",
+		does: "The response to the execution is lost, and submit is at_least_once.", seen: "–",
 		acts:  func(s *stage) { s.atLeastOnce = true; fault(lostExecution)(s) },
 		tells: "created (submission_in_doubt) → queued → running → finished",
 		books: simulator.Counts{Creates: 2, Starts: 2,
@@ -337,25 +337,25 @@ var ogcScenes = []scene{
 		tells: "created (submission_in_doubt) → unknown (submission_unknown) → canceled (submission_unknown)",
 	},
 	{
-		does: "The platform cannot cancel jobs.", seen: "servers without the conformance class dismiss",
+		does: "The platform cannot cancel jobs.", seen: "servers without dismiss",
 		acts:  fault(simulator.Fault{Route: dismiss, Status: 405, Code: "not-supported"}),
 		deeds: []deed{{3 * time.Minute, cancels}},
 		tells: "submitted → queued → running → running (cancel_unsupported) → finished",
 	},
 	{
-		does: "The job runs for months.", seen: "no report",
+		does: "The job runs for months.", seen: "–",
 		acts: fares(simulator.Life{Stuck: true}), deeds: []deed{{47 * time.Minute, cancels}}, most: 55 * time.Minute,
 		tells: "submitted → running → running (stalled) → canceled",
 		books: simulator.Counts{Creates: 1, Starts: 1, Runs: 1,
 			Cancels: 1},
 	},
 	{
-		does: "The platform's clock is five hours slow.", seen: "no report",
+		does: "The platform's clock is five hours slow.", seen: "–",
 		acts:  func(s *stage) { s.ogc.Now = behind(5 * time.Hour) },
 		tells: good, check: hasResults,
 	},
 	{
-		does: "The platform's clock is five hours fast.", seen: "no report",
+		does: "The platform's clock is five hours fast.", seen: "–",
 		acts:  func(s *stage) { s.ogc.Now = behind(-5 * time.Hour) },
 		tells: good, check: hasResults,
 	},
@@ -366,7 +366,7 @@ var ogcScenes = []scene{
 		tells: "submitted → queued → running → running (platform_unavailable) → running → finished",
 	},
 	{
-		does: "Inputs are lists of files, a box must name its reference system, and results are a catalogue of items.",
+		does: "Inputs are lists of files, boxes must name their reference system, and results are a catalogue.",
 		seen: "ZOO-Project of July 2026",
 		acts: runs("scenes",
 			`{"images": [{"href": "https://data.example/a.tif", "type": "image/tiff"}, {"value": "aGVsbG8=", "mediaType": "image/jp2"}, "aGVsbG8="],
@@ -378,7 +378,7 @@ var ogcScenes = []scene{
 		},
 	},
 	{
-		does: "Optional inputs are described as lists of at most one value, and results are references.",
+		does: "Optional inputs are lists of at most one value, and results are references.",
 		seen: "Weaver 6.15", acts: runs("smooth",
 			`{"bbox": {"west": 5, "south": 51, "east": 5.1, "north": 51.1, "crs": "EPSG:4326"}, "seconds": 4, "mode": ["max"]}`),
 		tells: good, check: func(s *stage) {
@@ -387,7 +387,7 @@ var ogcScenes = []scene{
 		},
 	},
 	{
-		does: "Results have the numbers NaN and Infinity, which JSON lacks. They are null.",
+		does: "Results have the numbers NaN and Infinity, which are null here.",
 		seen: "datacube-explorer#1168",
 		acts: fault(simulator.Fault{Route: readResult,
 			Body: `{"out": {"type": "Collection", "stac_version": "1.0.0", "id": "NaN", "links": [],
@@ -407,27 +407,27 @@ var ogcScenes = []scene{
 // taskScenes use a task of six jobs, whose statuses are read from listings.
 var taskScenes = []taskScene{
 	{
-		does: "The listing is a single page, which also contains jobs of others.", seen: "openeo-api#550", at: "openeo",
+		does: "The listing is a single page with jobs of others, too.", seen: "openeo-api#550", at: "openeo",
 		acts:  func(s *stage) { s.openEO.Unpaged = true; s.others(300) },
 		tells: "6 finished, 0 failed",
 	},
 	{
-		does: "The listing has pages of two jobs.", seen: "no report", at: "openeo",
+		does: "The listing has pages of two jobs.", seen: "–", at: "openeo",
 		acts:  func(s *stage) { s.openEO.PageMax = 2 },
 		tells: "6 finished, 0 failed",
 	},
 	{
-		does: "The listing shows new jobs ten minutes late.", seen: "no report", at: "openeo",
+		does: "The listing shows new jobs ten minutes late.", seen: "–", at: "openeo",
 		acts:  fares(simulator.Life{Queue: time.Minute, Run: 10 * time.Minute, Unlisted: 10 * time.Minute}),
 		tells: "6 finished, 0 failed",
 	},
 	{
-		does: "The listing no longer shows one of the jobs.", seen: "openeo-python-client#802", at: "openeo",
+		does: "The listing no longer shows one job.", seen: "openeo-python-client#802", at: "openeo",
 		deeds: []deed{{3 * time.Minute, forgets}},
 		tells: "5 finished, 1 failed",
 	},
 	{
-		does: "For a while, all status words in the listing are undefined.", seen: "no report", at: "openeo",
+		does: "For a while, no status word in the listing is in the standard.", seen: "–", at: "openeo",
 		deeds: []deed{{3 * time.Minute, says("perplexed")}, {20 * time.Minute, says("")}},
 		tells: "6 finished, 0 failed",
 	},
@@ -437,12 +437,12 @@ var taskScenes = []taskScene{
 		tells: "6 finished, 0 failed",
 	},
 	{
-		does: "The listing has pages of two jobs, whatever limit is requested.", seen: "OGC API - Processes 1.0",
+		does: "The listing ignores the limit, and has pages of two jobs.", seen: "OGC API - Processes 1.0",
 		at: "ogc", acts: func(s *stage) { s.ogc.PageMax = 2 },
 		tells: "6 finished, 0 failed",
 	},
 	{
-		does: "The platform has no listing.", seen: "servers without the conformance class job-list", at: "ogc",
+		does: "The platform has no listing.", seen: "servers without job-list", at: "ogc",
 		acts:  fault(simulator.Fault{Route: listJobs, Status: 404, Code: "NotFound"}),
 		tells: "6 finished, 0 failed",
 	},
