@@ -55,7 +55,7 @@ type JobMove struct {
 }
 
 // movable reports whether nothing of a job can be at a platform, and nothing is still to be read at its present one.
-// Moves (store/homes.go) choose jobs by the same rule.
+// Moves (store/placements.go) choose jobs by the same rule.
 func (j Job) movable() bool {
 	return j.Phase == Waiting && j.Desired == WantRun && !j.Hidden && !j.Paused && j.Begun == 0 &&
 		len(j.Orphans) == 0 && len(j.Unmetered) == 0
