@@ -183,7 +183,7 @@ func TestSieve_ServiceAtSeveralPlatforms(t *testing.T) {
 	first := dispatch.Service{Endpoint: "https://openeo.example.org", Application: "https://apps.example.org/ndvi.json"}
 	second := dispatch.Service{Endpoint: "https://ogc.example.org", Namespace: &area, Application: "ndvi"}
 	c.Services = shelf{{ID: "ndvi", Label: dispatch.OpenEO, Service: first, Platform: "cdse",
-		Also: []catalogue.Home{{Label: dispatch.OGCProcess, Service: second, Platform: "ogc"}}}}
+		Also: []catalogue.Placement{{Label: dispatch.OGCProcess, Service: second, Platform: "ogc"}}}}
 	h := New(c)
 	spelled := dispatch.Service{Endpoint: "https://OGC.example.org:443/", Namespace: &area, Application: "ndvi"}
 	for i, s := range []dispatch.Service{first, second, spelled,
@@ -197,11 +197,11 @@ func TestSieve_ServiceAtSeveralPlatforms(t *testing.T) {
 				Condition: dispatch.Condition{Status: dispatch.Finished, Updated: moment}}}
 	}
 	fire := dispatch.Service{Endpoint: "https://ogc.example.org", Application: "fire"}
-	for i, homes := range [][]dispatch.Home{{{Service: fire}, {Service: second}}, {{Service: fire}}} {
+	for i, placements := range [][]dispatch.Placement{{{Service: fire}, {Service: second}}, {{Service: fire}}} {
 		id := dispatch.TaskID(i + 1)
 		w.tasks[id] = dispatch.TaskRecord{Counts: dispatch.Counts{dispatch.Finished: 1},
 			Task: dispatch.Task{ID: id, Owner: anna, Account: "cdse/shared",
-				Request: dispatch.Request{Title: fmt.Sprint("task ", id), Service: fire, Homes: homes},
+				Request: dispatch.Request{Title: fmt.Sprint("task ", id), Service: fire, Placements: placements},
 				Created: moment.Add(time.Hour)}}
 	}
 	for query, want := range map[string]string{"service=ndvi": "[task 1 job 3 job 2 job 1]",

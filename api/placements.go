@@ -13,51 +13,57 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// listedHomes returns where the service is that s names by its id, at a place in the body: the platforms that offer it
-// or, with its member platform or with the label l of the request, those of them that are meant. None: a fault is
-// recorded.
-func (a *api) listedHomes(f *openapi.Faults, s wire.ServiceChoice, l dispatch.Label, at ...any) []catalogue.Home {
+// listedPlacements returns where the service is that s names by its id, at a place in the body: the platforms that
+// offer it or, with its member platform or with the label l of the request, those of them that are meant. None: a fault
+// is recorded.
+func (a *api) listedPlacements(f *openapi.Faults, s wire.ServiceChoice, l dispatch.Label,
+	at ...any) []catalogue.Placement {
 	listed, ok := a.Services.Find(s.ID)
 	if !ok {
 		f.Add("value_error", "The catalogue has no service with this id. It may have been removed since",
 			append(slices.Clone(at), "id")...)
 		return nil
 	}
-	homes := listed.Homes()
+	placements := listed.Placements()
 	if s.Platform != "" {
-		homes = slices.DeleteFunc(homes, func(h catalogue.Home) bool { return h.Platform != s.Platform })
+		placements = slices.DeleteFunc(placements, func(h catalogue.Placement) bool { return h.Platform != s.Platform })
 	}
-	if len(homes) == 0 {
+	if len(placements) == 0 {
 		f.Add("value_error", fmt.Sprintf("The service %s is not offered there. It is at %s", s.ID,
 			strings.Join(platformNames(listed), ", ")), append(slices.Clone(at), "platform")...)
 		return nil
 	}
-	meant := slices.DeleteFunc(slices.Clone(homes), func(h catalogue.Home) bool { return l != "" && h.Label != l })
+	meant := slices.DeleteFunc(slices.Clone(placements), func(h catalogue.Placement) bool {
+		return l != "" &&
+			h.Label != l
+	})
 	if len(meant) == 0 {
-		f.Add("value_error", fmt.Sprintf("Input should be '%s', the protocol of the service %s", homes[0].Label, s.ID),
+		f.Add("value_error", fmt.Sprintf("Input should be '%s', the protocol of the service %s", placements[0].Label,
+			s.ID),
 			"label")
 	}
 	return meant
 }
 
 func platformNames(s catalogue.Service) (names []string) {
-	for _, h := range s.Homes() {
+	for _, h := range s.Placements() {
 		names = append(names, h.Platform)
 	}
 	return names
 }
 
-// homesOf returns where the service of a request is if the request leaves that open: several platforms offer it, and
-// none is named. Faults are for those who read the service.
-func (a *api) homesOf(given wire.BaseJobRequest) []catalogue.Home {
+// placementsOf returns where the service of a request is if the request leaves that open: several platforms offer it,
+// and none is named. Faults are for those who read the service.
+func (a *api) placementsOf(given wire.BaseJobRequest) []catalogue.Placement {
 	if !isReference(given.Service) {
 		return nil
 	}
-	homes := a.listedHomes(&openapi.Faults{}, given.Service, label(&openapi.Faults{}, given.Label, given.Service))
-	if len(homes) < 2 {
+	placements := a.listedPlacements(&openapi.Faults{}, given.Service, label(&openapi.Faults{}, given.Label,
+		given.Service))
+	if len(placements) < 2 {
 		return nil
 	}
-	return homes
+	return placements
 }
 
 // preference orders the states of platforms by how soon a job is expected to run there.
@@ -65,17 +71,18 @@ var preference = []dispatch.State{dispatch.StateOK, dispatch.StateUnknown, dispa
 	dispatch.StateUnreachable, dispatch.StateSignInRequired,
 	dispatch.StateMisconfigured, dispatch.StateForbidden}
 
-// atOneHome returns a request for the home where it is expected to run soonest: the first, unless the platform of
-// another one is in a better state. Without homes it returns the request unchanged.
-func (a *api) atOneHome(ctx context.Context, r dispatch.Request, homes []catalogue.Home) dispatch.Request {
-	if len(homes) == 0 {
+// atOnePlacement returns a request for the placement where it is expected to run soonest: the first, unless the
+// platform of another one is in a better state. Without placements it returns the request unchanged.
+func (a *api) atOnePlacement(ctx context.Context, r dispatch.Request,
+	placements []catalogue.Placement) dispatch.Request {
+	if len(placements) == 0 {
 		return r
 	}
 	states, err := a.platformStates(ctx)
 	if err != nil { // the database does not answer, and so accepts no request either
 		return r
 	}
-	best := slices.MinFunc(homes, func(x, y catalogue.Home) int {
+	best := slices.MinFunc(placements, func(x, y catalogue.Placement) int {
 		return cmp.Compare(slices.Index(preference, dispatch.State(states[x.Platform])), slices.Index(preference,
 			dispatch.State(states[y.Platform])))
 	})
@@ -83,18 +90,18 @@ func (a *api) atOneHome(ctx context.Context, r dispatch.Request, homes []catalog
 	return r
 }
 
-// atHomes returns a request for a task at all of the homes. With a budget it is one for a single home, because
-// platforms charge in units of their own.
-func (a *api) atHomes(ctx context.Context, r dispatch.Request, homes []catalogue.Home) dispatch.Request {
+// atPlacements returns a request for a task at all of the placements. With a budget it is one for a single placement,
+// because platforms charge in units of their own.
+func (a *api) atPlacements(ctx context.Context, r dispatch.Request, placements []catalogue.Placement) dispatch.Request {
 	budgeted := r.Asked().Budget != dispatch.Budget{}
-	for _, h := range homes {
+	for _, h := range placements {
 		budgeted = budgeted || a.Broker.Policy(h.Service, h.Label).Budget != dispatch.Budget{}
 	}
 	if budgeted {
-		return a.atOneHome(ctx, r, homes)
+		return a.atOnePlacement(ctx, r, placements)
 	}
-	for _, h := range homes {
-		r.Homes = append(r.Homes, dispatch.Home{Label: h.Label, Service: h.Service})
+	for _, h := range placements {
+		r.Placements = append(r.Placements, dispatch.Placement{Label: h.Label, Service: h.Service})
 	}
 	return r
 }

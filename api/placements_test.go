@@ -19,9 +19,9 @@ func TestServiceID_OfSeveralPlatforms(t *testing.T) {
 	first := dispatch.Service{Endpoint: "https://openeo.example.org", Application: "https://apps.example.org/ndvi.json"}
 	second := dispatch.Service{Endpoint: "https://ogc.example.org", Application: "ndvi"}
 	c.Services = shelf{{ID: "ndvi", Title: "NDVI", Label: dispatch.OpenEO, Service: first, Platform: "cdse",
-		Also: []catalogue.Home{{Label: dispatch.OGCProcess, Service: second, Platform: "ogc"}}}, shelved[1]}
+		Also: []catalogue.Placement{{Label: dispatch.OGCProcess, Service: second, Platform: "ogc"}}}, shelved[1]}
 	h := New(c)
-	for reference, want := range map[string]struct{ job, homes string }{
+	for reference, want := range map[string]struct{ job, placements string }{
 		`"service":{"id":"ndvi"}`:                                   {"ndvi", "https://apps.example.org/ndvi.json,ndvi"},
 		`"service":{"id":"ndvi","platform":null}`:                   {"ndvi", "https://apps.example.org/ndvi.json,ndvi"},
 		`"service":{"id":"ndvi","platform":"cdse"}`:                 {"https://apps.example.org/ndvi.json", ""},
@@ -34,23 +34,23 @@ func TestServiceID_OfSeveralPlatforms(t *testing.T) {
 		const rest = `{"title":"a","format":"json","parameters":{},`
 		w.tasks = map[dispatch.TaskID]dispatch.TaskRecord{}
 		decode[any](t, ask(h, "POST", "/upscale_tasks", rest+`"dimension":{"name":"n","values":[1,2]},`+reference+"}"), 201)
-		var homes []string
-		for _, h := range w.tasks[1].Request.Homes {
-			homes = append(homes, h.Service.Application)
+		var placements []string
+		for _, h := range w.tasks[1].Request.Placements {
+			placements = append(placements, h.Service.Application)
 		}
-		if got := strings.Join(homes, ","); got != want.homes {
-			t.Errorf("a task with %s has the homes %s", reference, got)
+		if got := strings.Join(placements, ","); got != want.placements {
+			t.Errorf("a task with %s has the placements %s", reference, got)
 		}
 		if want.job == "" {
 			continue
 		}
-		if got := w.tasks[1].Request.Service.Application; want.homes == "" && got != want.job {
+		if got := w.tasks[1].Request.Service.Application; want.placements == "" && got != want.job {
 			t.Errorf("a task with %s runs %s", reference, got)
 		}
 		w.jobs = map[dispatch.JobID]dispatch.Record{}
 		decode[any](t, ask(h, "POST", "/unit_jobs", rest+reference+"}"), 201)
 		for _, j := range w.jobs {
-			if got := j.Request.Service.Application; got != want.job || j.Request.Homes != nil { // cdse needs a sign-in
+			if got := j.Request.Service.Application; got != want.job || j.Request.Placements != nil {
 				t.Errorf("a job with %s runs %s", reference, got)
 			}
 		}
@@ -75,7 +75,7 @@ func TestServiceID_OfSeveralPlatforms(t *testing.T) {
 	w.policy.Budget = dispatch.Budget{Amount: 5}
 	decode[any](t, ask(h, "POST", "/upscale_tasks",
 		`{"title":"a","format":"json","parameters":{},"dimension":{"name":"n","values":[1,2]},"service":{"id":"ndvi"}}`), 201)
-	if last := w.tasks[dispatch.TaskID(len(w.tasks))]; last.ID == 0 || last.Request.Homes != nil {
+	if last := w.tasks[dispatch.TaskID(len(w.tasks))]; last.ID == 0 || last.Request.Placements != nil {
 		t.Errorf("with a budget of the operator: %+v", last.Request)
 	}
 }

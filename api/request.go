@@ -20,7 +20,7 @@ func (a *api) parse(ctx context.Context, body []byte) (dispatch.Request, []dispa
 	if !ok {
 		return dispatch.Request{}, f.All
 	}
-	r := a.atOneHome(ctx, a.jobIn(f, given, given.Service, "service"), a.homesOf(given))
+	r := a.atOnePlacement(ctx, a.jobIn(f, given, given.Service, "service"), a.placementsOf(given))
 	return r, f.Sorted()
 }
 
@@ -57,11 +57,11 @@ func (a *api) service(f *openapi.Faults, s wire.ServiceChoice, l dispatch.Label,
 		return dispatch.Service{}, l
 	}
 	if isReference(s) {
-		homes := a.listedHomes(f, s, l, at...)
-		if len(homes) == 0 {
+		placements := a.listedPlacements(f, s, l, at...)
+		if len(placements) == 0 {
 			return dispatch.Service{}, l
 		}
-		return homes[0].Service, homes[0].Label
+		return placements[0].Service, placements[0].Label
 	}
 	for name, text := range map[string]string{"endpoint": s.Endpoint, "application": s.Application} {
 		if s.ID != "" && text == "" { // the schema takes it for a reference

@@ -212,7 +212,7 @@ func serviceSummary(s catalogue.Service, states map[string]string) wire.ServiceS
 		Protocol: openapi.ProtocolOf[s.Label],
 		Licence:  optional(s.Licence), Thumbnail: optional(s.Thumbnail), Updated: live.Known(s.Updated),
 		StaleSince: live.Known(s.StaleSince)}
-	for _, h := range s.Homes() {
+	for _, h := range s.Placements() {
 		if len(s.Also) > 0 {
 			shown.Homes = append(shown.Homes, wire.ServiceHome{Platform: h.Platform,
 				PlatformState: cmp.Or(states[h.Platform], string(dispatch.StateUnknown)),

@@ -37,16 +37,16 @@ func (a *api) readTaskPlatforms(ctx context.Context, in *openapi.Request,
 		tally.add(j)
 	}
 	turn.ReleaseTurn()
-	homes := a.TaskHomes(t)
-	if len(homes) == 0 {
-		homes = []wire.TaskHome{{Platform: t.Account.Platform(), Service: wire.ServiceDetails(t.Request.Service)}}
+	placements := a.TaskPlacements(t)
+	if len(placements) == 0 {
+		placements = []wire.TaskHome{{Platform: t.Account.Platform(), Service: wire.ServiceDetails(t.Request.Service)}}
 	}
 	states, _, _, err := a.Broker.Platforms(ctx, u)
 	if err != nil {
 		return nil, err
 	}
 	shown := wire.TaskPlatforms{Platforms: []wire.PlatformProgress{}}
-	for _, h := range homes {
+	for _, h := range placements {
 		one := wire.PlatformProgress{TaskHome: h, Counts: a.Counts(tally.counts[h.Platform]),
 			PerHour: tally.perHour(h.Platform, t)}
 		if i := slices.IndexFunc(states, func(p broker.PlatformInfo) bool { return p.Name == h.Platform }); i >= 0 {

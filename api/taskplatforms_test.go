@@ -18,12 +18,13 @@ func TestTaskPlatforms(t *testing.T) {
 	c := w.config()
 	c.SignInLink = func(a dispatch.Account) string { return "https://broker.example/link/" + a.Platform() }
 	h := New(c)
-	at := func(platform, notice string) dispatch.Home {
-		return dispatch.Home{Service: dispatch.Service{Endpoint: "https://" + platform + ".example", Application: "x"},
+	at := func(platform, notice string) dispatch.Placement {
+		return dispatch.Placement{Service: dispatch.Service{Endpoint: "https://" + platform + ".example",
+			Application: "x"},
 			Account: dispatch.Account(platform + "/shared"), Notice: notice}
 	}
 	w.tasks[1] = dispatch.TaskRecord{Task: dispatch.Task{ID: 1, Owner: anna, Created: moment,
-		Request: dispatch.Request{Homes: []dispatch.Home{at("a", ""), at("b", "Link it.")}}}}
+		Request: dispatch.Request{Placements: []dispatch.Placement{at("a", ""), at("b", "Link it.")}}}}
 	add := func(id int, platform string, s dispatch.Status, ended time.Duration) {
 		w.jobs[dispatch.JobID(id)] = dispatch.Record{Read: moment.Add(2 * time.Hour),
 			Job: dispatch.Job{Identity: dispatch.Identity{ID: dispatch.JobID(id), Number: id, Task: 1, Owner: anna},
@@ -40,7 +41,7 @@ func TestTaskPlatforms(t *testing.T) {
 		t.Helper()
 		return decode[wire.TaskPlatforms](t, ask(h, "GET", "/upscale_tasks/1/platforms", ""), 200).Platforms
 	}
-	home := func(platform, notice, link string) wire.TaskHome {
+	placement := func(platform, notice, link string) wire.TaskHome {
 		return wire.TaskHome{Platform: platform,
 			Service: wire.ServiceDetails{Endpoint: "https://" + platform + ".example",
 				Application: "x"}, Notice: notice, Link: link}
@@ -49,11 +50,12 @@ func TestTaskPlatforms(t *testing.T) {
 	w.platforms = []broker.PlatformInfo{{Backend: &dispatch.Backend{Name: "b"}, State: dispatch.StateUnreachable,
 		AccountInfo: dispatch.AccountInfo{Account: "b/shared", Why: dispatch.Unreachable, Answered: answered,
 			Failed: moment, Failure: "It is away."}}}
-	want := []wire.PlatformProgress{{TaskHome: home("a", "", ""), Counts: map[wire.Status]int{"finished": 3,
+	want := []wire.PlatformProgress{{TaskHome: placement("a", "", ""), Counts: map[wire.Status]int{"finished": 3,
 		"failed":  1,
 		"running": 1}, PerHour: 2},
-		{TaskHome: home("b", "Link it.", "https://broker.example/link/b"), Counts: map[wire.Status]int{"created": 1},
-			State: "unreachable", LastAnswer: &answered, Failure: "It is away.",
+		{TaskHome: placement("b", "Link it.", "https://broker.example/link/b"),
+			Counts: map[wire.Status]int{"created": 1},
+			State:  "unreachable", LastAnswer: &answered, Failure: "It is away.",
 			Attention: &wire.JobAttention{Code: "platform_unavailable",
 				Message: openapi.Attentions[dispatch.Unreachable]}}}
 	if d := cmp.Diff(want, read()); d != "" {

@@ -35,16 +35,16 @@ type taskProvenance struct {
 	task          dispatch.TaskRecord
 	name          string // of the task
 	ids, finished []dispatch.JobID
-	at            map[dispatch.JobID]dispatch.Account // of a task with several homes
+	at            map[dispatch.JobID]dispatch.Account // of a task with several placements
 }
 
 func (p *taskProvenance) write() error {
 	p.members("{", map[string]any{"prefix": p.api.provenancePrefix()})
 	p.activities()
-	homes := p.homes()
-	p.entities(homes)
-	p.agents(homes)
-	p.associations(homes)
+	placements := p.placements()
+	p.entities(placements)
+	p.agents(placements)
+	p.associations(placements)
 	p.relations("wasStartedBy", p.ids, func(job string) provenanceRecord {
 		return provenanceRecord{"prov:activity": job, "prov:starter": p.name}
 	})
@@ -58,36 +58,36 @@ func (p *taskProvenance) write() error {
 	return p.Err()
 }
 
-// provenanceHome is a platform at which jobs of a task are, and the service there.
-type provenanceHome struct {
+// provenancePlacement is a platform at which jobs of a task are, and the service there.
+type provenancePlacement struct {
 	account dispatch.Account
 	request dispatch.Request
 	suffix  string // of names in the document; "" if all jobs are at one platform
 }
 
-// homes returns the homes of the task at which jobs are, or where all its jobs are.
-func (p *taskProvenance) homes() (all []provenanceHome) {
+// placements returns the placements of the task at which jobs are, or where all its jobs are.
+func (p *taskProvenance) placements() (all []provenancePlacement) {
 	used := map[dispatch.Account]bool{}
 	for _, a := range p.at {
 		used[a] = true
 	}
-	for _, h := range p.task.Request.Homes {
+	for _, h := range p.task.Request.Placements {
 		if used[h.Account] {
-			all = append(all, provenanceHome{h.Account, p.task.At(h.Account).Request, "-" + h.Account.Platform()})
+			all = append(all, provenancePlacement{h.Account, p.task.At(h.Account).Request, "-" + h.Account.Platform()})
 		}
 	}
 	if len(all) == 0 {
-		return []provenanceHome{{p.task.Account, p.task.Request, ""}}
+		return []provenancePlacement{{p.task.Account, p.task.Request, ""}}
 	}
 	return all
 }
 
-func (p *taskProvenance) plan(h provenanceHome) string { return p.name + "#service" + h.suffix }
+func (p *taskProvenance) plan(h provenancePlacement) string { return p.name + "#service" + h.suffix }
 
 // agents writes the platforms, and what the task used.
-func (p *taskProvenance) agents(homes []provenanceHome) {
+func (p *taskProvenance) agents(placements []provenancePlacement) {
 	agents, used := map[string]any{}, map[string]provenanceRecord{}
-	for _, h := range homes {
+	for _, h := range placements {
 		platform, agent := platformAgent(h.account, h.request.Service)
 		agents[platform] = agent
 		used["_:service"+h.suffix] = provenanceRecord{"prov:activity": p.name, "prov:entity": p.plan(h)}
@@ -99,10 +99,10 @@ func (p *taskProvenance) agents(homes []provenanceHome) {
 }
 
 // associations writes which platforms ran the task and, if there are several, each job.
-func (p *taskProvenance) associations(homes []provenanceHome) {
+func (p *taskProvenance) associations(placements []provenancePlacement) {
 	p.Text(`,"wasAssociatedWith":{`)
-	at := map[dispatch.Account]provenanceHome{}
-	for _, h := range homes {
+	at := map[dispatch.Account]provenancePlacement{}
+	for _, h := range placements {
 		at[h.account] = h
 		p.member("_:platform"+h.suffix, p.association(p.name, h))
 	}
@@ -114,7 +114,7 @@ func (p *taskProvenance) associations(homes []provenanceHome) {
 	p.Text("}")
 }
 
-func (p *taskProvenance) association(activity string, h provenanceHome) provenanceRecord {
+func (p *taskProvenance) association(activity string, h provenancePlacement) provenanceRecord {
 	platform, _ := platformAgent(h.account, h.request.Service)
 	return provenanceRecord{"prov:activity": activity, "prov:agent": platform, "prov:plan": p.plan(h)}
 }
@@ -136,7 +136,7 @@ func (p *taskProvenance) activities() {
 		is := p.api.jobActivity(j)
 		is["schema:url"] = fmt.Sprintf("%s/unit_jobs/%d/provenance", p.PublicURL, j.ID)
 		p.member(jobName(j.ID), is)
-		if len(t.Request.Homes) > 0 {
+		if len(t.Request.Placements) > 0 {
 			if p.at == nil {
 				p.at = map[dispatch.JobID]dispatch.Account{}
 			}
@@ -157,10 +157,10 @@ func (p *taskProvenance) activities() {
 }
 
 // entities writes the services, the parameters that the jobs share, and the results.
-func (p *taskProvenance) entities(homes []provenanceHome) {
+func (p *taskProvenance) entities(placements []provenancePlacement) {
 	r := p.task.Request
 	p.Text(`,"entity":{`)
-	for _, h := range homes {
+	for _, h := range placements {
 		p.member(p.plan(h), p.api.servicePlan(dispatch.Record{Request: h.request}, nil))
 	}
 	if p.hasParameters() {

@@ -72,13 +72,13 @@ func spreadTask(t *testing.T, w *world, h http.Handler) {
 	finishedTask(t, w, h)
 	task := w.tasks[1]
 	for _, platform := range []string{"a", "b", "c"} {
-		task.Request.Homes = append(task.Request.Homes, dispatch.Home{Label: dispatch.OpenEO,
+		task.Request.Placements = append(task.Request.Placements, dispatch.Placement{Label: dispatch.OpenEO,
 			Account: dispatch.Account(platform + "/shared"),
 			Service: dispatch.Service{Endpoint: "https://" + platform + ".example",
 				Application: "https://apps.example.org/" +
 					platform + ".json"}})
 	}
-	task.Account, task.Request.Service = "a/shared", task.Request.Homes[0].Service
+	task.Account, task.Request.Service = "a/shared", task.Request.Placements[0].Service
 	w.tasks[1] = task
 	for id, platform := range map[dispatch.JobID]string{1: "a", 2: "b", 3: "b", 4: "a"} {
 		w.set(id, func(r *dispatch.Record) { r.Account = dispatch.Account(platform + "/shared") })

@@ -179,23 +179,23 @@ func (a *api) parseTask(ctx context.Context, body []byte) (dispatch.Request, dis
 		budgetIn(f, limits.Budget, "options", "budget")
 	}
 	if len(given.Services) > 1 {
-		r.Homes = a.homes(f, r, given.Services[1:])
+		r.Placements = a.placements(f, r, given.Services[1:])
 	} else {
-		r = a.atHomes(ctx, r, a.homesOf(given.BaseJobRequest))
+		r = a.atPlacements(ctx, r, a.placementsOf(given.BaseJobRequest))
 	}
 	return r, d, f.Sorted()
 }
 
-// homes returns the homes of a task whose request names further services.
-func (a *api) homes(f *openapi.Faults, r dispatch.Request, more []wire.ServiceChoice) []dispatch.Home {
-	homes := []dispatch.Home{{Label: r.Label, Service: r.Service}}
+// placements returns the placements of a task whose request names further services.
+func (a *api) placements(f *openapi.Faults, r dispatch.Request, more []wire.ServiceChoice) []dispatch.Placement {
+	placements := []dispatch.Placement{{Label: r.Label, Service: r.Service}}
 	for i, s := range more {
 		l := r.Label
 		if isReference(s) {
 			l = "" // whatever its protocol
 		}
 		service, label := a.service(f, s, l, "services", i+1)
-		homes = append(homes, dispatch.Home{Label: label, Service: service})
+		placements = append(placements, dispatch.Placement{Label: label, Service: service})
 	}
-	return homes
+	return placements
 }

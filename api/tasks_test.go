@@ -350,16 +350,17 @@ func TestCreateTask_WithSeveralServices(t *testing.T) {
 		withServices(t,
 			`[{"endpoint":"https://a.example","application":"x"},{"endpoint":"https://b.example","namespace":"n","application":"y"}]`))
 	decode[any](t, a, 201)
-	homes, namespace := w.tasks[1].Request.Homes, "n"
-	want := []dispatch.Home{{Label: dispatch.OpenEO, Service: dispatch.Service{Endpoint: "https://a.example",
+	placements, namespace := w.tasks[1].Request.Placements, "n"
+	want := []dispatch.Placement{{Label: dispatch.OpenEO, Service: dispatch.Service{Endpoint: "https://a.example",
 		Application: "x"}},
 		{Label: dispatch.OpenEO, Service: dispatch.Service{Endpoint: "https://b.example", Namespace: &namespace,
 			Application: "y"}}}
-	if d := cmp.Diff(want, homes); d != "" {
+	if d := cmp.Diff(want, placements); d != "" {
 		t.Error(d)
 	}
 	task := w.tasks[1]
-	task.Request.Homes[0].Account, task.Request.Homes[1].Account, task.Request.Homes[1].Unused = "a/shared", "b/shared",
+	task.Request.Placements[0].Account, task.Request.Placements[1].Account,
+		task.Request.Placements[1].Unused = "a/shared", "b/shared",
 		"You may not."
 	shown := decode[wire.UpscalingTask](t, ask(h, "GET", "/upscale_tasks/1", ""), 200).Homes
 	if d := cmp.Diff([]wire.TaskHome{{Platform: "a", Service: wire.ServiceDetails(want[0].Service)},
@@ -368,11 +369,12 @@ func TestCreateTask_WithSeveralServices(t *testing.T) {
 	}
 	decode[any](t, ask(h, "POST", "/upscale_tasks",
 		withServices(t, `[{"endpoint":"https://a.example","application":"x"}]`)), 201)
-	if r := w.tasks[2].Request; r.Homes != nil || r.Service.Application != "x" {
+	if r := w.tasks[2].Request; r.Placements != nil || r.Service.Application != "x" {
 		t.Errorf("one service makes %+v", r)
 	}
 	decode[any](t, ask(h, "POST", "/upscale_tasks", withServices(t, `[{"id":"ndvi composite"},{"id":"fire"}]`)), 201)
-	if mixed := w.tasks[3].Request.Homes; mixed[0].Label != dispatch.OpenEO || mixed[1].Label != dispatch.OGCProcess ||
+	if mixed := w.tasks[3].Request.Placements; mixed[0].Label != dispatch.OpenEO ||
+		mixed[1].Label != dispatch.OGCProcess ||
 		mixed[1].Service.Application != "fire" {
 		t.Errorf("services of two protocols are %+v", mixed)
 	}

@@ -46,7 +46,7 @@ type Broker struct {
 	// forecasts and estimates know no areas.
 	AreaOf func(json.RawMessage) float64
 
-	spreads   hub.Signals[dispatch.TaskID] // a task with several homes was accepted, see anyTask
+	spreads   hub.Signals[dispatch.TaskID] // a task with several placements was accepted, see anyTask
 	forecasts forecasts
 	calls     callLimits          // calls outside visits, by platform
 	ownCalls  callLimits          // likewise of each user, by platform/user

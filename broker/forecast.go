@@ -20,14 +20,14 @@ var undecided = []dispatch.Attention{dispatch.NeedsSignIn, dispatch.SubmissionUn
 	dispatch.HeldByOperator, dispatch.NoPlatform, dispatch.Stalled}
 
 // ForecastTask returns a task with its Forecast or, if it waits for its owner after a trial or because of its budget,
-// with its Rest. A task with several homes gets neither: its jobs move between platforms as slots become free. It reads
-// two lists of finished jobs, and at most four further lists, and sends no request.
+// with its Rest. A task with several placements gets neither: its jobs move between platforms as slots become free. It
+// reads two lists of finished jobs, and at most four further lists, and sends no request.
 func (b *Broker) ForecastTask(ctx context.Context, t dispatch.TaskRecord) (dispatch.TaskRecord, error) {
 	waiting, running := t.Counts[dispatch.Accepted],
 		t.Counts[dispatch.Submitted]+t.Counts[dispatch.Queued]+t.Counts[dispatch.Running]
 	rests := t.Paused && waiting > 0 && (t.Attention == dispatch.TrialEnded || t.Attention == dispatch.BudgetReached)
 	backend := b.BackendNamed(t.Account.Platform())
-	if backend == nil || len(t.Request.Homes) > 0 || waiting+running == 0 || !rests && (t.Paused && waiting > 0 ||
+	if backend == nil || len(t.Request.Placements) > 0 || waiting+running == 0 || !rests && (t.Paused && waiting > 0 ||
 		slices.Contains(undecided, t.Attention)) {
 		return t, nil
 	}

@@ -68,7 +68,7 @@ func (h *testBroker) untilEnded(t *testing.T, id dispatch.TaskID, n int) {
 
 // The forecast of a task is hidden until eight of its user's jobs of the service have finished. From then on the task
 // ends in it, or not far from it. A job that waits starts before it ends. There is no forecast for another user, and
-// none for a task that is paused or has several homes.
+// none for a task that is paused or has several placements.
 func TestForecastTask_ContainsTheEnd(t *testing.T) {
 	detector.Skip(t)
 	with(t, dispatch.AccessShared, newVaried(.3), func(t *testing.T, h *testBroker) {
@@ -121,7 +121,7 @@ func TestForecastTask_ContainsTheEnd(t *testing.T) {
 		}
 		at := h.forecast(t, id)
 		several := h.taskRecord(t, id)
-		several.Request.Homes = []dispatch.Home{{Account: several.Account}, {Account: "q/shared"}}
+		several.Request.Placements = []dispatch.Placement{{Account: several.Account}, {Account: "q/shared"}}
 		if several, err = h.ForecastTask(t.Context(), several); err != nil || at.Forecast == nil ||
 			several.Forecast != nil {
 			t.Errorf("at one platform: %+v, at several: %+v, %v", at.Forecast, several.Forecast, err)

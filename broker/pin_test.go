@@ -184,9 +184,9 @@ func TestPin_AtSeveralPlatforms(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				for i, home := range task.Request.Homes {
-					if (home.Pin != "") != c.pins[i] {
-						t.Errorf("home %d is pinned to %q", i, home.Pin)
+				for i, placement := range task.Request.Placements {
+					if (placement.Pin != "") != c.pins[i] {
+						t.Errorf("placement %d is pinned to %q", i, placement.Pin)
 					}
 				}
 				time.Sleep(30 * time.Minute)

@@ -17,7 +17,7 @@ import (
 const (
 	usualFrom    = 20                 // finished runs at a platform, whose median is the usual run time there
 	usualFor     = 10 * time.Second   // how long usual run times are used until they are read again
-	spreadEvery  = time.Second        // how often the jobs of tasks with several homes are planned
+	spreadEvery  = time.Second        // how often the jobs of tasks with several placements are planned
 	spreadRarely = 10 * time.Second   // likewise, while there are none: another process may have accepted one
 	anyTask      = dispatch.TaskID(0) // the key of Broker.spreads
 )
@@ -28,11 +28,11 @@ type taskDraft struct {
 	request dispatch.Request
 }
 
-// draftTask returns the drafts with which a task can be stored: one or, if the request has several homes, one for each
-// that can be used. It is checked at each.
+// draftTask returns the drafts with which a task can be stored: one or, if the request has several placements, one for
+// each that can be used. It is checked at each.
 func (b *Broker) draftTask(ctx context.Context, u dispatch.UserID, r dispatch.Request,
 	d *dispatch.Dimension) ([]taskDraft, error) {
-	if len(r.Homes) == 0 {
+	if len(r.Placements) == 0 {
 		one, kept, err := b.draft(ctx, u, r, d)
 		return []taskDraft{{one, kept}}, err
 	}
@@ -41,17 +41,17 @@ func (b *Broker) draftTask(ctx context.Context, u dispatch.UserID, r dispatch.Re
 			"A task at several platforms cannot have a budget, because platforms charge in different units.", "options",
 			"budget")
 	}
-	homes, drafts, err := b.draftHomes(ctx, u, r, d)
+	placements, drafts, err := b.draftPlacements(ctx, u, r, d)
 	if err != nil {
 		return nil, err
 	}
 	var all []taskDraft
-	for i := range homes {
-		if homes[i].Unused != "" {
+	for i := range placements {
+		if placements[i].Unused != "" {
 			continue
 		}
 		kept := drafts[i].request
-		if kept.Homes, err = pinHomes(homes, drafts, i); err != nil {
+		if kept.Placements, err = pinPlacements(placements, drafts, i); err != nil {
 			return nil, err
 		}
 		all = append(all, taskDraft{drafts[i].Draft, kept})
@@ -59,14 +59,14 @@ func (b *Broker) draftTask(ctx context.Context, u dispatch.UserID, r dispatch.Re
 	return all, nil
 }
 
-// pinHomes returns the homes with what they are pinned to. The document of the first home is stored with the task, so a
-// home with another one is not pinned; it is an error if the client asked for that.
-func pinHomes(homes []dispatch.Home, drafts []homeDraft, first int) ([]dispatch.Home, error) {
-	homes = slices.Clone(homes)
-	for i := range homes {
+// pinPlacements returns the placements with what they are pinned to. The document of the first placement is stored with
+// the task, so a placement with another one is not pinned; it is an error if the client asked for that.
+func pinPlacements(placements []dispatch.Placement, drafts []placementDraft, first int) ([]dispatch.Placement, error) {
+	placements = slices.Clone(placements)
+	for i := range placements {
 		r := drafts[i].request
 		switch {
-		case homes[i].Unused != "":
+		case placements[i].Unused != "":
 		case r.PinnedToDocument() && r.Pin != drafts[first].request.Pin:
 			if r.MustPin() {
 				return nil, dispatch.InvalidBody("dispatch.Accept",
@@ -74,69 +74,69 @@ func pinHomes(homes []dispatch.Home, drafts []homeDraft, first int) ([]dispatch.
 					dispatch.OptionPin)
 			}
 		default:
-			homes[i].Pin = r.Pin
+			placements[i].Pin = r.Pin
 		}
 	}
-	return homes, nil
+	return placements, nil
 }
 
-// homeDraft is a task's draft at one of its homes.
-type homeDraft struct {
+// placementDraft is a task's draft at one of its placements.
+type placementDraft struct {
 	dispatch.Draft
 	request    dispatch.Request
 	parameters []dispatch.Parameter
 	described  bool
-	notice     string // see Home
+	notice     string // see Placement
 	err        error
 }
 
-// draftHomes checks a request at each of its homes, all at the same time. A home that the user may not use, or whose
-// description cannot be read now, is unused. It is an error if there is no other one, if two are at the same platform,
-// or if their parameters differ.
-func (b *Broker) draftHomes(ctx context.Context, u dispatch.UserID, r dispatch.Request,
-	d *dispatch.Dimension) ([]dispatch.Home, []homeDraft, error) {
-	homes, drafts := slices.Clone(r.Homes), make([]homeDraft, len(r.Homes))
+// draftPlacements checks a request at each of its placements, all at the same time. A placement that the user may not
+// use, or whose description cannot be read now, is unused. It is an error if there is no other one, if two are at the
+// same platform, or if their parameters differ.
+func (b *Broker) draftPlacements(ctx context.Context, u dispatch.UserID, r dispatch.Request,
+	d *dispatch.Dimension) ([]dispatch.Placement, []placementDraft, error) {
+	placements, drafts := slices.Clone(r.Placements), make([]placementDraft, len(r.Placements))
 	var all sync.WaitGroup
-	for i, h := range homes {
+	for i, h := range placements {
 		one := r
-		one.Homes, one.Label, one.Service = nil, h.Label, h.Service
-		all.Go(func() { drafts[i] = b.draftHome(ctx, u, one, d) })
+		one.Placements, one.Label, one.Service = nil, h.Label, h.Service
+		all.Go(func() { drafts[i] = b.draftPlacement(ctx, u, one, d) })
 	}
 	all.Wait()
 	used := -1
-	for i := range homes {
-		if backend, err := b.Backend(homes[i].Service, homes[i].Label); err == nil {
-			homes[i].Account = backend.Account(u)
+	for i := range placements {
+		if backend, err := b.Backend(placements[i].Service, placements[i].Label); err == nil {
+			placements[i].Account = backend.Account(u)
 		}
 		switch err := drafts[i].err; {
 		case dispatch.Is(err, dispatch.Forbidden), dispatch.Is(err, dispatch.Unavailable), dispatch.Is(err,
 			dispatch.DocumentUnreachable), dispatch.Is(err, dispatch.SignInRequired):
-			homes[i].Unused = dispatch.TextFor(err)
+			placements[i].Unused = dispatch.TextFor(err)
 			continue
 		case err != nil:
-			return nil, nil, cmp.Or(compareHomes(homes, drafts, used, i), atHome(err, i))
+			return nil, nil, cmp.Or(comparePlacements(placements, drafts, used, i), atPlacement(err, i))
 		}
 		j := drafts[i].Job
-		homes[i].Base, homes[i].Hash, homes[i].Notice = j.Base, j.Service, drafts[i].notice
+		placements[i].Base, placements[i].Hash, placements[i].Notice = j.Base, j.Service, drafts[i].notice
 		if document := drafts[i].Document; document != nil && !document.Service.Inline() {
-			homes[i].Document = document.Hash()
+			placements[i].Document = document.Hash()
 		}
 		if used < 0 {
 			used = i
 			continue
 		}
-		if err := compareHomes(homes, drafts, used, i); err != nil {
+		if err := comparePlacements(placements, drafts, used, i); err != nil {
 			return nil, nil, err
 		}
 	}
 	if used < 0 {
 		return nil, nil, drafts[0].err
 	}
-	return homes, drafts, nil
+	return placements, drafts, nil
 }
 
-func (b *Broker) draftHome(ctx context.Context, u dispatch.UserID, r dispatch.Request,
-	d *dispatch.Dimension) (h homeDraft) {
+func (b *Broker) draftPlacement(ctx context.Context, u dispatch.UserID, r dispatch.Request,
+	d *dispatch.Dimension) (h placementDraft) {
 	if h.Draft, h.request, h.err = b.draft(ctx, u, r, d); h.err != nil && !dispatch.Is(h.err, dispatch.Invalid) {
 		return h
 	}
@@ -148,7 +148,7 @@ func (b *Broker) draftHome(ctx context.Context, u dispatch.UserID, r dispatch.Re
 	var err error
 	switch h.parameters, err = b.Parameters(ctx, u, r.Service, r.Label); {
 	case dispatch.Is(err, dispatch.Unsupported): // the platform describes no services
-	case h.err != nil: // perhaps because its parameters are others than those of the first home
+	case h.err != nil: // perhaps because its parameters are others than those of the first placement
 		h.described = err == nil
 	case err != nil && ctx.Err() != nil:
 		h.err = &dispatch.Error{Kind: dispatch.Unavailable, Op: "dispatch.Accept",
@@ -172,8 +172,8 @@ func (b *Broker) missingSignIn(ctx context.Context, u dispatch.UserID, a dispatc
 	return ""
 }
 
-// atHome returns an error about the service of a request as one about the home with that index.
-func atHome(err error, i int) error {
+// atPlacement returns an error about the service of a request as one about the placement with that index.
+func atPlacement(err error, i int) error {
 	e, ok := errors.AsType[*dispatch.Error](err)
 	if !ok || e.Kind != dispatch.Invalid && e.Kind != dispatch.DocumentInvalid {
 		return err
@@ -188,11 +188,11 @@ func atHome(err error, i int) error {
 	return &at
 }
 
-// compareHomes returns Invalid if a home is at the same platform as one before it, or its parameters differ from those
-// of the first that is used.
-func compareHomes(homes []dispatch.Home, drafts []homeDraft, first, i int) error {
-	for _, before := range homes[:i] {
-		if before.Account == homes[i].Account {
+// comparePlacements returns Invalid if a placement is at the same platform as one before it, or its parameters differ
+// from those of the first that is used.
+func comparePlacements(placements []dispatch.Placement, drafts []placementDraft, first, i int) error {
+	for _, before := range placements[:i] {
+		if before.Account == placements[i].Account {
 			return dispatch.InvalidBody("dispatch.Accept",
 				fmt.Sprintf("Two of the services are at the platform %s. A task can use one service at each "+
 					"platform.",
@@ -206,7 +206,7 @@ func compareHomes(homes []dispatch.Home, drafts []homeDraft, first, i int) error
 	if differ := differences(drafts[first].parameters, drafts[i].parameters); len(differ) > 0 {
 		return dispatch.InvalidBody("dispatch.Accept",
 			fmt.Sprintf("The services at %s and %s have different parameters: %s. Use only one of them.",
-				homes[first].Account.Platform(), homes[i].Account.Platform(),
+				placements[first].Account.Platform(), placements[i].Account.Platform(),
 				dispatch.Shortened(strings.Join(differ, "; "))), "services", i)
 	}
 	return nil
@@ -232,7 +232,7 @@ func differences(a, b []dispatch.Parameter) (all []string) {
 	return all
 }
 
-// SpreadTasks moves the jobs of tasks with several homes between them until ctx is done. Every process runs it.
+// SpreadTasks moves the jobs of tasks with several placements between them until ctx is done. Every process runs it.
 func (b *Broker) SpreadTasks(ctx context.Context) {
 	seen := map[dispatch.TaskID]spreadState{}
 	for ctx.Err() == nil {
@@ -261,18 +261,18 @@ func (b *Broker) SpreadTasks(ctx context.Context) {
 // spreadState is what is known of a task since it was planned last.
 type spreadState struct {
 	seen    int64
-	usual   []time.Duration // the usual run time at each home; 0: not known
+	usual   []time.Duration // the usual run time at each placement; 0: not known
 	usualAt time.Time       // when that was read
 }
 
 // spreadAll plans tasks, and returns their states. A task whose number has changed was changed by its owner or by
-// another process: all its homes are visited.
+// another process: all its placements are visited.
 func (b *Broker) spreadAll(ctx context.Context, tasks []dispatch.SpreadTask,
 	before map[dispatch.TaskID]spreadState) map[dispatch.TaskID]spreadState {
 	seen := make(map[dispatch.TaskID]spreadState, len(tasks))
 	for _, t := range tasks {
 		if before[t.ID].seen != t.Seen {
-			for _, h := range t.Homes {
+			for _, h := range t.Placements {
 				b.Queues.Forget(h.Account)
 				b.Wake(h.Account)
 			}
@@ -290,25 +290,26 @@ func (b *Broker) spreadAll(ctx context.Context, tasks []dispatch.SpreadTask,
 func (b *Broker) spreadOne(ctx context.Context, t dispatch.SpreadTask, s spreadState) (_ spreadState, err error) {
 	defer dispatch.RecoverAsError(ctx, b.Log, "spreading a task", &err)
 	s.seen = t.Seen
-	if len(s.usual) != len(t.Homes) || time.Since(s.usualAt) >= usualFor {
+	if len(s.usual) != len(t.Placements) || time.Since(s.usualAt) >= usualFor {
 		if s.usual, err = b.usualRunTimes(ctx, t); err != nil {
 			return s, err
 		}
 		s.usualAt = time.Now()
 	}
-	homes := make([]homePlan, len(t.Homes))
-	for i, h := range t.Homes {
-		homes[i].HomeLoad = h
+	placements := make([]placementPlan, len(t.Placements))
+	for i, h := range t.Placements {
+		placements[i].PlacementLoad = h
 		backend := b.BackendNamed(h.Account.Platform())
 		if backend == nil {
-			homes[i].Why, homes[i].limits = dispatch.NoPlatform, dispatch.Limits{Jobs: 1}
+			placements[i].Why, placements[i].limits = dispatch.NoPlatform, dispatch.Limits{Jobs: 1}
 			continue
 		}
-		homes[i].limits, homes[i].runTime = backend.Limits, s.usual[i]
+		placements[i].limits, placements[i].runTime = backend.Limits, s.usual[i]
 	}
 	moved := 0
-	for _, m := range planMoves(homes) {
-		n, err := b.moveJobs(ctx, &t, dispatch.JobMove{Task: t.ID, From: homes[m.from].Home, To: homes[m.to].Home,
+	for _, m := range planMoves(placements) {
+		n, err := b.moveJobs(ctx, &t, dispatch.JobMove{Task: t.ID, From: placements[m.from].Placement,
+			To:   placements[m.to].Placement,
 			Skip: m.skip, N: m.n, Retrying: m.retrying})
 		if err != nil {
 			s.seen = t.Seen
@@ -323,10 +324,10 @@ func (b *Broker) spreadOne(ctx context.Context, t dispatch.SpreadTask, s spreadS
 	return s, nil
 }
 
-// usualRunTimes returns the usual run time at each home of a task, by the runs of its owner; 0: not known.
+// usualRunTimes returns the usual run time at each placement of a task, by the runs of its owner; 0: not known.
 func (b *Broker) usualRunTimes(ctx context.Context, t dispatch.SpreadTask) ([]time.Duration, error) {
-	usual := make([]time.Duration, len(t.Homes))
-	for i, h := range t.Homes {
+	usual := make([]time.Duration, len(t.Placements))
+	for i, h := range t.Placements {
 		backend := b.BackendNamed(h.Account.Platform())
 		if backend == nil {
 			continue

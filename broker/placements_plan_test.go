@@ -10,23 +10,23 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// home returns a home with slots, of which some are in use, and jobs that wait there.
-func home(slots, held, waiting int, run time.Duration) homePlan {
-	return homePlan{HomeLoad: dispatch.HomeLoad{Held: held, Waiting: waiting},
+// placement returns a placement with slots, of which some are in use, and jobs that wait there.
+func placement(slots, held, waiting int, run time.Duration) placementPlan {
+	return placementPlan{PlacementLoad: dispatch.PlacementLoad{Held: held, Waiting: waiting},
 		limits: dispatch.Limits{Jobs: slots, Requests: 4}, runTime: run}
 }
 
-func closed(h homePlan, why dispatch.Attention) homePlan {
+func closed(h placementPlan, why dispatch.Attention) placementPlan {
 	h.Why = why
 	return h
 }
 
-func failingHome(h homePlan) homePlan {
+func failingPlacement(h placementPlan) placementPlan {
 	h.Failing = true
 	return h
 }
 
-func retrying(h homePlan, n int) homePlan {
+func retrying(h placementPlan, n int) placementPlan {
 	h.Retrying = n
 	return h
 }
@@ -34,38 +34,43 @@ func retrying(h homePlan, n int) homePlan {
 func TestPlanMoves(t *testing.T) {
 	const minute = time.Minute
 	for _, c := range []struct {
-		name  string
-		homes []homePlan
-		want  string // FROM>TO:N+SKIP for each move; R: of jobs that are retried
+		name       string
+		placements []placementPlan
+		want       string // FROM>TO:N+SKIP for each move; R: of jobs that are retried
 	}{
-		{"nothing waits", []homePlan{home(4, 0, 0, 0), home(4, 0, 0, 0)}, ""},
-		{"a home with free slots gets one for each, and one for each slot after", []homePlan{home(2, 0, 100, 0),
-			home(3, 0, 0, 0)}, "0>1:6+4"},
-		{"of a few, the home that ends them first gets most",
-			[]homePlan{home(1, 0, 4, 3*minute), home(1, 0, 0, minute)}, "0>1:2+1"},
-		{"the last job does not go to a slow home", []homePlan{home(1, 1, 1, minute), home(1, 0, 0, 10*minute)}, ""},
-		{"and leaves it", []homePlan{home(1, 1, 1, 10*minute), home(1, 0, 0, minute)}, "0>1:1+0"},
-		{"a home that has half of what it needs gets nothing", []homePlan{home(2, 2, 50, 0), home(2, 2, 1, 0)}, ""},
-		{"a home that is down gives up all", []homePlan{closed(home(2, 0, 100, 0), dispatch.Unreachable),
-			home(2, 0, 0, 0)}, "0>1:4+0 0>1:96+0"},
-		{"some at a time", []homePlan{closed(home(2, 0, 2000, 0), dispatch.NeedsSignIn), home(2, 2, 2, 0)},
+		{"nothing waits", []placementPlan{placement(4, 0, 0, 0), placement(4, 0, 0, 0)}, ""},
+		{"a placement with free slots gets one for each, and one for each slot after", []placementPlan{placement(2, 0,
+			100, 0),
+			placement(3, 0, 0, 0)}, "0>1:6+4"},
+		{"of a few, the placement that ends them first gets most",
+			[]placementPlan{placement(1, 0, 4, 3*minute), placement(1, 0, 0, minute)}, "0>1:2+1"},
+		{"the last job does not go to a slow placement", []placementPlan{placement(1, 1, 1, minute), placement(1, 0, 0,
+			10*minute)}, ""},
+		{"and leaves it", []placementPlan{placement(1, 1, 1, 10*minute), placement(1, 0, 0, minute)}, "0>1:1+0"},
+		{"a placement that has half of what it needs gets nothing", []placementPlan{placement(2, 2, 50, 0), placement(2,
+			2, 1, 0)}, ""},
+		{"a placement that is down gives up all", []placementPlan{closed(placement(2, 0, 100, 0), dispatch.Unreachable),
+			placement(2, 0, 0, 0)}, "0>1:4+0 0>1:96+0"},
+		{"some at a time", []placementPlan{closed(placement(2, 0, 2000, 0), dispatch.NeedsSignIn), placement(2, 2, 2,
+			0)},
 			"0>1:500+0"},
-		{"a full home gives up what another one needs",
-			[]homePlan{closed(home(2, 2, 100, 0), dispatch.Full), home(2, 0, 0, 0)}, "0>1:4+0"},
-		{"a home at which jobs fail gets nothing and gives up all", []homePlan{home(2, 2, 9, 0),
-			failingHome(home(4, 0, 3, 0))}, "1>0:3+0"},
-		{"unless they fail everywhere", []homePlan{failingHome(home(2, 0, 9, 0)), failingHome(home(2, 0, 0, 0))},
+		{"a full placement gives up what another one needs",
+			[]placementPlan{closed(placement(2, 2, 100, 0), dispatch.Full), placement(2, 0, 0, 0)}, "0>1:4+0"},
+		{"a placement at which jobs fail gets nothing and gives up all", []placementPlan{placement(2, 2, 9, 0),
+			failingPlacement(placement(4, 0, 3, 0))}, "1>0:3+0"},
+		{"unless they fail everywhere", []placementPlan{failingPlacement(placement(2, 0, 9, 0)),
+			failingPlacement(placement(2, 0, 0, 0))},
 			"0>1:4+4"},
-		{"all are down", []homePlan{closed(home(2, 0, 9, 0), dispatch.Unreachable),
-			closed(home(2, 0, 0, 0), dispatch.Unreachable)}, ""},
+		{"all are down", []placementPlan{closed(placement(2, 0, 9, 0), dispatch.Unreachable),
+			closed(placement(2, 0, 0, 0), dispatch.Unreachable)}, ""},
 		{"what failed because of its platform goes elsewhere",
-			[]homePlan{retrying(home(2, 2, 3, 0), 2), home(2, 2, 1, 0)}, "R0>1:2+0"},
-		{"not to a home that is down", []homePlan{retrying(home(2, 2, 2, 0), 2),
-			closed(home(2, 0, 0, 0), dispatch.Unreachable)}, ""},
-		{"a home without a limit", []homePlan{home(1, 1, 100, 0), home(0, 0, 0, 0)}, "0>1:16+1"},
+			[]placementPlan{retrying(placement(2, 2, 3, 0), 2), placement(2, 2, 1, 0)}, "R0>1:2+0"},
+		{"not to a placement that is down", []placementPlan{retrying(placement(2, 2, 2, 0), 2),
+			closed(placement(2, 0, 0, 0), dispatch.Unreachable)}, ""},
+		{"a placement without a limit", []placementPlan{placement(1, 1, 100, 0), placement(0, 0, 0, 0)}, "0>1:16+1"},
 	} {
 		got := ""
-		for _, m := range planMoves(c.homes) {
+		for _, m := range planMoves(c.placements) {
 			mark := ""
 			if m.retrying {
 				mark = "R"
@@ -85,22 +90,23 @@ func TestPlanMoves(t *testing.T) {
 // and fro.
 func TestPlanMoves_Settles(t *testing.T) {
 	for waiting := range 60 {
-		homes := []homePlan{home(3, 2, waiting, time.Minute), home(2, 0, 0, 3*time.Minute),
-			home(5, 5, 7, 20*time.Second)}
+		placements := []placementPlan{placement(3, 2, waiting, time.Minute), placement(2, 0, 0, 3*time.Minute),
+			placement(5, 5, 7, 20*time.Second)}
 		rounds := 0
-		for moves := planMoves(homes); len(moves) > 0; moves = planMoves(homes) {
+		for moves := planMoves(placements); len(moves) > 0; moves = planMoves(placements) {
 			for _, m := range moves {
-				homes[m.from].Waiting -= m.n
-				homes[m.to].Waiting += m.n
+				placements[m.from].Waiting -= m.n
+				placements[m.to].Waiting += m.n
 			}
-			if rounds++; rounds > 3 || slices.ContainsFunc(homes, func(h homePlan) bool { return h.Waiting < 0 }) {
-				t.Fatalf("%d jobs: after %d rounds %+v", waiting, rounds, homes)
+			if rounds++; rounds > 3 || slices.ContainsFunc(placements,
+				func(h placementPlan) bool { return h.Waiting < 0 }) {
+				t.Fatalf("%d jobs: after %d rounds %+v", waiting, rounds, placements)
 			}
 		}
 	}
 }
 
-func TestNext_IgnoresResponsesFromAFormerHome(t *testing.T) {
+func TestNext_IgnoresResponsesFromAFormerPlacement(t *testing.T) {
 	j := dispatch.Job{Identity: dispatch.Identity{ID: 1, Task: 1}, Target: dispatch.Target{Account: "b/shared"},
 		Wish: dispatch.Wish{Desired: dispatch.WantRun}, Handover: dispatch.Handover{Phase: dispatch.Creating,
 			Attempt: 2, Epoch: 5}, Condition: dispatch.Condition{Status: dispatch.Accepted}}

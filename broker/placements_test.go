@@ -113,8 +113,9 @@ func spreadRequest() dispatch.Request {
 	r := request("a")
 	r.Parameters = json.RawMessage(`{}`)
 	for _, name := range []string{"a", "b"} {
-		r.Homes = append(r.Homes, dispatch.Home{Label: r.Label, Service: dispatch.Service{Endpoint: "https://" + name +
-			".example", Application: "app at " + name}})
+		r.Placements = append(r.Placements, dispatch.Placement{Label: r.Label,
+			Service: dispatch.Service{Endpoint: "https://" + name +
+				".example", Application: "app at " + name}})
 	}
 	return r
 }
@@ -170,8 +171,8 @@ func TestSpread_ByThroughput(t *testing.T) {
 	spread(t, slow, fast, 3, func(t *testing.T, h *testBroker) {
 		began := time.Now()
 		task := h.acceptSpread(t, spreadRequest(), tiles)
-		if len(task.Request.Homes) != 2 || task.Request.Homes[1].Account != "b/shared" {
-			t.Errorf("homes %+v", task.Request.Homes)
+		if len(task.Request.Placements) != 2 || task.Request.Placements[1].Account != "b/shared" {
+			t.Errorf("placements %+v", task.Request.Placements)
 		}
 		task = h.awaitTaskEnd(t, task.ID, 10*time.Hour)
 		took := time.Since(began)
@@ -338,7 +339,7 @@ func TestSpread_PlatformRefuses(t *testing.T) {
 	})
 }
 
-// TestSpread_CanceledEverywhere: a cancel reaches the jobs at each home.
+// TestSpread_CanceledEverywhere: a cancel reaches the jobs at each placement.
 func TestSpread_CanceledEverywhere(t *testing.T) {
 	a, b := newSite(time.Hour), newSite(time.Hour)
 	spread(t, a, b, 1, func(t *testing.T, h *testBroker) {
@@ -354,8 +355,8 @@ func TestSpread_CanceledEverywhere(t *testing.T) {
 	})
 }
 
-// TestSpread_Refused: homes that disagree are refused before anything is stored, and one that the user may not use is
-// left out.
+// TestSpread_Refused: placements that disagree are refused before anything is stored, and one that the user may not use
+// is left out.
 func TestSpread_Refused(t *testing.T) {
 	a, b := newSite(time.Minute), newSite(time.Minute)
 	a.parameters, b.parameters = []dispatch.Parameter{{Name: "x", Type: dispatch.Integer}},
@@ -374,9 +375,9 @@ func TestSpread_Refused(t *testing.T) {
 		refused(spreadRequest(), "[body services 1]",
 			`a and b have different parameters: "x" differs in its type (integer, string)`)
 		r := spreadRequest()
-		r.Homes[1].Service.Endpoint = "https://nowhere.example"
+		r.Placements[1].Service.Endpoint = "https://nowhere.example"
 		refused(r, "[body services 1 endpoint]", "not one of the platforms")
-		r.Homes[1] = r.Homes[0]
+		r.Placements[1] = r.Placements[0]
 		refused(r, "[body services 1]", "Two of the services are at the platform a")
 		r = spreadRequest()
 		r.Options = json.RawMessage(`{"budget":5}`)
@@ -386,9 +387,9 @@ func TestSpread_Refused(t *testing.T) {
 		}
 		h.Backends[0].Entitled = func(context.Context) bool { return false }
 		task := h.acceptSpread(t, spreadRequest(), 2)
-		if homes := task.Request.Homes; task.Account != "b/shared" ||
-			!strings.Contains(homes[0].Unused, "not permitted") || homes[1].Unused != "" {
-			t.Errorf("account %s, homes %+v", task.Account, homes)
+		if placements := task.Request.Placements; task.Account != "b/shared" ||
+			!strings.Contains(placements[0].Unused, "not permitted") || placements[1].Unused != "" {
+			t.Errorf("account %s, placements %+v", task.Account, placements)
 		}
 		if end := h.awaitTaskEnd(t, task.ID, time.Hour); end.Counts[dispatch.Finished] != 2 || a.jobs(t) != 0 {
 			t.Errorf("%v, %d jobs at the platform that is not used", end.Counts, a.jobs(t))
@@ -466,9 +467,10 @@ func TestSpread_ToldOfAMissingSignIn(t *testing.T) {
 		linked := h.Tokens
 		h.Tokens, h.Backends[0].Access = unlinked{linked}, dispatch.AccessUser
 		task := h.acceptSpread(t, spreadRequest(), 12)
-		if homes := task.Request.Homes; homes[0].Notice != "Link your account at a." || homes[0].Unused != "" ||
-			homes[1].Notice != "" {
-			t.Errorf("homes %+v", homes)
+		if placements := task.Request.Placements; placements[0].Notice != "Link your account at a." ||
+			placements[0].Unused != "" ||
+			placements[1].Notice != "" {
+			t.Errorf("placements %+v", placements)
 		}
 		time.Sleep(3*time.Minute + 30*time.Second)
 		if task, err := h.Store.Task(t.Context(), "ann", task.ID); err != nil || task.Counts[dispatch.Finished] < 10 ||

@@ -78,10 +78,10 @@ type Store interface {
 	// failure if the platform answered within unless.
 	NoteResponse(ctx context.Context, platform, failure string, unless time.Duration) error
 
-	// SpreadTasks returns the tasks that have several homes and jobs that have not ended, by id. It notes those whose
-	// jobs have all ended, so that they are not read again before one of them is retried.
+	// SpreadTasks returns the tasks that have several placements and jobs that have not ended, by id. It notes those
+	// whose jobs have all ended, so that they are not read again before one of them is retried.
 	SpreadTasks(context.Context) ([]dispatch.SpreadTask, error)
-	// MoveJobs moves jobs of a task that wait from one of its homes to another, as m specifies, wakes that one's
+	// MoveJobs moves jobs of a task that wait from one of its placements to another, as m specifies, wakes that one's
 	// account, and returns how many it moved, and SpreadTask.Seen as it is then. It moves none if another process moved
 	// some since the task was read, and a job only if nothing of it can be at a platform. LimitReached as in Accept.
 	MoveJobs(ctx context.Context, m dispatch.JobMove, within ...dispatch.Quota) (moved int, seen int64, err error)

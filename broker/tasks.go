@@ -22,7 +22,7 @@ func (b *Broker) AcceptTask(ctx context.Context, u dispatch.UserID, r dispatch.R
 		return b.RepeatedTask(ctx, u, k, err)
 	}
 	var first dispatch.KeyTarget
-	for i, shared := range drafts { // at the first home where the user's quota permits all jobs
+	for i, shared := range drafts { // at the first placement where the user's quota permits all jobs
 		t.Account, t.Request, t.Document, t.Hooks, t.Annotations = shared.Account, shared.request, shared.Document,
 			shared.Hooks, r.Annotations
 		shared.Annotations = dispatch.Annotations{}
@@ -43,7 +43,7 @@ func (b *Broker) AcceptTask(ctx context.Context, u dispatch.UserID, r dispatch.R
 	case first.Task != 0:
 		return b.repeatedTask(ctx, u, first.Task)
 	}
-	if len(t.Request.Homes) > 0 {
+	if len(t.Request.Placements) > 0 {
 		b.spreads.Signal(anyTask)
 	}
 	accepted := dispatch.TaskRecord{Task: *t, Counts: dispatch.Counts{dispatch.Accepted: d.Jobs()},
@@ -199,7 +199,7 @@ func (b *Broker) RetryTask(ctx context.Context, u dispatch.UserID, id dispatch.T
 		b.NotifyUser(u)
 	}
 	t, err := b.Records.Task(ctx, u, id)
-	if len(t.Request.Homes) > 0 {
+	if len(t.Request.Placements) > 0 {
 		b.spreads.Signal(anyTask)
 	}
 	return t, err
@@ -226,11 +226,12 @@ func (b *Broker) runnableTask(ctx context.Context, u dispatch.UserID, id dispatc
 	if err != nil {
 		return dispatch.TaskRecord{}, err
 	}
-	homes := []dispatch.Home{{Account: t.Account, Service: t.Request.Service}}
-	if len(t.Request.Homes) > 0 {
-		homes = slices.DeleteFunc(slices.Clone(t.Request.Homes), func(h dispatch.Home) bool { return h.Unused != "" })
+	placements := []dispatch.Placement{{Account: t.Account, Service: t.Request.Service}}
+	if len(t.Request.Placements) > 0 {
+		placements = slices.DeleteFunc(slices.Clone(t.Request.Placements),
+			func(h dispatch.Placement) bool { return h.Unused != "" })
 	}
-	for _, h := range homes {
+	for _, h := range placements {
 		backend := b.BackendNamed(h.Account.Platform())
 		if backend == nil { // nothing is submitted there
 			continue

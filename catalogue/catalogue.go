@@ -439,8 +439,8 @@ func (a *assembly) addDocument(d dispatch.SourceDocument, atURL bool, stale time
 	}
 }
 
-// add adds a service, unless it has a fault, none of its platforms is configured, or another service has its id. Homes
-// that cannot be used are left out.
+// add adds a service, unless it has a fault, none of its platforms is configured, or another service has its id.
+// Placements that cannot be used are left out.
 func (a *assembly) add(address string, s Service, err error) {
 	var without error
 	if err == nil {
@@ -470,34 +470,36 @@ func (a *assembly) refuse(r Rejection) {
 	a.refused = append(a.refused, r)
 }
 
-// locate finds the platforms of a service, and leaves out the homes that cannot be used, for the reason without. It is
-// an error if none is left.
+// locate finds the platforms of a service, and leaves out the placements that cannot be used, for the reason without.
+// It is an error if none is left.
 func (a *assembly) locate(s *Service) (without, err error) {
-	var homes []Home
-	for _, h := range s.Homes() {
-		err := a.locateHome(&h)
-		if err == nil && slices.ContainsFunc(homes, func(before Home) bool { return before.Platform == h.Platform }) {
+	var placements []Placement
+	for _, h := range s.Placements() {
+		err := a.locatePlacement(&h)
+		if err == nil && slices.ContainsFunc(placements,
+			func(before Placement) bool { return before.Platform == h.Platform }) {
 			err = fmt.Errorf("platform %s: it is named twice", h.Platform)
 		}
 		switch {
-		case err == nil && len(homes) == dispatch.MostHomes:
+		case err == nil && len(placements) == dispatch.MostPlacements:
 			without = cmp.Or(without, fmt.Errorf("platform %s: a service can be at %d platforms at most", h.Platform,
-				dispatch.MostHomes))
+				dispatch.MostPlacements))
 		case err == nil:
-			homes = append(homes, h)
+			placements = append(placements, h)
 		default:
 			without = cmp.Or(without, err)
 		}
 	}
-	if len(homes) == 0 {
+	if len(placements) == 0 {
 		return nil, without
 	}
-	s.Label, s.Service, s.Platform, s.Also = homes[0].Label, homes[0].Service, homes[0].Platform, homes[1:]
+	s.Label, s.Service, s.Platform, s.Also = placements[0].Label, placements[0].Service, placements[0].Platform,
+		placements[1:]
 	return without, nil
 }
 
-// locateHome finds the platform of a home, which checks where the service is.
-func (a *assembly) locateHome(h *Home) error {
+// locatePlacement finds the platform of a placement, which checks where the service is.
+func (a *assembly) locatePlacement(h *Placement) error {
 	backend, err := a.platforms.Backend(h.Service, h.Label)
 	if err != nil {
 		return fmt.Errorf("endpoint %s: %s", h.Service.Endpoint, reasonOf(err))

@@ -37,7 +37,7 @@ func TestRecord_AtSeveralPlatforms(t *testing.T) {
 	application := func(href, kind string) [3]string { return [3]string{"application", href, kind} }
 	for name, c := range map[string]struct {
 		record  string
-		want    []string // platform, protocol and application of each home
+		want    []string // platform, protocol and application of each placement
 		refused string
 	}{
 		"two of openEO": {recordAt(conformsToOpenEO, service(openEOFed), application("https://a.example/1.json",
@@ -65,7 +65,7 @@ func TestRecord_AtSeveralPlatforms(t *testing.T) {
 		all := read(t, w.client(), root)
 		s, _ := all.Find("one")
 		var got []string
-		for _, h := range s.Homes() {
+		for _, h := range s.Placements() {
 			got = append(got, fmt.Sprintf("%s %s %s", h.Platform, h.Label, h.Service.Application))
 			if id, known := all.Identify(h.Label, h.Service); id != "one" {
 				t.Errorf("%s: the service at %s is %q, %v", name, h.Platform, id, known)
@@ -80,13 +80,13 @@ func TestRecord_AtSeveralPlatforms(t *testing.T) {
 
 // TestSearch_ByEachPlatform: a service at several platforms is found and counted at each.
 func TestSearch_ByEachPlatform(t *testing.T) {
-	at := func(endpoint string) catalogue.Home {
-		return catalogue.Home{Label: dispatch.OpenEO, Service: dispatch.Service{Endpoint: endpoint,
+	at := func(endpoint string) catalogue.Placement {
+		return catalogue.Placement{Label: dispatch.OpenEO, Service: dispatch.Service{Endpoint: endpoint,
 			Application: "https://a.example/" + endpoint[len(openEOFed)/2:] + ".json"}}
 	}
 	first, second := at(openEOFed), at(openEOCDSE)
 	c := catalogue.New(catalogue.Config{Platforms: platforms(), Services: []catalogue.Service{
-		{ID: "both", Label: first.Label, Service: first.Service, Also: []catalogue.Home{second}},
+		{ID: "both", Label: first.Label, Service: first.Service, Also: []catalogue.Placement{second}},
 		{ID: "second", Label: second.Label, Service: second.Service}}})
 	page, _ := c.Search(catalogue.Query{Platforms: []string{"cdse"}})
 	if got := ids(page); !slices.Equal(got, []string{"both", "second"}) {

@@ -88,11 +88,11 @@ func (r record) service(base *url.URL) (Service, error) {
 	}
 	s.Links = links(r.Links, base)
 	s.Thumbnail = thumbnail(s.Links)
-	homes, err := r.homes(s.Links)
+	placements, err := r.placements(s.Links)
 	if err != nil {
 		return s, err
 	}
-	s.Label, s.Service, s.Also = homes[0].Label, homes[0].Service, homes[1:]
+	s.Label, s.Service, s.Also = placements[0].Label, placements[0].Service, placements[1:]
 	return s, s.check()
 }
 
@@ -124,29 +124,29 @@ func CheckID(id string) error {
 	return nil
 }
 
-// homes returns where a record's service is. The links service and application belong together in the order in which
-// they are written; of one with a process of OGC API - Processes, the link application can be absent. All but the first
-// are left out where it is not clear which belong together.
-func (r record) homes(all []Link) (homes []Home, err error) {
+// placements returns where a record's service is. The links service and application belong together in the order in
+// which they are written; of one with a process of OGC API - Processes, the link application can be absent. All but the
+// first are left out where it is not clear which belong together.
+func (r record) placements(all []Link) (placements []Placement, err error) {
 	services, applications := linksOf(all, "service"), linksOf(all, "application")
 	n := max(1, len(services))
 	if len(applications) > 0 && len(applications) != n {
 		n = 1
 	}
 	for i := range n {
-		h, fault := r.home(at(services, i), at(applications, i))
+		h, fault := r.placement(at(services, i), at(applications, i))
 		switch {
 		case fault == nil:
-			homes = append(homes, h)
+			placements = append(placements, h)
 		case i == 0:
 			return nil, fault
 		}
 	}
-	return homes, nil
+	return placements, nil
 }
 
-// home returns the protocol of a record's service, and where it is.
-func (r record) home(service, application Link) (h Home, err error) {
+// placement returns the protocol of a record's service, and where it is.
+func (r record) placement(service, application Link) (h Placement, err error) {
 	switch h.Label = r.label(application); {
 	case h.Label == "":
 		return h, errors.New("its conformsTo names neither openEO nor OGC API - Processes")

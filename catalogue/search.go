@@ -55,7 +55,7 @@ func (c *Catalogue) Search(q Query) (page Page, ok bool) {
 		}
 		onPlatform, hasKeywords := len(q.Platforms) == 0 || e.isAt(q.Platforms), e.hasAll(q.Keywords)
 		if hasKeywords {
-			for _, h := range e.Homes() {
+			for _, h := range e.Placements() {
 				platforms[h.Platform]++
 			}
 		}
@@ -99,7 +99,7 @@ type entry struct {
 
 func newEntry(s Service) entry {
 	texts := append([]string{s.ID, s.Description, s.Provider.Name}, s.Keywords...)
-	for _, h := range s.Homes() {
+	for _, h := range s.Placements() {
 		texts = append(texts, h.Platform)
 	}
 	title := fold(s.Title)
@@ -141,7 +141,7 @@ func hasWords(text string, words []string) bool {
 }
 
 func (s Service) isAt(platforms []string) bool {
-	return slices.ContainsFunc(s.Homes(), func(h Home) bool { return slices.Contains(platforms, h.Platform) })
+	return slices.ContainsFunc(s.Placements(), func(h Placement) bool { return slices.Contains(platforms, h.Platform) })
 }
 
 func (s Service) hasAll(keywords []string) bool {

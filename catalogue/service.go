@@ -38,19 +38,19 @@ type Service struct {
 
 	// Also are the other platforms that offer the service, each once. A request that names the service by its id can
 	// run at any of them.
-	Also []Home
+	Also []Placement
 }
 
-// Home is a platform that offers a service, and what the service is called there.
-type Home struct {
+// Placement is a platform that offers a service, and what the service is called there.
+type Placement struct {
 	Label    dispatch.Label
 	Service  dispatch.Service
 	Platform string // name of the configured platform
 }
 
-// Homes returns the platforms that offer a service, in the order in which they were written.
-func (s Service) Homes() []Home {
-	return append([]Home{{s.Label, s.Service, s.Platform}}, s.Also...)
+// Placements returns the platforms that offer a service, in the order in which they were written.
+func (s Service) Placements() []Placement {
+	return append([]Placement{{s.Label, s.Service, s.Platform}}, s.Also...)
 }
 
 // Provider is who offers a service.

@@ -121,20 +121,20 @@ func (r *reader) checkService(s Service, key string, platforms []string) {
 	if r.require(key+".id", s.ID, "name the service") && !serviceID.MatchString(s.ID) {
 		r.failAt(key+".id", "use letters, digits and . _ : @ ~ -, 100 at most")
 	}
-	r.checkHome(s.Platform, s.Application, key, platforms)
-	if len(s.Also) >= dispatch.MostHomes {
-		r.failAt(key+".also", "name at most %d further platforms", dispatch.MostHomes-1)
+	r.checkPlacement(s.Platform, s.Application, key, platforms)
+	if len(s.Also) >= dispatch.MostPlacements {
+		r.failAt(key+".also", "name at most %d further platforms", dispatch.MostPlacements-1)
 	}
 	at := claims{s.Platform: key + ".platform"}
 	for i, h := range s.Also {
-		home := fmt.Sprintf("%s.also[%d]", key, i)
-		r.checkHome(h.Platform, h.Application, home, platforms)
-		r.claim(at, h.Platform, home+".platform", "the platform "+h.Platform)
+		placement := fmt.Sprintf("%s.also[%d]", key, i)
+		r.checkPlacement(h.Platform, h.Application, placement, platforms)
+		r.claim(at, h.Platform, placement+".platform", "the platform "+h.Platform)
 	}
 }
 
-// checkHome checks where a service is.
-func (r *reader) checkHome(platform, application, key string, platforms []string) {
+// checkPlacement checks where a service is.
+func (r *reader) checkPlacement(platform, application, key string, platforms []string) {
 	r.require(key+".application", application, "write the URL or id of a process")
 	if r.require(key+".platform", platform, "write the name of a platform") && !slices.Contains(platforms, platform) {
 		r.failAt(key+".platform", "is not the name of a platform%s", closestWord(platform, platforms))

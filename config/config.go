@@ -289,20 +289,20 @@ type Catalogue struct {
 
 // Service is a service that users can pick.
 type Service struct {
-	ID          string          `yaml:"id"`
-	Title       string          `yaml:"title"`       // absent: the id
-	Description string          `yaml:"description"` // Markdown
-	Platform    string          `yaml:"platform"`    // name of a platform
-	Application string          `yaml:"application"`
-	Namespace   *string         `yaml:"namespace"`
-	Keywords    []string        `yaml:"keywords"`
-	Cost        string          `yaml:"cost"`    // what it costs, in words
-	Example     json.RawMessage `yaml:"example"` // a mapping of parameters
-	Also        []ServiceHome   `yaml:"also"`    // further platforms that offer the service
+	ID          string             `yaml:"id"`
+	Title       string             `yaml:"title"`       // absent: the id
+	Description string             `yaml:"description"` // Markdown
+	Platform    string             `yaml:"platform"`    // name of a platform
+	Application string             `yaml:"application"`
+	Namespace   *string            `yaml:"namespace"`
+	Keywords    []string           `yaml:"keywords"`
+	Cost        string             `yaml:"cost"`    // what it costs, in words
+	Example     json.RawMessage    `yaml:"example"` // a mapping of parameters
+	Also        []ServicePlacement `yaml:"also"`    // further platforms that offer the service
 }
 
-// ServiceHome is a further platform that offers a service, and what the service is called there.
-type ServiceHome struct {
+// ServicePlacement is a further platform that offers a service, and what the service is called there.
+type ServicePlacement struct {
 	Platform    string  `yaml:"platform"` // name of a platform
 	Application string  `yaml:"application"`
 	Namespace   *string `yaml:"namespace"`

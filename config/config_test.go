@@ -175,7 +175,7 @@ func TestLoad_ReadsEveryKey(t *testing.T) {
 			Refresh: 10 * time.Minute, Open: true},
 		Services: []Service{{ID: "ndvi", Title: "NDVI", Description: "*Green.*\n", Platform: "open-ogc",
 			Application: "ndvi",
-			Namespace:   new("ns"), Also: []ServiceHome{{Platform: "cdse",
+			Namespace:   new("ns"), Also: []ServicePlacement{{Platform: "cdse",
 				Application: "https://apps.example.org/ndvi.json"}},
 			Keywords: []string{"a", "b"}, Cost: "one credit",
 			Example: json.RawMessage(`{"box":[1,2.5,"yes"],"deep":{"a":null,"b":"2024-06-01"},"from":"2024-06-01"}`)},

@@ -211,7 +211,7 @@ type Identity struct {
 	Traceparent string
 }
 
-// Target is where a job runs. It changes only while the job waits, if its task has several homes.
+// Target is where a job runs. It changes only while the job waits, if its task has several placements.
 type Target struct {
 	Account Account
 	Base    string // URL below which its platform lists it, see Platform.Base

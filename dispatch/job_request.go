@@ -45,7 +45,7 @@ type Request struct {
 	Label   Label   `json:"label"`
 	Service Service `json:"service"`
 	// of a task that spreads its jobs: all, also the one of Service; nil: Service alone
-	Homes []Home `json:"homes,omitempty"`
+	Placements []Placement `json:"homes,omitempty"`
 	// what was not checked, see [Checker]; the broker sets it, not the client
 	Warning    string          `json:"warning,omitempty"`
 	Parameters json.RawMessage `json:"parameters"` // an object
@@ -135,7 +135,7 @@ func ParseRequestHead(text string) (r Request) {
 		case "service":
 			err = d.Decode(&r.Service)
 		case "homes":
-			err = d.Decode(&r.Homes)
+			err = d.Decode(&r.Placements)
 		case "warning":
 			err = d.Decode(&r.Warning)
 		default:

@@ -90,12 +90,12 @@ func (j Job) Retryable() bool {
 	return j.Phase == Ended && j.Status == Failed && j.Desired == WantRun && !j.Hidden
 }
 
-// retryElsewhere is how long a job that its owner retries waits to be moved to another home, if none is open. It is
-// longer than [spreadRarely].
+// retryElsewhere is how long a job that its owner retries waits to be moved to another placement, if none is open. It
+// is longer than [spreadRarely].
 const retryElsewhere = 15 * time.Second
 
-// RetryAmong returns a failed job as Retry does. If its task has several homes it is moved to another one than that
-// where it failed, if any is open.
+// RetryAmong returns a failed job as Retry does. If its task has several placements it is moved to another one than
+// that where it failed, if any is open.
 func (j Job) RetryAmong(several bool, now time.Time) Job {
 	j = j.Retry(now)
 	if several && !j.Paused {

@@ -2,16 +2,17 @@ package dispatch
 
 import "time"
 
-// MostHomes is how many services a task can name.
-const MostHomes = 8
+// MostPlacements is how many services a task can name.
+const MostPlacements = 8
 
-// FailuresInRow is after how many failures of jobs at a home, with no success in between, the other jobs are better off
-// elsewhere. Without that rule a platform that refuses all jobs at once would always have free slots, and get all of
-// them.
+// FailuresInRow is after how many failures of jobs at a placement, with no success in between, the other jobs are
+// better off elsewhere. Without that rule a platform that refuses all jobs at once would always have free slots, and
+// get all of them.
 const FailuresInRow = 3
 
-// Home is a service that does the work of a task at one platform. A task with several homes spreads its jobs over them.
-type Home struct {
+// Placement is a service that does the work of a task at one platform. A task with several placements spreads its jobs
+// over them.
+type Placement struct {
 	Label   Label       `json:"label"`
 	Service Service     `json:"service"`
 	Account Account     `json:"account,omitempty"` // under which the jobs run there
@@ -27,17 +28,17 @@ type Home struct {
 	Notice string `json:"notice,omitempty"`
 }
 
-// SpreadTask is a task with several homes as it is planned.
+// SpreadTask is a task with several placements as it is planned.
 type SpreadTask struct {
-	ID    TaskID
-	Owner UserID
-	Seen  int64 // changes with each move
-	Homes []HomeLoad
+	ID         TaskID
+	Owner      UserID
+	Seen       int64 // changes with each move
+	Placements []PlacementLoad
 }
 
-// HomeLoad is what a home of a task has to do.
-type HomeLoad struct {
-	Home
+// PlacementLoad is what a placement of a task has to do.
+type PlacementLoad struct {
+	Placement
 	Held     int       // slots in use there, by all users of the account
 	Waiting  int       // jobs of the task that wait there and are not paused
 	Retrying int       // of those, jobs with the attention Retrying
@@ -49,7 +50,7 @@ type HomeLoad struct {
 type JobMove struct {
 	Task     TaskID
 	Seen     int64 // of the SpreadTask
-	From, To Home
+	From, To Placement
 	Skip, N  int  // the N that come next after the first Skip
 	Retrying bool // only jobs with the attention Retrying, or only others
 }
@@ -61,9 +62,9 @@ func (j Job) movable() bool {
 		len(j.Orphans) == 0 && len(j.Unmetered) == 0
 }
 
-// MovedTo returns a job as it waits at another home; false if it must stay where it is. What runs at the present home
-// cost is booked there, in its unit, and is no longer part of the job.
-func (j Job) MovedTo(h Home, now time.Time) (Job, bool) {
+// MovedTo returns a job as it waits at another placement; false if it must stay where it is. What runs at the present
+// placement cost is booked there, in its unit, and is no longer part of the job.
+func (j Job) MovedTo(h Placement, now time.Time) (Job, bool) {
 	if !j.movable() {
 		return j, false
 	}

@@ -241,9 +241,9 @@ func (t Task) jobOptions() json.RawMessage {
 	return t.Request.OptionsWithout(OptionBudget, optionTrial)
 }
 
-// At returns t with the service of its jobs at an account, for a task with several homes.
+// At returns t with the service of its jobs at an account, for a task with several placements.
 func (t Task) At(a Account) Task {
-	for _, h := range t.Request.Homes {
+	for _, h := range t.Request.Placements {
 		if h.Account == a {
 			t.Request.Label, t.Request.Service, t.Request.Pin = h.Label, h.Service, h.Pin
 		}
@@ -252,10 +252,10 @@ func (t Task) At(a Account) Task {
 }
 
 // RequestHeadFor returns the request of a job of the task without its parameters and options. If the task has several
-// homes, its service is that at the job's account.
+// placements, its service is that at the job's account.
 func (t Task) RequestHeadFor(j Job) Request {
 	r := t.At(j.Account).Request
-	r.Title, r.Parameters, r.Options, r.Homes = t.titleOf(j), nil, nil, nil
+	r.Title, r.Parameters, r.Options, r.Placements = t.titleOf(j), nil, nil, nil
 	return r
 }
 

@@ -175,7 +175,7 @@ func (a *acceptance) insert(ctx context.Context, q tx, now int64) (err error) {
 		if err := insertTask(ctx, q, *a.task, a.id, a.shared, a.sent, now); err != nil {
 			return err
 		}
-		if err := a.insertHomes(ctx, q); err != nil {
+		if err := a.insertPlacements(ctx, q); err != nil {
 			return err
 		}
 	}
@@ -192,7 +192,7 @@ func (a *acceptance) insert(ctx context.Context, q tx, now int64) (err error) {
 
 func insertTask(ctx context.Context, q querier, t dispatch.Task, id dispatch.TaskID, shared string, sent,
 	created int64) error {
-	spread, moves := len(t.Request.Homes) > 0, int64(noMoves)
+	spread, moves := len(t.Request.Placements) > 0, int64(noMoves)
 	if spread {
 		moves = max(created, 1)
 	}

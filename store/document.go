@@ -86,7 +86,7 @@ type storedOrigin struct{ platform, service string }
 
 // Origins returns the origins of all documents that define the services of waiting jobs. Waiting jobs have status
 // created. Only they are read, by an index that has no others: definitions of ended jobs are many. Those of further
-// homes are read for each task with several homes.
+// placements are read for each task with several placements.
 func (s *Store) Origins(ctx context.Context) ([]dispatch.Origin, error) {
 	origins, err := listAs(ctx, s.on(s.read), func(o *storedOrigin) []any {
 		return []any{&o.platform, &o.service}
@@ -101,7 +101,7 @@ func (s *Store) Origins(ctx context.Context) ([]dispatch.Origin, error) {
 		UNION
 		SELECT h.platform, h.service
 		FROM tasks
-			JOIN task_homes h ON h.task = tasks.id
+			JOIN task_placements h ON h.task = tasks.id
 		WHERE tasks.moves > 0 AND h.document <> ''
 			AND EXISTS (
 				SELECT 1 FROM jobs k
@@ -129,20 +129,20 @@ func (s *Store) SetDocumentHash(
 	if owners, err = s.setHashes(ctx, definitions, hash); err != nil {
 		return owners, err
 	}
-	homes, err := s.outdatedHomes(ctx, o.Platform, service, hash)
+	placements, err := s.outdatedPlacements(ctx, o.Platform, service, hash)
 	if err != nil {
 		return owners, fail("SetDocumentHash", err)
 	}
-	more, err := s.setHashes(ctx, homes, hash)
+	more, err := s.setHashes(ctx, placements, hash)
 	return append(owners, more...), err
 }
 
-// outdated is a definition, of a task or of a job, or a further home of a task, of which is not known that the
+// outdated is a definition, of a task or of a job, or a further placement of a task, of which is not known that the
 // document of its origin has a hash.
 type outdated struct {
 	task    dispatch.TaskID
 	job     dispatch.JobID
-	account dispatch.Account // of the home; "": it is a definition
+	account dispatch.Account // of the placement; "": it is a definition
 }
 
 // outdatedDefinitions returns those of waiting jobs, as in Origins.
@@ -157,12 +157,12 @@ func (s *Store) outdatedDefinitions(ctx context.Context, platform, service, hash
 		platform, service, hash)
 }
 
-// outdatedHomes returns those of tasks with waiting jobs. CROSS keeps SQLite from reading all homes.
-func (s *Store) outdatedHomes(ctx context.Context, platform, service, hash string) ([]outdated, error) {
+// outdatedPlacements returns those of tasks with waiting jobs. CROSS keeps SQLite from reading all placements.
+func (s *Store) outdatedPlacements(ctx context.Context, platform, service, hash string) ([]outdated, error) {
 	return list(ctx, s.on(s.read), func(h *outdated) []any { return []any{number(&h.task), text(&h.account)} }, `
 		SELECT h.task, h.account
 		FROM tasks
-			CROSS JOIN task_homes h
+			CROSS JOIN task_placements h
 		WHERE tasks.moves > 0 AND h.task = tasks.id AND h.document <> '' AND h.platform = $1 AND h.service = $2
 			AND h.changed_to <> CASE WHEN h.document = $3 THEN '' ELSE $3 END
 			AND EXISTS (
@@ -208,10 +208,10 @@ func (s *Store) setHashes(ctx context.Context, all []outdated, hash string) (own
 func (d outdated) setHash(ctx context.Context, q querier, hash string) (dispatch.UserID, error) {
 	if d.account != "" {
 		return value[dispatch.UserID](ctx, q, `
-			UPDATE task_homes
+			UPDATE task_placements
 			SET changed_to = CASE WHEN document = $3 THEN '' ELSE $3 END
 			WHERE task = CAST($1 AS BIGINT) AND account = $2 AND changed_to <> CASE WHEN document = $3 THEN '' ELSE $3 END
-			RETURNING (SELECT owner FROM tasks WHERE tasks.id = task_homes.task)`,
+			RETURNING (SELECT owner FROM tasks WHERE tasks.id = task_placements.task)`,
 			d.task, d.account, hash)
 	}
 	return value[dispatch.UserID](ctx, q, `

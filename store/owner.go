@@ -33,7 +33,7 @@ func (s *Store) RecordIncludingHidden(
 			`+accountStateColumns+`,
 			CASE WHEN tasks.spread AND jobs.account <> tasks.account
 				THEN EXISTS (
-					SELECT 1 FROM task_homes h
+					SELECT 1 FROM task_placements h
 					WHERE h.task = jobs.task AND h.account = jobs.account AND h.changed_to <> '')
 				ELSE EXISTS (
 					SELECT 1 FROM definitions

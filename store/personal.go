@@ -22,7 +22,7 @@ var (
 		"line_counts", "owner_counts", "owners", "period_counts", "processes", "sessions", "sync_runs", "task_changes",
 		"task_labels", "task_numbers", "tasks", "tokens", "unstarted", "withdrawals"}
 	tablesOfJobs  = []string{"deliveries", "events", "requests", "results"}
-	tablesOfTasks = []string{"task_costs", "task_counts", "task_homes"}
+	tablesOfTasks = []string{"task_costs", "task_counts", "task_placements"}
 )
 
 // Owned is a row that the database holds of a user.

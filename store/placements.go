@@ -11,9 +11,9 @@ import (
 // noMoves is tasks.moves of a task of which no job can be moved.
 const noMoves = 0
 
-// insertHomes stores the homes of the task that its jobs may run at.
-func (a *acceptance) insertHomes(ctx context.Context, q tx) error {
-	for i, h := range a.task.Request.Homes {
+// insertPlacements stores the placements of the task that its jobs may run at.
+func (a *acceptance) insertPlacements(ctx context.Context, q tx) error {
+	for i, h := range a.task.Request.Placements {
 		if h.Unused != "" {
 			continue
 		}
@@ -27,7 +27,7 @@ func (a *acceptance) insertHomes(ctx context.Context, q tx) error {
 			document = h.Document
 		}
 		_, err := q.ExecContext(ctx, `
-			INSERT INTO task_homes (task, account, number, platform, base, hash, service, document)
+			INSERT INTO task_placements (task, account, number, platform, base, hash, service, document)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
 			a.id, h.Account, i, h.Account.Platform(), h.Base, h.Hash, service, document)
 		if err != nil {
@@ -37,8 +37,8 @@ func (a *acceptance) insertHomes(ctx context.Context, q tx) error {
 	return nil
 }
 
-// wakeTask wakes the account of a task, or the accounts of all its homes. The jobs of a task with several homes are
-// spread again from now on.
+// wakeTask wakes the account of a task, or the accounts of all its placements. The jobs of a task with several
+// placements are spread again from now on.
 func wakeTask(ctx context.Context, q querier, t lockedTask, now int64) error {
 	if !t.spread {
 		return wake(ctx, q, t.account, now)
@@ -47,7 +47,7 @@ func wakeTask(ctx context.Context, q querier, t lockedTask, now int64) error {
 		return err
 	}
 	accounts, err := list(ctx, q, single[dispatch.Account],
-		"SELECT account FROM task_homes WHERE task = CAST($1 AS BIGINT) ORDER BY account", t.id)
+		"SELECT account FROM task_placements WHERE task = CAST($1 AS BIGINT) ORDER BY account", t.id)
 	slices.Sort(accounts) // in one order, so that two processes do not deadlock
 	for _, a := range accounts {
 		err = errors.Join(err, wake(ctx, q, a, now))
@@ -65,13 +65,13 @@ func setMoves(ctx context.Context, q querier, id dispatch.TaskID, seen, moves in
 	return n > 0, err
 }
 
-// SpreadTasks returns the tasks with several homes that have jobs which have not ended.
+// SpreadTasks returns the tasks with several placements that have jobs which have not ended.
 func (s *Store) SpreadTasks(ctx context.Context) (tasks []dispatch.SpreadTask, err error) {
 	var ended []dispatch.SpreadTask
 	err = s.readOnly(ctx, s.look, "SpreadTasks", func(q tx, now int64) error {
 		tasks, ended = nil, nil
-		homes, err := listSpread(ctx, q, now)
-		for _, h := range homes {
+		placements, err := listSpread(ctx, q, now)
+		for _, h := range placements {
 			if !h.live {
 				ended = append(ended, h.task)
 				continue
@@ -80,7 +80,7 @@ func (s *Store) SpreadTasks(ctx context.Context) (tasks []dispatch.SpreadTask, e
 				tasks = append(tasks, h.task)
 			}
 			t := &tasks[len(tasks)-1]
-			t.Homes = append(t.Homes, h.load)
+			t.Placements = append(t.Placements, h.load)
 		}
 		return err
 	})
@@ -93,10 +93,10 @@ func (s *Store) SpreadTasks(ctx context.Context) (tasks []dispatch.SpreadTask, e
 	return tasks, err
 }
 
-// spreadHome is a home of a task that spreads its jobs.
-type spreadHome struct {
-	task dispatch.SpreadTask // without Homes
-	load dispatch.HomeLoad
+// spreadPlacement is a placement of a task that spreads its jobs.
+type spreadPlacement struct {
+	task dispatch.SpreadTask // without Placements
+	load dispatch.PlacementLoad
 	live bool // jobs of the task have not ended
 
 	hold                    // of the account
@@ -104,16 +104,16 @@ type spreadHome struct {
 	restored, failures int64
 }
 
-func (h *spreadHome) columns() []any {
+func (h *spreadPlacement) columns() []any {
 	return []any{number(&h.task.ID), text(&h.task.Owner), number(&h.task.Seen), text(&h.load.Account), &h.load.Base,
 		number(&h.load.Hash), number(&h.until), text(&h.why), number(&h.restored), &h.operator, number(&h.load.Held),
 		number(&h.load.Waiting), number(&h.load.Retrying), number(&h.failures), &h.live}
 }
 
-// listSpread returns the homes of tasks that spread their jobs and whose jobs had not all ended when that was last
+// listSpread returns the placements of tasks that spread their jobs and whose jobs had not all ended when that was last
 // looked at. failures are those since the service last finished a job of the owner there; three are enough to know.
-func listSpread(ctx context.Context, q querier, now int64) ([]spreadHome, error) {
-	return listAs(ctx, q, (*spreadHome).columns, func(h *spreadHome) (spreadHome, error) {
+func listSpread(ctx context.Context, q querier, now int64) ([]spreadPlacement, error) {
+	return listAs(ctx, q, (*spreadPlacement).columns, func(h *spreadPlacement) (spreadPlacement, error) {
 		h.load.Failing, h.load.Why = h.failures >= dispatch.FailuresInRow, dispatch.None
 		switch {
 		case h.operator:
@@ -147,13 +147,13 @@ func listSpread(ctx context.Context, q querier, now int64) ([]spreadHome, error)
 				LIMIT 3) AS few),
 			EXISTS (SELECT 1 FROM jobs k WHERE k.owner = tasks.owner AND k.task = tasks.id AND k.phase <> 'ended')
 		FROM tasks
-			JOIN task_homes h ON h.task = tasks.id
+			JOIN task_placements h ON h.task = tasks.id
 			LEFT JOIN accounts a ON a.id = h.account
 		WHERE tasks.moves > 0
 		ORDER BY tasks.id, h.number`)
 }
 
-// pauseSpread pauses the tasks with several homes, of which a job that waits at one may have been moved to another
+// pauseSpread pauses the tasks with several placements, of which a job that waits at one may have been moved to another
 // since, and may run there.
 func pauseSpread(ctx context.Context, q tx, now int64) error {
 	ids, err := list(ctx, q, single[dispatch.TaskID], `
@@ -197,7 +197,7 @@ func (s *Store) MoveJobs(
 		if err := s.admit(ctx, q, owner, m.N, 0, within, now); err != nil {
 			return err
 		}
-		moved, err := moveToHome(ctx, q, m, owner, now)
+		moved, err := moveToPlacement(ctx, q, m, owner, now)
 		if err != nil {
 			return err
 		}
@@ -215,9 +215,9 @@ func (s *Store) MoveJobs(
 	return n, seen, nil
 }
 
-// moveToHome moves jobs of a line that wait. Nothing of them can be at a platform, and nothing is still to be read at
-// their present one, see [dispatch.Job.MovedTo].
-func moveToHome(ctx context.Context, q tx, m dispatch.JobMove, owner dispatch.UserID, now int64) ([]dispatch.Job,
+// moveToPlacement moves jobs of a line that wait. Nothing of them can be at a platform, and nothing is still to be read
+// at their present one, see [dispatch.Job.MovedTo].
+func moveToPlacement(ctx context.Context, q tx, m dispatch.JobMove, owner dispatch.UserID, now int64) ([]dispatch.Job,
 	error) {
 	var w where
 	account := w.arg(string(m.From.Account))

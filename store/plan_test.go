@@ -361,7 +361,7 @@ INSERT INTO tasks (id, owner, account, request, dimension, created)
 INSERT INTO documents (hash, body) VALUES ('h', '{}');
 INSERT INTO definitions (task, job, owner, platform, service, document) SELECT id, 0, owner, 'p', '{}',
 		'h' FROM tasks;
-INSERT INTO task_homes (task, account, number, platform, base, hash) SELECT id, 'q/' || n, n, 'q', '',
+INSERT INTO task_placements (task, account, number, platform, base, hash) SELECT id, 'q/' || n, n, 'q', '',
 		1 FROM tasks, generate_series(1, 2) AS n;
 INSERT INTO jobs (id, task, number, owner, account, base, desired, phase, status, attention, paused, due, awaited,
 		created, updated, moved)

@@ -82,7 +82,7 @@ type taskRow struct {
 	size, updated, finished, stopped int64
 	trying                           bool // jobs of a trial have not ended
 	changed                          bool // the document of the service
-	hold                             hold // of the account or, of several homes, the one that ends first
+	hold                             hold // of the account or, of several placements, the one that ends first
 }
 
 // taskColumns are the columns of a task, with those of its account, without its request.
@@ -109,18 +109,18 @@ const taskColumns = `
 		COALESCE((
 			SELECT definitions.changed_to <> '' FROM definitions
 			WHERE definitions.task = tasks.id AND definitions.job = 0), FALSE)
-			OR tasks.spread AND COALESCE((SELECT MAX(h.changed_to) <> '' FROM task_homes h WHERE h.task = tasks.id), FALSE),
+			OR tasks.spread AND COALESCE((SELECT MAX(h.changed_to) <> '' FROM task_placements h WHERE h.task = tasks.id), FALSE),
 		CASE WHEN tasks.spread THEN ` + firstHold + ` ELSE accounts.hold END,
 		CASE WHEN tasks.spread THEN (
 			SELECT COALESCE(max(b.hold_attention), '')
-			FROM task_homes g
+			FROM task_placements g
 				JOIN accounts b ON b.id = g.account
 			WHERE g.task = tasks.id AND b.hold = ` + firstHold + `) ELSE accounts.hold_attention END`
 
-// firstHold is when the first hold of the homes of a task ends.
+// firstHold is when the first hold of the placements of a task ends.
 const firstHold = `COALESCE((
 			SELECT min(COALESCE(a.hold, 0))
-			FROM task_homes h
+			FROM task_placements h
 				LEFT JOIN accounts a ON a.id = h.account
 			WHERE h.task = tasks.id), 0)`
 
@@ -170,9 +170,9 @@ func listTasks(ctx context.Context, q tx, u dispatch.UserID, p dispatch.Page) ([
 	w.and("NOT tasks.hidden")
 	d.follows(&w, p, created, id)
 	if len(p.Accounts) > 0 {
-		// PostgreSQL would read all homes for EXISTS in an alternative.
+		// PostgreSQL would read all placements for EXISTS in an alternative.
 		w.and(`EXISTS (
-				SELECT 1 FROM task_homes h
+				SELECT 1 FROM task_placements h
 				WHERE h.task = tasks.id AND ` + isAny(q, &w, "h.account", p.Accounts) + `
 				UNION ALL
 				SELECT 1 WHERE ` + isAny(q, &w, "tasks.account", p.Accounts) + ")")
@@ -411,7 +411,7 @@ func (r *taskRow) changedAt(ctx context.Context, q tx) ([]dispatch.Account, erro
 	}
 	return list(ctx, q, single[dispatch.Account], `
 		SELECT h.account
-		FROM task_homes h
+		FROM task_placements h
 		WHERE h.task = CAST($1 AS BIGINT) AND h.changed_to <> ''
 		UNION ALL
 		SELECT tasks.account

@@ -89,16 +89,16 @@ func TestMarkAwaited_WritesForLiveJobsOnly(t *testing.T) {
 	}
 }
 
-// TestSpread_NoStatementForOnePlatform: a task at one platform has no statement about homes, when it is accepted, run,
-// paused, resumed, retried and read; a task at two platforms has.
+// TestSpread_NoStatementForOnePlatform: a task at one platform has no statement about placements, when it is accepted,
+// run, paused, resumed, retried and read; a task at two platforms has.
 func TestSpread_NoStatementForOnePlatform(t *testing.T) {
-	statements := func(homes []dispatch.Home) (about []string) {
+	statements := func(placements []dispatch.Placement) (about []string) {
 		s := open(t, "sqlite:"+filepath.Join(t.TempDir(), "d.db"), conformance.WallClock{})
 		var mu sync.Mutex
 		s.Trace(func(ctx context.Context, name string) (context.Context, func(error)) {
 			mu.Lock()
 			defer mu.Unlock()
-			if strings.Contains(name, "task_homes") {
+			if strings.Contains(name, "task_placements") {
 				about = append(about, name)
 			}
 			return ctx, func(error) {}
@@ -108,7 +108,7 @@ func TestSpread_NoStatementForOnePlatform(t *testing.T) {
 		b := conformance.NewBroker(s, p, &dispatch.Backend{Name: "p", Access: dispatch.AccessOpen, Platform: p,
 			Limits: dispatch.Limits{Jobs: 100, Requests: 4, MinPoll: time.Hour, Send: 30 * time.Second}})
 		task := &dispatch.Task{Owner: "ann", Account: "p/open", Request: dispatch.Request{Parameters: []byte(`{}`),
-			Homes: homes}, Dimension: "d"}
+			Placements: placements}, Dimension: "d"}
 		kept := make([]dispatch.Draft, jobs)
 		for i := range kept {
 			kept[i] = dispatch.Draft{Body: []byte("1"), Job: dispatch.Job{Identity: dispatch.Identity{Number: i + 1,
@@ -141,8 +141,8 @@ func TestSpread_NoStatementForOnePlatform(t *testing.T) {
 	if about := statements(nil); len(about) > 0 {
 		t.Errorf("of a task at one platform: %q", about)
 	}
-	if about := statements([]dispatch.Home{{Account: "p/open"}, {Account: "q/open"}}); len(about) == 0 {
-		t.Error("no statement about homes is told of a task that has some")
+	if about := statements([]dispatch.Placement{{Account: "p/open"}, {Account: "q/open"}}); len(about) == 0 {
+		t.Error("no statement about placements is told of a task that has some")
 	}
 }
 

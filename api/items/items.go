@@ -46,7 +46,7 @@ func Describe(p broker.JobResult, t dispatch.TaskRecord) dispatch.Item {
 			properties["dimension"] = others
 		}
 	}
-	if len(t.Request.Homes) > 0 {
+	if len(t.Request.Placements) > 0 {
 		properties["platform"] = p.Account.Platform()
 	}
 	if where.Geometry == nil {

@@ -20,7 +20,7 @@ func TestDescribe_PlatformOfASpreadTask(t *testing.T) {
 	if p := Write(Describe(result, task), Origin{}).Properties["platform"]; p != nil {
 		t.Errorf("the Item of a task with one service is at %s", p)
 	}
-	task.Request.Homes = []dispatch.Home{{Account: "a/shared"}, {Account: "b/shared"}}
+	task.Request.Placements = []dispatch.Placement{{Account: "a/shared"}, {Account: "b/shared"}}
 	if p := Write(Describe(result, task), Origin{}).Properties["platform"]; fmt.Sprintf("%s", p) != `"b"` {
 		t.Errorf("the Item is at %s, want b", p)
 	}

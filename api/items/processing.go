@@ -35,8 +35,8 @@ func processingOf(r dispatch.Record) stac.Processing {
 	return p
 }
 
-// TaskProcessors returns the platforms of a task as providers of its results. Of one with several homes they are those
-// at which jobs have finished.
+// TaskProcessors returns the platforms of a task as providers of its results. Of one with several placements they are
+// those at which jobs have finished.
 func TaskProcessors(t dispatch.TaskRecord, finishedAt map[dispatch.Account]bool) (all []map[string]any) {
 	add := func(a dispatch.Account, s dispatch.Service, jobs string) {
 		provider := map[string]any{"name": a.Platform(), "roles": []string{"processor"}}
@@ -44,7 +44,7 @@ func TaskProcessors(t dispatch.TaskRecord, finishedAt map[dispatch.Account]bool)
 			a.Platform(), jobs, t.Dimension)}.AddTo(provider)
 		all = append(all, provider)
 	}
-	for _, h := range t.Request.Homes {
+	for _, h := range t.Request.Placements {
 		if finishedAt[h.Account] {
 			add(h.Account, h.Service, " for some of the values of")
 		}

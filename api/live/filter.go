@@ -42,8 +42,8 @@ func (a *Lists) sieveOf(query url.Values, fault func(msg string, at ...any)) (s 
 	s.from, s.until = openapi.Time(query, "created_after"), openapi.Time(query, "created_before")
 	if listed, ok := a.Services.Find(s.application); ok && s.application != "" {
 		s.application = ""
-		for _, home := range listed.Homes() {
-			s.services = append(s.services, home.Service)
+		for _, placement := range listed.Placements() {
+			s.services = append(s.services, placement.Service)
 		}
 	}
 	return s
@@ -94,7 +94,8 @@ func (s sieve) passes(r dispatch.Request, labels map[string]string, created time
 	}
 	switch {
 	case s.title != "" && !strings.Contains(strings.ToLower(r.Title), s.title),
-		!s.runs(r.Service) && !slices.ContainsFunc(r.Homes, func(h dispatch.Home) bool { return s.runs(h.Service) }),
+		!s.runs(r.Service) && !slices.ContainsFunc(r.Placements,
+			func(h dispatch.Placement) bool { return s.runs(h.Service) }),
 		!s.from.IsZero() && created.Before(s.from):
 		return false
 	}

@@ -33,16 +33,16 @@ func usageOf(m dispatch.Metered) *wire.JobUsage {
 	return &wire.JobUsage{CPU: (*wire.Amount)(m.CPU), Memory: (*wire.Amount)(m.Memory), Input: (*wire.Amount)(m.Input)}
 }
 
-func (a *Lists) TaskHomes(t dispatch.TaskRecord) (homes []wire.TaskHome) {
-	for _, h := range t.Request.Homes {
+func (a *Lists) TaskPlacements(t dispatch.TaskRecord) (placements []wire.TaskHome) {
+	for _, h := range t.Request.Placements {
 		one := wire.TaskHome{Platform: h.Account.Platform(), Service: wire.ServiceDetails(h.Service), Unused: h.Unused,
 			Notice: h.Notice}
 		if h.Notice != "" && a.SignInLink != nil {
 			one.Link = a.SignInLink(h.Account)
 		}
-		homes = append(homes, one)
+		placements = append(placements, one)
 	}
-	return homes
+	return placements
 }
 
 func (a *Lists) Job(r dispatch.Record) wire.ProcessingJob {
@@ -59,7 +59,7 @@ func (a *Lists) task(t dispatch.TaskRecord) wire.UpscalingTask {
 
 func (a *Lists) TaskSummary(t dispatch.TaskRecord) wire.UpscalingTaskSummary {
 	return wire.UpscalingTaskSummary{ID: int64(t.ID), Title: t.Request.Title, Label: string(t.Request.Label),
-		Status: a.Shown(t.Counts.Status()), Paused: t.Paused, Changing: changeOf(t.Change), Homes: a.TaskHomes(t),
+		Status: a.Shown(t.Counts.Status()), Paused: t.Paused, Changing: changeOf(t.Change), Homes: a.TaskPlacements(t),
 		Budget: budgetOf(t), Trial: t.Trial, Counts: a.Counts(t.Counts), Progress: &t.Progress,
 		Created: t.Created.UTC(),
 		Attention: a.Attention(dispatch.Job{Target: dispatch.Target{Account: t.Account},

@@ -440,17 +440,17 @@ func (a *app) showTask(ctx context.Context, c *client.Client, id int64) error {
 		pauseOf(t.Paused)}, {"progress", percent(t.Progress)}, {"jobs", countsOf(t.Counts)}, {"changing",
 		changeOf(t.Changing)},
 		{"budget", budgetOf(t.Budget)}, {"ends", endOf(t.Forecast)}, {"rest", restOf(t.Rest)},
-		{"platforms", homesOf(t.Homes)}, {"service", t.Service.Application}, {"created", moment(t.Created)},
+		{"platforms", placementsOf(t.Homes)}, {"service", t.Service.Application}, {"created", moment(t.Created)},
 		{"updated", moment(t.Updated)}, {"attention", attentionOf(t.Attention)}, {"warning", t.Warning},
 		{"labels", labelsOf(t.Labels)}, {"note", t.Note}})
 	return nil
 }
 
-// homesOf lists the platforms at which jobs of a task with several services may run, and the others with the reason why
-// not.
-func homesOf(homes []wire.TaskHome) string {
-	names := make([]string, 0, len(homes))
-	for _, h := range homes {
+// placementsOf lists the platforms at which jobs of a task with several services may run, and the others with the
+// reason why not.
+func placementsOf(placements []wire.TaskHome) string {
+	names := make([]string, 0, len(placements))
+	for _, h := range placements {
 		if h.Unused != "" {
 			h.Platform += " (not used: " + strings.TrimSuffix(h.Unused, ".") + ")"
 		}

@@ -39,7 +39,7 @@ func ruleMatch(rule config.ServiceRule, offered *catalogue.Catalogue) func(strin
 		}
 		return len(rule.Services) == 0 || slices.ContainsFunc(rule.Services, func(id string) bool {
 			listed, _ := offered.Find(id)
-			return slices.ContainsFunc(listed.Homes(), func(h catalogue.Home) bool {
+			return slices.ContainsFunc(listed.Placements(), func(h catalogue.Placement) bool {
 				return h.Platform == platform && h.Service.Application == s.Application &&
 					h.Service.NamespaceAt(h.Label) == s.NamespaceAt(h.Label)
 			})

@@ -39,20 +39,20 @@ func offeredServices(settings *config.Config, platforms catalogue.Platforms, kep
 
 // configuredService returns a service of the configuration, whose platform is one of the given.
 func configuredService(s config.Service, platforms []config.Platform) catalogue.Service {
-	first := configuredHome(config.ServiceHome{Platform: s.Platform, Application: s.Application,
+	first := configuredPlacement(config.ServicePlacement{Platform: s.Platform, Application: s.Application,
 		Namespace: s.Namespace}, platforms)
 	c := catalogue.Service{ID: s.ID, Title: s.Title, Description: s.Description, Keywords: s.Keywords,
 		Cost: catalogue.Cost{Note: s.Cost}, Example: s.Example,
 		Label: first.Label, Service: first.Service}
 	for _, h := range s.Also {
-		c.Also = append(c.Also, configuredHome(h, platforms))
+		c.Also = append(c.Also, configuredPlacement(h, platforms))
 	}
 	return c
 }
 
-func configuredHome(h config.ServiceHome, platforms []config.Platform) catalogue.Home {
+func configuredPlacement(h config.ServicePlacement, platforms []config.Platform) catalogue.Placement {
 	at := platforms[slices.IndexFunc(platforms, func(p config.Platform) bool { return p.Name == h.Platform })]
-	return catalogue.Home{Label: at.Protocol.Label(), Service: dispatch.Service{Endpoint: at.Endpoint,
+	return catalogue.Placement{Label: at.Protocol.Label(), Service: dispatch.Service{Endpoint: at.Endpoint,
 		Namespace: h.Namespace, Application: h.Application}}
 }
 
@@ -78,7 +78,7 @@ func askSource(ctx context.Context, settings *config.Config, source string) erro
 // platformsOf returns the names of a service's platforms in one line.
 func platformsOf(s catalogue.Service) string {
 	var names []string
-	for _, h := range s.Homes() {
+	for _, h := range s.Placements() {
 		names = append(names, h.Platform)
 	}
 	return strings.Join(names, ", ")

@@ -11,7 +11,7 @@ import (
 // definition is the document that a task or job was accepted with.
 type definition struct {
 	owner             dispatch.UserID
-	dispatch.Document        // without body, of a further home of a task
+	dispatch.Document        // without body, of a further placement of a task
 	hash              string // of the body
 	told              string // hash of the current document of its origin, if that has changed
 }
@@ -22,11 +22,11 @@ func (s *MemStore) define(o owned, u dispatch.UserID, d *dispatch.Document) {
 	}
 }
 
-// defineHomes stores what defines the service at the further homes of a task.
-func (s *MemStore) defineHomes(t dispatch.Task) {
-	for _, h := range homesOf(t) {
+// definePlacements stores what defines the service at the further placements of a task.
+func (s *MemStore) definePlacements(t dispatch.Task) {
+	for _, h := range placementsOf(t) {
 		if h.Document != "" && h.Account != t.Account {
-			s.defined[owned{task: t.ID, home: h.Account}] = &definition{owner: t.Owner,
+			s.defined[owned{task: t.ID, placement: h.Account}] = &definition{owner: t.Owner,
 				Document: dispatch.Document{Origin: dispatch.Origin{Platform: h.Account.Platform(),
 					Service: h.Service}},
 				hash: h.Document}
@@ -36,17 +36,18 @@ func (s *MemStore) defineHomes(t dispatch.Task) {
 
 // changedAt reports whether the document has changed that defines the service of a task's jobs under an account.
 func (s *MemStore) changedAt(t dispatch.Task, a dispatch.Account) bool {
-	of := owned{task: t.ID, home: a}
+	of := owned{task: t.ID, placement: a}
 	if a == t.Account {
-		of.home = ""
+		of.placement = ""
 	}
 	d := s.defined[of]
 	return d != nil && d.told != ""
 }
 
-// changedElsewhere reports whether the document of the service has changed at a home apart from the first that is used.
+// changedElsewhere reports whether the document of the service has changed at a placement apart from the first that is
+// used.
 func (s *MemStore) changedElsewhere(t dispatch.Task) bool {
-	return slices.ContainsFunc(t.Request.Homes, func(h dispatch.Home) bool {
+	return slices.ContainsFunc(t.Request.Placements, func(h dispatch.Placement) bool {
 		return h.Account != t.Account && s.changedAt(t, h.Account)
 	})
 }
@@ -87,8 +88,8 @@ func (s *MemStore) waiting() map[owned]*definition {
 			continue
 		}
 		of := []owned{definedBy(r.Job)}
-		for _, h := range s.tasks[r.Task].Request.Homes {
-			of = append(of, owned{task: r.Task, home: h.Account})
+		for _, h := range s.tasks[r.Task].Request.Placements {
+			of = append(of, owned{task: r.Task, placement: h.Account})
 		}
 		for _, o := range of {
 			if d := s.defined[o]; d != nil {

@@ -50,7 +50,7 @@ func (s *MemStore) insert(t *dispatch.Task, jobs []dispatch.Draft, task dispatch
 	if t != nil {
 		t.ID, t.Created, t.Updated = task, now, now
 		s.define(owned{task: task}, t.Owner, t.Document)
-		s.defineHomes(*t)
+		s.definePlacements(*t)
 		kept := *t
 		kept.Document = nil
 		s.tasks[t.ID] = kept

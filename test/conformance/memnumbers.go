@@ -47,8 +47,8 @@ func (s *MemStore) lookOf(j dispatch.Job) (look, service string) {
 
 // lookOfTask returns what the owner sees of a task itself.
 func (s *MemStore) lookOfTask(t dispatch.Task) (look, service string) {
-	for _, h := range t.Request.Homes {
-		if d := s.defined[owned{task: t.ID, home: h.Account}]; d != nil {
+	for _, h := range t.Request.Placements {
+		if d := s.defined[owned{task: t.ID, placement: h.Account}]; d != nil {
 			service += " " + d.told
 		}
 	}

@@ -9,36 +9,37 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// wakeTask wakes the account of a task, or those of all its homes.
+// wakeTask wakes the account of a task, or those of all its placements.
 func (s *MemStore) wakeTask(t dispatch.Task, now time.Time) {
-	if len(t.Request.Homes) == 0 {
+	if len(t.Request.Placements) == 0 {
 		s.wake(t.Account, now)
 		return
 	}
 	s.spread[t.ID]++
-	for _, h := range homesOf(t) {
+	for _, h := range placementsOf(t) {
 		s.wake(h.Account, now)
 	}
 }
 
-// homesOf returns the homes that jobs of a task may run at.
-func homesOf(t dispatch.Task) []dispatch.Home {
-	return slices.DeleteFunc(slices.Clone(t.Request.Homes), func(h dispatch.Home) bool { return h.Unused != "" })
+// placementsOf returns the placements that jobs of a task may run at.
+func placementsOf(t dispatch.Task) []dispatch.Placement {
+	return slices.DeleteFunc(slices.Clone(t.Request.Placements),
+		func(h dispatch.Placement) bool { return h.Unused != "" })
 }
 
 func (s *MemStore) SpreadTasks(context.Context) (all []dispatch.SpreadTask, err error) {
 	now, unlock := s.lock()
 	defer unlock()
 	for id, t := range s.tasks {
-		if len(t.Request.Homes) == 0 || !slices.ContainsFunc(s.jobs, func(r *row) bool {
+		if len(t.Request.Placements) == 0 || !slices.ContainsFunc(s.jobs, func(r *row) bool {
 			return r.Task == id &&
 				r.Phase != dispatch.Ended
 		}) {
 			continue
 		}
 		spread := dispatch.SpreadTask{ID: id, Owner: t.Owner, Seen: s.spread[id]}
-		for _, h := range homesOf(t) {
-			spread.Homes = append(spread.Homes, s.load(t, h, now))
+		for _, h := range placementsOf(t) {
+			spread.Placements = append(spread.Placements, s.load(t, h, now))
 		}
 		all = append(all, spread)
 	}
@@ -46,8 +47,8 @@ func (s *MemStore) SpreadTasks(context.Context) (all []dispatch.SpreadTask, err 
 	return all, nil
 }
 
-func (s *MemStore) load(t dispatch.Task, h dispatch.Home, now time.Time) dispatch.HomeLoad {
-	l := dispatch.HomeLoad{Home: dispatch.Home{Account: h.Account, Base: h.Base, Hash: h.Hash}}
+func (s *MemStore) load(t dispatch.Task, h dispatch.Placement, now time.Time) dispatch.PlacementLoad {
+	l := dispatch.PlacementLoad{Placement: dispatch.Placement{Account: h.Account, Base: h.Base, Hash: h.Hash}}
 	var finished time.Time
 	for _, r := range s.jobs {
 		if r.Owner == t.Owner && r.Account == h.Account && r.Service == h.Hash && r.Status == dispatch.Finished {
@@ -117,10 +118,10 @@ func (s *MemStore) MoveJobs(_ context.Context, m dispatch.JobMove, within ...dis
 	return moved, s.spread[m.Task], nil
 }
 
-// firstHold returns the account of a task or, of several homes, the one whose hold ends first.
+// firstHold returns the account of a task or, of several placements, the one whose hold ends first.
 func (s *MemStore) firstHold(t dispatch.Task) *account {
 	first := s.of(t.Account)
-	for _, h := range homesOf(t) {
+	for _, h := range placementsOf(t) {
 		if acc := s.of(h.Account); acc.hold.Before(first.hold) {
 			first = acc
 		}

@@ -27,7 +27,7 @@ func (s *MemStore) MarkRestored(_ context.Context, r dispatch.Restored) (account
 		}
 	}
 	for id, t := range s.tasks {
-		if len(t.Request.Homes) > 0 && !t.Paused && slices.ContainsFunc(s.jobs, func(r *row) bool {
+		if len(t.Request.Placements) > 0 && !t.Paused && slices.ContainsFunc(s.jobs, func(r *row) bool {
 			return r.Task == id &&
 				r.Phase != dispatch.Ended
 		}) {

@@ -59,11 +59,11 @@ type taskUnit struct {
 	unit string
 }
 
-// owned identifies a task, a further home of a task, or a job without a task.
+// owned identifies a task, a further placement of a task, or a job without a task.
 type owned struct {
-	task dispatch.TaskID
-	job  dispatch.JobID
-	home dispatch.Account
+	task      dispatch.TaskID
+	job       dispatch.JobID
+	placement dispatch.Account
 }
 
 type row struct {

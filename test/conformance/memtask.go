@@ -49,7 +49,10 @@ func (s *MemStore) wanted(t dispatch.Task, p dispatch.Page, now time.Time) bool 
 // runsAt reports whether jobs of the task may run at one of the accounts.
 func runsAt(t dispatch.Task, accounts []dispatch.Account) bool {
 	return slices.Contains(accounts, t.Account) ||
-		slices.ContainsFunc(homesOf(t), func(h dispatch.Home) bool { return slices.Contains(accounts, h.Account) })
+		slices.ContainsFunc(placementsOf(t), func(h dispatch.Placement) bool {
+			return slices.Contains(accounts,
+				h.Account)
+		})
 }
 
 func (s *MemStore) Task(_ context.Context, u dispatch.UserID, id dispatch.TaskID) (dispatch.TaskRecord, error) {
@@ -294,7 +297,7 @@ func (s *MemStore) RetryTask(_ context.Context, u dispatch.UserID, id dispatch.T
 		return "", 0, err
 	}
 	for _, r := range failed {
-		r.Job = r.RetryAmong(len(t.Request.Homes) > 0, now)
+		r.Job = r.RetryAmong(len(t.Request.Placements) > 0, now)
 		r.Version++
 	}
 	if len(failed) > 0 {

@@ -10,16 +10,16 @@ import (
 
 const elsewhere dispatch.Account = "q/shared"
 
-// acceptSpread stores a task of n jobs with two homes, and one that is not used.
+// acceptSpread stores a task of n jobs with two placements, and one that is not used.
 func (t storeTest) acceptSpread(n int) (dispatch.Task, []dispatch.Draft) {
 	t.Helper()
 	task := dispatch.Task{Owner: ann, Account: shared, Request: request(), Dimension: "tile"}
-	task.Request.Homes = []dispatch.Home{
+	task.Request.Placements = []dispatch.Placement{
 		{Label: dispatch.OpenEO, Service: task.Request.Service, Account: shared, Base: "base", Hash: -7},
 		{Label: dispatch.OpenEO, Service: dispatch.Service{Endpoint: "https://r.example"}, Account: "r/shared",
 			Unused: "You may not."},
 		{Label: dispatch.OGCProcess, Service: dispatch.Service{Endpoint: "https://q.example", Application: "b"},
-			Account: elsewhere, Base: "there", Hash: 8, Document: atHome("1").Hash()},
+			Account: elsewhere, Base: "there", Hash: 8, Document: atPlacement("1").Hash()},
 	}
 	jobs := make([]dispatch.Draft, n)
 	for i := range jobs {
@@ -31,17 +31,17 @@ func (t storeTest) acceptSpread(n int) (dispatch.Task, []dispatch.Draft) {
 	return task, jobs
 }
 
-// atHome returns what defines the service of the second home of a task of acceptSpread.
-func atHome(body string) *dispatch.Document {
+// atPlacement returns what defines the service of the second placement of a task of acceptSpread.
+func atPlacement(body string) *dispatch.Document {
 	return &dispatch.Document{Origin: dispatch.Origin{Platform: elsewhere.Platform(),
 		Service: dispatch.Service{Endpoint: "https://q.example", Application: "b"}}, Body: []byte(body)}
 }
 
-// homesInLists checks that lists select by the accounts at which jobs are: a task at each of its homes, and a job
-// where it is.
-func (t storeTest) homesInLists() {
+// placementsInLists checks that lists select by the accounts at which jobs are: a task at each of its placements, and a
+// job where it is.
+func (t storeTest) placementsInLists() {
 	task, jobs := t.acceptSpread(4)
-	label := dispatch.LabelMatch{Key: "project", Value: "homes"}
+	label := dispatch.LabelMatch{Key: "project", Value: "placements"}
 	t.must(t.s.AnnotateTask(t.Context(), ann, task.ID,
 		dispatch.AnnotationChange{Labels: map[string]*string{label.Key: &label.Value}}))
 	n, err := t.move(0, 1, false)
@@ -64,7 +64,7 @@ func (t storeTest) homesInLists() {
 		{[]dispatch.Account{shared}, 1, here},
 		{[]dispatch.Account{elsewhere}, 1, there},
 		{[]dispatch.Account{"s/shared", elsewhere}, 1, there},
-		{[]dispatch.Account{"r/shared"}, 0, []dispatch.JobID{}}, // a home that is not used
+		{[]dispatch.Account{"r/shared"}, 0, []dispatch.JobID{}}, // a placement that is not used
 		{[]dispatch.Account{"s/shared"}, 0, []dispatch.JobID{}},
 	} {
 		waiting := []dispatch.Status{dispatch.Accepted, dispatch.Failed}
@@ -84,9 +84,9 @@ func (t storeTest) homesInLists() {
 	}
 }
 
-// redefineHomes checks that the change of a document at a home is shown on the task, and on the jobs that wait there,
-// for as long as jobs wait.
-func (t storeTest) redefineHomes() {
+// redefinePlacements checks that the change of a document at a placement is shown on the task, and on the jobs that
+// wait there, for as long as jobs wait.
+func (t storeTest) redefinePlacements() {
 	task, jobs := t.acceptSpread(3)
 	shows := func(want, here, there dispatch.Attention) {
 		t.Helper()
@@ -108,19 +108,19 @@ func (t storeTest) redefineHomes() {
 	const none, changed = dispatch.None, dispatch.ServiceChanged
 	all, err := t.s.Origins(t.Context())
 	t.must(err)
-	t.equal(all, []dispatch.Origin{atHome("").Origin})
-	t.setHash(atHome("1"), 0)
+	t.equal(all, []dispatch.Origin{atPlacement("").Origin})
+	t.setHash(atPlacement("1"), 0)
 	shows(none, none, none)
-	t.setHash(atHome("2"), 1)
-	t.setHash(atHome("2"), 0) // once
+	t.setHash(atPlacement("2"), 1)
+	t.setHash(atPlacement("2"), 0) // once
 	shows(changed, none, none)
 	n, err := t.move(0, 1, false)
 	t.must(err)
 	t.equal(n, 1)
 	shows(changed, none, changed)
-	t.setHash(atHome("1"), 1) // back again
+	t.setHash(atPlacement("1"), 1) // back again
 	shows(none, none, none)
-	t.setHash(atHome("3"), 1)
+	t.setHash(atPlacement("3"), 1)
 	for _, j := range jobs {
 		is := t.load(j.ID)
 		is.Phase, is.Status = dispatch.Started, dispatch.Submitted
@@ -129,7 +129,7 @@ func (t storeTest) redefineHomes() {
 	all, err = t.s.Origins(t.Context())
 	t.must(err)
 	t.equal(all, []dispatch.Origin{})
-	t.setHash(atHome("4"), 0) // no job waits
+	t.setHash(atPlacement("4"), 0) // no job waits
 }
 
 // spreadOf returns the only task that is spread.
@@ -143,21 +143,22 @@ func (t storeTest) spreadOf() dispatch.SpreadTask {
 	return all[0]
 }
 
-// move moves jobs from the first home to the second, and returns how many.
+// move moves jobs from the first placement to the second, and returns how many.
 func (t storeTest) move(skip, n int, retrying bool, within ...dispatch.Quota) (int, error) {
 	t.Helper()
 	is := t.spreadOf()
-	n, seen, err := t.s.MoveJobs(t.Context(), dispatch.JobMove{Task: is.ID, Seen: is.Seen, From: is.Homes[0].Home,
-		To: is.Homes[1].Home, Skip: skip, N: n, Retrying: retrying}, within...)
+	n, seen, err := t.s.MoveJobs(t.Context(), dispatch.JobMove{Task: is.ID, Seen: is.Seen,
+		From: is.Placements[0].Placement,
+		To:   is.Placements[1].Placement, Skip: skip, N: n, Retrying: retrying}, within...)
 	if (n > 0) == (seen == is.Seen) {
 		t.Errorf("%d jobs were moved, and the task's number was %d and is %d", n, is.Seen, seen)
 	}
 	return n, err
 }
 
-// homes checks which jobs of a task move to another home, and what becomes of them.
-func (t storeTest) homes() {
-	t.acceptTask(ann, 2) // has one home
+// placements checks which jobs of a task move to another placement, and what becomes of them.
+func (t storeTest) placements() {
+	t.acceptTask(ann, 2) // has one placement
 	task, jobs := t.acceptSpread(8)
 	for i, change := range map[int]func(*dispatch.Job){
 		1: func(j *dispatch.Job) { j.Phase, j.Begun = dispatch.Creating, 1 },
@@ -177,9 +178,10 @@ func (t storeTest) homes() {
 	}
 	t.db.Pass(time.Second)
 	is := t.spreadOf()
-	t.equal(is.Homes, []dispatch.HomeLoad{{Home: dispatch.Home{Account: shared, Base: "base", Hash: -7}, Held: 1,
+	t.equal(is.Placements, []dispatch.PlacementLoad{{Placement: dispatch.Placement{Account: shared, Base: "base",
+		Hash: -7}, Held: 1,
 		Waiting: 7, Retrying: 1},
-		{Home: dispatch.Home{Account: elsewhere, Base: "there", Hash: 8}}})
+		{Placement: dispatch.Placement{Account: elsewhere, Base: "there", Hash: 8}}})
 	for _, want := range []struct {
 		skip     int
 		retrying bool
@@ -188,7 +190,7 @@ func (t storeTest) homes() {
 		was, now := t.load(jobs[want.job].ID), t.look().Now
 		n, err := t.move(want.skip, 1, want.retrying)
 		t.must(err)
-		moved, can := was.MovedTo(is.Homes[1].Home, now)
+		moved, can := was.MovedTo(is.Placements[1].Placement, now)
 		moved.Version++
 		t.equal(t.load(was.ID), moved)
 		if !can || n != 1 {
@@ -196,7 +198,7 @@ func (t storeTest) homes() {
 		}
 		r, err := t.s.Request(t.Context(), was.ID)
 		t.must(err)
-		t.equal(r.Service, task.Request.Homes[2].Service)
+		t.equal(r.Service, task.Request.Placements[2].Service)
 		t.equal(r.Label, dispatch.OGCProcess)
 	}
 	g, err := t.s.Agenda(t.Context(), elsewhere, 10, 0)
@@ -207,8 +209,9 @@ func (t storeTest) homes() {
 	t.equal(saved, []dispatch.Job(nil))
 	n, err := t.move(1, 10, false)
 	t.equal(fmt.Sprint(n, err), "1 <nil>") // the last of those that certainly run nowhere
-	n, _, err = t.s.MoveJobs(t.Context(), dispatch.JobMove{Task: task.ID, Seen: is.Seen, From: is.Homes[0].Home,
-		To: is.Homes[1].Home, N: 5})
+	n, _, err = t.s.MoveJobs(t.Context(), dispatch.JobMove{Task: task.ID, Seen: is.Seen,
+		From: is.Placements[0].Placement,
+		To:   is.Placements[1].Placement, N: 5})
 	t.equal(fmt.Sprint(n, err), "0 <nil>") // others were moved since
 	listed, err := t.s.TaskJobs(t.Context(), ann, task.ID, dispatch.Page{Most: 1000})
 	t.must(err)
@@ -216,9 +219,9 @@ func (t storeTest) homes() {
 		listed[6].Request.Service.Application), "abb")
 }
 
-// homesCosts checks that what a job cost at one home stays booked there, once and in the unit of that platform, when it
-// is retried at another one.
-func (t storeTest) homesCosts() {
+// placementsCosts checks that what a job cost at one placement stays booked there, once and in the unit of that
+// platform, when it is retried at another one.
+func (t storeTest) placementsCosts() {
 	ctx := t.Context()
 	task, jobs := t.acceptSpread(2)
 	t.must(t.s.AnnotateTask(ctx, ann, task.ID, setting("project", "x")))
@@ -229,7 +232,7 @@ func (t storeTest) homesCosts() {
 	end(dispatch.Failed, 2.5, "credits")
 	_, _, err := t.s.RetryTask(ctx, ann, task.ID, dispatch.Choice{})
 	t.must(err)
-	t.equal(t.spreadOf().Homes[0].Retrying, 1)
+	t.equal(t.spreadOf().Placements[0].Retrying, 1)
 	was := t.load(id)
 	n, err := t.move(0, 1, true)
 	t.equal(fmt.Sprint(n, err), "1 <nil>")
@@ -255,12 +258,15 @@ func (t storeTest) homesCosts() {
 	t.equal(labeled, []dispatch.AccountCharge{{Account: elsewhere, Charge: there}, {Account: shared, Charge: here}})
 }
 
-// homesHeld checks that a home says why it submits nothing, that a quota limits what moves there, and that the task
-// shows the hold that ends first.
-func (t storeTest) homesHeld() {
+// placementsHeld checks that a placement says why it submits nothing, that a quota limits what moves there, and that
+// the task shows the hold that ends first.
+func (t storeTest) placementsHeld() {
 	task, _ := t.acceptSpread(4)
 	t.must(t.s.Hold(t.Context(), shared, time.Hour, dispatch.Unreachable, "down"))
-	why := func() string { is := t.spreadOf(); return fmt.Sprintf("%s,%s", is.Homes[0].Why, is.Homes[1].Why) }
+	why := func() string {
+		is := t.spreadOf()
+		return fmt.Sprintf("%s,%s", is.Placements[0].Why, is.Placements[1].Why)
+	}
 	t.equal(why(), "platform_unavailable,")
 	shows := func() dispatch.Attention {
 		r, err := t.s.Task(t.Context(), ann, task.ID)
@@ -286,16 +292,16 @@ func (t storeTest) homesHeld() {
 	_, err = t.s.CancelTask(t.Context(), ann, task.ID, false)
 	t.must(err)
 	if wakes() == before {
-		t.Error("a cancel does not wake the other home")
+		t.Error("a cancel does not wake the other placement")
 	}
 	all, err := t.s.SpreadTasks(t.Context())
 	t.must(err)
 	t.equal(len(all), 0)
 }
 
-// homesFailing checks that a home at which the last jobs failed says so until one finishes there, and that a retried
-// job is to go elsewhere.
-func (t storeTest) homesFailing() {
+// placementsFailing checks that a placement at which the last jobs failed says so until one finishes there, and that a
+// retried job is to go elsewhere.
+func (t storeTest) placementsFailing() {
 	task, jobs := t.acceptSpread(6)
 	ends := func(i int, s dispatch.Status) {
 		t.db.Pass(time.Second)
@@ -304,19 +310,20 @@ func (t storeTest) homesFailing() {
 	for i, want := range []bool{false, false, true} {
 		ends(i, dispatch.Failed)
 		is := t.spreadOf()
-		t.equal([]bool{is.Homes[0].Failing, is.Homes[1].Failing}, []bool{want, false})
+		t.equal([]bool{is.Placements[0].Failing, is.Placements[1].Failing}, []bool{want, false})
 	}
 	ends(3, dispatch.Finished)
-	t.equal(t.spreadOf().Homes[0].Failing, false)
+	t.equal(t.spreadOf().Placements[0].Failing, false)
 	_, n, err := t.s.RetryTask(t.Context(), ann, task.ID, dispatch.Choice{})
 	t.must(err)
-	t.equal(fmt.Sprint(n, t.spreadOf().Homes[0].Retrying, t.load(jobs[1].ID).Attention), "3 3retrying")
+	t.equal(fmt.Sprint(n, t.spreadOf().Placements[0].Retrying, t.load(jobs[1].ID).Attention), "3 3retrying")
 	n, err = t.move(0, 3, true)
 	t.equal(fmt.Sprint(n, err), "3 <nil>")
 }
 
-// homesRestored checks that a task with several homes is paused after a restore, and one with a single home is not.
-func (t storeTest) homesRestored() {
+// placementsRestored checks that a task with several placements is paused after a restore, and one with a single
+// placement is not.
+func (t storeTest) placementsRestored() {
 	spread, _ := t.acceptSpread(2)
 	other, _ := t.acceptTask(ann, 1)
 	_, err := t.s.MarkRestored(t.Context(), dispatch.CompareFirst)
@@ -347,7 +354,7 @@ func (t storeTest) parallelMoves() {
 					return
 				}
 				if _, _, err := s.MoveJobs(t.Context(), dispatch.JobMove{Task: task.ID, Seen: spread[0].Seen,
-					From: spread[0].Homes[0].Home, To: spread[0].Homes[1].Home, N: 2}); err != nil {
+					From: spread[0].Placements[0].Placement, To: spread[0].Placements[1].Placement, N: 2}); err != nil {
 					t.Error(err)
 				}
 			}

@@ -37,7 +37,7 @@ type history struct {
 	jumps       bool
 	twoStep     bool
 	settles     time.Duration // see dispatch.Backend.StartSettlesAfter; 0 means learned
-	spread      bool          // tasks have two homes
+	spread      bool          // tasks have two placements
 
 	mu       sync.Mutex
 	procs    []*process
@@ -50,7 +50,7 @@ type history struct {
 	lives    map[dispatch.JobID][]int        // attempts at which each job was retried
 
 	ownRetries int                          // of jobs that were retried by themselves
-	moves      int                          // of jobs to another home
+	moves      int                          // of jobs to another placement
 	movedAt    map[dispatch.JobID]time.Time // when a job came to its account
 	leftCosts  map[dispatch.UserID]float64  // of runs of jobs that moved, booked where they ran
 	left       map[dispatch.Ref]bool        // runs of attempts that failed before their job moved
@@ -308,7 +308,7 @@ func (h *history) acceptTask() {
 	u, r := h.someone()
 	n, pause := 1+h.rand.IntN(6), time.Duration(0)
 	if h.spread {
-		n, r.Homes = 3*n, homesOf(r)
+		n, r.Placements = 3*n, placementsOf(r)
 	} else {
 		h.limit(&r)
 	}
@@ -324,14 +324,14 @@ func (h *history) acceptTask() {
 	}()
 }
 
-// homesOf returns both platforms, beginning with that of the request.
-func homesOf(r dispatch.Request) []dispatch.Home {
-	homes := []dispatch.Home{{Label: r.Label, Service: r.Service}, {Label: r.Label, Service: r.Service}}
-	if homes[1].Service.Endpoint = "https://q.example"; strings.HasPrefix(strings.ToLower(r.Service.Endpoint),
+// placementsOf returns both platforms, beginning with that of the request.
+func placementsOf(r dispatch.Request) []dispatch.Placement {
+	placements := []dispatch.Placement{{Label: r.Label, Service: r.Service}, {Label: r.Label, Service: r.Service}}
+	if placements[1].Service.Endpoint = "https://q.example"; strings.HasPrefix(strings.ToLower(r.Service.Endpoint),
 		"https://q") {
-		homes[1].Service.Endpoint = "https://p.example"
+		placements[1].Service.Endpoint = "https://p.example"
 	}
-	return homes
+	return placements
 }
 
 // acceptTask submits a task of n values.

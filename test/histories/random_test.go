@@ -55,9 +55,9 @@ func TestHistories_OfRandomEvents(t *testing.T) {
 	t.Logf("%d histories from seed %d, %.0f per second", *n, *from, float64(*n)/time.Since(began).Seconds())
 }
 
-// TestHistories_OfTasksWithSeveralHomes: jobs that move between platforms are neither lost nor started twice, whatever
-// happens to the processes and the platforms.
-func TestHistories_OfTasksWithSeveralHomes(t *testing.T) {
+// TestHistories_OfTasksWithSeveralPlacements: jobs that move between platforms are neither lost nor started twice,
+// whatever happens to the processes and the platforms.
+func TestHistories_OfTasksWithSeveralPlacements(t *testing.T) {
 	var moves atomic.Uint64
 	for s := *from; s < *from+uint64(*n); s++ {
 		h := play(t, s, inMemory, func(h *history) { h.spread = true })

@@ -149,11 +149,11 @@ func FuzzExecution(f *testing.F) {
 	})
 }
 
-// TestHomes: a task runs at all platforms of its service, unless their inputs have other forms or a rule gives it a
-// budget.
-func TestHomes(t *testing.T) {
-	at := func(label dispatch.Label, endpoint string) catalogue.Home {
-		return catalogue.Home{Label: label, Service: dispatch.Service{Application: "x",
+// TestPlacements: a task runs at all platforms of its service, unless their inputs have other forms or a rule gives it
+// a budget.
+func TestPlacements(t *testing.T) {
+	at := func(label dispatch.Label, endpoint string) catalogue.Placement {
+		return catalogue.Placement{Label: label, Service: dispatch.Service{Application: "x",
 			Endpoint: "https://" + endpoint + ".example.org"}}
 	}
 	first := at(dispatch.OGCProcess, "a")
@@ -166,16 +166,16 @@ func TestHomes(t *testing.T) {
 	b.Policies = []dispatch.Policy{{Applies: func(at string, _ dispatch.Service) bool { return at == "dear" },
 		Budget: dispatch.Budget{Amount: 9}}}
 	f := &Facade{Config: Config{Broker: b}}
-	for want, also := range map[int][]catalogue.Home{0: nil, 2: {at(dispatch.OGCProcess, "b")},
+	for want, also := range map[int][]catalogue.Placement{0: nil, 2: {at(dispatch.OGCProcess, "b")},
 		3: {at(dispatch.OGCProcess, "b"), at(dispatch.OGCProcess, "c")}} {
-		if got := f.homes(catalogue.Service{Label: first.Label, Service: first.Service, Also: also}); len(
+		if got := f.placements(catalogue.Service{Label: first.Label, Service: first.Service, Also: also}); len(
 			got) != want || want > 0 && got[1].Service != also[0].Service {
 			t.Errorf("%d platforms: %+v", 1+len(also), got)
 		}
 	}
-	for _, other := range []catalogue.Home{at(dispatch.OpenEO, "b"), at(dispatch.OGCProcess, "dear")} {
-		if got := f.homes(catalogue.Service{Label: first.Label, Service: first.Service,
-			Also: []catalogue.Home{other}}); got != nil {
+	for _, other := range []catalogue.Placement{at(dispatch.OpenEO, "b"), at(dispatch.OGCProcess, "dear")} {
+		if got := f.placements(catalogue.Service{Label: first.Label, Service: first.Service,
+			Also: []catalogue.Placement{other}}); got != nil {
 			t.Errorf("with %+v: %+v", other, got)
 		}
 	}

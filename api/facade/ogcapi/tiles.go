@@ -60,24 +60,24 @@ func (f *Facade) taskRequest(in *request, s catalogue.Service, e execution) (r d
 	}
 	delete(e.Inputs, parameter)
 	r, err = f.request(in, s, e)
-	r.Homes = f.homes(s)
+	r.Placements = f.placements(s)
 	return r, &split, err
 }
 
-// homes returns the homes of a task with a service that several platforms offer. nil: it runs at the first of them,
-// because a rule gives it a budget, which holds for one platform, or because the form of inputs differs between
+// placements returns the placements of a task with a service that several platforms offer. nil: it runs at the first of
+// them, because a rule gives it a budget, which holds for one platform, or because the form of inputs differs between
 // protocols.
-func (f *Facade) homes(s catalogue.Service) (homes []dispatch.Home) {
+func (f *Facade) placements(s catalogue.Service) (placements []dispatch.Placement) {
 	if len(s.Also) == 0 {
 		return nil
 	}
-	for _, h := range s.Homes() {
+	for _, h := range s.Placements() {
 		if h.Label != s.Label || f.Broker.Policy(h.Service, h.Label).Budget != (dispatch.Budget{}) {
 			return nil
 		}
-		homes = append(homes, dispatch.Home{Label: h.Label, Service: h.Service})
+		placements = append(placements, dispatch.Placement{Label: h.Label, Service: h.Service})
 	}
-	return homes
+	return placements
 }
 
 // split returns the dimension whose values are the tiles of an area as GeoJSON.

@@ -92,7 +92,7 @@ CREATE TABLE tasks (
 	trial          BIGINT NOT NULL DEFAULT 0, -- how many of the first jobs run before the task is resumed; 0: no trial
 	budget         DOUBLE PRECISION NOT NULL DEFAULT 0, -- 0: none
 	budget_unit    TEXT NOT NULL DEFAULT '',
-	spread         BOOLEAN NOT NULL DEFAULT FALSE, -- its jobs may run at several accounts, see task_homes
+	spread         BOOLEAN NOT NULL DEFAULT FALSE, -- its jobs may run at several accounts, see task_placements
 	moves          BIGINT NOT NULL DEFAULT 0, -- changed by each move of its jobs to another; 0: none can be moved
 	pruned         BOOLEAN NOT NULL DEFAULT FALSE, -- its parameters were deleted by age, see dispatch.Retention
 	sent           BIGINT NOT NULL DEFAULT 0, -- bytes of a process that was sent with its request and is kept in documents
@@ -109,15 +109,15 @@ CREATE INDEX tasks_spread ON tasks (id) WHERE moves > 0;
 -- The census: tasks that start nothing for now
 CREATE INDEX tasks_limited ON tasks (paused_for) WHERE paused AND NOT hidden;
 
--- The accounts between which a task spreads its jobs, see dispatch.Home.
-CREATE TABLE task_homes (
+-- The accounts between which a task spreads its jobs, see dispatch.Placement.
+CREATE TABLE task_placements (
 	task       BIGINT NOT NULL REFERENCES tasks ON DELETE CASCADE,
 	account    TEXT NOT NULL,
 	number     BIGINT NOT NULL, -- in the order of the request
 	platform   TEXT NOT NULL,
 	base       TEXT NOT NULL,
 	hash       BIGINT NOT NULL, -- see dispatch.ServiceHash
-	service    TEXT NOT NULL DEFAULT '', -- as in definitions, of each home but the first that is used
+	service    TEXT NOT NULL DEFAULT '', -- as in definitions, of each placement but the first that is used
 	document   TEXT NOT NULL DEFAULT '', -- '': it cannot change, or is not known
 	changed_to TEXT NOT NULL DEFAULT '', -- as in definitions
 	PRIMARY KEY (task, account)
