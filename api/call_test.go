@@ -258,23 +258,15 @@ func TestCORS(t *testing.T) {
 			t.Errorf("%q: methods %q", x.origin, m)
 		}
 	}
-	pre := ask(h, "OPTIONS", "/unit_jobs", "", "Origin", "https://portal.example.org", "Access-Control-Request-Method",
-		"POST").Header()
-	for name, want := range map[string]string{"Access-Control-Allow-Methods": "GET, POST, PATCH, DELETE",
-		"Access-Control-Max-Age": "600",
-		"Access-Control-Allow-Headers": "Authorization, Content-Type, Idempotency-Key, If-None-Match, Prefer, " +
-			"X-Correlation-ID"} {
-		if pre.Get(name) != want {
-			t.Errorf("%s: %q", name, pre.Get(name))
-		}
-	}
 	const two = "cache-control,traceparent"
-	for asked, want := range map[string]string{two: two, strings.Repeat("a", 2000): usualHeaders} {
-		for origin, want := range map[string]string{"https://portal.example.org": want, "https://evil.org": ""} {
-			pre := ask(h, "OPTIONS", "/unit_jobs", "", "Origin", origin,
-				"Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", asked)
-			if got := pre.Header().Get("Access-Control-Allow-Headers"); got != want {
-				t.Errorf("%s, %.50s: %s", origin, asked, got)
+	for origin, allowed := range map[string][3]string{
+		"https://portal.example.org": {"GET, POST, PATCH, DELETE", "600", two}, "https://evil.org": {}} {
+		pre := ask(h, "OPTIONS", "/unit_jobs", "", "Origin", origin, "Access-Control-Request-Method", "POST",
+			"Access-Control-Request-Headers", two).Header()
+		for i, name := range []string{"Access-Control-Allow-Methods", "Access-Control-Max-Age",
+			"Access-Control-Allow-Headers"} {
+			if pre.Get(name) != allowed[i] {
+				t.Errorf("%s, %s: %q", origin, name, pre.Get(name))
 			}
 		}
 	}
