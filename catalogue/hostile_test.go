@@ -119,6 +119,9 @@ func FuzzDescription(f *testing.F) {
 		f.Add(attack)
 	}
 	f.Add("[a [b](https://b.example.org) ![c](https://c.example.org) <https://d.example.org>](https://e.example.org)")
+	f.Add("![<https://a.example.org> ![b [c](https://c.example.org)](https://b.example.org)](https://d.example.org)")
+	f.Add("[0<http://0>](http://0)")
+	f.Add("[x](http:) [y](https:/z) [z](mailto:)")
 	f.Add("![a [b](https://b.example.org) ![c](https://c.example.org) https://d.example.org " +
 		"me@example.org](https://e.example.org)")
 	f.Fuzz(func(t *testing.T, text string) {

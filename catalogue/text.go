@@ -31,8 +31,7 @@ func clean(text string) string {
 			return r
 		case unicode.IsControl(r), r == '\u2028', r == '\u2029':
 			return ' '
-		case r >= '\u202a' && r <= '\u202e', r >= '\u2066' && r <= '\u2069', r == '\u200e', r == '\u200f',
-			r == '\u061c', r == '\ufeff':
+		case unicode.Is(unicode.Bidi_Control, r), r == '\ufeff':
 			return -1
 		}
 		return r
