@@ -101,8 +101,7 @@ func (f *Facade) readRunLog(r *request) (*answer, error) {
 	})
 	if i < 0 {
 		return nil, refused(http.StatusNotFound, "JobNotFound",
-			fmt.Sprintf("There is no such run among your last %d. GET /sync_jobs of the broker lists all.",
-				runsWithLog))
+			fmt.Sprintf("There is no such run among your last %d.", runsWithLog))
 	}
 	return &answer{Body: logPage{Level: "debug", Logs: entriesOf(runs[i]), Links: []link{}}}, nil
 }
