@@ -14,7 +14,7 @@ import (
 // scene is one deviation of a platform and its consequences.
 type scene struct {
 	does  string           // description of the deviation
-	seen  string           // where it was seen; see docs/platforms.md
+	seen  string           // issues on GitHub, or software; "–" if nobody reported it
 	acts  func(*stage)     // runs before the job is submitted
 	deeds []deed           // performed while the job is watched
 	most  time.Duration    // maximum time to watch the job; default 25 minutes
