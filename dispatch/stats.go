@@ -2,16 +2,16 @@ package dispatch
 
 import "time"
 
-// Census is what the database holds at one moment.
-type Census struct {
-	Platforms []PlatformCensus
-	Hooks     HookCensus
+// Stats is what metrics show of the database.
+type Stats struct {
+	Platforms []PlatformStats
+	Hooks     HookStats
 	// tasks with unfinished jobs of which none is started for now, by reason; Paused: their owner paused them
 	Limited map[Attention]int
 }
 
-// HookCensus is what waits to be sent to hooks.
-type HookCensus struct {
+// HookStats is what waits to be sent to hooks.
+type HookStats struct {
 	Waiting int           // deliveries that are not over
 	Oldest  time.Duration // since the delivery that waits longest was to be sent; 0: none waits
 	// since the delivery that waits longest for a process was due; 0: none waits. Those to paused receivers are not due
@@ -19,8 +19,8 @@ type HookCensus struct {
 	Paused int // hooks to which nothing is sent for a while, because their receiver accepts nothing
 }
 
-// PlatformCensus is what the database holds of one platform at one moment.
-type PlatformCensus struct {
+// PlatformStats is what the database holds of one platform.
+type PlatformStats struct {
 	Platform  string
 	Waiting   int               // jobs that wait for a slot
 	Held      map[Status]int    // jobs that hold a slot

@@ -401,7 +401,7 @@ func TestHooks_AreCounted(t *testing.T) {
 			// a second passes
 			store.Exec(t, t.s.(*store.Store),
 				"UPDATE deliveries SET queued = queued - 1000000, due = due - 1000000 WHERE due > 0")
-			found, ours, err := t.kept.Census(t.Context(), "a", time.Minute)
+			found, ours, err := t.kept.Stats(t.Context(), "a", time.Minute)
 			t.must(err)
 			if h := found.Hooks; !ours || h.Waiting != waiting || h.Paused != paused || h.Oldest > 0 != old ||
 				h.Lag > 0 != late {

@@ -379,8 +379,8 @@ func BenchmarkSaveOne(b *testing.B) {
 	})
 }
 
-// BenchmarkPerformanceOfCensus counts a database with 10,000 accounts and 100,000 waiting jobs.
-func BenchmarkPerformanceOfCensus(b *testing.B) {
+// BenchmarkPerformanceOfStats counts a database with 10,000 accounts and 100,000 waiting jobs.
+func BenchmarkPerformanceOfStats(b *testing.B) {
 	eachDatabase(b, func(b *testing.B, s conformance.Store, analyze func()) {
 		for n := range 10_000 {
 			jobs := drafts(10)
@@ -394,7 +394,7 @@ func BenchmarkPerformanceOfCensus(b *testing.B) {
 		}
 		analyze()
 		for b.Loop() {
-			found, ours, err := s.(*store.Store).Census(b.Context(), "bench", time.Minute)
+			found, ours, err := s.(*store.Store).Stats(b.Context(), "bench", time.Minute)
 			all := found.Platforms
 			if err != nil || !ours || len(all) != 1 || all[0].Waiting != 100_000 || all[0].Accounts != 10_000 {
 				b.Fatal(all, ours, err)

@@ -112,7 +112,7 @@ func recordStatements(t *testing.T) []statement {
 			}
 			walk(t, r.open(t, conformance.WallClock{}))
 			for _, suite := range []func(*testing.T, func(*testing.T) conformance.Database){conformance.TestStore,
-				conformance.TestProcesses, conformance.TestSources, conformance.TestCensuses,
+				conformance.TestProcesses, conformance.TestSources, conformance.TestStats,
 				conformance.TestOperations} {
 				suite(t, database)
 			}

@@ -8,23 +8,23 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// Census counts by platform if no other process does. Its reads are not of one moment.
-func (s *Store) Census(
+// Stats counts by platform if no other process does. Its reads are not of one moment.
+func (s *Store) Stats(
 	ctx context.Context, process string, lease time.Duration,
-) (found dispatch.Census, ours bool, err error) {
-	err = s.in(ctx, s.write, "Census", func(q tx, now int64) error {
+) (found dispatch.Stats, ours bool, err error) {
+	err = s.in(ctx, s.write, "Stats", func(q tx, now int64) error {
 		rows, err := exec(ctx, q, `
-			UPDATE census
+			UPDATE stats_lease
 			SET holder = $1, ends = $2
 			WHERE holder = $1 OR ends <= $3 OR ends > $4`,
-			process, now+lease.Microseconds(), now, now+longestCensus.Microseconds())
+			process, now+lease.Microseconds(), now, now+longestLease.Microseconds())
 		ours = rows > 0
 		return err
 	})
 	if err != nil || !ours {
-		return dispatch.Census{}, false, err
+		return dispatch.Stats{}, false, err
 	}
-	err = s.readOnly(allow(ctx, upkeepWithin), s.read, "Census", func(q tx, now int64) error {
+	err = s.readOnly(allow(ctx, upkeepWithin), s.read, "Stats", func(q tx, now int64) error {
 		if found.Platforms, err = countPlatforms(ctx, q, now); err != nil {
 			return err
 		}
@@ -37,29 +37,29 @@ func (s *Store) Census(
 	return found, err == nil, err
 }
 
-// longestCensus is longer than any lease of a census. One that ends later was taken before the clock was set back.
-const longestCensus = time.Hour
+// longestLease is longer than any lease to count. One that ends later was taken before the clock was set back.
+const longestLease = time.Hour
 
-// EndCensus lets another process count at once.
-func (s *Store) EndCensus(ctx context.Context, process string) error {
-	return fail("EndCensus", run(ctx, s.on(s.write), "UPDATE census SET ends = 0 WHERE holder = $1", process))
+// EndStats lets another process count at once.
+func (s *Store) EndStats(ctx context.Context, process string) error {
+	return fail("EndStats", run(ctx, s.on(s.write), "UPDATE stats_lease SET ends = 0 WHERE holder = $1", process))
 }
 
-// censusRow is what one part of platformCensus found at a platform.
-type censusRow struct {
+// statsRow is what one part of platformStats found at a platform.
+type statsRow struct {
 	what, platform string
 	status         dispatch.Status
 	attention      dispatch.Attention
 	n, more        int64
 }
 
-func (r *censusRow) columns() []any {
+func (r *statsRow) columns() []any {
 	return []any{&r.what, &r.platform, text(&r.status), text(&r.attention), &r.n, &r.more}
 }
 
-// platformCensus counts by platform. It reads the accounts that hold slots, and not all jobs that wait: CROSS keeps
+// platformStats counts by platform. It reads the accounts that hold slots, and not all jobs that wait: CROSS keeps
 // SQLite from that.
-const platformCensus = `
+const platformStats = `
 	SELECT 'unfinished', accounts.platform, '', '', CAST(SUM(a.waiting) AS BIGINT), count(*)
 	FROM (
 		SELECT account, SUM(waiting) AS waiting
@@ -106,15 +106,15 @@ const platformCensus = `
 	FROM platforms`
 
 // countPlatforms counts by platform.
-func countPlatforms(ctx context.Context, q querier, now int64) (all []dispatch.PlatformCensus, err error) {
-	rows, err := list(ctx, q, (*censusRow).columns, platformCensus, now)
+func countPlatforms(ctx context.Context, q querier, now int64) (all []dispatch.PlatformStats, err error) {
+	rows, err := list(ctx, q, (*statsRow).columns, platformStats, now)
 	places := map[string]int{}
 	for _, r := range rows {
 		i, known := places[r.platform]
 		if !known {
 			i = len(all)
 			places[r.platform] = i
-			all = append(all, dispatch.PlatformCensus{Platform: r.platform, Held: map[dispatch.Status]int{},
+			all = append(all, dispatch.PlatformStats{Platform: r.platform, Held: map[dispatch.Status]int{},
 				Attention: map[dispatch.Attention]int{}, Holds: map[dispatch.Attention]int{}})
 		}
 		r.addTo(&all[i], now)
@@ -122,7 +122,7 @@ func countPlatforms(ctx context.Context, q querier, now int64) (all []dispatch.P
 	return all, err
 }
 
-func (r censusRow) addTo(p *dispatch.PlatformCensus, now int64) {
+func (r statsRow) addTo(p *dispatch.PlatformStats, now int64) {
 	n := int(r.n)
 	switch r.what {
 	case "unfinished":
@@ -149,7 +149,7 @@ func (r censusRow) addTo(p *dispatch.PlatformCensus, now int64) {
 
 // countDeliveries counts what waits to be sent to hooks. A delivery that waits for an earlier one of the same job, or
 // for the end of the pause of its receiver, is not due.
-func countDeliveries(ctx context.Context, q tx, now int64) (found dispatch.HookCensus, err error) {
+func countDeliveries(ctx context.Context, q tx, now int64) (found dispatch.HookStats, err error) {
 	var due int64
 	err = q.QueryRowContext(ctx, waitingHooks+`
 		SELECT CAST(COALESCE(SUM(each.waiting), 0) AS BIGINT), COALESCE(MIN(each.due), 0)
@@ -212,7 +212,7 @@ func countLimited(ctx context.Context, q tx) (map[dispatch.Attention]int, error)
 
 // HookTroubles is what operators should know of hooks.
 type HookTroubles struct {
-	dispatch.HookCensus
+	dispatch.HookStats
 	Failing int // hooks with messages that have not arrived for long
 	Gone    int // hooks whose receiver wants nothing more
 }
@@ -227,7 +227,7 @@ func (s *Store) HookTroubles(ctx context.Context, longer time.Duration) (found H
 				WHERE d.hook = hooks.id AND d.due > 0 AND d.queued < $1) THEN 1 END)
 			FROM hooks`, now-longer.Microseconds()).Scan(number(&found.Gone), number(&found.Failing))
 		if err == nil {
-			found.HookCensus, err = countDeliveries(ctx, q, now)
+			found.HookStats, err = countDeliveries(ctx, q, now)
 		}
 		return err
 	})

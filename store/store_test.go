@@ -27,9 +27,9 @@ func TestSources_OnSQLite(t *testing.T) { conformance.TestSources(t, sqlite) }
 
 func TestSources_OnPostgreSQL(t *testing.T) { conformance.TestSources(t, postgresql) }
 
-func TestCensuses_OnSQLite(t *testing.T) { conformance.TestCensuses(t, sqlite) }
+func TestStats_OnSQLite(t *testing.T) { conformance.TestStats(t, sqlite) }
 
-func TestCensuses_OnPostgreSQL(t *testing.T) { conformance.TestCensuses(t, postgresql) }
+func TestStats_OnPostgreSQL(t *testing.T) { conformance.TestStats(t, postgresql) }
 
 func TestOperations_OnSQLite(t *testing.T) { conformance.TestOperations(t, sqlite) }
 

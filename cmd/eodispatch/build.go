@@ -308,7 +308,7 @@ func (b *assembly) runEngine(ctx context.Context) <-chan struct{} {
 	})
 	all.Go(func() {
 		b.runGuarded(ctx, "counting for the metrics", func() error {
-			b.seen.RunCensus(ctx, b.store, b.jobs.Backends,
+			b.seen.CollectStats(ctx, b.store, b.jobs.Backends,
 				b.log)
 			return nil
 		})

@@ -40,19 +40,19 @@ func BenchmarkPerformanceOfAJob(b *testing.B) {
 // a scrape reads does not depend on the number of accounts and jobs, which are counted apart from it.
 func BenchmarkPerformanceOfAScrape(b *testing.B) {
 	seen := full()
-	var counted []dispatch.PlatformCensus
+	var counted []dispatch.PlatformStats
 	var backends []*dispatch.Backend
 	for i := range 10 {
 		name := fmt.Sprint("platform-", i)
 		seen.RequestEnded(name, "status", time.Second, nil)
 		seen.RequestServed("/"+name, "GET", 200, time.Millisecond)
-		counted = append(counted, dispatch.PlatformCensus{Platform: name, Waiting: 100, Accounts: 100,
+		counted = append(counted, dispatch.PlatformStats{Platform: name, Waiting: 100, Accounts: 100,
 			Held:      map[dispatch.Status]int{dispatch.Running: 1, dispatch.Queued: 1},
 			Attention: map[dispatch.Attention]int{dispatch.InDoubt: 1},
 			Holds:     map[dispatch.Attention]int{dispatch.Full: 1}})
 		backends = append(backends, &dispatch.Backend{Name: name, Limits: dispatch.Limits{Jobs: 4}})
 	}
-	seen.census.keep(dispatch.Census{Platforms: counted}, backends, time.Now(), time.Second, time.Now().Add(time.Hour))
+	seen.stats.keep(dispatch.Stats{Platforms: counted}, backends, time.Now(), time.Second, time.Now().Add(time.Hour))
 	h := seen.Handler()
 	size := 0
 	for b.Loop() {

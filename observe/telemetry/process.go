@@ -27,7 +27,7 @@ type Pool struct {
 // Observe reads the state of the process from now on.
 func (t *Telemetry) Observe(p Process) {
 	t.process.read.Store(&p)
-	t.census.durability.Store(&p.Durability)
+	t.stats.durability.Store(&p.Durability)
 }
 
 // processState collects the state of the process.

@@ -14,18 +14,18 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// A census is taken every censusEvery, and so seldom that it takes a hundredth of the time.
+// The database is counted every statsEvery, and so seldom that it takes a hundredth of the time.
 const (
-	censusEvery  = 15 * time.Second
-	censusShare  = 100
-	censusRarely = 5 * time.Minute
-	censusWithin = 2 * time.Minute
+	statsEvery  = 15 * time.Second
+	statsShare  = 100
+	statsRarely = 5 * time.Minute
+	statsWithin = 2 * time.Minute
 )
 
-// census holds the last census, while this process is the one that takes it: other processes have no such metrics.
-type census struct {
+// stats holds the last counts, while this process is the one that counts: other processes have no such metrics.
+type stats struct {
 	mu       sync.Mutex
-	found    dispatch.Census
+	found    dispatch.Stats
 	taken    time.Time
 	took     time.Duration
 	until    time.Time // when another process may take over
@@ -40,12 +40,12 @@ type Durability struct {
 	Standbys        int
 }
 
-// RunCensus takes censuses until ctx is done, whenever no other process does.
-func (t *Telemetry) RunCensus(ctx context.Context, from Censuses, backends []*dispatch.Backend,
+// CollectStats counts the database regularly until ctx is done, whenever no other process does.
+func (t *Telemetry) CollectStats(ctx context.Context, from StatsSource, backends []*dispatch.Backend,
 	log *slog.Logger) {
-	self, pause := rand.Text(), censusEvery
+	self, pause := rand.Text(), statsEvery
 	for ctx.Err() == nil {
-		pause = t.census.take(ctx, from, backends, self, pause, log)
+		pause = t.stats.take(ctx, from, backends, self, pause, log)
 		timer := time.NewTimer(pause)
 		select {
 		case <-timer.C:
@@ -53,45 +53,45 @@ func (t *Telemetry) RunCensus(ctx context.Context, from Censuses, backends []*di
 			timer.Stop()
 		}
 	}
-	t.census.drop()
+	t.stats.drop()
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
-	if err := from.EndCensus(ending, self); err != nil {
-		log.DebugContext(ctx, "another process takes the census only after a while", "error", err)
+	if err := from.EndStats(ending, self); err != nil {
+		log.DebugContext(ctx, "another process counts the database only after a while", "error", err)
 	}
 }
 
-// take takes one census and returns how long to wait before the next one. The lease outlasts the pause by enough for
-// the next census to begin, so that other processes leave it to this one, and take over soon after it was killed.
-func (c *census) take(ctx context.Context, from Censuses, backends []*dispatch.Backend, self string,
+// take counts once and returns how long to wait before the next time. The lease outlasts the pause by enough to begin
+// again, so that other processes leave it to this one, and take over soon after it was killed.
+func (s *stats) take(ctx context.Context, from StatsSource, backends []*dispatch.Backend, self string,
 	pause time.Duration, log *slog.Logger) time.Duration {
-	within, cancel := context.WithTimeout(ctx, censusWithin)
+	within, cancel := context.WithTimeout(ctx, statsWithin)
 	defer cancel()
-	begun, lease := time.Now(), pause+2*censusEvery
-	found, ours, err := from.Census(within, self, lease)
+	begun, lease := time.Now(), pause+2*statsEvery
+	found, ours, err := from.Stats(within, self, lease)
 	took := time.Since(begun)
 	switch {
 	case err != nil && ctx.Err() == nil:
 		log.Log(ctx, dispatch.LogLevel(err), "counting the jobs for the metrics failed", "error", err)
 	case err == nil && ours:
-		c.keep(found, backends, begun, took, begun.Add(lease))
+		s.keep(found, backends, begun, took, begun.Add(lease))
 	case err == nil:
-		c.drop()
+		s.drop()
 	}
-	return min(max(censusEvery, censusShare*took), censusRarely)
+	return min(max(statsEvery, statsShare*took), statsRarely)
 }
 
-func (c *census) keep(found dispatch.Census, backends []*dispatch.Backend, begun time.Time, took time.Duration,
+func (s *stats) keep(found dispatch.Stats, backends []*dispatch.Backend, begun time.Time, took time.Duration,
 	until time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.found, c.backends, c.taken, c.took, c.until = found, backends, begun, took, until
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.found, s.backends, s.taken, s.took, s.until = found, backends, begun, took, until
 }
 
-func (c *census) drop() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.until = time.Time{}
+func (s *stats) drop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.until = time.Time{}
 }
 
 var (
@@ -126,53 +126,53 @@ var (
 		"1 if commits may be lost by a crash of the database server (crash), or when a standby takes over "+
 			"(failover).",
 		"event")
-	standbysDesc   = description("db_standbys", "Standbys that receive the changes of the database.")
-	censusTimeDesc = description("census_timestamp_seconds",
+	standbysDesc  = description("db_standbys", "Standbys that receive the changes of the database.")
+	statsTimeDesc = description("census_timestamp_seconds",
 		"When the database was last counted.")
-	censusTookDesc = description("census_duration_seconds", "How long counting the database took.")
+	statsTookDesc = description("census_duration_seconds", "How long counting the database took.")
 )
 
 // Describe implements prometheus.Collector.
-func (c *census) Describe(to chan<- *prometheus.Desc) {
+func (s *stats) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{jobsDesc, attentionDesc, oldestDesc, slotsDesc, upDesc, holdsDesc, rateDesc,
 		bookedDesc, lagDesc, waitingDesc, ageDesc, hookLagDesc, pausedDesc, limitedDesc, atRiskDesc, standbysDesc,
-		censusTimeDesc, censusTookDesc} {
+		statsTimeDesc, statsTookDesc} {
 		to <- d
 	}
 }
 
 // Collect implements prometheus.Collector.
-func (c *census) Collect(to chan<- prometheus.Metric) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !time.Now().Before(c.until) {
+func (s *stats) Collect(to chan<- prometheus.Metric) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !time.Now().Before(s.until) {
 		return
 	}
-	to <- gauge(censusTimeDesc, float64(c.taken.UnixMilli())/1000)
-	to <- gauge(censusTookDesc, c.took.Seconds())
-	if read := c.durability.Load(); read != nil && *read != nil {
+	to <- gauge(statsTimeDesc, float64(s.taken.UnixMilli())/1000)
+	to <- gauge(statsTookDesc, s.took.Seconds())
+	if read := s.durability.Load(); read != nil && *read != nil {
 		(*read)().collect(to)
 	}
-	collectHooks(c.found.Hooks, to)
-	for reason, n := range orZero(c.found.Limited, limitedReasons) {
+	collectHooks(s.found.Hooks, to)
+	for reason, n := range orZero(s.found.Limited, limitedReasons) {
 		to <- gauge(limitedDesc, float64(n), string(reason))
 	}
-	for _, p := range withAll(c.found.Platforms, c.backends) {
+	for _, p := range withAll(s.found.Platforms, s.backends) {
 		collectPlatform(p, to)
 	}
-	for _, b := range c.backends {
+	for _, b := range s.backends {
 		if b.Limits.Pace > 0 {
 			to <- gauge(rateDesc, 1/b.Limits.Pace.Seconds(), b.Name)
 		}
 		if b.Limits.Jobs > 0 {
-			to <- gauge(slotsDesc, float64(b.Limits.Jobs*max(1, accountsOf(c.found.Platforms, b.Name))), b.Name,
+			to <- gauge(slotsDesc, float64(b.Limits.Jobs*max(1, accountsOf(s.found.Platforms, b.Name))), b.Name,
 				"limit")
 		}
 	}
 }
 
 // withAll adds the configured platforms of which the database knows nothing yet.
-func withAll(found []dispatch.PlatformCensus, backends []*dispatch.Backend) []dispatch.PlatformCensus {
+func withAll(found []dispatch.PlatformStats, backends []*dispatch.Backend) []dispatch.PlatformStats {
 	known := map[string]bool{}
 	for _, p := range found {
 		known[p.Platform] = true
@@ -180,13 +180,13 @@ func withAll(found []dispatch.PlatformCensus, backends []*dispatch.Backend) []di
 	all := found[:len(found):len(found)]
 	for _, b := range backends {
 		if !known[b.Name] {
-			all = append(all, dispatch.PlatformCensus{Platform: b.Name})
+			all = append(all, dispatch.PlatformStats{Platform: b.Name})
 		}
 	}
 	return all
 }
 
-func accountsOf(found []dispatch.PlatformCensus, platform string) int {
+func accountsOf(found []dispatch.PlatformStats, platform string) int {
 	for _, p := range found {
 		if p.Platform == platform {
 			return p.Accounts
@@ -217,7 +217,7 @@ func orZero[K comparable](counted map[K]int, known []K) map[K]int {
 	return all
 }
 
-func collectPlatform(p dispatch.PlatformCensus, to chan<- prometheus.Metric) {
+func collectPlatform(p dispatch.PlatformStats, to chan<- prometheus.Metric) {
 	held := 0
 	for status, n := range orZero(p.Held, heldStatuses) {
 		to <- gauge(jobsDesc, float64(n), p.Platform, string(status))
@@ -240,7 +240,7 @@ func collectPlatform(p dispatch.PlatformCensus, to chan<- prometheus.Metric) {
 	}
 }
 
-func collectHooks(h dispatch.HookCensus, to chan<- prometheus.Metric) {
+func collectHooks(h dispatch.HookStats, to chan<- prometheus.Metric) {
 	to <- gauge(waitingDesc, float64(h.Waiting))
 	to <- gauge(ageDesc, h.Oldest.Seconds())
 	to <- gauge(hookLagDesc, h.Lag.Seconds())
@@ -256,11 +256,11 @@ func (d *Durability) collect(to chan<- prometheus.Metric) {
 	to <- gauge(standbysDesc, float64(d.Standbys))
 }
 
-// Censuses counts for the metrics of all processes that share a database. One of them counts at a time.
-type Censuses interface {
-	// Census counts if no other process does, which it keeps from it until the lease has ended. It returns false if
+// StatsSource counts for the metrics of all processes that share a database. One of them counts at a time.
+type StatsSource interface {
+	// Stats counts if no other process does, which it keeps from it until the lease has ended. It returns false if
 	// another process counts.
-	Census(ctx context.Context, process string, lease time.Duration) (found dispatch.Census, ours bool, err error)
-	// EndCensus ends the lease of a process, if it has it.
-	EndCensus(ctx context.Context, process string) error
+	Stats(ctx context.Context, process string, lease time.Duration) (found dispatch.Stats, ours bool, err error)
+	// EndStats ends the lease of a process, if it has it.
+	EndStats(ctx context.Context, process string) error
 }

@@ -24,7 +24,7 @@ type Telemetry struct {
 	registry  *prometheus.Registry
 	readiness readiness
 	process   processState
-	census    census
+	stats     stats
 	operators atomic.Pointer[http.Handler]
 
 	requests        *prometheus.CounterVec
@@ -98,7 +98,7 @@ func New(version, commit string) *Telemetry {
 	build.WithLabelValues(version, commit, runtime.Version()).Set(1)
 	t.registry.MustRegister(t.requests, t.requestDuration, t.accepted, t.ended, t.jobDuration, t.retries, t.uncertain,
 		t.costs, t.asked, t.askedDuration, t.tokens, t.hookTries,
-		t.visits, t.removed, t.leases, build, &t.readiness, &t.process, &t.census, collectors.NewGoCollector(),
+		t.visits, t.removed, t.leases, build, &t.readiness, &t.process, &t.stats, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return t
 }

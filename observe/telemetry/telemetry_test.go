@@ -89,9 +89,9 @@ func full() *Telemetry {
 		},
 		Refusals:   func() map[string]int64 { return map[string]int64{"graph_bytes": 2} },
 		Durability: func() *Durability { return &Durability{Crash: true, Standbys: 2} }})
-	seen.census.keep(dispatch.Census{Hooks: dispatch.HookCensus{Waiting: 12, Oldest: time.Minute, Lag: 2 * time.Second,
+	seen.stats.keep(dispatch.Stats{Hooks: dispatch.HookStats{Waiting: 12, Oldest: time.Minute, Lag: 2 * time.Second,
 		Paused: 3}, Limited: map[dispatch.Attention]int{dispatch.Paused: 2, dispatch.BudgetReached: 1},
-		Platforms: []dispatch.PlatformCensus{{Platform: "p", Waiting: 5,
+		Platforms: []dispatch.PlatformStats{{Platform: "p", Waiting: 5,
 			Held: map[dispatch.Status]int{dispatch.Running: 2,
 				dispatch.Queued: 1}, Ended: 9,
 			Attention: map[dispatch.Attention]int{dispatch.InDoubt: 1},
@@ -221,7 +221,7 @@ func TestPrivateListener_ServesProfiles(t *testing.T) {
 	}
 }
 
-// lease is the Censuses of processes that share a database.
+// lease is the StatsSource of processes that share a database.
 type lease struct {
 	mu     sync.Mutex
 	holder string
@@ -231,23 +231,23 @@ type lease struct {
 	counts int
 }
 
-func (l *lease) Census(ctx context.Context, process string, d time.Duration) (dispatch.Census, bool, error) {
+func (l *lease) Stats(ctx context.Context, process string, d time.Duration) (dispatch.Stats, bool, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	time.Sleep(l.took)
 	switch now := time.Now(); {
 	case l.broken:
-		return dispatch.Census{}, false, &dispatch.Error{Kind: dispatch.Unavailable}
+		return dispatch.Stats{}, false, &dispatch.Error{Kind: dispatch.Unavailable}
 	case l.holder != process && now.Before(l.ends):
-		return dispatch.Census{}, false, nil
+		return dispatch.Stats{}, false, nil
 	default:
 		l.holder, l.ends = process, now.Add(d)
 		l.counts++
-		return dispatch.Census{Platforms: []dispatch.PlatformCensus{{Platform: "p", Waiting: 1}}}, true, nil
+		return dispatch.Stats{Platforms: []dispatch.PlatformStats{{Platform: "p", Waiting: 1}}}, true, nil
 	}
 }
 
-func (l *lease) EndCensus(_ context.Context, process string) error {
+func (l *lease) EndStats(_ context.Context, process string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.holder == process {
@@ -258,7 +258,7 @@ func (l *lease) EndCensus(_ context.Context, process string) error {
 
 // Of three processes one shows what the database holds. When it stops, freezes or loses the database, another does, or
 // none.
-func TestCensus_OfOneProcess(t *testing.T) {
+func TestStats_OfOneProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared := &lease{}
 		var all []*Telemetry
@@ -268,7 +268,7 @@ func TestCensus_OfOneProcess(t *testing.T) {
 			seen := New("1", "")
 			ctx, stop := context.WithCancel(t.Context())
 			running.Go(func() {
-				seen.RunCensus(ctx, shared, []*dispatch.Backend{{Name: "p"}},
+				seen.CollectStats(ctx, shared, []*dispatch.Backend{{Name: "p"}},
 					slog.New(slog.DiscardHandler))
 			})
 			all, stops = append(all, seen), append(stops, stop)
@@ -289,14 +289,14 @@ func TestCensus_OfOneProcess(t *testing.T) {
 			time.Sleep(7 * time.Second)
 		}
 		stops[0]()
-		time.Sleep(2 * censusEvery)
+		time.Sleep(2 * statsEvery)
 		if who := shows(); len(who) != 1 || who[0] == 0 {
 			t.Errorf("after the first has stopped, shown by %v", who)
 		}
 		shared.mu.Lock()
 		shared.broken = true
 		shared.mu.Unlock()
-		time.Sleep(10 * censusEvery)
+		time.Sleep(10 * statsEvery)
 		if who := shows(); len(who) != 0 {
 			t.Errorf("old counts are shown by %v", who)
 		}
@@ -307,14 +307,14 @@ func TestCensus_OfOneProcess(t *testing.T) {
 }
 
 // The larger the database the more seldom it is counted: counting takes at most a hundredth of the time.
-func TestCensus_TakesLittleOfTheTime(t *testing.T) {
+func TestStats_TakesLittleOfTheTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared := &lease{took: time.Second}
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			New("1", "").RunCensus(ctx, shared, nil, slog.New(slog.DiscardHandler))
+			New("1", "").CollectStats(ctx, shared, nil, slog.New(slog.DiscardHandler))
 		}()
 		time.Sleep(10000 * time.Second)
 		stop()
@@ -334,7 +334,7 @@ func TestMetrics_OfAnIdleProcess(t *testing.T) {
 	}
 	idle := New("1", "")
 	idle.Offer([]string{"p", "q"})
-	idle.census.keep(dispatch.Census{}, []*dispatch.Backend{{Name: "p"}, {Name: "q"}}, time.Now(), 0,
+	idle.stats.keep(dispatch.Stats{}, []*dispatch.Backend{{Name: "p"}, {Name: "q"}}, time.Now(), 0,
 		time.Now().Add(time.Hour))
 	idle.Observe(Process{Unsaved: func() int { return 0 }, Streams: func() int { return 0 },
 		Pools:    func() []Pool { return []Pool{{Name: "visit"}} },

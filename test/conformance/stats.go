@@ -10,51 +10,51 @@ import (
 	"github.com/eodispatch/eodispatch/observe/telemetry"
 )
 
-// TestCensuses runs the cases that every [telemetry.Censuses] must pass. The stores of the databases must implement it.
-func TestCensuses(t *testing.T, open func(*testing.T) Database) {
-	for name, test := range map[string]func(censusTest){
-		"what the database holds":     censusTest.counts,
-		"tasks that start nothing":    censusTest.limited,
-		"one of many counts":          censusTest.oneCounts,
-		"a clock that is set back":    censusTest.clockBack,
-		"a database without any jobs": censusTest.empty,
+// TestStats runs the cases that every [telemetry.StatsSource] must pass. The stores of the databases must implement it.
+func TestStats(t *testing.T, open func(*testing.T) Database) {
+	for name, test := range map[string]func(statsTest){
+		"what the database holds":     statsTest.counts,
+		"tasks that start nothing":    statsTest.limited,
+		"one of many counts":          statsTest.oneCounts,
+		"a clock that is set back":    statsTest.clockBack,
+		"a database without any jobs": statsTest.empty,
 	} {
 		t.Run(name, func(t *testing.T) {
 			db := open(t)
-			test(censusTest{storeTest{t, db, db.Open()}})
+			test(statsTest{storeTest{t, db, db.Open()}})
 		})
 	}
 }
 
-type censusTest struct{ storeTest }
+type statsTest struct{ storeTest }
 
 // count counts as a process, which must be the one that may.
-func (t censusTest) count(process string, lease time.Duration) []dispatch.PlatformCensus {
+func (t statsTest) count(process string, lease time.Duration) []dispatch.PlatformStats {
 	t.Helper()
-	found, ours, err := t.db.Open().(telemetry.Censuses).Census(t.Context(), process, lease)
+	found, ours, err := t.db.Open().(telemetry.StatsSource).Stats(t.Context(), process, lease)
 	t.must(err)
 	if !ours {
 		t.Fatalf("%s does not count", process)
 	}
 	all := found.Platforms
-	slices.SortFunc(all, func(a, b dispatch.PlatformCensus) int { return strings.Compare(a.Platform, b.Platform) })
+	slices.SortFunc(all, func(a, b dispatch.PlatformStats) int { return strings.Compare(a.Platform, b.Platform) })
 	return all
 }
 
-func (t censusTest) refused(process string) {
+func (t statsTest) refused(process string) {
 	t.Helper()
-	found, ours, err := t.db.Open().(telemetry.Censuses).Census(t.Context(), process, time.Minute)
+	found, ours, err := t.db.Open().(telemetry.StatsSource).Stats(t.Context(), process, time.Minute)
 	t.must(err)
 	if ours || found.Platforms != nil {
 		t.Errorf("%s counts as well: %+v", process, found)
 	}
 }
 
-func (t censusTest) empty() {
-	t.equal(t.count("a", time.Minute), []dispatch.PlatformCensus(nil))
+func (t statsTest) empty() {
+	t.equal(t.count("a", time.Minute), []dispatch.PlatformStats(nil))
 }
 
-func (t censusTest) counts() {
+func (t statsTest) counts() {
 	t.accept()
 	t.db.Pass(time.Minute)
 	states := []dispatch.Job{
@@ -85,7 +85,7 @@ func (t censusTest) counts() {
 		t.Fatalf("%+v", all)
 	}
 	all[0].Failed = time.Time{}
-	t.equal(all, []dispatch.PlatformCensus{
+	t.equal(all, []dispatch.PlatformStats{
 		{Platform: "p", Waiting: 1, Held: map[dispatch.Status]int{dispatch.Accepted: 1, dispatch.Submitted: 1,
 			dispatch.Running: 2}, Ended: 1,
 			Attention: map[dispatch.Attention]int{dispatch.InDoubt: 1, dispatch.Stalled: 1}, Accounts: 1,
@@ -96,7 +96,7 @@ func (t censusTest) counts() {
 }
 
 // limited counts the tasks that their owner paused and those of a trial, as long as they have unfinished jobs.
-func (t censusTest) limited() {
+func (t statsTest) limited() {
 	paused, _ := t.acceptTask(ann, 2)
 	_, err := t.s.PauseTask(t.Context(), ann, paused.ID)
 	t.must(err)
@@ -106,7 +106,7 @@ func (t censusTest) limited() {
 	_, err = t.s.PauseTask(t.Context(), bob, over.ID)
 	t.must(err)
 	counted := func() map[dispatch.Attention]int {
-		found, _, err := t.s.(telemetry.Censuses).Census(t.Context(), "a", time.Minute)
+		found, _, err := t.s.(telemetry.StatsSource).Stats(t.Context(), "a", time.Minute)
 		t.must(err)
 		return found.Limited
 	}
@@ -116,7 +116,7 @@ func (t censusTest) limited() {
 	t.equal(counted(), map[dispatch.Attention]int{dispatch.Paused: 1, dispatch.Trial: 1})
 }
 
-func (t censusTest) oneCounts() {
+func (t statsTest) oneCounts() {
 	t.count("a", time.Minute)
 	t.refused("b")
 	t.db.Pass(30 * time.Second)
@@ -126,13 +126,13 @@ func (t censusTest) oneCounts() {
 	t.db.Pass(2 * time.Second)
 	t.count("b", time.Minute)
 	t.refused("a")
-	t.must(t.s.(telemetry.Censuses).EndCensus(t.Context(), "a")) // not its own
+	t.must(t.s.(telemetry.StatsSource).EndStats(t.Context(), "a")) // not its own
 	t.refused("a")
-	t.must(t.s.(telemetry.Censuses).EndCensus(t.Context(), "b"))
+	t.must(t.s.(telemetry.StatsSource).EndStats(t.Context(), "b"))
 	t.count("a", time.Minute)
 }
 
-func (t censusTest) clockBack() {
+func (t statsTest) clockBack() {
 	t.count("a", time.Minute)
 	t.db.Pass(-24 * time.Hour)
 	t.count("b", time.Minute)

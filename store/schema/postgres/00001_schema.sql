@@ -29,7 +29,7 @@ CREATE TABLE accounts (
 CREATE INDEX accounts_due ON accounts (due, id) WHERE due > 0;
 -- When the next lease lapses
 CREATE INDEX accounts_leased ON accounts (lease_until) WHERE lease_until > 0;
--- The census: accounts whose platform is held
+-- For metrics: accounts whose platform is held
 CREATE INDEX accounts_held ON accounts (hold) WHERE hold > 0;
 -- The next accounts to visit of one platform
 CREATE INDEX accounts_of_platform ON accounts (platform, due, id) WHERE due > 0;
@@ -106,7 +106,7 @@ CREATE INDEX tasks_owner ON tasks (owner, created, id) WHERE NOT hidden;
 CREATE INDEX tasks_hidden ON tasks (id) WHERE hidden;
 -- Tasks of which jobs may move to another platform
 CREATE INDEX tasks_spread ON tasks (id) WHERE moves > 0;
--- The census: tasks that start nothing for now
+-- For metrics: tasks that start nothing for now
 CREATE INDEX tasks_limited ON tasks (paused_for) WHERE paused AND NOT hidden;
 
 -- The accounts between which a task spreads its jobs, see dispatch.Placement.
@@ -258,7 +258,7 @@ CREATE TABLE jobs (
 
 -- What visits read.
 
--- The jobs of an account that are due for a step; the census
+-- The jobs of an account that are due for a step; for metrics
 CREATE INDEX jobs_step ON jobs (account, step, due, id) WHERE step IS NOT NULL;
 -- The lines of an account: whose jobs wait, and which is next
 CREATE INDEX jobs_queue ON jobs (account, owner, task, due, id) WHERE phase = 'waiting' AND NOT paused;
@@ -316,9 +316,9 @@ CREATE INDEX jobs_budgeted ON jobs (task)
 
 -- What operators and upkeep read.
 
--- For operators: jobs with a platform that need attention; the census
+-- For operators: jobs with a platform that need attention; for metrics
 CREATE INDEX jobs_troubled ON jobs (moved, id) WHERE phase NOT IN ('waiting', 'ended') AND attention <> '';
--- For operators: jobs that were set aside; the census
+-- For operators: jobs that were set aside; for metrics
 CREATE INDEX jobs_set_aside ON jobs (moved, id) WHERE attention = 'set_aside' AND NOT hidden;
 -- What the purge deletes
 CREATE INDEX jobs_hidden ON jobs (moved) WHERE hidden;
@@ -615,7 +615,7 @@ CREATE TABLE hooks (
 );
 -- The hooks of an owner, of a job, of a task
 CREATE INDEX hooks_of_job ON hooks (owner, job, task, created);
--- The census: hooks that are paused
+-- For metrics: hooks that are paused
 CREATE INDEX hooks_held ON hooks (hold) WHERE hold > 0;
 
 -- The outbox: what is to be sent to hooks. It does not refer to hooks, so that the deletion of a hook never makes the
@@ -639,7 +639,7 @@ CREATE TABLE deliveries (
 );
 -- The next deliveries of a hook
 CREATE INDEX deliveries_due ON deliveries (hook, due) WHERE due > 0;
--- The census: the age of the oldest delivery
+-- For metrics: the age of the oldest delivery
 CREATE INDEX deliveries_waiting ON deliveries (queued) WHERE due > 0;
 -- The last deliveries of a hook
 CREATE INDEX deliveries_of_hook ON deliveries (hook, happened);
@@ -738,10 +738,10 @@ CREATE TABLE ids (
 );
 INSERT INTO ids (name, last) VALUES ('job', 0), ('task', 0);
 
--- Which process counts for the metrics of all, see dispatch.Census.
-CREATE TABLE census (
+-- Which process counts for the metrics of all, see dispatch.Stats.
+CREATE TABLE stats_lease (
 	one    BIGINT PRIMARY KEY CHECK (one = 1),
 	holder TEXT NOT NULL,
 	ends   BIGINT NOT NULL -- of its lease
 );
-INSERT INTO census (one, holder, ends) VALUES (1, '', 0);
+INSERT INTO stats_lease (one, holder, ends) VALUES (1, '', 0);
