@@ -111,7 +111,7 @@ func titlesIn(t *testing.T, h http.Handler, path string) (titles []string, pages
 	return titles, pages
 }
 
-func TestSieve_OfAList(t *testing.T) {
+func TestFilters_OfAList(t *testing.T) {
 	h := newRealAPI(t, &platform{})
 	titled := func(body, title, labels string) string {
 		return withMembers(strings.Replace(body, `"NDVI"`, `"`+title+`"`, 1), `"labels":`+labels)
@@ -176,7 +176,7 @@ func TestSieve_OfAList(t *testing.T) {
 
 // A filter by a service of the catalogue selects what runs at any of the platforms that offer it, in any spelling of
 // their addresses, and nothing of the same name in another namespace.
-func TestSieve_ServiceAtSeveralPlatforms(t *testing.T) {
+func TestFilters_ServiceAtSeveralPlatforms(t *testing.T) {
 	w := newWorld()
 	c := w.config()
 	area, other := "area", "other"
@@ -239,16 +239,16 @@ func TestSort_CursorsBelongToOneOrder(t *testing.T) {
 
 // A page for a rare title reads a bounded number of jobs; its Link goes on behind them, and nothing is passed over or
 // shown twice.
-func TestSieve_GivesUpAndGoesOn(t *testing.T) {
+func TestFilters_GivesUpAndGoesOn(t *testing.T) {
 	w := newWorld()
 	h := New(w.config())
-	for i := range 2*live.MostSifted + 10 {
+	for i := range 2*live.MostScanned + 10 {
 		id := dispatch.JobID(i + 1)
 		r := dispatch.Record{Request: dispatch.Request{Title: "common"}, Job: dispatch.Job{
 			Identity: dispatch.Identity{ID: id, Owner: anna, Created: moment.Add(time.Duration(i) * time.Second)},
 			Target:   dispatch.Target{Account: "cdse/shared"}, Handover: dispatch.Handover{Phase: dispatch.Ended},
 			Condition: dispatch.Condition{Status: dispatch.Finished, Updated: moment}}}
-		if i == 0 || i == live.MostSifted || i == 2*live.MostSifted {
+		if i == 0 || i == live.MostScanned || i == 2*live.MostScanned {
 			r.Request.Title = fmt.Sprint("rare ", i)
 		}
 		w.jobs[id] = r
@@ -258,11 +258,11 @@ func TestSieve_GivesUpAndGoesOn(t *testing.T) {
 		w.tasks[id] = dispatch.TaskRecord{Counts: dispatch.Counts{dispatch.Finished: 1},
 			Task: dispatch.Task{ID: id, Owner: anna, Account: "cdse/shared",
 				Request: dispatch.Request{Title: fmt.Sprint("rare task ", i)},
-				Created: moment.Add(time.Duration(i) * live.MostSifted * time.Second)}}
+				Created: moment.Add(time.Duration(i) * live.MostScanned * time.Second)}}
 	}
 	titles, pages := titlesIn(t, h, "/jobs_status?title=rare&limit=2")
-	want := fmt.Sprint([]string{"rare task 2", fmt.Sprint("rare ", 2*live.MostSifted), "rare task 1",
-		fmt.Sprint("rare ", live.MostSifted), "rare task 0", "rare 0"})
+	want := fmt.Sprint([]string{"rare task 2", fmt.Sprint("rare ", 2*live.MostScanned), "rare task 1",
+		fmt.Sprint("rare ", live.MostScanned), "rare task 0", "rare 0"})
 	if fmt.Sprint(titles) != want || pages > 6 {
 		t.Errorf("%d pages: %q", pages, titles)
 	}

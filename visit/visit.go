@@ -20,7 +20,7 @@ const (
 	shortWait   = 20 * time.Millisecond // shortest wait for the next status read
 	renewed     = 10 * time.Second
 	// how long a visit that has submitted jobs waits for further ones before it ends
-	lingering  = 50 * time.Millisecond
+	moreWithin = 50 * time.Millisecond
 	agendaSize = 100 // due jobs of each kind in the agenda of an iteration
 )
 
@@ -158,7 +158,7 @@ func (v *visit) run(ctx context.Context) error {
 			v.visits.keepUnsaved(v.unsavedOutcomes())
 			return err
 		case err != nil:
-		case ending, v.nothingDueSoon() && !v.linger(ctx, woken):
+		case ending, v.nothingDueSoon() && !v.awaitMore(ctx, woken):
 			return v.release(keep)
 		case v.woken:
 			continue
@@ -167,14 +167,14 @@ func (v *visit) run(ctx context.Context) error {
 	}
 }
 
-// linger waits a moment for further jobs after some were submitted, and reports whether the account was woken. A client
+// awaitMore waits a moment for further jobs after some were submitted, and reports whether the account was woken. A client
 // that submits one job after the other would otherwise wait for the end of a visit and the begin of the next one with
 // each job.
-func (v *visit) linger(ctx context.Context, woken <-chan struct{}) bool {
+func (v *visit) awaitMore(ctx context.Context, woken <-chan struct{}) bool {
 	if !v.submitted {
 		return false
 	}
-	timer := time.NewTimer(lingering)
+	timer := time.NewTimer(moreWithin)
 	defer timer.Stop()
 	select {
 	case <-woken:

@@ -27,15 +27,15 @@ type pageQuery struct {
 	statuses []dispatch.Status
 	accounts []dispatch.Account
 	since    time.Time
-	sieve
+	filters
 }
 
 // after returns the page behind p, with one more element, which shows that there is a further page. The number of
-// elements that a sieve passes over is not limited.
+// elements that filters pass over is not limited.
 func (q pageQuery) after(p dispatch.Place) dispatch.Page {
 	page := dispatch.Page{After: p, Oldest: q.Oldest, Limit: q.limit + 1, Statuses: q.statuses, Accounts: q.accounts,
 		Since: q.since, Label: q.label()}
-	if q.Sifts() {
+	if q.Filtered() {
 		page.Limit = 0
 	}
 	return page
@@ -89,7 +89,7 @@ func (a *Lists) PageOf(u dispatch.UserID, path string, query url.Values) (q page
 	for _, word := range query["status"] {
 		q.statuses = append(q.statuses, a.StatusesFor(word)...)
 	}
-	q.sieve = a.sieveOf(query, fault)
+	q.filters = a.parseFilters(query, fault)
 	q.Oldest = query.Get("sort") == openapi.OldestFirst
 	if query.Has("cursor") {
 		var ok bool
@@ -164,7 +164,7 @@ func (a *Lists) ListPart(ctx context.Context, t Topic, q pageQuery) (*ListPart, 
 	q.at.Job, q.at.Task = q.begin(q.at.Job), q.begin(q.at.Task)
 	turn := a.HeavyTurn(t.User)
 	defer turn.ReleaseTurn()
-	read, err := sift(limits.InTurns(ctx, &turn, a.Broker.History(ctx, t.User, q.at,
+	read, err := filter(limits.InTurns(ctx, &turn, a.Broker.History(ctx, t.User, q.at,
 		broker.Kinds{Jobs: t.Want.Processing, Tasks: t.Want.Upscaling}, q.outline(dispatch.Place{}))), q.limit, q.entry,
 		func(e broker.Entry) bool { return q.past(e.Created()) })
 	if err != nil {
@@ -204,7 +204,8 @@ func (a *Lists) TaskPart(ctx context.Context, t Topic, q pageQuery) (*ListPart, 
 	}
 	task.Request.Parameters, task.Request.Options = nil, nil
 	turn := a.HeavyTurn(t.User)
-	read, err := sift(limits.InTurns(ctx, &turn, a.Broker.TaskJobs(ctx, t.User, t.Task, q.outline(q.at.Task))), q.limit,
+	read, err := filter(limits.InTurns(ctx, &turn, a.Broker.TaskJobs(ctx, t.User, t.Task, q.outline(q.at.Task))),
+		q.limit,
 		q.job, func(dispatch.Record) bool { return false })
 	turn.ReleaseTurn()
 	if err != nil {

@@ -31,7 +31,7 @@ func (l *leased) Release(ctx context.Context, lease dispatch.Lease, wakes int64,
 
 // Jobs that a client submits one after the other are submitted by one visit. It ends soon after the last one, and at
 // once when the process ends.
-func TestLinger_OneVisitForConsecutiveJobs(t *testing.T) {
+func TestVisit_OneForConsecutiveJobs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &leased{Store: conformance.NewMemStore(clock{})}
 		h := open(s, backend("a", dispatch.AccessShared, &script{}))
