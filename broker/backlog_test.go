@@ -128,7 +128,7 @@ func TestSave_OneReportOfFailureCountsOnce(t *testing.T) {
 	})
 }
 
-// A look that did not find the job counts once, though its save had to be repeated.
+// A read that did not find the job counts once, though its save had to be repeated.
 func TestSave_ACheckCountsOnce(t *testing.T) {
 	var lost atomic.Bool
 	p := &script{status: func(dispatch.Token) (dispatch.Report, error) {
@@ -140,10 +140,10 @@ func TestSave_ACheckCountsOnce(t *testing.T) {
 	withFaulty(t, p, func(t *testing.T, h *testBroker, f *faulty) {
 		r := h.accept(t)
 		time.Sleep(time.Minute)
-		looks := 0
+		reads := 0
 		f.set(func() {
 			f.save = func(jobs []dispatch.Job) (bool, error) {
-				if looks++; lost.Load() && looks%2 == 1 {
+				if reads++; lost.Load() && reads%2 == 1 {
 					return true, failure(dispatch.Uncertain)
 				}
 				return false, nil
@@ -152,8 +152,8 @@ func TestSave_ACheckCountsOnce(t *testing.T) {
 		lost.Store(true)
 		asked := p.statuses.Load()
 		time.Sleep(4*time.Minute + 30*time.Second)
-		if r, n := h.stored(t, r.ID), p.statuses.Load()-asked; r.Looks != int(n) || r.Status == dispatch.Failed {
-			t.Errorf("%d looks were counted as %d, and the job is %s", n, r.Looks, r.Status)
+		if r, n := h.stored(t, r.ID), p.statuses.Load()-asked; r.Polls != int(n) || r.Status == dispatch.Failed {
+			t.Errorf("%d reads were counted as %d, and the job is %s", n, r.Polls, r.Status)
 		}
 	})
 }
@@ -276,7 +276,7 @@ func TestRead_WhileTheDatabaseRefusesWrites(t *testing.T) {
 	})
 }
 
-// What is saved without a lease wakes its account in the same commit, so that the visit which has the account looks
+// What is saved without a lease wakes its account in the same commit, so that the visit which has the account reads
 // even if this process ends right after: here no other wake gets through.
 func TestBacklog_LateSaveWakesInItsCommit(t *testing.T) {
 	for name, late := range map[string]time.Duration{"from the backlog": 5 * time.Minute, "by a frozen visit": 0} {

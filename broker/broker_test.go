@@ -515,7 +515,7 @@ func TestVisit_NoTokenForAStatus(t *testing.T) {
 	})
 }
 
-// counting counts the looks at accounts.
+// counting counts the readings of accounts.
 type counting struct {
 	conformance.Store
 	looks atomic.Int32

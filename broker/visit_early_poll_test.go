@@ -131,7 +131,7 @@ func openWithTenSlots(s conformance.Store, p dispatch.Platform, change func(*dis
 }
 
 // While jobs wait, slots are busy for 97 % of the time, whatever the run times are.
-func TestLooks_SlotsAreBusy(t *testing.T) {
+func TestEarlyPolls_SlotsAreBusy(t *testing.T) {
 	detector.Skip(t)
 	for _, c := range []struct {
 		name   string
@@ -170,7 +170,7 @@ func TestLooks_SlotsAreBusy(t *testing.T) {
 // Two listings that are read only because jobs wait are limits.min_poll apart, five send times, 2 % of the run time, or
 // as long as a listing takes. All reads are counted, also those that do not depend on waiting jobs: for these, a job of
 // a fixed run time has ten at most.
-func TestLooks_AreBounded(t *testing.T) {
+func TestEarlyPolls_AreBounded(t *testing.T) {
 	detector.Skip(t)
 	for _, c := range []struct {
 		name        string
@@ -216,7 +216,7 @@ func TestLooks_AreBounded(t *testing.T) {
 }
 
 // When no job waits, statuses are read as rarely as Timing says.
-func TestLooks_OnlyWhileJobsWait(t *testing.T) {
+func TestEarlyPolls_OnlyWhileJobsWait(t *testing.T) {
 	counts := map[bool]int{}
 	for _, waits := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

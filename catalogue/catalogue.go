@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	lookEvery   = 5 * time.Second  // how often a process looks whether a source is due or has changed
+	checkEvery   = 5 * time.Second  // how often a process checks whether a source is due or has changed
 	readWithin  = 10 * time.Minute // for one source; then another process may read it
 	retryAfter  = 5 * time.Minute  // at most, after a source could not be read
 	folderEvery = time.Minute      // how often folders are read
@@ -133,10 +133,10 @@ func (c *Catalogue) Run(ctx context.Context) {
 	}
 	var reading sync.WaitGroup
 	defer reading.Wait()
-	tick := time.NewTicker(lookEvery)
+	tick := time.NewTicker(checkEvery)
 	defer tick.Stop()
 	for {
-		if err := c.look(ctx, &reading); err != nil && ctx.Err() == nil {
+		if err := c.check(ctx, &reading); err != nil && ctx.Err() == nil {
 			c.Log.WarnContext(ctx, "catalogue not refreshed", "error", err)
 		}
 		select {
@@ -147,9 +147,9 @@ func (c *Catalogue) Run(ctx context.Context) {
 	}
 }
 
-// look loads the sources that have changed, and begins to read those that are due and that no other process reads. Each
-// is read on its own, because one may take minutes.
-func (c *Catalogue) look(ctx context.Context, reading *sync.WaitGroup) error {
+// check loads the sources that have changed, and begins to read those that are due and that no other process reads.
+// Each is read on its own, because one may take minutes.
+func (c *Catalogue) check(ctx context.Context, reading *sync.WaitGroup) error {
 	states, err := c.Store.SourceStates(ctx)
 	if err != nil {
 		return err

@@ -97,7 +97,7 @@ const SilentAfter = 5 * ReadWithin / 2
 
 // Unanswered returns a job as it is shown if its platform does not respond.
 func (j Job) Unanswered() Job {
-	if j.Phase == Started && j.Looks == 0 && j.Attention == None {
+	if j.Phase == Started && j.Polls == 0 && j.Attention == None {
 		j.Attention = Unreachable
 	}
 	return j

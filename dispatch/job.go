@@ -279,7 +279,7 @@ type Condition struct {
 // Plan is when the next step of a job is due, and what decides that. A retry begins a new one.
 type Plan struct {
 	Due      time.Time // zero: it waits and is paused
-	Looks    int       // status reads and searches in this epoch that did not settle the job
+	Polls    int       // status reads and searches in this epoch that did not settle the job
 	Tries    int       // requests in a row that failed
 	Deadline time.Time // when the job will have run for its MaxDuration; zero: no limit, or not started
 	// since when it is turned away or its document is unavailable, excluding waits for a slot; zero: neither applies
@@ -321,7 +321,7 @@ func (j Job) Intend(sendBy time.Time) Job {
 	case Created:
 		j.Phase, j.Seen = Starting, ""
 	}
-	j.Epoch, j.Looks, j.Unmoved = j.Epoch+1, 0, 0
+	j.Epoch, j.Polls, j.Unmoved = j.Epoch+1, 0, 0
 	j.Begun++
 	j.SendBy, j.Due = sendBy, sendBy.Add(SettleMargin)
 	return j

@@ -22,9 +22,9 @@ func applyLostResponse(j Job, o Outcome, now time.Time) Job {
 // most one pause. A start that has no effect for Outcome.Settles counts as not taken.
 func applyStartNotShown(j Job, o Outcome, seen Status, now time.Time) Job {
 	if seen != Accepted {
-		j.Looks, j.Unmoved = 0, 0
+		j.Polls, j.Unmoved = 0, 0
 	}
-	j.Looks++
+	j.Polls++
 	settles := cmp.Or(o.Settles, o.Timing.settlesAfter(Promptness{}))
 	if j.Unmoved >= settles {
 		o.Err = &Error{Kind: Busy, Op: "dispatch.next", Text: "The platform did not start this job."}
@@ -59,12 +59,12 @@ func applySearch(j Job, o Outcome, now time.Time) Job {
 	case j.Phase != Creating: // an orphan was found, or another response arrived first
 		return j
 	}
-	j.Looks++
+	j.Polls++
 	switch {
 	case o.Repeat:
 		j.Phase, j.Due = Waiting, now
 		return j.WithAttention(None, "")
-	case j.Looks < searchLooks:
+	case j.Polls < searchPolls:
 		j.Due = now.Add(o.Timing.Check)
 		return j.WithAttention(InDoubt, "")
 	}

@@ -10,10 +10,10 @@ const (
 	SettleMargin = 5 * time.Second // a request is settled no sooner than this after its deadline
 
 	// in Timing.Check: how long a start in doubt must show "created" before it is repeated; platforms lag 15 min
-	startLooks  = 20
-	searchLooks = 3 // complete listings without the tag after which a one-step submission counts as unknown
+	startPolls  = 20
+	searchPolls = 3 // complete listings without the tag after which a one-step submission counts as unknown
 	// status reads in a row that do not find a job before it counts as lost; the first two may be close together
-	lostLooks = 6
+	lostPolls = 6
 	confirm   = 5 * time.Second // pause before a reported failure is read again
 	FirstPoll = 5 * time.Second
 )
@@ -229,7 +229,7 @@ func ApplyConsequences(was, j Job, t Timing, now time.Time) Job {
 		j = EndJob(j, Canceled, None, "")
 	}
 	if j.Phase != was.Phase {
-		j.Epoch, j.Looks, j.Unmoved = was.Epoch+1, 0, 0
+		j.Epoch, j.Polls, j.Unmoved = was.Epoch+1, 0, 0
 		switch {
 		case j.Phase == Waiting:
 			j.Status = Accepted

@@ -51,9 +51,9 @@ func transitions() []transition {
 	ended := with(started, func(j *Job) { j.Phase, j.Status = Ended, Canceled })
 	unwanted := func(j Job) Job { j.Desired = WantCancel; return j }
 	timed := func(j Job, left time.Duration) Job { j.MaxDuration, j.Deadline = time.Hour, t0.Add(left); return j }
-	looked := func(j Job, n int) Job { j.Looks = n; return j }
+	polled := func(j Job, n int) Job { j.Polls = n; return j }
 	sawCreated := func(n int) Job {
-		return with(starting, func(j *Job) { j.Seen, j.Looks, j.Unmoved = Accepted, n, time.Duration(n)*usual.Check })
+		return with(starting, func(j *Job) { j.Seen, j.Polls, j.Unmoved = Accepted, n, time.Duration(n)*usual.Check })
 	}
 	tried := func(j Job, n int) Job { j.Tries = n; return j }
 	late := func(o Outcome) Outcome { o.Epoch = 0; return o }
@@ -81,7 +81,7 @@ func transitions() []transition {
 		{"start: concurrent job limit keeps the ref", starting, failing(kind(Busy)), Created, Submitted, NotTaken,
 			FirstPoll},
 		{"start: not visible yet", starting, failing(kind(NotFound)), Created, Submitted, NotTaken, FirstPoll},
-		{"start: gone", tried(starting, lostLooks), failing(kind(NotFound)), Ended, Failed, None, 0},
+		{"start: gone", tried(starting, lostPolls), failing(kind(NotFound)), Ended, Failed, None, 0},
 		{"refused: cannot", creating, failing(kind(Unsupported)), Ended, Failed, RefusedUnsupported, 0},
 		{"refused: may not", creating, failing(kind(Forbidden)), Ended, Failed, RefusedForbidden, 0},
 		{"create: no token is taken", creating, failing(kind(SignInRequired)), Waiting, Accepted, None, 0},
@@ -112,9 +112,9 @@ func transitions() []transition {
 		{"search: not there, inert", creating, absent(true), Waiting, Accepted, None, 0},
 		{"search: not there, inert, unwanted", unwanted(creating), absent(true), Ended, Canceled, None, 0},
 		{"search: not there, may run", creating, absent(false), Creating, Accepted, InDoubt, usual.Check},
-		{"search: still not there", looked(creating, searchLooks-1), absent(false), Creating, Unknown,
+		{"search: still not there", polled(creating, searchPolls-1), absent(false), Creating, Unknown,
 			SubmissionUnknown, usual.UnknownCheck},
-		{"search: unknown and given up by the owner", unwanted(looked(creating, searchLooks-1)), absent(false), Ended,
+		{"search: unknown and given up by the owner", unwanted(polled(creating, searchPolls-1)), absent(false), Ended,
 			Canceled, SubmissionUnknown, 0},
 		{"search: broke off", creating, ask(AskSearch, func(o *Outcome) { o.Err = kind(Unavailable) }), Creating,
 			Accepted, InDoubt, FirstPoll},
@@ -126,17 +126,17 @@ func transitions() []transition {
 		{"start in doubt: queued", starting, status1(Queued), Started, Queued, None, FirstPoll},
 		{"start in doubt: ended already", starting, status1(Finished), Ended, Finished, None, 0},
 		{"start in doubt: no effect yet", starting, status1(Accepted), Starting, Submitted, InDoubt, usual.Check},
-		{"start in doubt: no effect for almost long enough", sawCreated(startLooks - 1), status1(Accepted), Starting,
+		{"start in doubt: no effect for almost long enough", sawCreated(startPolls - 1), status1(Accepted), Starting,
 			Submitted, InDoubt, usual.Check},
-		{"start in doubt: no effect after all", sawCreated(startLooks), status1(Accepted), Created, Submitted, NotTaken,
+		{"start in doubt: no effect after all", sawCreated(startPolls), status1(Accepted), Created, Submitted, NotTaken,
 			FirstPoll},
-		{"start in doubt: a word that nobody knows", sawCreated(startLooks), status1(Unknown), Starting, Submitted,
+		{"start in doubt: a word that nobody knows", sawCreated(startPolls), status1(Unknown), Starting, Submitted,
 			InDoubt, usual.Check},
-		{"start in doubt: created after such a word", with(sawCreated(startLooks), func(j *Job) { j.Seen = Unknown }),
+		{"start in doubt: created after such a word", with(sawCreated(startPolls), func(j *Job) { j.Seen = Unknown }),
 			status1(Accepted), Starting, Submitted, InDoubt, usual.Check},
-		{"start in doubt: not found after it was created", attending(sawCreated(startLooks), InDoubt),
+		{"start in doubt: not found after it was created", attending(sawCreated(startPolls), InDoubt),
 			unread(kind(NotFound)), Starting, Submitted, InDoubt, usual.Check},
-		{"start in doubt: no effect for too long", with(sawCreated(startLooks),
+		{"start in doubt: no effect for too long", with(sawCreated(startPolls),
 			func(j *Job) { j.Refused = t0.Add(-usual.GiveUpAfter) }), status1(Accepted), Ended, Failed, GivenUp, 0},
 		{"started is not started again", started, status1(Accepted), Started, Submitted, None, FirstPoll},
 		{"an unknown word changes nothing", started, status1(Unknown), Started, Running, None, FirstPoll},
@@ -187,8 +187,8 @@ func transitions() []transition {
 		{"a report without a status", started, status1(""), Started, Running, None, FirstPoll},
 		{"one 404", started, ask(AskStatus, func(o *Outcome) { o.Ref, o.Err = p, kind(NotFound) }), Started, Running,
 			None, usual.Check},
-		{"another 404", looked(started, 1), unread(kind(NotFound)), Started, Running, Missing, usual.Check},
-		{"the last 404", looked(started, lostLooks-1),
+		{"another 404", polled(started, 1), unread(kind(NotFound)), Started, Running, Missing, usual.Check},
+		{"the last 404", polled(started, lostPolls-1),
 			ask(AskStatus, func(o *Outcome) { o.Ref, o.Err = p, kind(NotFound) }), Ended, Failed, Lost, 0},
 
 		{"canceled", unwanted(started), ask(AskCancel, func(*Outcome) {}), Ended, Canceled, None, 0},
@@ -401,7 +401,7 @@ func TestNext_TurnedAwayForTooLong(t *testing.T) {
 		t.Errorf("taken, and turned away since %v", j.Refused)
 	}
 	doubt := Job{Handover: Handover{Phase: Creating, Attempt: 1, Epoch: 1}, Condition: Condition{Status: Unknown,
-		Moved: t0}, Plan: Plan{Looks: searchLooks}}
+		Moved: t0}, Plan: Plan{Polls: searchPolls}}
 	absent := ask(AskSearch, func(o *Outcome) { o.Timing.GiveUpAfter = time.Hour })
 	if j := Next(doubt, absent, t0.Add(time.Hour)); j.Status != Failed || j.Attention != SubmissionUnknown {
 		t.Errorf("unknown for an hour: %s %s", j.Status, j.Attention)
@@ -510,8 +510,8 @@ func TestNext_NoRefIsForgotten(t *testing.T) {
 
 func TestIntend(t *testing.T) {
 	sendBy := t0.Add(30 * time.Second)
-	creating := Job{Handover: Handover{Phase: Waiting}, Plan: Plan{Looks: 2}}.Intend(sendBy)
-	if creating.Phase != Creating || creating.Attempt != 1 || creating.Epoch != 1 || creating.Looks != 0 {
+	creating := Job{Handover: Handover{Phase: Waiting}, Plan: Plan{Polls: 2}}.Intend(sendBy)
+	if creating.Phase != Creating || creating.Attempt != 1 || creating.Epoch != 1 || creating.Polls != 0 {
 		t.Errorf("%+v", creating)
 	}
 	starting := Job{Handover: Handover{Phase: Created, Attempt: 1, Epoch: 2}}.Intend(sendBy)
@@ -579,7 +579,7 @@ func TestNext_OrphanLeavesTheJobsTriesAlone(t *testing.T) {
 		Orphans: []Ref{{ID: "s"}}}, Condition: Condition{Status: Submitted}, Plan: Plan{Due: t0}}
 	o := Outcome{Asked: AskOrphan, Attempt: 2, Epoch: 4, Ref: Ref{ID: "s"}}
 	failed := with2(o, func(o *Outcome) { o.Err = kind(Unavailable) })
-	for range 2 * lostLooks {
+	for range 2 * lostPolls {
 		j = Next(j, failed, t0)
 	}
 	if j.Tries == 0 || !j.Due.After(t0) {

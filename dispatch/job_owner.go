@@ -89,7 +89,7 @@ func (j Job) DoubtStart(now time.Time) (Job, bool) {
 	if j.Phase != Created {
 		return j, false
 	}
-	j.Phase, j.Epoch, j.Version, j.Looks, j.Unmoved, j.Seen = Starting, j.Epoch+1, j.Version+1, 0, 0, ""
+	j.Phase, j.Epoch, j.Version, j.Polls, j.Unmoved, j.Seen = Starting, j.Epoch+1, j.Version+1, 0, 0, ""
 	j.SendBy, j.Due, j.Moved, j.Updated, j.Attention, j.Notice = now, now, now, now, InDoubt, ""
 	return j, true
 }

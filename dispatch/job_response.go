@@ -24,7 +24,7 @@ func applySubmit(j Job, o Outcome, now time.Time) Job {
 		return EndJob(j, Failed, SubmissionUnknown, TextFor(o.Err))
 	case kind == SignInRequired, kind == Misconfigured:
 		return applyDenied(j.revertPhase(), o.Err, now)
-	case kind == Busy, kind == Unavailable, kind == NotFound && j.Phase == Starting && j.Tries < lostLooks:
+	case kind == Busy, kind == Unavailable, kind == NotFound && j.Phase == Starting && j.Tries < lostPolls:
 		return applyTurnedAway(j, o, now)
 	case kind == DocumentUnreachable:
 		return applyPrepare(j.revertPhase(), o, now)
@@ -173,7 +173,7 @@ func applyStatus(j Job, o Outcome, now time.Time) Job {
 	case s == Queued, s == Running:
 		j.Status = s
 	}
-	j.Looks, j.Due = 0, now.Add(o.Timing.PollAfter(now.Sub(j.Moved)))
+	j.Polls, j.Due = 0, now.Add(o.Timing.PollAfter(now.Sub(j.Moved)))
 	if j.Overdue() && !was.Overdue() {
 		j.Due = now // to be canceled
 	}
@@ -256,15 +256,15 @@ func applyCrash(j Job, t Timing, now time.Time) Job {
 // declared lost sooner.
 func applyNotFound(j Job, t Timing, now time.Time) Job {
 	if j.Seen != "" {
-		j.Seen, j.Looks = "", 0
+		j.Seen, j.Polls = "", 0
 	}
-	j.Looks++
+	j.Polls++
 	j.Tries++
 	j.Due = now.Add(t.Check)
 	switch {
-	case j.Looks >= lostLooks:
+	case j.Polls >= lostPolls:
 		return EndJob(j, Failed, Lost, "The platform does not know this job any more.")
-	case j.Looks > 1:
+	case j.Polls > 1:
 		return j.suggestAttention(Missing, "")
 	}
 	return j

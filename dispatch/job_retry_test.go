@@ -92,7 +92,7 @@ func TestNext_DoesNotRetryTheRest(t *testing.T) {
 		"deleted":          func(j *Job, _ *Outcome) { j.Hidden = true },
 		"canceled there":   func(_ *Job, o *Outcome) { o.Report.Status = Canceled },
 		"lost": func(j *Job, o *Outcome) {
-			j.Looks, o.Err, o.Report = lostLooks, kind(NotFound), Report{}
+			j.Polls, o.Err, o.Report = lostPolls, kind(NotFound), Report{}
 		},
 		"the first report":   func(j *Job, _ *Outcome) { j.Seen = Running },
 		"of another attempt": func(_ *Job, o *Outcome) { o.Attempt, o.Epoch = 2, 2 },
@@ -146,7 +146,7 @@ func TestJob_RetryResetsTheAttempt(t *testing.T) {
 			IntentLease: 7, Ref: Ref{ID: "own"}, Orphans: []Ref{{ID: "late"}}}, Condition: Condition{Status: Failed,
 			Seen: Failed, Progress: &number, Costs: &number, Duration: 1, Notice: "n", Failure: "f", Updated: t0,
 			Checked: t0, Moved: t0, Started: t0, Ended: t0, Versions: Versions{Definition: "d"}},
-		Plan: Plan{Due: t1, Looks: 1, Tries: 1,
+		Plan: Plan{Due: t1, Polls: 1, Tries: 1,
 			Deadline: t1, Refused: t1, Awaited: true, Unmoved: 1}, Metering: Metering{Unit: "u", Spent: 1,
 			Removal: Removal{Due: t1}}, Version: 9, Loaded: &Job{}, Result: []byte("r")}
 	after := before.Retry(t1)

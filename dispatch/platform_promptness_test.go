@@ -30,37 +30,37 @@ func TestSettlesAfter_ByWhatThePlatformHasShown(t *testing.T) {
 	}
 }
 
-// Looks at a start in doubt are between ten seconds and a minute apart, twelve or more until it settles.
+// Polls of a start in doubt are between ten seconds and a minute apart, twelve or more until it settles.
 func TestStartCheck_PausesUntilAStartSettles(t *testing.T) {
 	t0 := time.Unix(1e9, 0)
 	for settles, want := range map[time.Duration]int{2 * time.Minute: 13, 6 * time.Minute: 13, 20 * time.Minute: 21,
 		40 * time.Minute: 41} {
 		j := Job{Wish: Wish{Desired: WantRun}, Handover: Handover{Phase: Starting, Ref: Ref{ID: "p"}}}
-		now, looks := t0, 0
-		for ; j.Phase == Starting && looks < 100; looks++ {
-			if looks > 0 {
+		now, polls := t0, 0
+		for ; j.Phase == Starting && polls < 100; polls++ {
+			if polls > 0 {
 				if pause := j.Due.Sub(now); pause < time.Minute/6 || pause > time.Minute {
-					t.Fatalf("%v: looks are %v apart", settles, pause)
+					t.Fatalf("%v: polls are %v apart", settles, pause)
 				}
 				now = j.Due
 			}
 			j = Next(j, Outcome{Asked: AskStatus, Epoch: j.Epoch, Ref: j.Ref, Report: Report{Status: Accepted},
 				Settles: settles}, now)
 		}
-		if looks != want || now.Sub(t0) < settles || j.Phase != Created {
-			t.Errorf("%v: %s after %d looks in %v, want %d", settles, j.Phase, looks, now.Sub(t0), want)
+		if polls != want || now.Sub(t0) < settles || j.Phase != Created {
+			t.Errorf("%v: %s after %d polls in %v, want %d", settles, j.Phase, polls, now.Sub(t0), want)
 		}
 	}
 }
 
-// A bound that grows while a start is in doubt counts the time that has passed, not the looks.
+// A bound that grows while a start is in doubt counts the time that has passed, not the polls.
 func TestNext_BoundGrowsWhileAStartIsInDoubt(t *testing.T) {
 	t0 := time.Unix(1e9, 0)
 	j := Job{Wish: Wish{Desired: WantRun}, Handover: Handover{Phase: Starting, Ref: Ref{ID: "p"}}}
 	now := t0
-	for looks := 0; j.Phase == Starting && looks < 100; looks++ {
+	for polls := 0; j.Phase == Starting && polls < 100; polls++ {
 		settles := 2 * time.Minute
-		if looks >= 10 {
+		if polls >= 10 {
 			settles = 20 * time.Minute
 		}
 		j = Next(j, Outcome{Asked: AskStatus, Epoch: j.Epoch, Ref: j.Ref, Report: Report{Status: Accepted},
@@ -76,13 +76,13 @@ func TestNext_BoundGrowsWhileAStartIsInDoubt(t *testing.T) {
 
 func TestIntend_SecondStartIgnoresChecksOfTheFirst(t *testing.T) {
 	j := Job{Handover: Handover{Phase: Created}, Condition: Condition{Seen: Accepted}, Plan: Plan{Unmoved: time.Hour,
-		Looks: 50}}.Intend(time.Unix(1e9, 0))
-	if j.Seen != "" || j.Unmoved != 0 || j.Looks != 0 {
-		t.Errorf("after the intent: seen %q, unmoved %v, looks %d", j.Seen, j.Unmoved, j.Looks)
+		Polls: 50}}.Intend(time.Unix(1e9, 0))
+	if j.Seen != "" || j.Unmoved != 0 || j.Polls != 0 {
+		t.Errorf("after the intent: seen %q, unmoved %v, polls %d", j.Seen, j.Unmoved, j.Polls)
 	}
 }
 
-// What the server itself answered is over: looks begin at once. What broke off on its way, or came from a proxy, may
+// What the server itself answered is over: polls begin at once. What broke off on its way, or came from a proxy, may
 // still be taken until its deadline.
 func TestNext_AnsweredRequestIsOver(t *testing.T) {
 	now := time.Unix(1e9, 0)

@@ -85,7 +85,7 @@ func (t Timing) atOnce() time.Duration { return max(t.Check/2, 2*FirstPoll) }
 
 // SettlesAfter returns how long a job's statuses must show no sign of a start in doubt before the start counts as lost.
 func (t Timing) settlesAfter(p Promptness) time.Duration {
-	least := startLooks * t.Check
+	least := startPolls * t.Check
 	if p.Starts >= PromptStarts {
 		least = t.PromptSettle
 	}

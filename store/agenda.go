@@ -14,7 +14,7 @@ import (
 func (s *Store) Agenda(
 	ctx context.Context, a dispatch.Account, n int, stalled time.Duration,
 ) (g dispatch.Agenda, err error) {
-	err = s.readOnly(ctx, s.look, "Agenda", func(q tx, now int64) error {
+	err = s.readOnly(ctx, s.agendas, "Agenda", func(q tx, now int64) error {
 		l := accountReader{q: q, account: a, now: now, stalled: before(now, stalled)}
 		next, held, err := l.overview(ctx, &g)
 		if err != nil {
@@ -254,7 +254,7 @@ func (s *Store) WaitingBefore(ctx context.Context, j dispatch.Job) (int, error) 
 func (s *Store) Ready(
 	ctx context.Context, a dispatch.Account, l dispatch.Line, n int,
 ) (jobs []dispatch.Job, err error) {
-	err = s.readOnly(ctx, s.look, "Ready", func(q tx, now int64) error {
+	err = s.readOnly(ctx, s.agendas, "Ready", func(q tx, now int64) error {
 		jobs, err = loadJobs(ctx, q, `
 			WHERE account = $1 AND owner = $2 AND task = CAST($3 AS BIGINT) AND phase = 'waiting' AND NOT paused AND due <= $4
 			ORDER BY due, id
@@ -267,7 +267,7 @@ func (s *Store) Ready(
 
 // Unprepared returns waiting jobs that are due and whose document could not be fetched.
 func (s *Store) Unprepared(ctx context.Context, a dispatch.Account, n int) (jobs []dispatch.Job, err error) {
-	err = s.readOnly(ctx, s.look, "Unprepared", func(q tx, now int64) error {
+	err = s.readOnly(ctx, s.agendas, "Unprepared", func(q tx, now int64) error {
 		jobs, err = loadJobs(ctx, q, `
 			WHERE account = $1 AND step = 'wait' AND attention = 'application_unreachable' AND due <= $2
 			ORDER BY due, id
@@ -280,7 +280,7 @@ func (s *Store) Unprepared(ctx context.Context, a dispatch.Account, n int) (jobs
 
 // Listable returns the account's jobs below a base URL that a listing can report on.
 func (s *Store) Listable(ctx context.Context, a dispatch.Account, base string) ([]dispatch.Job, error) {
-	jobs, err := loadJobs(ctx, s.on(s.look), `
+	jobs, err := loadJobs(ctx, s.on(s.agendas), `
 		WHERE account = $1 AND step IN ('settle', 'poll', 'cancel') AND base = $2 AND phase IN ('creating', 'started')
 		ORDER BY due, id`,
 		a, base)
@@ -289,7 +289,7 @@ func (s *Store) Listable(ctx context.Context, a dispatch.Account, base string) (
 
 // Running returns n started and wanted jobs of the account, by due.
 func (s *Store) Running(ctx context.Context, a dispatch.Account, n int) ([]dispatch.Job, error) {
-	jobs, err := loadJobs(ctx, s.on(s.look), `
+	jobs, err := loadJobs(ctx, s.on(s.agendas), `
 		WHERE account = $1 AND step = 'poll'
 		ORDER BY due, id
 		LIMIT CAST($2 AS BIGINT)`,
@@ -299,7 +299,7 @@ func (s *Store) Running(ctx context.Context, a dispatch.Account, n int) ([]dispa
 
 // Bases returns the bases of all the account's jobs, sorted in Go because databases differ in their collation.
 func (s *Store) Bases(ctx context.Context, a dispatch.Account) ([]string, error) {
-	bases, err := list(ctx, s.on(s.look), single[string], `
+	bases, err := list(ctx, s.on(s.agendas), single[string], `
 		SELECT DISTINCT base
 		FROM jobs
 		WHERE owner IN (SELECT owner FROM owner_counts WHERE account = $1) AND account = $1`, a)

@@ -44,7 +44,7 @@ var (
 		listed(textOf("seen", func(j *job) *dispatch.Status { return &j.Seen })),
 		listed(spanOf("duration", func(j *job) *time.Duration { return &j.Duration })),
 		listed(timeOf("due", func(j *job) *time.Time { return &j.Due })),
-		listed(numberOf("looks", func(j *job) *int { return &j.Looks })),
+		listed(numberOf("polls", func(j *job) *int { return &j.Polls })),
 		listed(numberOf("tries", func(j *job) *int { return &j.Tries })),
 		listed(flagOf("awaited", func(j *job) *bool { return &j.Awaited })),
 		listed(timeOf("checked", func(j *job) *time.Time { return &j.Checked })),

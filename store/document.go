@@ -67,7 +67,7 @@ func (s *Store) Document(ctx context.Context, u dispatch.UserID, id dispatch.Job
 
 // Definition returns the document that defined a job's service when the job was accepted.
 func (s *Store) Definition(ctx context.Context, id dispatch.JobID) ([]byte, error) {
-	body, err := definition(ctx, s.on(s.look), id)
+	body, err := definition(ctx, s.on(s.agendas), id)
 	return []byte(body), fail("Definition", err)
 }
 

@@ -48,7 +48,7 @@ func Transact(ctx context.Context, s *Store, f func(querier) error) error {
 func TransactionLimits(t *testing.T, s *Store) map[string]string {
 	t.Helper()
 	limits := map[string]string{}
-	for name, pool := range map[string]*sql.DB{"write": s.write, "visit": s.visit, "look": s.look, "read": s.read,
+	for name, pool := range map[string]*sql.DB{"write": s.write, "visit": s.visit, "agendas": s.agendas, "read": s.read,
 		"ping": s.ping, "locks": s.locks} {
 		var limit string
 		if err := pool.QueryRowContext(t.Context(), "SHOW "+

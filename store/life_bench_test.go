@@ -157,12 +157,12 @@ func live(b *testing.B, s conformance.Store, l dispatch.Lease, jobs []dispatch.J
 		j.Moved, j.Updated, j.Due = now, now, now.Add(time.Second)
 	})))
 	kept(s.Save(b.Context(), change(func(j *dispatch.Job) {
-		j.Status, j.Seen, j.Looks = dispatch.Running, dispatch.Running, 1
+		j.Status, j.Seen, j.Polls = dispatch.Running, dispatch.Running, 1
 		j.Moved, j.Updated, j.Checked, j.Due = now, now, now, now.Add(time.Second)
 	})))
 	kept(s.Save(b.Context(), change(func(j *dispatch.Job) {
 		costs, progress := 2.5, 100.0
-		j.Phase, j.Status, j.Seen, j.Epoch, j.Looks = dispatch.Ended, dispatch.Finished, dispatch.Finished, j.Epoch+1, 0
+		j.Phase, j.Status, j.Seen, j.Epoch, j.Polls = dispatch.Ended, dispatch.Finished, dispatch.Finished, j.Epoch+1, 0
 		j.Costs, j.Unit, j.Progress, j.Duration = &costs, "credits", &progress, 90*time.Second
 		j.Moved, j.Updated, j.Checked, j.Due = now, now, now, now
 	})))

@@ -170,7 +170,7 @@ func markAwaited(
 				WHEN checked + CAST($4 AS BIGINT) < due THEN checked + CAST($4 AS BIGINT)
 				ELSE due END
 		WHERE owner = $1 AND NOT hidden AND phase = 'started' AND NOT awaited AND tries < 2
-			AND (checked < $3 OR checked > $2 OR looks = 0 AND due > checked + CAST($5 AS BIGINT)) AND `+w.String()+`
+			AND (checked < $3 OR checked > $2 OR polls = 0 AND due > checked + CAST($5 AS BIGINT)) AND `+w.String()+`
 		RETURNING account, awaited, due`,
 		w.args...)
 }

@@ -307,14 +307,14 @@ func execCounted(ctx context.Context, q tx, deleted map[string]int64, table, tex
 
 // AwaitEnds waits until no job of a user lives, or returns the context's error. It looks every two seconds.
 func (s *Store) AwaitEnds(ctx context.Context, u dispatch.UserID) error {
-	looks := time.NewTicker(2 * time.Second)
-	defer looks.Stop()
+	ticks := time.NewTicker(2 * time.Second)
+	defer ticks.Stop()
 	for {
 		if n, err := s.Unended(ctx, u); err != nil || n == 0 {
 			return err
 		}
 		select {
-		case <-looks.C:
+		case <-ticks.C:
 		case <-ctx.Done():
 			return ctx.Err()
 		}

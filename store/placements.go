@@ -68,7 +68,7 @@ func setMoves(ctx context.Context, q querier, id dispatch.TaskID, seen, moves in
 // SpreadTasks returns the tasks with several placements that have jobs which have not ended.
 func (s *Store) SpreadTasks(ctx context.Context) (tasks []dispatch.SpreadTask, err error) {
 	var ended []dispatch.SpreadTask
-	err = s.readOnly(ctx, s.look, "SpreadTasks", func(q tx, now int64) error {
+	err = s.readOnly(ctx, s.agendas, "SpreadTasks", func(q tx, now int64) error {
 		tasks, ended = nil, nil
 		placements, err := listSpread(ctx, q, now)
 		for _, h := range placements {
@@ -175,7 +175,7 @@ func (s *Store) MoveJobs(
 	ctx context.Context, m dispatch.JobMove, within ...dispatch.Quota,
 ) (n int, seen int64, err error) {
 	ctx = allow(ctx, listWithin)
-	owner, err := value[dispatch.UserID](ctx, s.on(s.look), `
+	owner, err := value[dispatch.UserID](ctx, s.on(s.agendas), `
 		SELECT owner
 		FROM tasks
 		WHERE id = $1`, m.Task)

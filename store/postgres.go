@@ -32,7 +32,7 @@ func (s *Store) openPostgreSQL(ctx context.Context, dsn string) (*Store, error) 
 	if err != nil {
 		return nil, errors.Join(fail("Open", err), s.close())
 	}
-	s.look = s.visit
+	s.agendas = s.visit
 	if err := s.migrate(allow(ctx, upkeepWithin)); err != nil {
 		return nil, errors.Join(fail("Open", err), s.close())
 	}

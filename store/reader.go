@@ -63,7 +63,7 @@ func (s *Store) readSQLite(file string, c dispatch.Clock) error {
 	if s.read, err = readerOf(file); err != nil {
 		return err
 	}
-	s.write, s.visit, s.look, s.ping = s.read, s.read, s.read, s.read
+	s.write, s.visit, s.agendas, s.ping = s.read, s.read, s.read, s.read
 	prepared[s.read] = &statements{db: s.read}
 	return nil
 }
@@ -83,7 +83,7 @@ func mustExist(file string) error {
 
 func (s *Store) readPostgreSQL(ctx context.Context, dsn string) error {
 	err := s.openPools(ctx, dsn, poolFor{&s.read, readers})
-	s.write, s.visit, s.look, s.ping = s.read, s.read, s.read, s.read
+	s.write, s.visit, s.agendas, s.ping = s.read, s.read, s.read, s.read
 	return err
 }
 

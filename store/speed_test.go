@@ -113,7 +113,7 @@ func least(t *testing.T, s conformance.Store, a dispatch.Account) time.Duration 
 	shortest := time.Hour
 	for range 100 {
 		began := time.Now()
-		look(t, s, a)
+		readAgenda(t, s, a)
 		shortest = min(shortest, time.Since(began))
 	}
 	return shortest
@@ -125,7 +125,7 @@ func BenchmarkAgenda(b *testing.B) {
 		fill(b, s, 10)
 		analyze()
 		for b.Loop() {
-			look(b, s, "p/shared")
+			readAgenda(b, s, "p/shared")
 		}
 	})
 }
@@ -268,8 +268,8 @@ func fill(t testing.TB, s conformance.Store, tasks int) {
 	}
 }
 
-// look reads the agenda of an account, as visits do.
-func look(t testing.TB, s conformance.Store, a dispatch.Account) {
+// readAgenda reads the agenda of an account, as visits do.
+func readAgenda(t testing.TB, s conformance.Store, a dispatch.Account) {
 	t.Helper()
 	g, err := s.Agenda(t.Context(), a, 100, time.Hour)
 	if err != nil {

@@ -46,7 +46,7 @@ func (s *Store) openSQLite(ctx context.Context, file string, c dispatch.Clock) (
 	if err == nil && file != memory {
 		s.read, err = sqliteDB(file, "deferred", readers, readerCache)
 	}
-	s.look, s.ping = s.read, s.read
+	s.agendas, s.ping = s.read, s.read
 	prepared[s.write], prepared[s.read] = &statements{db: s.write}, &statements{db: s.read}
 	if err == nil {
 		err = s.prepare(ctx, s.write, goose.DialectSQLite3)

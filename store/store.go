@@ -22,11 +22,11 @@ import (
 
 // Store implements the ports of all that keep something: broker.Stores, engine.Store, identity.Vault and others.
 type Store struct {
-	write *sql.DB // clients' writes
-	visit *sql.DB // writes of visits, so that the renewal of a lease does not queue behind clients
-	look  *sql.DB // reads of visits
-	read  *sql.DB // clients' reads
-	ping  *sql.DB
+	write   *sql.DB // clients' writes
+	visit   *sql.DB // writes of visits, so that the renewal of a lease does not queue behind clients
+	agendas *sql.DB // reads of visits
+	read    *sql.DB // clients' reads
+	ping    *sql.DB
 	// waits for locks, and holds them; nil: there is no other process
 	locks *sql.DB
 	now   func(context.Context, querier) (int64, error) // microseconds since 1970, by the clock of the database

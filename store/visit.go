@@ -10,7 +10,7 @@ import (
 
 // Load returns a job to a visit, regardless of its owner.
 func (s *Store) Load(ctx context.Context, id dispatch.JobID) (dispatch.Job, error) {
-	j, err := one(ctx, s.on(s.look), whole, `SELECT `+jobColumns+` FROM jobs WHERE id = $1`, id)
+	j, err := one(ctx, s.on(s.agendas), whole, `SELECT `+jobColumns+` FROM jobs WHERE id = $1`, id)
 	if err != nil {
 		return dispatch.Job{}, fail("Load", err)
 	}
@@ -19,7 +19,7 @@ func (s *Store) Load(ctx context.Context, id dispatch.JobID) (dispatch.Job, erro
 
 // RefHolder returns the job or run of an account that has an identifier at its platform.
 func (s *Store) RefHolder(ctx context.Context, a dispatch.Account, r dispatch.Ref) (id dispatch.JobID, err error) {
-	err = s.on(s.look).QueryRowContext(ctx, `
+	err = s.on(s.agendas).QueryRowContext(ctx, `
 		SELECT CAST(COALESCE((
 			SELECT max(id) FROM jobs WHERE account = $1 AND ref_id = CAST($2 AS TEXT) AND ref_id <> '' AND ref_base = $3), (
 			SELECT max(id) FROM sync_runs
@@ -32,7 +32,7 @@ func (s *Store) RefHolder(ctx context.Context, a dispatch.Account, r dispatch.Re
 func (s *Store) Request(ctx context.Context, id dispatch.JobID) (r dispatch.Request, err error) {
 	j := dispatch.Job{}
 	var names, body, shared, dimension string
-	q := s.on(s.look)
+	q := s.on(s.agendas)
 	err = q.QueryRowContext(ctx, `
 		SELECT jobs.task, jobs.number, jobs.account, jobs.names, requests.body, COALESCE(tasks.request, ''),
 			COALESCE(tasks.dimension, '')

@@ -37,7 +37,7 @@ func TestSave_EachFieldAlone(t *testing.T) {
 		func(j *dispatch.Job) { j.Deadline = later },
 		func(j *dispatch.Job) { j.Duration = time.Second },
 		func(j *dispatch.Job) { j.Due = later },
-		func(j *dispatch.Job) { j.Looks++ },
+		func(j *dispatch.Job) { j.Polls++ },
 		func(j *dispatch.Job) { j.Unmoved = time.Second },
 		func(j *dispatch.Job) { j.Tries++ },
 		func(j *dispatch.Job) { j.Awaited = true },

@@ -10,42 +10,42 @@ import (
 )
 
 // While jobs wait for a slot, a visit also reads the statuses of running jobs earlier than planned, so that slots do
-// not stay empty for long. These reads are called looks. They change no plan in the database: when nothing waits,
+// not stay empty for long. These reads are called early polls. They change no plan in the database: when nothing waits,
 // statuses are read as rarely as [Timing] says.
 
 const (
-	shortestGap = 250 * time.Millisecond // between two looks
-	gapShare    = 30                     // looks are at least this part of the mean age of running jobs apart,
+	shortestGap = 250 * time.Millisecond // between two early polls
+	gapShare    = 30                     // early polls are at least this part of the mean age of running jobs apart,
 	gapPaces    = 5                      // and at least so many send times of the platform
-	mostLooked  = 200                    // running jobs that are considered
-	replanned   = 250 * time.Millisecond // how often looks are planned anew while requests are under way
+	mostPolled  = 200                    // running jobs that are considered
+	replanned   = 250 * time.Millisecond // how often early polls are planned anew while requests are under way
 )
 
-// planLooks decides when the visit looks next, and adds the jobs that are to be read now to the agenda.
-func (v *visit) planLooks(ctx context.Context) error {
+// planEarlyPolls decides when the visit polls early next, and adds the jobs that are to be read now to the agenda.
+func (v *visit) planEarlyPolls(ctx context.Context) error {
 	if !v.agenda.WaitsForSlot(v.backend.Limits) {
-		v.lookAt = time.Time{}
+		v.earlyPollAt = time.Time{}
 		return nil
 	}
 	if v.pending > 0 && time.Since(v.planned) < replanned {
 		return nil
 	}
-	running, err := v.visits.Store.Running(ctx, v.account, mostLooked)
+	running, err := v.visits.Store.Running(ctx, v.account, mostPolled)
 	if err != nil {
 		return err
 	}
-	v.planned, v.lookAt = time.Now(), time.Time{}
-	jobs := v.lookable(running)
+	v.planned, v.earlyPollAt = time.Now(), time.Time{}
+	jobs := v.pollableEarly(running)
 	for _, base := range slices.Sorted(maps.Keys(jobs)) {
-		v.planLook(base, jobs[base])
+		v.planEarlyPoll(base, jobs[base])
 	}
 	return nil
 }
 
-// planLook decides when the statuses of jobs below a base are read next: a gap after the last read, of all together if
-// a listing shows them, otherwise of each.
-func (v *visit) planLook(base string, jobs []dispatch.Job) {
-	gap := v.lookGap(base, jobs)
+// planEarlyPoll decides when the statuses of jobs below a base are read next: a gap after the last read, of all
+// together if a listing shows them, otherwise of each.
+func (v *visit) planEarlyPoll(base string, jobs []dispatch.Job) {
+	gap := v.earlyPollGap(base, jobs)
 	var last time.Time
 	listed := 0
 	for _, j := range jobs {
@@ -60,7 +60,7 @@ func (v *visit) planLook(base string, jobs []dispatch.Job) {
 			at = last.Add(gap)
 		}
 		if at.After(v.agenda.Now) {
-			v.lookAt = dispatch.Earlier(v.lookAt, at)
+			v.earlyPollAt = dispatch.Earlier(v.earlyPollAt, at)
 		} else {
 			v.agenda.Poll = append(v.agenda.Poll, j)
 		}
@@ -81,9 +81,9 @@ func (v *visit) lastRead(j dispatch.Job) time.Time {
 
 func (v *visit) startOf(j dispatch.Job) time.Time { return j.SendBy.Add(-v.backend.Limits.Send) }
 
-// lookGap returns how far apart two looks at jobs below a base must be, so that they do not burden a platform with a
-// low rate or with slow listings.
-func (v *visit) lookGap(base string, jobs []dispatch.Job) time.Duration {
+// earlyPollGap returns how far apart two early polls of jobs below a base must be, so that they do not burden a
+// platform with a low rate or with slow listings.
+func (v *visit) earlyPollGap(base string, jobs []dispatch.Job) time.Duration {
 	var ages time.Duration
 	for _, j := range jobs {
 		ages += max(0, v.now().Sub(v.startOf(j)))
@@ -93,14 +93,14 @@ func (v *visit) lookGap(base string, jobs []dispatch.Job) time.Duration {
 	return max(shortestGap, l.MinPoll, ages/time.Duration(len(jobs))/gapShare, gapPaces*l.Pace, took)
 }
 
-// lookable returns the jobs whose statuses can be read earlier than planned, by base. A job whose reads fail, whose
-// failure is to be confirmed, or which is due anyway keeps its plan.
-func (v *visit) lookable(running []dispatch.Job) map[string][]dispatch.Job {
+// pollableEarly returns the jobs whose statuses can be read earlier than planned, by base. A job whose reads fail,
+// whose failure is to be confirmed, or which is due anyway keeps its plan.
+func (v *visit) pollableEarly(running []dispatch.Job) map[string][]dispatch.Job {
 	due := byID(v.agenda.Poll)
 	jobs := map[string][]dispatch.Job{}
 	for _, j := range running {
 		_, planned := due[j.ID]
-		if !planned && !v.busy[j.ID] && j.Tries == 0 && j.Looks == 0 && j.Seen != dispatch.Failed {
+		if !planned && !v.busy[j.ID] && j.Tries == 0 && j.Polls == 0 && j.Seen != dispatch.Failed {
 			jobs[j.Base] = append(jobs[j.Base], j)
 		}
 	}

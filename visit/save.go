@@ -143,7 +143,7 @@ func (t attempt) wasStoredAs(row dispatch.Job) bool {
 	j := t.job
 	return row.Version > j.Version && row.Phase == j.Phase && row.Epoch == j.Epoch && row.Attempt == j.Attempt &&
 		row.Ref == j.Ref &&
-		row.Status == j.Status && row.Attention == j.Attention && row.Seen == j.Seen && row.Looks == j.Looks &&
+		row.Status == j.Status && row.Attention == j.Attention && row.Seen == j.Seen && row.Polls == j.Polls &&
 		row.Tries == j.Tries &&
 		len(row.Orphans) == len(j.Orphans) && len(row.Past) == len(j.Past) &&
 		row.Checked.Equal(j.Checked.Truncate(time.Microsecond)) &&

@@ -11,9 +11,9 @@ import (
 // with the user's own token arrives. newToken is whether this process sees the token for the first time: then another
 // process may have held an account shortly before.
 func (vs *Visits) HandleSignIn(ctx context.Context, u dispatch.UserID, newToken bool) {
-	look := vs.blocked.firstInMinute(u) || newToken
+	check := vs.blocked.firstInMinute(u) || newToken
 	for _, a := range vs.accountsOf(u) {
-		if (vs.blocked.endIfSettled(a) || look && vs.awaitsSignIn(ctx, a)) && !vs.lacksSignIn(ctx, a) {
+		if (vs.blocked.endIfSettled(a) || check && vs.awaitsSignIn(ctx, a)) && !vs.lacksSignIn(ctx, a) {
 			vs.resumeAccount(ctx, a)
 		}
 	}

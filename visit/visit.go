@@ -76,9 +76,9 @@ type visit struct {
 	starts dispatch.StartsSeen // not stored yet
 
 	asked map[dispatch.JobID]time.Time // when a status read was begun
-	// when to look next, see planLooks, in the store's time; zero: no job waits for a slot
-	lookAt  time.Time
-	planned time.Time // when lookAt was determined
+	// when to poll early next, see planEarlyPolls, in the store's time; zero: no job waits for a slot
+	earlyPollAt time.Time
+	planned     time.Time // when earlyPollAt was determined
 
 	// On this process's monotonic clock. Times of the store are never compared with it.
 	read         time.Time    // the agenda
@@ -167,9 +167,9 @@ func (v *visit) run(ctx context.Context) error {
 	}
 }
 
-// awaitMore waits a moment for further jobs after some were submitted, and reports whether the account was woken. A client
-// that submits one job after the other would otherwise wait for the end of a visit and the begin of the next one with
-// each job.
+// awaitMore waits a moment for further jobs after some were submitted, and reports whether the account was woken. A
+// client that submits one job after the other would otherwise wait for the end of a visit and the begin of the next one
+// with each job.
 func (v *visit) awaitMore(ctx context.Context, woken <-chan struct{}) bool {
 	if !v.submitted {
 		return false
@@ -311,7 +311,7 @@ func (v *visit) reloadAgenda(ctx context.Context) error {
 		return err
 	}
 	v.agenda, v.read, v.woken, v.suspectsAt = agenda, asked, false, time.Time{}
-	if err := v.planLooks(ctx); err != nil {
+	if err := v.planEarlyPolls(ctx); err != nil {
 		return err
 	}
 	v.queue.due = [classCount][]dispatch.Job{classCancel: v.agenda.Cancel, classSettle: v.agenda.Settle,
@@ -363,7 +363,7 @@ func (v *visit) due() time.Time {
 }
 
 // nextRead returns when the next status is to be read, in the store's time; zero: none is.
-func (v *visit) nextRead() time.Time { return dispatch.Earlier(v.agenda.NextPoll, v.lookAt) }
+func (v *visit) nextRead() time.Time { return dispatch.Earlier(v.agenda.NextPoll, v.earlyPollAt) }
 
 // after returns the later of due and t, a time of this process's clock, in the store's time. If due is zero it returns
 // zero.
@@ -422,8 +422,8 @@ func (v *visit) waitTime(err error) time.Duration {
 		if next := time.Until(v.noSendBefore[dispatch.Reading]); next > 0 && v.pending < v.backend.Limits.Requests {
 			return min(dispatch.Repair, next)
 		}
-		if !v.lookAt.IsZero() && v.pending < v.backend.Limits.Requests {
-			return min(dispatch.Repair, max(v.lookAt.Sub(v.now()), replanned))
+		if !v.earlyPollAt.IsZero() && v.pending < v.backend.Limits.Requests {
+			return min(dispatch.Repair, max(v.earlyPollAt.Sub(v.now()), replanned))
 		}
 		return dispatch.Repair
 	}

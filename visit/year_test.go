@@ -301,8 +301,8 @@ func (p *simulatedPlatform) send() {
 	p.sent, p.sendWait = now, max(p.sendWait, now.Sub(p.at(p.now)))
 }
 
-// seenAfter returns after which time a status read shows the end of a job that runs for a time. That is without looks,
-// so later than it could be.
+// seenAfter returns after which time a status read shows the end of a job that runs for a time. That is without early
+// polls, so later than it could be.
 func (p *simulatedPlatform) seenAfter(runs time.Duration) (at time.Duration) {
 	for at < runs {
 		pause := p.timing.PollAfter(at)

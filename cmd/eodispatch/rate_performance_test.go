@@ -352,7 +352,7 @@ func (c crowd) watch(b *testing.B, all []replica, jobs []dispatch.JobID, clock *
 		defer a.Close()
 		for i := part; i < c.accounts; i += len(all) {
 			watching.Go(func() {
-				c.look(ctx, b, server.URL, user(i), func(oldest time.Time) {
+				c.read(ctx, b, server.URL, user(i), func(oldest time.Time) {
 					mu.Lock()
 					defer mu.Unlock()
 					if counts {
@@ -384,8 +384,8 @@ func (c crowd) watch(b *testing.B, all []replica, jobs []dispatch.JobID, clock *
 	return ages, calls
 }
 
-// look reads a user's stream, and calls tell with the time when the oldest status in each message was checked.
-func (c crowd) look(ctx context.Context, b *testing.B, address string, u dispatch.UserID, tell func(time.Time)) {
+// read reads a user's stream, and calls tell with the time when the oldest status in each message was checked.
+func (c crowd) read(ctx context.Context, b *testing.B, address string, u dispatch.UserID, tell func(time.Time)) {
 	conn, _, err := websocket.Dial(ctx, "ws"+strings.TrimPrefix(address, "http")+"/job_status", &websocket.DialOptions{
 		HTTPHeader: http.Header{"Authorization": {"Bearer " + string(u)}}})
 	if err != nil {

@@ -163,18 +163,18 @@ func (c *counts) all() map[string]int64 {
 // Meter counts steps against a bound and stops when a context ends. It is for one goroutine. A nil Meter counts nothing
 // and never stops.
 type Meter struct {
-	ctx   context.Context
-	bound Bound
-	spent int64
-	look  int64 // the value of spent at which the context is checked next
-	err   error
+	ctx     context.Context
+	bound   Bound
+	spent   int64
+	checkAt int64 // the value of spent at which the context is checked next
+	err     error
 }
 
 // Meter returns a meter for the bound.
 func (b Bound) Meter(ctx context.Context) *Meter { return &Meter{ctx: ctx, bound: b} }
 
-// lookEvery is how many steps pass between two checks of the context.
-const lookEvery = 4096
+// checkEvery is how many steps pass between two checks of the context.
+const checkEvery = 4096
 
 // Spend counts n steps and reports whether the work may continue. After it has returned false, it always returns false.
 func (m *Meter) Spend(n int) bool {
@@ -189,8 +189,8 @@ func (m *Meter) Spend(n int) bool {
 		m.err = m.bound.Refuse()
 		return false
 	}
-	if m.spent >= m.look {
-		m.look = m.spent + lookEvery
+	if m.spent >= m.checkAt {
+		m.checkAt = m.spent + checkEvery
 		m.err = m.ctx.Err()
 	}
 	return m.err == nil

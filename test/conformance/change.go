@@ -15,6 +15,6 @@ func (t storeTest) change(id dispatch.JobID, change func(*dispatch.Job)) {
 	t.Helper()
 	t.touchJob(id, func(j *dispatch.Job) {
 		change(j)
-		j.Updated = t.look().Now
+		j.Updated = t.readAgenda().Now
 	})
 }

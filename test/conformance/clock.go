@@ -9,7 +9,7 @@ import (
 // clockBack sets the clock back an hour while a job's next read, its account's visit and a hold are planned.
 func (t storeTest) clockBack() {
 	ctx := t.Context()
-	start := t.look0()
+	start := t.firstTime()
 	plan := func(due time.Duration) dispatch.Job {
 		j := t.accept()
 		j.Phase, j.Due, j.SendBy = dispatch.Started, start.Add(due), start.Add(due-time.Second)
@@ -17,9 +17,9 @@ func (t storeTest) clockBack() {
 	}
 	soon, late := plan(time.Minute), plan(20*time.Minute)
 	t.must(t.s.Hold(ctx, shared, time.Minute, dispatch.NotTaken, "Later."))
-	held := t.look().Hold
+	held := t.readAgenda().Hold
 	l := t.lease()
-	t.must(t.s.Release(ctx, l, t.look().Wakes, start.Add(time.Minute)))
+	t.must(t.s.Release(ctx, l, t.readAgenda().Wakes, start.Add(time.Minute)))
 	t.must(t.s.NoteServed(ctx, []string{"p"}))
 
 	t.db.Pass(-time.Hour)
@@ -31,7 +31,7 @@ func (t storeTest) clockBack() {
 			t.equal(t.load(j.ID), want)
 		}
 	}
-	if is := t.look().Hold; !is.Equal(held.Add(-time.Hour)) {
+	if is := t.readAgenda().Hold; !is.Equal(held.Add(-time.Hour)) {
 		t.Errorf("held until %v, want an hour before %v", is, held)
 	}
 	due := func() int {

@@ -47,7 +47,7 @@ func (t storeTest) parallelCounts() {
 		})
 	}
 	all.Wait()
-	g := t.look()
+	g := t.readAgenda()
 	infos, err := t.s.AccountInfo(t.Context(), ann, []dispatch.Account{"", shared}, nil)
 	t.must(err)
 	// Of each round's four jobs one holds a slot, one waits, one ended, and one was deleted.

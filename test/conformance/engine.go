@@ -108,7 +108,7 @@ func (t engineTest) idle(e dispatch.Engine, begun <-chan dispatch.Lease, end cha
 }
 
 // seen returns the end of a visit that has seen all wakes.
-func (t engineTest) seen() end { return end{wakes: t.look().Wakes} }
+func (t engineTest) seen() end { return end{wakes: t.readAgenda().Wakes} }
 
 func (t engineTest) wake() {
 	v, begun, end := t.reporting()
@@ -154,10 +154,10 @@ func (t engineTest) planned() {
 	t.soon(begun, patient)
 	const later = 700 * time.Millisecond
 	plan := t.seen()
-	plan.due = t.look().Now.Add(later)
+	plan.due = t.readAgenda().Now.Add(later)
 	end <- plan
 	t.soon(begun, patient)
-	if late := t.look().Now.Sub(plan.due); late < 0 || late > hinted+t.c.Slack {
+	if late := t.readAgenda().Now.Sub(plan.due); late < 0 || late > hinted+t.c.Slack {
 		t.Errorf("visited %v after the planned time", late)
 	}
 	end <- t.seen()

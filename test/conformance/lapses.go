@@ -15,7 +15,7 @@ func (t storeTest) lapses() {
 			t.Errorf("lease %d counts %d expired leases, want %d", n, l.Lapses, want)
 		}
 		if release {
-			t.must(t.s.Release(t.Context(), l, 0, t.look().Now))
+			t.must(t.s.Release(t.Context(), l, 0, t.readAgenda().Now))
 		}
 		t.db.Pass(2 * time.Minute)
 	}

@@ -325,7 +325,7 @@ func (s *MemStore) MarkAwaited(_ context.Context, u dispatch.UserID, scope dispa
 			r.Due = now
 		} else if !stale {
 			first = r.Checked.Add(max(fresh, gap))
-			if r.Looks > 0 || !r.Due.After(first) {
+			if r.Polls > 0 || !r.Due.After(first) {
 				continue
 			}
 			r.Due = first

@@ -21,14 +21,14 @@ type numbers struct {
 
 // seen is a job or a task as its owner saw it.
 type seen struct {
-	task          dispatch.TaskID // of a job
-	look, service string
-	deleted       bool
-	number, floor int64
+	task           dispatch.TaskID // of a job
+	shown, service string
+	deleted        bool
+	number, floor  int64
 }
 
-// lookOf returns what the owner sees of a job, without what its account or its phase alone show.
-func (s *MemStore) lookOf(j dispatch.Job) (look, service string) {
+// shownOf returns what the owner sees of a job, without what its account or its phase alone show.
+func (s *MemStore) shownOf(j dispatch.Job) (shown, service string) {
 	if d := s.defined[owned{job: j.ID}]; d != nil {
 		service = d.told
 	}
@@ -45,8 +45,8 @@ func (s *MemStore) lookOf(j dispatch.Job) (look, service string) {
 		j.Retried, string(rest)), service
 }
 
-// lookOfTask returns what the owner sees of a task itself.
-func (s *MemStore) lookOfTask(t dispatch.Task) (look, service string) {
+// shownOfTask returns what the owner sees of a task itself.
+func (s *MemStore) shownOfTask(t dispatch.Task) (shown, service string) {
 	for _, h := range t.Request.Placements {
 		if d := s.defined[owned{task: t.ID, placement: h.Account}]; d != nil {
 			service += " " + d.told
@@ -85,19 +85,19 @@ func (n *numbers) compareTasks(s *MemStore, u dispatch.UserID, next int64) (diff
 		if t.Owner != u {
 			continue
 		}
-		look, service := s.lookOfTask(t)
+		shown, service := s.shownOfTask(t)
 		e, known := n.tasks[id]
 		switch {
 		case !known && !t.Hidden:
-			n.tasks[id] = &seen{look: look, service: service, number: next, floor: next}
+			n.tasks[id] = &seen{shown: shown, service: service, number: next, floor: next}
 		case !known || e.deleted:
 			continue
 		case t.Hidden:
 			e.deleted, e.number = true, next
 		case e.service != service:
-			e.look, e.service, e.number, e.floor = look, service, next, next
-		case e.look != look:
-			e.look, e.number = look, next
+			e.shown, e.service, e.number, e.floor = shown, service, next, next
+		case e.shown != shown:
+			e.shown, e.number = shown, next
 		default:
 			continue
 		}
@@ -119,11 +119,11 @@ func (n *numbers) compareJobs(s *MemStore, u dispatch.UserID, next int64) (diffe
 			continue
 		}
 		stored[r.ID] = true
-		look, service := s.lookOf(r.Job)
+		shown, service := s.shownOf(r.Job)
 		e, known := n.jobs[r.ID]
 		switch {
 		case !known && !r.Hidden:
-			e = &seen{task: r.Task, look: look, service: service, number: next}
+			e = &seen{task: r.Task, shown: shown, service: service, number: next}
 			if n.jobs[r.ID] = e; r.Task != 0 {
 				e.number = 0
 			}
@@ -131,8 +131,8 @@ func (n *numbers) compareJobs(s *MemStore, u dispatch.UserID, next int64) (diffe
 			continue
 		case r.Hidden:
 			e.deleted, e.number = true, next
-		case e.look != look || e.service != service:
-			e.look, e.service, e.number = look, service, next
+		case e.shown != shown || e.service != service:
+			e.shown, e.service, e.number = shown, service, next
 		default:
 			continue
 		}

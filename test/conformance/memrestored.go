@@ -57,7 +57,7 @@ func (s *MemStore) ClearRestored(_ context.Context, a dispatch.Account, all []di
 	}
 	for _, r := range s.jobs {
 		if j := &r.Job; j.Account == a && j.Phase == dispatch.Created {
-			j.Phase, j.Looks, j.Unmoved, j.Seen, j.SendBy, j.Due, j.Moved, j.Updated = dispatch.Starting, 0, 0, "", now,
+			j.Phase, j.Polls, j.Unmoved, j.Seen, j.SendBy, j.Due, j.Moved, j.Updated = dispatch.Starting, 0, 0, "", now,
 				now, now, now
 			j.Attention, j.Notice = dispatch.InDoubt, ""
 			j.Epoch++

@@ -65,7 +65,7 @@ func (t storeTest) takenNumbers() {
 		{"the time of asking", func() {
 			t.touchJob(alone.ID, func(j *dispatch.Job) {
 				j.Checked, j.Due, j.Tries = j.Checked.Add(time.Hour),
-					t.look().Now, 1
+					t.readAgenda().Now, 1
 			})
 		}, nil, nil},
 		{"a progress", func() { t.touchJob(alone.ID, func(j *dispatch.Job) { j.Progress = &half }) }, []string{a}, nil},
@@ -73,7 +73,7 @@ func (t storeTest) takenNumbers() {
 			nil},
 		{"another's job", func() { t.acceptFor(bob, shared) }, nil, nil},
 		{"an intent", func() {
-			t.touchJob(jobs[0].ID, func(j *dispatch.Job) { *j = j.Intend(t.look().Now.Add(time.Minute)) })
+			t.touchJob(jobs[0].ID, func(j *dispatch.Job) { *j = j.Intend(t.readAgenda().Now.Add(time.Minute)) })
 		}, nil, nil},
 		{"a platform's id", func() {
 			t.touchJob(jobs[0].ID, func(j *dispatch.Job) { j.Phase, j.Ref.ID = dispatch.Created, "r" })

@@ -39,7 +39,7 @@ type operationsTest struct {
 
 func (t operationsTest) holds() {
 	j := t.acceptFor(ann, shared)
-	before := t.look()
+	before := t.readAgenda()
 	t.equal(before.Operator, "")
 	for account, want := range map[dispatch.Account]bool{j.Account: true, j.Account + "d": false, "": false} {
 		known, err := t.o.HasAccount(t.Context(), account)
@@ -49,7 +49,7 @@ func (t operationsTest) holds() {
 	h := dispatch.OperatorHold{Scope: j.Account.Platform(), Notice: "updates", By: "root"}
 	t.must(t.o.HoldScope(t.Context(), h))
 	t.must(t.o.HoldScope(t.Context(), h))
-	held := t.look()
+	held := t.readAgenda()
 	t.equal(held.Operator, "updates")
 	run := dispatch.SyncRun{Owner: ann, Account: j.Account, Status: dispatch.Running}
 	t.kind(t.s.BeginSyncRun(t.Context(), &run, time.Minute), dispatch.Unavailable)
@@ -67,11 +67,11 @@ func (t operationsTest) holds() {
 	t.kind(t.o.ReleaseScope(t.Context(), h.Scope), dispatch.NotFound)
 	t.must(t.o.HoldScope(t.Context(), dispatch.OperatorHold{Scope: string(j.Account), Notice: "this account",
 		By: "root"}))
-	t.equal(t.look().Operator, "this account")
+	t.equal(t.readAgenda().Operator, "this account")
 	t.kind(t.s.BeginSyncRun(t.Context(), &run, time.Minute), dispatch.Unavailable)
 	t.must(t.o.ReleaseScope(t.Context(), string(j.Account)))
 	t.must(t.s.BeginSyncRun(t.Context(), &run, time.Minute))
-	t.equal(t.look().Operator, "")
+	t.equal(t.readAgenda().Operator, "")
 }
 
 func (t operationsTest) troubled() {
@@ -92,7 +92,7 @@ func (t operationsTest) troubled() {
 }
 
 func (t operationsTest) events() {
-	j, now := t.accept(), t.look().Now
+	j, now := t.accept(), t.readAgenda().Now
 	var given []dispatch.JobEvent
 	for i := range 45 { // more than one statement inserts
 		given = append(given, dispatch.JobEvent{Job: j.ID, At: now.Add(time.Duration(i) * time.Minute), What: "create",

@@ -13,7 +13,7 @@ func (t storeTest) restored() {
 	ctx := t.Context()
 	waits := t.accept()
 	created := t.accept()
-	created.Phase, created.Ref, created.Looks, created.Seen = dispatch.Created, dispatch.Ref{ID: "r"}, 3,
+	created.Phase, created.Ref, created.Polls, created.Seen = dispatch.Created, dispatch.Ref{ID: "r"}, 3,
 		dispatch.Accepted
 	created = t.save(created)
 	other := t.acceptFor(ann, "q/shared")
@@ -27,7 +27,7 @@ func (t storeTest) restored() {
 		t.Errorf("a job that may have run since the backup is retried by itself %d times", now.Retries)
 	}
 	waits.Retries, created.Retries, other.Retries = 0, 0, 0
-	g := t.look()
+	g := t.readAgenda()
 	if g.Restored != dispatch.CompareIfLists || g.Hold.After(g.Now) {
 		t.Errorf("marked: %+v", g)
 	}
@@ -39,12 +39,12 @@ func (t storeTest) restored() {
 	found := []dispatch.Unrecognized{{Ref: dispatch.Ref{ID: "x"}, Tag: "i.9.1.aa", Status: dispatch.Running},
 		{Ref: dispatch.Ref{ID: "a"}, Tag: "i.8.1", Status: dispatch.Queued}}
 	t.must(t.s.ClearRestored(ctx, shared, found))
-	if g = t.look(); g.Restored != dispatch.NotRestored || len(g.Settle) != 1 {
+	if g = t.readAgenda(); g.Restored != dispatch.NotRestored || len(g.Settle) != 1 {
 		t.Fatalf("compared: %+v", g)
 	}
 	is := g.Settle[0]
 	if is.ID != created.ID || is.Phase != dispatch.Starting || is.Epoch != created.Epoch+1 ||
-		is.Version != created.Version+1 || is.Looks != 0 || is.Seen != "" ||
+		is.Version != created.Version+1 || is.Polls != 0 || is.Seen != "" ||
 		is.Attention != dispatch.InDoubt || is.Ref != created.Ref {
 		t.Errorf("what was created: %+v", is)
 	}

@@ -52,9 +52,9 @@ func (t storeTest) slotsForDays() {
 	t.acceptTask(ann, 32)
 	l := t.lease()
 	atPlatform := map[dispatch.JobID]dispatch.Job{}
-	began := t.look().Now
+	began := t.readAgenda().Now
 	for n := 0; ; {
-		g := t.look()
+		g := t.readAgenda()
 		if g.Now.Sub(began) > 48*time.Hour {
 			break
 		}
@@ -92,7 +92,7 @@ func (t storeTest) advance(atPlatform map[dispatch.JobID]dispatch.Job, now time.
 		}
 	}
 	t.db.Pass(wait / 2)
-	if g := t.look(); g.Held != len(atPlatform) {
+	if g := t.readAgenda(); g.Held != len(atPlatform) {
 		t.Fatalf("%d slots are held, %d jobs are at the platform", g.Held, len(atPlatform))
 	}
 	t.db.Pass(wait - wait/2)

@@ -16,7 +16,7 @@ func (t storeTest) starts() {
 	is := func(starts int, lag time.Duration) {
 		t.Helper()
 		want := dispatch.Promptness{Starts: starts, Lag: lag}
-		t.equal(t.look().Starts, want)
+		t.equal(t.readAgenda().Starts, want)
 		all, err := t.db.Open().AccountInfo(ctx, ann, []dispatch.Account{shared, "r/shared"}, nil)
 		t.must(err)
 		t.equal([]dispatch.Promptness{all[0].Starts, all[1].Starts}, []dispatch.Promptness{want, {}})

@@ -267,7 +267,7 @@ func (t storeTest) lease() dispatch.Lease {
 	return dispatch.Lease{}
 }
 
-func (t storeTest) look() dispatch.Agenda {
+func (t storeTest) readAgenda() dispatch.Agenda {
 	t.Helper()
 	g, err := t.s.Agenda(t.Context(), shared, 100, 0)
 	t.must(err)

@@ -88,13 +88,13 @@ func (t storeTest) requests() {
 	t.s = t.db.Restart()
 	record, err := t.s.Record(t.Context(), ann, single.ID)
 	t.must(err)
-	t.equal(record, dispatch.Record{Job: single, Request: request(), Read: t.look().Now})
+	t.equal(record, dispatch.Record{Job: single, Request: request(), Read: t.readAgenda().Now})
 	for _, j := range jobs {
 		want, err := task.RequestFor(j.Job, j.Body)
 		t.must(err)
 		record, err := t.s.Record(t.Context(), ann, j.ID)
 		t.must(err)
-		t.equal(record, dispatch.Record{Job: j.Job, Request: want, Read: t.look().Now})
+		t.equal(record, dispatch.Record{Job: j.Job, Request: want, Read: t.readAgenda().Now})
 		got, err := t.s.Request(t.Context(), j.ID)
 		t.must(err)
 		t.equal(got, want)
@@ -103,7 +103,7 @@ func (t storeTest) requests() {
 	newer := t.accept()
 	list, err := t.s.Records(t.Context(), ann, dispatch.Page{})
 	t.must(err)
-	now := t.look().Now
+	now := t.readAgenda().Now
 	t.equal(list, []dispatch.Record{{Job: newer, Request: request(), Read: now}, {Job: single, Request: request(),
 		Read: now}})
 }
@@ -165,7 +165,7 @@ func (t storeTest) allOrNone() {
 	if task.ID != 0 || jobs[0].ID != 0 {
 		t.Error("ids were assigned to jobs that were not stored")
 	}
-	g := t.look()
+	g := t.readAgenda()
 	if ready, err := t.s.Ready(t.Context(), shared, dispatch.Line{Owner: ann}, 9); err != nil || len(ready) != 1 ||
 		ready[0].ID != before.ID || len(g.Lines) != 1 {
 		t.Errorf("ready %v, lines %v, %v", ready, g.Lines, err)
@@ -216,7 +216,7 @@ func (t storeTest) keys() {
 	r, first, err := accept(ann, k, nil)
 	t.must(err)
 	t.equal(r, dispatch.KeyTarget{})
-	wakes := t.look().Wakes
+	wakes := t.readAgenda().Wakes
 	r, _, err = accept(ann, k, nil)
 	t.must(err)
 	t.equal(r, dispatch.KeyTarget{Job: first})
@@ -227,7 +227,7 @@ func (t storeTest) keys() {
 	t.repeated(ann, dispatch.Key{Text: "l", Fingerprint: "f"}, dispatch.KeyTarget{})
 	_, err = t.s.FindKey(ctx, ann, dispatch.Key{Text: "k", Fingerprint: "g"})
 	t.kind(err, dispatch.Conflict)
-	if g := t.look(); g.Wakes != wakes {
+	if g := t.readAgenda(); g.Wakes != wakes {
 		t.Error("a failed Accept wakes the account")
 	}
 	if list, err := t.s.Records(ctx, ann, dispatch.Page{}); err != nil || len(list) != 2 {

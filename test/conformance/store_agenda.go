@@ -29,7 +29,7 @@ func (t storeTest) purge() {
 	_, err := t.s.Accept(ctx, dispatch.Key{Text: "k", Fingerprint: "f"}, nil, []dispatch.Draft{draft(ann, shared)})
 	t.must(err)
 	t.db.Pass(2 * time.Hour)
-	kept = append(kept, end(true, func(j *dispatch.Job) { j.Moved = t.look().Now }))
+	kept = append(kept, end(true, func(j *dispatch.Job) { j.Moved = t.readAgenda().Now }))
 	t.must(t.s.Purge(ctx, time.Hour))
 	_, err = t.s.Load(ctx, gone)
 	t.kind(err, dispatch.NotFound)
@@ -94,7 +94,7 @@ func (t storeTest) agenda() {
 	want.NextStart = now.Add(past)
 	want.Next = now.Add(past - 8*time.Second)
 	want.NextPoll = now.Add(past - time.Second)
-	g := t.look()
+	g := t.readAgenda()
 	for _, list := range []*[]dispatch.Job{&want.Cancel, &want.Settle, &want.Start, &want.Poll} {
 		slices.SortFunc(*list, func(a, b dispatch.Job) int { return a.Due.Compare(b.Due) })
 	}
@@ -118,7 +118,7 @@ func (t storeTest) lines() {
 	stalled.Phase = dispatch.Started
 	t.save(stalled)
 	t.db.Pass(stalledAfter)
-	g := t.look()
+	g := t.readAgenda()
 	t.must(t.s.Renew(ctx, l, time.Minute))
 	held, err := t.s.Intend(ctx, l, limits, []dispatch.Job{jobs[1].Job, jobs[2].Job, single})
 	t.must(err)
@@ -129,7 +129,7 @@ func (t storeTest) lines() {
 	t.must(err)
 	hers.Due = g.Now.Add(time.Minute)
 	t.save(hers)
-	g = t.look()
+	g = t.readAgenda()
 	if g.Held != 4 {
 		t.Errorf("%d slots are held, want 4", g.Held)
 	}

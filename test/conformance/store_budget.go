@@ -48,7 +48,7 @@ func (t storeTest) intendDue(l dispatch.Lease, jobs []dispatch.Draft) []dispatch
 	t.Helper()
 	var waiting []dispatch.Job
 	for _, d := range jobs {
-		if j := t.load(d.ID); j.Phase == dispatch.Waiting && !j.Paused && !j.Due.After(t.look().Now) {
+		if j := t.load(d.ID); j.Phase == dispatch.Waiting && !j.Paused && !j.Due.After(t.readAgenda().Now) {
 			waiting = append(waiting, j)
 		}
 	}
@@ -97,9 +97,9 @@ func (t storeTest) budgets() {
 	t.end(jobs[0].ID, dispatch.Finished, late)
 	t.shows(task.ID, "true costs_awaited 0 + 0 of 10 ")
 	t.db.Pass(24 * time.Hour)
-	wakes := t.look().Wakes
+	wakes := t.readAgenda().Wakes
 	t.end(jobs[0].ID, dispatch.Finished, func(j *dispatch.Job) { costs(2, "credits")(j); j.Unmetered = nil })
-	if t.look().Wakes == wakes {
+	if t.readAgenda().Wakes == wakes {
 		t.Error("the account was not woken when the task went on")
 	}
 	t.shows(task.ID, "false  2 + 0 of 10 credits")

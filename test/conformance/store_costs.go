@@ -12,7 +12,7 @@ func (t storeTest) ledger() {
 	ctx := t.Context()
 	task, jobs := t.acceptTask(ann, 2)
 	cost := func(c float64, unit string) func(*dispatch.Job) {
-		return func(j *dispatch.Job) { j.Costs, j.Unit, j.Updated = &c, unit, t.look().Now }
+		return func(j *dispatch.Job) { j.Costs, j.Unit, j.Updated = &c, unit, t.readAgenda().Now }
 	}
 	months := func(want ...dispatch.Charge) {
 		t.Helper()
@@ -23,7 +23,7 @@ func (t storeTest) ledger() {
 		}
 		t.equal(got[0].Charges, want)
 	}
-	this := t.look().Now.UTC().Format("2006-01")
+	this := t.readAgenda().Now.UTC().Format("2006-01")
 	t.end(jobs[0].ID, dispatch.Running, func(j *dispatch.Job) { j.Phase = dispatch.Started })
 	t.end(jobs[0].ID, dispatch.Failed, cost(2.5, "credits"))
 	t.end(jobs[1].ID, dispatch.Finished, cost(0.25, "€"))
@@ -42,7 +42,7 @@ func (t storeTest) ledger() {
 	t.end(jobs[0].ID, dispatch.Finished, func(j *dispatch.Job) { j.Spent += 1 })
 	t.db.Pass(40 * 24 * time.Hour)
 	t.end(jobs[0].ID, dispatch.Finished, cost(-1, "credits")) // nonsense counts as 0
-	next := t.look().Now.UTC().Format("2006-01")
+	next := t.readAgenda().Now.UTC().Format("2006-01")
 	want := []dispatch.Charge{{Month: next, Unit: "credits", Costs: -3}, {Month: this, Unit: "credits", Costs: 6.5,
 		Runs: 3}, {Month: this, Unit: "€", Costs: 0.25, Runs: 1}}
 	months(want...)
@@ -67,9 +67,9 @@ func (t storeTest) labelCosts() {
 	t.must(t.s.AnnotateJob(ctx, ann, alone.ID, setting("project", "")))
 	t.must(t.s.AnnotateJob(ctx, ann, alone.ID, dispatch.AnnotationChange{Note: &note}))
 	cost := func(c float64) func(*dispatch.Job) {
-		return func(j *dispatch.Job) { j.Costs, j.Unit, j.Updated = &c, "credits", t.look().Now }
+		return func(j *dispatch.Job) { j.Costs, j.Unit, j.Updated = &c, "credits", t.readAgenda().Now }
 	}
-	this := t.look().Now.UTC().Format("2006-01")
+	this := t.readAgenda().Now.UTC().Format("2006-01")
 	charge := func(costs float64, runs int, value string) dispatch.AccountCharge {
 		return dispatch.AccountCharge{Account: shared,
 			Charge: dispatch.Charge{Month: this, Unit: "credits", Costs: costs,
@@ -121,10 +121,10 @@ func (t storeTest) costQuota() {
 		t.must(ask(ann, shared, within))
 		j := t.accept()
 		j.Phase, j.Status, j.Costs, j.Unit, j.Updated = dispatch.Ended, dispatch.Finished, &costs, "credits",
-			t.look().Now
+			t.readAgenda().Now
 		t.save(j)
 	}
-	month := t.look().Now.UTC().Format("2006-01")
+	month := t.readAgenda().Now.UTC().Format("2006-01")
 	err := ask(ann, shared, within)
 	t.kind(err, dispatch.LimitReached)
 	t.equal(dispatch.TextFor(err),
@@ -140,7 +140,7 @@ func (t storeTest) costQuota() {
 // whatever their phase.
 func (t storeTest) unmetered() {
 	first, second := t.accept(), t.accept()
-	now, three := t.look().Now, 3.0
+	now, three := t.readAgenda().Now, 3.0
 	first.Metered = dispatch.Metered{CPU: &dispatch.Amount{Value: 12.5, Unit: "cpu-seconds"},
 		Input: &dispatch.Amount{Value: 1}}
 	first.Phase, first.Status, first.Costs, first.Spent, first.Unit = dispatch.Ended, dispatch.Finished, &three, 1.5,
@@ -152,14 +152,14 @@ func (t storeTest) unmetered() {
 	t.equal(t.load(first.ID), first)
 	second.Unmetered = []dispatch.Unmetered{{Ref: dispatch.Ref{ID: "c"}, Ended: now, Due: now.Add(time.Minute)}}
 	second = t.save(second)
-	if g := t.look(); !g.NextMeter.Equal(now.Add(time.Minute)) || len(g.Meter) != 0 || g.NextWaiting.IsZero() {
+	if g := t.readAgenda(); !g.NextMeter.Equal(now.Add(time.Minute)) || len(g.Meter) != 0 || g.NextWaiting.IsZero() {
 		t.Errorf("agenda %+v", g)
 	}
 	t.db.Pass(time.Hour)
-	t.equal(t.look().Meter, []dispatch.Job{second, first})
+	t.equal(t.readAgenda().Meter, []dispatch.Job{second, first})
 	second.Unmetered = nil
 	t.save(second)
-	if g := t.look(); len(g.Meter) != 1 || !g.NextMeter.Equal(now.Add(time.Hour)) {
+	if g := t.readAgenda(); len(g.Meter) != 1 || !g.NextMeter.Equal(now.Add(time.Hour)) {
 		t.Errorf("agenda %+v", g)
 	}
 }
@@ -173,7 +173,7 @@ func (t storeTest) finishedRuns() {
 		j, costs := t.accept(), float64(i)
 		j.Phase, j.Status, j.Costs, j.Unit, j.Duration = dispatch.Ended, status, &costs, "credits",
 			time.Duration(i)*time.Minute
-		j.Moved = t.look().Now
+		j.Moved = t.readAgenda().Now
 		j.SendBy = j.Moved.Add(-time.Second)
 		ends = append(ends, j.Moved)
 		t.save(j)

@@ -37,7 +37,8 @@ func (t storeTest) results() {
 	if page, err := t.s.FindItems(ctx, ann, dispatch.ItemQuery{Limit: 9}); err != nil || len(page.Items) > 0 {
 		t.Errorf("before it was read: %v, %v", page, err)
 	}
-	t.must(t.s.KeepItem(ctx, dispatch.Item{Job: j.ID, Account: shared, First: t.look().Now, Last: t.look().Now,
+	t.must(t.s.KeepItem(ctx, dispatch.Item{Job: j.ID, Account: shared, First: t.readAgenda().Now,
+		Last: t.readAgenda().Now,
 		Head: []byte("{}"), Body: []byte("{}")}))
 	t.must(t.s.DropItem(ctx, j.ID))
 	if !bytes.Equal(body(), want) {
@@ -51,7 +52,7 @@ func (t storeTest) results() {
 // finish stores that a job has finished.
 func (t storeTest) finish(j dispatch.Job) dispatch.Job {
 	t.Helper()
-	j.Phase, j.Status, j.Moved = dispatch.Ended, dispatch.Finished, t.look().Now
+	j.Phase, j.Status, j.Moved = dispatch.Ended, dispatch.Finished, t.readAgenda().Now
 	return t.save(j)
 }
 
@@ -80,7 +81,7 @@ func (t storeTest) items() {
 		t.db.Pass(24 * time.Hour)
 	}
 	due()
-	now := t.look().Now
+	now := t.readAgenda().Now
 	want := dispatch.Item{Job: j.ID, Task: j.Task, Account: shared, Read: true, Box: []float64{1, 2, 3, 4},
 		First: now.Add(-time.Hour), Last: now, Head: []byte(`{"properties": {}}`), Body: []byte(`{"a": 1}`), Until: now}
 	kept := func(want ...dispatch.Item) {
@@ -143,7 +144,7 @@ func (t storeTest) itemSearches() {
 		case i%9 == 0:
 			item.Box = nil
 		case i%7 == 0:
-			item.First, item.Last = time.Time{}, t.look().Now // not known
+			item.First, item.Last = time.Time{}, t.readAgenda().Now // not known
 		}
 		t.must(t.s.KeepItem(ctx, item))
 	}

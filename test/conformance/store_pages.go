@@ -219,7 +219,7 @@ func (t storeTest) taskPages() {
 func (t storeTest) finishedPages() {
 	ctx := t.Context()
 	task, jobs := t.acceptTask(ann, 9)
-	began := t.look().Now
+	began := t.readAgenda().Now
 	finish := func(i int, after time.Duration) dispatch.JobID {
 		return t.end(jobs[i].ID, dispatch.Finished, func(j *dispatch.Job) { j.Moved = began.Add(after) }).ID
 	}

@@ -17,12 +17,12 @@ func (t storeTest) cancelAndKeep() {
 	_, err := t.s.PauseTask(ctx, ann, task.ID)
 	t.must(err)
 	t.db.Pass(time.Second)
-	wakes := t.look().Wakes
+	wakes := t.readAgenda().Wakes
 	for range 2 {
 		a, err := t.s.CancelTask(ctx, ann, task.ID, false)
 		t.must(err)
-		if a != shared || t.look().Wakes == wakes {
-			t.Errorf("account %q, woken: %v", a, t.look().Wakes != wakes)
+		if a != shared || t.readAgenda().Wakes == wakes {
+			t.Errorf("account %q, woken: %v", a, t.readAgenda().Wakes != wakes)
 		}
 		got, err := t.s.Task(ctx, ann, task.ID)
 		t.must(err)
@@ -31,7 +31,7 @@ func (t storeTest) cancelAndKeep() {
 			t.Errorf("paused: %v, attention %q", got.Paused, got.Attention)
 		}
 	}
-	g := t.look()
+	g := t.readAgenda()
 	if len(g.Cancel) != 1 || g.Cancel[0].ID != jobs[1].ID || len(g.Lines) != 0 || g.NextWaiting != (time.Time{}) {
 		t.Errorf("agenda %+v", g)
 	}
@@ -51,17 +51,17 @@ func (t storeTest) pauses() {
 		before[i] = t.load(jobs[i].ID)
 		before[i].Phase, before[i].Status, before[i].Tries, before[i].Attention, before[i].Notice = p,
 			dispatch.Accepted, 2, dispatch.NotTaken, "busy"
-		before[i].Refused = t.look().Now
+		before[i].Refused = t.readAgenda().Now
 		if p == dispatch.Ended {
 			before[i].Status = []dispatch.Status{dispatch.Failed, dispatch.Finished}[i-4]
 		}
 		before[i] = t.save(before[i])
 	}
 	t.db.Pass(time.Minute)
-	wakes, now := t.look().Wakes, t.look().Now
+	wakes, now := t.readAgenda().Wakes, t.readAgenda().Now
 	_, err := t.s.PauseTask(ctx, ann, task.ID)
 	t.must(err)
-	if t.look().Wakes == wakes {
+	if t.readAgenda().Wakes == wakes {
 		t.Error("the account was not woken")
 	}
 	paused := make([]dispatch.Job, len(jobs))
@@ -79,7 +79,7 @@ func (t storeTest) pauses() {
 	}
 	t.pausedTask(task, other)
 	t.db.Pass(time.Minute)
-	now = t.look().Now
+	now = t.readAgenda().Now
 	_, err = t.s.ResumeTask(ctx, ann, task.ID, nil)
 	t.must(err)
 	for i, want := range paused {
@@ -94,7 +94,7 @@ func (t storeTest) pauses() {
 	}
 	got, err := t.s.Task(ctx, ann, task.ID)
 	t.must(err)
-	t.equal(fmt.Sprint(got.Paused, got.Edited, len(t.look().Lines)), fmt.Sprint(false, now, 2))
+	t.equal(fmt.Sprint(got.Paused, got.Edited, len(t.readAgenda().Lines)), fmt.Sprint(false, now, 2))
 }
 
 // pausedJobsAlone checks a task of which some jobs are still being resumed.
@@ -145,7 +145,7 @@ func (t storeTest) pausedTask(task, other dispatch.Task) {
 	ctx := t.Context()
 	got, err := t.s.Task(ctx, ann, task.ID)
 	t.must(err)
-	want := fmt.Sprint(true, t.look().Now, t.look().Now, dispatch.Paused)
+	want := fmt.Sprint(true, t.readAgenda().Now, t.readAgenda().Now, dispatch.Paused)
 	t.equal(fmt.Sprint(got.Paused, got.Edited, got.Updated, got.Attention), want)
 	_, err = t.s.PauseTask(ctx, ann, task.ID)
 	t.must(err)
@@ -196,7 +196,7 @@ func (t storeTest) pausesAndOthers() {
 	t.must(t.s.NoteServed(ctx, []string{"p"}))
 	_, err := t.s.PauseTask(ctx, ann, task.ID)
 	t.must(err)
-	if g := t.look(); !g.NextWaiting.IsZero() || len(g.Lines) > 0 {
+	if g := t.readAgenda(); !g.NextWaiting.IsZero() || len(g.Lines) > 0 {
 		t.Errorf("a visit is needed at %v for %d lines", g.NextWaiting, len(g.Lines))
 	}
 	kept, err := t.s.Intend(ctx, l, limits, []dispatch.Job{stale})
@@ -230,7 +230,7 @@ func (t storeTest) pausesAndOthers() {
 	if j := t.load(stale.ID); j.Phase != dispatch.Ended {
 		t.Errorf("the canceled job is %s", j.Phase)
 	}
-	t.equal(len(t.look().Lines), 1)
+	t.equal(len(t.readAgenda().Lines), 1)
 }
 
 // parallelPauses checks that a task is paused as a whole or not at all after several processes paused, resumed,
@@ -275,7 +275,7 @@ func (t storeTest) parallelPauses() {
 	}
 	_, err = t.s.CancelTask(ctx, ann, task.ID, false)
 	t.must(err)
-	t.equal(t.look().NextWaiting, time.Time{})
+	t.equal(t.readAgenda().NextWaiting, time.Time{})
 }
 
 // failSome saves jobs as failed, those that another process changes meanwhile excepted.

@@ -187,7 +187,7 @@ func (t storeTest) placements() {
 		retrying bool
 		job      int // that moves
 	}{{1, false, 6}, {0, true, 3}} {
-		was, now := t.load(jobs[want.job].ID), t.look().Now
+		was, now := t.load(jobs[want.job].ID), t.readAgenda().Now
 		n, err := t.move(want.skip, 1, want.retrying)
 		t.must(err)
 		moved, can := was.MovedTo(is.Placements[1].Placement, now)
@@ -227,7 +227,7 @@ func (t storeTest) placementsCosts() {
 	t.must(t.s.AnnotateTask(ctx, ann, task.ID, setting("project", "x")))
 	id := jobs[0].ID
 	end := func(s dispatch.Status, costs float64, unit string) {
-		t.end(id, s, func(j *dispatch.Job) { j.Costs, j.Unit, j.Updated = &costs, unit, t.look().Now })
+		t.end(id, s, func(j *dispatch.Job) { j.Costs, j.Unit, j.Updated = &costs, unit, t.readAgenda().Now })
 	}
 	end(dispatch.Failed, 2.5, "credits")
 	_, _, err := t.s.RetryTask(ctx, ann, task.ID, dispatch.Choice{})
@@ -241,7 +241,7 @@ func (t storeTest) placementsCosts() {
 		fmt.Sprint(2.5, "credits", elsewhere,
 			0, ""))
 	end(dispatch.Finished, 4, "€")
-	month := t.look().Now.UTC().Format("2006-01")
+	month := t.readAgenda().Now.UTC().Format("2006-01")
 	here, there := dispatch.Charge{Month: month, Unit: "credits", Costs: 2.5, Runs: 1}, dispatch.Charge{Month: month,
 		Unit: "€", Costs: 4, Runs: 1}
 	usage, err := t.s.Usage(ctx, ann, time.Hour)
@@ -305,7 +305,7 @@ func (t storeTest) placementsFailing() {
 	task, jobs := t.acceptSpread(6)
 	ends := func(i int, s dispatch.Status) {
 		t.db.Pass(time.Second)
-		t.end(jobs[i].ID, s, func(j *dispatch.Job) { j.Moved = t.look().Now })
+		t.end(jobs[i].ID, s, func(j *dispatch.Job) { j.Moved = t.readAgenda().Now })
 	}
 	for i, want := range []bool{false, false, true} {
 		ends(i, dispatch.Failed)

@@ -113,7 +113,7 @@ func (t storeTest) next() {
 		t.Errorf("given %v, %v until the next, which is due", first, got)
 	}
 	wait(9, 1, 30*time.Second) // the first lease may expire
-	t.must(t.s.Release(ctx, first[0], t.look().Wakes, t.look().Now.Add(20*time.Second)))
+	t.must(t.s.Release(ctx, first[0], t.readAgenda().Wakes, t.readAgenda().Now.Add(20*time.Second)))
 	wait(9, 0, 20*time.Second)
 	t.db.Pass(20 * time.Second)
 	wait(9, 1, 40*time.Second)
@@ -163,16 +163,16 @@ func (t storeTest) fence() {
 func (t storeTest) wakes() {
 	j := t.accept()
 	l := t.lease()
-	seen := t.look().Wakes
+	seen := t.readAgenda().Wakes
 	t.accept()
 	t.must(t.s.Release(t.Context(), l, seen, time.Time{}))
 	l = t.lease()
-	seen = t.look().Wakes
+	seen = t.readAgenda().Wakes
 	_, err := t.s.Cancel(t.Context(), ann, j.ID, false)
 	t.must(err)
-	t.must(t.s.Release(t.Context(), l, seen, t.look().Now.Add(time.Hour)))
+	t.must(t.s.Release(t.Context(), l, seen, t.readAgenda().Now.Add(time.Hour)))
 	l = t.lease()
-	t.must(t.s.Release(t.Context(), l, t.look().Wakes, time.Time{}))
+	t.must(t.s.Release(t.Context(), l, t.readAgenda().Wakes, time.Time{}))
 	if leases, wait, err := t.s.Dequeue(t.Context(), dispatch.Room{Others: 9}, time.Minute); err != nil ||
 		len(leases) > 0 || wait != time.Hour {
 		t.Errorf("given out without a wake: %v, %v, %v", leases, wait, err)

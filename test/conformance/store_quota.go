@@ -28,12 +28,12 @@ func (t storeTest) quotas() {
 	}
 	all, here := dispatch.Quota{Live: 5}, dispatch.Quota{Account: shared, Live: 3, Daily: 6}
 	t.must(ask(ann, shared, 2, all, here))
-	wakes := t.look().Wakes
+	wakes := t.readAgenda().Wakes
 	refused(ask(ann, shared, 2, all, here), "A user may have 3 unfinished jobs at p. You have 2, and request 2.")
 	t.must(ask(ann, "q/shared", 2, all, dispatch.Quota{Account: "q/shared", Live: 2}))
 	refused(ask(ann, "q/shared", 2, all), "A user may have 5 unfinished jobs. You have 4, and request 2.")
 	t.must(ask(bob, shared, 3, all, here))
-	if g := t.look(); g.Wakes != wakes+1 {
+	if g := t.readAgenda(); g.Wakes != wakes+1 {
 		t.Errorf("%d wakes: what was refused wakes", g.Wakes-wakes)
 	}
 	list, err := t.s.Records(ctx, ann, dispatch.Page{})

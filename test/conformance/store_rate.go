@@ -87,7 +87,7 @@ func (t storeTest) kept() {
 // ahead checks that a read that is not due yet books no earlier send time.
 func (t storeTest) ahead() {
 	t.accept()
-	now := t.look().Now
+	now := t.readAgenda().Now
 	ask := func(due time.Duration) dispatch.SendTime {
 		t.Helper()
 		served, err := t.s.ReserveSendTime(t.Context(), dispatch.SendTimeRequest{Account: shared, Pace: time.Second,
@@ -115,7 +115,7 @@ func (t storeTest) planned() {
 	j := t.accept()
 	l := t.lease()
 	t.db.Pass(time.Minute)
-	g := t.look()
+	g := t.readAgenda()
 	j.Phase, j.Checked, j.Due = dispatch.Started, g.Now.Add(-8*time.Second), g.Now.Add(time.Minute)
 	t.save(j)
 	t.must(t.s.Release(ctx, l, g.Wakes, j.Due))
@@ -145,7 +145,7 @@ func (t storeTest) turn() {
 			t.Errorf("woken: %v", as)
 		}
 		j = t.load(j.ID)
-		j.Awaited, j.Due, j.Checked = false, j.Due.Add(time.Minute), t.look().Now
+		j.Awaited, j.Due, j.Checked = false, j.Due.Add(time.Minute), t.readAgenda().Now
 		t.save(j)
 	}
 	for range 200 {
@@ -160,7 +160,7 @@ func (t storeTest) turn() {
 		t.Fatalf("given in %v", served.Wait)
 	}
 	await(1) // it is visited now
-	g := t.look()
+	g := t.readAgenda()
 	t.must(t.s.Release(ctx, l, g.Wakes, g.Now.Add(served.Wait-time.Second)))
 	await(0)
 	t.db.Pass(served.Wait + time.Second)

@@ -45,7 +45,7 @@ func (t storeTest) removals() {
 	_, err = t.s.Task(ctx, ann, task.ID)
 	t.kind(err, dispatch.NotFound)
 
-	g := t.look()
+	g := t.readAgenda()
 	if g.NextRemove.IsZero() || g.NextRemove.After(g.Now) {
 		t.Errorf("the next job is removed at %v, now it is %v", g.NextRemove, g.Now)
 	}
@@ -59,7 +59,7 @@ func (t storeTest) removals() {
 	owed.Unmetered = nil
 	t.save(owed)
 	running = t.ended(t.load(running.ID), func(*dispatch.Job) {})
-	if g := t.look(); len(g.Remove) != 4 {
+	if g := t.readAgenda(); len(g.Remove) != 4 {
 		t.Errorf("%d jobs are to be removed, want 4", len(g.Remove))
 	}
 	t.removedAtAge(imported, whole, member, kept)
@@ -74,7 +74,7 @@ func (t storeTest) removedAtAge(imported, whole, member, kept dispatch.Job) {
 	_, err := t.s.Load(ctx, imported.ID)
 	t.kind(err, dispatch.NotFound)
 	whole = t.load(whole.ID)
-	whole.Removal = dispatch.Removal{Since: whole.Moved, Removed: t.look().Now}
+	whole.Removal = dispatch.Removal{Since: whole.Moved, Removed: t.readAgenda().Now}
 	t.equal(t.save(whole).Removal, t.load(whole.ID).Removal)
 	t.must(t.s.Purge(ctx, time.Hour))
 	_, err = t.s.Load(ctx, whole.ID)
@@ -89,7 +89,7 @@ func (t storeTest) removedAtAge(imported, whole, member, kept dispatch.Job) {
 func (t storeTest) ended(j dispatch.Job, change func(*dispatch.Job)) dispatch.Job {
 	t.Helper()
 	j.Phase, j.Status, j.Attempt, j.Ref, j.Moved = dispatch.Ended, dispatch.Finished, 1, dispatch.Ref{ID: "x"},
-		t.look().Now
+		t.readAgenda().Now
 	change(&j)
 	return t.save(j)
 }

@@ -45,7 +45,7 @@ func (t storeTest) dimensions() {
 	t.equal(records[0].Names, one.Names)
 	ended := t.load(jobs[0].ID)
 	ended.Phase, ended.Status = dispatch.Ended, dispatch.Failed
-	t.equal(t.save(ended.Retry(t.look().Now)).Names, one.Names)
+	t.equal(t.save(ended.Retry(t.readAgenda().Now)).Names, one.Names)
 }
 
 func (t storeTest) tasks() {
@@ -115,7 +115,7 @@ func (t storeTest) endOfTask() {
 	}
 	end := func(i int, s dispatch.Status) time.Time {
 		t.db.Pass(time.Minute)
-		return t.end(jobs[i].ID, s, func(j *dispatch.Job) { j.Moved = t.look().Now; j.Updated = j.Moved }).Moved
+		return t.end(jobs[i].ID, s, func(j *dispatch.Job) { j.Moved = t.readAgenda().Now; j.Updated = j.Moved }).Moved
 	}
 	first := end(0, dispatch.Finished)
 	end(1, dispatch.Canceled)
@@ -123,7 +123,7 @@ func (t storeTest) endOfTask() {
 	last := end(2, dispatch.Failed)
 	ended(last)
 	t.db.Pass(time.Hour)
-	t.end(jobs[0].ID, dispatch.Finished, func(j *dispatch.Job) { j.Costs, j.Updated = new(2.5), t.look().Now })
+	t.end(jobs[0].ID, dispatch.Finished, func(j *dispatch.Job) { j.Costs, j.Updated = new(2.5), t.readAgenda().Now })
 	ended(last)
 	for _, j := range jobs[1:] { // their owner deletes them
 		_, err := t.s.Cancel(t.Context(), ann, j.ID, true)
@@ -176,22 +176,22 @@ func (t storeTest) cancelTask() {
 	for i, p := range phases {
 		before[i] = t.load(jobs[i].ID)
 		if p != dispatch.Waiting {
-			before[i].Phase, before[i].Status, before[i].Due = p, dispatch.Submitted, t.look().Now.Add(time.Hour)
-			before[i].SendBy = t.look().Now.Add(30 * time.Second)
+			before[i].Phase, before[i].Status, before[i].Due = p, dispatch.Submitted, t.readAgenda().Now.Add(time.Hour)
+			before[i].SendBy = t.readAgenda().Now.Add(30 * time.Second)
 			before[i] = t.save(before[i])
 		}
 	}
 	alone, err := t.s.Cancel(ctx, ann, jobs[5].ID, false)
 	t.must(err)
 	before[5] = alone
-	wakes := t.look().Wakes
+	wakes := t.readAgenda().Wakes
 	t.db.Pass(time.Second)
 	a, err := t.s.CancelTask(ctx, ann, task.ID, true)
 	t.must(err)
-	if a != shared || t.look().Wakes == wakes {
-		t.Errorf("account %q, woken: %v", a, t.look().Wakes != wakes)
+	if a != shared || t.readAgenda().Wakes == wakes {
+		t.Errorf("account %q, woken: %v", a, t.readAgenda().Wakes != wakes)
 	}
-	now := t.look().Now
+	now := t.readAgenda().Now
 	for i, p := range phases {
 		want := before[i]
 		want.Hidden = true
@@ -242,14 +242,14 @@ func (t storeTest) retryTask() {
 	t.must(err)
 	unwanted = t.end(unwanted.ID, dispatch.Failed, nil)
 	t.db.Pass(time.Minute)
-	wakes := t.look().Wakes
+	wakes := t.readAgenda().Wakes
 	a, n, err := t.s.RetryTask(ctx, ann, task.ID, dispatch.Choice{})
 	t.must(err)
-	if a != shared || n != 2 || t.look().Wakes == wakes {
-		t.Errorf("account %q, %d jobs, woken: %v", a, n, t.look().Wakes != wakes)
+	if a != shared || n != 2 || t.readAgenda().Wakes == wakes {
+		t.Errorf("account %q, %d jobs, woken: %v", a, n, t.readAgenda().Wakes != wakes)
 	}
 	for _, j := range []dispatch.Job{failed, twice} {
-		want := j.Retry(t.look().Now)
+		want := j.Retry(t.readAgenda().Now)
 		want.Version++
 		t.equal(t.load(j.ID), want)
 	}
@@ -259,9 +259,9 @@ func (t storeTest) retryTask() {
 	if j := t.load(deleted.ID); j.Phase != dispatch.Ended {
 		t.Errorf("a deleted job is %s", j.Phase)
 	}
-	wakes = t.look().Wakes
+	wakes = t.readAgenda().Wakes
 	if _, n, err := t.s.RetryTask(ctx, ann, task.ID, dispatch.Choice{}); err != nil || n != 0 ||
-		t.look().Wakes != wakes {
+		t.readAgenda().Wakes != wakes {
 		t.Errorf("nothing failed, and %d are retried, %v", n, err)
 	}
 	if kept, err := t.s.Save(ctx, []dispatch.Job{failed}); err != nil || len(kept) > 0 {

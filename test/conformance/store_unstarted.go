@@ -158,8 +158,8 @@ func (t storeTest) start() {
 	if next.ID <= tiles[1].ID {
 		t.Errorf("the next job is %d", next.ID)
 	}
-	if look := t.look(); len(look.Lines) != 2 {
-		t.Errorf("lines %+v", look.Lines)
+	if agenda := t.readAgenda(); len(agenda.Lines) != 2 {
+		t.Errorf("lines %+v", agenda.Lines)
 	}
 }
 

@@ -53,11 +53,11 @@ func (t storeTest) saveAndWake(j dispatch.Job) {
 		woken int64
 	}{{"with a lease", nil, 0, 0}, {"without a lease", []dispatch.Account{shared}, 0, 1}, {"what has changed",
 		[]dispatch.Account{shared}, 1, 0}} {
-		is, before := t.load(j.ID), t.look().Wakes
+		is, before := t.load(j.ID), t.readAgenda().Wakes
 		is.Version -= c.stale
 		saved, err := t.s.Save(t.Context(), []dispatch.Job{is}, c.wake...)
 		t.must(err)
-		if woken := t.look().Wakes - before; woken != c.woken || len(saved) != 1-int(c.stale) {
+		if woken := t.readAgenda().Wakes - before; woken != c.woken || len(saved) != 1-int(c.stale) {
 			t.Errorf("%s: kept %d jobs and woke %d times", c.of, len(saved), woken)
 		}
 	}
@@ -98,7 +98,7 @@ func (t storeTest) cancel() {
 	j.Attention, j.Notice = dispatch.ApplicationUnreachable, "silent" // why it waits: it does no more
 	j = t.save(j)
 	t.db.Pass(time.Second)
-	now := t.look().Now
+	now := t.readAgenda().Now
 	want := j
 	want.Desired, want.Phase, want.Status, want.Epoch, want.Version = dispatch.WantCancel, dispatch.Ended,
 		dispatch.Canceled, 1, 3
@@ -107,12 +107,12 @@ func (t storeTest) cancel() {
 	got, err := t.s.Cancel(ctx, ann, j.ID, false)
 	t.must(err)
 	t.equal(got, want)
-	wakes := t.look().Wakes
+	wakes := t.readAgenda().Wakes
 	t.db.Pass(time.Second)
 	got, err = t.s.Cancel(ctx, ann, j.ID, false)
 	t.must(err)
 	t.equal(got, want)
-	if t.look().Wakes != wakes {
+	if t.readAgenda().Wakes != wakes {
 		t.Error("a cancel without effect wakes the account")
 	}
 
@@ -130,16 +130,16 @@ func (t storeTest) cancel() {
 		{dispatch.Creating, -dispatch.SettleMargin, time.Hour, 0},
 		{dispatch.Starting, -soon, time.Hour, 0},
 	} {
-		j, phase, now := t.accept(), c.phase, t.look().Now
+		j, phase, now := t.accept(), c.phase, t.readAgenda().Now
 		j.Phase, j.SendBy, j.Due = phase, now.Add(c.sendBy), now.Add(c.due)
 		j = t.save(j)
-		wakes := t.look().Wakes
+		wakes := t.readAgenda().Wakes
 		got, err := t.s.Cancel(ctx, ann, j.ID, true)
 		t.must(err)
 		want := j
 		want.Desired, want.Hidden, want.Version, want.Due = dispatch.WantCancel, true, j.Version+1, now.Add(c.want)
 		t.equal(got, want)
-		if t.look().Wakes == wakes {
+		if t.readAgenda().Wakes == wakes {
 			t.Errorf("a cancel of what is %s does not wake", phase)
 		}
 		if kept, err := t.s.Save(ctx, []dispatch.Job{j}); err != nil || len(kept) > 0 {
@@ -179,7 +179,7 @@ func (t storeTest) intend() {
 	t.db.Pass(30 * time.Second)
 	kept, err := t.s.Intend(ctx, l, limits, []dispatch.Job{jobs[0], wish, jobs[2], jobs[3]})
 	t.must(err)
-	want := jobs[3].Intend(t.look().Now.Add(limits.Send))
+	want := jobs[3].Intend(t.readAgenda().Now.Add(limits.Send))
 	want.Version++
 	t.equal(kept, []dispatch.Job{want})
 	t.equal(t.load(want.ID), want)
@@ -193,7 +193,7 @@ func (t storeTest) intend() {
 func (t storeTest) await() {
 	ctx := t.Context()
 	const fresh, gap = 10 * time.Second, 4 * time.Second
-	start := t.look0()
+	start := t.firstTime()
 	job := func(u dispatch.UserID, a dispatch.Account, phase dispatch.Phase, checked, due time.Duration) dispatch.Job {
 		j := t.acceptFor(u, a)
 		j.Phase, j.Checked, j.Due = phase, start.Add(checked), start.Add(due)
@@ -213,11 +213,11 @@ func (t storeTest) await() {
 	as, err := t.s.MarkAwaited(ctx, ann, dispatch.Scope{Job: told.ID}, fresh, gap)
 	t.must(err)
 	t.equal(as, []dispatch.Account{})
-	wakes := t.look().Wakes
+	wakes := t.readAgenda().Wakes
 	as, err = t.s.MarkAwaited(ctx, ann, dispatch.Scope{Alone: true}, fresh, gap)
 	t.must(err)
 	t.equal(as, []dispatch.Account{"a/shared", "e/shared", shared})
-	if t.look().Wakes == wakes {
+	if t.readAgenda().Wakes == wakes {
 		t.Error("awaiting a status does not wake the account")
 	}
 	for _, c := range []struct {
@@ -245,8 +245,8 @@ func (t storeTest) await() {
 	}
 }
 
-// look0 returns the store's time when there is no account yet.
-func (t storeTest) look0() time.Time { return t.accept().Created }
+// firstTime returns the store's time when there is no account yet.
+func (t storeTest) firstTime() time.Time { return t.accept().Created }
 
 // giveUp checks that jobs that need their user fail after a while, but only if they were not started.
 func (t storeTest) giveUp() {
@@ -323,14 +323,14 @@ func (t storeTest) standings() {
 	t.end(t.accept().ID, dispatch.Finished, nil)
 	t.acceptFor(ann, "p/"+dispatch.Account(bob))
 	t.acceptFor(ann, "q/shared")
-	look := func(u dispatch.UserID, stalled time.Duration) []dispatch.AccountInfo {
+	accounts := func(u dispatch.UserID, stalled time.Duration) []dispatch.AccountInfo {
 		t.Helper()
 		all, err := t.s.AccountInfo(ctx, u, []dispatch.Account{"", shared, "r/shared"},
 			map[dispatch.Account]time.Duration{shared: stalled})
 		t.must(err)
 		return all
 	}
-	t.equal(look(ann, time.Hour), []dispatch.AccountInfo{
+	t.equal(accounts(ann, time.Hour), []dispatch.AccountInfo{
 		{Live: 4, Lately: 5, Bytes: 4 * int64(len(body()))},
 		{Account: shared, Held: 2, Waiting: 1, Active: 1, Live: 2, Lately: 3, Queue: 4},
 		{Account: "r/shared"}})
@@ -339,14 +339,14 @@ func (t storeTest) standings() {
 	t.must(t.s.Hold(ctx, shared, 48*time.Hour, dispatch.NotTaken, "Later."))
 	t.db.Pass(25 * time.Hour)
 	t.must(t.s.NoteResponse(ctx, "p", "No connection.", 25*time.Hour))
-	t.equal(look(bob, 24*time.Hour)[1:], []dispatch.AccountInfo{
+	t.equal(accounts(bob, 24*time.Hour)[1:], []dispatch.AccountInfo{
 		{Account: shared, Hold: start.Add(48 * time.Hour), Why: dispatch.NotTaken, Notice: "Later.", Waiting: 2,
 			Active: 1, Live: 3, Queue: 4,
 			Answered: start, Failed: start.Add(25 * time.Hour), Failure: "No connection."},
 		{Account: "r/shared", Failed: start, Failure: "It is \uFFFD away."}})
 	t.must(t.s.NoteResponse(ctx, "p", "", 0))
 	t.db.Pass(24 * time.Hour)
-	if is := look(bob, 24*time.Hour)[1]; !is.Hold.IsZero() || is.Why != dispatch.None ||
+	if is := accounts(bob, 24*time.Hour)[1]; !is.Hold.IsZero() || is.Why != dispatch.None ||
 		!is.Answered.After(is.Failed.Add(-1)) || is.State() != dispatch.StateOK {
 		t.Errorf("when it answers again: %+v", is)
 	}
@@ -396,14 +396,14 @@ func (t storeTest) hold() {
 	t.must(t.s.Hold(ctx, shared, time.Minute, dispatch.NeedsSignIn, "Sign in."))
 	attention(waits.ID, dispatch.NeedsSignIn, "Sign in.")
 	attention(started.ID, dispatch.InDoubt, "")
-	if g := t.look(); !g.Hold.Equal(g.Now.Add(time.Minute)) || g.Why != dispatch.NeedsSignIn {
+	if g := t.readAgenda(); !g.Hold.Equal(g.Now.Add(time.Minute)) || g.Why != dispatch.NeedsSignIn {
 		t.Errorf("held for %v, %s", g.Hold.Sub(g.Now), g.Why)
 	}
 	t.equal(t.load(waits.ID), waits) // visits see the row unchanged
-	wakes := t.look().Wakes
+	wakes := t.readAgenda().Wakes
 	t.must(t.s.Hold(ctx, shared, 0, dispatch.None, ""))
 	attention(waits.ID, dispatch.None, "")
-	if g := t.look(); g.Wakes == wakes || g.Hold.After(g.Now) {
+	if g := t.readAgenda(); g.Wakes == wakes || g.Hold.After(g.Now) {
 		t.Errorf("the end of a hold does not wake, or it has not ended: %v", g)
 	}
 	t.must(t.s.Hold(ctx, shared, time.Minute, dispatch.NotTaken, ""))

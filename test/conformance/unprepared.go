@@ -20,14 +20,14 @@ func (t storeTest) unprepared() {
 		return t.save(j)
 	}
 	future := job(time.Minute, nil)
-	if g := t.look(); !g.NextUnprepared.Equal(future.Due) {
+	if g := t.readAgenda(); !g.NextUnprepared.Equal(future.Due) {
 		t.Errorf("next %v, want %v", g.NextUnprepared, future.Due)
 	}
 	second, first := job(-time.Second, nil), job(-time.Minute, nil)
 	job(-time.Hour, func(j *dispatch.Job) { j.Attention = dispatch.NotTaken })
 	job(-time.Hour, func(j *dispatch.Job) { j.Orphans = []dispatch.Ref{{ID: "x"}} })
 	job(-time.Hour, func(j *dispatch.Job) { j.Phase, j.Status = dispatch.Ended, dispatch.Failed })
-	if g := t.look(); !g.NextUnprepared.Equal(first.Due) {
+	if g := t.readAgenda(); !g.NextUnprepared.Equal(first.Due) {
 		t.Errorf("next %v, want %v", g.NextUnprepared, first.Due)
 	}
 	for n, want := range map[int][]dispatch.Job{9: {first, second}, 1: {first}} {

@@ -63,7 +63,7 @@ func TestVisit_ShortRequestsHaveTheirTime(t *testing.T) {
 		h.locked(func() {
 			for _, j := range h.jobs { // with one request per second
 				// the broker waits a minute after a status that was not found
-				if age := time.Since(j.Checked); j.Phase == dispatch.Started && j.Looks == 0 && age > 45*time.Second {
+				if age := time.Since(j.Checked); j.Phase == dispatch.Started && j.Polls == 0 && age > 45*time.Second {
 					t.Errorf("the status of job %d is %v old", j.ID, age)
 				}
 			}

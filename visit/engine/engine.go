@@ -60,7 +60,7 @@ const (
 // Engine implements dispatch.Engine: it leases due accounts and runs their visits in this process.
 type Engine struct {
 	Config
-	look chan struct{} // signals that there may be due accounts
+	check chan struct{} // signals that there may be due accounts
 
 	mu      sync.Mutex
 	running map[dispatch.Account]int
@@ -80,7 +80,7 @@ func New(c Config) *Engine {
 	if c.Lease == 0 {
 		c.Lease = 45 * time.Second
 	}
-	return &Engine{Config: c, look: make(chan struct{}, 1), running: map[dispatch.Account]int{},
+	return &Engine{Config: c, check: make(chan struct{}, 1), running: map[dispatch.Account]int{},
 		dequeues: failureLog{log: c.Log, of: "dequeue"}}
 }
 
@@ -137,7 +137,7 @@ func (e *Engine) Hurry() { e.dequeueSoon() }
 
 func (e *Engine) dequeueSoon() {
 	select {
-	case e.look <- struct{}{}:
+	case e.check <- struct{}{}:
 	default: // already told
 	}
 }
@@ -148,7 +148,7 @@ func (e *Engine) wait(ctx context.Context, d time.Duration) {
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-	case <-e.look:
+	case <-e.check:
 	case <-ctx.Done():
 	}
 }

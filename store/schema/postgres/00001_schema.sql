@@ -201,7 +201,7 @@ CREATE TABLE jobs (
 	max_duration BIGINT NOT NULL DEFAULT 0, -- microseconds that it may run; 0: no limit
 	duration     BIGINT NOT NULL DEFAULT 0, -- microseconds that it ran, by its platform; 0: none were reported
 	unmoved      BIGINT NOT NULL DEFAULT 0, -- microseconds in which statuses have shown no effect of a start in doubt
-	looks        BIGINT NOT NULL DEFAULT 0, -- status reads and searches in this epoch that did not settle it
+	polls        BIGINT NOT NULL DEFAULT 0, -- status reads and searches in this epoch that did not settle it
 	tries        BIGINT NOT NULL DEFAULT 0, -- requests in a row that failed
 
 	-- Its submission.
