@@ -37,6 +37,9 @@ var once = simulator.Counts{Creates: 1, Starts: 1, Runs: 1}
 // good is what the owner sees at a correct platform.
 const good = "submitted → queued → running → finished"
 
+// allFinish is the outcome of a task at a correct platform.
+const allFinish = "6 finished, 0 failed"
+
 // Routes of the two simulators that serve a job.
 const (
 	createJob  = "POST /jobs"
@@ -409,17 +412,17 @@ var taskScenes = []taskScene{
 	{
 		does: "The listing is a single page with jobs of others, too.", seen: "openeo-api#550", at: "openeo",
 		acts:  func(s *stage) { s.openEO.Unpaged = true; s.others(300) },
-		tells: "6 finished, 0 failed",
+		tells: allFinish,
 	},
 	{
 		does: "The listing has pages of two jobs.", seen: "–", at: "openeo",
 		acts:  func(s *stage) { s.openEO.PageMax = 2 },
-		tells: "6 finished, 0 failed",
+		tells: allFinish,
 	},
 	{
 		does: "The listing shows new jobs ten minutes late.", seen: "–", at: "openeo",
 		acts:  fares(simulator.Life{Queue: time.Minute, Run: 10 * time.Minute, Unlisted: 10 * time.Minute}),
-		tells: "6 finished, 0 failed",
+		tells: allFinish,
 	},
 	{
 		does: "The listing no longer shows one job.", seen: "openeo-python-client#802", at: "openeo",
@@ -429,27 +432,27 @@ var taskScenes = []taskScene{
 	{
 		does: "For a while, no status word in the listing is in the standard.", seen: "–", at: "openeo",
 		deeds: []deed{{3 * time.Minute, says("perplexed")}, {20 * time.Minute, says("")}},
-		tells: "6 finished, 0 failed",
+		tells: allFinish,
 	},
 	{
 		does: "The listing always fails.", seen: "ZOO-Project#133", at: "openeo",
 		acts:  fault(simulator.Fault{Route: listJobs, Status: 504, Form: simulator.HTML}),
-		tells: "6 finished, 0 failed",
+		tells: allFinish,
 	},
 	{
 		does: "The listing ignores the limit, and has pages of two jobs.", seen: "OGC API - Processes 1.0",
 		at: "ogc", acts: func(s *stage) { s.ogc.PageMax = 2 },
-		tells: "6 finished, 0 failed",
+		tells: allFinish,
 	},
 	{
 		does: "The platform has no listing.", seen: "servers without job-list", at: "ogc",
 		acts:  fault(simulator.Fault{Route: listJobs, Status: 404, Code: "NotFound"}),
-		tells: "6 finished, 0 failed",
+		tells: allFinish,
 	},
 	{
 		does: "The listing takes minutes.", seen: "ZOO-Project#133", at: "ogc",
 		acts:  fault(simulator.Fault{Route: listJobs, Latency: 2 * time.Minute}),
-		tells: "6 finished, 0 failed",
+		tells: allFinish,
 	},
 }
 
