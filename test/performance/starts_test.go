@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/test/conformance"
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 	"github.com/eodispatch/eodispatch/test/program"
 	"github.com/eodispatch/eodispatch/test/simulator"
@@ -29,17 +30,24 @@ func BenchmarkPerformanceOfStarts(b *testing.B) {
 	}
 	b.Cleanup(func() { w.Close() })
 	table := newTable(b, "jobs started a second, 8 requests at once", "a task, 5 ms", "of the bound, aim 0.8",
-		"of the first row",
+		"of the first row", "CPU time of a job, to the platform's, aim 2.4",
 		"POST by 16 clients, 20 ms", "of the bound, aim 0.95", "of the first row")
 	task, posts := startsTable{bound: startsBound(5 * time.Millisecond)},
 		startsTable{bound: startsBound(20 * time.Millisecond)}
-	row := func(what string, ofTask, ofPosts float64) {
-		table(append(append([]string{what}, task.row(ofTask)...), posts.row(ofPosts)...)...)
+	row := func(what string, ofTask float64, cpu string, ofPosts float64) {
+		table(slices.Concat([]string{what}, task.row(ofTask), []string{cpu}, posts.row(ofPosts))...)
 	}
-	row("without the broker", startBare(b, 5*time.Millisecond), startBare(b, 20*time.Millisecond))
-	row("SQLite", startTask(b, w, ""), startPosted(b, w, ""))
-	row("PostgreSQL", startTask(b, w, "EODISPATCH_DATABASE="+postgres.Database(b)),
-		startPosted(b, w, "EODISPATCH_DATABASE="+postgres.Database(b)))
+	row("without the broker", startBare(b, 5*time.Millisecond), "", startBare(b, 20*time.Millisecond))
+	for _, set := range []struct {
+		name     string
+		database func() string
+	}{
+		{"SQLite", func() string { return "" }},
+		{"PostgreSQL", func() string { return "EODISPATCH_DATABASE=" + postgres.Database(b) }},
+	} {
+		rate, cpu := startTask(b, w, set.database())
+		row(set.name, rate, fmt.Sprintf("%.2f", cpu), startPosted(b, w, set.database()))
+	}
 }
 
 // startsBound returns how many jobs a second can start, with two requests for each.
@@ -62,8 +70,9 @@ func startBare(b *testing.B, answered time.Duration) float64 {
 	return r.rate(b, func() { inParallel(values, startsAtOnce, func(int) { r.startBare(b) }) })
 }
 
-// startTask starts the jobs of a task.
-func startTask(b *testing.B, w *simulator.World, database string) float64 {
+// startTask starts the jobs of a task. It returns how many started a second, and the processor time of the program, as
+// a ratio to that of this process, in which the platform runs.
+func startTask(b *testing.B, w *simulator.World, database string) (rate, cpu float64) {
 	r := newRace(b, w, dispatch.OpenEO, startsAtOnce, 1, database)
 	defer r.stop(b)
 	r.warm(b)
@@ -72,7 +81,10 @@ func startTask(b *testing.B, w *simulator.World, database string) float64 {
 	name, value := r.dimension()
 	task["dimension"] = map[string]any{"name": name, "values": slices.Repeat([]json.RawMessage{value}, values-1)}
 	body, _ := json.Marshal(task) // cannot fail: only strings and numbers
-	return r.rate(b, func() { r.client.must(b, http.MethodPost, "/upscale_tasks", body, nil) })
+	used, platform := program.CPUTime(b, r.programs[0].Process.Pid), conformance.CPU(b)
+	rate = r.rate(b, func() { r.client.must(b, http.MethodPost, "/upscale_tasks", body, nil) })
+	used, platform = program.CPUTime(b, r.programs[0].Process.Pid)-used, conformance.CPU(b)-platform
+	return rate, ratio(used, platform)
 }
 
 // startPosted starts jobs that 16 clients post one by one.
