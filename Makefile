@@ -5,7 +5,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 
 PAGE = $(shell find web/src web/earth/make.js web/index.html web/*.json web/*.ts -type f 2>/dev/null)
 
-.PHONY: test test-quick test-full build image release page demo check fuzz bench year fire import failover charts standards generate ready
+.PHONY: test test-quick test-full build image release page demo check fuzz bench year fire soak import failover charts standards generate ready
 
 # test runs everything that a change can break. It is to take twelve minutes on two idle cores.
 test: ready page
@@ -15,9 +15,9 @@ test: ready page
 	$(STATIC) $(GOTEST) -trimpath -run "$$(bash .ci/left-out $(LEFT_OUT))" $(LEFT_OUT) && plain=0 || plain=1; \
 	wait $$raced && exit $$plain
 
-# test-full, before a release, plays in full what test plays a part of: crashes, histories, thousands of watchers; suites
-# of the standards, a cluster under Patroni, a large import, a year of queues, Helm charts, fuzz targets.
-test-full: test fire failover standards import year charts fuzz
+# test-full, before a release, plays in full what test plays a part of: crashes, histories, thousands of watchers, an hour
+# of work; suites of the standards, a cluster under Patroni, a large import, a year of queues, Helm charts, fuzz targets.
+test-full: test fire soak failover standards import year charts fuzz
 
 # GOTEST leaves out go vet, which make check runs, and tables for debuggers, which take a third of the time to link.
 GOTEST = go test -vet=off -ldflags=-w -shuffle=on -timeout 30m -p $$(nproc)
@@ -139,6 +139,11 @@ year:
 fire: ready
 	CI=true go test -count=1 -timeout 60m -v ./test/crashes -full
 	go test -count=1 -timeout 25m ./test/histories -histories 1000
+
+# soak has users submit, cancel and delete jobs for an hour, watched by others, while a replica is killed and a platform
+# fails: every end is seen, no job is lost or runs twice, and memory is as after a start when clients have left.
+soak: ready
+	CI=true go test -count=1 -timeout 100m -v -run TestWatchers_SeeEveryEnd ./test/crashes -soak 1h
 
 # import takes over 100,000 jobs from a real MariaDB and says how long that took; make test takes over 2,000.
 import: ready

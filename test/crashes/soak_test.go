@@ -3,6 +3,7 @@ package crashes
 import (
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -46,7 +47,12 @@ type soaking struct {
 	visit           time.Duration // average lifetime of a watcher's stream
 }
 
+var soakFor = flag.Duration("soak", 0, "how long a few users of TestWatchers_SeeEveryEnd submit jobs, such as 1h")
+
 func soakedFor() soaking {
+	if *soakFor > 0 {
+		return soaking{crowd: 20, audience: 200, lasts: *soakFor, pause: 10 * time.Second, visit: time.Minute}
+	}
 	if *full {
 		return soaking{crowd: 100, audience: 2000, lasts: 4 * time.Minute, pause: 8 * time.Second, visit: time.Minute}
 	}
