@@ -6,7 +6,6 @@ import (
 	"net/netip"
 	"net/url"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -15,49 +14,29 @@ import (
 	"github.com/eodispatch/eodispatch/identity"
 )
 
-// leastMemory is the least memory, in bytes, that the process can work with.
-const leastMemory = 128 << 20
-
 var typeOfTexts = reflect.TypeFor[[]string]()
 
 // finish derives settings that were left open and checks rules that concern several keys.
 func (r *reader) finish(c *Config) {
+	r.checkTags(c, reflect.ValueOf(c).Elem(), "")
 	r.finishDatabase(c)
 	r.checkTransport(c)
-	for i, network := range c.Proxies {
-		p, err := netip.ParsePrefix(network)
-		switch {
-		case err != nil || p.Addr().Is4In6():
-			r.failAt(fmt.Sprintf("trusted_proxies[%d]", i), "write a network such as 10.0.0.0/8 or fd00::/8")
-		case p.Bits() == 0:
+	for _, network := range c.Proxies {
+		if p, err := netip.ParsePrefix(network); err == nil && p.Bits() == 0 {
 			c.Notes = append(c.Notes, "trusted_proxies: "+network+
 				" trusts everybody: clients can choose the address that limits and audit lines use")
 		}
 	}
 	r.checkSecrets(c)
-	if m := c.Limits.Memory; m != 0 && m < leastMemory {
-		r.failAt("limits.memory", "write 128MiB or more: the program cannot work with less")
-	}
-	if !listenable(c.Listen) {
-		r.failAt("listen", "write HOST:PORT, for example 0.0.0.0:8080")
-	}
-	r.checkTelemetry(c)
+	noteTelemetry(c)
 	r.finishTraces(c)
 	r.checkRetention(c.Retention)
-	if c.PublicURL != "" {
-		r.checkURL(c, "public_url", c.PublicURL)
-		c.PublicURL = plainURL(c.PublicURL)
-	}
+	c.PublicURL = plainURL(c.PublicURL)
 	r.finishIdentity(c)
-	r.checkBaseMap(c)
-	r.checkOrigins(c)
-	for i, host := range c.Applications.AllowHosts {
-		if host == "" || strings.ContainsAny(host, "/ ?#@") {
-			r.failAt(fmt.Sprintf("applications.allow_hosts[%d]", i),
-				"write a host without scheme and path: raw.githubusercontent.com")
-		}
+	noteOrigins(c)
+	if _, err := c.Hooks.Mail.Sender(); err != nil {
+		r.failAt("hooks.mail", "%v", err)
 	}
-	r.checkHooks(c)
 	if len(c.Platforms) == 0 && !r.failedBelow("platforms") && !r.failedIn("BACKENDS") {
 		r.failAt("platforms", "no platform is configured: list at least one under platforms, or set BACKENDS")
 	}
@@ -71,20 +50,6 @@ func (r *reader) finish(c *Config) {
 	r.checkCatalogue(c)
 	r.checkVault(c)
 	r.noteLinks(c)
-}
-
-func (r *reader) checkHooks(c *Config) {
-	for i, origin := range c.Hooks.Trusted {
-		if u, err := url.Parse(origin); err != nil || u.Host == "" || u.Scheme+"://"+u.Host != origin ||
-			u.Scheme != "http" &&
-				u.Scheme != "https" {
-			r.failAt(fmt.Sprintf("hooks.trusted[%d]", i),
-				"write SCHEME://HOST[:PORT] without a path: http://receiver.internal:8080")
-		}
-	}
-	if _, err := c.Hooks.Mail.Sender(); err != nil {
-		r.failAt("hooks.mail", "%v", err)
-	}
 }
 
 // noteLinks notes which functions are missing because public_url or another address is not set.
@@ -130,25 +95,16 @@ func listenable(address string) bool {
 	return err == nil
 }
 
-// checkTelemetry checks the address of the private listener, and notes one that may be reached from outside: it asks
-// for no sign-in.
-func (r *reader) checkTelemetry(c *Config) {
-	switch at := c.Telemetry.Listen; {
-	case at == TelemetryOff:
-	case !listenable(at):
-		r.failAt("telemetry.listen", "write HOST:PORT, for example 127.0.0.1:9090, or off")
-	case !internal(at):
+// noteTelemetry notes a private listener that may be reached from outside: it asks for no sign-in.
+func noteTelemetry(c *Config) {
+	if at := c.Telemetry.Listen; at != TelemetryOff && !internal(at) {
 		c.Notes = append(c.Notes, "telemetry.listen: "+at+
 			" may be a public address, where anyone can read metrics and profiles; write a loopback or private "+
 			"address, or let only the monitoring reach it")
 	}
 }
 
-// keysAtLeast is for how long clients may rely on their idempotency keys.
-const keysAtLeast = 24 * time.Hour
-
-// checkRetention checks that parts of a job are not kept longer than the job, and that keys last as long as clients
-// were promised.
+// checkRetention checks that parts of a job are not kept longer than the job.
 func (r *reader) checkRetention(k Retention) {
 	for key, age := range map[string]time.Duration{"results": k.Results, "requests": k.Requests,
 		"platform": k.Platform} {
@@ -156,9 +112,6 @@ func (r *reader) checkRetention(k Retention) {
 			r.failAt("retention."+key, "must not be longer than retention.jobs (%v): they are deleted with the job",
 				k.Jobs)
 		}
-	}
-	if k.Keys < keysAtLeast && !r.failed("retention.keys") {
-		r.failAt("retention.keys", "must be 24h or more: clients may repeat a request for a day")
 	}
 	if k.Jobs > 0 && k.Jobs < k.Keys && !r.failed("retention.jobs") {
 		r.failAt("retention.jobs",
@@ -244,33 +197,9 @@ func (r *reader) checkSecrets(c *Config) {
 	}
 }
 
-func (r *reader) checkURL(c *Config, key, text string) {
-	if err := checkURL(text, c.Development); err != nil {
-		r.failAt(key, "%v", err)
-	}
-}
-
-// checkAddress checks the URL of a server that is compared with those that requests name.
-func (r *reader) checkAddress(c *Config, key, text string) {
-	r.checkURL(c, key, text)
-	if _, err := dispatch.ParseAddress(text); err != nil && !r.failed(key) {
-		r.failAt(key, "%v", err)
-	}
-}
-
-// require reports a missing key. It returns whether the key is set.
-func (r *reader) require(key, value, what string) bool {
-	if value == "" {
-		r.failAt(key, "is missing: %s", what)
-	}
-	return value != ""
-}
-
 func (r *reader) finishIdentity(c *Config) {
 	id := &c.Identity
-	r.require("identity.issuer", id.Issuer,
-		"write the URL of the identity provider, or set KEYCLOAK_HOST and KEYCLOAK_REALM")
-	id.Audience = r.checkProvider(c, "identity", *id)
+	id.Audience = r.checkProvider("identity", *id)
 	if id.DocsClient != "" && id.DocsClient == id.ClientID && id.ClientSecret.Reveal()+id.ClientKey.Reveal() != "" {
 		r.failAt("identity.docs_client",
 			"must be a public client of its own: browsers must not need the secret of identity.client_id")
@@ -284,29 +213,17 @@ func (r *reader) finishIdentity(c *Config) {
 		r.failAt("identity.openeo_client",
 			"must be a public client of its own: users' programs must not need the secret of identity.client_id")
 	}
-	for i, page := range id.OpenEOPages {
-		r.checkURL(c, fmt.Sprintf("identity.openeo_pages[%d]", i), page)
-	}
 }
 
 // checkProvider checks which tokens of a provider are accepted, and the broker's client there. It returns the audience,
 // by default the client.
-func (r *reader) checkProvider(c *Config, key string, id Identity) []string {
+func (r *reader) checkProvider(key string, id Identity) []string {
 	if id.ClientSecret != "" {
 		r.checkClient(key, id.ClientSecret, id.ClientKey)
-	}
-	if id.Issuer != "" {
-		r.checkURL(c, key+".issuer", id.Issuer)
 	}
 	audience := id.Audience
 	if len(audience) == 0 && id.ClientID != "" {
 		audience = []string{id.ClientID}
-	}
-	if slices.Contains(audience, "") && !r.failedBelow(key+".audience") {
-		r.failAt(key+".audience", "must not contain an empty text")
-	}
-	if slices.Contains(id.Clients, "") && !r.failedBelow(key+".clients") {
-		r.failAt(key+".clients", "must not contain an empty text")
 	}
 	if len(audience) == 0 {
 		r.failAt(key+".audience", "is missing: list what a token's aud must contain, or set %s",
@@ -315,73 +232,24 @@ func (r *reader) checkProvider(c *Config, key string, id Identity) []string {
 	return audience
 }
 
-// checkBaseMap checks the address of the tiles, which browsers load.
-func (r *reader) checkBaseMap(c *Config) {
-	m := c.Page.BaseMap
-	if m == nil || r.failedBelow("page.base_map") {
-		return
-	}
-	if r.require("page.base_map.url", m.URL, "write the address of the tiles, with {z}, {x} and {y}") {
-		r.checkURL(c, "page.base_map.url", m.URL)
-		for _, part := range []string{"{z}", "{x}", "{y}"} {
-			if !strings.Contains(m.URL, part) {
-				r.failAt("page.base_map.url",
-					"must contain {z}, {x} and {y}, for example https://tiles.example.org/{z}/{x}/{y}.png")
-				break
-			}
-		}
-	}
-	r.require("page.base_map.attribution", m.Attribution,
-		"write who made the map, as its licence requires it to be shown")
-}
-
-// anyPort matches the origins of all servers on the user's own machine.
-var anyPort = regexp.MustCompile(`^https?://(localhost|127\.0\.0\.1):\*$`)
-
-func (r *reader) checkOrigins(c *Config) {
+// noteOrigins notes origins that no browser sends.
+func noteOrigins(c *Config) {
 	for i, origin := range c.CORS.AllowedOrigins {
-		u, err := url.Parse(origin)
-		key := fmt.Sprintf("cors.allowed_origins[%d]", i)
-		switch {
-		case origin == "*", anyPort.MatchString(origin):
-		case err != nil || u.Host == "" || u.Scheme+"://"+u.Host != origin:
-			r.failAt(key, "write SCHEME://HOST[:PORT] without a path, http://localhost:*, or *")
-		case strings.Contains(u.Host, "*") || strings.ToLower(origin) != origin:
-			c.Notes = append(c.Notes, key+": "+origin+" matches no page: origins are compared exactly, "+
-				"without wildcards but for http://localhost:*, and browsers send them in lower case")
+		if u, err := url.Parse(origin); err == nil && origin != "*" && !anyPort.MatchString(origin) &&
+			(strings.Contains(u.Host, "*") || strings.ToLower(origin) != origin) {
+			c.Notes = append(c.Notes, fmt.Sprintf("cors.allowed_origins[%d]: %s matches no page: origins are compared "+
+				"exactly, without wildcards but for http://localhost:*, and browsers send them in lower case", i,
+				origin))
 		}
 	}
 }
-
-var platformName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
 
 func (r *reader) checkPlatform(c *Config, p *Platform, key string) {
-	if r.require(key+".name", p.Name, "name the platform") && !platformName.MatchString(p.Name) {
-		r.failAt(key+".name", "use letters, digits, dots, dashes and underscores, 100 at most, and no slash")
-	}
-	if r.require(key+".endpoint", p.Endpoint, "write the platform's URL") {
-		r.checkAddress(c, key+".endpoint", p.Endpoint)
-	}
-	for i, alias := range p.Aliases {
-		r.checkAddress(c, fmt.Sprintf("%s.aliases[%d]", key, i), alias)
-	}
-	if p.Issuer != "" {
-		r.checkURL(c, key+".issuer", p.Issuer)
-	}
 	if p.Protocol == OGCProcess && p.TokenPrefix != "" {
 		r.failAt(key+".token_prefix", "only openEO has one: remove it")
 	}
 	if p.Protocol == OGCProcess && p.StartSettlesAfter != 0 {
 		r.failAt(key+".start_settles_after", "only openEO starts jobs in a request of its own: remove it")
-	}
-	for i, f := range p.Failures {
-		at := fmt.Sprintf("%s.failures[%d]", key, i)
-		r.require(at+".cause", string(f.Cause), "write platform or request")
-		if r.require(at+".matches", f.Matches, "write a regular expression for what the platform says") {
-			if _, err := regexp.Compile(f.Matches); err != nil {
-				r.failAt(at+".matches", "is not a regular expression: %v", err)
-			}
-		}
 	}
 	if p.Limits.Send >= c.ShutdownGrace && !r.failed("shutdown_grace") {
 		r.failAt(key+".limits.send", "must be shorter than shutdown_grace (%v)", c.ShutdownGrace)
@@ -390,7 +258,7 @@ func (r *reader) checkPlatform(c *Config, p *Platform, key string) {
 }
 
 func (r *reader) checkAccess(c *Config, p *Platform, key string) {
-	if !r.require(key+".access", string(p.Access), "write user, shared or open") {
+	if p.Access == "" {
 		return
 	}
 	if p.Access != dispatch.AccessUser && p.Exchange != nil {
@@ -423,8 +291,6 @@ func (r *reader) checkUsers(c *Config, p *Platform, key string) {
 		r.failAt(key, "limits an account that users share, but access is user: remove it")
 	case (u.Claim == "") != (len(u.AnyOf) == 0):
 		r.failAt(key, "set both claim and any_of: a claim of users' tokens, and the values of which it must have one")
-	case slices.Contains(u.AnyOf, ""):
-		r.failAt(key+".any_of", "must not contain an empty text")
 	}
 }
 
@@ -437,7 +303,7 @@ func (r *reader) checkExchange(p *Platform, key string, id Identity, at string) 
 		return
 	}
 	keycloak, grant := e.Driver == KeycloakBroker || e.Driver == KeycloakRequestedIssuer, e.Driver == JWTGrant
-	if r.failed(key+".driver") || !r.require(key+".driver", e.Driver, "write "+KeycloakBroker+", or another driver") {
+	if r.failed(key + ".driver") {
 		return
 	}
 	r.checkDriverKey(key+".alias", e.Alias, keycloak, true,
@@ -488,8 +354,8 @@ func (r *reader) checkClient(key string, secret, private dispatch.Secret) {
 // checkDriverKey reports a key that the driver does not have, or that it needs and is missing.
 func (r *reader) checkDriverKey(key, value string, has, needed bool, what string) {
 	switch {
-	case has && needed:
-		r.require(key, value, what)
+	case has && needed && value == "":
+		r.failAt(key, "is missing: %s", what)
 	case !has && value != "":
 		r.failAt(key, "this driver does not use the key: remove it")
 	}
@@ -502,16 +368,7 @@ func (r *reader) checkServiceAccount(c *Config, p *Platform, key string) {
 			"env:NAME}")
 		return
 	}
-	r.require(key+".client_id", a.ClientID, "write the id of the shared client")
 	r.checkClient(key, a.ClientSecret, a.ClientKey)
-	if slices.Contains(a.Allow, "") {
-		r.failAt(key+".allow", "must not contain an empty text")
-	}
-	for name, value := range map[string]string{"token_url": a.TokenURL, "issuer": a.Issuer} {
-		if value != "" {
-			r.checkURL(c, key+"."+name, value)
-		}
-	}
 	switch {
 	case a.TokenURL+a.Issuer+a.Provider == "", a.TokenURL != "" && a.Issuer+a.Provider != "":
 		r.failAt(key, "set one of token_url, issuer and provider, or provider together with the expected issuer")

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -18,9 +17,7 @@ func (r *reader) checkCatalogue(c *Config) {
 	sources := claims{}
 	for i, source := range c.Catalogue.Sources {
 		key := fmt.Sprintf("catalogue.sources[%d]", i)
-		if r.require(key, source, "write a folder or a URL") {
-			r.claim(sources, source, key, "this source")
-		}
+		r.claim(sources, source, key, "this source")
 		if strings.Contains(source, "://") {
 			r.checkSource(c, key, source)
 		}
@@ -51,12 +48,6 @@ func (r *reader) checkCatalogue(c *Config) {
 func (r *reader) checkRule(rule ServiceRule, key string, platforms []string) {
 	if r.failed(key) {
 		return
-	}
-	for i, id := range rule.Services {
-		if !serviceID.MatchString(id) {
-			r.failAt(fmt.Sprintf("%s.services[%d]", key, i),
-				"write the id of a service: letters, digits and . _ : @ ~ -, 100 at most")
-		}
 	}
 	if len(rule.Services) == 0 && rule.Platform == "" && rule.Application == "" {
 		r.failAt(key, "name the services: by services, platform or application")
@@ -108,35 +99,30 @@ func (r *reader) checkSource(c *Config, key, source string) {
 		return
 	}
 	u.RawQuery, u.ForceQuery = "", false
-	r.checkURL(c, key, u.String())
+	if err := checkURL(u.String(), c.Development); err != nil {
+		r.failAt(key, "%v", err)
+	}
 }
-
-// serviceID matches the ids of services; the catalogue accepts more of them in records.
-var serviceID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:@~-]{0,99}$`)
 
 func (r *reader) checkService(s Service, key string, platforms []string) {
 	if r.failed(key) {
 		return
 	}
-	if r.require(key+".id", s.ID, "name the service") && !serviceID.MatchString(s.ID) {
-		r.failAt(key+".id", "use letters, digits and . _ : @ ~ -, 100 at most")
-	}
-	r.checkPlacement(s.Platform, s.Application, key, platforms)
+	r.checkPlacement(s.Platform, key, platforms)
 	if len(s.Also) >= dispatch.MostPlacements {
 		r.failAt(key+".also", "name at most %d further platforms", dispatch.MostPlacements-1)
 	}
 	at := claims{s.Platform: key + ".platform"}
 	for i, h := range s.Also {
 		placement := fmt.Sprintf("%s.also[%d]", key, i)
-		r.checkPlacement(h.Platform, h.Application, placement, platforms)
+		r.checkPlacement(h.Platform, placement, platforms)
 		r.claim(at, h.Platform, placement+".platform", "the platform "+h.Platform)
 	}
 }
 
 // checkPlacement checks where a service is.
-func (r *reader) checkPlacement(platform, application, key string, platforms []string) {
-	r.require(key+".application", application, "write the URL or id of a process")
-	if r.require(key+".platform", platform, "write the name of a platform") && !slices.Contains(platforms, platform) {
+func (r *reader) checkPlacement(platform, key string, platforms []string) {
+	if platform != "" && !slices.Contains(platforms, platform) {
 		r.failAt(key+".platform", "is not the name of a platform%s", closestWord(platform, platforms))
 	}
 }

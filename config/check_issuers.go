@@ -17,10 +17,8 @@ func (r *reader) finishIssuers(c *Config) {
 		if r.failed(key) {
 			continue
 		}
-		if r.require(key+".issuer", i.Issuer, "write the URL of the identity provider") {
-			r.claim(taken, i.Issuer, key+".issuer", "this issuer")
-		}
-		i.Audience = r.checkProvider(c, key, i.identity())
+		r.claim(taken, i.Issuer, key+".issuer", "this issuer")
+		i.Audience = r.checkProvider(key, i.identity())
 		if len(i.Platforms) == 0 && !r.failedBelow(key+".platforms") {
 			r.failAt(key+".platforms", "is missing: list the platforms that users of this issuer may use")
 		}
@@ -36,7 +34,7 @@ func (r *reader) finishIssuerPlatforms(c *Config, i *Issuer, key string) {
 	taken := claims{}
 	for k := range i.Platforms {
 		p, at := &i.Platforms[k], fmt.Sprintf("%s.platforms[%d]", key, k)
-		if r.failed(at) || !r.require(at+".name", p.Name, "write the name of a platform") {
+		if r.failed(at) || r.failed(at+".name") {
 			continue
 		}
 		r.claim(taken, p.Name, at+".name", "this platform")
@@ -50,9 +48,6 @@ func (r *reader) finishIssuerPlatforms(c *Config, i *Issuer, key string) {
 
 // finishIssuerPlatform checks how the users of an issuer reach a platform, and sets the default of its issuer.
 func (r *reader) finishIssuerPlatform(c *Config, i *Issuer, p *IssuerPlatform, platform Platform, key, at string) {
-	if p.Issuer != "" {
-		r.checkURL(c, at+".issuer", p.Issuer)
-	}
 	switch {
 	case platform.Access != dispatch.AccessUser && p.Exchange != nil:
 		r.failAt(at+".exchange", "is only for access: user, but that of the platform is %s: remove the key",

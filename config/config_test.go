@@ -207,7 +207,7 @@ func TestLoad_ReadsEveryKey(t *testing.T) {
 func TestLoad_CatalogueFaults(t *testing.T) {
 	for text, want := range map[string]string{
 		"catalogue: {sources: " +
-			"['']}": "catalogue.sources[0]: is missing",
+			"['']}": "catalogue.sources: must not contain an empty text",
 		"catalogue: {sources: [/a, /a]}": "this source is " +
 			"also that of catalogue.sources[0]",
 		"catalogue: {sources: ['http://a.example.org']}": "use https",
@@ -222,7 +222,7 @@ func TestLoad_CatalogueFaults(t *testing.T) {
 		"hooks: {mail: {server: 'smtp:25', from: a@example.org, encryption: tls}}": "hooks.mail: " +
 			"encryption: write starttls",
 		"services: [{id: a b, platform: a, application: x}]": "services[0].id: " +
-			"use letters",
+			"write the id of a service",
 		"services: [{id: x, platform: a, application: x, also: [{platform: a, application: " +
 			"y}]}]": "services[0].also[0].platform: the platform a is also that of services[0].platform",
 		"services: [{id: x, platform: a, application: x, also: [{platform: " +
@@ -1120,7 +1120,7 @@ func TestLoad_Retention(t *testing.T) {
 		"{requests: 48h, jobs: 47h}":           "retention.requests: must not be longer than retention.jobs",
 		"{platform: 48h, jobs: 47h}":           "retention.platform: must not be longer than retention.jobs",
 		"{jobs: 23h}":                          "retention.jobs: must not be shorter than retention.keys",
-		"{keys: 23h}":                          "retention.keys: must be 24h or more",
+		"{keys: 23h}":                          "retention.keys: write 24h or more",
 	} {
 		_, err := load("", []byte(minimal+"\nretention: "+text+"\n"), nil)
 		if want == "" && err != nil || want != "" && !strings.Contains(fmt.Sprint(err), want) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -17,21 +18,26 @@ import (
 // addLegacy fills in keys that the file does not set from the variables of the service that this one replaces, so that
 // a deployment can switch by changing its image.
 func (r *reader) addLegacy() {
-	r.addText("DATABASE_URL", "", "database")
-	r.addText("KEYCLOAK_CLIENT_ID", "identity", "client_id")
-	r.addText("KEYCLOAK_CLIENT_SECRET", "identity", "client_secret")
-	r.addText("APP_NAME", "about", "title")
-	r.addText("APP_DESCRIPTION", "about", "description")
-	r.addText("APP_VERSION", "about", "version")
+	r.addTagged(reflect.TypeFor[Config](), "")
 	r.addIssuer()
-	if text, set := r.env.lookup("CORS_ALLOWED_ORIGINS"); set {
-		r.add("CORS_ALLOWED_ORIGINS", "cors", "allowed_origins", written(text, typeOfTexts))
-	}
 	if environment, set := r.env.lookup("APP_ENV"); set {
 		r.add("APP_ENV", "log", "format", scalar(logFormatOf(environment)))
 	}
 	if text, set := r.env.lookup("BACKENDS"); set && member(r.root, "platforms") == nil {
 		r.add("BACKENDS", "", "platforms", r.backends(text))
+	}
+}
+
+// addTagged fills in the keys of a section, at the top also those of all sections, that have a tag variable.
+func (r *reader) addTagged(schema reflect.Type, section string) {
+	for _, f := range fields(schema) {
+		name := f.Tag.Get("variable")
+		r.replaced[join(section, f.key)] = name
+		if text, set := r.env.lookup(name); set {
+			r.add(name, section, f.key, written(text, f.Type))
+		} else if section == "" && f.Type.Kind() == reflect.Struct {
+			r.addTagged(f.Type, f.key)
+		}
 	}
 }
 
@@ -79,19 +85,13 @@ func (r *reader) deployed() bool {
 	return platforms != nil && r.origin[platforms] == "BACKENDS"
 }
 
-// deployedNames are the variables of the replaced service that set a key.
-var deployedNames = map[string]string{
-	"identity.client_id": "KEYCLOAK_CLIENT_ID", "identity.client_secret": "KEYCLOAK_CLIENT_SECRET",
-	"identity.issuer": "KEYCLOAK_HOST",
-}
-
 // settingName returns what an operator sets for a key: the key itself, or its variable if the variables of the replaced
 // service configure the broker.
 func (r *reader) settingName(key string) string {
 	if !r.deployed() {
 		return key
 	}
-	if name := deployedNames[key]; name != "" {
+	if name := r.replaced[key]; name != "" {
 		return name
 	}
 	return variableOf(key)

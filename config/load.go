@@ -74,6 +74,7 @@ func read(file string, text []byte, environ []string) (*reader, *Config, error) 
 		tree: tree{file: file, root: root, origin: map[*yaml.Node]string{}},
 		env:  newVariables(environ),
 		at:   map[string]*yaml.Node{"": root}, named: map[string]bool{},
+		replaced: map[string]string{},
 	}
 	if err != nil {
 		return nil, nil, syntaxFaults(file, text, err)

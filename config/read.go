@@ -33,6 +33,7 @@ type reader struct {
 	at       map[string]*yaml.Node // the node of each key that is set
 	literals []string              // keys whose secret is in the file itself
 	named    map[string]bool       // variables that secrets refer to
+	replaced map[string]string     // the variables of the replaced service that set keys
 	faults   Faults
 }
 

@@ -10,14 +10,6 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// Traces configures where traces are sent, by OTLP over HTTP.
-type Traces struct {
-	// URL of the receiver; without a path: its /v1/traces. "": nothing is traced
-	Endpoint string          `yaml:"endpoint"`
-	Headers  dispatch.Secret `yaml:"headers"` // of each request to it, see Traces.Fields
-	Incoming bool            `yaml:"incoming" default:"false"`
-}
-
 // Fields returns the headers of each request to the receiver, which are written as OpenTelemetry specifies: NAME=VALUE,
 // separated by commas, with values escaped as in URLs.
 func (t Traces) Fields() (map[string]dispatch.Secret, error) {

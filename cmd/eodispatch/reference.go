@@ -14,15 +14,17 @@ import (
 	"github.com/spf13/cobra/doc"
 
 	"github.com/eodispatch/eodispatch/api"
+	"github.com/eodispatch/eodispatch/config"
 )
 
-// referenceCommandLine generates what describes the program: manual pages, docs/cli.md, and the OpenAPI document.
+// referenceCommandLine generates what describes the program: manual pages, docs/cli.md, the keys in
+// docs/configuration.md, and the OpenAPI document.
 func referenceCommandLine(c console) *cobra.Command {
 	to := ""
-	command := &cobra.Command{Use: "reference man|markdown|openapi",
+	command := &cobra.Command{Use: "reference man|markdown|settings|openapi",
 		Args:      cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
-		ValidArgs: []string{"man", "markdown", "openapi"},
-		Short:     "Write the manual pages, an index of all commands, or the OpenAPI document",
+		ValidArgs: []string{"man", "markdown", "settings", "openapi"},
+		Short:     "Write the manual pages, an index of all commands, all settings, or the OpenAPI document",
 		Example: "  eodispatch reference man --to /usr/local/share/man/man1\n  eodispatch reference markdown > " +
 			"cli.md\n  eodispatch reference openapi > openapi.json",
 		RunE: func(command *cobra.Command, args []string) error {
@@ -32,6 +34,9 @@ func referenceCommandLine(c console) *cobra.Command {
 			case "markdown":
 				_, err := c.out.Write(markdown(root))
 				return err
+			case "settings":
+				config.WriteReference(c.out)
+				return nil
 			case "openapi":
 				_, err := io.Copy(c.out, openAPI())
 				return err

@@ -27,6 +27,7 @@ type serveCommand struct{ configFlags }
 func serveCommandLine(c console) *cobra.Command {
 	s := &serveCommand{}
 	command := &cobra.Command{Use: "serve", Short: "Run the broker", Args: cobra.NoArgs,
+		Long:    "Run the broker. `eodispatch reference settings` describes the keys of its configuration.",
 		Example: "  eodispatch serve --config broker.yaml",
 		RunE:    func(*cobra.Command, []string) error { return s.Run(c) }}
 	s.flags(command)

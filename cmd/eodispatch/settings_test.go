@@ -24,7 +24,7 @@ func TestFixedSettings_StayAsTheyAre(t *testing.T) {
 	if !slices.Equal(fixed, []string{"listen", "limits.connections"}) {
 		t.Errorf("fixed: %q", fixed)
 	}
-	if changed := changedKeys(running, got); !slices.Equal(changed, []string{"limits", "freshness"}) {
+	if changed := changedKeys(running, got); !slices.Equal(changed, []string{"freshness", "limits"}) {
 		t.Errorf("changed: %q", changed)
 	}
 	if _, fixed := fixedSettings(running, running); len(fixed) > 0 {
