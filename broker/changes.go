@@ -20,7 +20,7 @@ func (b *Broker) Changes(ctx context.Context, u dispatch.UserID, id dispatch.Tas
 			records = append(records, *e.Record)
 		}
 	}
-	if records, err = b.setQueuePlaces(ctx, records, queuePlaces{}); err != nil {
+	if records, err = b.setQueuePlaces(ctx, records, placesByQueue{}); err != nil {
 		return c, err
 	}
 	for i := range c.Changed {

@@ -116,12 +116,12 @@ func (b *Broker) slotsOf(ctx context.Context, backend *dispatch.Backend, t dispa
 	if limit == 0 {
 		return running, nil
 	}
-	lines, err := b.Queues.Lines(ctx, b.Visits.Store, t.Account)
+	queues, err := b.Queues.Read(ctx, b.Visits.Store, t.Account)
 	if err != nil {
 		return 0, err
 	}
 	owners, own, others := map[dispatch.UserID]bool{t.Owner: true}, 1, 0
-	for _, l := range lines {
+	for _, l := range queues {
 		if l.Waiting == 0 || l.Owner == t.Owner && l.Task == t.ID {
 			continue
 		}

@@ -82,7 +82,7 @@ func elements[T any](p dispatch.Page, read func(dispatch.Page) ([]T, error), at 
 // placed returns a read of the parts of a list that sets the places of its records in the queue.
 func (b *Broker) placed(ctx context.Context,
 	read func(dispatch.Page) ([]dispatch.Record, error)) func(dispatch.Page) ([]dispatch.Record, error) {
-	places := queuePlaces{}
+	places := placesByQueue{}
 	return func(p dispatch.Page) ([]dispatch.Record, error) {
 		part, err := read(p)
 		if err != nil {

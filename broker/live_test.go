@@ -141,13 +141,13 @@ func TestPlatforms_StateFollowsResponses(t *testing.T) {
 type countingStore struct {
 	conformance.Store
 	counts atomic.Int32
-	lists  atomic.Int32 // of the ids of a line
+	lists  atomic.Int32 // of the ids of a queue
 	ids    atomic.Int64 // in these lists
 }
 
-func (c *countingStore) Lines(ctx context.Context, a dispatch.Account) ([]dispatch.Line, error) {
+func (c *countingStore) Queues(ctx context.Context, a dispatch.Account) ([]dispatch.Queue, error) {
 	c.counts.Add(1)
-	return c.Store.Lines(ctx, a)
+	return c.Store.Queues(ctx, a)
 }
 
 // However many look, it is counted once in two seconds who waits, and at once when more was submitted.
@@ -186,7 +186,7 @@ func TestQueuePlaces_CountedOnceForManyReaders(t *testing.T) {
 	})
 }
 
-func (c *countingStore) Waiting(ctx context.Context, a dispatch.Account, l dispatch.Line, from,
+func (c *countingStore) Waiting(ctx context.Context, a dispatch.Account, l dispatch.Queue, from,
 	to dispatch.Rank) ([]dispatch.JobID, error) {
 	c.lists.Add(1)
 	ids, err := c.Store.Waiting(ctx, a, l, from, to)
@@ -237,7 +237,8 @@ func TestQueuePlaces_OfAPageWithoutTheOthers(t *testing.T) {
 	})
 }
 
-// The place of a single job is the one that the list shows, and is found without the ids of the other jobs of its line.
+// The place of a single job is the one that the list shows, and is found without the ids of the other jobs of its
+// queue.
 func TestQueuePlaces_OfASingleJobByACount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := backend("a", dispatch.AccessShared, &script{})

@@ -6,30 +6,30 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// queuePlaces holds, for lines, how many jobs are ahead of their waiting jobs.
-type queuePlaces map[lineAt]*linePlaces
+// placesByQueue holds, for queues, how many jobs are ahead of their waiting jobs.
+type placesByQueue map[queueAt]*queuePlaces
 
-// linePlaces are those of one line: of all its jobs, if several parts of a list needed them.
-type linePlaces struct {
-	ahead map[dispatch.JobID]int
-	whole bool
+// queuePlaces are those of one queue: of all its jobs, if several parts of a list needed them.
+type queuePlaces struct {
+	ahead    map[dispatch.JobID]int
+	complete bool
 }
 
-type lineAt struct {
+type queueAt struct {
 	dispatch.Account
 	dispatch.UserID
 	dispatch.TaskID
 }
 
-// setQueuePlaces sets Ahead of the records that wait for their turn. Of the jobs of a line, it reads those between the
-// first and the last record. known is that of the records before in the same list: a line that occurs there is read as
+// setQueuePlaces sets Ahead of the records that wait for their turn. Of the jobs of a queue, it reads those between the
+// first and the last record. known is that of the records before in the same list: a queue that occurs there is read as
 // a whole, once.
-func (b *Broker) setQueuePlaces(ctx context.Context, records []dispatch.Record, known queuePlaces) ([]dispatch.Record,
+func (b *Broker) setQueuePlaces(ctx context.Context, records []dispatch.Record, known placesByQueue) ([]dispatch.Record,
 	error) {
 	between := waitingBetween(records)
 	for of, ends := range between {
 		again := known[of] != nil
-		if again && known[of].whole {
+		if again && known[of].complete {
 			continue
 		}
 		if again {
@@ -39,10 +39,10 @@ func (b *Broker) setQueuePlaces(ctx context.Context, records []dispatch.Record, 
 		if err != nil {
 			return records, err
 		}
-		known[of] = &linePlaces{ahead, again}
+		known[of] = &queuePlaces{ahead, again}
 	}
 	for i, r := range records {
-		of := lineAt{r.Account, r.Owner, r.Task}
+		of := queueAt{r.Account, r.Owner, r.Task}
 		if _, asked := between[of]; !asked || !r.WaitsForSlot() {
 			continue
 		}
@@ -53,14 +53,14 @@ func (b *Broker) setQueuePlaces(ctx context.Context, records []dispatch.Record, 
 	return records, nil
 }
 
-// waitingBetween returns, for each line of which records wait for their turn, the first and the last of them.
-func waitingBetween(records []dispatch.Record) map[lineAt][2]dispatch.Rank {
-	between := map[lineAt][2]dispatch.Rank{}
+// waitingBetween returns, for each queue of which records wait for their turn, the first and the last of them.
+func waitingBetween(records []dispatch.Record) map[queueAt][2]dispatch.Rank {
+	between := map[queueAt][2]dispatch.Rank{}
 	for _, r := range records {
 		if !r.WaitsForSlot() || r.Due.IsZero() {
 			continue
 		}
-		of, at := lineAt{r.Account, r.Owner, r.Task}, r.Rank()
+		of, at := queueAt{r.Account, r.Owner, r.Task}, r.Rank()
 		ends, ok := between[of]
 		if !ok || at.Compare(ends[0]) < 0 {
 			ends[0] = at
@@ -73,10 +73,11 @@ func waitingBetween(records []dispatch.Record) map[lineAt][2]dispatch.Rank {
 	return between
 }
 
-// placesBetween returns how many jobs are ahead of the waiting jobs of a line from one to another.
-func (b *Broker) placesBetween(ctx context.Context, of lineAt, from, to dispatch.Rank) (map[dispatch.JobID]int, error) {
-	l := dispatch.Line{Owner: of.UserID, Task: of.TaskID}
-	lines, err := b.Queues.Lines(ctx, b.Visits.Store, of.Account)
+// placesBetween returns how many jobs are ahead of the waiting jobs of a queue from one to another.
+func (b *Broker) placesBetween(ctx context.Context, of queueAt, from, to dispatch.Rank) (map[dispatch.JobID]int,
+	error) {
+	l := dispatch.Queue{Owner: of.UserID, Task: of.TaskID}
+	queues, err := b.Queues.Read(ctx, b.Visits.Store, of.Account)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +90,7 @@ func (b *Broker) placesBetween(ctx context.Context, of lineAt, from, to dispatch
 		}
 	}
 	ids, err := b.Records.Waiting(ctx, of.Account, l, from, to)
-	places, place := make(map[dispatch.JobID]int, len(ids)), dispatch.Ahead(lines, l)
+	places, place := make(map[dispatch.JobID]int, len(ids)), dispatch.Ahead(queues, l)
 	for i, id := range ids {
 		places[id] = place(before + i)
 	}
@@ -101,7 +102,7 @@ func (b *Broker) setQueuePlace(ctx context.Context, r dispatch.Record) (dispatch
 	if !r.WaitsForSlot() {
 		return r, nil
 	}
-	lines, err := b.Queues.Lines(ctx, b.Visits.Store, r.Account)
+	queues, err := b.Queues.Read(ctx, b.Visits.Store, r.Account)
 	if err != nil {
 		return r, err
 	}
@@ -109,7 +110,7 @@ func (b *Broker) setQueuePlace(ctx context.Context, r dispatch.Record) (dispatch
 	if err != nil {
 		return r, err
 	}
-	n := dispatch.Ahead(lines, dispatch.Line{Owner: r.Owner, Task: r.Task})(position)
+	n := dispatch.Ahead(queues, dispatch.Queue{Owner: r.Owner, Task: r.Task})(position)
 	r.Ahead = &n
 	return r, nil
 }

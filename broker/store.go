@@ -163,10 +163,10 @@ type Records interface {
 	// the filters only Page.Accounts applies.
 	UnstartedJobs(context.Context, dispatch.UserID, dispatch.Page) ([]dispatch.Unstarted, error)
 
-	// Waiting returns the jobs that wait in a line, due or not, in their order from one rank to another, both included,
-	// without paused ones.
-	Waiting(ctx context.Context, a dispatch.Account, l dispatch.Line, from, to dispatch.Rank) ([]dispatch.JobID, error)
-	// WaitingBefore returns how many of the jobs that Waiting returns for the whole line of a job come before it.
+	// Waiting returns the jobs that wait in a queue, due or not, in their order from one rank to another, both
+	// included, without paused ones.
+	Waiting(ctx context.Context, a dispatch.Account, l dispatch.Queue, from, to dispatch.Rank) ([]dispatch.JobID, error)
+	// WaitingBefore returns how many of the jobs that Waiting returns for the whole queue of a job come before it.
 	WaitingBefore(context.Context, dispatch.Job) (int, error)
 
 	// Usage counts the owner's jobs at each account, including deleted ones until they are purged. Usage.Lately counts

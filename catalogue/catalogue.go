@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	checkEvery   = 5 * time.Second  // how often a process checks whether a source is due or has changed
+	checkEvery  = 5 * time.Second  // how often a process checks whether a source is due or has changed
 	readWithin  = 10 * time.Minute // for one source; then another process may read it
 	retryAfter  = 5 * time.Minute  // at most, after a source could not be read
 	folderEvery = time.Minute      // how often folders are read

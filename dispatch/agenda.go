@@ -17,13 +17,13 @@ type Agenda struct {
 	// Operator is why an operator holds the account or its platform, see [OperatorHold]; "": none does.
 	Operator string
 
-	Cancel []Job  // no longer wanted, or with orphans
-	Settle []Job  // in doubt
-	Start  []Job  // created, wanted
-	Poll   []Job  // started
-	Meter  []Job  // whose costs are to be read, see [Job.MeterDue]
-	Remove []Job  // to be removed from the platform, see [Job.RemovalDue]
-	Lines  []Line // lines with waiting jobs that are due
+	Cancel []Job   // no longer wanted, or with orphans
+	Settle []Job   // in doubt
+	Start  []Job   // created, wanted
+	Poll   []Job   // started
+	Meter  []Job   // whose costs are to be read, see [Job.MeterDue]
+	Remove []Job   // to be removed from the platform, see [Job.RemovalDue]
+	Queues []Queue // queues with waiting jobs that are due
 
 	// When the first waiting job is due, the first created and wanted one, the first one to be canceled or settled, and
 	// the first one whose status is to be read. Zero: there is none.
@@ -71,19 +71,19 @@ func (a Agenda) stuck() bool {
 	return slices.ContainsFunc(a.Start, func(j Job) bool { return j.Attention == Full || j.Attention == NotTaken })
 }
 
-// Line is the waiting jobs of one task, or all waiting jobs of an owner that belong to no task.
-type Line struct {
+// Queue is the waiting jobs of one task, or all waiting jobs of an owner that belong to no task.
+type Queue struct {
 	Owner     UserID
 	Task      TaskID
 	Held      int // slots that its jobs have
 	OwnerHeld int // slots that all of its owner's jobs have
-	Waiting   int // its jobs that wait; only Lines sets it
+	Waiting   int // its jobs that wait; only Queues sets it
 
-	// The slots that the account has given are numbered. Served is the number of the last one that a job of the line
+	// The slots that the account has given are numbered. Served is the number of the last one that a job of the queue
 	// got, OwnerServed of the last one that any of its owner's jobs got. 0: none that is known.
 	Served, OwnerServed int64
 
-	// The line's first waiting job, and when that became due.
+	// The queue's first waiting job, and when that became due.
 	First JobID
 	Due   time.Time
 }

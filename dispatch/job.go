@@ -352,7 +352,7 @@ func (j Job) ExcludeWait(due, now time.Time) Job {
 	return j
 }
 
-// Never is after everything else: the end of a line, see [Rank].
+// Never is after everything else: the end of a queue, see [Rank].
 var Never = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // idlePaused returns the job as it must be stored: if it waits and is paused, it is not due, and shows why. The time

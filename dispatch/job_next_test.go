@@ -526,11 +526,11 @@ func TestIntend(t *testing.T) {
 }
 
 func TestShare(t *testing.T) {
-	ann1, ann2 := Line{Owner: "ann", Task: 1, Held: 1, OwnerHeld: 1}, Line{Owner: "ann", Task: 2, OwnerHeld: 1}
-	bob := Line{Owner: "bob", Task: 3}
-	got := Share([]Line{ann1, ann2, bob}, 5)
-	if want := []Line{bob, ann2, bob, ann1, bob}; !slices.Equal(got, want) &&
-		!slices.Equal(got, []Line{bob, ann2, bob, ann1, ann2}) {
+	ann1, ann2 := Queue{Owner: "ann", Task: 1, Held: 1, OwnerHeld: 1}, Queue{Owner: "ann", Task: 2, OwnerHeld: 1}
+	bob := Queue{Owner: "bob", Task: 3}
+	got := Share([]Queue{ann1, ann2, bob}, 5)
+	if want := []Queue{bob, ann2, bob, ann1, bob}; !slices.Equal(got, want) &&
+		!slices.Equal(got, []Queue{bob, ann2, bob, ann1, ann2}) {
 		t.Errorf("got %v", got)
 	}
 	if got[0] != bob || got[1] != ann2 {

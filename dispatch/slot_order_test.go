@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// drawLines gives lines as a store may give them: whoever was served was served alone, and holds slots.
-func drawLines(t *rapid.T) (lines []Line) {
+// drawQueues gives queues as a store may give them: whoever was served was served alone, and holds slots.
+func drawQueues(t *rapid.T) (queues []Queue) {
 	small := rapid.IntRange(0, 4)
 	served := rapid.Permutation([]int64{0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}).Draw(t, "served")
 	ids := rapid.Permutation([]JobID{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}).Draw(t, "ids")
@@ -19,9 +19,9 @@ func drawLines(t *rapid.T) (lines []Line) {
 		if held > 0 {
 			last, served = served[0], served[1:]
 		}
-		var its []Line
-		for task := range TaskID(small.Draw(t, "lines")) {
-			l := Line{Owner: u, Task: task, Held: small.Draw(t, "held"), Waiting: 1 + small.Draw(t, "waiting"),
+		var its []Queue
+		for task := range TaskID(small.Draw(t, "queues")) {
+			l := Queue{Owner: u, Task: task, Held: small.Draw(t, "held"), Waiting: 1 + small.Draw(t, "waiting"),
 				Served: served[0], First: ids[0]}
 			l.Due = time.Time{}.Add(time.Duration(rapid.IntRange(0, 1).Draw(t, "due")))
 			held, last, served, ids = held+l.Held, max(last, l.Served), served[1:], ids[1:]
@@ -30,23 +30,23 @@ func drawLines(t *rapid.T) (lines []Line) {
 		for i := range its {
 			its[i].OwnerHeld, its[i].OwnerServed = held, last
 		}
-		lines = append(lines, its...)
+		queues = append(queues, its...)
 	}
-	return rapid.Permutation(lines).Draw(t, "order")
+	return rapid.Permutation(queues).Draw(t, "order")
 }
 
 // serve gives the next slot by the rule as it is told to users, and counts it. It reports who got it.
-func serve(lines []Line, turn int64) Line {
-	came := func(l Line) (due time.Time, id JobID) {
+func serve(queues []Queue, turn int64) Queue {
+	came := func(l Queue) (due time.Time, id JobID) {
 		due, id = l.Due, l.First
-		for _, other := range lines {
+		for _, other := range queues {
 			if other.Owner == l.Owner && (other.Due.Before(due) || other.Due.Equal(due) && other.First < id) {
 				due, id = other.Due, other.First
 			}
 		}
 		return due, id
 	}
-	next := slices.MinFunc(lines, func(a, b Line) int {
+	next := slices.MinFunc(queues, func(a, b Queue) int {
 		dueA, idA := came(a)
 		dueB, idB := came(b)
 		return cmp.Or(cmp.Compare(a.OwnerHeld, b.OwnerHeld), cmp.Compare(a.OwnerServed, b.OwnerServed),
@@ -54,44 +54,44 @@ func serve(lines []Line, turn int64) Line {
 			cmp.Compare(a.Held, b.Held), cmp.Compare(a.Served, b.Served), a.Due.Compare(b.Due),
 			cmp.Compare(a.First, b.First))
 	})
-	for i, l := range lines {
+	for i, l := range queues {
 		if l.Owner == next.Owner {
-			lines[i].OwnerHeld, lines[i].OwnerServed = l.OwnerHeld+1, turn
+			queues[i].OwnerHeld, queues[i].OwnerServed = l.OwnerHeld+1, turn
 			if l.Task == next.Task {
-				lines[i].Held, lines[i].Served, lines[i].Waiting = l.Held+1, turn, l.Waiting-1
+				queues[i].Held, queues[i].Served, queues[i].Waiting = l.Held+1, turn, l.Waiting-1
 			}
 		}
 	}
 	return next
 }
 
-type lineName struct {
+type queueName struct {
 	UserID
 	TaskID
 }
 
-func (l Line) name() lineName { return lineName{l.Owner, l.Task} }
+func (l Queue) name() queueName { return queueName{l.Owner, l.Task} }
 
 // A job is told the place at which it is submitted when nothing comes and nothing ends meanwhile, whether slots are
 // given one by one or many at once.
 func TestShare_QueuePlacesFollowIt(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		lines := drawLines(t)
-		want := map[lineName][]int{}
-		left := slices.Clone(lines)
+		queues := drawQueues(t)
+		want := map[queueName][]int{}
+		left := slices.Clone(queues)
 		for n := 0; len(left) > 0; n++ {
 			one := Share(left, 1)[0].name()
 			if next := serve(left, int64(100+n)); next.name() != one {
 				t.Fatalf("slot %d goes to %v, want %v, of %+v", n, one, next.name(), left)
 			}
 			want[one] = append(want[one], n)
-			left = slices.DeleteFunc(left, func(l Line) bool { return l.Waiting == 0 })
+			left = slices.DeleteFunc(left, func(l Queue) bool { return l.Waiting == 0 })
 		}
-		for _, l := range lines {
-			place := Ahead(lines, Line{Owner: l.Owner, Task: l.Task})
+		for _, l := range queues {
+			place := Ahead(queues, Queue{Owner: l.Owner, Task: l.Task})
 			for i := range l.Waiting {
 				if got := place(i); got != want[l.name()][i] {
-					t.Fatalf("job %d of %s's %d: %v, not %v, of %+v", i, l.Owner, l.Task, got, want[l.name()], lines)
+					t.Fatalf("job %d of %s's %d: %v, not %v, of %+v", i, l.Owner, l.Task, got, want[l.name()], queues)
 				}
 			}
 		}
@@ -101,14 +101,14 @@ func TestShare_QueuePlacesFollowIt(t *testing.T) {
 // Many slots at once go to whom they would go one by one.
 func TestShare_ManySlotsAsOneByOne(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		lines := drawLines(t)
+		queues := drawQueues(t)
 		n := rapid.IntRange(0, 12).Draw(t, "slots")
-		many := Share(lines, n)
-		if len(lines) > 0 && len(many) != n {
+		many := Share(queues, n)
+		if len(queues) > 0 && len(many) != n {
 			t.Fatalf("%d of %d slots are given", len(many), n)
 		}
 		for i, l := range many {
-			if next := serve(lines, int64(100+i)); next.name() != l.name() {
+			if next := serve(queues, int64(100+i)); next.name() != l.name() {
 				t.Fatalf("slot %d goes to %v, want %v", i, l.name(), next.name())
 			}
 		}

@@ -26,7 +26,7 @@ func (s *Store) Agenda(
 		if g.Held, err = l.withoutFreed(ctx, held); err != nil {
 			return err
 		}
-		return l.lines(ctx, &g)
+		return l.queues(ctx, &g)
 	})
 	return g, err
 }
@@ -119,21 +119,21 @@ func (l accountReader) steps(ctx context.Context, n int, next firstDue, g *dispa
 	return err
 }
 
-// lines reads the lines that have due waiting jobs. If none has, those that are due belong to tasks that a change
+// queues reads the queues that have due waiting jobs. If none has, those that are due belong to tasks that a change
 // under way stops, and the end of the change wakes the account.
-func (l accountReader) lines(ctx context.Context, g *dispatch.Agenda) error {
+func (l accountReader) queues(ctx context.Context, g *dispatch.Agenda) error {
 	if g.NextWaiting.IsZero() || g.NextWaiting.After(g.Now) {
 		return nil
 	}
-	all, err := l.allLines(ctx)
+	all, err := l.allQueues(ctx)
 	g.NextWaiting = time.Time{}
-	for _, line := range all {
-		if g.NextWaiting.IsZero() || line.Due.Before(g.NextWaiting) {
-			g.NextWaiting = line.Due
+	for _, queue := range all {
+		if g.NextWaiting.IsZero() || queue.Due.Before(g.NextWaiting) {
+			g.NextWaiting = queue.Due
 		}
-		if micros(line.Due) <= l.now {
-			line.Waiting = 0
-			g.Lines = append(g.Lines, line)
+		if micros(queue.Due) <= l.now {
+			queue.Waiting = 0
+			g.Queues = append(g.Queues, queue)
 		}
 	}
 	return err
@@ -153,16 +153,16 @@ func (l accountReader) withoutFreed(ctx context.Context, held int64) (int, error
 	return int(held - freed), err
 }
 
-// allLines returns the lines that have waiting jobs which are not paused, sorted, with their slots and turns; without
-// lines of tasks that a change under way stops.
+// allQueues returns the queues that have waiting jobs which are not paused, sorted, with their slots and turns; without
+// queues of tasks that a change under way stops.
 //
-// It hops from line to line in the index: the cost depends on the number of lines that wait, not on that of their jobs,
-// or of lines that are empty. The next one is of the same owner, or the first of the next owner: with a comparison of
-// both columns at once, SQLite would read all jobs of the line again. Due and head belong to a line's first waiting
-// job. Each value is a subquery, which is one search of an index, and no join: PostgreSQL, which expects a hundred
-// lines, would read all jobs for a join.
-func (l accountReader) allLines(ctx context.Context) ([]dispatch.Line, error) {
-	lines, err := list(ctx, l.q, lineColumns, `
+// It hops from queue to queue in the index: the cost depends on the number of queues that wait, not on that of their
+// jobs, or of queues that are empty. The next one is of the same owner, or the first of the next owner: with a
+// comparison of both columns at once, SQLite would read all jobs of the queue again. Due and head belong to a queue's
+// first waiting job. Each value is a subquery, which is one search of an index, and no join: PostgreSQL, which expects
+// a hundred queues, would read all jobs for a join.
+func (l accountReader) allQueues(ctx context.Context) ([]dispatch.Queue, error) {
+	queues, err := list(ctx, l.q, queueColumns, `
 		WITH RECURSIVE hop (head) AS (
 			SELECT (
 				SELECT c.id FROM jobs c
@@ -180,54 +180,54 @@ func (l accountReader) allLines(ctx context.Context) ([]dispatch.Line, error) {
 					AND n.owner > (SELECT m.owner FROM jobs m WHERE m.id = hop.head)
 				ORDER BY n.owner, n.task, n.due, n.id LIMIT 1))
 			FROM hop WHERE hop.head IS NOT NULL
-		), lines (head, owner, task) AS MATERIALIZED (
+		), queues (head, owner, task) AS MATERIALIZED (
 			SELECT hop.head, (SELECT g.owner FROM jobs g WHERE g.id = hop.head),
 				(SELECT i.task FROM jobs i WHERE i.id = hop.head)
 			FROM hop WHERE hop.head IS NOT NULL
 		)
 		SELECT l.owner, l.task, COALESCE((SELECT j.due FROM jobs j WHERE j.id = l.head), 0), l.head,
 			COALESCE((
-				SELECT t.served FROM line_counts t
+				SELECT t.served FROM queue_counts t
 				WHERE t.account = $1 AND t.owner = l.owner AND t.task = l.task), 0),
 			COALESCE((SELECT o.served FROM owner_counts o WHERE o.owner = l.owner AND o.account = $1), 0),
 			COALESCE((
-				SELECT w.waiting FROM line_counts w
+				SELECT w.waiting FROM queue_counts w
 				WHERE w.account = $1 AND w.owner = l.owner AND w.task = l.task), 0),
 			COALESCE((
-				SELECT h.held FROM line_counts h
+				SELECT h.held FROM queue_counts h
 				WHERE h.account = $1 AND h.owner = l.owner AND h.task = l.task), 0),
 			COALESCE((SELECT u.held FROM owner_counts u WHERE u.owner = l.owner AND u.account = $1), 0)
-		FROM lines l
+		FROM queues l
 		WHERE NOT EXISTS (SELECT 1 FROM task_changes s WHERE s.task = l.task AND s.stops)`,
 		l.account)
-	sortLines(lines)
-	return lines, err
+	sortQueues(queues)
+	return queues, err
 }
 
-func lineColumns(l *dispatch.Line) []any {
+func queueColumns(l *dispatch.Queue) []any {
 	return []any{text(&l.Owner), number(&l.Task), instant(&l.Due), number(&l.First), number(&l.Served),
 		number(&l.OwnerServed), number(&l.Waiting), number(&l.Held), number(&l.OwnerHeld)}
 }
 
-// sortLines sorts in Go, because databases differ in their collation.
-func sortLines(lines []dispatch.Line) {
-	slices.SortFunc(lines, func(a, b dispatch.Line) int {
+// sortQueues sorts in Go, because databases differ in their collation.
+func sortQueues(queues []dispatch.Queue) {
+	slices.SortFunc(queues, func(a, b dispatch.Queue) int {
 		return cmp.Or(cmp.Compare(a.Owner, b.Owner), cmp.Compare(a.Task, b.Task))
 	})
 }
 
-// Lines returns all lines of an account that have waiting jobs.
-func (s *Store) Lines(ctx context.Context, a dispatch.Account) (lines []dispatch.Line, err error) {
-	err = s.in(ctx, s.read, "Lines", func(q tx, _ int64) error {
-		lines, err = accountReader{q: q, account: a}.allLines(ctx)
+// Queues returns all queues of an account that have waiting jobs.
+func (s *Store) Queues(ctx context.Context, a dispatch.Account) (queues []dispatch.Queue, err error) {
+	err = s.in(ctx, s.read, "Queues", func(q tx, _ int64) error {
+		queues, err = accountReader{q: q, account: a}.allQueues(ctx)
 		return err
 	})
-	return lines, err
+	return queues, err
 }
 
-// Waiting returns the ids of the waiting jobs of a line from one to another.
+// Waiting returns the ids of the waiting jobs of a queue from one to another.
 func (s *Store) Waiting(
-	ctx context.Context, a dispatch.Account, l dispatch.Line, from, to dispatch.Rank,
+	ctx context.Context, a dispatch.Account, l dispatch.Queue, from, to dispatch.Rank,
 ) ([]dispatch.JobID, error) {
 	ids, err := list(ctx, s.on(s.read), single[dispatch.JobID], `
 		SELECT id
@@ -239,7 +239,7 @@ func (s *Store) Waiting(
 	return ids, fail("Waiting", err)
 }
 
-// WaitingBefore returns how many waiting jobs of the line of j come before it.
+// WaitingBefore returns how many waiting jobs of the queue of j come before it.
 func (s *Store) WaitingBefore(ctx context.Context, j dispatch.Job) (int, error) {
 	n, err := value[int](ctx, s.on(s.read), `
 		SELECT count(*)
@@ -250,9 +250,9 @@ func (s *Store) WaitingBefore(ctx context.Context, j dispatch.Job) (int, error) 
 	return n, fail("WaitingBefore", err)
 }
 
-// Ready returns the first n waiting jobs of a line that are due.
+// Ready returns the first n waiting jobs of a queue that are due.
 func (s *Store) Ready(
-	ctx context.Context, a dispatch.Account, l dispatch.Line, n int,
+	ctx context.Context, a dispatch.Account, l dispatch.Queue, n int,
 ) (jobs []dispatch.Job, err error) {
 	err = s.readOnly(ctx, s.agendas, "Ready", func(q tx, now int64) error {
 		jobs, err = loadJobs(ctx, q, `

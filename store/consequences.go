@@ -32,10 +32,11 @@ var (
 	periodTally = &tally{"period_counts", []string{"owner", "account", "period"}, []string{"jobs"}, false, false}
 	ownerTally  = &tally{"owner_counts", []string{"owner", "account"}, []string{"waiting", "held", "bytes", "jobs",
 		"priced"}, true, true}
-	lineTally    = &tally{"line_counts", []string{"account", "owner", "task"}, []string{"waiting", "held"}, false, true}
+	queueTally = &tally{"queue_counts", []string{"account", "owner", "task"}, []string{"waiting", "held"}, false,
+		true}
 	accountTally = &tally{"account_counts", []string{"account"}, []string{"waiting", "held", "started"}, false, false}
 
-	tallies = []*tally{taskTally, taskCosts, labelCosts, ledger, periodTally, ownerTally, lineTally, accountTally}
+	tallies = []*tally{taskTally, taskCosts, labelCosts, ledger, periodTally, ownerTally, queueTally, accountTally}
 )
 
 // keysAtOnce is to the sums of how many keys of a tally one statement adds at most. Most changes of a job concern one
@@ -133,7 +134,7 @@ func (e *effects) change(before, now stored) {
 		e.book(before, now)
 	}
 	if now.served > before.served {
-		e.add(lineTally, key{string(now.Account), string(now.Owner), int64(now.Task)}, sum{served: now.served})
+		e.add(queueTally, key{string(now.Account), string(now.Owner), int64(now.Task)}, sum{served: now.served})
 		e.add(ownerTally, key{string(now.Owner), string(now.Account)}, sum{served: now.served})
 	}
 	e.events = append(e.events, eventsOf(before, now)...)
@@ -149,7 +150,7 @@ func (e *effects) change(before, now stored) {
 }
 
 // count adds a job to the counts, or removes it. Paused jobs count among those of their owner that wait, which limit
-// how many an owner may have, and not among those of their line and account. [CheckCounts] implements the same rule in
+// how many an owner may have, and not among those of their queue and account. [CheckCounts] implements the same rule in
 // SQL.
 func (e *effects) count(j stored, sign int64) {
 	if !j.exists() {
@@ -164,7 +165,7 @@ func (e *effects) count(j stored, sign int64) {
 	waits, held := one(j.Phase == dispatch.Waiting && !j.Paused), one(j.Phase.HoldsSlot())
 	account, owner := string(j.Account), string(j.Owner)
 	e.add(accountTally, key{account}, sum{n: [5]int64{waits, held, one(j.Phase == dispatch.Started)}})
-	e.add(lineTally, key{account, owner, int64(j.Task)}, sum{n: [5]int64{waits, held}})
+	e.add(queueTally, key{account, owner, int64(j.Task)}, sum{n: [5]int64{waits, held}})
 	bytes := j.bytes
 	if j.Phase == dispatch.Ended {
 		bytes = 0

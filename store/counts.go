@@ -56,7 +56,7 @@ func correctCounts(ctx context.Context, q querier, now int64) (corrected int, er
 		text string
 		args []any
 	}{
-		{correctLines, nil}, {correctAccounts, nil}, {correctOwners, nil}, {correctTasks, nil},
+		{correctQueues, nil}, {correctAccounts, nil}, {correctOwners, nil}, {correctTasks, nil},
 		{correctPeriods, []any{oldestPeriod(now), period}},
 	} {
 		n, err := exec(ctx, q, c.text, c.args...)
@@ -70,17 +70,17 @@ func correctCounts(ctx context.Context, q querier, now int64) (corrected int, er
 
 // The statements of correctCounts. They implement the rule of effects.count.
 const (
-	correctLines = `
-		INSERT INTO line_counts (account, owner, task, waiting, held)
+	correctQueues = `
+		INSERT INTO queue_counts (account, owner, task, waiting, held)
 		SELECT d.account, d.owner, d.task, CAST(SUM(d.waiting) AS BIGINT), CAST(SUM(d.held) AS BIGINT) FROM (
 			SELECT account, owner, task,
 				SUM(CASE WHEN phase = 'waiting' AND NOT paused THEN 1 ELSE 0 END) AS waiting,
 				SUM(CASE WHEN phase = 'waiting' THEN 0 ELSE 1 END) AS held
 			FROM jobs WHERE phase <> 'ended' GROUP BY account, owner, task
-			UNION ALL SELECT account, owner, task, -waiting, -held FROM line_counts
+			UNION ALL SELECT account, owner, task, -waiting, -held FROM queue_counts
 		) AS d GROUP BY d.account, d.owner, d.task HAVING SUM(d.waiting) <> 0 OR SUM(d.held) <> 0
-		ON CONFLICT (account, owner, task) DO UPDATE SET waiting = line_counts.waiting + excluded.waiting,
-			held = line_counts.held + excluded.held`
+		ON CONFLICT (account, owner, task) DO UPDATE SET waiting = queue_counts.waiting + excluded.waiting,
+			held = queue_counts.held + excluded.held`
 
 	correctAccounts = `
 		INSERT INTO account_counts (account, waiting, held, started)

@@ -78,7 +78,7 @@ func checkMany(t testing.TB, s *store.Store, waiting, running int) {
 func TestCorrectCounts_TwoAtOnce(t *testing.T) {
 	db := countedDatabases(t)["PostgreSQL"]
 	db.insert(1, 1000)
-	db.exec("UPDATE line_counts SET held = held + 7; UPDATE account_counts SET held = held - 7")
+	db.exec("UPDATE queue_counts SET held = held + 7; UPDATE account_counts SET held = held - 7")
 	blocker, err := sql.Open("pgx", db.dsn)
 	if err != nil {
 		t.Fatal(err)
@@ -89,7 +89,7 @@ func TestCorrectCounts_TwoAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer begun.Rollback()
-	if _, err := begun.Exec("LOCK TABLE line_counts IN EXCLUSIVE MODE"); err != nil {
+	if _, err := begun.Exec("LOCK TABLE queue_counts IN EXCLUSIVE MODE"); err != nil {
 		t.Fatal(err)
 	}
 	ended := make(chan error)
@@ -118,7 +118,7 @@ func TestCorrectCounts_MendsWhatWasChangedByHand(t *testing.T) {
 				t.Fatal(err)
 			}
 			db.exec(
-				`UPDATE line_counts SET held = held + 7; DELETE FROM account_counts; UPDATE owner_counts SET bytes = bytes - 1, priced = 3;
+				`UPDATE queue_counts SET held = held + 7; DELETE FROM account_counts; UPDATE owner_counts SET bytes = bytes - 1, priced = 3;
 				UPDATE task_counts SET progress = 5 WHERE status = 'running'; INSERT INTO task_counts VALUES (77, 'failed', 0, 1)`)
 			wrong, err := db.WrongCounts(t.Context())
 			if err != nil || wrong != 6 {

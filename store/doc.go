@@ -10,7 +10,7 @@
 //	jobs              the groups of columns that differ, see groups in columns.go
 //	task_numbers      the task takes the number, too
 //	deliveries        notices of the job, see notices.go
-//	counts and sums   of tasks, owners, lines, accounts, months and labels, see tallies in consequences.go
+//	counts and sums   of tasks, owners, queues, accounts, months and labels, see tallies in consequences.go
 //	deliveries        notices of the task
 //	accounts          is woken, or its hold changes
 //

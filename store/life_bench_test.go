@@ -113,10 +113,10 @@ func lives(b *testing.B, s conformance.Store, logged func() int64) int {
 	}
 	for done := 0; done < tasks*jobs; done += 8 {
 		g, err := s.Agenda(b.Context(), leases[0].Account, 1, 0)
-		if err != nil || len(g.Lines) == 0 {
-			b.Fatal(g.Lines, err)
+		if err != nil || len(g.Queues) == 0 {
+			b.Fatal(g.Queues, err)
 		}
-		ready, err := s.Ready(b.Context(), leases[0].Account, g.Lines[0], 8)
+		ready, err := s.Ready(b.Context(), leases[0].Account, g.Queues[0], 8)
 		if err != nil || len(ready) != 8 {
 			b.Fatal(len(ready), err)
 		}

@@ -18,9 +18,8 @@ var secretColumns = []string{"sealed", "key", "secret", "fingerprint"}
 // column job, and with a column task alone.
 var (
 	tablesOfUsers = []string{"definitions", "grants", "hooks", "items", "job_labels", "jobs", "keys", "label_costs",
-		"ledger",
-		"line_counts", "owner_counts", "owners", "period_counts", "processes", "sessions", "sync_runs", "task_changes",
-		"task_labels", "task_numbers", "tasks", "tokens", "unstarted", "withdrawals"}
+		"ledger", "owner_counts", "owners", "period_counts", "processes", "queue_counts", "sessions", "sync_runs",
+		"task_changes", "task_labels", "task_numbers", "tasks", "tokens", "unstarted", "withdrawals"}
 	tablesOfJobs  = []string{"deliveries", "events", "requests", "results"}
 	tablesOfTasks = []string{"task_costs", "task_counts", "task_placements"}
 )

@@ -130,7 +130,7 @@ func listSpread(ctx context.Context, q querier, now int64) ([]spreadPlacement, e
 			EXISTS (SELECT 1 FROM operator_holds o WHERE o.scope = h.account OR o.scope = h.platform),
 			CAST(COALESCE((SELECT SUM(c.held) FROM account_counts c WHERE c.account = h.account), 0) AS BIGINT),
 			CAST(COALESCE((
-				SELECT SUM(l.waiting) FROM line_counts l
+				SELECT SUM(l.waiting) FROM queue_counts l
 				WHERE l.account = h.account AND l.owner = tasks.owner AND l.task = tasks.id), 0) AS BIGINT),
 			(SELECT count(*) FROM jobs j
 				WHERE j.task = tasks.id AND j.task <> 0 AND j.attention = 'retrying' AND j.attention <> '' AND NOT j.hidden
@@ -215,8 +215,8 @@ func (s *Store) MoveJobs(
 	return n, seen, nil
 }
 
-// moveToPlacement moves jobs of a line that wait. Nothing of them can be at a platform, and nothing is still to be read
-// at their present one, see [dispatch.Job.MovedTo].
+// moveToPlacement moves jobs of a queue that wait. Nothing of them can be at a platform, and nothing is still to be
+// read at their present one, see [dispatch.Job.MovedTo].
 func moveToPlacement(ctx context.Context, q tx, m dispatch.JobMove, owner dispatch.UserID, now int64) ([]dispatch.Job,
 	error) {
 	var w where

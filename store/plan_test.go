@@ -126,8 +126,8 @@ var plans = []plan{
 		"SEARCH j USING INDEX jobs_stopped (task=?)", "(?s)jobs_changed.*jobs_finished.*jobs_stopped", false},
 	{`^SELECT hold, hold_attention, .* FROM account_counts c WHERE c\.account = accounts\.id`,
 		"SEARCH c USING INDEX sqlite_autoindex_account_counts_1 (account=?)", "account_counts_pkey", false},
-	{`FROM line_counts l WHERE l\.account = \S+ AND l\.owner = \S+\), 0`,
-		"SEARCH l USING INDEX sqlite_autoindex_line_counts_1 (account=? AND owner=?)", "line_counts_pkey", false},
+	{`FROM queue_counts l WHERE l\.account = \S+ AND l\.owner = \S+\), 0`,
+		"SEARCH l USING INDEX sqlite_autoindex_queue_counts_1 (account=? AND owner=?)", "queue_counts_pkey", false},
 	{`\(due, id\) < `,
 		"jobs USING INDEX jobs_queue (account=? AND owner=? AND task=? AND (due,id)<(?,?)", "jobs_queue", false},
 	{`max\(id\) FROM jobs WHERE account = .* ref_id`,
@@ -394,7 +394,7 @@ INSERT INTO period_counts (owner, account, period, jobs) SELECT owner, account, 
 UPDATE jobs SET changed = updated;
 INSERT INTO task_numbers (task, owner, change, floor) SELECT id, owner, created, 0 FROM tasks;
 INSERT INTO task_counts (task, status, jobs, progress) SELECT task, status, count(*), 0 FROM jobs WHERE task <> 0 GROUP BY task, status;
-INSERT INTO line_counts (account, owner, task, waiting, held) SELECT account, owner, task, count(*),
+INSERT INTO queue_counts (account, owner, task, waiting, held) SELECT account, owner, task, count(*),
 		0 FROM jobs GROUP BY account, owner, task;
 INSERT INTO owner_counts (owner, account, waiting, held, bytes, jobs, costs, priced) SELECT owner, 'q/' || n, 0,
 		0, 0, 1, 0, 0

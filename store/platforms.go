@@ -103,8 +103,8 @@ func (l accountReader) accountInfo(ctx context.Context, u dispatch.UserID, s *di
 	err = l.q.QueryRowContext(ctx, `
 		SELECT hold, hold_attention, hold_notice,
 			COALESCE((SELECT c.held FROM account_counts c WHERE c.account = accounts.id), 0),
-			CAST(COALESCE((SELECT SUM(l.waiting) FROM line_counts l WHERE l.account = $1 AND l.owner = $2), 0) AS BIGINT),
-			CAST(COALESCE((SELECT SUM(l.held) FROM line_counts l WHERE l.account = $1 AND l.owner = $2), 0) AS BIGINT)
+			CAST(COALESCE((SELECT SUM(l.waiting) FROM queue_counts l WHERE l.account = $1 AND l.owner = $2), 0) AS BIGINT),
+			CAST(COALESCE((SELECT SUM(l.held) FROM queue_counts l WHERE l.account = $1 AND l.owner = $2), 0) AS BIGINT)
 		FROM accounts
 		WHERE id = $1`, l.account, u).
 		Scan(instant(&s.Hold), text(&s.Why), &s.Notice, &held, number(&s.Waiting), number(&s.Active))

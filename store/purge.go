@@ -20,7 +20,7 @@ func (s *Store) Purge(ctx context.Context, keep time.Duration) error {
 	return errors.Join(s.purgeExpired(ctx, keep), s.purgeTasks(ctx), s.purgeHooks(ctx), s.purgeDocuments(ctx))
 }
 
-// purgeExpired deletes what is too old, and the counts and turns of lines of which no job waits or holds a slot: they
+// purgeExpired deletes what is too old, and the counts and turns of queues of which no job waits or holds a slot: they
 // are few, so that no index leads to them. The condition stands twice to hold for the second of two processes, too.
 func (s *Store) purgeExpired(ctx context.Context, keep time.Duration) error {
 	err := s.inBatches(ctx, removedJobs, func(q tx, now int64) (int64, error) {
@@ -42,7 +42,7 @@ func (s *Store) purgeExpired(ctx context.Context, keep time.Duration) error {
 		{unreported, "deliveries", "hook, job, task, epoch, status", "queued", "queued <= $2",
 			ago(dispatch.DeliveryLife)},
 		{unreported, "sync_runs", "id", "created", "created < $2 AND lapses < $2", ago(dispatch.SyncRunLife)},
-		{unreported, "line_counts", "account, owner, task", "account", "waiting = 0 AND held = 0", nil},
+		{unreported, "queue_counts", "account, owner, task", "account", "waiting = 0 AND held = 0", nil},
 	} {
 		text := fmt.Sprintf(`
 			DELETE FROM %s

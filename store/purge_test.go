@@ -46,7 +46,7 @@ func TestPurge_InSmallTransactions(t *testing.T) {
 			t.Errorf("%d jobs were deleted in %d transactions", 2*jobs, n)
 		}
 		for table, want := range map[string]int{"jobs": 1, "requests": 1, "definitions": 1, "documents": 1, "tasks": 0,
-			"line_counts": 0, "task_counts": 0} {
+			"queue_counts": 0, "task_counts": 0} {
 			if got := store.Rows(t, s.(*store.Store), table); got != want {
 				t.Errorf("%d rows of %s", got, table)
 			}

@@ -130,9 +130,9 @@ func BenchmarkAgenda(b *testing.B) {
 	})
 }
 
-// BenchmarkPerformanceOfManyLines reads the agenda of an account with waiting jobs of 1,000 users, each of whom has
+// BenchmarkPerformanceOfManyQueues reads the agenda of an account with waiting jobs of 1,000 users, each of whom has
 // already submitted a job.
-func BenchmarkPerformanceOfManyLines(b *testing.B) {
+func BenchmarkPerformanceOfManyQueues(b *testing.B) {
 	eachDatabase(b, func(b *testing.B, s conformance.Store, analyze func()) {
 		const users = 1000
 		for u := range users {
@@ -150,15 +150,15 @@ func BenchmarkPerformanceOfManyLines(b *testing.B) {
 		analyze()
 		for b.Loop() {
 			g, err := s.Agenda(b.Context(), "p/shared", 100, time.Hour)
-			if err != nil || len(g.Lines) != users {
-				b.Fatal(len(g.Lines), err)
+			if err != nil || len(g.Queues) != users {
+				b.Fatal(len(g.Queues), err)
 			}
 		}
 	})
 }
 
-// serveEach submits one job of each line of an account.
-func serveEach(b *testing.B, s conformance.Store, lines int) {
+// serveEach submits one job of each queue of an account.
+func serveEach(b *testing.B, s conformance.Store, queues int) {
 	b.Helper()
 	leases, _, err := s.Dequeue(b.Context(), dispatch.Room{Platforms: map[string]int{"p": 1}}, time.Hour)
 	if err != nil || len(leases) != 1 {
@@ -169,22 +169,22 @@ func serveEach(b *testing.B, s conformance.Store, lines int) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	for _, line := range g.Lines {
+	for _, queue := range g.Queues {
 		var jobs []dispatch.Job
-		if jobs, err = s.Ready(b.Context(), l.Account, line, 1); err == nil {
+		if jobs, err = s.Ready(b.Context(), l.Account, queue, 1); err == nil {
 			_, err = s.Intend(b.Context(), l, dispatch.Limits{Send: time.Minute}, jobs)
 		}
 		if err != nil {
 			b.Fatal(err)
 		}
 	}
-	if len(g.Lines) != lines {
-		b.Fatalf("%d lines", len(g.Lines))
+	if len(g.Queues) != queues {
+		b.Fatalf("%d queues", len(g.Queues))
 	}
 }
 
-// BenchmarkWaitingBefore counts the jobs before the last of 10,000 waiting jobs of a line, and for comparison reads the
-// ids of the last page and of all.
+// BenchmarkWaitingBefore counts the jobs before the last of 10,000 waiting jobs of a queue, and for comparison reads
+// the ids of the last page and of all.
 func BenchmarkWaitingBefore(b *testing.B) {
 	eachDatabase(b, func(b *testing.B, s conformance.Store, analyze func()) {
 		fill(b, s, 1)
@@ -194,7 +194,7 @@ func BenchmarkWaitingBefore(b *testing.B) {
 			b.Fatal(err)
 		}
 		end := dispatch.Rank{Due: dispatch.Never}
-		ids, err := s.Waiting(b.Context(), "p/shared", g.Lines[0], dispatch.Rank{}, end)
+		ids, err := s.Waiting(b.Context(), "p/shared", g.Queues[0], dispatch.Rank{}, end)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -211,7 +211,7 @@ func BenchmarkWaitingBefore(b *testing.B) {
 		})
 		b.Run("ids", func(b *testing.B) {
 			for b.Loop() {
-				if _, err := s.Waiting(b.Context(), "p/shared", g.Lines[0], dispatch.Rank{}, end); err != nil {
+				if _, err := s.Waiting(b.Context(), "p/shared", g.Queues[0], dispatch.Rank{}, end); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -222,7 +222,7 @@ func BenchmarkWaitingBefore(b *testing.B) {
 				b.Fatal(err)
 			}
 			for b.Loop() {
-				if page, err := s.Waiting(b.Context(), "p/shared", g.Lines[0],
+				if page, err := s.Waiting(b.Context(), "p/shared", g.Queues[0],
 					dispatch.Rank{Due: first.Due, ID: first.ID}, end); err != nil || len(page) != 20 {
 					b.Fatal(len(page), err)
 				}
@@ -275,7 +275,7 @@ func readAgenda(t testing.TB, s conformance.Store, a dispatch.Account) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Ready(t.Context(), a, g.Lines[0], 8); err != nil {
+	if _, err := s.Ready(t.Context(), a, g.Queues[0], 8); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -288,7 +288,7 @@ func BenchmarkSave(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		jobs, err := s.Ready(b.Context(), "p/shared", g.Lines[0], 1000)
+		jobs, err := s.Ready(b.Context(), "p/shared", g.Queues[0], 1000)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -329,7 +329,7 @@ func BenchmarkSaveOne(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		jobs, err := s.Ready(b.Context(), "p/shared", g.Lines[0], 500)
+		jobs, err := s.Ready(b.Context(), "p/shared", g.Queues[0], 500)
 		if err != nil {
 			b.Fatal(err)
 		}

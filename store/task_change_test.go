@@ -97,7 +97,7 @@ func (c *changeTest) stopped() {
 	}
 	g, err := c.s.Agenda(c.Context(), "p/shared", 10, 0)
 	c.must(err)
-	if len(g.Lines) > 0 || !g.NextWaiting.IsZero() {
+	if len(g.Queues) > 0 || !g.NextWaiting.IsZero() {
 		c.Errorf("a visit would submit jobs of a stopped task: %+v", g)
 	}
 }
@@ -245,8 +245,8 @@ func TestTaskChange_OfAVisitIsLeftToFinishChanges(t *testing.T) {
 					t.Error("the last job is paused already")
 				}
 				g, err := c.s.Agenda(t.Context(), "p/shared", 10, 0)
-				if err != nil || len(g.Lines) > 0 {
-					t.Errorf("the visit would try the jobs again: %+v, %v", g.Lines, err)
+				if err != nil || len(g.Queues) > 0 {
+					t.Errorf("the visit would try the jobs again: %+v, %v", g.Queues, err)
 				}
 				price := 1.0
 				first[0].Phase, first[0].Status, first[0].Costs, first[0].Unit = dispatch.Ended, dispatch.Finished,

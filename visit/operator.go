@@ -38,7 +38,7 @@ func (v *visit) notifyAccount() {
 		return
 	}
 	owners := map[dispatch.UserID]bool{}
-	for _, l := range v.agenda.Lines {
+	for _, l := range v.agenda.Queues {
 		owners[l.Owner] = true
 	}
 	for u := range owners {

@@ -13,11 +13,11 @@ type Store interface {
 	// Agenda returns what is due for an account. Agenda.Held counts every job whose phase holds a slot; if stalled is
 	// not 0, jobs that are stalled for that time are not counted, see [dispatch.Job.FreesSlot].
 	Agenda(ctx context.Context, a dispatch.Account, n int, stalled time.Duration) (dispatch.Agenda, error)
-	// Lines returns all lines of an account with waiting jobs, due or not, and how many wait. Paused jobs do not count
-	// as waiting.
-	Lines(context.Context, dispatch.Account) ([]dispatch.Line, error)
-	// Ready returns the first waiting jobs of a line that are due, n at most.
-	Ready(ctx context.Context, a dispatch.Account, l dispatch.Line, n int) ([]dispatch.Job, error)
+	// Queues returns all queues of an account with waiting jobs, due or not, and how many wait. Paused jobs do not
+	// count as waiting.
+	Queues(context.Context, dispatch.Account) ([]dispatch.Queue, error)
+	// Ready returns the first waiting jobs of a queue that are due, n at most.
+	Ready(ctx context.Context, a dispatch.Account, l dispatch.Queue, n int) ([]dispatch.Job, error)
 	// Running returns jobs of the account that have started and are wanted, due or not, those that are due first before
 	// the others, n at most.
 	Running(ctx context.Context, a dispatch.Account, n int) ([]dispatch.Job, error)
@@ -45,7 +45,7 @@ type Store interface {
 
 	// Intend commits the intent of the next request of each job, all at once, and renews the lease. The deadline of the
 	// requests is Limits.Send from now. It returns the jobs whose requests may be sent, without those that have changed
-	// since or are no longer wanted. Lines and owners whose waiting jobs are among them count as served, job by job in
+	// since or are no longer wanted. Queues and owners whose waiting jobs are among them count as served, job by job in
 	// the order given. Conflict, and nothing committed, when another process leased the account.
 	//
 	// Of a task with a budget no waiting job is returned for which there is no room, see [dispatch.Budget.Room]. Then

@@ -34,7 +34,7 @@ type Visits struct {
 	blocked  blockedAccounts
 	refused  streaks // submissions that were turned away
 	noted    PlatformNotes
-	Queues   queues
+	Queues   queueCache
 	listings listings
 	backlog  backlog
 	suspects suspects

@@ -52,7 +52,7 @@ func TestYear_QueuesStayBounded(t *testing.T) {
 type yearOfPlatforms struct {
 	jobs, reads, singles  int
 	waited                [4]float64    // seconds for which jobs waited, by quarter
-	most, lineCount       int           // jobs and lines that waited at one platform at once, at most
+	most, queueCount      int           // jobs and queues that waited at one platform at once, at most
 	backlog               time.Duration // the longest time for which jobs always waited at a platform
 	single                time.Duration // sum of the times for which single jobs waited
 	sendWait              time.Duration // the longest wait of a request for its send time
@@ -74,11 +74,11 @@ func (y *yearOfPlatforms) String() string {
 		}
 	}
 	return text + fmt.Sprintf(
-		" jobs wait in the four quarters, %d at most at one platform, in %d lines at most. After %.1f days at most "+
+		" jobs wait in the four quarters, %d at most at one platform, in %d queues at most. After %.1f days at most "+
 			"no job "+"waits there. "+
 			"Single jobs wait for %s on average, requests for their send time for %s at most. Slots are empty for "+
 			"%.2f %% of "+"the time in which jobs wait.",
-		y.most, y.lineCount, y.backlog.Hours()/24, (y.single/time.Duration(y.singles)).Round(time.Minute),
+		y.most, y.queueCount, y.backlog.Hours()/24, (y.single/time.Duration(y.singles)).Round(time.Minute),
 		y.sendWait.Round(time.Millisecond), 100*y.idle())
 }
 
@@ -87,7 +87,7 @@ func (y *yearOfPlatforms) add(p *yearOfPlatforms) {
 	for i := range y.waited {
 		y.waited[i] += p.waited[i]
 	}
-	y.most, y.lineCount = max(y.most, p.most), max(y.lineCount, p.lineCount)
+	y.most, y.queueCount = max(y.most, p.most), max(y.queueCount, p.queueCount)
 	y.backlog, y.sendWait = max(y.backlog, p.backlog), max(y.sendWait, p.sendWait)
 	y.emptySlots, y.allOfThem = y.emptySlots+p.emptySlots, y.allOfThem+p.allOfThem
 }
@@ -125,12 +125,12 @@ type simulatedPlatform struct {
 	median float64 // seconds that a job runs
 
 	now      time.Duration
-	arrival  time.Duration   // of the next request
-	lines    []dispatch.Line // that have waiting jobs
+	arrival  time.Duration    // of the next request
+	queues   []dispatch.Queue // that have waiting jobs
 	alone    map[dispatch.UserID][]time.Duration
-	held     map[dispatch.Line]int // by owner and task
+	held     map[dispatch.Queue]int // by owner and task
 	heldBy   map[dispatch.UserID]int
-	turns    map[dispatch.Line]int64
+	turns    map[dispatch.Queue]int64
 	turnOf   map[dispatch.UserID]int64
 	served   int64
 	running  []simulatedJob
@@ -142,7 +142,7 @@ type simulatedPlatform struct {
 }
 
 type simulatedJob struct {
-	line        dispatch.Line // its owner and task
+	queue       dispatch.Queue // its owner and task
 	ended, seen time.Duration
 }
 
@@ -151,7 +151,7 @@ const deviation = 1. // of the logarithm of run times
 func newSimulatedPlatform(seed int, load float64) *simulatedPlatform {
 	p := &simulatedPlatform{random: rand.New(rand.NewPCG(uint64(seed), 1)), timing: dispatch.Timing{}.Complete(),
 		alone: map[dispatch.UserID][]time.Duration{},
-		held:  map[dispatch.Line]int{}, heldBy: map[dispatch.UserID]int{}, turns: map[dispatch.Line]int64{},
+		held:  map[dispatch.Queue]int{}, heldBy: map[dispatch.UserID]int{}, turns: map[dispatch.Queue]int64{},
 		turnOf: map[dispatch.UserID]int64{}}
 	p.slots = 1 + p.random.IntN(16)
 	p.median = load * float64(p.slots) * simulated.Seconds() / jobsAYear / math.Exp(deviation*deviation/2)
@@ -192,9 +192,9 @@ func (p *simulatedPlatform) end() {
 		if j.seen > p.now {
 			return false
 		}
-		p.heldBy[j.line.Owner]--
-		if p.held[j.line]--; p.held[j.line] == 0 {
-			delete(p.held, j.line)
+		p.heldBy[j.queue.Owner]--
+		if p.held[j.queue]--; p.held[j.queue] == 0 {
+			delete(p.held, j.queue)
 		}
 		if p.waiting > 0 {
 			p.emptySlots += (j.seen - max(j.ended, p.since)).Seconds()
@@ -229,7 +229,7 @@ func (p *simulatedPlatform) nextArrival(after time.Duration) time.Duration {
 
 // arrive stores a request of one of 20 users.
 func (p *simulatedPlatform) arrive() {
-	l := dispatch.Line{Owner: dispatch.UserID(rune('a' + p.random.IntN(20))), Waiting: 1, Due: p.at(p.now),
+	l := dispatch.Queue{Owner: dispatch.UserID(rune('a' + p.random.IntN(20))), Waiting: 1, Due: p.at(p.now),
 		First: dispatch.JobID(p.jobs)}
 	if p.random.Float64() < tasks {
 		l.Task, l.Waiting = dispatch.TaskID(p.jobs+1), 1+min(mostJobs, int(8*math.Exp(p.random.NormFloat64())))
@@ -237,41 +237,41 @@ func (p *simulatedPlatform) arrive() {
 		p.alone[l.Owner] = append(p.alone[l.Owner], p.now)
 	}
 	p.jobs, p.waiting, p.arrival = p.jobs+l.Waiting, p.waiting+l.Waiting, p.nextArrival(p.now)
-	known := slices.IndexFunc(p.lines, func(k dispatch.Line) bool { return k.Owner == l.Owner && k.Task == l.Task })
+	known := slices.IndexFunc(p.queues, func(k dispatch.Queue) bool { return k.Owner == l.Owner && k.Task == l.Task })
 	if known >= 0 {
-		p.lines[known].Waiting++
+		p.queues[known].Waiting++
 		return
 	}
-	p.lines = append(p.lines, l)
+	p.queues = append(p.queues, l)
 }
 
 // at returns a time of the year as the store's time.
 func (p *simulatedPlatform) at(t time.Duration) time.Time { return time.Unix(0, 0).Add(t) }
 
-// give gives the free slots to lines.
+// give gives the free slots to queues.
 func (p *simulatedPlatform) give() {
 	for p.slots > len(p.running) && p.waiting > 0 {
-		for i, l := range p.lines {
-			key := dispatch.Line{Owner: l.Owner, Task: l.Task}
-			p.lines[i].Held, p.lines[i].Served = p.held[key], p.turns[key]
-			p.lines[i].OwnerHeld, p.lines[i].OwnerServed = p.heldBy[l.Owner], p.turnOf[l.Owner]
+		for i, l := range p.queues {
+			key := dispatch.Queue{Owner: l.Owner, Task: l.Task}
+			p.queues[i].Held, p.queues[i].Served = p.held[key], p.turns[key]
+			p.queues[i].OwnerHeld, p.queues[i].OwnerServed = p.heldBy[l.Owner], p.turnOf[l.Owner]
 		}
-		for _, l := range dispatch.Share(p.lines, p.slots-len(p.running)) {
+		for _, l := range dispatch.Share(p.queues, p.slots-len(p.running)) {
 			p.start(l)
 		}
-		p.lines = slices.DeleteFunc(p.lines, func(l dispatch.Line) bool { return l.Waiting == 0 })
+		p.queues = slices.DeleteFunc(p.queues, func(l dispatch.Queue) bool { return l.Waiting == 0 })
 	}
-	p.most, p.lineCount = max(p.most, p.waiting), max(p.lineCount, len(p.lines))
+	p.most, p.queueCount = max(p.most, p.waiting), max(p.queueCount, len(p.queues))
 }
 
-// start submits a job of a line, unless none waits any more, with two requests, as in openEO.
-func (p *simulatedPlatform) start(l dispatch.Line) {
-	i := slices.IndexFunc(p.lines, func(k dispatch.Line) bool { return k.Owner == l.Owner && k.Task == l.Task })
-	if p.lines[i].Waiting == 0 {
+// start submits a job of a queue, unless none waits any more, with two requests, as in openEO.
+func (p *simulatedPlatform) start(l dispatch.Queue) {
+	i := slices.IndexFunc(p.queues, func(k dispatch.Queue) bool { return k.Owner == l.Owner && k.Task == l.Task })
+	if p.queues[i].Waiting == 0 {
 		return
 	}
-	key := dispatch.Line{Owner: l.Owner, Task: l.Task}
-	p.lines[i].Waiting--
+	key := dispatch.Queue{Owner: l.Owner, Task: l.Task}
+	p.queues[i].Waiting--
 	p.waiting--
 	p.served++
 	p.turns[key], p.turnOf[l.Owner] = p.served, p.served
@@ -280,7 +280,7 @@ func (p *simulatedPlatform) start(l dispatch.Line) {
 	if l.Task == 0 {
 		p.singles, p.single = p.singles+1, p.single+p.now-p.alone[l.Owner][0]
 		p.alone[l.Owner] = p.alone[l.Owner][1:]
-	} else if p.lines[i].Waiting == 0 {
+	} else if p.queues[i].Waiting == 0 {
 		delete(p.turns, key)
 	}
 	p.send()

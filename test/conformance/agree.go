@@ -471,9 +471,9 @@ func (p *pair) compare(r *rapid.T) {
 		both(p, r, func(s Store) ([]string, error) { return s.Bases(ctx, a) })
 		both(p, r, func(s Store) (dispatch.Agenda, error) { return s.Agenda(ctx, a, 4, stalledAfter) })
 		g := both(p, r, func(s Store) (dispatch.Agenda, error) { return s.Agenda(ctx, a, 4, 0) })
-		for _, l := range g.Lines {
+		for _, l := range g.Queues {
 			ready := both(p, r, func(s Store) ([]dispatch.Job, error) { return s.Ready(ctx, a, l, 3) })
-			both(p, r, func(s Store) ([]dispatch.Line, error) { return s.Lines(ctx, a) })
+			both(p, r, func(s Store) ([]dispatch.Queue, error) { return s.Queues(ctx, a) })
 			both(p, r, func(s Store) ([]dispatch.JobID, error) {
 				return s.Waiting(ctx, a, l, dispatch.Rank{}, dispatch.Rank{Due: dispatch.Never})
 			})

@@ -40,14 +40,14 @@ func (s *MemStore) Agenda(_ context.Context, a dispatch.Account, n int, stalled 
 		*list = (*list)[:min(n, len(*list))]
 	}
 	if !g.NextWaiting.IsZero() && !g.NextWaiting.After(now) {
-		g.Lines, g.NextWaiting = s.dueLines(a, now)
+		g.Queues, g.NextWaiting = s.dueQueues(a, now)
 	}
 	return g, nil
 }
 
-// dueLines returns the lines whose first job is due, and when the first job of any line is.
-func (s *MemStore) dueLines(a dispatch.Account, now time.Time) (due []dispatch.Line, next time.Time) {
-	for _, l := range s.lines(a, dueEver) {
+// dueQueues returns the queues whose first job is due, and when the first job of any queue is.
+func (s *MemStore) dueQueues(a dispatch.Account, now time.Time) (due []dispatch.Queue, next time.Time) {
+	for _, l := range s.queues(a, dueEver) {
 		if next.IsZero() || l.Due.Before(next) {
 			next = l.Due
 		}
@@ -114,48 +114,49 @@ func enter(g *dispatch.Agenda, j dispatch.Job) {
 	}
 }
 
-// lines returns the lines of an account that have wanted waiting jobs.
-func (s *MemStore) lines(a dispatch.Account, wanted func(dispatch.Job) bool) (lines []dispatch.Line) {
-	byLine, byOwner, waiting := map[dispatch.Line]int{}, map[dispatch.UserID]int{}, map[dispatch.Line][]dispatch.Job{}
+// queues returns the queues of an account that have wanted waiting jobs.
+func (s *MemStore) queues(a dispatch.Account, wanted func(dispatch.Job) bool) (queues []dispatch.Queue) {
+	byQueue, byOwner, waiting := map[dispatch.Queue]int{}, map[dispatch.UserID]int{},
+		map[dispatch.Queue][]dispatch.Job{}
 	for _, j := range s.byDue(a) {
-		line := dispatch.Line{Owner: j.Owner, Task: j.Task}
+		queue := dispatch.Queue{Owner: j.Owner, Task: j.Task}
 		if j.Phase.HoldsSlot() {
-			byLine[line]++
+			byQueue[queue]++
 			byOwner[j.Owner]++
 		}
 		if j.Phase == dispatch.Waiting && wanted(j) {
-			waiting[line] = append(waiting[line], j)
+			waiting[queue] = append(waiting[queue], j)
 		}
 	}
 	acc := s.of(a)
 	for of, jobs := range waiting {
 		l := of
-		l.Held, l.OwnerHeld, l.First, l.Due = byLine[of], byOwner[of.Owner], jobs[0].ID, jobs[0].Due
+		l.Held, l.OwnerHeld, l.First, l.Due = byQueue[of], byOwner[of.Owner], jobs[0].ID, jobs[0].Due
 		for _, j := range jobs {
 			if !j.Paused {
 				l.Waiting++
 			}
 		}
 		l.Served, l.OwnerServed = acc.turns[of], acc.owners[of.Owner]
-		lines = append(lines, l)
+		queues = append(queues, l)
 	}
-	sortLines(lines)
-	return lines
+	sortQueues(queues)
+	return queues
 }
 
-func (s *MemStore) Lines(_ context.Context, a dispatch.Account) ([]dispatch.Line, error) {
+func (s *MemStore) Queues(_ context.Context, a dispatch.Account) ([]dispatch.Queue, error) {
 	_, unlock := s.lock()
 	defer unlock()
 	if s.accounts[a] == nil {
 		return nil, nil
 	}
-	return s.lines(a, dueEver), nil
+	return s.queues(a, dueEver), nil
 }
 
 // dueEver reports whether a waiting job is due at some time, which one that is paused is not.
 func dueEver(j dispatch.Job) bool { return !j.Paused }
 
-func (s *MemStore) Waiting(_ context.Context, a dispatch.Account, l dispatch.Line, from,
+func (s *MemStore) Waiting(_ context.Context, a dispatch.Account, l dispatch.Queue, from,
 	to dispatch.Rank) (ids []dispatch.JobID, err error) {
 	_, unlock := s.lock()
 	defer unlock()
@@ -184,13 +185,13 @@ func (s *MemStore) WaitingBefore(_ context.Context, j dispatch.Job) (n int, err 
 	return n, nil
 }
 
-func sortLines(lines []dispatch.Line) {
-	slices.SortFunc(lines, func(a, b dispatch.Line) int {
+func sortQueues(queues []dispatch.Queue) {
+	slices.SortFunc(queues, func(a, b dispatch.Queue) int {
 		return cmp.Or(cmp.Compare(a.Owner, b.Owner), cmp.Compare(a.Task, b.Task))
 	})
 }
 
-func (s *MemStore) Ready(_ context.Context, a dispatch.Account, l dispatch.Line, n int) (jobs []dispatch.Job,
+func (s *MemStore) Ready(_ context.Context, a dispatch.Account, l dispatch.Queue, n int) (jobs []dispatch.Job,
 	err error) {
 	now, unlock := s.lock()
 	defer unlock()

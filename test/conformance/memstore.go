@@ -96,7 +96,7 @@ type account struct {
 	served           int64 // number of slots given to its jobs
 	lapses           int   // number of expired leases
 	lapsed           time.Time
-	turns            map[dispatch.Line]int64
+	turns            map[dispatch.Queue]int64
 	owners           map[dispatch.UserID]int64
 }
 

@@ -251,17 +251,17 @@ func (s *MemStore) Intend(_ context.Context, l dispatch.Lease, limits dispatch.L
 // serve records that a job got a slot.
 func (a *account) serve(j dispatch.Job) {
 	if a.turns == nil {
-		a.turns, a.owners = map[dispatch.Line]int64{}, map[dispatch.UserID]int64{}
+		a.turns, a.owners = map[dispatch.Queue]int64{}, map[dispatch.UserID]int64{}
 	}
 	a.served++
-	a.turns[dispatch.Line{Owner: j.Owner, Task: j.Task}] = a.served
+	a.turns[dispatch.Queue{Owner: j.Owner, Task: j.Task}] = a.served
 	a.owners[j.Owner] = a.served
 }
 
-// forgetTurns deletes the turns of lines of which no job waits or holds a slot.
+// forgetTurns deletes the turns of queues of which no job waits or holds a slot.
 func (s *MemStore) forgetTurns() {
 	for name, a := range s.accounts {
-		maps.DeleteFunc(a.turns, func(l dispatch.Line, _ int64) bool {
+		maps.DeleteFunc(a.turns, func(l dispatch.Queue, _ int64) bool {
 			return !slices.ContainsFunc(s.jobs, func(r *row) bool {
 				return r.Account == name && r.Owner == l.Owner && r.Task == l.Task &&
 					(r.Phase.HoldsSlot() || r.Phase == dispatch.Waiting && !r.Paused)

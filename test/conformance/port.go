@@ -19,7 +19,7 @@ type Store interface {
 	Installation(context.Context) (string, error)
 	// Purge deletes hidden jobs that ended longer than keep ago and have no orphans, unstarted jobs that have expired,
 	// keys older than [dispatch.KeyLife], synchronous runs older than [dispatch.SyncRunLife],
-	// and the turns of lines of which no job waits, unless it is paused, or holds a slot.
+	// and the turns of queues of which no job waits, unless it is paused, or holds a slot.
 	Purge(ctx context.Context, keep time.Duration) error
 	// Ping returns nil when the store answers.
 	Ping(context.Context) error

@@ -58,8 +58,8 @@ func (t storeTest) slotsForDays() {
 		if g.Now.Sub(began) > 48*time.Hour {
 			break
 		}
-		if free := limits.Jobs - g.Held; free > 0 && len(g.Lines) > 0 {
-			ready, err := t.s.Ready(t.Context(), shared, g.Lines[0], free)
+		if free := limits.Jobs - g.Held; free > 0 && len(g.Queues) > 0 {
+			ready, err := t.s.Ready(t.Context(), shared, g.Queues[0], free)
 			t.must(err)
 			t.must(t.s.Renew(t.Context(), l, time.Minute))
 			begun, err := t.s.Intend(t.Context(), l, limits, ready)
@@ -69,7 +69,7 @@ func (t storeTest) slotsForDays() {
 				n++
 			}
 		}
-		if len(atPlatform) != limits.Jobs && len(g.Lines) > 0 {
+		if len(atPlatform) != limits.Jobs && len(g.Queues) > 0 {
 			t.Fatalf("after %v there are %d jobs at the platform, want %d", g.Now.Sub(began), len(atPlatform),
 				limits.Jobs)
 		}

@@ -89,7 +89,7 @@ var storeTests = []struct {
 	{"the rate after a jump of the clock", storeTest.rateJumps},
 	{"purge", storeTest.purge},
 	{"the agenda has its classes", storeTest.agenda},
-	{"lines and slots", storeTest.lines},
+	{"queues and slots", storeTest.queues},
 	{"waiting jobs without their document", storeTest.unprepared},
 	{"which jobs hold slots", storeTest.slots},
 	{"slots for days", storeTest.slotsForDays},

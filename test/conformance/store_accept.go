@@ -166,9 +166,9 @@ func (t storeTest) allOrNone() {
 		t.Error("ids were assigned to jobs that were not stored")
 	}
 	g := t.readAgenda()
-	if ready, err := t.s.Ready(t.Context(), shared, dispatch.Line{Owner: ann}, 9); err != nil || len(ready) != 1 ||
-		ready[0].ID != before.ID || len(g.Lines) != 1 {
-		t.Errorf("ready %v, lines %v, %v", ready, g.Lines, err)
+	if ready, err := t.s.Ready(t.Context(), shared, dispatch.Queue{Owner: ann}, 9); err != nil || len(ready) != 1 ||
+		ready[0].ID != before.ID || len(g.Queues) != 1 {
+		t.Errorf("ready %v, queues %v, %v", ready, g.Queues, err)
 	}
 	jobs[777].Body = []byte(`1`)
 	repeated, err := t.s.Accept(t.Context(), dispatch.Key{Text: "k", Fingerprint: "f"}, &task, jobs)
@@ -176,7 +176,7 @@ func (t storeTest) allOrNone() {
 	if repeated != (dispatch.KeyTarget{}) {
 		t.Errorf("the key of a failed Accept stands for %v", repeated)
 	}
-	ready, err := t.s.Ready(t.Context(), shared, dispatch.Line{Owner: ann, Task: task.ID}, 2000)
+	ready, err := t.s.Ready(t.Context(), shared, dispatch.Queue{Owner: ann, Task: task.ID}, 2000)
 	t.must(err)
 	for i, j := range ready {
 		t.equal(j, jobs[i].Job)

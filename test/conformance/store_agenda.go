@@ -98,7 +98,7 @@ func (t storeTest) agenda() {
 	for _, list := range []*[]dispatch.Job{&want.Cancel, &want.Settle, &want.Start, &want.Poll} {
 		slices.SortFunc(*list, func(a, b dispatch.Job) int { return a.Due.Compare(b.Due) })
 	}
-	want.Wakes, want.Held, want.Active, want.Lines = g.Wakes, g.Held, 5, g.Lines
+	want.Wakes, want.Held, want.Active, want.Queues = g.Wakes, g.Held, 5, g.Queues
 	t.equal(g, want)
 	few, err := t.s.Agenda(ctx, shared, 1, stalledAfter)
 	t.must(err)
@@ -106,7 +106,7 @@ func (t storeTest) agenda() {
 	t.equal(few.Poll[0], want.Poll[0])
 }
 
-func (t storeTest) lines() {
+func (t storeTest) queues() {
 	ctx := t.Context()
 	slash := dispatch.UserID("https://idp.example/ d/9/")
 	first, jobs := t.acceptTask(slash, 5)
@@ -133,33 +133,33 @@ func (t storeTest) lines() {
 	if g.Held != 4 {
 		t.Errorf("%d slots are held, want 4", g.Held)
 	}
-	want := []dispatch.Line{{Owner: slash, Task: first.ID, Held: 3, OwnerHeld: 3, Served: 2, OwnerServed: 2,
+	want := []dispatch.Queue{{Owner: slash, Task: first.ID, Held: 3, OwnerHeld: 3, Served: 2, OwnerServed: 2,
 		First: jobs[3].ID, Due: jobs[3].Due},
 		{Owner: ann, Task: second.ID, Held: 0, OwnerHeld: 1, OwnerServed: 3, First: annsJobs[0].ID,
 			Due: annsJobs[0].Due}}
-	t.equal(g.Lines, want)
-	ready, err := t.s.Ready(ctx, shared, g.Lines[0], 9)
+	t.equal(g.Queues, want)
+	ready, err := t.s.Ready(ctx, shared, g.Queues[0], 9)
 	t.must(err)
 	t.equal(ready, []dispatch.Job{jobs[3].Job, jobs[4].Job})
-	ready, err = t.s.Ready(ctx, shared, g.Lines[0], 1)
+	ready, err = t.s.Ready(ctx, shared, g.Queues[0], 1)
 	t.must(err)
 	t.equal(ready, []dispatch.Job{jobs[3].Job})
-	ready, err = t.s.Ready(ctx, shared, dispatch.Line{Owner: bob}, 9)
+	ready, err = t.s.Ready(ctx, shared, dispatch.Queue{Owner: bob}, 9)
 	t.must(err)
 	t.equal(ready, []dispatch.Job{})
 
-	lines, err := t.s.Lines(ctx, shared)
+	queues, err := t.s.Queues(ctx, shared)
 	t.must(err)
 	end := dispatch.Rank{Due: dispatch.Never}
-	ids, err := t.s.Waiting(ctx, shared, g.Lines[0], dispatch.Rank{}, end)
+	ids, err := t.s.Waiting(ctx, shared, g.Queues[0], dispatch.Rank{}, end)
 	t.must(err)
 	t.equal(ids, []dispatch.JobID{jobs[3].ID, jobs[4].ID})
 	for i, j := range jobs[3:5] {
 		at := dispatch.Rank{Due: j.Due, ID: j.ID}
-		one, err := t.s.Waiting(ctx, shared, g.Lines[0], at, at)
+		one, err := t.s.Waiting(ctx, shared, g.Queues[0], at, at)
 		t.must(err)
 		t.equal(one, []dispatch.JobID{j.ID})
-		rest, err := t.s.Waiting(ctx, shared, g.Lines[0], at, end)
+		rest, err := t.s.Waiting(ctx, shared, g.Queues[0], at, end)
 		t.must(err)
 		t.equal(rest, ids[i:])
 	}
@@ -174,12 +174,12 @@ func (t storeTest) lines() {
 	t.must(err)
 	t.equal(n, 2)
 	want[0].Waiting, want[1].Waiting = 2, 2
-	t.equal(lines, append(want, dispatch.Line{Owner: bob, Waiting: 1, First: hers.ID, Due: hers.Due}))
-	lines, err = t.s.Lines(ctx, "q/shared")
+	t.equal(queues, append(want, dispatch.Queue{Owner: bob, Waiting: 1, First: hers.ID, Due: hers.Due}))
+	queues, err = t.s.Queues(ctx, "q/shared")
 	t.must(err)
-	ids, err = t.s.Waiting(ctx, "q/shared", dispatch.Line{Owner: ann}, dispatch.Rank{}, end)
+	ids, err = t.s.Waiting(ctx, "q/shared", dispatch.Queue{Owner: ann}, dispatch.Rank{}, end)
 	t.must(err)
-	t.equal(len(lines)+len(ids), 0)
+	t.equal(len(queues)+len(ids), 0)
 }
 
 func (t storeTest) listable() {

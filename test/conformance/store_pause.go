@@ -32,7 +32,7 @@ func (t storeTest) cancelAndKeep() {
 		}
 	}
 	g := t.readAgenda()
-	if len(g.Cancel) != 1 || g.Cancel[0].ID != jobs[1].ID || len(g.Lines) != 0 || g.NextWaiting != (time.Time{}) {
+	if len(g.Cancel) != 1 || g.Cancel[0].ID != jobs[1].ID || len(g.Queues) != 0 || g.NextWaiting != (time.Time{}) {
 		t.Errorf("agenda %+v", g)
 	}
 	_, err = t.s.CancelTask(ctx, bob, task.ID, false)
@@ -94,7 +94,7 @@ func (t storeTest) pauses() {
 	}
 	got, err := t.s.Task(ctx, ann, task.ID)
 	t.must(err)
-	t.equal(fmt.Sprint(got.Paused, got.Edited, len(t.readAgenda().Lines)), fmt.Sprint(false, now, 2))
+	t.equal(fmt.Sprint(got.Paused, got.Edited, len(t.readAgenda().Queues)), fmt.Sprint(false, now, 2))
 }
 
 // pausedJobsAlone checks a task of which some jobs are still being resumed.
@@ -152,12 +152,12 @@ func (t storeTest) pausedTask(task, other dispatch.Task) {
 	again, err := t.s.Task(ctx, ann, task.ID)
 	t.must(err)
 	t.equal(again, got)
-	lines, err := t.s.Lines(ctx, shared)
+	queues, err := t.s.Queues(ctx, shared)
 	t.must(err)
-	if len(lines) != 1 || lines[0].Task != other.ID {
-		t.Errorf("lines %+v", lines)
+	if len(queues) != 1 || queues[0].Task != other.ID {
+		t.Errorf("queues %+v", queues)
 	}
-	waiting, err := t.s.Waiting(ctx, shared, dispatch.Line{Owner: ann, Task: task.ID}, dispatch.Rank{},
+	waiting, err := t.s.Waiting(ctx, shared, dispatch.Queue{Owner: ann, Task: task.ID}, dispatch.Rank{},
 		dispatch.Rank{Due: dispatch.Never})
 	t.must(err)
 	if len(waiting) != 0 {
@@ -196,8 +196,8 @@ func (t storeTest) pausesAndOthers() {
 	t.must(t.s.NoteServed(ctx, []string{"p"}))
 	_, err := t.s.PauseTask(ctx, ann, task.ID)
 	t.must(err)
-	if g := t.readAgenda(); !g.NextWaiting.IsZero() || len(g.Lines) > 0 {
-		t.Errorf("a visit is needed at %v for %d lines", g.NextWaiting, len(g.Lines))
+	if g := t.readAgenda(); !g.NextWaiting.IsZero() || len(g.Queues) > 0 {
+		t.Errorf("a visit is needed at %v for %d queues", g.NextWaiting, len(g.Queues))
 	}
 	kept, err := t.s.Intend(ctx, l, limits, []dispatch.Job{stale})
 	t.must(err)
@@ -230,7 +230,7 @@ func (t storeTest) pausesAndOthers() {
 	if j := t.load(stale.ID); j.Phase != dispatch.Ended {
 		t.Errorf("the canceled job is %s", j.Phase)
 	}
-	t.equal(len(t.readAgenda().Lines), 1)
+	t.equal(len(t.readAgenda().Queues), 1)
 }
 
 // parallelPauses checks that a task is paused as a whole or not at all after several processes paused, resumed,

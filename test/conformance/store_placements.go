@@ -203,7 +203,7 @@ func (t storeTest) placements() {
 	}
 	g, err := t.s.Agenda(t.Context(), elsewhere, 10, 0)
 	t.must(err)
-	t.equal(fmt.Sprint(len(g.Lines), g.Wakes > 0), "1 true")
+	t.equal(fmt.Sprint(len(g.Queues), g.Wakes > 0), "1 true")
 	saved, err := t.s.Save(t.Context(), []dispatch.Job{jobs[6].Job}) // by a visit that has read it before
 	t.must(err)
 	t.equal(saved, []dispatch.Job(nil))

@@ -158,8 +158,8 @@ func (t storeTest) start() {
 	if next.ID <= tiles[1].ID {
 		t.Errorf("the next job is %d", next.ID)
 	}
-	if agenda := t.readAgenda(); len(agenda.Lines) != 2 {
-		t.Errorf("lines %+v", agenda.Lines)
+	if agenda := t.readAgenda(); len(agenda.Queues) != 2 {
+		t.Errorf("queues %+v", agenda.Queues)
 	}
 }
 

@@ -8,15 +8,15 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// served describes when each waiting line, and its owner, was last served. Agenda and Lines must agree.
+// served describes when each waiting queue, and its owner, was last served. Agenda and Queues must agree.
 func (t storeTest) served(a dispatch.Account) string {
 	t.Helper()
-	lines, err := t.s.Lines(t.Context(), a)
+	queues, err := t.s.Queues(t.Context(), a)
 	t.must(err)
 	g, err := t.s.Agenda(t.Context(), a, 1, 0)
 	t.must(err)
 	var of [2][]string
-	for i, all := range [][]dispatch.Line{lines, g.Lines} {
+	for i, all := range [][]dispatch.Queue{queues, g.Queues} {
 		for _, l := range all {
 			name := strings.TrimPrefix(string(l.Owner), "https://idp.example/realm ")
 			of[i] = append(of[i], fmt.Sprintf("%s/%d %d %d", name, l.Task, l.Served, l.OwnerServed))
@@ -45,7 +45,7 @@ func (t storeTest) intended(l dispatch.Lease, jobs ...dispatch.Job) []dispatch.J
 	return kept
 }
 
-// turns checks that each intent to create is a turn of its line and its owner, in the order of the jobs, counted per
+// turns checks that each intent to create is a turn of its queue and its owner, in the order of the jobs, counted per
 // account, and that all processes see the same, also after a restart.
 func (t storeTest) turns() {
 	first, annsJobs := t.acceptTask(ann, 4)
@@ -80,7 +80,7 @@ func (t storeTest) turns() {
 	t.equal(t.served(shared), "ann/0 3 5, ann/1 5 5, bob/2 4 4")
 }
 
-// forgottenTurns checks that Purge deletes the turns of lines that are empty, and no others.
+// forgottenTurns checks that Purge deletes the turns of queues that are empty, and no others.
 func (t storeTest) forgottenTurns() {
 	task, jobs := t.acceptTask(ann, 2)
 	single := t.accept()

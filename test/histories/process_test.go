@@ -340,7 +340,7 @@ func (s *storeOf) Agenda(ctx ctxt, a dispatch.Account, n int, stalled time.Durat
 	return through(s, func() (dispatch.Agenda, error) { return s.Store.Agenda(ctx, a, n, stalled) })
 }
 
-func (s *storeOf) Ready(ctx ctxt, a dispatch.Account, l dispatch.Line, n int) ([]dispatch.Job, error) {
+func (s *storeOf) Ready(ctx ctxt, a dispatch.Account, l dispatch.Queue, n int) ([]dispatch.Job, error) {
 	return through(s, func() ([]dispatch.Job, error) { return s.Store.Ready(ctx, a, l, n) })
 }
 

@@ -132,10 +132,10 @@ func nextSteps(b *testing.B, database string) time.Duration {
 	for range 21 {
 		times = append(times, took(func() {
 			g, err := kept.Agenda(b.Context(), "ogc/open", 100, time.Hour)
-			if err != nil || len(g.Lines) != 10 {
-				b.Fatalf("%d lines, %v", len(g.Lines), err)
+			if err != nil || len(g.Queues) != 10 {
+				b.Fatalf("%d lines, %v", len(g.Queues), err)
 			}
-			if _, err := kept.Ready(b.Context(), "ogc/open", g.Lines[0], 8); err != nil {
+			if _, err := kept.Ready(b.Context(), "ogc/open", g.Queues[0], 8); err != nil {
 				b.Fatal(err)
 			}
 		}))

@@ -260,7 +260,7 @@ CREATE TABLE jobs (
 
 -- The jobs of an account that are due for a step; for metrics
 CREATE INDEX jobs_step ON jobs (account, step, due, id) WHERE step IS NOT NULL;
--- The lines of an account: whose jobs wait, and which is next
+-- The queues of an account: whose jobs wait, and which is next
 CREATE INDEX jobs_queue ON jobs (account, owner, task, due, id) WHERE phase = 'waiting' AND NOT paused;
 -- Waiting jobs whose application is to be read: while no slot is free, only those are visited. With step in it SQLite,
 -- which has not counted its rows, takes it rather than jobs_step.
@@ -503,8 +503,8 @@ CREATE TABLE processes (
 
 -- Who changes jobs writes these tables in the same transaction, see store/effects.go.
 
--- Unfinished jobs of each line, see dispatch.Line.
-CREATE TABLE line_counts (
+-- Unfinished jobs of each queue, see dispatch.Queue.
+CREATE TABLE queue_counts (
 	account TEXT NOT NULL,
 	owner   TEXT NOT NULL,
 	task    BIGINT NOT NULL,
@@ -529,7 +529,7 @@ CREATE TABLE owner_counts (
 	held    BIGINT NOT NULL,
 	bytes   BIGINT NOT NULL, -- of the requests of unfinished jobs
 	jobs    BIGINT NOT NULL, -- all that are stored
-	served  BIGINT NOT NULL DEFAULT 0, -- as in line_counts, of all its lines
+	served  BIGINT NOT NULL DEFAULT 0, -- as in queue_counts, of all its queues
 	costs   DOUBLE PRECISION NOT NULL,
 	priced  BIGINT NOT NULL, -- jobs with costs
 	PRIMARY KEY (owner, account)
