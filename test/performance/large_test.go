@@ -1,0 +1,87 @@
+package performance
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/eodispatch/eodispatch/client/wire"
+	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/test/conformance/postgres"
+	"github.com/eodispatch/eodispatch/test/program"
+	"github.com/eodispatch/eodispatch/test/simulator"
+)
+
+const ofALargeTask = 100_000 // jobs
+
+// BenchmarkLargeTask runs a task of 100,000 jobs to its end on both databases, at a platform that answers
+// at once and runs 1,000 jobs at a time for five seconds each. Afterwards it compares the books of the platform: each
+// job was created and run once.
+func BenchmarkLargeTask(b *testing.B) {
+	w, err := simulator.Start(simulator.Options{Open: true})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { w.Close() })
+	row := newTable(b, "a task of 100,000 jobs", "SQLite", "PostgreSQL")
+	lite := runLarge(b, w, "sqlite:"+filepath.Join(b.TempDir(), "d.db"))
+	post := runLarge(b, w, postgres.Database(b))
+	row("until it is accepted", lite.accepted, post.accepted)
+	row("until all jobs have ended", lite.ended, post.ended)
+	row("processor time of a job, without the server's", lite.cpu, post.cpu)
+	row("most memory, MB", lite.memory, post.memory)
+	row("requests of the broker for a job", lite.requests, post.requests)
+}
+
+type largeTask struct{ accepted, ended, cpu, memory, requests string }
+
+func runLarge(b *testing.B, w *simulator.World, database string) (l largeTask) {
+	r, protocol := newRaceAt(b, dispatch.OpenEO, 32)
+	r.platform.(*simulator.OpenEO).Life = simulator.Life{Run: 5 * time.Second, Spread: 0.5}
+	platforms, _ := json.Marshal([]map[string]any{ // cannot fail: only strings and numbers
+		{"name": "p", "protocol": protocol, "endpoint": r.url, "access": "open",
+			"limits": map[string]any{"jobs": 1000, "requests": r.requests}},
+	})
+	p := program.Start(b, append(benchmarked(w), "EODISPATCH_PLATFORMS="+string(platforms),
+		"EODISPATCH_DATABASE="+database, fmt.Sprint("EODISPATCH_LIMITS_VALUES=", ofALargeTask))...)
+	defer p.Stop(b)
+	over := make(chan struct{})
+	peak := program.WatchMemory(p.Process.Pid, over)
+	c := fast{program.SignIn(b, w, p.Address)}
+	name, value := r.dimension()
+	task := r.job()
+	task["dimension"] = map[string]any{"name": name, "values": slices.Repeat([]json.RawMessage{value}, ofALargeTask)}
+	body, _ := json.Marshal(task) // cannot fail: only strings and numbers
+	began := time.Now()
+	c.must(b, http.MethodPost, "/upscale_tasks", body, nil)
+	l.accepted = time.Since(began).Round(10 * time.Millisecond).String()
+	for ended := 0; ended < ofALargeTask; time.Sleep(time.Second) {
+		var list struct {
+			Tasks []wire.UpscalingTaskSummary `json:"upscaling_tasks"`
+		}
+		c.must(b, http.MethodGet, "/jobs_status", nil, &list)
+		ended = list.Tasks[0].Counts[wire.Status(dispatch.Finished)]
+	}
+	l.ended = time.Since(began).Round(time.Second).String()
+	l.cpu = (program.CPUTime(b, p.Process.Pid) / ofALargeTask).Round(10 * time.Microsecond).String()
+	close(over)
+	l.memory = fmt.Sprint(<-peak / 1000)
+	tally, requests := r.oracle.Tally(), 0
+	for _, n := range tally.Routes {
+		requests += n
+	}
+	l.requests = fmt.Sprintf("%.2f", float64(requests)/ofALargeTask)
+	for tag, n := range tally.Tags {
+		if n.Creates != 1 || n.Runs != 1 {
+			b.Errorf("%s was created %d times and ran %d times", tag, n.Creates, n.Runs)
+		}
+	}
+	if sum := r.oracle.Sum(); sum.Creates != ofALargeTask {
+		b.Errorf("%d jobs were created", sum.Creates)
+	}
+	return l
+}
