@@ -59,7 +59,7 @@ func runLarge(b *testing.B, w *simulator.World, database string) (l largeTask) {
 	began := time.Now()
 	c.must(b, http.MethodPost, "/upscale_tasks", body, nil)
 	l.accepted = time.Since(began).Round(10 * time.Millisecond).String()
-	for ended := 0; ended < ofALargeTask; time.Sleep(time.Second) {
+	for ended := 0; ended < ofALargeTask; <-time.After(time.Second) {
 		var list struct {
 			Tasks []wire.UpscalingTaskSummary `json:"upscaling_tasks"`
 		}
