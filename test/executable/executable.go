@@ -165,13 +165,19 @@ func (p *Program) EndsWithin(within time.Duration) bool {
 	}
 }
 
+// given are the addresses that FreeAddress has returned.
+var given sync.Map
+
 // FreeAddress returns a loopback address on which nobody listens, for a program that must be found at the same one
-// again. Its port is below those that systems assign by themselves (from 32768 on Linux), so that no connection takes
-// it before the program listens.
+// again. It returns none twice, for tests beside each other. Its port is below those that systems assign by themselves
+// (from 32768 on Linux), so that no connection takes it before the program listens.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
 	for range 100 {
 		address := fmt.Sprintf("127.0.0.1:%d", 15_000+rand.IntN(17_000))
+		if _, twice := given.LoadOrStore(address, true); twice {
+			continue
+		}
 		if l, err := net.Listen("tcp", address); err == nil {
 			l.Close()
 			return address

@@ -8,6 +8,7 @@ import (
 
 // TestAlembic_Migrates: the command of the chart's migration migrates, with the variable that the chart gives it.
 func TestAlembic_Migrates(t *testing.T) {
+	t.Parallel()
 	environ := []string{"DATABASE_URL=sqlite:///" + filepath.Join(t.TempDir(), "a.db")}
 	for _, want := range []string{"was migrated from schema 0 to schema", "is up to date"} {
 		if code, said := try(t, environ, "alembic", "upgrade", "head"); code != exitDone ||

@@ -38,6 +38,7 @@ const asUser = `{"auth_method": "USER_CREDENTIALS", "token_provider": "` + simul
 // TestServe_DeployedServicesEnvironmentIsEnough starts the real program with only the variables of the deployed service
 // and runs a job of each label.
 func TestServe_DeployedServicesEnvironmentIsEnough(t *testing.T) {
+	t.Parallel()
 	w := startWorld(t)
 	p := Start(t, deployed(w, asUser, asUser)...)
 	c := SignIn(t, w, p.Address)
@@ -61,6 +62,7 @@ func TestServe_DeployedServicesEnvironmentIsEnough(t *testing.T) {
 
 // TestServe_DeployedServicesSharedAccount uses an account whose provider only the platform knows.
 func TestServe_DeployedServicesSharedAccount(t *testing.T) {
+	t.Parallel()
 	w := startWorld(t)
 	shared := fmt.Sprintf(`{"auth_method": "CLIENT_CREDENTIALS", "client_credentials": "sim/%s/%s"}`,
 		w.Credentials.ServiceID, w.Credentials.ServiceSecret)
@@ -73,6 +75,7 @@ func TestServe_DeployedServicesSharedAccount(t *testing.T) {
 
 // TestServe_DeployedServicesEnvironmentWithPostgreSQL names the database in SQLAlchemy's spelling.
 func TestServe_DeployedServicesEnvironmentWithPostgreSQL(t *testing.T) {
+	t.Parallel()
 	_, address, _ := strings.Cut(postgres.Database(t), ":")
 	w := startWorld(t)
 	p := Start(t, append(deployed(w, asUser, asUser), "DATABASE_URL=postgresql+psycopg2:"+address,
@@ -103,6 +106,7 @@ func runBoth(t *testing.T, w *simulator.World, c Client) {
 
 // TestServe_SecondSignalEndsAtOnce stops the program while a client holds a request open.
 func TestServe_SecondSignalEndsAtOnce(t *testing.T) {
+	t.Parallel()
 	w := startWorld(t)
 	const execution = "POST /processes/{id}/execution"
 	w.OGC.Faults.Add(simulator.Fault{Route: execution, Latency: time.Hour})

@@ -26,6 +26,7 @@ func (troubled) Troubled(context.Context, bool, int) ([]dispatch.Job, error) {
 
 // TestOperators_AreNotSteered: what platforms and users wrote reaches an operator's terminal as text alone.
 func TestOperators_AreNotSteered(t *testing.T) {
+	t.Parallel()
 	w, database := startWorld(t), "sqlite:"+filepath.Join(t.TempDir(), "d.db")
 	listener := httptest.NewUnstartedServer(nil)
 	defer listener.Close()

@@ -49,6 +49,7 @@ type controlTest struct {
 // Each request is answered, no job is started twice, nothing of a canceled or deleted task is left to run or submitted
 // afterwards, all jobs end, and the counts agree with them.
 func TestControls_AllAtOnce(t *testing.T) {
+	t.Parallel()
 	for name, replicas := range map[string]int{"SQLite": 1, "PostgreSQL": 2} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

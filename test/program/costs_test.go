@@ -17,6 +17,7 @@ import (
 // TestCosts_AreBookedAndBounded runs the real program on both databases: what a job cost is shown and booked, also when
 // the job was deleted, and a user whose jobs have cost as much as the quota of the month permits submits no more.
 func TestCosts_AreBookedAndBounded(t *testing.T) {
+	t.Parallel()
 	for name, database := range map[string]func() string{
 		"SQLite":     func() string { return "sqlite:" + filepath.Join(t.TempDir(), "d.db") },
 		"PostgreSQL": func() string { return postgres.Database(t) },

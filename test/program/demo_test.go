@@ -93,6 +93,7 @@ func (s *demonstration) writeRecords(t *testing.T, folder string) {
 // TestMake_DemoEndsWithCtrlC: make demo says what it does, and ends on Ctrl-C without an error. The program is compiled
 // already, and there is no page.
 func TestMake_DemoEndsWithCtrlC(t *testing.T) {
+	t.Parallel()
 	installed.Program(t, "make")
 	binary, err := executable.Released()
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 
 // TestDoctor_CorrectsCounts changes a count by hand. doctor reports it, and corrects it with --repair.
 func TestDoctor_CorrectsCounts(t *testing.T) {
+	t.Parallel()
 	w := startWorld(t)
 	file := configuration(t, w)
 	for name, create := range databases {

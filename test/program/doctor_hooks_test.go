@@ -15,6 +15,7 @@ import (
 // TestDoctor_AsksTheMailServer: it signs in and sends nothing; a wrong password, wrong encryption and a server that is
 // not there are faults.
 func TestDoctor_AsksTheMailServer(t *testing.T) {
+	t.Parallel()
 	server, w := mailbox.Start(t), startWorld(t)
 	file := configuration(t, w)
 	ask := func(want string, exit int, settings ...string) {
@@ -37,6 +38,7 @@ func TestDoctor_AsksTheMailServer(t *testing.T) {
 
 // TestDoctor_TellsOfHooks: of those whose messages have not arrived for long, and of those that are off.
 func TestDoctor_TellsOfHooks(t *testing.T) {
+	t.Parallel()
 	w := startWorld(t)
 	file := configuration(t, w)
 	for name, create := range databases {

@@ -60,6 +60,7 @@ func notDelayed(alone time.Duration) time.Duration { return alone + 12*time.Seco
 // whose documents hang, and then two hundred with other bad documents, another's job of four seconds is not delayed by
 // their fetches, and the platform is well.
 func TestDocuments_BadOnesDelayNobodyElse(t *testing.T) {
+	t.Parallel()
 	w := startWorld(t)
 	w.OpenEO.SetLife(simulator.Life{Run: 4 * time.Second})
 	host, refuses := documentHost(t), deadURL(t)
@@ -74,8 +75,8 @@ func TestDocuments_BadOnesDelayNobodyElse(t *testing.T) {
 		kinds []string
 	}{{12, []string{"hangs"}}, {200, []string{"hangs", "refused", "missing", "large", "page"}}} {
 		end := bad.submit(t, c.n, c.kinds...)
-		least := time.Hour // of three; a busy machine only adds to it
-		for range 3 {
+		least := time.Hour // of three at most; a busy machine only adds to it
+		for n := 0; n < 3 && least > notDelayed(alone); n++ {
 			took := bob.lasts(t, good)
 			t.Logf("beside %d bad documents another's job took %v, alone %v", c.n, took, alone)
 			least = min(least, took)

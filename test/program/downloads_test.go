@@ -63,6 +63,7 @@ const (
 // TestUsers_DownloadAThousandFiles downloads a job's results, 999 small files and a big one, through connections that
 // break off at every tenth piece. The memory of the program does not grow with the files.
 func TestUsers_DownloadAThousandFiles(t *testing.T) {
+	t.Parallel()
 	files, assets := map[string]pattern{}, map[string]any{}
 	for i := range 1000 {
 		name, p := fmt.Sprintf("tile-%d.tif", i), pattern{byte(i), smallFile}
@@ -131,6 +132,7 @@ func TestUsers_DownloadAThousandFiles(t *testing.T) {
 // TestUsers_GetTheOtherFiles downloads results of which one file is gone: the others are fetched, and the exit code
 // tells.
 func TestUsers_GetTheOtherFiles(t *testing.T) {
+	t.Parallel()
 	store := Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/gone.tif" {
 			w.WriteHeader(http.StatusNotFound)

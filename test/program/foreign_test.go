@@ -129,6 +129,7 @@ func filled(path string, job, task int64, grant string) string {
 // TestForeignJobs_LookLikeMissingOnes asks, as Bob, in each way that the interface's own document knows for what is
 // Alice's, and for what nobody has: status, headers and body are the same to the byte, and nothing happens to it.
 func TestForeignJobs_LookLikeMissingOnes(t *testing.T) {
+	t.Parallel()
 	u := withTwoUsers(t)
 	u.work()
 	const nobodys = 987_654
@@ -187,6 +188,7 @@ func TestForeignJobs_LookLikeMissingOnes(t *testing.T) {
 // TestForeignJobs_AreInNoList compares Bob's lists before and after Alice has jobs; a cursor of her list is invalid in
 // his.
 func TestForeignJobs_AreInNoList(t *testing.T) {
+	t.Parallel()
 	u := withTwoUsers(t)
 	lists := []string{"/usage", "/grants"}
 	for _, query := range []string{"", "?filter=upscaling", "?filter=processing", "?status=running",
@@ -220,6 +222,7 @@ func TestForeignJobs_AreInNoList(t *testing.T) {
 
 // TestForeignJobs_KeysBelongToTheirOwner: the same Idempotency-Key of another user stands for another job.
 func TestForeignJobs_KeysBelongToTheirOwner(t *testing.T) {
+	t.Parallel()
 	u := withTwoUsers(t)
 	body, err := json.Marshal(OpenEO(u.w))
 	u.must(err)
@@ -240,6 +243,7 @@ func TestForeignJobs_KeysBelongToTheirOwner(t *testing.T) {
 // TestClients_CannotSetInternalFields: clients cannot set a job's owner, its state, or how the broker signs in at the
 // platform.
 func TestClients_CannotSetInternalFields(t *testing.T) {
+	t.Parallel()
 	u := withTwoUsers(t)
 	body, err := json.Marshal(OpenEO(u.w))
 	u.must(err)
@@ -289,6 +293,7 @@ func (u *twoUsers) atPlatform(user string) int {
 
 // TestAPI_ServesNothingForOperators: metrics and profiles are not on the public listener, whoever asks.
 func TestAPI_ServesNothingForOperators(t *testing.T) {
+	t.Parallel()
 	u := withTwoUsers(t)
 	nothing := u.ask(Client{u.p.Address, ""}, http.MethodGet, "/nothing", "")
 	for _, path := range []string{"/metrics", "/debug", "/debug/", "/debug/pprof", "/debug/pprof/", "/debug/pprof/heap",

@@ -23,6 +23,7 @@ import (
 // TestHooks_ToldAfterAKill: the program is killed while a receiver has the message about the end of a job, and has not
 // answered. The next process sends it again, under the same id.
 func TestHooks_ToldAfterAKill(t *testing.T) {
+	t.Parallel()
 	for name, database := range map[string]func(*testing.T) string{
 		"SQLite":     func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "d.db") },
 		"PostgreSQL": func(t *testing.T) string { return postgres.Database(t) },
@@ -73,6 +74,7 @@ func toldAfterAKill(t *testing.T, database string) {
 // TestHooks_ByMail: the program mails a user, at the address in their token alone, that a job of theirs has ended, and
 // what one request asks for.
 func TestHooks_ByMail(t *testing.T) {
+	t.Parallel()
 	server, w := mailbox.Start(t), startWorld(t)
 	p := Start(t, append(acting(t, w, executable.FreeAddress(t), "sqlite:"+filepath.Join(t.TempDir(), "d.db"),
 		named("k")),

@@ -15,6 +15,7 @@ import (
 // TestIssuers_EachWithItsAudienceAndExchange runs the real program with two issuers: the broker's realm, whose users
 // are linked to accounts at the platform, and the platform's own realm, whose users bring the platform's tokens.
 func TestIssuers_EachWithItsAudienceAndExchange(t *testing.T) {
+	t.Parallel()
 	w := startWorld(t)
 	known := w.Credentials
 	// what the tokens of the client apex-broker are for

@@ -39,6 +39,7 @@ func terminal(t *testing.T) (keyboard, screen *os.File) {
 
 // On a terminal the log is text unless log.format says json.
 func TestServe_LogsAsTextOnATerminal(t *testing.T) {
+	t.Parallel()
 	path, err := executable.Released()
 	if err != nil {
 		t.Fatal(err)

@@ -38,6 +38,7 @@ func tryIn(t *testing.T, folder string, environ []string, args ...string) (int, 
 }
 
 func TestRun_Arguments(t *testing.T) {
+	t.Parallel()
 	for _, row := range []struct {
 		args string
 		code int
@@ -60,6 +61,7 @@ func TestRun_Arguments(t *testing.T) {
 }
 
 func TestConfiguration_AllFaultsAreListed(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "eodispatch.yaml")
 	text := "listn: a\nidentity: {issuer: x, client_id: a}\nplatforms:\n- {name: a/b, endpoint: " +
 		"https://a.example.org, access: open}\n"
@@ -74,6 +76,7 @@ func TestConfiguration_AllFaultsAreListed(t *testing.T) {
 
 // The demonstration runs the command line itself: a job for each protocol, and a task.
 func TestDemo_RunsCommands(t *testing.T) {
+	t.Parallel()
 	code, printed := try(t, nil, "demo")
 	if code != exitDone {
 		t.Fatalf("exit %d:\n%s", code, printed)
@@ -89,6 +92,7 @@ func TestDemo_RunsCommands(t *testing.T) {
 }
 
 func TestDemo_KeepsUpUntilItIsStopped(t *testing.T) {
+	t.Parallel()
 	p := executable.Launch(t, executable.Released, nil, "demo", "--keep")
 	p.Log.Await(t, "Ctrl-C")
 	folder := Between(p.Log.String(), "database and log", "\n")
@@ -101,6 +105,7 @@ func TestDemo_KeepsUpUntilItIsStopped(t *testing.T) {
 }
 
 func TestDemo_IsStoppedInTheMiddle(t *testing.T) {
+	t.Parallel()
 	p := executable.Launch(t, executable.Released, nil, "demo")
 	p.Log.Await(t, "job-1")
 	if got := p.Stop(t); got != exitDone || !strings.HasSuffix(p.Log.String(), "stopped\n") {
@@ -148,6 +153,7 @@ func startWorld(t *testing.T) *simulator.World {
 }
 
 func TestDoctor_FindsNothing(t *testing.T) {
+	t.Parallel()
 	w := startWorld(t)
 	code, printed := try(t, nil, "doctor", "--config", configuration(t, w))
 	if code != exitDone || strings.Count(printed, "\nok ") != 9 || strings.Contains(printed, "FAIL") {
@@ -159,6 +165,7 @@ func TestDoctor_FindsNothing(t *testing.T) {
 }
 
 func TestDoctor_FindsEachFailure(t *testing.T) {
+	t.Parallel()
 	w := startWorld(t)
 	file := configuration(t, w)
 	for _, row := range []struct{ variable, want string }{
@@ -178,6 +185,7 @@ func TestDoctor_FindsEachFailure(t *testing.T) {
 
 // TestDoctor_TriesExchanges: faults of the operator are found without a user.
 func TestDoctor_TriesExchanges(t *testing.T) {
+	t.Parallel()
 	w := startWorld(t)
 	file := filepath.Join(t.TempDir(), "eodispatch.yaml")
 	text := fmt.Sprintf(`
@@ -214,6 +222,7 @@ platforms:
 
 // TestDoctor_TakesOneProtocolOfTwo: each entry of BACKENDS can be used with both labels, and no server speaks both.
 func TestDoctor_TakesOneProtocolOfTwo(t *testing.T) {
+	t.Parallel()
 	w := startWorld(t)
 	database := "DATABASE_URL=sqlite:///" + filepath.Join(t.TempDir(), "apex.db")
 	environ := append(deployed(w, asUser, asUser), database, "EODISPATCH_TELEMETRY_LISTEN=off")
@@ -237,6 +246,7 @@ func TestDoctor_TakesOneProtocolOfTwo(t *testing.T) {
 
 // TestDoctor_IsBoundedInTime checks a platform that accepts connections and never responds.
 func TestDoctor_IsBoundedInTime(t *testing.T) {
+	t.Parallel()
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -263,6 +273,7 @@ func deadURL(t *testing.T) string {
 
 // TestBuild_NeedsNoForeignServer starts the broker while every other server is down.
 func TestBuild_NeedsNoForeignServer(t *testing.T) {
+	t.Parallel()
 	w := startWorld(t)
 	file := configuration(t, w)
 	w.Close()

@@ -7,6 +7,7 @@ import (
 
 // TestMemoryLimit_IsLogged by the real program.
 func TestMemoryLimit_IsLogged(t *testing.T) {
+	t.Parallel()
 	w := startWorld(t)
 	p := Start(t, append(deployed(w, asUser, asUser), "EODISPATCH_LIMITS_MEMORY=1GiB")...)
 	if said := p.Log.String(); !strings.Contains(said,

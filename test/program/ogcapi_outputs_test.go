@@ -78,6 +78,7 @@ func (s ogcServer) partsOf(a reply) map[string]string {
 
 // TestOGCAPI_OwnOutputs: a process has the outputs of its platform beside the Collection, in each form of results.
 func TestOGCAPI_OwnOutputs(t *testing.T) {
+	t.Parallel()
 	s, _ := startOGCWith(t, simulator.Life{}, ownServices)
 	for process, want := range map[string][]string{"numbers": {"mean", "stac", "unit"}, "picture": {"image", "stac"},
 		"composite": {"stac"}} {
@@ -184,6 +185,7 @@ func (s ogcServer) ownBytes() {
 
 // TestOGCAPI_ViewOfAPlatform: below the name of a platform, clients of the platform find what it has.
 func TestOGCAPI_ViewOfAPlatform(t *testing.T) {
+	t.Parallel()
 	s, _ := startOGCWith(t, simulator.Life{}, ownServices)
 	whole := s
 	other, _ := whole.execute("composite",
@@ -284,6 +286,7 @@ func (s ogcServer) namespaceInView() {
 
 // TestOGCAPI_JobManagement: a job that is created is changed and started by further requests (Part 4).
 func TestOGCAPI_JobManagement(t *testing.T) {
+	t.Parallel()
 	s, p := startOGCWith(t, simulator.Life{}, ownServices)
 	a := s.do("POST", "/jobs", `{"process": "`+s.base+`/processes/numbers", "inputs": {`+ownBox+
 		`}, "response": "document"}`,

@@ -66,6 +66,7 @@ func awaitTold(t *testing.T, got <-chan told) told {
 // the client asked for, or its status. What it refuses is sent again. A job or a task that was successful tells first
 // that it ran, however fast it was. What has a secret is signed.
 func TestOGCAPI_Subscriber(t *testing.T) {
+	t.Parallel()
 	s := startOGC(t, simulator.Life{Run: time.Second})
 	url, got := subscriber(t)
 
@@ -124,6 +125,7 @@ func TestOGCAPI_Subscriber(t *testing.T) {
 }
 
 func TestOGCAPI_SubscriberRefused(t *testing.T) {
+	t.Parallel()
 	s := startOGC(t, simulator.Life{})
 	for text, body := range map[string]string{
 		"must be an object": `{"inputs": {"message": "a"}, "subscriber": "https://example.org"}`,

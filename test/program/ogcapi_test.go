@@ -59,6 +59,7 @@ func startOGCWith(t *testing.T, life simulator.Life, services string) (ogcServer
 // TestOGCAPI_ProcessesInTheMannerOfOthers runs a process whose box must name its reference system and whose files are
 // links, on an area and on tiles, and one that only runs synchronously.
 func TestOGCAPI_ProcessesInTheMannerOfOthers(t *testing.T) {
+	t.Parallel()
 	s, p := startOGCWith(t, simulator.Life{},
 		`[{id: scenes, title: Scenes, platform: ogc, application: scenes}, {id: quick, title: Quick, platform: ogc, application: sync-only}]`)
 	const inputs = `"images":[{"href":"https://data.example/a.tif","type":"image/tiff"},{"value":"aGVsbG8=","mediaType":"image/jp2"}],
@@ -194,6 +195,7 @@ func (s ogcServer) await(location string) (j ogcJob) {
 // TestOGCAPI_Conformance restates the assertions of the suite ets-ogcapi-processes10 (core, process description, job
 // list), which needs an open instance and other servers.
 func TestOGCAPI_Conformance(t *testing.T) {
+	t.Parallel()
 	s := startOGC(t, simulator.Life{})
 	t.Run("landing page", func(t *testing.T) { s.with(t).landingPage() })
 	t.Run("processes", func(t *testing.T) { s.with(t).processes() })
@@ -532,6 +534,7 @@ func (s ogcServer) jobList() {
 
 // TestOGCAPI_EchoHasOneName: the configuration keeps others from taking the name of the echo.
 func TestOGCAPI_EchoHasOneName(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{echo.Name, echo.Process} {
 		if name != config.EchoName {
 			t.Errorf("%s is not %s", name, config.EchoName)
@@ -541,6 +544,7 @@ func TestOGCAPI_EchoHasOneName(t *testing.T) {
 
 // TestOGCAPI_Services runs a service of each protocol from its description to its results, in each form of results.
 func TestOGCAPI_Services(t *testing.T) {
+	t.Parallel()
 	s := startOGC(t, simulator.Life{})
 	for process, inputs := range map[string]string{
 		"composite": `"spatial_extent": {"bbox": [5.05, 51.2, 5.15, 51.25], "crs": "http://www.opengis.net/def/crs/OGC/1.3/CRS84"}, "temporal_extent": {"value": ["2024-06-01", "2024-07-01"]}`,
@@ -624,6 +628,7 @@ func (s ogcServer) collection(text []byte) {
 
 // TestOGCAPI_Tiles: the input eodispatch:tiles makes a task, whose result is a link to a Collection of all tiles.
 func TestOGCAPI_Tiles(t *testing.T) {
+	t.Parallel()
 	s := startOGC(t, simulator.Life{})
 	for process, inputs := range map[string]string{
 		"composite": `"spatial_extent": {"bbox": [5.05, 51.05, 5.75, 51.45]}, "temporal_extent": ["2024-06-01", "2024-07-01"]`,
@@ -678,6 +683,7 @@ func (s ogcServer) removed(location string) {
 // TestOGCAPI_Dismiss: a job that runs is canceled, stays listed as dismissed, and has no results. A job that failed
 // says why.
 func TestOGCAPI_Dismiss(t *testing.T) {
+	t.Parallel()
 	s := startOGC(t, simulator.Life{Stuck: true, Run: time.Hour})
 	for process, inputs := range map[string]string{
 		"composite": `"spatial_extent": {"west": 5.05, "south": 51.2, "east": 5.15, "north": 51.25}, "temporal_extent": ["2024-06-01", "2024-07-01"]`,
@@ -709,6 +715,7 @@ func TestOGCAPI_Dismiss(t *testing.T) {
 
 // TestOGCAPI_Fails: the results of a job that failed are its failure.
 func TestOGCAPI_Fails(t *testing.T) {
+	t.Parallel()
 	s := startOGC(t, simulator.Life{Fail: 1})
 	location, _ := s.execute("ndvi", `{"inputs": {"bbox": {"bbox": [5.05, 51.2, 5.15, 51.25]}}}`)
 	if j := s.await(location); j.Status != "failed" || j.Message == "" {
@@ -724,6 +731,7 @@ func TestOGCAPI_Fails(t *testing.T) {
 // TestOGCAPI_InputsOfTheBroker: the format as the process offers it, the pin and labels are inputs that the description
 // has and services do not get.
 func TestOGCAPI_InputsOfTheBroker(t *testing.T) {
+	t.Parallel()
 	s := startOGC(t, simulator.Life{})
 	unitJobs := strings.TrimSuffix(s.base, "/ogcapi")
 	for process, inputs := range map[string]string{

@@ -29,6 +29,7 @@ func operators(t *testing.T, environ []string, args ...string) string {
 // TestOperator_TellsTheBrokerFromOthers: what listens in place of the broker learns no key, and is not believed,
 // whatever it answers.
 func TestOperator_TellsTheBrokerFromOthers(t *testing.T) {
+	t.Parallel()
 	w := startWorld(t)
 	var status atomic.Int32
 	heard := make(chan string, 10)
@@ -62,6 +63,7 @@ func TestOperator_TellsTheBrokerFromOthers(t *testing.T) {
 // TestOperator_HoldsReleasesAndEnds is an operator's day: a platform is held and released, a job's history read, and a
 // job ended.
 func TestOperator_HoldsReleasesAndEnds(t *testing.T) {
+	t.Parallel()
 	w := startWorld(t)
 	environ := append(acting(t, w, executable.FreeAddress(t), "sqlite:"+filepath.Join(t.TempDir(), "d.db"), named("k")),
 		"EODISPATCH_TELEMETRY_LISTEN="+executable.FreeAddress(t))

@@ -131,6 +131,7 @@ func allRows(t *testing.T, db *sql.DB, text string) (all [][]any) {
 // text of the database names the user, also none of a permission that is to be revoked; and another user has what they
 // had.
 func TestForget_LeavesNothing(t *testing.T) {
+	t.Parallel()
 	w := startWorld(t)
 	file := configuration(t, w)
 	for name, create := range databases {
@@ -198,6 +199,7 @@ func TestForget_LeavesNothing(t *testing.T) {
 // TestForget_RefusesLiveJobs: a user of whom a job is at a platform is refused, with what to do; with --cancel the job
 // is to be canceled.
 func TestForget_RefusesLiveJobs(t *testing.T) {
+	t.Parallel()
 	w := startWorld(t)
 	file := configuration(t, w)
 	dsn := databases["SQLite"](t)
@@ -222,6 +224,7 @@ func TestForget_RefusesLiveJobs(t *testing.T) {
 
 // TestPurge_DryRunAndReal: the dry run counts beside a broker what would be deleted, and the command deletes that.
 func TestPurge_DryRunAndReal(t *testing.T) {
+	t.Parallel()
 	w := startWorld(t)
 	file := configuration(t, w)
 	dsn := databases["SQLite"](t)
@@ -254,6 +257,7 @@ func TestPurge_DryRunAndReal(t *testing.T) {
 // TestMigrate_TwoAtOnce: of several processes that migrate an empty database at once each succeeds, and one reports
 // what it did.
 func TestMigrate_TwoAtOnce(t *testing.T) {
+	t.Parallel()
 	file := configuration(t, startWorld(t))
 	dsn := databases["PostgreSQL"](t)
 	var all sync.WaitGroup
@@ -279,6 +283,7 @@ func TestMigrate_TwoAtOnce(t *testing.T) {
 
 // TestDoctor_JSON: the same findings as JSON, and one about what should have been deleted.
 func TestDoctor_JSON(t *testing.T) {
+	t.Parallel()
 	w := startWorld(t)
 	file := configuration(t, w)
 	dsn := databases["SQLite"](t)

@@ -29,6 +29,7 @@ func permitting(w *simulator.World, allow string) []string {
 // TestPermits_SharedAccount runs the real program: options that cost money or call others, and processes that reach
 // what the account stores, are refused by a text that names the switch, and nothing is kept; with the switch they pass.
 func TestPermits_SharedAccount(t *testing.T) {
+	t.Parallel()
 	w := startWorld(t)
 	w.OpenEO.SetLife(simulator.Life{Run: dispatch.Day})
 	p := Start(t, permitting(w, `[]`)...)

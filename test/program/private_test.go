@@ -55,6 +55,7 @@ func awaitPrivate(t *testing.T, address, path, want string) {
 // TestStart_WaitsForTheDatabase: the process waits for a server that does not answer, says so at /ready, and serves
 // once it does. While the server is gone later it is not ready.
 func TestStart_WaitsForTheDatabase(t *testing.T) {
+	t.Parallel()
 	server, w, private := postgres.NewServer(t), startWorld(t), executable.FreeAddress(t)
 	server.Stop(t)
 	environ := append(acting(t, w, "127.0.0.1:0", server.URL, named("k")), "EODISPATCH_TELEMETRY_LISTEN="+private)
@@ -79,6 +80,7 @@ func TestStart_WaitsForTheDatabase(t *testing.T) {
 // A signal ends the wait for the database, and the process ends well. A database that refuses the program is a mistake,
 // for which it does not wait.
 func TestStart_EndsWhileItWaits(t *testing.T) {
+	t.Parallel()
 	server, w := postgres.NewServer(t), startWorld(t)
 	refused := strings.Replace(server.URL, "/postgres?", "/absent?", 1)
 	off := "EODISPATCH_TELEMETRY_LISTEN=off"
@@ -97,6 +99,7 @@ func TestStart_EndsWhileItWaits(t *testing.T) {
 
 // TestStop_IsAnnouncedFirst: from SIGTERM on the process is not ready, and serves for shutdown_delay.
 func TestStop_IsAnnouncedFirst(t *testing.T) {
+	t.Parallel()
 	w, private := startWorld(t), executable.FreeAddress(t)
 	p := Start(t, append(deployed(w, asUser, asUser), "EODISPATCH_TELEMETRY_LISTEN="+private,
 		"EODISPATCH_SHUTDOWN_DELAY=1h")...)
@@ -122,6 +125,7 @@ func value(body, metric, labels string) (sum float64) {
 // TestMetrics_OfThreeReplicas: what each replica counts adds up to what happened, and what the database holds is shown
 // by one of them.
 func TestMetrics_OfThreeReplicas(t *testing.T) {
+	t.Parallel()
 	w, tables, key := startWorld(t), postgres.Database(t), named("k")
 	var private []string
 	const each = 1

@@ -48,6 +48,7 @@ func pasteInto(t *testing.T, lines string) string {
 
 // The demonstration prints what docs/portals.md shows, and it works when it is pasted into a shell.
 func TestPortals_LinesWorkAgainstTheDemo(t *testing.T) {
+	t.Parallel()
 	shown := documents.Block(t, "docs/portals.md", "## Submit, wait, fetch", "sh")
 	assignments, printed, _ := keepDemo(t)
 	if printed != shown {
@@ -83,6 +84,7 @@ func TestPortals_LinesWorkAgainstTheDemo(t *testing.T) {
 // The commands for scientists work as they stand in README, with a browser in which alice agrees, and so do the lines
 // of docs/notebook.md.
 func TestReadme_CommandsForScientistsWork(t *testing.T) {
+	t.Parallel()
 	assignments, _, printed := keepDemo(t)
 	shown := documents.Block(t, "README.md", "## From nothing to files", "sh")
 	if shown != printed {

@@ -69,6 +69,7 @@ func (t *reloadTest) serveThroughout() (end func()) {
 // faults changes nothing. Neither does one that lacks a platform whose jobs have not ended, and these go on with the
 // new settings.
 func TestReload_ByHangup(t *testing.T) {
+	t.Parallel()
 	w := startWorld(t)
 	r := &reloadTest{T: t, file: configuration(t, w)}
 	text, err := os.ReadFile(r.file)

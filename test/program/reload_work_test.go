@@ -27,6 +27,7 @@ import (
 // TestReload_AwaitsRequestsOfBefore: a request that runs for longer than shutdown_grace does not hold up a reload, and
 // the end of the process waits for it as for any other.
 func TestReload_AwaitsRequestsOfBefore(t *testing.T) {
+	t.Parallel()
 	w := startWorld(t)
 	const execution = "POST /processes/{id}/execution"
 	w.OGC.Faults.Add(simulator.Fault{Route: execution, Latency: time.Hour})
@@ -63,6 +64,7 @@ func TestReload_AwaitsRequestsOfBefore(t *testing.T) {
 // TestReload_OfReplicasAtWork: two replicas on PostgreSQL are reloaded one after the other while they run a task.
 // Streams end as at a stop of the process, clients can connect again, and each job runs once.
 func TestReload_OfReplicasAtWork(t *testing.T) {
+	t.Parallel()
 	w := startWorld(t)
 	w.OGC.Life = simulator.Life{Run: 300 * time.Millisecond}
 	tables := postgres.Database(t)
@@ -131,6 +133,7 @@ func (t *reloadTest) reloadWatched(c Client, task int64, more string) {
 // TestReload_KeepsPlatformOfLateJob: a request that began before a reload takes the only platform away from which the
 // job that it submits could be run. The platform stays, and runs the job.
 func TestReload_KeepsPlatformOfLateJob(t *testing.T) {
+	t.Parallel()
 	w := startWorld(t)
 	r := &reloadTest{T: t, file: configuration(t, w)}
 	text, err := os.ReadFile(r.file)
@@ -159,6 +162,7 @@ func TestReload_KeepsPlatformOfLateJob(t *testing.T) {
 // TestReload_KeepsPlatformOfJobAfterTheGrace: so it does if the request outlasts shutdown_grace, and the broker of the
 // new settings works meanwhile.
 func TestReload_KeepsPlatformOfJobAfterTheGrace(t *testing.T) {
+	t.Parallel()
 	w := startWorld(t)
 	r := &reloadTest{T: t, file: configuration(t, w)}
 	text, err := os.ReadFile(r.file)
@@ -192,6 +196,7 @@ func TestReload_KeepsPlatformOfJobAfterTheGrace(t *testing.T) {
 // TestReload_StoppedMeanwhile: the process is stopped while a reload waits for a request that submits a job. The
 // request is answered, and the job runs after the next start.
 func TestReload_StoppedMeanwhile(t *testing.T) {
+	t.Parallel()
 	w := startWorld(t)
 	r := &reloadTest{T: t, file: configuration(t, w)}
 	text, err := os.ReadFile(r.file)

@@ -13,6 +13,7 @@ import (
 // TestDelete_AtThePlatformToo runs the real program on both protocols: a job that its user deletes at the platform too
 // is removed there when the platform answers again, and one that is only deleted stays.
 func TestDelete_AtThePlatformToo(t *testing.T) {
+	t.Parallel()
 	w := startWorld(t)
 	p := Start(t, deployed(w, asUser, asUser)...)
 	c := SignIn(t, w, p.Address)

@@ -19,6 +19,7 @@ import (
 // TestReplicas_ExchangeOnce: a hundred requests that need the same user's platform token reach two processes of the
 // real program at once, which share only PostgreSQL and have no token yet. There is one exchange.
 func TestReplicas_ExchangeOnce(t *testing.T) {
+	t.Parallel()
 	w := startWorld(t)
 	tables, key := postgres.Database(t), named("k")
 	var clients []Client
@@ -63,6 +64,7 @@ func TestReplicas_ExchangeOnce(t *testing.T) {
 // TestReplicas_ReplaceARefusedTokenOnce: if a platform refuses an unexpired token, the program obtains another once. If
 // that is a different token, it is tried once; then the job waits and shows why. A refusal with 403 is not retried.
 func TestReplicas_ReplaceARefusedTokenOnce(t *testing.T) {
+	t.Parallel()
 	const (
 		exchange = "POST /realms/{realm}/broker/{alias}/token"
 		tokens   = "POST /realms/{realm}/protocol/openid-connect/token"
@@ -117,6 +119,7 @@ func TestReplicas_ReplaceARefusedTokenOnce(t *testing.T) {
 // the user's account. With and without permissions from sessions no user is asked to sign in, and all jobs run. A user
 // without any valid token is, and the next request with one continues the job, whichever replica gets it.
 func TestReplicas_FirstJobsOfUsersAreNotHeld(t *testing.T) {
+	t.Parallel()
 	const users = 30
 	for _, grants := range []string{"false", "true"} {
 		t.Run("session grants "+grants, func(t *testing.T) {
@@ -195,6 +198,7 @@ func openReplicas(t *testing.T, w *simulator.World, more ...string) (clients []C
 // TestReplicas_AcceptEachOthersTickets, each once, however many requests bring it to both at once. With tokens in URLs
 // disabled only a ticket opens a stream.
 func TestReplicas_AcceptEachOthersTickets(t *testing.T) {
+	t.Parallel()
 	w := startWorld(t)
 	clients := openReplicas(t, w, "EODISPATCH_STREAMS_QUERY_TOKEN=false")
 	open := func(c Client, query string) int {
@@ -236,6 +240,7 @@ func TestReplicas_AcceptEachOthersTickets(t *testing.T) {
 
 // TestReplicas_AcceptEachOthersCursors, even if no secret is configured from which a key could be derived.
 func TestReplicas_AcceptEachOthersCursors(t *testing.T) {
+	t.Parallel()
 	w := startWorld(t)
 	clients := openReplicas(t, w)
 	for range 3 {

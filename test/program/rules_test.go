@@ -13,6 +13,7 @@ import (
 // TestServiceRules_OfTheRealProgram runs the real program with rules for a service of its catalogue: they are shown,
 // give a request its options and format, limit it, and say who may run it.
 func TestServiceRules_OfTheRealProgram(t *testing.T) {
+	t.Parallel()
 	w := startWorld(t)
 	job := OpenEO(w)
 	application, err := json.Marshal(job.Service.Application)

@@ -32,6 +32,7 @@ import (
 // secrets, and looks for them in every answer, message and page, in what it said, in what doctor and failing starts
 // say, and in what is kept. It also finds a line for each thing that an operator may be asked about.
 func TestSecrets_StayInside(t *testing.T) {
+	t.Parallel()
 	for name, database := range databases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // it mostly waits
@@ -102,6 +103,7 @@ func tryUntilItWaits(t *testing.T, environ []string, command string) string {
 // TestSecrets_DatabaseErrorsShowNoDetails: clients learn that there is a failure, and its id in the log; not the name
 // or address of the database, nor the query.
 func TestSecrets_DatabaseErrorsShowNoDetails(t *testing.T) {
+	t.Parallel()
 	w := startWorld(t)
 	tables := databases["PostgreSQL"](t)
 	p := Start(t, acting(t, w, executable.FreeAddress(t), tables, named("k"))...)

@@ -38,6 +38,7 @@ func awaitServices(t *testing.T, c Client, n int) (list wire.ServiceList) {
 // TestCatalogue_OfTheDemoRuns submits each service of the demonstration by its id with its example, and awaits its
 // results.
 func TestCatalogue_OfTheDemoRuns(t *testing.T) {
+	t.Parallel()
 	s := startDemo(t)
 	token := SignIn(t, s.world, s.broker).Token
 	c := Client{s.broker, token}
@@ -100,6 +101,7 @@ func TestCatalogue_OfTheDemoRuns(t *testing.T) {
 
 // TestDoctor_ListsTheCatalogue: each record with its platform, or with the reason why it is not used.
 func TestDoctor_ListsTheCatalogue(t *testing.T) {
+	t.Parallel()
 	w := startWorld(t)
 	folder := t.TempDir()
 	record, err := os.ReadFile(algorithms + "/records/ndvi_composite.json")
@@ -143,6 +145,7 @@ func TestDoctor_ListsTheCatalogue(t *testing.T) {
 // TestServices_OfTheConfiguration: a service of the configuration is shown, and without a token if the catalogue is
 // open.
 func TestServices_OfTheConfiguration(t *testing.T) {
+	t.Parallel()
 	w := startWorld(t)
 	file := configuration(t, w)
 	p := Start(t, "EODISPATCH_CONFIG="+file, "EODISPATCH_CATALOGUE_OPEN=true",

@@ -91,6 +91,7 @@ func (b *browser) signsIn(name string) {
 // Every replica serves the sessions that another began, acts for their users at platforms, and refuses them once
 // another has ended them, for the user or for the provider.
 func TestReplicas_ServeEachOthersSessions(t *testing.T) {
+	t.Parallel()
 	w := startWorld(t)
 	tables, key := postgres.Database(t), named("k")
 	var addresses []string
@@ -158,6 +159,7 @@ func TestReplicas_ServeEachOthersSessions(t *testing.T) {
 // The demonstration's broker keeps browsers signed in, also without a key in its configuration, and is told of
 // sign-outs at its provider.
 func TestDemo_KeepsBrowsersSignedIn(t *testing.T) {
+	t.Parallel()
 	s := startDemo(t)
 	alice := newBrowser(t, s.broker, "alice")
 	alice.signsIn("alice")

@@ -26,6 +26,7 @@ func sharing(w *simulator.World, users string) []string {
 // TestSharedAccount_OnlyForEntitledUsers runs the real program: a user without the role is refused with 403, a user
 // with it has a quota of their own, beyond which the answer is 429, and a request cannot change either.
 func TestSharedAccount_OnlyForEntitledUsers(t *testing.T) {
+	t.Parallel()
 	w := startWorld(t)
 	w.OpenEO.SetLife(simulator.Life{Run: dispatch.Day})
 	p := Start(t,

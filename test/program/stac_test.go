@@ -32,6 +32,7 @@ type foundItems struct {
 // through the broker, on both databases. Bob finds nothing, and a link that is not the broker's leads nowhere. What was
 // read once is not read again, and links that have ended are renewed at the platform.
 func TestSTAC_ResultsOfUsers(t *testing.T) {
+	t.Parallel()
 	for name, database := range databases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // it mostly waits

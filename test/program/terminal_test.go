@@ -89,6 +89,7 @@ func (t *ptyCommand) plainText() string {
 // TestUsers_SeeABarInATerminal follows a task with a bar, in a terminal that is resized, leaves it by Ctrl-C, and comes
 // back.
 func TestUsers_SeeABarInATerminal(t *testing.T) {
+	t.Parallel()
 	s := startDemo(t)
 	token := SignIn(t, s.world, s.broker).Token
 	u := newPerson(t, "EODISPATCH_BROKER="+s.broker, "EODISPATCH_TOKEN="+token, "NO_COLOR=1")
@@ -146,6 +147,7 @@ func TestUsers_SeeABarInATerminal(t *testing.T) {
 
 // TestUsers_WaitWithALimit distinguishes a job that runs from one that failed.
 func TestUsers_WaitWithALimit(t *testing.T) {
+	t.Parallel()
 	s := startDemo(t)
 	token := SignIn(t, s.world, s.broker).Token
 	environ := []string{"HOME=" + t.TempDir(), "EODISPATCH_BROKER=" + s.broker, "EODISPATCH_TOKEN=" + token}
@@ -169,6 +171,7 @@ func TestUsers_WaitWithALimit(t *testing.T) {
 
 // TestCompletion_InBash completes commands, platforms and ids with the generated script.
 func TestCompletion_InBash(t *testing.T) {
+	t.Parallel()
 	if _, err := exec.LookPath("bash"); err != nil {
 		t.Fatal(err)
 	}
@@ -202,6 +205,7 @@ try eodispatch tiles 1,1,2,2 --grid 20
 
 // TestCompletion_InZsh types into an interactive zsh.
 func TestCompletion_InZsh(t *testing.T) {
+	t.Parallel()
 	installed.Program(t, "zsh")
 	s := startDemo(t)
 	token := SignIn(t, s.world, s.broker).Token

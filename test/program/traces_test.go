@@ -123,6 +123,7 @@ func newRecorder(t *testing.T, server string) *recorder {
 // job, linked with that request, with its request to the platform. Only a platform for which that is configured is told
 // of the trace.
 func TestTraces_OfAJob(t *testing.T) {
+	t.Parallel()
 	w, to := startWorld(t), newReceiver(t)
 	openEO, ogc := newRecorder(t, w.OpenEOURL), newRecorder(t, w.OGCURL)
 	seen := *w
@@ -242,6 +243,7 @@ func checkNoSecrets(t *testing.T, w *simulator.World, c Client, spans string) {
 
 // TestDoctor_AsksTheReceiverOfTraces: whether it takes traces, by the same request as with some.
 func TestDoctor_AsksTheReceiverOfTraces(t *testing.T) {
+	t.Parallel()
 	w, to := startWorld(t), newReceiver(t)
 	for endpoint, want := range map[string]string{to.URL: "ok      receiver of traces " + to.URL + "/v1/traces",
 		to.URL +

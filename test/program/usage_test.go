@@ -27,6 +27,7 @@ func runProgram(t *testing.T, environ []string, args ...string) (code int, out, 
 }
 
 func TestProgram_PrintsItsVersion(t *testing.T) {
+	t.Parallel()
 	_, want, _ := runProgram(t, nil, "version")
 	code, out, stderr := runProgram(t, nil, "--version")
 	if code != exitDone || out != want || !strings.HasPrefix(out, "eodispatch ") || strings.Count(out, "\n") != 1 ||
@@ -36,6 +37,7 @@ func TestProgram_PrintsItsVersion(t *testing.T) {
 }
 
 func TestProgram_HelpPrintsWhatTheFlagPrints(t *testing.T) {
+	t.Parallel()
 	for command, want := range map[string]string{"": "doctor", "serve": "--config FILE",
 		"vault rotate": "Re-encrypt the vault"} {
 		words := strings.Fields(command)
@@ -50,6 +52,7 @@ func TestProgram_HelpPrintsWhatTheFlagPrints(t *testing.T) {
 
 // A usage error has two lines: the mistake, and what to do.
 func TestProgram_ReportsUsageErrorsInTwoLines(t *testing.T) {
+	t.Parallel()
 	for args, want := range map[string]string{
 		"":       "eodispatch: a command is missing\nRun \"eodispatch --help\" for the valid arguments.\n",
 		"juggle": "eodispatch: unknown command \"juggle\"\nRun \"eodispatch --help\" for the valid arguments.\n",
@@ -74,6 +77,7 @@ func TestProgram_ReportsUsageErrorsInTwoLines(t *testing.T) {
 
 // Without any setting serve shows a minimal file, which the same program accepts.
 func TestServe_WithoutSettingsPrintsAMinimalFile(t *testing.T) {
+	t.Parallel()
 	code, out, stderr := runProgram(t, nil, "serve")
 	if code != exitUsage || out != "" {
 		t.Errorf("exit %d, %q", code, out)

@@ -13,6 +13,7 @@ import (
 // TestUsers_Hooks goes from a new hook to its deletion at the command line: its secret, a test that arrives, one that
 // does not, the log, sending again.
 func TestUsers_Hooks(t *testing.T) {
+	t.Parallel()
 	s := startDemo(t)
 	token := SignIn(t, s.world, s.broker).Token
 	var status atomic.Int32

@@ -94,6 +94,7 @@ const usersBox = "5.05,51.2,5.15,51.25"
 
 // TestUsers_ControlATask pauses, resumes, cancels and retries a task and jobs of it.
 func TestUsers_ControlATask(t *testing.T) {
+	t.Parallel()
 	s := startDemo(t)
 	token := SignIn(t, s.world, s.broker).Token
 	u := newPerson(t, "EODISPATCH_BROKER="+s.broker, "EODISPATCH_TOKEN="+token)
@@ -225,6 +226,7 @@ func (u *person) splitsRegion() {
 
 // TestUsers_FromSignInToFiles goes the whole way on both protocols, with the real program in processes of their own.
 func TestUsers_FromSignInToFiles(t *testing.T) {
+	t.Parallel()
 	s, u := startDemo(t), newPerson(t)
 	u.refused(cli.ExitSignIn, "eodispatch login URL", "whoami")
 	u.must("login", s.broker, "--name", "demo")
@@ -379,6 +381,7 @@ func decodeInto(t *testing.T, text string, v any) {
 // TestUsers_KeepTheirSignIn checks the stored sign-in: only its owner can read it, several processes renew it once, and
 // a sign-in that has ended is told from other failures.
 func TestUsers_KeepTheirSignIn(t *testing.T) {
+	t.Parallel()
 	s, u := startDemo(t), newPerson(t)
 	s.world.IdP.RefreshOnce = true // a second renewal with the same token ends the sign-in
 	u.must("login", s.broker, "--name", "demo")
@@ -431,6 +434,7 @@ func expire(t *testing.T, file string) {
 
 // TestUsers_AreToldWhatIsWrong runs commands with wrong input. None of them submits anything.
 func TestUsers_AreToldWhatIsWrong(t *testing.T) {
+	t.Parallel()
 	s := startDemo(t)
 	token := SignIn(t, s.world, s.broker).Token
 	folder := t.TempDir()

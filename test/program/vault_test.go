@@ -19,6 +19,7 @@ import (
 )
 
 func TestVault_PrintsKeys(t *testing.T) {
+	t.Parallel()
 	code, printed := try(t, nil, "vault", "key")
 	if _, err := identity.ParseKeyring(dispatch.Secret(printed)); code != exitDone || err != nil {
 		t.Errorf("exit %d: %v", code, err)
@@ -31,6 +32,7 @@ func TestVault_PrintsKeys(t *testing.T) {
 
 // TestVault_Rotation has a grant that no key opens: rotate must report it and keep it unchanged.
 func TestVault_Rotation(t *testing.T) {
+	t.Parallel()
 	w := startWorld(t)
 	database := "sqlite:" + filepath.Join(t.TempDir(), "d.db")
 	environ := append(deployed(w, asUser, asUser), "EODISPATCH_DATABASE="+database)
@@ -61,6 +63,7 @@ func TestVault_Rotation(t *testing.T) {
 }
 
 func TestVault_PostgreSQLNeedsKeysToActAsUsers(t *testing.T) {
+	t.Parallel()
 	w := startWorld(t)
 	environ := append(deployed(w, asUser, asUser), "EODISPATCH_DATABASE="+postgres.Database(t))
 	code, printed := try(t, environ, "serve")
@@ -80,6 +83,7 @@ var databases = map[string]func(*testing.T) string{
 // Its key is replaced, and with only the new key the jobs continue. With a wrong key nothing is changed, nothing fails,
 // and the log says what to do.
 func TestVault_KeysChangeWhileInUse(t *testing.T) {
+	t.Parallel()
 	for name, wrong := range map[string]dispatch.Secret{"SQLite": named("first"), "PostgreSQL": named("second")} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // it mostly waits
