@@ -99,6 +99,7 @@ const kml = `<?xml version="1.0"?><kml xmlns="http://www.opengis.net/kml/2.2"><D
 // crosses itself, and ones at the antimeridian and the pole. The last one is run, and the way back leads to the form as
 // it was. Beside the records of requests, the Content-Security-Policy may have refused no request.
 func TestPage_Areas(t *testing.T) {
+	t.Parallel()
 	s := serve(t, simulator.Life{})
 	b := s.enter(t, "#/new/composite")
 	b.shows("run")

@@ -11,6 +11,7 @@ import (
 // what the others are expected to cost. They run until the budget is reached, go on with a higher one, and a forecast
 // says when they end.
 func TestPage_BudgetAndTrial(t *testing.T) {
+	t.Parallel()
 	s := serve(t, simulator.Life{Run: 3 * time.Second})
 	b := s.enter(t, "#/tasks")
 	b.shows("tasks")

@@ -68,6 +68,7 @@ func (b *tab) reaches(selector string) {
 // TestPage_NewUser goes from the address that the demonstration prints to the first preview by keyboard alone, with
 // six buttons, and then to a mosaic of the tiles that have finished. README shows its last picture.
 func TestPage_NewUser(t *testing.T) {
+	t.Parallel()
 	needPage(t)
 	b := openTab(t)
 	b.opens(demo(t))

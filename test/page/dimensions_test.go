@@ -51,6 +51,7 @@ func (b *tab) tilesItsArea() {
 // TestPage_SeveralDimensions splits a run of the user's own cells by month: the page counts its jobs before they are
 // sent, shows the progress of each month, and the tiles of one, with the names of the cells.
 func TestPage_SeveralDimensions(t *testing.T) {
+	t.Parallel()
 	s := serve(t, simulator.Life{Run: 100 * time.Millisecond})
 	b := s.enter(t, "#/new/composite")
 	b.shows("run")
@@ -102,6 +103,7 @@ func TestPage_SeveralDimensions(t *testing.T) {
 // TestPage_ValuesOneByOne combines the months of a time span with as many values of a parameter, one by one. The page
 // says when their numbers differ. The task is pinned, and deleted at the platform too.
 func TestPage_ValuesOneByOne(t *testing.T) {
+	t.Parallel()
 	s := serve(t, simulator.Life{Run: 100 * time.Millisecond})
 	b := s.enter(t, "#/new/composite")
 	b.shows("run")

@@ -14,6 +14,7 @@ import (
 // more that is. The run has a title of its own, a budget, a trial, retries, a label and a note, and an estimate of its
 // costs once jobs of the service have finished. The task can be edited and run again.
 func TestPage_LimitsAndEstimates(t *testing.T) {
+	t.Parallel()
 	s := serve(t, simulator.Life{})
 	b := s.enter(t, "#/new/composite")
 	b.shows("run")
@@ -91,6 +92,7 @@ func TestPage_LimitsAndEstimates(t *testing.T) {
 // TestPage_TooManyTiles: an area with more tiles than a task may have, or than are counted, has one sentence that says
 // how many may be.
 func TestPage_TooManyTiles(t *testing.T) {
+	t.Parallel()
 	s := serve(t, simulator.Life{})
 	b := s.enter(t, "#/new/composite")
 	b.shows("run")
@@ -111,6 +113,7 @@ func TestPage_TooManyTiles(t *testing.T) {
 
 // TestPage_Numbers runs a service whose results are numbers: the page shows them. The job can be edited and run again.
 func TestPage_Numbers(t *testing.T) {
+	t.Parallel()
 	s := serve(t, simulator.Life{})
 	b := s.enter(t, "#/new/numbers")
 	b.shows("run")

@@ -59,6 +59,7 @@ func finished(red, green, blue uint8) bool {
 
 // TestPage_TenThousandTiles opens a task of 10,000 tiles, and watches on the map how some of them finish.
 func TestPage_TenThousandTiles(t *testing.T) {
+	t.Parallel()
 	s := serve(t, simulator.Life{})
 	b := s.enter(t, "#/tasks")
 	b.shows("tasks")
@@ -87,6 +88,7 @@ func TestPage_TenThousandTiles(t *testing.T) {
 // TestPage_MissingRuns opens a task and a job that do not exist, and addresses that name none. Where the first response
 // takes a second, the page also opens a stream of the task, which is refused, and then asks no more.
 func TestPage_MissingRuns(t *testing.T) {
+	t.Parallel()
 	s := serve(t, simulator.Life{})
 	b := s.enter(t, "#/tasks/999")
 	for route, text := range map[string]string{"#/tasks/999": "This task does not exist",
@@ -113,6 +115,7 @@ func TestPage_MissingRuns(t *testing.T) {
 // TestPage_ShowsAllResults shows the results of a task of more tiles than a page of the API has, as they come: all are
 // on the map, and no count of what is listed is above that of the tiles that finished.
 func TestPage_ShowsAllResults(t *testing.T) {
+	t.Parallel()
 	const tiles = 120
 	s := serve(t, simulator.Life{})
 	b := s.enter(t, "")

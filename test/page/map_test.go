@@ -39,6 +39,7 @@ func (b *tab) enters(selector, text, key string) {
 // TestPage_ShowsTheEarth finds a place on the coast, a square of MGRS and a country, sees land, sea and borders without
 // another server, and draws a box by dragging, on the map of the form.
 func TestPage_ShowsTheEarth(t *testing.T) {
+	t.Parallel()
 	s := serve(t, simulator.Life{})
 	b := s.enter(t, "#/new/composite")
 	b.shows("run")

@@ -13,6 +13,7 @@ const asAlice = `a[href*="as=alice"]:not([href*="deny"])` // of the provider's c
 // user links one, and back to the task, which goes on. Then the page is left open while the session ends: it says so by
 // itself, and shows the same after the sign-in.
 func TestPage_GoesOn(t *testing.T) {
+	t.Parallel()
 	s := serve(t, simulator.Life{})
 	s.world.IdP.Unlink("alice")
 	s.world.IdP.TellLogouts(s.address + "/session/back-channel-sign-out")
@@ -52,6 +53,7 @@ func TestPage_GoesOn(t *testing.T) {
 // TestPage_PlatformsThatAreDown opens a service whose platform cannot describe it, and starts a job that waits until
 // its platform is back.
 func TestPage_PlatformsThatAreDown(t *testing.T) {
+	t.Parallel()
 	s := serve(t, simulator.Life{})
 	down := simulator.Fault{Status: 503}
 	s.world.OpenEO.Faults.Set(down)

@@ -188,6 +188,7 @@ func (s site) runs(b *tab, tool string) string {
 // TestPage_FromSignInToAMosaic goes the whole way on openEO: from the sign-in to the results of 14 tiles on the map,
 // watched live.
 func TestPage_FromSignInToAMosaic(t *testing.T) {
+	t.Parallel()
 	s := serve(t, simulator.Life{Queue: 100 * time.Millisecond, Run: 400 * time.Millisecond, Spread: 0.5},
 		"EODISPATCH_VAULT_KEYS="+identity.NewKey(time.Now()).Reveal())
 	b := openTab(t)
@@ -301,6 +302,7 @@ func (b *tab) previewsBands() {
 
 // TestPage_OneJobOnOGC runs one job on the other protocol, and shows its result, its parameters and its logs.
 func TestPage_OneJobOnOGC(t *testing.T) {
+	t.Parallel()
 	s := serve(t, simulator.Life{})
 	b := s.enter(t, "#/new/scene")
 	b.shows("run")
@@ -342,6 +344,7 @@ func TestPage_OneJobOnOGC(t *testing.T) {
 // TestPage_RetriesFailedTiles shows why tiles failed, and retries one of them, then two that are selected, then the
 // others. Jobs that failed are run again, one from its view and both from the list.
 func TestPage_RetriesFailedTiles(t *testing.T) {
+	t.Parallel()
 	s := serve(t, simulator.Life{Fail: 1})
 	b := s.enter(t, "#/new/composite")
 	b.shows("run")
@@ -395,6 +398,7 @@ func TestPage_RetriesFailedTiles(t *testing.T) {
 // TestPage_RunsNoScriptOfARecord opens a service with scripts in every field. The elements
 // are looked for too, because the Content-Security-Policy would hide a script that the page lets through.
 func TestPage_RunsNoScriptOfARecord(t *testing.T) {
+	t.Parallel()
 	s := serve(t, simulator.Life{})
 	b := s.enter(t, "#/services/hostile")
 	for _, route := range []string{"#/services", "#/services?view=list", "#/services/hostile", "#/new/hostile"} {
@@ -407,6 +411,7 @@ func TestPage_RunsNoScriptOfARecord(t *testing.T) {
 
 // TestPage_RefusesBrokenAreas pastes GeoJSON that is not as it should be. The view stays, and takes the next one.
 func TestPage_RefusesBrokenAreas(t *testing.T) {
+	t.Parallel()
 	s := serve(t, simulator.Life{})
 	b := s.enter(t, "#/new/composite")
 	b.shows("run")
@@ -446,6 +451,7 @@ func TestPage_RefusesBrokenAreas(t *testing.T) {
 // TestPage_KeepsWhatWasTypedWhenTheSessionEnds ends the session behind the page's back while a form is half filled,
 // with coordinates and GeoJSON that are no area yet, and again before the run is started.
 func TestPage_KeepsWhatWasTypedWhenTheSessionEnds(t *testing.T) {
+	t.Parallel()
 	s := serve(t, simulator.Life{})
 	b := s.enter(t, "#/new/composite")
 	b.shows("run")

@@ -35,6 +35,7 @@ func serveTwo(t *testing.T) (s site, slow, fast *simulator.World) {
 // TestPage_SeveralPlatforms: the page says where a service runs, and asks whether at all of these platforms. Of a task
 // it shows how many tiles are where, and how many each platform finishes in an hour.
 func TestPage_SeveralPlatforms(t *testing.T) {
+	t.Parallel()
 	s, slow, fast := serveTwo(t)
 	b := s.enter(t, "#/new/composite", slow.OpenEOURL, fast.OpenEOURL)
 	b.shows("run")

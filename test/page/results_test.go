@@ -21,6 +21,7 @@ func (b *tab) submitsRequest(request string) {
 // TestPage_NumbersOfATask: the numbers of a task are a table, colours of its tiles on the map, and a file for
 // spreadsheets.
 func TestPage_NumbersOfATask(t *testing.T) {
+	t.Parallel()
 	s := serve(t, simulator.Life{})
 	b := s.enter(t, "")
 	b.submitsRequest(`{title: "numbers", service: {id: "numbers"}, format: "json", parameters: {},
@@ -55,6 +56,7 @@ func TestPage_NumbersOfATask(t *testing.T) {
 
 // TestPage_DatesOfATask: of a task over two dates the map shows one at a time, which a slider chooses.
 func TestPage_DatesOfATask(t *testing.T) {
+	t.Parallel()
 	s := serve(t, simulator.Life{})
 	b := s.enter(t, "")
 	b.submitsRequest(`{title: "dates", service: {id: "composite"}, format: "gtiff",

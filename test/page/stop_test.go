@@ -35,6 +35,7 @@ func (b *tab) counts(status string, n int) {
 // all of it; the platform cancels nothing until both have asked. What one tab does, the other shows. In the end the
 // task is deleted from the list.
 func TestPage_StopsTasks(t *testing.T) {
+	t.Parallel()
 	s := serve(t, simulator.Life{Stuck: true})
 	b := s.enter(t, "#/new/composite")
 	b.shows("run")
