@@ -11,7 +11,7 @@ PAGE = $(shell find web/src web/earth/make.js web/index.html web/*.json web/*.ts
 test: ready page
 	@$(SCRATCH); \
 	$(GOTEST) $(RACE) $(RACED) & raced=$$!; \
-	$(STATIC) $(GOTEST) -trimpath $(LONGEST) $$(go list ./... | grep -vxF "$$(go list $(RACED) $(LONGEST))") && \
+	$(STATIC) $(GOTEST) -trimpath $(WAITING) $(LONGEST) $$(go list ./... | grep -vxF "$$(go list $(RACED) $(LONGEST))") && \
 	$(STATIC) $(GOTEST) -trimpath -run "$$(bash .ci/left-out $(LEFT_OUT))" $(LEFT_OUT) && plain=0 || plain=1; \
 	wait $$raced && exit $$plain
 
@@ -41,9 +41,12 @@ RACE = -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/li
 # for databases, browsers and clocks for almost half of their time. What takes longest begins first.
 RACED = ./store ./api/... ./broker ./identity ./visit/... ./catalogue/... ./client/... ./cmd/eodispatch \
   ./dispatch/bounds ./dispatch/hub ./notify/... ./observe/... ./platform/upstream
-# LEFT_OUT have tests that the detector leaves out (test/detector): long simulations, of which shorter tests say as much
-# about concurrency. They run without it.
-LEFT_OUT = ./broker ./visit ./cmd/eodispatch
+# LEFT_OUT have tests that the detector leaves out (test/detector): long simulations and plans of statements, of which
+# shorter tests say as much about concurrency. They run without it.
+LEFT_OUT = ./store ./api ./broker ./visit ./cmd/eodispatch
+# WAITING runs more tests beside each other than there are cores: those of LONGEST mostly wait for programs, browsers,
+# leases and intervals.
+WAITING = -p $$(($$(nproc) + 1)) -parallel 6
 LONGEST = ./test/crashes ./test/page ./test/real/... ./test/program ./test/histories ./test/deviations
 
 # test-quick runs what needs Go alone, without long simulations. It is to take 90 seconds on two idle cores, once it is

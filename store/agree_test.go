@@ -8,16 +8,19 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/store"
 	"github.com/eodispatch/eodispatch/test/conformance"
+	"github.com/eodispatch/eodispatch/test/detector"
 )
 
 func TestStore_SQLiteAgreesWithTheModel(t *testing.T) {
-	histories(t, "6") // the race detector makes SQLite slow
+	detector.Skip(t)
+	histories(t, "6")
 	conformance.TestAgreement(t, memory, model)
 }
 
 // TestStore_AgreesWithTheModelWhenChangesAreInterrupted: a change of a task whose caller gives up between two of its
 // transactions is finished by another one, and changes then what it would have changed at once.
 func TestStore_AgreesWithTheModelWhenChangesAreInterrupted(t *testing.T) {
+	detector.Skip(t)
 	histories(t, "6")
 	conformance.TestAgreement(t, func(t *testing.T) conformance.Database {
 		c := conformance.NewStillClock(start)
@@ -29,6 +32,7 @@ func TestStore_AgreesWithTheModelWhenChangesAreInterrupted(t *testing.T) {
 }
 
 func TestStore_PostgreSQLAgreesWithTheModel(t *testing.T) {
+	detector.Skip(t)
 	histories(t, "8") // each creates a database
 	conformance.TestAgreement(t, postgresql, model)
 }

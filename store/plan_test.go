@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/eodispatch/eodispatch/test/conformance/postgres"
+	"github.com/eodispatch/eodispatch/test/detector"
 )
 
 // plan says which index statements use that match a regular expression: what SQLite's plan contains, and the name of
@@ -231,6 +232,7 @@ func (p plan) each(t *testing.T, f func(text string)) {
 // SQLite chooses an index without counting rows. The queries of each read of a user must not walk all that the user
 // ever had.
 func TestPlan_SQLiteUsesTheSmallIndex(t *testing.T) {
+	detector.Skip(t)
 	s := openLite(t)
 	for _, want := range plans {
 		want.each(t, func(text string) {
@@ -257,6 +259,7 @@ func openLite(t *testing.T) *Store {
 // that is prepared for any arguments, as those of pooled connections are. The connection of the store sees to that:
 // the arguments, NULL, would give other plans.
 func TestPlan_PostgreSQLUsesTheSmallIndex(t *testing.T) {
+	detector.Skip(t)
 	url, c := eagerServer(t)
 	postgres.Exec(t, url, newRows)
 	for i, s := range recordStatements(t) { // statements of visits must not read all jobs of a new table either
@@ -286,6 +289,7 @@ func TestPlan_PostgreSQLUsesTheSmallIndex(t *testing.T) {
 // TestPlan_PostgreSQLReadsLargeTasks: with tasks of thousands of jobs, of which PostgreSQL expects that a third has
 // changed, it reads no others for their changes.
 func TestPlan_PostgreSQLReadsLargeTasks(t *testing.T) {
+	detector.Skip(t)
 	url, c := eagerServer(t)
 	postgres.Exec(t, url, fmt.Sprintf(manyRows, 100_000, 10))
 	eachPostgres(t, c, func(_ plan, text, found string) {

@@ -6,12 +6,15 @@ import (
 
 	"modernc.org/libc"
 	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/eodispatch/eodispatch/test/detector"
 )
 
 // SQLite parses and plans a prepared statement anew at each use if its plan may depend on a parameter: if a term with
 // a bare parameter, such as status = ?, could imply the condition of a partial index. That takes longer than most
 // statements. Such a term is written with CAST(? AS …).
 func TestPlan_SQLiteKeepsPreparedStatements(t *testing.T) {
+	detector.Skip(t)
 	file := filepath.Join(t.TempDir(), "d.db")
 	s, err := Open(t.Context(), "sqlite:"+file, nil)
 	if err != nil {

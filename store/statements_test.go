@@ -19,6 +19,7 @@ import (
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/test/conformance"
+	"github.com/eodispatch/eodispatch/test/detector"
 )
 
 // statement is a text that a method of the Store executed.
@@ -148,6 +149,7 @@ var elsewhere = map[string]string{
 // TestStatements_AreAllRecorded: each piece of SQL in the source is part of a statement that is recorded, and so
 // checked.
 func TestStatements_AreAllRecorded(t *testing.T) {
+	detector.Skip(t)
 	all := recordStatements(t)
 	isRecorded := func(piece string) bool {
 		return slices.ContainsFunc(all, func(s statement) bool { return strings.Contains(s.text, piece) })
@@ -205,6 +207,7 @@ var (
 // was made for, and each other value prepares the statement anew, which takes longer than most statements. So does a
 // bare limit.
 func TestStatements_CastWhatIsComparedWithIndexes(t *testing.T) {
+	detector.Skip(t)
 	compared := regexp.MustCompile(`\b(?:step|phase|attention|task) (?:=|<>) [$?]`)
 	onJobs := regexp.MustCompile(`\b(?:FROM|JOIN|UPDATE) jobs\b`)
 	limit := regexp.MustCompile(`(?:LIMIT|OFFSET) [$?]`)

@@ -3,9 +3,9 @@ package detector
 
 import "testing"
 
-// Skip skips a long simulation, which says nothing about concurrency that shorter tests do not, under the race detector
-// and with -short. make test runs the tests that call it without the detector: LEFT_OUT in the Makefile, which a test
-// checks.
+// Skip skips a test that says nothing about concurrency that shorter ones do not, such as a long simulation, under the
+// race detector and with -short. make test runs the tests that call it without the detector: LEFT_OUT in the Makefile,
+// which a test checks.
 func Skip(t testing.TB) {
 	t.Helper()
 	if On || testing.Short() {
