@@ -13,23 +13,23 @@ import (
 
 // Config is a configuration without faults. Tags declare a key: yaml names it, default is its value if it is absent,
 // oneof lists the permitted values, least is the smallest one, check names a test of a text ([checks]), require is what
-// to write if it may not be absent, variable is the one of the replaced service that sets it, and doc describes it and
-// those after it that have none for docs/configuration.md, with code in single quotes. A key of Config that has doc and
-// keys below it is a section there.
+// to write if it may not be absent, variable is the one of the replaced service that sets it, restart marks what a
+// reload leaves as it is, and doc describes it and those after it that have none for docs/configuration.md, with code
+// in single quotes. A key of Config that has doc and keys below it is a section there.
 type Config struct {
-	Listen        string          `yaml:"listen" default:"127.0.0.1:8080" check:"address" doc:"address of the public listener; in the image '0.0.0.0:8080' ('EODISPATCH_DEFAULT_LISTEN')"`
+	Listen        string          `yaml:"listen" default:"127.0.0.1:8080" check:"address" restart:"true" doc:"address of the public listener; in the image '0.0.0.0:8080' ('EODISPATCH_DEFAULT_LISTEN')"`
 	TLS           TLS             `yaml:"tls"`
 	Proxies       []string        `yaml:"trusted_proxies" check:"network" doc:"networks of proxies, such as '10.0.0.0/8', whose part of 'X-Forwarded-For' names the client's address"`
 	PublicURL     string          `yaml:"public_url" check:"url" doc:"base URL that clients use, for links and the OpenAPI document"`
-	Database      dispatch.Secret `yaml:"database" default:"sqlite:eodispatch.db" variable:"DATABASE_URL" doc:"'sqlite:FILE', for one process, or 'postgres://user:password@host/name'; of several hosts ('host1,host2') the writable one is used. A process opens 18 connections to PostgreSQL, and twice 'pool_max_conns' (default: CPUs, at least 4), named 'eodispatch HOST POOL'"`
-	Direct        dispatch.Secret `yaml:"database_direct" doc:"the server's own address behind a pooler, for migrations and notifications ([operations.md](operations.md#postgresql-that-fails-over))"`
+	Database      dispatch.Secret `yaml:"database" default:"sqlite:eodispatch.db" variable:"DATABASE_URL" restart:"true" doc:"'sqlite:FILE', for one process, or 'postgres://user:password@host/name'; of several hosts ('host1,host2') the writable one is used. A process opens 18 connections to PostgreSQL, and twice 'pool_max_conns' (default: CPUs, at least 4), named 'eodispatch HOST POOL'"`
+	Direct        dispatch.Secret `yaml:"database_direct" restart:"true" doc:"the server's own address behind a pooler, for migrations and notifications ([operations.md](operations.md#postgresql-that-fails-over))"`
 	Freshness     time.Duration   `yaml:"freshness" default:"10s" doc:"maximum age of a status; for an older one the platform is asked first"`
-	ShutdownDelay time.Duration   `yaml:"shutdown_delay" doc:"time from SIGTERM until the port closes: five seconds in Kubernetes"`
-	ShutdownGrace time.Duration   `yaml:"shutdown_grace" default:"40s" doc:"time that running requests get then; longer than every 'limits.send'"`
+	ShutdownDelay time.Duration   `yaml:"shutdown_delay" restart:"true" doc:"time from SIGTERM until the port closes: five seconds in Kubernetes"`
+	ShutdownGrace time.Duration   `yaml:"shutdown_grace" default:"40s" restart:"true" doc:"time that running requests get then; longer than every 'limits.send'"`
 	Telemetry     Telemetry       `yaml:"telemetry"`
 	Traces        Traces          `yaml:"traces"`
 	Operator      Operator        `yaml:"operator"`
-	Development   bool            `yaml:"development" default:"false" doc:"permits http, private addresses and secrets in the file; logged at start"`
+	Development   bool            `yaml:"development" default:"false" doc:"permits http, private addresses and secrets in the file"`
 	GiveUpAfter   time.Duration   `yaml:"give_up_after" default:"24h" doc:"how long the broker retries a job that its platform refuses temporarily, or finds out what happened to it; then the job fails"`
 	StalledAfter  time.Duration   `yaml:"stalled_after" default:"6h" doc:"time without progress after which a job gets the attention 'stalled'. It goes on, and keeps its slot unless 'limits.free_stalled' is set"`
 	Retention     Retention       `yaml:"retention"`
@@ -58,8 +58,8 @@ type Config struct {
 
 // TLS names the PEM files for serving by TLS; both or none. The files are read again when they change.
 type TLS struct {
-	CertFile string `yaml:"cert" doc:"PEM files of the certificate chain and its key, for TLS 1.2 or newer and HTTP/1.1; read again when they change"`
-	KeyFile  string `yaml:"key"`
+	CertFile string `yaml:"cert" restart:"true" doc:"PEM files of the certificate chain and its key, for TLS 1.2 or newer and HTTP/1.1; read again when they change"`
+	KeyFile  string `yaml:"key" restart:"true"`
 }
 
 // Identity is the provider whose tokens the broker accepts, and the broker's own client there.
@@ -317,7 +317,7 @@ type Hooks struct {
 type Mail struct {
 	Server     string          `yaml:"server" doc:"SMTP server, 'HOST:PORT'; absent: no mail"`
 	From       string          `yaml:"from" doc:"the sender: 'EO jobs <noreply@example.org>'"`
-	Encryption mail.Encryption `yaml:"encryption" default:"starttls" oneof:"starttls implicit none" doc:"'starttls' (required), 'implicit' (usually port 465), or 'none', only for a relay on the own machine"`
+	Encryption mail.Encryption `yaml:"encryption" default:"starttls" oneof:"starttls implicit none" doc:"'starttls' (required), 'implicit' (usually port 465), or 'none', for a relay on the own machine"`
 	Username   string          `yaml:"username" doc:"the account at the server"`
 	Password   dispatch.Secret `yaml:"password"`
 }
@@ -339,7 +339,7 @@ type Applications struct {
 // Limits limits the broker's clients.
 type Limits struct {
 	Body            Size `yaml:"body" default:"10MiB" doc:"maximum size of a request body"`
-	Connections     int  `yaml:"connections" default:"10000" doc:"client connections that each process serves at once; more wait"`
+	Connections     int  `yaml:"connections" default:"10000" restart:"true" doc:"client connections that each process serves at once; more wait"`
 	UserRequests    int  `yaml:"user_requests" default:"16" doc:"requests of one user that each process serves at once, without streams and those that wait. More wait ten seconds, then get 429"`
 	AddressRequests int  `yaml:"address_requests" default:"512" doc:"the same for one address (IPv6: /64) without a known user. Behind a proxy set 'trusted_proxies'"`
 	RateUser        Pace `yaml:"rate_user" doc:"maximum rate of requests of one user, and of one address, to each process: '10/s', '100/m'. Ten seconds' worth may come at once; more get 429. A portal sends requests of many users from one address"`
@@ -349,7 +349,7 @@ type Limits struct {
 	UserJobs        int  `yaml:"user_jobs" default:"100000" doc:"unfinished jobs of one user, and jobs in 24 hours; more get 429"`
 	UserDaily       int  `yaml:"user_jobs_per_day" default:"1000000"`
 	UserBytes       Size `yaml:"user_bytes" default:"1GiB" doc:"size in the database of the requests of one user's unfinished jobs; more get 429"`
-	Memory          Size `yaml:"memory" least:"128MiB" doc:"memory of the process, an eighth of it for large requests; absent: the container's. 'GOMEMLIMIT' takes precedence"`
+	Memory          Size `yaml:"memory" least:"128MiB" restart:"true" doc:"memory of the process, an eighth of it for large requests; absent: the container's. 'GOMEMLIMIT' takes precedence"`
 	Streams         int  `yaml:"streams" default:"100" doc:"WebSockets of one user in each process, and as many requests with '?wait='"`
 }
 
@@ -382,24 +382,24 @@ type Retention struct {
 	Requests time.Duration `yaml:"requests"`
 	Jobs     time.Duration `yaml:"jobs"`
 	Platform time.Duration `yaml:"platform" doc:"the same for ended jobs and their results [at the platforms](operations.md#removal-at-the-platform), 'retention.jobs' at most"`
-	Keys     time.Duration `yaml:"keys" default:"24h" least:"24h" doc:"how long an 'Idempotency-Key' stands for its job, 'retention.jobs' at most"`
+	Keys     time.Duration `yaml:"keys" default:"24h" least:"24h" restart:"true" doc:"how long an 'Idempotency-Key' stands for its job, 'retention.jobs' at most"`
 }
 
 // Telemetry configures the private listener with metrics, readiness and profiles.
 type Telemetry struct {
-	Listen string `yaml:"listen" default:"127.0.0.1:9090" check:"private" doc:"address of the [private listener](operations.md#the-private-listener), or 'off'. If the default port is taken, there is none"`
+	Listen string `yaml:"listen" default:"127.0.0.1:9090" check:"private" restart:"true" doc:"address of the [private listener](operations.md#the-private-listener), or 'off'. If the default port is taken, there is none"`
 }
 
 // Traces configures where traces are sent, by OTLP over HTTP. See Traces.Fields for Headers.
 type Traces struct {
-	Endpoint string          `yaml:"endpoint" doc:"URL of a receiver of [traces](operations.md#traces) by OTLP over HTTP; without a path, '/v1/traces' is added. OpenTelemetry's variables have the lowest precedence: 'OTEL_EXPORTER_OTLP_ENDPOINT', 'OTEL_EXPORTER_OTLP_HEADERS' (both also '…_TRACES_…'), 'OTEL_SDK_DISABLED', 'OTEL_TRACES_EXPORTER', 'OTEL_TRACES_SAMPLER', 'OTEL_SERVICE_NAME', 'OTEL_RESOURCE_ATTRIBUTES', 'OTEL_BSP_…'"`
-	Headers  dispatch.Secret `yaml:"headers" doc:"a secret: headers for it, 'NAME=VALUE', separated by commas, escaped as in URLs"`
-	Incoming bool            `yaml:"incoming" default:"false" doc:"continue the trace of a request's 'traceparent': only behind a proxy that sets it"`
+	Endpoint string          `yaml:"endpoint" restart:"true" doc:"URL of a receiver of [traces](operations.md#traces) by OTLP over HTTP; without a path, '/v1/traces' is added. OpenTelemetry's variables have the lowest precedence: 'OTEL_EXPORTER_OTLP_ENDPOINT', 'OTEL_EXPORTER_OTLP_HEADERS' (both also '…_TRACES_…'), 'OTEL_SDK_DISABLED', 'OTEL_TRACES_EXPORTER', 'OTEL_TRACES_SAMPLER', 'OTEL_SERVICE_NAME', 'OTEL_RESOURCE_ATTRIBUTES', 'OTEL_BSP_…'"`
+	Headers  dispatch.Secret `yaml:"headers" restart:"true" doc:"a secret: headers for it, 'NAME=VALUE', separated by commas, escaped as in URLs"`
+	Incoming bool            `yaml:"incoming" default:"false" restart:"true" doc:"continue the trace of a request's 'traceparent': only behind a proxy that sets it"`
 }
 
 // Operator configures what is kept for operators.
 type Operator struct {
-	History time.Duration `yaml:"history" default:"168h" doc:"how long 'eodispatch operator history' is kept"`
+	History time.Duration `yaml:"history" default:"168h" doc:"how long 'operator history' is kept"`
 }
 
 // TelemetryOff is the address of a private listener that is not opened.
@@ -410,6 +410,6 @@ const TelemetryDefault = "127.0.0.1:9090"
 
 // Log configures the format and level of the log.
 type Log struct {
-	Format string     `yaml:"format" default:"auto" oneof:"auto text json" doc:"'auto': 'text' on a terminal, 'json' elsewhere"`
+	Format string     `yaml:"format" default:"auto" oneof:"auto text json" restart:"true" doc:"'auto': 'text' on a terminal, 'json' elsewhere"`
 	Level  slog.Level `yaml:"level" default:"info" doc:"'debug', 'info', 'warn' or 'error'"`
 }

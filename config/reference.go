@@ -47,6 +47,9 @@ func rowsOf(schema reflect.Type, before string) (rows []row) {
 			rows = append(rows, row{meaning: f.meaning()})
 		}
 		key = "`" + key + "`"
+		if f.Tag.Get("restart") != "" {
+			key += "†"
+		}
 		if initially := f.Tag.Get("default"); initially != "" {
 			key += " (`" + initially + "`)"
 		}

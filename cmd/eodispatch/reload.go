@@ -38,36 +38,6 @@ func (s *serveCommand) readOnHangup(ctx context.Context, c console, log *slog.Lo
 	return read
 }
 
-// fixedSettings returns new settings in which those that need a restart are the running ones, and the keys of those
-// that differ.
-func fixedSettings(running, again config.Config) (settings config.Config, fixed []string) {
-	fixed = []string{}
-	for _, one := range []struct {
-		key     string
-		was, is any // pointers to the same type
-	}{
-		{"listen", &running.Listen, &again.Listen},
-		{"tls", &running.TLS, &again.TLS},
-		{"database", &running.Database, &again.Database},
-		{"database_direct", &running.Direct, &again.Direct},
-		{"telemetry", &running.Telemetry, &again.Telemetry},
-		{"traces", &running.Traces, &again.Traces},
-		{"log.format", &running.Log.Format, &again.Log.Format},
-		{"limits.connections", &running.Limits.Connections, &again.Limits.Connections},
-		{"limits.memory", &running.Limits.Memory, &again.Limits.Memory},
-		{"retention.keys", &running.Retention.Keys, &again.Retention.Keys},
-		{"shutdown_delay", &running.ShutdownDelay, &again.ShutdownDelay},
-		{"shutdown_grace", &running.ShutdownGrace, &again.ShutdownGrace},
-	} {
-		was, is := reflect.ValueOf(one.was).Elem(), reflect.ValueOf(one.is).Elem()
-		if !reflect.DeepEqual(was.Interface(), is.Interface()) {
-			fixed = append(fixed, one.key)
-			is.Set(was)
-		}
-	}
-	return again, fixed
-}
-
 // changedKeys lists the keys of the first level whose settings differ, without the level of the log.
 func changedKeys(running, again config.Config) []string {
 	running.Log.Level, again.Log.Level = 0, 0

@@ -83,10 +83,10 @@ func (s *service) run(ctx context.Context) {
 // reload replaces the broker by one with other settings, as a restart would, without closing the port. Requests under
 // way end with the former broker, and its requests to platforms, too, before the new one begins to work. What cannot
 // change stays, and if a platform with jobs would be lost all stays.
-func (s *service) reload(ctx context.Context, read *config.Config) {
-	settings, fixed := fixedSettings(*s.settings, *read)
-	changed := changedKeys(*s.settings, settings)
-	lost, err := s.lostPlatforms(ctx, s.settings, &settings)
+func (s *service) reload(ctx context.Context, settings *config.Config) {
+	fixed := settings.KeepFixed(s.settings)
+	changed := changedKeys(*s.settings, *settings)
+	lost, err := s.lostPlatforms(ctx, s.settings, settings)
 	if len(lost) > 0 {
 		s.log.ErrorContext(ctx,
 			"the settings were not reloaded: platforms with unfinished jobs are missing or changed",
@@ -94,7 +94,7 @@ func (s *service) reload(ctx context.Context, read *config.Config) {
 		return
 	}
 	if err == nil && len(changed) > 0 {
-		err = s.replace(ctx, &settings)
+		err = s.replace(ctx, settings)
 	}
 	if err != nil {
 		s.log.ErrorContext(ctx, "the settings were not reloaded; the old ones stay in use", "error", err)

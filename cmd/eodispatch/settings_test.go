@@ -13,21 +13,22 @@ import (
 	"github.com/eodispatch/eodispatch/store"
 )
 
-// TestFixedSettings_StayAsTheyAre: a reload keeps what needs a restart, names it, and takes the rest.
-func TestFixedSettings_StayAsTheyAre(t *testing.T) {
+// TestReload_KeepsWhatIsFixed: a reload keeps what needs a restart, names it, and takes the rest.
+func TestReload_KeepsWhatIsFixed(t *testing.T) {
 	running := config.Config{Listen: "a:1", Freshness: time.Second, Limits: config.Limits{Connections: 10, UserJobs: 1}}
 	again := config.Config{Listen: "b:2", Freshness: time.Minute, Limits: config.Limits{Connections: 20, UserJobs: 2}}
-	got, fixed := fixedSettings(running, again)
-	if got.Listen != "a:1" || got.Limits.Connections != 10 || got.Limits.UserJobs != 2 || got.Freshness != time.Minute {
-		t.Errorf("%+v", got)
+	fixed := again.KeepFixed(&running)
+	if again.Listen != "a:1" || again.Limits.Connections != 10 || again.Limits.UserJobs != 2 ||
+		again.Freshness != time.Minute {
+		t.Errorf("%+v", again)
 	}
 	if !slices.Equal(fixed, []string{"listen", "limits.connections"}) {
 		t.Errorf("fixed: %q", fixed)
 	}
-	if changed := changedKeys(running, got); !slices.Equal(changed, []string{"freshness", "limits"}) {
+	if changed := changedKeys(running, again); !slices.Equal(changed, []string{"freshness", "limits"}) {
 		t.Errorf("changed: %q", changed)
 	}
-	if _, fixed := fixedSettings(running, running); len(fixed) > 0 {
+	if fixed := running.KeepFixed(&running); len(fixed) > 0 {
 		t.Errorf("fixed: %q", fixed)
 	}
 }

@@ -103,7 +103,7 @@ func TestReload_ByHangup(t *testing.T) {
 	if err != nil || held.Status != "finished" {
 		t.Errorf("%+v, %v", held, err)
 	}
-	r.hangUp(without+"\nfreshness: 4s\n", `"changed":["platforms","freshness"],"need a restart":[]`)
+	r.hangUp(without+"\nfreshness: 4s\n", `"changed":["freshness","platforms"],"need a restart":[]`)
 	if _, err := c.Submit(t.Context(), OGC(w)); err == nil {
 		t.Error("a platform that is not configured any more takes jobs")
 	}
