@@ -171,6 +171,7 @@ standards:
 
 generate: web/openapi/node_modules/.package-lock.json
 	go run ./cmd/eodispatch reference markdown > cli.md.new && mv cli.md.new docs/cli.md
-	go run ./cmd/eodispatch reference settings | sed -i -e '/^<!-- Generated/r /dev/stdin' -e '/^<!-- Gen/,/^<!-- End/{//!d}' \
-	  docs/configuration.md
+	go run ./cmd/eodispatch reference settings > settings.new && \
+	  sed -e '/^<!-- Generated/r settings.new' -e '/^<!-- Gen/,/^<!-- End/{//!d;}' docs/configuration.md > configuration.md.new && \
+	  rm settings.new && mv configuration.md.new docs/configuration.md
 	$(TYPES) > schema.ts.new && mv schema.ts.new web/src/api/schema.ts
