@@ -59,13 +59,17 @@ var openedArguments = map[string][]string{
 	"aggregate_spatial": {"geometries"},
 }
 
+// textProcesses matches the processes that return a text among their arguments, or one made of them.
+var textProcesses = regexp.MustCompile(`^(constant|if|inspect|array_element|first|last|text_.*)$`)
+
 // permission checks what one request runs under a shared account.
 type permission struct {
 	permits dispatch.Permits
 	steps   *bounds.Meter
 	values  map[string][]placed // of each parameter of the process: several in a task
 	scope   scope
-	at      []any // location, in the request's body, of what is being walked
+	graph   map[string]any // around the node that is being checked
+	at      []any          // location, in the request's body, of what is being walked
 }
 
 // placed is a value that a parameter may have, and its location in the request's body.
@@ -193,11 +197,13 @@ func (c *permission) walk(v any) (err error) {
 				return err
 			}
 		}
+		around := c.graph
 		c.scope.visitMembers(v, func(_ string, member any) {
-			if err == nil {
+			if c.graph = v; err == nil {
 				err = c.walk(member)
 			}
 		})
+		c.graph = around
 	}
 	return err
 }
@@ -261,21 +267,39 @@ func (c *permission) checkProcess(id placed, arguments any) error {
 	return nil
 }
 
-// checkOpened checks the texts that a process opens. What another node computes is not known here.
+// checkOpened checks the texts that a process opens.
 func (c *permission) checkOpened(process string, arguments any) error {
 	for _, given := range c.possibleValues(arguments) {
 		all, _ := given.value.(map[string]any)
 		for _, name := range openedArguments[process] {
 			for _, v := range c.possibleValues(all[name]) {
-				if address, is := v.value.(string); is && !isPublic(address) {
-					if err := c.checkPermit(process, v.at); err != nil {
-						return err
-					}
+				if !c.opensMore(process, v.value) {
+					continue
+				}
+				if err := c.checkPermit(process, v.at); err != nil {
+					return err
 				}
 			}
 		}
 	}
 	return nil
+}
+
+// opensMore reports whether a value may be a text that is not a public URL. What another node computes is not known
+// here, so a node that may return a text is not permitted. load_url is, because published processes compute its URL,
+// and back-ends accept no path there.
+func (c *permission) opensMore(process string, value any) bool {
+	address, is := value.(string)
+	if from, computed := value.(map[string]any); computed && process != "load_url" {
+		_, given := from["from_parameter"] // by a callback
+		name, _ := from["from_node"].(string)
+		node, _ := c.graph[name].(map[string]any)
+		return given || slices.ContainsFunc(c.possibleValues(node["process_id"]), func(id placed) bool {
+			name, _ := id.value.(string)
+			return textProcesses.MatchString(name)
+		})
+	}
+	return is && !isPublic(address)
 }
 
 // onlyPublic reports whether the arguments of a process name only public URLs, and at least one of the names is given;

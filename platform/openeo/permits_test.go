@@ -52,6 +52,21 @@ func TestPermits_OfAProcessGraph(t *testing.T) {
 			`{"p":"file:///a"}`, "load_url"},
 		"a buffer around a path": {oneNode(`"vector_buffer"`, `{"geometry":"/data/a.json","distance":1}`), `{}`,
 			"vector_buffer"},
+		"a path from a node": {textNode(`"constant"`, `{"x":"/data/a.json"}`, "get_geometries", `"filename"`), `{}`,
+			"get_geometries"},
+		"a path made of parts": {textNode(`"text_concat"`, `{"data":["/data","a.json"]}`, "vector_buffer",
+			`"geometries"`), `{}`, "vector_buffer"},
+		"a path that is chosen": {textNode(`"if"`, `{"value":true,"accept":"/data/a.json"}`, "vector_buffer",
+			`"geometry"`), `{}`, "vector_buffer"},
+		"a node in a parameter": {`{"m":{"process_id":"constant","arguments":{"x":"/data/a.json"}},` +
+			oneNode(`"vector_buffer"`, `{"geometries":{"from_parameter":"p"}}`)[1:], `{"p":{"from_node":"m"}}`,
+			"vector_buffer"},
+		"a path in a callback": {oneNode(`"array_apply"`, `{"data":["/data/a.json"],"process":{"process_graph":`+
+			oneNode(`"vector_buffer"`, `{"geometries":{"from_parameter":"x"},"distance":1}`)+`}}`), `{}`,
+			"vector_buffer"},
+		"a path from a node of a callback": {oneNode(`"array_apply"`, `{"data":[1],"process":{"process_graph":`+
+			textNode(`"constant"`, `{"x":"/data/a.json"}`, "vector_buffer", `"geometries"`)+`}}`), `{}`,
+			"vector_buffer"},
 		"statistics over a path": {afterNode(`"aggregate_spatial"`,
 			`{"data":{"from_node":"m"},"geometries":"/data/a.json"}`),
 			`{}`, "aggregate_spatial"},
@@ -97,6 +112,12 @@ func afterNode(process, arguments string) string {
 		strings.TrimPrefix(oneNode(process, arguments), "{")
 }
 
+// textNode returns a process graph with a node m that computes a text, and one that opens it.
+func textNode(process, arguments, opening, name string) string {
+	return fmt.Sprintf(`{"m":{"process_id":%s,"arguments":%s},`, process, arguments) +
+		oneNode(`"`+opening+`"`, `{`+name+`:{"from_node":"m"}}`)[1:]
+}
+
 // TestPermits_PublicURLs: published processes load public documents, which need no account.
 func TestPermits_PublicURLs(t *testing.T) {
 	for name, graph := range map[string]string{
@@ -108,8 +129,9 @@ func TestPermits_PublicURLs(t *testing.T) {
 		"in a parameter": oneNode(`"load_stac"`, `{"url":{"from_parameter":"p"}}`),
 		"geometries": oneNode(`"get_geometries"`,
 			`{"feature_collection":{"type":"FeatureCollection","features":[]}}`),
-		"a buffer": afterNode(`"vector_buffer"`, `{"geometries":{"from_node":"m"},"distance":1}`),
-		"a URL":    afterNode(`"load_url"`, `{"url":{"from_node":"m"},"format":"GeoJSON"}`),
+		"a buffer":                    afterNode(`"vector_buffer"`, `{"geometries":{"from_node":"m"},"distance":1}`),
+		"a URL":                       textNode(`"text_concat"`, `{"data":["https://a.example/","b.json"]}`, "load_url", `"url"`),
+		"a buffer around a parameter": oneNode(`"vector_buffer"`, `{"geometries":{"from_parameter":"p"}}`),
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBackend(t)
