@@ -16,7 +16,7 @@ type Relay struct {
 	Op     string
 	Head   bool // only the headers are wanted
 	URL    string
-	Token  dispatch.Secret // text after "Bearer "; only sent if the URL has the origin of Origin
+	Token  dispatch.Secret // text after "Bearer "; only sent to the origin of Origin, until a redirect leaves it
 	Origin string          // a URL of the platform
 	Header http.Header     // a range, and conditions on the version of the file
 }
@@ -73,7 +73,11 @@ func (c *Client) relay(ctx context.Context, r Relay, method string) (*Answer, er
 func (c *Client) openFile(ctx context.Context, r Relay, method string) (*http.Response, error) {
 	next := r.URL
 	for range maxHops + 1 {
-		u, exempt, err := c.rules.parseUntrusted(next, nil, SameOrigin(next, r.Origin))
+		own := SameOrigin(next, r.Origin)
+		if !own {
+			r.Token = "" // nor later: this server could lead back to anything there
+		}
+		u, exempt, err := c.rules.parseUntrusted(next, nil, own)
 		if err != nil {
 			return nil, badLink(r.Op, err)
 		}
@@ -101,7 +105,7 @@ func (r Relay) request(method string, u *url.URL) *http.Request {
 		h = http.Header{}
 	}
 	h.Set("Accept-Encoding", "identity") // ranges count the bytes of the file itself
-	if r.Token != "" && SameOrigin(u.String(), r.Origin) {
+	if r.Token != "" {
 		h.Set("Authorization", "Bearer "+r.Token.Reveal())
 	}
 	return &http.Request{Method: method, URL: u, Host: u.Host, Header: h, Body: http.NoBody}

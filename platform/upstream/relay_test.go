@@ -80,6 +80,28 @@ func TestRelay_KeepsTheTokenAtThePlatform(t *testing.T) {
 	}
 }
 
+// Another server cannot have a user's token read what it chooses at the platform.
+func TestRelay_NoTokenAfterAnotherServer(t *testing.T) {
+	got := map[string]string{}
+	client := upstream.New(upstream.Config{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+		if got[r.URL.Host] = r.Header.Get("Authorization"); r.URL.Host == "platform.example" {
+			return respond(r, 200, "jobs"), nil
+		}
+		resp := respond(r, 302, "")
+		resp.Header.Set("Location", "https://platform.example/api/jobs")
+		return resp, nil
+	})})
+	a, err := client.Relay(t.Context(), upstream.Relay{Op: "test", URL: "https://files.example/f", Token: "secret",
+		Origin: "https://platform.example/api"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Stream.Close()
+	if got["platform.example"] != "" || got["files.example"] != "" || len(got) != 2 {
+		t.Errorf("sent %v", got)
+	}
+}
+
 // A link that is signed for GET alone is read by GET when only its headers are wanted.
 func TestRelay_OfALinkForGetAlone(t *testing.T) {
 	s, client := relayTo(t, func(w http.ResponseWriter, r *http.Request) {
