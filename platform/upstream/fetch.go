@@ -94,11 +94,15 @@ func (f Fetch) read(ctx context.Context, resp *http.Response) (*Answer, error) {
 
 // fetchFailure returns the error for a document whose server did not respond.
 func fetchFailure(op string, err error, sent bool) error {
-	dns, ok := errors.AsType[*net.DNSError](err)
-	switch {
-	// one text for both, so that it does not disclose which internal names exist
-	case prohibited(err), ok && dns.IsNotFound:
+	if hidden(err) {
 		return unusableURL(op, errPrivate)
 	}
 	return failure(op, err, sent, false)
+}
+
+// hidden reports whether a host is private or does not exist. Both get the same text, so that it does not disclose which
+// internal names exist.
+func hidden(err error) bool {
+	dns, ok := errors.AsType[*net.DNSError](err)
+	return prohibited(err) || ok && dns.IsNotFound
 }

@@ -103,6 +103,11 @@ func TestFetch_NamesTellNothing(t *testing.T) {
 	if !dispatch.Is(missing, dispatch.Invalid) || dispatch.TextFor(private) != dispatch.TextFor(missing) {
 		t.Errorf("private %q, missing %q", private, missing)
 	}
+	_, private = New(Config{}).Relay(t.Context(), Relay{Op: "o", URL: "https://localhost/"})
+	missing = linkFailure("o", &net.DNSError{Err: "no such host", Name: "a.example", IsNotFound: true}, false)
+	if dispatch.KindOf(missing) != dispatch.KindOf(private) || dispatch.TextFor(private) != dispatch.TextFor(missing) {
+		t.Errorf("a file: private %q, missing %q", private, missing)
+	}
 }
 
 // A proxy from the environment would connect to unchecked addresses.

@@ -134,7 +134,7 @@ func badLink(op string, why error) error {
 
 // linkFailure returns the error for a file whose server did not respond.
 func linkFailure(op string, err error, sent bool) error {
-	if prohibited(err) {
+	if hidden(err) {
 		return badLink(op, errPrivate)
 	}
 	return failure(op, err, sent, false)
