@@ -61,8 +61,7 @@ func storableText(s string) string {
 // allStorable returns Invalid for texts that PostgreSQL cannot store.
 func allStorable(op string, texts ...string) error {
 	if slices.ContainsFunc(texts, func(s string) bool { return !storable(s) }) {
-		return &dispatch.Error{Kind: dispatch.Invalid, Op: "store." + op,
-			Text: "A text is not valid UTF-8, or holds a NUL character."}
+		return &dispatch.Error{Kind: dispatch.Invalid, Op: "store." + op, Text: notText}
 	}
 	return nil
 }

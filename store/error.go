@@ -21,6 +21,7 @@ const (
 	full     = "The database's disk is full."
 	readOnly = "The database cannot be written."
 	crowded  = "The database accepts no more connections."
+	notText  = "A text is not valid UTF-8, or holds a NUL character."
 )
 
 // fail converts an error into a *dispatch.Error. An error that already is one stays as it is.
@@ -87,6 +88,8 @@ func sqliteMeaning(code int) (dispatch.Kind, string) {
 // postgresMeaning maps an SQLSTATE, https://www.postgresql.org/docs/current/errcodes-appendix.html
 func postgresMeaning(state string) (dispatch.Kind, string) {
 	switch {
+	case state == "22021": // of what a client looks for; what is stored was checked
+		return dispatch.Invalid, notText
 	case state == "53100":
 		return dispatch.Unavailable, full
 	case state == stateReadOnly:
