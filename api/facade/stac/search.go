@@ -269,6 +269,7 @@ func (p *parsed) setProperties(q query) error {
 			return errQuery
 		}
 	}
+	p.none = p.none || dispatch.Annotations{Labels: p.Labels}.Check() != nil // nothing has such labels
 	return nil
 }
 

@@ -41,6 +41,9 @@ type shelf struct {
 
 func (s *shelf) FindItems(_ context.Context, u dispatch.UserID, q dispatch.ItemQuery) (p dispatch.ItemPage, err error) {
 	after, err := strconv.Atoi("0" + q.After)
+	if bad := (dispatch.Annotations{Labels: q.Labels}).Check(); bad != nil { // a database can fail
+		return p, &dispatch.Error{Kind: dispatch.Internal, Op: "test", Err: bad}
+	}
 	if err != nil {
 		return p, &dispatch.Error{Kind: dispatch.Invalid, Op: "test"}
 	}
@@ -261,8 +264,12 @@ func TestItems_OfOthers(t *testing.T) {
 			t.Errorf("%s: %d %s", at, got.Code, got.Body)
 		}
 	}
+	many := ""
+	for i := range dispatch.MostLabels + 1 {
+		many += fmt.Sprintf("label=a%d:x&", i)
+	}
 	for _, query := range []string{"ids=1,2,3", "collections=task-7", "task=7", "token=5&ids=6", "label=%25:%25",
-		`query={"label:%25":{"eq":"_"}}`, "token=39&collections=task-7"} {
+		`query={"label:%25":{"eq":"_"}}`, "token=39&collections=task-7", "label=a:%00", "label=a:%ff", many} {
 		if got := ask(h, "bob", "GET", "/stac/search?"+query, ""); !strings.Contains(got.Body.String(),
 			`"features":[]`) {
 			t.Errorf("%s: %d %s", query, got.Code, got.Body)
