@@ -100,8 +100,8 @@ func fetchFailure(op string, err error, sent bool) error {
 	return failure(op, err, sent, false)
 }
 
-// hidden reports whether a host is private or does not exist. Both get the same text, so that it does not disclose which
-// internal names exist.
+// hidden reports whether a host is private or does not exist. Both get the same text, so that it does not disclose
+// which internal names exist.
 func hidden(err error) bool {
 	dns, ok := errors.AsType[*net.DNSError](err)
 	return prohibited(err) || ok && dns.IsNotFound
