@@ -63,7 +63,7 @@ type Config struct {
 	Page     pages.Page // the page at /
 	// OnAccessChanged is called with the user after a sign-in, a linked account or a permission changed. Optional.
 	OnAccessChanged func(context.Context, dispatch.UserID)
-	PublicSignIn    *pages.PublicSignIn // nil: programs are not told where their users sign in
+	PublicSignIn    *pages.PublicSignIn // nil: programs do not learn where their users sign in
 	DocsSignIn      *pages.DocsSignIn   // nil: on the documentation page users can only paste a token
 	Grants          Grants              // lists and revokes permissions; nil: there are none
 	Away            bool                // users can permit the broker to act for them after they have signed out

@@ -39,7 +39,7 @@ func TestErrors_EveryKindHasAResponse(t *testing.T) {
 		}
 		failed(t, a, a.Code, f.Code)
 		own := k == dispatch.Internal || k == dispatch.NotFound
-		if told := f.Message == "The platform said <no>."; told == own {
+		if shown := f.Message == "The platform said <no>."; shown == own {
 			t.Errorf("%v: message %q", k, f.Message)
 		}
 		if strings.Contains(a.Body.String(), "canary") {

@@ -94,7 +94,7 @@ func TestFacade_WaitingRequestsLeaveTheirTurn(t *testing.T) {
 	})
 }
 
-// A request that takes too long is told so, and the log says what it was doing.
+// A request that takes too long is refused with that reason, and the log says what it was doing.
 func TestFacade_ARequestThatTakesTooLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()

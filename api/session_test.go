@@ -26,10 +26,10 @@ const ourOrigin = "https://dispatch.example.org"
 
 // fakeSessions holds the sessions of users by their cookies.
 type fakeSessions struct {
-	mu    sync.Mutex
-	users map[dispatch.Secret]identity.Caller
-	fail  error
-	told  []dispatch.Secret // logout tokens
+	mu      sync.Mutex
+	users   map[dispatch.Secret]identity.Caller
+	fail    error
+	logouts []dispatch.Secret // logout tokens
 }
 
 var errNoSession = &dispatch.Error{Kind: dispatch.SignInRequired, Op: "fake", Err: identity.ErrSignedOut}
@@ -70,7 +70,7 @@ func (f *fakeSessions) Leave(_ context.Context, leave string, remembered dispatc
 }
 
 func (f *fakeSessions) EndByProvider(_ context.Context, token dispatch.Secret) error {
-	f.told = append(f.told, token)
+	f.logouts = append(f.logouts, token)
 	if token != "good" {
 		return &dispatch.Error{Kind: dispatch.Invalid, Op: "fake", Text: "The logout token is not valid."}
 	}
@@ -301,8 +301,9 @@ func TestSession_EndedByTheProvider(t *testing.T) {
 		strings.Repeat("x", 2*pages.MaxLogout)} {
 		failed(t, tell(bad), 400, "VALIDATION_ERROR")
 	}
-	if strings.Contains(w.log.String(), "canary") || strings.Contains(strings.Join(strings.Fields(fmt.Sprint(f.told)),
-		" "), "canary") {
+	if strings.Contains(w.log.String(), "canary") ||
+		strings.Contains(strings.Join(strings.Fields(fmt.Sprint(f.logouts)),
+			" "), "canary") {
 		t.Error("a logout token is in the log")
 	}
 	f.fail = &dispatch.Error{Kind: dispatch.Unavailable, Op: "fake"}

@@ -410,7 +410,7 @@ func TestLink_PageNamesKnownPlatformsOnly(t *testing.T) {
 	}
 }
 
-// Links lead to this service, and browsers are told to use https.
+// Links lead to this service, and browsers must use https.
 func TestPublicURL_LinksLeadToThisService(t *testing.T) {
 	_, _, h, _ := newSignInAPI("https://dispatch.example.org")
 	for range 3 {
@@ -536,7 +536,7 @@ func TestGrants(t *testing.T) {
 		"Authorization", "Bearer token-bert", "X-Correlation-ID", "x")
 	failed(t, mine, 404, "GRANT_NOT_FOUND")
 	if mine.Body.String() != others.Body.String() {
-		t.Errorf("another's grant is told from none: %s %s", mine.Body, others.Body)
+		t.Errorf("another's grant differs from none: %s %s", mine.Body, others.Body)
 	}
 	decode[any](t, ask(h, "DELETE", "/grants/g1", ""), 200)
 	use := decode[[]wire.Usage](t, ask(h, "GET", "/usage", ""), 200)

@@ -140,7 +140,7 @@ func TestStream_SendsWhatAccountsShow(t *testing.T) {
 	}
 }
 
-// Who cannot be told what has changed is sent the whole state again.
+// A client that cannot learn what has changed is sent the whole state again.
 func TestStream_BeginsAnew(t *testing.T) {
 	w := newWorld()
 	manyJobs(w, 0, 3)

@@ -215,9 +215,9 @@ func TestStream_SendsChangesAtOnce(t *testing.T) {
 			break
 		}
 	}
-	for told := map[int64]string{}; told[1] != "running" || told[2] != "submitted"; {
+	for statuses := map[int64]string{}; statuses[1] != "running" || statuses[2] != "submitted"; {
 		for _, j := range listIn(t, changes.until("changes")).ProcessingJobs {
-			told[j.ID] = string(j.Status)
+			statuses[j.ID] = string(j.Status)
 		}
 	}
 	s.w.set(2, func(r *dispatch.Record) { r.Status = dispatch.Finished })

@@ -151,7 +151,7 @@ func TestCreateTask_ListsAllFaults(t *testing.T) {
 	}
 	f = failed(t, ask(h, "POST", "/upscale_tasks", `{"title":1,"dimension":{"values":[]}}`), 422, "VALIDATION_ERROR")
 	if len(f.Detail) != 6 {
-		t.Errorf("not all is told: %v", locs(f.Detail))
+		t.Errorf("not every fault is listed: %v", locs(f.Detail))
 	}
 	if len(w.tasks) != 0 || len(w.jobs) != 0 {
 		t.Errorf("%d tasks, %d jobs were kept", len(w.tasks), len(w.jobs))

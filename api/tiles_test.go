@@ -167,7 +167,7 @@ func TestTiles_RefusesTooMany(t *testing.T) {
 	}
 }
 
-// When all places are taken, further requests are told when to come back.
+// When all places are taken, further requests learn when to come back.
 func TestTiles_BoundsConcurrentSplits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := New(newWorld().config()).(*api)

@@ -43,11 +43,11 @@ func TestWait_EndsWithAChange(t *testing.T) {
 			w.set(1, func(r *dispatch.Record) { r.Status = dispatch.Running })
 			begin = time.Now()
 			if a = <-answers; time.Since(begin) > 0 || !changed(t, a) || a.Header().Get("ETag") == tag {
-				t.Errorf("%s: told after %v: %s", path, time.Since(begin), a.Body)
+				t.Errorf("%s: answered after %v: %s", path, time.Since(begin), a.Body)
 			}
 			// A change between two requests is returned at once to a client that sends its ETag.
 			if a = <-later(h, path+"?wait=30", "If-None-Match", tag); time.Since(begin) > 0 || !changed(t, a) {
-				t.Errorf("%s: told after %v", path, time.Since(begin))
+				t.Errorf("%s: answered after %v", path, time.Since(begin))
 			}
 		})
 	}

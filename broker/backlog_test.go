@@ -189,7 +189,7 @@ func TestSave_ResponseOutlivesANotFound(t *testing.T) {
 }
 
 // A request that cannot be read from the database says nothing about the platform: its account is not held, and nobody
-// is told that it does not answer.
+// learns that it does not answer.
 func TestVisit_DatabaseErrorIsNotThePlatforms(t *testing.T) {
 	p := &script{}
 	withFaulty(t, p, func(t *testing.T, h *testBroker, f *faulty) {
@@ -235,7 +235,7 @@ func TestVisit_VaultErrorIsNotThePlatforms(t *testing.T) {
 	})
 }
 
-// A database that can be read and not written gives what it keeps: the statuses are as of the time that is told with
+// A database that can be read and not written gives what it keeps: the statuses are as of the time that comes with
 // them. The platform is not said to be silent for that. A database that does not answer at all is an error at once, and
 // not after one wait more.
 func TestRead_WhileTheDatabaseRefusesWrites(t *testing.T) {

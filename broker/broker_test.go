@@ -18,7 +18,7 @@ import (
 	"github.com/eodispatch/eodispatch/visit/engine"
 )
 
-// script is a platform that answers as it is told.
+// script is a platform that answers as instructed.
 type script struct {
 	submit  func(dispatch.Token, dispatch.Submission) (dispatch.SubmitResult, error)
 	status  func(dispatch.Token) (dispatch.Report, error)
@@ -364,7 +364,7 @@ func TestResults(t *testing.T) {
 		time.Sleep(time.Minute)
 		_, err = h.Results(t.Context(), "ann", failed.ID)
 		if wantKind(t, err, dispatch.Conflict); !strings.Contains(dispatch.TextFor(err), "no data") {
-			t.Errorf("it is not told why: %v", err)
+			t.Errorf("the error does not say why: %v", err)
 		}
 		if logs, err := h.Logs(t.Context(), "ann", failed.ID); err != nil || len(logs) != 1 {
 			t.Errorf("logs %v, %v", logs, err)

@@ -111,7 +111,7 @@ func TestRevalidate_ShowsAChangedDocument(t *testing.T) {
 		select {
 		case <-seen:
 		default:
-			t.Error("who watches is not told")
+			t.Error("the watcher is not notified")
 		}
 		shown(dispatch.ServiceChanged)
 		h.revalidate(t)

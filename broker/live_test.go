@@ -98,7 +98,7 @@ func TestPlatforms_StateFollowsResponses(t *testing.T) {
 		}
 		is("ann", dispatch.StateUnknown, dispatch.StateUnknown)
 		h.fill(t, "a", 2)
-		told := time.Now()
+		answered := time.Now()
 		all := is("ann", dispatch.StateOK, dispatch.StateUnknown)
 		if got := all[0]; got.Held != 2 || got.Active != 2 || time.Since(got.Answered) > noteEvery {
 			t.Errorf("%+v", got.AccountInfo)
@@ -109,7 +109,7 @@ func TestPlatforms_StateFollowsResponses(t *testing.T) {
 		for range 100 {
 			all = is("ann", dispatch.StateUnreachable, dispatch.StateUnknown)
 		}
-		if got := all[0]; got.Failure != "It does not answer." || got.Answered.After(told.Add(time.Minute)) ||
+		if got := all[0]; got.Failure != "It does not answer." || got.Answered.After(answered.Add(time.Minute)) ||
 			p.statuses.Load()+p.lists.Load() != asked {
 			t.Errorf("%+v", got.AccountInfo)
 		}
@@ -365,11 +365,11 @@ func TestWatch_SignalsChanges(t *testing.T) {
 			select {
 			case <-changed:
 				if !want {
-					t.Errorf("%s: told", what)
+					t.Errorf("%s: notified", what)
 				}
 			default:
 				if want {
-					t.Errorf("%s: not told", what)
+					t.Errorf("%s: not notified", what)
 				}
 			}
 		}

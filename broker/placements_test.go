@@ -459,9 +459,9 @@ func (u unlinked) Token(ctx context.Context, a dispatch.Account) (dispatch.Token
 	return u.Tokens.Token(ctx, a)
 }
 
-// TestSpread_ToldOfAMissingSignIn: who must sign in at one of the platforms is told when the task is accepted, and the
+// TestSpread_NoticeOfAMissingSignIn: who must sign in at one of the platforms learns when the task is accepted, and the
 // jobs run at the others meanwhile.
-func TestSpread_ToldOfAMissingSignIn(t *testing.T) {
+func TestSpread_NoticeOfAMissingSignIn(t *testing.T) {
 	a, b := newSite(time.Minute), newSite(time.Minute)
 	spread(t, a, b, 4, func(t *testing.T, h *testBroker) {
 		linked := h.Tokens

@@ -166,7 +166,7 @@ func TestRemoval_IsRepeatedAndGivenUp(t *testing.T) {
 	}
 }
 
-// A broker that starts again goes on with removals. Without a token they wait, and nobody is told to sign in for them.
+// A broker that starts again goes on with removals. Without a token they wait, and nobody is asked to sign in for them.
 func TestRemoval_WaitsForAToken(t *testing.T) {
 	p := &removing{script: script{status: finishes}}
 	with(t, dispatch.AccessUser, p, func(t *testing.T, h *testBroker) {

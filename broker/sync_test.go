@@ -326,7 +326,7 @@ func (r trickle) Read(b []byte) (int, error) {
 }
 
 // TestRunSync_HasADeadline: a platform that never answers, or whose result comes a byte a second, does not hold a slot
-// for ever. The run has failed then, and its client is told why.
+// for ever. The run has failed then, and its client learns why.
 func TestRunSync_HasADeadline(t *testing.T) {
 	for _, began := range []bool{false, true} {
 		with(t, dispatch.AccessShared, heeding{running(), began}, func(t *testing.T, h *testBroker) {

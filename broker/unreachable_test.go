@@ -16,8 +16,8 @@ type skewed time.Duration
 
 func (s skewed) Now() time.Time { return time.Now().Add(time.Duration(s)) }
 
-// A client that reads while the platform takes 0.5 s to answer another client's request is not told that the platform
-// is unreachable, whatever the database's clock says. If the platform stays silent both are told.
+// A client that reads while the platform takes 0.5 s to answer another client's request does not learn that the
+// platform is unreachable, whatever the database's clock says. If the platform stays silent both are informed.
 func TestMarkUnreachable_NotWhileAReadIsUnderWay(t *testing.T) {
 	for _, skew := range []time.Duration{0, -time.Hour, time.Hour} {
 		synctest.Test(t, func(t *testing.T) {

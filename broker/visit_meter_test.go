@@ -12,8 +12,8 @@ import (
 
 // In these tests time is that of testing/synctest, as in all that use with.
 
-// Costs of a user who has signed out are asked for some times within a day and not again; nobody is told to sign in for
-// them.
+// Costs of a user who has signed out are asked for some times within a day and not again; nobody is asked to sign in
+// for them.
 func TestMetering_NobodySignsInForIt(t *testing.T) {
 	p := &script{status: func(dispatch.Token) (dispatch.Report, error) {
 		return dispatch.Report{Status: dispatch.Finished, Unit: "credits"}, nil

@@ -22,7 +22,7 @@ func holdOf(t *testing.T, h *testBroker, scope string) {
 }
 
 // A platform, or one account, is held for hours: what was submitted goes on, nothing else is submitted, its owner is
-// told, and all goes on after the release.
+// notified, and all goes on after the release.
 func TestOperator_HoldsAndReleases(t *testing.T) {
 	for _, scope := range []string{"a", "a/shared"} {
 		var ends atomic.Bool
@@ -81,7 +81,7 @@ type twoSteps struct{ script }
 
 func (*twoSteps) TwoStep() bool { return true }
 
-// A hold that begins while a job is created keeps it from being started, and its owner is told.
+// A hold that begins while a job is created keeps it from being started, and its owner is notified.
 func TestOperator_HoldsTheStartOfCreatedJobs(t *testing.T) {
 	hold := func() {}
 	p, started := inTwoSteps(func() { hold() })

@@ -157,13 +157,13 @@ func TestPanic_ListingIsReplacedBySingleReads(t *testing.T) {
 				for _, id := range ids {
 					if r := h.stored(t, id); r.Status != dispatch.Running || r.Attention != dispatch.None ||
 						time.Since(r.Checked) > 2*time.Minute {
-						t.Errorf("a job is %s %q, told %v ago", r.Status, r.Attention, time.Since(r.Checked))
+						t.Errorf("a job is %s %q, checked %v ago", r.Status, r.Attention, time.Since(r.Checked))
 					}
 				}
 				time.Sleep(32 * time.Minute)
 				for _, id := range ids {
 					if r := h.stored(t, id); r.Status != dispatch.Finished {
-						t.Errorf("a job is %s %q, told %v ago", r.Status, r.Attention, time.Since(r.Checked))
+						t.Errorf("a job is %s %q, checked %v ago", r.Status, r.Attention, time.Since(r.Checked))
 					}
 				}
 				time.Sleep(24 * time.Hour)

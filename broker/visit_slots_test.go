@@ -121,8 +121,8 @@ func TestSlots_LimitHoldsForDays(t *testing.T) {
 	}
 }
 
-// A job that its platform calls queued for ever keeps its slot, and its owner is told; limits.free_stalled gives the
-// slot to the next job. A job that runs keeps its slot even so.
+// A job that its platform calls queued for ever keeps its slot, and its owner is notified; limits.free_stalled gives
+// the slot to the next job. A job that runs keeps its slot even so.
 func TestSlots_StalledJobsKeepThemByDefault(t *testing.T) {
 	detector.Skip(t)
 	for _, c := range []struct {

@@ -11,7 +11,7 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
-// TestAccept_StoresTheWarning: what was not checked is told with the answer that accepts a job or task, and whenever
+// TestAccept_StoresTheWarning: what was not checked is named with the answer that accepts a job or task, and whenever
 // they are read.
 func TestAccept_StoresTheWarning(t *testing.T) {
 	const warning = "Not checked in full: \"odd\"."

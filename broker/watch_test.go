@@ -10,7 +10,8 @@ import (
 	"github.com/eodispatch/eodispatch/test/conformance"
 )
 
-// Who watches a job is told of that job alone, however it changes and wherever, and of what is done to many at once.
+// Who watches a job is notified of that job alone, however it changes and wherever, and of what is done to many at
+// once.
 func TestWatchJob_SignalsThatJobOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &script{}
@@ -23,16 +24,16 @@ func TestWatchJob_SignalsThatJobOnly(t *testing.T) {
 		}
 		single := h.accept(t)
 		time.Sleep(time.Minute)
-		told := map[dispatch.JobID]<-chan struct{}{}
+		watched := map[dispatch.JobID]<-chan struct{}{}
 		for _, id := range []dispatch.JobID{single.ID, jobs[0].ID, jobs[1].ID} {
 			changed, stop := h.WatchJob("ann", id)
 			defer stop()
-			told[id] = changed
+			watched[id] = changed
 		}
 		heard := func(what string, want ...dispatch.JobID) {
 			t.Helper()
 			synctest.Wait()
-			for id, changed := range told {
+			for id, changed := range watched {
 				got, wanted := false, false
 				select {
 				case <-changed:
@@ -43,7 +44,7 @@ func TestWatchJob_SignalsThatJobOnly(t *testing.T) {
 					wanted = wanted || w == id
 				}
 				if got != wanted {
-					t.Errorf("%s: job %d was told: %v", what, id, got)
+					t.Errorf("%s: job %d was notified: %v", what, id, got)
 				}
 			}
 		}

@@ -368,7 +368,7 @@ func TestLog_IsReadInPages(t *testing.T) {
 	}
 }
 
-// The place in the queue is no change that the broker tells, so it is read. What is told meanwhile is not lost.
+// The place in the queue is no change that the broker tells, so it is read. What arrives meanwhile is not lost.
 func TestWatchJob_ReadsThePlaceInTheQueue(t *testing.T) {
 	states := []string{`{"id":1,"status":"created","queue_position":2}`,
 		`{"id":1,"status":"created","queue_position":2}`,

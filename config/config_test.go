@@ -1071,8 +1071,8 @@ func TestLoad_PublicClient(t *testing.T) {
 	}
 }
 
-// Operators who configure the broker by the variables of the deployed service are told of variables, not of keys of a
-// file.
+// Operators who configure the broker by the variables of the deployed service are notified of variables, not of keys of
+// a file.
 func TestLoad_FaultsNameTheVariablesOfTheDeployedService(t *testing.T) {
 	for name, k := range map[string]struct {
 		environ []string

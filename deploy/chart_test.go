@@ -176,12 +176,12 @@ func (c container) environ(t *testing.T, file string, addresses map[string]strin
 }
 
 // replaced returns the address for a port's name, and checks that the container's port of that name is the one that the
-// program is told, if it has any.
-func (c container) replaced(t *testing.T, told, name string, addresses map[string]string) string {
+// program gets, if it has any.
+func (c container) replaced(t *testing.T, address, name string, addresses map[string]string) string {
 	t.Helper()
 	for _, p := range c.Ports {
-		if p.Name == name && told != ":"+p.Port {
-			t.Errorf("the port %s is %s, and the program listens at %s", name, p.Port, told)
+		if p.Name == name && address != ":"+p.Port {
+			t.Errorf("the port %s is %s, and the program listens at %s", name, p.Port, address)
 		}
 	}
 	return addresses[name]

@@ -135,7 +135,7 @@ func (d *Dimension) NamesOfJobs() [][]string {
 	return all
 }
 
-// Sample returns the values of all dimensions, from which the area of a job can be told without combining them.
+// Sample returns the values of all dimensions, from which the area of a job can be estimated without combining them.
 func (d *Dimension) Sample() (values []json.RawMessage) {
 	for _, one := range d.All() {
 		values = append(values, one.Values...)

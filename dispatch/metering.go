@@ -136,7 +136,7 @@ func applyMetering(j Job, o Outcome, now time.Time) Job {
 	}
 	was, u := j, j.Unmetered[i]
 	j = j.forgetMetering(o.Ref)
-	told := o.Err == nil && (o.Report.Costs != nil || o.Report.Unit == "")
+	reported := o.Err == nil && (o.Report.Costs != nil || o.Report.Unit == "")
 	switch {
 	case o.Err != nil:
 	case o.Ref == j.Ref:
@@ -146,7 +146,7 @@ func applyMetering(j Job, o Outcome, now time.Time) Job {
 	default:
 		j.Spent, j.Unit = j.Spent+Bookable(o.Report.Costs), cmp.Or(o.Report.Unit, j.Unit)
 	}
-	if u, again := u.next(now); again && !told && !Is(o.Err, NotFound) {
+	if u, again := u.next(now); again && !reported && !Is(o.Err, NotFound) {
 		j.Unmetered = append(j.Unmetered, u)
 	}
 	if j.shown() != was.shown() {

@@ -9,9 +9,9 @@ import (
 
 // run is a run of a job at a simulated platform.
 type run struct {
-	costs float64
-	known time.Time // when the platform reports them
-	told  bool      // whether it has
+	costs    float64
+	known    time.Time // when the platform reports them
+	reported bool      // whether it has
 }
 
 // meter performs the reads of costs that are due.
@@ -20,7 +20,7 @@ func meter(t *rapid.T, j Job, runs map[Ref]*run, now time.Time) Job {
 		ref, had := j.FirstUnmetered().Ref, value(j.AllCosts())
 		o := Outcome{Asked: AskMeter, Ref: ref, Report: Report{Status: Failed, Unit: "credits"}}
 		if r := runs[ref]; !now.Before(r.known) {
-			o.Report.Costs, r.told = &r.costs, true
+			o.Report.Costs, r.reported = &r.costs, true
 		} else if rapid.Bool().Draw(t, "unreachable") {
 			o.Report, o.Err = Report{}, kind(Unavailable)
 		}
@@ -47,7 +47,7 @@ func TestMetering_EveryRunCountsOnce(t *testing.T) {
 				Report: Report{Status: Failed,
 					Unit: "credits"}}
 			o.Report.Partial = rapid.Bool().Draw(t, "partial")
-			if r.told = !now.Before(r.known); r.told {
+			if r.reported = !now.Before(r.known); r.reported {
 				o.Report.Costs = &r.costs
 			}
 			j.Seen, j.Checked = Failed, now.Add(-time.Minute)
@@ -67,7 +67,7 @@ func TestMetering_EveryRunCountsOnce(t *testing.T) {
 		}
 		want := 0.0
 		for _, r := range runs {
-			if r.told {
+			if r.reported {
 				want += r.costs
 			}
 		}

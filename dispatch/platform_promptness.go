@@ -40,10 +40,10 @@ func (s *StartsSeen) Add(was, is Job, send time.Duration, t Timing) {
 	}
 	since := max(0, is.Checked.Sub(is.SendBy.Add(-send)))
 	started := was.Phase == Started
-	switch told := is.Seen.running(); {
-	case started && is.Seen == Accepted, told && was.Seen == Accepted:
+	switch running := is.Seen.running(); {
+	case started && is.Seen == Accepted, running && was.Seen == Accepted:
 		s.Lagged, s.Prompt, s.Lag = true, 0, max(s.Lag, min(since, t.LongestLag))
-	case !started || !told || was.Seen != "" || since > max(t.FirstStatus, t.atOnce()):
+	case !started || !running || was.Seen != "" || since > max(t.FirstStatus, t.atOnce()):
 	case since > t.atOnce():
 		s.Lag = max(s.Lag, since)
 		s.Prompt++

@@ -35,7 +35,7 @@ func drawQueues(t *rapid.T) (queues []Queue) {
 	return rapid.Permutation(queues).Draw(t, "order")
 }
 
-// serve gives the next slot by the rule as it is told to users, and counts it. It reports who got it.
+// serve gives the next slot by the rule as the documentation says, and counts it. It reports who got it.
 func serve(queues []Queue, turn int64) Queue {
 	came := func(l Queue) (due time.Time, id JobID) {
 		due, id = l.Due, l.First
@@ -72,7 +72,7 @@ type queueName struct {
 
 func (l Queue) name() queueName { return queueName{l.Owner, l.Task} }
 
-// A job is told the place at which it is submitted when nothing comes and nothing ends meanwhile, whether slots are
+// A job shows the place at which it is submitted when nothing comes and nothing ends meanwhile, whether slots are
 // given one by one or many at once.
 func TestShare_QueuePlacesFollowIt(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

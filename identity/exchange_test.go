@@ -168,7 +168,7 @@ func TestExchange_Responses(t *testing.T) {
 			t.Errorf("%s: %d %s %s: %v", row.driver, row.status, row.code, row.description, err)
 		}
 		if strings.Contains(e.Text, "ink ") && e.Kind != user {
-			t.Errorf("%s: %d %s %s: who cannot mend it is told %q", row.driver, row.status, row.code, row.description,
+			t.Errorf("%s: %d %s %s: the client gets %q", row.driver, row.status, row.code, row.description,
 				e.Text)
 		}
 	}
@@ -210,7 +210,7 @@ func TestPassthrough(t *testing.T) {
 }
 
 // A provider that would exchange refuses an invalid token only for that reason, and the client's own token shows that
-// the client may exchange. Otherwise the operator is told what is wrong, or what could not be tried.
+// the client may exchange. Otherwise the operator learns what is wrong, or what could not be tried.
 func TestCheck(t *testing.T) {
 	type answer = func() (*http.Response, error)
 	refuses := func(status int, code, description string) answer {

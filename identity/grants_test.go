@@ -185,7 +185,7 @@ func TestGrants_RenewedGrantIsStoredFirst(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 	if e, ok := errors.AsType[*dispatch.Error](err); !ok || !e.Database || e.Text != "The disk is full." {
-		t.Errorf("the database's error is told as another's: %#v", err)
+		t.Errorf("the error of the database is given as another: %#v", err)
 	}
 	if n := s.idp.Oracle.Requests(exchanges) - before; n != 0 {
 		t.Errorf("%d exchanges with a token whose grant was not kept", n)
@@ -450,7 +450,7 @@ func TestRevoke_IsRepeatedUntilTheProviderDidIt(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := tokens.RevokeAll(t.Context()); err == nil {
-			t.Error("a provider that fails is not told")
+			t.Error("a provider that fails is not named")
 		}
 		if n := s.idp.Grants("alice"); n != 1 {
 			t.Fatalf("%d grants at the provider that failed", n)
@@ -703,7 +703,7 @@ func TestGrants_ProviderFails(t *testing.T) {
 		t.Errorf("asked %d times in the outage", asked)
 	}
 	pass(lastPause, false)
-	work() // one is let through to see; who was told to come later does
+	work() // one is let through to see; those that must come later do
 	pass(lastPause, false)
 	if well := work(); well != users {
 		t.Errorf("%d go on after the outage", well)

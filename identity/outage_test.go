@@ -160,7 +160,7 @@ func TestGate_OutageCostsNoLinks(t *testing.T) {
 					o := work(t, tokens, users)
 					if o.lost > 2 || o.well+o.lost != users || linked-n.idp.Linked() != o.lost ||
 						conduct.Down && o.lost > 0 {
-						t.Errorf("%s, %+v: %d lost of which %d were told, %d go on, %v", driver, conduct,
+						t.Errorf("%s, %+v: %d lost of which %d were notified, %d go on, %v", driver, conduct,
 							linked-n.idp.Linked(), o.lost, o.well, o.other)
 					}
 					if took := time.Since(begin); took > 3*time.Minute {
@@ -256,7 +256,7 @@ func TestGate_LinksEndThoughTheProviderWorks(t *testing.T) {
 				}
 			}
 			if lost > 0 && n.idp.Linked() == users {
-				t.Fatal("they were told for nothing")
+				t.Fatal("they were notified for nothing")
 			}
 		}
 		if n := n.count(); n > 62 { // one user learns it at once, one soon; those two ask again every other second
@@ -450,7 +450,7 @@ func TestToken_WrongLifetimes(t *testing.T) {
 	}
 }
 
-// A user who has linked their account again is told that it is linked, whatever became of exchanges that began before:
+// A user who has linked their account again learns that it is linked, whatever became of exchanges that began before:
 // one of theirs that still runs and fails, another user's that checks whether links can be renewed, or a token that
 // another process still has.
 func TestGate_LinkedAgain(t *testing.T) {

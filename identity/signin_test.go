@@ -16,7 +16,7 @@ import (
 	"github.com/eodispatch/eodispatch/test/simulator"
 )
 
-// The user is told what an exchange shows, not what the provider lists.
+// The user learns what an exchange shows, not what the provider lists.
 func TestLink(t *testing.T) {
 	s := newFixture(t)
 	tokens := s.tokens()

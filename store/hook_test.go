@@ -90,9 +90,9 @@ func (t *hookTest) equal(got, want []string) {
 	}
 }
 
-// TestHooks_AreToldOfEnds: each hook of the owner that wants to know, and nobody else, in the transaction that ends the
+// TestHooks_GetEnds: each hook of the owner that wants to know, and nobody else, in the transaction that ends the
 // job.
-func TestHooks_AreToldOfEnds(t *testing.T) {
+func TestHooks_GetEnds(t *testing.T) {
 	eachHookTest(t, 5, func(t *hookTest) {
 		t.end(0, dispatch.Finished) // before there is a hook
 		t.add("all", "ann", dispatch.Finished, dispatch.Failed, dispatch.Canceled)
@@ -111,7 +111,7 @@ func TestHooks_AreToldOfEnds(t *testing.T) {
 		t.equal(t.log("all"), []string{"1 finished waiting", "2 failed waiting"})
 		t.equal(t.log("failures"), []string{"2 failed waiting"})
 		if n := len(t.claim("other", 10)); n != 0 {
-			t.Errorf("another user is told of %d ends", n)
+			t.Errorf("another user is notified of %d ends", n)
 		}
 		stale := t.jobs[3]
 		stale.Version--
@@ -264,7 +264,7 @@ func TestHooks_TestsAreBounded(t *testing.T) {
 	})
 }
 
-// TestHooks_OfOneJobOrTask are stored with it, are told of nothing else, and are deleted with it.
+// TestHooks_OfOneJobOrTask are stored with it, are notified of nothing else, and are deleted with it.
 func TestHooks_OfOneJobOrTask(t *testing.T) {
 	eachHookTest(t, 1, func(t *hookTest) {
 		hook := func(id string) []dispatch.Hook {
@@ -323,9 +323,9 @@ func TestHooks_OfOneJobOrTask(t *testing.T) {
 	})
 }
 
-// TestHooks_OfASubscriber: inProgressUri is told of each job that was successful, once, and its first try comes before
-// the end is told. A job that was never seen to run and failed tells its end only, and other hooks are told of what was
-// seen.
+// TestHooks_OfASubscriber: inProgressUri is notified of each job that was successful, once, and its first try comes
+// before the end is sent. A job that was never seen to run and failed tells its end only, and other hooks are notified
+// of what was seen.
 func TestHooks_OfASubscriber(t *testing.T) {
 	running, unknown, finished, failed := dispatch.Running, dispatch.Unknown, dispatch.Finished, dispatch.Failed
 	for name, c := range map[string]struct {
@@ -372,12 +372,12 @@ func TestHooks_OfASubscriber(t *testing.T) {
 					t.Errorf("%d ends", n)
 				}
 				if c.progress > 0 && len(t.claim(c.end, 1)) > 0 {
-					t.Error("the end is told first")
+					t.Error("the end is sent first")
 				}
 				got := t.claim("progress", 10)
 				if len(got) != c.progress || c.progress > 0 &&
 					(got[0].Status != running || len(t.claim(c.end, 1)) > 0) {
-					t.Fatalf("inProgressUri is told of %+v, or the end meanwhile", got)
+					t.Fatalf("inProgressUri gets %+v, or the end meanwhile", got)
 				}
 				if len(got) > 0 {
 					h, err := t.kept.Hook(t.Context(), "ann", "progress")
@@ -386,7 +386,7 @@ func TestHooks_OfASubscriber(t *testing.T) {
 					t.must(t.kept.SettleDeliveries(t.Context(), h, got))
 				}
 				if n := len(t.claim(c.end, 10)); n != 1 {
-					t.Errorf("then the end is told %d times", n)
+					t.Errorf("then the end is sent %d times", n)
 				}
 			})
 		})

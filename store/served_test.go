@@ -19,7 +19,7 @@ import (
 )
 
 // instant is a platform that answers a submission with the result, and records the order of jobs. At some of them it
-// stops until it is told to continue.
+// stops until it is to continue.
 type instant struct {
 	stops []int
 	stop  chan struct{}
@@ -181,7 +181,7 @@ func servesInTurn(t *testing.T, db conformance.Database) {
 		}
 		if places := two.places(t, dispatch.UserID(u), tasks[u]); !slices.Equal(places,
 			[]int{i, users + i, 2*users + i}) {
-			t.Fatalf("%s is told %v and came after %d", u, places, i)
+			t.Fatalf("%s has position %v and came after %d", u, places, i)
 		}
 	}
 

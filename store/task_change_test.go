@@ -296,8 +296,8 @@ func (c *changeTest) submitted(jobs []dispatch.Draft, want int) []dispatch.Job {
 	return kept
 }
 
-// TestTaskChange_CallerWaitsABoundedTime: the owner of a large task is told after some seconds how far the change has
-// come, and that another one must wait. It is ended in the background.
+// TestTaskChange_CallerWaitsABoundedTime: the owner of a large task is informed after some seconds how far the change
+// has come, and that another one must wait. It is ended in the background.
 func TestTaskChange_CallerWaitsABoundedTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, "sqlite::memory:", conformance.NewStillClock(start))

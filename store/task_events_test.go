@@ -14,7 +14,7 @@ import (
 // notified are the statuses that the hook of a task in these tests wants to know.
 var notified = []dispatch.Status{"task_share_25", "task_share_50", "task_share_75", dispatch.TaskEnded}
 
-// addTask stores a task whose hook is told of it, and returns its jobs.
+// addTask stores a task whose hook is notified of it, and returns its jobs.
 func (t *hookTest) addTask(id string, jobs int) (dispatch.TaskID, []dispatch.Job) {
 	t.Helper()
 	all := drafts(jobs)
@@ -43,7 +43,7 @@ func (t *hookTest) endNow(j dispatch.Job) dispatch.Job {
 	return saved[0]
 }
 
-// events returns the events that a hook of ann was told, in the order in which they are sent.
+// events returns the events that a hook of ann got, in the order in which they are sent.
 func (t *hookTest) events(hook string) (all []string) {
 	t.Helper()
 	deliveries, err := t.kept.Deliveries(t.Context(), "ann", hook, 100)
@@ -57,7 +57,7 @@ func (t *hookTest) events(hook string) (all []string) {
 	return all
 }
 
-// TestTaskEvents_Once: each share is told once and the end once for each time that the task ends, although the jobs end
+// TestTaskEvents_Once: each share is sent once and the end once for each time that the task ends, although the jobs end
 // at the same time. The shares come before the end.
 func TestTaskEvents_Once(t *testing.T) {
 	eachHookTest(t, 1, func(t *hookTest) {
@@ -97,7 +97,7 @@ func TestTaskEvents_Once(t *testing.T) {
 	})
 }
 
-// TestTaskEvents_AsOneJob: those to whom a task is one job are told that some of its jobs have ended, and how it ended,
+// TestTaskEvents_AsOneJob: those to whom a task is one job learn that some of its jobs have ended, and how it ended,
 // once for each end.
 func TestTaskEvents_AsOneJob(t *testing.T) {
 	eachHookTest(t, 1, func(t *hookTest) {
@@ -165,7 +165,7 @@ func TestTaskEvents_AsOneJobAtOnce(t *testing.T) {
 					return
 				}
 				if n := len(t.claim("task_finished", 1)); n != 0 {
-					t.Error("the end is told first")
+					t.Error("the end is sent first")
 				}
 				h, err := t.kept.Hook(t.Context(), "ann", "task_running")
 				t.must(err)
@@ -175,14 +175,14 @@ func TestTaskEvents_AsOneJobAtOnce(t *testing.T) {
 				}
 				t.must(t.kept.SettleDeliveries(t.Context(), h, got))
 				if n := len(t.claim("task_finished", 1)); n != 1 {
-					t.Errorf("then the end is told %d times", n)
+					t.Errorf("then the end is sent %d times", n)
 				}
 			})
 		})
 	}
 }
 
-// TestTaskEvents_Attention: each reason for which a job waits for its owner is told once in an epoch, and an account
+// TestTaskEvents_Attention: each reason for which a job waits for its owner is sent once in an epoch, and an account
 // that waits for a sign-in once, to hooks of all jobs, and of a task there that has not ended.
 func TestTaskEvents_Attention(t *testing.T) {
 	eachHookTest(t, 1, func(t *hookTest) {
@@ -214,12 +214,12 @@ func TestTaskEvents_Attention(t *testing.T) {
 		t.equal(t.events("one"), []string{"sign_in_required"})
 		t.equal(t.events("ends"), nil)
 		if n := len(t.claim("other", 10)); n != 0 {
-			t.Errorf("another user is told of %d events", n)
+			t.Errorf("another user is notified of %d events", n)
 		}
 	})
 }
 
-// TestTaskEvents_JobsDeleted: the end is told if the last job that has not ended is deleted, once; and told again after
+// TestTaskEvents_JobsDeleted: the end is sent if the last job that has not ended is deleted, once; and sent again after
 // a retry although a job that counted in the first end was deleted meanwhile.
 func TestTaskEvents_JobsDeleted(t *testing.T) {
 	eachHookTest(t, 1, func(t *hookTest) {
@@ -252,8 +252,8 @@ func TestTaskEvents_JobsDeleted(t *testing.T) {
 	})
 }
 
-// TestTaskEvents_LateHook: a hook is not told the shares that a task passed before there was any hook, and shares are
-// not told again when their deliveries are deleted.
+// TestTaskEvents_LateHook: a hook does not get the shares that a task passed before there was any hook, and shares are
+// not sent again when their deliveries are deleted.
 func TestTaskEvents_LateHook(t *testing.T) {
 	eachHookTest(t, 1, func(t *hookTest) {
 		all := drafts(4)
@@ -274,7 +274,7 @@ func TestTaskEvents_LateHook(t *testing.T) {
 	})
 }
 
-// addLimited stores a task with a budget or a trial, whose hook is told when it waits for its owner, and returns its
+// addLimited stores a task with a budget or a trial, whose hook learns when it waits for its owner, and returns its
 // jobs.
 func (t *hookTest) addLimited(task dispatch.Task, jobs int) (dispatch.TaskID, []dispatch.Job) {
 	t.Helper()
@@ -294,8 +294,9 @@ func (t *hookTest) addLimited(task dispatch.Task, jobs int) (dispatch.TaskID, []
 	return task.ID, stored
 }
 
-// TestTaskEvents_Trial: those who are told of what waits for its owner are told once that a trial has ended, and again
-// if its jobs are retried. Jobs that are not of the trial, and the end of a task that is not on trial, tell nothing.
+// TestTaskEvents_Trial: those who are notified of what waits for its owner get one message that a trial has ended, and
+// again if its jobs are retried. Jobs that are not of the trial, and the end of a task that is not on trial, tell
+// nothing.
 func TestTaskEvents_Trial(t *testing.T) {
 	eachHookTest(t, 1, func(t *hookTest) {
 		t.add("ends", "ann", dispatch.Finished)
@@ -325,8 +326,8 @@ func TestTaskEvents_Trial(t *testing.T) {
 	})
 }
 
-// TestTaskEvents_Budget: the owner is told each time that the budget of a task pauses it, and not of pauses that end by
-// themselves or are the owner's.
+// TestTaskEvents_Budget: the owner is notified each time that the budget of a task pauses it, and not of pauses that
+// end by themselves or are the owner's.
 func TestTaskEvents_Budget(t *testing.T) {
 	eachHookTest(t, 1, func(t *hookTest) {
 		t.add("all", "ann", dispatch.NeedsOwner)

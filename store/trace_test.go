@@ -17,8 +17,8 @@ import (
 
 type tracedPart struct{}
 
-// TestTrace_NamesTransactionsWithTheirStatements: of a transaction the names of its statements are told as parts of it,
-// and what failed.
+// TestTrace_NamesTransactionsWithTheirStatements: of a transaction the names of its statements are traced as parts of
+// it, and what failed.
 func TestTrace_NamesTransactionsWithTheirStatements(t *testing.T) {
 	for dsn, more := range map[string][]string{"sqlite:" + filepath.Join(t.TempDir(), "d.db"): nil,
 		postgres.Database(t): {"Now", "Accept/Batch"}} {
@@ -142,7 +142,7 @@ func TestSpread_NoStatementForOnePlatform(t *testing.T) {
 		t.Errorf("of a task at one platform: %q", about)
 	}
 	if about := statements([]dispatch.Placement{{Account: "p/open"}, {Account: "q/open"}}); len(about) == 0 {
-		t.Error("no statement about placements is told of a task that has some")
+		t.Error("no statement about placements is traced for a task that has some")
 	}
 }
 

@@ -163,7 +163,7 @@ const listedOfJob = 100
 // match collects the outcomes of listed platform jobs for our jobs, one for each platform job.
 type match struct {
 	outcomes     []jobOutcome
-	told         map[dispatch.JobID]map[dispatch.Ref]bool // platform jobs in outcomes
+	kept         map[dispatch.JobID]map[dispatch.Ref]bool // platform jobs in outcomes
 	seen         map[dispatch.JobID]bool
 	byRef        map[dispatch.Ref]dispatch.Job
 	byID         map[dispatch.JobID]dispatch.Job
@@ -173,7 +173,7 @@ type match struct {
 }
 
 func newMatch(jobs []dispatch.Job, installation string, started bool) *match {
-	m := &match{told: map[dispatch.JobID]map[dispatch.Ref]bool{}, seen: map[dispatch.JobID]bool{},
+	m := &match{kept: map[dispatch.JobID]map[dispatch.Ref]bool{}, seen: map[dispatch.JobID]bool{},
 		byRef: map[dispatch.Ref]dispatch.Job{}, byID: map[dispatch.JobID]dispatch.Job{},
 		early: true, started: started, installation: installation}
 	for _, j := range jobs {
@@ -210,13 +210,13 @@ func (m *match) add(l dispatch.Listed) {
 
 // keep adds an outcome, unless the listing reported the same platform job before, or listedOfJob of them for that job.
 func (m *match) keep(a jobOutcome) {
-	told := m.told[a.job.ID]
-	if told == nil {
-		told = map[dispatch.Ref]bool{}
-		m.told[a.job.ID] = told
+	kept := m.kept[a.job.ID]
+	if kept == nil {
+		kept = map[dispatch.Ref]bool{}
+		m.kept[a.job.ID] = kept
 	}
-	if !told[a.Ref] && len(told) < listedOfJob {
-		told[a.Ref] = true
+	if !kept[a.Ref] && len(kept) < listedOfJob {
+		kept[a.Ref] = true
 		m.outcomes = append(m.outcomes, a)
 	}
 }

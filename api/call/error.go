@@ -180,7 +180,7 @@ func (a errorAnswer) GetHeaders() http.Header {
 	return h
 }
 
-// AnswerFor returns the response for err and logs what the client is not told.
+// AnswerFor returns the response for err and logs what it leaves out.
 func (a *Answers) AnswerFor(ctx context.Context, err error) errorAnswer {
 	r := RefusalFor(err)
 	switch {

@@ -46,7 +46,8 @@ func invalidUTF8(text []byte) int {
 	}
 }
 
-const MaxFaults = 100 // told at once
+// MaxFaults is how many faults an answer lists at most.
+const MaxFaults = 100
 
 // Inspect walks a valid JSON text once and finds what decoders would hide or choke on: members given twice, values
 // nested deeper than depth levels, objects of more members than that many, numbers beyond the bounds of package bounds.

@@ -63,7 +63,7 @@ func write(t *testing.T, path, text string) string {
 	return path
 }
 
-// A name of a broker is no address: after a sign-out, and if the stored sign-in is damaged, the user is told the URL to
+// A name of a broker is no address: after a sign-out, and if the stored sign-in is damaged, the user sees the URL to
 // sign in at.
 func TestCommands_NameTheURLOfALostSignIn(t *testing.T) {
 	const broker = "http://127.0.0.1:1"
@@ -227,7 +227,7 @@ func TestRequest_SplitsTime(t *testing.T) {
 	}
 }
 
-// Who gives other shapes to a service that takes boxes is told how much more is processed.
+// Who gives other shapes to a service that takes boxes learns how much more is processed.
 func TestRequest_SaysThatBoxesAreSent(t *testing.T) {
 	triangle := `{"type":"Polygon","coordinates":[[[4,50],[5,50],[4,51],[4,50]]]}`
 	square := `{"type":"Polygon","coordinates":[[[5,50],[6,50],[6,51],[5,51],[5,50]]]}`

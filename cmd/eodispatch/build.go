@@ -371,7 +371,7 @@ func (b *assembly) runGuarded(ctx context.Context, op string, f func() error) {
 func platforms(settings *config.Config, traces *tracing.Tracing) []*dispatch.Backend {
 	client := upstream.New(seams.network(upstream.Config{
 		UserAgent: "eodispatch/" + ownVersion(), Development: settings.Development, Trust: trusted(settings),
-		Trace: traces.Outgoing(toldOfTraces(settings)),
+		Trace: traces.Outgoing(receivesTraces(settings)),
 	}))
 	var backends []*dispatch.Backend
 	for _, p := range settings.Platforms {
@@ -484,7 +484,7 @@ func verifierOf(settings *config.Config, all identity.Verifiers) api.Verifier {
 func identityClient(settings *config.Config, traces *tracing.Tracing) *upstream.Client {
 	return upstream.New(upstream.Config{
 		UserAgent: "eodispatch/" + ownVersion(), Development: settings.Development, Trust: trustedProviders(settings),
-		Trace: traces.Outgoing(notTold),
+		Trace: traces.Outgoing(receivesNone),
 	})
 }
 

@@ -29,7 +29,7 @@ import (
 // with before and after (committed): accept, want (an owner's cancel), "want task", pause, resume, "intend create",
 // "intend start", "save PHASE", move, release, and range before (each transaction but the first of a change of a task,
 // of which each changes one job). Points of messages to hooks: claim and settle, with before and after, and deliver,
-// with before, sent and after, for receivers at a path /told.
+// with before, sent and after, for receivers at a path /notified.
 func init() {
 	d := &killPoint{at: os.Getenv("EODISPATCH_DIE"), times: 1}
 	if i := strings.LastIndexByte(d.at, ' '); i >= 0 {
@@ -135,7 +135,7 @@ func pointOf(method, path string) string {
 		return "start"
 	case method == http.MethodPost && strings.HasSuffix(path, "/execution"):
 		return "execute"
-	case method == http.MethodPost && strings.HasSuffix(path, "/told"):
+	case method == http.MethodPost && strings.HasSuffix(path, "/notified"):
 		return "deliver"
 	case method == http.MethodDelete:
 		return "cancel"
@@ -147,25 +147,25 @@ func pointOf(method, path string) string {
 	return "other"
 }
 
-// toldHooks has another name than its method Hooks.
-type toldHooks = events.Outbox
+// outbox has another name than its method Hooks.
+type outbox = events.Outbox
 
 type failpointHooks struct {
-	toldHooks
+	outbox
 	*killPoint
 }
 
 func (h failpointHooks) ClaimDeliveries(ctx context.Context, hook string, lease time.Duration,
 	n int) (all []dispatch.Delivery, err error) {
 	h.pass("claim", "before")
-	if all, err = h.toldHooks.ClaimDeliveries(ctx, hook, lease, n); len(all) > 0 {
+	if all, err = h.outbox.ClaimDeliveries(ctx, hook, lease, n); len(all) > 0 {
 		h.pass("claim", "after")
 	}
 	return all, err
 }
 
 func (h failpointHooks) SettleDeliveries(ctx context.Context, of dispatch.Hook, all []dispatch.Delivery) (err error) {
-	h.around("settle", func() { err = h.toldHooks.SettleDeliveries(ctx, of, all) })
+	h.around("settle", func() { err = h.outbox.SettleDeliveries(ctx, of, all) })
 	return err
 }
 

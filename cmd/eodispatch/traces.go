@@ -47,19 +47,19 @@ func databaseSystem(settings *config.Config) string {
 	return "sqlite"
 }
 
-// toldOfTraces returns whether a server is sent the trace context: one of a platform for which that is configured.
-func toldOfTraces(settings *config.Config) func(*url.URL) bool {
-	var told []string
+// receivesTraces returns whether a server is sent the trace context: one of a platform for which that is configured.
+func receivesTraces(settings *config.Config) func(*url.URL) bool {
+	var endpoints []string
 	for _, p := range settings.Platforms {
 		if p.Traceparent {
-			told = append(append(told, p.Endpoint), p.Aliases...)
+			endpoints = append(append(endpoints, p.Endpoint), p.Aliases...)
 		}
 	}
 	return func(u *url.URL) bool {
-		return slices.ContainsFunc(told, func(endpoint string) bool {
+		return slices.ContainsFunc(endpoints, func(endpoint string) bool {
 			return upstream.SameOrigin(endpoint, u.String())
 		})
 	}
 }
 
-func notTold(*url.URL) bool { return false }
+func receivesNone(*url.URL) bool { return false }

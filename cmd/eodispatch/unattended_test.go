@@ -9,7 +9,7 @@ import (
 )
 
 // A database is marked as restored only if no broker uses it: one that gave its last sign of life before is waited out,
-// one that gives another is told of.
+// one that gives another is notified of.
 func TestRestored_WaitsUntilNoBrokerServes(t *testing.T) {
 	for name, c := range map[string]struct {
 		// how long ago the last broker gave its last sign of life; 0: it goes on; negative: the clock was set back

@@ -42,7 +42,7 @@ func (c *skewed) pass(d time.Duration) {
 	c.forward += d
 }
 
-// receiver records what arrives and answers as it is told.
+// receiver records what arrives and answers as instructed.
 type receiver struct {
 	*httptest.Server
 	mu      sync.Mutex

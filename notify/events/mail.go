@@ -63,61 +63,61 @@ func (s *Sender) serveMail(ctx context.Context, h dispatch.Hook) error {
 			return err
 		}
 		begun := time.Now()
-		told, untold := s.mail(context.WithoutCancel(ctx), h, claimed)
+		mailed, left := s.mail(context.WithoutCancel(ctx), h, claimed)
 		now := claimed[0].Tried.Add(time.Since(begun))
-		if h = settle(h, told, now); len(told) > 0 && h.Failures == 0 {
+		if h = settle(h, mailed, now); len(mailed) > 0 && h.Failures == 0 {
 			h.Hold = now.Add(mailEvery)
 		}
 		saving, cancel := context.WithTimeout(context.WithoutCancel(ctx), storing)
-		err = s.Store.SettleDeliveries(saving, h, append(deliveriesOf(told), withoutMail(untold)...))
+		err = s.Store.SettleDeliveries(saving, h, append(deliveriesOf(mailed), withoutMail(left)...))
 		cancel()
-		if err != nil || len(told) > 0 {
+		if err != nil || len(mailed) > 0 {
 			return err
 		}
 	}
 	return nil
 }
 
-// mail sends a mail about deliveries, unless all are of jobs whose task makes a mail, which it returns as untold.
-func (s *Sender) mail(ctx context.Context, h dispatch.Hook, claimed []dispatch.Delivery) (told []try,
-	untold []dispatch.Delivery) {
+// mail sends one mail about deliveries. left are those of jobs whose task makes a mail instead.
+func (s *Sender) mail(ctx context.Context, h dispatch.Hook, claimed []dispatch.Delivery) (mailed []try,
+	left []dispatch.Delivery) {
 	for _, d := range claimed {
-		if toldByTask(d) {
-			untold = append(untold, d)
+		if mailedByTask(d) {
+			left = append(left, d)
 		} else {
-			told = append(told, try{Delivery: d})
+			mailed = append(mailed, try{Delivery: d})
 		}
 	}
-	if len(told) == 0 {
-		return nil, untold
+	if len(mailed) == 0 {
+		return nil, left
 	}
-	slices.SortFunc(told, func(a, b try) int {
+	slices.SortFunc(mailed, func(a, b try) int {
 		return cmp.Or(a.Happened.Compare(b.Happened), cmp.Compare(a.Job, b.Job), cmp.Compare(a.Epoch, b.Epoch))
 	})
-	err := s.sendMail(ctx, h, deliveriesOf(told))
+	err := s.sendMail(ctx, h, deliveriesOf(mailed))
 	s.OnTry(err == nil)
-	for i := range told {
-		told[i].err = err
+	for i := range mailed {
+		mailed[i].err = err
 	}
-	return told, untold
+	return mailed, left
 }
 
 // withoutMail returns deliveries that are over without a mail, and the log says why.
-func withoutMail(untold []dispatch.Delivery) []dispatch.Delivery {
-	for i := range untold {
-		untold[i].State, untold[i].Due, untold[i].Notice = dispatch.DeliveryDone, time.Time{},
+func withoutMail(left []dispatch.Delivery) []dispatch.Delivery {
+	for i := range left {
+		left[i].State, left[i].Due, left[i].Notice = dispatch.DeliveryDone, time.Time{},
 			"No mail is sent about this job, only about its task."
 	}
-	return untold
+	return left
 }
 
-// toldByTask reports whether a delivery is of a job whose task makes the mail.
-func toldByTask(d dispatch.Delivery) bool {
+// mailedByTask reports whether a delivery is of a job whose task makes the mail.
+func mailedByTask(d dispatch.Delivery) bool {
 	_, needed := d.Status.Needed()
 	return d.Job != 0 && d.Task != 0 && !needed
 }
 
-func (s *Sender) sendMail(ctx context.Context, h dispatch.Hook, told []dispatch.Delivery) (err error) {
+func (s *Sender) sendMail(ctx context.Context, h dispatch.Hook, mailed []dispatch.Delivery) (err error) {
 	defer dispatch.RecoverAsError(ctx, s.Log, "sending mail", &err)
 	if s.Mail == nil {
 		return &dispatch.Error{Kind: dispatch.Unsupported, Op: "events.mail", Text: "This service does not send " +
@@ -125,13 +125,13 @@ func (s *Sender) sendMail(ctx context.Context, h dispatch.Hook, told []dispatch.
 	}
 	ctx, cancel := context.WithTimeout(ctx, mailWithin)
 	defer cancel()
-	return s.Mail.Send(ctx, s.letter(ctx, h, told))
+	return s.Mail.Send(ctx, s.letter(ctx, h, mailed))
 }
 
 // letter writes the mail about deliveries. Its subject has no text of a user.
-func (s *Sender) letter(ctx context.Context, h dispatch.Hook, told []dispatch.Delivery) mail.Message {
-	all := headlines(told)
-	m := mail.Message{To: mailbox(h.URL), ID: letterID(h, told), Subject: all[0].text}
+func (s *Sender) letter(ctx context.Context, h dispatch.Hook, mailed []dispatch.Delivery) mail.Message {
+	all := headlines(mailed)
+	m := mail.Message{To: mailbox(h.URL), ID: letterID(h, mailed), Subject: all[0].text}
 	if len(all) > 1 {
 		m.Subject = fmt.Sprintf("%s, and %d more", all[0].text, len(all)-1)
 	}
@@ -165,9 +165,9 @@ func (s *Sender) letter(ctx context.Context, h dispatch.Hook, told []dispatch.De
 
 // letterID returns the same for the same events, so that a mail that is sent again after a crash is known to be the
 // same, and one about more events is not.
-func letterID(h dispatch.Hook, told []dispatch.Delivery) string {
+func letterID(h dispatch.Hook, mailed []dispatch.Delivery) string {
 	sum := sha256.New()
-	for _, d := range told {
+	for _, d := range mailed {
 		fmt.Fprintln(sum, d.Event, d.Queued.UnixMicro())
 	}
 	return h.ID + "." + hex.EncodeToString(sum.Sum(nil)[:16])
@@ -180,13 +180,13 @@ type headline struct {
 }
 
 // headlines returns the events of deliveries as text, tasks first.
-func headlines(told []dispatch.Delivery) (all []headline) {
+func headlines(mailed []dispatch.Delivery) (all []headline) {
 	type reason struct {
 		of  dispatch.TaskID
 		why dispatch.Status
 	}
 	waiting := map[reason]int{}
-	for _, d := range told {
+	for _, d := range mailed {
 		if d.Job != 0 && d.Task != 0 {
 			r := reason{d.Task, d.Status}
 			if waiting[r]++; waiting[r] > 1 {

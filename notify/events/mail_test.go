@@ -31,7 +31,7 @@ func mailOutbox(t *testing.T, jobs int) (*outbox, *mailbox.Server) {
 	return o, server
 }
 
-// mailHook has ann told by mail.
+// mailHook notifies ann by mail.
 func (o *outbox) mailHook(of ...dispatch.Status) dispatch.Hook {
 	o.Helper()
 	h, secret, err := o.sender.Create(o.Context(), "ann", dispatch.Notify{Kind: dispatch.Mail,
@@ -90,7 +90,7 @@ func TestMail_OneForATask(t *testing.T) {
 		t.Errorf("%+v", second)
 	}
 	for _, d := range o.awaitState(h, dispatch.DeliveryDone) {
-		if told := d.Of != 0 || d.Task == 0; told != (d.Notice == "") {
+		if mailed := d.Of != 0 || d.Task == 0; mailed != (d.Notice == "") {
 			t.Errorf("%+v", d)
 		}
 	}

@@ -17,14 +17,14 @@ type wall struct{}
 
 func (wall) Now() time.Time { return time.Now() }
 
-// observer counts what it is told.
-type observer struct{ told int }
+// observer counts its calls.
+type observer struct{ calls int }
 
-func (o *observer) JobsAccepted(string, int)                            { o.told++ }
-func (o *observer) JobSaved(_, _ dispatch.Job)                          { o.told++ }
-func (o *observer) RequestEnded(string, string, time.Duration, error)   { o.told++ }
-func (o *observer) JobAsked(dispatch.Job, string, time.Duration, error) { o.told++ }
-func (o *observer) Acted(string, dispatch.Job)                          { o.told++ }
+func (o *observer) JobsAccepted(string, int)                            { o.calls++ }
+func (o *observer) JobSaved(_, _ dispatch.Job)                          { o.calls++ }
+func (o *observer) RequestEnded(string, string, time.Duration, error)   { o.calls++ }
+func (o *observer) JobAsked(dispatch.Job, string, time.Duration, error) { o.calls++ }
+func (o *observer) Acted(string, dispatch.Job)                          { o.calls++ }
 
 // database keeps events, unless it is away.
 type database struct {
@@ -99,8 +99,8 @@ func TestRecorder_KeepsWhatChangesAndWhatFails(t *testing.T) {
 				t.Errorf("%q, want %q", what[i], want[i])
 			}
 		}
-		if next.told != 7 {
-			t.Errorf("the next observer was told %d times", next.told)
+		if next.calls != 7 {
+			t.Errorf("the next observer was called %d times", next.calls)
 		}
 	})
 }

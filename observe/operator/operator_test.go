@@ -64,8 +64,8 @@ func TestHandler_ServesThisMachineOnly(t *testing.T) {
 	}
 }
 
-// TestHandler_NeedsTheKey: a proxy on the machine that sends no header of its own is told from the command by the key.
-// What was signed cannot be changed, or sent again later.
+// TestHandler_NeedsTheKey: a proxy on the machine that sends no header of its own is distinguished from the command by
+// the key. What was signed cannot be changed, or sent again later.
 func TestHandler_NeedsTheKey(t *testing.T) {
 	h := handler(slog.DiscardHandler)
 	for name, change := range map[string]func(*http.Request) *http.Request{

@@ -32,8 +32,8 @@ const (
 
 // toCollection converts the result of a process into a valid STAC Collection (version 1.0.0, or the platform's). The
 // Collection is never empty: a value that is not STAC becomes an asset, and no value at all is BadUpstream. Links are
-// followed where they may lead to STAC; a temporary failure to read one fails the whole conversion. expect is told of
-// several that will be read.
+// followed where they may lead to STAC; a temporary failure to read one fails the whole conversion. expect is called
+// for several that will be read.
 func toCollection(id string, d document, expect func(hrefs []string), read follow) (json.RawMessage, error) {
 	g := &collector{id: id, expect: expect, read: read, left: maxFollowed, size: int64(len(d.body)),
 		seen: map[string]bool{}, assets: map[string]json.RawMessage{}, next: map[string]int{}}

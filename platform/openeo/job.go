@@ -190,13 +190,13 @@ func (j job) metered() (d time.Duration, m dispatch.Metered) {
 
 // amount returns a metric of a job's usage; nil if it has no number.
 func amount(raw json.RawMessage) *dispatch.Amount {
-	var told map[string]json.RawMessage
-	_ = json.Unmarshal(raw, &told)
-	value := number(told["value"], 0, math.MaxFloat64)
+	var amount map[string]json.RawMessage
+	_ = json.Unmarshal(raw, &amount)
+	value := number(amount["value"], 0, math.MaxFloat64)
 	if value == nil {
 		return nil
 	}
-	return &dispatch.Amount{Value: *value, Unit: unitName(told["unit"])}
+	return &dispatch.Amount{Value: *value, Unit: unitName(amount["unit"])}
 }
 
 // number returns v if it is a number within the bounds, and nil otherwise.

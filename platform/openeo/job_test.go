@@ -55,10 +55,10 @@ func TestSubmit(t *testing.T) {
 // What the back-end tells of itself is noted with the job. A version of the wrong type is not known, and no reason to
 // refuse the back-end.
 func TestSubmit_NotesTheVersions(t *testing.T) {
-	for told, want := range map[string]dispatch.Versions{`"0.31.0"`: {Version: "0.31.0", API: "1.2.0"},
+	for version, want := range map[string]dispatch.Versions{`"0.31.0"`: {Version: "0.31.0", API: "1.2.0"},
 		`7`: {API: "1.2.0"}, `"<b>1</b>\n2"`: {Version: "1 2", API: "1.2.0"}} {
 		b := newBackend(t)
-		b.json("GET /", 200, `{"api_version":"1.2.0","backend_version":`+told+`,"conformsTo":[`+classes+
+		b.json("GET /", 200, `{"api_version":"1.2.0","backend_version":`+version+`,"conformsTo":[`+classes+
 			`],"endpoints":[{"path":"/jobs","methods":["GET","POST"]}]}`)
 		s := b.submission()
 		document, err := b.platform().Document(t.Context(), s.Service)
@@ -67,11 +67,11 @@ func TestSubmit_NotesTheVersions(t *testing.T) {
 		}
 		want.Definition = dispatch.Document{Body: document}.Hash() // as the broker knows it now
 		if got, err := b.platform().Submit(t.Context(), token, s); err != nil || got.Versions != want {
-			t.Errorf("%s: %+v, %v", told, got.Versions, err)
+			t.Errorf("%s: %+v, %v", version, got.Versions, err)
 		}
 		s.Definition, want.Definition = []byte(keptDefinition), "" // the job is pinned to it
 		if got, err := b.platform().Submit(t.Context(), token, s); err != nil || got.Versions != want {
-			t.Errorf("pinned, %s: %+v, %v", told, got.Versions, err)
+			t.Errorf("pinned, %s: %+v, %v", version, got.Versions, err)
 		}
 	}
 }
@@ -620,7 +620,7 @@ func TestSync(t *testing.T) {
 	wantKind(t, err, dispatch.Uncertain)
 }
 
-// A run that takes too long, whoever says so, is told from one that fails.
+// A run that takes too long, whoever says so, differs from one that fails.
 func TestSync_TooLong(t *testing.T) {
 	b := newBackend(t)
 	for _, c := range []struct {

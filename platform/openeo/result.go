@@ -75,7 +75,7 @@ func itemReader(r *upstream.Reader, f upstream.Follower, results *upstream.Answe
 }
 
 // collection converts a response with results into a STAC Collection. read reads an Item that it links to, of which
-// expect is told before.
+// expect is called before.
 func collection(op, id string, a *upstream.Answer, expect func([]string), read stac.ItemReader) (json.RawMessage,
 	error) {
 	var doc stac.Object

@@ -92,7 +92,7 @@ func TestCheck_FormatOfATask(t *testing.T) {
 		"not offered":     {oneNode(`"x"`, `{}`), `{"output":{"GTiff":{}}}`, "netcdf", 200, task, true},
 		"of a job":        {oneNode(`"x"`, `{}`), `{"output":{"GTiff":{}}}`, "netcdf", 200, nil, false},
 		"saves itself":    {saves, `{"output":{"GTiff":{}}}`, "netcdf", 200, task, false},
-		"not told":        {oneNode(`"x"`, `{}`), `{}`, "netcdf", 404, task, false},
+		"no description":  {oneNode(`"x"`, `{}`), `{}`, "netcdf", 404, task, false},
 		"out of order":    {oneNode(`"x"`, `{}`), `{}`, "netcdf", 500, task, false},
 		"none asked for":  {oneNode(`"x"`, `{}`), `{"output":{"GTiff":{}}}`, "", 200, task, false},
 		"none is offered": {oneNode(`"x"`, `{}`), `{"output":{}}`, "netcdf", 200, task, false},

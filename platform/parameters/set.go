@@ -213,7 +213,7 @@ func (p parameter) check(m *bounds.Meter, value json.RawMessage, loc []any) (fau
 const bytesPerStep = 32
 
 // innermost returns up to most causes that explain a failure. Of several alternatives it returns those of the one that
-// matched furthest; otherwise a user might be told to send null.
+// matched furthest; otherwise the error might ask a user for null.
 func innermost(e *jsonschema.ValidationError, most int) (all []*jsonschema.ValidationError) {
 	if len(e.Causes) == 0 {
 		return []*jsonschema.ValidationError{e}

@@ -13,8 +13,8 @@ const mostItems = 100
 type ItemReader func(href string) (Object, *url.URL, error)
 
 // AddItems adds to a Collection that has no assets those of the Items that it links to, and widens e by the Items. Its
-// links must be absolute already, see [Anchor]. expect is told which Items are read, before the first is. An error of
-// read ends AddItems. The description says how many Items are only linked.
+// links must be absolute already, see [Anchor]. expect is called with the Items that are read, before the first is. An
+// error of read ends AddItems. The description says how many Items are only linked.
 func AddItems(c Object, e *Extent, expect func(hrefs []string), read ItemReader) error {
 	var assets map[string]Object
 	if _ = json.Unmarshal(c["assets"], &assets); len(assets) > 0 {

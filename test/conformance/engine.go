@@ -65,7 +65,7 @@ func (t engineTest) start(v Visit) dispatch.Engine {
 	return e
 }
 
-// reporting returns a visit that reports its lease, and ends when it is told the wakes it has seen and its next due
+// reporting returns a visit that reports its lease, and ends when it receives the wakes it has seen and its next due
 // time.
 func (t engineTest) reporting() (Visit, <-chan dispatch.Lease, chan<- end) {
 	begun, ends := make(chan dispatch.Lease, 100), make(chan end)

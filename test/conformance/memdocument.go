@@ -13,7 +13,7 @@ type definition struct {
 	owner             dispatch.UserID
 	dispatch.Document        // without body, of a further placement of a task
 	hash              string // of the body
-	told              string // hash of the current document of its origin, if that has changed
+	current           string // hash of the current document of its origin, if that has changed
 }
 
 func (s *MemStore) define(o owned, u dispatch.UserID, d *dispatch.Document) {
@@ -41,7 +41,7 @@ func (s *MemStore) changedAt(t dispatch.Task, a dispatch.Account) bool {
 		of.placement = ""
 	}
 	d := s.defined[of]
-	return d != nil && d.told != ""
+	return d != nil && d.current != ""
 }
 
 // changedElsewhere reports whether the document of the service has changed at a placement apart from the first that is
@@ -118,12 +118,12 @@ func (s *MemStore) SetDocumentHash(_ context.Context, o dispatch.Origin, hash st
 	_, unlock := s.lock()
 	defer unlock()
 	for _, d := range s.waiting() {
-		told := hash
+		current := hash
 		if d.hash == hash {
-			told = ""
+			current = ""
 		}
-		if sameOrigin(d.Origin, o) && d.told != told {
-			d.told = told
+		if sameOrigin(d.Origin, o) && d.current != current {
+			d.current = current
 			owners = append(owners, d.owner)
 		}
 	}

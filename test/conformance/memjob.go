@@ -155,7 +155,7 @@ func (s *MemStore) RecordIncludingHidden(_ context.Context, u dispatch.UserID, i
 func (s *MemStore) record(r *row, now time.Time) (dispatch.Record, error) {
 	j := s.showHold(r.job(), now)
 	changed := j.Task != 0 && s.changedAt(s.tasks[j.Task], j.Account)
-	if d := s.defined[owned{job: j.ID}]; (changed || d != nil && d.told != "") && j.Phase == dispatch.Waiting &&
+	if d := s.defined[owned{job: j.ID}]; (changed || d != nil && d.current != "") && j.Phase == dispatch.Waiting &&
 		j.Attention == dispatch.None {
 		j.Attention = dispatch.ServiceChanged
 	}

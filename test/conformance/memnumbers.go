@@ -30,7 +30,7 @@ type seen struct {
 // shownOf returns what the owner sees of a job, without what its account or its phase alone show.
 func (s *MemStore) shownOf(j dispatch.Job) (shown, service string) {
 	if d := s.defined[owned{job: j.ID}]; d != nil {
-		service = d.told
+		service = d.current
 	}
 	rest, _ := dispatch.Encode(map[string]any{"annotations": j.Annotations, "metered": j.Metered,
 		"versions": j.Versions})
@@ -49,11 +49,11 @@ func (s *MemStore) shownOf(j dispatch.Job) (shown, service string) {
 func (s *MemStore) shownOfTask(t dispatch.Task) (shown, service string) {
 	for _, h := range t.Request.Placements {
 		if d := s.defined[owned{task: t.ID, placement: h.Account}]; d != nil {
-			service += " " + d.told
+			service += " " + d.current
 		}
 	}
 	if d := s.defined[owned{task: t.ID}]; d != nil {
-		service += "; " + d.told
+		service += "; " + d.current
 	}
 	return fmt.Sprint(t.Paused, s.tried(t).PausedFor, t.Trial, t.Budget, t.Edited.UnixMicro(), t.Annotations), service
 }

@@ -160,7 +160,7 @@ func (l Link) recordLearned(ref dispatch.Ref, step dispatch.SubmitResult) (dispa
 	defer l.mu.Unlock()
 	for _, r := range l.runs {
 		if r.Ref == ref {
-			r.Told, r.ToldTo = time.Now(), l.Process
+			r.Known, r.KnownTo = time.Now(), l.Process
 		}
 	}
 	return step, nil

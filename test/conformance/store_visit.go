@@ -202,7 +202,7 @@ func (t storeTest) await() {
 	t.db.Pass(time.Hour)
 	start = start.Add(time.Hour)
 	stale := job(ann, shared, dispatch.Started, -20*time.Second, time.Minute)
-	told := job(ann, shared, dispatch.Started, -10*time.Second, time.Minute)
+	checked := job(ann, shared, dispatch.Started, -10*time.Second, time.Minute)
 	fair := job(ann, "d/shared", dispatch.Started, -8*time.Second, time.Minute)
 	soonDue := job(ann, shared, dispatch.Started, -8*time.Second, time.Second)
 	other := job(ann, "a/shared", dispatch.Started, -11*time.Second, -time.Minute)
@@ -210,7 +210,7 @@ func (t storeTest) await() {
 	waits := job(ann, "b/shared", dispatch.Waiting, -20*time.Second, time.Minute)
 	hers := job(bob, "c/shared", dispatch.Started, -20*time.Second, time.Minute)
 
-	as, err := t.s.MarkAwaited(ctx, ann, dispatch.Scope{Job: told.ID}, fresh, gap)
+	as, err := t.s.MarkAwaited(ctx, ann, dispatch.Scope{Job: checked.ID}, fresh, gap)
 	t.must(err)
 	t.equal(as, []dispatch.Account{})
 	wakes := t.readAgenda().Wakes
@@ -224,7 +224,7 @@ func (t storeTest) await() {
 		job     dispatch.Job
 		due     time.Duration
 		awaited bool
-	}{{stale, 0, true}, {told, 0, false}, {fair, 2 * time.Second, false}, {soonDue, time.Second, false},
+	}{{stale, 0, true}, {checked, 0, false}, {fair, 2 * time.Second, false}, {soonDue, time.Second, false},
 		{other, -time.Minute, true}, {ahead, 0, true}, {waits, time.Minute, false}, {hers, time.Minute, false}} {
 		want := c.job
 		want.Due, want.Awaited = start.Add(c.due), c.awaited

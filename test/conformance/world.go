@@ -48,8 +48,8 @@ type Run struct {
 	Created time.Time
 	Starts  []time.Time // starts that had an effect
 	Stopped time.Time   // when it was canceled, or removed before it was started
-	Told    time.Time   // when a process received its ref
-	ToldTo  string
+	Known   time.Time   // when a process received its ref
+	KnownTo string
 	Dropped bool // a cancel has reached it, with or without effect
 	Sync    bool // it was complete in the response; the response is its result, and nothing else reports it
 

@@ -238,9 +238,9 @@ func TestTurns_ManyUsersAreServedInTurn(t *testing.T) {
 		names = append(names, member(n))
 		defer c.submit(member(n), backlog).Wait()
 	}
-	var told map[int]string
-	if !until(2*time.Minute, func() bool { told = c.places(names...); return len(told) == users*backlog }) {
-		t.Fatalf("%d of %d jobs have a queue position: %v", len(told), users*backlog, told)
+	var places map[int]string
+	if !until(2*time.Minute, func() bool { places = c.places(names...); return len(places) == users*backlog }) {
+		t.Fatalf("%d of %d jobs have a queue position: %v", len(places), users*backlog, places)
 	}
 
 	s.setLife(simulator.Life{})
@@ -262,13 +262,13 @@ func TestTurns_ManyUsersAreServedInTurn(t *testing.T) {
 		t.Fatalf("%d of %d jobs were submitted", len(b.order()), 2+users*backlog)
 	}
 
-	checkTurns(t, b.order()[1:], came, users, told)
+	checkTurns(t, b.order()[1:], came, users, places)
 	c.p.stop(t)
 }
 
 // checkTurns checks that users were served in the order of queue_position, each user once per round, and the newcomer
 // next after the jobs that were submitted before it, of which there are came.
-func checkTurns(t *testing.T, order []string, came, users int, told map[int]string) {
+func checkTurns(t *testing.T, order []string, came, users int, places map[int]string) {
 	t.Helper()
 	var served []string
 	for i, title := range order {
@@ -280,8 +280,8 @@ func checkTurns(t *testing.T, order []string, came, users int, told map[int]stri
 		}
 	}
 	for i, name := range served {
-		if told[i] != name {
-			t.Errorf("position %d was shown to %s, but %s was served", i, told[i], name)
+		if places[i] != name {
+			t.Errorf("position %d was shown to %s, but %s was served", i, places[i], name)
 		}
 	}
 	for round := range slices.Chunk(served, users) {

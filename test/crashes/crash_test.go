@@ -71,7 +71,7 @@ func once(route string, f simulator.Fault) []simulator.Fault {
 // crashes lists the crash points of the two-step protocol, E, and of the one-step protocol, P.
 var crashes = []crash{
 	{name: "E0 before the job is kept", dies: []string{"accept before"}, runs: 1, status: dispatch.Finished},
-	{name: "E1 before anybody was told that it is kept", dies: []string{"accept after"}, runs: 1,
+	{name: "E1 before anybody knows that it is kept", dies: []string{"accept after"}, runs: 1,
 		status: dispatch.Finished},
 	{name: "E1 before the intent", dies: []string{"intend create before"}, runs: 1, status: dispatch.Finished},
 	{name: "E2 intended, not sent", dies: []string{"intend create after"}, runs: 1, status: dispatch.Finished},
@@ -131,7 +131,7 @@ var crashes = []crash{
 		status: dispatch.Canceled},
 	{name: "E10 unwanted, not kept", dies: []string{"want before"}, life: slow, wish: before, runs: 1,
 		status: dispatch.Canceled},
-	{name: "E10 unwanted, kept, not told", dies: []string{"want after"}, life: slow, wish: before, runs: 1,
+	{name: "E10 unwanted, kept, not notified", dies: []string{"want after"}, life: slow, wish: before, runs: 1,
 		status: dispatch.Canceled},
 	{name: "E10 cancel not sent", dies: []string{"cancel before"}, life: slow, wish: before, runs: 1,
 		status: dispatch.Canceled},

@@ -109,9 +109,9 @@ func TestPooler_InTransactionMode(t *testing.T) {
 			}
 			replicas := c.launchTogether(3)
 			c.submitBoth(replicas[0])
-			told := strings.Contains(replicas[0].Log.String(), "set database_direct")
-			if told == direct {
-				t.Errorf("a missing database_direct is told: %v", told)
+			logged := strings.Contains(replicas[0].Log.String(), "set database_direct")
+			if logged == direct {
+				t.Errorf("a missing database_direct is logged: %v", logged)
 			}
 			c.finish(replicas...)
 			c.dsn = server.URL

@@ -13,15 +13,15 @@ import (
 	"github.com/eodispatch/eodispatch/test/simulator"
 )
 
-// told is a receiver that keeps the ids of what it is told.
-type told struct {
+// received is a receiver that keeps the ids of what it receives.
+type received struct {
 	*httptest.Server
 	mu  sync.Mutex
 	ids map[string]int
 }
 
-func newTold(t *testing.T) *told {
-	r := &told{ids: map[string]int{}}
+func newReceived(t *testing.T) *received {
+	r := &received{ids: map[string]int{}}
 	r.Server = httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, q *http.Request) {
 		var e struct{ ID string }
 		if err := json.NewDecoder(q.Body).Decode(&e); err != nil || e.ID == "" {
@@ -36,7 +36,7 @@ func newTold(t *testing.T) *told {
 }
 
 // all returns how many different messages arrived, and how many times the most frequent did.
-func (r *told) all() (ids, most int) {
+func (r *received) all() (ids, most int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, n := range r.ids {
@@ -70,10 +70,10 @@ const messages = 8
 
 func killDelivery(t *testing.T, point, dsn string) {
 	c := crash{ogc: true, life: simulator.Life{Run: time.Second}}
-	s, r := c.scene(t), newTold(t)
+	s, r := c.scene(t), newReceived(t)
 	environ := c.environment(t, s, dsn)
 	task := map[string]any{"dimension": map[string]any{"name": "bbox", "values": []any{}},
-		"options": map[string]any{"notify": map[string]any{"url": r.URL + "/told", "events": []string{"finished",
+		"options": map[string]any{"notify": map[string]any{"url": r.URL + "/notified", "events": []string{"finished",
 			"task_share", "task_ended"}}}}
 	for name, member := range s.job {
 		task[name] = member

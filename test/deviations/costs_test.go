@@ -62,8 +62,8 @@ func TestDeviations_CostsComeLate(t *testing.T) {
 		if !s.watch(time.Hour, often, nil, ended("failed")) {
 			t.Fatal("the jobs have not failed")
 		}
-		if told := s.charges(); told != "" {
-			t.Errorf("before the platform reports costs: %s", told)
+		if charges := s.charges(); charges != "" {
+			t.Errorf("before the platform reports costs: %s", charges)
 		}
 		late.Fail = 0
 		s.platform.SetLife(late)
@@ -81,8 +81,8 @@ func TestDeviations_CostsComeLate(t *testing.T) {
 				t.Errorf("job %d: %+v", i, j)
 			}
 		}
-		if told := s.charges(); told != "openeo: 18 credits of 12 runs\n" {
-			t.Errorf("booked: %s", told)
+		if charges := s.charges(); charges != "openeo: 18 credits of 12 runs\n" {
+			t.Errorf("booked: %s", charges)
 		}
 		var gone any
 		s.ask(200, "DELETE", fmt.Sprintf("/upscale_tasks/%d", s.task), "", &gone)
@@ -90,8 +90,8 @@ func TestDeviations_CostsComeLate(t *testing.T) {
 		if err := s.broker.Store.(conformance.Store).Purge(t.Context(), time.Hour); err != nil {
 			t.Fatal(err)
 		}
-		if told := s.charges(); told != "openeo: 18 credits of 12 runs\n" {
-			t.Errorf("after the task was deleted: %s", told)
+		if charges := s.charges(); charges != "openeo: 18 credits of 12 runs\n" {
+			t.Errorf("after the task was deleted: %s", charges)
 		}
 		asked := s.oracle.Requests(readJob)
 		time.Sleep(10 * time.Hour) // to the last time at which costs would be read, a day after the end

@@ -35,8 +35,8 @@ func play(t *testing.T, protocol string, scenes []scene) {
 			t.Parallel()
 			t.Run("watched", func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					if told := c.play(with(t, protocol), often); strings.Join(told, " → ") != c.tells {
-						t.Errorf("the owner saw\n%s, want\n%s", strings.Join(told, " → "), c.tells)
+					if seen := c.play(with(t, protocol), often); strings.Join(seen, " → ") != c.tells {
+						t.Errorf("the owner saw\n%s, want\n%s", strings.Join(seen, " → "), c.tells)
 					}
 				})
 			})
@@ -44,8 +44,8 @@ func play(t *testing.T, protocol string, scenes []scene) {
 				synctest.Test(t, func(t *testing.T) {
 					s := with(t, protocol)
 					s.inMemory = true
-					told := c.play(s, func(time.Duration) time.Duration { return c.most })
-					if last := told[len(told)-1]; !strings.HasSuffix(c.tells, last) {
+					seen := c.play(s, func(time.Duration) time.Duration { return c.most })
+					if last := seen[len(seen)-1]; !strings.HasSuffix(c.tells, last) {
 						t.Errorf("at the end the owner saw %s, want %s", last, c.tells)
 					}
 				})
@@ -55,17 +55,17 @@ func play(t *testing.T, protocol string, scenes []scene) {
 }
 
 // play plays the scene and returns the states that the owner saw, without repetitions.
-func (c scene) play(s *stage, when client) (told []string) {
+func (c scene) play(s *stage, when client) (seen []string) {
 	mends(s)
 	if c.acts != nil {
 		c.acts(s)
 	}
 	defer s.open()()
 	now := s.submit()
-	told = []string{now.String()}
+	seen = []string{now.String()}
 	ended := s.watch(c.most, when, c.deeds, func() bool {
-		if now = s.read(); now.String() != told[len(told)-1] {
-			told = append(told, now.String())
+		if now = s.read(); now.String() != seen[len(seen)-1] {
+			seen = append(seen, now.String())
 		}
 		return now.ended()
 	})
@@ -78,7 +78,7 @@ func (c scene) play(s *stage, when client) (told []string) {
 	if c.check != nil {
 		c.check(s)
 	}
-	return told
+	return seen
 }
 
 func (c taskScene) play(s *stage) {
@@ -94,8 +94,8 @@ func (c taskScene) play(s *stage) {
 		now, _ = s.readTask()
 		return now["finished"]+now["failed"]+now["canceled"] == 6
 	})
-	if told := fmt.Sprintf("%d finished, %d failed", now["finished"], now["failed"]); told != c.tells {
-		s.Errorf("the owner saw %s, want %s", told, c.tells)
+	if seen := fmt.Sprintf("%d finished, %d failed", now["finished"], now["failed"]); seen != c.tells {
+		s.Errorf("the owner saw %s, want %s", seen, c.tells)
 	}
 	if got := s.oracle.Sum(); got.Creates-before != 6 || got.Starts != 6 || got.Runs != 6 || got.Cancels != 0 {
 		s.Errorf("events at the platform: %+v, of which %d creates of other clients", got, before)

@@ -347,8 +347,8 @@ func (h *history) checkOwner(j dispatch.Job) {
 // keeps reports whether the process that received the platform id of a run lived long enough to save it.
 func (h *history) keeps(r conformance.Run) bool {
 	for _, p := range h.procs {
-		if p.name == r.ToldTo {
-			return !p.dead || p.died.Sub(r.Told) > 10*time.Minute+h.outage.longest
+		if p.name == r.KnownTo {
+			return !p.dead || p.died.Sub(r.Known) > 10*time.Minute+h.outage.longest
 		}
 	}
 	return false
@@ -392,13 +392,13 @@ func (h *history) checkRuns(jobs map[dispatch.JobID]dispatch.Job) {
 		if len(r.Starts) > 0 && !known && !unsure {
 			h.violated("run %s of job %d (attempt %d) is neither known nor shown as unknown", r.Ref, j.ID, attempt)
 		}
-		if !r.Told.IsZero() && !known && h.keeps(r) {
+		if !r.Known.IsZero() && !known && h.keeps(r) {
 			h.violated("the response about run %s of job %d reached %s, but the run is not known", r.Ref, j.ID,
-				r.ToldTo)
+				r.KnownTo)
 		}
 		latest := h.life(j.ID, attempt) == h.life(j.ID, j.Attempt) // an earlier run, which failed, says nothing of it
-		if !r.Told.IsZero() && h.keeps(r) && latest && j.Status == dispatch.Unknown && !h.unsure[j.ID] {
-			h.violated("the response about run %s of job %d reached %s, but the job is unknown", r.Ref, j.ID, r.ToldTo)
+		if !r.Known.IsZero() && h.keeps(r) && latest && j.Status == dispatch.Unknown && !h.unsure[j.ID] {
+			h.violated("the response about run %s of job %d reached %s, but the job is unknown", r.Ref, j.ID, r.KnownTo)
 		}
 		if j.Status == dispatch.Canceled && r.Active(time.Now()) && !unsure {
 			h.violated("run %s of canceled job %d continues", r.Ref, j.ID)

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 )
 
-// addsHook has a server told of jobs, on the view of the account: the secret is shown once, a test arrives, another
+// addsHook has a server notified of jobs, on the view of the account: the secret is shown once, a test arrives, another
 // does not, it is sent again, and the hook is removed.
 func (b *tab) addsHook() {
 	b.t.Helper()

@@ -37,7 +37,7 @@ type platform struct {
 	simulator.OpenEO
 	url  string
 	time clock
-	told atomic.Int64 // time when the last page of jobs was sent, in microseconds since 1970
+	sent atomic.Int64 // time when the last page of jobs was sent, in microseconds since 1970
 }
 
 // newPlatform starts a platform that responds after 50 ms.
@@ -48,7 +48,7 @@ func newPlatform(b *testing.B, life simulator.Life) *platform {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p.ServeHTTP(w, r)
 		if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/jobs") {
-			p.told.Store(time.Now().UnixMicro())
+			p.sent.Store(time.Now().UnixMicro())
 		}
 	}))
 	b.Cleanup(server.Close)
@@ -227,7 +227,7 @@ func BenchmarkPerformanceOfPush(b *testing.B) {
 	took := make([]time.Duration, sockets)
 	for i, s := range streams {
 		s.Close()
-		took[i] = ended[i].Sub(time.UnixMicro(a.platforms[i%waves].told.Load())).Round(time.Millisecond)
+		took[i] = ended[i].Sub(time.UnixMicro(a.platforms[i%waves].sent.Load())).Round(time.Millisecond)
 	}
 	slices.Sort(took)
 	slices.SortFunc(ended, time.Time.Compare)

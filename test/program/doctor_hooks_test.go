@@ -62,12 +62,12 @@ func TestDoctor_TellsOfHooks(t *testing.T) {
 			if err := s.Close(); err != nil {
 				t.Fatal(err)
 			}
-			told := func() string {
+			doctor := func() string {
 				t.Helper()
 				_, printed := try(t, []string{"EODISPATCH_DATABASE=" + dsn}, "doctor", "--config", file)
 				return printed
 			}
-			if printed := told(); strings.Contains(printed, "hooks") {
+			if printed := doctor(); strings.Contains(printed, "hooks") {
 				t.Errorf("of messages that have just been queued:\n%s", printed)
 			}
 			now, hour := time.Now().UnixMicro(), time.Hour.Microseconds()
@@ -75,7 +75,7 @@ func TestDoctor_TellsOfHooks(t *testing.T) {
 				now-2*hour))
 			change(t, dsn, fmt.Sprintf("UPDATE hooks SET failures = 9, hold = %d WHERE id = 'h0'", now+hour))
 			change(t, dsn, "UPDATE hooks SET gone = true WHERE id = 'h2'")
-			printed := told()
+			printed := doctor()
 			for _, want := range []string{"messages to 1 hooks of users have not arrived for more than 1 h, the " +
 				"oldest for 3 h", "messages to hooks have been due for 2 h, but no process sends them",
 				"1 hooks of users are off, because their receivers answered 410"} {

@@ -20,9 +20,9 @@ import (
 	"github.com/eodispatch/eodispatch/test/mailbox"
 )
 
-// TestHooks_ToldAfterAKill: the program is killed while a receiver has the message about the end of a job, and has not
+// TestHooks_SentAfterAKill: the program is killed while a receiver has the message about the end of a job, and has not
 // answered. The next process sends it again, under the same id.
-func TestHooks_ToldAfterAKill(t *testing.T) {
+func TestHooks_SentAfterAKill(t *testing.T) {
 	t.Parallel()
 	for name, database := range map[string]func(*testing.T) string{
 		"SQLite":     func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "d.db") },
@@ -30,12 +30,12 @@ func TestHooks_ToldAfterAKill(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // both wait for the lease of the killed process to end
-			toldAfterAKill(t, database(t))
+			sentAfterAKill(t, database(t))
 		})
 	}
 }
 
-func toldAfterAKill(t *testing.T, database string) {
+func sentAfterAKill(t *testing.T, database string) {
 	r, w := newHookReceiver(t), startWorld(t)
 	environ := acting(t, w, executable.FreeAddress(t), database, named("k"))
 	p := Start(t, environ...)

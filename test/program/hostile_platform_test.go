@@ -136,7 +136,7 @@ func (c Client) checkAttention(t *testing.T, jobs int) {
 			said++
 		}
 		if j.Status == string(dispatch.Finished) {
-			t.Error("a job finished of which nothing was told")
+			t.Error("a job finished without any notice")
 		}
 	}
 	if len(list.Jobs) != jobs || said == 0 {

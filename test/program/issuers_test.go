@@ -88,12 +88,12 @@ func TestIssuers_EachWithItsAudienceAndExchange(t *testing.T) {
 	if err := alice.Call(t.Context(), http.MethodPost, "/grants", nil, &shown); err != nil {
 		t.Error(err)
 	}
-	var told struct {
+	var listed struct {
 		Servers []string `json:"authorization_servers"`
 	}
 	if err := alice.Call(t.Context(), http.MethodGet, "/.well-known/oauth-protected-resource", nil,
-		&told); err != nil || strings.Join(told.Servers, " ") != known.Issuer+" "+known.Platform {
-		t.Errorf("%v, %v", told, err)
+		&listed); err != nil || strings.Join(listed.Servers, " ") != known.Issuer+" "+known.Platform {
+		t.Errorf("%v, %v", listed, err)
 	}
 	p.Stop(t)
 }

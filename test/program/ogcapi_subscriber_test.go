@@ -17,23 +17,23 @@ import (
 	"github.com/eodispatch/eodispatch/test/simulator"
 )
 
-// told is what a subscriber got.
-type told struct {
+// message is what a subscriber got.
+type message struct {
 	path   string
 	header http.Header
 	body   []byte
 }
 
 // isSigned reports whether a message is signed with a key as Standard Webhooks describes.
-func (o told) isSigned(key string) bool {
+func (o message) isSigned(key string) bool {
 	sum := hmac.New(sha256.New, []byte(key))
 	fmt.Fprintf(sum, "%s.%s.%s", o.header.Get("Webhook-Id"), o.header.Get("Webhook-Timestamp"), o.body)
 	return o.header.Get("Webhook-Signature") == "v1,"+base64.StdEncoding.EncodeToString(sum.Sum(nil))
 }
 
 // subscriber keeps what it gets. The first message to /repeated is refused.
-func subscriber(t *testing.T) (url string, got <-chan told) {
-	all := make(chan told, 100)
+func subscriber(t *testing.T) (url string, got <-chan message) {
+	all := make(chan message, 100)
 	var refused atomic.Bool
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
@@ -45,20 +45,20 @@ func subscriber(t *testing.T) (url string, got <-chan told) {
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return
 		}
-		all <- told{r.URL.Path, r.Header, body}
+		all <- message{r.URL.Path, r.Header, body}
 	}))
 	t.Cleanup(server.Close)
 	return server.URL, all
 }
 
-func awaitTold(t *testing.T, got <-chan told) told {
+func awaitMessage(t *testing.T, got <-chan message) message {
 	t.Helper()
 	select {
 	case one := <-got:
 		return one
 	case <-time.After(3 * time.Minute):
 		t.Fatal("the subscriber got no message")
-		return told{}
+		return message{}
 	}
 }
 
@@ -74,12 +74,12 @@ func TestOGCAPI_Subscriber(t *testing.T) {
 		`/late", "inProgressUri": "`+url+`/running", "failedUri": "`+url+`/failed"}}`,
 		"Prefer", "respond-async")
 	var info ogcJob
-	if one := awaitTold(t, got); one.path != "/running" || json.Unmarshal(one.body, &info) != nil ||
+	if one := awaitMessage(t, got); one.path != "/running" || json.Unmarshal(one.body, &info) != nil ||
 		info.JobID != j.JobID || info.Status != "running" || linkTo(info.Links, "self") != location {
 		t.Errorf("%s: %s", one.path, one.body)
 	}
 	s.decode(s.do("DELETE", location, ""), http.StatusOK, &info)
-	if one := awaitTold(t, got); one.path != "/failed" || json.Unmarshal(one.body, &info) != nil ||
+	if one := awaitMessage(t, got); one.path != "/failed" || json.Unmarshal(one.body, &info) != nil ||
 		info.JobID != j.JobID || info.Status != "dismissed" {
 		t.Errorf("%s: %s", one.path, one.body)
 	}
@@ -91,7 +91,7 @@ func TestOGCAPI_Subscriber(t *testing.T) {
 		Type   string
 		Assets map[string]any
 	}
-	if one := awaitTold(t, got); one.path != "/repeated" || json.Unmarshal(one.body, &c) != nil ||
+	if one := awaitMessage(t, got); one.path != "/repeated" || json.Unmarshal(one.body, &c) != nil ||
 		c.Type != "Collection" || len(c.Assets) == 0 {
 		t.Errorf("%s: %s", one.path, one.body)
 	}
@@ -99,12 +99,12 @@ func TestOGCAPI_Subscriber(t *testing.T) {
 	location, _ = s.execute("ndvi",
 		`{"inputs": {"bbox": {"bbox": [5.05, 51.2, 5.15, 51.25]}}, "outputs": {"stac": {"transmissionMode": "reference"}},
 		"subscriber": {"successUrl": "`+url+`/misspelled", "inProgressUri": "`+url+`/began"}}`)
-	if one := awaitTold(t, got); one.path != "/began" || json.Unmarshal(one.body, &info) != nil ||
+	if one := awaitMessage(t, got); one.path != "/began" || json.Unmarshal(one.body, &info) != nil ||
 		info.Status != "running" {
 		t.Errorf("%s: %s", one.path, one.body)
 	}
 	var linked map[string]struct{ Href string }
-	if one := awaitTold(t, got); one.path != "/misspelled" || json.Unmarshal(one.body, &linked) != nil ||
+	if one := awaitMessage(t, got); one.path != "/misspelled" || json.Unmarshal(one.body, &linked) != nil ||
 		linked["stac"].Href != location+"/results/stac" {
 		t.Errorf("%s: %s", one.path, one.body)
 	}
@@ -113,11 +113,12 @@ func TestOGCAPI_Subscriber(t *testing.T) {
 	s.execute("ndvi",
 		`{"inputs": {"bbox": {"bbox": [5.05, 51.2, 5.35, 51.25]}, "eodispatch:tiles": "20x20km"}, "subscriber": {"successUri": "`+url+`/tiles", "failedUri": "`+url+`/failed", "inProgressUri": "`+url+`/some",
 		"eodispatch:secret": "whsec_`+base64.StdEncoding.EncodeToString([]byte(key))+`"}}`)
-	if one := awaitTold(t, got); one.path != "/some" || !one.isSigned(key) || json.Unmarshal(one.body, &info) != nil ||
+	if one := awaitMessage(t, got); one.path != "/some" || !one.isSigned(key) || json.Unmarshal(one.body,
+		&info) != nil ||
 		info.Status != "running" || !strings.HasPrefix(info.JobID, "t-") {
 		t.Errorf("%s: %s", one.path, one.body)
 	}
-	if one := awaitTold(t, got); one.path != "/tiles" || !one.isSigned(key) ||
+	if one := awaitMessage(t, got); one.path != "/tiles" || !one.isSigned(key) ||
 		json.Unmarshal(one.body, &linked) != nil ||
 		!strings.Contains(string(s.do("GET", linked["stac"].Href, "").text), `"Collection"`) {
 		t.Errorf("%s: %s", one.path, one.body)

@@ -94,7 +94,7 @@ func TestOperator_HoldsReleasesAndEnds(t *testing.T) {
 	for _, id := range []int64{held.ID, gone.ID} {
 		if j := c.attended(t, id); j.Attention == nil ||
 			!strings.Contains(j.Attention.Message, "The operator says: The platform is being updated.") {
-			t.Errorf("the owner is told %+v", j.Attention)
+			t.Errorf("the owner sees %+v", j.Attention)
 		}
 	}
 	operators(t, environ, "end", strconv.FormatInt(gone.ID, 10), "not needed")

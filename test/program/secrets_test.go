@@ -46,15 +46,15 @@ func TestSecrets_StayInside(t *testing.T) {
 			heard := listenTo(t, p.Address)
 			live(t, w, p, heard)
 			p.Stop(t)
-			told := heard.all()
+			texts := heard.all()
 			for where, text := range map[string]string{"a page": "is linked", "a stream": `"type":"status"`,
 				"the answer to POST /sync_jobs":  "200 OK",
 				"the answer to GET /jobs_status": "401 Unauthorized", "the answer to GET /nothing": "404 Not Found"} {
-				if !strings.Contains(told[where], text) {
-					t.Errorf("%s was not heard: %q", where, told[where])
+				if !strings.Contains(texts[where], text) {
+					t.Errorf("%s was not heard: %q", where, texts[where])
 				}
 			}
-			for where, text := range told {
+			for where, text := range texts {
 				withoutSecrets(t, where, text, secrets...)
 			}
 			keepsSecrets(t, p, tables, secrets...)

@@ -156,7 +156,7 @@ func TestReplicas_ServeEachOthersSessions(t *testing.T) {
 	}
 }
 
-// The demonstration's broker keeps browsers signed in, also without a key in its configuration, and is told of
+// The demonstration's broker keeps browsers signed in, also without a key in its configuration, and is notified of
 // sign-outs at its provider.
 func TestDemo_KeepsBrowsersSignedIn(t *testing.T) {
 	t.Parallel()

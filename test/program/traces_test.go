@@ -120,7 +120,7 @@ func newRecorder(t *testing.T, server string) *recorder {
 }
 
 // TestTraces_OfAJob: from one POST, the receiver gets the request with its statements, and the visit that submitted the
-// job, linked with that request, with its request to the platform. Only a platform for which that is configured is told
+// job, linked with that request, with its request to the platform. Only a platform for which that is configured gets it
 // of the trace.
 func TestTraces_OfAJob(t *testing.T) {
 	t.Parallel()
@@ -129,9 +129,9 @@ func TestTraces_OfAJob(t *testing.T) {
 	seen := *w
 	seen.OpenEOURL, seen.OGCURL = openEO.URL, ogc.URL
 	// platforms are in the order of their addresses
-	told, untold, variable := openEO, ogc, "EODISPATCH_PLATFORMS_0_TRACEPARENT=true"
+	traced, without, variable := openEO, ogc, "EODISPATCH_PLATFORMS_0_TRACEPARENT=true"
 	if ogc.URL < openEO.URL {
-		told, untold = ogc, openEO
+		traced, without = ogc, openEO
 	}
 	p := Start(t, append(deployed(&seen, asUser, asUser), "OTEL_EXPORTER_OTLP_ENDPOINT="+to.URL,
 		"OTEL_EXPORTER_OTLP_HEADERS=x-api-key=a%20key", variable)...)
@@ -151,7 +151,7 @@ func TestTraces_OfAJob(t *testing.T) {
 		}
 	}
 	checkParents(t, to)
-	checkTold(t, to, told, untold)
+	checkContexts(t, to, traced, without)
 	for _, head := range to.heads {
 		if head.Get("X-Api-Key") != "a key" {
 			t.Errorf("headers %v", head)
@@ -213,20 +213,20 @@ func checkParents(t *testing.T, to *receiver) {
 }
 
 // checkTold checks that one platform was sent the contexts of spans that arrived, and the other none.
-func checkTold(t *testing.T, to *receiver, told, untold *recorder) {
+func checkContexts(t *testing.T, to *receiver, traced, without *recorder) {
 	t.Helper()
 	known := map[string]bool{}
 	for _, s := range to.spans {
 		known["00-"+contextOf(s.TraceId, s.SpanId)+"-01"] = true
 	}
-	if !slices.ContainsFunc(told.contexts, func(c string) bool { return known[c] }) {
-		t.Errorf("the platform was sent %q", told.contexts)
+	if !slices.ContainsFunc(traced.contexts, func(c string) bool { return known[c] }) {
+		t.Errorf("the platform was sent %q", traced.contexts)
 	}
-	if slices.ContainsFunc(told.contexts, func(c string) bool { return c != "" && !known[c] }) {
-		t.Errorf("the platform was sent contexts of no span: %q", told.contexts)
+	if slices.ContainsFunc(traced.contexts, func(c string) bool { return c != "" && !known[c] }) {
+		t.Errorf("the platform was sent contexts of no span: %q", traced.contexts)
 	}
-	if slices.ContainsFunc(untold.contexts, func(c string) bool { return c != "" }) {
-		t.Errorf("the other platform was sent %q", untold.contexts)
+	if slices.ContainsFunc(without.contexts, func(c string) bool { return c != "" }) {
+		t.Errorf("the other platform was sent %q", without.contexts)
 	}
 }
 

@@ -379,7 +379,7 @@ func decodeInto(t *testing.T, text string, v any) {
 }
 
 // TestUsers_KeepTheirSignIn checks the stored sign-in: only its owner can read it, several processes renew it once, and
-// a sign-in that has ended is told from other failures.
+// a sign-in that has ended differs from other failures.
 func TestUsers_KeepTheirSignIn(t *testing.T) {
 	t.Parallel()
 	s, u := startDemo(t), newPerson(t)
@@ -432,8 +432,8 @@ func expire(t *testing.T, file string) {
 	}
 }
 
-// TestUsers_AreToldWhatIsWrong runs commands with wrong input. None of them submits anything.
-func TestUsers_AreToldWhatIsWrong(t *testing.T) {
+// TestUsers_LearnWhatIsWrong runs commands with wrong input. None of them submits anything.
+func TestUsers_LearnWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	s := startDemo(t)
 	token := SignIn(t, s.world, s.broker).Token

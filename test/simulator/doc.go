@@ -1,7 +1,7 @@
 // Package simulator simulates the servers that the broker talks to: an openEO back-end ([OpenEO]), an OGC API -
 // Processes server ([OGC]) and an identity provider ([IdP]). They hold thousands of jobs, follow their specifications,
 // and misbehave on demand ([Fault], [Life]). An [Oracle] counts what really happened to each job, whatever its clients
-// were told.
+// saw.
 //
 // Each is an [http.Handler] whose zero value behaves well. Nothing runs between requests: the state of a job is a
 // function of a seed and of the time, which is passed in. So they work on any listener and on in-memory connections

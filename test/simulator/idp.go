@@ -49,7 +49,7 @@ type IdP struct {
 	devices  map[string]*device // by the code that the device sends
 	grants   map[string]grant   // by refresh token
 	disabled map[string]bool    // users
-	told     string             // see TellLogouts
+	logouts  string             // see TellLogouts
 	serial   int
 	nextKey  int
 }

@@ -20,7 +20,7 @@ func (idp *IdP) TellLogouts(address string) {
 	idp.once.Do(idp.init)
 	idp.mu.Lock()
 	defer idp.mu.Unlock()
-	idp.told = address
+	idp.logouts = address
 }
 
 // Logout ends a user's session: its tokens are no longer accepted.
@@ -28,12 +28,12 @@ func (idp *IdP) Logout(realm, user string) {
 	token := idp.MintLogout(realm, user, TokenFaults{})
 	idp.mu.Lock()
 	idp.sessions[realm+"/"+user]++
-	told := idp.told
+	address := idp.logouts
 	idp.mu.Unlock()
-	if told == "" || realm != BrokerRealm {
+	if address == "" || realm != BrokerRealm {
 		return
 	}
-	response, err := http.PostForm(told, url.Values{"logout_token": {token}})
+	response, err := http.PostForm(address, url.Values{"logout_token": {token}})
 	if err == nil {
 		response.Body.Close() // as in Keycloak, the logout succeeds without the client
 	}

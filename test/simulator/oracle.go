@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// Counts is what really happened to the jobs of one tag, whatever the clients were told.
+// Counts is what really happened to the jobs of one tag, whatever the clients saw.
 type Counts struct {
 	Creates int `json:"creates"` // jobs created
 	Starts  int `json:"starts"`  // accepted start requests, including those without effect

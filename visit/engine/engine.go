@@ -99,7 +99,7 @@ func (e *Engine) Run(ctx context.Context) {
 	hints.Wait()
 }
 
-// Wake implements dispatch.Engine. The caller has already told a visit that runs in this process.
+// Wake implements dispatch.Engine. The caller has already notified a visit that runs in this process.
 func (e *Engine) Wake(a dispatch.Account) {
 	if e.visiting(a) {
 		return // the engine dequeues again when the visit ends
@@ -138,7 +138,7 @@ func (e *Engine) Hurry() { e.dequeueSoon() }
 func (e *Engine) dequeueSoon() {
 	select {
 	case e.check <- struct{}{}:
-	default: // already told
+	default: // it has a signal already
 	}
 }
 

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// toldEvery is how often a continuing failure is logged.
-const toldEvery = time.Minute
+// logEvery is how often a continuing failure is logged.
+const logEvery = time.Minute
 
 // failureLog logs an operation that keeps failing: when the failures begin, once a minute while they last, and when
 // they are over. It must be used by one goroutine only.
@@ -17,7 +17,7 @@ type failureLog struct {
 
 	failures int // consecutive
 	since    time.Time
-	told     time.Time
+	logged   time.Time
 }
 
 // record records the result of one attempt.
@@ -29,12 +29,12 @@ func (t *failureLog) record(ctx context.Context, err error) {
 		t.failures = 0
 	case err == nil:
 	case t.failures == 0:
-		t.failures, t.since, t.told = 1, time.Now(), time.Now()
+		t.failures, t.since, t.logged = 1, time.Now(), time.Now()
 		t.log.WarnContext(ctx, t.of+" failed; retrying", "error", err)
 	default:
 		t.failures++
-		if time.Since(t.told) >= toldEvery {
-			t.told = time.Now()
+		if time.Since(t.logged) >= logEvery {
+			t.logged = time.Now()
 			t.log.WarnContext(ctx, t.of+" still fails", "failures", t.failures, "error", err)
 		}
 	}

@@ -159,7 +159,7 @@ func TestPostgres_PollsBehindAPooler(t *testing.T) {
 	})
 	// one look is the first, one that after the silence, and a late one may come close to its next
 	if took := time.Since(began); looks < enough || took < (enough-3)*2*time.Second {
-		t.Errorf("told to look %d times in %v", looks, took)
+		t.Errorf("checked %d times in %v", looks, took)
 	}
 	if text := said.String(); strings.Count(text, "\n") != 1 ||
 		!strings.Contains(text, "LISTEN is silent behind a pooler; falling back to polling every 2 s") {

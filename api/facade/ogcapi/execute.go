@@ -28,7 +28,7 @@ type execution struct {
 	Response   string                     `json:"response"`
 	Subscriber json.RawMessage            `json:"subscriber"`
 
-	told      []dispatch.Notify // of Subscriber
+	notify    []dispatch.Notify // of Subscriber
 	delivered delivery
 	passed    map[string]any // the outputs that the platform is asked for; nil: all
 }
@@ -69,7 +69,7 @@ func (f *Facade) executeBody(in *request, s catalogue.Service, body []byte) (*an
 	}
 	want := facade.PreferencesIn(in.Header)
 	if f.isEcho(s) && !want.Async {
-		if len(e.told) > 0 {
+		if len(e.notify) > 0 {
 			return nil, badRequest(
 				"Only jobs notify a subscriber. Send the header Prefer: respond-async, so that this execution " +
 					"becomes a job.")
@@ -100,7 +100,7 @@ func (f *Facade) parseExecution(in *request, s catalogue.Service, body []byte) (
 	if e.has(inputTiles) {
 		of = eventsOfTask
 	}
-	if e.told, err = parseSubscriber(e.Subscriber, of); err != nil {
+	if e.notify, err = parseSubscriber(e.Subscriber, of); err != nil {
 		return e, err
 	}
 	e.delivered = e.delivery(in)
@@ -134,13 +134,13 @@ func (f *Facade) request(in *request, s catalogue.Service, e execution) (dispatc
 		return dispatch.Request{}, err
 	}
 	d := e.delivered
-	if len(e.told) > 0 {
+	if len(e.notify) > 0 {
 		d.Root = in.root
 	}
 	wanted, err := json.Marshal(d)
 	return dispatch.Request{Title: s.Title, Label: s.Label, Service: s.Service, Parameters: inputs, Format: format,
 		Options:     o.options,
-		Annotations: dispatch.Annotations{Labels: o.labels}, Facade: wanted, Notify: e.told}, err
+		Annotations: dispatch.Annotations{Labels: o.labels}, Facade: wanted, Notify: e.notify}, err
 }
 
 // formatOf returns the format of the results: that of the input or of the media type; "": neither names one, and the

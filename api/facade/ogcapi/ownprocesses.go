@@ -136,7 +136,7 @@ func (f *Facade) runsAtOnce(in *request, s catalogue.Service) (bool, error) {
 
 // needsJob reports whether the client prefers a job, or an execution has what only jobs have.
 func (e execution) needsJob(in *request, want facade.Preferences) bool {
-	return want.Async || want.Wait > 0 || len(e.told) > 0 || e.has(inputLabels) || e.has(inputPin) || e.stac() ||
+	return want.Async || want.Wait > 0 || len(e.notify) > 0 || e.has(inputLabels) || e.has(inputPin) || e.stac() ||
 		in.Header.Get("Idempotency-Key") != ""
 }
 

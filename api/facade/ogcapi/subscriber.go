@@ -40,7 +40,7 @@ type subscriberEvents struct{ success, failed, inProgress []dispatch.Status }
 const mostURL = 2_000
 
 // parseSubscriber returns who is to be notified of an execution.
-func parseSubscriber(text json.RawMessage, of subscriberEvents) (told []dispatch.Notify, err error) {
+func parseSubscriber(text json.RawMessage, of subscriberEvents) (all []dispatch.Notify, err error) {
 	if len(text) == 0 || string(text) == "null" {
 		return nil, nil
 	}
@@ -58,11 +58,11 @@ func parseSubscriber(text json.RawMessage, of subscriberEvents) (told []dispatch
 			return nil, badRequest("subscriber: a URL has at most %d characters.", mostURL)
 		}
 		if one.url != "" {
-			told = append(told, dispatch.Notify{Kind: dispatch.OGCSubscriber, URL: one.url, Statuses: one.of,
+			all = append(all, dispatch.Notify{Kind: dispatch.OGCSubscriber, URL: one.url, Statuses: one.of,
 				Secret: s.Secret})
 		}
 	}
-	return told, nil
+	return all, nil
 }
 
 // patience is how long results that cannot be read are waited for, before a subscriber gets the status of its job in
@@ -98,7 +98,7 @@ func (f *Facade) jobMessage(ctx context.Context, h dispatch.Hook, d dispatch.Del
 	case err != nil:
 		return nil, err
 	}
-	in := f.toldAt(ctx, h.Owner, r.Request)
+	in := f.notifiedAt(ctx, h.Owner, r.Request)
 	in.repeated = d.Tries > 1
 	if d.Status == dispatch.Running && r.Status != dispatch.Running { // it ran when it happened
 		r.Status, r.Desired, r.Progress, r.Failure = dispatch.Running, "", nil, ""
@@ -129,7 +129,7 @@ func (f *Facade) taskMessage(ctx context.Context, h dispatch.Hook, d dispatch.De
 	case err != nil:
 		return nil, err
 	}
-	in := f.toldAt(ctx, h.Owner, t.Request)
+	in := f.notifiedAt(ctx, h.Owner, t.Request)
 	if status == successful {
 		a, err := written(in, 0, document, []outcome{tiles(in, d.Of)})
 		return a.Body, err
@@ -190,9 +190,9 @@ func (f *Facade) documentOf(in *request, r dispatch.Record) (any, error) {
 	return a.Body, nil
 }
 
-// toldAt returns a request on behalf of the owner of a job whose links lead to the address at which its execution was
-// requested.
-func (f *Facade) toldAt(ctx context.Context, u dispatch.UserID, r dispatch.Request) *request {
+// notifiedAt returns a request on behalf of the owner of a job whose links lead to the address at which its execution
+// was requested.
+func (f *Facade) notifiedAt(ctx context.Context, u dispatch.UserID, r dispatch.Request) *request {
 	in := &request{Request: (&http.Request{Header: http.Header{}}).WithContext(ctx), user: u, message: true,
 		view: view{path: root}}
 	in.root = deliveryOf(in, r).Root

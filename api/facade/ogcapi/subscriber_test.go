@@ -108,7 +108,7 @@ func TestMessage_Repeated(t *testing.T) {
 	}
 }
 
-// TestMessage_Running: a subscriber is told that a job or a task runs although it has ended since, with nothing that
+// TestMessage_Running: a subscriber learns that a job or a task runs although it has ended since, with nothing that
 // holds only after the end.
 func TestMessage_Running(t *testing.T) {
 	whole := 100.0
@@ -166,11 +166,11 @@ func TestMessage_OfATask(t *testing.T) {
 
 // TestParseSubscriber: messages are signed with the secret that a client gives, which is not shown again.
 func TestParseSubscriber(t *testing.T) {
-	told, err := parseSubscriber(json.RawMessage(
+	all, err := parseSubscriber(json.RawMessage(
 		`{"successUrl": "https://a", "failedUri": "https://b", "eodispatch:secret": "whsec_x"}`), eventsOfTask)
-	if err != nil || len(told) != 2 || told[0].Statuses[0] != dispatch.TaskFinished || told[1].URL != "https://b" ||
-		told[1].Secret.Reveal() != "whsec_x" {
-		t.Errorf("%+v, %v", told, err)
+	if err != nil || len(all) != 2 || all[0].Statuses[0] != dispatch.TaskFinished || all[1].URL != "https://b" ||
+		all[1].Secret.Reveal() != "whsec_x" {
+		t.Errorf("%+v, %v", all, err)
 	}
 	if _, err := parseSubscriber(json.RawMessage(`{"eodispatch:secret": {"a": "whsec_x"}}`), eventsOfJob); err == nil ||
 		strings.Contains(err.Error(), "whsec_x") {

@@ -22,7 +22,7 @@ func (s startedMeanwhile) DeleteUnstarted(ctx context.Context, u dispatch.UserID
 	return s.Store.DeleteUnstarted(ctx, u, id)
 }
 
-// A batch job that is started while it is deleted is deleted, and stopped: its client has been told that it is gone.
+// A batch job that is started while it is deleted is deleted, and stopped: its client knows that it is gone.
 func TestJobs_DeletedWhileStarted(t *testing.T) {
 	w := newWorld(t, []string{"cdse"}, nil)
 	w.backends[0].Limits = dispatch.Limits{Jobs: 20, Requests: 4, Send: 30 * time.Second}

@@ -74,7 +74,7 @@ func (p *person) submitTask(t *testing.T, endpoint string) task {
 
 // watchTask receives the changes of a task's jobs over a WebSocket until the test ends. The function it returns lists
 // the ids of the jobs that were reported for the first time as waiting for the user to sign in, grouped by message.
-func (p *person) watchTask(t *testing.T, id int64) (told func() [][]int64) {
+func (p *person) watchTask(t *testing.T, id int64) (reported func() [][]int64) {
 	t.Helper()
 	address := fmt.Sprintf("ws%s/ws/upscale_tasks/%d?changes=true&interval=3600", strings.TrimPrefix(p.broker, "http"),
 		id)
@@ -179,7 +179,7 @@ func TestAway_TasksOfUsersWhoAreSignedOut(t *testing.T) {
 	mustStop(t, first)
 
 	second := serve(t, environ...)
-	told := emil.watchTask(t, emils.ID)
+	reported := emil.watchTask(t, emils.ID)
 	emil.waits(t, emils.ID, func(now task) error { return now.finished(jobs / 4) })
 	must(t, s.LogOut("platform", "emil-p"))
 	var stopped task
@@ -188,7 +188,7 @@ func TestAway_TasksOfUsersWhoAreSignedOut(t *testing.T) {
 		return now.stopped(emil.broker + "/link/Q")
 	})
 	eventually(t, time.Minute, func() error {
-		if len(told()) == 0 {
+		if len(reported()) == 0 {
 			return errors.New("no message reports jobs that wait for the user")
 		}
 		return nil
@@ -198,7 +198,8 @@ func TestAway_TasksOfUsersWhoAreSignedOut(t *testing.T) {
 	emil.waits(t, emils.ID, func(now task) error { return now.finished(jobs) })
 	// jobs that may be submitted between two reads of the agenda, twice limits.requests; later messages may report them
 	const underWay = 16
-	if parts := told(); len(parts[0]) < len(stopped.waiting())-underWay || len(slices.Concat(parts[1:]...)) > underWay {
+	if parts := reported(); len(parts[0]) < len(stopped.waiting())-underWay ||
+		len(slices.Concat(parts[1:]...)) > underWay {
 		t.Errorf("%d waiting jobs were reported in %d messages, the first with %d jobs", len(stopped.waiting()),
 			len(parts), len(parts[0]))
 	}

@@ -24,7 +24,7 @@ export interface Rasters {
 export const bandName = (bands: Band[], i: number): string => bands[i]?.name || t.bandOf(i + 1);
 
 const readAtOnce = 6;
-const told = 250; // ms between two reports of what has been read
+const reportEvery = 250; // ms between two reports of what has been read
 
 // useRasters shows files on the map, and tells the view what is shown.
 export function useRasters(layer: RasterLayer | null): Rasters {
@@ -35,7 +35,7 @@ export function useRasters(layer: RasterLayer | null): Rasters {
   const queue = useRef<{ file: Picture; expected: number }[]>([]);
   const workers = useRef(0);
   void version.value;
-  const changed = useMemo(() => throttled(() => version.value++, told), []);
+  const changed = useMemo(() => throttled(() => version.value++, reportEvery), []);
   const work = async (own: number) => {
     workers.current++;
     for (let next = queue.current.shift(); next && own === epoch.current; next = queue.current.shift()) {
