@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/oauth2"
 
+	"github.com/eodispatch/eodispatch/client"
 	"github.com/eodispatch/eodispatch/client/cli"
 	"github.com/eodispatch/eodispatch/config"
 	"github.com/eodispatch/eodispatch/identity"
@@ -79,6 +80,9 @@ func (s *demoServers) runCommands(ctx context.Context, c console) error {
 		return err
 	}
 	fmt.Fprintf(c.out, "signed in as %s\n", s.world.Credentials.User)
+	if err := s.awaitServices(ctx, token); err != nil {
+		return err
+	}
 	environ := append([]string{"EODISPATCH_BROKER=" + s.broker, "EODISPATCH_TOKEN=" + token,
 		"XDG_STATE_HOME=" + s.folder}, c.environ...)
 	user := console{c.out, c.err, environ, func(context.Context) (context.Context, context.CancelFunc) {
@@ -97,6 +101,24 @@ func (s *demoServers) runCommands(ctx context.Context, c console) error {
 		s.world.OpenEO.SetLife(simulator.Life{Queue: 300 * time.Millisecond, Run: 700 * time.Millisecond, Spread: 0.5})
 	}
 	return nil
+}
+
+// awaitServices waits until the broker has read the records of its catalogue, with which it begins when it starts.
+func (s *demoServers) awaitServices(ctx context.Context, token string) error {
+	c, err := client.New(s.broker, client.Options{Token: func(context.Context) (string, error) { return token, nil }})
+	if err != nil {
+		return err
+	}
+	for {
+		for _, err := range c.Services(ctx, "") {
+			return err
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 // demoRuns are the commands that the demonstration runs: a job for each protocol, and a task.
