@@ -54,13 +54,15 @@ var addressArguments = map[string][]string{
 // path on its machine.
 var openedArguments = map[string][]string{
 	"load_url":          {"url"},
-	"get_geometries":    {"filename"},
+	"get_geometries":    {"filename", "feature_collection"},
 	"vector_buffer":     {"geometry", "geometries"},
 	"aggregate_spatial": {"geometries"},
 }
 
-// textProcesses matches the processes that return a text among their arguments, or one made of them.
-var textProcesses = regexp.MustCompile(`^(constant|if|inspect|array_element|first|last|text_.*)$`)
+// geometryProcesses matches the processes that return geometries, and no text that they were given. Many others do
+// that, such as constant, if, add and sleep.
+var geometryProcesses = regexp.MustCompile(
+	`^(load_.*|get_geometries|(.*_)?vector(_.*)?|run_udf|filter_.*|aggregate_.*|apply(_.*)?|merge_cubes)$`)
 
 // permission checks what one request runs under a shared account.
 type permission struct {
@@ -286,20 +288,31 @@ func (c *permission) checkOpened(process string, arguments any) error {
 }
 
 // opensMore reports whether a value may be a text that is not a public URL. What another node computes is not known
-// here, so a node that may return a text is not permitted. load_url is, because published processes compute its URL,
-// and back-ends accept no path there.
+// here, so only nodes that return geometries are permitted. For load_url all are, because published processes compute
+// its URL, and back-ends accept no path there.
 func (c *permission) opensMore(process string, value any) bool {
-	address, is := value.(string)
-	if from, computed := value.(map[string]any); computed && process != "load_url" {
-		_, given := from["from_parameter"] // by a callback
-		name, _ := from["from_node"].(string)
-		node, _ := c.graph[name].(map[string]any)
-		return given || slices.ContainsFunc(c.possibleValues(node["process_id"]), func(id placed) bool {
-			name, _ := id.value.(string)
-			return textProcesses.MatchString(name)
-		})
+	from, is := value.(map[string]any)
+	if !is {
+		address, is := value.(string)
+		return is && !isPublic(address)
 	}
-	return is && !isPublic(address)
+	if process == "load_url" {
+		return false
+	}
+	for _, member := range []string{"from_parameter", "process_id", "node"} { // of a callback, or evaluated in place
+		if _, has := from[member]; has {
+			return true
+		}
+	}
+	if _, has := from["from_node"]; !has {
+		return false
+	}
+	name, _ := from["from_node"].(string)
+	node, _ := c.graph[name].(map[string]any)
+	return slices.ContainsFunc(c.possibleValues(node["process_id"]), func(id placed) bool {
+		name, _ := id.value.(string)
+		return !geometryProcesses.MatchString(name)
+	})
 }
 
 // onlyPublic reports whether the arguments of a process name only public URLs, and at least one of the names is given;

@@ -58,6 +58,14 @@ func TestPermits_OfAProcessGraph(t *testing.T) {
 			`"geometries"`), `{}`, "vector_buffer"},
 		"a path that is chosen": {textNode(`"if"`, `{"value":true,"accept":"/data/a.json"}`, "vector_buffer",
 			`"geometry"`), `{}`, "vector_buffer"},
+		"a path that passes a node": {textNode(`"sleep"`, `{"data":"/data/a.json","seconds":0}`, "vector_buffer",
+			`"geometries"`), `{}`, "vector_buffer"},
+		"a path as geometries": {textNode(`"get_geometries"`, `{"feature_collection":"/data/a.json"}`, "vector_buffer",
+			`"geometries"`), `{}`, "get_geometries"},
+		"a node in place of a value": {oneNode(`"vector_buffer"`,
+			`{"geometries":{"process_id":"constant","arguments":{"x":"/data/a.json"}}}`), `{}`, "vector_buffer"},
+		"a value in a node": {oneNode(`"vector_buffer"`, `{"geometries":{"node":"/data/a.json"}}`), `{}`,
+			"vector_buffer"},
 		"a node in a parameter": {`{"m":{"process_id":"constant","arguments":{"x":"/data/a.json"}},` +
 			oneNode(`"vector_buffer"`, `{"geometries":{"from_parameter":"p"}}`)[1:], `{"p":{"from_node":"m"}}`,
 			"vector_buffer"},
@@ -131,6 +139,8 @@ func TestPermits_PublicURLs(t *testing.T) {
 			`{"feature_collection":{"type":"FeatureCollection","features":[]}}`),
 		"a buffer":                    afterNode(`"vector_buffer"`, `{"geometries":{"from_node":"m"},"distance":1}`),
 		"a URL":                       textNode(`"text_concat"`, `{"data":["https://a.example/","b.json"]}`, "load_url", `"url"`),
+		"a buffer around geometries":  textNode(`"load_geojson"`, `{"data":{}}`, "vector_buffer", `"geometries"`),
+		"statistics over a buffer":    textNode(`"vector_buffer"`, `{"geometries":{}}`, "aggregate_spatial", `"geometries"`),
 		"a buffer around a parameter": oneNode(`"vector_buffer"`, `{"geometries":{"from_parameter":"p"}}`),
 	} {
 		t.Run(name, func(t *testing.T) {
