@@ -89,14 +89,15 @@ build: page
 # image writes an OCI image for amd64 and arm64 into dist/image, which skopeo, podman or umoci read. It needs no daemon and no base image, and the
 # same commit gives the same bytes.
 image: page
-	go run ./deploy/image -out dist/image -version "$(VERSION)" -revision "$$(git rev-parse HEAD)" -created "$$(git log -1 --format=%ct)"
+	rm -f dist/eodispatch-*
+	SYSTEMS="linux/amd64 linux/arm64" bash deploy/release.sh "$(VERSION)" dist programs image
 
 # release makes programs for three systems, their SBOMs, the image, the Python package, notes from the changelog, and checksums, in dist/release:
 # make release VERSION=0.2.0. The same commit gives the same bytes. It publishes nothing.
 release: page
 	@bash test/real/install.sh hatchling
-	go run ./deploy/release -out dist/release -version "$(VERSION)" -revision "$$(git rev-parse HEAD)" -created "$$(git log -1 --format=%ct)" \
-	  -python "$$(bash test/real/install.sh --bin hatchling)/python"
+	rm -rf dist/release
+	bash deploy/release.sh "$(VERSION)" dist/release
 
 # TYPES writes the types of the page from the OpenAPI document.
 TYPES = $(STATIC) go run -trimpath ./cmd/eodispatch reference openapi | bash .ci/node node web/openapi/generate.js
@@ -130,7 +131,7 @@ fuzz:
 
 bench:
 	@bash test/real/install.sh shapely world-atlas openeo-0.53
-	@go test -p 1 -run '^$$' -bench Performance -benchtime 1x -timeout 90m ./test/performance ./cmd/eodispatch ./store ./notify/events ./deploy/image ./test/real
+	@go test -p 1 -run '^$$' -bench Performance -benchtime 1x -timeout 90m ./test/performance ./cmd/eodispatch ./store ./notify/events ./deploy ./test/real
 	@go test -p 1 -run '^$$' -bench Performance -benchtime 1s ./observe/telemetry ./observe/tracing
 
 # year simulates a year of 1,000 platforms with 10,000,000 jobs, in about a minute of CPU time; make test simulates 10 platforms.

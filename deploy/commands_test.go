@@ -17,7 +17,7 @@ var judges = map[string]string{
 	"eodispatch doctor":           "deploy/TestOperations_WalkThrough",
 	"eodispatch export":           "test/program/TestForget_LeavesNothing",
 	"eodispatch forget":           "test/program/TestForget_RefusesLiveJobs",
-	"eodispatch health":           "deploy/image/TestImage_Runs",
+	"eodispatch health":           "deploy/TestImage_Runs",
 	"eodispatch import":           "test/real/TestImport_FromMariaDB",
 	"eodispatch operator":         "test/program/TestOperator_HoldsReleasesAndEnds",
 	"eodispatch purge":            "test/program/TestPurge_DryRunAndReal",
@@ -30,11 +30,11 @@ var judges = map[string]string{
 	// and deploy/TestChart_StartsTheProgram starts what the pods run
 	"kubectl":                           "deploy/TestOperations_NamesWhatTheChartHas",
 	"make charts":                       "test/charts/TestChart_OfACluster",
-	"make image":                        "deploy/image/TestImage_Runs",
+	"make image":                        "deploy/TestImage_Runs",
 	"pg_dump":                           "deploy/TestOperations_WalkThrough",
 	"pg_restore":                        "deploy/TestOperations_WalkThrough",
 	"printf '%s' 'ISSUER SUB'":          "test/program/TestForget_LeavesNothing",
-	"skopeo copy oci:dist/image docker": "deploy/image/TestImage_Runs", // to another folder instead of a registry
+	"skopeo copy oci:dist/image docker": "deploy/TestImage_Runs", // to another folder instead of a registry
 	"systemctl reload":                  "deploy/TestService_ReloadsByHangup",
 	"systemd-analyze security":          "deploy/TestService_IsValidAndHardened",
 }
