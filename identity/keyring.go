@@ -23,9 +23,9 @@ const keyBytes = 32
 // Keyring encrypts texts with its first key and decrypts texts that any of its keys encrypted (AES-256-GCM with random
 // nonces). Each text is bound to the place where it is stored, so that it cannot be decrypted elsewhere.
 type Keyring struct {
-	first string
-	raw   map[string][]byte
-	keys  map[string]cipher.AEAD
+	first, last string
+	raw         map[string][]byte
+	keys        map[string]cipher.AEAD
 }
 
 var keyName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
@@ -49,7 +49,7 @@ func ParseKeyring(text dispatch.Secret) (*Keyring, error) {
 		if r.keys[name], err = sealing(key); err != nil {
 			return nil, err
 		}
-		r.raw[name] = key
+		r.raw[name], r.last = key, name
 		if i == 0 {
 			r.first = name
 		}
@@ -75,6 +75,20 @@ func (r *Keyring) derived(use string) *Keyring {
 		}
 	}
 	return d
+}
+
+// LinkSecret returns the secret of links that lead to what only a user's permission opens, made of one that is stored
+// in the database, whose readers must not be able to make such links. It depends on the oldest key: links stay valid
+// while newer ones are added. A nil Keyring, with which no permissions are stored, returns the stored one.
+func (r *Keyring) LinkSecret(stored dispatch.Secret) dispatch.Secret {
+	if r == nil {
+		return stored
+	}
+	own, err := hkdf.Key(sha256.New, r.raw[r.last], []byte(stored.Reveal()), "links", keyBytes)
+	if err != nil {
+		panic(err) // the key has the right length
+	}
+	return dispatch.Secret(own)
 }
 
 // NewKey returns a random key as text for a keyring. Its name is the date of now.

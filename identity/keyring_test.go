@@ -45,6 +45,18 @@ func TestParseKeyring_RefusesBadKeys(t *testing.T) {
 	}
 }
 
+// Who reads the database does not know the secret of links, which stays the same while a newer key is added.
+func TestKeyring_LinkSecret(t *testing.T) {
+	old := ring(t, key("k1")).LinkSecret("stored")
+	if old == "stored" || old != ring(t, key("k2"), key("k1")).LinkSecret("stored") ||
+		old == ring(t, key("k2")).LinkSecret("stored") || old == ring(t, key("k1")).LinkSecret("another") {
+		t.Error("the secret does not depend on the oldest key and the database")
+	}
+	if (*Keyring)(nil).LinkSecret("stored") != "stored" {
+		t.Error("without keys there is another secret")
+	}
+}
+
 // A text does not open with another row, user, issuer, key or byte.
 func TestKeyring_OpensInPlaceOnly(t *testing.T) {
 	r := ring(t, key("k1"), key("k2"))

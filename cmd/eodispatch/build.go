@@ -139,7 +139,7 @@ func build(ctx context.Context, settings *config.Config, kept *store.Store, seen
 		return nil, err
 	}
 	served.Hooks, served.CreateHook, b.Targets = kept, sender.Create, sender
-	served.Files = &files.Facade{Broker: b, Backends: b.Backends, Secret: kept.CursorKey()}
+	served.Files = &files.Facade{Broker: b, Backends: b.Backends, Secret: access.ring.LinkSecret(kept.CursorKey())}
 	served.Facades = []facade.Facade{backEnd(settings, b, kept, offered, served.Files), processes,
 		resultSearch(settings, b, served.Files), served.Files}
 	if err := access.serve(&served); err != nil {
@@ -193,7 +193,7 @@ func backEnd(settings *config.Config, b *broker.Broker, kept *store.Store,
 	id := settings.Identity
 	return facadeopeneo.New(facadeopeneo.Config{Broker: b, Backends: b.Backends, Processes: kept, Services: offered,
 		Files: passed,
-		Title: settings.About.Title, Version: ownVersion(), Secret: kept.CursorKey(),
+		Title: settings.About.Title, Version: ownVersion(), Secret: passed.Secret,
 		SignIn: facadeopeneo.SignIn{Issuer: id.Issuer, ClientID: cmp.Or(id.OpenEOClient, id.CommandLineClient),
 			Pages: id.OpenEOPages}})
 }

@@ -1,6 +1,7 @@
 package program
 
 import (
+	"database/sql"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -9,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eodispatch/eodispatch/api/facade/files"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/test/executable"
 	"github.com/eodispatch/eodispatch/test/simulator"
@@ -39,7 +41,8 @@ func TestSTAC_ResultsOfUsers(t *testing.T) {
 			w := startWorld(t)
 			w.OpenEO.SetLife(simulator.Life{Run: 100 * time.Millisecond})
 			w.IdP.Link("bob", "bob-p")
-			environ := acting(t, w, executable.FreeAddress(t), database(t), named("k"))
+			dsn := database(t)
+			environ := acting(t, w, executable.FreeAddress(t), dsn, named("k"))
 			for i := range environ {
 				environ[i] = strings.Replace(environ[i], `"access": "user",`, `"access": "user", "assets": "proxy",`, 1)
 			}
@@ -49,6 +52,7 @@ func TestSTAC_ResultsOfUsers(t *testing.T) {
 			agree(t, u.alice, "alice")
 			task := u.tiles(6)
 			u.searches(task)
+			u.forges(dsn)
 			u.files(task)
 		})
 	}
@@ -161,6 +165,34 @@ func (u *twoUsers) searches(task Job) {
 	if got := u.ask(u.bob, "GET", "/stac/search?collections="+collection, ""); !strings.Contains(got.Body,
 		`"features":[]`) {
 		u.Errorf("another finds %s", got.Body)
+	}
+}
+
+// forges makes links to a file by all that readers of the database know.
+func (u *twoUsers) forges(dsn string) {
+	u.Helper()
+	driver, name := "pgx", dsn
+	if file, lite := strings.CutPrefix(dsn, "sqlite:"); lite {
+		driver, name = "sqlite", file
+	}
+	db, err := sql.Open(driver, name)
+	u.must(err)
+	defer db.Close()
+	item := u.find("GET", "/stac/search?limit=1", "").Features[0]
+	owner, tried := allRows(u.T, db, "SELECT owner FROM jobs")[0][0], 0
+	for _, row := range allRows(u.T, db, "SELECT value FROM settings") {
+		for asset := range item.Assets {
+			sealed, err := files.Seal(dispatch.Secret(fmt.Sprint(row[0])), "file of results", map[string]any{"u": owner,
+				"j": json.Number(item.ID), "a": asset, "e": time.Now().Add(time.Hour).Unix()})
+			u.must(err)
+			got := u.ask(Client{Broker: u.p.Address}, "GET", "/files/"+sealed+"/x", "")
+			if tried++; got.Status != http.StatusNotFound {
+				u.Errorf("a link that a reader of the database made: %d", got.Status)
+			}
+		}
+	}
+	if tried < 2 {
+		u.Errorf("%d links were tried", tried)
 	}
 }
 
