@@ -11,7 +11,7 @@ PAGE = $(shell find web/src web/earth/make.js web/index.html web/*.json web/*.ts
 test: ready page
 	@$(SCRATCH); \
 	$(GOTEST) $(RACE) $(RACED) & raced=$$!; \
-	$(STATIC) $(GOTEST) -trimpath $(WAITING) $(LONGEST) $$(go list ./... | grep -vxF "$$(go list $(RACED) $(LONGEST))") && \
+	$(STATIC) $(GOTEST) -trimpath -p $$(($$(nproc) + 1)) $(LONGEST) $$(go list ./... | grep -vxF "$$(go list $(RACED) $(LONGEST))") && \
 	$(STATIC) $(GOTEST) -trimpath -run "$$(bash .ci/left-out $(LEFT_OUT))" $(LEFT_OUT) && plain=0 || plain=1; \
 	wait $$raced && exit $$plain
 
@@ -20,7 +20,9 @@ test: ready page
 test-full: test fire soak failover standards import year charts fuzz
 
 # GOTEST leaves out go vet, which make check runs, and tables for debuggers, which take a third of the time to link.
-GOTEST = go test -vet=off -ldflags=-w -shuffle=on -timeout 30m -p $$(nproc)
+# More tests run beside each other than there are cores, as those that call t.Parallel mostly wait for programs, browsers,
+# leases and intervals.
+GOTEST = go test -vet=off -ldflags=-w -shuffle=on -timeout 30m -p $$(nproc) -parallel 6
 
 # STATIC compiles without C, and -trimpath as a release is built: the same packages serve check, build, and the programs that tests start.
 STATIC = CGO_ENABLED=0
@@ -37,22 +39,19 @@ SCRATCH = export GOTMPDIR=$${TMPDIR:-/tmp}; \
 RACE = -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc/...=-race=false
 
 # RACED are the packages in which goroutines share memory. The others run without the detector, which makes them five
-# times as slow and finds nothing there. Beside each other run twice as many packages as there are cores, as tests wait
-# for databases, browsers and clocks for almost half of their time. What takes longest begins first.
+# times as slow and finds nothing there. Both groups run at once, as tests wait for databases, browsers and clocks for
+# more than half of their time. What takes longest begins first.
 RACED = ./store ./api/... ./broker ./identity ./visit/... ./catalogue/... ./client/... ./cmd/eodispatch \
   ./dispatch/bounds ./dispatch/hub ./notify/... ./observe/... ./platform/upstream
 # LEFT_OUT have tests that the detector leaves out (test/detector): long simulations and plans of statements, of which
 # shorter tests say as much about concurrency. They run without it.
 LEFT_OUT = ./store ./api ./broker ./visit ./cmd/eodispatch
-# WAITING runs more tests beside each other than there are cores: those of LONGEST mostly wait for programs, browsers,
-# leases and intervals.
-WAITING = -p $$(($$(nproc) + 1)) -parallel 6
 LONGEST = ./test/crashes ./test/page ./test/real/... ./test/program ./test/histories ./test/deviations
 
 # test-quick runs what needs Go alone, without long simulations. It is to take 90 seconds on two idle cores, once it is
 # compiled.
 test-quick:
-	go test -short -shuffle=on ./api ./broker ./platform/... ./dispatch/... ./visit ./identity ./catalogue/... ./grid ./config ./client/... .
+	$(STATIC) $(GOTEST) -trimpath -short -p $$(($$(nproc) + 1)) ./api ./broker ./platform/... ./dispatch/... ./visit ./identity ./catalogue/... ./grid ./config ./client/... .
 
 # ready installs PostgreSQL's server, a C compiler for the race detector, a browser, and the real servers of test/real, if absent.
 ready:

@@ -39,6 +39,7 @@ func (l *lossy) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 func TestSubmit_RepeatsALostResponseWithoutASecondJob(t *testing.T) {
+	t.Parallel()
 	w, plain := start(t)
 	c, err := client.New(w.url, client.Options{HTTP: &http.Client{Transport: &lossy{method: http.MethodPost}},
 		Token: plain.Token})
@@ -62,6 +63,7 @@ func TestSubmit_RepeatsALostResponseWithoutASecondJob(t *testing.T) {
 }
 
 func TestLists_FollowTheirPages(t *testing.T) {
+	t.Parallel()
 	w, c := start(t)
 	task, err := c.Upscale(t.Context(), w.tiled(7), "")
 	if err != nil {
@@ -91,6 +93,7 @@ func TestLists_FollowTheirPages(t *testing.T) {
 }
 
 func TestErrors_AreTheBrokersWords(t *testing.T) {
+	t.Parallel()
 	w, c := start(t)
 	bad := w.ndvi()
 	bad.Parameters, bad.Title = []byte(`[]`), ""
@@ -110,6 +113,7 @@ func TestErrors_AreTheBrokersWords(t *testing.T) {
 
 // TestErrors_OfAnotherProtocol: the request ends, though the body of such a response never does.
 func TestErrors_OfAnotherProtocol(t *testing.T) {
+	t.Parallel()
 	over := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		conn, _, err := http.NewResponseController(w).Hijack()
@@ -144,6 +148,7 @@ func TestErrors_OfAnotherProtocol(t *testing.T) {
 }
 
 func TestErrors_OfAnAddressWithoutABroker(t *testing.T) {
+	t.Parallel()
 	for status, body := range map[int]string{200: "<html>Welcome</html>", 404: "<html>Not here</html>",
 		502: "bad gateway"} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -245,6 +250,7 @@ func (p *cutting) cut() {
 
 // TestWatchTask_MissesNoEnd cuts the connection while jobs end.
 func TestWatchTask_MissesNoEnd(t *testing.T) {
+	t.Parallel()
 	w, plain := start(t)
 	w.OGC.SetLife(simulator.Life{Run: time.Hour})
 	proxy, address := newCutting(t, w.url)
@@ -291,6 +297,7 @@ func TestWatchTask_MissesNoEnd(t *testing.T) {
 }
 
 func TestWatchTask_EndsWithADeletedTask(t *testing.T) {
+	t.Parallel()
 	w, c := start(t)
 	w.OGC.SetLife(simulator.Life{Run: time.Hour})
 	task, err := c.Upscale(t.Context(), w.tiled(1), "")
@@ -315,6 +322,7 @@ func TestWatchTask_EndsWithADeletedTask(t *testing.T) {
 
 // TestWatch_EndsWhenTheSignInHasExpired: the token of a new connection cannot be had.
 func TestWatch_EndsWhenTheSignInHasExpired(t *testing.T) {
+	t.Parallel()
 	w, plain := start(t)
 	proxy, address := newCutting(t, w.url)
 	var expired atomic.Bool
@@ -343,6 +351,7 @@ func TestWatch_EndsWhenTheSignInHasExpired(t *testing.T) {
 }
 
 func TestLog_IsReadInPages(t *testing.T) {
+	t.Parallel()
 	w, c := start(t)
 	job, err := c.Submit(t.Context(), w.openEO(), "")
 	if err != nil {
@@ -370,6 +379,7 @@ func TestLog_IsReadInPages(t *testing.T) {
 
 // The place in the queue is no change that the broker tells, so it is read. What arrives meanwhile is not lost.
 func TestWatchJob_ReadsThePlaceInTheQueue(t *testing.T) {
+	t.Parallel()
 	states := []string{`{"id":1,"status":"created","queue_position":2}`,
 		`{"id":1,"status":"created","queue_position":2}`,
 		`{"id":1,"status":"created","queue_position":1}`,
@@ -416,6 +426,7 @@ func TestWatchJob_ReadsThePlaceInTheQueue(t *testing.T) {
 
 // TestTask_IsPausedResumedAndCanceled at an OGC server whose jobs run until they are canceled.
 func TestTask_IsPausedResumedAndCanceled(t *testing.T) {
+	t.Parallel()
 	w, c := start(t)
 	w.OGC.SetLife(simulator.Life{Run: time.Hour})
 	task, err := c.Upscale(t.Context(), w.tiled(2), "")

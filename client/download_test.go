@@ -95,6 +95,7 @@ func fetch(t *testing.T, s *fileServer, change func(*client.File)) (content []by
 }
 
 func TestFetch_ContinuesWhereItBrokeOff(t *testing.T) {
+	t.Parallel()
 	s := &fileServer{content: contentOf(1 << 20), etag: `"one"`, cut: 100_000}
 	got, _, err := fetch(t, s, func(f *client.File) { f.Checksum, f.Size = checksum(s.content), int64(len(s.content)) })
 	if err != nil || !bytes.Equal(got, s.content) {
@@ -107,6 +108,7 @@ func TestFetch_ContinuesWhereItBrokeOff(t *testing.T) {
 
 // The part of an earlier process is continued if the server still has that version, and else dropped.
 func TestFetch_ContinuesTheEarlierProcess(t *testing.T) {
+	t.Parallel()
 	for _, row := range []struct {
 		etag  string
 		bytes int64
@@ -131,6 +133,7 @@ func TestFetch_ContinuesTheEarlierProcess(t *testing.T) {
 }
 
 func TestFetch_OnlyWhatIsMissing(t *testing.T) {
+	t.Parallel()
 	s := &fileServer{content: []byte("new")}
 	write := func(text string) func(*client.File) {
 		return func(f *client.File) {
@@ -151,6 +154,7 @@ func TestFetch_OnlyWhatIsMissing(t *testing.T) {
 }
 
 func TestFetch_RenewsAnExpiredLink(t *testing.T) {
+	t.Parallel()
 	for _, status := range []int{401, 403, 404, 410} {
 		s := &fileServer{content: []byte("content"), refuse: func(n int64, w http.ResponseWriter) bool {
 			if n == 1 {
@@ -170,6 +174,7 @@ func TestFetch_RenewsAnExpiredLink(t *testing.T) {
 }
 
 func TestFetch_SaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
 	answer := func(status int) func(int64, http.ResponseWriter) bool {
 		return func(_ int64, w http.ResponseWriter) bool { w.WriteHeader(status); return true }
 	}
@@ -201,6 +206,7 @@ func TestFetch_SaysWhatIsWrong(t *testing.T) {
 }
 
 func TestFetch_KeepsThePartOfAFullDisk(t *testing.T) {
+	t.Parallel()
 	if _, err := os.Stat("/dev/full"); err != nil {
 		t.Skip("this system has no device that is always full")
 	}
@@ -225,6 +231,7 @@ func TestFetch_KeepsThePartOfAFullDisk(t *testing.T) {
 
 // In a folder that others can write to, a link must not lead the content to another file.
 func TestFetch_FollowsNoLinkOutOfTheFolder(t *testing.T) {
+	t.Parallel()
 	s := &fileServer{content: []byte("content"), etag: `"one"`}
 	server := httptest.NewServer(s)
 	defer server.Close()
@@ -256,6 +263,7 @@ func TestFetch_FollowsNoLinkOutOfTheFolder(t *testing.T) {
 }
 
 func TestFetch_LeavesNoEmptyPart(t *testing.T) {
+	t.Parallel()
 	folder := t.TempDir()
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()
@@ -281,6 +289,7 @@ func (r refusing) RoundTrip(request *http.Request) (*http.Response, error) {
 }
 
 func TestFetch_OutlivesAnOutageAsLongAsItsPatience(t *testing.T) {
+	t.Parallel()
 	for outage, fetched := range map[time.Duration]bool{4 * time.Minute: true, 20 * time.Minute: false} {
 		synctest.Test(t, func(t *testing.T) {
 			d := client.Downloader{Patience: 10 * time.Minute,
@@ -296,6 +305,7 @@ func TestFetch_OutlivesAnOutageAsLongAsItsPatience(t *testing.T) {
 }
 
 func TestPersist_OutlivesOutagesAndReportsRefusals(t *testing.T) {
+	t.Parallel()
 	lost := &url.Error{Op: "GET", URL: "https://broker.example.org", Err: syscall.ECONNREFUSED}
 	for name, row := range map[string]struct {
 		err    error
@@ -324,6 +334,7 @@ func TestPersist_OutlivesOutagesAndReportsRefusals(t *testing.T) {
 }
 
 func TestFileNames_AreSafeAndDiffer(t *testing.T) {
+	t.Parallel()
 	names := client.FileNames(map[string]wire.Asset{
 		"a":                         {Href: "https://files.example.org/1/openEO.tif?x=1"},
 		"b":                         {Href: "https://files.example.org/2/OPENEO.tif"},
@@ -356,6 +367,7 @@ func TestFileNames_AreSafeAndDiffer(t *testing.T) {
 }
 
 func TestFileNames_AreNoneThatAFolderOrWindowsNeeds(t *testing.T) {
+	t.Parallel()
 	long := "https://files.example.org/" + strings.Repeat("x", 200)
 	names := client.FileNames(map[string]wire.Asset{
 		"a": {Href: "https://files.example.org/COM9.tif"}, "b": {Href: "https://files.example.org/conin$.txt"},
@@ -379,6 +391,7 @@ func TestFileNames_AreNoneThatAFolderOrWindowsNeeds(t *testing.T) {
 
 // A server that sends without end must not fill the disk.
 func TestFetch_StopsAtTheSizeOfTheFile(t *testing.T) {
+	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for piece := make([]byte, 64<<10); ; {
 			if _, err := w.Write(piece); err != nil {
@@ -397,6 +410,7 @@ func TestFetch_StopsAtTheSizeOfTheFile(t *testing.T) {
 
 // Values that a platform puts into its results are data URIs, which become files as others do.
 func TestFetch_OfADataURI(t *testing.T) {
+	t.Parallel()
 	for href, want := range map[string]string{
 		"data:application/json;base64,eyJtZWFuIjogMC41fQ==": `{"mean": 0.5}`,
 		"data:text/plain,50%20%25%2C%20m":                   "50 %, m",

@@ -8,6 +8,7 @@ import (
 
 // A refusal names each fault once, with its place where the message does not say the same.
 func TestError_NamesEachFaultOnce(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		err  client.Error
 		want string

@@ -14,6 +14,7 @@ import (
 
 // A redirect to another port of the same host would take the token along.
 func TestClient_SendsNothingToTheTargetOfARedirect(t *testing.T) {
+	t.Parallel()
 	var reached atomic.Bool
 	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached.Store(true) }))
 	defer other.Close()

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/eodispatch/eodispatch/dispatch/bounds"
+	"github.com/eodispatch/eodispatch/test/detector"
 )
 
 // smaller divides the sizes of costly areas and the bound on their work, because the race detector slows these tests
@@ -116,6 +117,7 @@ func diagonal(n int) string {
 
 // No area of 1 MiB costs more than its steps, about a second of CPU; a more expensive area is refused.
 func TestTiles_CostOfAreas(t *testing.T) {
+	detector.Skip(t)
 	fewerSteps(t)
 	refused := 0
 	for name, area := range map[string]string{

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/test/detector"
 )
 
 // logNormal is how run times of one service are distributed: they are skewed, and seldom less than a fraction of the
@@ -50,6 +51,7 @@ func seen(starts, ends []float64, slots int, now float64) (known []time.Duration
 // have ended, the end lies before the later end of the forecast in 85 to 95 %, and after the earlier one in as many.
 // Known are the task's own jobs that have ended, or earlier ones of the service as well.
 func TestForecast_IsRight(t *testing.T) {
+	detector.Skip(t)
 	for name, own := range map[string]bool{"by its own jobs": true, "by earlier ones too": false} {
 		t.Run(name, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(7, 9))
@@ -91,6 +93,7 @@ func TestForecast_IsRight(t *testing.T) {
 // have ended, the end lies in the forecast from runs over like areas as often as it should, and from all runs it does
 // not.
 func TestForecast_ByAreaIsRight(t *testing.T) {
+	detector.Skip(t)
 	r := rand.New(rand.NewPCG(11, 13))
 	const send, tasks = 30 * time.Second, 1000
 	var before, after [2]int
@@ -142,6 +145,7 @@ func TestForecast_ByAreaIsRight(t *testing.T) {
 // The start and the end of a job that waits lie in the ranges of their forecast as often. Others run on all slots, for
 // times that are not known.
 func TestForecast_OfWaitingJobsIsRight(t *testing.T) {
+	detector.Skip(t)
 	r := rand.New(rand.NewPCG(3, 5))
 	var early, late [2]int
 	const jobs = 1000

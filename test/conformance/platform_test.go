@@ -46,6 +46,7 @@ func TestPlatform_FindsDefects(t *testing.T) {
 		"succeeds namelessly":  "an_answer_that_names",
 	} {
 		t.Run(defect, func(t *testing.T) {
+			t.Parallel()
 			child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestPlatform_Plain$")
 			child.Env = append(os.Environ(), defectVariable+"="+defect)
 			out, err := child.CombinedOutput()

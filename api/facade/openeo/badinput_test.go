@@ -22,6 +22,7 @@ func (s shortLived) CreateUnstarted(ctx context.Context, n *dispatch.Unstarted, 
 
 // A batch job that was never started and has expired is gone for every operation, and nothing reaches its platform.
 func TestJobs_Expired(t *testing.T) {
+	t.Parallel()
 	w := running(t, nil)
 	w.broker.Store = shortLived{w.broker.Store}
 	tiled := strings.Replace(loading("SENTINEL2_L2A"), `{"process"`,
@@ -51,6 +52,7 @@ func TestJobs_Expired(t *testing.T) {
 // What clients make of URLs when they join them is served where it was sent: after a redirect some would send a write
 // again without its body, others as a GET. Paths that lead elsewhere are refused.
 func TestWrites_AreNotRedirected(t *testing.T) {
+	t.Parallel()
 	w := running(t, nil)
 	got := w.ask("POST", "//openeo//cdse/1.2//jobs/", `{"process": `+addition+`}`, "Authorization", anna)
 	if got.Code != http.StatusCreated || got.Header().Get("Location") != root+"/jobs/"+
@@ -79,6 +81,7 @@ func TestWrites_AreNotRedirected(t *testing.T) {
 // A process that its platform lists no more is refused by the platform, whose reason the log of the batch job and its
 // results show.
 func TestJobs_UnknownProcess(t *testing.T) {
+	t.Parallel()
 	w := running(t, nil)
 	w.front = func(rw http.ResponseWriter, r *http.Request) bool {
 		if !strings.HasSuffix(r.URL.Path, "/processes") {
@@ -101,6 +104,7 @@ func TestJobs_UnknownProcess(t *testing.T) {
 
 // Errors do not grow with what is wrong.
 func TestErrors_AreShort(t *testing.T) {
+	t.Parallel()
 	w := twoPlatforms(t)
 	long, many := strings.Repeat("x", 100_000), ""
 	for i := range 5_000 {
@@ -131,6 +135,7 @@ func TestErrors_AreShort(t *testing.T) {
 
 // A number that no program can hold is an error of the process, not of the server.
 func TestBadInput_Number(t *testing.T) {
+	t.Parallel()
 	w := running(t, nil)
 	large := strings.Replace(addition, "1.50", "1e400", 1)
 	path := w.create(`{"process": ` + addition + `}`)
@@ -149,6 +154,7 @@ func TestBadInput_Number(t *testing.T) {
 
 // A process with nodes that are none is refused when it is stored.
 func TestBadInput_StoredNodes(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, []string{"cdse"}, nil)
 	for _, node := range []string{`1`, `null`, `{}`, `{"process_id": "add", "arguments": []}`} {
 		got := w.ask("PUT", "/openeo/cdse/1.2/process_graphs/mine", `{"process_graph": {"one": `+node+`}}`,
@@ -159,6 +165,7 @@ func TestBadInput_StoredNodes(t *testing.T) {
 
 // A limit beyond all numbers is that of the longest page.
 func TestBadInput_Limit(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, []string{"cdse"}, nil)
 	w.get(jobsPath+"?limit=99999999999999999999", "Authorization", anna)
 	refusedWith(t, w.ask("GET", jobsPath+"?limit=-99999999999999999999", "", "Authorization", anna),

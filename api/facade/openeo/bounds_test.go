@@ -46,6 +46,7 @@ func (alone) InTurns(_ context.Context, _ dispatch.UserID, jobs iter.Seq2[dispat
 // TestFailures_AreReadInPages: the log of a task with many failures costs the memory of a page, and its pages have each
 // failure once, in order.
 func TestFailures_AreReadInPages(t *testing.T) {
+	t.Parallel()
 	const n = 3*longestLog + 17
 	b := &failing{}
 	for i := range n {
@@ -73,6 +74,7 @@ func TestFailures_AreReadInPages(t *testing.T) {
 // TestTotals_AreReadOnce: the jobs of an ended task are read once for its costs, and again when one of them changed or
 // was deleted.
 func TestTotals_AreReadOnce(t *testing.T) {
+	t.Parallel()
 	b := &failing{jobs: make([]dispatch.Record, 3)}
 	for i := range b.jobs {
 		b.jobs[i].Number = i + 1
@@ -105,6 +107,7 @@ func TestTotals_AreReadOnce(t *testing.T) {
 
 // TestInline_LooksForFewProcesses: a graph that names many processes costs a bounded number of queries.
 func TestInline_LooksForFewProcesses(t *testing.T) {
+	t.Parallel()
 	graph := map[string]any{}
 	for i := range 20_000 {
 		graph[fmt.Sprint("n", i)] = map[string]any{"process_id": fmt.Sprint("p", i), "arguments": map[string]any{}}

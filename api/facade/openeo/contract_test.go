@@ -143,6 +143,7 @@ func fits(schema *openapi3.Schema, text string) bool {
 
 // The responses that tests see are checked: the checks find what is wrong.
 func TestContract_FindsFaults(t *testing.T) {
+	t.Parallel()
 	if contracts["1.2"]() == nil {
 		t.Skip("EODISPATCH_STANDARDS does not name the folder of the standards")
 	}

@@ -16,6 +16,7 @@ import (
 
 // Strangers do not choose what is requested from a platform and kept: queries are those of users.
 func TestPublished_QueriesOfStrangers(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, []string{"cdse"}, nil)
 	for n := range 20 {
 		w.get(fmt.Sprintf("/openeo/cdse/1.2/collections?limit=%d", n+1))
@@ -33,6 +34,7 @@ func TestPublished_QueriesOfStrangers(t *testing.T) {
 
 // A merged list of which a part is old says so, and which.
 func TestMerged_SaysWhatIsOld(t *testing.T) {
+	t.Parallel()
 	w := twoPlatforms(t)
 	if got := w.get("/openeo/1.2/collections"); got["eodispatch:stale"] != nil {
 		t.Errorf("%v", got)
@@ -58,6 +60,7 @@ func TestMerged_SaysWhatIsOld(t *testing.T) {
 
 // An id that a platform might have is not given to a user's process while the platform does not respond.
 func TestProcessGraphs_IdsWhileThePlatformIsDown(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, []string{"cdse"}, nil)
 	w.down["cdse"].Close()
 	refusedWith(t, w.ask("PUT", "/openeo/cdse/1.2/process_graphs/save_result", addition, "Authorization", anna),
@@ -66,6 +69,7 @@ func TestProcessGraphs_IdsWhileThePlatformIsDown(t *testing.T) {
 
 // Lists of processes are whole, in order and without graphs, however many are read at once.
 func TestProcessGraphs_LongLists(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, []string{"cdse"}, nil)
 	const all = 40
 	for n := range all {
@@ -110,6 +114,7 @@ func (p *pieces) Write(b []byte) (int, error) {
 
 // A list of all batch jobs is written while it is read.
 func TestJobs_LongListsArrive(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, []string{"cdse"}, nil)
 	const all = 2_500
 	for n := range all {
@@ -130,6 +135,7 @@ func TestJobs_LongListsArrive(t *testing.T) {
 
 // What a client writes about a batch job is bounded, and a time limit is one.
 func TestJobs_MembersAreBounded(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, []string{"cdse"}, nil)
 	for _, members := range []string{`"title": "` + strings.Repeat("x", 1_001) + `"`, `"description": "` +
 		strings.Repeat("x", 20_001) + `"`, `"plan": "` + strings.Repeat("x", 1_001) + `"`,
@@ -147,6 +153,7 @@ func TestJobs_MembersAreBounded(t *testing.T) {
 
 // The results of a task have a bound, and the error says where they are in pages.
 func TestJobs_ResultsOfALargeTask(t *testing.T) {
+	t.Parallel()
 	w := running(t, func(_ string, s *simulator.OpenEO) { s.Life = simulator.Life{} })
 	path := w.create(
 		`{"process": {"process_graph": {"load": {"process_id": "load_collection", "arguments": {"id": "SENTINEL2_L2A",
@@ -167,6 +174,7 @@ func TestJobs_ResultsOfALargeTask(t *testing.T) {
 
 // Errors of bodies say what is wrong, and where.
 func TestErrors_OfBodies(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, []string{"cdse"}, nil)
 	for body, want := range map[string][2]string{
 		`{"process": `: {"ContentTypeInvalid", "unexpected end"},
@@ -184,6 +192,7 @@ func TestErrors_OfBodies(t *testing.T) {
 
 // The log of a job whose user has no account at the platform leads to the page where accounts are linked.
 func TestLogs_LeadToTheSignIn(t *testing.T) {
+	t.Parallel()
 	w := running(t, nil)
 	w.tokens.err = &dispatch.Error{Kind: dispatch.SignInRequired, Op: "test", Text: "Link your account."}
 	for _, b := range w.backends {
@@ -207,6 +216,7 @@ func TestLogs_LeadToTheSignIn(t *testing.T) {
 
 // Under an account that users share, a process is validated only if it may be run there.
 func TestValidation_UnderASharedAccount(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, []string{"cdse"}, nil)
 	const stored = `{"process_graph": {"a": {"process_id": "load_uploaded_files", "arguments": {"paths": ["other.tif"]}, "result": true}}}`
 	w.share("cdse")

@@ -74,6 +74,7 @@ func (w *world) run(body string) (path string) {
 // The job options that a definition proposes reach the platform whenever the broker puts its nodes in place of the
 // call. Those of the client count first.
 func TestDefinitions_JobOptions(t *testing.T) {
+	t.Parallel()
 	w, author, created := withDefinitions(t)
 	got := w.ask("PUT", "/openeo/1.2/process_graphs/mine", definitions["/large.json"], "Authorization", anna)
 	if got.Code != http.StatusOK {
@@ -111,6 +112,7 @@ func TestDefinitions_JobOptions(t *testing.T) {
 
 // The namespace "backend" has the platform's own processes, as no namespace has.
 func TestDefinitions_NamespaceOfThePlatform(t *testing.T) {
+	t.Parallel()
 	w, _, created := withDefinitions(t)
 	w.run(`{"process": {"process_graph": {
 		"l": {"process_id": "load_collection", "namespace": "backend",
@@ -127,6 +129,7 @@ func TestDefinitions_NamespaceOfThePlatform(t *testing.T) {
 // A definition at a URL is put in place of its call where the platform does not read it, and what it uses decides
 // about the platform.
 func TestDefinitions_AtURLs(t *testing.T) {
+	t.Parallel()
 	w, author, created := withDefinitions(t)
 	w.run(`{"process": {"process_graph": {"a": {"process_id": "western", "namespace": "` + author +
 		`/western.json", "arguments": {}, "result": true}}}}`)
@@ -144,6 +147,7 @@ func TestDefinitions_AtURLs(t *testing.T) {
 // A service can be called by the address at which the broker describes it, on platforms of every protocol. What
 // validation refuses is not created.
 func TestDefinitions_AtTheBroker(t *testing.T) {
+	t.Parallel()
 	w, _, _ := withDefinitions(t)
 	at := func(body, service string) string {
 		return strings.Replace(body, `"catalogue"`, `"`+publicURL+"/openeo/1.2/processes/catalogue/"+service+`"`, 1)
@@ -168,6 +172,7 @@ func TestDefinitions_AtTheBroker(t *testing.T) {
 
 // A definition with two result nodes is refused, as a graph of a client is, and neither is taken by chance.
 func TestDefinitions_TwoResults(t *testing.T) {
+	t.Parallel()
 	w, _, _ := withDefinitions(t)
 	got := w.ask("PUT", "/openeo/1.2/process_graphs/mine", definitions["/two.json"], "Authorization", anna)
 	if got.Code != http.StatusOK {

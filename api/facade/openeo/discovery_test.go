@@ -18,6 +18,7 @@ const root = publicURL + "/openeo/cdse/1.2"
 
 // What a platform publishes is passed on with links that lead to the broker.
 func TestPublished_LinksLeadToTheBroker(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, []string{"cdse"}, nil)
 	for _, path := range []string{"/collections", "/collections/SENTINEL2_L2A", "/collections/SENTINEL2_L2A/queryables",
 		"/processes", "/file_formats", "/udf_runtimes", "//collections/"} {
@@ -41,6 +42,7 @@ func TestPublished_LinksLeadToTheBroker(t *testing.T) {
 
 // A hundred readers cost the platform one request.
 func TestPublished_IsCached(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, []string{"cdse"}, nil)
 	for range 100 {
 		w.get("/openeo/cdse/1.2/collections")
@@ -52,6 +54,7 @@ func TestPublished_IsCached(t *testing.T) {
 
 // A document of a platform that does not respond is the last known one, and says so.
 func TestPublished_OldWhileThePlatformIsDown(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, []string{"cdse"}, nil)
 	before := w.get("/openeo/cdse/1.2/collections")
 	if before["eodispatch:stale_since"] != nil {
@@ -70,6 +73,7 @@ func TestPublished_OldWhileThePlatformIsDown(t *testing.T) {
 }
 
 func TestPublished_WhatDoesNotExist(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, []string{"cdse"}, nil)
 	refusedWith(t, w.ask("GET", "/openeo/cdse/1.2/collections/NONE", ""), http.StatusNotFound, "CollectionNotFound")
 	refusedWith(t, w.ask("GET", "/openeo/other/1.2/collections", ""), http.StatusNotFound, "NotFound")
@@ -94,6 +98,7 @@ func TestPublished_WhatDoesNotExist(t *testing.T) {
 
 // Everything that capabilities list is served, and everything that is served is listed.
 func TestCapabilities_ListWhatIsServed(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, []string{"cdse"}, nil)
 	for _, path := range []string{"", "/", "//"} {
 		if got := w.get("/openeo/cdse/1.2" + path); got["api_version"] != "1.2.0" || got["id"] != "cdse" ||
@@ -127,6 +132,7 @@ func TestCapabilities_ListWhatIsServed(t *testing.T) {
 
 // A page reads why a request is refused only if its preflight succeeds, also where nothing is offered.
 func TestPreflight_WhereNothingIsServed(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, []string{"cdse"}, nil)
 	for _, path := range []string{"/openeo/1.2/services", "/openeo/cdse/1.2/files/x", "/openeo/1.2/nothing",
 		"/openeo/nobody/1.2/jobs"} {
@@ -142,6 +148,7 @@ func TestPreflight_WhereNothingIsServed(t *testing.T) {
 
 // What a platform lacks is not listed.
 func TestCapabilities_OfAPlatformWithoutValidation(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, []string{"cdse"}, func(_ string, s *simulator.OpenEO) {
 		s.Faults.Set(simulator.Fault{Route: "GET /",
 			Body: `{"api_version":"1.2.0","title":"Small","endpoints":[{"path":"/jobs","methods":["GET","POST"]},{"path":"/collections/","methods":["GET"]}]}`})
@@ -155,6 +162,7 @@ func TestCapabilities_OfAPlatformWithoutValidation(t *testing.T) {
 
 // Where no version is named all are listed, and below a version that one: the client's URL chooses.
 func TestWellKnown_ListsTheVersions(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, []string{"cdse"}, nil)
 	both := publicURL + "/openeo/1.2 1.2.0 " + publicURL + "/openeo/1.3 1.3.0 "
 	ofOne := strings.ReplaceAll(both, "/openeo/", "/openeo/cdse/")
@@ -183,6 +191,7 @@ func TestWellKnown_ListsTheVersions(t *testing.T) {
 
 // Version 1.3 says what it adds: classes of extensions, where there is an editor, and the platforms by their views.
 func TestCapabilities_OfVersion13(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, []string{"east", "west"}, nil)
 	c := w.get("/openeo/1.3")
 	for _, class := range []string{"1.3.0", "extensions/federation/0.2.0", "extensions/processing-parameters/0.1.0"} {
@@ -210,6 +219,7 @@ func TestCapabilities_OfVersion13(t *testing.T) {
 
 // A list that a client limits comes in parts, each resource once; what is no limit is refused.
 func TestLists_InParts(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, []string{"cdse"}, func(_ string, s *simulator.OpenEO) {
 		s.Collections = []string{"A", "B", "C", "D",
 			"E"}
@@ -254,6 +264,7 @@ func ids(t *testing.T, list map[string]any, member string) (all []string) {
 
 // A platform that does not answer costs its reader seconds, not the time that a request to a platform may take.
 func TestPublished_OfAFrozenPlatform(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, []string{"cdse"}, nil)
 	frozen := make(chan struct{})
 	t.Cleanup(func() { close(frozen) })
@@ -267,6 +278,7 @@ func TestPublished_OfAFrozenPlatform(t *testing.T) {
 
 // The providers are those that the openEO Python client can use without further arguments.
 func TestIdentityProviders(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, []string{"cdse"}, nil)
 	p := w.get("/openeo/cdse/1.2/credentials/oidc")["providers"].([]any)[0].(map[string]any)
 	client := p["default_clients"].([]any)[0].(map[string]any)
@@ -283,6 +295,7 @@ func TestIdentityProviders(t *testing.T) {
 }
 
 func TestTokens_InBothForms(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, []string{"cdse"}, nil)
 	const me = "/openeo/cdse/1.2/me"
 	for header, name := range map[string]string{anna: "anna", bert: "bert",
@@ -303,6 +316,7 @@ func TestTokens_InBothForms(t *testing.T) {
 }
 
 func TestValidation_SaysWhatThePlatformSays(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, []string{"cdse"}, nil)
 	const good = `{"process_graph":{"a":{"process_id":"add","arguments":{"x":1,"y":2},"result":true}}}`
 	if got := object(t, w.ask("POST", "/openeo/cdse/1.2/validation", good, "Authorization", anna),
@@ -335,6 +349,7 @@ func TestValidation_SaysWhatThePlatformSays(t *testing.T) {
 
 // A document that the platform shows to users only is read as the user, and kept apart for each.
 func TestPublished_AsTheUser(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, []string{"cdse"}, nil)
 	w.backends[0].Access = dispatch.AccessUser
 	w.front = func(rw http.ResponseWriter, r *http.Request) bool {
@@ -363,6 +378,7 @@ func TestPublished_AsTheUser(t *testing.T) {
 
 // The link of a platform that needs a sign-in is in the error.
 func TestPublished_SaysWhereToSignIn(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, []string{"cdse"}, nil)
 	w.backends[0].Access = dispatch.AccessUser
 	w.tokens.err = &dispatch.Error{Kind: dispatch.SignInRequired, Op: "test", Text: "Link your account.",

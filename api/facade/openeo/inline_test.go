@@ -40,6 +40,7 @@ func inline(t *testing.T, graph string, own map[string]string) (map[string]any, 
 }
 
 func TestInline(t *testing.T) {
+	t.Parallel()
 	own := map[string]string{
 		"scale": `{"parameters":[{"name":"cube"},{"name":"factor","optional":true,"default":0.10}],"process_graph":{
 			"load":{"process_id":"apply","arguments":{"data":{"from_parameter":"cube"},
@@ -104,6 +105,7 @@ func TestInline(t *testing.T) {
 
 // What inlining costs in memory and in time is counted, not only bytes of text.
 func TestInline_CountsWhatItCosts(t *testing.T) {
+	t.Parallel()
 	lists := "[" + strings.Repeat("[],", 1<<18) + "[]]"
 	var hidden, uses []string
 	for n := range 5_000 {
@@ -124,6 +126,7 @@ func TestInline_CountsWhatItCosts(t *testing.T) {
 }
 
 func TestInline_Refused(t *testing.T) {
+	t.Parallel()
 	doubling := map[string]string{
 		"loop":  `{"process_graph":{"a":{"process_id":"pool","arguments":{},"result":true}}}`,
 		"pool":  `{"process_graph":{"a":{"process_id":"loop","arguments":{},"result":true}}}`,

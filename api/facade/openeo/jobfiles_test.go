@@ -38,6 +38,7 @@ func (w *world) fileOf(path string) string {
 }
 
 func TestFiles_GoThroughTheBroker(t *testing.T) {
+	t.Parallel()
 	w, path := proxied(t)
 	file := w.fileOf(path)
 	whole := w.ask("GET", file, "")
@@ -67,6 +68,7 @@ func TestFiles_GoThroughTheBroker(t *testing.T) {
 
 // A link to a file ends with its time, and with its job; it cannot be forged.
 func TestFiles_LinksEnd(t *testing.T) {
+	t.Parallel()
 	w, path := proxied(t)
 	file := w.fileOf(path)
 	results := w.get(path+"/results", "Authorization", anna)
@@ -87,6 +89,7 @@ func TestFiles_LinksEnd(t *testing.T) {
 
 // What the file's server sends is passed on while it arrives. If it breaks off, so does the response.
 func TestFiles_AreStreamed(t *testing.T) {
+	t.Parallel()
 	w, path := proxied(t)
 	file := w.fileOf(path)
 	first, rest := make(chan struct{}), make(chan struct{})
@@ -139,6 +142,7 @@ func (w *watchedRecorder) Write(p []byte) (int, error) {
 
 // Files of a platform without the setting stay where they are.
 func TestFiles_StayAtTheirPlatform(t *testing.T) {
+	t.Parallel()
 	w, path := proxied(t)
 	file := w.fileOf(path)
 	w.backends[0].ProxyAssets = false

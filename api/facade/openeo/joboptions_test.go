@@ -29,6 +29,7 @@ func (w *world) stored(path string) dispatch.Record {
 // The job options of the broker do what the options of its own interface do, platforms do not get them, and their owner
 // sees them as they were sent.
 func TestJobs_OptionsOfTheBroker(t *testing.T) {
+	t.Parallel()
 	w := withServices(t)
 	const options = `{"eodispatch:pin": true, "eodispatch:retries": 2, "eodispatch:max_duration": 600, "eodispatch:labels": {"season": "2024/June"}, "memory": "2g"}`
 	with := func(body, options string) string {
@@ -78,6 +79,7 @@ func TestJobs_OptionsOfTheBroker(t *testing.T) {
 
 // What cannot be pinned is refused, and not run with another definition.
 func TestJobs_CannotBePinned(t *testing.T) {
+	t.Parallel()
 	w := withServices(t)
 	for _, body := range []string{
 		// its platform keeps it
@@ -92,6 +94,7 @@ func TestJobs_CannotBePinned(t *testing.T) {
 
 // A task has the labels, and its jobs do not.
 func TestJobs_LabelsOfATask(t *testing.T) {
+	t.Parallel()
 	w := withServices(t)
 	path := w.createAt(`{"job_options": {"eodispatch:tile_grid": "20x20km", "eodispatch:labels": {"season": "June"}}, `+
 		strings.TrimPrefix(calling("ndvi", `{"bbox": {"west": 5.0, "south": 51.0, "east": 5.5, "north": 51.1}}`), "{"), "ogc")
@@ -113,6 +116,7 @@ func TestJobs_LabelsOfATask(t *testing.T) {
 
 // A service gets the format that its caller names, and not another one that its record names.
 func TestServices_FormatsOfPlatforms(t *testing.T) {
+	t.Parallel()
 	w := withServices(t)
 	formats := w.get("/openeo/1.2/file_formats")["output"].(map[string]any)
 	if formats["PNG"] == nil || formats["GTiff"] == nil || formats["gtiff"] != nil {
@@ -141,6 +145,7 @@ const annaID dispatch.UserID = "https://idp.example.org anna"
 
 // The extension for processing parameters has options beside the process: there they are the same.
 func TestJobs_OptionsBesideTheProcess(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, []string{"cdse"}, nil)
 	j := w.get(w.create(`{"eodispatch:retries": 2, "eodispatch:max_duration": 60, "job_options": {"eodispatch:retries": 3},
 		"process": `+addition+`}`), "Authorization", anna)

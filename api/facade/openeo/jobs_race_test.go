@@ -24,6 +24,7 @@ func (s startedMeanwhile) DeleteUnstarted(ctx context.Context, u dispatch.UserID
 
 // A batch job that is started while it is deleted is deleted, and stopped: its client knows that it is gone.
 func TestJobs_DeletedWhileStarted(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, []string{"cdse"}, nil)
 	w.backends[0].Limits = dispatch.Limits{Jobs: 20, Requests: 4, Send: 30 * time.Second}
 	var path string

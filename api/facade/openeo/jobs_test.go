@@ -83,6 +83,7 @@ func listed(t *testing.T, page map[string]any) (ids []string) {
 // A batch job does nothing until it is started, runs as its graph was sent, and shows its results with a link that
 // needs no token.
 func TestJobs_FromCreateToResults(t *testing.T) {
+	t.Parallel()
 	w := running(t, func(_ string, s *simulator.OpenEO) { s.Life = simulator.Life{Run: 300 * time.Millisecond} })
 	path := w.create(
 		`{"title": "A job", "description": "of mine", "plan": null, "budget": null, "log_level": "info", "job_options": {"memory": "4g"}, "extra": [1.50], "process": ` + addition + `}`)
@@ -156,6 +157,7 @@ func linkIn(t *testing.T, doc map[string]any, rel string) string {
 // The platform gets the process and the further members as the client sent them, and the tag of the broker in the
 // title.
 func TestJobs_ThePlatformGetsTheGraphUntouched(t *testing.T) {
+	t.Parallel()
 	var sent []byte
 	w := running(t, nil)
 	w.front = func(_ http.ResponseWriter, r *http.Request) bool {
@@ -212,6 +214,7 @@ func decodeNumbers(text string, into any) error {
 // A tile across the antimeridian is two boxes: openEO has no box that describes it, and one around it would span the
 // globe.
 func TestJobs_TilesAcrossTheAntimeridian(t *testing.T) {
+	t.Parallel()
 	var sent []string
 	var mu sync.Mutex
 	w := running(t, nil)
@@ -264,6 +267,7 @@ func TestJobs_TilesAcrossTheAntimeridian(t *testing.T) {
 // A box from east to west goes to the platform as it was written, because platforms differ, and the log says what that
 // means.
 func TestJobs_BoxesFromEastToWest(t *testing.T) {
+	t.Parallel()
 	w := running(t, nil)
 	var sent string
 	w.front = func(_ http.ResponseWriter, r *http.Request) bool {
@@ -294,6 +298,7 @@ func TestJobs_BoxesFromEastToWest(t *testing.T) {
 
 // A batch job of a platform does not name another one, neither when it is created nor when it is changed.
 func TestJobs_AnotherPlatform(t *testing.T) {
+	t.Parallel()
 	w := running(t, nil)
 	naming := func(platform string) string {
 		return `{"process": ` + addition + `, "job_options": {"eodispatch:platform": ` + platform + `}}`
@@ -312,6 +317,7 @@ func TestJobs_AnotherPlatform(t *testing.T) {
 
 // Job options that are named as the broker's own and are none are refused with those that there are.
 func TestJobs_UnknownOptions(t *testing.T) {
+	t.Parallel()
 	w := running(t, nil)
 	path := w.create(`{"process": ` + addition + `, "job_options": {"unknown": 1}}`) // for the platform
 	for _, request := range [][2]string{{"POST", jobsPath}, {"PATCH", path}} {
@@ -328,6 +334,7 @@ func TestJobs_UnknownOptions(t *testing.T) {
 // A graph is refused when it is created if it uses what its platform does not list, or if it cannot be run as it is
 // written.
 func TestJobs_CannotRun(t *testing.T) {
+	t.Parallel()
 	w := running(t, nil)
 	node := func(n string) string { return `{"process_graph": {"a": ` + n + `}}` }
 	for name, row := range map[string]struct{ process, code, text string }{
@@ -386,6 +393,7 @@ func TestJobs_CannotRun(t *testing.T) {
 
 // While the platform does not tell what it has, a graph is accepted.
 func TestJobs_OnAPlatformThatIsSilent(t *testing.T) {
+	t.Parallel()
 	w := running(t, nil)
 	w.down["cdse"].Close()
 	for _, body := range []string{strings.Replace(addition, `"add"`, `"no_such"`, 1), strings.Replace(addition, "GTiff",
@@ -397,6 +405,7 @@ func TestJobs_OnAPlatformThatIsSilent(t *testing.T) {
 // Jobs that were submitted by the broker's own interface are batch jobs, too, shown with a graph that calls their
 // service.
 func TestJobs_OfAllDoors(t *testing.T) {
+	t.Parallel()
 	w := running(t, nil, "other")
 	got := w.ask("POST", "/unit_jobs",
 		`{"title": "By HTTP", "label": "openeo", "format": "gtiff", "parameters": {"spatial_extent": {"west": 5, "south": 51, "east": 5.1, "north": 51.1},
@@ -424,6 +433,7 @@ func TestJobs_OfAllDoors(t *testing.T) {
 
 // A list is whole without a limit, and in pages with one; each batch job is listed once, newest first.
 func TestJobs_Pages(t *testing.T) {
+	t.Parallel()
 	w := running(t, nil)
 	var want []string
 	for i := range 7 {
@@ -474,6 +484,7 @@ func TestJobs_Pages(t *testing.T) {
 
 // Clients that read each of their batch jobs again and again cost the platform no request for a single job.
 func TestJobs_PollingCostsNoSingleReads(t *testing.T) {
+	t.Parallel()
 	w := running(t, func(_ string, s *simulator.OpenEO) { s.Life = simulator.Life{Run: time.Hour} })
 	var paths []string
 	for range 5 {
@@ -497,6 +508,7 @@ func TestJobs_PollingCostsNoSingleReads(t *testing.T) {
 
 // A batch job can be changed until it is started. Another user does not find it.
 func TestJobs_Change(t *testing.T) {
+	t.Parallel()
 	w := running(t, func(_ string, s *simulator.OpenEO) { s.Life = simulator.Life{Run: time.Hour} })
 	path := w.create(`{"title": "before", "plan": "free", "process": ` + addition + `}`)
 	w.is(http.StatusNoContent, "PATCH", path, `{}`)
@@ -531,6 +543,7 @@ func TestJobs_Change(t *testing.T) {
 
 // The log of a batch job that took too long says so in words.
 func TestJobs_Overdue(t *testing.T) {
+	t.Parallel()
 	w := running(t, func(_ string, s *simulator.OpenEO) { s.Life = simulator.Life{Run: time.Hour} })
 	path := w.create(`{"process": ` + addition + `, "job_options": {"eodispatch:max_duration": 1}}`)
 	w.is(http.StatusAccepted, "POST", path+"/results", "")
@@ -543,6 +556,7 @@ func TestJobs_Overdue(t *testing.T) {
 
 // A batch job that failed answers 424 with the last error of its log.
 func TestJobs_Failure(t *testing.T) {
+	t.Parallel()
 	w := running(t, func(_ string, s *simulator.OpenEO) { s.Life = simulator.Life{Fail: 1} })
 	path := w.create(`{"process": ` + addition + `}`)
 	if page := w.get(path+"/logs", "Authorization", anna); len(page["logs"].([]any)) != 0 {
@@ -587,6 +601,7 @@ func TestJobs_Failure(t *testing.T) {
 
 // Processes that no platform could run are refused when the job is created.
 func TestJobs_BadProcesses(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, []string{"cdse"}, nil)
 	node := func(id, arguments string, result bool) string {
 		return fmt.Sprintf(`%q: {"process_id": "add", "arguments": %s, "result": %v}`, id, arguments, result)
@@ -639,6 +654,7 @@ func TestJobs_BadProcesses(t *testing.T) {
 // A batch job with the option of a grid is a task: its results have the assets of all tiles, each of which ran with its
 // part of the area.
 func TestJobs_Tiles(t *testing.T) {
+	t.Parallel()
 	var boxes []string
 	var mu sync.Mutex
 	w := running(t, func(_ string, s *simulator.OpenEO) { s.Life = simulator.Life{Run: 300 * time.Millisecond} })
@@ -717,6 +733,7 @@ func TestJobs_Tiles(t *testing.T) {
 // The results of a task have what the platform gives, and name the jobs that lack theirs. If it gives none, they are an
 // error.
 func TestJobs_ResultsOfATaskWithoutSomeOfItsJobs(t *testing.T) {
+	t.Parallel()
 	w := running(t, func(_ string, s *simulator.OpenEO) { s.Life = simulator.Life{} })
 	path := w.create(`{"process": {"process_graph": {"load": {"process_id": "load_collection",
 		"arguments": {"id": "SENTINEL2_L2A",

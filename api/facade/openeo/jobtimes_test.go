@@ -13,6 +13,7 @@ import (
 // TestBatchJob_UpdatedIsTheLastChangeOfTheStatus: what a platform reports after the end, such as costs, is no change of
 // the status.
 func TestBatchJob_UpdatedIsTheLastChangeOfTheStatus(t *testing.T) {
+	t.Parallel()
 	ended, late := time.Unix(600, 0).UTC(), time.Unix(9000, 0).UTC()
 	one := dispatch.Job{Identity: dispatch.Identity{ID: 1}, Condition: dispatch.Condition{Status: dispatch.Finished,
 		Moved: ended, Updated: late}}
@@ -43,6 +44,7 @@ func TestBatchJob_UpdatedIsTheLastChangeOfTheStatus(t *testing.T) {
 // TestAddTile_KeysAreFileNames: the keys of a task's assets, which clients use as names of files, and their titles say
 // which cell of a grid each is.
 func TestAddTile_KeysAreFileNames(t *testing.T) {
+	t.Parallel()
 	f, assets := New(Config{}), stac.Object{}
 	for i, names := range [][]string{{"31UFS"}, nil, {"31UFS"}, {"../é", "maize / 2"}} {
 		j := broker.JobResult{Record: dispatch.Record{Job: dispatch.Job{Identity: dispatch.Identity{Number: i + 1,

@@ -23,6 +23,7 @@ func loading(collection string) string {
 // TestCollections_Unknown: a batch job that loads what its platform does not have is refused when it is created or
 // changed. A platform that does not say so decides when the job starts.
 func TestCollections_Unknown(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, []string{"cdse"}, func(_ string, s *simulator.OpenEO) { s.Collections = []string{"S2", "S1"} })
 	var silent, hiding atomic.Bool
 	w.front = func(rw http.ResponseWriter, r *http.Request) bool {
@@ -56,6 +57,7 @@ func TestCollections_Unknown(t *testing.T) {
 
 // TestCreate_ReadsListsTogether: the lists against which a batch job is checked are requested at once.
 func TestCreate_ReadsListsTogether(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, []string{"cdse"}, func(_ string, s *simulator.OpenEO) { s.Collections = []string{"S2"} })
 	lists := []string{"/processes", "/collections", "/file_formats"}
 	var asked atomic.Int64
@@ -80,6 +82,7 @@ func TestCreate_ReadsListsTogether(t *testing.T) {
 // TestNamespaces_AreFew: a process graph that names many namespaces costs the platforms no requests, also from somebody
 // who has not signed in.
 func TestNamespaces_AreFew(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, []string{"east", "west"}, nil)
 	var asked atomic.Int64
 	w.front = func(_ http.ResponseWriter, r *http.Request) bool {

@@ -32,6 +32,7 @@ func resources(t *testing.T, list any) map[string]string {
 }
 
 func TestMerged_ListsWhatAllPlatformsHave(t *testing.T) {
+	t.Parallel()
 	w := twoPlatforms(t)
 	for range 2 { // the second is kept
 		got := resources(t, w.get("/openeo/1.2/collections")["collections"])
@@ -59,6 +60,7 @@ func TestMerged_ListsWhatAllPlatformsHave(t *testing.T) {
 
 // Editors make a form of the job options: one of them names the platform, where there is a choice.
 func TestMerged_OffersThePlatforms(t *testing.T) {
+	t.Parallel()
 	w := twoPlatforms(t)
 	for view, offered := range map[string]string{"/openeo/1.2": "east west", "/openeo/west/1.2": ""} {
 		var names []string
@@ -77,6 +79,7 @@ func TestMerged_OffersThePlatforms(t *testing.T) {
 
 // A platform that does not respond is missing, and named. The others go on.
 func TestMerged_WithoutAPlatform(t *testing.T) {
+	t.Parallel()
 	w := twoPlatforms(t)
 	w.down["east"].Close()
 	got := w.get("/openeo/1.2/collections")
@@ -99,6 +102,7 @@ func TestMerged_WithoutAPlatform(t *testing.T) {
 }
 
 func TestMerged_ChoosesAPlatform(t *testing.T) {
+	t.Parallel()
 	w := twoPlatforms(t)
 	const load = `{"process":{"process_graph":{"l":{"process_id":"load_collection","arguments":{"id":"ID","spatial_extent":null,"temporal_extent":null}},
 		"s":{"process_id":"save_result","arguments":{"data":{"from_node":"l"},"format":"GTiff"},"result":true}}},"job_options":{OPTIONS}}`

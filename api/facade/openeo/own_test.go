@@ -26,6 +26,7 @@ func withoutOpenEO(t *testing.T) *world {
 // TestOnlyOGC_ServesWhatClientsReadFirst: what clients ask for before they do anything is there, and it lists what can
 // be run.
 func TestOnlyOGC_ServesWhatClientsReadFirst(t *testing.T) {
+	t.Parallel()
 	w := withoutOpenEO(t)
 	versions := w.get("/.well-known/openeo")["versions"].([]any)
 	if len(versions) != 2 || versions[0].(map[string]any)["url"] != publicURL+"/openeo/1.2" {
@@ -55,6 +56,7 @@ func TestOnlyOGC_ServesWhatClientsReadFirst(t *testing.T) {
 // TestOnlyOGC_RunsServices: a call of a service runs, in each format that is listed; every other graph is refused, and
 // says what is possible.
 func TestOnlyOGC_RunsServices(t *testing.T) {
+	t.Parallel()
 	w := withoutOpenEO(t)
 	for format := range w.get("/openeo/1.2/file_formats")["output"].(map[string]any) {
 		path := w.createAt(strings.Replace(calling("ndvi", `{"bbox": `+someBox+`}`), "GTiff", format, 1), "ogc")

@@ -21,6 +21,7 @@ func (w *world) save(id, body string) {
 }
 
 func TestProcessGraphs_AreStored(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, []string{"cdse"}, nil)
 	w.save("my_sum", `{"process_graph":{"one":{"process_id":"add","arguments":{},"result":true}}}`)
 	w.save("my_sum", sum)
@@ -38,6 +39,7 @@ func TestProcessGraphs_AreStored(t *testing.T) {
 }
 
 func TestProcessGraphs_BelongToTheirOwner(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, []string{"cdse"}, nil)
 	w.save("mine", sum)
 	for _, method := range []string{"GET", "DELETE"} {
@@ -55,6 +57,7 @@ func TestProcessGraphs_BelongToTheirOwner(t *testing.T) {
 }
 
 func TestProcessGraphs_InPages(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, []string{"cdse"}, nil)
 	for i := range 5 {
 		w.save(fmt.Sprintf("p%d", i), sum)
@@ -97,6 +100,7 @@ func withParameters(value string) string {
 }
 
 func TestProcessGraphs_Refused(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, []string{"cdse"}, nil)
 	for body, code := range map[string]string{`{}`: "ProcessGraphMissing",
 		`{"process_graph":[]}`: "ProcessGraphInvalid",

@@ -39,6 +39,7 @@ const adding = `{"process": {"process_graph": {"a": {"process_id": "add", "argum
 // A graph runs as it was sent, in every view and version; the result comes with its costs and a log, and the run is
 // recorded like one of POST /sync_jobs.
 func TestRun_FromGraphToFile(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, []string{"cdse"}, nil)
 	for _, view := range []string{"/openeo/cdse/1.2", "/openeo/1.2", "/openeo/cdse/1.3", "/openeo/1.3"} {
 		// the members that are null are how the JavaScript client and the Editor send them
@@ -71,6 +72,7 @@ func TestRun_FromGraphToFile(t *testing.T) {
 
 // A service of the catalogue, a process of the user, and a definition at a URL run too.
 func TestRun_WhatAGraphCalls(t *testing.T) {
+	t.Parallel()
 	w := withServices(t)
 	if got := w.ask("PUT", "/openeo/1.2/process_graphs/mine",
 		`{"process_graph": {"a": {"process_id": "add", "arguments":
@@ -101,6 +103,7 @@ func TestRun_WhatAGraphCalls(t *testing.T) {
 
 // What cannot be run is refused before anything is sent.
 func TestRun_IsChecked(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, []string{"cdse"}, func(_ string, s *simulator.OpenEO) { s.Collections = []string{"S2"} })
 	for body, code := range map[string]string{`{}`: "ProcessInvalid",
 		`{"process": {"process_graph": {}}}`:                             "ProcessGraphMissing",
@@ -127,6 +130,7 @@ func TestRun_IsChecked(t *testing.T) {
 // A platform that refuses, redirects, or fails is answered for in the words of openEO; who waited too long learns what
 // to do.
 func TestRun_WhenThePlatformFails(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, []string{"cdse"}, nil)
 	for _, c := range []struct {
 		status     int
@@ -166,6 +170,7 @@ func TestRun_WhenThePlatformFails(t *testing.T) {
 
 // A platform without synchronous runs: its view lists none, and who tries learns what to do.
 func TestRun_NotOffered(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, []string{"cdse"}, func(_ string, s *simulator.OpenEO) {
 		s.Faults.Set(simulator.Fault{Route: "GET /", Body: `{"api_version":"1.2.0","title":"Small","endpoints":[
 			{"path":"/jobs","methods":["GET","POST"]}]}`})
@@ -183,6 +188,7 @@ func TestRun_NotOffered(t *testing.T) {
 
 // Runs count in quotas, whoever asks for them.
 func TestRun_CountsInQuotas(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, []string{"cdse"}, nil)
 	w.share("cdse")
 	w.backends[0].Quota = dispatch.Quota{Daily: 1}
@@ -198,6 +204,7 @@ func TestRun_CountsInQuotas(t *testing.T) {
 
 // A result of any length is passed on while it comes; a client that leaves ends the run, and what breaks off is cut.
 func TestRun_IsStreamed(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, []string{"cdse"}, nil)
 	front := httptest.NewServer(w)
 	t.Cleanup(front.Close)

@@ -66,6 +66,7 @@ func calling(service, arguments string) string {
 const someBox = `{"west": 5.05, "south": 51.2, "east": 5.15, "north": 51.25}`
 
 func TestServices_AreProcessesOfANamespace(t *testing.T) {
+	t.Parallel()
 	w := withServices(t)
 	list := w.get("/openeo/1.2/processes/catalogue", "Authorization", anna)["processes"].([]any)
 	if len(list) != 4 {
@@ -94,6 +95,7 @@ func TestServices_AreProcessesOfANamespace(t *testing.T) {
 
 // A graph that calls a service runs it where it is, whatever the protocol of its platform.
 func TestServices_RunOnTheirPlatforms(t *testing.T) {
+	t.Parallel()
 	w := withServices(t)
 	for _, row := range []struct{ service, arguments, platform string }{
 		{"composite", `{"spatial_extent": ` + someBox + `, "temporal_extent": ["2024-06-01", "2024-07-01"]}`, "west"},
@@ -132,6 +134,7 @@ func (w *world) createAt(body, platform string) (path string) {
 // A graph that does more than call a service gets the nodes of its definition, because platforms do not know the
 // catalogue.
 func TestServices_AsNodesOfAGraph(t *testing.T) {
+	t.Parallel()
 	w := withServices(t)
 	const process = `{"process_graph": {"a": {"process_id": "doubled", "namespace": "catalogue", "arguments": {"x": 3}},
 		"b": {"process_id": "doubled", "namespace": "catalogue", "arguments": {"x": {"from_node": "a"}}, "result": true}}}`
@@ -151,6 +154,7 @@ func TestServices_AsNodesOfAGraph(t *testing.T) {
 }
 
 func TestServices_SplitIntoTiles(t *testing.T) {
+	t.Parallel()
 	w := withServices(t)
 	for service, arguments := range map[string]string{"composite": `{"spatial_extent": AREA, "temporal_extent": ["2024-06-01", "2024-07-01"]}`, "ndvi": `{"bbox": AREA}`} {
 		body := calling(service, strings.ReplaceAll(arguments, "AREA",
@@ -176,6 +180,7 @@ func TestServices_SplitIntoTiles(t *testing.T) {
 }
 
 func TestServices_Refused(t *testing.T) {
+	t.Parallel()
 	w := withServices(t)
 	for name, row := range map[string]struct{ body, code, text string }{
 		"no such service":        {calling("none", `{}`), "ProcessUnsupported", "none"},
@@ -204,6 +209,7 @@ func TestServices_Refused(t *testing.T) {
 
 // A batch job stays at its platform, so it cannot be changed to call a service of another one.
 func TestServices_OfOtherPlatforms(t *testing.T) {
+	t.Parallel()
 	w := withServices(t)
 	got := w.ask("POST", "/openeo/east/1.2/jobs", calling("doubled", `{"x": 1}`), "Authorization", anna)
 	refusedWith(t, got, http.StatusBadRequest, "ProcessUnsupported")
@@ -216,6 +222,7 @@ func TestServices_OfOtherPlatforms(t *testing.T) {
 }
 
 func TestServices_AreValidated(t *testing.T) {
+	t.Parallel()
 	w := withServices(t)
 	validate := func(service, arguments string) []any {
 		var job map[string]json.RawMessage
@@ -244,6 +251,7 @@ func TestServices_AreValidated(t *testing.T) {
 // After three finished jobs of a service, or of the same process, more of them are estimated by what those cost.
 // Another process is not.
 func TestJobs_AreEstimatedByThoseBefore(t *testing.T) {
+	t.Parallel()
 	w := withServices(t)
 	composite := calling("composite", `{"spatial_extent": `+someBox+
 		`, "temporal_extent": ["2024-06-01", "2024-07-01"]}`)
@@ -282,6 +290,7 @@ func TestJobs_AreEstimatedByThoseBefore(t *testing.T) {
 
 // The costs of a service that its provider states by area are those of the area of a job.
 func TestServices_AreEstimated(t *testing.T) {
+	t.Parallel()
 	w := withServices(t)
 	for _, row := range []struct {
 		service, arguments string
