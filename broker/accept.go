@@ -4,14 +4,15 @@ import (
 	"bytes"
 	"context"
 	"regexp"
+	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// Accept stores a job and waits up to 10 s for the platform's response. If the platform refuses the job permanently,
-// the job is hidden and the reason returned. In every other case the job is accepted and returned in its present state.
-// A request whose key was used before returns the result of the first request, and waits for it as well if it is not
-// known yet.
+// Accept stores a job and waits up to 10 s for the platform's response, or a second if no slot is free. If the platform
+// refuses the job permanently, the job is hidden and the reason returned. In every other case the job is accepted and
+// returned in its present state. A request whose key was used before returns the result of the first request, and waits
+// for it as well if it is not known yet.
 func (b *Broker) Accept(ctx context.Context, u dispatch.UserID, r dispatch.Request, k dispatch.Key) (dispatch.Record,
 	error) {
 	d, r, err := b.draft(ctx, u, r, nil)
@@ -227,9 +228,10 @@ func (b *Broker) awaitDecision(ctx context.Context, u dispatch.UserID, id dispat
 		}
 		return r, err
 	}
+	began := time.Now()
 	r, err := b.await(ctx, id, decideWithin, load, func(j dispatch.Job) bool {
 		return j.Ref != dispatch.Ref{} || j.Phase == dispatch.Ended || j.Status == dispatch.Running ||
-			j.Attention != dispatch.None
+			j.Attention != dispatch.None || time.Since(began) >= elsewhere && b.lacksSlot(ctx, j)
 	})
 	if err != nil || lacking {
 		return r, err
@@ -245,6 +247,17 @@ func (b *Broker) awaitDecision(ctx context.Context, u dispatch.UserID, id dispat
 		b.Log.WarnContext(ctx, "hiding a refused job failed", "job", id, "error", err)
 	}
 	return dispatch.Record{}, r.Refusal()
+}
+
+// lacksSlot reports whether a job waits while other jobs have all slots of its account. False if that cannot be read.
+func (b *Broker) lacksSlot(ctx context.Context, j dispatch.Job) bool {
+	backend := b.BackendNamed(j.Account.Platform())
+	if j.Phase != dispatch.Waiting || backend == nil {
+		return false
+	}
+	infos, err := b.Records.AccountInfo(ctx, j.Owner, []dispatch.Account{j.Account},
+		map[dispatch.Account]time.Duration{j.Account: b.FreesAfter(backend)})
+	return err == nil && backend.Limits.Free(infos[0].Held) <= 0
 }
 
 // untagged removes the tags of this installation's jobs from text that a platform returned, wherever they follow a

@@ -124,6 +124,23 @@ func TestQueuePlaces_OnlyOfJobsThatWaitForASlot(t *testing.T) {
 	})
 }
 
+// Nobody waits for the platform's response to a job while other jobs have all its slots.
+func TestAccept_ReturnsSoonWhileNoSlotIsFree(t *testing.T) {
+	with(t, dispatch.AccessShared, &script{}, func(t *testing.T, h *testBroker) {
+		h.Backends[0].Limits.Jobs = 1
+		h.task(t, 3)
+		time.Sleep(time.Second)
+		before := time.Now()
+		j, err := h.Accept(t.Context(), "bob", request("a"), dispatch.Key{})
+		if took := time.Since(before); took > 2*time.Second {
+			t.Errorf("the response took %v", took)
+		}
+		if err != nil || j.Status != dispatch.Accepted || j.Ahead == nil || *j.Ahead != 0 {
+			t.Errorf("%s %v, %v", j.Status, j.Ahead, err)
+		}
+	})
+}
+
 func places(jobs []dispatch.Record) string {
 	var all []string
 	for _, j := range jobs {
