@@ -130,6 +130,10 @@ func (o *operatorCommand) release(args []string) error {
 func (o *operatorCommand) history(args []string) error {
 	var all []operator.Event
 	return o.show(http.MethodGet, "/operator/jobs/"+url.PathEscape(args[0])+"/events", nil, &all, func(w io.Writer) {
+		if len(all) == 0 {
+			fmt.Fprintf(w, "The history has no entry of job %s.\n", args[0])
+			return
+		}
 		fmt.Fprintln(w, "TIME\tWHAT\tOUTCOME\tTOOK\tPHASE\tSTATUS\tATTENTION\tATTEMPT\tDETAIL")
 		for _, e := range all {
 			took := "-"

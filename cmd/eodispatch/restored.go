@@ -43,17 +43,16 @@ func (r *restoredCommand) Run(c console) error {
 				return err
 			}
 		}
-		mark := dispatch.CompareFirst
+		mark, unlisted := dispatch.CompareFirst, "wait for eodispatch restored --without-listing"
 		if r.WithoutListing {
-			mark = dispatch.CompareIfLists
+			mark, unlisted = dispatch.CompareIfLists, "submit jobs at once"
 		}
 		n, err := kept.MarkRestored(ctx, mark)
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(c.out,
-			"ids skip ahead by %d; %d accounts submit no jobs until their platform's list has been compared\n",
-			dispatch.SkippedIDs, n)
+		_, err = fmt.Fprintf(c.out, "ids skip ahead by %d; %d accounts submit no jobs until their platform's list has "+
+			"been compared; those at platforms without a list %s\n", dispatch.SkippedIDs, n, unlisted)
 		return err
 	})
 }

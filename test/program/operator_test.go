@@ -129,6 +129,9 @@ func TestOperator_HoldsReleasesAndEnds(t *testing.T) {
 			t.Errorf("%q is missing in:\n%s", want, past)
 		}
 	}
+	if empty := operators(t, environ, "history", "777"); !strings.Contains(empty, "no entry of job 777") {
+		t.Errorf("of a job that does not exist: %s", empty)
+	}
 	if all := operators(t, environ, "jobs", "--json"); all != "[]\n" {
 		t.Errorf("in need: %s", all)
 	}
