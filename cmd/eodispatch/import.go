@@ -158,7 +158,7 @@ func printReport(w io.Writer, r apex.Report, did string, whole bool) {
 		if len(what) > mostNamed {
 			more = fmt.Sprintf(" and %d more", len(what)-mostNamed)
 		}
-		fmt.Fprintf(w, "not as it is: %s%s: %s\n", strings.Join(what[:min(mostNamed, len(what))], ", "), more, reason)
+		fmt.Fprintf(w, "not imported: %s%s: %s\n", strings.Join(what[:min(mostNamed, len(what))], ", "), more, reason)
 	}
 	if !whole {
 		fmt.Fprintln(w, "The import is not complete: run it again.")

@@ -27,7 +27,7 @@ type Report struct {
 	Jobs    map[dispatch.Status]int // new ones, by the status that they have now
 	Reading int                     // of these, jobs at platforms whose statuses are read from now on
 	Present int                     // jobs that had been taken over before
-	Refused map[string][]string     // reasons, and what cannot be taken over, or not as it is
+	Refused map[string][]string     // reasons, and what cannot be taken over
 }
 
 // Records is how many jobs were considered.
