@@ -85,6 +85,7 @@ broker and the command line for its users.`,
 	root.SetOut(c.out)
 	root.SetErr(c.err)
 	root.SetVersionTemplate(versionLine() + "\n")
+	root.SetFlagErrorFunc(unknownFlag)
 	cli.SetUsage(root)
 	root.AddGroup(cli.Groups...)
 	root.AddGroup(&cobra.Group{ID: "broker", Title: "Run a broker:"})

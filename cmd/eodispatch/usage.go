@@ -37,6 +37,15 @@ func missingCommand(command *cobra.Command, args []string) error {
 	return usageError{errors.New(text), command.CommandPath()}
 }
 
+// unknownFlag returns the error for wrong flags of a command: a misspelled command below it explains a flag that it
+// does not have.
+func unknownFlag(command *cobra.Command, err error) error {
+	if args := command.Flags().Args(); command.HasSubCommands() && len(args) > 0 {
+		return errors.Unwrap(missingCommand(command, args)) // run adds the command
+	}
+	return err
+}
+
 // helpCommandLine prints the --help of a command.
 func helpCommandLine(root *cobra.Command) *cobra.Command {
 	return &cobra.Command{Use: "help [COMMAND]", Short: "Show the help of a command", Example: "  eodispatch help run",

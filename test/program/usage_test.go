@@ -60,6 +60,8 @@ func TestProgram_ReportsUsageErrorsInTwoLines(t *testing.T) {
 			"the valid arguments.\n",
 		"serve --loudly": "eodispatch: unknown flag: --loudly\nRun \"eodispatch serve --help\" for the valid " +
 			"arguments.\n",
+		"operator hodl --config x": "eodispatch: unknown command \"hodl\", did you mean \"hold\"?\nRun \"eodispatch " +
+			"operator --help\" for the valid arguments.\n",
 		"vault dance": "eodispatch: unknown command \"dance\"\nRun \"eodispatch vault --help\" for the valid " +
 			"arguments.\n",
 		"help juggle": "eodispatch: unknown command \"juggle\"\nRun \"eodispatch --help\" for the valid arguments.\n",
