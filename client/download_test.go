@@ -347,6 +347,7 @@ func TestFileNames_AreSafeAndDiffer(t *testing.T) {
 		"f":                         {Href: "https://files.example.org/Item.json"},
 		"g":                         {Href: "https://files.example.org/collection.json.new"},
 		"h":                         {Href: "https://files.example.org/item.json.new"},
+		"i":                         {Href: "https://files.example.org/items.json"},
 	})
 	seen := map[string]bool{}
 	for key, name := range names {
@@ -356,10 +357,11 @@ func TestFileNames_AreSafeAndDiffer(t *testing.T) {
 		}
 		seen[strings.ToLower(name)] = true
 	}
-	if names["a"] != "openEO.tif" || names["d.json"] != "d.json" || len(names) != 11 {
+	if names["a"] != "openEO.tif" || names["d.json"] != "d.json" || len(names) != 12 {
 		t.Error(names)
 	}
-	for _, needed := range []string{"collection.json", "collection.json.new", "item.json", "item.json.new"} {
+	for _, needed := range []string{"collection.json", "collection.json.new", "item.json", "item.json.new",
+		"items.json"} {
 		if seen[needed] {
 			t.Errorf("an asset is stored as %s, which the folder of results needs itself", needed)
 		}

@@ -62,7 +62,7 @@ const longestName = 150 // bytes, so that suffixes still fit
 
 // reserved are names that Windows gives to devices, and those that a folder of results needs itself.
 var reserved = regexp.MustCompile(
-	`(?i)^((con|prn|aux|nul|conin\$|conout\$|com[0-9¹²³]|lpt[0-9¹²³]) *(\..*)?|(item|collection)\.json(\.new)?|.*\.part(\.version)?)$`)
+	`(?i)^((con|prn|aux|nul|conin\$|conout\$|com[0-9¹²³]|lpt[0-9¹²³]) *(\..*)?|(items?|collection)\.json(\.new)?|.*\.part(\.version)?)$`)
 
 // SafeName replaces what some system does not permit in a file name.
 func SafeName(name string) string {
