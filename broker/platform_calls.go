@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/dispatch/bounds"
 )
 
 const (
@@ -66,55 +67,17 @@ func withToken[T any](ctx context.Context, b *Broker, backend *dispatch.Backend,
 }
 
 // callLimits bounds how many calls with the same name are under way at once. The zero value is ready to use.
-type callLimits struct {
-	mu     sync.Mutex
-	byName map[string]*callLimit
-}
-
-// callLimit counts the calls with one name while any is under way or waits.
-type callLimit struct {
-	taken chan struct{} // holds one entry for each call under way
-	uses  int           // calls that are under way or wait; at zero the callLimit is removed
-}
+type callLimits struct{ bounds.Shares[string] }
 
 // acquire waits until fewer than n calls with the name are under way and counts one more, until release is called,
 // which may be called repeatedly. Busy if it waited for EnterWithin.
-func (s *callLimits) acquire(ctx context.Context, name string, n int) (release func(), err error) {
-	p := s.use(name, n)
+func (l *callLimits) acquire(ctx context.Context, name string, n int64) (release func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, dispatch.EnterWithin)
 	defer cancel()
-	select {
-	case p.taken <- struct{}{}:
-		return sync.OnceFunc(func() { <-p.taken; s.drop(name) }), nil
-	case <-ctx.Done():
-		s.drop(name)
+	if release, err = l.AcquireOf(ctx, name, 1, n); err != nil {
 		return nil, &dispatch.Error{Kind: dispatch.Busy, Op: "dispatch.enter",
 			Text:       "Too many requests to this platform are under way.",
 			RetryAfter: comeBackSoon}
 	}
-}
-
-// awaited reports whether more than one call with the name is under way or waits.
-func (s *callLimits) awaited(name string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.byName[name] != nil && s.byName[name].uses > 1
-}
-
-func (s *callLimits) use(name string, n int) *callLimit {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.byName[name] == nil {
-		dispatch.SetInMap(&s.byName, name, &callLimit{taken: make(chan struct{}, n)})
-	}
-	s.byName[name].uses++
-	return s.byName[name]
-}
-
-func (s *callLimits) drop(name string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.byName[name].uses--; s.byName[name].uses == 0 {
-		delete(s.byName, name)
-	}
+	return sync.OnceFunc(release), nil
 }

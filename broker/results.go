@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/dispatch/bounds"
 	"github.com/eodispatch/eodispatch/visit"
 )
 
@@ -340,7 +341,7 @@ func (b *Broker) readResults(ctx context.Context, u dispatch.UserID, t *dispatch
 	reading, cancel := context.WithTimeout(ctx, partsWithin)
 	defer cancel()
 	var all sync.WaitGroup
-	accounts := map[dispatch.Account]chan struct{}{}
+	places := bounds.Shares[dispatch.Account]{Most: partsAtOnce}
 	for i := range parts {
 		p := &parts[i]
 		kept := known[p.ID]
@@ -348,18 +349,14 @@ func (b *Broker) readResults(ctx context.Context, u dispatch.UserID, t *dispatch
 			p.Item, p.Collection = kept, kept.Body
 			continue
 		}
-		if accounts[p.Account] == nil {
-			accounts[p.Account] = make(chan struct{}, partsAtOnce)
-		}
-		places := accounts[p.Account]
 		all.Go(func() {
-			select {
-			case places <- struct{}{}:
-				p.Err = b.readResult(reading, u, p, t, kept)
-				<-places
-			case <-reading.Done():
+			release, err := places.Acquire(reading, p.Account, 1)
+			if err != nil {
 				p.Err = errUnread
+				return
 			}
+			defer release()
+			p.Err = b.readResult(reading, u, p, t, kept)
 		})
 	}
 	all.Wait()

@@ -157,7 +157,7 @@ func (b *Broker) takeChangeTurn(ctx context.Context, u dispatch.UserID) (release
 	}
 	began := time.Now()
 	return func() {
-		if !b.changes.awaited(string(u)) {
+		if b.changes.Members(string(u)) < 2 {
 			end()
 			return
 		}

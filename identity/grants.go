@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/dispatch/bounds"
 )
 
 const (
@@ -351,34 +352,10 @@ func (c exchangeClient) form(ctx context.Context, form url.Values) (answer, erro
 }
 
 // keyed runs callers with the same key one after the other.
-type keyed struct {
-	mu   sync.Mutex
-	busy map[string]chan struct{} // closed when the key is free
-}
+type keyed struct{ bounds.Shares[string] }
 
 func (k *keyed) enter(ctx context.Context, key string) (release func(), err error) {
-	for {
-		k.mu.Lock()
-		other, busy := k.busy[key]
-		if !busy {
-			own := make(chan struct{})
-			if k.busy == nil {
-				k.busy = map[string]chan struct{}{}
-			}
-			k.busy[key] = own
-			k.mu.Unlock()
-			return func() {
-				k.mu.Lock()
-				delete(k.busy, key)
-				k.mu.Unlock()
-				close(own)
-			}, nil
-		}
-		k.mu.Unlock()
-		if err := await(ctx, other); err != nil {
-			return nil, err
-		}
-	}
+	return k.AcquireOf(ctx, key, 1, 1)
 }
 
 // lock is enter for the callers in all processes. locker is nil if there is no other process.

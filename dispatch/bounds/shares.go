@@ -8,7 +8,7 @@ import (
 )
 
 // Shares bounds what each of many clients has at once, such as requests or bytes. Further ones wait in the order of
-// their arrival. Most must be set before use; the zero value admits nothing.
+// their arrival. Most must be set before use, except of AcquireOf; the zero value admits nothing.
 type Shares[K comparable] struct {
 	Most int64
 
@@ -24,7 +24,12 @@ type share struct {
 
 // Acquire waits for n units of a client's share. It never succeeds for n above Most.
 func (s *Shares[K]) Acquire(ctx context.Context, client K, n int64) (release func(), err error) {
-	own := s.join(client)
+	return s.AcquireOf(ctx, client, n, s.Most)
+}
+
+// AcquireOf is Acquire with most in place of Most. It must be the same for all acquisitions of one client.
+func (s *Shares[K]) AcquireOf(ctx context.Context, client K, n, most int64) (release func(), err error) {
+	own := s.join(client, most)
 	if err := own.Acquire(ctx, n); err != nil {
 		s.part(client, own)
 		return nil, err
@@ -34,7 +39,7 @@ func (s *Shares[K]) Acquire(ctx context.Context, client K, n int64) (release fun
 
 // TryAcquire is Acquire without waiting. It returns nil if there is no room.
 func (s *Shares[K]) TryAcquire(client K, n int64) (release func()) {
-	own := s.join(client)
+	own := s.join(client, s.Most)
 	if !own.TryAcquire(n) {
 		s.part(client, own)
 		return nil
@@ -56,14 +61,24 @@ func (s *Shares[K]) releaser(client K, own *share, n int64) func() {
 	}
 }
 
-func (s *Shares[K]) join(client K) *share {
+// Members returns how many acquisitions hold a part of a client's share, or wait for one.
+func (s *Shares[K]) Members(client K) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.of[client] == nil {
+		return 0
+	}
+	return s.of[client].members
+}
+
+func (s *Shares[K]) join(client K, most int64) *share {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.of == nil {
 		s.of = map[K]*share{}
 	}
 	if s.of[client] == nil {
-		s.of[client] = &share{Weighted: semaphore.NewWeighted(s.Most)}
+		s.of[client] = &share{Weighted: semaphore.NewWeighted(most)}
 	}
 	s.of[client].members++
 	return s.of[client]
