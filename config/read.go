@@ -215,7 +215,7 @@ func (r *reader) readScalar(n *yaml.Node, v reflect.Value, path string, f field)
 	case *time.Duration:
 		d, err := time.ParseDuration(n.Value)
 		if err != nil || d < shortest || d > longest {
-			r.fail(n, path, "write a duration such as 500ms, 2s or 5m, from 1ms to 87600h")
+			r.fail(n, path, "write a duration such as 500ms, 5m or 720h, from 1ms to 87600h")
 		}
 		*to = d
 	case *slog.Level:
