@@ -11,20 +11,20 @@ PAGE = $(shell find web/src web/earth/make.js web/index.html web/*.json web/*.ts
 test: ready page
 	@$(SCRATCH); \
 	$(GOTEST) $(RACE) $(RACED) & raced=$$!; \
-	$(STATIC) $(GOTEST) -trimpath -p $$(($$(nproc) + 1)) $(LONGEST) $$(go list ./... | grep -vxF "$$(go list $(RACED) $(LONGEST))") && \
-	$(STATIC) $(GOTEST) -trimpath -run "$$(bash .ci/left-out $(LEFT_OUT))" $(LEFT_OUT) && plain=0 || plain=1; \
+	$(STATIC) $(GOTEST) -p $$(($$(nproc) + 1)) $(LONGEST) $$(go list ./... | grep -vxF "$$(go list $(RACED) $(LONGEST))") && \
+	$(STATIC) $(GOTEST) -run "$$(bash .ci/left-out $(LEFT_OUT))" $(LEFT_OUT) && plain=0 || plain=1; \
 	wait $$raced && exit $$plain
 
 # test-full, before a release, plays in full what test plays a part of: crashes, histories, thousands of watchers, an hour
 # of work; suites of the standards, a cluster under Patroni, a large import, a year of queues, Helm charts, fuzz targets.
 test-full: test fire soak failover standards import year charts fuzz
 
-# GOTEST leaves out go vet, which make check runs, and tables for debuggers, which take a third of the time to link.
-# More tests run beside each other than there are cores, as those that call t.Parallel mostly wait for programs, browsers,
-# leases and intervals.
-GOTEST = go test -vet=off -ldflags=-w -shuffle=on -timeout 30m -p $$(nproc) -parallel 6
+# GOTEST compiles as a release is built, so that clones share what is compiled. It leaves out go vet, which make check
+# runs, and tables for debuggers, which take a third of the time to link. More tests run beside each other than there are
+# cores, as those that call t.Parallel mostly wait for programs, browsers, leases and intervals.
+GOTEST = go test -trimpath -vet=off -ldflags=-w -shuffle=on -timeout 30m -p $$(nproc) -parallel 6
 
-# STATIC compiles without C, and -trimpath as a release is built: the same packages serve check, build, and the programs that tests start.
+# STATIC compiles without C, as a release is built: the same packages serve check, build, and the programs that tests start.
 STATIC = CGO_ENABLED=0
 
 # SCRATCH keeps the temporary files of tests in memory where 8 GiB of it are free: hundreds of databases are created and removed, which takes a
@@ -51,7 +51,7 @@ LONGEST = ./test/crashes ./test/page ./test/real/... ./test/program ./test/histo
 # test-quick runs what needs Go alone, without long simulations. It is to take 90 seconds on two idle cores, once it is
 # compiled.
 test-quick:
-	$(STATIC) $(GOTEST) -trimpath -short -p $$(($$(nproc) + 1)) ./api ./broker ./platform/... ./dispatch/... ./visit ./identity ./catalogue/... ./grid ./config ./client/... .
+	$(STATIC) $(GOTEST) -short -p $$(($$(nproc) + 1)) ./api ./broker ./platform/... ./dispatch/... ./visit ./identity ./catalogue/... ./grid ./config ./client/... .
 
 # ready installs PostgreSQL's server, a C compiler for the race detector, a browser, and the real servers of test/real, if absent.
 ready:
