@@ -72,7 +72,7 @@ func (b *Broker) Outputs(ctx context.Context, u dispatch.UserID, id dispatch.Job
 	default:
 		all, err = fromPlatform(ctx, b, u, j, func(ctx context.Context, p dispatch.Platform,
 			t dispatch.Token) ([]dispatch.OutputValue, error) {
-			reader, can := p.(dispatch.OutputReader)
+			reader, can := p.(dispatch.ProcessDescriber)
 			if !can {
 				return nil, nil
 			}

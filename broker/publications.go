@@ -44,7 +44,7 @@ func (b *Broker) Validate(ctx context.Context, u dispatch.UserID, platform strin
 		return nil, &dispatch.Error{Kind: dispatch.NotFound, Op: "dispatch.Validate",
 			Text: "There is no such platform."}
 	}
-	v, can := backend.Platform.(dispatch.Validator)
+	v, can := backend.Platform.(dispatch.Publisher)
 	if !can {
 		return nil, &dispatch.Error{Kind: dispatch.Unsupported, Op: "dispatch.Validate",
 			Text: "This platform does not validate process graphs."}
@@ -65,7 +65,7 @@ func (b *Broker) Validate(ctx context.Context, u dispatch.UserID, platform strin
 }
 
 // validateOpenly validates a process without a token. All strangers together have the limit of one user.
-func (b *Broker) validateOpenly(ctx context.Context, backend *dispatch.Backend, v dispatch.Validator,
+func (b *Broker) validateOpenly(ctx context.Context, backend *dispatch.Backend, v dispatch.Publisher,
 	process []byte) ([]byte, error) {
 	defer idle(ctx)()
 	ctx, cancel := context.WithTimeout(ctx, callWithin)

@@ -36,10 +36,7 @@ type ProcessDescriber interface {
 	Process(context.Context, Token, Service) (ProcessDescription, error)
 	// Processes returns the summaries of the processes in the namespace of a service, whose application does not count.
 	Processes(context.Context, Token, Service) ([]json.RawMessage, error)
-}
-
-// OutputReader returns the outputs of a finished job by themselves, or Conflict if it has not finished. An output
-// without a name is the only one.
-type OutputReader interface {
+	// Outputs returns the outputs of a finished job by themselves, or Conflict if it has not finished. An output
+	// without a name is the only one.
 	Outputs(context.Context, Token, Ref) ([]OutputValue, error)
 }

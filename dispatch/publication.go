@@ -44,16 +44,13 @@ func (p Publication) Write(w io.Writer, address string) error {
 	return nil
 }
 
-// Publisher is a platform that publishes what it offers.
+// Publisher is a platform that publishes what it offers, and validates process graphs.
 type Publisher interface {
 	// Published returns the document at a path below the address of the platform's API, which may have a query, from a
 	// cache, or a process that the user stored there. The zero token is enough if the document is public. The error is
 	// NotFound if there is no such document, and Unsupported if the path is not one of documents that are published.
 	Published(ctx context.Context, t Token, path string) (Publication, error)
-}
 
-// Validator is a platform that validates process graphs.
-type Validator interface {
 	// Validate returns the platform's response to a process, a JSON object with the member errors. Nothing runs, and
 	// nothing is stored.
 	Validate(ctx context.Context, t Token, process []byte) ([]byte, error)

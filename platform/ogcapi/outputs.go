@@ -18,9 +18,7 @@ import (
 	"github.com/eodispatch/eodispatch/platform/upstream"
 )
 
-var _ dispatch.OutputReader = (*Platform)(nil)
-
-// Outputs implements [dispatch.OutputReader]. No link is followed.
+// Outputs implements [dispatch.ProcessDescriber]. No link is followed.
 func (p *Platform) Outputs(ctx context.Context, t dispatch.Token, ref dispatch.Ref) ([]dispatch.OutputValue, error) {
 	ctx, end := p.answers.Begin(ctx)
 	defer end()

@@ -16,10 +16,7 @@ import (
 	"github.com/eodispatch/eodispatch/platform/upstream"
 )
 
-var (
-	_ dispatch.Publisher = (*Platform)(nil)
-	_ dispatch.Validator = (*Platform)(nil)
-)
+var _ dispatch.Publisher = (*Platform)(nil)
 
 const (
 	publicationLife = 5 * time.Minute // then a document is requested again
