@@ -146,8 +146,7 @@ func TestDeadline_OfRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := New(newWorld().config()).(*api)
 		openapi.Register(a.Document, huma.Operation{OperationID: "slow", Method: http.MethodGet, Path: "/slow"},
-			func(ctx context.Context,
-				_ *openapi.Request) (*grids, error) {
+			func(ctx context.Context, _ *openapi.Request) (*grids, error) {
 				<-ctx.Done()
 				return nil, ctx.Err()
 			})

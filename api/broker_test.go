@@ -264,8 +264,7 @@ func TestBroker_Pages(t *testing.T) {
 	failed(t, ask(h, "GET", "/upscale_tasks/1?limit=1", "", "Authorization", "Bearer token-bert"), 404,
 		"TASK_NOT_FOUND")
 	if got := decode[wire.UpscalingTask](t, ask(h, "GET", "/upscale_tasks/1?platform=other", ""),
-		200); len(got.Jobs) != 0 ||
-		got.Counts["finished"] != 0 {
+		200); len(got.Jobs) != 0 || got.Counts["finished"] != 0 {
 		t.Errorf("at another platform: %d jobs", len(got.Jobs))
 	}
 	for range 3 {
@@ -373,8 +372,7 @@ func TestListSyncRuns_OnlyWhenAskedFor(t *testing.T) {
 	a := ask(h, "GET", "/jobs_status?filter=sync&limit=2", "")
 	list := decode[wire.JobsStatusResponse](t, a, 200).ProcessingJobs
 	if len(list) != 2 || list[0].ID <= list[1].ID || list[0].Status != "finished" || list[0].Platform != "cdse" ||
-		list[0].Title == "" ||
-		strings.Contains(a.Body.String(), "parameters") {
+		list[0].Title == "" || strings.Contains(a.Body.String(), "parameters") {
 		t.Fatalf("%s", a.Body)
 	}
 	next, _, found := strings.Cut(strings.TrimPrefix(a.Header().Get("Link"), "<"), ">")

@@ -22,8 +22,7 @@ func TestRoute_NoSuchPathOrMethod(t *testing.T) {
 	for _, path := range []string{"/nothing", "/nothing/", "/unit_jobs//", "/unit_jobs/1//", "/unit_jobs/1/results/x",
 		"//unit_jobs", "/a/../health", "/unit_jobs/./1",
 		"/upscale_tasks//", "/upscale_tasks/1/retry/x", "/job_state", "/openapi.yaml", "/schemas/ErrorResponse.json",
-		"/debug/pprof/", "/metrics", "/metrics/",
-		"/docs/nothing.js", "/docs/../health"} {
+		"/debug/pprof/", "/metrics", "/metrics/", "/docs/nothing.js", "/docs/../health"} {
 		for _, method := range []string{"GET", "POST", "OPTIONS", "TRACE"} {
 			failed(t, ask(h, method, path, "", "Authorization", ""), 404, "NOT_FOUND")
 		}
@@ -147,8 +146,7 @@ func TestLog_OneLinePerRequest(t *testing.T) {
 		delete(line, gone)
 	}
 	if d := cmp.Diff(map[string]any{"level": "INFO", "msg": "request", "method": "GET", "route": "/unit_jobs/{job_id}",
-		"status":         404.0,
-		"correlation_id": "c-1", "broken": false}, line); d != "" {
+		"status": 404.0, "correlation_id": "c-1", "broken": false}, line); d != "" {
 		t.Error(d)
 	}
 	ask(h, "GET", "/canary?token=canary", "", "Authorization", "Bearer canary")

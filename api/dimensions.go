@@ -90,8 +90,7 @@ func (a *api) splitInterval(f *openapi.Faults, given wire.ParameterDimension,
 	if !known {
 		f.Add("value_error",
 			"Input should be day, week, month, quarter, year, or a number of days or weeks as in ISO 8601, such as "+
-				"P10D",
-			member("split")...)
+				"P10D", member("split")...)
 	}
 	span, err := parseInterval(given.Interval)
 	if err != nil {

@@ -66,8 +66,7 @@ func (a *api) estimate(ctx context.Context, in *openapi.Request) (*estimated, er
 		return nil, call.RequestError(err)
 	}
 	shown := wire.Estimate{Jobs: e.Jobs, Costs: (*wire.Spread)(e.Costs.Rounded()), CostUnit: e.Unit,
-		CostRuns: e.Charged,
-		Seconds:  (*wire.Spread)(e.Seconds.Rounded()), SecondsRuns: e.Timed}
+		CostRuns: e.Charged, Seconds: (*wire.Spread)(e.Seconds.Rounded()), SecondsRuns: e.Timed}
 	if e.Costs != nil {
 		shown.CostBasis = basisOf(e.CostBasis)
 	} else {

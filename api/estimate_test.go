@@ -16,8 +16,7 @@ func TestEstimate_OfJobsAndTasks(t *testing.T) {
 	job := strings.TrimSuffix(strings.TrimSpace(goodBody), "}")
 	is := decode[wire.Estimate](t, ask(h, "POST", "/estimate", goodBody), 200)
 	if is.Jobs != 1 || is.Costs == nil || *is.Costs != (wire.Spread{Low: 1, Likely: 2, High: 4}) ||
-		is.CostUnit != "credits" || is.CostRuns != 7 ||
-		is.Seconds != nil || is.SecondsRuns != 2 {
+		is.CostUnit != "credits" || is.CostRuns != 7 || is.Seconds != nil || is.SecondsRuns != 2 {
 		t.Errorf("job %+v", is)
 	}
 	is = decode[wire.Estimate](t, ask(h, "POST", "/estimate",

@@ -119,8 +119,7 @@ func (w *world) Verify(_ context.Context, token dispatch.Secret) (identity.Calle
 			identity.ErrUnauthenticated, identity.ErrExpired)}
 	case user == "":
 		return identity.Caller{}, &dispatch.Error{Kind: dispatch.SignInRequired, Op: "fake",
-			Err: errors.New("bad token " +
-				token.Reveal()[:3])}
+			Err: errors.New("bad token " + token.Reveal()[:3])}
 	}
 	return identity.Caller{User: user, Token: token, Expires: w.expires}, nil
 }
@@ -726,9 +725,8 @@ func (w *world) Grants(_ context.Context, u dispatch.UserID) ([]dispatch.Grant, 
 		return nil, err
 	}
 	return []dispatch.Grant{{ID: "g1", Owner: u, Kind: dispatch.OfflineGrant, Created: moment, Renewed: moment,
-			Sealed: dispatch.Sealed{Key: "k", Text: "canary"}},
-			{ID: "g2", Kind: dispatch.SessionGrant, Expires: moment}},
-		nil
+		Sealed: dispatch.Sealed{Key: "k", Text: "canary"}},
+		{ID: "g2", Kind: dispatch.SessionGrant, Expires: moment}}, nil
 }
 
 func (w *world) Revoke(_ context.Context, u dispatch.UserID, id string) error {
@@ -791,8 +789,7 @@ func (w *world) Platforms(_ context.Context, u dispatch.UserID) (all []broker.Pl
 		Access: dispatch.AccessUser,
 		Limits: dispatch.Limits{Jobs: 2, Pace: 100 * time.Millisecond}, Quota: dispatch.Quota{Live: 7}}
 	s := dispatch.AccountInfo{Account: "cdse/x", Hold: moment, Why: dispatch.NeedsSignIn, Held: 2, Waiting: 3,
-		Active: 1, Live: 4, Lately: 5, Queue: 6,
-		Failed: moment, Failure: "It is away."}
+		Active: 1, Live: 4, Lately: 5, Queue: 6, Failed: moment, Failure: "It is away."}
 	return []broker.PlatformInfo{{Backend: b, AccountInfo: s, State: s.State()}}, dispatch.AccountInfo{Live: 4,
 		Lately: 5}, dispatch.Quota{Live: 9, Daily: 10}, nil
 }

@@ -41,8 +41,7 @@ var grantIDParam = &huma.Param{Name: "grant_id", In: "path", Required: true,
 // accessRoutes registers the operations on permissions and usage.
 func (a *api) accessRoutes() {
 	openapi.Register(a.Document, huma.Operation{OperationID: "list_grants", Method: http.MethodGet, Path: "/grants",
-		Tags:    []string{"access"},
-		Summary: "List your permissions", Responses: a.Errors(401, 503)}, a.listGrants)
+		Tags: []string{"access"}, Summary: "List your permissions", Responses: a.Errors(401, 503)}, a.listGrants)
 	openapi.Register(a.Document, huma.Operation{OperationID: "create_grant", Method: http.MethodPost, Path: "/grants",
 		Tags:          []string{"access"},
 		Summary:       "Permit jobs to run after you sign out",
@@ -53,10 +52,8 @@ func (a *api) accessRoutes() {
 			Tags:    []string{"access"},
 			Summary: "Withdraw a permission",
 			Description: "The permission is revoked at the identity provider and erased here. Your unfinished jobs " +
-				"pause until your next request.",
-			DefaultStatus: http.StatusOK, Parameters: []*huma.Param{grantIDParam},
-			Responses: openapi.WithNull(a.Errors(401, 404, 503))},
-		a.deleteGrant)
+				"pause until your next request.", DefaultStatus: http.StatusOK, Parameters: []*huma.Param{grantIDParam},
+			Responses: openapi.WithNull(a.Errors(401, 404, 503))}, a.deleteGrant)
 	openapi.Register(a.Document,
 		huma.Operation{OperationID: "get_usage", Method: http.MethodGet, Path: "/usage", Tags: []string{"access"},
 			Summary: "Get your usage of each platform",
@@ -94,8 +91,7 @@ func (a *api) createGrant(ctx context.Context, _ *openapi.Request) (*grantLink, 
 			Text: "This service runs jobs after their users sign out only for users of " + p.Issuer + "."}
 	}
 	return &grantLink{wire.GrantLink{Link: a.PublicURL + "/away?for=" +
-			url.QueryEscape(a.SignIns.Invite(call.User(ctx)))}},
-		nil
+		url.QueryEscape(a.SignIns.Invite(call.User(ctx)))}}, nil
 }
 
 func (a *api) deleteGrant(ctx context.Context, in *openapi.Request) (*openapi.Nothing, error) {

@@ -83,8 +83,7 @@ func (a *api) hookRoutes() {
 			Summary: "Get a hook", Parameters: one, Responses: a.Errors(401, 404, 503)}, a.readHook)
 	openapi.Register(a.Document,
 		huma.Operation{OperationID: "delete_hook", Method: http.MethodDelete, Path: "/hooks/{hook_id}",
-			Tags:    []string{"hooks"},
-			Summary: "Delete a hook", Description: "Waiting deliveries are dropped.",
+			Tags: []string{"hooks"}, Summary: "Delete a hook", Description: "Waiting deliveries are dropped.",
 			DefaultStatus: http.StatusOK, Parameters: one, Responses: openapi.WithNull(a.Errors(401, 404, 503))},
 		a.deleteHook)
 	openapi.Register(a.Document,
@@ -104,8 +103,7 @@ func (a *api) hookRoutes() {
 	openapi.Register(a.Document, huma.Operation{OperationID: "send_again", Method: http.MethodPost,
 		Path: "/hooks/{hook_id}/deliveries/{delivery_id}/send", Tags: []string{"hooks"},
 		Summary: "Send a delivery again", DefaultStatus: http.StatusOK, Parameters: []*huma.Param{hookIDParam,
-			deliveryIDParam},
-		Responses: openapi.WithNull(a.Errors(401, 404, 503))}, a.sendAgain)
+			deliveryIDParam}, Responses: openapi.WithNull(a.Errors(401, 404, 503))}, a.sendAgain)
 	a.OpenAPI().Paths["/hooks"].Post.RequestBody = openapi.Body[wire.HookRequest](a.Document)
 }
 
@@ -268,8 +266,7 @@ func showDelivery(d dispatch.Delivery) wire.Delivery {
 	word, share := eventWord(d.Status)
 	why, _ := d.Status.Needed()
 	shown := wire.Delivery{ID: d.Event.String(), Reason: string(why), Event: word, Share: share,
-		Happened: d.Happened.UTC(),
-		State:    string(d.State), Tries: d.Tries, Tried: live.Known(d.Tried),
+		Happened: d.Happened.UTC(), State: string(d.State), Tries: d.Tries, Tried: live.Known(d.Tried),
 		Notice: d.Notice, NextTry: live.Known(d.Due)}
 	if id := int64(d.Job); id != 0 {
 		shown.Job = &id

@@ -115,8 +115,7 @@ func (a *api) readResults(ctx context.Context, in *openapi.Request, id dispatch.
 		return &results{}, err
 	}
 	return &results{&wire.Collection{Raw: items.WithProcessing(p,
-			a.BaseURL(in.HTTP.Host(), in.HTTP.TLS() != nil), a.Files)}},
-		nil
+		a.BaseURL(in.HTTP.Host(), in.HTTP.TLS() != nil), a.Files)}}, nil
 }
 
 // definition is the document that defined a job's service.

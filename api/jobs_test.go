@@ -166,8 +166,7 @@ func TestReadJob(t *testing.T) {
 	w.jobs[1] = r
 	other := decode[wire.ProcessingJob](t, ask(h, "GET", "/unit_jobs/1", ""), 200).Attention
 	if d := cmp.Diff(&wire.JobAttention{Code: "platform_unavailable",
-		Message: openapi.Attentions[dispatch.Unreachable]},
-		other); d != "" {
+		Message: openapi.Attentions[dispatch.Unreachable]}, other); d != "" {
 		t.Error(d)
 	}
 	if d := cmp.Diff(map[string]any{"status": "failed", "failure": "out of memory", "progress": 50.5, "costs": 12.25,

@@ -123,8 +123,7 @@ func taskOf(b testing.TB, database string, n int) (*broker.Broker, *store.Store)
 	}
 	p := &platform{}
 	broker := conformance.NewBroker(s, p, &dispatch.Backend{Name: "cdse", Label: dispatch.OpenEO,
-		Endpoint: "https://openeo.example.org",
-		Access:   dispatch.AccessOpen, Platform: p,
+		Endpoint: "https://openeo.example.org", Access: dispatch.AccessOpen, Platform: p,
 		Limits: dispatch.Limits{Jobs: 5, Requests: 2, Send: 5 * time.Second}})
 	b.Cleanup(func() { s.Close() })
 	task := &dispatch.Task{Owner: anna, Account: "cdse/open", Dimension: "spatial_extent",

@@ -89,8 +89,7 @@ func TestDocument(t *testing.T) {
 	slices.Sort(operations)
 	want := []string{"DELETE /grants/{grant_id}", "DELETE /hooks/{hook_id}", "DELETE /unit_jobs/{job_id}",
 		"DELETE /upscale_tasks/{task_id}", "GET /grants", "GET /grids", "GET /health", "GET /health/details",
-		"GET /hooks",
-		"GET /hooks/{hook_id}", "GET /hooks/{hook_id}/deliveries", "GET /jobs_status", "GET /platforms",
+		"GET /hooks", "GET /hooks/{hook_id}", "GET /hooks/{hook_id}/deliveries", "GET /jobs_status", "GET /platforms",
 		"GET /services", "GET /services/{service_id}", "GET /session", "GET /unit_jobs/{job_id}",
 		"GET /unit_jobs/{job_id}/document", "GET /unit_jobs/{job_id}/logs", "GET /unit_jobs/{job_id}/provenance",
 		"GET /unit_jobs/{job_id}/results", "GET /upscale_tasks/{task_id}",
@@ -101,8 +100,7 @@ func TestDocument(t *testing.T) {
 		"PATCH /upscale_tasks/{task_id}",
 		"POST /estimate", "POST /grants", "POST /hooks", "POST /hooks/{hook_id}/deliveries/{delivery_id}/send",
 		"POST /hooks/{hook_id}/test", "POST /params", "POST /session/sign-out", "POST /sync_jobs", "POST /tickets",
-		"POST /tiles",
-		"POST /unit_jobs", "POST /unit_jobs/{job_id}/cancel", "POST /upscale_tasks",
+		"POST /tiles", "POST /unit_jobs", "POST /unit_jobs/{job_id}/cancel", "POST /upscale_tasks",
 		"POST /upscale_tasks/{task_id}/cancel", "POST /upscale_tasks/{task_id}/pause",
 		"POST /upscale_tasks/{task_id}/resume", "POST /upscale_tasks/{task_id}/retry"}
 	if d := cmp.Diff(want, operations); d != "" {
@@ -189,9 +187,8 @@ func TestDocument_DescribesTheResponses(t *testing.T) {
 	task.Attention, task.Request.Warning = dispatch.ServiceChanged, "odd"
 	half := 50.0
 	r := w.jobs[1]
-	r.Status, w.results[1] = dispatch.Finished,
-		json.RawMessage(
-			`{"type":"Collection","stac_version":"1.1.0","extent":{"spatial":{"bbox":[[4,51,5,52]]},"temporal":{"interval":[["2026-01-01T00:00:00Z",null]]}},"assets":{"a":{"href":"https://x.example/a"}}}`)
+	r.Status, w.results[1] = dispatch.Finished, json.RawMessage(
+		`{"type":"Collection","stac_version":"1.1.0","extent":{"spatial":{"bbox":[[4,51,5,52]]},"temporal":{"interval":[["2026-01-01T00:00:00Z",null]]}},"assets":{"a":{"href":"https://x.example/a"}}}`)
 	r.Progress, r.Costs, r.Attention, r.Checked, r.Failure, r.Task = &half, &half, dispatch.Unreachable, moment, "x", 1
 	r.Ahead, r.Duration, r.Request.Warning = new(int), time.Minute, "odd"
 	fromStore := []dispatch.Kind{dispatch.Internal, dispatch.Unavailable, dispatch.NotFound}

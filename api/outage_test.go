@@ -29,8 +29,7 @@ func TestOutage_DatabaseIsNotThePlatform(t *testing.T) {
 	for _, err := range []error{away(context.DeadlineExceeded), away(errors.New("connection refused")),
 		of(dispatch.Uncertain), of(dispatch.Misconfigured),
 		&dispatch.Error{Kind: dispatch.Unavailable, Op: "identity.Token", Text: "The identity provider gives no token.",
-			Err: away(errors.New("x"))},
-		errors.Join(errors.New("not closed"), away(errors.New("x")))} {
+			Err: away(errors.New("x"))}, errors.Join(errors.New("not closed"), away(errors.New("x")))} {
 		w.fail = err
 		a := ask(h, "GET", "/unit_jobs/1", "")
 		if f := failed(t, a, 503, "SERVICE_UNAVAILABLE"); a.Header().Get("Retry-After") != "5" ||

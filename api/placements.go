@@ -34,13 +34,11 @@ func (a *api) listedPlacements(f *openapi.Faults, s wire.ServiceChoice, l dispat
 		return nil
 	}
 	meant := slices.DeleteFunc(slices.Clone(placements), func(h catalogue.Placement) bool {
-		return l != "" &&
-			h.Label != l
+		return l != "" && h.Label != l
 	})
 	if len(meant) == 0 {
 		f.Add("value_error", fmt.Sprintf("Input should be '%s', the protocol of the service %s", placements[0].Label,
-			s.ID),
-			"label")
+			s.ID), "label")
 	}
 	return meant
 }
@@ -68,8 +66,7 @@ func (a *api) placementsOf(given wire.BaseJobRequest) []catalogue.Placement {
 
 // preference orders the states of platforms by how soon a job is expected to run there.
 var preference = []dispatch.State{dispatch.StateOK, dispatch.StateUnknown, dispatch.StateBusy,
-	dispatch.StateUnreachable, dispatch.StateSignInRequired,
-	dispatch.StateMisconfigured, dispatch.StateForbidden}
+	dispatch.StateUnreachable, dispatch.StateSignInRequired, dispatch.StateMisconfigured, dispatch.StateForbidden}
 
 // atOnePlacement returns a request for the placement where it is expected to run soonest: the first, unless the
 // platform of another one is in a better state. Without placements it returns the request unchanged.

@@ -138,8 +138,7 @@ func TestWait_EndsForItsSubject(t *testing.T) {
 				w.set(id+1, func(r *dispatch.Record) { r.Status = dispatch.Running })
 				a, took := <-answers, time.Since(begin)
 				if ends[id+1] && (a.Code != 200 || took != 5*time.Second) ||
-					!ends[id+1] && (a.Code != http.StatusNotModified ||
-						took != 30*time.Second) {
+					!ends[id+1] && (a.Code != http.StatusNotModified || took != 30*time.Second) {
 					t.Errorf("%s, job %d changed: %d after %v", path, id+1, a.Code, took)
 				}
 			})

@@ -148,8 +148,7 @@ func (a *api) describeDefinition(plan map[string]any, r dispatch.Record, d *disp
 	case d != nil:
 		hash, plan["schema:description"] = accepted,
 			fmt.Sprintf("The definition at the acceptance of the job, %s. Whether it had changed before the platform "+
-				"ran the "+"job is not known.",
-				r.Created.UTC().Format(time.RFC3339))
+				"ran the job is not known.", r.Created.UTC().Format(time.RFC3339))
 	default:
 		return
 	}

@@ -29,45 +29,36 @@ func (a *api) jobRoutes() {
 			Description:   "Returns 200 with an empty body if the database responds, otherwise 503.",
 			DefaultStatus: http.StatusOK, Security: []map[string][]string{}, Responses: a.Errors(503)}, a.health)
 	openapi.Register(a.Document, huma.Operation{OperationID: "create_unit_job_unit_jobs_post",
-		Method: http.MethodPost, Path: "/unit_jobs", Tags: openapi.JobTags,
-		Summary: "Submit a job",
+		Method: http.MethodPost, Path: "/unit_jobs", Tags: openapi.JobTags, Summary: "Submit a job",
 		Description: "Waits up to ten seconds for the platform to accept or refuse the job. If that takes longer, or " +
 			"the platform has no free slot in this time, the job is stored with the status created and submitted " +
 			"later. Let clients wait for 30 seconds; with an Idempotency-Key the request can be repeated.",
 		DefaultStatus: http.StatusCreated, Parameters: []*huma.Param{openapi.KeyParam},
 		Responses: a.Errors(401, 403, 408, 409, 413, 415, 422, 429, 501, 502, 503, 504)}, a.createJob)
 	openapi.Register(a.Document, huma.Operation{OperationID: "get_job_unit_jobs__job_id__get",
-		Method: http.MethodGet, Path: "/unit_jobs/{job_id}", Tags: openapi.JobTags,
-		Summary: "Get a job",
+		Method: http.MethodGet, Path: "/unit_jobs/{job_id}", Tags: openapi.JobTags, Summary: "Get a job",
 		Description: "Returns the status that the platform reports. If the platform does not respond, it is the last " +
 			"known status: checked is the time when the platform was last asked, and attention says what is wrong.",
 		Parameters: []*huma.Param{openapi.IdParam, openapi.WaitParam, openapi.KnownParam},
-		Responses: openapi.WithNotModified(a.Errors(401, 404, 422, 429,
-			503))}, openapi.OnJob(a.readJob))
+		Responses:  openapi.WithNotModified(a.Errors(401, 404, 422, 429, 503))}, openapi.OnJob(a.readJob))
 	openapi.Register(a.Document, huma.Operation{OperationID: "cancel_unit_job",
-		Method: http.MethodPost, Path: "/unit_jobs/{job_id}/cancel", Tags: openapi.JobTags,
-		Summary: "Cancel a job",
+		Method: http.MethodPost, Path: "/unit_jobs/{job_id}/cancel", Tags: openapi.JobTags, Summary: "Cancel a job",
 		Description: "Cancels the job on its platform if it has not ended. The job stays in the list. Repeating the " +
-			"request has no further effect.",
-		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{openapi.IdParam},
-		Responses: a.Errors(401, 404, 422, 503)},
-		openapi.OnJob(a.cancelJob))
+			"request has no further effect.", DefaultStatus: http.StatusOK, Parameters: []*huma.Param{openapi.IdParam},
+		Responses: a.Errors(401, 404, 422, 503)}, openapi.OnJob(a.cancelJob))
 	openapi.Register(a.Document, huma.Operation{OperationID: "annotate_unit_job",
 		Method: http.MethodPatch, Path: "/unit_jobs/{job_id}", Tags: openapi.JobTags,
 		Summary: "Change the labels and the note of a job",
 		Description: "The body is a JSON merge patch (RFC 7396). It changes nothing at the platform, also if the job " +
-			"has ended.",
-		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{openapi.IdParam},
-		Responses: a.Errors(401, 404, 408, 413, 415, 422,
-			503)}, openapi.OnJob(a.annotateJob))
+			"has ended.", DefaultStatus: http.StatusOK, Parameters: []*huma.Param{openapi.IdParam},
+		Responses: a.Errors(401, 404, 408, 413, 415, 422, 503)}, openapi.OnJob(a.annotateJob))
 	openapi.Register(a.Document, huma.Operation{OperationID: "get_job_results_unit_jobs__job_id__results_get",
 		Method: http.MethodGet, Path: "/unit_jobs/{job_id}/results", Tags: openapi.JobTags,
 		Summary: "Get the results of a job",
 		Description: "Returns a STAC Collection, or null while the job has not ended. If the platform calls the job " +
 			"finished but does not provide its results yet, the response is 503, PLATFORM_BUSY.",
 		Parameters: []*huma.Param{openapi.IdParam},
-		Responses:  a.Errors(401, 403, 404, 409, 422, 429, 501, 502, 503, 504)},
-		openapi.OnJob(a.readResults))
+		Responses:  a.Errors(401, 403, 404, 409, 422, 429, 501, 502, 503, 504)}, openapi.OnJob(a.readResults))
 	openapi.Register(a.Document, huma.Operation{OperationID: "delete_job_unit_jobs__job_id__delete",
 		Method: http.MethodDelete, Path: "/unit_jobs/{job_id}", Tags: openapi.JobTags,
 		Summary:       "Cancel and delete a job",
@@ -82,11 +73,9 @@ func (a *api) jobRoutes() {
 			"platform runs it only as a job, the request is submitted as a job with a wait of N, by default 30, " +
 			"seconds. If the job finishes within the wait, the response has its results, a STAC Collection; if it " +
 			"fails, the response is an error. Otherwise the response is 202, and the job goes on: Location is its " +
-			"address.",
-		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{openapi.KeyParam, openapi.PreferParam},
+			"address.", DefaultStatus: http.StatusOK, Parameters: []*huma.Param{openapi.KeyParam, openapi.PreferParam},
 		Responses: openapi.WithGoingOn(a.Document,
-			openapi.WithBytes(a.Errors(401, 403, 408, 409, 413, 415, 422, 429, 501, 502, 503, 504)))},
-		a.runSync)
+			openapi.WithBytes(a.Errors(401, 403, 408, 409, 413, 415, 422, 429, 501, 502, 503, 504)))}, a.runSync)
 	openapi.Register(a.Document, huma.Operation{OperationID: "get_jobs_status_jobs_status_get",
 		Method: http.MethodGet, Path: "/jobs_status", Tags: slices.Concat(openapi.TaskTags, openapi.JobTags),
 		Summary:     "List jobs and tasks",
@@ -101,8 +90,7 @@ func (a *api) jobRoutes() {
 		Description: "Returns the platform's log of the job, oldest first, in pages. The header Link leads to the " +
 			"next page.",
 		Parameters: []*huma.Param{openapi.IdParam, openapi.LimitParam, openapi.OffsetParam},
-		Responses: a.Errors(401, 403, 404, 409, 422, 501, 502,
-			503, 504)}, openapi.OnJob(a.readLogs))
+		Responses:  a.Errors(401, 403, 404, 409, 422, 501, 502, 503, 504)}, openapi.OnJob(a.readLogs))
 	openapi.Register(a.Document, huma.Operation{OperationID: "get_unit_job_document",
 		Method: http.MethodGet, Path: "/unit_jobs/{job_id}/document", Tags: openapi.JobTags,
 		Summary: "Get the document that defined a job's service",
@@ -111,8 +99,7 @@ func (a *api) jobRoutes() {
 			"While jobs wait, the document is fetched again every hour. If it has changed, the jobs and their task " +
 			"get the attention service_changed.",
 		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{openapi.IdParam},
-		Responses: openapi.WithDocument(a.Errors(401, 404, 422,
-			503))}, openapi.OnJob(a.readDocument))
+		Responses: openapi.WithDocument(a.Errors(401, 404, 422, 503))}, openapi.OnJob(a.readDocument))
 	openapi.Register(a.Document, huma.Operation{OperationID: "get_unit_job_provenance",
 		Method: http.MethodGet, Path: "/unit_jobs/{job_id}/provenance", Tags: openapi.JobTags,
 		Summary: "Get the provenance of a job",
@@ -120,8 +107,7 @@ func (a *api) jobRoutes() {
 			"the parameters, the platform, the job with its times and costs, and the results that it generated. It " +
 			"does not name you, so that it can be published beside the results.",
 		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{openapi.IdParam},
-		Responses: a.Errors(401, 404, 422, 503)},
-		openapi.OnJob(a.readProvenance))
+		Responses: a.Errors(401, 404, 422, 503)}, openapi.OnJob(a.readProvenance))
 	a.OpenAPI().Paths["/unit_jobs/{job_id}"].Patch.RequestBody = openapi.Body[wire.AnnotationsPatch](a.Document)
 	for _, path := range []string{"/unit_jobs", "/sync_jobs"} { // after the registration, or huma would read the body
 		a.OpenAPI().Paths[path].Post.RequestBody = a.JobBody()
@@ -143,11 +129,9 @@ func (a *api) serviceRoutes() {
 				"other users' jobs it has only numbers.",
 			Responses: a.Errors(401, 503)}, a.listPlatforms)
 	openapi.Register(a.Document, huma.Operation{OperationID: "split_in_tiles_tiles_post",
-		Method: http.MethodPost, Path: "/tiles", Tags: openapi.TaskTags,
-		Summary: "Split an area into tiles",
+		Method: http.MethodPost, Path: "/tiles", Tags: openapi.TaskTags, Summary: "Split an area into tiles",
 		Description: "Returns the cells of a global grid that overlap the area, cut at its border. Areas that " +
-			"overlap get the same cells there.",
-		DefaultStatus: http.StatusCreated, Security: []map[string][]string{},
+			"overlap get the same cells there.", DefaultStatus: http.StatusCreated, Security: []map[string][]string{},
 		Responses: openapi.WithTiles(a.Document, a.Errors(408, 413, 415, 422, 429))}, a.createTiles)
 	openapi.Register(a.Document,
 		huma.Operation{OperationID: "list_grids", Method: http.MethodGet, Path: "/grids", Tags: openapi.TaskTags,
@@ -188,17 +172,15 @@ func (a *api) taskRoutes() {
 		Method: http.MethodPatch, Path: "/upscale_tasks/{task_id}", Tags: openapi.TaskTags,
 		Summary: "Change the labels and the note of a task",
 		Description: "The body is a JSON merge patch (RFC 7396). It changes nothing at the platform, and nothing of " +
-			"the jobs of the task.",
-		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{openapi.TaskParam},
-		Responses: a.Errors(401, 404, 408, 413, 415, 422,
-			503)}, openapi.OnTask(a.annotateTask))
+			"the jobs of the task.", DefaultStatus: http.StatusOK, Parameters: []*huma.Param{openapi.TaskParam},
+		Responses: a.Errors(401, 404, 408, 413, 415, 422, 503)}, openapi.OnTask(a.annotateTask))
 	openapi.Register(a.Document, huma.Operation{OperationID: "cancel_upscale_task",
 		Method: http.MethodPost, Path: "/upscale_tasks/{task_id}/cancel", Tags: openapi.TaskTags,
 		Summary: "Cancel a task and keep it",
 		Description: "Jobs that wait are not submitted; jobs that run are canceled on their platform; jobs that have " +
 			"ended stay as they are. " +
 			"The task and its jobs stay in the lists, and a pause of the task ends. With a body only the jobs that " +
-			"it chooses are canceled, and a pause goes on. " + "Repeating the request has no further effect.",
+			"it chooses are canceled, and a pause goes on. Repeating the request has no further effect.",
 		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{openapi.TaskParam},
 		Responses: a.Errors(401, 404, 408, 413, 415, 422, 429, 503)}, openapi.OnTask(a.cancelTask))
 	openapi.Register(a.Document, huma.Operation{OperationID: "pause_upscale_task",
@@ -217,18 +199,16 @@ func (a *api) taskRoutes() {
 			"not paused is not changed, except that a body sets its budget. " +
 			"Without room in the budget for another job the response is 409: resume the task with a higher budget, " +
 			"with one in the platform's unit, such as {\"budget\": {\"amount\": 8, \"unit\": \"credits\"}}, or with " +
-			"{\"budget\": null} to end it.",
-		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{openapi.TaskParam},
+			"{\"budget\": null} to end it.", DefaultStatus: http.StatusOK, Parameters: []*huma.Param{openapi.TaskParam},
 		Responses: a.Errors(401, 403, 404, 408, 409, 413, 415, 422, 429, 503)}, openapi.OnTask(a.resumeTask))
 	openapi.Register(a.Document, huma.Operation{OperationID: "retry_upscale_task",
 		Method: http.MethodPost, Path: "/upscale_tasks/{task_id}/retry", Tags: openapi.TaskTags,
 		Summary: "Retry the failed jobs of a task",
 		Description: "The failed jobs of the task get the status created and are submitted again under the same ids, " +
 			"if the task is paused after it was resumed. Other jobs are not changed. With a body only the jobs that " +
-			"it chooses are retried. " + "Repeating the request has no effect on jobs that have not failed again.",
+			"it chooses are retried. Repeating the request has no effect on jobs that have not failed again.",
 		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{openapi.TaskParam},
-		Responses: a.Errors(401, 403, 404, 408, 413, 415,
-			422, 429, 503)}, openapi.OnTask(a.retryTask))
+		Responses: a.Errors(401, 403, 404, 408, 413, 415, 422, 429, 503)}, openapi.OnTask(a.retryTask))
 	// after the registration, or huma would read the body
 	for action, body := range map[string]*huma.RequestBody{"cancel": openapi.Body[wire.JobChoice](a.Document),
 		"retry":  openapi.Body[wire.JobChoice](a.Document),

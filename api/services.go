@@ -206,8 +206,7 @@ func (a *api) platformStates(ctx context.Context) (map[string]string, error) {
 
 func serviceSummary(s catalogue.Service, states map[string]string) wire.ServiceSummary {
 	shown := wire.ServiceSummary{ID: s.ID, Title: s.Title, Summary: s.Summary, Keywords: append([]string{},
-		s.Keywords...),
-		Platform:      s.Platform,
+		s.Keywords...), Platform: s.Platform,
 		PlatformState: cmp.Or(states[s.Platform], string(dispatch.StateUnknown)), Label: string(s.Label),
 		Protocol: openapi.ProtocolOf[s.Label],
 		Licence:  optional(s.Licence), Thumbnail: optional(s.Thumbnail), Updated: live.Known(s.Updated),

@@ -84,8 +84,7 @@ func TestServices_List(t *testing.T) {
 		t.Errorf("empty: %s", empty)
 	}
 	f := failed(t, ask(h, "GET", "/services?limit=0&q="+strings.Repeat("x", 301)+"&platform="+
-		strings.Repeat("&platform=",
-			50), ""), 422, "VALIDATION_ERROR")
+		strings.Repeat("&platform=", 50), ""), 422, "VALIDATION_ERROR")
 	if d := cmp.Diff([]string{`["query","q"] string_too_long`, `["query","platform"] too_long`,
 		`["query","limit"] greater_than_equal`}, locs(f.Detail)); d != "" {
 		t.Error(d)
@@ -204,8 +203,7 @@ func TestServiceID_IsTheSameAsByHand(t *testing.T) {
 			var answers []string
 			label, byID := fmt.Sprintf(`"label":%q,`, s.Label), fmt.Sprintf(`{"id":%q}`, s.ID)
 			for _, named := range []string{label + `"service":` + string(byHand), label + `"service":` + byID,
-				`"service":` +
-					byID,
+				`"service":` + byID,
 				label + `"service":{"id":"ignored",` + string(byHand[1:]), fmt.Sprintf(`"label":%q,"service":%s`,
 					openapi.ProtocolOf[s.Label], byID)} {
 				w := newWorld()

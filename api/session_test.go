@@ -93,8 +93,7 @@ func signedIn(publicURL string, change ...func(*Config)) (*world, *fakeSessions,
 // page sends a request of our page, without a token and with the cookie of anna's session; headers are name, value, ….
 func fromPage(h http.Handler, method, target, body string, headers ...string) *httptest.ResponseRecorder {
 	return ask(h, method, target, body, append([]string{"Authorization", "", "Cookie", "__Host-eodispatch=anna",
-		"Sec-Fetch-Site", "same-origin",
-		"Content-Type", "application/json"}, headers...)...)
+		"Sec-Fetch-Site", "same-origin", "Content-Type", "application/json"}, headers...)...)
 }
 
 // What bearer users may do works with the session as the same user, who is reported like them.
@@ -302,8 +301,7 @@ func TestSession_EndedByTheProvider(t *testing.T) {
 		failed(t, tell(bad), 400, "VALIDATION_ERROR")
 	}
 	if strings.Contains(w.log.String(), "canary") ||
-		strings.Contains(strings.Join(strings.Fields(fmt.Sprint(f.logouts)),
-			" "), "canary") {
+		strings.Contains(strings.Join(strings.Fields(fmt.Sprint(f.logouts)), " "), "canary") {
 		t.Error("a logout token is in the log")
 	}
 	f.fail = &dispatch.Error{Kind: dispatch.Unavailable, Op: "fake"}
@@ -343,11 +341,9 @@ func TestSession_StreamsEndWithIt(t *testing.T) {
 		go func() { served <- server.Serve(l) }()
 		here, there := net.Pipe()
 		l <- there
-		fmt.Fprint(here,
-			"GET /job_status?interval=3600 HTTP/1.1\r\nHost: dispatch\r\nCookie: "+
-				"__Host-eodispatch=anna\r\nOrigin: "+ourOrigin+"\r\nConnection: Upgrade\r\n"+
-				"Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: "+
-				"dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
+		fmt.Fprint(here, "GET /job_status?interval=3600 HTTP/1.1\r\nHost: dispatch\r\nCookie: "+
+			"__Host-eodispatch=anna\r\nOrigin: "+ourOrigin+"\r\nConnection: Upgrade\r\n"+
+			"Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
 		if r, err := http.ReadResponse(bufio.NewReader(here), nil); err != nil ||
 			r.StatusCode != http.StatusSwitchingProtocols {
 			t.Fatal(r, err)

@@ -123,8 +123,7 @@ func shows(t *testing.T, a *httptest.ResponseRecorder, status int, texts ...stri
 	if a.Code != status || h.Get("Content-Type") != "text/html; charset=utf-8" ||
 		h.Get("Cache-Control") != "no-store" || h.Get("Referrer-Policy") != "no-referrer" ||
 		h.Get("X-Content-Type-Options") != "nosniff" || !strings.Contains(policy, "default-src 'none'") ||
-		!strings.Contains(policy, "frame-ancestors 'none'") ||
-		strings.Contains(policy, "unsafe") {
+		!strings.Contains(policy, "frame-ancestors 'none'") || strings.Contains(policy, "unsafe") {
 		t.Errorf("%d %v", a.Code, h)
 	}
 	for _, no := range []string{"<script", "src=", "http://", "https://", "canary"} {
@@ -387,8 +386,7 @@ func TestForms_OriginOfThePublicURL(t *testing.T) {
 		shown := browse(h, "/away")
 		_, token := formOf(t, shown)
 		for origin, status := range map[string]int{"https://dispatch.example.org": 303,
-			"http://dispatch.example.org":       403,
-			"https://dispatch.example.org:8443": 403, "null": 403} {
+			"http://dispatch.example.org": 403, "https://dispatch.example.org:8443": 403, "null": 403} {
 			if a := navigate(h, http.MethodPost, "/away", "token="+token, map[string]string{"Origin": origin},
 				shown.Result().Cookies()...); a.Code != status {
 				t.Errorf("%s, %s: %d", address, origin, a.Code)
@@ -484,8 +482,7 @@ func TestForms_OfOtherSitesAreRefused(t *testing.T) {
 			"same-site": navigate(h, http.MethodPost, path, good, map[string]string{"Sec-Fetch-Site": "same-site"},
 				own...),
 			"another origin": navigate(h, http.MethodPost, path, good,
-				map[string]string{"Origin": "https://evil.example"},
-				own...),
+				map[string]string{"Origin": "https://evil.example"}, own...),
 			"no origin": navigate(h, http.MethodPost, path, good, nil, own...),
 			"no cookie": navigate(h, http.MethodPost, path, good, map[string]string{"Sec-Fetch-Site": "same-origin"}),
 			"no token": navigate(h, http.MethodPost, path, "x=y", map[string]string{"Sec-Fetch-Site": "same-origin"},
@@ -528,8 +525,7 @@ func TestGrants(t *testing.T) {
 	a := ask(h, "GET", "/grants", "")
 	list := decode[[]wire.Grant](t, a, 200)
 	if len(list) != 2 || list[0].ID != "g1" || list[0].Kind != "offline" || list[0].Expires != nil ||
-		list[0].Platforms[0] != "cdse" ||
-		list[1].Expires == nil || strings.Contains(a.Body.String(), "canary") {
+		list[0].Platforms[0] != "cdse" || list[1].Expires == nil || strings.Contains(a.Body.String(), "canary") {
 		t.Errorf("grants %s", a.Body)
 	}
 	mine, others := ask(h, "DELETE", "/grants/other", "", "X-Correlation-ID", "x"), ask(h, "DELETE", "/grants/g1", "",

@@ -576,8 +576,7 @@ func TestStream_TenThousandOfOneUser(t *testing.T) {
 		all.Go(func() {
 			for range asked / 8 {
 				a := ask(s.api, "GET", "/job_status", "", "Connection", "Upgrade", "Upgrade", "websocket",
-					"Sec-WebSocket-Version", "13",
-					"Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ==")
+					"Sec-WebSocket-Version", "13", "Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ==")
 				if a.Code == http.StatusTooManyRequests {
 					refused.Add(1)
 				}
@@ -631,11 +630,10 @@ func TestStream_FindsVanishedClients(t *testing.T) {
 			go func() { served <- server.Serve(l) }()
 			here, there := net.Pipe()
 			l <- there
-			fmt.Fprint(here,
-				"GET /job_status?interval=3600 HTTP/1.1\r\nHost: dispatch\r\nAuthorization: Bearer "+
-					"token-anna\r\nConnection: "+"Upgrade\r\n"+
-					"Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: "+
-					"dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
+			fmt.Fprint(here, "GET /job_status?interval=3600 HTTP/1.1\r\nHost: dispatch\r\nAuthorization: Bearer "+
+				"token-anna\r\nConnection: Upgrade\r\n"+
+				"Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: "+
+				"dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
 			if r, err := http.ReadResponse(bufio.NewReader(here), nil); err != nil ||
 				r.StatusCode != http.StatusSwitchingProtocols {
 				t.Fatal(r, err)
@@ -681,8 +679,7 @@ func TestStream_SendsManyChangesLessOften(t *testing.T) {
 		large     int
 		after, of time.Duration
 	}{{0, time.Second, 10 * time.Second}, {live.ChangeRate, time.Second, 10 * time.Second},
-		{3 * live.ChangeRate, 3 * time.Second,
-			10 * time.Second},
+		{3 * live.ChangeRate, 3 * time.Second, 10 * time.Second},
 		{100 * live.ChangeRate, 10 * time.Second, 10 * time.Second}, {3 * live.ChangeRate, time.Second, time.Second}} {
 		s := live.Stream{Changes: true, Interval: row.of, Size: row.large, Sent: moment}
 		if after := s.NextChangeAt().Sub(moment); after != row.after {

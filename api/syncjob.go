@@ -30,10 +30,8 @@ func (a *api) runJob(ctx context.Context, in *openapi.Request, body []byte, wait
 		int(wait/time.Second))}
 	switch job.Status {
 	case dispatch.Failed:
-		return nil,
-			call.Refusal{Status: http.StatusBadGateway, Code: "PLATFORM_ERROR",
-				Message: fmt.Sprintf("Job %d failed: %s",
-					job.ID, job.Failure), Header: header}
+		return nil, call.Refusal{Status: http.StatusBadGateway, Code: "PLATFORM_ERROR",
+			Message: fmt.Sprintf("Job %d failed: %s", job.ID, job.Failure), Header: header}
 	case dispatch.Canceled:
 		return nil,
 			call.Refusal{Status: http.StatusConflict, Code: "CONFLICT", Message: fmt.Sprintf("Job %d was canceled.",

@@ -20,8 +20,7 @@ func TestTaskPlatforms(t *testing.T) {
 	h := New(c)
 	at := func(platform, notice string) dispatch.Placement {
 		return dispatch.Placement{Service: dispatch.Service{Endpoint: "https://" + platform + ".example",
-			Application: "x"},
-			Account: dispatch.Account(platform + "/shared"), Notice: notice}
+			Application: "x"}, Account: dispatch.Account(platform + "/shared"), Notice: notice}
 	}
 	w.tasks[1] = dispatch.TaskRecord{Task: dispatch.Task{ID: 1, Owner: anna, Created: moment,
 		Request: dispatch.Request{Placements: []dispatch.Placement{at("a", ""), at("b", "Link it.")}}}}
@@ -52,12 +51,10 @@ func TestTaskPlatforms(t *testing.T) {
 			Failed: moment, Failure: "It is away."}}}
 	want := []wire.PlatformProgress{{TaskHome: placement("a", "", ""), Counts: map[wire.Status]int{"finished": 3,
 		"failed":  1,
-		"running": 1}, PerHour: 2},
-		{TaskHome: placement("b", "Link it.", "https://broker.example/link/b"),
-			Counts: map[wire.Status]int{"created": 1},
-			State:  "unreachable", LastAnswer: &answered, Failure: "It is away.",
-			Attention: &wire.JobAttention{Code: "platform_unavailable",
-				Message: openapi.Attentions[dispatch.Unreachable]}}}
+		"running": 1}, PerHour: 2}, {TaskHome: placement("b", "Link it.", "https://broker.example/link/b"),
+		Counts: map[wire.Status]int{"created": 1}, State: "unreachable", LastAnswer: &answered, Failure: "It is away.",
+		Attention: &wire.JobAttention{Code: "platform_unavailable",
+			Message: openapi.Attentions[dispatch.Unreachable]}}}
 	if d := cmp.Diff(want, read()); d != "" {
 		t.Error(d)
 	}

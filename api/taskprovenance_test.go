@@ -29,8 +29,7 @@ func TestTaskProvenance_NamesEachJob(t *testing.T) {
 	}
 	first := got.Activity["broker:unit_jobs/1"]
 	for name, want := range map[string]any{"prov:label": "NDVI - Processing Job 1", "job:platform_job_id": "j-7",
-		"schema:softwareVersion": "0.20.0",
-		"schema:runtimePlatform": "pygeoapi 0.20.0", "job:status": "finished",
+		"schema:softwareVersion": "0.20.0", "schema:runtimePlatform": "pygeoapi 0.20.0", "job:status": "finished",
 		"schema:url": "https://broker.example.org/unit_jobs/1/provenance"} {
 		if first[name] != want {
 			t.Errorf("%s is %v, want %v", name, first[name], want)
@@ -75,8 +74,7 @@ func spreadTask(t *testing.T, w *world, h http.Handler) {
 		task.Request.Placements = append(task.Request.Placements, dispatch.Placement{Label: dispatch.OpenEO,
 			Account: dispatch.Account(platform + "/shared"),
 			Service: dispatch.Service{Endpoint: "https://" + platform + ".example",
-				Application: "https://apps.example.org/" +
-					platform + ".json"}})
+				Application: "https://apps.example.org/" + platform + ".json"}})
 	}
 	task.Account, task.Request.Service = "a/shared", task.Request.Placements[0].Service
 	w.tasks[1] = task

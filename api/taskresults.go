@@ -86,9 +86,8 @@ func (a *api) readTaskResults(ctx context.Context, in *openapi.Request,
 		License: "proprietary", Extent: wire.Object(written), Providers: items.TaskProcessors(t, at),
 		Extensions: []string{stac.ProcessingExtension},
 		Links: []wire.Link{{Rel: "self", Href: here, Type: "application/json"}, {Rel: "root", Href: here,
-			Type: "application/json"},
-			{Rel: "items", Href: here + "/items", Type: wire.MediaGeoJSON,
-				Title: "An Item for each job that has finished"},
+			Type: "application/json"}, {Rel: "items", Href: here + "/items", Type: wire.MediaGeoJSON,
+			Title: "An Item for each job that has finished"},
 			{Rel: "related", Href: strings.TrimSuffix(here, "results") + "tiles", Type: wire.MediaGeoJSON,
 				Title: "All jobs on a map"},
 			{Rel: stac.RelProvenance, Href: strings.TrimSuffix(here, "results") + "provenance",
@@ -135,8 +134,7 @@ func (a *api) listItems(ctx context.Context, in *openapi.Request, id dispatch.Ta
 	page.Returned = len(page.Features)
 	if f.More {
 		page.Links = append(page.Links, wire.Link{Rel: "next", Href: at + "/items" + query(limit,
-			f.Jobs[len(f.Jobs)-1].ResultPosition()),
-			Type: wire.MediaGeoJSON})
+			f.Jobs[len(f.Jobs)-1].ResultPosition()), Type: wire.MediaGeoJSON})
 	}
 	return a.writeGeoJSON(page)
 }
@@ -273,15 +271,13 @@ func (a *api) taskResultRoutes() {
 			"The assets are those of the jobs' results. The broker asks the platform once for each job of a page, " +
 			"and not again while the links that the platform gave are valid.",
 		Parameters: []*huma.Param{openapi.TaskParam, itemsParam, tokenParam},
-		Responses: openapi.WithGeoJSON[wire.ItemPage](a.Document,
-			a.Errors(failures...))}, openapi.OnTask(a.listItems))
+		Responses:  openapi.WithGeoJSON[wire.ItemPage](a.Document, a.Errors(failures...))}, openapi.OnTask(a.listItems))
 	openapi.Register(a.Document, huma.Operation{OperationID: "get_upscale_task_item",
 		Method: "GET", Path: "/upscale_tasks/{task_id}/results/items/{job_id}", Tags: openapi.TaskTags,
 		Summary:     "Get the results of one finished job of a task",
 		Description: "Returns a STAC Item, or an error with the reason if the results of the job cannot be read.",
 		Parameters:  []*huma.Param{openapi.TaskParam, openapi.IdParam},
-		Responses:   openapi.WithGeoJSON[wire.Item](a.Document, a.Errors(failures...))},
-		a.readItem)
+		Responses:   openapi.WithGeoJSON[wire.Item](a.Document, a.Errors(failures...))}, a.readItem)
 	openapi.Register(a.Document, huma.Operation{OperationID: "get_upscale_task_tiles",
 		Method: "GET", Path: "/upscale_tasks/{task_id}/tiles", Tags: openapi.TaskTags,
 		Summary: "Get a map of a task's jobs",

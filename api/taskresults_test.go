@@ -106,8 +106,7 @@ func TestTaskResults_Items(t *testing.T) {
 			"processing:datetime": "2026-05-01T10:30:00Z"},
 		Extensions: []string{"https://stac-extensions.github.io/processing/v1.2.0/schema.json"},
 		Links: []wire.Link{{Rel: "self", Href: at + "/items/1", Type: "application/geo+json"}, {Rel: "collection",
-			Href: at, Type: "application/json"},
-			{Rel: "parent", Href: at, Type: "application/json"},
+			Href: at, Type: "application/json"}, {Rel: "parent", Href: at, Type: "application/json"},
 			{Rel: "root", Href: at, Type: "application/json"}, {Rel: "via",
 				Href: "http://example.com/unit_jobs/1/results", Type: "application/json",
 				Title: "The results as the platform describes them"},
@@ -128,8 +127,7 @@ func TestTaskResults_Items(t *testing.T) {
 	rest := geo[wire.ItemPage](t, ask(h, "GET", next, ""))
 	third := rest.Features[0]
 	if rest.Returned != 1 || linkOf(rest, "next") != "" || linkOf(rest, "self") != linkOf(page, "next") ||
-		third.ID != "3" ||
-		third.Version != "1.0.0" {
+		third.ID != "3" || third.Version != "1.0.0" {
 		t.Errorf("%s: %+v", next, rest)
 	}
 	if d := cmp.Diff([]float64{4.1, 51, 4.2, 51.1}, third.Bbox); d != "" ||
@@ -158,8 +156,7 @@ func TestTaskResults_Missing(t *testing.T) {
 		w.lacks[2] = &dispatch.Error{Kind: c.kind, Text: "Because."}
 		page := geo[wire.ItemPage](t, ask(h, "GET", "/upscale_tasks/1/results/items?limit=2", ""))
 		if d := cmp.Diff([]wire.MissingResults{{ID: 2, Code: c.code, Message: "Because.", Temporary: c.temporary}},
-			page.Missing); d != "" ||
-			len(page.Features) != 1 || page.Features[0].ID != "1" {
+			page.Missing); d != "" || len(page.Features) != 1 || page.Features[0].ID != "1" {
 			t.Errorf("%s: %s, %+v", c.kind, d, page.Features)
 		}
 		f := failed(t, ask(h, "GET", "/upscale_tasks/1/results/items/2", ""), c.status, c.code)
@@ -235,12 +232,11 @@ func TestTaskDimensions(t *testing.T) {
 	}
 	w.set(3, func(r *dispatch.Record) { r.Status = dispatch.Finished })
 	got := decode[wire.TaskDimensions](t, ask(h, "GET", "/upscale_tasks/1/dimensions", ""), 200)
-	want := wire.TaskDimensions{Dimensions: []wire.DimensionProgress{
-		{Name: "tile", Values: []wire.ValueProgress{
-			{Value: []byte(`{"west":4,"south":51,"east":5,"north":52}`), Status: "created",
-				Counts: map[wire.Status]int{"created": 2}, Jobs: []int64{1, 2}},
-			{Value: []byte(`{"west":5,"south":51,"east":6,"north":52}`), Status: "running",
-				Counts: map[wire.Status]int{"created": 1, "finished": 1}, Progress: 50, Jobs: []int64{3, 4}}}},
+	want := wire.TaskDimensions{Dimensions: []wire.DimensionProgress{{Name: "tile", Values: []wire.ValueProgress{
+		{Value: []byte(`{"west":4,"south":51,"east":5,"north":52}`), Status: "created",
+			Counts: map[wire.Status]int{"created": 2}, Jobs: []int64{1, 2}},
+		{Value: []byte(`{"west":5,"south":51,"east":6,"north":52}`), Status: "running",
+			Counts: map[wire.Status]int{"created": 1, "finished": 1}, Progress: 50, Jobs: []int64{3, 4}}}},
 		{Name: "when", Values: []wire.ValueProgress{
 			{Value: []byte(`["2024-01-15","2024-02-01"]`), Status: "running", Counts: map[wire.Status]int{"created": 1,
 				"finished": 1}, Progress: 50, Jobs: []int64{1, 3}},
@@ -312,8 +308,7 @@ func TestTask_RefusesNames(t *testing.T) {
 		`"interval":["2024-01-01","2024-03-01"],"split":"month","names":["a","b"]`: "[body dimension names]",
 	} {
 		e := failed(t, ask(h, "POST", "/upscale_tasks",
-			goodBody[:len(goodBody)-1]+`,"dimension":{"name":"n2",`+members+`}}`),
-			422, "VALIDATION_ERROR")
+			goodBody[:len(goodBody)-1]+`,"dimension":{"name":"n2",`+members+`}}`), 422, "VALIDATION_ERROR")
 		if len(e.Detail) != 1 || fmt.Sprint(e.Detail[0].Loc) != loc {
 			t.Errorf("%s: %+v", members, e)
 		}

@@ -77,8 +77,7 @@ func TestTask_Status(t *testing.T) {
 			t.Error(d)
 		}
 		if d := cmp.Diff([]wire.UpscalingTaskSummary{want}, decode[wire.JobsStatusResponse](t, ask(h, "GET",
-			"/jobs_status", ""),
-			200).UpscalingTasks); d != "" {
+			"/jobs_status", ""), 200).UpscalingTasks); d != "" {
 			t.Error(d)
 		}
 	}
@@ -223,8 +222,7 @@ func TestBroker_Task(t *testing.T) {
 	first := decode[wire.UpscalingTaskSummary](t, ask(h, "POST", "/upscale_tasks", goodTask, "Idempotency-Key", "once"),
 		201)
 	if again := decode[wire.UpscalingTaskSummary](t, ask(h, "POST", "/upscale_tasks", goodTask, "Idempotency-Key",
-		"once"),
-		201); again.ID != first.ID {
+		"once"), 201); again.ID != first.ID {
 		t.Errorf("repeated: %d", again.ID)
 	}
 	failed(t, ask(h, "POST", "/upscale_tasks", goodTask+" ", "Idempotency-Key", "once"), 422, "VALIDATION_ERROR")
@@ -294,8 +292,7 @@ func TestTask_ChosenJobs(t *testing.T) {
 			"null":           {},
 			`{"jobs":[3,1]}`: {Jobs: []dispatch.JobID{3, 1}},
 			`{"status":["failed","queued"],"jobs":[2]}`: {Jobs: []dispatch.JobID{2},
-				Statuses: []dispatch.Status{dispatch.Failed,
-					dispatch.Queued}},
+				Statuses: []dispatch.Status{dispatch.Failed, dispatch.Queued}},
 		} {
 			w.choices = nil
 			decode[any](t, ask(h, "POST", path, body), 200)
@@ -346,9 +343,8 @@ func withServices(t *testing.T, services string) string {
 func TestCreateTask_WithSeveralServices(t *testing.T) {
 	w := newWorld()
 	h := New(withCatalogue(w))
-	a := ask(h, "POST", "/upscale_tasks",
-		withServices(t,
-			`[{"endpoint":"https://a.example","application":"x"},{"endpoint":"https://b.example","namespace":"n","application":"y"}]`))
+	a := ask(h, "POST", "/upscale_tasks", withServices(t,
+		`[{"endpoint":"https://a.example","application":"x"},{"endpoint":"https://b.example","namespace":"n","application":"y"}]`))
 	decode[any](t, a, 201)
 	placements, namespace := w.tasks[1].Request.Placements, "n"
 	want := []dispatch.Placement{{Label: dispatch.OpenEO, Service: dispatch.Service{Endpoint: "https://a.example",
@@ -360,8 +356,7 @@ func TestCreateTask_WithSeveralServices(t *testing.T) {
 	}
 	task := w.tasks[1]
 	task.Request.Placements[0].Account, task.Request.Placements[1].Account,
-		task.Request.Placements[1].Unused = "a/shared", "b/shared",
-		"You may not."
+		task.Request.Placements[1].Unused = "a/shared", "b/shared", "You may not."
 	shown := decode[wire.UpscalingTask](t, ask(h, "GET", "/upscale_tasks/1", ""), 200).Homes
 	if d := cmp.Diff([]wire.TaskHome{{Platform: "a", Service: wire.ServiceDetails(want[0].Service)},
 		{Platform: "b", Service: wire.ServiceDetails(want[1].Service), Unused: "You may not."}}, shown); d != "" {
@@ -374,20 +369,17 @@ func TestCreateTask_WithSeveralServices(t *testing.T) {
 	}
 	decode[any](t, ask(h, "POST", "/upscale_tasks", withServices(t, `[{"id":"ndvi composite"},{"id":"fire"}]`)), 201)
 	if mixed := w.tasks[3].Request.Placements; mixed[0].Label != dispatch.OpenEO ||
-		mixed[1].Label != dispatch.OGCProcess ||
-		mixed[1].Service.Application != "fire" {
+		mixed[1].Label != dispatch.OGCProcess || mixed[1].Service.Application != "fire" {
 		t.Errorf("services of two protocols are %+v", mixed)
 	}
 	for services, where := range map[string]string{
 		`[]`: "[body services]", `{}`: "[body services]",
-		`[{"endpoint":"https://a.example","application":"x"},3]`: "[body " +
-			"services 1]",
+		`[{"endpoint":"https://a.example","application":"x"},3]`: "[body services 1]",
 		`[{"endpoint":7,"application":"x"},{"endpoint":"https://b.example","application":"y"}]`: "[body " +
 			"services 0 endpoint]",
 		`[{"endpoint":"https://a.example","application":"x"},{"endpoint":"https://b.example"}]`: "[body " +
 			"services 1 application]",
-		`[{"endpoint":"https://a.example","application":"x"},{"id":"nothing"}]`: "[body " +
-			"services 1 id]",
+		`[{"endpoint":"https://a.example","application":"x"},{"id":"nothing"}]`: "[body services 1 id]",
 		"[" + strings.Repeat(`{"endpoint":"https://a.example","application":"x"},`, 8) + `{"id":"a"}]`: "[body " +
 			"services]",
 	} {

@@ -221,8 +221,7 @@ func TestTickets_OfPagesOfOtherOrigins(t *testing.T) {
 	h := New(c)
 	defer h.Close()
 	preflight := ask(h, "OPTIONS", "/tickets", "", "Authorization", "", "Origin", "https://portal.example.org",
-		"Access-Control-Request-Method", "POST",
-		"Access-Control-Request-Headers", "authorization")
+		"Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "authorization")
 	if preflight.Code != 204 || !strings.Contains(preflight.Header().Get("Access-Control-Allow-Headers"),
 		"authorization") || !strings.Contains(preflight.Header().Get("Access-Control-Allow-Methods"), "POST") {
 		t.Errorf("%d %v", preflight.Code, preflight.Header())

@@ -9,8 +9,7 @@ import (
 
 func TestMetadata_SaysWhereUsersSignIn(t *testing.T) {
 	for _, row := range []struct{ public, resource string }{{"", "http://example.com"},
-		{"https://broker.example.org/eo",
-			"https://broker.example.org/eo"}} {
+		{"https://broker.example.org/eo", "https://broker.example.org/eo"}} {
 		a := New(Config{PublicURL: row.public,
 			PublicSignIn: &pages.PublicSignIn{Issuer: "https://auth.example.org/realms/apex",
 				ClientID: "programs"}})

@@ -160,8 +160,7 @@ func (b *Broker) draft(ctx context.Context, u dispatch.UserID, r dispatch.Reques
 // what could not be checked. If the document cannot be fetched within CheckWithin, the request is checked when it is
 // submitted.
 func (b *Broker) checkRequest(ctx context.Context, u dispatch.UserID, backend *dispatch.Backend, r dispatch.Request,
-	d *dispatch.Dimension) (doc *dispatch.Document,
-	warning string, err error) {
+	d *dispatch.Dimension) (doc *dispatch.Document, warning string, err error) {
 	if r.Process != nil {
 		return &dispatch.Document{Origin: dispatch.Origin{Platform: backend.Name, Service: r.Service},
 			Body: r.Process}, "", backend.Platform.(dispatch.GraphRunner).CheckGraph(ctx, r, d)

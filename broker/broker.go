@@ -68,8 +68,7 @@ func New(all Stores, s dispatch.Setup) *Broker {
 // audit logs a request of a user, in one line with fixed attributes.
 func (b *Broker) audit(ctx context.Context, action string, u dispatch.UserID, first dispatch.Job, jobs int) {
 	b.Log.InfoContext(ctx, "audit", "action", action, "user", string(u), "account", string(first.Account), "job",
-		int64(first.ID),
-		"task", int64(first.Task), "jobs", jobs)
+		int64(first.ID), "task", int64(first.Task), "jobs", jobs)
 	if first.ID != 0 && jobs <= 1 {
 		b.Observing().Acted(action, first)
 	}

@@ -154,8 +154,7 @@ func openTimed(s conformance.Store, timing dispatch.Timing, backends ...*dispatc
 
 func backend(name string, a dispatch.Access, p dispatch.Platform) *dispatch.Backend {
 	return &dispatch.Backend{Name: name, Label: dispatch.OGCProcess, Endpoint: "https://" + name + ".example",
-		Access: a, Platform: p,
-		Limits: dispatch.Limits{Jobs: 4, Requests: 2, Send: 30 * time.Second}}
+		Access: a, Platform: p, Limits: dispatch.Limits{Jobs: 4, Requests: 2, Send: 30 * time.Second}}
 }
 
 func request(name string) dispatch.Request {

@@ -73,8 +73,7 @@ const notChecked = "The parameters were not checked when the request was accepte
 // check returns an error if a request is wrong, and a warning if it could not be checked completely within CheckWithin.
 // The error is Invalid or DocumentInvalid, or Unsupported if the platform cannot run it.
 func (b *Broker) check(ctx context.Context, u dispatch.UserID, backend *dispatch.Backend, r dispatch.Request,
-	d *dispatch.Dimension) (warning string,
-	err error) {
+	d *dispatch.Dimension) (warning string, err error) {
 	checker := backend.Checker(r)
 	if checker == nil {
 		return "", nil

@@ -12,8 +12,7 @@ import (
 // much of it as is known. It asks the platform for nothing but the user's balance. A request with a process of its own
 // is estimated from runs of the same process.
 func (b *Broker) Estimate(ctx context.Context, u dispatch.UserID, r dispatch.Request, jobs int,
-	added ...json.RawMessage) (dispatch.Estimate,
-	error) {
+	added ...json.RawMessage) (dispatch.Estimate, error) {
 	if r.Process != nil {
 		r, _ = r.Inline() // fails only without a process
 	}

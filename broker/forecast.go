@@ -44,8 +44,7 @@ func (b *Broker) ForecastTask(ctx context.Context, t dispatch.TaskRecord) (dispa
 		least = 1
 	}
 	runs, err := b.runsFor(ctx, dispatch.Job{Identity: dispatch.Identity{Owner: t.Owner, Task: t.ID},
-		Target: dispatch.Target{Account: t.Account, Service: t.Request.Service.Hash()}},
-		least, backend.Limits.Send)
+		Target: dispatch.Target{Account: t.Account, Service: t.Request.Service.Hash()}}, least, backend.Limits.Send)
 	if err != nil {
 		return t, err
 	}

@@ -89,8 +89,7 @@ func (b *Broker) runsWithAreas(ctx context.Context, u dispatch.UserID, a dispatc
 // enough, otherwise those of runs over an area like its own if these are, otherwise all. area is called only if its
 // result counts.
 func (b *Broker) timesLike(ctx context.Context, runs []dispatch.FinishedRun, j dispatch.Job,
-	area func() (float64, error),
-	send time.Duration) (times []time.Duration, basis dispatch.Basis, err error) {
+	area func() (float64, error), send time.Duration) (times []time.Duration, basis dispatch.Basis, err error) {
 	times, same := forecast.TimesFor(runs, j.Task, forecast.LeastForecast, send)
 	if same {
 		return times, dispatch.OfTask, nil

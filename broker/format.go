@@ -34,8 +34,7 @@ func (b *Broker) checkFormat(ctx context.Context, u dispatch.UserID, r dispatch.
 	}
 	return dispatch.InvalidBody("dispatch.checkFormat",
 		fmt.Sprintf("The service does not offer the output format %q. It offers: %s.", r.Format,
-			strings.Join(names, ", ")),
-		"format")
+			strings.Join(names, ", ")), "format")
 }
 
 // recorded returns the formats that the catalogue's record of a request's service names; none if there is no record, or

@@ -11,8 +11,7 @@ import (
 func TestBroker_FormatsOfRecords(t *testing.T) {
 	var recorded []string
 	b := New(nil, dispatch.Setup{Backends: []*dispatch.Backend{
-		{Name: "ogc", Label: dispatch.OGCProcess, Endpoint: "https://ogc.example.org",
-			Platform: unformatted{}}}})
+		{Name: "ogc", Label: dispatch.OGCProcess, Endpoint: "https://ogc.example.org", Platform: unformatted{}}}})
 	b.Recorded = func(dispatch.Label, dispatch.Service) []string { return recorded }
 	for _, c := range []struct {
 		recorded []string

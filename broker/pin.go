@@ -10,8 +10,7 @@ import (
 
 // pin returns what the request is pinned to, see [dispatch.Pinner].
 func (b *Broker) pin(ctx context.Context, u dispatch.UserID, backend *dispatch.Backend, r dispatch.Request,
-	d *dispatch.Dimension,
-	document *dispatch.Document) (string, error) {
+	d *dispatch.Dimension, document *dispatch.Document) (string, error) {
 	// a process that was sent is a part of the request
 	if r.Process != nil || !r.MustPin() && (document == nil || !r.MayPin(d)) {
 		return "", nil

@@ -194,10 +194,8 @@ func comparePlacements(placements []dispatch.Placement, drafts []placementDraft,
 	for _, before := range placements[:i] {
 		if before.Account == placements[i].Account {
 			return dispatch.InvalidBody("dispatch.Accept",
-				fmt.Sprintf("Two of the services are at the platform %s. A task can use one service at each "+
-					"platform.",
-					before.Account.Platform()),
-				"services", i)
+				fmt.Sprintf("Two of the services are at the platform %s. A task can use one service at each platform.",
+					before.Account.Platform()), "services", i)
 		}
 	}
 	if first < 0 || !drafts[first].described || !drafts[i].described {
@@ -309,8 +307,7 @@ func (b *Broker) spreadOne(ctx context.Context, t dispatch.SpreadTask, s spreadS
 	moved := 0
 	for _, m := range planMoves(placements) {
 		n, err := b.moveJobs(ctx, &t, dispatch.JobMove{Task: t.ID, From: placements[m.from].Placement,
-			To:   placements[m.to].Placement,
-			Skip: m.skip, N: m.n, Retrying: m.retrying})
+			To: placements[m.to].Placement, Skip: m.skip, N: m.n, Retrying: m.retrying})
 		if err != nil {
 			s.seen = t.Seen
 			return s, err
@@ -355,8 +352,7 @@ func (b *Broker) moveJobs(ctx context.Context, t *dispatch.SpreadTask, m dispatc
 			b.Queues.Forget(m.To.Account)
 			b.Wake(m.To.Account)
 			b.Log.InfoContext(ctx, "jobs of a task were moved", "task", int64(m.Task), "account",
-				string(m.From.Account), "to",
-				string(m.To.Account), "jobs", n)
+				string(m.From.Account), "to", string(m.To.Account), "jobs", n)
 		}
 		return n, err
 	}

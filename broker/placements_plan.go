@@ -164,8 +164,7 @@ func givers(placements []placementPlan, spare []int) []int {
 		return 0
 	}
 	slices.SortStableFunc(order, func(a, b int) int {
-		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(spare[b],
-			spare[a]))
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(spare[b], spare[a]))
 	})
 	return order
 }

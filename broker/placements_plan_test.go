@@ -40,8 +40,7 @@ func TestPlanMoves(t *testing.T) {
 	}{
 		{"nothing waits", []placementPlan{placement(4, 0, 0, 0), placement(4, 0, 0, 0)}, ""},
 		{"a placement with free slots gets one for each, and one for each slot after", []placementPlan{placement(2, 0,
-			100, 0),
-			placement(3, 0, 0, 0)}, "0>1:6+4"},
+			100, 0), placement(3, 0, 0, 0)}, "0>1:6+4"},
 		{"of a few, the placement that ends them first gets most",
 			[]placementPlan{placement(1, 0, 4, 3*minute), placement(1, 0, 0, minute)}, "0>1:2+1"},
 		{"the last job does not go to a slow placement", []placementPlan{placement(1, 1, 1, minute), placement(1, 0, 0,
@@ -52,15 +51,13 @@ func TestPlanMoves(t *testing.T) {
 		{"a placement that is down gives up all", []placementPlan{closed(placement(2, 0, 100, 0), dispatch.Unreachable),
 			placement(2, 0, 0, 0)}, "0>1:4+0 0>1:96+0"},
 		{"some at a time", []placementPlan{closed(placement(2, 0, 2000, 0), dispatch.NeedsSignIn), placement(2, 2, 2,
-			0)},
-			"0>1:500+0"},
+			0)}, "0>1:500+0"},
 		{"a full placement gives up what another one needs",
 			[]placementPlan{closed(placement(2, 2, 100, 0), dispatch.Full), placement(2, 0, 0, 0)}, "0>1:4+0"},
 		{"a placement at which jobs fail gets nothing and gives up all", []placementPlan{placement(2, 2, 9, 0),
 			failingPlacement(placement(4, 0, 3, 0))}, "1>0:3+0"},
 		{"unless they fail everywhere", []placementPlan{failingPlacement(placement(2, 0, 9, 0)),
-			failingPlacement(placement(2, 0, 0, 0))},
-			"0>1:4+4"},
+			failingPlacement(placement(2, 0, 0, 0))}, "0>1:4+4"},
 		{"all are down", []placementPlan{closed(placement(2, 0, 9, 0), dispatch.Unreachable),
 			closed(placement(2, 0, 0, 0), dispatch.Unreachable)}, ""},
 		{"what failed because of its platform goes elsewhere",
@@ -126,8 +123,7 @@ func TestParameters_Differences(t *testing.T) {
 	base := []dispatch.Parameter{{Name: "x", Type: dispatch.Integer, Default: []byte(`{"a":1,"b":2}`),
 		Description: "one"}, {Name: "y", Type: dispatch.String, Optional: true}}
 	if d := differences(base, []dispatch.Parameter{base[1],
-		{Name: "x", Type: dispatch.Integer, Default: []byte(`{"b":2, "a":1}`),
-			Description: "two"}}); len(d) > 0 {
+		{Name: "x", Type: dispatch.Integer, Default: []byte(`{"b":2, "a":1}`), Description: "two"}}); len(d) > 0 {
 		t.Errorf("equal parameters differ: %q", d)
 	}
 	for want, other := range map[string]dispatch.Parameter{

@@ -114,8 +114,7 @@ func spreadRequest() dispatch.Request {
 	r.Parameters = json.RawMessage(`{}`)
 	for _, name := range []string{"a", "b"} {
 		r.Placements = append(r.Placements, dispatch.Placement{Label: r.Label,
-			Service: dispatch.Service{Endpoint: "https://" + name +
-				".example", Application: "app at " + name}})
+			Service: dispatch.Service{Endpoint: "https://" + name + ".example", Application: "app at " + name}})
 	}
 	return r
 }
@@ -468,8 +467,7 @@ func TestSpread_NoticeOfAMissingSignIn(t *testing.T) {
 		h.Tokens, h.Backends[0].Access = unlinked{linked}, dispatch.AccessUser
 		task := h.acceptSpread(t, spreadRequest(), 12)
 		if placements := task.Request.Placements; placements[0].Notice != "Link your account at a." ||
-			placements[0].Unused != "" ||
-			placements[1].Notice != "" {
+			placements[0].Unused != "" || placements[1].Notice != "" {
 			t.Errorf("placements %+v", placements)
 		}
 		time.Sleep(3*time.Minute + 30*time.Second)

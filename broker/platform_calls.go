@@ -19,8 +19,7 @@ const (
 
 // call sends a user's request to an account's platform outside its visits.
 func call[T any](ctx context.Context, b *Broker, u dispatch.UserID, a dispatch.Account,
-	ask func(context.Context, dispatch.Platform, dispatch.Token) (T,
-		error)) (none T, err error) {
+	ask func(context.Context, dispatch.Platform, dispatch.Token) (T, error)) (none T, err error) {
 	backend := b.BackendNamed(a.Platform())
 	if backend == nil {
 		return none, &dispatch.Error{Kind: dispatch.Misconfigured, Op: "dispatch.call", Text: dispatch.NoPlatformText}
@@ -39,15 +38,13 @@ func call[T any](ctx context.Context, b *Broker, u dispatch.UserID, a dispatch.A
 	}
 	defer release()
 	return withToken(ctx, b, backend, a, func(ctx context.Context, t dispatch.Token) (T, error) {
-		return ask(ctx, backend.Platform,
-			t)
+		return ask(ctx, backend.Platform, t)
 	})
 }
 
 // withToken calls ask with the account's token, and once more with another token if the platform refuses the first.
 func withToken[T any](ctx context.Context, b *Broker, backend *dispatch.Backend, a dispatch.Account,
-	ask func(context.Context, dispatch.Token) (T,
-		error)) (none T, err error) {
+	ask func(context.Context, dispatch.Token) (T, error)) (none T, err error) {
 	for again := false; ; again = true {
 		t, err := b.Token(ctx, a)
 		if err != nil {

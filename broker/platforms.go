@@ -19,8 +19,7 @@ type PlatformInfo struct {
 // Platforms returns all platforms with their state for a user, the user's jobs at all of them together, and the quota
 // for those. It sends no request to a platform.
 func (b *Broker) Platforms(ctx context.Context, u dispatch.UserID) (all []PlatformInfo, overall dispatch.AccountInfo,
-	within dispatch.Quota,
-	err error) {
+	within dispatch.Quota, err error) {
 	accounts := []dispatch.Account{""}
 	stalled := map[dispatch.Account]time.Duration{}
 	for _, backend := range b.Backends {

@@ -128,8 +128,7 @@ func (b *Broker) largestReadInterval() time.Duration {
 // await returns a job as soon as done holds, or as it is after d. It calls load with the job as it was saved, if that
 // is known.
 func (b *Broker) await(ctx context.Context, id dispatch.JobID, d time.Duration,
-	load func(saved dispatch.Job) (dispatch.Record, error),
-	done func(dispatch.Job) bool) (dispatch.Record, error) {
+	load func(saved dispatch.Job) (dispatch.Record, error), done func(dispatch.Job) bool) (dispatch.Record, error) {
 	changed, stop := b.Saved.Watch(id)
 	defer stop()
 	var saved dispatch.Job

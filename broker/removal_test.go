@@ -207,8 +207,7 @@ func TestRemoval_TakesTheResultsAway(t *testing.T) {
 		time.Sleep(time.Hour)
 		_, err = h.Results(t.Context(), "ann", r.ID)
 		if wantKind(t, err, dispatch.Conflict); p.requests() != 1 || asked != 0 ||
-			!strings.Contains(dispatch.TextFor(err),
-				"was removed from its platform") {
+			!strings.Contains(dispatch.TextFor(err), "was removed from its platform") {
 			t.Errorf("removed %v, %d requests for results: %v", p.ids(), asked, err)
 		}
 	})

@@ -129,8 +129,7 @@ func fromPlatform[T any](ctx context.Context, b *Broker, u dispatch.UserID, j di
 		return got, resultsLate(j, err)
 	case dispatch.Is(err, dispatch.NotFound): // the job itself is there
 		return got, &dispatch.Error{Kind: dispatch.Conflict, Op: "dispatch.Results", Err: err,
-			Text: "The platform no longer has the finished job or its results. Retry the job if you need them " +
-				"again."}
+			Text: "The platform no longer has the finished job or its results. Retry the job if you need them again."}
 	}
 	return got, err
 }
@@ -211,8 +210,7 @@ type TaskResults struct {
 // job are requested from the platform at most once, and not while the links that it returned before are valid. Results
 // that cannot be read set JobResult.Err and do not affect others; the same position returns them when they can be read.
 func (b *Broker) TaskResults(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, after dispatch.ResultPosition,
-	n int) (f TaskResults,
-	err error) {
+	n int) (f TaskResults, err error) {
 	if f.Task, err = b.Records.Task(ctx, u, id); err != nil {
 		return f, err
 	}
@@ -252,8 +250,7 @@ const (
 // parts. The sequence reads up to 100 results that are not known, for up to 10 s, and sets JobResult.Err where that
 // fails. It ends with the first error.
 func (b *Broker) TaskOutline(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (dispatch.TaskRecord,
-	iter.Seq2[JobResult, error],
-	error) {
+	iter.Seq2[JobResult, error], error) {
 	t, err := b.Records.Task(ctx, u, id)
 	return t, func(yield func(JobResult, error) bool) {
 		reading, cancel := context.WithTimeout(ctx, outlineWithin)

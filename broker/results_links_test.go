@@ -33,8 +33,7 @@ func TestLinksHold_EachKindOfSignature(t *testing.T) {
 		"said of an asset": {`{"assets":{"a":{"href":"https://x.example/a","expires":"2026-03-01T12:10:00Z"},"b":{"href":"https://x.example/b","expires":"2026-03-01T12:20:00Z"}}}`, 10 * time.Minute},
 		"said of all": {`{"expires":"2026-03-01T12:05:00Z","assets":{"a":{"href":"https://x.example/a"}}}`,
 			5 * time.Minute},
-		"in years": {fmt.Sprintf(asset, fmt.Sprintf("https://x.example/a?expires=%d", in(1e4*time.Hour))),
-			longestKept},
+		"in years": {fmt.Sprintf(asset, fmt.Sprintf("https://x.example/a?expires=%d", in(1e4*time.Hour))), longestKept},
 	} {
 		if got := linksHold([]byte(c.raw), now); got != c.want {
 			t.Errorf("%s: %v, want %v", name, got, c.want)

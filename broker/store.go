@@ -179,8 +179,7 @@ type Records interface {
 	// AccountInfo returns the state of accounts for a user, in the order given. Slots are counted as in Agenda, with
 	// the account's entry in stalled; most accounts have none.
 	AccountInfo(ctx context.Context, u dispatch.UserID, accounts []dispatch.Account,
-		stalled map[dispatch.Account]time.Duration) ([]dispatch.AccountInfo,
-		error)
+		stalled map[dispatch.Account]time.Duration) ([]dispatch.AccountInfo, error)
 
 	// FinishedRuns returns the owner's latest finished jobs of a service at an account, latest first, n at most, also
 	// deleted ones until they are purged.

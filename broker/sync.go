@@ -60,8 +60,7 @@ func (b *Broker) RunSync(ctx context.Context, u dispatch.UserID, r dispatch.Requ
 	limited, cancel := context.WithTimeoutCause(ctx, runWithin, dispatch.ErrTooLong)
 	run.limited, run.left = limited, func() { cancel(); release() }
 	result, err := withToken(limited, b, backend, run.Account,
-		func(ctx context.Context, t dispatch.Token) (result *dispatch.SyncResult,
-			err error) {
+		func(ctx context.Context, t dispatch.Token) (result *dispatch.SyncResult, err error) {
 			defer dispatch.RecoverAsError(ctx, b.Log, "dispatch.RunSync", &err)
 			return runner.RunSync(ctx, t, dispatch.Submission{Request: r, Created: run.claim})
 		})
@@ -77,8 +76,7 @@ func (b *Broker) RunSync(ctx context.Context, u dispatch.UserID, r dispatch.Requ
 // syncRunner checks a request as far as possible before anything is sent, and returns a warning that states what could
 // not be checked.
 func (b *Broker) syncRunner(ctx context.Context, u dispatch.UserID, r dispatch.Request) (backend *dispatch.Backend,
-	runner dispatch.SyncRunner,
-	warning string, err error) {
+	runner dispatch.SyncRunner, warning string, err error) {
 	backend, err = b.Backend(r.Service, r.Label)
 	if err != nil {
 		return nil, nil, "", err
@@ -149,8 +147,7 @@ func (r *syncRun) tooLong(err error) error {
 	}
 	return &dispatch.Error{Kind: dispatch.Uncertain, Op: "dispatch.RunSync", Err: errors.Join(dispatch.ErrTooLong, err),
 		Text: fmt.Sprintf("The run did not end within %.0f minutes, the limit of synchronous runs. Submit a job "+
-			"instead.",
-			runWithin.Minutes())}
+			"instead.", runWithin.Minutes())}
 }
 
 // beginRun records a run, and confirms it in the store until it ends.
@@ -194,11 +191,9 @@ func (r *syncRun) renew(ctx context.Context) (err error) {
 func (r *syncRun) claim(ctx context.Context, ref dispatch.Ref) error {
 	err := r.broker.Store.ClaimRef(ctx, r.ID, ref)
 	if dispatch.Is(err, dispatch.Conflict) {
-		return &dispatch.Error{Kind: dispatch.BadUpstream, Op: "dispatch.RunSync", Err: err,
-			Text: fmt.Sprintf(
-				"The platform returned the identifier %q for this run, which it has given to another job, so that "+
-					"the two "+"cannot be "+
-					"told apart. Its results were not read. Tell the operator of the platform.", ref.ID)}
+		return &dispatch.Error{Kind: dispatch.BadUpstream, Op: "dispatch.RunSync", Err: err, Text: fmt.Sprintf(
+			"The platform returned the identifier %q for this run, which it has given to another job, so that "+
+				"the two cannot be told apart. Its results were not read. Tell the operator of the platform.", ref.ID)}
 	}
 	return err
 }
@@ -211,8 +206,7 @@ func (r *syncRun) end(ctx context.Context, err error) {
 		r.Status, r.Failure = outcomeOf(ctx, err)
 		r.record(context.WithoutCancel(ctx))
 		r.broker.Log.InfoContext(ctx, "audit", "action", "run ended", "user", string(r.Owner), "account",
-			string(r.Account),
-			slog.Int64("job", int64(r.ID)), "status", string(r.Status))
+			string(r.Account), slog.Int64("job", int64(r.ID)), "status", string(r.Status))
 	})
 }
 
@@ -226,15 +220,13 @@ func (r *syncRun) record(ctx context.Context) {
 		"error", err)
 	go func() {
 		for begun, pause := time.Now(), dispatch.Repair; err != nil &&
-			time.Since(begun) < runRecorded; pause = min(2*pause,
-			visit.LongestRepair) {
+			time.Since(begun) < runRecorded; pause = min(2*pause, visit.LongestRepair) {
 			time.Sleep(pause)
 			err = r.save(ctx)
 		}
 		if err != nil {
 			r.broker.Log.WarnContext(ctx, "recording the end of a synchronous run failed for an hour and is abandoned",
-				"job",
-				int64(r.ID), "error", err)
+				"job", int64(r.ID), "error", err)
 		}
 	}()
 }

@@ -76,8 +76,7 @@ func (b *Broker) repeatedTask(ctx context.Context, u dispatch.UserID, id dispatc
 
 // DeleteTask hides a task and its jobs at once. The broker cancels the jobs that have not ended at the platform.
 func (b *Broker) DeleteTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) error {
-	return b.changeTask(ctx, u, id, "cancel", func() (dispatch.Account,
-		error) {
+	return b.changeTask(ctx, u, id, "cancel", func() (dispatch.Account, error) {
 		return b.Store.CancelTask(ctx, u, id, true)
 	})
 }
@@ -113,8 +112,7 @@ func (b *Broker) ResumeTask(ctx context.Context, u dispatch.UserID, id dispatch.
 		}
 		if budget != nil && budget.Amount > 0 && t.Request.Asked().Budget == (dispatch.Budget{}) {
 			return "", dispatch.InvalidBody("dispatch.ResumeTask",
-				"The task was submitted without a budget, and cannot get one.",
-				"budget")
+				"The task was submitted without a budget, and cannot get one.", "budget")
 		}
 		return b.Store.ResumeTask(ctx, u, id, budget)
 	})
@@ -278,8 +276,7 @@ func (b *Broker) FinishChanges(ctx context.Context) {
 // DiscardTask does what DeleteTask does. It also has its jobs removed from the platform, with their results, once they
 // have ended.
 func (b *Broker) DiscardTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) error {
-	return b.changeTask(ctx, u, id, "remove", func() (dispatch.Account,
-		error) {
+	return b.changeTask(ctx, u, id, "remove", func() (dispatch.Account, error) {
 		return b.Store.DiscardTask(ctx, u, id)
 	})
 }

@@ -82,8 +82,7 @@ func (b *Broker) Start(ctx context.Context, n dispatch.Unstarted, r dispatch.Req
 	drafts := []dispatch.Draft{shared}
 	if d != nil {
 		t = &dispatch.Task{Owner: n.Owner, Account: shared.Account, Request: kept, Dimension: d.Name,
-			Document: shared.Document,
-			Hooks:    shared.Hooks, Annotations: r.Annotations}
+			Document: shared.Document, Hooks: shared.Hooks, Annotations: r.Annotations}
 		shared.Annotations = dispatch.Annotations{}
 		drafts = t.Drafts(shared, d)
 	}

@@ -139,8 +139,7 @@ func TestEndJob_ReadsTheCosts(t *testing.T) {
 // is canceled.
 func TestEndJob_EndsWhatDoesNotEnd(t *testing.T) {
 	p := &script{status: func(dispatch.Token) (dispatch.Report, error) {
-		return dispatch.Report{Status: dispatch.Running},
-			nil
+		return dispatch.Report{Status: dispatch.Running}, nil
 	}}
 	with(t, dispatch.AccessShared, p, func(t *testing.T, h *testBroker) {
 		j := h.accept(t)
@@ -170,8 +169,7 @@ func TestEndJob_EndsWhatDoesNotEnd(t *testing.T) {
 func TestEndJob_WaitsForASubmission(t *testing.T) {
 	during := func() {}
 	p := &script{status: func(dispatch.Token) (dispatch.Report, error) {
-		return dispatch.Report{Status: dispatch.Running},
-			nil
+		return dispatch.Report{Status: dispatch.Running}, nil
 	}}
 	p.submit = func(_ dispatch.Token, s dispatch.Submission) (dispatch.SubmitResult, error) {
 		during()

@@ -173,8 +173,7 @@ func TestSlots_FreeStalledAcrossRestarts(t *testing.T) {
 	detector.Skip(t)
 	inBoth(t, func(t *testing.T, s conformance.Store) {
 		p := &script{status: func(dispatch.Token) (dispatch.Report, error) {
-			return dispatch.Report{Status: dispatch.Queued},
-				nil
+			return dispatch.Report{Status: dispatch.Queued}, nil
 		}}
 		var jobs []dispatch.Record
 		run := func(name string, frees bool, d time.Duration, started, held int) {

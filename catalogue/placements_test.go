@@ -49,16 +49,13 @@ func TestRecord_AtSeveralPlatforms(t *testing.T) {
 			[]string{"gep ogc_api_process p", "cdse openeo https://a.example/2.json"}, ""},
 		"the first is not configured": {recordAt(conformsToOpenEO, service("https://other.example"),
 			application("https://a.example/1.json", openEOProcess), service(openEOCDSE),
-			application("https://a.example/2.json",
-				openEOProcess)),
-			[]string{"cdse openeo https://a.example/2.json"},
+			application("https://a.example/2.json", openEOProcess)), []string{"cdse openeo https://a.example/2.json"},
 			"shown without a platform: endpoint https://other.example"},
 		"a platform twice": {recordAt(conformsToOpenEO, service(openEOCDSE), application("https://a.example/1.json",
 			openEOProcess), service(openEOCDSE+"/"), application("https://a.example/2.json", openEOProcess)),
 			[]string{"cdse openeo https://a.example/1.json"}, "platform cdse: it is named twice"},
 		"one application for two": {recordAt(conformsToOpenEO, service(openEOFed),
-			application("https://a.example/1.json",
-				openEOProcess), service(openEOCDSE)),
+			application("https://a.example/1.json", openEOProcess), service(openEOCDSE)),
 			[]string{"cdse-federation openeo https://a.example/1.json"}, ""},
 	} {
 		w := newWeb(map[string]string{root: c.record})

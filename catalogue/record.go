@@ -75,8 +75,7 @@ func (r record) service(base *url.URL) (Service, error) {
 	}
 	s := Service{
 		ID: r.ID, Title: clip(plain(p.Title), mostTitle), Keywords: keywords(p.Keywords),
-		Licence: clip(plain(p.Licence),
-			mostTitle),
+		Licence:     clip(plain(p.Licence), mostTitle),
 		Description: description(p.Description), Provider: r.provider(), Example: example(p.Example),
 		Updated: timeOf(p.Updated, p.Created),
 		Cost:    Cost{Estimate: p.Cost, Unit: clip(plain(firstText(p.CostUnit, p.CostUnits)), mostTitle)},

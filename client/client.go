@@ -256,11 +256,9 @@ func (a *answer) decode(base string, r call, v any) error {
 		return notABroker(base, media)
 	}
 	if err := json.Unmarshal(a.body, v); err != nil {
-		return &Error{Status: a.status, Code: NotABroker,
-			Message: fmt.Sprintf(
-				"%s answers %s %s with a document that this program does not understand: %v. The broker may be of "+
-					"another version.",
-				base, r.method, r.path, err)}
+		return &Error{Status: a.status, Code: NotABroker, Message: fmt.Sprintf(
+			"%s answers %s %s with a document that this program does not understand: %v. The broker may be of "+
+				"another version.", base, r.method, r.path, err)}
 	}
 	return nil
 }
@@ -334,11 +332,9 @@ func IsCode(err error, codes ...string) bool {
 // errorOf reads a response that is an error or a redirect.
 func (c *Client) errorOf(response *http.Response, text []byte) *Error {
 	if response.StatusCode < http.StatusBadRequest {
-		return &Error{Status: response.StatusCode, Code: NotABroker,
-			Message: fmt.Sprintf(
-				"%s redirects to %q (%s), which is not followed, because the token would be sent there. Check the "+
-					"address of the "+"broker.",
-				c.base, response.Header.Get("Location"), response.Status)}
+		return &Error{Status: response.StatusCode, Code: NotABroker, Message: fmt.Sprintf(
+			"%s redirects to %q (%s), which is not followed, because the token would be sent there. Check the "+
+				"address of the broker.", c.base, response.Header.Get("Location"), response.Status)}
 	}
 	var body struct {
 		Code      string `json:"error_code"`
@@ -358,8 +354,7 @@ func (c *Client) errorOf(response *http.Response, text []byte) *Error {
 		return e
 	}
 	e := &Error{Status: response.StatusCode, Code: body.Code, Message: body.Message, Faults: body.Details.Errors,
-		Link: body.Details.Link, RequestID: body.RequestID,
-		Missing: body.Details.Missing}
+		Link: body.Details.Link, RequestID: body.RequestID, Missing: body.Details.Missing}
 	if seconds, err := strconv.Atoi(response.Header.Get("Retry-After")); err == nil && seconds >= 0 {
 		e.RetryAfter = max(time.Second, time.Duration(seconds)*time.Second)
 	}

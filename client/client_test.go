@@ -381,8 +381,7 @@ func TestLog_IsReadInPages(t *testing.T) {
 func TestWatchJob_ReadsThePlaceInTheQueue(t *testing.T) {
 	t.Parallel()
 	states := []string{`{"id":1,"status":"created","queue_position":2}`,
-		`{"id":1,"status":"created","queue_position":2}`,
-		`{"id":1,"status":"created","queue_position":1}`,
+		`{"id":1,"status":"created","queue_position":2}`, `{"id":1,"status":"created","queue_position":1}`,
 		`{"id":1,"status":"created","queue_position":1,"attention":{"code":"SIGN_IN_REQUIRED"}}`,
 		`{"id":1,"status":"finished"}`}
 	tags := []string{"a", "a", "a", "b", "c"} // by which the broker tells changes

@@ -185,8 +185,7 @@ func TestFetch_SaysWhatIsWrong(t *testing.T) {
 	}{
 		"forbidden": {refuse: answer(403), want: "file.tif: 127.0.0.1:"},
 		"gone for good": {refuse: answer(404), change: func(f *client.File) {
-			f.Renew = func(context.Context) (string,
-				error) {
+			f.Renew = func(context.Context) (string, error) {
 				return f.Href, nil
 			}
 		}, want: "404 Not Found"},
@@ -295,8 +294,7 @@ func TestFetch_OutlivesAnOutageAsLongAsItsPatience(t *testing.T) {
 			d := client.Downloader{Patience: 10 * time.Minute,
 				HTTP: &http.Client{Transport: refusing{time.Now().Add(outage)}}}
 			_, err := d.Fetch(t.Context(), client.File{Href: "https://files.example.org/f",
-				Path: filepath.Join(t.TempDir(),
-					"f")})
+				Path: filepath.Join(t.TempDir(), "f")})
 			if (err == nil) != fetched {
 				t.Errorf("an outage of %v: %v", outage, err)
 			}

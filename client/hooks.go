@@ -57,6 +57,5 @@ func (c *Client) Deliveries(ctx context.Context, hook string) (all []wire.Delive
 
 // SendAgain has a message sent again.
 func (c *Client) SendAgain(ctx context.Context, hook, delivery string) error {
-	return c.post(ctx, hookPath(hook)+"/deliveries/"+url.PathEscape(delivery)+
-		"/send", nil, nil)
+	return c.post(ctx, hookPath(hook)+"/deliveries/"+url.PathEscape(delivery)+"/send", nil, nil)
 }

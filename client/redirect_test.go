@@ -23,8 +23,7 @@ func TestClient_SendsNothingToTheTargetOfARedirect(t *testing.T) {
 	}))
 	defer broker.Close()
 	w, err := client.New(broker.URL, client.Options{Token: func(context.Context) (string, error) {
-		return "a-token",
-			nil
+		return "a-token", nil
 	}})
 	if err != nil {
 		t.Fatal(err)

@@ -71,7 +71,7 @@ func (r *reader) checkTransport(c *Config) {
 		!c.Development {
 		c.Notes = append(c.Notes,
 			"listen is not a loopback address and tls.cert is missing: tokens cross the network unencrypted unless a "+
-				"proxy in "+"front of the broker terminates TLS")
+				"proxy in front of the broker terminates TLS")
 	}
 	u, err := url.Parse(c.Database.Reveal())
 	if err == nil && u.Scheme == "postgres" && slices.ContainsFunc(hostsOf(u), distant) &&
@@ -176,10 +176,8 @@ func (r *reader) finishDatabase(c *Config) {
 	case err != nil:
 		r.failAt("database_direct", "%v", err)
 	case !strings.HasPrefix(direct, "postgres:") || !strings.HasPrefix(address, "postgres:"):
-		r.failAt("database_direct",
-			"is for PostgreSQL behind a pooler: write the address of the server itself, "+
-				"postgres://USER:PASSWORD@HOST/NAME, "+
-				"or leave it out")
+		r.failAt("database_direct", "is for PostgreSQL behind a pooler: write the address of the server itself, "+
+			"postgres://USER:PASSWORD@HOST/NAME, or leave it out")
 	}
 	c.Direct = dispatch.Secret(direct)
 }
@@ -192,7 +190,7 @@ func (r *reader) checkSecrets(c *Config) {
 	for _, key := range r.literals {
 		if address, ok := addresses[key]; !ok || carriesPassword(address) {
 			r.failAt(key, "the file must not contain the secret itself: write env:NAME or file:PATH (development: "+
-				"true "+"allows it)")
+				"true allows it)")
 		}
 	}
 }
@@ -383,13 +381,12 @@ func (r *reader) checkServiceAccount(c *Config, p *Platform, key string) {
 func (r *reader) checkPinned(c *Config, p *Platform, key string) {
 	if r.origin[r.at["platforms"]] != "BACKENDS" {
 		r.failAt(key, "is required with provider: otherwise the platform could choose which server receives the "+
-			"account's "+"secret; write the expected issuer")
+			"account's secret; write the expected issuer")
 		return
 	}
 	c.Notes = append(c.Notes,
 		fmt.Sprintf("platform %s: service_account.issuer is required with provider: otherwise the platform chooses "+
-			"which "+"server receives "+
-			"the account's secret; set the expected issuer in %s", p.Name, variableOf(key)))
+			"which server receives the account's secret; set the expected issuer in %s", p.Name, variableOf(key)))
 }
 
 // checkUnique reports platforms with the same name or address.

@@ -174,8 +174,7 @@ func TestLoad_ReadsEveryKey(t *testing.T) {
 		Catalogue: Catalogue{Sources: []string{"/etc/records", "https://catalogue.example.org/items?limit=100"},
 			Refresh: 10 * time.Minute, Open: true},
 		Services: []Service{{ID: "ndvi", Title: "NDVI", Description: "*Green.*\n", Platform: "open-ogc",
-			Application: "ndvi",
-			Namespace:   new("ns"), Also: []ServicePlacement{{Platform: "cdse",
+			Application: "ndvi", Namespace: new("ns"), Also: []ServicePlacement{{Platform: "cdse",
 				Application: "https://apps.example.org/ndvi.json"}},
 			Keywords: []string{"a", "b"}, Cost: "one credit",
 			Example: json.RawMessage(`{"box":[1,2.5,"yes"],"deep":{"a":null,"b":"2024-06-01"},"from":"2024-06-01"}`)},
@@ -206,35 +205,26 @@ func TestLoad_ReadsEveryKey(t *testing.T) {
 
 func TestLoad_CatalogueFaults(t *testing.T) {
 	for text, want := range map[string]string{
-		"catalogue: {sources: " +
-			"['']}": "catalogue.sources: must not contain an empty text",
-		"catalogue: {sources: [/a, /a]}": "this source is " +
-			"also that of catalogue.sources[0]",
-		"catalogue: {sources: ['http://a.example.org']}": "use https",
-		"catalogue: {sources: ['https://u:p@a.example.org']}": "must not contain " +
-			"a user name",
-		"catalogue: {refresh: 0s}":                         "write a duration",
-		"hooks: {trusted: ['https://a.example.org/path']}": "hooks.trusted[0]: write SCHEME://HOST",
-		"hooks: {mail: {server: smtp, from: a@example.org}}": "hooks.mail: " +
-			"server: write HOST:PORT",
-		"hooks: {mail: {server: 'smtp:25', from: nobody}}": "hooks.mail: " +
-			"from: write an address",
+		"catalogue: {sources: ['']}":                          "catalogue.sources: must not contain an empty text",
+		"catalogue: {sources: [/a, /a]}":                      "this source is also that of catalogue.sources[0]",
+		"catalogue: {sources: ['http://a.example.org']}":      "use https",
+		"catalogue: {sources: ['https://u:p@a.example.org']}": "must not contain a user name",
+		"catalogue: {refresh: 0s}":                            "write a duration",
+		"hooks: {trusted: ['https://a.example.org/path']}":    "hooks.trusted[0]: write SCHEME://HOST",
+		"hooks: {mail: {server: smtp, from: a@example.org}}":  "hooks.mail: server: write HOST:PORT",
+		"hooks: {mail: {server: 'smtp:25', from: nobody}}":    "hooks.mail: from: write an address",
 		"hooks: {mail: {server: 'smtp:25', from: a@example.org, encryption: tls}}": "hooks.mail: " +
 			"encryption: write starttls",
-		"services: [{id: a b, platform: a, application: x}]": "services[0].id: " +
-			"write the id of a service",
+		"services: [{id: a b, platform: a, application: x}]": "services[0].id: write the id of a service",
 		"services: [{id: x, platform: a, application: x, also: [{platform: a, application: " +
 			"y}]}]": "services[0].also[0].platform: the platform a is also that of services[0].platform",
 		"services: [{id: x, platform: a, application: x, also: [{platform: " +
 			"aa}]}]": "services[0].also[0].application: is missing",
-		"services: [{platform: " +
-			"a}]": "services[0].application: is missing",
+		"services: [{platform: a}]": "services[0].application: is missing",
 		"services: [{id: x, platform: aa, application: " +
 			"x}]": "services[0].platform: is not the name of a platform; did you mean a?",
-		"services: [{id: x, application: " +
-			"x}]": "services[0].platform: is missing",
-		"services: [{id: x, platform: a, application: x, example: " +
-			"3}]": "services[0].example: write a mapping",
+		"services: [{id: x, application: x}]":                          "services[0].platform: is missing",
+		"services: [{id: x, platform: a, application: x, example: 3}]": "services[0].example: write a mapping",
 		"services: [{id: x, platform: a, application: x, example: {a: " +
 			".inf}}]": "services[0].example: cannot be written as JSON",
 		"services: [{id: x, platform: a, application: x}, {id: x, platform: a, application: y}]": "the id x is also " +
@@ -251,14 +241,11 @@ func TestLoad_CatalogueFaults(t *testing.T) {
 			"unit of budget",
 		"service_rules: [{services: [x], options: {budget: 3}}]": "service_rules[0].options: write " +
 			"budget beside options",
-		"service_rules: [{services: [x], options: {notify: {}}}]": "service_rules[0].options: must not " +
-			"have notify",
+		"service_rules: [{services: [x], options: {notify: {}}}]": "service_rules[0].options: must not have notify",
 		"service_rules: [{services: [x], options: {retries: 99}}]": "service_rules[0].options: retries is " +
 			"a whole number, 10 at most",
-		"service_rules: [{services: [x], options: {pin: maybe}}]": "service_rules[0].options: pin is " +
-			"true or false",
-		"service_rules: [{services: [x], options: 3}]": "service_rules[0].options: write a " +
-			"mapping",
+		"service_rules: [{services: [x], options: {pin: maybe}}]": "service_rules[0].options: pin is true or false",
+		"service_rules: [{services: [x], options: 3}]":            "service_rules[0].options: write a mapping",
 		"service_rules: [{services: [x], users: {claim: groups}}]": "service_rules[0].users: set both " +
 			"claim and any_of",
 		"ogcapi: {echo: true}\nservices: [{id: echo, platform: a, application: x}]": "services[0].id: the id echo is " +
@@ -375,8 +362,7 @@ func TestLoad_VariablesOfTheDeployedService(t *testing.T) {
 	c := mustLoad(t, "", deployed...)
 	if c.Identity.Issuer != "https://auth.example.org/realms/apex" || c.Database != "sqlite:./dispatch.db" ||
 		c.About != (About{"APEx Dispatch API", "All of it", "0.9"}) || len(c.CORS.AllowedOrigins) != 2 ||
-		c.Log.Format != "json" ||
-		c.Compat != (Compat{SubmittedAsCreated: true, ObjectAsString: true}) {
+		c.Log.Format != "json" || c.Compat != (Compat{SubmittedAsCreated: true, ObjectAsString: true}) {
 		t.Errorf("read: %+v", c)
 	}
 	var names []string
@@ -397,8 +383,7 @@ func TestLoad_VariablesOfTheDeployedService(t *testing.T) {
 // Two further variables set the bounds, for both protocols.
 func TestLoad_BoundsSharedAccountsOfTheDeployedService(t *testing.T) {
 	c := mustLoad(t, "", append(slices.Clone(deployed), "EODISPATCH_PLATFORMS_1_USERS_JOBS=5",
-		"EODISPATCH_PLATFORMS_1_USERS_CLAIM=groups",
-		"EODISPATCH_PLATFORMS_1_USERS_ANY_OF=/eo, /admins")...)
+		"EODISPATCH_PLATFORMS_1_USERS_CLAIM=groups", "EODISPATCH_PLATFORMS_1_USERS_ANY_OF=/eo, /admins")...)
 	for _, p := range c.Platforms[2:] {
 		if p.Access != dispatch.AccessShared || p.Users == nil || p.Users.Jobs != 5 || p.Users.Claim != "groups" ||
 			len(p.Users.AnyOf) != 2 {
@@ -457,8 +442,7 @@ func TestLoad_EachDriver(t *testing.T) {
 		if err != nil {
 			t.Errorf("%s: %v", exchange, err)
 		} else if e := c.Platforms[0].Exchange; !strings.Contains(exchange, e.Driver) ||
-			strings.Contains(exchange, "S") &&
-				e.ClientSecret+e.ClientKey != "s" {
+			strings.Contains(exchange, "S") && e.ClientSecret+e.ClientKey != "s" {
 			t.Errorf("%s: %+v", exchange, e)
 		}
 	}
@@ -869,8 +853,7 @@ func TestLoad_RequiresTheIssuerOfAPlatformsProvider(t *testing.T) {
 		"issuer: https://c.example.org":                true} {
 		_, err := load("x.yaml",
 			[]byte("identity: {issuer: https://a.example.org, client_id: a}\nplatforms:\n- {name: a, protocol: "+
-				"openeo, "+
-				"endpoint: https://b.example.org, "+
+				"openeo, endpoint: https://b.example.org, "+
 				"access: shared, service_account: {"+given+", client_id: a, client_secret: env:S}}"), []string{"S=s"})
 		if want == (err != nil) || err != nil &&
 			!strings.Contains(err.Error(), "platforms[0].service_account.issuer: is required with provider") {
@@ -931,8 +914,7 @@ func TestLoad_PublicTelemetryIsNoted(t *testing.T) {
 	} {
 		c := mustLoad(t, minimal+"telemetry: {listen: "+listen+"}")
 		if got := slices.ContainsFunc(c.Notes, func(n string) bool {
-			return strings.HasPrefix(n,
-				"telemetry.listen: ")
+			return strings.HasPrefix(n, "telemetry.listen: ")
 		}); got != noted {
 			t.Errorf("%s: notes %q, want one: %v", listen, c.Notes, noted)
 		}
@@ -973,8 +955,7 @@ func TestConfig_SecretsHaveTheirType(t *testing.T) {
 	var log strings.Builder
 	slog.New(slog.NewJSONHandler(&log, nil)).Info("all", "config", c, "one", c.Vault, "platform", c.Platforms[0])
 	for _, text := range []string{fmt.Sprintf("%v %+v %#v", c, c, c), fmt.Sprintf("%v %+v", c.Platforms[0].Exchange,
-		*c.Platforms[0].ServiceAccount),
-		string(marshalled), log.String()} {
+		*c.Platforms[0].ServiceAccount), string(marshalled), log.String()} {
 		if strings.Contains(text, "canary") {
 			t.Errorf("a secret is shown: %s", text)
 		}
@@ -1151,8 +1132,7 @@ func TestDirect_IsOfPostgreSQL(t *testing.T) {
 	for database, direct := range map[string]string{"sqlite:a.db": "postgres://u@db/eo",
 		"postgres://u@db/eo": "sqlite:a.db"} {
 		_, err := load("x.yaml", []byte(whole), []string{"EODISPATCH_DATABASE=" + database,
-			"EODISPATCH_DATABASE_DIRECT=" +
-				direct, "CLIENT=c", "VAULT=" + vaultKey, "MAIL_PASSWORD=mail-secret"})
+			"EODISPATCH_DATABASE_DIRECT=" + direct, "CLIENT=c", "VAULT=" + vaultKey, "MAIL_PASSWORD=mail-secret"})
 		if err == nil || !strings.Contains(err.Error(), "database_direct") {
 			t.Errorf("%s with %s: %v", database, direct, err)
 		}

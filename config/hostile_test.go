@@ -30,8 +30,7 @@ func TestLoad_RefusesValuesThatDoNotWork(t *testing.T) {
 		"audience, empty":     {"  limits: {jobs: 1}", "identity.audience: must not contain an empty text"},
 		"element, null": {"trusted_proxies: [~]",
 			"trusted_proxies[0]: the element is empty: write a value or remove it"},
-		"log level": {"log: {level: info+99999999999999999999}",
-			"log.level: write debug, info, warn or error"},
+		"log level": {"log: {level: info+99999999999999999999}", "log.level: write debug, info, warn or error"},
 		"proxies, IPv4 written as IPv6": {"trusted_proxies: ['::ffff:10.0.0.0/104']",
 			"trusted_proxies[0]: write a network such as 10.0.0.0/8"},
 	} {

@@ -26,8 +26,7 @@ func syntaxFaults(file string, text []byte, err error) Faults {
 			"begins with * in quotes"
 	}
 	if faults := tabFaults(file, string(text)); slices.ContainsFunc(faults, func(f Fault) bool {
-		return f.line == line ||
-			f.line == line+1
+		return f.line == line || f.line == line+1
 	}) {
 		return faults
 	}

@@ -62,8 +62,7 @@ func (r *reader) finishTraces(c *Config) {
 	}
 	u, err := url.Parse(t.Endpoint)
 	if err != nil || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" ||
-		u.Scheme != "http" &&
-			u.Scheme != "https" {
+		u.Scheme != "http" && u.Scheme != "https" {
 		r.failAt("traces.endpoint", "write the URL of a receiver of OTLP over HTTP: http://collector:4318")
 		return
 	}
@@ -76,6 +75,6 @@ func (r *reader) finishTraces(c *Config) {
 	if r.env["OTEL_EXPORTER_OTLP_PROTOCOL"] == "grpc" || r.env["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"] == "grpc" {
 		c.Notes = append(c.Notes,
 			"traces are sent by OTLP over HTTP, and OTEL_EXPORTER_OTLP_PROTOCOL is grpc: the receiver's port for "+
-				"HTTP is 4318 "+"by default")
+				"HTTP is 4318 by default")
 	}
 }

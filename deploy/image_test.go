@@ -125,8 +125,7 @@ func command(config imageConfig, root, private string, args ...string) *exec.Cmd
 	c := exec.Command(config.Config.Entrypoint[0], args...)
 	c.Dir = config.Config.WorkingDir
 	c.Env = append(config.Config.Env, "EODISPATCH_LISTEN=127.0.0.1:0", "EODISPATCH_TELEMETRY_LISTEN="+private,
-		"EODISPATCH_IDENTITY_ISSUER=https://auth.example.org",
-		"EODISPATCH_IDENTITY_CLIENT_ID=api",
+		"EODISPATCH_IDENTITY_ISSUER=https://auth.example.org", "EODISPATCH_IDENTITY_CLIENT_ID=api",
 		`EODISPATCH_PLATFORMS=[{"name": "a", "protocol": "openeo", "endpoint": "https://a.example.org", "access": "open"}]`)
 	c.SysProcAttr = &syscall.SysProcAttr{Chroot: root, Credential: &syscall.Credential{Uid: 65532, Gid: 65532}}
 	return c

@@ -55,8 +55,7 @@ func TestOperations_WalkThrough(t *testing.T) {
 		o.runsAJob(n)
 	}
 	o.await("three targets", "/api/v1/targets", func(text string) bool {
-		return strings.Count(text,
-			`"health":"up"`) == 3
+		return strings.Count(text, `"health":"up"`) == 3
 	})
 	o.await("the rules", "/api/v1/rules", func(text string) bool {
 		return strings.Contains(text, "EodispatchAbsent") && !strings.Contains(text, `"health":"err`)
@@ -127,8 +126,7 @@ func startOperator(t *testing.T, w *simulator.World) *operator {
 		"PORT":          fmt.Sprint(o.port), "PRIVATE": fmt.Sprint(o.private),
 	}
 	path := []string{filepath.Dir(program), filepath.Dir(
-		tool(t, "prometheus", filepath.Join(cache(), "prometheus", "usr",
-			"bin", "prometheus"))), os.Getenv("PATH")}
+		tool(t, "prometheus", filepath.Join(cache(), "prometheus", "usr", "bin", "prometheus"))), os.Getenv("PATH")}
 	shell := exec.Command("bash", "-eu", "-o", "pipefail")
 	shell.Dir, shell.Stderr, shell.SysProcAttr = o.folder, o.faults, &syscall.SysProcAttr{Setpgid: true}
 	shell.Env = []string{"PATH=" + strings.Join(path, ":"), "HOME=" + o.folder, "EODISPATCH_DEVELOPMENT=true"}

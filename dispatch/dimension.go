@@ -236,8 +236,7 @@ func CheckDimensions(r Request, d *Dimension) error {
 			if !nameable(name) {
 				return InvalidBody("dispatch.AcceptTask",
 					fmt.Sprintf("A name of a value is one line of at most %d characters, none of them invisible.",
-						mostName),
-					d.Place(i, "names", k)...)
+						mostName), d.Place(i, "names", k)...)
 			}
 		}
 		used[one.Name] = true
@@ -258,8 +257,7 @@ func checkValues(r Request, d *Dimension) error {
 	if n := d.Jobs(); n > maxRendered || rendered(r, d) > maxRendered {
 		return InvalidBody("dispatch.AcceptTask",
 			fmt.Sprintf("Parameters and values have more than %d MiB, counting the parameters once for each value. "+
-				"Split the task.",
-				maxRendered>>20), d.Place(0, "values")...)
+				"Split the task.", maxRendered>>20), d.Place(0, "values")...)
 	}
 	for k, one := range d.All() {
 		for i, v := range one.Values {

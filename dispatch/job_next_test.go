@@ -151,8 +151,7 @@ func transitions() []transition {
 		{"the first failure is not believed", started, status1(Failed), Started, Running, None, confirm},
 		{"not moved for long", with(started, func(j *Job) {
 			j.Status, j.Updated = Running, t0.Add(-usual.StalledAfter)
-		}),
-			status1(Running), Started, Running, Stalled, FirstPoll},
+		}), status1(Running), Started, Running, Stalled, FirstPoll},
 		{"it stays so", with(started, func(j *Job) { j.Status, j.Updated, j.Attention = Running, t0, Stalled }),
 			status1(Running), Started, Running, Stalled, FirstPoll},
 		{"until it moves", with(started, func(j *Job) { j.Status, j.Updated, j.Attention = Queued, t0, Stalled }),
@@ -335,8 +334,7 @@ func TestNext_NotesTheVersions(t *testing.T) {
 		t.Errorf("%+v", found)
 	}
 	if at := Next(waits, ask(AskSubmit, func(o *Outcome) {
-		o.Result, o.Started, o.Versions = []byte("{}"), true,
-			versions
+		o.Result, o.Started, o.Versions = []byte("{}"), true, versions
 	}), t0); at.Versions != versions || at.Phase != Ended {
 		t.Errorf("%+v", at)
 	}
@@ -556,8 +554,7 @@ func TestNext_LateResponseLeavesThePresentAttempt(t *testing.T) {
 			}
 		}
 		awaited := with(present, func(j *Job) {
-			j.Phase, j.Status, j.Ref, j.Awaited = Started, Running, Ref{ID: "third"},
-				true
+			j.Phase, j.Status, j.Ref, j.Awaited = Started, Running, Ref{ID: "third"}, true
 		})
 		if got := Next(awaited, o, t0); !got.Awaited {
 			t.Errorf("%s: nobody waits for the status any more", name)

@@ -77,8 +77,7 @@ func applyTurnedAway(j Job, o Outcome, now time.Time) Job {
 	}
 	if now.Sub(j.Refused) >= o.Timing.GiveUpAfter {
 		return EndJob(j, Failed, GivenUp, fmt.Sprintf("The platform did not accept this job for %v. Its last "+
-			"response: %s",
-			o.Timing.GiveUpAfter, TextFor(o.Err)))
+			"response: %s", o.Timing.GiveUpAfter, TextFor(o.Err)))
 	}
 	j.Due = now.Add(o.Timing.PauseAfter(j.Tries-1, o.Err))
 	return j

@@ -14,8 +14,7 @@ import (
 // What platforms really log, and who is to blame.
 func TestFailureRules_OfAllPlatforms(t *testing.T) {
 	for text, want := range map[string]Cause{
-		"Stage error: Job aborted due to stage failure: ExecutorLostFailure (executor 12 " +
-			"exited)": CausedByPlatform,
+		"Stage error: Job aborted due to stage failure: ExecutorLostFailure (executor 12 exited)": CausedByPlatform,
 		"requests.exceptions.ConnectionError: ('Connection aborted.', RemoteDisconnected('Remote end closed " +
 			"connection'))": CausedByPlatform,
 		"HTTP status code 503 while reading s3://bucket/key":                                       CausedByPlatform,

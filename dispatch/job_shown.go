@@ -45,8 +45,7 @@ func (j Job) TaskLooksLike(before Job) bool {
 	}
 	return j.LooksLike(before) && (j.Phase == Ended) == (before.Phase == Ended) &&
 		(!j.Budgeted || j.Phase.HoldsSlot() == before.Phase.HoldsSlot() &&
-			slices.EqualFunc(j.Unmetered, before.Unmetered,
-				func(a, b Unmetered) bool { return a.Priced == b.Priced }))
+			slices.EqualFunc(j.Unmetered, before.Unmetered, func(a, b Unmetered) bool { return a.Priced == b.Priced }))
 }
 
 func value(f *float64) float64 {

@@ -108,8 +108,7 @@ func (p Permits) Check(op, what string, path ...any) error {
 	}
 	return InvalidBody(op,
 		fmt.Sprintf("%s is not permitted under the shared account of this platform: it may cost money, call other "+
-			"servers, or read what others stored. The operator of this service can permit it "+
-			"(service_account.allow).",
+			"servers, or read what others stored. The operator of this service can permit it (service_account.allow).",
 			Shortened(what)), path...)
 }
 

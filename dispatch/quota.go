@@ -52,16 +52,14 @@ func (q Quota) Admit(has QuotaUse, n int, bytes int64) error {
 			Text: fmt.Sprintf("A user may submit %d jobs%s in 24 hours. You submitted %d, and request %d.", q.Daily,
 				where, has.Lately, n)}
 	case q.Costs > 0 && has.Charge.Costs >= q.Costs:
-		return &Error{Kind: LimitReached, Op: "dispatch.Accept", RetryAfter: whenOlder,
-			Text: fmt.Sprintf(
-				"A user's jobs%s may cost %v%s in a month. Yours have cost %v since the first of %s (UTC). Submit "+
-					"again next "+"month, or ask the operator of this service.",
-				where, q.Costs, spaced(has.Charge.Unit), has.Charge.Costs, has.Charge.Month)}
+		return &Error{Kind: LimitReached, Op: "dispatch.Accept", RetryAfter: whenOlder, Text: fmt.Sprintf(
+			"A user's jobs%s may cost %v%s in a month. Yours have cost %v since the first of %s (UTC). Submit "+
+				"again next month, or ask the operator of this service.",
+			where, q.Costs, spaced(has.Charge.Unit), has.Charge.Costs, has.Charge.Month)}
 	case q.Bytes > 0 && has.Bytes+bytes > q.Bytes:
-		return &Error{Kind: LimitReached, Op: "dispatch.Accept", RetryAfter: whenEnded,
-			Text: fmt.Sprintf(
-				"The requests of a user's unfinished jobs may take %d bytes together. Yours take %d, and this one "+
-					"%d more.", q.Bytes, has.Bytes, bytes)}
+		return &Error{Kind: LimitReached, Op: "dispatch.Accept", RetryAfter: whenEnded, Text: fmt.Sprintf(
+			"The requests of a user's unfinished jobs may take %d bytes together. Yours take %d, and this one "+
+				"%d more.", q.Bytes, has.Bytes, bytes)}
 	}
 	return nil
 }

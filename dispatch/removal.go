@@ -90,8 +90,7 @@ func (j Job) suggestRemovalAttention(o Outcome) Job {
 	if j.Attention != None {
 		return j
 	}
-	return j.WithAttention(NotRemoved, fmt.Sprintf("The platform did not remove the job: %s",
-		TextFor(o.Err)))
+	return j.WithAttention(NotRemoved, fmt.Sprintf("The platform did not remove the job: %s", TextFor(o.Err)))
 }
 
 // RemovedText is why a job has no results any more.

@@ -26,5 +26,4 @@ type Unrecognized struct {
 // RestoredNotice is the Job.Notice of jobs that wait because their platform cannot be compared after a restore. The
 // text is the broker's, not the platform's.
 const RestoredNotice = "The broker's database was restored from an older state. This platform has no list of jobs to " +
-	"compare it with, so nothing " +
-	"is submitted until the operator allows it."
+	"compare it with, so nothing is submitted until the operator allows it."

@@ -107,8 +107,7 @@ func TaskAttention(all ...Attention) Attention {
 		return None
 	}
 	return slices.MinFunc(all, func(a, b Attention) int {
-		return cmp.Or(cmp.Compare(rank(a), rank(b)),
-			cmp.Compare(a, b))
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b))
 	})
 }
 
@@ -220,8 +219,7 @@ func (t Task) RequestFor(j Job, v json.RawMessage) (Request, error) {
 	name, err := json.Marshal(t.Dimension)
 	if err != nil || len(shared) < 2 || shared[len(shared)-1] != '}' {
 		return r, &Error{Kind: Internal, Op: "dispatch.Task.RequestFor",
-			Err: fmt.Errorf("task %d has no parameters: %w",
-				t.ID, err)}
+			Err: fmt.Errorf("task %d has no parameters: %w", t.ID, err)}
 	}
 	shared = bytes.TrimSpace(shared[:len(shared)-1])
 	comma := ","

@@ -91,8 +91,7 @@ func TestCounts_ProgressOfATask(t *testing.T) {
 func TestTask_RequestOfItsJob(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		members := rapid.MapOf(rapid.StringMatching(`[a-z"\\é]{1,5}`),
-			rapid.SampledFrom([]string{"1.10", "null", `"<&>"`,
-				`{"a":[]}`, "12345678901234567890"})).Draw(t, "members")
+			rapid.SampledFrom([]string{"1.10", "null", `"<&>"`, `{"a":[]}`, "12345678901234567890"})).Draw(t, "members")
 		var b strings.Builder
 		for name, v := range members {
 			if b.Len() > 0 {

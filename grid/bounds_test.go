@@ -188,9 +188,8 @@ func FuzzArea(f *testing.F) {
 	f.Add([]byte(holes(3)))
 	f.Add([]byte(islands(3)))
 	f.Add([]byte(diagonal(8)))
-	f.Add(
-		[]byte(
-			`{"type":"FeatureCollection","features":[{"type":"Feature","geometry":{"type":"Polygon","coordinates":[[[170,0],[-170,0],[-170,5],[170,0]]]}}]}`))
+	f.Add([]byte(
+		`{"type":"FeatureCollection","features":[{"type":"Feature","geometry":{"type":"Polygon","coordinates":[[[170,0],[-170,0],[-170,5],[170,0]]]}}]}`))
 	g, _ := Named("250x250km")
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		m := bounds.Bound{Name: "fuzz", Most: 200_000, Unit: "steps"}.Meter(t.Context())

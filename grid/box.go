@@ -163,8 +163,7 @@ func (m MultiPolygon) Box() (b Box) {
 func (m MultiPolygon) Boxes() []Box {
 	sorted := slices.Clone(m)
 	slices.SortFunc(sorted, func(a, b Polygon) int {
-		return cmp.Compare(MultiPolygon{a}.Box().West,
-			MultiPolygon{b}.Box().West)
+		return cmp.Compare(MultiPolygon{a}.Box().West, MultiPolygon{b}.Box().West)
 	})
 	var gap float64
 	var at int // of the first polygon behind the widest gap

@@ -54,8 +54,7 @@ func TestBox_Area(t *testing.T) {
 			n++
 			around, err := piece.Box().Area()
 			if err != nil || !slices.EqualFunc(around.Polygons(), piece, func(a, b grid.Polygon) bool {
-				return len(a) == 1 &&
-					len(b) == 1
+				return len(a) == 1 && len(b) == 1
 			}) || piece.Box().West >= piece.Box().East {
 				t.Errorf("%+v has the tile %v", b, piece)
 			}

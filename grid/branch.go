@@ -131,8 +131,7 @@ func intersection(a, b MultiPolygon, m *bounds.Meter) (MultiPolygon, error) {
 			return nil, m.Err()
 		}
 		if whole := some.area2(); err == nil && err2 == nil &&
-			math.Abs(common.area2()+rest.area2()-whole) <= 1e-9*whole+
-				sliver {
+			math.Abs(common.area2()+rest.area2()-whole) <= 1e-9*whole+sliver {
 			return common, nil
 		}
 	}
@@ -211,8 +210,7 @@ func meetings(a, b MultiPolygon, m *bounds.Meter) (n int) {
 	}
 	for _, x := range first {
 		k, _ := slices.BinarySearchFunc(second, x.West-widest, func(b Box, west float64) int {
-			return cmp.Compare(b.West,
-				west)
+			return cmp.Compare(b.West, west)
 		})
 		for ; k < len(second) && second[k].West <= x.East; k++ {
 			if !m.Spend(1) {
@@ -312,8 +310,7 @@ func (g group) branches() []branch {
 		middle = func(b branch) float64 { box := b.bounds(); return box.South + box.North }
 	}
 	sorted := slices.SortedStableFunc(slices.Values(g.members), func(a, b branch) int {
-		return cmp.Compare(middle(a),
-			middle(b))
+		return cmp.Compare(middle(a), middle(b))
 	})
 	half := len(sorted) / 2
 	return []branch{newGroup(sorted[:half]), newGroup(sorted[half:])}

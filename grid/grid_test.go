@@ -194,8 +194,7 @@ func TestTiles_Pieces(t *testing.T) {
 		"round the south pole": {"250x250km",
 			`{"type":"Polygon","coordinates":[[[-180,-80],[-90,-80],[0,-80],[90,-80],[180,-80],[180,-90],[-180,-90],[-180,-80]]]}`, 0},
 		"a ring round the pole": {"250x250km",
-			`{"type":"Polygon","coordinates":[[[0,80],[90,80],[180,80],[-90,80],[0,80]]]}`,
-			0},
+			`{"type":"Polygon","coordinates":[[[0,80],[90,80],[180,80],[-90,80],[0,80]]]}`, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := splitAll(t, named(t, c.grid), area(t, c.area))

@@ -30,7 +30,7 @@ func hexagons(resolution int) *Grid {
 		Name: fmt.Sprintf("h3-%d", resolution), Width: side, Height: side,
 		Description: fmt.Sprintf(
 			"Hexagons of H3 of resolution %d, %s on average, and twelve pentagons. Cells at the corners of H3's "+
-				"icosahedron "+"are half as large as those in the middle "+
+				"icosahedron are half as large as those in the middle "+
 				"of its faces. An id is H3's own, such as 85194e6ffffffff.", resolution, squareSize(side)),
 		// The largest cells are 1.22 times as large as the mean.
 		tree: &tree{cells: cells, south: -90, north: 90, uneven: 1.25, root: func(buffer float64) branch {

@@ -132,8 +132,7 @@ func TestHexagons_LieInTheirBounds(t *testing.T) {
 		around := h.cell().outline.Box()
 		for _, b := range path {
 			if around.West < b.West-1e-6 || around.South < b.South-1e-6 || around.East > b.East+1e-6 ||
-				around.North > b.North+
-					1e-6 {
+				around.North > b.North+1e-6 {
 				t.Fatalf("%s: %v is beyond %v", h.cell().ID, around, b)
 			}
 		}

@@ -150,8 +150,7 @@ func (s Split) sort(tiles []Tile, a *Area) {
 		away[t.ID] = math.Hypot((at[0]-centre[0])*math.Cos(centre[1]*math.Pi/180), at[1]-centre[1])
 	}
 	slices.SortStableFunc(tiles, func(x, y Tile) int {
-		return cmp.Or(cmp.Compare(away[x.ID], away[y.ID]),
-			cmp.Compare(x.ID, y.ID))
+		return cmp.Or(cmp.Compare(away[x.ID], away[y.ID]), cmp.Compare(x.ID, y.ID))
 	})
 }
 

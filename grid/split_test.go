@@ -19,8 +19,7 @@ func anyBox(t *rapid.T) *Area {
 	west := rapid.SampledFrom([]float64{-180, -3, 0, 2.9, 5.9, 8, 30, 177}).Draw(t, "west")
 	south := rapid.SampledFrom([]float64{-80, -40.1, -0.5, 0, 47.5, 56, 63.5, 71.9, 81}).Draw(t, "south")
 	b := Box{west, south, west + rapid.Float64Range(0.01, 3).Draw(t, "width"),
-		south + rapid.Float64Range(0.01, 3).Draw(t,
-			"height")}
+		south + rapid.Float64Range(0.01, 3).Draw(t, "height")}
 	a, err := b.Area()
 	if err != nil {
 		t.Fatal(err)

@@ -113,8 +113,7 @@ func TestParseArea_UnionIsBounded(t *testing.T) {
 			end = "[4.9,51.9995],[4.9,51]"
 		}
 		return `{"type":"Feature","geometry":{"type":"Polygon","coordinates":[[` + strings.Join(points, ",") + "," +
-			end +
-			"," + points[0] + `]]}}`
+			end + "," + points[0] + `]]}}`
 	}
 	m = bounds.TilesSteps.Meter(t.Context())
 	if _, err := grid.ParseWithin(m, []byte(features(comb(false), comb(true)))); err == nil {

@@ -29,10 +29,9 @@ func utmSquares(size float64, cells int) *Grid {
 		Name: fmt.Sprintf("utm-%gkm", size/1000), Width: size, Height: size,
 		Description: fmt.Sprintf(
 			"Squares of %g km in the UTM projection of their zone, with the zones of Norway and Svalbard, cut at the "+
-				"borders "+"of zones. An id "+
+				"borders of zones. An id "+
 				"names zone, hemisphere, and easting and northing of the south-west corner in km. Latitudes from -80 "+
-				"to 84.",
-			size/1000),
+				"to 84.", size/1000),
 		tree: &tree{cells: cells, south: utmSouth, north: utmNorth,
 			root: func(buffer float64) branch { return zonesIn(size, buffer, zoneRegions(), squareName(size)) }},
 	}

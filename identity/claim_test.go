@@ -13,8 +13,7 @@ func TestCaller_Has(t *testing.T) {
 	good := caller(fields{"sub": "ann", "scope": "openid eo:run", "groups": []string{"/eo", "/all"},
 		"name": "ann eo:run", "realm_access": fields{"roles": []string{"eo-users", "x"}},
 		"resource_access":         fields{"eodispatch.api": fields{"roles": []string{"runner"}}},
-		"https://a.example/roles": []string{"far"},
-		"level":                   3, "none": nil, "mixed": []any{"a", 1}})
+		"https://a.example/roles": []string{"far"}, "level": 3, "none": nil, "mixed": []any{"a", 1}})
 	for _, row := range []struct {
 		claim, value string
 		want         bool

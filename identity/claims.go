@@ -183,7 +183,7 @@ func (c claims) checkParties(config Config) error {
 func foreignParty(party string) string {
 	return fmt.Sprintf(
 		"its azp %q is not an accepted client; to accept the tokens of that client, add it to the clients of the "+
-			"issuer "+"(identity.clients, or the variable EODISPATCH_IDENTITY_CLIENTS)", printable(party, 100))
+			"issuer (identity.clients, or the variable EODISPATCH_IDENTITY_CLIENTS)", printable(party, 100))
 }
 
 func (c claims) checkTimes(now time.Time) error {

@@ -107,10 +107,9 @@ func TestTokens_OfFurtherIssuers(t *testing.T) {
 	}
 	tokens := newTokens(t, p, func(c *TokensConfig) {
 		c.Issuers = []IssuerConfig{{Issuer: otherIssuer, ClientID: otherAudience, ClientSecret: grantSecret,
-			Platforms: []Platform{
-				{Name: "cdse", Access: dispatch.AccessUser, Link: "https://there",
-					Exchange: Exchange{Driver: "token-exchange",
-						Audience: "cdse-there"}}}}}
+			Platforms: []Platform{{Name: "cdse", Access: dispatch.AccessUser, Link: "https://there",
+				Exchange: Exchange{Driver: "token-exchange",
+					Audience: "cdse-there"}}}}}
 	})
 	const there = dispatch.UserID(otherIssuer + " alice-1")
 	account := func(platform string) dispatch.Account { return dispatch.Account(platform + "/" + string(there)) }

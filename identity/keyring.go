@@ -35,8 +35,7 @@ var keyName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 func ParseKeyring(text dispatch.Secret) (*Keyring, error) {
 	r := &Keyring{raw: map[string][]byte{}, keys: map[string]cipher.AEAD{}}
 	for i, entry := range strings.FieldsFunc(text.Reveal(), func(c rune) bool {
-		return strings.ContainsRune(", \t\r\n",
-			c)
+		return strings.ContainsRune(", \t\r\n", c)
 	}) {
 		name, encoded, _ := strings.Cut(entry, ":")
 		key, err := base64.StdEncoding.DecodeString(encoded)
@@ -128,8 +127,7 @@ func (r *Keyring) open(s dispatch.Sealed, place ...string) (dispatch.Secret, err
 	if err != nil {
 		return "", misconfigured(fmt.Errorf(
 			"the vault's key %q is not the one that encrypted the entry under this name: put that key back into "+
-				"vault.keys",
-			s.Key))
+				"vault.keys", s.Key))
 	}
 	return dispatch.Secret(sealed), nil
 }

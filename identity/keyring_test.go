@@ -33,8 +33,7 @@ func key(name string) dispatch.Secret {
 func TestParseKeyring_RefusesBadKeys(t *testing.T) {
 	short := base64.StdEncoding.EncodeToString([]byte("canary of sixteen"))
 	for _, text := range []dispatch.Secret{"", " ,\n", "canary", dispatch.Secret("a:" + short), "a:canary=", key("a") +
-		"," + key("a"),
-		":" + key("a"), dispatch.Secret("a b:" + short)} {
+		"," + key("a"), ":" + key("a"), dispatch.Secret("a b:" + short)} {
 		if _, err := ParseKeyring(text); err == nil || strings.Contains(err.Error(), "canary") ||
 			strings.Contains(err.Error(), short) {
 			t.Errorf("%q: %v", text.Reveal(), err)

@@ -44,8 +44,7 @@ func TestKeys_Flood(t *testing.T) {
 				for i := range 100 {
 					unknown := tokenNow(fmt.Sprintf("random-%d-%d", sender, i)).Reveal()
 					payload := base64.RawURLEncoding.EncodeToString(
-						[]byte(bearer(time.Now()).but(fields{"jti": fmt.Sprint(sender,
-							i)}).json()))
+						[]byte(bearer(time.Now()).but(fields{"jti": fmt.Sprint(sender, i)}).json()))
 					for _, bad := range []string{unknown, good[0] + "." + payload + "." + good[2]} {
 						_, err := v.Verify(t.Context(), dispatch.Secret(bad))
 						refused(t, err, bad)

@@ -69,8 +69,7 @@ func TestGate_OpensAfterAPanic(t *testing.T) {
 				}
 				time.Sleep(lastPause)
 				if got, err := g.run(t.Context(), func() (issued, error) {
-					return issued{token: "t"},
-						nil
+					return issued{token: "t"}, nil
 				}); err != nil || got.token != "t" {
 					t.Errorf("the gate stays closed: %v", err)
 				}

@@ -100,8 +100,7 @@ func (g *grants) revoke(ctx context.Context, row dispatch.Revocation) error {
 	if errors.Is(err, errCannotRevoke) {
 		g.log.WarnContext(ctx, "the identity provider has no revocation endpoint, so a permission that was withdrawn "+
 			"stays valid there until it expires; end the user's sessions, or withdraw the consent to the broker's "+
-			"client, "+"at the provider",
-			"user_sha256", row.OwnerHash, "kind", string(row.Kind), "grant", row.ID)
+			"client, at the provider", "user_sha256", row.OwnerHash, "kind", string(row.Kind), "grant", row.ID)
 		return errors.Join(err, g.vault.EraseRevocation(context.WithoutCancel(ctx), row.ID))
 	}
 	if err != nil {

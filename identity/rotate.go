@@ -30,8 +30,7 @@ var sealedKinds = []sealedKind{
 		return grantPlace(r.ID, dispatch.UserID(r.Owner).Hash(), r.Issuer)
 	}, true},
 	{"revocations", "revocations", "", func(r dispatch.SealedRow) []string {
-		return grantPlace(r.ID, r.Owner,
-			r.Issuer)
+		return grantPlace(r.ID, r.Owner, r.Issuer)
 	}, true},
 	{"hooks", "secrets of hooks", hookSecrets, func(r dispatch.SealedRow) []string { return hookPlace(r.ID, r.Owner) },
 		true},

@@ -32,8 +32,7 @@ func (s *fixture) sessions(locker Locker) (*Sessions, *SignIns) {
 	s.t.Helper()
 	signIns := s.signIns(s.tokens())
 	return signIns.Sessions(ring(s.t, key("k")), SessionsConfig{Store: s.vault.(SessionStore),
-		Life: 24 * time.Hour, Idle: 8 * time.Hour,
-		Home: "https://broker.test/", Locker: locker}), signIns
+		Life: 24 * time.Hour, Idle: 8 * time.Hour, Home: "https://broker.test/", Locker: locker}), signIns
 }
 
 // signsInto returns the cookie of a user's new session.
@@ -109,8 +108,7 @@ func TestSessions_UserCanBeActedFor(t *testing.T) {
 	s := newFixture(t)
 	tokens := s.tokens()
 	signIns := s.signIns(tokens)
-	signIns.Sessions(ring(t, key("k")), SessionsConfig{Store: s.vault.(SessionStore), Life: time.Hour,
-		Idle: time.Hour})
+	signIns.Sessions(ring(t, key("k")), SessionsConfig{Store: s.vault.(SessionStore), Life: time.Hour, Idle: time.Hour})
 	s.signsInto(signIns, "alice")
 	if _, err := tokens.Token(t.Context(), of(s.user("alice"))); err != nil {
 		t.Error(err)
@@ -125,12 +123,10 @@ func TestSessions_End(t *testing.T) {
 	}{
 		"after their life":   {later: 15 * time.Minute, everybody: true, act: (*fixture).staysActive},
 		"when they are idle": {later: 8 * time.Hour, everybody: true},
-		"with the provider's session": {later: 5 * time.Minute, act: func(s *fixture, _ *Sessions,
-			_ dispatch.Secret) {
+		"with the provider's session": {later: 5 * time.Minute, act: func(s *fixture, _ *Sessions, _ dispatch.Secret) {
 			s.idp.Logout(simulator.BrokerRealm, "alice")
 		}},
-		"when the user is disabled": {later: 5 * time.Minute, act: func(s *fixture, _ *Sessions,
-			_ dispatch.Secret) {
+		"when the user is disabled": {later: 5 * time.Minute, act: func(s *fixture, _ *Sessions, _ dispatch.Secret) {
 			s.idp.Disable("alice")
 		}},
 		"when the user signs out": {act: func(s *fixture, all *Sessions, c dispatch.Secret) { s.leaves(all, c) }},
@@ -138,8 +134,7 @@ func TestSessions_End(t *testing.T) {
 			s.endAtProvider(all, "alice", simulator.TokenFaults{})
 		}},
 		"when the provider names users": {act: func(s *fixture, all *Sessions, _ dispatch.Secret) {
-			s.endAtProvider(all,
-				"alice", odd("sid", nil))
+			s.endAtProvider(all, "alice", odd("sid", nil))
 		}},
 		"when the provider names sessions": {act: func(s *fixture, all *Sessions, _ dispatch.Secret) {
 			s.endAtProvider(all, "alice", odd("sub", nil))

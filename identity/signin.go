@@ -96,8 +96,7 @@ func (s *SignIns) Begin(ctx context.Context, p Purpose) (address string, remembe
 	}
 	challenge := sha256.Sum256([]byte(m.Verifier))
 	query := url.Values{"response_type": {"code"}, "client_id": {s.client.ID}, "redirect_uri": {s.redirect},
-		"scope": {"openid"},
-		"state": {m.State}, "nonce": {m.Nonce},
+		"scope": {"openid"}, "state": {m.State}, "nonce": {m.Nonce},
 		"code_challenge": {base64.RawURLEncoding.EncodeToString(challenge[:])}, "code_challenge_method": {"S256"}}
 	if action != "" {
 		query.Set("kc_action", action)

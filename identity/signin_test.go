@@ -221,8 +221,7 @@ func TestFinish_ProviderThatDoesNotNameItself(t *testing.T) {
 	signIns := s.signIns(s.tokens(func(c *TokensConfig) {
 		c.Client = upstream.New(upstream.Config{Development: true,
 			Transport: altering(func(_ string, said map[string]any) {
-				delete(said,
-					"authorization_response_iss_parameter_supported")
+				delete(said, "authorization_response_iss_parameter_supported")
 			})})
 	}))
 	for name, meddle := range map[string]func(url.Values){"left out": func(q url.Values) { q.Del("iss") },

@@ -237,8 +237,7 @@ func (b *tokensBuilder) exchange(d driver, p Platform, e exchanger) *sharedExcha
 		p.Exchange.ClientID, key.issuer}, " ")
 	x := &exchange{exchanger: e, name: name, locker: b.Locker, tokens: b.SharedTokens,
 		gate: &gate{now: b.Now, log: b.Log.With("driver", p.Exchange.Driver, "platform", p.Name),
-			lanes: make(chan struct{},
-				lanes)}}
+			lanes: make(chan struct{}, lanes)}}
 	s := &sharedExchange{x, newSource(b.Now, b.auditExchange(p.Name, x.obtain))}
 	s.source.subjects, s.source.elsewhere = b.subjects, x.obtainedElsewhere
 	b.exchanges[key] = s
@@ -445,8 +444,7 @@ func (p *platform) errorForUser(err error) error {
 		return e
 	}
 	e := &dispatch.Error{Kind: dispatch.Unavailable, Op: "identity.Token", Err: err,
-		Text: fmt.Sprintf("The identity provider for %s does not issue tokens at the moment. The broker keeps "+
-			"trying.",
+		Text: fmt.Sprintf("The identity provider for %s does not issue tokens at the moment. The broker keeps trying.",
 			p.Name)}
 	if dispatch.Is(err, dispatch.Misconfigured) {
 		e.Kind = dispatch.Misconfigured

@@ -616,15 +616,12 @@ func TestServiceAccount_ByIssuer(t *testing.T) {
 	}{
 		"issuer": {account: ServiceAccount{Issuer: issuer}},
 		"found": {account: ServiceAccount{FindIssuer: func(context.Context) (string, error) {
-			return issuer,
-				nil
+			return issuer, nil
 		}}},
-		"found, http": {ServiceAccount{FindIssuer: func(context.Context) (string,
-			error) {
+		"found, http": {ServiceAccount{FindIssuer: func(context.Context) (string, error) {
 			return "http://sign-in.test", nil
 		}}, dispatch.Misconfigured},
-		"found, as pinned": {account: ServiceAccount{Pinned: issuer, FindIssuer: func(context.Context) (string,
-			error) {
+		"found, as pinned": {account: ServiceAccount{Pinned: issuer, FindIssuer: func(context.Context) (string, error) {
 			return issuer, nil
 		}}},
 		"found, not as pinned": {ServiceAccount{Pinned: "https://sign-in.test/pinned",
@@ -664,8 +661,7 @@ func TestNewTokens_ChecksTheConfiguration(t *testing.T) {
 		"alias is missing":   func(c *TokensConfig) { c.Platforms[2].Exchange.Alias = "" },
 		"identity.issuer":    func(c *TokensConfig) { c.Issuer = "" },
 		"client_secret": func(c *TokensConfig) {
-			c.ClientSecret, c.Platforms[2].Exchange.Driver = "",
-				"keycloak-broker"
+			c.ClientSecret, c.Platforms[2].Exchange.Driver = "", "keycloak-broker"
 		},
 		"client_id":       func(c *TokensConfig) { c.ClientID, c.ClientSecret = "", "" },
 		"is none of user": func(c *TokensConfig) { c.Platforms[0].Access = "any" },

@@ -247,8 +247,7 @@ func TestVerify_RefusesBadTokens(t *testing.T) {
 			token: rsPayload(strings.Replace(bearer(noon).but(fields{"azp": audience, "aud": "HERE"}).json(), `"HERE"`,
 				"null", 1))},
 		{name: "18 aud array with null", token: rsPayload(
-			strings.Replace(bearer(noon).but(fields{"aud": "HERE"}).json(),
-				`"HERE"`, `["eodispatch-api",null]`, 1))},
+			strings.Replace(bearer(noon).but(fields{"aud": "HERE"}).json(), `"HERE"`, `["eodispatch-api",null]`, 1))},
 		{name: "18 aud a prefix of us", token: rsToken(fields{"aud": "eodispatch"})},
 		{name: "18 aud we are a prefix", token: rsToken(fields{"aud": "eodispatch-api2"})},
 		{name: "18 aud an object", token: rsToken(fields{"aud": fields{"eodispatch-api": 1}})},
@@ -355,8 +354,7 @@ func TestVerify_RefusesUnread(t *testing.T) {
 	p := newFakeProvider()
 	v := verifierAt(t, p, noon, nil)
 	for _, token := range []string{"", "garbage", "a.b.c", strings.Repeat("e", 1<<20),
-		sign(`{"alg":"none"}`, "{}", nil) +
-			"A"} {
+		sign(`{"alg":"none"}`, "{}", nil) + "A"} {
 		_, err := v.Verify(t.Context(), dispatch.Secret(token))
 		refused(t, err, token)
 	}

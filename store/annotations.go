@@ -41,8 +41,7 @@ func (s *Store) AnnotateTask(
 			SET edited = $3
 			WHERE id = $1 AND owner = $2 AND NOT hidden
 			RETURNING created, annotations`,
-			id, u, now).
-			Scan(number(&created), &stored)
+			id, u, now).Scan(number(&created), &stored)
 		if err != nil {
 			return err
 		}

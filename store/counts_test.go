@@ -44,8 +44,7 @@ func countedDatabases(t testing.TB) map[string]countedDatabase {
 	lite := "sqlite:" + file
 	return map[string]countedDatabase{
 		"PostgreSQL": {open(t, server, nil), server, time.Now(), func(statement string) {
-			postgres.Exec(t, server,
-				statement)
+			postgres.Exec(t, server, statement)
 		}},
 		"SQLite": {open(t, lite, conformance.NewStillClock(start)), lite, start, func(statement string) {
 			db, err := sql.Open("sqlite", file)

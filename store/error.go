@@ -34,8 +34,7 @@ func fail(op string, err error) error {
 	}
 	kind, text := meaning(err)
 	return &dispatch.Error{Kind: kind, Op: "store." + op, Text: text, Err: err,
-		Database: kind == dispatch.Unavailable ||
-			kind == dispatch.Misconfigured,
+		Database: kind == dispatch.Unavailable || kind == dispatch.Misconfigured,
 		Answered: text == full || text == readOnly}
 }
 
@@ -146,8 +145,7 @@ func unanswered(err error) bool {
 	_, connect := errors.AsType[*pgconn.ConnectError](err)
 	return network || connect || errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrConnDone) ||
 		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) ||
-		strings.Contains(err.Error(), "conn closed") ||
-		strings.Contains(err.Error(), "unexpected EOF")
+		strings.Contains(err.Error(), "conn closed") || strings.Contains(err.Error(), "unexpected EOF")
 }
 
 // committed judges the error of a commit. Without a response the transaction may have been committed.

@@ -43,8 +43,7 @@ func (t *hookTest) must(err error) {
 func (t *hookTest) add(id string, u dispatch.UserID, statuses ...dispatch.Status) dispatch.Hook {
 	t.Helper()
 	t.must(t.kept.AddHook(t.Context(), dispatch.Hook{ID: id, Owner: u, Kind: dispatch.Webhook,
-		URL: "https://r.example.org/" + id, Statuses: statuses,
-		Sealed: dispatch.Sealed{Key: "k", Text: "sealed"}}, 2))
+		URL: "https://r.example.org/" + id, Statuses: statuses, Sealed: dispatch.Sealed{Key: "k", Text: "sealed"}}, 2))
 	h, err := t.kept.Hook(t.Context(), u, id)
 	t.must(err)
 	return h

@@ -36,8 +36,7 @@ func FillItems(t testing.TB, s *Store, u dispatch.UserID, n int) {
 			for id := first; id < first+50_000; id++ {
 				west, south := float64(random.IntN(3600))/10-180, float64(random.IntN(600))/10
 				at := time.Date(2023, 1, 1+random.IntN(1000), 0, 0, 0, 0, time.UTC).UnixMicro()
-				if err := items.add(ctx, int64(id), string(u), taskOf(id), "p/shared", "p", int64(id%7),
-					int64(0),
+				if err := items.add(ctx, int64(id), string(u), taskOf(id), "p/shared", "p", int64(id%7), int64(0),
 					placeOf([]float64{west, south, west + .1, south + .1}), periodOf(at, at), west, south, west+.1,
 					south+.1, at, at); err != nil {
 					return err

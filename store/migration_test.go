@@ -163,8 +163,7 @@ func TestOpen_DatabaseOfABuildBeforeTheFirstRelease(t *testing.T) {
 		}
 		_, err := store.Open(t.Context(), dsn, conformance.NewStillClock(start))
 		if text := dispatch.TextFor(err); !dispatch.Is(err, dispatch.Misconfigured) ||
-			strings.Contains(text, "Start eodispatch") ||
-			!strings.Contains(text, "has schema 206") ||
+			strings.Contains(text, "Start eodispatch") || !strings.Contains(text, "has schema 206") ||
 			!strings.Contains(text, "builds before 0.2.0 cannot be opened. Give this program a new") {
 			t.Errorf("by %q: %v", by, err)
 		}

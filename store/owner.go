@@ -46,9 +46,8 @@ func (s *Store) RecordIncludingHidden(
 			LEFT JOIN platforms ON platforms.name = accounts.platform
 			LEFT JOIN tasks ON tasks.id = jobs.task
 		WHERE jobs.id = $1 AND jobs.owner = $2`,
-		id, u).
-		Scan(slices.Concat(whole(&r.Job), []any{&r.pruned, &r.body, &shared, &dimension}, r.account.columns(),
-			[]any{&r.changed})...)
+		id, u).Scan(slices.Concat(whole(&r.Job), []any{&r.pruned, &r.body, &shared, &dimension}, r.account.columns(),
+		[]any{&r.changed})...)
 	if err != nil {
 		return dispatch.Record{}, fail("Record", err)
 	}

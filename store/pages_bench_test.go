@@ -42,8 +42,7 @@ func BenchmarkPerformanceOfPages(b *testing.B) {
 			}
 			slices.Sort(times)
 			fmt.Fprintf(os.Stdout, "%s, first page of 100 of %d jobs by %s: %v (median of 21), %v of CPU\n", b.Name(),
-				jobs,
-				name, times[10].Round(10*time.Microsecond), ((conformance.CPU(b) - before) / 21).Round(10*
+				jobs, name, times[10].Round(10*time.Microsecond), ((conformance.CPU(b) - before) / 21).Round(10*
 					time.Microsecond))
 		}
 	})

@@ -203,14 +203,12 @@ func (s *Store) refuseJobs(ctx context.Context, q tx, u dispatch.UserID) error {
 
 // forgetJobs deletes a user's jobs with all that belongs to them, some in each transaction.
 func (s *Store) forgetJobs(ctx context.Context, u dispatch.UserID, deleted map[string]int64) error {
-	return purgeFound(ctx, s, unreported,
-		func(_ dispatch.JobID, n int64) ([]dispatch.JobID, error) {
-			return list(ctx, s.on(s.read), single[dispatch.JobID], `
+	return purgeFound(ctx, s, unreported, func(_ dispatch.JobID, n int64) ([]dispatch.JobID, error) {
+		return list(ctx, s.on(s.read), single[dispatch.JobID], `
 				SELECT id FROM jobs
 				WHERE owner = $1 AND phase = 'ended'
 				LIMIT CAST($2 AS BIGINT)`, u, n)
-		},
-		func(q tx, id dispatch.JobID) (int64, error) { return 0, forgetJob(ctx, q, id, deleted) })
+	}, func(q tx, id dispatch.JobID) (int64, error) { return 0, forgetJob(ctx, q, id, deleted) })
 }
 
 // forgetJob deletes a job with all that belongs to it, unless it was retried since it was listed. The job is deleted

@@ -21,8 +21,7 @@ func (s *Store) Pools() (all []Pool) {
 	for i, p := range s.pools.all {
 		n := p.Stat()
 		all = append(all, Pool{Name: postgresPools[i], Used: int(n.AcquiredConns()), Idle: int(n.IdleConns()),
-			Max:   int(n.MaxConns()),
-			Waits: n.EmptyAcquireCount(), Waited: n.EmptyAcquireWaitTime()})
+			Max: int(n.MaxConns()), Waits: n.EmptyAcquireCount(), Waited: n.EmptyAcquireWaitTime()})
 	}
 	return all
 }

@@ -141,11 +141,9 @@ func purgeFound[R any](
 // purgeRows is purgeFound for rows that one statement finds, by the last key and how many, and another deletes by its
 // key. Both get more arguments after these.
 func purgeRows[K any](ctx context.Context, s *Store, what, find, remove string, more ...any) error {
-	return purgeFound(ctx, s, what,
-		func(after K, n int64) ([]K, error) {
-			return list(ctx, s.on(s.read), single[K], find, append([]any{after, n}, more...)...)
-		},
-		func(q tx, key K) (int64, error) { return exec(ctx, q, remove, append([]any{key}, more...)...) })
+	return purgeFound(ctx, s, what, func(after K, n int64) ([]K, error) {
+		return list(ctx, s.on(s.read), single[K], find, append([]any{after, n}, more...)...)
+	}, func(q tx, key K) (int64, error) { return exec(ctx, q, remove, append([]any{key}, more...)...) })
 }
 
 // removeAll calls remove for each row, in one transaction.
@@ -171,27 +169,25 @@ func removeAll[R any](ctx context.Context, s *Store, what string, rows []R, remo
 // purgeTasks deletes the tasks that have no jobs left. Two processes that delete the last jobs of a task at the same
 // time do not know that yet.
 func (s *Store) purgeTasks(ctx context.Context) error {
-	return purgeFound(ctx, s, removedTasks,
-		func(after dispatch.TaskID, n int64) ([]dispatch.TaskID, error) {
-			return list(ctx, s.on(s.read), single[dispatch.TaskID], `
+	return purgeFound(ctx, s, removedTasks, func(after dispatch.TaskID, n int64) ([]dispatch.TaskID, error) {
+		return list(ctx, s.on(s.read), single[dispatch.TaskID], `
 				SELECT id FROM tasks
 				WHERE hidden AND id > $1
 					AND NOT EXISTS (SELECT 1 FROM jobs WHERE jobs.task = tasks.id AND jobs.task <> 0)
 				ORDER BY id
 				LIMIT CAST($2 AS BIGINT)`, after, n)
-		},
-		func(q tx, id dispatch.TaskID) (int64, error) {
-			deleted, err := exec(ctx, q, `
+	}, func(q tx, id dispatch.TaskID) (int64, error) {
+		deleted, err := exec(ctx, q, `
 				DELETE FROM tasks
 				WHERE id = $1 AND hidden
 					AND NOT EXISTS (SELECT 1 FROM jobs WHERE jobs.task = tasks.id AND jobs.task <> 0)`, id)
-			if err != nil || deleted == 0 {
-				return 0, err
-			}
-			return deleted, errors.Join(purgeDefinition(ctx, q, id, 0), purgeNumber(ctx, q, id),
-				run(ctx, q, "DELETE FROM task_costs WHERE task = $1", id),
-				run(ctx, q, "DELETE FROM task_counts WHERE task = $1", id))
-		})
+		if err != nil || deleted == 0 {
+			return 0, err
+		}
+		return deleted, errors.Join(purgeDefinition(ctx, q, id, 0), purgeNumber(ctx, q, id),
+			run(ctx, q, "DELETE FROM task_costs WHERE task = $1", id),
+			run(ctx, q, "DELETE FROM task_counts WHERE task = $1", id))
+	})
 }
 
 // purgeNumber deletes the number of a hidden task. Readers who have not read up to it do not hear of the deletion.

@@ -46,8 +46,7 @@ func BenchmarkReads(b *testing.B) {
 	read("task of 10,000", func() error { // in parts, as the broker reads it
 		for after := int64(0); after < 10_000; after += 250 {
 			if err := enough(s.TaskJobs(b.Context(), "ann", 1,
-				dispatch.Page{After: dispatch.Place{ID: after}, Limit: 250,
-					Most: dispatch.PartMost})); err != nil {
+				dispatch.Page{After: dispatch.Place{ID: after}, Limit: 250, Most: dispatch.PartMost})); err != nil {
 				return err
 			}
 		}

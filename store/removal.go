@@ -18,23 +18,21 @@ func (s *Store) planAgedRemovals(ctx context.Context, now, before int64) error {
 		return nil
 	}
 	discarded := max(before, now-discardedAfter)
-	return purgeFound(ctx, s, unreported,
-		func(after dispatch.JobID, n int64) ([]dispatch.JobID, error) {
-			return list(ctx, s.on(s.read), single[dispatch.JobID], `
+	return purgeFound(ctx, s, unreported, func(after dispatch.JobID, n int64) ([]dispatch.JobID, error) {
+		return list(ctx, s.on(s.read), single[dispatch.JobID], `
 				SELECT id FROM jobs
 				WHERE id > $1 AND phase = 'ended' AND orphans = '' AND attempt > 0 AND removal_due = 0 AND removal = ''
 					AND (ref_id <> '' OR past <> '') AND (moved < $2 OR hidden AND moved < $3)
 				ORDER BY id
 				LIMIT CAST($4 AS BIGINT)`, after, before, discarded, n)
-		},
-		func(q tx, id dispatch.JobID) (int64, error) {
-			var w where
-			w.and("jobs.id = " + w.arg(int64(id)) + " AND jobs.phase = 'ended' AND jobs.orphans = '' AND " +
-				"(jobs.moved < " + w.arg(before) + " OR jobs.hidden AND jobs.moved < " + w.arg(discarded) + ")")
-			planned, err := changeJobs(ctx, q, w, func(j stored) (dispatch.Job, bool) { return j.PlanRemoval(at(now)) })
-			for _, j := range planned {
-				err = errors.Join(err, wake(ctx, q, j.Account, now))
-			}
-			return int64(len(planned)), err
-		})
+	}, func(q tx, id dispatch.JobID) (int64, error) {
+		var w where
+		w.and("jobs.id = " + w.arg(int64(id)) + " AND jobs.phase = 'ended' AND jobs.orphans = '' AND " +
+			"(jobs.moved < " + w.arg(before) + " OR jobs.hidden AND jobs.moved < " + w.arg(discarded) + ")")
+		planned, err := changeJobs(ctx, q, w, func(j stored) (dispatch.Job, bool) { return j.PlanRemoval(at(now)) })
+		for _, j := range planned {
+			err = errors.Join(err, wake(ctx, q, j.Account, now))
+		}
+		return int64(len(planned)), err
+	})
 }

@@ -92,26 +92,24 @@ func (s *Store) pruneResults(ctx context.Context, before int64) error {
 	if before == 0 {
 		return nil
 	}
-	return purgeFound(ctx, s, removedResults,
-		func(after dispatch.JobID, n int64) ([]dispatch.JobID, error) {
-			return list(ctx, s.on(s.read), single[dispatch.JobID], `
+	return purgeFound(ctx, s, removedResults, func(after dispatch.JobID, n int64) ([]dispatch.JobID, error) {
+		return list(ctx, s.on(s.read), single[dispatch.JobID], `
 				SELECT r.job
 				FROM results r JOIN jobs j ON j.id = r.job
 				WHERE r.job > $1 AND j.phase = 'ended' AND j.moved < $3
 				ORDER BY r.job
 				LIMIT CAST($2 AS BIGINT)`, after, n, before)
-		},
-		func(q tx, id dispatch.JobID) (int64, error) {
-			n, err := exec(ctx, q, `
+	}, func(q tx, id dispatch.JobID) (int64, error) {
+		n, err := exec(ctx, q, `
 				DELETE FROM results
 				WHERE job = $1 AND EXISTS (
 					SELECT 1 FROM jobs j
 					WHERE j.id = results.job AND j.phase = 'ended' AND j.moved < $2)`, id, before)
-			if err != nil || n == 0 {
-				return n, err
-			}
-			return n, run(ctx, q, "DELETE FROM items WHERE job = $1", id)
-		})
+		if err != nil || n == 0 {
+			return n, err
+		}
+		return n, run(ctx, q, "DELETE FROM items WHERE job = $1", id)
+	})
 }
 
 // agedJobs returns jobs of no task that ended before a time. The conditions are those of the index jobs_aging.
@@ -125,11 +123,9 @@ func (s *Store) agedJobs(ctx context.Context, pruned bool, before, n int64) ([]d
 
 // pruneRequests prunes the requests of jobs that belong to no task.
 func (s *Store) pruneRequests(ctx context.Context, before int64) error {
-	return purgeFound(ctx, s, removedRequests,
-		func(_ dispatch.JobID, n int64) ([]dispatch.JobID, error) {
-			return s.agedJobs(ctx, false, before, n)
-		},
-		func(q tx, id dispatch.JobID) (int64, error) { return pruneRequest(ctx, q, id, before) })
+	return purgeFound(ctx, s, removedRequests, func(_ dispatch.JobID, n int64) ([]dispatch.JobID, error) {
+		return s.agedJobs(ctx, false, before, n)
+	}, func(q tx, id dispatch.JobID) (int64, error) { return pruneRequest(ctx, q, id, before) })
 }
 
 func pruneRequest(ctx context.Context, q tx, id dispatch.JobID, before int64) (int64, error) {
@@ -277,8 +273,7 @@ func (s *Store) deleteAgedJobs(ctx context.Context, before int64) (err error) {
 		err = errors.Join(err, purgeFound(ctx, s, removedJobs,
 			func(_ dispatch.JobID, n int64) ([]dispatch.JobID, error) {
 				return s.agedJobs(ctx, pruned, before, n)
-			},
-			func(q tx, id dispatch.JobID) (int64, error) { return deleteAged(ctx, q, id, before) }))
+			}, func(q tx, id dispatch.JobID) (int64, error) { return deleteAged(ctx, q, id, before) }))
 	}
 	return err
 }

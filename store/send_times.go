@@ -18,8 +18,7 @@ func (s *Store) ReserveSendTime(ctx context.Context, a dispatch.SendTimeRequest)
 		booked := map[dispatch.Purpose]time.Time{}
 		var reading, acting time.Time
 		err = q.QueryRowContext(ctx, "SELECT reading_send_time, acting_send_time FROM accounts WHERE id = $1",
-			a.Account).
-			Scan(instant(&reading), instant(&acting))
+			a.Account).Scan(instant(&reading), instant(&acting))
 		if err = missing(err); err != nil {
 			return err
 		}

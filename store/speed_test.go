@@ -361,8 +361,7 @@ func BenchmarkSaveOne(b *testing.B) {
 			{"unchanged", func(*dispatch.Job) {}},
 			{"progress", func(j *dispatch.Job) {
 				percent := float64(n % 100)
-				j.Progress, j.Updated = &percent,
-					j.Checked
+				j.Progress, j.Updated = &percent, j.Checked
 			}},
 			{"status", func(j *dispatch.Job) {
 				j.Status, j.Updated, j.Moved = other[j.Status], j.Checked, j.Checked

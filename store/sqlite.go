@@ -126,8 +126,7 @@ func lockFile(file string) (io.Closer, error) {
 	if hasHardLinks(path) {
 		return nil, &dispatch.Error{Kind: dispatch.Misconfigured, Op: "store.Open",
 			Text: fmt.Sprintf("The database file %s has another name by a hard link. SQLite keeps changes in a file "+
-				"beside "+
-				"the name by which it is opened, so that changes made by one name can be missing by another. "+
+				"beside the name by which it is opened, so that changes made by one name can be missing by another. "+
 				"Remove all names but one.", file)}
 	}
 	return tryLock(file, flock.New(path+".lock", flock.SetFlag(os.O_CREATE|os.O_RDWR), flock.SetPermissions(0o600)))

@@ -129,8 +129,7 @@ func (r *taskRow) columns() []any {
 	t := &r.Task
 	return []any{number(&t.ID), text(&t.Owner), text(&t.Account), &t.Dimension, &t.Hidden, instant(&t.Created),
 		instant(&t.Edited), &t.Paused, text(&t.PausedFor), &r.annotations, &t.Budget.Amount, &t.Budget.Unit,
-		number(&t.Trial),
-		&r.trying, &r.Change.Action, number(&r.Change.Done), number(&r.Change.Last), number(&r.size),
+		number(&t.Trial), &r.trying, &r.Change.Action, number(&r.Change.Done), number(&r.Change.Last), number(&r.size),
 		number(&r.updated),
 		number(&r.finished), number(&r.stopped), &r.changed, number(&r.hold.until), text(&r.hold.why), &r.request}
 }

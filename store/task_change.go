@@ -203,8 +203,7 @@ func lockTask(ctx context.Context, q tx, id dispatch.TaskID) (t lockedTask, err 
 		SELECT id, owner, account, spread, moves, paused, paused_for, budget, budget_unit, trial, hidden
 		FROM tasks WHERE id = $1`+q.lock("tasks"), id).
 		Scan(&t.id, &t.owner, &t.account, &t.spread, &t.moves, &t.paused, &t.pausedFor, &t.budget.Amount,
-			&t.budget.Unit, &t.trial,
-			&t.hidden)
+			&t.budget.Unit, &t.trial, &t.hidden)
 	return t, err
 }
 

@@ -120,8 +120,7 @@ func TestTaskChange_OfAProcessThatDies(t *testing.T) {
 			}
 		}
 		c.interrupted(1, func(ctx context.Context) error {
-			_, err := c.s.CancelTask(ctx, "ann", c.task.ID,
-				true)
+			_, err := c.s.CancelTask(ctx, "ann", c.task.ID, true)
 			return err
 		})
 		c.equal(c.statuses(), []dispatch.Status{dispatch.Canceled, dispatch.Canceled, dispatch.Accepted,

@@ -126,8 +126,7 @@ func TestSpread_NoStatementForOnePlatform(t *testing.T) {
 			error){b.PauseTask,
 			func(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (dispatch.TaskRecord, error) {
 				return b.ResumeTask(ctx, u, id, nil)
-			},
-			func(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (dispatch.TaskRecord, error) {
+			}, func(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (dispatch.TaskRecord, error) {
 				return b.RetryTask(ctx, u, id, dispatch.Choice{})
 			}, b.Task} {
 			if _, err := change(t.Context(), "ann", task.ID); err != nil {

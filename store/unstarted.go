@@ -120,8 +120,7 @@ func getUnstarted(
 		SELECT `+unstartedColumns+`, body
 		FROM unstarted
 		WHERE job = $1 AND task = CAST($2 AS BIGINT) AND owner = $3 AND expires > $4`,
-		id.Job, id.Task, u, now).
-		Scan(append(unstartedPlaces(&n), &body)...)
+		id.Job, id.Task, u, now).Scan(append(unstartedPlaces(&n), &body)...)
 	n.Body = []byte(body)
 	return n, err
 }
@@ -181,8 +180,7 @@ func (s *Store) ChangeUnstarted(ctx context.Context, n *dispatch.Unstarted, with
 			SET title = $6, body = $7, updated = $4, version = version + 1
 			WHERE job = $1 AND task = CAST($2 AS BIGINT) AND owner = $3 AND expires > $4 AND version = $5
 			RETURNING `+unstartedColumns,
-			n.ID.Job, n.ID.Task, n.Owner, now, n.Version, n.Title, string(n.Body)).
-			Scan(unstartedPlaces(&changed)...)
+			n.ID.Job, n.ID.Task, n.Owner, now, n.Version, n.Title, string(n.Body)).Scan(unstartedPlaces(&changed)...)
 		if errors.Is(err, sql.ErrNoRows) {
 			return conflict("ChangeUnstarted")
 		}

@@ -61,7 +61,7 @@ func BenchmarkPerformanceOfVisits(b *testing.B) {
 			queries, transactions := perJob(b, dsn, requests, 1000)
 			fmt.Fprintf(os.Stdout,
 				"%s, requests: %d: %.1f statements, %.2f transactions, %v of CPU without the server's, per started "+
-					"job (two "+"requests, as in openEO)\n",
+					"job (two requests, as in openEO)\n",
 				name, requests, queries, transactions, ((conformance.CPU(b) - before) / 1000).Round(10*
 					time.Microsecond))
 		}
@@ -145,9 +145,7 @@ func BenchmarkPerformanceOfConsecutiveJobs(b *testing.B) {
 		slices.Sort(times)
 		fmt.Fprintf(os.Stdout,
 			"%s, consecutive jobs: %v (median), %v of CPU without the server's, %.1f statements, %.2f transactions "+
-				"for each\n",
-			name,
-			times[jobs/2].Round(10*time.Microsecond), (used / jobs).Round(10*time.Microsecond),
+				"for each\n", name, times[jobs/2].Round(10*time.Microsecond), (used / jobs).Round(10*time.Microsecond),
 			float64(queries.Load())/jobs, float64(transactions.Load())/jobs)
 	}
 }

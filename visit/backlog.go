@@ -262,8 +262,7 @@ func (vs *Visits) missingJob(ctx context.Context, s *jobOutcomes, err error) err
 	}
 	for _, o := range s.outcomes {
 		vs.Log.WarnContext(ctx, "a response is dropped: its job is not in the database", "job", int64(s.job.ID),
-			"account",
-			string(s.job.Account), "ref", o.Ref.ID)
+			"account", string(s.job.Account), "ref", o.Ref.ID)
 	}
 	return nil
 }

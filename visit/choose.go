@@ -67,8 +67,7 @@ func (v *visit) readyQueues(ctx context.Context, w *missingDocuments, ready map[
 		}
 		queues = slices.DeleteFunc(queues, func(l dispatch.Queue) bool {
 			jobs, known := ready[l]
-			return known &&
-				len(jobs) == 0
+			return known && len(jobs) == 0
 		})
 		if len(queues) == before {
 			break

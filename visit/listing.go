@@ -107,8 +107,7 @@ func (v *visit) listing(ctx context.Context, first dispatch.Job) (step, error) {
 	doubts := v.careful || v.visits.listings.of(baseOf{v.backend.Name, first.Base}).mustReadSingly(time.Now())
 	for _, j := range live {
 		if j.ID != first.ID && !v.busy[j.ID] && (j.Phase == dispatch.Creating || !doubts) &&
-			!(j.Phase == dispatch.Started &&
-				v.mustReadSingly(j)) {
+			!(j.Phase == dispatch.Started && v.mustReadSingly(j)) {
 			jobs = append(jobs, j)
 		}
 	}

@@ -72,8 +72,7 @@ func (vs *Visits) EndJob(ctx context.Context, id dispatch.JobID, reason string) 
 					". Repeat the command then."}
 		}
 		ended := dispatch.EndJob(j, dispatch.Failed, dispatch.EndedByOperator,
-			"The operator of this service ended the job: "+strings.TrimSuffix(reason,
-				".")+".")
+			"The operator of this service ended the job: "+strings.TrimSuffix(reason, ".")+".")
 		if j.Ref != (dispatch.Ref{}) {
 			ended = ended.WithOrphan(j.Ref)
 			ended.Due = g.Now

@@ -231,15 +231,13 @@ func (v *visit) submit(ctx context.Context, t dispatch.Token, step step) dispatc
 		return dispatch.Outcome{Asked: dispatch.AskSubmit, Unsent: dispatch.Is(err, dispatch.Unavailable), Err: err}
 	}
 	s, err := v.backend.Platform.Submit(ctx, t, dispatch.Submission{Tag: j.Tag(v.visits.Installation), Ref: j.Ref,
-		Request:    r,
-		Definition: definition, Runs: step.run.begin})
+		Request: r, Definition: definition, Runs: step.run.begin})
 	if err == nil && s.Ref == (dispatch.Ref{}) && s.Result == nil {
 		err = &dispatch.Error{Kind: dispatch.BadUpstream, Op: "dispatch.submit", Text: "The response of the " +
 			"platform does not name the job."}
 	}
 	return v.distinct(ctx, j, dispatch.Outcome{Asked: dispatch.AskSubmit, Ref: s.Ref, Started: s.Started,
-		Result:   s.Result,
-		Versions: s.Versions, Err: err})
+		Result: s.Result, Versions: s.Versions, Err: err})
 }
 
 // distinct returns the outcome of a submission that created a platform job, unless the platform has given its
@@ -255,8 +253,7 @@ func (v *visit) distinct(ctx context.Context, j dispatch.Job, o dispatch.Outcome
 	o, err := v.visits.distinct(ctx, v.account, j.ID, o)
 	if err != nil {
 		v.visits.Log.WarnContext(ctx, "whether another job has the same identifier at the platform is not known yet",
-			"account",
-			string(v.account), "job", int64(j.ID), "error", err)
+			"account", string(v.account), "job", int64(j.ID), "error", err)
 	}
 	return o
 }
@@ -339,8 +336,7 @@ func (s step) intentUnconfirmed(l dispatch.Lease) []jobOutcome {
 	j := s.jobs[0]
 	intended := j.Intend(time.Time{})
 	return []jobOutcome{{j, dispatch.Outcome{Asked: dispatch.AskSubmit, Attempt: intended.Attempt,
-		Epoch: intended.Epoch, Unsent: true,
-		Lease: l.Generation, Err: err}}}
+		Epoch: intended.Epoch, Unsent: true, Lease: l.Generation, Err: err}}}
 }
 
 // traced begins the trace of a step if a request is sent for it.

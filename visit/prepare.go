@@ -16,8 +16,7 @@ type missingDocuments struct {
 }
 
 func (v *visit) withDocuments(ctx context.Context, p dispatch.Preparer, w *missingDocuments,
-	jobs []dispatch.Job) (good []dispatch.Job,
-	err error) {
+	jobs []dispatch.Job) (good []dispatch.Job, err error) {
 	for _, j := range jobs {
 		s, err := v.service(ctx, j)
 		if dispatch.Is(err, dispatch.NotFound) { // purged
@@ -39,8 +38,7 @@ func (v *visit) withDocuments(ctx context.Context, p dispatch.Preparer, w *missi
 		}
 		if err != nil {
 			w.outcomes = append(w.outcomes, jobOutcome{j, dispatch.Outcome{Asked: dispatch.AskPrepare,
-				Attempt: j.Attempt, Epoch: j.Epoch,
-				Err: err}})
+				Attempt: j.Attempt, Epoch: j.Epoch, Err: err}})
 		}
 	}
 	return good, nil

@@ -40,11 +40,9 @@ func (v *visit) compare(ctx context.Context) error {
 		}
 		err = v.backend.TokenError(err)
 		v.visits.Log.WarnContext(ctx, "comparing a restored account with its platform failed", "account",
-			string(v.account),
-			"error", err)
+			string(v.account), "error", err)
 		return v.visits.Store.Hold(ctx, v.account, max(v.timing.Check, dispatch.RetryAfter(err)),
-			dispatch.AttentionFor(err),
-			dispatch.TextFor(err))
+			dispatch.AttentionFor(err), dispatch.TextFor(err))
 	}
 	found, err := v.recognize(ctx, listed)
 	if err != nil {
@@ -70,8 +68,7 @@ func (v *visit) withoutComparison(ctx context.Context) error {
 	}
 	v.visits.Log.WarnContext(ctx,
 		"a restored account waits for the operator: its platform has no list; see eodispatch restored "+
-			"--without-listing",
-		"account", string(v.account))
+			"--without-listing", "account", string(v.account))
 	return v.visits.Store.Hold(ctx, v.account, v.timing.Recheck, dispatch.NeedsOperator, dispatch.RestoredNotice)
 }
 
@@ -234,8 +231,7 @@ func (v *visit) adopt(j dispatch.Job, a listedAttempt, now time.Time) dispatch.J
 	j.Tries, j.Refused, j.Begun = 0, time.Time{}, 0
 	j = dispatch.ApplyConsequences(before, j.WithAttention(dispatch.InDoubt, ""), v.timing, now)
 	return dispatch.Next(j, v.complete(dispatch.Outcome{Asked: dispatch.AskStatus, Attempt: j.Attempt, Epoch: j.Epoch,
-		Ref: a.Ref, Report: a.Report},
-		now), now)
+		Ref: a.Ref, Report: a.Report}, now), now)
 }
 
 // unsettledText is the Job.Failure of a job whose submissions after a backup could not be told apart.
@@ -245,6 +241,5 @@ func unsettledText(attempts []listedAttempt) string {
 		refs[i] = a.Ref.ID
 	}
 	return "The broker's database was restored from a backup older than the submission of this job. At the " +
-		"platform it may be " +
-		strings.Join(refs[:min(len(refs), 5)], " or ") + ". Check there before you retry it."
+		"platform it may be " + strings.Join(refs[:min(len(refs), 5)], " or ") + ". Check there before you retry it."
 }

@@ -144,8 +144,7 @@ func (t attempt) wasStoredAs(row dispatch.Job) bool {
 	return row.Version > j.Version && row.Phase == j.Phase && row.Epoch == j.Epoch && row.Attempt == j.Attempt &&
 		row.Ref == j.Ref &&
 		row.Status == j.Status && row.Attention == j.Attention && row.Seen == j.Seen && row.Polls == j.Polls &&
-		row.Tries == j.Tries &&
-		len(row.Orphans) == len(j.Orphans) && len(row.Past) == len(j.Past) &&
+		row.Tries == j.Tries && len(row.Orphans) == len(j.Orphans) && len(row.Past) == len(j.Past) &&
 		row.Checked.Equal(j.Checked.Truncate(time.Microsecond)) &&
 		row.Updated.Equal(j.Updated.Truncate(time.Microsecond))
 }

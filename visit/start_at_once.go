@@ -27,8 +27,7 @@ func (v *visit) splitCreated(ctx context.Context) (starts []platformRequest, oth
 		if j, can := v.startable(f); can {
 			created = append(created, f)
 			starts = append(starts, platformRequest{step: v.singleStep(classSubmit, j), token: v.pass,
-				refusals: v.refusals,
-				at:       time.Now(), created: true})
+				refusals: v.refusals, at: time.Now(), created: true})
 		} else {
 			rest = append(rest, f)
 		}
@@ -40,8 +39,7 @@ func (v *visit) splitCreated(ctx context.Context) (starts []platformRequest, oth
 // mayStartAtOnce reports whether jobs may be started now, by the agenda.
 func (v *visit) mayStartAtOnce() bool {
 	return v.backend.Limits.Pace == 0 && !v.careful && !v.woken && v.tried == nil && !v.visits.backlog.full() &&
-		!time.Now().Before(v.resume) &&
-		v.agenda.Restored == dispatch.NotRestored && !v.now().Before(v.agenda.Hold) &&
+		!time.Now().Before(v.resume) && v.agenda.Restored == dispatch.NotRestored && !v.now().Before(v.agenda.Hold) &&
 		v.queue.nextClass(v.maySend) >= classSubmit
 }
 

@@ -40,8 +40,7 @@ type Store interface {
 	// AccountInfo returns the state of accounts for a user, in the order given. Slots are counted as in Agenda, with
 	// the account's entry in stalled; most accounts have none.
 	AccountInfo(ctx context.Context, u dispatch.UserID, accounts []dispatch.Account,
-		stalled map[dispatch.Account]time.Duration) ([]dispatch.AccountInfo,
-		error)
+		stalled map[dispatch.Account]time.Duration) ([]dispatch.AccountInfo, error)
 
 	// Intend commits the intent of the next request of each job, all at once, and renews the lease. The deadline of the
 	// requests is Limits.Send from now. It returns the jobs whose requests may be sent, without those that have changed

@@ -357,8 +357,7 @@ func (v *visit) now() time.Time { return v.agenda.Now.Add(time.Since(v.read)) }
 // due returns when the next visit is needed, in the store's time; zero: none is needed until something changes.
 func (v *visit) due() time.Time {
 	due := dispatch.Earlier(v.after(v.agenda.Due(v.backend.Limits), v.noSendBefore[dispatch.Acting]),
-		v.after(v.nextRead(),
-			v.noSendBefore[dispatch.Reading]))
+		v.after(v.nextRead(), v.noSendBefore[dispatch.Reading]))
 	return v.after(due, v.resume)
 }
 

@@ -75,9 +75,9 @@ func (y *yearOfPlatforms) String() string {
 	}
 	return text + fmt.Sprintf(
 		" jobs wait in the four quarters, %d at most at one platform, in %d queues at most. After %.1f days at most "+
-			"no job "+"waits there. "+
+			"no job waits there. "+
 			"Single jobs wait for %s on average, requests for their send time for %s at most. Slots are empty for "+
-			"%.2f %% of "+"the time in which jobs wait.",
+			"%.2f %% of the time in which jobs wait.",
 		y.most, y.queueCount, y.backlog.Hours()/24, (y.single/time.Duration(y.singles)).Round(time.Minute),
 		y.sendWait.Round(time.Millisecond), 100*y.idle())
 }

@@ -5,8 +5,7 @@ import "testing"
 // Files that are passed on can never act as a script or a style sheet of this service's own pages.
 func TestInertType(t *testing.T) {
 	for _, kept := range []string{"image/tiff; application=geotiff; profile=cloud-optimized", "application/json",
-		"application/x-netcdf", "text/html", "application/geo+json", "text/xml",
-		"multipart/byteranges; boundary=x"} {
+		"application/x-netcdf", "text/html", "application/geo+json", "text/xml", "multipart/byteranges; boundary=x"} {
 		if got := InertType(kept); got != kept {
 			t.Errorf("%q: %q", kept, got)
 		}

@@ -180,8 +180,7 @@ func Write(i dispatch.Item, o Origin) wire.Item {
 		{Rel: "parent", Href: o.Parent, Type: "application/json"},
 		{Rel: "root", Href: o.Root, Type: "application/json"},
 		{Rel: "via", Href: job + "/results", Type: "application/json",
-			Title: "The results as the platform describes them"}},
-		ProvenanceLinks(o.Server, i.Job)...)
+			Title: "The results as the platform describes them"}}, ProvenanceLinks(o.Server, i.Job)...)
 	return item
 }
 

@@ -39,8 +39,7 @@ func (l Limits) WithDefaults() Limits {
 		Sockets:   cmp.Or(l.Sockets, 100),
 		Values:    cmp.Or(l.Values, 10_000),
 		Rendering: cmp.Or(l.Rendering, renderMemory),
-		UserPace:  l.UserPace, AddressPace: l.AddressPace, SignInPace: cmp.Or(l.SignInPace,
-			100*time.Millisecond),
+		UserPace:  l.UserPace, AddressPace: l.AddressPace, SignInPace: cmp.Or(l.SignInPace, 100*time.Millisecond),
 		UserRequests: cmp.Or(l.UserRequests, 16), AddressRequests: cmp.Or(l.AddressRequests, 512),
 	}
 }

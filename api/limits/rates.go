@@ -63,9 +63,7 @@ func (r *Rates[K]) of(client K) *rate.Limiter {
 
 func ErrTooFast(whose string, wait time.Duration) call.Refusal {
 	return call.Refusal{Status: http.StatusTooManyRequests, Code: "RATE_LIMITED", Message: "Too many requests of " +
-		whose +
-		". Wait for the time in the header Retry-After.",
-		Header: call.RetryAfter(wait)}
+		whose + ". Wait for the time in the header Retry-After.", Header: call.RetryAfter(wait)}
 }
 
 // LimitRate refuses requests of addresses that send too many, with or without a valid token. /health is not limited.

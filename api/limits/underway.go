@@ -64,5 +64,5 @@ func errTooManyAtOnce(whose, bound string, most int64) call.Refusal {
 		Header: call.RetryAfter(call.TurnOfRequest),
 		Message: fmt.Sprintf(
 			"Too many requests of %s are being served: %s is %d, and further requests wait %.0f seconds at most. "+
-				"Repeat the "+"request later.", whose, bound, most, call.TurnOfRequest.Seconds())}
+				"Repeat the request later.", whose, bound, most, call.TurnOfRequest.Seconds())}
 }

@@ -96,8 +96,7 @@ func (f filters) passes(r dispatch.Request, labels map[string]string, created ti
 	switch {
 	case f.title != "" && !strings.Contains(strings.ToLower(r.Title), f.title),
 		!f.runs(r.Service) && !slices.ContainsFunc(r.Placements,
-			func(h dispatch.Placement) bool { return f.runs(h.Service) }),
-		!f.from.IsZero() && created.Before(f.from):
+			func(h dispatch.Placement) bool { return f.runs(h.Service) }), !f.from.IsZero() && created.Before(f.from):
 		return false
 	}
 	return f.until.IsZero() || created.Before(f.until)

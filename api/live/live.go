@@ -93,8 +93,7 @@ func JobTag(r dispatch.Record) string {
 // AwaitList returns what read returns of a list, or a task, with the ETag and the address of the next page, after the
 // list has changed or the client's wait has ended.
 func (a *Lists) AwaitList(ctx context.Context, in *openapi.Request, t Topic,
-	read func() (*ListPart, error)) (*EncodedStatus,
-	error) {
+	read func() (*ListPart, error)) (*EncodedStatus, error) {
 	w, err := a.Await(ctx, in, func() (<-chan struct{}, func()) { return a.Broker.Watch(t.User) })
 	if err != nil {
 		return nil, err

@@ -205,8 +205,7 @@ func (a *Lists) TaskPart(ctx context.Context, t Topic, q pageQuery) (*ListPart, 
 	task.Request.Parameters, task.Request.Options = nil, nil
 	turn := a.HeavyTurn(t.User)
 	read, err := filter(limits.InTurns(ctx, &turn, a.Broker.TaskJobs(ctx, t.User, t.Task, q.outline(q.at.Task))),
-		q.limit,
-		q.job, func(dispatch.Record) bool { return false })
+		q.limit, q.job, func(dispatch.Record) bool { return false })
 	turn.ReleaseTurn()
 	if err != nil {
 		return nil, call.TaskError(err)

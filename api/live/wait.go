@@ -33,8 +33,7 @@ const longestWait = time.Minute
 // Await reads the query parameter wait (seconds, clamped to 0…60) and the header If-None-Match. A request that waits
 // takes one of its user's places and subscribes to changes.
 func (a *Lists) Await(ctx context.Context, in *openapi.Request,
-	watch func() (changed <-chan struct{}, stop func())) (waiting,
-	error) {
+	watch func() (changed <-chan struct{}, stop func())) (waiting, error) {
 	wait := openapi.Seconds(in.Query(), "wait", 0, 0, longestWait)
 	r, response := humago.Unwrap(in.HTTP)
 	w := waiting{wait: wait, header: response.Header(), known: parseValidators(r.Header.Values("If-None-Match")),

@@ -12,8 +12,7 @@ func (a *Document) AsyncAPI() []byte {
 	text := object{"type": "string"}
 	query := object{"interval": object{"type": "number", "minimum": 1, "maximum": 3600, "default": 10},
 		"changes": object{"type": "boolean", "default": false}, "parameters": object{"type": "boolean",
-			"default": true},
-		"ticket": text}
+			"default": true}, "ticket": text}
 	filtered := maps.Clone(query)
 	filtered["filter"] = object{"type": "array", "items": object{"enum": []string{"upscaling", "processing"}}}
 	messages := func(state string) object {
@@ -32,11 +31,9 @@ func (a *Document) AsyncAPI() []byte {
 	task := channel("/ws/upscale_tasks/{task_id}", "UpscalingTask", query)
 	task["parameters"] = object{"task_id": object{"description": "Id of the task"}}
 	document, err := json.Marshal(object{"asyncapi": "3.0.0", "defaultContentType": "application/json",
-		"info": object{"title": a.Title, "version": a.Version,
-			"description": StreamsText},
+		"info":     object{"title": a.Title, "version": a.Version, "description": StreamsText},
 		"channels": object{"jobs": channel("/ws/jobs_status", "JobsStatusResponse", filtered), "task": task},
-		"operations": object{
-			"watchJobs": object{"action": "send", "channel": object{"$ref": "#/channels/jobs"}},
+		"operations": object{"watchJobs": object{"action": "send", "channel": object{"$ref": "#/channels/jobs"}},
 			"watchTask": object{"action": "send", "channel": object{"$ref": "#/channels/task"}}}})
 	if err != nil {
 		panic(err) // it is made of texts and numbers

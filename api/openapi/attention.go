@@ -13,8 +13,7 @@ var Attentions = map[dispatch.Attention]string{
 		"The job is submitted when one of them ends.",
 	dispatch.GivenUp: "The platform refused the job for so long that the broker gave up. Retry its task, or " +
 		"submit the job again.",
-	dispatch.Unreachable: "The platform does not respond. The status is the last known one. The broker keeps " +
-		"asking.",
+	dispatch.Unreachable: "The platform does not respond. The status is the last known one. The broker keeps asking.",
 	dispatch.NeedsSignIn: "The job needs your sign-in to continue at the platform. Sign in again, and link your " +
 		"account there if you have not.",
 	dispatch.NeedsOperator: "The platform refuses the broker's credentials or configuration. The operator of this " +

@@ -24,8 +24,7 @@ var bodyTypes = []reflect.Type{reflect.TypeFor[wire.BaseJobRequest](), reflect.T
 // compileBodies returns the schemas of request bodies. The document must be complete. It panics if it cannot be
 // compiled, which is a programming error.
 func (a *Document) compileBodies() map[reflect.Type]*jsonschema.Schema {
-	text, err := json.Marshal(map[string]any{"components": map[string]any{
-		"schemas": a.OpenAPI().Components.Schemas}})
+	text, err := json.Marshal(map[string]any{"components": map[string]any{"schemas": a.OpenAPI().Components.Schemas}})
 	document, unread := jsonschema.UnmarshalJSON(bytes.NewReader(text))
 	c := jsonschema.NewCompiler()
 	if err := errors.Join(err, unread, c.AddResource("openapi.json", document)); err != nil {

@@ -40,8 +40,7 @@ func (f *Faults) Within(at ...any) bool {
 // Sorted returns the faults in the order of their places.
 func (f *Faults) Sorted() []dispatch.Fault {
 	slices.SortStableFunc(f.All, func(a, b dispatch.Fault) int {
-		return cmp.Compare(fmt.Sprint(a.Loc),
-			fmt.Sprint(b.Loc))
+		return cmp.Compare(fmt.Sprint(a.Loc), fmt.Sprint(b.Loc))
 	})
 	return f.All
 }

@@ -142,7 +142,6 @@ func (a *Document) TaskBody() *huma.RequestBody {
 			"parameters": map[string]any{"temporal_extent": []any{"2026-03-01", "2026-06-01"}},
 			"dimension": map[string]any{"name": "spatial_extent", "values": []any{
 				map[string]any{"west": 5.0, "south": 50.6, "east": 5.1, "north": 50.7},
-				map[string]any{"west": 5.1, "south": 50.6,
-					"east": 5.2, "north": 50.7}}}}}},
+				map[string]any{"west": 5.1, "south": 50.6, "east": 5.2, "north": 50.7}}}}}},
 	}}}
 }

@@ -105,8 +105,7 @@ var StreamParams = []*huma.Param{
 }
 
 var Statuses = []dispatch.Status{dispatch.Accepted, dispatch.Submitted, dispatch.Queued, dispatch.Running,
-	dispatch.Finished,
-	dispatch.Canceled, dispatch.Failed, dispatch.Unknown}
+	dispatch.Finished, dispatch.Canceled, dispatch.Failed, dispatch.Unknown}
 
 const OldestFirst = "created"
 

@@ -64,8 +64,7 @@ func (areaSchema) Schema(huma.Registry) *huma.Schema {
 			Enum: []any{"Polygon", "MultiPolygon", "Feature", "FeatureCollection"}}},
 		Required: []string{"type"},
 		Examples: []any{map[string]any{"type": "Polygon", "coordinates": [][][]float64{{{4.2, 50.7}, {4.6, 50.7}, {4.6,
-			51},
-			{4.2, 50.7}}}}}}
+			51}, {4.2, 50.7}}}}}}
 }
 
 // Schema implements [huma.SchemaProvider].

@@ -75,8 +75,7 @@ var hashedName = regexp.MustCompile(`-[A-Za-z0-9_-]{8}\.[a-z0-9]+$`)
 var mediaTypes = map[string]string{".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8",
 	".css":  "text/css; charset=utf-8",
 	".json": "application/json", ".txt": "text/plain; charset=utf-8", ".svg": "image/svg+xml", ".png": "image/png",
-	".ico":   "image/x-icon",
-	".woff2": "font/woff2", ".wasm": "application/wasm", ".map": "application/json"}
+	".ico": "image/x-icon", ".woff2": "font/woff2", ".wasm": "application/wasm", ".map": "application/json"}
 
 // servePage serves the page at /, its files and its settings.
 func (a *Site) servePage() {
@@ -84,8 +83,7 @@ func (a *Site) servePage() {
 		huma.Operation{OperationID: "health_details", Method: http.MethodGet, Path: "/health/details",
 			Tags:    []string{"service"},
 			Summary: "Describe the program", Security: []map[string][]string{}, Responses: a.Errors()},
-		func(context.Context,
-			*openapi.Request) (*healthDetails, error) {
+		func(context.Context, *openapi.Request) (*healthDetails, error) {
 			return &healthDetails{HealthDetails{a.Version, a.Page.Files != nil}}, nil
 		})
 	a.mux.HandleFunc("GET /page/settings.json", a.servePageSettings)

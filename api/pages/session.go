@@ -63,8 +63,7 @@ var (
 // sessionRoutes registers the operations on the session of a browser.
 func (a *Site) sessionRoutes() {
 	openapi.Register(a.Document, huma.Operation{OperationID: "get_session", Method: http.MethodGet, Path: "/session",
-		Tags:    []string{"access"},
-		Summary: "Get who is signed in", Responses: a.Errors(401, 503)}, a.getSession)
+		Tags: []string{"access"}, Summary: "Get who is signed in", Responses: a.Errors(401, 503)}, a.getSession)
 	openapi.Register(a.Document,
 		huma.Operation{OperationID: "end_session", Method: http.MethodPost, Path: "/session/sign-out",
 			Tags:          []string{"access"},
@@ -220,8 +219,7 @@ func (a *Site) signInPage(w http.ResponseWriter, r *http.Request) {
 func isOwnPath(text string) bool {
 	u, err := url.Parse(text)
 	return err == nil && len(text) <= MaxReturn && strings.HasPrefix(text, "/") && !strings.HasPrefix(text, "//") &&
-		!strings.ContainsAny(text, "\\\r\n\t") &&
-		u.Scheme == "" && u.Host == "" && u.User == nil
+		!strings.ContainsAny(text, "\\\r\n\t") && u.Scheme == "" && u.Host == "" && u.User == nil
 }
 
 // startSession gives the browser the cookie of its new session, in place of that of any earlier one, and sends it back

@@ -54,8 +54,7 @@ func (a *app) linkCommand() *cobra.Command {
 				return err
 			}
 			if p.Access != "user" {
-				return fmt.Errorf("%s needs no account of yours (access %s)",
-					p.Name, p.Access)
+				return fmt.Errorf("%s needs no account of yours (access %s)", p.Name, p.Access)
 			}
 			link := c.URL() + "/link/" + url.PathEscape(p.Name)
 			if p.Attention != nil && p.Attention.Link != nil {

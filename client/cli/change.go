@@ -85,8 +85,7 @@ func (a *app) retryCommand() *cobra.Command {
 			retry := func() (wire.UpscalingTaskSummary, error) { return c.Retry(ctx, t.id) }
 			if len(jobs) > 0 {
 				retry = func() (wire.UpscalingTaskSummary, error) {
-					return c.RetryJobs(ctx, t.id,
-						wire.JobChoice{Jobs: jobs})
+					return c.RetryJobs(ctx, t.id, wire.JobChoice{Jobs: jobs})
 				}
 			}
 			made, err := retry()
@@ -116,8 +115,7 @@ func (a *app) withinTask(ctx context.Context, c *client.Client, t target, chosen
 }
 
 func (a *app) pauseCommand() *cobra.Command {
-	return a.taskCommand("pause", (*client.Client).Pause, &cobra.Command{
-		Short: "Pause a task",
+	return a.taskCommand("pause", (*client.Client).Pause, &cobra.Command{Short: "Pause a task",
 		Long: "Pause a task: its waiting jobs are not submitted until you resume or cancel it. Submitted jobs go " +
 			"on, and cost.\n\n" + idHelp,
 		Example: "  eodispatch pause task-7\n  eodispatch resume task-7"})
@@ -138,8 +136,7 @@ func (a *app) resumeCommand() *cobra.Command {
 			return wire.UpscalingTaskSummary{}, err
 		}
 		return c.ResumeWithin(ctx, id, amount, unit...)
-	}, &cobra.Command{
-		Short: "Resume a paused task, or one after its trial",
+	}, &cobra.Command{Short: "Resume a paused task, or one after its trial",
 		Long: "Resume a paused task, or one whose trial has ended: its waiting jobs are submitted in turn. If the " +
 			"budget is reached, give a higher one; if the platform charges in another unit, give it with that " +
 			"unit; or give none.\n\n" + idHelp,
@@ -152,8 +149,7 @@ func (a *app) resumeCommand() *cobra.Command {
 
 // taskCommand completes a command that changes a whole task.
 func (a *app) taskCommand(verb string, change func(*client.Client, context.Context, int64) (wire.UpscalingTaskSummary,
-	error),
-	command *cobra.Command) *cobra.Command {
+	error), command *cobra.Command) *cobra.Command {
 	command.Use, command.GroupID, command.Args, command.ValidArgsFunction = verb+" TASK", "jobs", cobra.ExactArgs(1),
 		a.completeTargets
 	command.RunE = a.onTarget(func(ctx context.Context, c *client.Client, t target) error {
@@ -283,8 +279,7 @@ func (a *app) deleteCommand() *cobra.Command {
 			}
 			return nil
 		})}
-	command.Flags().BoolVar(&everywhere, "platform", false,
-		"delete the jobs and their results at the platform, too")
+	command.Flags().BoolVar(&everywhere, "platform", false, "delete the jobs and their results at the platform, too")
 	command.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	return command
 }

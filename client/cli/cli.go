@@ -78,8 +78,7 @@ func Commands(c Console, version string) []*cobra.Command {
 		flags.StringVar(&a.broker, "broker", "",
 			"`NAME` or URL of the broker; default: $EODISPATCH_BROKER, or that of the last login")
 		flags.BoolVar(&a.insecure, "insecure", false,
-			"allow http to a broker or identity provider on another machine; anyone on the network can read your "+
-				"token")
+			"allow http to a broker or identity provider on another machine; anyone on the network can read your token")
 		flags.BoolVar(&a.json, "json", false,
 			"print JSON as in the OpenAPI document; lists and streams have one object per line")
 		flags.BoolVarP(&a.quiet, "quiet", "q", false, "print no progress and no hints")

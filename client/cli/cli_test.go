@@ -132,8 +132,7 @@ func TestDownload_OfARunningTaskIsNotComplete(t *testing.T) {
 		})
 	}
 	answer("/upscale_tasks/7", func() string {
-		return `{"id":7,"status":"` + status + `","counts":{"` + status +
-			`":2}}`
+		return `{"id":7,"status":"` + status + `","counts":{"` + status + `":2}}`
 	})
 	answer("/upscale_tasks/7/results", func() string { return `{"type":"Collection","links":[]}` })
 	answer("/upscale_tasks/7/results/items",
@@ -171,8 +170,7 @@ func TestRequest_TakesAnAreaBesideTheValuesOfAnotherParameter(t *testing.T) {
 	features := filepath.Join(t.TempDir(), "features.json") // ids that cannot be names are left out
 	point := `"geometry":{"type":"Point","coordinates":[5,51]}}`
 	text := `{"features":[{"id":"31UFS",` + point + `,{"id":12,` + point + `,{` + point + `,{"id":"two\nlines",` +
-		point +
-		`,{"id":"31U\u200bFS",` + point + `,{"id":"` + strings.Repeat("x", 101) + `",` + point + `]}`
+		point + `,{"id":"31U\u200bFS",` + point + `,{"id":"` + strings.Repeat("x", 101) + `",` + point + `]}`
 	if err := os.WriteFile(features, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -284,8 +282,7 @@ func TestRequest_TakesADayForATimeSpan(t *testing.T) {
 		{[]string{"span", "-p", "when=2024-06-01"}, `{"when":` + day + `}`},
 		{[]string{"both", "--time", "2024-06-01"}, `{"when":` + when + `}`},
 		{[]string{"both", "-p", "when=2024-06-01", "--time", "2024-06-01/2024-06-02"},
-			`{"when":` + when + `,"span":` + day +
-				`}`},
+			`{"when":` + when + `,"span":` + day + `}`},
 	} {
 		var made wire.BaseJobRequest
 		printed, err := execute(t, environ, append([]string{"request"}, c.args...)...)
@@ -304,9 +301,8 @@ func TestRequest_TakesADayForATimeSpan(t *testing.T) {
 // An area across the antimeridian is sent as it is to a service that takes boxes: a box around its parts would go
 // around the globe.
 func TestRequest_AreaAcrossTheAntimeridian(t *testing.T) {
-	environ := stub(t,
-		map[string]string{"GET " +
-			"/services/s": `{"id":"s","protocol":"openeo","parameters":[{"name":"where","type":"bounding-box"}]}`})
+	environ := stub(t, map[string]string{"GET " +
+		"/services/s": `{"id":"s","protocol":"openeo","parameters":[{"name":"where","type":"bounding-box"}]}`})
 	folder := t.TempDir()
 	file := func(name, coordinates string) string {
 		return write(t, filepath.Join(folder, name+".geojson"), `{"type":"Polygon","coordinates":[`+coordinates+`]}`)
@@ -377,9 +373,8 @@ func TestDeleteAndCancel_PrintJSON(t *testing.T) {
 }
 
 func TestRequest_NamesServicesOfSeveralPlatforms(t *testing.T) {
-	environ := stub(t,
-		map[string]string{"GET " +
-			"/services/s": `{"id":"s","protocol":"openeo","parameters":[{"name":"when","type":"date-interval"}]}`})
+	environ := stub(t, map[string]string{"GET " +
+		"/services/s": `{"id":"s","protocol":"openeo","parameters":[{"name":"when","type":"date-interval"}]}`})
 	printed, err := execute(t, environ, "request", "s", "--time", "2024-01-01/2024-03-01", "--split", "month", "--also",
 		"t", "--also", "u")
 	var made struct {
@@ -400,10 +395,9 @@ func TestRequest_NamesServicesOfSeveralPlatforms(t *testing.T) {
 // one of them.
 func TestRequest_LeavesThePlatformOpen(t *testing.T) {
 	const parameters = `"parameters":[{"name":"when","type":"date-interval"}]`
-	environ := stub(t,
-		map[string]string{"GET " +
-			"/services/s": `{"id":"s","platform":"a","protocol":"openeo","homes":[{"platform":"a","label":"openeo"},{"platform":"b","label":"ogc_api_process"}],` + parameters + `}`,
-			"POST /params": `[{"name":"when","type":"date-interval"}]`})
+	environ := stub(t, map[string]string{"GET " +
+		"/services/s": `{"id":"s","platform":"a","protocol":"openeo","homes":[{"platform":"a","label":"openeo"},{"platform":"b","label":"ogc_api_process"}],` + parameters + `}`,
+		"POST /params": `[{"name":"when","type":"date-interval"}]`})
 	for _, at := range []string{"", "b"} {
 		printed, err := execute(t, environ, "request", "s", "--time", "2024-01-01/2024-03-01", "--split", "month",
 			"--at", at)
@@ -439,9 +433,8 @@ func TestShow_ByPlatform(t *testing.T) {
 }
 
 func TestShow_PlatformsOfATask(t *testing.T) {
-	environ := stub(t,
-		map[string]string{"GET " +
-			"/upscale_tasks/7": `{"id":7,"status":"running","homes":[{"platform":"a","service":{}},{"platform":"b","service":{},"unused":"You may not."}]}`})
+	environ := stub(t, map[string]string{"GET " +
+		"/upscale_tasks/7": `{"id":7,"status":"running","homes":[{"platform":"a","service":{}},{"platform":"b","service":{},"unused":"You may not."}]}`})
 	if printed, err := execute(t, environ, "show", "task-7"); err != nil ||
 		!strings.Contains(printed, "platforms  a, b (not used: You may not)\n") {
 		t.Errorf("%v: %s", err, printed)
@@ -466,12 +459,10 @@ func TestProvenance_IsPrinted(t *testing.T) {
 }
 
 func TestRequest_RefusesATimeSpanThatEndsBeforeItBegins(t *testing.T) {
-	environ := stub(t,
-		map[string]string{"GET " +
-			"/services/s": `{"id":"s","protocol":"openeo","parameters":[{"name":"when","type":"date-interval"}]}`})
+	environ := stub(t, map[string]string{"GET " +
+		"/services/s": `{"id":"s","protocol":"openeo","parameters":[{"name":"when","type":"date-interval"}]}`})
 	for span, refused := range map[string]bool{"2024-07-01/2024-06-01": true, "2024-06-01T10:00:00Z/2024-06-01": true,
-		"2025/2024-06":          true,
-		"2024-06-01/2024-06-01": false, "../2024-06-01": false, "2024-06-01/..": false,
+		"2025/2024-06": true, "2024-06-01/2024-06-01": false, "../2024-06-01": false, "2024-06-01/..": false,
 		"2024-06-01T10:00:00Z/2024-06-01T12:00:00+01:00": false, "summer/spring": false} {
 		_, err := execute(t, environ, "request", "s", "--time", span)
 		if (err != nil) != refused || refused && !strings.Contains(err.Error(), "ends before it begins") {
@@ -541,8 +532,7 @@ func TestWait_EndsWhereTheOwnerDecides(t *testing.T) {
 		missing := strings.Replace(message("running", "sign_in_required", `"running":1,"created":3`), `required."`,
 			`required.","link":"https://b.example.org/away"`, 1)
 		messages = []string{missing, message("running", "paused", `"running":1,"created":3`),
-			message("running", code, `"running":1,"created":3`),
-			message("finished", code, `"finished":3,"created":1`)}
+			message("running", code, `"running":1,"created":3`), message("finished", code, `"finished":3,"created":1`)}
 		// two of three jobs that show the status created are being submitted
 		messages = slices.Insert(messages, 3, strings.Replace(message("created", code, `"created":3,"finished":1`),
 			`"counts"`, `"rest":{"jobs":1},"counts"`, 1))
@@ -580,9 +570,8 @@ func TestDownload_FollowsThroughAnOutage(t *testing.T) {
 		if err != nil {
 			return
 		}
-		_ = socket.Write(r.Context(), websocket.MessageText,
-			[]byte(
-				`{"type":"status","data":{"id":7,"status":"finished","counts":{"finished":1},"jobs":[{"id":8,"status":"finished"}]}}`))
+		_ = socket.Write(r.Context(), websocket.MessageText, []byte(
+			`{"type":"status","data":{"id":7,"status":"finished","counts":{"finished":1},"jobs":[{"id":8,"status":"finished"}]}}`))
 		_, _, _ = socket.Read(r.Context()) // ends with the client
 	})
 	mux.HandleFunc("GET /upscale_tasks/7/results/items/8", func(w http.ResponseWriter, _ *http.Request) {

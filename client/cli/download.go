@@ -169,8 +169,7 @@ downloaded.`,
 			return d.report(cmp.Or(d.fetchAll(ctx), running))
 		})}
 	to.flags(command, "to", "`FOLDER`, created if necessary; default: the id, such as task-7")
-	command.Flags().BoolVar(&follow, "follow", false,
-		"continue until the job or task has ended")
+	command.Flags().BoolVar(&follow, "follow", false, "continue until the job or task has ended")
 	return command
 }
 

@@ -38,8 +38,7 @@ func polygonsOfGeoPackage(ctx context.Context, file string) ([]polygon, error) {
 		}
 		return nil, fmt.Errorf(
 			"it has %d layers of features (%s), and must have one. Extract one: ogr2ogr -t_srs EPSG:4326 "+
-				"area.geojson FILE LAYER",
-			len(layers), oneLine(strings.Join(names, ", "), 200))
+				"area.geojson FILE LAYER", len(layers), oneLine(strings.Join(names, ", "), 200))
 	}
 	// 4979: with heights
 	if l := layers[0]; !strings.EqualFold(l.organization, "EPSG") || l.code != 4326 && l.code != 4979 {

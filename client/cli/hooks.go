@@ -16,11 +16,9 @@ import (
 
 // hooksCommand groups the commands about URLs that are notified of jobs.
 func (a *app) hooksCommand() *cobra.Command {
-	command := &cobra.Command{Use: "hooks", GroupID: "jobs",
-		Short: "Notify a server when your jobs end",
+	command := &cobra.Command{Use: "hooks", GroupID: "jobs", Short: "Notify a server when your jobs end",
 		Long: "Notify a server when your jobs end. A hook is a URL that receives a signed message for each event, " +
-			"at least once.\n\n" +
-			"docs/webhooks.md describes the messages.",
+			"at least once.\n\ndocs/webhooks.md describes the messages.",
 		Example: "  eodispatch hooks add https://receiver.example.org/jobs --events failed,task_ended\n  eodispatch " +
 			"hooks list"}
 	command.AddCommand(a.hooksListCommand(), a.hooksAddCommand(), a.hooksRemoveCommand(), a.hooksTestCommand(),
@@ -30,9 +28,8 @@ func (a *app) hooksCommand() *cobra.Command {
 
 func (a *app) hooksListCommand() *cobra.Command {
 	return &cobra.Command{Use: "list [ID]", Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.completeTargets,
-		Short: "List your hooks, or those of a job or task",
-		Long: "List the hooks for all your jobs or, with ID, those for one job or task.\n\n" +
-			idHelp,
+		Short:   "List your hooks, or those of a job or task",
+		Long:    "List the hooks for all your jobs or, with ID, those for one job or task.\n\n" + idHelp,
 		Example: "  eodispatch hooks list\n  eodispatch hooks list task-7",
 		RunE: a.onClient(func(ctx context.Context, c *client.Client, args []string) error {
 			all, err := listHooks(ctx, c, args)
@@ -152,8 +149,7 @@ func (a *app) hooksTestCommand() *cobra.Command {
 		Short: "Send a test message to a hook and show the result",
 		Long: fmt.Sprintf(
 			"Send a test message to a hook, wait up to %v for the response, and show it. The exit code is %d if "+
-				"the message did not arrive.",
-			testedWithin, ExitUnsuccessful),
+				"the message did not arrive.", testedWithin, ExitUnsuccessful),
 		Example: "  eodispatch hooks test k3v7q2",
 		RunE: a.onClient(func(ctx context.Context, c *client.Client, args []string) error {
 			d, err := testHook(ctx, c, args[0])

@@ -71,8 +71,7 @@ func (a *app) listCommand() *cobra.Command {
 	flags.StringSliceVar(&platforms, "platform", nil, "on one of these platforms")
 	flags.DurationVar(&since, "since", 0, "changed within this time, such as 24h")
 	flags.DurationVar(&created, "created", 0, "submitted within this time, such as 24h")
-	flags.StringArrayVar(&f.Labels, "label", nil,
-		"with the label `KEY=VALUE`; repeatable: with all of them")
+	flags.StringArrayVar(&f.Labels, "label", nil, "with the label `KEY=VALUE`; repeatable: with all of them")
 	flags.StringVar(&f.Title, "title", "", "with this text in the title, ignoring case")
 	flags.StringVar(&f.Service, "service", "", "of this service, by its id in the catalogue or its application")
 	flags.StringVar(&order, "sort", newestFirst, "created: oldest first; -created: newest first")
@@ -336,8 +335,7 @@ func (a *app) showCommand() *cobra.Command {
 				{"status", string(j.Status)}, {"progress", percent(j.Progress)}, {"platform", j.Platform},
 				{"id there", j.PlatformJobID}, {"service", j.Service.Application}, {"created", moment(j.Created)},
 				{"started", maybeMoment(j.Started)}, {"ended", maybeMoment(j.Ended)},
-				{"ran for", ranFor(j.ProcessingJobSummary)},
-				{"updated", moment(j.Updated)},
+				{"ran for", ranFor(j.ProcessingJobSummary)}, {"updated", moment(j.Updated)},
 				{"failure", j.Failure}, {"attention", attentionOf(j.Attention)}, {"queue", queueOf(j.QueuePosition)},
 				{"starts", startOf(j.Forecast)}, {"ends", endOf(j.Forecast)}, {"warning", j.Warning},
 				{"options", string(j.Options)}, {"labels", labelsOf(j.Labels)}, {"note", j.Note}})
@@ -361,8 +359,7 @@ func (a *app) showDimensions(ctx context.Context, c *client.Client, t target, by
 	return a.table("DIMENSION\tVALUE\tSTATUS\tPROGRESS\tJOBS", func(row func(...any)) {
 		for _, d := range all {
 			for i, v := range d.Values {
-				row(d.Name, cmp.Or(v.Name, valueText(v.Value, i)), v.Status, percent(&v.Progress),
-					countsOf(v.Counts))
+				row(d.Name, cmp.Or(v.Name, valueText(v.Value, i)), v.Status, percent(&v.Progress), countsOf(v.Counts))
 			}
 		}
 	})
@@ -438,8 +435,7 @@ func (a *app) showTask(ctx context.Context, c *client.Client, id int64) error {
 	}
 	a.fields([][2]string{{"task", target{true, id}.String()}, {"title", t.Title}, {"status", string(t.Status) +
 		pauseOf(t.Paused)}, {"progress", percent(t.Progress)}, {"jobs", countsOf(t.Counts)}, {"changing",
-		changeOf(t.Changing)},
-		{"budget", budgetOf(t.Budget)}, {"ends", endOf(t.Forecast)}, {"rest", restOf(t.Rest)},
+		changeOf(t.Changing)}, {"budget", budgetOf(t.Budget)}, {"ends", endOf(t.Forecast)}, {"rest", restOf(t.Rest)},
 		{"platforms", placementsOf(t.Homes)}, {"service", t.Service.Application}, {"created", moment(t.Created)},
 		{"updated", moment(t.Updated)}, {"attention", attentionOf(t.Attention)}, {"warning", t.Warning},
 		{"labels", labelsOf(t.Labels)}, {"note", t.Note}})

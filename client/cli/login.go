@@ -49,8 +49,7 @@ the identity provider that gets the secret.`,
 	flags.BoolVar(&l.offline, "offline", false,
 		"stay signed in after your session at the identity provider has ended, for cron jobs (scope offline_access)")
 	flags.StringVar(&l.issuer, "issuer", "", "identity provider; default: that of the broker")
-	flags.StringVar(&l.clientID, "client-id", "", "public client at the identity provider; default: that of the "+
-		"broker")
+	flags.StringVar(&l.clientID, "client-id", "", "public client at the identity provider; default: that of the broker")
 	return command
 }
 
@@ -107,9 +106,8 @@ func (l *login) signIn(ctx context.Context, c *client.Client) (session, error) {
 		l.clientID = how.ClientID
 	}
 	if l.clientID == "" {
-		return session{},
-			fmt.Errorf("%s has no client for the command line. Ask its operator for one "+
-				"(identity.command_line_client), and give it with --client-id", c.URL())
+		return session{}, fmt.Errorf("%s has no client for the command line. Ask its operator for one "+
+			"(identity.command_line_client), and give it with --client-id", c.URL())
 	}
 	if l.issuer == "" {
 		l.issuer = how.Issuer
@@ -140,8 +138,7 @@ func (l *login) signIn(ctx context.Context, c *client.Client) (session, error) {
 // noRedirects calls identity providers. It follows no redirect, which would take a code, a refresh token or a secret to
 // another address.
 func (a *app) noRedirects() *http.Client {
-	return &http.Client{Transport: oneProtocol{a.Transport}, CheckRedirect: func(*http.Request,
-		[]*http.Request) error {
+	return &http.Client{Transport: oneProtocol{a.Transport}, CheckRedirect: func(*http.Request, []*http.Request) error {
 		return http.ErrUseLastResponse
 	}}
 }
@@ -206,8 +203,7 @@ func (l *login) grant(ctx context.Context, settings *oauth2.Config) (*oauth2.Tok
 		grant, err = l.byBrowser(ctx, settings)
 	case settings.Endpoint.DeviceAuthURL == "":
 		return nil, &exitError{ExitSignIn,
-			errors.New("the identity provider does not support device sign-in. Run login on a machine with a " +
-				"browser")}
+			errors.New("the identity provider does not support device sign-in. Run login on a machine with a browser")}
 	case !l.device && !isTerminal(l.Err):
 		return nil, &exitError{ExitSignIn,
 			errors.New("no browser or terminal to sign in with. Set EODISPATCH_TOKEN, or EODISPATCH_CLIENT_ID, " +
@@ -249,8 +245,7 @@ func (l *login) byDevice(ctx context.Context, settings *oauth2.Config) (*oauth2.
 	} else {
 		fmt.Fprintf(l.Err,
 			"Open this page in a browser on any machine:\n\n  %s\n\nand enter the code %s. Waiting for your sign-in "+
-				"…\n",
-			printable(page.VerificationURI), printable(page.UserCode))
+				"…\n", printable(page.VerificationURI), printable(page.UserCode))
 	}
 	return settings.DeviceAccessToken(ctx, page, oauth2.VerifierOption(verifier))
 }
@@ -353,8 +348,7 @@ func claimsOf(token string) (c claims) {
 }
 
 func (a *app) logoutCommand() *cobra.Command {
-	return &cobra.Command{Use: "logout", GroupID: "access", Args: cobra.NoArgs,
-		Short: "Sign out of a broker",
+	return &cobra.Command{Use: "logout", GroupID: "access", Args: cobra.NoArgs, Short: "Sign out of a broker",
 		Long: "Sign out of a broker: revoke the sign-in at the identity provider, and delete it here. Your jobs " +
 			"continue; see permit.",
 		Example: "  eodispatch logout",

@@ -25,8 +25,7 @@ var protocols = []string{wire.OpenEO, wire.OGCProcess}
 // flags adds the flags to a command.
 func (p *place) flags(a *app, command *cobra.Command) {
 	flags := command.Flags()
-	flags.StringVar(&p.platform, "platform", "",
-		"run a process of this `PLATFORM`: SERVICE is its id or URL")
+	flags.StringVar(&p.platform, "platform", "", "run a process of this `PLATFORM`: SERVICE is its id or URL")
 	flags.StringVar(&p.at, "at", "", "`PLATFORM` to use, if several offer the service")
 	flags.StringVar(&p.endpoint, "endpoint", "", "like --platform, but the platform's `URL`; needs --protocol")
 	flags.StringVar(&p.protocol, "protocol", "", "protocol of --endpoint: openeo or ogc_api_process")
@@ -82,8 +81,7 @@ func fromCatalogue(ctx context.Context, c *client.Client, id, at string) (found,
 		return found{}, withoutCatalogue(err)
 	}
 	f := found{service: wire.ServiceChoice{Endpoint: s.Endpoint, Application: s.Application, Namespace: s.Namespace},
-		label: wire.OpenEO,
-		title: s.Title, parameters: parametersOf(s), example: json.RawMessage(s.Example)}
+		label: wire.OpenEO, title: s.Title, parameters: parametersOf(s), example: json.RawMessage(s.Example)}
 	if s.Protocol != "openeo" {
 		f.label = wire.OGCProcess
 	}

@@ -46,8 +46,7 @@ func (r *request) flags(command *cobra.Command) {
 	flags.StringArrayVar(&r.labels, "label", nil, "label as `KEY=VALUE`, for list --label; repeatable")
 	flags.StringArrayVarP(&r.parameters, "parameter", "p", nil,
 		"parameter as `NAME=VALUE`: JSON, text, or @FILE for the JSON in a file; repeatable")
-	flags.StringVar(&r.area, "area", "",
-		"`AREA` for parameters of the types bounding-box and polygon")
+	flags.StringVar(&r.area, "area", "", "`AREA` for parameters of the types bounding-box and polygon")
 	flags.StringVar(&r.time, "time", "",
 		"time span for parameters of the type date-interval: `FROM/TO`, a day, a month or a year; or a time for "+
 			"those of the type datetime")
@@ -272,8 +271,7 @@ func eachOf(f found, text string) (d wire.ParameterDimension, err error) {
 	p, known := f.parameter(name)
 	if !known && len(f.parameters) > 0 {
 		return d, fmt.Errorf("%s: the service has no such parameter; it has: %s", name,
-			strings.Join(namesOf(f.parameters),
-				", "))
+			strings.Join(namesOf(f.parameters), ", "))
 	}
 	d.Name = name
 	if file, ok := strings.CutPrefix(list, "@"); ok {
@@ -341,8 +339,7 @@ func (r *request) given(f found) (map[string]json.RawMessage, error) {
 		p, known := f.parameter(name)
 		if !known && len(f.parameters) > 0 {
 			return nil, usage("-p %s: the service has no such parameter; it has: %s", name,
-				strings.Join(namesOf(f.parameters),
-					", "))
+				strings.Join(namesOf(f.parameters), ", "))
 		}
 		read, err := valueOf(value, p.Type)
 		if err != nil {
@@ -522,8 +519,7 @@ func (r *request) split(ctx context.Context, c *client.Client, f found,
 		d.Values, d.Names, err = readValues(r.values)
 		if err == nil && r.area != "" {
 			if slices.Contains(areaTypes, typeIn(f, d.Name)) {
-				return nil, usage("--values gives the areas: omit --area, or name another parameter with " +
-					"--dimension")
+				return nil, usage("--values gives the areas: omit --area, or name another parameter with --dimension")
 			}
 			err = r.fillArea(ctx, f, values)
 		}

@@ -158,9 +158,8 @@ func (a *app) chosen(s sessions) (string, error) {
 	}
 	text, err := os.ReadFile(filepath.Join(s.folder, currentFile))
 	if err != nil {
-		return "", &exitError{ExitSignIn,
-			errors.New("no broker is set. Sign in with: eodispatch login URL\n" +
-				"or name one with --broker or EODISPATCH_BROKER")}
+		return "", &exitError{ExitSignIn, errors.New("no broker is set. Sign in with: eodispatch login URL\n" +
+			"or name one with --broker or EODISPATCH_BROKER")}
 	}
 	name, address, _ := strings.Cut(strings.TrimSpace(string(text)), "\n")
 	if _, err := s.read(name); err != nil && address != "" {

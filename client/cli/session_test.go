@@ -184,8 +184,7 @@ func TestLogout_WaitsForARenewal(t *testing.T) {
 	t.Cleanup(provider.Close)
 	broker, _ := servers(t, http.NotFound)
 	s := stored(t, home, session{Name: "b", URL: broker, Endpoint: provider.URL + "/token", Revocation: provider.URL +
-		"/revoke",
-		Grant: &oauth2.Token{AccessToken: "t1", RefreshToken: "r1", Expiry: time.Unix(1, 0)}})
+		"/revoke", Grant: &oauth2.Token{AccessToken: "t1", RefreshToken: "r1", Expiry: time.Unix(1, 0)}})
 	ends := make(chan error, 2)
 	go func() { _, err := command(t, t.Context(), home, nil, "usage", "--broker", "b"); ends <- err }()
 	<-begun

@@ -332,8 +332,7 @@ func (w *watching) outcome(err error) error {
 	case w.task && w.counts[wire.Finished] < all:
 		return &exitError{ExitUnsuccessful,
 			fmt.Errorf("%s has ended: %s. Show the reasons with: eodispatch list --task %s --status failed; try "+
-				"again with: "+"eodispatch retry %s",
-				w.target, countsOf(w.counts), w.target, w.target)}
+				"again with: eodispatch retry %s", w.target, countsOf(w.counts), w.target, w.target)}
 	case !w.task && !w.status.Final(), w.task && ended < all:
 		return fmt.Errorf("%s has not ended", w.target)
 	}

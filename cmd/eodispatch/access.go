@@ -120,8 +120,7 @@ func (a *access) serve(c *api.Config) error {
 	c.SignIns = signIns
 	if a.ring != nil || a.alone { // processes must open each other's sessions
 		c.Sessions = signIns.Sessions(ring, identity.SessionsConfig{Store: a.vault, Life: a.session.Life,
-			Idle: a.session.Idle,
-			Home: strings.TrimSuffix(a.comeTo, pages.SignedInPath) + "/", Locker: a.vault})
+			Idle: a.session.Idle, Home: strings.TrimSuffix(a.comeTo, pages.SignedInPath) + "/", Locker: a.vault})
 	}
 	return nil
 }

@@ -10,8 +10,7 @@ import (
 // Platforms with open or shared access have no exchange.
 func TestPageOf_AccountPage(t *testing.T) {
 	for want, platforms := range map[string][]config.Platform{
-		"": {{Name: "open"},
-			{Name: "token", Exchange: &config.Exchange{Driver: config.TokenExchange}}},
+		"": {{Name: "open"}, {Name: "token", Exchange: &config.Exchange{Driver: config.TokenExchange}}},
 		"https://id.test/x/account": {{Name: "open"},
 			{Name: "linked", Exchange: &config.Exchange{Driver: config.KeycloakBroker}}},
 	} {

@@ -18,8 +18,7 @@ func backupCommandLine(c console) *cobra.Command {
 		Long: `Copy the SQLite database to a new file while a broker uses it: the state of one moment, verified. If the copy fails,
 there is no file. docs/operations.md says how to restore it, and how to back up PostgreSQL.`,
 		Example: "  eodispatch backup --config broker.yaml /backup/eodispatch-$(date +%F).db",
-		RunE: func(_ *cobra.Command,
-			args []string) error {
+		RunE: func(_ *cobra.Command, args []string) error {
 			return b.Run(c, args[0])
 		}}
 	b.flags(command)

@@ -106,8 +106,7 @@ func build(ctx context.Context, settings *config.Config, kept *store.Store, seen
 	if err := identity.Readable(ctx, kept, access.ring); dispatch.DatabaseError(err) != nil {
 		log.Warn("cannot check whether the vault keys open everything", "error", err)
 	} else if err != nil {
-		log.Error("vault keys are missing; permissions and hooks that need them are not used",
-			"error", err)
+		log.Error("vault keys are missing; permissions and hooks that need them are not used", "error", err)
 	}
 	installation, err := kept.Installation(ctx)
 	if err != nil {
@@ -115,8 +114,7 @@ func build(ctx context.Context, settings *config.Config, kept *store.Store, seen
 	}
 	jobs := seams.store(kept)
 	past := history.New(seen, kept, wallClock{}, log)
-	b := broker.New(jobs, dispatch.Setup{Tokens: access, Backends: backends, Installation: installation,
-		Log:      log,
+	b := broker.New(jobs, dispatch.Setup{Tokens: access, Backends: backends, Installation: installation, Log: log,
 		Observer: past, Tracer: traces, Timing: seams.timing})
 	bound(b, settings)
 	lost := &losses{database: kept, log: log}
@@ -192,8 +190,7 @@ func backEnd(settings *config.Config, b *broker.Broker, kept *store.Store,
 	offered *catalogue.Catalogue, passed *files.Facade) *facadeopeneo.Facade {
 	id := settings.Identity
 	return facadeopeneo.New(facadeopeneo.Config{Broker: b, Backends: b.Backends, Processes: kept, Services: offered,
-		Files: passed,
-		Title: settings.About.Title, Version: ownVersion(), Secret: passed.Secret,
+		Files: passed, Title: settings.About.Title, Version: ownVersion(), Secret: passed.Secret,
 		SignIn: facadeopeneo.SignIn{Issuer: id.Issuer, ClientID: cmp.Or(id.OpenEOClient, id.CommandLineClient),
 			Pages: id.OpenEOPages}})
 }
@@ -308,8 +305,7 @@ func (b *assembly) runEngine(ctx context.Context) <-chan struct{} {
 	})
 	all.Go(func() {
 		b.runGuarded(ctx, "counting for the metrics", func() error {
-			b.seen.CollectStats(ctx, b.store, b.jobs.Backends,
-				b.log)
+			b.seen.CollectStats(ctx, b.store, b.jobs.Backends, b.log)
 			return nil
 		})
 	})
@@ -522,8 +518,7 @@ func tokensOf(settings *config.Config, backends []*dispatch.Backend, traces *tra
 	log *slog.Logger) identity.TokensConfig {
 	c := identity.TokensConfig{Issuer: settings.Identity.Issuer, ClientID: settings.Identity.ClientID,
 		ClientSecret: settings.Identity.ClientSecret, ClientKey: settings.Identity.ClientKey,
-		Client: identityClient(settings,
-			traces), Log: log, Development: settings.Development}
+		Client: identityClient(settings, traces), Log: log, Development: settings.Development}
 	for i, p := range settings.Platforms {
 		access := identity.Platform{Name: p.Name, Access: p.Access, Issuer: p.Issuer}
 		if p.Exchange != nil {

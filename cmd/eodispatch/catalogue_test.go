@@ -80,8 +80,7 @@ func (p published) spellings() []dispatch.Service {
 	if p.label == dispatch.OpenEO {
 		return []dispatch.Service{{Endpoint: service, Application: application},
 			{Endpoint: strings.TrimRight(service, "/"),
-				Application: application},
-			{Endpoint: service + "/", Application: application}}
+				Application: application}, {Endpoint: service + "/", Application: application}}
 	}
 	id, below := path.Base(service), strings.TrimSuffix(service, "/processes/"+path.Base(service))
 	return []dispatch.Service{{Endpoint: service, Application: id}, {Endpoint: service, Application: service},

@@ -40,8 +40,7 @@ func demoCommandLine(c console) *cobra.Command {
 	command := &cobra.Command{Use: "demo", Args: cobra.NoArgs,
 		Short: "Start a broker with simulated platforms, and run jobs on them", Long: demoHelp,
 		Example: "  eodispatch demo --keep", RunE: func(*cobra.Command, []string) error { return demonstrate(c, keep) }}
-	command.Flags().BoolVar(&keep, "keep", false,
-		"keep the broker running, and print commands to try")
+	command.Flags().BoolVar(&keep, "keep", false, "keep the broker running, and print commands to try")
 	return command
 }
 
@@ -370,13 +369,10 @@ func (s *demoServers) explain(out io.Writer) {
 	if web.Page() != nil {
 		fmt.Fprintf(out, "\nOpen %s/ in a browser and sign in as alice.\n", s.broker)
 	}
-	fmt.Fprintf(out,
-		"\n"+
-			"The broker runs until you press Ctrl-C. In another terminal, paste these lines (and the line of A "+
-			"again when its token has expired, after five minutes):\n\n"+
-			"B=%s\n"+
-			"OPENEO=%s\n"+
-			"APPLICATION=%s\n", s.broker, s.world.OpenEOURL, s.documents+"/ndvi_composite.json")
+	fmt.Fprintf(out, "\n"+
+		"The broker runs until you press Ctrl-C. In another terminal, paste these lines (and the line of A "+
+		"again when its token has expired, after five minutes):\n\nB=%s\nOPENEO=%s\n"+
+		"APPLICATION=%s\n", s.broker, s.world.OpenEOURL, s.documents+"/ndvi_composite.json")
 	fmt.Fprintf(out,
 		"A=\"Authorization: Bearer $(curl -s %s/protocol/openid-connect/token -d grant_type=password -d client_id=%s "+
 			"-d username=%s -d password=%s"+

@@ -213,8 +213,7 @@ func checksOf(settings *config.Config) ([]check, error) {
 	for _, source := range settings.Catalogue.Sources {
 		checks = append(checks, check{
 			name: "catalogue source " + source, ask: withoutUnproven(func(ctx context.Context) error {
-				return askSource(ctx,
-					settings, source)
+				return askSource(ctx, settings, source)
 			}),
 			advice: "check the folder or URL in `catalogue.sources`; `doctor --catalogue` lists its services",
 		})

@@ -33,8 +33,7 @@ func (d *doctorCommand) counts(ctx context.Context, settings *config.Config) fin
 	case err != nil:
 		f.err, f.advice = err, "if the database has very many jobs, raise `--timeout`"
 	case wrong > 0:
-		f.err = fmt.Errorf("%d counts differ from the jobs, so limits and quotas may be exceeded or not used up",
-			wrong)
+		f.err = fmt.Errorf("%d counts differ from the jobs, so limits and quotas may be exceeded or not used up", wrong)
 	}
 	return f
 }

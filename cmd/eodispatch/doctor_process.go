@@ -99,8 +99,7 @@ func inNeed(ctx context.Context, settings *config.Config) (notes []string) {
 				"`eodispatch operator end %q REASON` ends them all", unknown[a], a, string(a)))
 	}
 	if err != nil {
-		notes = append(notes, "cannot read holds, and jobs that need operators: "+
-			strings.TrimSpace(explained(err)))
+		notes = append(notes, "cannot read holds, and jobs that need operators: "+strings.TrimSpace(explained(err)))
 	}
 	return notes
 }

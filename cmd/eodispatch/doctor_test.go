@@ -11,8 +11,7 @@ import (
 
 // TestDoctor_SaysWhatItCannotCheck, in place of a plain "ok".
 func TestDoctor_SaysWhatItCannotCheck(t *testing.T) {
-	checks := []check{{name: "exchange", advice: "see the docs", ask: func(context.Context) (string,
-		error) {
+	checks := []check{{name: "exchange", advice: "see the docs", ask: func(context.Context) (string, error) {
 		return "whether it may", nil
 	}}}
 	if row := diagnose(t.Context(), checks, time.Second)[0].row(); row != [3]string{"ok", "exchange",

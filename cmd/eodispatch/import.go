@@ -42,8 +42,7 @@ submitted. Stop the deployed service and all brokers first. If the command is in
 	command.Flags().StringVar(&i.From, "from", "",
 		"URL of that database, mysql://USER:PASSWORD@HOST:PORT/NAME or postgresql://…; env:NAME or file:PATH keep "+
 			"the password secret")
-	command.Flags().BoolVar(&i.DryRun, "dry-run", false, "only list what would be imported, and what cannot be and "+
-		"why")
+	command.Flags().BoolVar(&i.DryRun, "dry-run", false, "only list what would be imported, and what cannot be and why")
 	_ = command.MarkFlagRequired("from") // the flag exists
 	return command
 }

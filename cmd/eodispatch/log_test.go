@@ -21,8 +21,7 @@ func TestNewLog_WritesDurationsWithUnits(t *testing.T) {
 	} {
 		var out bytes.Buffer
 		newLog(config.Log{Format: format}, &out).Info("x", "took", 1234567890*time.Nanosecond, slog.Group("g", "paused",
-			20*time.Minute),
-			"fast", 12345*time.Nanosecond, "error", errors.New("refused"))
+			20*time.Minute), "fast", 12345*time.Nanosecond, "error", errors.New("refused"))
 		for _, text := range want {
 			if !strings.Contains(out.String(), text) && !strings.Contains(out.String(), strings.Replace(text, "paused",
 				"g.paused", 1)) {

@@ -19,10 +19,9 @@ const lossesEvery = time.Minute
 // What the database may lose, for operators.
 const (
 	lostByFailover = "the database's standbys do not confirm commits: when one takes over, accepted jobs may be lost " +
-		"and started jobs may be started again; " +
-		"set synchronous_standby_names, with Patroni synchronous_mode"
+		"and started jobs may be started again; set synchronous_standby_names, with Patroni synchronous_mode"
 	lostByCrash = "the database confirms commits before they are on its disk: when its machine crashes, accepted " +
-		"jobs may be lost and started jobs may be " + "started again; set synchronous_commit and fsync to on"
+		"jobs may be lost and started jobs may be started again; set synchronous_commit and fsync to on"
 	poolerWithoutDirect = "the database is behind a pooler: migrations and notifications of other processes need the " +
 		"server itself; set database_direct to its address"
 )

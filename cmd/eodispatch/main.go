@@ -149,8 +149,7 @@ func errorOf(err error) (*dispatch.Error, bool) { return errors.AsType[*dispatch
 
 func versionCommandLine(c console) *cobra.Command {
 	return &cobra.Command{Use: "version", Short: "Print the version, and whether the page is included",
-		Args: cobra.NoArgs, Example: "  eodispatch version",
-		RunE: func(*cobra.Command, []string) error {
+		Args: cobra.NoArgs, Example: "  eodispatch version", RunE: func(*cobra.Command, []string) error {
 			_, err := fmt.Fprintln(c.out, versionLine())
 			return err
 		}}

@@ -52,15 +52,12 @@ held_by_operator with your reason; submitted jobs go on.`,
 		run                       func(*operatorCommand, []string) error
 	}{
 		{"jobs", "List jobs that need attention: in doubt, unknown, stalled, set aside, …", "",
-			"  eodispatch operator jobs --config broker.yaml",
-			cobra.NoArgs, (*operatorCommand).jobs},
+			"  eodispatch operator jobs --config broker.yaml", cobra.NoArgs, (*operatorCommand).jobs},
 		{"holds", "List all holds", "", "  eodispatch operator holds --config broker.yaml", cobra.NoArgs,
 			(*operatorCommand).holds},
-		{"hold PLATFORM|ACCOUNT REASON",
-			"Submit nothing to a platform or for an account, until you release it",
+		{"hold PLATFORM|ACCOUNT REASON", "Submit nothing to a platform or for an account, until you release it",
 			"Submit nothing to a platform, or for one of its accounts, until you release it. Users see the reason. " +
-				"An account is written as in the log: PLATFORM/shared, PLATFORM/open or \"PLATFORM/ISSUER " +
-				"SUBJECT\".",
+				"An account is written as in the log: PLATFORM/shared, PLATFORM/open or \"PLATFORM/ISSUER SUBJECT\".",
 			"  eodispatch operator hold cdse \"CDSE is being updated until noon\" --config broker.yaml",
 			cobra.ExactArgs(2), (*operatorCommand).hold},
 		{"release PLATFORM|ACCOUNT", "End a hold", "", "  eodispatch operator release cdse --config broker.yaml",
@@ -163,8 +160,7 @@ func (o *operatorCommand) endUnknown(args []string) error {
 		func(w io.Writer) {
 			fmt.Fprintf(w, "%d jobs of %s have ended\n", n.Ended, args[0])
 			if n.Left > 0 {
-				fmt.Fprintf(w, "%d changed meanwhile: see eodispatch operator jobs, and repeat the command\n",
-					n.Left)
+				fmt.Fprintf(w, "%d changed meanwhile: see eodispatch operator jobs, and repeat the command\n", n.Left)
 			}
 		})
 }

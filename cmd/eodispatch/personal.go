@@ -94,8 +94,7 @@ again, so repeat this command then. Logs, backups, platforms and the identity pr
 		Example: "  eodispatch forget --config broker.yaml --user 7c9e6679-7425-40de-944b-e07fc1f90ae7 --cancel",
 		RunE:    func(*cobra.Command, []string) error { return f.Run(c) }}
 	f.flags(command)
-	command.Flags().BoolVar(&f.Cancel, "cancel", false,
-		"cancel the user's unfinished jobs, and wait for their end")
+	command.Flags().BoolVar(&f.Cancel, "cancel", false, "cancel the user's unfinished jobs, and wait for their end")
 	command.Flags().DurationVar(&f.Wait, "wait", 10*time.Minute, "how long to wait with --cancel")
 	return command
 }
@@ -106,8 +105,7 @@ func (f *forgetCommand) Run(c console) error {
 	if err != nil {
 		return err
 	}
-	return withDatabase(c, settings, openDatabase, func(ctx context.Context,
-		kept *store.Store) error {
+	return withDatabase(c, settings, openDatabase, func(ctx context.Context, kept *store.Store) error {
 		return f.forget(ctx, c, settings, kept)
 	})
 }
@@ -136,8 +134,7 @@ func (f *forgetCommand) forget(ctx context.Context, c console, settings *config.
 	if revocations > 0 {
 		fmt.Fprintf(c.out,
 			"%d permissions to act for the user will be revoked at the identity provider, and then deleted, when a "+
-				"broker runs\n",
-			revocations)
+				"broker runs\n", revocations)
 	}
 	return nil
 }
@@ -154,7 +151,7 @@ func (f *forgetCommand) cancel(ctx context.Context, kept *store.Store, user disp
 	if !running {
 		return &dispatch.Error{Kind: dispatch.Conflict, Op: "forget", Text: fmt.Sprintf(
 			"%d jobs of the user are at platforms. They are canceled there when the broker runs: start it, stop it "+
-				"once they "+"have ended, and run this command again.", n)}
+				"once they have ended, and run this command again.", n)}
 	}
 	within, cancel := context.WithTimeout(ctx, f.Wait)
 	defer cancel()

@@ -24,8 +24,7 @@ func purgeCommandLine(c console) *cobra.Command {
 		Args: cobra.NoArgs,
 		Long: `Delete what is older than the retention settings, as a running broker does every hour. Jobs that have not ended, or are
 in doubt, are never deleted. On SQLite no broker may use the file, except with --dry-run.`,
-		Example: "  eodispatch purge --dry-run --config broker.yaml", RunE: func(*cobra.Command,
-			[]string) error {
+		Example: "  eodispatch purge --dry-run --config broker.yaml", RunE: func(*cobra.Command, []string) error {
 			return p.Run(c)
 		}}
 	p.flags(command)
@@ -44,8 +43,7 @@ func (p *purgeCommand) Run(c console) error {
 			return countAged(ctx, kept, retentionOf(settings), c.out)
 		})
 	}
-	return withDatabase(c, settings, openDatabase, func(ctx context.Context,
-		kept *store.Store) error {
+	return withDatabase(c, settings, openDatabase, func(ctx context.Context, kept *store.Store) error {
 		return deleteAged(ctx, kept, settings, c.out)
 	})
 }

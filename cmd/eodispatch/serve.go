@@ -187,8 +187,7 @@ const otherFiles = 1000
 func warnOfOpenFiles(limit, connections int, log *slog.Logger) {
 	if needed := connections + otherFiles; 0 < limit && limit < needed {
 		log.Warn("the limit of open files is below what client connections may need; raise it (ulimit -Hn, "+
-			"LimitNOFILE of "+"systemd) or lower limits.connections",
-			"limit", limit, "needed", needed)
+			"LimitNOFILE of systemd) or lower limits.connections", "limit", limit, "needed", needed)
 	}
 }
 

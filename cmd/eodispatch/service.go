@@ -88,8 +88,7 @@ func (s *service) reload(ctx context.Context, settings *config.Config) {
 	changed := changedKeys(*s.settings, *settings)
 	lost, err := s.lostPlatforms(ctx, s.settings, settings)
 	if len(lost) > 0 {
-		s.log.ErrorContext(ctx,
-			"the settings were not reloaded: platforms with unfinished jobs are missing or changed",
+		s.log.ErrorContext(ctx, "the settings were not reloaded: platforms with unfinished jobs are missing or changed",
 			"platforms", lost)
 		return
 	}
@@ -140,9 +139,8 @@ func (s *service) replace(ctx context.Context, settings *config.Config) error {
 }
 
 const (
-	textPerhapsMissing = "platforms with jobs accepted during the reload may be missing: reload the previous " +
-		"settings"
-	textPlatformsStay = "these platforms are unchanged, because jobs were accepted for them during the reload. " +
+	textPerhapsMissing = "platforms with jobs accepted during the reload may be missing: reload the previous settings"
+	textPlatformsStay  = "these platforms are unchanged, because jobs were accepted for them during the reload. " +
 		"Reload again when these jobs have ended"
 )
 

@@ -42,8 +42,7 @@ func configuredService(s config.Service, platforms []config.Platform) catalogue.
 	first := configuredPlacement(config.ServicePlacement{Platform: s.Platform, Application: s.Application,
 		Namespace: s.Namespace}, platforms)
 	c := catalogue.Service{ID: s.ID, Title: s.Title, Description: s.Description, Keywords: s.Keywords,
-		Cost: catalogue.Cost{Note: s.Cost}, Example: s.Example,
-		Label: first.Label, Service: first.Service}
+		Cost: catalogue.Cost{Note: s.Cost}, Example: s.Example, Label: first.Label, Service: first.Service}
 	for _, h := range s.Also {
 		c.Also = append(c.Also, configuredPlacement(h, platforms))
 	}
@@ -58,8 +57,7 @@ func configuredPlacement(h config.ServicePlacement, platforms []config.Platform)
 
 // readServices returns the catalogue as its sources are now, without the database.
 func readServices(ctx context.Context, settings *config.Config) *catalogue.Catalogue {
-	offered := offeredServices(settings, broker.New(nil, dispatch.Setup{Backends: platforms(settings, nil)}),
-		nil,
+	offered := offeredServices(settings, broker.New(nil, dispatch.Setup{Backends: platforms(settings, nil)}), nil,
 		slog.New(slog.DiscardHandler))
 	offered.Read(ctx)
 	return offered

@@ -44,11 +44,8 @@ func (s configFlags) load(c console) (*config.Config, error) {
 	settings, err := config.Load(s.Config, c.environ)
 	faults, _ := errors.AsType[config.Faults](err)
 	if s.Config == "" && lacksKey(faults, "identity.issuer") && lacksKey(faults, "platforms") {
-		return nil, fmt.Errorf(
-			"%w\n\n"+
-				"There is no configuration. Name a file with --config FILE or EODISPATCH_CONFIG. A minimal "+
-				"file:\n\n"+
-				"%s",
+		return nil, fmt.Errorf("%w\n\n"+
+			"There is no configuration. Name a file with --config FILE or EODISPATCH_CONFIG. A minimal file:\n\n%s",
 			faults, strings.TrimSpace(minimalConfiguration))
 	}
 	return settings, err

@@ -43,8 +43,7 @@ func newTaskBroker(t *testing.T, p config.Protocol, life simulator.Life, limits 
 		endpoint = w.OGCURL
 	}
 	settings := &config.Config{Development: true,
-		Platforms: []config.Platform{{Name: "p", Protocol: p, Endpoint: endpoint,
-			Access: dispatch.AccessOpen,
+		Platforms: []config.Platform{{Name: "p", Protocol: p, Endpoint: endpoint, Access: dispatch.AccessOpen,
 			Limits: config.PlatformLimits{Requests: 8, MinPoll: 50 * time.Millisecond, Send: time.Minute}}}}
 	if limits != "" {
 		if _, err := fmt.Sscanf(limits, "jobs: %d", &settings.Platforms[0].Limits.Jobs); err != nil {

@@ -61,8 +61,7 @@ func helpCommandLine(root *cobra.Command) *cobra.Command {
 				}
 			}
 			return names, cobra.ShellCompDirectiveNoFileComp
-		},
-		RunE: func(_ *cobra.Command, args []string) error {
+		}, RunE: func(_ *cobra.Command, args []string) error {
 			named, rest, err := root.Find(args)
 			if err != nil || len(rest) > 0 {
 				return missingCommand(root, append(rest, args...))

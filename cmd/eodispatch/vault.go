@@ -22,18 +22,15 @@ func vaultCommandLine(c console) *cobra.Command {
 	rotation := &cobra.Command{Use: "rotate", Short: "Re-encrypt the vault with the first of vault.keys",
 		Args:    cobra.NoArgs,
 		Long:    "Re-encrypt the vault with the first of vault.keys. After that you can remove the other keys.",
-		Example: "  eodispatch vault rotate --config broker.yaml", RunE: func(*cobra.Command,
-			[]string) error {
+		Example: "  eodispatch vault rotate --config broker.yaml", RunE: func(*cobra.Command, []string) error {
 			return rotate.Run(c)
 		}}
 	rotate.flags(rotation)
 	command.AddCommand(rotation, &cobra.Command{Use: "key", Short: "Print a new key for vault.keys, where it goes " +
-		"first",
-		Args: cobra.NoArgs, Example: "  eodispatch vault key",
-		RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Fprintln(c.out, identity.NewKey(time.Now()).Reveal())
-			return err
-		}})
+		"first", Args: cobra.NoArgs, Example: "  eodispatch vault key", RunE: func(*cobra.Command, []string) error {
+		_, err := fmt.Fprintln(c.out, identity.NewKey(time.Now()).Reveal())
+		return err
+	}})
 	return command
 }
 

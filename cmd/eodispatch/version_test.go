@@ -12,8 +12,7 @@ import (
 func TestVersionOf(t *testing.T) {
 	built := func(modified string) *debug.BuildInfo {
 		return &debug.BuildInfo{Settings: []debug.BuildSetting{{Key: "vcs.revision", Value: "0123456789abcdef0123"},
-			{Key: "vcs.time", Value: "2026-11-27T08:00:00Z"},
-			{Key: "vcs.modified", Value: modified}}}
+			{Key: "vcs.time", Value: "2026-11-27T08:00:00Z"}, {Key: "vcs.modified", Value: modified}}}
 	}
 	for _, c := range []struct {
 		set             string
@@ -37,8 +36,7 @@ func TestVersionOf(t *testing.T) {
 func TestDiagnose_AdviceOfTheError(t *testing.T) {
 	found := diagnose(t.Context(), []check{{name: "database", advice: "check that the server is running",
 		ask: withoutUnproven(func(context.Context) error {
-			return withAdvice{errors.New("a key is missing"),
-				"put it back"}
+			return withAdvice{errors.New("a key is missing"), "put it back"}
 		})}}, time.Minute)
 	if found[0].advice != "put it back" || found[0].err.Error() != "a key is missing" {
 		t.Errorf("%+v", found[0])

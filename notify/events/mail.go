@@ -154,11 +154,9 @@ func (s *Sender) letter(ctx context.Context, h dispatch.Hook, mailed []dispatch.
 		}
 		text.WriteString("\n")
 	}
-	fmt.Fprintf(&text,
-		"-- \n"+
-			"You get this mail because you asked %s to notify you of your jobs. To stop it, delete the "+
-			"notification\n"+
-			"%s on your account page there.\n", s.Source, h.ID)
+	fmt.Fprintf(&text, "-- \n"+
+		"You get this mail because you asked %s to notify you of your jobs. To stop it, delete the notification\n"+
+		"%s on your account page there.\n", s.Source, h.ID)
 	m.Text = text.String()
 	return m
 }

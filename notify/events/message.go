@@ -45,8 +45,7 @@ const eventMedia = "application/cloudevents+json; charset=utf-8"
 // body returns the message about a delivery.
 func (s *Sender) body(d dispatch.Delivery) ([]byte, error) {
 	m := message{Version: "1.0", ID: d.Event.String(), Source: s.Source,
-		Type: "org.eodispatch.job." + string(d.Status) +
-			".v1", Time: d.Happened.UTC(),
+		Type: "org.eodispatch.job." + string(d.Status) + ".v1", Time: d.Happened.UTC(),
 		Media: "application/json", Data: data{Job: int64(d.Job), Task: int64(d.Task), Number: d.Number,
 			Status: string(d.Status)}}
 	why, needed := d.Status.Needed()

@@ -72,8 +72,7 @@ func TestHandler_NeedsTheKey(t *testing.T) {
 		"no header":      func(r *http.Request) *http.Request { r.Header.Del("Authorization"); return r },
 		"the key itself": func(r *http.Request) *http.Request { r.Header.Set("Authorization", "Bearer key"); return r },
 		"no proof": func(r *http.Request) *http.Request {
-			r.Header.Set("Authorization",
-				"Eodispatch-HMAC 1.a.")
+			r.Header.Set("Authorization", "Eodispatch-HMAC 1.a.")
 			return r
 		},
 		"another key":  func(r *http.Request) *http.Request { operator.Sign(r, nil, "key2", time.Now()); return r },
@@ -90,8 +89,7 @@ func TestHandler_NeedsTheKey(t *testing.T) {
 		"another method":  func(r *http.Request) *http.Request { r.Method = http.MethodDelete; return r },
 		"another address": func(r *http.Request) *http.Request { r.URL.RawQuery = "scope=p"; return r },
 		"another body": func(r *http.Request) *http.Request {
-			r.Body = io.NopCloser(
-				strings.NewReader("{}"))
+			r.Body = io.NopCloser(strings.NewReader("{}"))
 			return r
 		},
 	} {
@@ -158,12 +156,10 @@ func TestVerify(t *testing.T) {
 	unproven := w.Result()
 	unproven.Header.Del("Eodispatch-Proof")
 	for name, err := range map[string]error{
-		"another text": operator.Verify(r, w.Result(), []byte("[1]"), "key"),
-		"another status": operator.Verify(r, forged,
-			body, "key"),
-		"no proof": operator.Verify(r, unproven, body, "key"),
-		"of another request": operator.Verify(from(http.MethodGet,
-			"/operator/holds", ""), w.Result(), body, "key"),
+		"another text":       operator.Verify(r, w.Result(), []byte("[1]"), "key"),
+		"another status":     operator.Verify(r, forged, body, "key"),
+		"no proof":           operator.Verify(r, unproven, body, "key"),
+		"of another request": operator.Verify(from(http.MethodGet, "/operator/holds", ""), w.Result(), body, "key"),
 	} {
 		if err == nil {
 			t.Error(name)

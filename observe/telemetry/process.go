@@ -42,8 +42,7 @@ var (
 	connectionsDesc = description("db_connections", "Connections to the database, by pool.", "pool", "state")
 	waitsDesc       = description("db_waits_total", "Statements that waited for a connection.", "pool")
 	waitedDesc      = description("db_wait_seconds_total", "How long statements waited for a connection.", "pool")
-	refusalsDesc    = description("budget_refusals_total", "Inputs beyond a bound of docs/security.md.",
-		"bound")
+	refusalsDesc    = description("budget_refusals_total", "Inputs beyond a bound of docs/security.md.", "bound")
 )
 
 func description(name, help string, labels ...string) *prometheus.Desc {

@@ -99,36 +99,28 @@ var (
 		"Jobs in the database, by status; waiting: for a slot, ended: in any final status.", "platform", "status")
 	attentionDesc = description("jobs_attention", "Jobs at a platform that need attention, by reason.", "platform",
 		"attention")
-	oldestDesc = description("job_waiting_oldest_seconds", "Age of the job that waits longest for a slot.",
-		"platform")
-	slotsDesc = description("platform_slots",
+	oldestDesc = description("job_waiting_oldest_seconds", "Age of the job that waits longest for a slot.", "platform")
+	slotsDesc  = description("platform_slots",
 		"Slots in use, and their limit: limits.jobs of all accounts with unfinished jobs.", "platform", "kind")
-	upDesc = description("platform_up", "1 if the platform responded to the last request.",
-		"platform")
+	upDesc    = description("platform_up", "1 if the platform responded to the last request.", "platform")
 	holdsDesc = description("platform_holds", "Accounts that submit nothing for a while, by reason.", "platform",
 		"reason")
 	rateDesc   = description("platform_rate_limit", "limits.rate, in requests per second.", "platform")
 	bookedDesc = description("platform_rate_booked_seconds",
 		"How far ahead requests to the platform are planned under limits.rate.", "platform")
-	lagDesc = description("visit_lag_seconds",
-		"How long the longest-waiting account has been due.", "platform")
-	waitingDesc = description("hook_deliveries_waiting",
-		"Messages to hooks that are neither delivered nor given up.")
-	ageDesc = description("hook_delivery_oldest_seconds",
-		"Age of the oldest undelivered message.")
+	lagDesc     = description("visit_lag_seconds", "How long the longest-waiting account has been due.", "platform")
+	waitingDesc = description("hook_deliveries_waiting", "Messages to hooks that are neither delivered nor given up.")
+	ageDesc     = description("hook_delivery_oldest_seconds", "Age of the oldest undelivered message.")
 	hookLagDesc = description("hook_lag_seconds",
 		"How long the longest-waiting message has been due, without those to paused receivers.")
-	pausedDesc = description("hooks_paused",
-		"Hooks that are paused because their receiver accepts nothing.")
+	pausedDesc  = description("hooks_paused", "Hooks that are paused because their receiver accepts nothing.")
 	limitedDesc = description("tasks_limited",
 		"Unfinished tasks that start no job for now, by reason; paused: by their owner.", "reason")
 	atRiskDesc = description("db_commits_at_risk",
-		"1 if commits may be lost by a crash of the database server (crash), or when a standby takes over "+
-			"(failover).",
+		"1 if commits may be lost by a crash of the database server (crash), or when a standby takes over (failover).",
 		"event")
 	standbysDesc  = description("db_standbys", "Standbys that receive the changes of the database.")
-	statsTimeDesc = description("census_timestamp_seconds",
-		"When the database was last counted.")
+	statsTimeDesc = description("census_timestamp_seconds", "When the database was last counted.")
 	statsTookDesc = description("census_duration_seconds", "How long counting the database took.")
 )
 
@@ -200,11 +192,9 @@ var (
 	heldStatuses   = []dispatch.Status{dispatch.Submitted, dispatch.Queued, dispatch.Running}
 	attentions     = []dispatch.Attention{dispatch.InDoubt, dispatch.SubmissionUnknown, dispatch.Stalled}
 	limitedReasons = []dispatch.Attention{dispatch.Paused, dispatch.BudgetReached, dispatch.BudgetUnusable,
-		dispatch.CostsAwaited,
-		dispatch.Trial, dispatch.TrialEnded}
+		dispatch.CostsAwaited, dispatch.Trial, dispatch.TrialEnded}
 	holdReasons = []dispatch.Attention{dispatch.NeedsSignIn, dispatch.NeedsOperator, dispatch.Unreachable,
-		dispatch.NotTaken,
-		dispatch.Full, dispatch.HeldByOperator}
+		dispatch.NotTaken, dispatch.Full, dispatch.HeldByOperator}
 )
 
 // orZero returns what was counted, and 0 of what was not.

@@ -65,16 +65,14 @@ func New(version, commit string) *Telemetry {
 	t.requestDuration = histograms("http_request_duration_seconds", "Duration of requests, without streams.",
 		requestBuckets, "route")
 	t.accepted = counters("jobs_accepted_total", "Jobs that users submitted.", "platform")
-	t.ended = counters("jobs_total",
-		"Jobs that ended, without those canceled before they were submitted.", "platform",
+	t.ended = counters("jobs_total", "Jobs that ended, without those canceled before they were submitted.", "platform",
 		"outcome")
 	t.jobDuration = histograms("job_duration_seconds",
 		"Time from the acceptance of a job to its start (wait) and to its end (total).", jobBuckets, "platform",
 		"phase")
 	t.retries = counters("retries_total",
 		"Failed requests to platforms that are repeated, by the attention of the job.", "platform", "reason")
-	t.uncertain = counters("submit_uncertain_total",
-		"Submissions with an unknown outcome.", "platform")
+	t.uncertain = counters("submit_uncertain_total", "Submissions with an unknown outcome.", "platform")
 	t.costs = counters("cost_units_total", "Costs of ended jobs that the platform reported, in its own unit.",
 		"platform")
 	t.asked = counters("platform_requests_total", "Requests to platforms, by operation and outcome.", "platform", "op",
@@ -83,11 +81,9 @@ func New(version, commit string) *Telemetry {
 		requestBuckets, "platform", "op")
 	t.tokens = counters("tokens_total", "Tokens for platforms requested from identity providers, by outcome.",
 		"platform", "outcome")
-	t.hookTries = counters("hook_tries_total", "Messages sent to hooks, by outcome.",
-		"outcome")
+	t.hookTries = counters("hook_tries_total", "Messages sent to hooks, by outcome.", "outcome")
 	t.visits = counters("visits_total", "Rounds of work for an account, by outcome.", "outcome")
-	t.removed = counters("removed_total",
-		"Rows deleted by age, or after their users deleted them.", "kind")
+	t.removed = counters("removed_total", "Rows deleted by age, or after their users deleted them.", "kind")
 	for _, kind := range []string{"results", "requests", "jobs", "tasks", "keys"} {
 		t.removed.WithLabelValues(kind)
 	}

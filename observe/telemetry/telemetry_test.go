@@ -77,15 +77,13 @@ func full() *Telemetry {
 	seen.RequestEnded("p", "status", time.Second, &dispatch.Error{Kind: dispatch.Unavailable})
 	seen.TokenRequested("p", nil)
 	seen.HookTried(true)
-	_ = seen.Visits(func(context.Context,
-		dispatch.Lease) error {
+	_ = seen.Visits(func(context.Context, dispatch.Lease) error {
 		return &dispatch.Error{Kind: dispatch.Conflict}
 	})(context.Background(), dispatch.Lease{})
 	seen.Observe(Process{Unsaved: func() int { return 7 }, Streams: func() int { return 8 },
 		Notifications: func() bool { return true },
 		Pools: func() []Pool {
-			return []Pool{
-				{Name: "visit", Used: 1, Idle: 2, Max: 8, Waits: 3, Waited: 0.25}}
+			return []Pool{{Name: "visit", Used: 1, Idle: 2, Max: 8, Waits: 3, Waited: 0.25}}
 		},
 		Refusals:   func() map[string]int64 { return map[string]int64{"graph_bytes": 2} },
 		Durability: func() *Durability { return &Durability{Crash: true, Standbys: 2} }})
@@ -268,8 +266,7 @@ func TestStats_OfOneProcess(t *testing.T) {
 			seen := New("1", "")
 			ctx, stop := context.WithCancel(t.Context())
 			running.Go(func() {
-				seen.CollectStats(ctx, shared, []*dispatch.Backend{{Name: "p"}},
-					slog.New(slog.DiscardHandler))
+				seen.CollectStats(ctx, shared, []*dispatch.Backend{{Name: "p"}}, slog.New(slog.DiscardHandler))
 			})
 			all, stops = append(all, seen), append(stops, stop)
 			synctest.Wait()

@@ -54,8 +54,7 @@ func Start(ctx context.Context, c Config) (*Tracing, error) {
 	otel.SetErrorHandler(&complaints{log: c.Log})
 	provider := sdk.NewTracerProvider(sdk.WithBatcher(exporter), sdk.WithResource(of))
 	return &Tracing{provider: provider, tracer: provider.Tracer("github.com/eodispatch/eodispatch"),
-			incoming: c.Incoming},
-		nil
+		incoming: c.Incoming}, nil
 }
 
 // Check asks whether the receiver takes traces, by sending it none.

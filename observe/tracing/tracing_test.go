@@ -132,8 +132,7 @@ func TestVisits_AreLinkedWithTheRequestsOfTheirJobs(t *testing.T) {
 		Traceparent: "garbage"}}}
 	for i := range 300 {
 		jobs = append(jobs, dispatch.Job{Identity: dispatch.Identity{ID: dispatch.JobID(i),
-			Traceparent: fmt.Sprintf("00-%032x-00f067aa0ba902b7-01",
-				i/2+1)}})
+			Traceparent: fmt.Sprintf("00-%032x-00f067aa0ba902b7-01", i/2+1)}})
 	}
 	visit := traces.Visits(func(ctx context.Context, _ dispatch.Lease) error {
 		for range 2 {

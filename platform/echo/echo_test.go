@@ -56,8 +56,7 @@ func TestPlatform_ChecksItsInputs(t *testing.T) {
 	now := clock(time.Unix(1_700_000_000, 0))
 	p := New(&now)
 	for parameters, good := range map[string]bool{`{"message":"a"}`: true, `{"message":"a","pause":3600}`: true,
-		`{}`: false, `{"message":1}`: false,
-		`{"message":"a","pause":-1}`: false, `{"message":"a","pause":1.5}`: false,
+		`{}`: false, `{"message":1}`: false, `{"message":"a","pause":-1}`: false, `{"message":"a","pause":1.5}`: false,
 		`{"message":"a","pause":3601}`: false,
 		`{"message":"a","other":1}`:    false} {
 		_, err := p.Check(t.Context(), dispatch.Token{}, submission(parameters).Request, nil)

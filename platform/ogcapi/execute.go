@@ -305,7 +305,6 @@ func newHeaderLink(href, params string) headerLink {
 
 // notResults lists the relations of links that do not lead to results.
 var notResults = []string{"monitor", "self", "up", "alternate", "status", "describedby", "service", "service-desc",
-	"service-doc",
-	"next", "prev", "profile", "license", "canonical"}
+	"service-doc", "next", "prev", "profile", "license", "canonical"}
 
 func (l headerLink) leadsToResult() bool { return !slices.Contains(notResults, strings.ToLower(l.rel)) }

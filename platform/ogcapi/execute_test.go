@@ -262,8 +262,7 @@ func TestSubmit_ResultInTheResponse(t *testing.T) {
 		asset  string
 	}{
 		"pygeoapi": {reply{200, "Content-Type: application/json\nLocation: HOST/jobs/a",
-			`{"id":"echo","value":"Hello"}`},
-			"a", "echo"},
+			`{"id":"echo","value":"Hello"}`}, "a", "echo"},
 		"document":  {ok(`{"outputs":[{"id":"out","value":3}]}`), "", "out"},
 		"bytes":     {reply{200, "Content-Type: image/tiff", "II*"}, "", "result"},
 		"reference": {reply{204, "Link: <https://data.example/a.tif>; rel=map; type=image/tiff", ""}, "", "map"},

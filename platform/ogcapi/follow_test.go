@@ -409,8 +409,7 @@ func TestResults_WithNaN(t *testing.T) {
 		"GET /stac/c": {ok(strings.Replace(stacCollection, `"stac_version"`, `"x":NaN,"stac_version"`,
 			1))},
 		"GET /jobs/parts/results": {{200, "Content-Type: multipart/related; boundary=b",
-			"--b\r\nContent-ID: <out>\r\nContent-Type: " +
-				"application/json\r\n\r\n" +
+			"--b\r\nContent-ID: <out>\r\nContent-Type: application/json\r\n\r\n" +
 				`{"type":"Collection","stac_version":"1.0.0","id":"c","x":NaN,"assets":{"a":{"href":"a.tif"}}}` +
 				"\r\n--b--\r\n"}},
 		"GET /jobs/stac": {ok(`{"jobID":"stac","status":"running","progress":NaN}`)},

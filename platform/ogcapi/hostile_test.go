@@ -200,8 +200,7 @@ func TestHostilePlatform_CostlyResponsesAreBounded(t *testing.T) {
 		"400,000 inputs": {"describe", `{"inputs":{` + strings.TrimPrefix(counted(400_000, `,"%d":{}`), ",") +
 			`}}`},
 		"a million of them listed": {"describe", `{"inputs":[` + n(1_000_000, `{}`) + `],"outputs":[` +
-			n(1_000_000, `{}`) +
-			`]}`},
+			n(1_000_000, `{}`) + `]}`},
 		"wide and deep schemas": {"describe", `{"inputs":{"a":{"schema":` + strings.Repeat(`{"oneOf":[`, 5) +
 			n(900_000, `{}`) + strings.Repeat(`]}`, 5) + `}}}`},
 		"a long statusInfo": {"status", `{"status":"failed","message":[` + n(3_000_000, `[]`) + `],"links":[` +

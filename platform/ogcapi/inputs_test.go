@@ -33,8 +33,7 @@ func TestDescribeInputs(t *testing.T) {
 	want := []string{"zone bounding-box false false  []", "area polygon true false  []",
 		`bands array-string false false  ["B02" "B03"]`,
 		"years array true false  []", "cloud double true true 0.50 []", "when datetime true false  []",
-		"file string true false  []",
-		"odd object true false  []", "list array-string true false  []"}
+		"file string true false  []", "odd object true false  []", "list array-string true false  []"}
 	if !slices.Equal(got, want) {
 		t.Errorf("\n got %q\nwant %q", got, want)
 	}

@@ -280,8 +280,7 @@ func TestResults_LiteralsAndBytes(t *testing.T) {
 
 func TestResults_BodiesThatAreNotJSON(t *testing.T) {
 	const multi = "--b\r\nContent-ID: <map>\r\nContent-Type: image/tiff\r\nContent-Transfer-Encoding: " +
-		"base64\r\n\r\nSUkq\r\n" +
-		"--b\r\nContent-Disposition: form-data; name=\"stats\"\r\nContent-Type: " +
+		"base64\r\n\r\nSUkq\r\n--b\r\nContent-Disposition: form-data; name=\"stats\"\r\nContent-Type: " +
 		"application/json\r\n\r\n{\"mean\":1}\r\n--b\r\nContent-Type: text/plain\r\n\r\nhello\r\n" +
 		"--b\r\nContent-ID: far\r\nContent-Location: ../far.tif\r\nContent-Type: image/tiff\r\n\r\n\r\n--b--\r\n"
 	for name, c := range map[string]struct {

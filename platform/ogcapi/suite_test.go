@@ -60,8 +60,7 @@ func (*remote) Abilities() []string {
 
 func (*remote) Words() map[string]dispatch.Status {
 	return map[string]dispatch.Status{"accepted": dispatch.Queued, "running": dispatch.Running,
-		"successful": dispatch.Finished,
-		"failed":     dispatch.Failed, "dismissed": dispatch.Canceled}
+		"successful": dispatch.Finished, "failed": dispatch.Failed, "dismissed": dispatch.Canceled}
 }
 
 // Sent unwraps values from the objects that the standard requires.

@@ -156,8 +156,7 @@ func (p *Platform) capabilities(ctx context.Context, base string) (facts, error)
 		return facts{}, &dispatch.Error{Kind: dispatch.BadUpstream, Op: op,
 			Text: "The platform does not implement version 1 of the openEO API."}
 	}
-	f := facts{url: base, batch: len(doc.Endpoints) == 0, sync: len(doc.Endpoints) == 0,
-		unit: currency(doc.Billing)}
+	f := facts{url: base, batch: len(doc.Endpoints) == 0, sync: len(doc.Endpoints) == 0, unit: currency(doc.Billing)}
 	f.versions = dispatch.Versions{Version: upstream.Version(text(doc.Software)), API: upstream.Version(doc.Version)}
 	f.jwt = slices.ContainsFunc(doc.Classes, jwtClass.MatchString)
 	f.remote = slices.ContainsFunc(doc.Classes, remoteClass.MatchString)

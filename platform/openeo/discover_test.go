@@ -33,13 +33,11 @@ func TestDiscovery(t *testing.T) {
 		}},
 		{name: "none for production", prepare: func(b *backend) {
 			b.json("GET /.well-known/openeo", 200, `{"versions":[`+entry(b, "/old", "1.0.0", no)+","+
-				entry(b, "/openeo/1.2",
-					"1.2.0", no)+`]}`)
+				entry(b, "/openeo/1.2", "1.2.0", no)+`]}`)
 		}},
 		{name: "production not takeCalls is none", prepare: func(b *backend) {
 			b.json("GET /.well-known/openeo", 200, `{"versions":[`+entry(b, "/next", "1.3.0", "")+","+
-				entry(b, "/openeo/1.2",
-					"1.2.0", yes)+`]}`)
+				entry(b, "/openeo/1.2", "1.2.0", yes)+`]}`)
 		}},
 		{name: "relative URL", prepare: func(b *backend) {
 			b.json("GET /.well-known/openeo", 200, `{"versions":[{"url":"/openeo/1.2/","api_version":"1.2.0"}]}`)
@@ -173,11 +171,9 @@ func TestBearer(t *testing.T) {
 		kind    dispatch.Kind
 	}{
 		{name: "configured", prefix: "oidc/X", token: dispatch.Token{Secret: jwt, Issuer: issuer},
-			want: "Bearer oidc/X/" +
-				jwt},
+			want: "Bearer oidc/X/" + jwt},
 		{name: "configured with a slash", prefix: "oidc/X/", token: dispatch.Token{Secret: jwt},
-			want: "Bearer oidc/X/" +
-				jwt},
+			want: "Bearer oidc/X/" + jwt},
 		{name: "basic", prefix: "basic/", token: dispatch.Token{Secret: "YQ=="}, want: "Bearer basic//YQ=="},
 		{name: "by issuer", token: dispatch.Token{Secret: jwt, Issuer: issuer}, want: "Bearer oidc/CDSE/" + jwt},
 		{name: "issuer not known", token: dispatch.Token{Secret: jwt}, want: "Bearer oidc/egi/" + jwt},
@@ -228,8 +224,7 @@ func TestToken_IsSentToThePlatformOnly(t *testing.T) {
 	b := newBackend(t)
 	b.json("GET /jobs", 200, `{"jobs":[],"links":[{"rel":"next","href":"`+elsewhere.URL+`/jobs"}]}`)
 	b.on("GET /jobs/j-1", func(w http.ResponseWriter, r *http.Request) {
-		http.Redirect(w, r, elsewhere.URL,
-			http.StatusFound)
+		http.Redirect(w, r, elsewhere.URL, http.StatusFound)
 	})
 	p := b.platform()
 	for _, err := range p.List(t.Context(), token, "") {

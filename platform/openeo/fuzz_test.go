@@ -84,9 +84,8 @@ func FuzzCollection(f *testing.F) {
 }
 
 func FuzzInline(f *testing.F) {
-	f.Add(
-		[]byte(
-			`{"id":"p","parameters":[{"name":"a"}],"process_graph":{"n":{"process_id":"x","arguments":{"v":{"from_parameter":"a"}}}}}`), []byte(`{"a":1}`))
+	f.Add([]byte(
+		`{"id":"p","parameters":[{"name":"a"}],"process_graph":{"n":{"process_id":"x","arguments":{"v":{"from_parameter":"a"}}}}}`), []byte(`{"a":1}`))
 	f.Add(
 		[]byte(`{"id":"p","process_graph":{"n":{"process_id":"x","result":true,"process_graph":{"parameters":[1]}}}}`),
 		[]byte(`null`))

@@ -27,8 +27,7 @@ var operations = map[string]struct {
 	run   func(context.Context, *openeo.Platform) error
 }{
 	"discover": {"GET /.well-known/openeo", func(ctx context.Context, p *openeo.Platform) error {
-		return p.Probe(ctx,
-			token)
+		return p.Probe(ctx, token)
 	}},
 	"capabilities": {"GET /", func(ctx context.Context, p *openeo.Platform) error { return p.Probe(ctx, token) }},
 	"probe":        {"GET /me", func(ctx context.Context, p *openeo.Platform) error { return p.Probe(ctx, token) }},
@@ -82,11 +81,9 @@ var operations = map[string]struct {
 		return err
 	}},
 	"look before a cancel": {"GET /jobs/j-1", func(ctx context.Context, p *openeo.Platform) error {
-		return p.Cancel(ctx,
-			token, job1)
+		return p.Cancel(ctx, token, job1)
 	}},
-	"cancel": {"DELETE /jobs/j-1/results", func(ctx context.Context,
-		p *openeo.Platform) error {
+	"cancel": {"DELETE /jobs/j-1/results", func(ctx context.Context, p *openeo.Platform) error {
 		return p.Cancel(ctx, token, job1)
 	}},
 	"run": {"POST /result", func(ctx context.Context, p *openeo.Platform) error {
@@ -206,13 +203,11 @@ func TestHostilePlatform_CostlyResponsesAreBounded(t *testing.T) {
 			`{"logs":[` + numbered(100_000, `{"level":"error","message":"%d"}`)},
 		"100,000 extensions": {"results", `{"type":"Collection","stac_extensions":[` +
 			numbered(100_000, `"http://%d"`)},
-		"three million links": {"results", `{"type":"Collection","links":[` + n(3_000_000, `{}`)},
-		"300,000 links":       {"results", `{"type":"Collection","links":[` + n(300_000, `{"rel":"a","href":"b"}`)},
-		"links that lead back": {"results", `{"type":"Collection","links":[` +
-			n(1_000, `{"rel":"next","href":"?"}`)},
+		"three million links":  {"results", `{"type":"Collection","links":[` + n(3_000_000, `{}`)},
+		"300,000 links":        {"results", `{"type":"Collection","links":[` + n(300_000, `{"rel":"a","href":"b"}`)},
+		"links that lead back": {"results", `{"type":"Collection","links":[` + n(1_000, `{"rel":"next","href":"?"}`)},
 		"300,000 keywords and too deep": {"results", `{"type":"Collection","keywords":[` + n(300_000, `"k"`) +
-			`],"x":[` +
-			strings.Repeat("[", 20_000)},
+			`],"x":[` + strings.Repeat("[", 20_000)},
 		"900,000 providers":            {"issuer", `{"providers":[` + n(900_000, `{}`)},
 		"900,000 processes":            {"processes", `{"processes":[` + n(900_000, `{}`)},
 		"a process of many parameters": {"process", `{"parameters":[` + n(900_000, `{}`)},

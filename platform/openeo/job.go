@@ -152,8 +152,7 @@ var statusWords = map[string]dispatch.Status{
 
 func (j job) report(f facts) dispatch.Report {
 	r := dispatch.Report{Status: dispatch.Unknown, Costs: number(j.Costs, 0, math.MaxFloat64),
-		Progress: number(j.Progress,
-			0, 100), Unit: f.unit}
+		Progress: number(j.Progress, 0, 100), Unit: f.unit}
 	r.Duration, r.Metered = j.metered()
 	r.Started, r.Ended = moment(j.Started), moment(j.Updated)
 	if status, ok := statusWords[strings.ToLower(text(j.Status))]; ok {
@@ -405,8 +404,7 @@ func pages[P interface{ links() []link }](ctx context.Context, p *Platform, op, 
 			}
 			if err := bounds.PagesBytes.Check(int64(total)); err != nil {
 				yield(none, &dispatch.Error{Kind: dispatch.BadUpstream, Op: op,
-					Text: "The platform's pages have " + err.Error() +
-						"."})
+					Text: "The platform's pages have " + err.Error() + "."})
 				return
 			}
 			seen[url] = true

@@ -499,8 +499,7 @@ func TestCancel_Repeated(t *testing.T) {
 		}
 		_, _ = fmt.Fprintf(w, `{"id":"j-1","status":%q}`, status)
 	})
-	b.on("DELETE /jobs/j-1/results", func(w http.ResponseWriter,
-		_ *http.Request) {
+	b.on("DELETE /jobs/j-1/results", func(w http.ResponseWriter, _ *http.Request) {
 		status = "created"
 		w.WriteHeader(204)
 	})
@@ -525,8 +524,7 @@ func entries(from, n int) string {
 	var lines []string
 	for i := range n {
 		lines = append(lines, fmt.Sprintf(
-			`{"id":"%d","level":"info","message":"line %d","time":"2026-01-02T03:04:05Z"}`,
-			from+i, from+i))
+			`{"id":"%d","level":"info","message":"line %d","time":"2026-01-02T03:04:05Z"}`, from+i, from+i))
 	}
 	return strings.Join(lines, ",")
 }

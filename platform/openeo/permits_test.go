@@ -76,8 +76,7 @@ func TestPermits_OfAProcessGraph(t *testing.T) {
 			textNode(`"constant"`, `{"x":"/data/a.json"}`, "vector_buffer", `"geometries"`)+`}}`), `{}`,
 			"vector_buffer"},
 		"statistics over a path": {afterNode(`"aggregate_spatial"`,
-			`{"data":{"from_node":"m"},"geometries":"/data/a.json"}`),
-			`{}`, "aggregate_spatial"},
+			`{"data":{"from_node":"m"},"geometries":"/data/a.json"}`), `{}`, "aggregate_spatial"},
 		"files of users":         {oneNode(`"load_uploaded_files"`, `{"paths":["a"]}`), `{}`, "load_uploaded_files"},
 		"a definition elsewhere": {`{"n":{"process_id":"x","namespace":"https://elsewhere.example/x.json","arguments":{},"result":true}}`, `{}`, "namespace"},
 	}
@@ -199,8 +198,7 @@ func TestPermits_OfATask(t *testing.T) {
 func TestPermits_OfAStoredProcess(t *testing.T) {
 	b := newBackend(t)
 	b.on("GET /process_graphs/load_result", func(w http.ResponseWriter, _ *http.Request) {
-		http.Error(w,
-			`{"code":"ProcessGraphNotFound"}`, 404)
+		http.Error(w, `{"code":"ProcessGraphNotFound"}`, 404)
 	})
 	shared := b.platform(func(c *openeo.Config) { c.Permits = dispatch.NewPermits(nil) })
 	s := b.submission()

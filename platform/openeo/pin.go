@@ -78,6 +78,5 @@ func (p *Platform) refusedPin(f facts, s dispatch.Submission, err error) error {
 	}
 	return &dispatch.Error{Kind: dispatch.Invalid, Op: opPin, Err: err,
 		Text: "The platform refuses the definition to which the service is pinned, and which was sent with the job. " +
-			"Without the option pin it reads the definition itself. " +
-			"It said: " + dispatch.TextFor(err)}
+			"Without the option pin it reads the definition itself. It said: " + dispatch.TextFor(err)}
 }

@@ -88,8 +88,7 @@ func TestSaveResult(t *testing.T) {
 		{"the platform's own, not the user's", func(*backend) dispatch.Service {
 			return dispatch.Service{Application: "p",
 				Namespace: new("backend")}
-		},
-			"GET /process_graphs/p", `{"id":"p",` + saves + `}`, true},
+		}, "GET /process_graphs/p", `{"id":"p",` + saves + `}`, true},
 		{"by URL, saves in between", nil, "GET /udp.json", `{"id":"p",` + elsewhere + `}`, true},
 		{"the user's own, saves", func(*backend) dispatch.Service { return dispatch.Service{Application: "p"} },
 			"GET /process_graphs/p", `{"id":"p",` + saves + `}`, false},
@@ -204,8 +203,7 @@ func TestSubmit_BadDefinitions(t *testing.T) {
 			dispatch.DocumentInvalid, "result"},
 		"two results": {200,
 			`{"id":"p","process_graph":{"a":{"process_id":"x","result":true},"b":{"process_id":"y","result":true}}}`,
-			dispatch.DocumentInvalid,
-			"2 nodes of the process graph are marked as its result"},
+			dispatch.DocumentInvalid, "2 nodes of the process graph are marked as its result"},
 		"a missing node": {200,
 			`{"id":"p","process_graph":{"a":{"process_id":"x","arguments":{"data":{"from_node":"b"}},"result":true}}}`,
 			dispatch.DocumentInvalid, "node b"},

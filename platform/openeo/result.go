@@ -87,8 +87,7 @@ func collection(op, id string, a *upstream.Answer, expect func([]string), read s
 	}
 	if err := bounds.ResultsEntries.Check(bounds.Entries(doc["links"]) + bounds.Entries(doc["assets"])); err != nil {
 		return nil, &dispatch.Error{Kind: dispatch.BadUpstream, Op: op,
-			Text: "The platform's results have " + err.Error() +
-				".", Err: err}
+			Text: "The platform's results have " + err.Error() + ".", Err: err}
 	}
 	stac.Anchor(doc, a.URL)
 	var assets stac.Object

@@ -149,8 +149,7 @@ func TestResults_OfItems(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, part := range []string{`"a_openEO":`, `"b_openEO":{"href":"` + elsewhere.URL + `/openeo/b.tif"`,
-		`"2024-06-03T00:00:00Z"`,
-		"D. The assets of 4 of its 6 Items are not listed here"} {
+		`"2024-06-03T00:00:00Z"`, "D. The assets of 4 of its 6 Items are not listed here"} {
 		if !strings.Contains(got, part) {
 			t.Errorf("no %s in %s", part, got)
 		}

@@ -27,13 +27,11 @@ const definition = `{"id":"suite","parameters":[
 func TestPlatform(t *testing.T) {
 	conformance.TestPlatform(t, func(t *testing.T) (dispatch.Platform, conformance.Remote) {
 		definitions := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			fmt.Fprint(w,
-				definition)
+			fmt.Fprint(w, definition)
 		}))
 		t.Cleanup(definitions.Close)
 		r := &remote{sim: &simulator.OpenEO{Namespaces: definitions.Client(), PageMax: 10},
-			application: definitions.URL +
-				"/suite.json"}
+			application: definitions.URL + "/suite.json"}
 		server := httptest.NewServer(r.sim)
 		t.Cleanup(server.Close)
 		r.url = server.URL

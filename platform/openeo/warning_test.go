@@ -54,8 +54,7 @@ func TestCheck_FormatOfAProcessThatSaves(t *testing.T) {
 		}
 		formats, err := p.Formats(t.Context(), dispatch.Token{}, s.Service)
 		if err != nil || format == `"PNG"` && (len(formats) != 1 || formats[0].Name != "PNG") || format == `"GTIFF"` &&
-			(len(formats) != 1 || formats[0].Name != "GTiff") ||
-			strings.HasPrefix(format, "{") && len(formats) != 4 {
+			(len(formats) != 1 || formats[0].Name != "GTiff") || strings.HasPrefix(format, "{") && len(formats) != 4 {
 			t.Errorf("%s: formats %v, %v", format, formats, err)
 		}
 	}

@@ -110,8 +110,7 @@ func TestCheck_CostOfComparing(t *testing.T) {
 	digits := strings.Repeat("7", 9_000)
 	for name, row := range map[string]struct{ schema, value string }{
 		"a nested value in long enumerations": {alternatives(`{"enum":`+list("1", 20)+`}`, 900),
-			"[" + long("1", 100_000) +
-				"]"},
+			"[" + long("1", 100_000) + "]"},
 		"a constant list": {`{"items":` + alternatives(`{"const":`+list("1", 99)+`}`, 190) + `}`,
 			long(list("1", 98)[:196]+",2]", 2_000)},
 		"a short enumeration of lists": {`{"items":` + alternatives(`{"enum":[`+list("1", 99)+`]}`, 180) + `}`,

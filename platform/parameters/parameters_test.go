@@ -139,8 +139,7 @@ func shapes() []shape {
 		{corners, polygon, box},
 		{corners, withHole, box},
 		{corners, `{"type":"MultiPolygon","coordinates":[` +
-			polygon[len(`{"type":"Polygon","coordinates":`):len(polygon)-1] +
-			`]}`, box},
+			polygon[len(`{"type":"Polygon","coordinates":`):len(polygon)-1] + `]}`, box},
 		{corners, `{"type":"Feature","properties":null,"geometry":` + polygon + `}`, box},
 		{corners, `{"type":"FeatureCollection","features":[{"type":"Feature","geometry":` + polygon + `}]}`, box},
 		{corners, `{"type":"Point","coordinates":[4.10,50,7]}`, `{"east":4.10,"north":50,"south":50,"west":4.10}`},

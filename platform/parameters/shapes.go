@@ -272,8 +272,7 @@ func (b box) crosses() bool {
 func (b box) rings() [][][]json.Number {
 	corner := func(x, y json.Number) []json.Number { return []json.Number{x, y} }
 	return [][][]json.Number{{corner(b.West, b.South), corner(b.East, b.South), corner(b.East, b.North),
-		corner(b.West, b.North),
-		corner(b.West, b.South)}}
+		corner(b.West, b.North), corner(b.West, b.South)}}
 }
 
 func (b box) feature() json.RawMessage {

@@ -38,6 +38,5 @@ func (s *Set) Unchecked(r dispatch.Request, d *dispatch.Dimension) string {
 		return ""
 	}
 	return "Not checked in full, because the broker does not support their schemas in full: " +
-		cut(strings.Join(names, ", "), mostUnchecked) +
-		". POST /params names the unsupported parts."
+		cut(strings.Join(names, ", "), mostUnchecked) + ". POST /params names the unsupported parts."
 }

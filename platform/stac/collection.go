@@ -120,8 +120,7 @@ func isProvider(raw json.RawMessage) bool {
 	}
 	return json.Unmarshal(raw, &p) == nil && p.Name != "" && !bytes.Contains(raw, []byte("null")) &&
 		!slices.ContainsFunc(p.Roles, func(r string) bool {
-			return !slices.Contains([]string{"producer", "licensor",
-				"processor", "host"}, r)
+			return !slices.Contains([]string{"producer", "licensor", "processor", "host"}, r)
 		})
 }
 

@@ -193,12 +193,10 @@ func TestExtent_Collection(t *testing.T) {
 
 // FuzzComplete checks what STAC requires of every Collection.
 func FuzzComplete(f *testing.F) {
-	f.Add(
-		[]byte(
-			`{"type":"Collection","links":[{}],"assets":{"":{"href":"x","roles":[null]}},"extent":{"spatial":{"bbox":[[1,2,3,null]]}}}`))
-	f.Add(
-		[]byte(
-			`{"stac_version":"1.1.0","extent":{"spatial":{"bbox":[[1,2,3,4],[5,6,7,8]]},"temporal":{"interval":[["2026-01-01",7]]}}}`))
+	f.Add([]byte(
+		`{"type":"Collection","links":[{}],"assets":{"":{"href":"x","roles":[null]}},"extent":{"spatial":{"bbox":[[1,2,3,null]]}}}`))
+	f.Add([]byte(
+		`{"stac_version":"1.1.0","extent":{"spatial":{"bbox":[[1,2,3,4],[5,6,7,8]]},"temporal":{"interval":[["2026-01-01",7]]}}}`))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		var c Object
 		if json.Unmarshal(raw, &c) != nil || c == nil {

@@ -37,8 +37,7 @@ func failure(op string, err error, sent, effect bool) error {
 	case prohibited(err):
 		e.Kind, e.Text = dispatch.Misconfigured, "The server's host resolves to a non-public address."
 	case errors.Is(err, errSwitched):
-		e.Kind, e.Text = uncertainIf(effect, dispatch.BadUpstream),
-			"The server does not speak HTTP."
+		e.Kind, e.Text = uncertainIf(effect, dispatch.BadUpstream), "The server does not speak HTTP."
 	case !sent:
 		e.Text = "The server cannot be reached."
 	case effect:

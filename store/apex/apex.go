@@ -175,8 +175,7 @@ func (s *Source) jobsOf(ctx context.Context, task int64) ([]record, error) {
 func (s *Source) singles(ctx context.Context, after int64, n int) ([]record, error) {
 	return s.read(ctx, true,
 		fmt.Sprintf("SELECT %s FROM processing_jobs j WHERE j.id > %d AND NOT EXISTS (SELECT 1 FROM upscaling_tasks t "+
-			"WHERE t.id = j.upscaling_task_id) "+
-			"ORDER BY j.id LIMIT %d", jobColumns, after, n))
+			"WHERE t.id = j.upscaling_task_id) ORDER BY j.id LIMIT %d", jobColumns, after, n))
 }
 
 func (s *Source) read(ctx context.Context, jobs bool, text string) (all []record, err error) {

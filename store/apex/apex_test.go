@@ -83,7 +83,7 @@ func fill(t *testing.T, db *sql.DB) {
 	task := func(id int, service string) {
 		t.Helper()
 		run(t, db, "INSERT INTO upscaling_tasks VALUES ($1, 'T', 'OPENEO', 'RUNNING', 'ann', $2, '2026-01-01 "+
-			"10:00:00', "+"'2026-01-02 10:00:00')", id, service)
+			"10:00:00', '2026-01-02 10:00:00')", id, service)
 	}
 	job := func(id int, title, label, status, user string, ref any, parameters, service string, of any) {
 		t.Helper()
@@ -162,8 +162,7 @@ func checkTask(t *testing.T, k *keeper) {
 	t.Helper()
 	task := k.tasks[1]
 	if task.Dimension != "tile" || string(task.Request.Parameters) != `{"year":2024}` || task.Request.Title != "T" ||
-		task.Owner != issuer+" ann" ||
-		!task.Created.Equal(time.Date(2026, 1, 1, 10, 0, 0, 0, time.UTC)) {
+		task.Owner != issuer+" ann" || !task.Created.Equal(time.Date(2026, 1, 1, 10, 0, 0, 0, time.UTC)) {
 		t.Errorf("task %+v", task)
 	}
 	first, second, third := k.jobs[1], k.jobs[2], k.jobs[3]

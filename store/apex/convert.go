@@ -120,8 +120,7 @@ func difference(all []map[string]json.RawMessage) (dimension string, err error) 
 	var differ []string
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		if slices.ContainsFunc(all, func(one map[string]json.RawMessage) bool {
-			return !bytes.Equal(one[name],
-				all[0][name])
+			return !bytes.Equal(one[name], all[0][name])
 		}) {
 			differ = append(differ, name)
 		}

@@ -43,8 +43,7 @@ func render(folder, release string, values map[string]any) (map[string]string, e
 		return nil, err
 	}
 	given, err := chartutil.ToRenderValues(c, values,
-		chartutil.ReleaseOptions{Name: release, Namespace: "eo", Revision: 1,
-			IsInstall: true}, nil)
+		chartutil.ReleaseOptions{Name: release, Namespace: "eo", Revision: 1, IsInstall: true}, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -202,7 +201,7 @@ func TestChart_OfOneProcess(t *testing.T) {
 func TestChart_OfLargeNumbers(t *testing.T) {
 	files, err := render(own, "eodispatch",
 		parse(t, "{image: {repository: a}, migration: {activeDeadlineSeconds: 1000000}, "+
-			"terminationGracePeriodSeconds: "+"2000000, config: {limits: {memory: 3000000000}}}"))
+			"terminationGracePeriodSeconds: 2000000, config: {limits: {memory: 3000000000}}}"))
 	if err != nil {
 		t.Fatal(err)
 	}

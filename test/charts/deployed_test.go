@@ -94,8 +94,7 @@ func TestDeployedChart_RunsTheProgram(t *testing.T) {
 	// of the image
 	serve.Env = append([]string{"EODISPATCH_DEFAULT_LISTEN=0.0.0.0:8080"}, variables(t, service, given)...)
 	serve.Env = append(serve.Env, "K_SERVICE=apex", "K_REVISION=apex-00001", "K_CONFIGURATION=apex",
-		fmt.Sprintf("PORT=%d",
-			port))
+		fmt.Sprintf("PORT=%d", port))
 	var log strings.Builder
 	serve.Stdout, serve.Stderr = &log, &log
 	if err := serve.Start(); err != nil {

@@ -351,8 +351,7 @@ func (p *pair) save(r *rapid.T) {
 		j.Orphans = []dispatch.Ref{{ID: "x"}}
 	}
 	p.known = append(p.known, both(p, r, func(s Store) ([]dispatch.Job, error) {
-		return s.Save(p.Context(),
-			[]dispatch.Job{j})
+		return s.Save(p.Context(), []dispatch.Job{j})
 	})...)
 }
 

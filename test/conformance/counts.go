@@ -52,8 +52,7 @@ func (t storeTest) parallelCounts() {
 	t.must(err)
 	// Of each round's four jobs one holds a slot, one waits, one ended, and one was deleted.
 	t.equal(fmt.Sprint(g.Held, infos[1].Held, infos[1].Active, infos[1].Waiting, infos[1].Queue, infos[0].Live,
-		infos[0].Lately),
-		fmt.Sprint(4*each, 4*each, 2*each, 2*each, 4*each, 4*each, 8*each))
+		infos[0].Lately), fmt.Sprint(4*each, 4*each, 2*each, 2*each, 4*each, 4*each, 8*each))
 }
 
 // changeCounts accepts four jobs and changes three of them.

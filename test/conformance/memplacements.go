@@ -32,8 +32,7 @@ func (s *MemStore) SpreadTasks(context.Context) (all []dispatch.SpreadTask, err 
 	defer unlock()
 	for id, t := range s.tasks {
 		if len(t.Request.Placements) == 0 || !slices.ContainsFunc(s.jobs, func(r *row) bool {
-			return r.Task == id &&
-				r.Phase != dispatch.Ended
+			return r.Task == id && r.Phase != dispatch.Ended
 		}) {
 			continue
 		}

@@ -28,8 +28,7 @@ func (s *MemStore) MarkRestored(_ context.Context, r dispatch.Restored) (account
 	}
 	for id, t := range s.tasks {
 		if len(t.Request.Placements) > 0 && !t.Paused && slices.ContainsFunc(s.jobs, func(r *row) bool {
-			return r.Task == id &&
-				r.Phase != dispatch.Ended
+			return r.Task == id && r.Phase != dispatch.Ended
 		}) {
 			s.mark(id, true, dispatch.None, now)
 		}

@@ -37,8 +37,7 @@ func (s *MemStore) Tasks(_ context.Context, u dispatch.UserID, p dispatch.Page) 
 // wanted reports whether a page selects a task.
 func (s *MemStore) wanted(t dispatch.Task, p dispatch.Page, now time.Time) bool {
 	changed := slices.ContainsFunc(s.jobs, func(r *row) bool {
-		return r.Task == t.ID && !r.Hidden &&
-			r.Updated.After(p.Since)
+		return r.Task == t.ID && !r.Hidden && r.Updated.After(p.Since)
 	})
 	return p.Follows(dispatch.Place{Created: t.Created, ID: int64(t.ID)}) && (p.Since.IsZero() || changed ||
 		t.Edited.After(p.Since)) &&
@@ -50,8 +49,7 @@ func (s *MemStore) wanted(t dispatch.Task, p dispatch.Page, now time.Time) bool 
 func runsAt(t dispatch.Task, accounts []dispatch.Account) bool {
 	return slices.Contains(accounts, t.Account) ||
 		slices.ContainsFunc(placementsOf(t), func(h dispatch.Placement) bool {
-			return slices.Contains(accounts,
-				h.Account)
+			return slices.Contains(accounts, h.Account)
 		})
 }
 

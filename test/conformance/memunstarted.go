@@ -54,8 +54,7 @@ func cloneUnstarted(n dispatch.Unstarted) dispatch.Unstarted {
 // findUnstarted returns the index of an unstarted job.
 func (s *MemStore) findUnstarted(u dispatch.UserID, id dispatch.UnstartedID, now time.Time) (int, error) {
 	i := slices.IndexFunc(s.unstarted, func(n dispatch.Unstarted) bool {
-		return n.ID == id && n.Owner == u &&
-			n.Expires.After(now)
+		return n.ID == id && n.Owner == u && n.Expires.After(now)
 	})
 	if i < 0 {
 		return i, notFound()

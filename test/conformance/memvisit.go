@@ -283,8 +283,7 @@ func (s *MemStore) write(j dispatch.Job) (dispatch.Job, bool) {
 	j.Desired, j.Hidden, j.Paused, j.Version, j.Result = r.Desired, r.Hidden, r.Paused, r.Version+1, nil
 	j.Loaded = nil
 	for _, t := range []*time.Time{&j.Due, &j.SendBy, &j.Refused, &j.Deadline, &j.Updated, &j.Checked, &j.Moved,
-		&j.Started, &j.Ended,
-		&j.Removal.Due, &j.Removal.Since, &j.Removal.Removed} {
+		&j.Started, &j.Ended, &j.Removal.Due, &j.Removal.Since, &j.Removal.Removed} {
 		*t = micros(*t)
 	}
 	j.Unmetered = slices.Clone(j.Unmetered)

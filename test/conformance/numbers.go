@@ -64,8 +64,7 @@ func (t storeTest) takenNumbers() {
 		}, []string{a}, nil},
 		{"the time of asking", func() {
 			t.touchJob(alone.ID, func(j *dispatch.Job) {
-				j.Checked, j.Due, j.Tries = j.Checked.Add(time.Hour),
-					t.readAgenda().Now, 1
+				j.Checked, j.Due, j.Tries = j.Checked.Add(time.Hour), t.readAgenda().Now, 1
 			})
 		}, nil, nil},
 		{"a progress", func() { t.touchJob(alone.ID, func(j *dispatch.Job) { j.Progress = &half }) }, []string{a}, nil},

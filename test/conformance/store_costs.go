@@ -72,8 +72,7 @@ func (t storeTest) labelCosts() {
 	this := t.readAgenda().Now.UTC().Format("2006-01")
 	charge := func(costs float64, runs int, value string) dispatch.AccountCharge {
 		return dispatch.AccountCharge{Account: shared,
-			Charge: dispatch.Charge{Month: this, Unit: "credits", Costs: costs,
-				Runs: runs, Label: &value}}
+			Charge: dispatch.Charge{Month: this, Unit: "credits", Costs: costs, Runs: runs, Label: &value}}
 	}
 	by := func(u dispatch.UserID, label string, n int, want ...dispatch.AccountCharge) {
 		t.Helper()
@@ -146,8 +145,7 @@ func (t storeTest) unmetered() {
 	first.Phase, first.Status, first.Costs, first.Spent, first.Unit = dispatch.Ended, dispatch.Finished, &three, 1.5,
 		"credits"
 	first.Unmetered = []dispatch.Unmetered{{Ref: dispatch.Ref{ID: "b"}, Ended: now, Due: now.Add(2 * time.Hour),
-		Priced: true},
-		{Ref: dispatch.Ref{Base: "https://p.example/b", ID: "a"}, Ended: now, Due: now.Add(time.Hour)}}
+		Priced: true}, {Ref: dispatch.Ref{Base: "https://p.example/b", ID: "a"}, Ended: now, Due: now.Add(time.Hour)}}
 	first = t.save(first)
 	t.equal(t.load(first.ID), first)
 	second.Unmetered = []dispatch.Unmetered{{Ref: dispatch.Ref{ID: "c"}, Ended: now, Due: now.Add(time.Minute)}}

@@ -38,8 +38,7 @@ func (t storeTest) results() {
 		t.Errorf("before it was read: %v, %v", page, err)
 	}
 	t.must(t.s.KeepItem(ctx, dispatch.Item{Job: j.ID, Account: shared, First: t.readAgenda().Now,
-		Last: t.readAgenda().Now,
-		Head: []byte("{}"), Body: []byte("{}")}))
+		Last: t.readAgenda().Now, Head: []byte("{}"), Body: []byte("{}")}))
 	t.must(t.s.DropItem(ctx, j.ID))
 	if !bytes.Equal(body(), want) {
 		t.Errorf("the result that was given is replaced by %s", body())

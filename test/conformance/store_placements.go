@@ -179,8 +179,7 @@ func (t storeTest) placements() {
 	t.db.Pass(time.Second)
 	is := t.spreadOf()
 	t.equal(is.Placements, []dispatch.PlacementLoad{{Placement: dispatch.Placement{Account: shared, Base: "base",
-		Hash: -7}, Held: 1,
-		Waiting: 7, Retrying: 1},
+		Hash: -7}, Held: 1, Waiting: 7, Retrying: 1},
 		{Placement: dispatch.Placement{Account: elsewhere, Base: "there", Hash: 8}}})
 	for _, want := range []struct {
 		skip     int
@@ -210,8 +209,7 @@ func (t storeTest) placements() {
 	n, err := t.move(1, 10, false)
 	t.equal(fmt.Sprint(n, err), "1 <nil>") // the last of those that certainly run nowhere
 	n, _, err = t.s.MoveJobs(t.Context(), dispatch.JobMove{Task: task.ID, Seen: is.Seen,
-		From: is.Placements[0].Placement,
-		To:   is.Placements[1].Placement, N: 5})
+		From: is.Placements[0].Placement, To: is.Placements[1].Placement, N: 5})
 	t.equal(fmt.Sprint(n, err), "0 <nil>") // others were moved since
 	listed, err := t.s.TaskJobs(t.Context(), ann, task.ID, dispatch.Page{Most: 1000})
 	t.must(err)
@@ -238,8 +236,7 @@ func (t storeTest) placementsCosts() {
 	t.equal(fmt.Sprint(n, err), "1 <nil>")
 	moved := t.load(id)
 	t.equal(fmt.Sprint(was.Spent, was.Unit, moved.Account, moved.Spent, moved.Unit),
-		fmt.Sprint(2.5, "credits", elsewhere,
-			0, ""))
+		fmt.Sprint(2.5, "credits", elsewhere, 0, ""))
 	end(dispatch.Finished, 4, "€")
 	month := t.readAgenda().Now.UTC().Format("2006-01")
 	here, there := dispatch.Charge{Month: month, Unit: "credits", Costs: 2.5, Runs: 1}, dispatch.Charge{Month: month,

@@ -36,8 +36,7 @@ func (t storeTest) rate() {
 		all.Go(func() {
 			for i := n; i < accounts; i += 16 {
 				served, err := h.ReserveSendTime(t.Context(),
-					dispatch.SendTimeRequest{Account: name(i), Pace: limits.Pace,
-						Ahead: time.Second})
+					dispatch.SendTimeRequest{Account: name(i), Pace: limits.Pace, Ahead: time.Second})
 				if err != nil {
 					t.Error(err)
 				}

@@ -41,8 +41,7 @@ func (t storeTest) unstarted() {
 	ctx := t.Context()
 	first, job, task := t.createUnstarted(ann, shared, false), t.accept(), t.createUnstarted(ann, "q/shared", true)
 	if first.ID.Job == 0 || first.ID.Task != 0 || task.ID.Task == 0 || task.ID.Job != 0 || first.ID.Job == job.ID ||
-		first.Version != 1 ||
-		first.Expires.Sub(first.Created) != time.Hour {
+		first.Version != 1 || first.Expires.Sub(first.Created) != time.Hour {
 		t.Errorf("ids %v %v, job %d, %+v", first.ID, task.ID, job.ID, first)
 	}
 	if other := t.createUnstarted(bob, shared, false); other.ID == first.ID {

@@ -129,8 +129,7 @@ func TestSlots_JobsLongerThanStalledAfterKeepTheirs(t *testing.T) {
 			s, dsn := c.scene(t), "sqlite:"+filepath.Join(t.TempDir(), "fire.db")
 			b := keepBook(t, &s)
 			p := launch(t, binary, environment(t, dsn, []map[string]any{
-				{"name": "p", "protocol": protocol, "endpoint": s.url,
-					"access": "open",
+				{"name": "p", "protocol": protocol, "endpoint": s.url, "access": "open",
 					"limits": map[string]any{"jobs": limit, "min_poll": "200ms"}}}),
 				"EODISPATCH_STALLED_AFTER="+stalled.String())
 			s.overMany(jobs)
@@ -226,8 +225,7 @@ func TestTurns_ManyUsersAreServedInTurn(t *testing.T) {
 	s, dsn := crash{life: simulator.Life{Run: time.Hour}}.scene(t), "sqlite:"+filepath.Join(t.TempDir(), "fire.db")
 	b := keepBook(t, &s)
 	c := crowd{t, s, launch(t, binary, environment(t, dsn, []map[string]any{{"name": "p", "protocol": "openeo",
-		"endpoint": s.url,
-		"access":   "open", "limits": map[string]any{"jobs": 1, "min_poll": "100ms"}}}))}
+		"endpoint": s.url, "access": "open", "limits": map[string]any{"jobs": 1, "min_poll": "100ms"}}}))}
 	submitted := func(n int) func() bool { return func() bool { return len(b.order()) >= n } }
 	c.submit("alice", 1).Wait()
 	if !until(time.Minute, submitted(1)) {

@@ -111,10 +111,8 @@ func (c *cluster) launchOf(binary func() (string, error)) replica {
 		server := httptest.NewServer(c.gate(i, n, platform))
 		c.t.Cleanup(server.Close)
 		configured = append(configured, map[string]any{"name": fmt.Sprintf("p%d", i), "protocol": protocol,
-			"access":   "open",
-			"endpoint": server.URL, "aliases": []string{public(i)},
-			"limits": map[string]any{"jobs": slots, "requests": requests,
-				"send": c.send}})
+			"access": "open", "endpoint": server.URL, "aliases": []string{public(i)},
+			"limits": map[string]any{"jobs": slots, "requests": requests, "send": c.send}})
 	}
 	for i, p := range c.platforms {
 		add(i, "openeo", p)
@@ -458,8 +456,7 @@ func TestPostgreSQL_Restarts(t *testing.T) {
 	for _, r := range replicas {
 		var err error
 		if !until(time.Minute, func() bool {
-			err = r.ask(t.Context(), http.MethodGet, "/health", "", nil,
-				nil)
+			err = r.ask(t.Context(), http.MethodGet, "/health", "", nil, nil)
 			return err == nil
 		}) {
 			t.Error(err)

@@ -78,8 +78,7 @@ var crashes = []crash{
 	{name: "E2 about to be sent", dies: []string{"create before"}, runs: 1, status: dispatch.Finished},
 	{name: "E2 sent", dies: []string{"create sent"}, runs: 1, status: dispatch.Finished},
 	{name: "E2 sent and listed late", dies: []string{"create sent"}, life: simulator.Life{Unlisted: leased +
-		10*time.Second}, runs: 1,
-		status: dispatch.Finished, inert: true},
+		10*time.Second}, runs: 1, status: dispatch.Finished, inert: true},
 	{name: "E2 sent, and again while it is looked for", dies: []string{"create sent", "list after"}, runs: 1,
 		status: dispatch.Finished},
 	{name: "E3 answered, not read", dies: []string{"create after"}, runs: 1, status: dispatch.Finished},

@@ -107,8 +107,7 @@ func newOutageTest(t *testing.T, o outage, dsn string) *outageTest {
 		s.job["service"].(map[string]any)["endpoint"] = server.URL
 		th.platforms, th.scenes = append(th.platforms, h), append(th.scenes, s)
 		configured = append(configured, map[string]any{"name": string(rune('a' + i)), "protocol": protocol,
-			"access": "open", "endpoint": server.URL,
-			"limits": map[string]any{"send": o.send}})
+			"access": "open", "endpoint": server.URL, "limits": map[string]any{"send": o.send}})
 	}
 	t.Cleanup(th.release) // runs before the servers are closed, which waits for requests
 	if th.p = launch(t, released, environment(t, dsn, configured)); th.p.Address == "" {

@@ -20,8 +20,7 @@ func TestReplicas_PlatformIsAddedToOneAfterTheOther(t *testing.T) {
 	dsn := postgres.Database(t)
 	life := simulator.Life{Run: time.Second}
 	known, added := crash{life: life}.scene(t), crash{life: life}.scene(t)
-	platforms := []map[string]any{
-		{"name": "known", "protocol": "openeo", "endpoint": known.url, "access": "open"},
+	platforms := []map[string]any{{"name": "known", "protocol": "openeo", "endpoint": known.url, "access": "open"},
 		{"name": "added", "protocol": "openeo", "endpoint": added.url, "access": "open"}}
 	before := launch(t, released, environment(t, dsn, platforms[:1]))
 	after := launch(t, released, environment(t, dsn, platforms))

@@ -438,8 +438,7 @@ func TestWatchers_SeeWhatAnotherReplicaDid(t *testing.T) {
 func (s *soak) disturb(mortal *program) {
 	<-time.After(s.lasts / 4)
 	if !until(time.Minute, func() bool {
-		return slices.ContainsFunc(s.watchers,
-			func(w *watcher) bool { return w.isAt(mortal) })
+		return slices.ContainsFunc(s.watchers, func(w *watcher) bool { return w.isAt(mortal) })
 	}) {
 		s.t.Error("no client watches at the replica to be killed")
 	}
@@ -508,8 +507,7 @@ func (s *soak) agree() {
 		streams, broken = streams+w.streams, broken+w.broken
 	}
 	s.t.Logf("%d watchers opened %d streams, of which %d broke; the last was up to date after %v", len(s.watchers),
-		streams, broken,
-		time.Since(begin).Round(time.Millisecond))
+		streams, broken, time.Since(begin).Round(time.Millisecond))
 	if streams < len(s.watchers) || broken == 0 {
 		s.t.Error("no watcher lost its stream when a replica was killed")
 	}

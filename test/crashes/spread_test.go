@@ -38,8 +38,7 @@ func spreadThroughCrashes(t *testing.T, dsn string) {
 		server := httptest.NewServer(platforms[i])
 		t.Cleanup(server.Close)
 		configured = append(configured, map[string]any{"name": fmt.Sprintf("p%d", i), "protocol": "openeo",
-			"access": "open", "endpoint": server.URL,
-			"limits": map[string]any{"jobs": 2, "send": send.String()}})
+			"access": "open", "endpoint": server.URL, "limits": map[string]any{"jobs": 2, "send": send.String()}})
 		services = append(services, map[string]any{"endpoint": server.URL, "application": "ndvi_composite"})
 	}
 	values := make([]any, tiles)

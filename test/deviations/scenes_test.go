@@ -107,15 +107,13 @@ var openEOScenes = []scene{
 		acts: fares(simulator.Life{Queue: 1000 * time.Hour}), deeds: []deed{{47 * time.Minute, cancels}},
 		most:  55 * time.Minute,
 		tells: "submitted → queued → queued (stalled) → canceled",
-		books: simulator.Counts{Creates: 1, Starts: 1, Runs: 1,
-			Cancels: 1},
+		books: simulator.Counts{Creates: 1, Starts: 1, Runs: 1, Cancels: 1},
 	},
 	{
 		does: "The job runs for months.", seen: "openeo-geopyspark-driver#958, #1320",
 		acts: fares(simulator.Life{Stuck: true}), deeds: []deed{{47 * time.Minute, cancels}}, most: 55 * time.Minute,
 		tells: "submitted → running → running (stalled) → canceled",
-		books: simulator.Counts{Creates: 1, Starts: 1, Runs: 1,
-			Cancels: 1},
+		books: simulator.Counts{Creates: 1, Starts: 1, Runs: 1, Cancels: 1},
 	},
 	{
 		does: "For some seconds, the status of a running job is error.", seen: "openeo-geopyspark-driver#298",
@@ -157,8 +155,7 @@ var openEOScenes = []scene{
 		does: "The status word is never one of the standard.", seen: "–",
 		deeds: []deed{{3 * time.Minute, says("perplexed")}, {47 * time.Minute, cancels}}, most: 55 * time.Minute,
 		tells: "submitted → queued → running → running (stalled) → canceled",
-		books: simulator.Counts{Creates: 1, Starts: 1,
-			Runs: 1, Cancels: 1},
+		books: simulator.Counts{Creates: 1, Starts: 1, Runs: 1, Cancels: 1},
 	},
 	{
 		does: "The start fails, and then the status word is not in the standard.",
@@ -185,8 +182,7 @@ var openEOScenes = []scene{
 		acts: func(s *stage) {
 			now := time.Now().Add(5 * time.Hour)
 			fault(simulator.Fault{Route: createJob, Times: 1, Status: 429, Code: "TooManyRequests",
-				Header: map[string]string{
-					"Date":        now.UTC().Format(http.TimeFormat),
+				Header: map[string]string{"Date": now.UTC().Format(http.TimeFormat),
 					"Retry-After": now.Add(3 * time.Minute).UTC().Format(http.TimeFormat)}})(s)
 		},
 		tells: "created (platform_busy) → submitted → queued → running → finished",
@@ -324,8 +320,7 @@ var ogcScenes = []scene{
 		does: "The response to the execution is lost, and submit is at_least_once.", seen: "–",
 		acts:  func(s *stage) { s.atLeastOnce = true; fault(lostExecution)(s) },
 		tells: "created (submission_in_doubt) → queued → running → finished",
-		books: simulator.Counts{Creates: 2, Starts: 2,
-			Runs: 2},
+		books: simulator.Counts{Creates: 2, Starts: 2, Runs: 2},
 	},
 	{
 		does: "The response to the execution is lost, and the listing takes minutes or breaks off.",
@@ -349,8 +344,7 @@ var ogcScenes = []scene{
 		does: "The job runs for months.", seen: "–",
 		acts: fares(simulator.Life{Stuck: true}), deeds: []deed{{47 * time.Minute, cancels}}, most: 55 * time.Minute,
 		tells: "submitted → running → running (stalled) → canceled",
-		books: simulator.Counts{Creates: 1, Starts: 1, Runs: 1,
-			Cancels: 1},
+		books: simulator.Counts{Creates: 1, Starts: 1, Runs: 1, Cancels: 1},
 	},
 	{
 		does: "The platform's clock is five hours slow.", seen: "–",
@@ -532,8 +526,7 @@ func hasAsset(s *stage, bbox string) {
 		}
 	}
 	if err := json.Unmarshal(s.results(), &results); err != nil || results.Type != "Collection" ||
-		len(results.Assets) != 1 ||
-		!strings.Contains(string(results.Extent.Spatial.BBox), bbox) {
+		len(results.Assets) != 1 || !strings.Contains(string(results.Extent.Spatial.BBox), bbox) {
 		s.Errorf("results: %+v, %v", results, err)
 	}
 }

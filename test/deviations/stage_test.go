@@ -89,8 +89,7 @@ func (s *stage) open() (end func()) {
 		servers.Go(func() { (&http.Server{Handler: h}).Serve(lines[host]) })
 	}
 	network := &http.Transport{DisableKeepAlives: true,
-		DialContext: func(ctx context.Context, _, host string) (net.Conn,
-			error) {
+		DialContext: func(ctx context.Context, _, host string) (net.Conn, error) {
 			return lines[host].dial(ctx)
 		}}
 	client := upstream.New(upstream.Config{Development: true, Transport: network})

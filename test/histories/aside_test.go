@@ -36,11 +36,9 @@ func TestSetAside_JobThatEndsTheProcess(t *testing.T) {
 		var processes sync.Map // by name
 		h.platform = func(l conformance.Link) dispatch.Platform {
 			return deadly{twoStep{Link: l}, func(name string) *process {
-				p, _ := processes.Load(
-					name)
+				p, _ := processes.Load(name)
 				return p.(*process)
-			},
-				l.Process}
+			}, l.Process}
 		}
 		deaths, names := 0, []string{"one", "two", "three", "four", "five"}
 		next := func() *process {

@@ -191,8 +191,7 @@ func (h *history) saw(what string, j dispatch.Job, err error) {
 		}
 	}
 	h.trace("%s job %d v%d: %s/%d %s %s ref %q orphans %v %s due +%v", what, j.ID, j.Version, j.Phase, j.Attempt,
-		j.Desired, j.Status,
-		j.Ref.ID, j.Orphans, j.Attention, j.Due.Sub(h.clock.Now()))
+		j.Desired, j.Status, j.Ref.ID, j.Orphans, j.Attention, j.Due.Sub(h.clock.Now()))
 	if what == "intend" {
 		h.intended[j.ID] = time.Now()
 		if was.Phase == dispatch.Waiting && was.Paused {

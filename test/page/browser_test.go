@@ -40,8 +40,7 @@ func openTab(t *testing.T) *tab {
 	t.Helper()
 	path := installed.Program(t, "chromium")
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox,
-		chromedp.DisableGPU,
-		chromedp.WindowSize(1280, 900), chromedp.WSURLReadTimeout(within),
+		chromedp.DisableGPU, chromedp.WindowSize(1280, 900), chromedp.WSURLReadTimeout(within),
 		chromedp.Flag("disable-component-update", true), chromedp.Flag("lang", "en-GB"))
 	allocator, end := chromedp.NewExecAllocator(context.Background(), options...)
 	t.Cleanup(end)
@@ -93,8 +92,7 @@ func (b *tab) opens(address string) {
 func evaluate[T any](b *tab, expression string) (T, error) {
 	yes := true
 	return chromedp.Run(b.ctx, chromedp.Evaluate[T](expression, func(p *runtime.EvaluateParams) {
-		p.AwaitPromise,
-			p.UserGesture = &yes, &yes
+		p.AwaitPromise, p.UserGesture = &yes, &yes
 	}))
 }
 

@@ -12,8 +12,7 @@ func (b *tab) addsHook() {
 	b.t.Helper()
 	var status atomic.Int32
 	status.Store(http.StatusNoContent)
-	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
-		_ *http.Request) {
+	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(int(status.Load()))
 	}))
 	b.t.Cleanup(receiver.Close)

@@ -18,9 +18,8 @@ import (
 // its id.
 func (b *tab) submits(n int) int64 {
 	b.t.Helper()
-	id, err := evaluate[int64](b,
-		fmt.Sprintf(
-			`fetch("upscale_tasks", {method: "POST", headers: {"Content-Type": "application/json"}, body: JSON.stringify({
+	id, err := evaluate[int64](b, fmt.Sprintf(
+		`fetch("upscale_tasks", {method: "POST", headers: {"Content-Type": "application/json"}, body: JSON.stringify({
 		title: "many", service: {id: "composite"}, format: "gtiff", parameters: {temporal_extent: ["2024-06-01", "2024-07-01"]},
 		dimension: {name: "spatial_extent", values: Array.from({length: %d}, (_, i) => (([x, y]) => ({west: x, south: y, east: x + 0.1, north: y + 0.1}))([i %% 100 / 10, 45 + Math.floor(i / 100) / 10]))},
 	})}).then(r => r.json()).then(t => t.id ?? Promise.reject(JSON.stringify(t)))`, n))

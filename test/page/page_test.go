@@ -104,8 +104,7 @@ func serve(t *testing.T, life simulator.Life, environ ...string) site {
 	folder, address, known := t.TempDir(), executable.FreeAddress(t), world.Credentials
 	file := filepath.Join(folder, "eodispatch.yaml")
 	text := fmt.Sprintf(settings, address, folder, known.Issuer, known.BrokerID, known.BrokerSecret, world.OpenEOURL,
-		simulator.PlatformAlias,
-		known.Platform, world.OGCURL, documents.URL, script)
+		simulator.PlatformAlias, known.Platform, world.OGCURL, documents.URL, script)
 	must(t, os.WriteFile(file, []byte(text), 0o600))
 	p := executable.Start(t, executable.Released, append(environ, "EODISPATCH_CONFIG="+file, "EODISPATCH_LISTEN="+
 		address)...)
@@ -165,8 +164,7 @@ func (b *tab) startsTiles() {
 func (s site) runs(b *tab, tool string) string {
 	b.t.Helper()
 	b.clicks(fmt.Sprintf(".elsewhere .segments button:nth-child(%d)",
-		1+slices.Index([]string{"curl", "command", "python"},
-			tool)))
+		1+slices.Index([]string{"curl", "command", "python"}, tool)))
 	b.sees("pre[data-tool=" + tool + "]")
 	text := b.read(`document.querySelector("pre[data-tool]").innerText`)
 	program, err := executable.Released()

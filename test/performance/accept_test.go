@@ -74,8 +74,7 @@ func fill(b *testing.B, w *simulator.World, database string) *filling {
 	})
 	private := executable.FreeAddress(b)
 	p := program.Start(b, "EODISPATCH_DEVELOPMENT=true", "EODISPATCH_IDENTITY_ISSUER="+known.Issuer,
-		"EODISPATCH_DATABASE="+
-			database,
+		"EODISPATCH_DATABASE="+database,
 		"EODISPATCH_IDENTITY_AUDIENCE="+known.BrokerID, "EODISPATCH_PLATFORMS="+string(platforms),
 		"EODISPATCH_TELEMETRY_LISTEN="+private)
 	f := &filling{database: database, private: private, program: p, client: fast{program.SignIn(b, w, p.Address)}}

@@ -37,7 +37,7 @@ func BenchmarkPerformanceOfDispatch(b *testing.B) {
 	defer table.Flush()
 	fmt.Fprintln(table,
 		"1,000 values at 50 ms\tbound\tall started\tratio, aim 1.15\tratio without the broker\tsubmissions per "+
-			"job\tother "+"requests\tstatus reads\t/health p50, p99, aim 50 ms")
+			"job\tother requests\tstatus reads\t/health p50, p99, aim 50 ms")
 	for _, set := range []struct {
 		name     string
 		replicas int

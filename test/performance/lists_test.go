@@ -38,8 +38,7 @@ func BenchmarkPerformanceOfLists(b *testing.B) {
 	lite, post := listing(b, w, "sqlite:"+filepath.Join(b.TempDir(), "d.db")), listing(b, w, postgres.Database(b))
 	for i, row := range lite {
 		fmt.Fprintf(table, "%s\t%v\t%v\t%.1f\n", row.what, row.took.Round(10*time.Microsecond),
-			post[i].took.Round(10*time.Microsecond),
-			float64(post[i].took)/float64(row.took))
+			post[i].took.Round(10*time.Microsecond), float64(post[i].took)/float64(row.took))
 	}
 }
 
@@ -57,8 +56,7 @@ func listing(b *testing.B, w *simulator.World, database string) (all []reading) 
 	})
 	known := w.Credentials
 	p := program.Start(b, "EODISPATCH_DEVELOPMENT=true", "EODISPATCH_IDENTITY_ISSUER="+known.Issuer,
-		"EODISPATCH_DATABASE="+
-			database,
+		"EODISPATCH_DATABASE="+database,
 		"EODISPATCH_IDENTITY_AUDIENCE="+known.BrokerID, "EODISPATCH_PLATFORMS="+string(platforms))
 	defer p.Stop(b)
 	c := fast{program.SignIn(b, w, p.Address)}

@@ -49,8 +49,7 @@ func lookAtMany(b *testing.B, database string) (all []looked) {
 			"limits": map[string]any{"jobs": 1_000_000, "requests": 64}},
 	})
 	environ := append(benchmarked(w), "EODISPATCH_PLATFORMS="+string(platforms), fmt.Sprint("EODISPATCH_FRESHNESS=",
-		shortFreshness),
-		"EODISPATCH_DATABASE="+database)
+		shortFreshness), "EODISPATCH_DATABASE="+database)
 	p := program.Start(b, environ...)
 	c := fast{program.SignIn(b, w, p.Address)}
 	body, _ := json.Marshal(program.OpenEO(w)) // cannot fail: only strings and numbers

@@ -121,10 +121,9 @@ func checking(b *testing.B) time.Duration {
 	d := dispatch.Dimension{Name: "extent"}
 	for i := range 10_000 {
 		west, south := float64(i%100), float64(i/100-50)
-		d.Values = append(d.Values,
-			fmt.Appendf(nil,
-				`{"type":"Polygon","coordinates":[[[%[1]v,%[2]v],[%[3]v,%[2]v],[%[3]v,%[4]v],[%[1]v,%[4]v],[%[1]v,%[2]v]]]}`,
-				west, south, west+0.25, south+0.18))
+		d.Values = append(d.Values, fmt.Appendf(nil,
+			`{"type":"Polygon","coordinates":[[[%[1]v,%[2]v],[%[3]v,%[2]v],[%[3]v,%[4]v],[%[1]v,%[4]v],[%[1]v,%[2]v]]]}`,
+			west, south, west+0.25, south+0.18))
 	}
 	reader := parameters.NewReader(b.Context())
 	set := reader.NewSet([]dispatch.Parameter{reader.Describe(dispatch.Parameter{Name: d.Name,

@@ -187,8 +187,7 @@ func BenchmarkPerformanceOfPush(b *testing.B) {
 	idle := memoryOf(b, a.program)
 	streams := make([]*stream, sockets)
 	inParallel(sockets, 20, func(i int) {
-		streams[i] = openStream(b, users[i],
-			"/job_status?interval=3600&changes=true")
+		streams[i] = openStream(b, users[i], "/job_status?interval=3600&changes=true")
 	})
 	if b.Failed() {
 		b.FailNow()
@@ -273,8 +272,7 @@ func BenchmarkPerformanceOfChanges(b *testing.B) {
 	})
 	for i, way := range ways {
 		table(fmt.Sprintf("%s, %v", way, time.Since(begin).Round(time.Second)), fmt.Sprint(messages[i]),
-			fmt.Sprintf("%.1f MB", float64(bytes[i])/1e6),
-			fmt.Sprintf("%.3f", float64(bytes[i])/float64(bytes[0])))
+			fmt.Sprintf("%.1f MB", float64(bytes[i])/1e6), fmt.Sprintf("%.3f", float64(bytes[i])/float64(bytes[0])))
 	}
 }
 

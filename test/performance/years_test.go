@@ -95,8 +95,7 @@ func manyYears(b *testing.B, w *simulator.World, database string, size func() fl
 	for _, page := range [][2]string{{"first page of 100 jobs"}, {"first page of 100 failed jobs, 1 in 100",
 		"&status=failed"}} {
 		row(page[0], c.median(b, func() {
-			c.must(b, http.MethodGet, "/jobs_status?filter=processing&limit=100"+page[1], nil,
-				nil)
+			c.must(b, http.MethodGet, "/jobs_status?filter=processing&limit=100"+page[1], nil, nil)
 		}).Round(10*time.Microsecond), "10 ms")
 	}
 	p.Stop(b)

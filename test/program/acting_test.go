@@ -27,8 +27,7 @@ func acting(t *testing.T, w *simulator.World, address, database string, keys ...
 		"EODISPATCH_IDENTITY_ISSUER=" + known.Issuer, "EODISPATCH_IDENTITY_CLIENT_ID=" + known.BrokerID,
 		"EODISPATCH_IDENTITY_CLIENT_SECRET=" + known.BrokerSecret,
 		"EODISPATCH_IDENTITY_SESSION_GRANTS=false", "EODISPATCH_VAULT_KEYS=" + joined(keys),
-		"EODISPATCH_LOG_LEVEL=debug",
-		fmt.Sprintf(
+		"EODISPATCH_LOG_LEVEL=debug", fmt.Sprintf(
 			`EODISPATCH_PLATFORMS=[{"name": "eo", "protocol": "openeo", "endpoint": %q, "access": "user", "issuer": %q, "exchange": %s},
 			{"name": "ogc", "protocol": "ogc-api-processes", "endpoint": %q, "access": "shared", "service_account": %s, "users": {"jobs": 100}}]`,
 			w.OpenEOURL, known.Platform, exchange, w.OGCURL, account)}

@@ -94,8 +94,7 @@ func checkEstimates(t *testing.T, w *simulator.World, experienced, novice Client
 			t.Error(err)
 		}
 		if known := is.Costs != nil; is.Jobs != c.jobs || known != (c.likely > 0) ||
-			known && (is.Costs.Likely != c.likely ||
-				is.CostRuns != 3 || is.CostUnit != "credits") {
+			known && (is.Costs.Likely != c.likely || is.CostRuns != 3 || is.CostUnit != "credits") {
 			t.Errorf("want %d jobs, likely %v: %+v", c.jobs, c.likely, is)
 		}
 	}

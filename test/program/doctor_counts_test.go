@@ -37,8 +37,7 @@ func TestDoctor_CorrectsCounts(t *testing.T) {
 			doctor := func(want string, exit int, flags ...string) {
 				t.Helper()
 				code, printed := try(t, []string{"EODISPATCH_DATABASE=" + dsn},
-					append([]string{"doctor", "--config", file},
-						flags...)...)
+					append([]string{"doctor", "--config", file}, flags...)...)
 				if code != exit || !regexp.MustCompile(want).MatchString(printed) {
 					t.Errorf("exit %d, want %q in:\n%s", code, want, printed)
 				}

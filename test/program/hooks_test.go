@@ -77,8 +77,7 @@ func TestHooks_ByMail(t *testing.T) {
 	t.Parallel()
 	server, w := mailbox.Start(t), startWorld(t)
 	p := Start(t, append(acting(t, w, executable.FreeAddress(t), "sqlite:"+filepath.Join(t.TempDir(), "d.db"),
-		named("k")),
-		"EODISPATCH_HOOKS_MAIL_SERVER="+server.Address,
+		named("k")), "EODISPATCH_HOOKS_MAIL_SERVER="+server.Address,
 		"EODISPATCH_HOOKS_MAIL_FROM=EO jobs <noreply@broker.example.org>", "EODISPATCH_HOOKS_MAIL_ENCRYPTION=none")...)
 	c := SignIn(t, w, p.Address)
 	for _, foreign := range []string{"eve@example.org", "alice@example.org,eve@example.org",

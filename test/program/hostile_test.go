@@ -217,8 +217,7 @@ func TestHostile_Documents(t *testing.T) {
 	t.Run("an amplifying document", func(t *testing.T) {
 		a.costs(t, 10*time.Second, 200*mib, func() {
 			code, text := a.ask(t, http.MethodPost, "/unit_jobs",
-				body("/amplify.json", `{"p":"`+strings.Repeat("x", 100_000)+
-					`"}`))
+				body("/amplify.json", `{"p":"`+strings.Repeat("x", 100_000)+`"}`))
 			wants(t, code, http.StatusUnprocessableEntity, text, "graph_bytes")
 		})
 	})

@@ -24,12 +24,10 @@ func TestIssuers_EachWithItsAudienceAndExchange(t *testing.T) {
 		"EODISPATCH_PUBLIC_URL=https://broker.example.org",
 		"EODISPATCH_VAULT_KEYS="+identity.NewKey(time.Now()).Reveal(),
 		"EODISPATCH_IDENTITY_ISSUER="+known.Issuer, "EODISPATCH_IDENTITY_CLIENT_ID="+known.BrokerID,
-		"EODISPATCH_IDENTITY_CLIENT_SECRET="+known.BrokerSecret,
-		fmt.Sprintf(
+		"EODISPATCH_IDENTITY_CLIENT_SECRET="+known.BrokerSecret, fmt.Sprintf(
 			`EODISPATCH_PLATFORMS=[{"name": "eo", "protocol": "openeo", "endpoint": %q, "access": "user", "issuer": %q,
 			"exchange": {"driver": "keycloak-requested-issuer", "alias": %q}}, {"name": "ogc", "protocol": "ogc-api-processes", "endpoint": %q, "access": "open"}]`,
-			w.OpenEOURL, known.Platform, simulator.PlatformAlias, w.OGCURL),
-		fmt.Sprintf(
+			w.OpenEOURL, known.Platform, simulator.PlatformAlias, w.OGCURL), fmt.Sprintf(
 			`EODISPATCH_ISSUERS=[{"issuer": %q, "client_id": %q, "client_secret": %q, "platforms": [{"name": "eo", "exchange": {"driver": "passthrough"}}]}]`,
 			known.Platform, platformAPI, platformSecret))
 	mint := func(realm, user, of string, claims map[string]any) Client {

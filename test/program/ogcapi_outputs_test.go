@@ -92,8 +92,7 @@ func TestOGCAPI_OwnOutputs(t *testing.T) {
 	t.Run("bytes", func(t *testing.T) { s.with(t).ownBytes() })
 	for _, body := range []string{`"outputs": {"other": {}}`, `"outputs": {"../mean": {}}`} {
 		s.refused(s.do("POST", "/processes/numbers/execution", `{"inputs": {`+ownBox+`}, `+body+`}`), 400,
-			ogcExceptions+
-				"no-such-output")
+			ogcExceptions+"no-such-output")
 	}
 	for _, body := range []string{`"outputs": {"mean": {"transmissionMode": "pigeon"}}`,
 		`"outputs": {"mean": {"format": "text"}}`, `"outputs": {"mean": 1}`, `"outputs": []`} {
@@ -205,8 +204,7 @@ func TestOGCAPI_ViewOfAPlatform(t *testing.T) {
 		var d ogcProcessDocument
 		if s.get(linkTo(p.Links, "self"), &d); d.ID != p.ID || d.Inputs["eodispatch:labels"].Schema == nil ||
 			d.Outputs["stac"].Schema == nil || linkTo(d.Links,
-			"http://www.opengis.net/def/rel/ogc/1.0/execute") != s.base+
-			"/processes/"+p.ID+"/execution" {
+			"http://www.opengis.net/def/rel/ogc/1.0/execute") != s.base+"/processes/"+p.ID+"/execution" {
 			t.Errorf("%+v", d)
 		}
 	}
@@ -289,8 +287,7 @@ func TestOGCAPI_JobManagement(t *testing.T) {
 	t.Parallel()
 	s, p := startOGCWith(t, simulator.Life{}, ownServices)
 	a := s.do("POST", "/jobs", `{"process": "`+s.base+`/processes/numbers", "inputs": {`+ownBox+
-		`}, "response": "document"}`,
-		"Prefer", `status="created"`)
+		`}, "response": "document"}`, "Prefer", `status="created"`)
 	var j ogcJob
 	s.decode(a, http.StatusCreated, &j)
 	at := a.header.Get("Location")

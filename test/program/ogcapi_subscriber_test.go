@@ -71,8 +71,7 @@ func TestOGCAPI_Subscriber(t *testing.T) {
 	url, got := subscriber(t)
 
 	location, j := s.execute("echo", `{"inputs": {"message": "a", "pause": 3000}, "subscriber": {"successUri": "`+url+
-		`/late", "inProgressUri": "`+url+`/running", "failedUri": "`+url+`/failed"}}`,
-		"Prefer", "respond-async")
+		`/late", "inProgressUri": "`+url+`/running", "failedUri": "`+url+`/failed"}}`, "Prefer", "respond-async")
 	var info ogcJob
 	if one := awaitMessage(t, got); one.path != "/running" || json.Unmarshal(one.body, &info) != nil ||
 		info.JobID != j.JobID || info.Status != "running" || linkTo(info.Links, "self") != location {
@@ -114,8 +113,7 @@ func TestOGCAPI_Subscriber(t *testing.T) {
 		`{"inputs": {"bbox": {"bbox": [5.05, 51.2, 5.35, 51.25]}, "eodispatch:tiles": "20x20km"}, "subscriber": {"successUri": "`+url+`/tiles", "failedUri": "`+url+`/failed", "inProgressUri": "`+url+`/some",
 		"eodispatch:secret": "whsec_`+base64.StdEncoding.EncodeToString([]byte(key))+`"}}`)
 	if one := awaitMessage(t, got); one.path != "/some" || !one.isSigned(key) || json.Unmarshal(one.body,
-		&info) != nil ||
-		info.Status != "running" || !strings.HasPrefix(info.JobID, "t-") {
+		&info) != nil || info.Status != "running" || !strings.HasPrefix(info.JobID, "t-") {
 		t.Errorf("%s: %s", one.path, one.body)
 	}
 	if one := awaitMessage(t, got); one.path != "/tiles" || !one.isSigned(key) ||

@@ -50,8 +50,7 @@ func startOGCWith(t *testing.T, life simulator.Life, services string) (ogcServer
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { w.Close() })
-	p := Start(t, "EODISPATCH_CONFIG="+configuration(t, w), "EODISPATCH_OGCAPI_ECHO=true",
-		"EODISPATCH_FRESHNESS=500ms",
+	p := Start(t, "EODISPATCH_CONFIG="+configuration(t, w), "EODISPATCH_OGCAPI_ECHO=true", "EODISPATCH_FRESHNESS=500ms",
 		"EODISPATCH_VAULT_KEYS="+identity.NewKey(time.Now()).Reveal(), "EODISPATCH_SERVICES="+services)
 	return ogcServer{t, p.Address + "/ogcapi", SignIn(t, w, p.Address).Token, w}, p
 }
@@ -436,8 +435,7 @@ func (s ogcServer) wrongInputs() {
 	}
 	// without a job
 	s.refused(s.do("POST", echoPath,
-		`{"inputs": {"message": "a"}, "subscriber": {"successUri": "https://example.org"}}`),
-		400, "")
+		`{"inputs": {"message": "a"}, "subscriber": {"successUri": "https://example.org"}}`), 400, "")
 	s.refused(s.do("POST", echoPath, `{"inputs": {"message": "a"}, "outputs": {"other": {}}}`), 400, ogcExceptions+
 		"no-such-output")
 	s.refused(s.do("POST", "/processes/ndvi/execution", `{"inputs": {}}`), 400, "")
@@ -772,8 +770,7 @@ func TestOGCAPI_InputsOfTheBroker(t *testing.T) {
 			t.Errorf("%s is stored as %+v, %v", process, stored, err)
 		}
 		for _, refused := range []string{`"eodispatch:format": 1`, `"eodispatch:pin": "yes"`,
-			`"eodispatch:labels": {"a": 1}`,
-			`"eodispatch:labels": {"-": "x"}`, `"eodispatch:tile": "20x20km"`} {
+			`"eodispatch:labels": {"a": 1}`, `"eodispatch:labels": {"-": "x"}`, `"eodispatch:tile": "20x20km"`} {
 			a := s.do("POST", "/processes/"+process+"/execution", `{"inputs": {`+inputs+`, `+refused+`}}`)
 			if s.refused(a, 400, ""); !bytes.Contains(a.text, []byte("eodispatch:")) {
 				t.Errorf("%s: %s", refused, a.text)

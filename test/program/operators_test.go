@@ -79,7 +79,7 @@ func mentions(t *testing.T, dsn, text string) map[string]int {
 	t.Helper()
 	driver, name, list := "pgx", dsn,
 		"SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = (SELECT relnamespace FROM pg_class "+
-			"WHERE oid "+"= 'jobs'::regclass)"
+			"WHERE oid = 'jobs'::regclass)"
 	if file, lite := strings.CutPrefix(dsn, "sqlite:"); lite {
 		driver, name, list = "sqlite", file, "SELECT name FROM sqlite_master WHERE type = 'table'"
 	}
@@ -161,8 +161,7 @@ func TestForget_LeavesNothing(t *testing.T) {
 			}
 			code, printed = try(t, environ, "forget", "--config", file, "--user", forgotten, "--cancel")
 			if code != exitDone || !strings.Contains(printed, "3 jobs, ") ||
-				!strings.Contains(printed, `"action":"forget"`) ||
-				!strings.Contains(printed, "1 permissions") ||
+				!strings.Contains(printed, `"action":"forget"`) || !strings.Contains(printed, "1 permissions") ||
 				strings.Contains(printed, forgotten) {
 				t.Errorf("exit %d:\n%s", code, printed)
 			}

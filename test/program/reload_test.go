@@ -92,8 +92,7 @@ func TestReload_ByHangup(t *testing.T) {
 		t.Fatal(err)
 	}
 	without := good[:strings.Index(good, "- name: ogc")]
-	r.hangUp(without,
-		`platforms with unfinished jobs are missing or changed","platforms":["ogc"]`)
+	r.hangUp(without, `platforms with unfinished jobs are missing or changed","platforms":["ogc"]`)
 	r.hangUp(good+"  limits: {jobs: 1}\n  aliases: [https://former.example.org]\n",
 		`"changed":["platforms"],"need a restart":[]`)
 	operators(t, environ, "release", "ogc")

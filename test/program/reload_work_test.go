@@ -271,8 +271,7 @@ func (t *reloadTest) beginReload(c Client, text string) {
 func heldTask(t *testing.T, c Client, request dispatch.Request) (submit func() Job) {
 	t.Helper()
 	body, err := json.Marshal(map[string]any{"title": request.Title, "label": request.Label, "format": request.Format,
-		"service":    request.Service,
-		"parameters": map[string]any{}, "dimension": map[string]any{"name": "bbox",
+		"service": request.Service, "parameters": map[string]any{}, "dimension": map[string]any{"name": "bbox",
 			"values": []json.RawMessage{json.RawMessage(Box)}}})
 	if err != nil {
 		t.Fatal(err)

@@ -137,8 +137,7 @@ func TestReplicas_FirstJobsOfUsersAreNotHeld(t *testing.T) {
 				user := fmt.Sprint("user", i)
 				w.IdP.Link(user, user+"-p")
 				all.Go(func() {
-					if _, err := As(w, replicas[i%2].Address, user, nil).Submit(t.Context(),
-						OpenEO(w)); err != nil {
+					if _, err := As(w, replicas[i%2].Address, user, nil).Submit(t.Context(), OpenEO(w)); err != nil {
 						t.Errorf("%s: %v", user, err)
 					}
 				})
@@ -185,8 +184,7 @@ func openReplicas(t *testing.T, w *simulator.World, more ...string) (clients []C
 	tables := postgres.Database(t)
 	for range 2 {
 		p := Start(t, append(more, "EODISPATCH_DEVELOPMENT=true", "EODISPATCH_IDENTITY_ISSUER="+w.Credentials.Issuer,
-			"EODISPATCH_IDENTITY_AUDIENCE="+w.Credentials.BrokerID,
-			"EODISPATCH_DATABASE="+tables,
+			"EODISPATCH_IDENTITY_AUDIENCE="+w.Credentials.BrokerID, "EODISPATCH_DATABASE="+tables,
 			fmt.Sprintf(`EODISPATCH_PLATFORMS=[{"name": "eo", "protocol": "openeo", "endpoint": %q, "access": "open"}]`,
 				w.OpenEOURL))...)
 		t.Cleanup(func() { p.Stop(t) })

@@ -59,8 +59,7 @@ func TestSecrets_StayInside(t *testing.T) {
 			}
 			keepsSecrets(t, p, tables, secrets...)
 			for _, line := range []string{`"submit"`, `"cancel"`, `"link"`, `"grant"`, `"revoke"`, `"retry"`,
-				`"session"`,
-				`"sign_out"`} {
+				`"session"`, `"sign_out"`} {
 				if !strings.Contains(p.Log.String(), `"msg":"audit","action":`+line) {
 					t.Errorf("no audit line of %s", line)
 				}

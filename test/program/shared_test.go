@@ -17,8 +17,7 @@ func sharing(w *simulator.World, users string) []string {
 	account := fmt.Sprintf(`{"token_url": "%s/protocol/openid-connect/token", "client_id": %q, "client_secret": %q}`,
 		known.Platform, known.ServiceID, known.ServiceSecret)
 	return []string{"EODISPATCH_DEVELOPMENT=true", "EODISPATCH_IDENTITY_ISSUER=" + known.Issuer,
-		"EODISPATCH_IDENTITY_AUDIENCE=" + known.BrokerID,
-		"EODISPATCH_DATABASE=sqlite:d.db",
+		"EODISPATCH_IDENTITY_AUDIENCE=" + known.BrokerID, "EODISPATCH_DATABASE=sqlite:d.db",
 		fmt.Sprintf(`EODISPATCH_PLATFORMS=[{"name": "eo", "protocol": "openeo", "endpoint": %q, "access": "shared",
 			"service_account": %s, "users": %s}]`, w.OpenEOURL, account, users)}
 }
@@ -75,8 +74,7 @@ func TestSharedAccount_OnlyForEntitledUsers(t *testing.T) {
 		DayLimit int `json:"last_day_limit"`
 	}
 	if err := alice.Call(t.Context(), http.MethodGet, "/usage", nil, &use); err != nil || len(use) != 1 ||
-		use[0].Platform != "eo" ||
-		use[0].Live != 2 || use[0].Limit != 2 || use[0].Day != 2 || use[0].DayLimit != 3 {
+		use[0].Platform != "eo" || use[0].Live != 2 || use[0].Limit != 2 || use[0].Day != 2 || use[0].DayLimit != 3 {
 		t.Errorf("usage %+v, %v", use, err)
 	}
 	p.Stop(t)

@@ -104,8 +104,7 @@ func TestUsers_SeeABarInATerminal(t *testing.T) {
 	if code := first.ends(t); code != cli.ExitInterrupted {
 		t.Errorf("exit %d", code)
 	}
-	u.holds(first.plainText(), "task-1\n", "task-1  [",
-		"task-1 continues. Go on with: eodispatch watch task-1")
+	u.holds(first.plainText(), "task-1\n", "task-1  [", "task-1 continues. Go on with: eodispatch watch task-1")
 	if colors.MatchString(first.Log.String()) {
 		t.Errorf("it has colors although NO_COLOR is set: %q", first.Log)
 	}

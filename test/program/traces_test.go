@@ -246,8 +246,7 @@ func TestDoctor_AsksTheReceiverOfTraces(t *testing.T) {
 	t.Parallel()
 	w, to := startWorld(t), newReceiver(t)
 	for endpoint, want := range map[string]string{to.URL: "ok      receiver of traces " + to.URL + "/v1/traces",
-		to.URL +
-			"/elsewhere": "FAIL    receiver of traces " + to.URL + "/elsewhere"} {
+		to.URL + "/elsewhere": "FAIL    receiver of traces " + to.URL + "/elsewhere"} {
 		_, printed := try(t, []string{"EODISPATCH_TRACES_ENDPOINT=" + endpoint}, "doctor", "--config",
 			configuration(t, w))
 		if !strings.Contains(printed, want) {

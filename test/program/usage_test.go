@@ -68,7 +68,7 @@ func TestProgram_ReportsUsageErrorsInTwoLines(t *testing.T) {
 		"show": "eodispatch: accepts 1 arg(s), received 0\nRun \"eodispatch show --help\" for the valid " +
 			"arguments.\n",
 		"doctor --timeout soon": "eodispatch: invalid argument \"soon\" for \"--timeout\" flag: time: invalid " +
-			"duration \"soon\"\n" + "Run \"eodispatch doctor --help\" for the valid arguments.\n",
+			"duration \"soon\"\nRun \"eodispatch doctor --help\" for the valid arguments.\n",
 	} {
 		code, out, stderr := runProgram(t, nil, strings.Fields(args)...)
 		if code != exitUsage || stderr != want || out != "" {

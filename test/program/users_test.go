@@ -193,8 +193,7 @@ func (u *person) splitsRegion() {
 		return strings.Count(u.must(append([]string{"tiles", region}, options...)...), `"type":"Feature",`)
 	}
 	for want, options := range map[int][]string{14: {"--grid", "20x20km", "--order", "centre"},
-		2: {"--grid", "mgrs-100km",
-			"--buffer", "500"}} {
+		2: {"--grid", "mgrs-100km", "--buffer", "500"}} {
 		if got := tiles(options...); got != want {
 			u.Errorf("%v: %d tiles, not %d", options, got, want)
 		}
@@ -206,8 +205,7 @@ func (u *person) splitsRegion() {
 	}
 	const cell = `{"type":"Feature","id":"%s","properties":{},"geometry":{"type":"Polygon","coordinates":[[[%[2]d,51],[%[3]d,51],[%[3]d,52],[%[2]d,52],[%[2]d,51]]]}}`
 	own := `{"type":"FeatureCollection","features":[` + fmt.Sprintf(cell, "a", 4, 5) + "," +
-		fmt.Sprintf(cell, "b", 5, 6) +
-		`]}`
+		fmt.Sprintf(cell, "b", 5, 6) + `]}`
 	if err := os.WriteFile(filepath.Join(u.folder, "cells.geojson"), []byte(own), 0o600); err != nil {
 		u.Fatal(err)
 	}
@@ -317,8 +315,7 @@ func (u *person) openInPystac(folder string) string {
 items = list(pystac.Collection.from_file(sys.argv[1]).get_items(recursive=True))
 print(len(items), "items,", sum(os.path.getsize(a.get_absolute_href()) > 0 for i in items for a in i.assets.values()), "files")`
 	command := exec.CommandContext(u.Context(), filepath.Join(strings.TrimSpace(string(environment)), "python"), "-c",
-		script,
-		filepath.Join(u.folder, folder, "collection.json"))
+		script, filepath.Join(u.folder, folder, "collection.json"))
 	shown, err := command.Output()
 	if err != nil {
 		u.Fatalf("pystac (installed by test/real/install.sh): %v", err)

@@ -56,8 +56,7 @@ func newStack(t *testing.T) *stack {
 	w := &stack{backend: &simulator.OpenEO{Open: true, Namespaces: http.DefaultClient}, server: &simulator.OGC{}}
 	w.openEO, w.ogc = serve(w.backend), serve(w.server)
 	w.process = serve(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = io.WriteString(w,
-			process)
+		_, _ = io.WriteString(w, process)
 	})) + "/ndvi.json"
 	s, err := store.Open(t.Context(), "sqlite:"+t.TempDir()+"/jobs.db", conformance.WallClock{})
 	if err != nil {

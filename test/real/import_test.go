@@ -155,8 +155,7 @@ func fillMariaDB(t *testing.T, address, service string, n int, running []string)
 			}
 			rows = append(rows, "(?, ?, 'OPENEO', ?, ?, ?, ?, ?, '2026-01-01 10:00:00', '2026-01-02 10:00:00', ?)")
 			args = append(args, id, title, status, user, ref,
-				fmt.Sprintf(`{"year": 2024, "tile": {"n": %d, "x": 1.50}}`, id),
-				service, task)
+				fmt.Sprintf(`{"year": 2024, "tile": {"n": %d, "x": 1.50}}`, id), service, task)
 		}
 		exec("INSERT INTO processing_jobs VALUES "+strings.Join(rows, ", "), args...)
 	}
@@ -177,14 +176,12 @@ func TestImport_FromMariaDB(t *testing.T) {
 	running := startAtPlatform(t, platform.URL, 6)
 	address := startMariaDB(t)
 	counts := fillMariaDB(t, address, fmt.Sprintf(
-		`{"endpoint": %q, "namespace": null, "application": "ndvi_composite"}`,
-		platform.URL), *records, running)
+		`{"endpoint": %q, "namespace": null, "application": "ndvi_composite"}`, platform.URL), *records, running)
 
 	folder := t.TempDir()
 	file := filepath.Join(folder, "broker.db")
 	environ := []string{"OLD=" + address, "EODISPATCH_DATABASE=sqlite:" + file, "EODISPATCH_DEVELOPMENT=true",
-		"EODISPATCH_IDENTITY_ISSUER=" + w.Credentials.Issuer,
-		"EODISPATCH_IDENTITY_AUDIENCE=" + w.Credentials.BrokerID,
+		"EODISPATCH_IDENTITY_ISSUER=" + w.Credentials.Issuer, "EODISPATCH_IDENTITY_AUDIENCE=" + w.Credentials.BrokerID,
 		fmt.Sprintf(`EODISPATCH_PLATFORMS=[{"name": "p", "protocol": "openeo", "endpoint": %q, "access": "open"}]`,
 			platform.URL)}
 	said := importing(t, environ, "--dry-run")
@@ -210,8 +207,7 @@ func TestImport_FromMariaDB(t *testing.T) {
 		t.Errorf("dry run afterwards: %s", said)
 	}
 	want := map[string]int{"finished": counts["FINISHED"], "canceled": counts["CANCELED"], "failed": counts["FAILED"] +
-		counts["CREATED"], "queued": counts["QUEUED"],
-		"running": counts["RUNNING"], "unknown": counts["UNKNOWN"]}
+		counts["CREATED"], "queued": counts["QUEUED"], "running": counts["RUNNING"], "unknown": counts["UNKNOWN"]}
 	if got := statusesIn(t, file); !maps.Equal(got, want) {
 		t.Errorf("statuses %v, not %v", got, want)
 	}

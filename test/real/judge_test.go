@@ -22,8 +22,7 @@ func judge(t testing.TB, venv, program string, in, out any, args ...string) {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), filepath.Join(environment(t, venv), "bin", "python"),
-		append([]string{script},
-			args...)...)
+		append([]string{script}, args...)...)
 	var said bytes.Buffer
 	cmd.Stdin, cmd.Stderr = bytes.NewReader(input), &said
 	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1")

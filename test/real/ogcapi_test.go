@@ -179,8 +179,7 @@ func serveProcesses(t *testing.T, w *simulator.World, platforms string) string {
 	file := filepath.Join(t.TempDir(), "broker.yaml")
 	text := fmt.Sprintf(
 		"development: true\nfreshness: 500ms\ndatabase: sqlite:%s/eodispatch.db\nidentity: {issuer: %s, client_id: "+
-			"%s}\nplatforms:%s",
-		filepath.Dir(file), w.Credentials.Issuer, w.Credentials.BrokerID, platforms)
+			"%s}\nplatforms:%s", filepath.Dir(file), w.Credentials.Issuer, w.Credentials.BrokerID, platforms)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -41,8 +41,7 @@ func TestOpenEOFacade_Suites(t *testing.T) {
 		Faults             map[string][]string
 	}
 	judge(t, "openeo-suite", "openeo_suite.py", map[string]any{"root": broker + "/openeo/sim/1.2/",
-		"token": userToken(t,
-			w), "standards": standards, "all": *wholeSuite}, &found)
+		"token": userToken(t, w), "standards": standards, "all": *wholeSuite}, &found)
 	// GET_me reads the collections, too
 	want := []string{"test_GET_collections", "test_GET_jobs_job_id_estimate", "test_GET_me", "test_GET_processes"}
 	if *wholeSuite {

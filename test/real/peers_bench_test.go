@@ -76,8 +76,7 @@ func brokersTask(b *testing.B, url, authority string) (begin func()) {
 	}
 	b.Cleanup(func() { w.Close() })
 	p := executable.Start(b, executable.Released, "EODISPATCH_DEVELOPMENT=true", "EODISPATCH_IDENTITY_ISSUER="+
-		w.Credentials.Issuer,
-		"EODISPATCH_IDENTITY_AUDIENCE="+w.Credentials.BrokerID, "SSL_CERT_FILE="+authority,
+		w.Credentials.Issuer, "EODISPATCH_IDENTITY_AUDIENCE="+w.Credentials.BrokerID, "SSL_CERT_FILE="+authority,
 		fmt.Sprintf(
 			`EODISPATCH_PLATFORMS=[{"name": "far", "protocol": "openeo", "endpoint": %q, "access": "open", "limits": {"jobs": 1000}}]`, url))
 	box := json.RawMessage(`{"west": 5, "south": 51, "east": 5.1, "north": 51.1}`)

@@ -115,9 +115,8 @@ services:
 			t.Fatal(err)
 		}
 		var task spreadTask
-		broker.call(t, "POST", "/upscale_tasks",
-			fmt.Sprintf(
-				`{"title": "spread", "service": {"id": "slow"}, "parameters": {}, "format": "json", "dimension": {"name": "seconds", "values": %s}}`, text), &task)
+		broker.call(t, "POST", "/upscale_tasks", fmt.Sprintf(
+			`{"title": "spread", "service": {"id": "slow"}, "parameters": {}, "format": "json", "dimension": {"name": "seconds", "values": %s}}`, text), &task)
 		if len(task.Homes) != 2 || task.Homes[0].Unused+task.Homes[1].Unused != "" {
 			t.Fatalf("%+v", task)
 		}

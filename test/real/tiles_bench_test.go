@@ -30,8 +30,7 @@ func BenchmarkPerformanceOfTiles(b *testing.B) {
 	for _, name := range []string{"United Kingdom", "Norway", "Brazil"} {
 		bare := measure(b, 25, func() { cells(b, countries[name]) })
 		fmt.Fprintf(table, "tiles of %s, %d positions, %d cells, checked, over HTTP: median\t%v\t\n", name,
-			positions(b, countries[name]), cells(b, countries[name]),
-			splitting(b, h, countries[name], 25))
+			positions(b, countries[name]), cells(b, countries[name]), splitting(b, h, countries[name], 25))
 		fmt.Fprintf(table, "the same without HTTP and the JSON of the tiles\t%v\t< 60 ms for 10,000 positions\n", bare)
 	}
 	africa := splitting(b, h, countries["Africa"], 5)
@@ -41,8 +40,7 @@ func BenchmarkPerformanceOfTiles(b *testing.B) {
 	box := json.RawMessage(
 		`{"type":"Polygon","coordinates":[[[4.03,49.05],[11.1,49.05],[11.1,52.05],[4.03,52.05],[4.03,49.05]]]}`)
 	fmt.Fprintf(table, "areas of %d cells\t%.0f/s\t> 178/s\n", cells(b, box),
-		float64(time.Second)/float64(splitting(b, h,
-			box, 200).median))
+		float64(time.Second)/float64(splitting(b, h, box, 200).median))
 }
 
 // cost is the time and memory that splitting an area takes.

@@ -46,8 +46,7 @@ func serve(t *testing.T, h http.Handler) *http.Client {
 		server.Close()
 		<-served
 	})
-	return &http.Client{Transport: transport, CheckRedirect: func(*http.Request,
-		[]*http.Request) error {
+	return &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error {
 		return http.ErrUseLastResponse
 	}}
 }

@@ -14,8 +14,7 @@ func TestIdP_DeviceFlow(t *testing.T) {
 	ask := func() (poll, page string) {
 		t.Helper()
 		r := c.must(200, "POST /realms/apex/protocol/openid-connect/auth/device", form("client_id", "portal", "scope",
-			"openid",
-			"code_challenge", "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM", "code_challenge_method", "S256"))
+			"openid", "code_challenge", "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM", "code_challenge_method", "S256"))
 		page = strings.TrimPrefix(r.json("verification_uri_complete").(string), idpURL)
 		return form("client_id", "portal", "grant_type", "urn:ietf:params:oauth:grant-type:device_code", "device_code",
 			r.json("device_code").(string), "code_verifier", "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"), page

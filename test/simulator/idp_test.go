@@ -212,8 +212,7 @@ func TestIdP_ExchangeIsRefusedAsKeycloakDoes(t *testing.T) {
 		t.Errorf("%s", r.body)
 	}
 	c.refused(403, "error", "invalid_client", "POST /realms/apex/broker/other/token",
-		form("client_id", "eodispatch-api",
-			"client_secret", "eodispatch-api-secret", "token", alice))
+		form("client_id", "eodispatch-api", "client_secret", "eodispatch-api-secret", "token", alice))
 	c.refused(403, "error", "invalid_client", brokerToken, form("client_id", "portal", "token", alice))
 
 	idp.Spoil("alice")

@@ -84,8 +84,7 @@ func (t *jobTable) add(j *job) {
 func (t *jobTable) remove(j *job) {
 	delete(t.byID, j.id)
 	i, _ := slices.BinarySearchFunc(t.of[j.account], j.number, func(k *job, n uint64) int {
-		return cmp.Compare(k.number,
-			n)
+		return cmp.Compare(k.number, n)
 	})
 	t.of[j.account] = slices.Delete(t.of[j.account], i, i+1)
 	delete(t.live[j.account], j)

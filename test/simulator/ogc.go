@@ -339,8 +339,7 @@ func (s *OGC) statusInfo(c call, j *job) object {
 	at := j.seen(now, s.Life)
 	address := s.base(c) + "/jobs/" + j.id
 	doc := object{"jobID": j.id, "type": "process", "processID": j.process, "status": ogcWords[at],
-		"created": stamp(j.created),
-		"updated": stamp(j.updated), "progress": int(j.progress(now.Add(-s.Life.Lag))),
+		"created": stamp(j.created), "updated": stamp(j.updated), "progress": int(j.progress(now.Add(-s.Life.Lag))),
 		"links": []object{{"rel": "self", "type": "application/json", "href": address + "?f=json"}}}
 	if at == running || at == finished {
 		doc["started"] = stamp(j.course.run)
@@ -405,8 +404,7 @@ func (s *OGC) list(w http.ResponseWriter, c call) *problem {
 	defer s.mu.Unlock()
 	now := nowFrom(s.Now)
 	page, more := s.jobs.page(c.account, before, limit, func(j *job) bool {
-		return j.base == namespace(c) &&
-			s.listed(j, query, now)
+		return j.base == namespace(c) && s.listed(j, query, now)
 	})
 	jobs := make([]object, len(page))
 	for i, j := range page {

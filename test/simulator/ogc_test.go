@@ -248,8 +248,7 @@ func TestOGC_ResultShapes(t *testing.T) {
 	answer := func(status int, process, response string) response {
 		t.Helper()
 		return c.must(status, "POST /processes/"+process+"/execution",
-			fmt.Sprintf(`{"inputs":{%s},"response":%q}`, bbox,
-				response))
+			fmt.Sprintf(`{"inputs":{%s},"response":%q}`, bbox, response))
 	}
 	run := func(process, response string) response { t.Helper(); return answer(200, process, response) }
 	if r := run("ndvi-reference", "document"); r.json("result", "href") == nil ||
@@ -363,8 +362,7 @@ func TestOGC_ListsTenUnlessAsked(t *testing.T) {
 	}
 	for path, want := range map[string][2]int{"/jobs": {24, 3}, "/jobs?limit=12": {24, 2}, "/jobs?limit=1000": {24, 1},
 		"/jobs?processID=fail": {1, 1}, "/jobs?status=successful,running&limit=20": {23, 2},
-		"/jobs?status=dismissed": {0,
-			1}} {
+		"/jobs?status=dismissed": {0, 1}} {
 		if n, pages := count(path); n != want[0] || pages != want[1] {
 			t.Errorf("%s: %d jobs on %d pages, want %v", path, n, pages, want)
 		}

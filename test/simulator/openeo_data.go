@@ -67,9 +67,8 @@ func (s *OpenEO) queryables(w http.ResponseWriter, c call) *problem {
 		return &problem{404, "CollectionNotFound", "The collection does not exist."}
 	}
 	writeJSON(w, 200, object{"$schema": "https://json-schema.org/draft/2019-09/schema", "$id": s.api(c.Request) +
-		"/collections/" + c.PathValue("id") + "/queryables",
-		"type": "object", "properties": object{
-			"eo:cloud_cover": object{"type": "number", "minimum": 0, "maximum": 100}}})
+		"/collections/" + c.PathValue("id") + "/queryables", "type": "object", "properties": object{
+		"eo:cloud_cover": object{"type": "number", "minimum": 0, "maximum": 100}}})
 	return nil
 }
 

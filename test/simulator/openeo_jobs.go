@@ -126,8 +126,7 @@ func (s *OpenEO) describe(w http.ResponseWriter, c call, j *job) *problem {
 	if end := j.ended(nowFrom(s.Now)); !end.IsZero() {
 		ran := end.Sub(j.course.run).Seconds()
 		doc["usage"] = object{"duration": object{"value": ran, "unit": "seconds"}, "cpu": object{"value": 4 * ran,
-			"unit": "cpu-seconds"},
-			"memory":      object{"value": 8 * ran, "unit": "gb-seconds"},
+			"unit": "cpu-seconds"}, "memory": object{"value": 8 * ran, "unit": "gb-seconds"},
 			"input_pixel": object{"value": 1.5, "unit": "mega-pixel"}}
 	}
 	writeJSON(w, 200, doc)

@@ -154,8 +154,7 @@ func checkFormat(n node) *problem {
 func (s *OpenEO) checkRemote(ctx context.Context, id, namespace string) *problem {
 	invalid := func(why any) *problem {
 		return &problem{400, "ProcessNamespaceInvalid",
-			fmt.Sprintf("Process '%s' specified with invalid namespace '%s': %v",
-				id, namespace, why)}
+			fmt.Sprintf("Process '%s' specified with invalid namespace '%s': %v", id, namespace, why)}
 	}
 	u, err := url.Parse(namespace)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {

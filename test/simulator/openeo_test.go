@@ -125,8 +125,7 @@ func TestOpenEO_LifeCycle(t *testing.T) {
 	id := create(c, graph)
 	job := c.must(200, "GET /jobs/"+id, "")
 	if job.json("status") != "created" || job.json("title") != "NDVI [t-1]" ||
-		job.json("process", "process_graph", "save",
-			"result") != true {
+		job.json("process", "process_graph", "save", "result") != true {
 		t.Errorf("job %s", job.body)
 	}
 	if !bytes.Equal(s.Sent(id), []byte(graph)) {
@@ -324,8 +323,7 @@ func TestOpenEO_GraphIsChecked(t *testing.T) {
 			`{"process":{"process_graph":{"a":{"process_id":"add","arguments":{},"result":true},"b":{"process_id":"add","arguments":{},"result":true}}}}`, "ProcessGraphInvalid"},
 		"dangling node": {
 			`{"process":{"process_graph":{"a":{"process_id":"add","arguments":{"x":{"from_node":"z"}},"result":true}}}}`, "ProcessGraphInvalid"},
-		"unknown process": {
-			`{"process":{"process_graph":{"a":{"process_id":"foo","arguments":{},"result":true}}}}`,
+		"unknown process": {`{"process":{"process_graph":{"a":{"process_id":"foo","arguments":{},"result":true}}}}`,
 			"ProcessUnsupported"},
 		"unknown format":             {strings.Replace(graph, "gtiff", "geotiff", 1), "FormatUnsuitable"},
 		"unknown namespace":          {remote("one", "elsewhere"), "ProcessUnsupported"},

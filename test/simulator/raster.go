@@ -208,14 +208,11 @@ func (r raster) tags(pixels uint32) []tag {
 	if further := r.each(0)[1:]; len(further) > 0 {
 		tags = append(tags, shorts(338, further...)) // no band is transparency
 	}
-	return append(tags,
-		shorts(339, r.each(format)...),
-		doubles(33550, r.degrees, r.degrees, 0),
+	return append(tags, shorts(339, r.each(format)...), doubles(33550, r.degrees, r.degrees, 0),
 		doubles(33922, 0, 0, 0, float64(r.west)*r.degrees, float64(r.north)*r.degrees, 0),
 		// GeoTIFF 1.1 with three keys: geographic coordinates, pixels as areas, EPSG:4326.
 		shorts(34735, 1, 1, 1, 3, 1024, 0, 1, 2, 1025, 0, 1, 1, 2048, 0, 1, 4326),
-		text(42112, "<GDALMetadata>"+names.String()+"</GDALMetadata>"),
-		text(42113, r.nodata))
+		text(42112, "<GDALMetadata>"+names.String()+"</GDALMetadata>"), text(42113, r.nodata))
 }
 
 // colours is the table of the colours of classes: the reds, greens and blues of all values of a byte.

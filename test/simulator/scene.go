@@ -75,8 +75,7 @@ var everywhere = box{5, 51, 5.1, 51.1} // if a request names no area
 
 func (b box) polygon() object {
 	return object{"type": "Polygon", "coordinates": [][][2]float64{{
-		{b[0], b[1]}, {b[2], b[1]}, {b[2], b[3]}, {b[0], b[3]},
-		{b[0], b[1]}}}}
+		{b[0], b[1]}, {b[2], b[1]}, {b[2], b[3]}, {b[0], b[3]}, {b[0], b[1]}}}}
 }
 
 // findBox returns the first area in a JSON document: an object with west, south, east, north, a bbox of four numbers,

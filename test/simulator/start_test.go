@@ -21,8 +21,7 @@ func TestStart(t *testing.T) {
 		header: http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}}
 	defer c.client.CloseIdleConnections()
 	user := c.must(200, "POST "+have.Issuer+"/protocol/openid-connect/token",
-		form("grant_type", "password", "client_id",
-			have.Client, "username", have.User, "password", have.Password))
+		form("grant_type", "password", "client_id", have.Client, "username", have.User, "password", have.Password))
 	exchanged := c.must(200, "POST "+have.Issuer+"/protocol/openid-connect/token",
 		form("grant_type", "urn:ietf:params:oauth:grant-type:token-exchange",
 			"client_id", have.BrokerID, "client_secret", have.BrokerSecret, "subject_token",

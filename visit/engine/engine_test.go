@@ -25,8 +25,7 @@ func (wall) Now() time.Time { return time.Now() }
 
 // starting runs engines with the notifier of a process.
 func starting(hints func() engine.Notifier) func(context.Context, conformance.Store,
-	conformance.Visit) (dispatch.Engine,
-	<-chan struct{}) {
+	conformance.Visit) (dispatch.Engine, <-chan struct{}) {
 	return func(ctx context.Context, s conformance.Store, v conformance.Visit) (dispatch.Engine, <-chan struct{}) {
 		e := engine.New(engine.Config{Store: s, Visit: v, Log: slog.New(slog.DiscardHandler), Notifier: hints()})
 		ended := make(chan struct{})

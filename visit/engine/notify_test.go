@@ -278,11 +278,9 @@ func TestEngine_WakesOtherProcesses(t *testing.T) {
 	s := open(t, url)
 	release := make(chan struct{})
 	visiting := engine.New(engine.Config{Store: s, Log: slog.New(slog.DiscardHandler), Notifier: hints(),
-		OnWake: func(a dispatch.Account) { woken <- a }, OnBroadcast: func(ids []dispatch.JobID,
-			_ []dispatch.UserID) {
+		OnWake: func(a dispatch.Account) { woken <- a }, OnBroadcast: func(ids []dispatch.JobID, _ []dispatch.UserID) {
 			saved <- ids
-		},
-		Visit: func(ctx context.Context, l dispatch.Lease) error {
+		}, Visit: func(ctx context.Context, l dispatch.Lease) error {
 			begun <- l
 			<-release // before the engine is waited for
 			return s.Release(context.WithoutCancel(ctx), l, 1, time.Time{})

@@ -186,8 +186,7 @@ type link struct {
 func (p *Postgres) keep(ctx context.Context, l *link) {
 	for {
 		err := p.useConnection(ctx, func(ctx context.Context, c *pgx.Conn) error {
-			return l.use(ctx, c,
-				func() { p.back(ctx, l) })
+			return l.use(ctx, c, func() { p.back(ctx, l) })
 		})
 		if ctx.Err() != nil {
 			return

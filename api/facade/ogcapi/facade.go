@@ -172,8 +172,7 @@ func (f *Facade) unrouted(w http.ResponseWriter, r *http.Request, mux http.Handl
 		facade.Permit(w, allow, "Content-Type, Idempotency-Key, If-Range, Prefer, Range")
 	default:
 		f.refuse(w, r, exception{Status: http.StatusMethodNotAllowed, Detail: "Method not allowed. Use " +
-			strings.ReplaceAll(allow, ", ", " or ") + "."},
-			map[string]string{"Allow": allow + ", OPTIONS"})
+			strings.ReplaceAll(allow, ", ", " or ") + "."}, map[string]string{"Allow": allow + ", OPTIONS"})
 	}
 }
 

@@ -192,13 +192,11 @@ func TestTaskInfo_FinishedIsWhenTheLastJobEnded(t *testing.T) {
 		finished *time.Time
 	}{
 		"costs came late": {[]dispatch.Job{{Condition: dispatch.Condition{Status: dispatch.Finished, Moved: after(5),
-			Updated: after(90)}},
-			{Condition: dispatch.Condition{Status: dispatch.Finished, Moved: after(7),
-				Updated: after(7)}}}, new(after(7))},
+			Updated: after(90)}}, {Condition: dispatch.Condition{Status: dispatch.Finished, Moved: after(7),
+			Updated: after(7)}}}, new(after(7))},
 		"the last one fails": {[]dispatch.Job{{Condition: dispatch.Condition{Status: dispatch.Finished, Moved: after(5),
-			Updated: after(90)}},
-			{Condition: dispatch.Condition{Status: dispatch.Failed, Moved: after(8),
-				Updated: after(8)}}}, new(after(8))},
+			Updated: after(90)}}, {Condition: dispatch.Condition{Status: dispatch.Failed, Moved: after(8),
+			Updated: after(8)}}}, new(after(8))},
 		"one runs": {[]dispatch.Job{{Condition: dispatch.Condition{Status: dispatch.Finished, Moved: after(5),
 			Updated: after(5)}},
 			{Condition: dispatch.Condition{Status: dispatch.Running, Moved: after(6), Updated: after(9)}}}, nil},

@@ -95,8 +95,7 @@ func (f *Facade) taskInfo(in *request, t dispatch.TaskRecord) statusInfo {
 	info := f.info(in, taskPrefix+strconv.FormatInt(int64(t.ID), 10), statusOf(status, dispatch.Running), t.Request)
 	info.Created, info.Updated, info.Progress = t.Created.UTC(), cmp.Or(t.Updated, t.Created).UTC(), percent(t.Progress)
 	info.Message = fmt.Sprintf("%d jobs: %d finished, %d failed, %d canceled", t.Counts.Jobs(),
-		t.Counts[dispatch.Finished], t.Counts[dispatch.Failed],
-		t.Counts[dispatch.Canceled])
+		t.Counts[dispatch.Finished], t.Counts[dispatch.Failed], t.Counts[dispatch.Canceled])
 	if status.Final() {
 		info.Finished = new(cmp.Or(t.Ended.UTC(), info.Updated))
 	}

@@ -177,8 +177,7 @@ func TestParseSubscriber(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := parseSubscriber(json.RawMessage(`{"failedUri": "https://example.org/`+strings.Repeat("x", mostURL)+
-		`"}`),
-		eventsOfJob); err == nil || len(err.Error()) > 200 {
+		`"}`), eventsOfJob); err == nil || len(err.Error()) > 200 {
 		t.Errorf("a long URL: %v", err)
 	}
 }

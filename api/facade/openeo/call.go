@@ -84,8 +84,7 @@ func (f *Facade) checkServices(b *dispatch.Backend, members map[string]json.RawM
 	for _, id := range slices.Sorted(maps.Keys(u.services)) {
 		if s, known := f.service(id); known && s.Platform != b.Name {
 			return refused(http.StatusBadRequest, "ProcessUnsupported",
-				"The service "+quoted(id)+" is at the platform "+
-					s.Platform+", and this batch job at "+b.Name+
+				"The service "+quoted(id)+" is at the platform "+s.Platform+", and this batch job at "+b.Name+
 					". Create a new one at the back-end of all platforms.")
 		}
 	}

@@ -102,8 +102,7 @@ func (f *Facade) needsOf(r *request, u uses) (all needs, err error) {
 	if n := u.lookUps(); n > mostNamespaces {
 		return nil, tooComplex(
 			"The process graph calls processes of %d namespaces or URLs. At most %d are looked up; name a platform "+
-				"by the job "+"option %s.",
-			n, mostNamespaces, platformOptions[0])
+				"by the job option %s.", n, mostNamespaces, platformOptions[0])
 	}
 	for _, namespace := range slices.Sorted(maps.Keys(u.namespaces)) {
 		if at := f.havingNamespace(r, namespace); len(at) > 0 {

@@ -64,8 +64,7 @@ var unserved = map[string]string{
 func (f *Facade) unrouted(inner *http.Request) error {
 	if all := f.allowed(inner); len(all) > 0 {
 		return refused(http.StatusMethodNotAllowed, "FeatureUnsupported",
-			"This method is not offered at this address. Use "+
-				strings.Join(all, " or ")+".")
+			"This method is not offered at this address. Use "+strings.Join(all, " or ")+".")
 	}
 	for part, instead := range unserved {
 		if rest, below := strings.CutPrefix(inner.URL.Path, part); below && (rest == "" || rest[0] == '/') {

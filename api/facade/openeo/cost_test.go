@@ -180,8 +180,7 @@ func TestErrors_OfBodies(t *testing.T) {
 		`{"process": `: {"ContentTypeInvalid", "unexpected end"},
 		`{"process": ` + strings.Repeat(`{"a":`, 80) + `1` + strings.Repeat(`}`, 81): {"ProcessGraphComplexity",
 			"at most 64 levels"},
-		`{"process": {"a": 1, "a": 2}}`: {"ProcessGraphInvalid",
-			"process.a: Member given more than once"},
+		`{"process": {"a": 1, "a": 2}}`: {"ProcessGraphInvalid", "process.a: Member given more than once"},
 	} {
 		got := w.ask("POST", jobsPath, body, "Authorization", anna)
 		if refusedWith(t, got, http.StatusBadRequest, want[0]); !strings.Contains(got.Body.String(), want[1]) {

@@ -28,9 +28,9 @@ func crossing(r dispatch.Request) string {
 	}
 	return fmt.Sprintf(
 		"A bounding box has a west that is greater than its east (%g and %g), and was sent as it was written. openEO "+
-			"does "+"not define such a box: a platform may fail, find nothing, "+
+			"does not define such a box: a platform may fail, find nothing, "+
 			"or read it as an area across the antimeridian. The job option %s splits an area there; two batch jobs, "+
-			"or GeoJSON "+"that is cut there, are understood everywhere.", west, east, optionGrid)
+			"or GeoJSON that is cut there, are understood everywhere.", west, east, optionGrid)
 }
 
 // crossingBox looks for a bounding box in longitude and latitude whose west is greater than its east.

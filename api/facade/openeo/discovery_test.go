@@ -221,8 +221,7 @@ func TestCapabilities_OfVersion13(t *testing.T) {
 func TestLists_InParts(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, []string{"cdse"}, func(_ string, s *simulator.OpenEO) {
-		s.Collections = []string{"A", "B", "C", "D",
-			"E"}
+		s.Collections = []string{"A", "B", "C", "D", "E"}
 	})
 	for _, view := range []string{"/openeo/cdse/1.2", "/openeo/1.2"} {
 		for _, member := range []string{"collections", "processes"} {

@@ -29,7 +29,7 @@ var (
 		"The request needs an access token: sign in first.")
 	errScheme = refused(http.StatusForbidden, "AuthenticationSchemeInvalid",
 		"Send an access token of the identity provider at /credentials/oidc, as Bearer oidc/{provider}/{token}. User "+
-			"name "+"and password are not accepted.")
+			"name and password are not accepted.")
 	errProvider = refused(http.StatusForbidden, "TokenInvalid",
 		"There is no such identity provider. The one at /credentials/oidc is "+providerID+": send its tokens as "+
 			"Bearer oidc/"+providerID+"/{token}.")

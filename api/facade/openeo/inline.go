@@ -36,8 +36,7 @@ func (f *Facade) inlined(r *request, b *dispatch.Backend, process json.RawMessag
 		return process, nil, nil
 	}
 	in := &inliner{member: member, meter: bounds.GraphBytes.Meter(ctx), known: map[string]*ownProcess{},
-		find: func(id string) ([]byte,
-			error) {
+		find: func(id string) ([]byte, error) {
 			p, err := f.Processes.Process(ctx, u, id)
 			return p.Body, err
 		}, serve: func(id string) (catalogue.Service, []byte, error) { return f.definitionOf(ctx, u, b, id) }}
@@ -541,7 +540,7 @@ func (s *substitution) parameter(reference map[string]any, name string, depth in
 	if depth > 0 && refers(value) {
 		return nil, tooComplex(
 			"The process %s uses its parameter %s inside of a callback, where a reference to another node has "+
-				"another meaning. "+"Write its nodes into your process graph instead.", s.process, name)
+				"another meaning. Write its nodes into your process graph instead.", s.process, name)
 	}
 	size, measured := s.sizes[name]
 	if !measured {

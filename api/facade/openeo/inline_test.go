@@ -49,8 +49,7 @@ func TestInline(t *testing.T) {
 		"twice": `{"parameters":[{"name":"c"}],"process_graph":{"a":{"process_id":"scale","arguments":{"cube":{"from_parameter":"c"}}},
 			"b":{"process_id":"scale","namespace":"user","arguments":{"cube":{"from_node":"a"},"factor":2},"result":true}}}`,
 	}
-	own["service "+
-		"shift"] =
+	own["service shift"] =
 		`{"id":"shift","parameters":[{"name":"c"},{"name":"by","default":7}],"process_graph":{"s":{"process_id":"scale","arguments":{"cube":{"from_parameter":"c"},"factor":{"from_parameter":"by"}},"result":true}}}`
 	for name, row := range map[string]struct{ graph, want string }{
 		"a service, which does not know the user's " +

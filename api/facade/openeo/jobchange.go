@@ -139,8 +139,7 @@ var jobMembers = map[string]func(json.RawMessage) bool{
 	"budget":       func(v json.RawMessage) bool { var n float64; return json.Unmarshal(v, &n) == nil && n >= 0 },
 	"job_options": func(v json.RawMessage) bool {
 		var o map[string]json.RawMessage
-		return json.Unmarshal(v,
-			&o) == nil
+		return json.Unmarshal(v, &o) == nil
 	},
 }
 

@@ -75,8 +75,7 @@ func TestFiles_LinksEnd(t *testing.T) {
 	forged := strings.Replace(file, "/files/", "/files/A", 1)
 	refusedWith(t, w.ask("GET", forged, ""), http.StatusNotFound, "NotFound")
 	sealed := strings.TrimPrefix(strings.TrimPrefix(linkIn(t, results, "canonical"), root), "/results/")
-	refusedWith(t, w.ask("GET", "/files/"+sealed+"/x", ""), http.StatusNotFound,
-		"NotFound")
+	refusedWith(t, w.ask("GET", "/files/"+sealed+"/x", ""), http.StatusNotFound, "NotFound")
 	w.now = w.now.Add(8 * 24 * time.Hour)
 	refusedWith(t, w.ask("GET", file, ""), http.StatusGone, "ResultLinkExpired")
 	w.now = time.Now()

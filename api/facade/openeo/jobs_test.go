@@ -357,8 +357,7 @@ func TestJobs_CannotRun(t *testing.T) {
 		"format": {strings.Replace(addition, "GTiff", "DOCX", 1), "ProcessParameterInvalid", "GTiff"},
 		"undefined value": {node(
 			`{"process_id": "add", "arguments": {"x": {"from_parameter": "x"}, "y": 2}, "result": true}`),
-			"ProcessGraphInvalid",
-			`\"x\"`},
+			"ProcessGraphInvalid", `\"x\"`},
 		"undefined in lists": {node(
 			`{"process_id": "add", "arguments": {"x": [{"y": {"from_parameter": "p"}}]}, "result": true}`),
 			"ProcessGraphInvalid", `\"p\"`},
@@ -622,14 +621,10 @@ func TestJobs_BadProcesses(t *testing.T) {
 			node("b", `{"x": [{"y": {"from_node": "a"}}]}`, false) + `}}}`: "ProcessGraphInvalid",
 		`{"process": {"process_graph": {` + node("a", `{"x": {"from_node": "gone"}}`, true) +
 			`}}}`: "ProcessGraphInvalid",
-		`{"process": ` + addition +
-			`, "title": 5}`: "ProcessParameterInvalid",
-		`{"process": ` + addition +
-			`, "log_level": "loud"}`: "ProcessParameterInvalid",
-		`{"process": ` + addition +
-			`, "budget": "much"}`: "ProcessParameterInvalid",
-		`{"process": ` + addition +
-			`, "job_options": "large"}`: "ProcessParameterInvalid",
+		`{"process": ` + addition + `, "title": 5}`:             "ProcessParameterInvalid",
+		`{"process": ` + addition + `, "log_level": "loud"}`:    "ProcessParameterInvalid",
+		`{"process": ` + addition + `, "budget": "much"}`:       "ProcessParameterInvalid",
+		`{"process": ` + addition + `, "job_options": "large"}`: "ProcessParameterInvalid",
 		`[]`: "ContentTypeInvalid",
 		`{`:  "ContentTypeInvalid",
 		``:   "ContentTypeInvalid",

@@ -218,8 +218,7 @@ func (m *merging) formats(docs []object) (object, error) {
 func addFormats(listed object, names []string) {
 	for _, name := range names {
 		if slices.ContainsFunc(slices.Collect(maps.Keys(listed)), func(one string) bool {
-			return strings.EqualFold(one,
-				name)
+			return strings.EqualFold(one, name)
 		}) {
 			continue
 		}

@@ -110,8 +110,7 @@ func TestMerged_ChoosesAPlatform(t *testing.T) {
 		{"WEST", ``, "west"}, {"EAST", ``, "east"}, {"SHARED", ``, "east"}, {"SHARED", `"eodispatch:platform":"west"`,
 			"west"},
 		{"SHARED", `"federation:force-backend":"west"`, "west"}, {"NONE", ``, ""},
-		{"SHARED", `"eodispatch:platform":"north"`,
-			""},
+		{"SHARED", `"eodispatch:platform":"north"`, ""},
 	} {
 		body := strings.NewReplacer("ID", row.collection, "OPTIONS", row.options).Replace(load)
 		got := w.ask("POST", "/openeo/1.2/jobs", body, "Authorization", anna)

@@ -33,8 +33,7 @@ type operation struct {
 
 // operations returns all operations.
 func (f *Facade) operations() []operation {
-	return slices.Concat(f.discoveryOperations(), f.processGraphOperations(), f.runOperations(),
-		f.jobOperations())
+	return slices.Concat(f.discoveryOperations(), f.processGraphOperations(), f.runOperations(), f.jobOperations())
 }
 
 // request is a request for one operation. Its URL is that below the root of the view.

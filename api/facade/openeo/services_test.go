@@ -24,8 +24,7 @@ const doubled = `{"id": "doubled", "parameters": [{"name": "x", "description": "
 func withServices(t *testing.T) *world {
 	t.Helper()
 	author := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_,
-			_ = w.Write([]byte(doubled))
+		_, _ = w.Write([]byte(doubled))
 	}))
 	t.Cleanup(author.Close)
 	w := newWorldWith(t, []string{"east", "west"}, func(name string, s *simulator.OpenEO) {

@@ -94,8 +94,7 @@ func newWorldWith(t *testing.T, names []string, configure func(name string, s *s
 		Log: slog.New(slog.DiscardHandler), PublicURL: publicURL,
 		SignInLink: func(a dispatch.Account) string { return signInPage + a.Platform() },
 		Facades: []facade.Facade{passed, facadeopeneo.New(
-			facadeopeneo.Config{Broker: b, Backends: backends, Processes: store,
-				Files:    passed,
+			facadeopeneo.Config{Broker: b, Backends: backends, Processes: store, Files: passed,
 				Services: offered, Title: "Test", Version: "1.2.3", Secret: "secret",
 				Now: func() time.Time { return w.now },
 				SignIn: facadeopeneo.SignIn{Issuer: "https://idp.example.org/realms/eo", ClientID: "programs",
@@ -152,8 +151,7 @@ func (verifier) Verify(_ context.Context, token dispatch.Secret) (identity.Calle
 		return identity.Caller{}, errors.New("not valid")
 	}
 	return identity.Caller{User: dispatch.UserID("https://idp.example.org " + name), Subject: name,
-			Name: "User " + name},
-		nil
+		Name: "User " + name}, nil
 }
 
 // ask sends a request; headers are name, value, ….

@@ -36,8 +36,7 @@ func submit(address, token string) error {
 		return err
 	}
 	created, err := c.CreateUnitJobUnitJobsPostWithResponse(ctx, &CreateUnitJobUnitJobsPostParams{}, BaseJobRequest{
-		Title: "NDVI", Label: new(Openeo), Format: &format, Parameters: map[string]any{"x": 1},
-		Service: service})
+		Title: "NDVI", Label: new(Openeo), Format: &format, Parameters: map[string]any{"x": 1}, Service: service})
 	if err != nil || created.JSON201 == nil {
 		return fmt.Errorf("submitted: %v, %s", err, created.Body)
 	}

@@ -51,8 +51,7 @@ func NewCluster(t testing.TB) *Cluster {
 	}
 	peer := "http://127.0.0.1:" + freePort(t)
 	c.run(t, "etcd", "--enable-v2=true", "--data-dir", filepath.Join(c.folder, "etcd"), "--listen-client-urls",
-		"http://"+
-			c.etcd,
+		"http://"+c.etcd,
 		"--advertise-client-urls", "http://"+c.etcd, "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
 		"--initial-cluster", "default="+peer)
 	until(t, func() bool { return answers("http://" + c.etcd + "/health") })

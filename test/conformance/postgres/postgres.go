@@ -172,8 +172,7 @@ func (s *server) startFrom(program string, args ...string) {
 		return
 	}
 	s.cmd = exec.Command(filepath.Join(bin, "postgres"), "-D", data, "-F", "-c", "listen_addresses=", "-c",
-		"unix_socket_directories="+s.folder,
-		"-c", "max_connections=600")
+		"unix_socket_directories="+s.folder, "-c", "max_connections=600")
 	s.cmd.SysProcAttr = who
 	s.url = "postgres://postgres@/postgres?host=" + url.QueryEscape(s.folder)
 	s.err = s.run()

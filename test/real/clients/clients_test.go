@@ -66,7 +66,7 @@ func serve(t *testing.T) (given map[string]any) {
 			"proxy}\n- {name: second, protocol: openeo, endpoint: %s, access: open}\n"+
 			"- {name: ogc, protocol: ogc-api-processes, endpoint: %s, access: open}\n"+
 			"services:\n- {id: ndvi_composite, title: Composite, platform: second, application: ndvi_composite}\n- "+
-			"{id: "+"ndvi_scene, title: NDVI, platform: ogc, application: ndvi}\n",
+			"{id: ndvi_scene, title: NDVI, platform: ogc, application: ndvi}\n",
 			w.OpenEOURL, second.OpenEOURL, w.OGCURL))
 }
 
@@ -77,8 +77,7 @@ func serveFor(t *testing.T, w *simulator.World, platforms string) (given map[str
 	file := filepath.Join(t.TempDir(), "broker.yaml")
 	text := fmt.Sprintf(
 		"development: true\nfreshness: 500ms\ndatabase: sqlite:%s/eodispatch.db\nidentity: {issuer: %s, client_id: "+
-			"%s, "+"openeo_client: %s}\n",
-		filepath.Dir(file), known.Issuer, known.BrokerID, known.Client) + platforms
+			"%s, openeo_client: %s}\n", filepath.Dir(file), known.Issuer, known.BrokerID, known.Client) + platforms
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -249,8 +248,7 @@ func TestOpenEO_JavaScript(t *testing.T) {
 	if found.Version != "1.3.0" || found.Status != "finished" || found.User == "" || found.Collections != 2 ||
 		found.Processes < 10 || found.Jobs != 1 ||
 		found.Formats < 4 || found.Runtimes != 1 || found.Options == 0 || found.Assets == 0 ||
-		found.Absent != "CollectionNotFound" ||
-		found.Logs == 0 || found.Later != 0 || len(found.Missing) > 0 {
+		found.Absent != "CollectionNotFound" || found.Logs == 0 || found.Later != 0 || len(found.Missing) > 0 {
 		t.Errorf("%+v", found)
 	}
 }

@@ -77,10 +77,8 @@ func TestDemo_RunsAllLines(t *testing.T) {
 	type walk struct{ installed, lines, shows, want string }
 	walks := map[string]walk{
 		"openEO Python": {"openeo-0.53", names + block("### openEO Python client", python) +
-			block("### MultiBackendJobManager", python),
-			"print(job.status(), service_job.status(), files[0].name, " +
-				"database.read()['status'].value_counts().to_dict())",
-			"finished finished openEO.tif {'finished': 50}"},
+			block("### MultiBackendJobManager", python), "print(job.status(), service_job.status(), files[0].name, " +
+			"database.read()['status'].value_counts().to_dict())", "finished finished openEO.tif {'finished': 50}"},
 		"OWSLib": {"ogcapi-clients", names + wait + block("### OWSLib", python),
 			"print(job['status'], len(results['assets']))", "successful 1"},
 		"OWSLib at one platform": {"ogcapi-clients", names + wait + block("### OWSLib", python) +
@@ -112,8 +110,7 @@ func TestDemo_RunsAllLines(t *testing.T) {
 			c := exec.CommandContext(ctx, "bash", "-c", "set -eu\n"+assignments+block(first, "sh")+"exec "+program+" -")
 			c.Dir, c.Stdin = folder, strings.NewReader(lines)
 			c.Env = append(c.Environ(), "HOME="+folder, "XDG_CONFIG_HOME="+folder, "XDG_DATA_HOME="+folder,
-				"NODE_PATH="+
-					filepath.Join(folderOf(t, "javascript"), "node_modules"))
+				"NODE_PATH="+filepath.Join(folderOf(t, "javascript"), "node_modules"))
 			shown, err := c.CombinedOutput()
 			if text := strings.TrimSpace(string(shown)); err != nil || !strings.HasSuffix(text, walk.want) {
 				t.Errorf("%v; it shows:\n%s", err, text)

@@ -65,8 +65,7 @@ func (p *person) submitTask(t *testing.T, endpoint string) task {
 	}
 	var accepted task
 	a, err := ask(t.Context(), "POST", p.broker+"/upscale_tasks", p.token, Object{"title": p.name, "label": "openeo",
-		"format":  "gtiff",
-		"service": Object{"endpoint": endpoint, "application": "add"}, "parameters": Object{"x": 1},
+		"format": "gtiff", "service": Object{"endpoint": endpoint, "application": "add"}, "parameters": Object{"x": 1},
 		"dimension": Object{"name": "y", "values": values}, "options": Object{"validate": false}})
 	must(t, errors.Join(err, a.into(http.StatusCreated, &accepted)))
 	return accepted

@@ -35,12 +35,10 @@ func requestOf(label, site string) Object {
 	area := Object{"bbox": []float64{5.05, 51.2, 5.15, 51.25}}
 	if label == "openeo" {
 		return Object{"title": label, "label": label, "format": "gtiff", "service": Object{"endpoint": site,
-			"application": "add"},
-			"parameters": Object{"x": 1, "y": 2}}
+			"application": "add"}, "parameters": Object{"x": 1, "y": 2}}
 	}
 	return Object{"title": label, "label": label, "format": "json", "service": Object{"endpoint": site,
-		"application": "ndvi"},
-		"parameters": Object{"bbox": area}}
+		"application": "ndvi"}, "parameters": Object{"bbox": area}}
 }
 
 // refusal is an error as clients read it.
@@ -94,11 +92,8 @@ func TestServe_DeployedServicesEnvironment(t *testing.T) {
 	own, shared := site(t, keeper), site(t, keeper)
 	address := executable.FreeAddress(t)
 	environ := []string{"EODISPATCH_LISTEN=" + address, "EODISPATCH_PUBLIC_URL=http://" + address,
-		"EODISPATCH_DEVELOPMENT=true",
-		"KEYCLOAK_HOST=" + URL, "KEYCLOAK_REALM=apex", "KEYCLOAK_CLIENT_ID=deployed-api",
-		"KEYCLOAK_CLIENT_SECRET=deployed-api-secret",
-		"DATABASE_URL=sqlite:///./apex.db",
-		fmt.Sprintf(
+		"EODISPATCH_DEVELOPMENT=true", "KEYCLOAK_HOST=" + URL, "KEYCLOAK_REALM=apex", "KEYCLOAK_CLIENT_ID=deployed-api",
+		"KEYCLOAK_CLIENT_SECRET=deployed-api-secret", "DATABASE_URL=sqlite:///./apex.db", fmt.Sprintf(
 			`BACKENDS={%q: {"auth_method": "USER_CREDENTIALS", "token_provider": "platform", "token_prefix": "oidc/sim"},
 			%q: {"auth_method": "CLIENT_CREDENTIALS", "client_credentials": "sim/eodispatch-service/eodispatch-service-secret", "token_prefix": "oidc/sim"}}`, own, shared)}
 	p := serve(t, environ...)

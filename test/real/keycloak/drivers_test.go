@@ -509,8 +509,7 @@ func TestDrivers_ClientCredentials(t *testing.T) {
 		"wrong secret":   func(a *identity.ServiceAccount) { a.ClientSecret = "wrong" },
 		"unknown client": func(a *identity.ServiceAccount) { a.ClientID = "nobody" },
 		"client not allowed": func(a *identity.ServiceAccount) {
-			a.ClientID, a.ClientSecret = "apex-broker",
-				"apex-broker-secret"
+			a.ClientID, a.ClientSecret = "apex-broker", "apex-broker-secret"
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -42,10 +42,9 @@ func TestPage_OnTheRealProvider(t *testing.T) {
 	documents := httptest.NewServer(http.FileServer(http.Dir("../../../cmd/eodispatch/algorithms")))
 	t.Cleanup(documents.Close)
 	keeper := newTokenChecker(t)
-	home := sessionBroker(t, s, &simulator.OpenEO{Check: keeper.check, Issuer: Platform},
-		fmt.Sprintf(
-			`EODISPATCH_SERVICES=[{"id": "composite", "title": "Greenest NDVI", "platform": "P", "application": %q}]`,
-			documents.URL+"/ndvi_composite.json"))
+	home := sessionBroker(t, s, &simulator.OpenEO{Check: keeper.check, Issuer: Platform}, fmt.Sprintf(
+		`EODISPATCH_SERVICES=[{"id": "composite", "title": "Greenest NDVI", "platform": "P", "application": %q}]`,
+		documents.URL+"/ndvi_composite.json"))
 
 	c.open(home + "/#/new/composite")
 	c.presses(`[data-view=sign-in] a.primary`)

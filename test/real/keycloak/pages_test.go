@@ -58,8 +58,7 @@ func (c *chromium) shows(name, title, text string) {
 	c.waitFor(fmt.Sprintf(`document.title === %q && document.body.innerText.includes(%q)`, title, text))
 	for _, scheme := range []string{"light", "dark"} {
 		c.call("Emulation.setEmulatedMedia", Object{
-			"features": []Object{{"name": "prefers-color-scheme", "value": scheme}}},
-			nil)
+			"features": []Object{{"name": "prefers-color-scheme", "value": scheme}}}, nil)
 		said, err := c.run(inspection)
 		must(c.t, err)
 		var page struct {
@@ -160,8 +159,7 @@ func TestStream_InABrowser(t *testing.T) {
 		`fetch("http://%s/jobs_status", {headers: {Authorization: "Bearer %s"}}).then(a => "status " + a.status, e => "refused")`, address, token)
 	for _, row := range []struct{ origin, stream, ticket, fetch string }{
 		{listed, `bearer.{"upscaling_tasks":[],"processing_jobs":[]}`,
-			`ticket {"upscaling_tasks":[],"processing_jobs":[]}`,
-			"status 200"},
+			`ticket {"upscaling_tasks":[],"processing_jobs":[]}`, "status 200"},
 		{other, "closed 1006", "refused", "refused"},
 	} {
 		c.open(row.origin)

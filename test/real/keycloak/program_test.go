@@ -165,8 +165,7 @@ func newPerson(t *testing.T, s *Server, name, broker string) *person {
 	must(t, s.AddUser("apex", name))
 	must(t, s.AddUser("platform", name+"-p"))
 	return &person{name, signIn(t, s, name, "portal"),
-		&Browser{Logins: map[string]string{"apex": name, "platform": name +
-			"-p"}}, broker}
+		&Browser{Logins: map[string]string{"apex": name, "platform": name + "-p"}}, broker}
 }
 
 // opens opens a page of the broker in the user's browser, which signs in and consents where asked. The last page must

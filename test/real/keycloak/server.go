@@ -100,8 +100,7 @@ func launch(folder string) error {
 	}
 	defer log.Close()
 	cmd := exec.Command(filepath.Join(folder, "bin", "kc.sh"), "start", "--optimized", "--http-enabled=true",
-		"--http-host=127.0.0.1",
-		"--http-port="+URL[len("http://127.0.0.1:"):], "--hostname="+URL, "--cache=local")
+		"--http-host=127.0.0.1", "--http-port="+URL[len("http://127.0.0.1:"):], "--hostname="+URL, "--cache=local")
 	cmd.Env = append(os.Environ(), "JAVA_OPTS_KC_HEAP=-Xms64m -Xmx512m", "JAVA_OPTS_APPEND=-XX:TieredStopAtLevel=1")
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = dyingWithUs()
@@ -133,8 +132,7 @@ func prepareFolder(folder string) error {
 			return err
 		}
 	}
-	return errors.Join(
-		os.CopyFS(filepath.Join(folder, "bin"), os.DirFS(filepath.Join(home(), "bin"))),
+	return errors.Join(os.CopyFS(filepath.Join(folder, "bin"), os.DirFS(filepath.Join(home(), "bin"))),
 		os.CopyFS(filepath.Join(folder, "data", "h2"), os.DirFS(filepath.Join(home(), "data", "h2"))))
 }
 

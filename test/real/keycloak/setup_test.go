@@ -45,8 +45,7 @@ func TestSetUp_AsWritten(t *testing.T) {
 		t.Helper()
 		var found Object
 		must(t, s.Admin("POST", realm+"/identity-provider/import-config",
-			Object{"providerId": "oidc", "fromUrl": issuer +
-				"/.well-known/openid-configuration"}, &found))
+			Object{"providerId": "oidc", "fromUrl": issuer + "/.well-known/openid-configuration"}, &found))
 		is := Object{"alias": alias, "providerId": "oidc", "enabled": true, "config": found}
 		for key, value := range settings {
 			is[key] = value
