@@ -355,13 +355,15 @@ func (j Job) ExcludeWait(due, now time.Time) Job {
 // Never is after everything else: the end of a queue, see [Rank].
 var Never = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// idlePaused returns the job as it must be stored: if it waits and is paused, it is not due, and shows why. The time
-// for which it was turned away before does not count any more.
+// idlePaused returns the job as it must be stored: if it waits and is paused, it is not due unless orphans are to be
+// canceled, and shows why. The time for which it was turned away before does not count any more.
 func (j Job) idlePaused() Job {
 	if !j.Paused || j.Phase != Waiting {
 		return j
 	}
-	j.Due, j.Tries, j.Refused = time.Time{}, 0, time.Time{}
+	if j.Refused = (time.Time{}); len(j.Orphans) == 0 {
+		j.Due, j.Tries = time.Time{}, 0
+	}
 	return j.WithAttention(Paused, "")
 }
 

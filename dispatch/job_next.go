@@ -86,7 +86,7 @@ func Next(j Job, o Outcome, now time.Time) Job {
 	}
 	switch o.Asked {
 	case AskOrphan:
-		return applyOrphanCancel(j, o, now)
+		return applyOrphanCancel(j, o, now).idlePaused()
 	case AskMeter:
 		return applyMetering(j, o, now)
 	case AskRemove:
@@ -240,7 +240,9 @@ func ApplyConsequences(was, j Job, t Timing, now time.Time) Job {
 	if was.Phase.InDoubt() && j.Phase.Inert() && j.Begun > 1 {
 		j.Due = Later(j.Due, now.Add(t.Check)) // suspects of one crash are submitted before those of two
 	}
-	j = j.idlePaused()
+	if j = j.idlePaused(); len(j.Orphans) > 0 && j.Due.IsZero() {
+		j.Due = now // it was paused
+	}
 	if j.Phase == Started && was.Phase != Started && j.MaxDuration > 0 {
 		j.Deadline = now.Add(j.MaxDuration)
 	}

@@ -506,6 +506,30 @@ func TestNext_NoRefIsForgotten(t *testing.T) {
 	}
 }
 
+// A job that is paused has no due time. One that has an orphan is due nevertheless, or no visit would cancel it.
+func TestNext_OrphansOfPausedJobsAreDue(t *testing.T) {
+	late := Outcome{Asked: AskSubmit, Attempt: 1, Epoch: 1, Ref: Ref{ID: "late"}, Started: true}
+	waiting := Job{Wish: Wish{Desired: WantRun}, Handover: Handover{Phase: Waiting, Attempt: 2, Epoch: 5}}
+	paused, _ := waiting.Pause(t0)
+	if !paused.Due.IsZero() {
+		t.Fatalf("paused: due %v", paused.Due)
+	}
+	if j := Next(paused, late, t0); len(j.Orphans) != 1 || !j.Due.Equal(t0) {
+		t.Errorf("after a late response: orphans %v, due %v", j.Orphans, j.Due)
+	}
+	again, _ := Next(waiting, late, t0).Pause(t0)
+	if !again.Paused || again.Attention != Paused || !again.Due.Equal(t0) {
+		t.Errorf("paused with an orphan: %q, due %v", again.Attention, again.Due)
+	}
+	failed := Next(again, Outcome{Asked: AskOrphan, Ref: late.Ref, Err: kind(Busy)}, t0)
+	if failed.Tries != 1 || !failed.Due.After(t0) {
+		t.Errorf("after a cancel that failed: %d tries, due %v", failed.Tries, failed.Due)
+	}
+	if rests := Next(failed, Outcome{Asked: AskOrphan, Ref: late.Ref}, t0); !rests.Due.IsZero() || rests.Tries != 0 {
+		t.Errorf("after the cancel: %d tries, due %v", rests.Tries, rests.Due)
+	}
+}
+
 func TestIntend(t *testing.T) {
 	sendBy := t0.Add(30 * time.Second)
 	creating := Job{Handover: Handover{Phase: Waiting}, Plan: Plan{Polls: 2}}.Intend(sendBy)

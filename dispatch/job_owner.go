@@ -47,9 +47,7 @@ func (j Job) repaused(now time.Time) Job {
 	switch j.Phase {
 	case Waiting:
 		j.Version, j.Updated, j.Due, j.Attention, j.Notice = j.Version+1, now, now, None, ""
-		if j.Paused {
-			j.Due, j.Attention, j.Tries, j.Refused = time.Time{}, Paused, 0, time.Time{}
-		}
+		j = j.idlePaused()
 	case Creating:
 		j.Version++
 	}

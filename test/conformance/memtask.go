@@ -269,7 +269,10 @@ func (s *MemStore) markJobs(id dispatch.TaskID, pause bool, most int, now time.T
 		case dispatch.Waiting:
 			r.Version, r.Updated, r.Attention, r.Notice = r.Version+1, now, dispatch.None, ""
 			if r.Due = now; pause {
-				r.Due, r.Tries, r.Refused, r.Attention = time.Time{}, 0, time.Time{}, dispatch.Paused
+				r.Refused, r.Attention = time.Time{}, dispatch.Paused
+			}
+			if pause && len(r.Orphans) == 0 {
+				r.Due, r.Tries = time.Time{}, 0
 			}
 		case dispatch.Creating:
 			r.Version++

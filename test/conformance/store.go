@@ -121,6 +121,7 @@ var storeTests = []struct {
 	{"a task is paused and resumed", storeTest.pauses},
 	{"a paused task and other changes", storeTest.pausesAndOthers},
 	{"a task shows that it is paused only while it is", storeTest.pausedJobsAlone},
+	{"orphans of paused jobs are canceled", storeTest.pausedOrphan},
 	{"an ended task is not paused", storeTest.pauseAfterEnd},
 	{"a task changed by many at once", storeTest.parallelPauses},
 	{"chosen jobs of a task", storeTest.choices},

@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -95,6 +96,29 @@ func (t storeTest) pauses() {
 	got, err := t.s.Task(ctx, ann, task.ID)
 	t.must(err)
 	t.equal(fmt.Sprint(got.Paused, got.Edited, len(t.readAgenda().Queues)), fmt.Sprint(false, now, 2))
+}
+
+// pausedOrphan checks that an orphan of a paused job is to be canceled, and hides no other cancel of the account.
+func (t storeTest) pausedOrphan() {
+	task, jobs := t.acceptTask(ann, 1)
+	waiting := t.load(jobs[0].ID)
+	waiting.Orphans = []dispatch.Ref{{ID: "x"}}
+	t.save(waiting)
+	other := t.accept()
+	other.Phase, other.Status = dispatch.Started, dispatch.Running
+	t.save(other)
+	t.db.Pass(time.Minute)
+	_, err := t.s.PauseTask(t.Context(), ann, task.ID)
+	t.must(err)
+	_, err = t.s.Cancel(t.Context(), ann, other.ID, false)
+	t.must(err)
+	t.db.Pass(time.Minute)
+	var ids []dispatch.JobID
+	for _, j := range t.readAgenda().Cancel {
+		ids = append(ids, j.ID)
+	}
+	slices.Sort(ids)
+	t.equal(ids, []dispatch.JobID{waiting.ID, other.ID})
 }
 
 // pausedJobsAlone checks a task of which some jobs are still being resumed.
