@@ -36,8 +36,8 @@ func TestCosts_AreBookedAndBounded(t *testing.T) {
 			}
 			for _, path := range paths {
 				var is wire.ProcessingJob
-				for !is.Status.Final() {
-					if err := alice.Call(t.Context(), http.MethodGet, path+"?wait=30", nil, &is); err != nil {
+				for wait := ""; !is.Status.Final(); wait = "?wait=30" { // an ended job does not change any more
+					if err := alice.Call(t.Context(), http.MethodGet, path+wait, nil, &is); err != nil {
 						t.Fatal(err)
 					}
 				}
