@@ -155,15 +155,6 @@ func (v *visit) saveAsFailed(ctx context.Context, requests []platformRequest) ([
 	return kept, failed
 }
 
-// byID returns jobs by their ids.
-func byID(jobs []dispatch.Job) map[dispatch.JobID]dispatch.Job {
-	m := make(map[dispatch.JobID]dispatch.Job, len(jobs))
-	for _, j := range jobs {
-		m[j.ID] = j
-	}
-	return m
-}
-
 // unchangedJobs returns the jobs of a request that were saved, in their stored state. The others have changed meanwhile
 // and are handled in a later iteration.
 func (v *visit) unchangedJobs(jobs []dispatch.Job, is map[dispatch.JobID]dispatch.Job) (kept []dispatch.Job) {
@@ -259,17 +250,6 @@ func (v *visit) drift() time.Duration {
 func (v *visit) suspendedPastDeadline(f platformRequest) bool {
 	lost := v.drift() - f.drift
 	return lost > 0 && time.Now().Add(lost).After(f.deadline)
-}
-
-func (v *visit) setBusy(jobs []dispatch.Job, busy bool) {
-	for _, j := range jobs {
-		if busy {
-			v.busy[j.ID] = true
-		} else {
-			delete(v.busy, j.ID)
-			v.releaseGate(j.ID)
-		}
-	}
 }
 
 // tagged adds the random part of the next attempt, which [dispatch.Job.Intend] begins, to a job that is about to be

@@ -76,3 +76,23 @@ func (t *stepQueue) nextClass(open func(class) bool) class {
 	}
 	return first
 }
+
+// byID returns jobs by their ids.
+func byID(jobs []dispatch.Job) map[dispatch.JobID]dispatch.Job {
+	m := make(map[dispatch.JobID]dispatch.Job, len(jobs))
+	for _, j := range jobs {
+		m[j.ID] = j
+	}
+	return m
+}
+
+func (v *visit) setBusy(jobs []dispatch.Job, busy bool) {
+	for _, j := range jobs {
+		if busy {
+			v.busy[j.ID] = true
+		} else {
+			delete(v.busy, j.ID)
+			v.releaseGate(j.ID)
+		}
+	}
+}
