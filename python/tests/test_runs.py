@@ -10,6 +10,8 @@ import pytest
 
 import eodispatch
 
+from eodispatch.runs import FILTERS
+
 from .conftest import BOX, REGION
 
 SQUARES = {"west": (5, 51, 5.1, 51.1), "east": (5.1, 51, 5.2, 51.1)}
@@ -35,7 +37,8 @@ def test_a_job(c: eodispatch.Connection, monkeypatch: pytest.MonkeyPatch) -> Non
     assert job.logs()
     assert list(job.collection().assets) == ["openEO.tif"]
     assert c.job("@latest").id == c.job(f"job-{job.id}").id == job.id
-    assert [one.id for one in c.jobs(labels="field=a")] == [job.id]
+    for labels in ("field=a", {"field": "a"}):
+        assert [one.id for one in c.jobs(labels=labels)] == [job.id]
     assert "finished" in repr(job) and "credits" in job._repr_html_()
     job.delete()
     with pytest.raises(eodispatch.NotFound):
@@ -110,6 +113,31 @@ def test_pause_resume_and_cancel(c: eodispatch.Connection) -> None:
     with pytest.raises(eodispatch.Conflict):
         task.pause()
     task.delete()
+
+
+def test_a_filter_or_a_choice_that_there_is_not_changes_and_lists_nothing(c: eodispatch.Connection) -> None:
+    task = run_task(c, each={"spatial_extent": [(5 + i / 100, 51, 5.01 + i / 100, 51.01) for i in range(30)]})
+    task.pause()
+    for listed in (c.jobs, c.tasks, task.jobs):
+        with pytest.raises(TypeError, match="no filter 'label'; there are: .*labels"):
+            listed(label="project=flanders")
+    for change in (task.cancel, task.retry):
+        with pytest.raises(TypeError, match="job"):
+            change(job=3)
+        with pytest.raises(eodispatch.InvalidRequest, match="at least 1 item"):
+            change(jobs=[])
+    waiting = task.jobs(status="created")  # of which the first may be on their way
+    assert task.cancel(jobs=waiting[-2:]).counts["canceled"] == 2
+    assert "created" not in task.cancel(status="created").counts
+    task.delete()
+
+
+def test_the_filters_are_those_of_the_broker(c: eodispatch.Connection) -> None:
+    paths = c.transport.get("/openapi.json")["paths"]
+    for path in ("/jobs_status", "/upscale_tasks/{task_id}"):
+        query = {p["name"] for p in paths[path]["get"]["parameters"] if p["in"] == "query"}
+        assert query - set(FILTERS) <= {"filter", "wait", "cursor", "limit", "parameters"}
+        assert set(FILTERS) - query <= {"sort"}
 
 
 def test_a_budget(c: eodispatch.Connection) -> None:

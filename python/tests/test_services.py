@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from typing import Any
 
 import pytest
 
@@ -82,8 +83,17 @@ def test_a_parameter_that_the_service_does_not_have(c: eodispatch.Connection) ->
 
 
 def test_a_service_that_there_is_not(c: eodispatch.Connection) -> None:
-    with pytest.raises(eodispatch.NotFound):
+    with pytest.raises(eodispatch.NotFound, match=r"no service 'no/such\?service'.*services\(\) lists them") as caught:
         c.service("no/such?service")
+    assert (caught.value.status, caught.value.code) == (404, "SERVICE_NOT_FOUND") and caught.value.request_id
+
+
+@pytest.mark.parametrize("given", [{"budget": 0.1}, {"trial": 2}, {"options": {"budget": 3}}])
+def test_what_only_a_task_has_is_refused_for_a_job(c: eodispatch.Connection, given: dict[str, Any]) -> None:
+    before = len(c.jobs())
+    with pytest.raises(TypeError, match="(budget|trial) is for tasks: it needs grid, split or each"):
+        c.service("ndvi_composite").run(BOX, "2024-06", **given)
+    assert len(c.jobs()) == before
 
 
 def test_grids_and_tiles(c: eodispatch.Connection) -> None:

@@ -67,6 +67,17 @@ def test_what_is_no_area(area: Any) -> None:
         areas.to_geojson(area)
 
 
+def test_numbers_that_are_no_box_are_named_together() -> None:
+    with pytest.raises(ValueError, match=r"^\(5, 51, 6\) is no area: give \(west"):
+        areas.to_geojson((5, 51, 6))
+
+
+@pytest.mark.parametrize("name", ["Flanders", "fields.gpkg", "fields.geojson"])
+def test_a_file_that_there_is_not(name: str) -> None:
+    with pytest.raises(FileNotFoundError, match=f"'{name}' is no area: there is no such file; give .west, south"):
+        areas.to_geojson(name)
+
+
 def test_areas_of_geopandas_and_shapely() -> None:
     geopandas, shapely = pytest.importorskip("geopandas"), pytest.importorskip("shapely")
     one, two = shapely.box(4, 50, 5, 51), shapely.box(4.5, 50, 6, 51)
@@ -107,10 +118,27 @@ def test_time_spans(time: Any, interval: list[str | None]) -> None:
     assert times.to_interval(time) == interval
 
 
-@pytest.mark.parametrize("time", ["June", "2024-13", "2024-07-01/2024-06-01", ("2024",), 2024, datetime(2024, 6, 1)])
+@pytest.mark.parametrize(
+    "time",
+    [
+        "June",
+        "2024-13",
+        "2024-02-30",
+        "01/06/2024",
+        "2024-6-1/2024-7-1",
+        "2024-07-01/2024-06-01",
+        ("2024",),
+        ("2024-06", "2024-07"),
+        ["2024-06-01", "2024-07-01", "2024-08-01"],
+        2024,
+        datetime(2024, 6, 1),
+    ],
+)
 def test_what_is_no_time_span(time: Any) -> None:
-    with pytest.raises(ValueError, match="time span|month"):
+    with pytest.raises(ValueError, match="time span") as caught:
         times.to_interval(time)
+    assert str(time) in str(caught.value) or repr(time) in str(caught.value)
+    assert "ends before" in str(caught.value) or "2024-06-01/2024-07-01" in str(caught.value)
 
 
 @pytest.mark.parametrize(

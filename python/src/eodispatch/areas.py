@@ -86,7 +86,7 @@ def _polygons(area: Area) -> list[Polygon]:
         return _of_geojson(read)
     if isinstance(read, Sequence) and len(read) == 4 and all(_is_number(n) for n in read):
         return _of_box([float(n) for n in read])
-    if isinstance(read, Iterable):
+    if isinstance(read, Iterable) and not (isinstance(read, Sequence) and any(map(_is_number, read))):
         return [polygon for one in read for polygon in _polygons(one)]
     raise ValueError(f"{area!r} is no area: give (west, south, east, north), GeoJSON, or a geometry")
 
@@ -105,6 +105,10 @@ def _read(area: Area) -> Any:
 
 
 def _of_file(path: Path) -> Any:
+    if not path.exists() and not str(path).startswith("/vsi"):
+        raise FileNotFoundError(
+            f"{str(path)!r} is no area: there is no such file; give (west, south, east, north), GeoJSON, or a geometry"
+        )
     if path.suffix.lower() in (".json", ".geojson"):
         return json.loads(path.read_text("utf-8-sig"))
     try:

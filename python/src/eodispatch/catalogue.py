@@ -233,6 +233,9 @@ class Service:
             also, labels or {}, note,
         )  # fmt: skip
         body = build(self, given)
+        for name in () if is_task(body) else ("budget", "trial"):
+            if name in own:
+                raise TypeError(f"{name} is for tasks: it needs grid, split or each")
         path = "/upscale_tasks" if is_task(body) else "/unit_jobs"
         made = self.connection.transport.post(path, body, key=key or new_key())
         return Task(self.connection, made) if is_task(body) else Job(self.connection, made)

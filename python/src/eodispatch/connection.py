@@ -13,7 +13,7 @@ from .areas import Area
 from .catalogue import Service, Services
 from .errors import NotFound, SignInRequired
 from .job import Job, Jobs
-from .runs import Run
+from .runs import Run, query_of
 from .task import Task, Tasks
 from .tiles import Tiles
 from .transport import TokenSource, Transport
@@ -107,7 +107,12 @@ class Connection:
 
     def service(self, name: str) -> Service:
         """A service of the catalogue by its id."""
-        raw = self.transport.get("/services/" + quote(name, safe=""))
+        try:
+            raw = self.transport.get("/services/" + quote(name, safe=""))
+        except NotFound as error:
+            if error.code == "SERVICE_NOT_FOUND":
+                error.text = f"the catalogue has no service {name!r}; services() lists them"
+            raise
         return Service(self, raw, {"id": raw["id"]})
 
     def process(self, application: str, platform: str, namespace: str | None = None) -> Service:
@@ -173,7 +178,8 @@ class Connection:
     def jobs(self, limit: int = 100, **filters: Any) -> Jobs:
         """Your newest jobs that belong to no task.
 
-        filters : status, platform, labels ("key=value"), title, service, created_after, and others of the broker's list
+        filters : status, platform, labels ("key=value" or {"key": "value"}), title, service, created_after,
+            created_before
         """
         found = self._listed("processing", "processing_jobs", limit, filters)
         return Jobs(Job(self, raw) for raw in found)
@@ -196,7 +202,7 @@ class Connection:
         return Task(self, {"id": _number(number, "task")}).refresh()
 
     def _listed(self, kind: str, member: str, limit: int, filters: Mapping[str, Any]) -> Iterator[Any]:
-        query = {"filter": kind, "parameters": "false", "limit": min(limit, 200), **filters}
+        query = {"filter": kind, "parameters": "false", "limit": min(limit, 200), **query_of(filters)}
         return islice(self.transport.pages("/jobs_status", member, query), limit)
 
     def _newest(self, runs: Iterable[R]) -> R:

@@ -24,11 +24,27 @@ if TYPE_CHECKING:
 FINAL = frozenset({"finished", "failed", "canceled"})
 """The statuses of what has ended."""
 
+FILTERS = (
+    "status", "platform", "labels", "title", "service", "created_after", "created_before", "since", "sort",
+)  # fmt: skip
+"""What lists of jobs and tasks can be filtered by."""
+
 _POLL = 30.0
 _OUTAGE = 900.0
 """Seconds for which an outage of the broker is waited through."""
 
 Self = TypeVar("Self", bound="Run")
+
+
+def query_of(filters: Mapping[str, Any]) -> dict[str, Any]:
+    """The query of a list. The broker ignores names that it does not know, and would list everything."""
+    unknown = [name for name in filters if name not in FILTERS]
+    if unknown:
+        raise TypeError(f"there is no filter {', '.join(map(repr, unknown))}; there are: {', '.join(FILTERS)}")
+    labels = filters.get("labels")
+    if isinstance(labels, Mapping):
+        return {**filters, "labels": [f"{name}={value}" for name, value in labels.items()]}
+    return dict(filters)
 
 
 class Run(ABC):

@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 from . import events
 from .display import Table, html_table
 from .job import Job, Jobs
-from .runs import FINAL, Run
+from .runs import FINAL, Run, query_of
 
 _OWNER_DECIDES = frozenset({"trial_ended", "budget_reached", "budget_unusable"})
 
@@ -52,21 +52,22 @@ class Task(Run):
             waiting = min(waiting, int(rest["jobs"]))
         return waiting + sum(self.counts.get(status, 0) for status in FINAL) == sum(self.counts.values())
 
-    def jobs(self, **filters: Any) -> Jobs:
+    def jobs(self, *, limit: int = 200, **filters: Any) -> Jobs:
         """Its jobs.
 
-        filters : status="failed" or a list of statuses, platform, labels, title, and others of the broker's listing
+        filters : status="failed" or a list of statuses, platform, labels, title, service, created_after, created_before
         """
-        found = self.connection.transport.pages(self.path, "jobs", {"parameters": "false", **filters})
+        query = {**query_of(filters), "parameters": "false", "limit": limit}
+        found = self.connection.transport.pages(self.path, "jobs", query)
         return Jobs(Job(self.connection, raw) for raw in found)
 
-    def cancel(self, **choice: Any) -> Task:
-        """Cancel what has not ended, or some of it: jobs=[17, 18], or status=["created"]."""
-        return self._change("cancel", choice or None)
+    def cancel(self, *, jobs: Sequence[int | Job] | None = None, status: str | Sequence[str] | None = None) -> Task:
+        """Cancel what has not ended, or some of it: jobs=[17, 18], or status="created"."""
+        return self._change("cancel", _choice(jobs, status))
 
-    def retry(self, **choice: Any) -> Task:
+    def retry(self, *, jobs: Sequence[int | Job] | None = None, status: str | Sequence[str] | None = None) -> Task:
         """Run the jobs that failed again, or some of them: jobs=[17, 18]."""
-        return self._change("retry", choice or None)
+        return self._change("retry", _choice(jobs, status))
 
     def pause(self) -> Task:
         """Submit no more of its jobs until it is resumed. Those that were submitted go on."""
@@ -153,6 +154,16 @@ class Task(Run):
         rows = [("status", self.state()), ("progress", f"{self.progress:.0f} %"), ("attention", self.attention)]
         rows += [("budget", spent)]
         return html_table((str(self), self.title), [row for row in rows if row[1]])
+
+
+def _choice(jobs: Sequence[int | Job] | None, status: str | Sequence[str] | None) -> dict[str, Any] | None:
+    """Which jobs of a task to change; None: all."""
+    choice: dict[str, Any] = {}
+    if jobs is not None:
+        choice["jobs"] = [job.id if isinstance(job, Job) else job for job in jobs]
+    if status is not None:
+        choice["status"] = [status] if isinstance(status, str) else list(status)
+    return choice or None
 
 
 class Tasks(Table[Task]):

@@ -11,6 +11,8 @@ Moment = Union[str, date, datetime, None]
 Time = Union[str, date, datetime, Sequence[Moment]]
 """A day, month or year such as "2024-06"; FROM/TO; or the two ends, of which the second does not belong to the span."""
 
+_HOW = "write 2024, 2024-06, 2024-06-01, 2024-06-01/2024-07-01, or two dates"
+
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}([T ].*)?")
 
 
@@ -19,13 +21,15 @@ def to_interval(time: Time) -> list[str | None]:
     if isinstance(time, str) and "/" not in time:
         return list(_whole(time))
     if isinstance(time, datetime) or not isinstance(time, (str, date, Sequence)):
-        raise ValueError(f"{time!r} is no time span: give a day, month or year, or its beginning and its end")
+        raise ValueError(f"{time!r} is no time span: {_HOW}")
     if isinstance(time, date):
         return [time.isoformat(), (time + timedelta(days=1)).isoformat()]
     ends = time.split("/") if isinstance(time, str) else list(time)
     if len(ends) != 2:
-        raise ValueError(f"{time!r} is no time span: give its beginning and its end")
+        raise ValueError(f"{time!r} is no time span: {_HOW}")
     start, end = (to_text(moment) for moment in ends)
+    if not all(moment is None or _DATE.fullmatch(moment) for moment in (start, end)):
+        raise ValueError(f"{time!r} is no time span: write both dates as in 2024-06-01/2024-07-01")
     if start and end and len(start) == len(end) and end < start:
         raise ValueError(f"the time span {time!r} ends before it begins")
     return [start, end]
@@ -63,9 +67,12 @@ def _whole(text: str) -> tuple[str, str]:
     """The span of a day, a month or a year."""
     parts = [int(part) for part in text.split("-")] if re.fullmatch(r"\d{4}(-\d{2}){0,2}", text) else []
     if not parts:
-        raise ValueError(f"{text!r} is no time span: write 2024, 2024-06, 2024-06-01 or 2024-06-01/2024-07-01")
+        raise ValueError(f"{text!r} is no time span: {_HOW}")
     year, month, day = (*parts, 1, 1)[:3]
-    start = date(year, month, day)
+    try:
+        start = date(year, month, day)
+    except ValueError as error:
+        raise ValueError(f"{text!r} is no time span ({error}): {_HOW}") from None
     if len(parts) == 1:
         end = date(year + 1, 1, 1)
     elif len(parts) == 2:
