@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import eodispatch
+from eodispatch.catalogue import Estimate
 from eodispatch.parameters import Parameter, signature_of
 
 from .conftest import BOX, REGION
@@ -66,6 +67,15 @@ def test_an_estimate_submits_nothing(c: eodispatch.Connection) -> None:
     assert estimate.jobs == 14
     assert "14" in str(estimate) and "<table>" in estimate._repr_html_()
     assert len(c.tasks()) == before
+
+
+def test_an_estimate_names_what_you_have_left_and_warns(c: eodispatch.Connection) -> None:
+    assert c.service("ndvi_composite").estimate(BOX, "2024-06").balance == "500 credits"
+    document = {"jobs": 2, "costs": None, "seconds": None, "balance": {"value": 0.5, "unit": "credits"}}
+    assert "balance   0.5 credits" in str(Estimate.parse(document))
+    assert "balance" not in str(Estimate.parse({"jobs": 2}))
+    warned = Estimate.parse({**document, "warning": "That is less than you have left."})
+    assert warned.warning in str(warned) and warned.warning in warned._repr_html_()
 
 
 def test_all_faults_of_a_request(c: eodispatch.Connection) -> None:

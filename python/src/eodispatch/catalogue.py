@@ -67,11 +67,15 @@ class Estimate:
     seconds: Range | None
     """Of one job; None if it is not known."""
     seconds_runs: int
+    balance: str = ""
+    """What you may still spend at the platform, with its unit; empty if that is not known."""
+    warning: str = ""
+    """Why the request may not be what you want, such as costs above the balance."""
 
     @classmethod
     def parse(cls, document: Mapping[str, Any]) -> Estimate:
         """The estimate that the broker made."""
-        costs, seconds = document.get("costs"), document.get("seconds")
+        costs, seconds, left = document.get("costs"), document.get("seconds"), document.get("balance")
         return cls(
             document["jobs"],
             Range(**costs) if costs else None,
@@ -79,6 +83,8 @@ class Estimate:
             document.get("cost_runs", 0),
             Range(**seconds) if seconds else None,
             document.get("seconds_runs", 0),
+            f"{left['value']:.10g} {left.get('unit', '')}".strip() if left else "",
+            document.get("warning", ""),
         )
 
     def _rows(self) -> list[tuple[str, str]]:
@@ -86,7 +92,8 @@ class Estimate:
         basis = f", by {self.cost_runs} finished jobs" if self.cost_runs else ", as the provider states"
         run_time = f"{self.seconds} s each" if self.seconds else "not known"
         rows = [("jobs", str(self.jobs)), ("costs", costs + (basis if self.costs else "")), ("run time", run_time)]
-        return rows
+        rows += [("balance", self.balance), ("warning", self.warning)]
+        return [row for row in rows if row[1]]
 
     def __str__(self) -> str:
         return "\n".join(f"{name:<8}  {value}" for name, value in self._rows())
