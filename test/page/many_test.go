@@ -112,8 +112,8 @@ func TestPage_MissingRuns(t *testing.T) {
 }
 
 // TestPage_ShowsAllResults shows the results of a task of more tiles than a page of the API has, as they come: all are
-// on the map, and no count of what is listed is above that of the tiles that finished. It runs alone, because the browser
-// reads and draws 120 rasters.
+// on the map, and no count of what is listed is above that of the tiles that finished. It runs alone, because the
+// browser reads and draws 120 rasters.
 func TestPage_ShowsAllResults(t *testing.T) {
 	const tiles = 120
 	s := serve(t, simulator.Life{})
