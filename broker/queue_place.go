@@ -27,26 +27,26 @@ type queueAt struct {
 func (b *Broker) setQueuePlaces(ctx context.Context, records []dispatch.Record, known placesByQueue) ([]dispatch.Record,
 	error) {
 	between := waitingBetween(records)
-	for of, ends := range between {
-		again := known[of] != nil
-		if again && known[of].complete {
+	for queue, ends := range between {
+		again := known[queue] != nil
+		if again && known[queue].complete {
 			continue
 		}
 		if again {
 			ends = [2]dispatch.Rank{{}, {Due: dispatch.Never}}
 		}
-		ahead, err := b.placesBetween(ctx, of, ends[0], ends[1])
+		ahead, err := b.placesBetween(ctx, queue, ends[0], ends[1])
 		if err != nil {
 			return records, err
 		}
-		known[of] = &queuePlaces{ahead, again}
+		known[queue] = &queuePlaces{ahead, again}
 	}
 	for i, r := range records {
-		of := queueAt{r.Account, r.Owner, r.Task}
-		if _, asked := between[of]; !asked || !r.WaitsForSlot() {
+		queue := queueAt{r.Account, r.Owner, r.Task}
+		if _, asked := between[queue]; !asked || !r.WaitsForSlot() {
 			continue
 		}
-		if n, waits := known[of].ahead[r.ID]; waits {
+		if n, waits := known[queue].ahead[r.ID]; waits {
 			records[i].Ahead = &n
 		}
 	}
@@ -60,36 +60,36 @@ func waitingBetween(records []dispatch.Record) map[queueAt][2]dispatch.Rank {
 		if !r.WaitsForSlot() || r.Due.IsZero() {
 			continue
 		}
-		of, at := queueAt{r.Account, r.Owner, r.Task}, r.Rank()
-		ends, ok := between[of]
+		queue, at := queueAt{r.Account, r.Owner, r.Task}, r.Rank()
+		ends, ok := between[queue]
 		if !ok || at.Compare(ends[0]) < 0 {
 			ends[0] = at
 		}
 		if !ok || at.Compare(ends[1]) > 0 {
 			ends[1] = at
 		}
-		between[of] = ends
+		between[queue] = ends
 	}
 	return between
 }
 
 // placesBetween returns how many jobs are ahead of the waiting jobs of a queue from one to another.
-func (b *Broker) placesBetween(ctx context.Context, of queueAt, from, to dispatch.Rank) (map[dispatch.JobID]int,
+func (b *Broker) placesBetween(ctx context.Context, queue queueAt, from, to dispatch.Rank) (map[dispatch.JobID]int,
 	error) {
-	l := dispatch.Queue{Owner: of.UserID, Task: of.TaskID}
-	queues, err := b.Queues.Read(ctx, b.Visits.Store, of.Account)
+	l := dispatch.Queue{Owner: queue.UserID, Task: queue.TaskID}
+	queues, err := b.Queues.Read(ctx, b.Visits.Store, queue.Account)
 	if err != nil {
 		return nil, err
 	}
 	before := 0
 	if from != (dispatch.Rank{}) {
-		if before, err = b.Records.WaitingBefore(ctx, dispatch.Job{Identity: dispatch.Identity{Owner: of.UserID,
-			Task: of.TaskID, ID: from.ID}, Target: dispatch.Target{Account: of.Account},
+		if before, err = b.Records.WaitingBefore(ctx, dispatch.Job{Identity: dispatch.Identity{Owner: queue.UserID,
+			Task: queue.TaskID, ID: from.ID}, Target: dispatch.Target{Account: queue.Account},
 			Plan: dispatch.Plan{Due: from.Due}}); err != nil {
 			return nil, err
 		}
 	}
-	ids, err := b.Records.Waiting(ctx, of.Account, l, from, to)
+	ids, err := b.Records.Waiting(ctx, queue.Account, l, from, to)
 	places, place := make(map[dispatch.JobID]int, len(ids)), dispatch.Ahead(queues, l)
 	for i, id := range ids {
 		places[id] = place(before + i)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
@@ -146,7 +145,7 @@ func TestDemo_RunsTheCatalogue(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := client.New(s.broker, client.Options{Token: func(context.Context) (string, error) { return token, nil }})
+	c, err := s.client(token)
 	if err != nil {
 		t.Fatal(err)
 	}

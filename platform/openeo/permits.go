@@ -291,23 +291,24 @@ func (c *permission) checkOpened(process string, arguments any) error {
 // here, so only nodes that return geometries are permitted. For load_url all are, because published processes compute
 // its URL, and back-ends accept no path there.
 func (c *permission) opensMore(process string, value any) bool {
-	from, is := value.(map[string]any)
-	if !is {
-		address, is := value.(string)
-		return is && !isPublic(address)
+	reference, ok := value.(map[string]any)
+	if !ok {
+		address, ok := value.(string)
+		return ok && !isPublic(address)
 	}
 	if process == "load_url" {
 		return false
 	}
 	for _, member := range []string{"from_parameter", "process_id", "node"} { // of a callback, or evaluated in place
-		if _, has := from[member]; has {
+		if _, set := reference[member]; set {
 			return true
 		}
 	}
-	if _, has := from["from_node"]; !has {
+	from, set := reference["from_node"]
+	if !set {
 		return false
 	}
-	name, _ := from["from_node"].(string)
+	name, _ := from.(string)
 	node, _ := c.graph[name].(map[string]any)
 	return slices.ContainsFunc(c.possibleValues(node["process_id"]), func(id placed) bool {
 		name, _ := id.value.(string)

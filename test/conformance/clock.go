@@ -31,8 +31,8 @@ func (t storeTest) clockBack() {
 			t.equal(t.load(j.ID), want)
 		}
 	}
-	if is := t.readAgenda().Hold; !is.Equal(held.Add(-time.Hour)) {
-		t.Errorf("held until %v, want an hour before %v", is, held)
+	if hold := t.readAgenda().Hold; !hold.Equal(held.Add(-time.Hour)) {
+		t.Errorf("held until %v, want an hour before %v", hold, held)
 	}
 	due := func() int {
 		leases, _, err := t.s.Dequeue(ctx, dispatch.Room{Others: 9}, time.Minute)

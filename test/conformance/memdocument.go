@@ -36,11 +36,11 @@ func (s *MemStore) definePlacements(t dispatch.Task) {
 
 // changedAt reports whether the document has changed that defines the service of a task's jobs under an account.
 func (s *MemStore) changedAt(t dispatch.Task, a dispatch.Account) bool {
-	of := owned{task: t.ID, placement: a}
+	key := owned{task: t.ID, placement: a}
 	if a == t.Account {
-		of.placement = ""
+		key.placement = ""
 	}
-	d := s.defined[of]
+	d := s.defined[key]
 	return d != nil && d.current != ""
 }
 
@@ -87,11 +87,11 @@ func (s *MemStore) waiting() map[owned]*definition {
 		if r.Phase != dispatch.Waiting || r.Status != dispatch.Accepted || r.Hidden {
 			continue
 		}
-		of := []owned{definedBy(r.Job)}
+		keys := []owned{definedBy(r.Job)}
 		for _, h := range s.tasks[r.Task].Request.Placements {
-			of = append(of, owned{task: r.Task, placement: h.Account})
+			keys = append(keys, owned{task: r.Task, placement: h.Account})
 		}
-		for _, o := range of {
+		for _, o := range keys {
 			if d := s.defined[o]; d != nil {
 				all[o] = d
 			}

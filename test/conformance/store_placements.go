@@ -146,12 +146,12 @@ func (t storeTest) spreadOf() dispatch.SpreadTask {
 // move moves jobs from the first placement to the second, and returns how many.
 func (t storeTest) move(skip, n int, retrying bool, within ...dispatch.Quota) (int, error) {
 	t.Helper()
-	is := t.spreadOf()
-	n, seen, err := t.s.MoveJobs(t.Context(), dispatch.JobMove{Task: is.ID, Seen: is.Seen,
-		From: is.Placements[0].Placement,
-		To:   is.Placements[1].Placement, Skip: skip, N: n, Retrying: retrying}, within...)
-	if (n > 0) == (seen == is.Seen) {
-		t.Errorf("%d jobs were moved, and the task's number was %d and is %d", n, is.Seen, seen)
+	spread := t.spreadOf()
+	n, seen, err := t.s.MoveJobs(t.Context(), dispatch.JobMove{Task: spread.ID, Seen: spread.Seen,
+		From: spread.Placements[0].Placement,
+		To:   spread.Placements[1].Placement, Skip: skip, N: n, Retrying: retrying}, within...)
+	if (n > 0) == (seen == spread.Seen) {
+		t.Errorf("%d jobs were moved, and the task's number was %d and is %d", n, spread.Seen, seen)
 	}
 	return n, err
 }
@@ -177,8 +177,8 @@ func (t storeTest) placements() {
 		t.save(j)
 	}
 	t.db.Pass(time.Second)
-	is := t.spreadOf()
-	t.equal(is.Placements, []dispatch.PlacementLoad{{Placement: dispatch.Placement{Account: shared, Base: "base",
+	spread := t.spreadOf()
+	t.equal(spread.Placements, []dispatch.PlacementLoad{{Placement: dispatch.Placement{Account: shared, Base: "base",
 		Hash: -7}, Held: 1, Waiting: 7, Retrying: 1},
 		{Placement: dispatch.Placement{Account: elsewhere, Base: "there", Hash: 8}}})
 	for _, want := range []struct {
@@ -186,16 +186,16 @@ func (t storeTest) placements() {
 		retrying bool
 		job      int // that moves
 	}{{1, false, 6}, {0, true, 3}} {
-		was, now := t.load(jobs[want.job].ID), t.readAgenda().Now
+		before, now := t.load(jobs[want.job].ID), t.readAgenda().Now
 		n, err := t.move(want.skip, 1, want.retrying)
 		t.must(err)
-		moved, can := was.MovedTo(is.Placements[1].Placement, now)
+		moved, can := before.MovedTo(spread.Placements[1].Placement, now)
 		moved.Version++
-		t.equal(t.load(was.ID), moved)
+		t.equal(t.load(before.ID), moved)
 		if !can || n != 1 {
 			t.Errorf("%d jobs moved, by the domain: %v", n, can)
 		}
-		r, err := t.s.Request(t.Context(), was.ID)
+		r, err := t.s.Request(t.Context(), before.ID)
 		t.must(err)
 		t.equal(r.Service, task.Request.Placements[2].Service)
 		t.equal(r.Label, dispatch.OGCProcess)
@@ -208,8 +208,8 @@ func (t storeTest) placements() {
 	t.equal(saved, []dispatch.Job(nil))
 	n, err := t.move(1, 10, false)
 	t.equal(fmt.Sprint(n, err), "1 <nil>") // the last of those that certainly run nowhere
-	n, _, err = t.s.MoveJobs(t.Context(), dispatch.JobMove{Task: task.ID, Seen: is.Seen,
-		From: is.Placements[0].Placement, To: is.Placements[1].Placement, N: 5})
+	n, _, err = t.s.MoveJobs(t.Context(), dispatch.JobMove{Task: task.ID, Seen: spread.Seen,
+		From: spread.Placements[0].Placement, To: spread.Placements[1].Placement, N: 5})
 	t.equal(fmt.Sprint(n, err), "0 <nil>") // others were moved since
 	listed, err := t.s.TaskJobs(t.Context(), ann, task.ID, dispatch.Page{Most: 1000})
 	t.must(err)
@@ -261,8 +261,8 @@ func (t storeTest) placementsHeld() {
 	task, _ := t.acceptSpread(4)
 	t.must(t.s.Hold(t.Context(), shared, time.Hour, dispatch.Unreachable, "down"))
 	why := func() string {
-		is := t.spreadOf()
-		return fmt.Sprintf("%s,%s", is.Placements[0].Why, is.Placements[1].Why)
+		spread := t.spreadOf()
+		return fmt.Sprintf("%s,%s", spread.Placements[0].Why, spread.Placements[1].Why)
 	}
 	t.equal(why(), "platform_unavailable,")
 	shows := func() dispatch.Attention {
@@ -306,8 +306,8 @@ func (t storeTest) placementsFailing() {
 	}
 	for i, want := range []bool{false, false, true} {
 		ends(i, dispatch.Failed)
-		is := t.spreadOf()
-		t.equal([]bool{is.Placements[0].Failing, is.Placements[1].Failing}, []bool{want, false})
+		spread := t.spreadOf()
+		t.equal([]bool{spread.Placements[0].Failing, spread.Placements[1].Failing}, []bool{want, false})
 	}
 	ends(3, dispatch.Finished)
 	t.equal(t.spreadOf().Placements[0].Failing, false)

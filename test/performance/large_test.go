@@ -50,12 +50,10 @@ func runLarge(b *testing.B, w *simulator.World, database string) {
 	fast{program.SignIn(b, w, p.Address)}.must(b, http.MethodPost, "/upscale_tasks", body, nil)
 	b.ReportMetric(time.Since(began).Seconds(), "s-to-accept")
 	for ended := 0; ended < ofALargeTask; <-time.After(time.Second) {
-		var list struct {
-			Tasks []wire.UpscalingTaskSummary `json:"upscaling_tasks"`
-		}
+		var list wire.JobsStatusResponse
 		// a token does not last as long as the task
 		fast{program.SignIn(b, w, p.Address)}.must(b, http.MethodGet, "/jobs_status", nil, &list)
-		ended = list.Tasks[0].Counts[wire.Status(dispatch.Finished)]
+		ended = list.UpscalingTasks[0].Counts[wire.Status(dispatch.Finished)]
 	}
 	b.ReportMetric(time.Since(began).Seconds(), "s-until-all-ended")
 	b.ReportMetric(float64(program.CPUTime(b, p.Process.Pid).Microseconds())/ofALargeTask, "CPU-us/job")
