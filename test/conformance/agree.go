@@ -18,7 +18,7 @@ import (
 func TestAgreement(t *testing.T, new, model func(*testing.T) Database) {
 	rapid.Check(t, func(r *rapid.T) {
 
-		p := &pair{T: t, r: r, sides: [2]Database{new(t), model(t)}}
+		p := &pair{T: t, r: r, sides: [2]Database{new(t), model(t)}, budgeted: map[dispatch.TaskID]bool{}}
 		for i, db := range p.sides {
 			p.stores[i] = db.Open()
 		}
@@ -66,6 +66,8 @@ type pair struct {
 	tasks  int
 	leases []dispatch.Lease
 	known  []dispatch.Job
+
+	budgeted map[dispatch.TaskID]bool // accepted with a budget
 
 	numbers map[any][][2]int64 // of changes, that both sides had at some moments
 }
@@ -167,6 +169,9 @@ func (p *pair) accept(r *rapid.T) {
 		return k, err
 	})
 	p.tasks = max(p.tasks, int(got.Task.ID))
+	if got.Task.Budget != (dispatch.Budget{}) {
+		p.budgeted[got.Task.ID] = true
+	}
 	for _, j := range got.Jobs {
 		p.jobs = max(p.jobs, int(j.ID))
 		p.known = append(p.known, j.Job)
@@ -211,6 +216,9 @@ func (p *pair) pauseTask(r *rapid.T) {
 	u, id, pause := users.Draw(r, "owner"), p.task(r), rapid.Bool().Draw(r, "pause")
 	budget := rapid.SampledFrom([]*dispatch.Budget{nil, nil, {}, {Amount: 6}, {Amount: 6, Unit: "credits"}}).Draw(r,
 		"budget")
+	if budget != nil && !p.budgeted[id] { // Broker.ResumeTask refuses it
+		budget = nil
+	}
 	both(p, r, func(s Store) (dispatch.Account, error) {
 		if pause {
 			return s.PauseTask(p.Context(), u, id)
@@ -324,7 +332,12 @@ func (p *pair) save(r *rapid.T) {
 	j := rapid.SampledFrom(p.known).Draw(r, "job")
 	j.Phase = rapid.SampledFrom([]dispatch.Phase{dispatch.Waiting, dispatch.Creating, dispatch.Created,
 		dispatch.Starting, dispatch.Started, dispatch.Ended}).Draw(r, "phase")
-	if j.Due.IsZero() && j.Phase != dispatch.Waiting { // it was paused: whoever submits a job says when it is due
+	j.Orphans = nil
+	if rapid.IntRange(0, 5).Draw(r, "orphan") == 0 {
+		j.Orphans = []dispatch.Ref{{ID: "x"}}
+	}
+	// It was paused: whoever submits a job, or finds an orphan, says when it is due.
+	if j.Due.IsZero() && (j.Phase != dispatch.Waiting || len(j.Orphans) > 0) {
 		j.Due = j.Created
 	}
 	j.Due, j.Moved, j.Checked = j.Due.Add(spans.Draw(r, "due")), j.Created.Add(spans.Draw(r, "moved")),
@@ -346,10 +359,7 @@ func (p *pair) save(r *rapid.T) {
 		j.Unmetered = []dispatch.Unmetered{{Ref: dispatch.Ref{ID: "x"}, Ended: j.Created,
 			Due: j.Created.Add(spans.Draw(r, "meter")), Priced: rapid.Bool().Draw(r, "priced")}}
 	}
-	j.Awaited, j.Orphans = rapid.Bool().Draw(r, "awaited"), nil
-	if rapid.IntRange(0, 5).Draw(r, "orphan") == 0 {
-		j.Orphans = []dispatch.Ref{{ID: "x"}}
-	}
+	j.Awaited = rapid.Bool().Draw(r, "awaited")
 	p.known = append(p.known, both(p, r, func(s Store) ([]dispatch.Job, error) {
 		return s.Save(p.Context(), []dispatch.Job{j})
 	})...)
