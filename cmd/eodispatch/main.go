@@ -51,6 +51,7 @@ func run(args []string, c console) int {
 	started := false
 	root := newRoot(c)
 	noteStart(root, &started)
+	nameArguments(root)
 	root.SetArgs(args)
 	command, err := root.ExecuteContextC(context.Background())
 	if err != nil && !started {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -44,6 +45,24 @@ func unknownFlag(command *cobra.Command, err error) error {
 		return errors.Unwrap(missingCommand(command, args)) // run adds the command
 	}
 	return err
+}
+
+// nameArguments has every command name the arguments that it expects if others are given. Cobra's error counts them.
+func nameArguments(command *cobra.Command) {
+	check := command.Args
+	if check != nil && !command.HasSubCommands() {
+		command.Args = func(command *cobra.Command, args []string) error {
+			err := check(command, args)
+			if err == nil || strings.HasPrefix(err.Error(), "invalid argument") {
+				return err
+			}
+			name, expected, _ := strings.Cut(command.Use, " ")
+			return fmt.Errorf("%s: expected %s (%d given)", name, cmp.Or(expected, "no arguments"), len(args))
+		}
+	}
+	for _, below := range command.Commands() {
+		nameArguments(below)
+	}
 }
 
 // helpCommandLine prints the --help of a command.

@@ -65,8 +65,10 @@ func TestProgram_ReportsUsageErrorsInTwoLines(t *testing.T) {
 		"vault dance": "eodispatch: unknown command \"dance\"\nRun \"eodispatch vault --help\" for the valid " +
 			"arguments.\n",
 		"help juggle": "eodispatch: unknown command \"juggle\"\nRun \"eodispatch --help\" for the valid arguments.\n",
-		"show": "eodispatch: accepts 1 arg(s), received 0\nRun \"eodispatch show --help\" for the valid " +
+		"show": "eodispatch: show: expected ID (0 given)\nRun \"eodispatch show --help\" for the valid " +
 			"arguments.\n",
+		"version 1": "eodispatch: version: expected no arguments (1 given)\nRun \"eodispatch version --help\" for the " +
+			"valid arguments.\n",
 		"doctor --timeout soon": "eodispatch: invalid argument \"soon\" for \"--timeout\" flag: time: invalid " +
 			"duration \"soon\"\nRun \"eodispatch doctor --help\" for the valid arguments.\n",
 	} {
