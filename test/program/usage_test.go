@@ -67,8 +67,8 @@ func TestProgram_ReportsUsageErrorsInTwoLines(t *testing.T) {
 		"help juggle": "eodispatch: unknown command \"juggle\"\nRun \"eodispatch --help\" for the valid arguments.\n",
 		"show": "eodispatch: show: expected ID (0 given)\nRun \"eodispatch show --help\" for the valid " +
 			"arguments.\n",
-		"version 1": "eodispatch: version: expected no arguments (1 given)\nRun \"eodispatch version --help\" for the " +
-			"valid arguments.\n",
+		"version 1": "eodispatch: version: expected no arguments (1 given)\nRun \"eodispatch version --help\" for " +
+			"the valid arguments.\n",
 		"doctor --timeout soon": "eodispatch: invalid argument \"soon\" for \"--timeout\" flag: time: invalid " +
 			"duration \"soon\"\nRun \"eodispatch doctor --help\" for the valid arguments.\n",
 	} {
