@@ -2,24 +2,16 @@ package main
 
 import (
 	"encoding/json"
-	"net/http"
-	"net/http/httptest"
-	"net/url"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/eodispatch/eodispatch/broker"
-	"github.com/eodispatch/eodispatch/client"
-	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/config"
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/test/executable"
-	"github.com/eodispatch/eodispatch/test/simulator"
 )
 
 // fromCatalogue returns the JSON files of a folder, udp or records, of the catalogue named by EODISPATCH_CATALOGUE. The
@@ -124,76 +116,5 @@ func TestCatalogue_ServicesAreFound(t *testing.T) {
 			}
 			bases[p.name+base] = true
 		}
-	}
-}
-
-// TestDemo_RunsTheCatalogue runs every published algorithm of the catalogue with sample parameters on the platforms of
-// the demonstration.
-func TestDemo_RunsTheCatalogue(t *testing.T) {
-	files := fromCatalogue(t, "udp")
-	var out executable.Log
-	s, err := newDemoServers(t.Context(), testConsole(t.Context(), &out), simulator.Life{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := s.close(); err != nil {
-			t.Error(err)
-		}
-	}()
-	token, err := s.signIn(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := s.client(token)
-	if err != nil {
-		t.Fatal(err)
-	}
-	documents := httptest.NewServer(http.FileServer(http.Dir(filepath.Dir(files[0]))))
-	defer documents.Close()
-	var all sync.WaitGroup
-	for _, file := range files {
-		all.Go(func() { runPublished(t, c, s.world.OpenEOURL, documents.URL, file) })
-	}
-	all.Wait()
-}
-
-// runPublished runs the process in a file, which documents serves, with sample parameters.
-func runPublished(t *testing.T, c *client.Client, endpoint, documents, file string) {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Error(err)
-		return
-	}
-	p, err := readProcess(text)
-	if err != nil {
-		t.Errorf("%s: %v", file, err)
-		return
-	}
-	parameters, err := p.sample()
-	if err != nil {
-		t.Errorf("%s: %v", file, err)
-		return
-	}
-	made, err := c.Submit(t.Context(), wire.BaseJobRequest{Title: p.ID, Label: wire.OpenEO, Format: "gtiff",
-		Service: wire.ServiceChoice{Endpoint: endpoint,
-			Application: documents + "/" + url.PathEscape(filepath.Base(file))},
-		Parameters: wire.Object(parameters)}, client.NewKey())
-	if err != nil {
-		t.Errorf("%s: %v", file, err)
-		return
-	}
-	var last wire.ProcessingJob
-	for last, err = range c.WatchJob(t.Context(), made.ID) {
-		if err != nil {
-			break
-		}
-	}
-	if err != nil || last.Status != "finished" {
-		t.Errorf("%s: job %d: %s %s, %v", file, made.ID, last.Status, last.Failure, err)
-		return
-	}
-	if found, err := c.Results(t.Context(), made.ID); err != nil || found == nil || len(found.Assets) == 0 {
-		t.Errorf("%s: job %d has no results: %v", file, made.ID, err)
 	}
 }
