@@ -39,7 +39,6 @@ type world struct {
 	lacks     map[dispatch.JobID]error // why a job has no results
 	tasks     map[dispatch.TaskID]dispatch.TaskRecord
 	platforms []broker.PlatformInfo // nil: one that is down
-	asked     []string              // which lists
 
 	policy    dispatch.Policy
 	discarded int // jobs and tasks that were to be removed from their platforms
@@ -231,7 +230,6 @@ func (w *world) Tasks(_ context.Context, u dispatch.UserID, p dispatch.Page) ite
 	err := w.broken()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.asked = append(w.asked, "tasks")
 	var list []dispatch.TaskRecord
 	for _, t := range w.tasks {
 		if err == nil && t.Owner == u && p.Follows(t.Place()) &&
@@ -247,7 +245,6 @@ func (w *world) Jobs(_ context.Context, u dispatch.UserID, p dispatch.Page) iter
 	err := w.broken()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.asked = append(w.asked, "jobs")
 	var list []dispatch.Record
 	for _, r := range w.jobs {
 		if err == nil && r.Owner == u && r.Task == 0 && p.Follows(r.Place()) && fits(r, p) {

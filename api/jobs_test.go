@@ -276,18 +276,6 @@ func TestResults(t *testing.T) {
 	}
 }
 
-func TestDelete(t *testing.T) {
-	w := newWorld()
-	h := New(w.config())
-	decode[any](t, ask(h, "POST", "/unit_jobs", goodBody), 201)
-	a := ask(h, "DELETE", "/unit_jobs/1", "")
-	decode[any](t, a, 200)
-	if strings.TrimSpace(a.Body.String()) != "null" {
-		t.Errorf("body %s", a.Body)
-	}
-	failed(t, ask(h, "DELETE", "/unit_jobs/1", ""), 404, "JOB_NOT_FOUND")
-}
-
 func TestDelete_AtThePlatformToo(t *testing.T) {
 	w := newWorld()
 	h := New(w.config())

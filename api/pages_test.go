@@ -57,34 +57,6 @@ func mixed(t *testing.T, n int) (*world, API) {
 	return w, h
 }
 
-func TestPages_OfAList(t *testing.T) {
-	_, h := mixed(t, 9)
-	whole := decode[wire.JobsStatusResponse](t, ask(h, "GET", "/jobs_status", ""), 200)
-	var jobs, tasks []int64
-	parts := 0
-	for path := "/jobs_status?limit=2"; path != ""; parts++ {
-		a := ask(h, "GET", path, "")
-		p := decode[wire.JobsStatusResponse](t, a, 200)
-		if path = nextOf(t, a); len(p.ProcessingJobs)+len(p.UpscalingTasks) != 2 && path != "" {
-			t.Errorf("a part of %d", len(p.ProcessingJobs)+len(p.UpscalingTasks))
-		}
-		for _, j := range p.ProcessingJobs {
-			jobs = append(jobs, j.ID)
-		}
-		for _, j := range p.UpscalingTasks {
-			tasks = append(tasks, j.ID)
-		}
-	}
-	if len(jobs) != len(whole.ProcessingJobs) || len(tasks) != len(whole.UpscalingTasks) || parts != 5 {
-		t.Fatalf("%d parts: jobs %v, tasks %v", parts, jobs, tasks)
-	}
-	for i, j := range whole.ProcessingJobs {
-		if jobs[i] != j.ID {
-			t.Errorf("jobs %v", jobs)
-		}
-	}
-}
-
 func TestPages_Filters(t *testing.T) {
 	w, h := mixed(t, 6)
 	w.set(1, func(r *dispatch.Record) { r.Status = dispatch.Running })
@@ -104,24 +76,6 @@ func TestPages_Filters(t *testing.T) {
 	if l := decode[wire.JobsStatusResponse](t, ask(h, "GET", "/jobs_status?status=running", ""),
 		200); len(l.UpscalingTasks) != 0 || l.UpscalingTasks == nil {
 		t.Errorf("tasks %v", l.UpscalingTasks)
-	}
-}
-
-func TestPages_OfATask(t *testing.T) {
-	_, h := mixed(t, 2)
-	seen := 0
-	for path := "/upscale_tasks/1?limit=1"; path != ""; {
-		a := ask(h, "GET", path, "")
-		task := decode[wire.UpscalingTask](t, a, 200)
-		if len(task.Jobs) != 1 || !strings.HasSuffix(task.Jobs[0].Title, fmt.Sprint("Job ", seen+1)) ||
-			task.Counts["created"] < 2 {
-			t.Fatalf("part %+v", task)
-		}
-		seen++
-		path = nextOf(t, a)
-	}
-	if whole := decode[wire.UpscalingTask](t, ask(h, "GET", "/upscale_tasks/1", ""), 200); seen != len(whole.Jobs) {
-		t.Errorf("%d of %d jobs", seen, len(whole.Jobs))
 	}
 }
 

@@ -108,15 +108,6 @@ func TestSync_EndsWhenTheClientDisconnects(t *testing.T) {
 	<-left
 }
 
-func TestSync_Fails(t *testing.T) {
-	w := newWorld()
-	h := New(w.config())
-	w.fail = &dispatch.Error{Kind: dispatch.Unsupported, Text: "No."}
-	failed(t, ask(h, "POST", "/sync_jobs", goodBody), 501, "UNSUPPORTED")
-	w.fail = &dispatch.Error{Kind: dispatch.NotFound, Text: "No process x."}
-	failed(t, ask(h, "POST", "/sync_jobs", goodBody), 422, "VALIDATION_ERROR")
-}
-
 type brokenReader struct{}
 
 func (brokenReader) Read([]byte) (int, error) { return 0, errors.New("platform cut the connection") }

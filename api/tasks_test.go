@@ -2,7 +2,6 @@ package api
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -79,22 +78,6 @@ func TestTask_Status(t *testing.T) {
 		if d := cmp.Diff([]wire.UpscalingTaskSummary{want}, decode[wire.JobsStatusResponse](t, ask(h, "GET",
 			"/jobs_status", ""), 200).UpscalingTasks); d != "" {
 			t.Error(d)
-		}
-	}
-}
-
-func TestJobsStatus_AsksForWhatIsWanted(t *testing.T) {
-	w := newWorld()
-	h := New(w.config())
-	decode[any](t, ask(h, "POST", "/upscale_tasks", goodTask), 201)
-	decode[any](t, ask(h, "POST", "/unit_jobs", goodBody), 201)
-	for query, want := range map[string]string{"": "[tasks jobs] 1 1", "?filter=upscaling": "[tasks] 1 0",
-		"?filter=processing":                  "[jobs] 0 1",
-		"?filter=processing&filter=upscaling": "[tasks jobs] 1 1"} {
-		w.asked = nil
-		list := decode[wire.JobsStatusResponse](t, ask(h, "GET", "/jobs_status"+query, ""), 200)
-		if got := fmt.Sprint(w.asked, len(list.UpscalingTasks), len(list.ProcessingJobs)); got != want {
-			t.Errorf("%q: %s, want %s", query, got, want)
 		}
 	}
 }
@@ -200,20 +183,6 @@ func TestTask_NotFound(t *testing.T) {
 		t.Errorf("%d %s", a.Code, a.Body)
 	}
 	failed(t, ask(h, "DELETE", "/upscale_tasks/1", ""), 404, "TASK_NOT_FOUND")
-}
-
-func TestErrors_LimitReached(t *testing.T) {
-	w := newWorld()
-	h := New(w.config())
-	w.fail = &dispatch.Error{Kind: dispatch.LimitReached, Text: "You have 5 jobs.", RetryAfter: time.Minute,
-		Err: errors.New("x")}
-	for _, path := range []string{"/upscale_tasks", "/unit_jobs"} {
-		a := ask(h, "POST", path, goodTask)
-		if f := failed(t, a, 429, "RATE_LIMITED"); f.Message != "You have 5 jobs." ||
-			a.Header().Get("Retry-After") != "60" {
-			t.Errorf("%q, %v", f.Message, a.Header())
-		}
-	}
 }
 
 func TestBroker_Task(t *testing.T) {

@@ -73,20 +73,18 @@ func TestProcessGraphs_LongLists(t *testing.T) {
 	w := newWorld(t, []string{"cdse"}, nil)
 	const all = 40
 	for n := range all {
-		if got := w.ask("PUT", fmt.Sprintf("/openeo/cdse/1.2/process_graphs/p%02d", n), addition, "Authorization",
-			anna); got.Code != http.StatusOK {
-			t.Fatalf("%d %s", got.Code, got.Body)
-		}
+		w.save(fmt.Sprintf("p%02d", n), sum)
 	}
 	for _, limit := range []int{0, 1, 16, 17, 39, 40} {
-		target, seen := "/openeo/cdse/1.2/process_graphs", []string{}
+		target, seen := graphs, []string{}
 		if limit > 0 {
 			target += fmt.Sprintf("?limit=%d", limit)
 		}
 		for target != "" {
 			page := w.get(target, "Authorization", anna)
 			for _, p := range page["processes"].([]any) {
-				if seen = append(seen, p.(map[string]any)["id"].(string)); p.(map[string]any)["process_graph"] != nil {
+				p := p.(map[string]any)
+				if seen = append(seen, p["id"].(string)); p["process_graph"] != nil || p["parameters"] == nil {
 					t.Fatalf("%v", p)
 				}
 			}
@@ -98,6 +96,10 @@ func TestProcessGraphs_LongLists(t *testing.T) {
 		if len(seen) != all || !slices.IsSorted(seen) {
 			t.Errorf("limit %d: %d, %v", limit, len(seen), seen)
 		}
+	}
+	for _, query := range []string{"?limit=0", "?limit=x", "?cursor=abc"} {
+		refusedWith(t, w.ask("GET", graphs+query, "", "Authorization", anna), http.StatusBadRequest,
+			"ProcessParameterInvalid")
 	}
 }
 

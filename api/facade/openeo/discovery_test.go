@@ -40,18 +40,6 @@ func TestPublished_LinksLeadToTheBroker(t *testing.T) {
 	}
 }
 
-// A hundred readers cost the platform one request.
-func TestPublished_IsCached(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, []string{"cdse"}, nil)
-	for range 100 {
-		w.get("/openeo/cdse/1.2/collections")
-	}
-	if n := w.sims["cdse"].Oracle.Requests("GET /collections"); n != 1 {
-		t.Errorf("%d requests", n)
-	}
-}
-
 // A document of a platform that does not respond is the last known one, and says so.
 func TestPublished_OldWhileThePlatformIsDown(t *testing.T) {
 	t.Parallel()

@@ -1,7 +1,6 @@
 package openeo_test
 
 import (
-	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -54,44 +53,6 @@ func TestProcessGraphs_BelongToTheirOwner(t *testing.T) {
 	next := w.get(graphs+"?limit=1", "Authorization", anna)["links"].([]any)[0].(map[string]any)["href"].(string)
 	refusedWith(t, w.ask("GET", strings.TrimPrefix(next, publicURL), "", "Authorization", bert), http.StatusBadRequest,
 		"ProcessParameterInvalid")
-}
-
-func TestProcessGraphs_InPages(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, []string{"cdse"}, nil)
-	for i := range 5 {
-		w.save(fmt.Sprintf("p%d", i), sum)
-	}
-	seen, address := 0, graphs+"?limit=2"
-	for pages := 1; ; pages++ {
-		got := w.get(address, "Authorization", anna)
-		for _, p := range got["processes"].([]any) {
-			if seen++; p.(map[string]any)["process_graph"] != nil || p.(map[string]any)["parameters"] == nil {
-				t.Errorf("%v", p)
-			}
-		}
-		links := got["links"].([]any)
-		if len(links) == 0 {
-			if pages != 3 {
-				t.Errorf("%d pages", pages)
-			}
-			break
-		}
-		href := links[0].(map[string]any)["href"].(string)
-		if address = strings.TrimPrefix(href, publicURL); address == href {
-			t.Fatalf("next is %s", href)
-		}
-	}
-	if seen != 5 {
-		t.Errorf("%d processes", seen)
-	}
-	if all := w.get(graphs, "Authorization", anna)["processes"].([]any); len(all) != 5 {
-		t.Errorf("%d without a limit", len(all))
-	}
-	for _, query := range []string{"?limit=0", "?limit=x", "?cursor=abc"} {
-		refusedWith(t, w.ask("GET", graphs+query, "", "Authorization", anna), http.StatusBadRequest,
-			"ProcessParameterInvalid")
-	}
 }
 
 // withParameters returns a process whose parameters are a JSON value.
