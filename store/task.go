@@ -275,6 +275,9 @@ func readTask(
 func readTasks(
 	ctx context.Context, q tx, u dispatch.UserID, ids []dispatch.TaskID, most int, now int64,
 ) (all []dispatch.TaskRecord, err error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
 	w := whereAny(q, "tasks.id", ids)
 	w.and("tasks.owner || '' = " + w.arg(u) + " AND NOT tasks.hidden")
 	rows, err := selectTasks(ctx, q, most, "tasks", w, "")
