@@ -27,6 +27,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/eodispatch/eodispatch/api/live"
+	"github.com/eodispatch/eodispatch/api/live/socket"
 	"github.com/eodispatch/eodispatch/api/openapi"
 	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
@@ -491,7 +492,7 @@ func TestStream_ClosesTalkativeClients(t *testing.T) {
 	}
 	long := s.open("/job_status?interval=3600")
 	long.until("status")
-	if err := long.Write(t.Context(), websocket.MessageText, bytes.Repeat([]byte("x"), live.HeardLimit+1)); err != nil {
+	if err := long.Write(t.Context(), websocket.MessageText, bytes.Repeat([]byte("x"), socket.Longest+1)); err != nil {
 		t.Fatal(err)
 	}
 	if code := long.closed(); code != websocket.StatusMessageTooBig {
@@ -642,8 +643,9 @@ func TestStream_FindsVanishedClients(t *testing.T) {
 				go io.Copy(io.Discard, here)
 			}
 			synctest.Wait()
-			if n, want := goroutinesIn("live.(*Stream)."), map[bool]int{true: 1, false: 2}[takes]; n != want {
-				t.Errorf("a client that takes what is sent: %v: its stream has %d goroutines, want %d", takes, n, want)
+			if n, want := goroutinesIn("live.(*Stream)."), map[bool]int{true: 0, false: 1}[takes]; n != want ||
+				goroutinesIn("socket.(*Socket).wait(") != 1 {
+				t.Errorf("a client that takes what is sent: %v: %d goroutines send, want %d", takes, n, want)
 			}
 			began := time.Now()
 			within := map[bool]time.Duration{true: 40 * time.Second, false: 30 * time.Second}[takes]

@@ -1,16 +1,14 @@
 package api
 
 import (
-	"cmp"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/coder/websocket"
-
 	"github.com/eodispatch/eodispatch/api/call"
 	"github.com/eodispatch/eodispatch/api/live"
+	"github.com/eodispatch/eodispatch/api/live/socket"
 	"github.com/eodispatch/eodispatch/api/openapi"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/identity"
@@ -44,27 +42,24 @@ func (a *api) serveStream(w http.ResponseWriter, r *http.Request, about func(*ht
 		a.Refuse(w, r, err)
 		return
 	}
-	// The origin was checked by newStream.
-	s.Socket,
-		err = websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: protocols(r), InsecureSkipVerify: true})
-	if err != nil {
-		release()
-		a.Log.DebugContext(r.Context(), "stream not opened", "error", err)
-		return
-	}
-	s.Socket.SetReadLimit(live.HeardLimit)
 	leave, ok := a.Streaming.Enter()
 	if !ok {
 		release()
-		_ = s.Socket.Close(websocket.StatusGoingAway, "the service is stopping")
+		a.Refuse(w, r, call.ErrStopping)
 		return
 	}
-	ctx := call.With(a.Life, &call.Call{ID: call.In(r.Context()).ID,
-		Caller: identity.Caller{User: s.Topic.User}})
-	s.Start(ctx, func() {
+	released := func() {
 		release()
 		leave()
-	})
+	}
+	if s.Socket, err = socket.Accept(w, r, protocol(r)); err != nil {
+		released()
+		a.Log.DebugContext(r.Context(), "stream not opened", "error", err)
+		return
+	}
+	opened := call.In(r.Context())
+	opened.Status = http.StatusSwitchingProtocols
+	s.Start(call.With(a.Life, &call.Call{ID: opened.ID, Caller: identity.Caller{User: s.Topic.User}}), released)
 }
 
 // newStream verifies the caller and the parameters. It finds all faults before the upgrade, because then the response
@@ -98,7 +93,7 @@ func (a *api) newStream(r *http.Request, about func(*http.Request) (live.Topic, 
 	case !a.originAllowed(r):
 		a.noteOrigin(r)
 		return nil, errForeignOrigin
-	case !strings.EqualFold(r.Header.Get("Upgrade"), "websocket"):
+	case !socket.Requested(r):
 		return nil, errNoUpgrade
 	case a.Life.Err() != nil:
 		return nil, call.ErrStopping
@@ -119,7 +114,7 @@ var errQueryToken = call.Refusal{Status: http.StatusUnauthorized, Code: "AUTHENT
 
 var errNoUpgrade = call.Refusal{Status: http.StatusUpgradeRequired, Code: "UPGRADE_REQUIRED",
 	Message: "This address is a WebSocket. Connect with the header Upgrade: websocket.",
-	Header:  map[string]string{"Upgrade": "websocket"}}
+	Header:  map[string]string{"Upgrade": "websocket", "Sec-WebSocket-Version": "13"}}
 
 // streamCaller verifies the caller by the Authorization header, or for browsers, which cannot set it, by a
 // sub-protocol, the token in the query, or the ticket in the query.
@@ -163,15 +158,15 @@ func offered(r *http.Request) []string {
 	return all
 }
 
-// protocols returns the offered sub-protocols to choose from. Browsers require that the server chooses one of them; one
-// without the token is preferred.
-func protocols(r *http.Request) []string {
+// protocol returns an offered sub-protocol, because browsers require that the server chooses one: if possible, one
+// without the token. "": none is offered.
+func protocol(r *http.Request) string {
 	all := offered(r)
-	slices.SortStableFunc(all, func(a, b string) int {
-		return cmp.Compare(strings.Count(a[:min(len(a), len(bearerProtocol))], bearerProtocol),
-			strings.Count(b[:min(len(b), len(bearerProtocol))], bearerProtocol))
-	})
-	return all
+	plain := slices.IndexFunc(all, func(p string) bool { return !strings.HasPrefix(p, bearerProtocol) })
+	if len(all) == 0 {
+		return ""
+	}
+	return all[max(plain, 0)]
 }
 
 // originAllowed reports whether a page of this origin may open a stream. Clients that are not browsers send no Origin.

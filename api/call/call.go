@@ -1,10 +1,8 @@
 package call
 
 import (
-	"bufio"
 	"context"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/netip"
 
@@ -47,21 +45,6 @@ func (c *Call) Write(b []byte) (int, error) {
 		c.Status = http.StatusOK
 	}
 	return c.ResponseWriter.Write(b)
-}
-
-// Bytes of a stream's buffers. Clients send next to nothing; the message about a change of one job is sent at once.
-const (
-	heardBuffer = 128
-	sentBuffer  = 768
-)
-
-// Hijack returns a connection with small buffers, because streams are many and their messages are few.
-func (c *Call) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	conn, buffers, err := http.NewResponseController(c.ResponseWriter).Hijack()
-	if err != nil || buffers.Reader.Buffered() > 0 || buffers.Writer.Buffered() > 0 {
-		return conn, buffers, err
-	}
-	return conn, bufio.NewReadWriter(bufio.NewReaderSize(conn, heardBuffer), bufio.NewWriterSize(conn, sentBuffer)), nil
 }
 
 // Unwrap lets [http.ResponseController] reach the connection.

@@ -5,16 +5,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
+	"os"
 	"runtime/debug"
 	"sync/atomic"
 	"time"
 
-	"github.com/coder/websocket"
-
 	"github.com/eodispatch/eodispatch/api/call"
+	"github.com/eodispatch/eodispatch/api/live/socket"
 	"github.com/eodispatch/eodispatch/api/openapi"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/identity"
@@ -26,12 +25,10 @@ const (
 	UsualInterval    = 10 * time.Second
 	PingEvery        = 30 * time.Second
 	pongWithin       = 10 * time.Second
-	writeWithin      = 30 * time.Second // for a client to receive a piece
-	HeardLimit       = 4 << 10          // bytes of a client's message
-	HeardPerMinute   = 60               // messages of a client per minute
-	fullRate         = 128 << 10        // bytes per second of whole lists, in addition to one list in each interval
-	ChangeRate       = 32 << 10         // bytes per second of changes: what changes again within that time is sent once
-	readAnew         = 4                // cycles after which a topic is read although all of it has ended
+	HeardPerMinute   = 60        // messages of a client per minute
+	fullRate         = 128 << 10 // bytes per second of whole lists, in addition to one list in each interval
+	ChangeRate       = 32 << 10  // bytes per second of changes: what changes again within that time is sent once
+	readAnew         = 4         // cycles after which a topic is read although all of it has ended
 )
 
 // IntervalOf returns the interval of a query, clamped to the bounds.
@@ -39,36 +36,41 @@ func IntervalOf(query url.Values) time.Duration {
 	return openapi.Seconds(query, "interval", UsualInterval, ShortestInterval, longestInterval)
 }
 
-// Stream is one WebSocket. One goroutine receives. Another sends what is due and then ends, so that an idle stream
-// needs the memory of one stack: see wake. Both end with the stream's context.
+// Stream is one WebSocket. A goroutine sends what is due and then ends: see wake. So an idle stream needs the memory of
+// one small stack, of the goroutine that waits for the client.
 type Stream struct {
 	*Lists
 	Topic    Topic
-	Socket   *websocket.Conn
+	Socket   *socket.Socket
 	Interval time.Duration
 	Changes  bool
 	Expires  time.Time       // of the token; zero: never
 	Session  dispatch.Secret // cookie of the session that opened the stream; "": a token or ticket did
 
 	ctx     context.Context // until the client has disconnected or the service stops
-	stop    func()          // frees what the stream holds
-	timer   *time.Timer     // wakes the stream when something is due
-	woken   atomic.Int64    // calls of wake since run began; 0: it is not running. After the end it stays above
-	pending atomic.Bool     // a change that was not read
+	cancel  context.CancelCauseFunc
+	stop    func()       // frees what the stream holds
+	timer   *time.Timer  // wakes the stream when something is due
+	woken   atomic.Int64 // calls of wake since run began; 0: it is not running. After the end it stays above
+	pending atomic.Bool  // a change that was not read
 
-	next   time.Time // when the platforms are asked
-	pingAt time.Time // zero: nothing was sent
-	known  bool      // the client has a state
-	state  state     // that the client has
-	Sent   time.Time // when something of it was sent last
-	Size   int       // bytes of that
-	unread int       // cycles since the last that read the topic
+	heard      int       // messages of the client
+	heardSince time.Time // since when they are counted
+
+	next   time.Time   // when the platforms are asked
+	pingAt time.Time   // zero: nothing was sent
+	pongBy time.Time   // when the client must have responded to a ping; zero: to none
+	ponged atomic.Bool // it has
+	known  bool        // the client has a state
+	state  state       // that the client has
+	Sent   time.Time   // when something of it was sent last
+	Size   int         // bytes of that
+	unread int         // cycles since the last that read the topic
 }
 
 // Start begins to send and to receive. released is called at the end.
 func (s *Stream) Start(ctx context.Context, released func()) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	s.ctx = ctx
+	s.ctx, s.cancel = context.WithCancelCause(ctx)
 	s.woken.Store(1) // so that wake does not run it before all is set
 	s.timer = time.AfterFunc(s.Interval, s.wake)
 	unwatch := s.Broker.OnChange(s.Topic.User, s.change)
@@ -76,11 +78,14 @@ func (s *Stream) Start(ctx context.Context, released func()) {
 		s.timer.Stop()
 		unwatch()
 		released()
-		cancel(nil)
+		s.cancel(nil)
 	}
-	context.AfterFunc(ctx, s.wake)
+	context.AfterFunc(s.ctx, func() {
+		s.Socket.Interrupt()
+		s.wake()
+	})
 	go s.run()
-	go s.discardMessages(cancel)
+	s.Socket.Listen(s)
 }
 
 func (s *Stream) change() {
@@ -110,28 +115,21 @@ func (s *Stream) run() {
 	}
 }
 
-// discardMessages receives and discards the client's messages, within limits. Reading also handles pongs and the
-// client's close.
-func (s *Stream) discardMessages(cancel context.CancelCauseFunc) {
-	defer s.closeOnPanic(context.Background())
-	for since, n := time.Now(), 0; ; n++ {
-		_, r, err := s.Socket.Reader(context.Background())
-		if err == nil {
-			_, err = io.Copy(io.Discard, r)
-		}
-		if time.Since(since) > time.Minute {
-			since, n = time.Now(), 0
-		}
-		if err == nil && n >= HeardPerMinute {
-			s.Socket.Close(websocket.StatusTryAgainLater, "too many messages")
-			err = errors.New("too many messages")
-		}
-		if err != nil {
-			cancel(errGone)
-			return
-		}
+// Spoke implements [socket.Client].
+func (s *Stream) Spoke() {
+	if now := time.Now(); now.Sub(s.heardSince) > time.Minute {
+		s.heardSince, s.heard = now, 0
+	}
+	if s.heard++; s.heard > HeardPerMinute {
+		s.Socket.BeginClose(socket.TryAgainLater, "too many messages")
 	}
 }
+
+// Ponged implements [socket.Client].
+func (s *Stream) Ponged() { s.ponged.Store(true) }
+
+// Gone implements [socket.Client].
+func (s *Stream) Gone() { s.cancel(errGone) }
 
 var (
 	errGone    = errors.New("the client has disconnected")
@@ -144,12 +142,12 @@ func (s *Stream) end(ctx context.Context, err error) {
 	defer s.stop()
 	defer s.closeOnPanic(ctx)
 	if errors.Is(err, errSilent) { // it would not receive a last message either
-		s.Socket.CloseNow()
+		s.Socket.Drop()
 		s.Log.DebugContext(ctx, "stream closed", "error", err)
 		return
 	}
 	status, code, reason := s.closing(ctx, err)
-	if !errors.Is(context.Cause(ctx), errGone) && status != websocket.StatusGoingAway {
+	if !errors.Is(context.Cause(ctx), errGone) && status != socket.GoingAway {
 		s.send(context.WithoutCancel(ctx), lastMessage(s.Topic.Task, code, reason))
 	}
 	s.Socket.Close(status, reason)
@@ -159,19 +157,19 @@ func (s *Stream) end(ctx context.Context, err error) {
 var errExpired = errors.New("the token has expired")
 
 // closing returns the close code (RFC 6455, section 7.4.1), the error code and the reason for err.
-func (s *Stream) closing(ctx context.Context, err error) (status websocket.StatusCode, code, reason string) {
+func (s *Stream) closing(ctx context.Context, err error) (status socket.Status, code, reason string) {
 	r, refused := errors.AsType[call.Refusal](err)
 	switch {
 	case errors.Is(context.Cause(ctx), ErrClosing):
-		return websocket.StatusGoingAway, "SERVICE_UNAVAILABLE", "The service is stopping."
+		return socket.GoingAway, "SERVICE_UNAVAILABLE", "The service is stopping."
 	case errors.Is(err, errExpired):
-		return websocket.StatusPolicyViolation, call.ErrOldToken.Code, "The token has expired."
+		return socket.PolicyViolation, call.ErrOldToken.Code, "The token has expired."
 	case errors.Is(err, identity.ErrSignedOut):
-		return websocket.StatusPolicyViolation, call.ErrNoToken.Code, "You are signed out."
+		return socket.PolicyViolation, call.ErrNoToken.Code, "You are signed out."
 	case refused && r.Status == http.StatusNotFound:
-		return websocket.StatusPolicyViolation, call.ErrNoTask.Code, "The task was deleted."
+		return socket.PolicyViolation, call.ErrNoTask.Code, "The task was deleted."
 	}
-	return websocket.StatusInternalError, call.Kinds[dispatch.Internal].Code, call.InternalText
+	return socket.InternalError, call.Kinds[dispatch.Internal].Code, call.InternalText
 }
 
 // sendDue sends what is due and sets the timer for what is due next. An error ends the stream.
@@ -190,6 +188,10 @@ func (s *Stream) sendDue(ctx context.Context) (err error) {
 		case s.pending.Load() && !now.Before(s.NextChangeAt()):
 			s.pending.Store(false)
 			err = s.update(ctx)
+		case !s.pongBy.IsZero() && !now.Before(s.pongBy):
+			if s.pongBy = (time.Time{}); !s.ponged.Load() {
+				err = errSilent
+			}
 		case !now.Before(s.pingAt):
 			err, s.pingAt = s.ping(ctx), time.Now().Add(PingEvery)
 		default:
@@ -202,7 +204,7 @@ func (s *Stream) sendDue(ctx context.Context) (err error) {
 
 // nextDue returns when something is due unless wake is called before.
 func (s *Stream) nextDue() time.Time {
-	due := earliest(s.next, s.pingAt, s.Expires)
+	due := earliest(s.next, s.pingAt, s.pongBy, s.Expires)
 	if s.pending.Load() {
 		due = earliest(due, s.NextChangeAt())
 	}
@@ -232,33 +234,30 @@ func (s *Stream) closeOnPanic(ctx context.Context) {
 	if r := recover(); r != nil {
 		s.Log.ErrorContext(ctx, "panic", "operation", "api.stream", "error", fmt.Sprint(r), "stack",
 			string(debug.Stack()))
-		s.Socket.CloseNow()
+		s.Socket.Drop()
 	}
 }
 
 func (s *Stream) send(ctx context.Context, text []byte) error {
-	return withTimeout(ctx, writeWithin, func(ctx context.Context) error {
-		return s.Socket.Write(ctx, websocket.MessageText, text)
-	})
+	return silent(ctx, s.Socket.Send(ctx, text))
 }
 
-// withTimeout calls ask with a time limit. It returns errSilent if the client did not respond in time.
-func withTimeout(ctx context.Context, d time.Duration, ask func(context.Context) error) error {
-	limited, cancel := context.WithTimeout(ctx, d)
-	defer cancel()
-	err := ask(limited)
-	if err != nil && limited.Err() != nil && ctx.Err() == nil {
+// silent returns errSilent if the client did not receive in time.
+func silent(ctx context.Context, err error) error {
+	if errors.Is(err, os.ErrDeadlineExceeded) && ctx.Err() == nil {
 		return fmt.Errorf("%w: %w", errSilent, err)
 	}
 	return err
 }
 
-// ping checks that the client responds, and that its session lasts.
+// ping asks the client to respond, and checks that its session lasts.
 func (s *Stream) ping(ctx context.Context) error {
 	if s.Session != "" {
 		if err := s.Sessions.Check(ctx, s.Session); errors.Is(err, identity.ErrSignedOut) {
 			return err
 		}
 	}
-	return withTimeout(ctx, pongWithin, s.Socket.Ping)
+	s.ponged.Store(false)
+	s.pongBy = time.Now().Add(pongWithin)
+	return silent(ctx, s.Socket.Ping(ctx))
 }

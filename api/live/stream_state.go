@@ -3,15 +3,13 @@ package live
 import (
 	"bytes"
 	"context"
-	"io"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/coder/websocket"
-
 	"github.com/eodispatch/eodispatch/api/call"
 	"github.com/eodispatch/eodispatch/api/limits"
+	"github.com/eodispatch/eodispatch/api/live/socket"
 	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
@@ -169,15 +167,13 @@ func (s *Stream) sendAccounts(ctx context.Context, were []dispatch.AccountState)
 // sendElements sends jobs and tasks in messages, the first of which has the given type. A stream of whole states sends
 // one. removed are the ids that the first message has; nil: the elements are the whole topic.
 func (s *Stream) sendElements(ctx context.Context, l listing, removed *wire.StatusChanges) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	p := &parts{out: &outgoing{Stream: s, ctx: ctx, cancel: cancel}, removed: removed}
+	p := &parts{out: &outgoing{Stream: s, ctx: ctx}, removed: removed}
 	p.Renderer = s.NewRenderer(ctx, p.out, s.Topic)
 	p.cut = p.next
 	defer p.Close()
 	p.send(l)
-	if p.err != nil && p.out.frames != nil { // the message cannot be completed
-		_ = s.Socket.Close(websocket.StatusInternalError, call.InternalText)
+	if p.err != nil && p.out.begun { // the message cannot be completed
+		s.Socket.BeginClose(socket.InternalError, call.InternalText)
 	}
 	return p.err
 }
@@ -270,14 +266,13 @@ func (p *parts) end(more bool) {
 	}
 }
 
-// outgoing is a message that is sent while it is written: at once if it is short, otherwise in frames, each of which
-// the client must receive within writeWithin.
+// outgoing is a message that is sent while it is written: at once if it is short, otherwise in parts, each of which the
+// client must receive in time.
 type outgoing struct {
 	*Stream
 	ctx    context.Context
-	cancel context.CancelFunc
 	buffer bytes.Buffer
-	frames io.WriteCloser // nil: nothing of the message was sent
+	begun  bool // a part of the message was sent
 }
 
 // Available returns how many bytes can be written without waiting for the client.
@@ -287,7 +282,7 @@ func (o *outgoing) Available() int { return limits.PieceSize - o.buffer.Len() }
 func (o *outgoing) Write(b []byte) (int, error) {
 	for piece := range slices.Chunk(b, limits.PieceSize) {
 		if len(piece) > o.Available() {
-			if err := o.flush(); err != nil {
+			if err := o.flush(false); err != nil {
 				return 0, err
 			}
 		}
@@ -297,30 +292,15 @@ func (o *outgoing) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-func (o *outgoing) flush() (err error) {
-	if o.frames == nil {
-		if o.frames, err = o.Socket.Writer(o.ctx, websocket.MessageText); err != nil {
-			return err
-		}
-	}
-	late := time.AfterFunc(writeWithin, o.cancel)
-	defer late.Stop()
+func (o *outgoing) flush(isLast bool) error {
+	isFirst := !o.begun
+	o.begun = !isLast
 	defer o.buffer.Reset()
-	_, err = o.frames.Write(o.buffer.Bytes())
-	return err
+	return silent(o.ctx, o.Socket.SendPart(o.ctx, o.buffer.Bytes(), isFirst, isLast))
 }
 
 // end sends the rest of the message.
 func (o *outgoing) end() error {
 	o.Sent = time.Now()
-	if o.frames == nil {
-		defer o.buffer.Reset()
-		return o.Stream.send(o.ctx, o.buffer.Bytes())
-	}
-	if err := o.flush(); err != nil {
-		return err
-	}
-	err := o.frames.Close()
-	o.frames = nil
-	return err
+	return o.flush(true)
 }
