@@ -6,31 +6,21 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/eodispatch/eodispatch/config"
 	"github.com/eodispatch/eodispatch/store"
 )
 
-type backupCommand struct{ configFlags }
-
 func backupCommandLine(c console) *cobra.Command {
-	b := &backupCommand{}
-	command := &cobra.Command{Use: "backup FILE", Short: "Back up the SQLite database while brokers use it",
+	return configured(c, &cobra.Command{Use: "backup FILE", Short: "Back up the SQLite database while brokers use it",
 		Args: cobra.ExactArgs(1),
 		Long: `Copy the SQLite database to a new file while a broker uses it: the state of one moment, verified. If the copy fails,
 there is no file. docs/operations.md says how to restore it, and how to back up PostgreSQL.`,
 		Example: "  eodispatch backup --config broker.yaml /backup/eodispatch-$(date +%F).db",
-		RunE: func(_ *cobra.Command, args []string) error {
-			return b.Run(c, args[0])
-		}}
-	b.flags(command)
-	return command
+	}, func(settings *config.Config, args []string) error { return backUp(c, settings, args[0]) })
 }
 
-// Run writes the copy.
-func (b *backupCommand) Run(c console, file string) error {
-	settings, err := b.load(c)
-	if err != nil {
-		return err
-	}
+// backUp writes the copy.
+func backUp(c console, settings *config.Config, file string) error {
 	ctx, stop := c.signals(context.Background())
 	defer stop()
 	size, err := store.Backup(ctx, settings.Database.Reveal(), file)

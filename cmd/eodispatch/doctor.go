@@ -20,26 +20,24 @@ import (
 )
 
 type doctorCommand struct {
-	configFlags
-	Timeout   time.Duration
-	Repair    bool
-	Catalogue bool
-	JSON      bool
+	timeout   time.Duration
+	repair    bool
+	catalogue bool
+	json      bool
 }
 
 func doctorCommandLine(c console) *cobra.Command {
 	d := &doctorCommand{}
-	command := &cobra.Command{Use: "doctor",
+	command := configured(c, &cobra.Command{Use: "doctor",
 		Short: "Check the configuration, the database, the identity provider and each platform", Args: cobra.NoArgs,
 		Example: "  eodispatch doctor --config broker.yaml",
-		RunE:    func(*cobra.Command, []string) error { return d.Run(c) }}
-	d.flags(command)
-	command.Flags().DurationVar(&d.Timeout, "timeout", 15*time.Second, "time limit of each check")
-	command.Flags().BoolVar(&d.Repair, "repair", false,
+	}, func(settings *config.Config, _ []string) error { return d.run(c, settings) })
+	command.Flags().DurationVar(&d.timeout, "timeout", 15*time.Second, "time limit of each check")
+	command.Flags().BoolVar(&d.repair, "repair", false,
 		"correct counts of jobs in the database that differ from the jobs; on PostgreSQL brokers may run")
-	command.Flags().BoolVar(&d.Catalogue, "catalogue", false,
+	command.Flags().BoolVar(&d.catalogue, "catalogue", false,
 		"list the services of the catalogue, and the records that are left out with the reasons")
-	command.Flags().BoolVar(&d.JSON, "json", false, "print JSON")
+	command.Flags().BoolVar(&d.json, "json", false, "print JSON")
 	return command
 }
 
@@ -81,23 +79,19 @@ func (f finding) row() [3]string {
 	return [3]string{"FAIL", f.name, explained(f.err) + "; " + f.advice}
 }
 
-// Run makes all checks concurrently and prints a row for each, in order.
-func (d *doctorCommand) Run(c console) error {
-	settings, err := d.load(c)
-	if err != nil {
-		return err
-	}
+// run makes all checks concurrently and prints a row for each, in order.
+func (d *doctorCommand) run(c console, settings *config.Config) error {
 	ctx, stop := c.signals(context.Background())
 	defer stop()
-	if d.Catalogue {
+	if d.catalogue {
 		return listCatalogue(ctx, settings, clean{c.out})
 	}
 	checks, err := checksOf(settings)
 	if err != nil {
 		return err
 	}
-	findings := append([]finding{{name: "configuration"}}, diagnose(ctx, checks, d.Timeout)...)
-	findings = append(findings, d.counts(ctx, settings), agedFinding(ctx, settings, d.Timeout))
+	findings := append([]finding{{name: "configuration"}}, diagnose(ctx, checks, d.timeout)...)
+	findings = append(findings, d.counts(ctx, settings), agedFinding(ctx, settings, d.timeout))
 	if err := d.print(c.out, settings.Notes, findings,
 		slices.Concat(lossesOf(ctx, settings), unrecognized(ctx, settings),
 			inNeed(ctx, settings), hooksInNeed(ctx, settings))); err != nil {
@@ -111,7 +105,7 @@ func (d *doctorCommand) Run(c console) error {
 
 // print prints notes about the settings, findings, and notes about the database, as a table or in JSON.
 func (d *doctorCommand) print(out io.Writer, before []string, findings []finding, after []string) error {
-	if d.JSON {
+	if d.json {
 		return printFindings(out, findings, slices.Concat(before, after))
 	}
 	rows := [][3]string{{"RESULT", "CHECK", "DETAIL"}}

@@ -15,7 +15,7 @@ func (d *doctorCommand) counts(ctx context.Context, settings *config.Config) fin
 	f := finding{name: "counts of jobs", advice: "run `eodispatch doctor --repair`"}
 	s, err := openDatabase(ctx, settings)
 	switch {
-	case dispatch.Is(err, dispatch.Conflict) && !d.Repair:
+	case dispatch.Is(err, dispatch.Conflict) && !d.repair:
 		f.unproven, f.advice = "a broker uses the file", "stop it to check them"
 		return f
 	case err != nil:
@@ -23,10 +23,10 @@ func (d *doctorCommand) counts(ctx context.Context, settings *config.Config) fin
 		return f
 	}
 	defer s.Close()
-	if d.Repair {
+	if d.repair {
 		return corrected(ctx, s, f)
 	}
-	ctx, cancel := context.WithTimeout(ctx, d.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, d.timeout)
 	defer cancel()
 	wrong, err := s.WrongCounts(ctx)
 	switch {

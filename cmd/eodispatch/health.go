@@ -17,26 +17,17 @@ import (
 // healthWithin limits the question of the command health.
 const healthWithin = 5 * time.Second
 
-type healthCommand struct{ configFlags }
-
 func healthCommandLine(c console) *cobra.Command {
-	h := &healthCommand{}
-	command := &cobra.Command{Use: "health", Short: "Check whether the broker on this machine is ready",
+	return configured(c, &cobra.Command{Use: "health", Short: "Check whether the broker on this machine is ready",
 		Args: cobra.NoArgs,
 		Long: "Check at its private listener whether the broker on this machine is ready: the exit code is 0 if it " +
 			"is. For health checks of containers.",
 		Example: "  eodispatch health --config broker.yaml",
-		RunE:    func(*cobra.Command, []string) error { return h.Run(c) }}
-	h.flags(command)
-	return command
+	}, func(settings *config.Config, _ []string) error { return printReadiness(c, settings) })
 }
 
-// Run prints what /ready says.
-func (h *healthCommand) Run(c console) error {
-	settings, err := h.load(c)
-	if err != nil {
-		return err
-	}
+// printReadiness prints what /ready says.
+func printReadiness(c console, settings *config.Config) error {
 	if settings.Telemetry.Listen == config.TelemetryOff {
 		return config.Faults{{Where: "health", Key: "telemetry.listen", Text: "is off: there is nothing to ask"}}
 	}

@@ -21,39 +21,31 @@ import (
 )
 
 type importCommand struct {
-	configFlags
-	From   string
-	DryRun bool
+	from   string
+	dryRun bool
 }
 
 func importCommandLine(c console) *cobra.Command {
 	i := &importCommand{}
-	command := &cobra.Command{Use: "import", Short: "Import jobs and tasks from the APEx Dispatch API",
+	command := configured(c, &cobra.Command{Use: "import", Short: "Import jobs and tasks from the APEx Dispatch API",
 		Args: cobra.NoArgs,
 		Long: `Import jobs and tasks from the database of the APEx Dispatch API (MySQL, MariaDB or PostgreSQL), which is only read.
 They keep their ids, owners, parameters, statuses and platform ids; running jobs are followed from then on. Nothing is
 submitted. Stop the deployed service and all brokers first. If the command is interrupted, run it again.`,
 		Example: `  eodispatch import --dry-run --config broker.yaml --from env:OLD_DATABASE_URL
-  eodispatch import --config broker.yaml --from env:OLD_DATABASE_URL`, RunE: func(*cobra.Command,
-			[]string) error {
-			return i.Run(c)
-		}}
-	i.flags(command)
-	command.Flags().StringVar(&i.From, "from", "",
+  eodispatch import --config broker.yaml --from env:OLD_DATABASE_URL`,
+	}, func(settings *config.Config, _ []string) error { return i.run(c, settings) })
+	command.Flags().StringVar(&i.from, "from", "",
 		"URL of that database, mysql://USER:PASSWORD@HOST:PORT/NAME or postgresql://…; env:NAME or file:PATH keep "+
 			"the password secret")
-	command.Flags().BoolVar(&i.DryRun, "dry-run", false, "only list what would be imported, and what cannot be and why")
+	command.Flags().BoolVar(&i.dryRun, "dry-run", false, "only list what would be imported, and what cannot be and why")
 	_ = command.MarkFlagRequired("from") // the flag exists
 	return command
 }
 
-// Run takes over, or counts.
-func (i *importCommand) Run(c console) error {
-	settings, err := i.load(c)
-	if err != nil {
-		return err
-	}
-	address, err := secretOf(i.From, c)
+// run takes over, or counts.
+func (i *importCommand) run(c console, settings *config.Config) error {
+	address, err := secretOf(i.from, c)
 	if err != nil {
 		return err
 	}
@@ -66,8 +58,8 @@ func (i *importCommand) Run(c console) error {
 	defer from.Close()
 	b := broker.New(nil, dispatch.Setup{Backends: platforms(settings, nil)})
 	work := apex.Import{Issuer: settings.Identity.Issuer, Adopt: b.Adopt}
-	if i.DryRun {
-		return i.count(ctx, settings, from, work, c)
+	if i.dryRun {
+		return countImport(ctx, settings, from, work, c)
 	}
 	kept, err := openDatabase(ctx, settings)
 	if err != nil {
@@ -86,8 +78,8 @@ func (i *importCommand) Run(c console) error {
 	return err
 }
 
-// count says what would be taken over.
-func (i *importCommand) count(ctx context.Context, settings *config.Config, from *apex.Source, work apex.Import,
+// countImport says what would be taken over.
+func countImport(ctx context.Context, settings *config.Config, from *apex.Source, work apex.Import,
 	c console) error {
 	work.Keeper = emptyKeeper{}
 	kept, err := openToRead(ctx, settings)

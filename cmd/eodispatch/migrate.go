@@ -10,30 +10,16 @@ import (
 	"github.com/eodispatch/eodispatch/store"
 )
 
-type migrateCommand struct{ configFlags }
-
 func migrateCommandLine(c console) *cobra.Command {
-	m := &migrateCommand{}
-	command := &cobra.Command{Use: "migrate", Short: "Migrate the database to this version", Args: cobra.NoArgs,
+	return configured(c, &cobra.Command{Use: "migrate", Short: "Migrate the database to this version", Args: cobra.NoArgs,
 		Long: `Migrate the database to this version, as the start of a broker does. On PostgreSQL brokers of the previous version may
 run, and several processes may migrate at once: one does it, and the others wait. On SQLite no broker may use the file.
 docs/upgrade.md says what a migration may do.`,
 		Example: "  eodispatch migrate --config broker.yaml",
-		RunE:    func(*cobra.Command, []string) error { return m.Run(c) }}
-	m.flags(command)
-	return command
+	}, func(settings *config.Config, _ []string) error { return migrate(c, settings) })
 }
 
-// Run opens the database, which migrates it.
-func (m *migrateCommand) Run(c console) error {
-	settings, err := m.load(c)
-	if err != nil {
-		return err
-	}
-	return migrate(c, settings)
-}
-
-// migrate brings the database of the settings up to date.
+// migrate opens the database of the settings, which brings it up to date.
 func migrate(c console, settings *config.Config) error {
 	return withDatabase(c, settings, openDatabase, func(_ context.Context, kept *store.Store) error {
 		was, is := kept.Schema()

@@ -16,103 +16,74 @@ import (
 	"github.com/eodispatch/eodispatch/store"
 )
 
-// userFlags holds the flags of commands that concern one user.
-type userFlags struct {
-	configFlags
-	User string
-}
-
-func (u *userFlags) flags(command *cobra.Command) {
-	u.configFlags.flags(command)
-	command.Flags().StringVar(&u.User, "user", "",
+// ofUser is [configured] for a command about one user, whom a flag names.
+func ofUser(c console, command *cobra.Command, run func(*config.Config, dispatch.UserID) error) *cobra.Command {
+	name := command.Flags().String("user", "",
 		"the claim `SUB` of the user's tokens, or 'ISSUER SUB' for another issuer than identity.issuer")
 	_ = command.MarkFlagRequired("user") // the flag exists
+	return configured(c, command, func(settings *config.Config, _ []string) error {
+		if strings.Contains(*name, "://") && strings.Contains(*name, " ") {
+			return run(settings, dispatch.UserID(*name))
+		}
+		return run(settings, dispatch.UserID(settings.Identity.Issuer+" "+*name))
+	})
 }
-
-// user returns the user that the flag names.
-func (u *userFlags) user(settings *config.Config) dispatch.UserID {
-	if strings.Contains(u.User, "://") && strings.Contains(u.User, " ") {
-		return dispatch.UserID(u.User)
-	}
-	return dispatch.UserID(settings.Identity.Issuer + " " + u.User)
-}
-
-type exportCommand struct{ userFlags }
 
 func exportCommandLine(c console) *cobra.Command {
-	e := &exportCommand{}
-	command := &cobra.Command{Use: "export", Short: "Print all that the database holds about a user",
+	return ofUser(c, &cobra.Command{Use: "export", Short: "Print all that the database holds about a user",
 		Args: cobra.NoArgs,
 		Long: `Print all that the database holds about a user, without secrets: one row as JSON per line. Brokers may run. Logs also
 name users.`,
 		Example: "  eodispatch export --config broker.yaml --user 7c9e6679-7425-40de-944b-e07fc1f90ae7 > user.jsonl",
-		RunE:    func(*cobra.Command, []string) error { return e.Run(c) }}
-	e.flags(command)
-	return command
+	}, func(settings *config.Config, user dispatch.UserID) error { return export(c, settings, user) })
 }
 
-// Run prints the rows.
-func (e *exportCommand) Run(c console) error {
-	settings, err := e.load(c)
-	if err != nil {
-		return err
-	}
+// export prints the rows of a user.
+func export(c console, settings *config.Config, user dispatch.UserID) error {
 	return withDatabase(c, settings, openToRead, func(ctx context.Context, kept *store.Store) error {
 		out := bufio.NewWriter(c.out)
 		lines := json.NewEncoder(out)
 		lines.SetEscapeHTML(false)
 		n := 0
-		err := kept.Export(ctx, e.user(settings), func(o store.Owned) error {
+		err := kept.Export(ctx, user, func(o store.Owned) error {
 			n++
 			return lines.Encode(o)
 		})
 		if err == nil && n == 0 {
-			err = nobody(e.user(settings))
+			err = &dispatch.Error{Kind: dispatch.NotFound, Op: "export",
+				Text: fmt.Sprintf("The database holds nothing of the user %s.", user)}
 		}
 		return errors.Join(err, out.Flush())
 	})
 }
 
-func nobody(u dispatch.UserID) error {
-	return &dispatch.Error{Kind: dispatch.NotFound, Op: "export",
-		Text: fmt.Sprintf("The database holds nothing of the user %s.", u)}
-}
-
 type forgetCommand struct {
-	userFlags
-	Cancel bool
-	Wait   time.Duration
+	cancels bool
+	wait    time.Duration
 }
 
 func forgetCommandLine(c console) *cobra.Command {
 	f := &forgetCommand{}
-	command := &cobra.Command{Use: "forget", Short: "Delete all that the database holds about a user",
+	command := ofUser(c, &cobra.Command{Use: "forget", Short: "Delete all that the database holds about a user",
 		Args: cobra.NoArgs,
 		Long: `Delete all that the database holds about a user. Unless --cancel cancels them first, the user must not have unfinished
 jobs. On PostgreSQL brokers may run. On SQLite no broker may use the file; it cancels jobs at platforms when it runs
 again, so repeat this command then. Logs, backups, platforms and the identity provider are not changed.`,
 		Example: "  eodispatch forget --config broker.yaml --user 7c9e6679-7425-40de-944b-e07fc1f90ae7 --cancel",
-		RunE:    func(*cobra.Command, []string) error { return f.Run(c) }}
-	f.flags(command)
-	command.Flags().BoolVar(&f.Cancel, "cancel", false, "cancel the user's unfinished jobs, and wait for their end")
-	command.Flags().DurationVar(&f.Wait, "wait", 10*time.Minute, "how long to wait with --cancel")
+	}, func(settings *config.Config, user dispatch.UserID) error {
+		return withDatabase(c, settings, openDatabase, func(ctx context.Context, kept *store.Store) error {
+			return f.forget(ctx, c, settings, kept, user)
+		})
+	})
+	command.Flags().BoolVar(&f.cancels, "cancel", false, "cancel the user's unfinished jobs, and wait for their end")
+	command.Flags().DurationVar(&f.wait, "wait", 10*time.Minute, "how long to wait with --cancel")
 	return command
 }
 
-// Run deletes, and writes an audit line. It does not name the user, so that it may be kept.
-func (f *forgetCommand) Run(c console) error {
-	settings, err := f.load(c)
-	if err != nil {
-		return err
-	}
-	return withDatabase(c, settings, openDatabase, func(ctx context.Context, kept *store.Store) error {
-		return f.forget(ctx, c, settings, kept)
-	})
-}
-
-func (f *forgetCommand) forget(ctx context.Context, c console, settings *config.Config, kept *store.Store) error {
-	user := f.user(settings)
-	if f.Cancel {
+// forget deletes, and writes an audit line. It does not name the user, so that it may be kept.
+func (f *forgetCommand) forget(ctx context.Context, c console, settings *config.Config, kept *store.Store,
+	user dispatch.UserID) error {
+	if f.cancels {
 		if err := f.cancel(ctx, kept, user, allowsSeveral(settings.Database.Reveal())); err != nil {
 			return err
 		}
@@ -153,14 +124,14 @@ func (f *forgetCommand) cancel(ctx context.Context, kept *store.Store, user disp
 			"%d jobs of the user are at platforms. They are canceled there when the broker runs: start it, stop it "+
 				"once they have ended, and run this command again.", n)}
 	}
-	within, cancel := context.WithTimeout(ctx, f.Wait)
+	within, cancel := context.WithTimeout(ctx, f.wait)
 	defer cancel()
 	if err := kept.AwaitEnds(within, user); err == nil || !errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
 	return &dispatch.Error{Kind: dispatch.Conflict, Op: "forget", Text: fmt.Sprintf(
 		"The jobs of the user are canceled, but had not all ended after %v: check that a broker runs, and run this "+
-			"command again.", f.Wait)}
+			"command again.", f.wait)}
 }
 
 // advised returns a domain error with a sentence that says what to do.

@@ -13,39 +13,25 @@ import (
 	"github.com/eodispatch/eodispatch/store"
 )
 
-type purgeCommand struct {
-	configFlags
-	DryRun bool
-}
-
 func purgeCommandLine(c console) *cobra.Command {
-	p := &purgeCommand{}
-	command := &cobra.Command{Use: "purge", Short: "Delete what is older than the retention settings",
+	counts := false
+	command := configured(c, &cobra.Command{Use: "purge", Short: "Delete what is older than the retention settings",
 		Args: cobra.NoArgs,
 		Long: `Delete what is older than the retention settings, as a running broker does every hour. Jobs that have not ended, or are
 in doubt, are never deleted. On SQLite no broker may use the file, except with --dry-run.`,
-		Example: "  eodispatch purge --dry-run --config broker.yaml", RunE: func(*cobra.Command, []string) error {
-			return p.Run(c)
-		}}
-	p.flags(command)
-	command.Flags().BoolVar(&p.DryRun, "dry-run", false, "only count what would be deleted")
-	return command
-}
-
-// Run deletes, or counts.
-func (p *purgeCommand) Run(c console) error {
-	settings, err := p.load(c)
-	if err != nil {
-		return err
-	}
-	if p.DryRun {
-		return withDatabase(c, settings, openToRead, func(ctx context.Context, kept *store.Store) error {
-			return countAged(ctx, kept, retentionOf(settings), c.out)
+		Example: "  eodispatch purge --dry-run --config broker.yaml",
+	}, func(settings *config.Config, _ []string) error {
+		if counts {
+			return withDatabase(c, settings, openToRead, func(ctx context.Context, kept *store.Store) error {
+				return countAged(ctx, kept, retentionOf(settings), c.out)
+			})
+		}
+		return withDatabase(c, settings, openDatabase, func(ctx context.Context, kept *store.Store) error {
+			return deleteAged(ctx, kept, settings, c.out)
 		})
-	}
-	return withDatabase(c, settings, openDatabase, func(ctx context.Context, kept *store.Store) error {
-		return deleteAged(ctx, kept, settings, c.out)
 	})
+	command.Flags().BoolVar(&counts, "dry-run", false, "only count what would be deleted")
+	return command
 }
 
 func deleteAged(ctx context.Context, kept *store.Store, settings *config.Config, out io.Writer) error {

@@ -11,31 +11,21 @@ import (
 	"github.com/eodispatch/eodispatch/store"
 )
 
-type restoredCommand struct {
-	configFlags
-	WithoutListing bool
-}
-
 func restoredCommandLine(c console) *cobra.Command {
-	r := &restoredCommand{}
-	command := &cobra.Command{Use: "restored", Short: "Mark a database as restored from a backup", Args: cobra.NoArgs,
+	withoutListing := false
+	command := configured(c, &cobra.Command{Use: "restored", Short: "Mark a database as restored from a backup", Args: cobra.NoArgs,
 		Long: `Mark a database as restored from a backup: ids skip ahead, and no account submits jobs until its jobs
 have been compared with the platform's list.`,
 		Example: "  eodispatch restored --config broker.yaml",
-		RunE:    func(*cobra.Command, []string) error { return r.Run(c) }}
-	r.flags(command)
-	command.Flags().BoolVar(&r.WithoutListing, "without-listing", false,
+	}, func(settings *config.Config, _ []string) error { return markRestored(c, settings, withoutListing) })
+	command.Flags().BoolVar(&withoutListing, "without-listing", false,
 		"also submit to platforms that cannot list their jobs; jobs that waited in the backup may run twice there")
 	return command
 }
 
-// Run marks the database as restored. No broker may run meanwhile: it would go on to use the ids and jobs that it has
-// in memory.
-func (r *restoredCommand) Run(c console) error {
-	settings, err := r.load(c)
-	if err != nil {
-		return err
-	}
+// markRestored marks the database as restored. No broker may run meanwhile: it would go on to use the ids and jobs that
+// it has in memory.
+func markRestored(c console, settings *config.Config, withoutListing bool) error {
 	return withDatabase(c, settings, openDatabase, func(ctx context.Context, kept *store.Store) error {
 		if allowsSeveral(settings.Database.Reveal()) {
 			if err := checkUnattended(ctx, c.out, kept.LastServed); err != nil {
@@ -43,7 +33,7 @@ func (r *restoredCommand) Run(c console) error {
 			}
 		}
 		mark, unlisted := dispatch.CompareFirst, "wait for eodispatch restored --without-listing"
-		if r.WithoutListing {
+		if withoutListing {
 			mark, unlisted = dispatch.CompareIfLists, "submit jobs at once"
 		}
 		n, err := kept.MarkRestored(ctx, mark)

@@ -21,6 +21,20 @@ func (s *configFlags) flags(command *cobra.Command) {
 		"configuration, a YAML `FILE`; default: $EODISPATCH_CONFIG. Variables EODISPATCH_… take precedence")
 }
 
+// configured makes a command read the settings, with which it calls run.
+func configured(c console, command *cobra.Command, run func(*config.Config, []string) error) *cobra.Command {
+	var s configFlags
+	s.flags(command)
+	command.RunE = func(_ *cobra.Command, args []string) error {
+		settings, err := s.load(c)
+		if err != nil {
+			return err
+		}
+		return run(settings, args)
+	}
+	return command
+}
+
 // minimalConfiguration is the shortest file that the command serve accepts.
 const minimalConfiguration = `identity:
   issuer: https://auth.example.org/realms/apex # the identity provider whose tokens users bring

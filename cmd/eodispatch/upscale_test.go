@@ -204,8 +204,7 @@ func TestStatus_FailureIsReadTwice(t *testing.T) {
 	}
 }
 
-// A failed job runs again under its id, and its former platform job is remembered. TestStatus_ShowsNoTags reads what
-// platforms say about jobs that they know by a title with a tag.
+// TestStatus_ShowsNoTags reads what platforms say about jobs that they know by a title with a tag.
 func TestStatus_ShowsNoTags(t *testing.T) {
 	for _, p := range []config.Protocol{config.OpenEO, config.OGCProcess} {
 		w := newTaskBroker(t, p, simulator.Life{Run: 100 * time.Millisecond}, "")
@@ -218,35 +217,5 @@ func TestStatus_ShowsNoTags(t *testing.T) {
 		if err != nil && !dispatch.Is(err, dispatch.Unsupported) || strings.Contains(fmt.Sprint(logs), "[w.") {
 			t.Errorf("%s: logs %v, %v", p, logs, err)
 		}
-	}
-}
-
-func TestRetryTask_RunsFailedJobsAgain(t *testing.T) {
-	t.Parallel()
-	w := newTaskBroker(t, config.OpenEO, simulator.Life{Run: 100 * time.Millisecond, Fail: 1}, "jobs: 4")
-	id := w.accept(t, config.OpenEO, 3)
-	failed := w.drained(t, id, drainedWithin)
-	for _, j := range failed {
-		if j.Status != dispatch.Failed || j.Failure == "" {
-			t.Fatalf("job %d is %s", j.Number, j.Status)
-		}
-	}
-	w.OpenEO.SetLife(simulator.Life{Run: 100 * time.Millisecond})
-	task, err := w.RetryTask(t.Context(), upscaler, id, dispatch.Choice{})
-	// some may have been submitted by now
-	if err != nil || task.Counts.Jobs() != 3 || task.Counts[dispatch.Failed] > 0 {
-		t.Fatalf("%v, %v", task.Counts, err)
-	}
-	for i, j := range w.drained(t, id, drainedWithin) {
-		if j, err = w.Read(t.Context(), upscaler, j.ID, broker.AsKnown); err != nil { // lists leave out past runs
-			t.Fatal(err)
-		}
-		if j.Status != dispatch.Finished || j.ID != failed[i].ID || j.Ref == failed[i].Ref || len(j.Past) != 1 ||
-			j.Past[0] != failed[i].Ref {
-			t.Errorf("job %d: %s, ref %v, past %v, it was %v", j.ID, j.Status, j.Ref, j.Past, failed[i].Ref)
-		}
-	}
-	if sum := w.OpenEO.Oracle.Sum(); sum.Runs != 6 || sum.Creates != 6 || sum.Cancels != 0 {
-		t.Errorf("%+v", sum)
 	}
 }

@@ -18,14 +18,11 @@ func vaultCommandLine(c console) *cobra.Command {
 	command := &cobra.Command{Use: "vault", Short: "Create and rotate the keys that encrypt users' tokens",
 		Args: cobra.ArbitraryArgs, RunE: missingCommand,
 		Example: "  eodispatch vault key\n  eodispatch vault rotate --config broker.yaml"}
-	rotate := &vaultRotateCommand{}
-	rotation := &cobra.Command{Use: "rotate", Short: "Re-encrypt the vault with the first of vault.keys",
+	rotation := configured(c, &cobra.Command{Use: "rotate", Short: "Re-encrypt the vault with the first of vault.keys",
 		Args:    cobra.NoArgs,
 		Long:    "Re-encrypt the vault with the first of vault.keys. After that you can remove the other keys.",
-		Example: "  eodispatch vault rotate --config broker.yaml", RunE: func(*cobra.Command, []string) error {
-			return rotate.Run(c)
-		}}
-	rotate.flags(rotation)
+		Example: "  eodispatch vault rotate --config broker.yaml",
+	}, func(settings *config.Config, _ []string) error { return rotate(c, settings) })
 	command.AddCommand(rotation, &cobra.Command{Use: "key", Short: "Print a new key for vault.keys, where it goes " +
 		"first", Args: cobra.NoArgs, Example: "  eodispatch vault key", RunE: func(*cobra.Command, []string) error {
 		_, err := fmt.Fprintln(c.out, identity.NewKey(time.Now()).Reveal())
@@ -34,14 +31,8 @@ func vaultCommandLine(c console) *cobra.Command {
 	return command
 }
 
-type vaultRotateCommand struct{ configFlags }
-
-// Run rotates the keys. On PostgreSQL brokers may keep running if they have all of the keys; on SQLite none may run.
-func (v *vaultRotateCommand) Run(c console) (err error) {
-	settings, err := v.load(c)
-	if err != nil {
-		return err
-	}
+// rotate rotates the keys. On PostgreSQL brokers may keep running if they have all of the keys; on SQLite none may run.
+func rotate(c console, settings *config.Config) error {
 	ring, err := keyring(settings)
 	if err != nil {
 		return err
