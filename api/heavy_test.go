@@ -162,36 +162,3 @@ func checkLarge(t *testing.T, h http.Handler, who string, least int) {
 		t.Errorf("%s: %d with %d bytes", who, got.Code, got.Body.Len())
 	}
 }
-
-// A list whose client does not receive, and lists that wait for memory, delay no other list.
-func TestHeavyWork_IsNotHeldForAClient(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		h := New(w.config())
-		defer h.Close()
-		h.(*api).Cores = limits.NewCores(2)
-		for id := range dispatch.JobID(3) {
-			w.jobs[id+1] = largeRecord(id+1, anna, listed)
-		}
-		w.jobs[4] = largeRecord(4, bert, large+1)
-		left := make(chan struct{})
-		var all sync.WaitGroup
-		for range 4 {
-			all.Go(func() {
-				defer func() { _ = recover() }() // the handler aborts
-				h.ServeHTTP(stuck{httptest.NewRecorder(), left}, listOf("anna"))
-			})
-		}
-		synctest.Wait()
-		began := time.Now()
-		checkLarge(t, h, "bert", large)
-		if took := time.Since(began); took > 0 {
-			t.Errorf("another's list took %v", took)
-		}
-		close(left)
-		all.Wait()
-		if n := h.(*api).Cores.Clients(); n != 0 {
-			t.Errorf("%d users still have a turn", n)
-		}
-	})
-}

@@ -295,34 +295,40 @@ func TestDelete_AtThePlatformToo(t *testing.T) {
 	}
 }
 
-func TestJob_NotFound(t *testing.T) {
+// What is another's, or cannot be, is answered as what does not exist, and only what may be is looked for.
+func TestNotFound_IsOneResponse(t *testing.T) {
 	w := newWorld()
 	h := New(w.config())
 	decode[any](t, ask(h, "POST", "/unit_jobs", goodBody), 201)
-	const id = "X-Correlation-ID"
-	want := ask(h, "GET", "/unit_jobs/77", "", id, "same").Body.String()
-	for _, c := range []struct{ method, path, token string }{
-		{"GET", "/unit_jobs/1", "token-bert"}, {"GET", "/unit_jobs/1/results", "token-bert"}, {"DELETE", "/unit_jobs/1",
-			"token-bert"},
-		{"GET", "/unit_jobs/0", "token-anna"}, {"GET", "/unit_jobs/-1", "token-anna"},
-		{"GET", "/unit_jobs/9223372036854775808", "token-anna"},
-		{"GET", "/unit_jobs/-99999999999999999999999", "token-anna"},
-		{"DELETE", "/unit_jobs/0", "token-anna"}, {"GET", "/unit_jobs/77/results", "token-anna"},
+	decode[any](t, ask(h, "POST", "/upscale_tasks", goodTask), 201)
+	impossible := []string{"0", "-1", "9223372036854775808", "-99999999999999999999999"}
+	for of, row := range map[string]struct{ code, id, requests string }{
+		"/unit_jobs/": {"JOB_NOT_FOUND", "job_id", "GET,DELETE,GET/results,POST/cancel"},
+		"/upscale_tasks/": {"TASK_NOT_FOUND", "task_id",
+			"GET,DELETE,POST/retry,POST/cancel,POST/pause,POST/resume"},
 	} {
-		a := ask(h, c.method, c.path, "", "Authorization", "Bearer "+c.token, id, "same")
-		failed(t, a, 404, "JOB_NOT_FOUND")
-		if a.Body.String() != want {
-			t.Errorf("%s %s: %s, want %s", c.method, c.path, a.Body, want)
+		w.fail = nil
+		want := ask(h, "GET", of+"77", "", "X-Correlation-ID", "same").Body.String()
+		for request := range strings.SplitSeq(row.requests, ",") {
+			method, below, _ := strings.Cut(request, "/")
+			below = strings.TrimSuffix("/"+below, "/")
+			for _, id := range append(impossible, "1", "77") {
+				who := map[bool]string{true: "bert", false: "anna"}[id == "1"]
+				a := ask(h, method, of+id+below, "", "Authorization", "Bearer token-"+who, "X-Correlation-ID", "same")
+				if failed(t, a, 404, row.code); a.Body.String() != want {
+					t.Errorf("%s %s%s: %s, want %s", request, of, id, a.Body, want)
+				}
+			}
+			for _, bad := range []string{"x", "1.0", "1e3", "0x1", "%20", "-", "+", "1%00", "%F0%9F%92%A5"} {
+				f := failed(t, ask(h, method, of+bad+below, ""), 422, "VALIDATION_ERROR")
+				if d := cmp.Diff([]string{`["path","` + row.id + `"] int_parsing`}, locs(f.Detail)); d != "" {
+					t.Errorf("%s %s%s: %s", request, of, bad, d)
+				}
+			}
 		}
-	}
-	w.fail = errors.New("asked for a job that cannot be")
-	for _, id := range []string{"0", "-1", "9223372036854775808"} {
-		failed(t, ask(h, "GET", "/unit_jobs/"+id, ""), 404, "JOB_NOT_FOUND")
-	}
-	for _, bad := range []string{"x", "1.0", "1e3", "0x1", "%20", "-", "+", "1%00", "%F0%9F%92%A5"} {
-		f := failed(t, ask(h, "GET", "/unit_jobs/"+bad, ""), 422, "VALIDATION_ERROR")
-		if d := cmp.Diff([]string{`["path","job_id"] int_parsing`}, locs(f.Detail)); d != "" {
-			t.Errorf("%s: %s", bad, d)
+		w.fail = errors.New("asked for what cannot be")
+		for _, id := range impossible {
+			failed(t, ask(h, "GET", of+id, ""), 404, row.code)
 		}
 	}
 }
@@ -400,44 +406,26 @@ func TestReadDocument(t *testing.T) {
 	failed(t, ask(h, "GET", "/unit_jobs/1/document", "", "Authorization", "Bearer token-bert"), 404, "JOB_NOT_FOUND")
 }
 
-func TestKnown_ZeroTimeIsAbsent(t *testing.T) {
-	w := newWorld()
-	h := New(w.config())
-	for value, kind := range map[string]string{"1": "", "31622400": "", "null": "", "0": "greater_than_equal",
-		"-5": "greater_than_equal", "31622401": "less_than_equal",
-		"1.5": "int_type", `"PT1H"`: "int_type", "1e99": "int_type", "{}": "int_type"} {
-		a := ask(h, "POST", "/unit_jobs", strings.Replace(goodBody, `{"title"`, `{"options":{"max_duration":`+value+
-			`},"title"`, 1))
-		if kind == "" {
-			decode[any](t, a, 201)
-			continue
-		}
-		if got := locs(failed(t, a, 422, "VALIDATION_ERROR").Detail); len(got) != 1 ||
-			got[0] != `["body","options","max_duration"] `+kind {
-			t.Errorf("%s: %v", value, got)
-		}
-	}
-}
-
 func TestRequest_OptionsOfTheBroker(t *testing.T) {
-	w := newWorld()
-	h := New(w.config())
-	for value, code := range map[string]int{"true": 201, "false": 201, "null": 201, `"no"`: 422, "0": 422, "[]": 422,
-		"{}": 422} {
-		for _, route := range []struct{ path, body string }{{"/unit_jobs", goodBody}, {"/upscale_tasks", goodTask},
-			{"/sync_jobs", goodBody}} {
-			if route.path == "/sync_jobs" && code == 201 {
-				continue // covered by the others: one reader for all
-			}
-			a := ask(h, "POST", route.path, strings.Replace(route.body, `{"title"`,
-				`{"options":{"driver-memory":"4g","validate":`+value+`},"title"`, 1))
-			if code == 201 {
-				decode[any](t, a, 201)
-				continue
-			}
-			f := failed(t, a, 422, "VALIDATION_ERROR")
-			if got := locs(f.Detail); len(got) != 1 || got[0] != `["body","options","validate"] bool_type` {
-				t.Errorf("%s with %s: %v", route.path, value, got)
+	h := New(newWorld().config())
+	for option, values := range map[string]map[string]string{ // to the type of the fault
+		"max_duration": {"1": "", "31622400": "", "null": "", "0": "greater_than_equal", "-5": "greater_than_equal",
+			"31622401": "less_than_equal", "1.5": "int_type", `"PT1H"`: "int_type", "1e99": "int_type",
+			"{}": "int_type"},
+		"validate": {"true": "", "false": "", "null": "", `"no"`: "bool_type", "0": "bool_type", "[]": "bool_type",
+			"{}": "bool_type"},
+	} {
+		for value, kind := range values {
+			for path, body := range map[string]string{"/unit_jobs": goodBody, "/upscale_tasks": goodTask} {
+				a := ask(h, "POST", path, withMembers(body, `"options":{"driver-memory":"4g","`+option+`":`+value+`}`))
+				if kind == "" {
+					decode[any](t, a, 201)
+					continue
+				}
+				if got := locs(failed(t, a, 422, "VALIDATION_ERROR").Detail); len(got) != 1 ||
+					got[0] != `["body","options","`+option+`"] `+kind {
+					t.Errorf("%s with %s %s: %v", path, option, value, got)
+				}
 			}
 		}
 	}

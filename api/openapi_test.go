@@ -141,13 +141,16 @@ func TestOperations_NeedAToken(t *testing.T) {
 			}
 			var bodies []string
 			for _, token := range []string{"", "Bearer " + unsigned, "Bearer", "Bearer ", "Basic token-anna",
-				"token-anna", "Bearer token-x", "Bearer token-anna token-anna"} {
+				"token-anna", "Bearer token-x", "Bearer token-anna token-anna", "Bearer token-old"} {
 				a := ask(h, strings.ToUpper(method), target, goodBody, "Authorization", token, "X-Correlation-ID",
 					"same")
 				failed(t, a, 401, "AUTHENTICATION_FAILED")
 				want := "Bearer"
-				if token == "Bearer token-x" || token == "Bearer "+unsigned || token == "Bearer token-anna token-anna" {
+				switch token {
+				case "Bearer token-x", "Bearer " + unsigned, "Bearer token-anna token-anna":
 					want = `Bearer error="invalid_token"`
+				case "Bearer token-old":
+					want = expired
 				}
 				if got := a.Header().Values("WWW-Authenticate"); !slices.Equal(got, []string{want}) {
 					t.Errorf("%s, %q: WWW-Authenticate %q", name, token, got)

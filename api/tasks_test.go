@@ -159,32 +159,6 @@ func TestCreateTask_LargeValues(t *testing.T) {
 	failed(t, ask(h, "POST", "/upscale_tasks", task(11_000_000)), 413, "PAYLOAD_TOO_LARGE")
 }
 
-func TestTask_NotFound(t *testing.T) {
-	w := newWorld()
-	h := New(w.config())
-	decode[any](t, ask(h, "POST", "/upscale_tasks", goodTask), 201)
-	const id = "X-Correlation-ID"
-	want := ask(h, "GET", "/upscale_tasks/77", "", id, "same").Body.String()
-	for _, c := range []struct{ method, path string }{{"GET", ""}, {"DELETE", ""}, {"POST", "/retry"},
-		{"POST", "/cancel"}, {"POST", "/pause"}, {"POST", "/resume"}} {
-		for number, token := range map[string]string{"1": "token-bert", "77": "token-anna", "0": "token-anna",
-			"-1": "token-anna", "9223372036854775808": "token-anna"} {
-			a := ask(h, c.method, "/upscale_tasks/"+number+c.path, "", "Authorization", "Bearer "+token, id, "same")
-			if failed(t, a, 404, "TASK_NOT_FOUND"); a.Body.String() != want {
-				t.Errorf("%s %s: %s, want %s", c.method, number, a.Body, want)
-			}
-		}
-		f := failed(t, ask(h, c.method, "/upscale_tasks/x"+c.path, ""), 422, "VALIDATION_ERROR")
-		if d := cmp.Diff([]string{`["path","task_id"] int_parsing`}, locs(f.Detail)); d != "" {
-			t.Error(d)
-		}
-	}
-	if a := ask(h, "DELETE", "/upscale_tasks/1", ""); a.Code != 200 || strings.TrimSpace(a.Body.String()) != "null" {
-		t.Errorf("%d %s", a.Code, a.Body)
-	}
-	failed(t, ask(h, "DELETE", "/upscale_tasks/1", ""), 404, "TASK_NOT_FOUND")
-}
-
 func TestBroker_Task(t *testing.T) {
 	p := &platform{}
 	h := newRealAPI(t, p)

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/client/wire"
-	"github.com/eodispatch/eodispatch/dispatch"
 )
 
 // later sends a request in a goroutine; in a bubble the test controls the time.
@@ -15,42 +14,6 @@ func later(h API, path string, headers ...string) <-chan *httptest.ResponseRecor
 	answers := make(chan *httptest.ResponseRecorder, 1)
 	go func() { answers <- ask(h, "GET", path, "", headers...) }()
 	return answers
-}
-
-func TestWait_EndsWithAChange(t *testing.T) {
-	for path, changed := range map[string]func(*testing.T, *httptest.ResponseRecorder) bool{
-		"/unit_jobs/1": func(t *testing.T, a *httptest.ResponseRecorder) bool {
-			return decode[wire.ProcessingJob](t, a, 200).Status == "running"
-		},
-		"/jobs_status": func(t *testing.T, a *httptest.ResponseRecorder) bool {
-			return decode[wire.JobsStatusResponse](t, a, 200).ProcessingJobs[0].Status == "running"
-		},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld()
-			h := New(w.config())
-			defer h.Close()
-			decode[any](t, ask(h, "POST", "/unit_jobs", goodBody), 201)
-
-			begin := time.Now()
-			a := <-later(h, path+"?wait=30")
-			if d := time.Since(begin); d != 30*time.Second || changed(t, a) {
-				t.Errorf("%s: nothing changed, answered after %v", path, d)
-			}
-			tag := a.Header().Get("ETag")
-			answers := later(h, path+"?wait=30")
-			time.Sleep(7 * time.Second)
-			w.set(1, func(r *dispatch.Record) { r.Status = dispatch.Running })
-			begin = time.Now()
-			if a = <-answers; time.Since(begin) > 0 || !changed(t, a) || a.Header().Get("ETag") == tag {
-				t.Errorf("%s: answered after %v: %s", path, time.Since(begin), a.Body)
-			}
-			// A change between two requests is returned at once to a client that sends its ETag.
-			if a = <-later(h, path+"?wait=30", "If-None-Match", tag); time.Since(begin) > 0 || !changed(t, a) {
-				t.Errorf("%s: answered after %v", path, time.Since(begin))
-			}
-		})
-	}
 }
 
 func TestWait_HasBounds(t *testing.T) {
