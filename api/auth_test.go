@@ -69,8 +69,8 @@ func TestAuthenticate_LogsWhyTokensAreRefused(t *testing.T) {
 	})
 }
 
-// Every stream, however it gets the token, reports in the words of RFC 6750 that a token has expired, so that clients get
-// a new one by themselves. Of other bad tokens it only reports that they are not valid.
+// Every stream, however it gets the token, reports in the words of RFC 6750 that a token has expired. Of other bad
+// tokens it only reports that they are not valid.
 func TestExpiredTokens_AreNamedByStreams(t *testing.T) {
 	h := New(newWorld().config())
 	defer h.Close()

@@ -11,7 +11,8 @@ import (
 )
 
 func migrateCommandLine(c console) *cobra.Command {
-	return configured(c, &cobra.Command{Use: "migrate", Short: "Migrate the database to this version", Args: cobra.NoArgs,
+	return configured(c, &cobra.Command{Use: "migrate", Short: "Migrate the database to this version",
+		Args: cobra.NoArgs,
 		Long: `Migrate the database to this version, as the start of a broker does. On PostgreSQL brokers of the previous version may
 run, and several processes may migrate at once: one does it, and the others wait. On SQLite no broker may use the file.
 docs/upgrade.md says what a migration may do.`,

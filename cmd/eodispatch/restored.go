@@ -13,7 +13,8 @@ import (
 
 func restoredCommandLine(c console) *cobra.Command {
 	withoutListing := false
-	command := configured(c, &cobra.Command{Use: "restored", Short: "Mark a database as restored from a backup", Args: cobra.NoArgs,
+	command := configured(c, &cobra.Command{Use: "restored", Short: "Mark a database as restored from a backup",
+		Args: cobra.NoArgs,
 		Long: `Mark a database as restored from a backup: ids skip ahead, and no account submits jobs until its jobs
 have been compared with the platform's list.`,
 		Example: "  eodispatch restored --config broker.yaml",
