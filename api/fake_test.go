@@ -186,15 +186,13 @@ func (w *world) AcceptTask(_ context.Context, u dispatch.UserID, r dispatch.Requ
 		Task: dispatch.Task{ID: dispatch.TaskID(len(w.tasks) + 1),
 			Owner: u, Account: "cdse/shared", Request: r, Dimension: d.Name, Created: moment, Updated: moment}}
 	w.tasks[t.ID] = t
-	names := d.NamesOfJobs()
-	for i, v := range d.Each() {
-		j := dispatch.Job{Identity: dispatch.Identity{ID: dispatch.JobID(len(w.jobs) + 1), Task: t.ID, Number: i + 1,
-			Owner: u, Created: moment}, Target: dispatch.Target{Account: "cdse/shared"},
+	number := 0
+	for v, names := range d.Each() {
+		number++
+		j := dispatch.Job{Identity: dispatch.Identity{ID: dispatch.JobID(len(w.jobs) + 1), Task: t.ID, Number: number,
+			Owner: u, Names: names, Created: moment}, Target: dispatch.Target{Account: "cdse/shared"},
 			Handover:  dispatch.Handover{Phase: dispatch.Waiting},
 			Condition: dispatch.Condition{Status: dispatch.Accepted, Updated: moment}}
-		if names != nil {
-			j.Names = names[i]
-		}
 		r, _ := t.RequestFor(j, v)
 		w.jobs[j.ID] = dispatch.Record{Request: r, Job: j}
 	}

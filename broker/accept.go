@@ -90,8 +90,9 @@ func (b *Broker) announce(ctx context.Context, u dispatch.UserID, drafts []dispa
 	b.Queues.Forget(drafts[0].Account)
 	b.Wake(drafts[0].Account)
 	b.NotifyJob(u, drafts[0].ID)
-	b.audit(ctx, "submit", u, drafts[0].Job, len(drafts))
-	b.Observing().JobsAccepted(drafts[0].Account.Platform(), len(drafts))
+	n := dispatch.CountJobs(drafts)
+	b.audit(ctx, "submit", u, drafts[0].Job, n)
+	b.Observing().JobsAccepted(drafts[0].Account.Platform(), n)
 }
 
 func keyReused() error {

@@ -27,7 +27,7 @@ func (b *Broker) AcceptTask(ctx context.Context, u dispatch.UserID, r dispatch.R
 			shared.Hooks, r.Annotations
 		shared.Annotations = dispatch.Annotations{}
 		var refused error
-		first, refused = b.storeSubmission(ctx, u, k, t, t.Drafts(shared.Draft, &d))
+		first, refused = b.storeSubmission(ctx, u, k, t, []dispatch.Draft{t.Draft(shared.Draft, &d)})
 		if i == 0 || !dispatch.Is(refused, dispatch.LimitReached) {
 			err = refused
 		}

@@ -79,13 +79,14 @@ func (b *Broker) Start(ctx context.Context, n dispatch.Unstarted, r dispatch.Req
 		return err
 	}
 	var t *dispatch.Task
-	drafts := []dispatch.Draft{shared}
+	one := shared
 	if d != nil {
 		t = &dispatch.Task{Owner: n.Owner, Account: shared.Account, Request: kept, Dimension: d.Name,
 			Document: shared.Document, Hooks: shared.Hooks, Annotations: r.Annotations}
 		shared.Annotations = dispatch.Annotations{}
-		drafts = t.Drafts(shared, d)
+		one = t.Draft(shared, d)
 	}
+	drafts := []dispatch.Draft{one}
 	switch err := b.Store.Start(ctx, n, t, drafts, b.quotas(shared.Account)...); {
 	case dispatch.Is(err, dispatch.NotFound) && b.started(ctx, n):
 		return nil

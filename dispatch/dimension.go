@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"math"
 	"slices"
 	"unicode/utf8"
@@ -100,39 +101,41 @@ func (d *Dimension) separator() []byte {
 }
 
 // Each returns what each job adds to the parameters of its task, after the name of the first dimension: that one's
-// value, followed by the members of the others. With one dimension it is the value.
-func (d *Dimension) Each() []json.RawMessage {
-	if len(d.With) == 0 {
-		return d.Values
-	}
-	added := slices.Clone(d.Values)
-	for _, next := range d.With {
-		added = next.after(added, d.Zipped)
-	}
-	return added
-}
-
-// NamesOfJobs returns the names of the values of each job, see [Job.Names]; nil if no value has one.
-func (d *Dimension) NamesOfJobs() [][]string {
-	if !slices.ContainsFunc(d.All(), func(one Dimension) bool { return one.Names != nil }) {
-		return nil
-	}
-	all := make([][]string, d.Jobs())
-	before := len(all)
-	for _, one := range d.All() {
-		before /= max(1, len(one.Values)) // how many jobs in a row have the same value
-		for i := range all {
-			at, name := i, ""
-			if !d.Zipped {
-				at = i / before % len(one.Values)
+// value, followed by the members of the others. With one dimension it is the value. It also returns the names of the
+// job's values, see [Job.Names]; nil if no value has one.
+func (d *Dimension) Each() iter.Seq2[json.RawMessage, []string] {
+	return func(yield func(json.RawMessage, []string) bool) {
+		all := d.All()
+		for i := range d.Jobs() {
+			if value, names := d.of(i, all); !yield(value, names) {
+				return
 			}
-			if one.Names != nil {
-				name = one.Names[at]
-			}
-			all[i] = append(all[i], name)
 		}
 	}
-	return all
+}
+
+// of returns what Each returns of job i. all are the dimensions.
+func (d *Dimension) of(i int, all []Dimension) (value json.RawMessage, names []string) {
+	inRow := d.Jobs() // jobs in a row with the same value
+	for k, one := range all {
+		at := i
+		if !d.Zipped {
+			inRow /= len(one.Values)
+			at = i / inRow % len(one.Values)
+		}
+		if k == 0 {
+			value = one.Values[at]
+		} else {
+			value = slices.Concat(value, one.separator(), one.Values[at])
+		}
+		if names == nil && one.Names != nil {
+			names = make([]string, len(all))
+		}
+		if one.Names != nil {
+			names[k] = one.Names[at]
+		}
+	}
+	return value, names
 }
 
 // Sample returns the values of all dimensions, from which the area of a job can be estimated without combining them.
@@ -141,24 +144,6 @@ func (d *Dimension) Sample() (values []json.RawMessage) {
 		values = append(values, one.Values...)
 	}
 	return values
-}
-
-// after returns what jobs add, with one more dimension.
-func (d *Dimension) after(added []json.RawMessage, zipped bool) []json.RawMessage {
-	separator := d.separator()
-	if zipped {
-		for i, v := range d.Values {
-			added[i] = slices.Concat(added[i], separator, v)
-		}
-		return added
-	}
-	longer := make([]json.RawMessage, 0, len(added)*len(d.Values))
-	for _, before := range added {
-		for _, v := range d.Values {
-			longer = append(longer, slices.Concat(before, separator, v))
-		}
-	}
-	return longer
 }
 
 // Arguments returns the value that each dimension has in one of the task's jobs, in the order of the request. value is

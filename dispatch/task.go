@@ -282,25 +282,13 @@ type Change struct {
 	Last   int // the number of the last job that it changes
 }
 
-// Drafts returns a draft for each job, as it is stored, and sets the limits of the task. If only some are to run on
-// trial, the task is paused except for these.
-func (t *Task) Drafts(shared Draft, d *Dimension) []Draft {
-	values, names := d.Each(), d.NamesOfJobs()
+// Draft returns a draft of all jobs, and sets the limits of the task. If only some are to run on trial, the task is
+// paused except for these.
+func (t *Task) Draft(shared Draft, d *Dimension) Draft {
 	asked := t.Request.Asked()
 	t.Budget = asked.Budget
-	if n := asked.Trial; n > 0 && n < len(values) {
+	if n := asked.Trial; n > 0 && n < d.Jobs() {
 		t.Trial, t.Paused, t.PausedFor = n, true, Trial
 	}
-	drafts := make([]Draft, len(values))
-	for i, v := range values {
-		drafts[i] = Draft{Job: shared.Job, Body: v}
-		drafts[i].Number = i + 1
-		if names != nil {
-			drafts[i].Names = names[i]
-		}
-		if t.Trial > 0 && i >= t.Trial {
-			drafts[i].Paused, drafts[i].Attention = true, Paused
-		}
-	}
-	return drafts
+	return Draft{Job: shared.Job, Dimension: d, Trial: t.Trial}
 }

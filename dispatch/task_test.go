@@ -158,20 +158,13 @@ func TestDimension_JobsHaveEachCombinationOnce(t *testing.T) {
 		if err := CheckDimensions(r, &d); err != nil {
 			t.Fatal(err)
 		}
-		task, stored, bytes := Task{Request: r, Dimension: d.Name}, d.Each(), 0
-		if len(stored) != d.Jobs() {
-			t.Fatalf("%d jobs, not %d", len(stored), d.Jobs())
-		}
-		called := d.NamesOfJobs()
-		if named := slices.ContainsFunc(d.All(),
-			func(one Dimension) bool { return one.Names != nil }); named != (called != nil) {
-			t.Fatalf("jobs have the names %q", called)
-		}
-		for n, value := range stored {
-			bytes += len(value)
-			if called != nil {
-				bytes += len(strings.Join(called[n], ""))
+		task, n, bytes := Task{Request: r, Dimension: d.Name}, 0, 0
+		named := slices.ContainsFunc(d.All(), func(one Dimension) bool { return one.Names != nil })
+		for value, called := range d.Each() {
+			if named != (called != nil) {
+				t.Fatalf("job %d has the names %q", n+1, called)
 			}
+			bytes += len(value) + len(strings.Join(called, ""))
 			request, err := task.RequestFor(Job{Identity: Identity{Number: n + 1}}, value)
 			if err != nil || string(task.ValueOf(request)) != string(value) {
 				t.Fatalf("%s became %s, %v", value, task.ValueOf(request), err)
@@ -186,11 +179,15 @@ func TestDimension_JobsHaveEachCombinationOnce(t *testing.T) {
 				if got := arguments[k]; got.Name != one.Name || string(got.Value) != string(one.Values[index]) {
 					t.Fatalf("job %d: %s is %s", n+1, got.Name, got.Value)
 				}
-				if called != nil && (one.Names == nil && called[n][k] != "" || one.Names != nil &&
-					called[n][k] != one.Names[index]) {
-					t.Fatalf("job %d has the names %q", n+1, called[n])
+				if called != nil && (one.Names == nil && called[k] != "" || one.Names != nil &&
+					called[k] != one.Names[index]) {
+					t.Fatalf("job %d has the names %q", n+1, called)
 				}
 			}
+			n++
+		}
+		if n != d.Jobs() {
+			t.Fatalf("%d jobs, not %d", n, d.Jobs())
 		}
 		if bytes != d.rendered() {
 			t.Fatalf("%d bytes, computed %d", bytes, d.rendered())

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"time"
 
@@ -17,12 +18,12 @@ func (s *Store) Accept(ctx context.Context, k dispatch.Key, t *dispatch.Task, jo
 	if err := acceptable(k, t, jobs); err != nil {
 		return r, err
 	}
-	a := acceptance{key: k, task: t, jobs: jobs}
-	ctx = allow(ctx, callWithin+time.Duration(len(a.jobs))*perJob)
+	a := acceptance{key: k, task: t, jobs: jobs, n: dispatch.CountJobs(jobs)}
+	ctx = allow(ctx, callWithin+time.Duration(a.n)*perJob)
 	if err := a.measure(); err != nil {
 		return r, fail("Accept", err)
 	}
-	if len(jobs) > rowsAtOnce { // smaller ones are counted one after the other in batches
+	if a.n > rowsAtOnce { // smaller ones are counted one after the other in batches
 		end, err := s.lockCount(ctx, "Accept", a.jobs[0].Owner, within)
 		if err != nil {
 			return r, err
@@ -40,12 +41,12 @@ func (s *Store) accept(ctx context.Context, a acceptance, within []dispatch.Quot
 	if err := s.number(ctx, &a); err != nil {
 		return r, fail("Accept", err)
 	}
-	err = s.inAcceptance(ctx, a.jobs[0].Owner, len(a.jobs), func(q tx, now int64) error {
+	err = s.inAcceptance(ctx, a.jobs[0].Owner, a.n, func(q tx, now int64) error {
 		r, err = s.useKey(ctx, q, a.jobs[0].Owner, a.key, a.id, a.first, now)
 		if err != nil || r != (dispatch.KeyTarget{}) {
 			return err
 		}
-		if err := s.admit(ctx, q, a.jobs[0].Owner, len(a.jobs), a.bytes, within, now); err != nil {
+		if err := s.admit(ctx, q, a.jobs[0].Owner, a.n, a.bytes, within, now); err != nil {
 			return err
 		}
 		return a.insert(ctx, q, now)
@@ -61,6 +62,7 @@ type acceptance struct {
 	key   dispatch.Key
 	task  *dispatch.Task
 	jobs  []dispatch.Draft
+	n     int // of jobs
 	id    dispatch.TaskID
 	first dispatch.JobID
 	now   int64
@@ -78,27 +80,29 @@ func (a *acceptance) measure() (err error) {
 		a.sent = a.task.Document.Sent()
 	}
 	a.bytes = int64(len(a.shared)) + a.sent
-	for _, j := range a.jobs {
+	for j := range dispatch.EachJob(a.jobs) {
 		a.bytes += j.Bytes()
 	}
 	return err
 }
 
 func acceptable(k dispatch.Key, t *dispatch.Task, jobs []dispatch.Draft) error {
-	if len(jobs) == 0 {
+	if dispatch.CountJobs(jobs) == 0 {
 		return &dispatch.Error{Kind: dispatch.Invalid, Op: "store.Accept", Text: "The task has no values."}
 	}
-	texts := append(make([]string, 0, 16+4*len(jobs)), k.Text, k.Fingerprint)
+	texts := []string{k.Text, k.Fingerprint}
 	if t != nil {
 		r := t.Request
 		texts = append(texts, string(t.Owner), string(t.Account), t.Dimension, r.Title, r.Format, string(r.Parameters),
 			string(r.Options))
 	}
-	for _, j := range jobs {
+	for j := range dispatch.EachJob(jobs) {
 		if j.Account != jobs[0].Account {
 			return &dispatch.Error{Kind: dispatch.Internal, Op: "store.Accept", Err: fmt.Errorf("jobs of two accounts")}
 		}
-		texts = append(texts, string(j.Owner), string(j.Account), j.Base, string(j.Body))
+		if err := allStorable("Accept", string(j.Owner), string(j.Account), j.Base, string(j.Body)); err != nil {
+			return err
+		}
 	}
 	return allStorable("Accept", texts...)
 }
@@ -111,7 +115,7 @@ func (s *Store) number(ctx context.Context, a *acceptance) error {
 		}
 		a.id = dispatch.TaskID(id)
 	}
-	first, err := s.take(ctx, "job", len(a.jobs))
+	first, err := s.take(ctx, "job", a.n)
 	a.first = dispatch.JobID(first)
 	return err
 }
@@ -207,22 +211,30 @@ func insertTask(ctx context.Context, q querier, t dispatch.Task, id dispatch.Tas
 
 // insertJobs inserts the jobs with their requests, and counts them.
 func (a *acceptance) insertJobs(ctx context.Context, q tx) error {
-	all := make([]dispatch.Draft, 0, len(a.jobs))
-	for i, j := range a.jobs {
-		j.ID, j.Task = a.first+dispatch.JobID(i), a.id
-		j.Due, j.Created, j.Updated, j.Moved = at(a.dueOf(j.Job)), at(a.now), at(a.now), at(a.now)
-		all = append(all, j)
-	}
-	return insertJobs(ctx, q, all)
+	return insertJobs(ctx, q, func(yield func(dispatch.Draft) bool) {
+		id, now := a.first, at(a.now)
+		for j := range dispatch.EachJob(a.jobs) {
+			j.ID, j.Task = id, a.id
+			j.Due, j.Created, j.Updated, j.Moved = at(a.dueOf(j.Job)), now, now, now
+			if !yield(j) {
+				return
+			}
+			id++
+		}
+	})
 }
 
 // insertJobs inserts jobs with their requests, and counts them. Columns that no job needs keep their
-// defaults, and so does the version.
-func insertJobs(ctx context.Context, q tx, jobs []dispatch.Draft) error {
-	alone := make([]dispatch.UserID, 0, 1)
-	for _, j := range jobs {
+// defaults, and so does the version. Those of a task may be too many to have them all in memory.
+func insertJobs(ctx context.Context, q tx, jobs iter.Seq[dispatch.Draft]) error {
+	alone, needed, none := make([]dispatch.UserID, 0, 1), make([]bool, len(allColumns)), new(dispatch.Job)
+	var j dispatch.Draft
+	for j = range jobs {
 		if j.Task == 0 && !slices.Contains(alone, j.Owner) {
 			alone = append(alone, j.Owner)
+		}
+		for i, c := range allColumns {
+			needed[i] = needed[i] || c.value(&j.Job) != c.value(none)
 		}
 	}
 	numbers, err := takeNumbers(ctx, q, alone)
@@ -230,12 +242,8 @@ func insertJobs(ctx context.Context, q tx, jobs []dispatch.Draft) error {
 		return err
 	}
 	var columns []column
-	for _, c := range allColumns {
-		needed, none := slices.Contains(required, c.name), c.value(new(dispatch.Job))
-		for i := range jobs {
-			needed = needed || c.value(&jobs[i].Job) != none
-		}
-		if needed && c.name != "version" {
+	for i, c := range allColumns {
+		if (needed[i] || slices.Contains(required, c.name)) && c.name != "version" {
 			columns = append(columns, c)
 		}
 	}
@@ -247,7 +255,7 @@ func insertJobs(ctx context.Context, q tx, jobs []dispatch.Draft) error {
 	defer rows.close()
 	defer bodies.close()
 	var e effects
-	for i, j := range jobs {
+	for j = range jobs {
 		values := []any{j.Bytes(), int64(0)} // the jobs of a task are known by the task
 		if j.Task == 0 {
 			values[1] = numbers[j.Owner]
@@ -255,7 +263,7 @@ func insertJobs(ctx context.Context, q tx, jobs []dispatch.Draft) error {
 			e.numbers.task(j.Task, j.Owner, true)
 		}
 		for _, c := range columns {
-			values = append(values, c.value(&jobs[i].Job))
+			values = append(values, c.value(&j.Job))
 		}
 		if err := rows.add(ctx, values...); err != nil {
 			return err
@@ -265,7 +273,7 @@ func insertJobs(ctx context.Context, q tx, jobs []dispatch.Draft) error {
 	if err := rows.flush(ctx); err != nil {
 		return err
 	}
-	for _, j := range jobs {
+	for j = range jobs {
 		if err := bodies.add(ctx, int64(j.ID), storableText(string(j.Body))); err != nil {
 			return err
 		}

@@ -108,7 +108,7 @@ func insertForeign(ctx context.Context, q tx, t *dispatch.Task, jobs []dispatch.
 	for _, j := range jobs {
 		live[j.Account] = live[j.Account] || j.Phase != dispatch.Ended
 	}
-	if err := insertJobs(ctx, q, foreign(jobs)); err != nil {
+	if err := insertJobs(ctx, q, slices.Values(foreign(jobs))); err != nil {
 		return fmt.Errorf("foreign jobs from %d on: %w", jobs[0].ID, err)
 	}
 	for a, unfinished := range live {

@@ -215,8 +215,8 @@ func (s *Store) Start(
 	if err := acceptable(dispatch.Key{}, t, jobs); err != nil {
 		return err
 	}
-	ctx = allow(ctx, callWithin+time.Duration(len(jobs))*perJob)
-	a := acceptance{task: t, jobs: jobs, id: n.ID.Task, first: n.ID.Job}
+	a := acceptance{task: t, jobs: jobs, n: dispatch.CountJobs(jobs), id: n.ID.Task, first: n.ID.Job}
+	ctx = allow(ctx, callWithin+time.Duration(a.n)*perJob)
 	if err := a.measure(); err != nil {
 		return fail("Start", err)
 	}
@@ -251,7 +251,7 @@ func (s *Store) skipIDsUnless(ctx context.Context, id dispatch.UnstartedID) erro
 
 func (s *Store) start(ctx context.Context, a acceptance, n dispatch.Unstarted, within []dispatch.Quota) error {
 	if a.task != nil {
-		first, err := s.take(ctx, "job", len(a.jobs))
+		first, err := s.take(ctx, "job", a.n)
 		if err != nil {
 			return fail("Start", err)
 		}
@@ -261,7 +261,7 @@ func (s *Store) start(ctx context.Context, a acceptance, n dispatch.Unstarted, w
 		if err := deleteStarted(ctx, q, n, now); err != nil {
 			return err
 		}
-		if err := s.admit(ctx, q, n.Owner, len(a.jobs), a.bytes, within, now); err != nil {
+		if err := s.admit(ctx, q, n.Owner, a.n, a.bytes, within, now); err != nil {
 			return err
 		}
 		return a.insert(ctx, q, now)

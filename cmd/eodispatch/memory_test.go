@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -136,6 +137,30 @@ func TestLists_TakeLittleMemory(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAcceptance_TakesLittleMemory accepts a task of 50,000 jobs. In memory these would take 50 MiB.
+func TestAcceptance_TakesLittleMemory(t *testing.T) {
+	detector.Skip(t)
+	kept, err := store.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "d.db"), wallClock{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { kept.Close() })
+	const jobs, within = 50_000, 8 << 20
+	d := dispatch.Dimension{Name: "tile", Values: slices.Repeat([]json.RawMessage{[]byte(`{"west":5,"south":51}`)}, jobs)}
+	task := &dispatch.Task{Owner: upscaler, Account: "p/open", Dimension: d.Name,
+		Request: dispatch.Request{Parameters: json.RawMessage(`{}`)}}
+	shared := dispatch.Draft{Job: dispatch.Job{Identity: dispatch.Identity{Owner: upscaler},
+		Target: dispatch.Target{Account: "p/open"}, Wish: dispatch.Wish{Desired: dispatch.WantRun},
+		Handover: dispatch.Handover{Phase: dispatch.Waiting}, Condition: dispatch.Condition{Status: dispatch.Accepted}}}
+	used := peak(func() {
+		_, err = kept.Accept(t.Context(), dispatch.Key{}, task, []dispatch.Draft{task.Draft(shared, &d)})
+	})
+	if err != nil || used > within {
+		t.Errorf("%d MiB were in use, more than %d: %v", used>>20, within>>20, err)
+	}
+	t.Logf("%d KiB were in use", used>>10)
 }
 
 // readAll reads a response, or the first state of a stream, and returns its size.

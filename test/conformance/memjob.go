@@ -17,6 +17,7 @@ func (s *MemStore) Accept(_ context.Context, k dispatch.Key, t *dispatch.Task, j
 	within ...dispatch.Quota) (dispatch.KeyTarget, error) {
 	now, unlock := s.lock()
 	defer unlock()
+	drafts, jobs := jobs, slices.Collect(dispatch.EachJob(jobs))
 	if err := acceptable(jobs); err != nil {
 		return dispatch.KeyTarget{}, err
 	}
@@ -30,7 +31,15 @@ func (s *MemStore) Accept(_ context.Context, k dispatch.Key, t *dispatch.Task, j
 	}
 	s.use(k, owner, task, first, now)
 	s.insert(t, jobs, task, first, now)
+	fillIn(drafts, jobs)
 	return dispatch.KeyTarget{}, nil
+}
+
+// fillIn sets in drafts what was stored of their jobs, or of the first job of several.
+func fillIn(drafts, stored []dispatch.Draft) {
+	for i := range drafts {
+		drafts[i].Job = stored[i].Job
+	}
 }
 
 // bytesOf returns the bytes of the requests of a task, or of jobs without one.

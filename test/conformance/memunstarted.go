@@ -132,6 +132,7 @@ func (s *MemStore) Start(_ context.Context, n dispatch.Unstarted, t *dispatch.Ta
 	within ...dispatch.Quota) error {
 	now, unlock := s.lock()
 	defer unlock()
+	drafts, jobs := jobs, slices.Collect(dispatch.EachJob(jobs))
 	if err := acceptable(jobs); err != nil {
 		return err
 	}
@@ -154,6 +155,7 @@ func (s *MemStore) Start(_ context.Context, n dispatch.Unstarted, t *dispatch.Ta
 		s.lastJob += dispatch.JobID(len(jobs))
 	}
 	s.insert(t, jobs, n.ID.Task, first, now)
+	fillIn(drafts, jobs)
 	slices.SortFunc(s.jobs, func(a, b *row) int { return int(a.ID - b.ID) })
 	return nil
 }

@@ -33,6 +33,7 @@ var storeTests = []struct {
 	{"requests come back", storeTest.requests},
 	{"another's and hidden are not found", storeTest.owners},
 	{"a job that cannot be kept keeps all out", storeTest.allOrNone},
+	{"one draft with a dimension is all jobs of a task", storeTest.dimension},
 	{"texts that are no texts", storeTest.texts},
 	{"a key used again", storeTest.keys},
 	{"a key used by many at once", storeTest.parallelKeys},

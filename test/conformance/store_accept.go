@@ -1,8 +1,11 @@
 package conformance
 
 import (
+	"encoding/json"
+	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -186,6 +189,35 @@ func (t storeTest) allOrNone() {
 	}
 	_, err = t.s.Accept(t.Context(), dispatch.Key{}, nil, nil)
 	t.kind(err, dispatch.Invalid)
+}
+
+// dimension checks that one draft with a dimension stores all jobs of a task, of which some run on trial.
+func (t storeTest) dimension() {
+	d := dispatch.Dimension{Name: "tile", Values: []json.RawMessage{[]byte(`1`), []byte(`2`)}, Names: []string{"A", ""},
+		With: []dispatch.Dimension{{Name: "year", Values: []json.RawMessage{[]byte(`3`), []byte(`4`)}}}}
+	r := request()
+	r.Options = []byte(`{"trial": 3}`)
+	task := dispatch.Task{Owner: ann, Account: shared, Request: r, Dimension: d.Name}
+	jobs := []dispatch.Draft{task.Draft(draft(ann, shared), &d)}
+	_, err := t.s.Accept(t.Context(), dispatch.Key{}, &task, jobs, dispatch.Quota{Live: 3})
+	t.kind(err, dispatch.LimitReached)
+	_, err = t.s.Accept(t.Context(), dispatch.Key{}, &task, jobs, dispatch.Quota{Live: 4})
+	t.must(err)
+	records, err := t.s.TaskJobs(t.Context(), ann, task.ID, dispatch.Page{})
+	t.must(err)
+	if len(records) != 4 || records[0].ID != jobs[0].ID {
+		t.Fatalf("the first of %d jobs is not %d", len(records), jobs[0].ID)
+	}
+	for i, got := range records {
+		if got.Number != i+1 || got.Paused != (i == 3) || got.Due.IsZero() != got.Paused ||
+			!slices.Equal(got.Names, [][]string{{"A", ""}, {"", ""}}[i/2]) {
+			t.Errorf("job %d is %+v", i+1, got.Job)
+		}
+		if want := fmt.Sprintf(`"tile":%d,"year":%d}`, i/2+1, i%2+3); !strings.HasSuffix(string(got.Request.Parameters),
+			want) {
+			t.Errorf("job %d has the parameters %s", i+1, got.Request.Parameters)
+		}
+	}
 }
 
 // texts checks that a response with characters that a database cannot store is not lost.
