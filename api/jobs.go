@@ -88,7 +88,8 @@ func (a *api) readJob(ctx context.Context, in *openapi.Request,
 	see := func(ctx context.Context, fresh time.Duration) (dispatch.Record, error) {
 		return a.Broker.Read(ctx, call.User(ctx), id, fresh)
 	}
-	r, err := live.AwaitChange(ctx, a.Lists, w, see, live.JobTag)
+	r, err := live.AwaitChange(ctx, a.Lists, w, see, live.JobTag,
+		func(r dispatch.Record) bool { return r.Status.Final() })
 	if err == nil {
 		r, err = a.Broker.ForecastJob(ctx, r)
 	}

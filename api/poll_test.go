@@ -61,7 +61,7 @@ func touch(w *world, id dispatch.JobID) {
 // not show: the time of the check, and the position in the queue.
 func TestWait_OnEveryStatus(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world, h API, path string) {
-		for _, status := range []dispatch.Status{dispatch.Running, dispatch.Finished} {
+		for _, status := range []dispatch.Status{dispatch.Running, dispatch.Unknown} {
 			for id := range dispatch.JobID(4) {
 				w.set(id+1, func(r *dispatch.Record) { r.Status = status })
 			}

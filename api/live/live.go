@@ -110,7 +110,8 @@ func (a *Lists) AwaitList(ctx context.Context, in *openapi.Request, t Topic,
 		c, err := a.NumberOf(ctx, t)
 		return listTag(c, about.Encode()), err
 	}
-	tag, err := AwaitChange(ctx, a, w, see, func(tag string) string { return tag })
+	tag, err := AwaitChange(ctx, a, w, see, func(tag string) string { return tag },
+		func(string) bool { return a.taskHasEnded(ctx, t) })
 	if err != nil {
 		return nil, err
 	}
@@ -119,6 +120,15 @@ func (a *Lists) AwaitList(ctx context.Context, in *openapi.Request, t Topic,
 		return nil, err
 	}
 	return a.encoded(tag, a.next(t.User, address.Path, query, part.more, part.to), part.write), nil
+}
+
+// taskHasEnded reports whether a topic is a task whose jobs have all ended.
+func (a *Lists) taskHasEnded(ctx context.Context, t Topic) bool {
+	if t.Task == 0 {
+		return false
+	}
+	r, err := a.Broker.Task(ctx, t.User, t.Task)
+	return err == nil && r.Counts.Status().Final()
 }
 
 // EncodedStatus is a response whose body is read from the database while it is written.

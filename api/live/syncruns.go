@@ -26,7 +26,7 @@ func (a *Lists) ListSyncRuns(ctx context.Context, in *openapi.Request, query url
 	see := func(ctx context.Context, _ time.Duration) ([]dispatch.Record, error) {
 		return a.Broker.SyncRuns(ctx, u, q.after(q.at.Job))
 	}
-	runs, err := AwaitChange(ctx, a, w, see, tagOfRuns)
+	runs, err := AwaitChange(ctx, a, w, see, tagOfRuns, func([]dispatch.Record) bool { return false })
 	if err != nil {
 		return nil, err
 	}

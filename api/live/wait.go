@@ -83,15 +83,18 @@ func etag(digest []byte) string { return `W/"` + base64.RawURLEncoding.EncodeToS
 
 // AwaitChange calls see until its ETag differs from those of the client, or from the first one if the client sent none,
 // until the wait is over, or until the service stops. If the client's ETag is still current then, it returns
-// errNotModified.
+// errNotModified. A client that sent none does not wait for a change of what has ended.
 func AwaitChange[T any](ctx context.Context, a *Lists, w waiting, see func(ctx context.Context, fresh time.Duration) (T,
-	error), tag func(T) string) (T, error) {
+	error), tag func(T) string, ended func(T) bool) (T, error) {
 	end := time.Now().Add(w.wait)
 	shown, err := seeOrStop(ctx, a, see, a.Freshness)
 	known := w.known
 	for err == nil {
 		now := tag(shown)
 		if known == nil {
+			if ended(shown) {
+				break
+			}
 			known = validators{strings.TrimPrefix(now, "W/")}
 		}
 		left := time.Until(end)

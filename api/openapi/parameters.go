@@ -41,9 +41,9 @@ var OffsetParam = &huma.Param{Name: "offset", In: "query", Description: "Number 
 
 var WaitParam = &huma.Param{Name: "wait", In: "query", Schema: &huma.Schema{Type: huma.TypeNumber},
 	Description: "Seconds to wait for a change, 60 at most: a change from now on, or with If-None-Match a change " +
-		"since that ETag. " +
-		"Only the latter misses no change between two requests. A user can have limits.streams such requests open at " +
-		"once; further ones get 429."}
+		"since that ETag. Only the latter misses no change between two requests. Without If-None-Match, a job or " +
+		"task that has ended is returned at once. A user can have limits.streams such requests open at once; " +
+		"further ones get 429."}
 
 var KnownParam = &huma.Param{Name: "If-None-Match", In: "header", Schema: &huma.Schema{Type: huma.TypeString},
 	Description: "ETags that the client has. If one of them is still current, after wait if that is given, the " +
