@@ -44,8 +44,11 @@ func (a *app) resultsCommand() *cobra.Command {
 			}
 			if !t.task {
 				found, err := resultsOf(ctx, c, t.id)
-				if err != nil || a.json {
-					return errors.Join(err, a.printUnless(err, found.rawOrNil()))
+				switch {
+				case err != nil:
+					return err
+				case a.json:
+					return a.print(found.Raw)
 				}
 				show(found.Assets)
 				return nil
@@ -104,23 +107,13 @@ func (m missingJobs) err() error {
 	return errors.New(text.String())
 }
 
-// collection is the results of a job.
-type collection struct{ *wire.Collection }
-
-func (c collection) rawOrNil() json.RawMessage {
-	if c.Collection == nil {
-		return nil
-	}
-	return c.Raw
-}
-
-func resultsOf(ctx context.Context, c *client.Client, job int64) (collection, error) {
+func resultsOf(ctx context.Context, c *client.Client, job int64) (*wire.Collection, error) {
 	found, err := c.Results(ctx, job)
 	if err == nil && found == nil {
 		err = &exitError{ExitRunning, fmt.Errorf("%s has no results yet; wait for its end: eodispatch wait %s",
 			target{false, job}, target{false, job})}
 	}
-	return collection{found}, err
+	return found, err
 }
 
 func (a *app) showAssets(assets map[string]wire.Asset) {
@@ -320,11 +313,11 @@ func (d *downloads) source() string { return d.client.URL() + "#" + d.target.Str
 // fetchAll downloads what is finished now, and writes the collection.
 func (d *downloads) fetchAll(ctx context.Context) error {
 	if !d.task {
-		found, err := persist(ctx, d, func() (collection, error) { return resultsOf(ctx, d.client, d.id) })
+		found, err := persist(ctx, d, func() (*wire.Collection, error) { return resultsOf(ctx, d.client, d.id) })
 		if err != nil {
 			return err
 		}
-		return d.fetchJob(ctx, found.Collection)
+		return d.fetchJob(ctx, found)
 	}
 	group, within := errgroup.WithContext(ctx)
 	group.SetLimit(Parallel)
@@ -361,7 +354,7 @@ func (d *downloads) ended(ctx context.Context) error {
 // fetchJob downloads the files of a job and writes its collection.
 func (d *downloads) fetchJob(ctx context.Context, found *wire.Collection) error {
 	renew := func(ctx context.Context) (map[string]wire.Asset, error) {
-		again, err := persist(ctx, d, func() (collection, error) { return resultsOf(ctx, d.client, d.id) })
+		again, err := persist(ctx, d, func() (*wire.Collection, error) { return resultsOf(ctx, d.client, d.id) })
 		if err != nil {
 			return nil, err
 		}

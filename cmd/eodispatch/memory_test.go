@@ -21,17 +21,10 @@ import (
 	"github.com/eodispatch/eodispatch/api"
 	"github.com/eodispatch/eodispatch/config"
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/identity"
 	"github.com/eodispatch/eodispatch/store"
 	"github.com/eodispatch/eodispatch/test/conformance"
 	"github.com/eodispatch/eodispatch/test/detector"
 )
-
-type anyToken struct{}
-
-func (anyToken) Verify(context.Context, dispatch.Secret) (identity.Caller, error) {
-	return identity.Caller{User: upscaler}, nil
-}
 
 const (
 	largeJobs = 24
@@ -72,8 +65,8 @@ func withLargeJobs(t *testing.T) string {
 		t.Fatal(err)
 	}
 	log := slog.New(slog.DiscardHandler)
-	b := conformance.NewBroker(kept, noTokens{}, platforms(&config.Config{}, nil)...)
-	handler := api.New(api.Config{Broker: b, Verifier: anyToken{}, Log: log, Health: kept.Ping})
+	b := conformance.NewBroker(kept, bearers{}, platforms(&config.Config{}, nil)...)
+	handler := api.New(api.Config{Broker: b, Verifier: bearers{}, Log: log, Health: kept.Ping})
 	server := httptest.NewServer(handler)
 	t.Cleanup(func() { server.Close(); handler.Close() })
 	return server.URL
@@ -165,7 +158,7 @@ func TestAcceptance_TakesLittleMemory(t *testing.T) {
 
 // readAll reads a response, or the first state of a stream, and returns its size.
 func readAll(ctx context.Context, address, path string) (int64, error) {
-	header := http.Header{"Authorization": {"Bearer any"}}
+	header := http.Header{"Authorization": {"Bearer " + string(upscaler)}}
 	if stream, ok := strings.CutPrefix(path, "ws:"); ok {
 		return readState(ctx, address+stream, header)
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -54,18 +53,11 @@ func newTaskBroker(t *testing.T, p config.Protocol, life simulator.Life, limits 
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := conformance.NewBroker(kept, noTokens{}, platforms(settings, nil)...)
+	b := conformance.NewBroker(kept, bearers{}, platforms(settings, nil)...)
 	stop := conformance.RunBroker(b)
 	t.Cleanup(func() { stop(); kept.Close(); w.Close() })
 	return taskBroker{b, w}
 }
-
-type noTokens struct{}
-
-func (noTokens) Token(context.Context, dispatch.Account) (dispatch.Token, error) {
-	return dispatch.Token{}, nil
-}
-func (noTokens) Invalidate(dispatch.Account, dispatch.Token) {}
 
 // accept submits a task of n jobs.
 func (w taskBroker) accept(t *testing.T, p config.Protocol, n int) dispatch.TaskID {
