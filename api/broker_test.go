@@ -26,6 +26,7 @@ type platform struct {
 	jobs     int
 	finished bool
 	canceled []string
+	failure  string // of all jobs, which it cannot run synchronously; "": none
 }
 
 func (*platform) TwoStep() bool                         { return true }
@@ -48,6 +49,9 @@ func (p *platform) Submit(_ context.Context, _ dispatch.Token, s dispatch.Submis
 func (p *platform) Status(context.Context, dispatch.Token, dispatch.Ref) (dispatch.Report, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.failure != "" {
+		return dispatch.Report{Status: dispatch.Failed, Message: p.failure}, nil
+	}
 	if p.finished {
 		return dispatch.Report{Status: dispatch.Finished}, nil
 	}
@@ -65,7 +69,10 @@ func (p *platform) Cancel(_ context.Context, _ dispatch.Token, r dispatch.Ref) e
 	return nil
 }
 
-func (*platform) RunSync(context.Context, dispatch.Token, dispatch.Submission) (*dispatch.SyncResult, error) {
+func (p *platform) RunSync(context.Context, dispatch.Token, dispatch.Submission) (*dispatch.SyncResult, error) {
+	if p.failure != "" {
+		return nil, &dispatch.Error{Kind: dispatch.Unsupported, Op: "platform", Text: "It has no synchronous runs."}
+	}
 	return &dispatch.SyncResult{ContentType: "image/tiff", Body: io.NopCloser(strings.NewReader("II*"))}, nil
 }
 

@@ -187,9 +187,7 @@ func TestFacade_RunsOutlastTheStop(t *testing.T) {
 		ask := func() *httptest.ResponseRecorder {
 			r := httptest.NewRequest("POST", "/probe", nil)
 			r.Header.Set("Authorization", "Bearer token-anna")
-			got := httptest.NewRecorder()
-			h.ServeHTTP(got, r)
-			return got
+			return send(h, r)
 		}
 		first := make(chan *httptest.ResponseRecorder, 1)
 		go func() { first <- ask() }()
@@ -226,8 +224,7 @@ func TestFacade_UsersSplitAreasInTurn(t *testing.T) {
 		r := httptest.NewRequest("GET", "/probe", nil)
 		r.URL.RawQuery = "area=" + strings.NewReplacer(`"`, "%22", "{", "%7B", "}", "%7D", "[", "%5B", "]",
 			"%5D").Replace(area)
-		got := httptest.NewRecorder()
-		if h.ServeHTTP(got, r); !strings.Contains(got.Body.String(), want) {
+		if got := send(h, r); !strings.Contains(got.Body.String(), want) {
 			t.Errorf("%s: %s", area, got.Body)
 		}
 	}
@@ -264,11 +261,10 @@ func TestFacade_HeadersOfRequests(t *testing.T) {
 	defer h.Close()
 	r := httptest.NewRequest("POST", "/probe", nil)
 	r.Header["Idempotency-Key"] = []string{"a", "b"}
-	got := httptest.NewRecorder()
-	if h.ServeHTTP(got, r); got.Code != 422 {
+	if got := send(h, r); got.Code != 422 {
 		t.Errorf("two keys: %d", got.Code)
 	}
-	h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("POST", "/probe", nil))
+	send(h, httptest.NewRequest("POST", "/probe", nil))
 	// RFC 6750, section 3.1: no error without a token
 	if is, _ := failure.(call.Refusal); is.Header["WWW-Authenticate"] != "Bearer" {
 		t.Errorf("without a token: %+v", failure)

@@ -33,6 +33,8 @@ var moment = time.Date(2026, 5, 1, 12, 30, 0, 0, time.FixedZone("", 2*3600))
 
 // world is a broker, a verifier and a database in memory that fail on demand.
 type world struct {
+	Broker // nil: no test calls other methods
+
 	mu        sync.Mutex
 	jobs      map[dispatch.JobID]dispatch.Record
 	results   map[dispatch.JobID]json.RawMessage
@@ -67,8 +69,6 @@ type world struct {
 	anew     bool                 // the next reader of changes begins anew
 	reads    int                  // of single jobs
 	used     map[string]time.Time // names that are used once
-	lists    int                  // of a task's jobs
-	onList   func()               // called then
 	choices  []dispatch.Choice    // of jobs that were canceled or retried
 }
 
@@ -283,34 +283,11 @@ func (w *world) History(ctx context.Context, u dispatch.UserID, at broker.Positi
 	return sequence(all, nil)
 }
 
-func (w *world) AwaitEnd(ctx context.Context, r dispatch.Record, fresh time.Duration) dispatch.Record {
-	changed, stop := w.WatchJob(r.Owner, r.ID)
-	defer stop()
-	for {
-		now, err := w.Read(ctx, r.Owner, r.ID, fresh)
-		if err == nil {
-			r = now
-		}
-		if err != nil || r.Status.Final() {
-			return r
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return r
-		}
-	}
-}
-
 func (w *world) TaskJobs(ctx context.Context, u dispatch.UserID, id dispatch.TaskID,
 	p dispatch.Page) iter.Seq2[dispatch.Record, error] {
 	_, all, err := w.ReadTask(ctx, u, id, broker.AsKnown)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.lists++
-	if w.onList != nil {
-		w.onList()
-	}
 	var list []dispatch.Record
 	for _, r := range all {
 		if fits(r, p) && int64(r.Number) > p.After.ID && (p.Limit == 0 || len(list) < p.Limit) {
@@ -787,10 +764,6 @@ func (w *world) Platforms(_ context.Context, u dispatch.UserID) (all []broker.Pl
 		Active: 1, Live: 4, Lately: 5, Queue: 6, Failed: moment, Failure: "It is away."}
 	return []broker.PlatformInfo{{Backend: b, AccountInfo: s, State: s.State()}}, dispatch.AccountInfo{Live: 4,
 		Lately: 5}, dispatch.Quota{Live: 9, Daily: 10}, nil
-}
-
-func (w *world) SyncRuns(context.Context, dispatch.UserID, dispatch.Page) ([]dispatch.Record, error) {
-	return nil, w.broken()
 }
 
 func (w *world) RunSync(ctx context.Context, _ dispatch.UserID, r dispatch.Request) (*dispatch.SyncResult, error) {

@@ -52,6 +52,10 @@ func ask(h http.Handler, method, target, body string, headers ...string) *httpte
 			r.Header.Set(headers[i], headers[i+1])
 		}
 	}
+	return send(h, r)
+}
+
+func send(h http.Handler, r *http.Request) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
 	return w

@@ -64,9 +64,7 @@ func TestRequest_ListsAllFaults(t *testing.T) {
 		for _, path := range []string{"/unit_jobs", "/sync_jobs"} {
 			r := httptest.NewRequest("POST", path, strings.NewReader(body))
 			r.Header.Set("Authorization", "Bearer token-anna")
-			w := httptest.NewRecorder()
-			h.ServeHTTP(w, r)
-			f := failed(t, w, 422, "VALIDATION_ERROR")
+			f := failed(t, send(h, r), 422, "VALIDATION_ERROR")
 			got := locs(f.Detail)
 			if strings.HasPrefix(want[0], `["body",0] json_invalid`) && strings.Contains(body, "[[") {
 				got[0] = strings.Replace(got[0], fmt.Sprint(deepest(body)), "0", 1)
@@ -131,25 +129,19 @@ func TestRequest_TooLargeBodyIsRefused(t *testing.T) {
 				endless{strings.NewReader(goodBody + strings.Repeat(" ", 2_001-len(goodBody)))})
 			r.ContentLength = length
 			r.Header.Set("Authorization", "Bearer token-anna")
-			a := httptest.NewRecorder()
-			h.ServeHTTP(a, r)
-			failed(t, a, 413, "PAYLOAD_TOO_LARGE")
+			failed(t, send(h, r), 413, "PAYLOAD_TOO_LARGE")
 		}
 	}
 	untouched := endless{iotest.ErrReader(errors.New("was read, though too long"))}
 	said := httptest.NewRequest("POST", "/unit_jobs", untouched)
 	said.ContentLength = 2_001
 	said.Header.Set("Authorization", "Bearer token-anna")
-	refused := httptest.NewRecorder()
-	h.ServeHTTP(refused, said)
-	failed(t, refused, 413, "PAYLOAD_TOO_LARGE")
+	failed(t, send(h, said), 413, "PAYLOAD_TOO_LARGE")
 	r := httptest.NewRequest("POST", "/unit_jobs",
 		endless{strings.NewReader(goodBody + strings.Repeat(" ", 2_000-len(goodBody)))})
 	r.ContentLength = -1
 	r.Header.Set("Authorization", "Bearer token-anna")
-	a := httptest.NewRecorder()
-	h.ServeHTTP(a, r)
-	decode[any](t, a, 201)
+	decode[any](t, send(h, r), 201)
 	if len(w.jobs) != 1 {
 		t.Errorf("%d jobs", len(w.jobs))
 	}
@@ -209,9 +201,7 @@ func TestRequest_IdempotencyKey(t *testing.T) {
 	}
 	r := httptest.NewRequest("POST", "/unit_jobs", strings.NewReader(goodBody))
 	r.Header = http.Header{"Authorization": {"Bearer token-anna"}, "Idempotency-Key": {"a", "b"}}
-	a := httptest.NewRecorder()
-	h.ServeHTTP(a, r)
-	failed(t, a, 422, "VALIDATION_ERROR")
+	failed(t, send(h, r), 422, "VALIDATION_ERROR")
 	decode[any](t, ask(h, "GET", "/jobs_status", "", "Idempotency-Key", strings.Repeat("x", 999)), 200)
 }
 

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/api/call"
-	"github.com/eodispatch/eodispatch/api/pages"
 	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/identity"
@@ -85,9 +84,7 @@ func navigate(h http.Handler, method, target, form string, header map[string]str
 	for _, c := range cookies {
 		r.AddCookie(c)
 	}
-	w := httptest.NewRecorder()
-	h.ServeHTTP(w, r)
-	return w
+	return send(h, r)
 }
 
 // press submits the form of a page, as the browser that got the page does.
@@ -306,20 +303,13 @@ func TestSignedIn_TabsAtOnce(t *testing.T) {
 	if len(cookies) > 0 {
 		t.Errorf("%d cookies are left", len(cookies))
 	}
-	for n := range 50 {
-		d.state = strings.Repeat("S", n+1)
-		cookies.keep(browse(h, "/link/cdse", cookies.all()...))
-		if _, there := cookies["__Host-eodispatch-sign-in-"+d.state]; !there || len(cookies) > 8 {
-			t.Fatalf("%d cookies after %d sign-ins; the last one's is there: %t", len(cookies), n+1, there)
-		}
-	}
 }
 
 // Of too many sign-ins the oldest ends.
 func TestSignedIn_OldestOfManyTabsEnds(t *testing.T) {
 	_, d, h, _ := newSignInAPI("https://dispatch.example.org")
 	var cookies []*http.Cookie
-	for n := range pages.MostSignIns + 1 {
+	for n := range 50 {
 		d.state = fmt.Sprint("S", n)
 		for _, c := range browse(h, "/link/cdse", cookies...).Result().Cookies() {
 			if c.MaxAge > 0 {
@@ -333,7 +323,7 @@ func TestSignedIn_OldestOfManyTabsEnds(t *testing.T) {
 	for _, c := range cookies {
 		names = append(names, strings.TrimPrefix(c.Name, "__Host-eodispatch-sign-in-"))
 	}
-	if got := strings.Join(names, " "); got != "S1 S2 S3 S4 S5 S6 S7 S8" {
+	if got := strings.Join(names, " "); got != "S42 S43 S44 S45 S46 S47 S48 S49" {
 		t.Errorf("under way are %s", got)
 	}
 }

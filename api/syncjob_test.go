@@ -1,13 +1,10 @@
 package api
 
 import (
-	"context"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"github.com/eodispatch/eodispatch/client/wire"
-	"github.com/eodispatch/eodispatch/dispatch"
 )
 
 // A synchronous request with Prefer: wait becomes a job: its results within the wait, else 202, and the job goes on.
@@ -44,24 +41,12 @@ func TestSync_BecomesAJob(t *testing.T) {
 
 // What a platform cannot run synchronously becomes a job without being asked.
 func TestSync_OfAPlatformThatHasJobsOnly(t *testing.T) {
-	w := newWorld()
-	w.sync = func(context.Context, dispatch.Request) (*dispatch.SyncResult, error) {
-		return nil, &dispatch.Error{Kind: dispatch.Unsupported, Op: "platform",
-			Text: "This platform has no synchronous runs."}
-	}
-	h := New(w.config())
-	done := make(chan *httptest.ResponseRecorder)
-	go func() { done <- ask(h, "POST", "/sync_jobs", goodBody) }()
-	until(t, func() bool { return ask(h, "GET", "/unit_jobs/1", "").Code == 200 })
-	w.set(1, func(r *dispatch.Record) {
-		r.Status, r.Phase, r.Failure = dispatch.Failed, dispatch.Ended, "There is no data."
-	})
-	a := <-done
-	if f := failed(t, a, 502, "PLATFORM_ERROR"); !strings.Contains(f.Message, "Job 1 failed: There is no data.") ||
-		a.Header().Get("Location") != "/unit_jobs/1" {
+	h := newRealAPI(t, &platform{failure: "There is no data."})
+	a := ask(h, "POST", "/sync_jobs", goodBody)
+	if f := failed(t, a, 502, "PLATFORM_ERROR"); !strings.Contains(f.Message, "Job 2 failed: There is no data.") ||
+		a.Header().Get("Location") != "/unit_jobs/2" { // the run that the platform refused has the first number
 		t.Errorf("%v %s", a.Header(), f.Message)
 	}
-	w.set(1, func(r *dispatch.Record) { r.Status, r.Failure = dispatch.Canceled, "" })
 	for _, body := range []string{`{}`, goodBody + "x"} {
 		failed(t, ask(h, "POST", "/sync_jobs", body, "Prefer", "wait=1"), 422, "VALIDATION_ERROR")
 	}

@@ -30,7 +30,5 @@ func TestMetadata_SaysWhereUsersSignIn(t *testing.T) {
 }
 
 func asNobody(a API) *httptest.ResponseRecorder {
-	w := httptest.NewRecorder()
-	a.ServeHTTP(w, httptest.NewRequest("GET", "/.well-known/oauth-protected-resource", nil))
-	return w
+	return ask(a, "GET", "/.well-known/oauth-protected-resource", "", "Authorization", "")
 }
