@@ -151,23 +151,3 @@ func TestBadInput_Number(t *testing.T) {
 		t.Errorf("validation: %v", got)
 	}
 }
-
-// A process with nodes that are none is refused when it is stored.
-func TestBadInput_StoredNodes(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, []string{"cdse"}, nil)
-	for _, node := range []string{`1`, `null`, `{}`, `{"process_id": "add", "arguments": []}`} {
-		got := w.ask("PUT", "/openeo/cdse/1.2/process_graphs/mine", `{"process_graph": {"one": `+node+`}}`,
-			"Authorization", anna)
-		refusedWith(t, got, http.StatusBadRequest, "ProcessGraphInvalid")
-	}
-}
-
-// A limit beyond all numbers is that of the longest page.
-func TestBadInput_Limit(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, []string{"cdse"}, nil)
-	w.get(jobsPath+"?limit=99999999999999999999", "Authorization", anna)
-	refusedWith(t, w.ask("GET", jobsPath+"?limit=-99999999999999999999", "", "Authorization", anna),
-		http.StatusBadRequest, "ProcessParameterInvalid")
-}

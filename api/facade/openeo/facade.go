@@ -122,7 +122,8 @@ func (f *Facade) Serve(s facade.Server, w http.ResponseWriter, r *http.Request) 
 		return
 	}
 	inner := r.WithContext(context.WithValue(r.Context(), exchangeKey{}, &exchange{v, s, r}))
-	inner.URL = &url.URL{Path: unescaped(below), RawPath: below, RawQuery: r.URL.RawQuery}
+	inner.URL = &url.URL{RawPath: below, RawQuery: r.URL.RawQuery}
+	inner.URL.Path, _ = url.PathUnescape(below) // a part of an escaped path
 	if r.Method == http.MethodOptions {
 		f.answerPreflight(s, w, inner)
 		return
@@ -159,14 +160,6 @@ func (f *Facade) viewAt(escaped string) (v view, below string, ok bool) {
 		}
 	}
 	return view{}, "", false
-}
-
-func unescaped(path string) string {
-	text, err := url.PathUnescape(path)
-	if err != nil {
-		return path
-	}
-	return text
 }
 
 // backend returns the openEO platform with a name; nil if there is none.

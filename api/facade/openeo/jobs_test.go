@@ -296,37 +296,25 @@ func TestJobs_BoxesFromEastToWest(t *testing.T) {
 	}
 }
 
-// A batch job of a platform does not name another one, neither when it is created nor when it is changed.
-func TestJobs_AnotherPlatform(t *testing.T) {
+// A batch job of a platform does not name another one, and an option that is named as the broker's own and is none is
+// refused with those that there are: when the job is created, and when it is changed.
+func TestJobs_BadOptions(t *testing.T) {
 	t.Parallel()
 	w := running(t, nil)
-	naming := func(platform string) string {
-		return `{"process": ` + addition + `, "job_options": {"eodispatch:platform": ` + platform + `}}`
-	}
-	path := w.create(naming(`"cdse"`))
+	with := func(options string) string { return `{"process": ` + addition + `, "job_options": {` + options + `}}` }
+	path := w.create(with(`"eodispatch:platform": "cdse", "unknown": 1`)) // the second is for the platform
 	for _, request := range [][2]string{{"POST", jobsPath}, {"PATCH", path}} {
-		for _, platform := range []string{`"elsewhere"`, `7`} {
-			got := w.ask(request[0], request[1], naming(platform), "Authorization", anna)
-			if refusedWith(t, got, http.StatusBadRequest,
-				"ProcessParameterInvalid"); !strings.Contains(got.Body.String(), "cdse") {
-				t.Errorf("%s", got.Body)
+		for options, texts := range map[string][]string{`"eodispatch:platform": "elsewhere"`: {"cdse"},
+			`"eodispatch:platform": 7`:     {"cdse"},
+			`"eodispatch:max_duraton": 60`: {"eodispatch:max_duraton", "eodispatch:max_duration", "eodispatch:platform"},
+		} {
+			got := w.ask(request[0], request[1], with(options), "Authorization", anna)
+			refusedWith(t, got, http.StatusBadRequest, "ProcessParameterInvalid")
+			for _, text := range texts {
+				if !strings.Contains(got.Body.String(), text) {
+					t.Errorf("%s %s: no %s in %s", request[0], options, text, got.Body)
+				}
 			}
-		}
-	}
-}
-
-// Job options that are named as the broker's own and are none are refused with those that there are.
-func TestJobs_UnknownOptions(t *testing.T) {
-	t.Parallel()
-	w := running(t, nil)
-	path := w.create(`{"process": ` + addition + `, "job_options": {"unknown": 1}}`) // for the platform
-	for _, request := range [][2]string{{"POST", jobsPath}, {"PATCH", path}} {
-		got := w.ask(request[0], request[1], `{"process": `+addition+`, "job_options": {"eodispatch:max_duraton": 60}}`,
-			"Authorization", anna)
-		refusedWith(t, got, http.StatusBadRequest, "ProcessParameterInvalid")
-		if text := got.Body.String(); !strings.Contains(text, "eodispatch:max_duraton") ||
-			!strings.Contains(text, "eodispatch:max_duration") || !strings.Contains(text, "eodispatch:platform") {
-			t.Errorf("%s", text)
 		}
 	}
 }
@@ -468,7 +456,8 @@ func TestJobs_Pages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, bad := range []string{"limit=0", "limit=-1", "limit=x", "cursor=AAAA"} {
+	w.get(jobsPath+"?limit=99999999999999999999", "Authorization", anna) // that of the longest page
+	for _, bad := range []string{"limit=0", "limit=-1", "limit=x", "limit=-99999999999999999999", "cursor=AAAA"} {
 		if got := w.ask("GET", jobsPath+"?"+bad, "", "Authorization", anna); got.Code != http.StatusBadRequest {
 			t.Errorf("%s: %d %s", bad, got.Code, got.Body)
 		}

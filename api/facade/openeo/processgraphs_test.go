@@ -68,7 +68,10 @@ func TestProcessGraphs_Refused(t *testing.T) {
 		`{"process_graph":{}}`: "ProcessGraphInvalid",
 		`[]`:                   "ContentTypeInvalid", `{"a":1,"a":2}`: "ProcessGraphInvalid",
 		withParameters(`7`): "ProcessInvalid", withParameters(`["a"]`): "ProcessInvalid",
-		withParameters(`[{"schema":{}}]`): "ProcessInvalid"} {
+		withParameters(`[{"schema":{}}]`): "ProcessInvalid",
+		`{"process_graph":{"a":1}}`:       "ProcessGraphInvalid", `{"process_graph":{"a":null}}`: "ProcessGraphInvalid",
+		`{"process_graph":{"a":{}}}`:                                  "ProcessGraphInvalid",
+		`{"process_graph":{"a":{"process_id":"add","arguments":[]}}}`: "ProcessGraphInvalid"} {
 		refusedWith(t, w.ask("PUT", graphs+"/p", body, "Authorization", anna), http.StatusBadRequest, code)
 	}
 	refusedWith(t, w.ask("PUT", graphs+"/save_result", sum, "Authorization", anna), http.StatusBadRequest,
