@@ -3,7 +3,6 @@ package api
 import (
 	"encoding/json"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -196,21 +195,5 @@ func TestGrids_AreDescribed(t *testing.T) {
 	}
 	if described := document.Components.Schemas["GridTypeEnum"].Enum; !slices.Equal(described, names) {
 		t.Errorf("the document describes the grids %v, and there are %v", described, names)
-	}
-}
-
-func BenchmarkTiles(b *testing.B) {
-	var ring []string
-	for i := range 10_001 {
-		angle := 2 * math.Pi * float64(i%10_000) / 10_000
-		radius := 2.5 + 0.4*math.Sin(7*angle) + 0.03*math.Sin(431*angle)
-		ring = append(ring, fmt.Sprintf("[%.6f,%.6f]", 10+radius*math.Cos(angle), 50+radius*math.Sin(angle)))
-	}
-	body := `{"grid":"20x20km","aoi":{"type":"Polygon","coordinates":[[` + strings.Join(ring, ",") + `]]}}`
-	h := New(newWorld().config())
-	for b.Loop() {
-		if a := ask(h, "POST", "/tiles", body); a.Code != 201 {
-			b.Fatal(a.Body)
-		}
 	}
 }
