@@ -2,7 +2,6 @@ package store
 
 import (
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -26,9 +25,9 @@ type encodedIn[T any] struct{ to *T }
 
 // Scan implements [sql.Scanner].
 func (e encodedIn[T]) Scan(from any) (err error) {
-	text, ok := from.(string)
-	if !ok {
-		return fmt.Errorf("%T is not a text", from)
+	text, err := given[string](from)
+	if err != nil {
+		return err
 	}
 	*e.to, err = decoded[T](text)
 	return err

@@ -374,8 +374,10 @@ func fitting(ctx context.Context, q tx, rows []foundItem, n int) (int, error) {
 	rows = rows[:min(n, len(rows))]
 	w := whereAny(q, "results.job", idsOfItems(rows))
 	sizes := map[dispatch.JobID]int64{}
-	_, err := listAs(ctx, q, func(r *itemRow) []any { return []any{number(&r.Job), &r.key} },
-		func(r *itemRow) (none struct{}, _ error) { sizes[r.Job] = r.key; return none, nil }, `
+	err := eachRow(ctx, q, func(r *itemRow) []any { return []any{number(&r.Job), &r.key} }, func(r *itemRow) error {
+		sizes[r.Job] = r.key
+		return nil
+	}, `
 		SELECT results.job, octet_length(results.body)
 		FROM results
 		WHERE `+w.String(), w.args...)
@@ -400,9 +402,12 @@ func idsOfItems(rows []foundItem) []dispatch.JobID {
 func readTexts(ctx context.Context, q tx, rows []foundItem) ([]dispatch.Item, error) {
 	w := whereAny(q, "results.job", idsOfItems(rows))
 	texts := map[dispatch.JobID]itemRow{}
-	_, err := listAs(ctx, q, func(r *itemRow) []any {
+	err := eachRow(ctx, q, func(r *itemRow) []any {
 		return []any{number(&r.Job), instant(&r.Until), &r.head, &r.body}
-	}, func(r *itemRow) (none struct{}, _ error) { texts[r.Job] = *r; return none, nil }, `
+	}, func(r *itemRow) error {
+		texts[r.Job] = *r
+		return nil
+	}, `
 		SELECT results.job, results.until, results.head, results.body
 		FROM results
 		WHERE `+w.String(), w.args...)

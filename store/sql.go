@@ -42,37 +42,53 @@ func list[T any](ctx context.Context, q querier, to func(*T) []any, text string,
 	return listAs(ctx, q, to, func(row *T) (T, error) { return *row, nil }, text, args...)
 }
 
-// listAs returns what convert makes of each row of a query. All rows are scanned into one variable, so that the places
-// of its columns are made once.
+// listAs returns what convert makes of each row of a query.
 func listAs[R, T any](
 	ctx context.Context, q querier, to func(*R) []any, convert func(*R) (T, error), text string, args ...any,
 ) (all []T, err error) {
-	rows, err := q.QueryContext(ctx, text, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	row := new(R)
-	for columns := to(row); rows.Next(); {
-		if err := rows.Scan(columns...); err != nil {
-			return nil, err
-		}
+	err = eachRow(ctx, q, to, func(row *R) error {
 		one, err := convert(row)
-		if err != nil {
-			return nil, err
-		}
-		if len(all) == few { // a job is more than a kilobyte, which is copied each time that the slice grows
-			all = slices.Grow(all, many-few)
-		}
-		all = append(all, one)
-	}
-	if err := rows.Err(); err != nil {
+		all = append(grown(all, many), one)
+		return err
+	}, text, args...)
+	if err != nil {
 		return nil, err
 	}
 	return all, nil
 }
 
+// grown returns a slice with room for one more element. It has few elements at first, and then room for many at once: a
+// job is more than a kilobyte, which is copied each time that the slice grows.
+func grown[T any](all []T, many int) []T {
+	if len(all) == few {
+		all = slices.Grow(all, max(many-few, 1))
+	}
+	return all
+}
+
 const few, many = 16, 256 // rows of a short list, and of a part of a long one
+
+// eachRow calls use with each row of a query. All rows are scanned into one variable, so that the places of its columns
+// are made once.
+func eachRow[R any](
+	ctx context.Context, q querier, to func(*R) []any, use func(*R) error, text string, args ...any,
+) error {
+	rows, err := q.QueryContext(ctx, text, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	row := new(R)
+	for columns := to(row); rows.Next(); {
+		if err := rows.Scan(columns...); err != nil {
+			return err
+		}
+		if err := use(row); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
 
 // one returns the row of a query that has one; sql.ErrNoRows if there is none.
 func one[T any](ctx context.Context, q querier, to func(*T) []any, text string, args ...any) (row T, err error) {
@@ -131,33 +147,59 @@ func isAny[T ~string | ~int64](q tx, w *where, column string, values []T) string
 func (w *where) String() string { return strings.Join(w.conditions, " AND ") }
 
 // text is where a text is scanned to, whatever its Go type.
-func text[T ~string](to *T) sql.Scanner {
-	return scanned[T, string]{to, func(s string) T { return T(s) }}
-}
+func text[T ~string](to *T) sql.Scanner { return textIn[T]{to} }
 
 // number is where an integer is scanned to.
-func number[T ~int | ~int64](to *T) sql.Scanner {
-	return scanned[T, int64]{to, func(n int64) T { return T(n) }}
-}
+func number[T ~int | ~int64](to *T) sql.Scanner { return numberIn[T]{to} }
 
 // instant is where a time is scanned to; 0 is the zero time.
-func instant(to *time.Time) sql.Scanner { return scanned[time.Time, int64]{to, at} }
+func instant(to *time.Time) sql.Scanner { return instantIn{to} }
 
 // duration is where a span of microseconds is scanned to.
-func duration(to *time.Duration) sql.Scanner { return scanned[time.Duration, int64]{to, span} }
+func duration(to *time.Duration) sql.Scanner { return durationIn{to} }
 
-// scanned is where a value is scanned to. database/sql itself uses reflection for all but a few types.
-type scanned[T, V any] struct {
-	to *T
-	of func(V) T
+// Where values are scanned to. database/sql itself uses reflection for all but a few types. They have one pointer each,
+// so that none is allocated to be a [sql.Scanner].
+type (
+	textIn[T ~string]         struct{ to *T }
+	numberIn[T ~int | ~int64] struct{ to *T }
+	instantIn                 struct{ to *time.Time }
+	durationIn                struct{ to *time.Duration }
+)
+
+// Scan implements [sql.Scanner].
+func (i textIn[T]) Scan(from any) error {
+	v, err := given[string](from)
+	*i.to = T(v)
+	return err
 }
 
-// Scan implements [sql.Scanner]. Drivers give all integers as int64, and texts as string.
-func (s scanned[T, V]) Scan(from any) error {
+// Scan implements [sql.Scanner].
+func (i numberIn[T]) Scan(from any) error {
+	v, err := given[int64](from)
+	*i.to = T(v)
+	return err
+}
+
+// Scan implements [sql.Scanner].
+func (i instantIn) Scan(from any) error {
+	v, err := given[int64](from)
+	*i.to = at(v)
+	return err
+}
+
+// Scan implements [sql.Scanner].
+func (i durationIn) Scan(from any) error {
+	v, err := given[int64](from)
+	*i.to = span(v)
+	return err
+}
+
+// given returns the value that a driver gives: int64 for all integers, string for texts.
+func given[V any](from any) (v V, err error) {
 	v, ok := from.(V)
 	if !ok {
-		return fmt.Errorf("%T is not %T", from, v)
+		err = fmt.Errorf("%T is not %T", from, v)
 	}
-	*s.to = s.of(v)
-	return nil
+	return v, err
 }

@@ -115,19 +115,17 @@ func unstartedPlaces(n *dispatch.Unstarted) []any {
 func getUnstarted(
 	ctx context.Context, q querier, u dispatch.UserID, id dispatch.UnstartedID, now int64,
 ) (n dispatch.Unstarted, err error) {
-	var body string
 	err = q.QueryRowContext(ctx, `
 		SELECT `+unstartedColumns+`, body
 		FROM unstarted
 		WHERE job = $1 AND task = CAST($2 AS BIGINT) AND owner = $3 AND expires > $4`,
-		id.Job, id.Task, u, now).Scan(append(unstartedPlaces(&n), &body)...)
-	n.Body = []byte(body)
+		id.Job, id.Task, u, now).Scan(bodyPlaces(&n)...)
 	return n, err
 }
 
-// listedPlaces returns where the columns of a list are scanned to, of which the last is the beginning of the body.
-func listedPlaces(n *dispatch.Unstarted) []any {
-	return append(unstartedPlaces(n), scanned[[]byte, string]{&n.Body, func(s string) []byte { return []byte(s) }})
+// bodyPlaces returns where unstartedColumns and a body are scanned to.
+func bodyPlaces(n *dispatch.Unstarted) []any {
+	return append(unstartedPlaces(n), &n.Body)
 }
 
 // UnstartedJobs returns the owner's unstarted jobs and tasks, newest first. See dispatch.UnstartedID.Number for the
@@ -142,7 +140,7 @@ func (s *Store) UnstartedJobs(
 		w.and("owner = " + w.arg(u) + " AND expires > " + w.arg(now))
 		newest.follows(&w, p, "created", id)
 		anyOf(q, &w, "account", p.Accounts)
-		all, err = list(ctx, q, listedPlaces, `
+		all, err = list(ctx, q, bodyPlaces, `
 			SELECT `+unstartedColumns+`, substr(body, 1, `+strconv.Itoa(dispatch.UnstartedBeginning)+`)
 			FROM unstarted
 			WHERE `+w.String()+`
