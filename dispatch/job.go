@@ -310,6 +310,7 @@ func (j Job) Listed() Job {
 	j.Epoch, j.Attempt, j.Nonces, j.SendBy, j.Begun, j.IntentLease = 0, 0, "", time.Time{}, 0, 0
 	j.Ref.Base, j.Orphans, j.Past, j.Refused, j.Unmoved = "", nil, nil, time.Time{}, 0
 	j.MaxDuration, j.Deadline, j.Unmetered, j.Removal, j.Traceparent = 0, time.Time{}, nil, Removal{}, ""
+	j.Version, j.Tries, j.Awaited = 0, 0, false
 	return j
 }
 

@@ -40,13 +40,13 @@ var identity = []column{
 var (
 	// reported are the columns that any report about a job changes. They are always written.
 	reported = []column{
-		listed(numberOf("version", func(j *job) *int64 { return &j.Version })),
+		numberOf("version", func(j *job) *int64 { return &j.Version }),
 		listed(textOf("seen", func(j *job) *dispatch.Status { return &j.Seen })),
 		listed(spanOf("duration", func(j *job) *time.Duration { return &j.Duration })),
 		listed(timeOf("due", func(j *job) *time.Time { return &j.Due })),
 		listed(numberOf("polls", func(j *job) *int { return &j.Polls })),
-		listed(numberOf("tries", func(j *job) *int { return &j.Tries })),
-		listed(flagOf("awaited", func(j *job) *bool { return &j.Awaited })),
+		numberOf("tries", func(j *job) *int { return &j.Tries }),
+		flagOf("awaited", func(j *job) *bool { return &j.Awaited }),
 		listed(timeOf("checked", func(j *job) *time.Time { return &j.Checked })),
 		timeOf("deadline", func(j *job) *time.Time { return &j.Deadline }),
 		spanOf("unmoved", func(j *job) *time.Duration { return &j.Unmoved }),

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"slices"
@@ -66,10 +67,10 @@ type jobList struct {
 	from  string // tables; the last one is jobs
 	where where
 	order string
-	n     int64 // at most; 0: from limits them
+	n     int64 // at most; 0: from limits them, and they are sorted when they were read
 
 	// ofTask: the jobs are those of a task. They have values in place of requests, which are left out if they are too
-	// long, and what holds their accounts is not read.
+	// long.
 	ofTask bool
 
 	numbered bool // with the numbers of changes
@@ -82,15 +83,14 @@ type recordRow struct {
 	pruned   bool
 	body     string
 	size     int64
-	account  accountState
 	changed  bool  // the document of the service
 	number   int64 // of the last change
 	isHidden bool
 }
 
-// read returns what record makes of each job. Of bodies longer than page.Most bytes, unless that is 0, only the first
-// characters are read, so that a page has a bounded size. A definition is not looked for by EXISTS: PostgreSQL would
-// read all definitions for a large page.
+// read returns what record makes of each job; what jobs show of their accounts is for [showAccounts]. Of bodies longer
+// than page.Most bytes, unless that is 0, only the first characters are read, so that a page has a bounded size. A
+// definition is not looked for by EXISTS: PostgreSQL would read all definitions for a large page.
 func (l jobList) read(
 	ctx context.Context, q tx, record func(*recordRow) (dispatch.Record, error),
 ) ([]dispatch.Record, error) {
@@ -104,31 +104,42 @@ func (l jobList) read(
 	}
 	if !l.ofTask {
 		columns += `,
-			` + accountStateColumns + `,
-			COALESCE((
+			CASE WHEN jobs.phase = 'waiting' THEN COALESCE((
 				SELECT definitions.changed_to <> '' FROM definitions
-				WHERE definitions.task = 0 AND definitions.job = jobs.id), FALSE)`
+				WHERE definitions.task = 0 AND definitions.job = jobs.id), FALSE) ELSE FALSE END`
 	}
 	statement := `
 		SELECT ` + columns + `
 		FROM ` + l.from + `
 			JOIN requests ON requests.job = jobs.id`
-	if !l.ofTask {
-		statement += `
-			JOIN accounts ON accounts.id = jobs.account
-			LEFT JOIN platforms ON platforms.name = accounts.platform`
-	}
 	if len(l.where.conditions) > 0 {
 		statement += `
 		WHERE ` + l.where.String()
 	}
-	statement += `
-		ORDER BY ` + l.order
 	if l.n > 0 {
 		statement += `
+		ORDER BY ` + l.order + `
 		LIMIT CAST(` + l.where.arg(l.n) + ` AS BIGINT)`
 	}
-	return listAs(ctx, q, l.columns, record, statement, l.where.args...)
+	var records []dispatch.Record
+	err := eachRow(ctx, q, l.columns, func(r *recordRow) error {
+		one, err := record(r)
+		records = append(grown(records, min(cmp.Or(l.page.Limit, many), many)), one)
+		return err
+	}, statement, l.where.args...)
+	if l.n == 0 {
+		slices.SortFunc(records, l.compare)
+	}
+	return records, err
+}
+
+// compare is the order of a list. Databases would copy all columns to sort the jobs that l.find found, and mostly read
+// them in their order.
+func (l *jobList) compare(a, b dispatch.Record) int {
+	if l.ofTask {
+		return cmp.Compare(a.Number, b.Number)
+	}
+	return l.page.Compare(a.Place(), b.Place())
 }
 
 // columns returns where the columns of the list are scanned to.
@@ -142,7 +153,7 @@ func (l *jobList) columns(r *recordRow) []any {
 		to = append(to, &r.number, &r.isHidden)
 	}
 	if !l.ofTask {
-		to = append(append(to, r.account.columns()...), &r.changed)
+		to = append(to, &r.changed)
 	}
 	return to
 }
@@ -193,7 +204,11 @@ func listRecords(
 		d.follows(w, p, "j.created", "j.id")
 		l.find(d, "j.created", ranges(q, w, accounts, statuses(p.Statuses))...)
 	}
-	return l.read(ctx, q, func(r *recordRow) (dispatch.Record, error) { return r.record(p.Most, now) })
+	records, err := l.read(ctx, q, func(r *recordRow) (dispatch.Record, error) { return r.record(p.Most, now) })
+	if err != nil {
+		return nil, err
+	}
+	return records, showAccounts(ctx, q, records, nil, now)
 }
 
 // ranges returns the conditions of the ranges of an index by account and status that hold a filtered list. SQLite takes
@@ -294,9 +309,10 @@ func listTaskJobs(
 	return l.read(ctx, q, record)
 }
 
-// record returns a job of a page of no task. most is the number of bytes of a request that the page reads.
+// record returns a job of a page of no task, without what its account shows on it. most is the number of bytes of a
+// request that the page reads.
 func (r *recordRow) record(most int, now int64) (record dispatch.Record, err error) {
-	j := r.shown(now)
+	j := redefined(r.Job, r.changed)
 	if most != 0 && r.size > int64(most) {
 		return dispatch.Record{Job: j, Request: dispatch.ParseRequestHead(r.body), Read: at(now), Size: int(r.size),
 			Cut: true}, nil
@@ -307,9 +323,4 @@ func (r *recordRow) record(most int, now int64) (record dispatch.Record, err err
 	}
 	record.Request, err = requestOf(j, r.body, "", "")
 	return record, err
-}
-
-// shown returns the job with what its account and the document of its service show on it.
-func (r *recordRow) shown(now int64) dispatch.Job {
-	return redefined(r.account.shownOn(r.Job, now), r.changed)
 }

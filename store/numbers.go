@@ -314,7 +314,7 @@ func changedJobs(
 		all = append(all, c)
 		return record, err
 	})
-	if err == nil && t != nil {
+	if err == nil {
 		err = showAccounts(ctx, q, records, changedAt, now)
 	}
 	for i := range all {

@@ -27,6 +27,7 @@ func (s *Store) RecordIncludingHidden(
 	ctx context.Context, u dispatch.UserID, id dispatch.JobID,
 ) (dispatch.Record, error) {
 	var r recordRow
+	var account accountState
 	var shared, dimension string
 	err := s.on(s.read).QueryRowContext(ctx, `
 		SELECT `+jobColumns+`, jobs.pruned, requests.body, COALESCE(tasks.request, ''), COALESCE(tasks.dimension, ''),
@@ -46,7 +47,7 @@ func (s *Store) RecordIncludingHidden(
 			LEFT JOIN platforms ON platforms.name = accounts.platform
 			LEFT JOIN tasks ON tasks.id = jobs.task
 		WHERE jobs.id = $1 AND jobs.owner = $2`,
-		id, u).Scan(slices.Concat(whole(&r.Job), []any{&r.pruned, &r.body, &shared, &dimension}, r.account.columns(),
+		id, u).Scan(slices.Concat(whole(&r.Job), []any{&r.pruned, &r.body, &shared, &dimension}, account.columns(),
 		[]any{&r.changed})...)
 	if err != nil {
 		return dispatch.Record{}, fail("Record", err)
@@ -55,7 +56,7 @@ func (s *Store) RecordIncludingHidden(
 	if err != nil {
 		return dispatch.Record{}, fail("Record", err)
 	}
-	j := r.shown(now)
+	j := redefined(account.shownOn(r.Job, now), r.changed)
 	request, err := requestOf(j, r.body, shared, dimension)
 	return dispatch.Record{Job: j, Request: request, Pruned: r.pruned, Read: at(now)}, fail("Record", err)
 }

@@ -71,7 +71,9 @@ var plans = []plan{
 	{
 		`FROM jobs JOIN requests .* WHERE jobs\.task = \S+ AS BIGINT\) AND jobs\.task <> 0 AND NOT jobs.hidden AND jobs.number`,
 		"jobs USING INDEX jobs_number (task=? AND number>?)", "jobs_number", false},
-	{`AND j\.number > .* j\.status = `,
+	{`j\.status = CAST\(\S+ AS TEXT\) ORDER BY j\.number, j\.id LIMIT CAST\(\$4 AS BIGINT\)\) AS p\) AS f`,
+		"SEARCH j USING INDEX jobs_task_status (task=? AND status=? AND number>?)", "jobs_task_status", false},
+	{`UNION ALL SELECT p\.id, p\.place FROM \( SELECT j\.id, j\.number AS place`,
 		"SEARCH j USING INDEX jobs_task_status (task=? AND status=? AND number>?)", "jobs_task_status", true},
 	{`AND \+j\.number >`, "SEARCH j USING INDEX jobs_changed (task=? AND updated>?)", "jobs_changed", true},
 	{`jobs\.owner = \S+ AND jobs\.task = 0 AND jobs\.changed >= `,
