@@ -110,7 +110,7 @@ func (f filters) runs(service dispatch.Service) bool {
 
 // filtered is what was read of a list for a page.
 type filtered[T any] struct {
-	list []T
+	list []*T
 	last *T   // that was read, whether or not it passes; nil: none was
 	more bool // there is a further page
 }
@@ -129,7 +129,7 @@ func filter[T any](all iter.Seq2[T, error], n int, pass, past func(T) bool) (s f
 			if s.more = len(s.list) == n; s.more {
 				return s, nil
 			}
-			s.list = append(s.list, v)
+			s.list = append(s.list, &v)
 		}
 		s.last = &v
 		if count++; count == MostScanned {

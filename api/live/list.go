@@ -33,10 +33,10 @@ func (a *Lists) ListingOf(ctx context.Context, t Topic, p dispatch.Page) listing
 	return l
 }
 
-func inOrder[T any](all []T) iter.Seq2[T, error] {
+func inOrder[T any](all []*T) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for _, v := range all {
-			if !yield(v, nil) {
+			if !yield(*v, nil) {
 				return
 			}
 		}

@@ -174,15 +174,15 @@ func (a *Lists) ListPart(ctx context.Context, t Topic, q pageQuery) (*ListPart, 
 	if read.last != nil {
 		part.to = read.last.After
 	}
-	var tasks []dispatch.TaskRecord
-	var jobs []dispatch.Record
+	var tasks []*dispatch.TaskRecord
+	var jobs []*dispatch.Record
 	for _, e := range read.list {
 		if e.Job != nil {
-			jobs = append(jobs, *e.Job)
+			jobs = append(jobs, e.Job)
 			continue
 		}
 		e.Task.Request.Parameters, e.Task.Request.Options = nil, nil
-		tasks = append(tasks, *e.Task)
+		tasks = append(tasks, e.Task)
 	}
 	part.write = func(ctx context.Context, w io.Writer) error {
 		r := a.NewRenderer(ctx, w, t)

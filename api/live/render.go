@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -215,7 +216,7 @@ func (a *Lists) Body(write func(ctx context.Context, w io.Writer) error) func(hu
 		ctx, cancel := context.WithCancelCause(hc.Context())
 		defer cancel(nil)
 		out := newPieces(w, func() { cancel(facade.ErrTooSlow) })
-		defer out.late.Stop()
+		defer out.release()
 		if err := errors.Join(write(ctx, out), out.flush()); err != nil {
 			a.Log.WarnContext(ctx, "response broken off", "error", cmp.Or(context.Cause(ctx), err))
 			panic(http.ErrAbortHandler)
@@ -227,7 +228,7 @@ func (a *Lists) Body(write func(ctx context.Context, w io.Writer) error) func(hu
 type pieces struct {
 	w       http.ResponseWriter
 	c       *http.ResponseController
-	buffer  bytes.Buffer
+	buffer  *bytes.Buffer
 	written int
 	begun   time.Time
 	blocked time.Duration // time in which the client was not ready to receive
@@ -237,8 +238,18 @@ type pieces struct {
 // newPieces returns a writer that calls giveUp if making the pieces takes longer than RequestWithin and than the time
 // that the slowest client may take for the pieces already sent.
 func newPieces(w http.ResponseWriter, giveUp func()) *pieces {
-	return &pieces{w: w, c: http.NewResponseController(w), begun: time.Now(),
+	return &pieces{w: w, c: http.NewResponseController(w), buffer: buffers.Get().(*bytes.Buffer), begun: time.Now(),
 		late: time.AfterFunc(call.RequestWithin, giveUp)}
+}
+
+// buffers are those of pieces, which would grow to that size for each response.
+var buffers = sync.Pool{New: func() any { return bytes.NewBuffer(make([]byte, 0, limits.PieceSize)) }}
+
+// release must be called at the end.
+func (p *pieces) release() {
+	p.late.Stop()
+	p.buffer.Reset()
+	buffers.Put(p.buffer)
 }
 
 // Write implements [io.Writer].

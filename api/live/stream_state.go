@@ -119,8 +119,8 @@ func (s *Stream) sendChanges(ctx context.Context) error {
 
 // sendPage sends a page of changes, if it has any that the client wants.
 func (s *Stream) sendPage(ctx context.Context, c dispatch.ChangedPage) error {
-	var tasks []dispatch.TaskRecord
-	var jobs []dispatch.Record
+	var tasks []*dispatch.TaskRecord
+	var jobs []*dispatch.Record
 	var removed wire.StatusChanges
 	for _, e := range c.Changed {
 		switch {
@@ -128,11 +128,11 @@ func (s *Stream) sendPage(ctx context.Context, c dispatch.ChangedPage) error {
 		case e.Job == 0 && e.Deleted:
 			removed.RemovedTasks = append(removed.RemovedTasks, int64(e.Task))
 		case e.Job == 0:
-			tasks = append(tasks, *e.Whole)
+			tasks = append(tasks, e.Whole)
 		case e.Deleted:
 			removed.RemovedJobs = append(removed.RemovedJobs, int64(e.Job))
 		default:
-			jobs = append(jobs, *e.Record)
+			jobs = append(jobs, e.Record)
 		}
 	}
 	if c.Task == nil && len(tasks)+len(jobs)+len(removed.RemovedTasks)+len(removed.RemovedJobs) == 0 {
@@ -197,7 +197,7 @@ func (p *parts) send(l listing) {
 		} else {
 			p.Failed(p.share(l.task))
 		}
-		l.tasks = inOrder([]dispatch.TaskRecord{*l.task})
+		l.tasks = inOrder([]*dispatch.TaskRecord{l.task})
 	}
 	if p.err != nil {
 		return
