@@ -103,3 +103,13 @@ type Problem struct {
 	Header    map[string]string // to be sent with it, for example Retry-After
 	RequestID string
 }
+
+// AreaOf returns the name of the first parameter that is an area; "" if there is none.
+func AreaOf(parameters []dispatch.Parameter) string {
+	for _, p := range parameters {
+		if p.Type == dispatch.BoundingBox || p.Type == dispatch.Polygon {
+			return p.Name
+		}
+	}
+	return ""
+}

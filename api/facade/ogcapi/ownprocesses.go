@@ -106,7 +106,7 @@ func (f *Facade) describeOwnProcess(in *request, s catalogue.Service) (*answer, 
 	for name, input := range f.ownInputs(ctx, in, s) {
 		inputs[name] = input
 	}
-	if area := areaOf(parameters); area != "" {
+	if area := facade.AreaOf(parameters); area != "" {
 		inputs[inputTiles] = tilesInput(area)
 	}
 	outputs := map[string]any{}

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/eodispatch/eodispatch/api/facade"
 	"github.com/eodispatch/eodispatch/catalogue"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/grid"
@@ -184,7 +185,7 @@ func (f *Facade) describeProcess(in *request) (*answer, error) {
 	}
 	maps.Copy(d.Outputs, f.outputs(s))
 	maps.Copy(d.Inputs, own)
-	if area := areaOf(parameters); area != "" && !f.isEcho(s) {
+	if area := facade.AreaOf(parameters); area != "" && !f.isEcho(s) {
 		d.Inputs[inputTiles] = tilesInput(area)
 	}
 	return &answer{Body: d}, nil
@@ -229,16 +230,6 @@ func tilesInput(area string) inputDescription {
 		Description: "Name of a grid. The area in the input " + strconv.Quote(area) +
 			" is split by it, and the process runs once for each tile.",
 		Schema: map[string]any{"type": "string", "enum": names}}
-}
-
-// areaOf returns the name of the first parameter that is an area; "" if there is none.
-func areaOf(parameters []dispatch.Parameter) string {
-	for _, p := range parameters {
-		if p.Type == dispatch.BoundingBox || p.Type == dispatch.Polygon {
-			return p.Name
-		}
-	}
-	return ""
 }
 
 // inputSchema returns the schema of a parameter in the form of OpenAPI 3.0, which the standard prescribes.

@@ -48,7 +48,7 @@ func (f *Facade) taskRequest(in *request, s catalogue.Service, e execution) (r d
 	if err != nil {
 		return r, nil, err
 	}
-	parameter := areaOf(parameters)
+	parameter := facade.AreaOf(parameters)
 	if parameter == "" || !e.has(parameter) {
 		return r, nil, badRequest(
 			"inputs.%s needs an area, which is the value of another input. This request or its process has none.",

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/eodispatch/eodispatch/api/facade"
 	"github.com/eodispatch/eodispatch/catalogue"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
@@ -210,7 +211,7 @@ func (f *Facade) serviceTaskFor(r *request, members map[string]json.RawMessage,
 		if err != nil {
 			return request, nil, err
 		}
-		parameter = areaOf(described)
+		parameter = facade.AreaOf(described)
 	}
 	parameter = cmp.Or(parameter, usualParameter)
 	area := arguments[parameter]

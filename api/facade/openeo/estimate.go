@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/eodispatch/eodispatch/api/facade"
 	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/catalogue"
 	"github.com/eodispatch/eodispatch/dispatch"
@@ -139,7 +140,7 @@ func (f *Facade) areaIn(r *request, s catalogue.Service, arguments json.RawMessa
 	if json.Unmarshal(arguments, &values) != nil {
 		return 0, false
 	}
-	return areaOfValue(r.Context(), values[areaOf(described)])
+	return areaOfValue(r.Context(), values[facade.AreaOf(described)])
 }
 
 // areaOfValue returns the area of a bounding box or GeoJSON.

@@ -213,16 +213,6 @@ func parameterOf(given dispatch.Parameter) processParameter {
 	return p
 }
 
-// areaOf returns the name of the first parameter that is an area; "" if there is none.
-func areaOf(parameters []dispatch.Parameter) string {
-	for _, p := range parameters {
-		if p.Type == dispatch.BoundingBox || p.Type == dispatch.Polygon {
-			return p.Name
-		}
-	}
-	return ""
-}
-
 // quoted returns a name in a text for people.
 func quoted(name string) string {
 	const most = 100
