@@ -303,9 +303,8 @@ func TestNotFound_IsOneResponse(t *testing.T) {
 	decode[any](t, ask(h, "POST", "/upscale_tasks", goodTask), 201)
 	impossible := []string{"0", "-1", "9223372036854775808", "-99999999999999999999999"}
 	for of, row := range map[string]struct{ code, id, requests string }{
-		"/unit_jobs/": {"JOB_NOT_FOUND", "job_id", "GET,DELETE,GET/results,POST/cancel"},
-		"/upscale_tasks/": {"TASK_NOT_FOUND", "task_id",
-			"GET,DELETE,POST/retry,POST/cancel,POST/pause,POST/resume"},
+		"/unit_jobs/":     {"JOB_NOT_FOUND", "job_id", "GET,DELETE,GET/results,POST/cancel"},
+		"/upscale_tasks/": {"TASK_NOT_FOUND", "task_id", "GET,DELETE,POST/retry,POST/cancel,POST/pause,POST/resume"},
 	} {
 		w.fail = nil
 		want := ask(h, "GET", of+"77", "", "X-Correlation-ID", "same").Body.String()

@@ -79,8 +79,7 @@ func (i *importCommand) run(c console, settings *config.Config) error {
 }
 
 // countImport says what would be taken over.
-func countImport(ctx context.Context, settings *config.Config, from *apex.Source, work apex.Import,
-	c console) error {
+func countImport(ctx context.Context, settings *config.Config, from *apex.Source, work apex.Import, c console) error {
 	work.Keeper = emptyKeeper{}
 	kept, err := openToRead(ctx, settings)
 	switch {
