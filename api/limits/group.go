@@ -9,7 +9,7 @@ type group struct {
 	wg     sync.WaitGroup
 }
 
-// Enter counts one more until release is called. It reports false if the group is closed.
+// Enter counts one more until release is called, once. It reports false if the group is closed.
 func (g *group) Enter() (release func(), ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -17,7 +17,7 @@ func (g *group) Enter() (release func(), ok bool) {
 		return nil, false
 	}
 	g.wg.Add(1)
-	return sync.OnceFunc(g.wg.Done), true
+	return g.wg.Done, true
 }
 
 // Close stops admitting and waits until all that entered have left.

@@ -9,7 +9,10 @@ import (
 	"io"
 )
 
-const mostControl = 125 // bytes of a control frame
+const (
+	mostControl = 125 // bytes of a control frame
+	mostHeard   = 512 // bytes that are read at once
+)
 
 // Listen begins to receive.
 func (s *Socket) Listen(c Client) {
@@ -27,7 +30,7 @@ func (s *Socket) wait() {
 // receive reads the frames of which the first n bytes have arrived.
 func (s *Socket) receive(n int, err error) {
 	if err == nil {
-		from := bufio.NewReader(io.MultiReader(bytes.NewReader(s.first[:n]), s.conn))
+		from := bufio.NewReaderSize(io.MultiReader(bytes.NewReader(s.first[:n]), s.conn), mostHeard)
 		for err = s.frame(from); err == nil && from.Buffered() > 0; {
 			err = s.frame(from)
 		}
