@@ -84,8 +84,8 @@ func (s *Stream) Start(ctx context.Context, released func()) {
 		s.Socket.Interrupt()
 		s.wake()
 	})
-	go s.run()
 	s.Socket.Listen(s)
+	go s.run()
 }
 
 func (s *Stream) change() {
