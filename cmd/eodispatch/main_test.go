@@ -1,8 +1,6 @@
 package main
 
 import (
-	"context"
-	"io"
 	"os"
 	"testing"
 
@@ -12,11 +10,4 @@ import (
 func TestMain(m *testing.M) {
 	code := postgres.Run(m)
 	os.Exit(code)
-}
-
-// testConsole returns a console that is signaled to stop when ctx ends.
-func testConsole(ctx context.Context, out io.Writer, environ ...string) console {
-	return console{out, out, environ, func(context.Context) (context.Context, context.CancelFunc) {
-		return context.WithCancel(ctx)
-	}}
 }
