@@ -314,15 +314,15 @@ func changedJobs(
 		all = append(all, c)
 		return record, err
 	})
-	if err == nil {
-		err = showAccounts(ctx, q, records, changedAt, now)
+	if err != nil {
+		return nil, err
 	}
 	for i := range all {
 		if !all[i].Deleted {
 			all[i].Record = &records[i]
 		}
 	}
-	return all, err
+	return all, showAccounts(ctx, q, records, changedAt, now)
 }
 
 // followNumber adds the condition that something follows a place in the order of numbers and ids.

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -29,6 +30,24 @@ func accepted(t *testing.T, s *store.Store, u dispatch.UserID) dispatch.Job {
 		t.Fatal(err)
 	}
 	return jobs[0].Job
+}
+
+// TestNumbers_AnUnreadableRequest: a read of changes that fails after some of them is an error, and does not panic.
+func TestNumbers_AnUnreadableRequest(t *testing.T) {
+	s := open(t, "sqlite:"+filepath.Join(t.TempDir(), "d.db"), conformance.WallClock{})
+	accepted(t, s, "ann")
+	n := changesOf(t, s, 0).Number
+	accepted(t, s, "ann")
+	broken := accepted(t, s, "ann")
+	if err := store.Transact(t.Context(), s, func(q store.Querier) error {
+		_, err := q.ExecContext(t.Context(), "UPDATE requests SET body = '{' WHERE job = $1", broken.ID)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if c, err := s.ChangesSince(t.Context(), "ann", 0, dispatch.AfterNumber(n), dispatch.Page{}); err == nil {
+		t.Errorf("%+v", c)
+	}
 }
 
 // TestNumbers_BecomeVisibleInOrder: who takes a number while a transaction with an earlier one is not committed waits
