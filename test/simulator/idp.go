@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"sync"
 	"time"
@@ -188,8 +189,19 @@ func (idp *IdP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		idp.URL = origin(r)
 	}
 	idp.mu.Unlock()
+	if page := r.Header.Get("Origin"); local.MatchString(page) {
+		w.Header().Set("Access-Control-Allow-Origin", page)
+		if r.Method == http.MethodOptions {
+			w.Header().Set("Access-Control-Allow-Headers", r.Header.Get("Access-Control-Request-Headers"))
+			w.WriteHeader(http.StatusOK)
+			return
+		}
+	}
 	idp.routes.ServeHTTP(w, r)
 }
+
+// local matches the origins of pages that sign in and get tokens, as if they were the web origins of each client.
+var local = regexp.MustCompile(`^http://(localhost|127\.0\.0\.1)(:[0-9]+)?$`)
 
 // rotate gives a realm a new signing key; older keys stay valid. idp.mu is held.
 func (idp *IdP) rotate(r *realm) {

@@ -316,3 +316,26 @@ func TestIdP_Misbehaves(t *testing.T) {
 	c.refused(404, "error", "Unable to find matching target resource method", "GET /", "")
 	c.refused(404, "error", "Realm does not exist", "GET /realms/x/.well-known/openid-configuration", "")
 }
+
+// TestIdP_PagesOfThisMachineGetTokens: a page of a portal can sign in as a public client, as Keycloak lets it where the
+// client names its origin.
+func TestIdP_PagesOfThisMachineGetTokens(t *testing.T) {
+	c := idpAt(t, &simulator.IdP{})
+	for origin, allowed := range map[string]string{"http://localhost:5173": "http://localhost:5173",
+		"http://127.0.0.1:8077": "http://127.0.0.1:8077", "https://portal.example.org": "",
+		"http://localhost.example.org": "", "": ""} {
+		c.header.Set("Origin", origin)
+		got := c.must(200, apexToken, form("grant_type", "password", "client_id", "portal", "username", "alice",
+			"password", "alice-password"))
+		if header := got.header.Get("Access-Control-Allow-Origin"); header != allowed {
+			t.Errorf("a token for a page of %q: Access-Control-Allow-Origin %q", origin, header)
+		}
+	}
+	c.header.Set("Origin", "http://localhost:5173")
+	c.header.Set("Access-Control-Request-Headers", "authorization")
+	got := c.must(200, "OPTIONS /realms/apex/protocol/openid-connect/token", "")
+	if got.header.Get("Access-Control-Allow-Origin") != "http://localhost:5173" ||
+		got.header.Get("Access-Control-Allow-Headers") != "authorization" {
+		t.Errorf("a preflight request: %v", got.header)
+	}
+}
