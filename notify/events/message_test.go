@@ -1,12 +1,17 @@
 package events
 
 import (
+	"encoding/json"
 	"fmt"
+	"os"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/test/documents"
 )
 
 // TestSigned_AsTheStandardsExample: the example of the documentation of Standard Webhooks.
@@ -16,6 +21,57 @@ func TestSigned_AsTheStandardsExample(t *testing.T) {
 	if err != nil || h.Get("Webhook-Signature") != "v1,rAvfW3dJ/X/qxhsaXPOyyCGmRKsaKWcsNccKXlIktD0=" ||
 		h.Get("Webhook-Timestamp") != "1731705121" {
 		t.Errorf("%v, %v", h, err)
+	}
+}
+
+const (
+	page    = "docs/webhooks.md"
+	heading = "# Webhooks"
+)
+
+// TestMessages_AsDocumented: docs/webhooks.md shows messages of all types as they are sent, the first one with a
+// signature that its reader can verify.
+func TestMessages_AsDocumented(t *testing.T) {
+	head, first, _ := strings.Cut(documents.Block(t, page, heading, "http"), "\n\n")
+	types := map[string]bool{}
+	for line := range strings.Lines(first + documents.Block(t, page, heading, "json")) {
+		var shown message
+		if err := json.Unmarshal([]byte(line), &shown); err != nil {
+			t.Fatal(err)
+		}
+		e, err := dispatch.ParseEvent(shown.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := New(Config{Source: shown.Source, Advice: func(dispatch.Attention) string { return shown.Data.Advice }})
+		sent, err := s.body(dispatch.Delivery{Event: e, Task: dispatch.TaskID(shown.Data.Task),
+			Number: shown.Data.Number, Happened: shown.Time})
+		if err != nil || string(sent)+"\n" != line {
+			t.Errorf("%s\nis sent as\n%s, %v", line, sent, err)
+		}
+		types[shown.Type] = true
+	}
+	if len(types) != 7 {
+		t.Errorf("of the types only %v are shown", types)
+	}
+	text, err := os.ReadFile("../../" + page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	field := func(name string) string {
+		_, rest, _ := strings.Cut(head, "\n"+name+": ")
+		value, _, _ := strings.Cut(rest, "\n")
+		return value
+	}
+	at, err := strconv.ParseInt(field("Webhook-Timestamp"), 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret := regexp.MustCompile("`(whsec_[^`]+)`").FindSubmatch(text)
+	h, err := headers(dispatch.Secret(secret[1]), field("Webhook-Id"), time.Unix(at, 0),
+		[]byte(strings.TrimSuffix(first, "\n")))
+	if got := field("Webhook-Signature"); err != nil || got != h.Get("Webhook-Signature") {
+		t.Errorf("the signature is %s, shown as %s, %v", h.Get("Webhook-Signature"), got, err)
 	}
 }
 
