@@ -449,3 +449,33 @@ func matches(patterns []string, folder string) bool {
 		return folder == root || below && strings.HasPrefix(folder, root+"/")
 	})
 }
+
+// errorCode finds the code of an error response.
+var errorCode = regexp.MustCompile(`\bCode: +"([A-Z_]+)"`)
+
+// TestErrorCodes_AreDescribed: docs/portals.md says of each code what a program does, and of no other.
+func TestErrorCodes_AreDescribed(t *testing.T) {
+	_, table, _ := strings.Cut(read(t, "docs/portals.md"), "\n## Errors\n")
+	table, _, _ = strings.Cut(table, "\n## ")
+	described := map[string]bool{}
+	for _, m := range regexp.MustCompile("`([A-Z_]+)`").FindAllStringSubmatch(table, -1) {
+		described[m[1]] = true
+	}
+	sent := map[string]bool{"NOT_MODIFIED": true} // which has no body
+	eachFile(t, func(folder, path string, _ *ast.File) {
+		if folder != "api" && !strings.HasPrefix(folder, "api/") || strings.HasSuffix(path, "_test.go") {
+			return
+		}
+		for _, m := range errorCode.FindAllStringSubmatch(read(t, path), -1) {
+			if !described[m[1]] && !sent[m[1]] {
+				t.Errorf("%s: docs/portals.md does not describe %s", path, m[1])
+			}
+			sent[m[1]] = true
+		}
+	})
+	for code := range described {
+		if !sent[code] {
+			t.Errorf("docs/portals.md describes %s, which nothing sends", code)
+		}
+	}
+}

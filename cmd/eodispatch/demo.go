@@ -347,13 +347,15 @@ func (s *demoServers) signIn(ctx context.Context) (string, error) {
 }
 
 // demoLines are shell commands that use the running broker, which docs/portals.md shows too.
-const demoLines = `J='Content-Type: application/json'
+const demoLines = `J='Content-Type: application/json' LAST=$(mktemp) TAG=$(mktemp)
 JOB=$(curl -s $B/unit_jobs -H "$A" -H "$J" -d '{
   "title": "NDVI, June", "label": "openeo", "format": "gtiff",
   "service": {"endpoint": "'$OPENEO'", "namespace": null, "application": "'$APPLICATION'"},
   "parameters": {"spatial_extent": {"west": 5.05, "south": 51.2, "east": 5.15, "north": 51.25},
                  "temporal_extent": ["2024-06-01", "2024-07-01"]}}' | tee /dev/stderr | sed -nE 's/^\{"id":([0-9]+),.*/\1/p')
-while curl -s "$B/unit_jobs/$JOB?wait=30" -H "$A" | tee /dev/stderr | grep -qE '"status":"(created|submitted|queued|running)"'; do :; done
+until grep -qE '"status":"(finished|failed|canceled)"' $LAST; do
+  curl -fsS --retry 9 --etag-compare $TAG --etag-save $TAG "$B/unit_jobs/$JOB?wait=30" -H "$A" -o $LAST || break
+done; cat $LAST
 curl -s $B/unit_jobs/$JOB/results -H "$A"
 curl -s $B/params -H "$A" -H "$J" -d '{"label": "openeo", "service": {"endpoint": "'$OPENEO'", "application": "'$APPLICATION'"}}'
 curl -s $B/jobs_status -H "$A"
