@@ -20,8 +20,8 @@ var TaskParam = &huma.Param{Name: "task_id", In: "path", Required: true,
 
 var PlatformParam = &huma.Param{Name: "platform", In: "query", Schema: &huma.Schema{Type: huma.TypeBoolean,
 	Default: false},
-	Description: "true: also delete the job and its results at the platform, once it has ended there and its costs " +
-		"are known. That happens after the response, and is retried for a week."}
+	Description: "true: also delete the job, or each job of the task, with its results at the platform, once it has " +
+		"ended there and its costs are known. That happens after the response, and is retried for a week."}
 
 var KeyParam = &huma.Param{Name: "Idempotency-Key", In: "header",
 	Description: "A name of your choice for this request. Repeating the request with the same name and body submits " +
@@ -61,8 +61,8 @@ var PageParams = []*huma.Param{
 	{Name: "platform", In: "query", Explode: new(true), Description: "Only elements on one of these platforms.",
 		Schema: &huma.Schema{Type: huma.TypeArray, Items: &huma.Schema{Type: huma.TypeString}}},
 	{Name: "labels", In: "query", Explode: new(true),
-		Description: "Only elements with this label, written as key=value. Repeated: with all of them. A list of " +
-			"jobs and tasks is found by the first one.",
+		Description: "Only elements with this label, written as key=value. Repeated: with all of them. The first " +
+			"one is looked up and the others filter what it finds, so begin with the rarest.",
 		Schema: &huma.Schema{Type: huma.TypeArray, Items: &huma.Schema{Type: huma.TypeString},
 			MaxItems: new(dispatch.MostLabels)},
 		Example: []any{"project=hesbaye"}},

@@ -40,14 +40,14 @@ type JobOptions struct {
 	Validate    *bool   `json:"validate,omitempty" nullable:"true" doc:"false: submit the parameters without checking them against the service's schemas"`
 	Pin         *bool   `json:"pin,omitempty" nullable:"true" doc:"true: run the service as its definition is when the request is accepted, whatever becomes of it: the platform gets that definition with each job, in place of its URL. A process of OGC API - Processes is compared with its description instead, and the job refused if it has changed. What cannot be pinned is refused. Tasks are pinned unless they say false, where the platform gets the definition anyway"`
 	MaxDuration int64   `json:"max_duration,omitempty" nullable:"true" minimum:"1" maximum:"31622400" doc:"Seconds. A job that has not ended this long after its start on the platform is canceled; for a task, each job by itself"`
-	Retries     int     `json:"retries,omitempty" nullable:"true" minimum:"0" maximum:"10" doc:"How often a job is submitted again that failed because of the platform, as the platform's message and the job's log tell; the pauses grow from a minute to an hour. A job that failed because of its request, or for a reason that is not known, is not retried"`
+	Retries     int     `json:"retries,omitempty" nullable:"true" minimum:"0" maximum:"10" doc:"How often a job is submitted again after a failure that the platform caused, according to its message or the job's log; the pauses grow from a minute to an hour. A job that failed because of its request, or for an unknown reason, is not retried"`
 	Notify      *Notify `json:"notify,omitempty" doc:"Who is notified of this job, or of the jobs of this task, as by a hook; GET /hooks?job_id= or ?task_id= finds its log. It is not returned with the request"`
 }
 
 // TaskOptions are JobOptions, and those that only tasks have.
 type TaskOptions struct {
 	JobOptions
-	Budget Budget `json:"budget,omitzero" doc:"What the jobs may cost: a number in the unit of the platform, or an amount with its unit. No job is submitted with which the costs so far and the mean for each job that runs would exceed it, and the task is paused"`
+	Budget Budget `json:"budget,omitzero" doc:"What the jobs may cost: a number in the unit of the platform, or an amount with its unit. A job is submitted only if the costs so far, plus the mean of the known costs for each running job and for this one, stay within it; otherwise the task is paused"`
 	Trial  int    `json:"trial,omitempty" nullable:"true" minimum:"1" doc:"How many jobs run first; the others run when the task is resumed"`
 }
 

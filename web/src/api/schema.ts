@@ -484,7 +484,7 @@ export interface components {
             pin?: boolean | null;
             /**
              * Format: int64
-             * @description How often a job is submitted again that failed because of the platform, as the platform's message and the job's log tell; the pauses grow from a minute to an hour. A job that failed because of its request, or for a reason that is not known, is not retried
+             * @description How often a job is submitted again after a failure that the platform caused, according to its message or the job's log; the pauses grow from a minute to an hour. A job that failed because of its request, or for an unknown reason, is not retried
              */
             retries?: number | null;
             /** @description false: submit the parameters without checking them against the service's schemas */
@@ -1330,7 +1330,7 @@ export interface components {
             unused?: string;
         };
         TaskOptions: {
-            /** @description What the jobs may cost: a number in the unit of the platform, or an amount with its unit. No job is submitted with which the costs so far and the mean for each job that runs would exceed it, and the task is paused */
+            /** @description What the jobs may cost: a number in the unit of the platform, or an amount with its unit. A job is submitted only if the costs so far, plus the mean of the known costs for each running job and for this one, stay within it; otherwise the task is paused */
             budget?: number | {
                 amount: number;
                 /** @description As the platform writes it */
@@ -1347,7 +1347,7 @@ export interface components {
             pin?: boolean | null;
             /**
              * Format: int64
-             * @description How often a job is submitted again that failed because of the platform, as the platform's message and the job's log tell; the pauses grow from a minute to an hour. A job that failed because of its request, or for a reason that is not known, is not retried
+             * @description How often a job is submitted again after a failure that the platform caused, according to its message or the job's log; the pauses grow from a minute to an hour. A job that failed because of its request, or for an unknown reason, is not retried
              */
             retries?: number | null;
             /**
