@@ -63,15 +63,16 @@ type change struct{ before, now stored }
 func apply(ctx context.Context, q tx, changes []change) error {
 	e := effects{numbers: q.numbers.drain()}
 	var all []command
-	for i, c := range changes {
-		all = append(all, q.updateOf(&changes[i].before.Job, &changes[i].now.Job))
+	for i := range changes {
+		c := &changes[i] // it has two jobs, of a kilobyte each
+		all = append(all, q.updateOf(&c.before.Job, &c.now.Job))
 		all = append(all, itemChange(c.before.Job, c.now.Job)...)
 		if c.now.Result != nil {
 			all = append(all, command{`
 				INSERT INTO results (job, body) VALUES ($1, $2) ON CONFLICT (job) DO UPDATE SET body = excluded.body, head = ''`,
 				[]any{int64(c.now.ID), storableText(string(c.now.Result))}})
 		}
-		e.change(c.before, changes[i].now)
+		e.change(c.before, c.now)
 	}
 	follow, err := e.statements(ctx, q)
 	if err != nil {
@@ -89,7 +90,7 @@ func apply(ctx context.Context, q tx, changes []change) error {
 // wait their turns, and returns how many: only the visit that has the lease of an account does, so nobody else gives
 // away its slots meanwhile.
 func write(ctx context.Context, q tx, jobs []dispatch.Job, wanted bool) (kept []dispatch.Job, turns int64, err error) {
-	var changes []change
+	changes := make([]change, 0, len(jobs))
 	for part := range slices.Chunk(jobs, idsAtOnce) {
 		found, err := lockLoaded(ctx, q, part)
 		if err != nil {
@@ -101,25 +102,27 @@ func write(ctx context.Context, q tx, jobs []dispatch.Job, wanted bool) (kept []
 				found[i].stopped) {
 				continue
 			}
-			before, after := found[i], found[i]
-			after.Job = storedAs(j)
-			after.Version++
-			after.takeOwned(before.Job)
-			if wanted && before.Phase == dispatch.Waiting {
+			changes = append(changes, change{found[i], found[i]})
+			c := &changes[len(changes)-1]
+			c.now.Job = storedAs(j)
+			c.now.Version++
+			c.now.takeOwned(&c.before.Job)
+			if wanted && c.before.Phase == dispatch.Waiting {
 				turns++
-				after.served += turns
+				c.now.served += turns
 			}
-			changes = append(changes, change{before, after})
-			j = after.Job
-			j.Result = nil
-			kept = append(kept, j)
 		}
+	}
+	kept = make([]dispatch.Job, len(changes))
+	for i := range changes {
+		kept[i] = changes[i].now.Job
+		kept[i].Result = nil
 	}
 	return asLoaded(kept), turns, apply(ctx, q, changes)
 }
 
 // takeOwned gives a job what its owner, or a move to another account, may have changed without a new version.
-func (s *stored) takeOwned(from dispatch.Job) {
+func (s *stored) takeOwned(from *dispatch.Job) {
 	s.Wish, s.Target = from.Wish, from.Target
 }
 
@@ -187,7 +190,7 @@ func lockLoaded(ctx context.Context, q tx, jobs []dispatch.Job) ([]stored, error
 		read := *s
 		read.Job = *loaded[s.ID]
 		read.Version = s.Version
-		read.takeOwned(s.Job)
+		read.takeOwned(&s.Job)
 		return read, nil
 	}, `SELECT jobs.id, jobs.version, `+columnNames(owned)+besideColumns+`
 		FROM jobs WHERE `+w.String()+` ORDER BY jobs.id`+q.lock("jobs"), w.args...)

@@ -2,6 +2,7 @@ package visit
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -103,7 +104,7 @@ func (v *visit) mustReadSingly(j dispatch.Job) bool {
 // only they need a listing.
 func (v *visit) listing(ctx context.Context, first dispatch.Job) (step, error) {
 	live, err := v.visits.Store.Listable(ctx, v.account, first.Base)
-	jobs := []dispatch.Job{first}
+	jobs := append(make([]dispatch.Job, 0, len(live)+1), first)
 	doubts := v.careful || v.visits.listings.of(baseOf{v.backend.Name, first.Base}).mustReadSingly(time.Now())
 	for _, j := range live {
 		if j.ID != first.ID && !v.busy[j.ID] && (j.Phase == dispatch.Creating || !doubts) &&
@@ -162,20 +163,21 @@ const listedOfJob = 100
 // match collects the outcomes of listed platform jobs for our jobs, one for each platform job.
 type match struct {
 	outcomes     []jobOutcome
-	kept         map[dispatch.JobID]map[dispatch.Ref]bool // platform jobs in outcomes
+	kept         map[dispatch.JobID][]dispatch.Ref // platform jobs in outcomes
 	seen         map[dispatch.JobID]bool
-	byRef        map[dispatch.Ref]dispatch.Job
-	byID         map[dispatch.JobID]dispatch.Job
+	byRef        map[dispatch.Ref]*dispatch.Job
+	byID         map[dispatch.JobID]*dispatch.Job
 	early        bool // only statuses are wanted, so the rest of the listing is not needed once all jobs were seen
 	started      bool // a listed job has started, even if its status lags
 	installation string
 }
 
 func newMatch(jobs []dispatch.Job, installation string, started bool) *match {
-	m := &match{kept: map[dispatch.JobID]map[dispatch.Ref]bool{}, seen: map[dispatch.JobID]bool{},
-		byRef: map[dispatch.Ref]dispatch.Job{}, byID: map[dispatch.JobID]dispatch.Job{},
-		early: true, started: started, installation: installation}
-	for _, j := range jobs {
+	m := &match{kept: map[dispatch.JobID][]dispatch.Ref{}, seen: map[dispatch.JobID]bool{},
+		byRef: map[dispatch.Ref]*dispatch.Job{}, byID: map[dispatch.JobID]*dispatch.Job{},
+		outcomes: make([]jobOutcome, 0, len(jobs)), early: true, started: started, installation: installation}
+	for i := range jobs {
+		j := &jobs[i]
 		m.byID[j.ID] = j
 		if j.Ref != (dispatch.Ref{}) {
 			m.byRef[j.Ref] = j
@@ -197,31 +199,26 @@ func (m *match) add(l dispatch.Listed) {
 	t, tagged := dispatch.ParseTag(m.installation, l.Tag)
 	j, ours := m.byID[t.Job]
 	switch {
-	case !tagged || !ours || !t.Marks(j):
+	case !tagged || !ours || !t.Marks(*j):
 	case t.Attempt == j.Attempt && j.Phase == dispatch.Creating:
 		m.put(j, dispatch.Outcome{Asked: dispatch.AskSearch, Attempt: t.Attempt, Epoch: j.Epoch, Ref: l.Ref,
 			Started: m.started,
 			Report:  l.Report})
 	case !l.Report.Status.Final(): // of an earlier attempt: an orphan
-		m.keep(jobOutcome{j, dispatch.Outcome{Asked: dispatch.AskSearch, Attempt: t.Attempt, Epoch: -1, Ref: l.Ref}})
+		m.keep(j, dispatch.Outcome{Asked: dispatch.AskSearch, Attempt: t.Attempt, Epoch: -1, Ref: l.Ref})
 	}
 }
 
 // keep adds an outcome, unless the listing reported the same platform job before, or listedOfJob of them for that job.
-func (m *match) keep(a jobOutcome) {
-	kept := m.kept[a.job.ID]
-	if kept == nil {
-		kept = map[dispatch.Ref]bool{}
-		m.kept[a.job.ID] = kept
-	}
-	if !kept[a.Ref] && len(kept) < listedOfJob {
-		kept[a.Ref] = true
-		m.outcomes = append(m.outcomes, a)
+func (m *match) keep(j *dispatch.Job, o dispatch.Outcome) {
+	if kept := m.kept[j.ID]; !slices.Contains(kept, o.Ref) && len(kept) < listedOfJob {
+		m.kept[j.ID] = append(kept, o.Ref)
+		m.outcomes = append(m.outcomes, jobOutcome{*j, o})
 	}
 }
 
-func (m *match) put(j dispatch.Job, o dispatch.Outcome) {
-	m.keep(jobOutcome{j, o})
+func (m *match) put(j *dispatch.Job, o dispatch.Outcome) {
+	m.keep(j, o)
 	m.seen[j.ID] = true
 }
 

@@ -58,15 +58,21 @@ func (v *visit) unsavedOutcomes() []jobOutcomes { return v.outcomesOf(v.unsaved)
 
 // outcomesOf groups the outcomes of responses by job, in the order in which they arrived.
 func (v *visit) outcomesOf(responses []platformResponse) (all []jobOutcomes) {
-	at := map[dispatch.JobID]int{}
+	n := 0
 	for _, f := range responses {
-		for _, a := range f.outcomes {
-			i, known := at[a.job.ID]
+		n += len(f.outcomes)
+	}
+	at := make(map[dispatch.JobID]int, n)
+	all = make([]jobOutcomes, 0, n) // a job has a kilobyte
+	for _, f := range responses {
+		for i := range f.outcomes {
+			a := &f.outcomes[i]
+			k, known := at[a.job.ID]
 			if !known {
-				i = len(all)
-				at[a.job.ID], all = i, append(all, jobOutcomes{job: a.job})
+				k = len(all)
+				at[a.job.ID], all = k, append(all, jobOutcomes{job: a.job})
 			}
-			all[i].outcomes = append(all[i].outcomes, v.complete(a.Outcome, f.asked))
+			all[k].outcomes = append(all[k].outcomes, v.complete(a.Outcome, f.asked))
 		}
 	}
 	return all
@@ -198,9 +204,9 @@ func (v *visit) endSave(ctx context.Context, s *save) (again []jobOutcomes, err 
 			}
 			continue
 		}
-		v.freed = v.freed || freedSlot(s.job, j)
-		v.visits.Hub.NotifySaved(ctx, s.job, j, s.outcomes[len(s.outcomes)-1].Err)
-		v.noteStart(s.job, j)
+		v.freed = v.freed || freedSlot(s.job, *j)
+		v.visits.Hub.NotifySaved(ctx, s.job, *j, s.outcomes[len(s.outcomes)-1].Err)
+		v.noteStart(s.job, *j)
 	}
 	return again, nil
 }

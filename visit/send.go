@@ -87,7 +87,7 @@ func (v *visit) maySend(c class) bool { return !time.Now().Before(v.noSendBefore
 
 // begin commits the intents of all submissions in one transaction, and sends all requests. It sends none if the lease
 // was lost. It returns the jobs whose intents were committed.
-func (v *visit) begin(ctx context.Context, requests []platformRequest) (intended map[dispatch.JobID]dispatch.Job,
+func (v *visit) begin(ctx context.Context, requests []platformRequest) (intended map[dispatch.JobID]*dispatch.Job,
 	err error) {
 	if requests, err = v.saveAsFailed(ctx, requests); err != nil {
 		return nil, err
@@ -108,7 +108,7 @@ func (v *visit) begin(ctx context.Context, requests []platformRequest) (intended
 			continue
 		}
 		if f.submits() {
-			f.jobs = []dispatch.Job{j}
+			f.jobs = []dispatch.Job{*j}
 		}
 		f.deadline, f.drift = v.deadline(), v.leaseDrift
 		v.pending++
@@ -157,10 +157,10 @@ func (v *visit) saveAsFailed(ctx context.Context, requests []platformRequest) ([
 
 // unchangedJobs returns the jobs of a request that were saved, in their stored state. The others have changed meanwhile
 // and are handled in a later iteration.
-func (v *visit) unchangedJobs(jobs []dispatch.Job, is map[dispatch.JobID]dispatch.Job) (kept []dispatch.Job) {
+func (v *visit) unchangedJobs(jobs []dispatch.Job, is map[dispatch.JobID]*dispatch.Job) (kept []dispatch.Job) {
 	for _, j := range jobs {
 		if now, saved := is[j.ID]; saved {
-			kept = append(kept, now)
+			kept = append(kept, *now)
 		} else {
 			v.setBusy([]dispatch.Job{j}, false)
 		}
@@ -168,7 +168,7 @@ func (v *visit) unchangedJobs(jobs []dispatch.Job, is map[dispatch.JobID]dispatc
 	return kept
 }
 
-func (v *visit) intend(ctx context.Context, requests []platformRequest) (map[dispatch.JobID]dispatch.Job, error) {
+func (v *visit) intend(ctx context.Context, requests []platformRequest) (map[dispatch.JobID]*dispatch.Job, error) {
 	var jobs []dispatch.Job
 	for _, f := range requests {
 		if f.submits() {

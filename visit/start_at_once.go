@@ -13,7 +13,7 @@ import (
 // returns the requests that start these jobs, and how many responses are before theirs. The intent of such a request is
 // committed with what the response changed.
 func (v *visit) splitCreated(ctx context.Context) (starts []platformRequest, others int, err error) {
-	if !slices.ContainsFunc(v.unsaved, func(f platformResponse) bool { _, can := v.startable(f); return can }) {
+	if !slices.ContainsFunc(v.unsaved, platformResponse.onlyCreated) {
 		return nil, len(v.unsaved), nil
 	}
 	if time.Since(v.read) >= agendaFresh { // it shows what goes first, and a hold that has begun
@@ -43,9 +43,14 @@ func (v *visit) mayStartAtOnce() bool {
 		v.queue.nextClass(v.maySend) >= classSubmit
 }
 
+// onlyCreated reports whether the response created a job that has not started.
+func (f platformResponse) onlyCreated() bool {
+	return f.submits() && len(f.outcomes) == 1 && f.outcomes[0].Ref != (dispatch.Ref{}) && !f.outcomes[0].Started
+}
+
 // startable returns the job after a response that created it, if nothing but its start is due.
 func (v *visit) startable(f platformResponse) (dispatch.Job, bool) {
-	if !f.submits() || len(f.outcomes) != 1 {
+	if !f.onlyCreated() {
 		return dispatch.Job{}, false
 	}
 	j := v.result(v.outcomesOf([]platformResponse{f})[0])
@@ -55,7 +60,7 @@ func (v *visit) startable(f platformResponse) (dispatch.Job, bool) {
 
 // endCreated forgets the responses from others on whose jobs were stored with the intents to start them. The remaining
 // ones are saved later.
-func (v *visit) endCreated(ctx context.Context, others int, intended map[dispatch.JobID]dispatch.Job) error {
+func (v *visit) endCreated(ctx context.Context, others int, intended map[dispatch.JobID]*dispatch.Job) error {
 	var err error
 	left := slices.Clone(v.unsaved[:others])
 	for _, f := range v.unsaved[others:] {
@@ -66,7 +71,7 @@ func (v *visit) endCreated(ctx context.Context, others int, intended map[dispatc
 		}
 		v.kept = true
 		v.releaseGate(j.ID)
-		v.visits.Hub.NotifySaved(ctx, f.outcomes[0].job, j, nil)
+		v.visits.Hub.NotifySaved(ctx, f.outcomes[0].job, *j, nil)
 		err = cmp.Or(err, v.noteResponse(ctx, f.outcomes[0].Outcome))
 	}
 	v.unsaved = left

@@ -77,11 +77,11 @@ func (t *stepQueue) nextClass(open func(class) bool) class {
 	return first
 }
 
-// byID returns jobs by their ids.
-func byID(jobs []dispatch.Job) map[dispatch.JobID]dispatch.Job {
-	m := make(map[dispatch.JobID]dispatch.Job, len(jobs))
-	for _, j := range jobs {
-		m[j.ID] = j
+// byID returns where jobs are, by their ids.
+func byID(jobs []dispatch.Job) map[dispatch.JobID]*dispatch.Job {
+	m := make(map[dispatch.JobID]*dispatch.Job, len(jobs))
+	for i := range jobs {
+		m[jobs[i].ID] = &jobs[i]
 	}
 	return m
 }
