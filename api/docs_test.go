@@ -5,6 +5,10 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -174,6 +178,44 @@ func TestDocument_HasTheBrokersPlatformsInItsExamples(t *testing.T) {
 		if !bytes.Contains(text, []byte(own)) {
 			t.Errorf("no example has %s", own)
 		}
+	}
+}
+
+// The test generates a Go client from the document, compiles it, and submits a job with it.
+func TestGeneratedClient_SubmitsAJob(t *testing.T) {
+	h := New(withDocsSignIn("docs", &endpointSource{authorizationURL: signInAt, tokenURL: tokensAt}))
+	folder := t.TempDir()
+	document, client := filepath.Join(folder, "openapi.json"), filepath.Join(folder, "client.go")
+	_, text := whole(t, h)
+	if err := os.WriteFile(document, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const tools = "-modfile=../tools/go.mod"
+	// builds the tool: go prints what it downloads
+	if out, err := exec.CommandContext(t.Context(), "go", "tool", tools, "oapi-codegen",
+		"-version").CombinedOutput(); err != nil {
+		t.Fatalf("oapi-codegen: %v\n%s", err, out)
+	}
+	generate := exec.CommandContext(t.Context(), "go", "tool", tools, "oapi-codegen", "-generate", "types,client",
+		"-package", "main", "-o", client, document)
+	if out, err := generate.CombinedOutput(); err != nil || len(out) > 0 {
+		t.Fatalf("oapi-codegen: %v\n%s", err, out)
+	}
+	program, err := os.ReadFile("testdata/client/main.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	use := filepath.Join(folder, "main.go")
+	if err := os.WriteFile(use, program, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(h)
+	defer server.Close()
+	run := exec.CommandContext(t.Context(), "go", "run", tools, client, use, server.URL, "token-anna")
+	var faults bytes.Buffer
+	run.Stderr = &faults
+	if out, err := run.Output(); err != nil || string(out) != "submitted submitted\n" {
+		t.Errorf("the client: %v\n%s%s", err, out, &faults)
 	}
 }
 
