@@ -4,14 +4,15 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"io"
+
+	"github.com/gobwas/ws"
 )
 
 const (
-	mostControl = 125 // bytes of a control frame
 	mostHeard   = 512 // bytes that are read at once
+	faultReason = "the client breaks the protocol"
 )
 
 // Listen begins to receive.
@@ -39,56 +40,38 @@ func (s *Socket) receive(n int, err error) {
 		go s.wait()
 		return
 	}
-	if errors.Is(err, errFault) {
-		s.BeginClose(ProtocolError, err.Error())
+	if _, ok := errors.AsType[ws.ProtocolError](err); ok {
+		s.BeginClose(ProtocolError, faultReason)
 	}
 	s.Drop()
 	s.client.Gone()
 	s.hearing.Done()
 }
 
-var (
-	errFault  = errors.New("the client breaks the protocol")
-	errClosed = errors.New("the client has closed the connection")
-)
+var errClosed = errors.New("the client has closed the connection")
 
-// frame reads a frame.
+// frame reads a frame. What breaks the protocol is a [ws.ProtocolError].
 func (s *Socket) frame(from *bufio.Reader) error {
-	var b [8]byte
-	if _, err := io.ReadFull(from, b[:2]); err != nil {
+	h, err := ws.ReadHeader(from)
+	if err != nil {
 		return err
 	}
-	kind, isLast, size := b[0]&0x0f, b[0]&last != 0, int64(b[1]&0x7f)
-	if b[0]&0x70 != 0 || b[1]&0x80 == 0 { // an extension, or not masked
-		return errFault
+	state := ws.StateServerSide
+	if s.within {
+		state = state.Set(ws.StateFragmented)
 	}
-	if more := map[int64]int{126: 2, 127: 8}[size]; more > 0 {
-		clear(b[:])
-		if _, err := io.ReadFull(from, b[8-more:]); err != nil {
-			return err
-		}
-		size = int64(binary.BigEndian.Uint64(b[:]))
-	}
-	var mask [4]byte
-	if _, err := io.ReadFull(from, mask[:]); err != nil {
+	if err := ws.CheckHeader(h, state); err != nil {
 		return err
 	}
-	switch {
-	case size < 0:
-		return errFault
-	case kind == continuation && s.within, (kind == text || kind == binaryData) && !s.within:
-		return s.part(from, isLast, size)
-	case kind >= closing && kind <= pong && isLast && size <= mostControl:
-		content := make([]byte, size)
-		if _, err := io.ReadFull(from, content); err != nil {
-			return err
-		}
-		for i := range content {
-			content[i] ^= mask[i%4]
-		}
-		return s.control(kind, content)
+	if h.OpCode.IsData() || h.OpCode == ws.OpContinuation {
+		return s.part(from, h.Fin, h.Length)
 	}
-	return errFault
+	content := make([]byte, h.Length)
+	if _, err := io.ReadFull(from, content); err != nil {
+		return err
+	}
+	ws.Cipher(content, h.Mask, 0)
+	return s.control(h.OpCode, content)
 }
 
 // part discards a part of a message.
@@ -106,20 +89,21 @@ func (s *Socket) part(from io.Reader, isLast bool, size int64) error {
 	return nil
 }
 
-func (s *Socket) control(kind byte, content []byte) error {
+func (s *Socket) control(kind ws.OpCode, content []byte) error {
 	switch kind {
-	case ping:
-		return s.send(context.Background(), pong|last, content)
-	case pong:
+	case ws.OpPing:
+		return s.send(context.Background(), ws.NewPongFrame(content))
+	case ws.OpPong:
 		s.client.Ponged()
 		return nil
 	}
 	why := Normal
-	if len(content) > 1 {
-		why = Status(binary.BigEndian.Uint16(content))
-	}
-	if len(content) == 1 || why < Normal || why > 4999 || why > 1014 && why < 3000 || why > 1003 && why < 1007 {
-		return errFault
+	if len(content) > 0 {
+		var reason string
+		why, reason = ws.ParseCloseFrameData(content)
+		if err := ws.CheckCloseFrameData(why, reason); err != nil {
+			return err
+		}
 	}
 	s.BeginClose(why, "")
 	return errClosed

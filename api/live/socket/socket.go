@@ -1,28 +1,29 @@
 // Package socket is the server's end of WebSockets (RFC 6455) that mostly wait. It sends messages, discards those of
-// the client, and keeps no buffer. It waits for the client in few and small frames, so that a stack of 2 kB holds them,
-// which libraries exceed.
+// the client, and keeps no buffer. It waits for the client in few and small frames, so that a stack of 2 kB holds them.
 package socket
 
 import (
+	"bytes"
 	"context"
-	"encoding/binary"
 	"net"
 	"sync"
 	"time"
+
+	"github.com/gobwas/ws"
 )
 
 // Status is why a connection closes (RFC 6455, section 7.4.1).
-type Status uint16
+type Status = ws.StatusCode
 
 // The reasons that a server has.
 const (
-	Normal          Status = 1000
-	GoingAway       Status = 1001
-	ProtocolError   Status = 1002
-	PolicyViolation Status = 1008
-	MessageTooBig   Status = 1009
-	InternalError   Status = 1011
-	TryAgainLater   Status = 1013
+	Normal          = ws.StatusNormalClosure
+	GoingAway       = ws.StatusGoingAway
+	ProtocolError   = ws.StatusProtocolError
+	PolicyViolation = ws.StatusPolicyViolation
+	MessageTooBig   = ws.StatusMessageTooBig
+	InternalError   = ws.StatusInternalServerError
+	TryAgainLater   = Status(1013)
 )
 
 const (
@@ -57,41 +58,28 @@ type Socket struct {
 	limited  bool // Interrupt ends the frame that is sent
 }
 
-// Kinds of frames (RFC 6455, section 5.2).
-const (
-	continuation = 0
-	text         = 1
-	binaryData   = 2
-	closing      = 8
-	ping         = 9
-	pong         = 10
-
-	last = 0x80 // frame of a message
-)
-
 // Send sends a message.
 func (s *Socket) Send(ctx context.Context, message []byte) error {
-	return s.send(ctx, text|last, message)
+	return s.send(ctx, ws.NewTextFrame(message))
 }
 
 // SendPart sends a part of a message of several.
 func (s *Socket) SendPart(ctx context.Context, part []byte, isFirst, isLast bool) error {
-	kind := byte(continuation)
+	kind := ws.OpContinuation
 	if isFirst {
-		kind = text
+		kind = ws.OpText
 	}
-	if isLast {
-		kind |= last
-	}
-	return s.send(ctx, kind, part)
+	return s.send(ctx, ws.NewFrame(kind, isLast, part))
 }
 
 // Ping asks the client to respond.
-func (s *Socket) Ping(ctx context.Context) error { return s.send(ctx, ping|last, nil) }
+func (s *Socket) Ping(ctx context.Context) error { return s.send(ctx, ws.NewPingFrame(nil)) }
 
 // send sends a frame. The connection closes if part of it may have been sent.
-func (s *Socket) send(ctx context.Context, kind byte, content []byte) error {
-	frame := append(head(kind, len(content)), content...)
+func (s *Socket) send(ctx context.Context, f ws.Frame) error {
+	var whole bytes.Buffer
+	whole.Grow(ws.MaxHeaderSize + len(f.Payload))
+	_ = ws.WriteFrame(&whole, f) // cannot fail in memory
 	s.sending.Lock()
 	defer s.sending.Unlock()
 	if s.over {
@@ -101,23 +89,11 @@ func (s *Socket) send(ctx context.Context, kind byte, content []byte) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	_, err := s.conn.Write(frame)
-	if s.over = err != nil || kind == closing|last; err != nil {
+	_, err := s.conn.Write(whole.Bytes())
+	if s.over = err != nil || f.Header.OpCode == ws.OpClose; err != nil {
 		s.Drop()
 	}
 	return err
-}
-
-// head returns the first bytes of a frame, with room for its content.
-func head(kind byte, size int) []byte {
-	b := make([]byte, 0, 10+size)
-	switch {
-	case size <= mostControl:
-		return append(b, kind, byte(size))
-	case size <= 0xffff:
-		return binary.BigEndian.AppendUint16(append(b, kind, 126), uint16(size))
-	}
-	return binary.BigEndian.AppendUint64(append(b, kind, 127), uint64(size))
 }
 
 func (s *Socket) limit(interruptible bool) {
@@ -144,8 +120,8 @@ func (s *Socket) Close(why Status, reason string) {
 
 // BeginClose says why the connection closes, unless that was done. It does not wait for the client.
 func (s *Socket) BeginClose(why Status, reason string) {
-	content := append(binary.BigEndian.AppendUint16(nil, uint16(why)), reason[:min(len(reason), mostReason)]...)
-	if s.send(context.Background(), closing|last, content) == nil {
+	body := ws.NewCloseFrameBody(why, reason[:min(len(reason), mostReason)])
+	if s.send(context.Background(), ws.NewCloseFrame(body)) == nil {
 		_ = s.conn.SetReadDeadline(time.Now().Add(closeWithin)) // fails if the connection is closed, as reading does
 	}
 }

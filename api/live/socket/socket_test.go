@@ -3,7 +3,6 @@ package socket
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"io"
 	"net"
@@ -17,24 +16,31 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+	"github.com/gobwas/ws"
 )
 
-// masked returns a frame of a client.
+// Kinds of frames (RFC 6455, section 5.2).
+const (
+	text       = byte(ws.OpText)
+	binaryData = byte(ws.OpBinary)
+	closing    = byte(ws.OpClose)
+	ping       = byte(ws.OpPing)
+	pong       = byte(ws.OpPong)
+
+	last = 0x80 // frame of a message
+)
+
+// masked returns a frame of a client with the given first byte.
 func masked(first byte, content string) []byte {
-	b := head(first, len(content))
-	b[1] |= 0x80
-	mask := []byte{7, 8, 9, 10}
-	b = append(b, mask...)
-	for i := range content {
-		b = append(b, content[i]^mask[i%4])
-	}
+	frame := ws.NewFrame(0, false, []byte(content))
+	b := ws.MustCompileFrame(ws.MaskFrameInPlaceWith(frame, [4]byte{7, 8, 9, 10}))
+	b[0] = first
 	return b
 }
 
 // closed returns the close that a server sends.
 func closed(why Status, reason string) []byte {
-	b := append(head(closing|last, 2+len(reason)), binary.BigEndian.AppendUint16(nil, uint16(why))...)
-	return append(b, reason...)
+	return ws.MustCompileFrame(ws.NewCloseFrame(ws.NewCloseFrameBody(why, reason)))
 }
 
 // witness counts what a client does.
@@ -54,7 +60,7 @@ func open(t testing.TB, w Client) (*Socket, net.Conn) {
 }
 
 var (
-	fault = closed(ProtocolError, errFault.Error())
+	fault = closed(ProtocolError, faultReason)
 	long  = closed(MessageTooBig, "the message is too long")
 )
 
@@ -76,7 +82,7 @@ func TestListen_FollowsTheProtocol(t *testing.T) {
 		{"too long together", [][]byte{masked(1, strings.Repeat("x", Longest)), masked(last, "x")}, long,
 			witness{1, 0, 0}},
 		{"far too long", [][]byte{sized(70_000), sized(3)}, long, witness{2, 0, 0}},
-		{"a negative length", [][]byte{{text | last, 0xff}, bytes.Repeat([]byte{0xff}, 8), make([]byte, 4)}, fault,
+		{"a negative length", [][]byte{{text | last, 0xff}, bytes.Repeat([]byte{0xff}, 8), make([]byte, 4)}, nil,
 			witness{0, 0, 1}},
 		{"a pong", [][]byte{masked(pong|last, "x")}, nil, witness{0, 1, 0}},
 		{"not masked", [][]byte{{ping | last, 0}}, fault, witness{0, 0, 1}},
@@ -249,33 +255,46 @@ func TestSend_IsReadByOthers(t *testing.T) {
 	}
 }
 
-func TestRequested(t *testing.T) {
+// What asks for a WebSocket in a wrong way is refused, with the reason.
+func TestAccept_Refuses(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !Requested(r) {
+			w.WriteHeader(http.StatusUpgradeRequired)
+			return
+		}
+		if s, err := Accept(w, r, ""); err == nil {
+			s.Drop()
+		}
+	}))
+	defer server.Close()
 	for _, row := range []struct {
 		name, header, value string
-		want                bool
+		want                int
 	}{
-		{"all", "", "", true},
-		{"of a browser", "Connection", "keep-alive, Upgrade", true},
-		{"another connection", "Connection", "keep-alive", false},
-		{"another protocol", "Upgrade", "h2c", false},
-		{"several", "Upgrade", "h2c, WebSocket", true},
-		{"an old version", "Sec-WebSocket-Version", "8", false},
-		{"no key", "Sec-WebSocket-Key", "", false},
-		{"a short key", "Sec-WebSocket-Key", "AAAA", false},
-		{"no base64", "Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ=!", false},
+		{"all", "", "", 101},
+		{"of a browser", "Connection", "keep-alive, Upgrade", 101},
+		{"another connection", "Connection", "keep-alive", 400},
+		{"another protocol", "Upgrade", "h2c", 426},
+		{"an old version", "Sec-WebSocket-Version", "8", 426},
+		{"no key", "Sec-WebSocket-Key", "", 400},
+		{"a short key", "Sec-WebSocket-Key", "AAAA", 400},
 	} {
-		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
 		r.Header = http.Header{"Connection": {"Upgrade"}, "Upgrade": {"websocket"}, "Sec-Websocket-Version": {"13"},
 			"Sec-Websocket-Key": {"dGhlIHNhbXBsZSBub25jZQ=="}}
 		if row.header != "" {
 			r.Header.Set(row.header, row.value)
 		}
-		if Requested(r) != row.want {
-			t.Errorf("%s: %v", row.name, !row.want)
+		got, err := http.DefaultTransport.RoundTrip(r)
+		if err != nil {
+			t.Fatalf("%s: %v", row.name, err)
 		}
-		r.ProtoMajor, r.ProtoMinor = 2, 0
-		if Requested(r) {
-			t.Errorf("%s: by HTTP/2", row.name)
+		got.Body.Close()
+		if got.StatusCode != row.want {
+			t.Errorf("%s: %d, want %d", row.name, got.StatusCode, row.want)
 		}
 	}
 }
