@@ -34,7 +34,7 @@ func nextOf(t *testing.T, a *httptest.ResponseRecorder) string {
 	return m[1]
 }
 
-// mixed has tasks of two jobs and single jobs in alternation, each a second younger than the one before.
+// mixed has tasks of three jobs and single jobs in alternation, each a second younger than the one before.
 func mixed(t *testing.T, n int) (*world, API) {
 	t.Helper()
 	w := newWorld()

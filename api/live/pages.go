@@ -227,7 +227,7 @@ func (a *Lists) TaskPart(ctx context.Context, t Topic, q pageQuery) (*ListPart, 
 	return part, nil
 }
 
-// CursorKey derives the key of cursors from a secret. Processes with the same secret get the same key.
+// cursorKey derives the key of cursors from a secret. Processes with the same secret get the same key.
 func cursorKey(secret dispatch.Secret) []byte {
 	key := sha256.Sum256([]byte("cursor " + secret.Reveal()))
 	return key[:]
