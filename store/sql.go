@@ -147,51 +147,31 @@ func isAny[T ~string | ~int64](q tx, w *where, column string, values []T) string
 func (w *where) String() string { return strings.Join(w.conditions, " AND ") }
 
 // text is where a text is scanned to, whatever its Go type.
-func text[T ~string](to *T) sql.Scanner { return textIn[T]{to} }
+func text[T ~string](to *T) sql.Scanner {
+	return scanned[T, string]{to, func(s string) T { return T(s) }}
+}
 
 // number is where an integer is scanned to.
-func number[T ~int | ~int64](to *T) sql.Scanner { return numberIn[T]{to} }
+func number[T ~int | ~int64](to *T) sql.Scanner {
+	return scanned[T, int64]{to, func(n int64) T { return T(n) }}
+}
 
 // instant is where a time is scanned to; 0 is the zero time.
-func instant(to *time.Time) sql.Scanner { return instantIn{to} }
+func instant(to *time.Time) sql.Scanner { return scanned[time.Time, int64]{to, at} }
 
 // duration is where a span of microseconds is scanned to.
-func duration(to *time.Duration) sql.Scanner { return durationIn{to} }
+func duration(to *time.Duration) sql.Scanner { return scanned[time.Duration, int64]{to, span} }
 
-// Where values are scanned to. database/sql itself uses reflection for all but a few types. They have one pointer each,
-// so that none is allocated to be a [sql.Scanner].
-type (
-	textIn[T ~string]         struct{ to *T }
-	numberIn[T ~int | ~int64] struct{ to *T }
-	instantIn                 struct{ to *time.Time }
-	durationIn                struct{ to *time.Duration }
-)
-
-// Scan implements [sql.Scanner].
-func (i textIn[T]) Scan(from any) error {
-	v, err := given[string](from)
-	*i.to = T(v)
-	return err
+// scanned is where a value is scanned to. database/sql itself uses reflection for all but a few types.
+type scanned[T, V any] struct {
+	to *T
+	of func(V) T
 }
 
 // Scan implements [sql.Scanner].
-func (i numberIn[T]) Scan(from any) error {
-	v, err := given[int64](from)
-	*i.to = T(v)
-	return err
-}
-
-// Scan implements [sql.Scanner].
-func (i instantIn) Scan(from any) error {
-	v, err := given[int64](from)
-	*i.to = at(v)
-	return err
-}
-
-// Scan implements [sql.Scanner].
-func (i durationIn) Scan(from any) error {
-	v, err := given[int64](from)
-	*i.to = span(v)
+func (s scanned[T, V]) Scan(from any) error {
+	v, err := given[V](from)
+	*s.to = s.of(v)
 	return err
 }
 
