@@ -583,10 +583,8 @@ func (g *collector) collection() (json.RawMessage, error) {
 	}
 	stac.Complete(c, g.id, g.extent)
 	if len(g.assets) > 0 {
-		assets := map[string]json.RawMessage{}
-		if json.Unmarshal(c["assets"], &assets) != nil || assets == nil {
-			assets = map[string]json.RawMessage{}
-		}
+		var assets map[string]json.RawMessage
+		_ = json.Unmarshal(c["assets"], &assets) // Complete has validated them
 		maps.Copy(assets, g.assets)
 		c["assets"] = marshal(assets)
 	}

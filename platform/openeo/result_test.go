@@ -50,7 +50,7 @@ func TestResults_OfAnItem(t *testing.T) {
 		"nothing known": {
 			`{"type":"Feature","bbox":[1,2],"geometry":null,"properties":null,"links":null}`,
 			`{"type":"Collection","stac_version":"1.0.0","id":"j-1","description":"Results of j-1.","license":"proprietary",
-				"extent":{"spatial":{"bbox":[[-180,-90,180,90]]},"temporal":{"interval":[[null,null]]}},"links":[]}`},
+				"extent":{"spatial":{"bbox":[[-180,-90,180,90]]},"temporal":{"interval":[[null,null]]}},"links":[],"assets":{}}`},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

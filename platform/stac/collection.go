@@ -33,6 +33,7 @@ func Complete(c Object, id string, e Extent) {
 			delete(c, name)
 		}
 	}
+	complete(c, "assets", c["assets"] != nil, Object{})
 }
 
 // versions are the known STAC versions. A Collection of another version is treated as 1.0.0.

@@ -34,7 +34,7 @@ func TestComplete_AddsWhatIsKnown(t *testing.T) {
 	e.AddTime("2026-01-01")
 	c := Object{}
 	Complete(c, "job", e)
-	const want = `{"description":"Results of job.","extent":{"spatial":{"bbox":[[4,51,5,52]]},"temporal":{"interval":[["2026-01-01T00:00:00Z","2026-01-01T00:00:00Z"]]}},"id":"job","license":"proprietary","links":[],"stac_version":"1.0.0","type":"Collection"}`
+	const want = `{"assets":{},"description":"Results of job.","extent":{"spatial":{"bbox":[[4,51,5,52]]},"temporal":{"interval":[["2026-01-01T00:00:00Z","2026-01-01T00:00:00Z"]]}},"id":"job","license":"proprietary","links":[],"stac_version":"1.0.0","type":"Collection"}`
 	if got := marshal(c); string(got) != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
