@@ -23,8 +23,9 @@ func (p *Platform) Parameters(ctx context.Context, t dispatch.Token, s dispatch.
 	defer end()
 	proc, err := p.describedProcess(ctx, t, s)
 	if err == nil && proc.set == nil {
-		err = &dispatch.Error{Kind: dispatch.NotFound, Op: "openeo.Parameters",
-			Text: "The platform does not describe this process."}
+		unknown := dispatch.InvalidBody("openeo.Parameters", "The platform does not describe this process.", "service",
+			"application")
+		unknown.Kind, err = dispatch.NotFound, unknown
 	}
 	return proc.parameters, err
 }
@@ -45,7 +46,7 @@ func (p *Platform) Check(ctx context.Context, t dispatch.Token, r dispatch.Reque
 		return "", err
 	}
 	warning = proc.unusedFormat(r.Format)
-	if err := p.checkFormat(ctx, proc, r, d); err != nil || proc.set == nil || !r.Checked() {
+	if err := p.checkFormat(ctx, proc, r); err != nil || proc.set == nil || !r.Checked() {
 		return warning, err
 	}
 	if err := proc.set.Check(ctx, r, d); err != nil {
@@ -54,11 +55,10 @@ func (p *Platform) Check(ctx context.Context, t dispatch.Token, r dispatch.Reque
 	return strings.TrimSpace(warning + " " + proc.set.Unchecked(r, d)), p.checkGraphSize(ctx, proc, r, d)
 }
 
-// checkFormat refuses a task whose output format the back-end does not offer: its jobs would all fail. A job is refused
-// when it is submitted, for which its client waits. A back-end that does not return its formats now is asked again
-// then.
-func (p *Platform) checkFormat(ctx context.Context, proc process, r dispatch.Request, d *dispatch.Dimension) error {
-	if d == nil || proc.saves || r.Format == "" {
+// checkFormat refuses an output format that the back-end does not offer. A back-end that does not return its formats
+// now is asked again when the job is submitted.
+func (p *Platform) checkFormat(ctx context.Context, proc process, r dispatch.Request) error {
+	if proc.saves || r.Format == "" {
 		return nil
 	}
 	if _, err := p.format(ctx, r.Format); dispatch.Is(err, dispatch.Invalid) {

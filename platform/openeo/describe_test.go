@@ -56,7 +56,10 @@ func TestParameters(t *testing.T) {
 		}
 	}
 	_, err := b.platform().Parameters(t.Context(), dispatch.Token{}, dispatch.Service{Application: "nowhere"})
-	wantKind(t, err, dispatch.NotFound)
+	if e := wantKind(t, err, dispatch.NotFound); len(e.Faults) != 1 ||
+		!slices.Equal(e.Faults[0].Loc, []any{"body", "service", "application"}) {
+		t.Errorf("faults %v", e.Faults)
+	}
 	b.json("GET /.well-known/openeo", 503, `{}`)
 	b.json("GET /", 503, `{}`)
 	got, err := b.platform().Parameters(t.Context(), dispatch.Token{},

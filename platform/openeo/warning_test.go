@@ -2,6 +2,8 @@ package openeo_test
 
 import (
 	"encoding/json"
+	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -76,9 +78,9 @@ func TestSubmit_WithoutAFormat(t *testing.T) {
 	}
 }
 
-// A task with a format that the back-end does not offer is refused before anything of it is stored. A process that
-// saves its results itself is asked for none.
-func TestCheck_FormatOfATask(t *testing.T) {
+// A job or a task with a format that the back-end does not offer is refused before anything of it is stored, and the
+// fault is in its format. A process that saves its results itself is asked for none.
+func TestCheck_FormatThatIsNotOffered(t *testing.T) {
 	const saves = `{"save":{"process_id":"save_result","arguments":{"data":1,"format":"PNG"},"result":true}}`
 	task := &dispatch.Dimension{Name: "tile", Values: []json.RawMessage{[]byte(`1`)}}
 	for name, c := range map[string]struct {
@@ -89,7 +91,7 @@ func TestCheck_FormatOfATask(t *testing.T) {
 	}{
 		"offered":         {oneNode(`"x"`, `{}`), `{"output":{"GTiff":{}}}`, "gtiff", 200, task, false},
 		"not offered":     {oneNode(`"x"`, `{}`), `{"output":{"GTiff":{}}}`, "netcdf", 200, task, true},
-		"of a job":        {oneNode(`"x"`, `{}`), `{"output":{"GTiff":{}}}`, "netcdf", 200, nil, false},
+		"of a job":        {oneNode(`"x"`, `{}`), `{"output":{"GTiff":{}}}`, "netcdf", 200, nil, true},
 		"saves itself":    {saves, `{"output":{"GTiff":{}}}`, "netcdf", 200, task, false},
 		"no description":  {oneNode(`"x"`, `{}`), `{}`, "netcdf", 404, task, false},
 		"out of order":    {oneNode(`"x"`, `{}`), `{}`, "netcdf", 500, task, false},
@@ -105,8 +107,9 @@ func TestCheck_FormatOfATask(t *testing.T) {
 				Parameters: json.RawMessage(`{}`),
 				Format:     c.format}
 			_, err := b.platform().Check(t.Context(), dispatch.Token{}, r, c.of)
-			if refused := dispatch.Is(err, dispatch.Invalid) &&
-				strings.Contains(err.Error(), "It supports: GTiff"); refused != c.refused || !refused && err != nil {
+			e, _ := errors.AsType[*dispatch.Error](err)
+			if refused := e != nil && e.Kind == dispatch.Invalid && strings.Contains(e.Text, "It supports: GTiff") &&
+				slices.Equal(e.Faults[0].Loc, []any{"body", "format"}); refused != c.refused || !refused && err != nil {
 				t.Errorf("%v", err)
 			}
 		})
