@@ -36,7 +36,7 @@ func (a *api) jobIn(f *openapi.Faults, given wire.BaseJobRequest, s wire.Service
 // label returns the protocol of a service; "" if it is absent and the catalogue knows it.
 func label(f *openapi.Faults, given string, s wire.ServiceChoice) dispatch.Label {
 	switch {
-	case given == "" && !isReference(s):
+	case given == "" && s != (wire.ServiceChoice{}) && !isReference(s):
 		f.Add("missing", "Field required", "label")
 	case given == openapi.ProtocolOf[dispatch.OGCProcess]: // what GET /services calls protocol
 		return dispatch.OGCProcess
