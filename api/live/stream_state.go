@@ -249,8 +249,9 @@ func (p *parts) end(more bool) {
 	}
 	after := afterLists
 	if p.removed != nil {
-		text, err := dispatch.Encode(wire.StatusChanges{RemovedTasks: p.removed.RemovedTasks,
-			RemovedJobs: p.removed.RemovedJobs})
+		text, err := dispatch.Encode(wire.StatusChanges{
+			RemovedTasks: append([]int64{}, p.removed.RemovedTasks...),
+			RemovedJobs:  append([]int64{}, p.removed.RemovedJobs...)})
 		p.Failed(err)
 		_, rest, _ := strings.Cut(string(text), `"processing_jobs":null`)
 		after = "]" + rest

@@ -17,7 +17,7 @@ import (
 )
 
 // errNotModified is the response to a client whose copy is current (RFC 9110, section 15.4.5).
-var errNotModified = call.Refusal{Status: http.StatusNotModified, Code: "NOT_MODIFIED"}
+var errNotModified = call.Refusal{Status: http.StatusNotModified}
 
 // waiting is what a request asks for with wait and If-None-Match.
 type waiting struct {
