@@ -134,6 +134,7 @@ func TestDocument_DescribesTheStreams(t *testing.T) {
 	for _, want := range []string{"`/job_status`", "`/ws/jobs_status`", "`/ws/upscale_tasks/{task_id}`", "`interval`",
 		"`filter`", "`changes=true`",
 		"`parameters=false`", "`init`", "`loading`", "`status`", "`changes`", "`error`", "1001", "1008", "1011", "1013",
+		"401", "403", "404", "422", "426", "429", "503",
 		"POST /tickets", "bearer.TOKEN"} {
 		if i < 0 || !strings.Contains(d.Tags[i].Description, want) {
 			t.Errorf("%s is not described", want)

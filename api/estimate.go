@@ -36,12 +36,12 @@ func (a *api) estimateRoutes() {
 				"own finished jobs of the same service on the same platform: from those over an area of half to " +
 				"twice the size if there are eight, otherwise from all, whatever their parameters. GET " +
 				"/services/{service_id} has the costs that the provider states.",
-			Responses: a.Errors(401, 403, 404, 409, 413, 422, 501, 502, 503)}, a.estimate)
+			Responses: a.Errors(401, 403, 409, 422, 501, 502, 503, 504)}, a.estimate)
 	either := a.JobBody()
 	either.Content["application/json"].Schema = &huma.Schema{AnyOf: []*huma.Schema{
 		either.Content["application/json"].Schema, a.TaskBody().Content["application/json"].Schema}}
 	document := a.OpenAPI()
-	document.Paths["/estimate"].Post.RequestBody = either
+	a.Takes(document.Paths["/estimate"].Post, either)
 	openapi.AllowNull(document.Components.Schemas.Map()["Estimate"].Properties, "costs", "seconds")
 }
 

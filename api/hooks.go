@@ -67,7 +67,7 @@ func (a *api) hookRoutes() {
 			"Otherwise the delivery is repeated with growing pauses for a day; " +
 			"410 ends the hook. A message can arrive more than once, each time with the same webhook-id; the " +
 			"messages about one job arrive in their order.",
-		DefaultStatus: http.StatusCreated, Responses: a.Errors(401, 408, 413, 415, 422, 501, 503)}, a.createHook)
+		DefaultStatus: http.StatusCreated, Responses: a.Errors(401, 422, 501, 503)}, a.createHook)
 	openapi.Register(a.Document,
 		huma.Operation{OperationID: "list_hooks", Method: http.MethodGet, Path: "/hooks", Tags: []string{"hooks"},
 			Summary: "List your hooks", Description: "Those of all your jobs or, with an id, those of one job or task.",
@@ -104,7 +104,7 @@ func (a *api) hookRoutes() {
 		Path: "/hooks/{hook_id}/deliveries/{delivery_id}/send", Tags: []string{"hooks"},
 		Summary: "Send a delivery again", DefaultStatus: http.StatusOK, Parameters: []*huma.Param{hookIDParam,
 			deliveryIDParam}, Responses: openapi.WithNull(a.Errors(401, 404, 503))}, a.sendAgain)
-	a.OpenAPI().Paths["/hooks"].Post.RequestBody = openapi.Body[wire.HookRequest](a.Document)
+	a.Takes(a.OpenAPI().Paths["/hooks"].Post, openapi.Body[wire.HookRequest](a.Document))
 }
 
 func (a *api) createHook(ctx context.Context, in *openapi.Request) (*newHook, error) {

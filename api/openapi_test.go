@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -27,9 +28,7 @@ type document struct {
 	Paths   map[string]map[string]struct {
 		OperationID string `json:"operationId"`
 		Security    *[]map[string][]string
-		Responses   map[string]struct {
-			Content map[string]struct{ Schema json.RawMessage }
-		}
+		Responses   map[string]response
 		RequestBody struct {
 			Content map[string]struct {
 				Examples map[string]struct{ Value json.RawMessage }
@@ -41,6 +40,18 @@ type document struct {
 		Schemas         map[string]json.RawMessage
 		SecuritySchemes map[string]map[string]string
 	}
+}
+
+// response is a response as the document describes it.
+type response struct {
+	Description string
+	Headers     map[string]struct {
+		Schema struct {
+			Type string
+			Enum []string
+		}
+	}
+	Content map[string]struct{ Schema json.RawMessage }
 }
 
 func read(t *testing.T, h http.Handler) document {
@@ -191,7 +202,9 @@ func TestDocument_DescribesTheResponses(t *testing.T) {
 	half := 50.0
 	r := w.jobs[1]
 	r.Status, w.results[1] = dispatch.Finished, json.RawMessage(
-		`{"type":"Collection","stac_version":"1.1.0","extent":{"spatial":{"bbox":[[4,51,5,52]]},"temporal":{"interval":[["2026-01-01T00:00:00Z",null]]}},"assets":{"a":{"href":"https://x.example/a"}}}`)
+		`{"type":"Collection","stac_version":"1.1.0","id":"1","description":"NDVI","license":"other",`+
+			`"extent":{"spatial":{"bbox":[[4,51,5,52]]},"temporal":{"interval":[["2026-01-01T00:00:00Z",null]]}},`+
+			`"links":[],"assets":{"a":{"href":"https://x.example/a"}}}`)
 	r.Progress, r.Costs, r.Attention, r.Checked, r.Failure, r.Task = &half, &half, dispatch.Unreachable, moment, "x", 1
 	r.Ahead, r.Duration, r.Request.Warning = new(int), time.Minute, "odd"
 	fromStore := []dispatch.Kind{dispatch.Internal, dispatch.Unavailable, dispatch.NotFound}
@@ -205,10 +218,13 @@ func TestDocument_DescribesTheResponses(t *testing.T) {
 				strings.HasPrefix(path, "/unit_jobs/{job_id}/results") || strings.Contains(path, "/items") {
 				kinds = dispatch.Kinds()
 			}
-			for i := -1; i < len(kinds); i++ {
+			for i := -1; i < len(kinds) || i == len(kinds) && len(kinds) > len(fromStore); i++ {
 				var fail error
-				if i >= 0 {
+				if i >= 0 && i < len(kinds) {
 					fail = &dispatch.Error{Kind: kinds[i], Op: "fake", Text: "No.", Link: "https://x.example.org"}
+				}
+				if i == len(kinds) {
+					fail = &dispatch.Error{Kind: dispatch.Unavailable, Op: "fake", Err: context.DeadlineExceeded}
 				}
 				if (path == "/jobs_status" || path == "/usage" || path == "/grants" || path == "/platforms" ||
 					path == "/services") && dispatch.Is(fail, dispatch.NotFound) {
@@ -218,13 +234,17 @@ func TestDocument_DescribesTheResponses(t *testing.T) {
 				if path == "/health" {
 					w.down = fail
 				}
-				for _, token := range []string{"Bearer token-anna", ""} {
+				for _, token := range []string{"Bearer token-anna", "", "Bearer token-x", "Bearer token-old"} {
 					for _, body := range []string{goodTask, brussels, "{}"} { // a task is a job with one member more
 						target := strings.NewReplacer("{job_id}", "1", "{task_id}", "1", "{service_id}",
 							"fire").Replace(path)
 						a := ask(h, strings.ToUpper(method), target, body, "Authorization", token)
 						check(t, c, name, op.Responses, a, path, method)
 						seen[name+" "+http.StatusText(a.Code)] = true
+						if op.RequestBody.Content != nil {
+							check(t, c, name, op.Responses, ask(h, strings.ToUpper(method), target, body,
+								"Authorization", token, "Content-Type", "text/plain"), path, method)
+						}
 					}
 				}
 			}
@@ -235,15 +255,20 @@ func TestDocument_DescribesTheResponses(t *testing.T) {
 	}
 }
 
-func check(t *testing.T, c *jsonschema.Compiler, name string, responses map[string]struct {
-	Content map[string]struct{ Schema json.RawMessage }
-}, a *httptest.ResponseRecorder, path, method string) {
+func check(t *testing.T, c *jsonschema.Compiler, name string, responses map[string]response,
+	a *httptest.ResponseRecorder, path, method string) {
 	t.Helper()
 	status := regexp.MustCompile(`\d+`).FindString(a.Result().Status)
 	documented, ok := responses[status]
 	if !ok {
 		t.Errorf("%s: %s is not in the document: %s", name, status, a.Body)
 		return
+	}
+	checkHeaders(t, name+": "+status, documented, a.Header())
+	var failed failure
+	if json.Unmarshal(a.Body.Bytes(), &failed) == nil && a.Code >= 400 &&
+		!strings.Contains(documented.Description, failed.Code) {
+		t.Errorf("%s: %s: %q does not name %s", name, status, documented.Description, failed.Code)
 	}
 	if len(documented.Content) == 0 {
 		if a.Body.Len() > 0 {
@@ -273,6 +298,34 @@ func check(t *testing.T, c *jsonschema.Compiler, name string, responses map[stri
 		t.Errorf("%s: %s: %v: %s", name, status, err, a.Body)
 	}
 }
+
+// checkHeaders compares the headers of a response with the document, except for those that mean the same in all.
+func checkHeaders(t *testing.T, name string, documented response, sent http.Header) {
+	t.Helper()
+	headers := map[string]bool{}
+	for header := range documented.Headers {
+		headers[http.CanonicalHeaderKey(header)] = true
+	}
+	for header := range sent {
+		if !headers[header] && !slices.Contains(anyHeaders, header) {
+			t.Errorf("%s: the header %s is not in the document", name, header)
+		}
+	}
+	for header, h := range documented.Headers {
+		value := sent.Get(header)
+		if value == "" {
+			continue
+		}
+		if _, err := strconv.Atoi(value); h.Schema.Type == "integer" && err != nil ||
+			len(h.Schema.Enum) > 0 && !slices.Contains(h.Schema.Enum, value) {
+			t.Errorf("%s: %s: %s does not fit the document", name, header, value)
+		}
+	}
+}
+
+// anyHeaders are headers that every response can have.
+var anyHeaders = []string{"Cache-Control", "Content-Length", "Content-Security-Policy", "Content-Type", "Vary",
+	"X-Content-Type-Options", "X-Correlation-Id"}
 
 func TestDocument_SchemasFitTheResponses(t *testing.T) {
 	c := newWorld().config()

@@ -34,7 +34,7 @@ func (a *api) jobRoutes() {
 			"the platform has no free slot in this time, the job is stored with the status created and submitted " +
 			"later. Let clients wait for 30 seconds; with an Idempotency-Key the request can be repeated.",
 		DefaultStatus: http.StatusCreated, Parameters: []*huma.Param{openapi.KeyParam},
-		Responses: a.Errors(401, 403, 408, 409, 413, 415, 422, 429, 501, 502, 503, 504)}, a.createJob)
+		Responses: a.Errors(401, 403, 409, 422, 429, 501, 502, 503, 504)}, a.createJob)
 	openapi.Register(a.Document, huma.Operation{OperationID: "get_job_unit_jobs__job_id__get",
 		Method: http.MethodGet, Path: "/unit_jobs/{job_id}", Tags: openapi.JobTags, Summary: "Get a job",
 		Description: "Returns the status that the platform reports. If the platform does not respond, it is the last " +
@@ -51,7 +51,7 @@ func (a *api) jobRoutes() {
 		Summary: "Change the labels and the note of a job",
 		Description: "The body is a JSON merge patch (RFC 7396). It changes nothing at the platform, also if the job " +
 			"has ended.", DefaultStatus: http.StatusOK, Parameters: []*huma.Param{openapi.IdParam},
-		Responses: a.Errors(401, 404, 408, 413, 415, 422, 503)}, openapi.OnJob(a.annotateJob))
+		Responses: a.Errors(401, 404, 422, 503)}, openapi.OnJob(a.annotateJob))
 	openapi.Register(a.Document, huma.Operation{OperationID: "get_job_results_unit_jobs__job_id__results_get",
 		Method: http.MethodGet, Path: "/unit_jobs/{job_id}/results", Tags: openapi.JobTags,
 		Summary: "Get the results of a job",
@@ -75,7 +75,7 @@ func (a *api) jobRoutes() {
 			"fails, the response is an error. Otherwise the response is 202, and the job goes on: Location is its " +
 			"address.", DefaultStatus: http.StatusOK, Parameters: []*huma.Param{openapi.KeyParam, openapi.PreferParam},
 		Responses: openapi.WithGoingOn(a.Document,
-			openapi.WithBytes(a.Errors(401, 403, 408, 409, 413, 415, 422, 429, 501, 502, 503, 504)))}, a.runSync)
+			openapi.WithBytes(a.Errors(401, 403, 409, 422, 429, 501, 502, 503, 504)))}, a.runSync)
 	openapi.Register(a.Document, huma.Operation{OperationID: "get_jobs_status_jobs_status_get",
 		Method: http.MethodGet, Path: "/jobs_status", Tags: slices.Concat(openapi.TaskTags, openapi.JobTags),
 		Summary:     "List jobs and tasks",
@@ -108,9 +108,9 @@ func (a *api) jobRoutes() {
 			"does not name you, so that it can be published beside the results.",
 		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{openapi.IdParam},
 		Responses: a.Errors(401, 404, 422, 503)}, openapi.OnJob(a.readProvenance))
-	a.OpenAPI().Paths["/unit_jobs/{job_id}"].Patch.RequestBody = openapi.Body[wire.AnnotationsPatch](a.Document)
-	for _, path := range []string{"/unit_jobs", "/sync_jobs"} { // after the registration, or huma would read the body
-		a.OpenAPI().Paths[path].Post.RequestBody = a.JobBody()
+	a.Takes(a.OpenAPI().Paths["/unit_jobs/{job_id}"].Patch, openapi.Body[wire.AnnotationsPatch](a.Document))
+	for _, path := range []string{"/unit_jobs", "/sync_jobs"} {
+		a.Takes(a.OpenAPI().Paths[path].Post, a.JobBody())
 	}
 }
 
@@ -120,7 +120,7 @@ func (a *api) serviceRoutes() {
 		Method: http.MethodPost, Path: "/params", Tags: openapi.JobTags,
 		Summary:     "List the parameters of a service",
 		Description: "Returns the parameters in the order of the service's document.", DefaultStatus: http.StatusOK,
-		Responses: a.Errors(401, 403, 408, 409, 413, 415, 422, 429, 501, 502, 503, 504)}, a.describe)
+		Responses: a.Errors(401, 403, 409, 422, 429, 501, 502, 503, 504)}, a.describe)
 	openapi.Register(a.Document,
 		huma.Operation{OperationID: "list_platforms", Method: http.MethodGet, Path: "/platforms",
 			Tags:    []string{"services"},
@@ -132,13 +132,13 @@ func (a *api) serviceRoutes() {
 		Method: http.MethodPost, Path: "/tiles", Tags: openapi.TaskTags, Summary: "Split an area into tiles",
 		Description: "Returns the cells of a global grid that overlap the area, cut at its border. Areas that " +
 			"overlap get the same cells there.", DefaultStatus: http.StatusCreated, Security: []map[string][]string{},
-		Responses: openapi.WithTiles(a.Document, a.Errors(408, 413, 415, 422, 429))}, a.createTiles)
+		Responses: openapi.WithTiles(a.Document, a.Errors(422, 429))}, a.createTiles)
 	openapi.Register(a.Document,
 		huma.Operation{OperationID: "list_grids", Method: http.MethodGet, Path: "/grids", Tags: openapi.TaskTags,
 			Summary: "List the grids", DefaultStatus: http.StatusOK, Security: []map[string][]string{},
 			Responses: a.Errors()}, a.listGrids)
-	a.OpenAPI().Paths["/params"].Post.RequestBody = openapi.Body[wire.ParamRequest](a.Document)
-	a.OpenAPI().Paths["/tiles"].Post.RequestBody = openapi.Body[wire.TileRequest](a.Document)
+	a.Takes(a.OpenAPI().Paths["/params"].Post, openapi.Body[wire.ParamRequest](a.Document))
+	a.Takes(a.OpenAPI().Paths["/tiles"].Post, openapi.Body[wire.TileRequest](a.Document))
 }
 
 // taskRoutes registers the operations on tasks.
@@ -150,7 +150,7 @@ func (a *api) taskRoutes() {
 			"jobs as the platform's limits allow. Job n, counted from 1, has the title \"{title} - Processing Job " +
 			"{n}\"; its parameters are those of the task and the dimension with the n-th value.",
 		DefaultStatus: http.StatusCreated, Parameters: []*huma.Param{openapi.KeyParam},
-		Responses: a.Errors(401, 403, 408, 409, 413, 415, 422, 429, 501, 502, 503, 504)}, a.createTask)
+		Responses: a.Errors(401, 403, 409, 422, 429, 501, 502, 503, 504)}, a.createTask)
 	openapi.Register(a.Document, huma.Operation{OperationID: "get_upscale_task_upscale_tasks__task_id__get",
 		Method: http.MethodGet, Path: "/upscale_tasks/{task_id}", Tags: openapi.TaskTags,
 		Summary: "Get a task and its jobs",
@@ -173,7 +173,7 @@ func (a *api) taskRoutes() {
 		Summary: "Change the labels and the note of a task",
 		Description: "The body is a JSON merge patch (RFC 7396). It changes nothing at the platform, and nothing of " +
 			"the jobs of the task.", DefaultStatus: http.StatusOK, Parameters: []*huma.Param{openapi.TaskParam},
-		Responses: a.Errors(401, 404, 408, 413, 415, 422, 503)}, openapi.OnTask(a.annotateTask))
+		Responses: a.Errors(401, 404, 422, 503)}, openapi.OnTask(a.annotateTask))
 	openapi.Register(a.Document, huma.Operation{OperationID: "cancel_upscale_task",
 		Method: http.MethodPost, Path: "/upscale_tasks/{task_id}/cancel", Tags: openapi.TaskTags,
 		Summary: "Cancel a task and keep it",
@@ -182,7 +182,7 @@ func (a *api) taskRoutes() {
 			"The task and its jobs stay in the lists, and a pause of the task ends. With a body only the jobs that " +
 			"it chooses are canceled, and a pause goes on. Repeating the request has no further effect.",
 		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{openapi.TaskParam},
-		Responses: a.Errors(401, 404, 408, 413, 415, 422, 429, 503)}, openapi.OnTask(a.cancelTask))
+		Responses: a.Errors(401, 404, 422, 429, 503)}, openapi.OnTask(a.cancelTask))
 	openapi.Register(a.Document, huma.Operation{OperationID: "pause_upscale_task",
 		Method: http.MethodPost, Path: "/upscale_tasks/{task_id}/pause", Tags: openapi.TaskTags,
 		Summary: "Pause a task",
@@ -200,7 +200,7 @@ func (a *api) taskRoutes() {
 			"Without room in the budget for another job the response is 409: resume the task with a higher budget, " +
 			"with one in the platform's unit, such as {\"budget\": {\"amount\": 8, \"unit\": \"credits\"}}, or with " +
 			"{\"budget\": null} to end it.", DefaultStatus: http.StatusOK, Parameters: []*huma.Param{openapi.TaskParam},
-		Responses: a.Errors(401, 403, 404, 408, 409, 413, 415, 422, 429, 503)}, openapi.OnTask(a.resumeTask))
+		Responses: a.Errors(401, 403, 404, 409, 422, 429, 503)}, openapi.OnTask(a.resumeTask))
 	openapi.Register(a.Document, huma.Operation{OperationID: "retry_upscale_task",
 		Method: http.MethodPost, Path: "/upscale_tasks/{task_id}/retry", Tags: openapi.TaskTags,
 		Summary: "Retry the failed jobs of a task",
@@ -208,14 +208,13 @@ func (a *api) taskRoutes() {
 			"if the task is paused after it was resumed. Other jobs are not changed. With a body only the jobs that " +
 			"it chooses are retried. Repeating the request has no effect on jobs that have not failed again.",
 		DefaultStatus: http.StatusOK, Parameters: []*huma.Param{openapi.TaskParam},
-		Responses: a.Errors(401, 403, 404, 408, 413, 415, 422, 429, 503)}, openapi.OnTask(a.retryTask))
-	// after the registration, or huma would read the body
+		Responses: a.Errors(401, 403, 404, 422, 429, 503)}, openapi.OnTask(a.retryTask))
 	for action, body := range map[string]*huma.RequestBody{"cancel": openapi.Body[wire.JobChoice](a.Document),
 		"retry":  openapi.Body[wire.JobChoice](a.Document),
 		"resume": openapi.Body[wire.Resumption](a.Document)} {
 		body.Required = false
-		a.OpenAPI().Paths["/upscale_tasks/{task_id}/"+action].Post.RequestBody = body
+		a.Takes(a.OpenAPI().Paths["/upscale_tasks/{task_id}/"+action].Post, body)
 	}
-	a.OpenAPI().Paths["/upscale_tasks/{task_id}"].Patch.RequestBody = openapi.Body[wire.AnnotationsPatch](a.Document)
-	a.OpenAPI().Paths["/upscale_tasks"].Post.RequestBody = a.TaskBody()
+	a.Takes(a.OpenAPI().Paths["/upscale_tasks/{task_id}"].Patch, openapi.Body[wire.AnnotationsPatch](a.Document))
+	a.Takes(a.OpenAPI().Paths["/upscale_tasks"].Post, a.TaskBody())
 }

@@ -12,6 +12,8 @@ func TestSync_BecomesAJob(t *testing.T) {
 	p := &platform{}
 	h := newRealAPI(t, p)
 	went := ask(h, "POST", "/sync_jobs", goodBody, "Prefer", "wait=1", "Idempotency-Key", "once")
+	c, responses := compiler(t, h), read(t, h).Paths["/sync_jobs"]["post"].Responses
+	check(t, c, "going on", responses, went, "/sync_jobs", "post")
 	job := decode[wire.ProcessingJobSummary](t, went, 202)
 	if went.Header().Get("Location") != "/unit_jobs/1" || went.Header().Get("Preference-Applied") != "wait=1" ||
 		job.ID != 1 || job.Status == "finished" {
@@ -21,6 +23,7 @@ func TestSync_BecomesAJob(t *testing.T) {
 	p.finished = true
 	p.mu.Unlock()
 	again := ask(h, "POST", "/sync_jobs", goodBody, "Prefer", "wait=60", "Idempotency-Key", "once")
+	check(t, c, "finished", responses, again, "/sync_jobs", "post")
 	if c := decode[map[string]any](t, again, 200); c["type"] != "Collection" ||
 		again.Header().Get("Location") != "/unit_jobs/1" {
 		t.Errorf("%v %v", again.Header(), c)
@@ -43,6 +46,7 @@ func TestSync_BecomesAJob(t *testing.T) {
 func TestSync_OfAPlatformThatHasJobsOnly(t *testing.T) {
 	h := newRealAPI(t, &platform{failure: "There is no data."})
 	a := ask(h, "POST", "/sync_jobs", goodBody)
+	check(t, compiler(t, h), "failed", read(t, h).Paths["/sync_jobs"]["post"].Responses, a, "/sync_jobs", "post")
 	if f := failed(t, a, 502, "PLATFORM_ERROR"); !strings.Contains(f.Message, "Job 2 failed: There is no data.") ||
 		a.Header().Get("Location") != "/unit_jobs/2" { // the run that the platform refused has the first number
 		t.Errorf("%v %s", a.Header(), f.Message)

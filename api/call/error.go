@@ -33,6 +33,14 @@ func (r Refusal) Error() string { return r.Code + ": " + r.Message }
 
 func (r Refusal) Unwrap() error { return r.Cause }
 
+// Codes are all codes of error responses.
+var Codes = []string{"APPLICATION_INVALID", "APPLICATION_UNREACHABLE", "AUTHENTICATION_FAILED", "CONFLICT",
+	"DOCUMENT_NOT_FOUND", "FORBIDDEN", "GRANT_NOT_FOUND", "HOOK_NOT_FOUND", "INTERNAL_ERROR", "JOB_NOT_FOUND",
+	"METHOD_NOT_ALLOWED", "NOT_FOUND", "PAYLOAD_TOO_LARGE", "PLATFORM_BUSY", "PLATFORM_ERROR", "PLATFORM_UNAVAILABLE",
+	"PLATFORM_UNCERTAIN", "RATE_LIMITED", "REQUEST_TIMEOUT", "RESULTS_NOT_FOUND", "SERVICE_NOT_FOUND",
+	"SERVICE_UNAVAILABLE", "SIGN_IN_REQUIRED", "TASK_NOT_FOUND", "UNSUPPORTED", "UNSUPPORTED_MEDIA_TYPE",
+	"UPGRADE_REQUIRED", "VALIDATION_ERROR"}
+
 // Kinds maps the kind of a domain error to its response. All handlers use this table.
 var Kinds = map[dispatch.Kind]Refusal{
 	dispatch.Internal:       {Status: 500, Code: "INTERNAL_ERROR"},

@@ -1,7 +1,6 @@
 package openapi
 
 import (
-	"cmp"
 	"net/http"
 	"reflect"
 	"slices"
@@ -40,13 +39,20 @@ func WithTiles(a *Document, all map[string]*huma.Response) map[string]*huma.Resp
 }
 
 var reasons = map[int]string{
-	408: "The request body did not arrive in time",
+	401: "AUTHENTICATION_FAILED: the request has no token, or none that is valid",
+	403: "FORBIDDEN: you are not permitted to do this",
+	404: "There is no such thing, or it is another user's: JOB_NOT_FOUND, TASK_NOT_FOUND, HOOK_NOT_FOUND, " +
+		"GRANT_NOT_FOUND or SERVICE_NOT_FOUND. DOCUMENT_NOT_FOUND, RESULTS_NOT_FOUND: the job has none",
+	408: "REQUEST_TIMEOUT: the request body did not arrive in time",
 	409: "CONFLICT: the current state does not allow the request. SIGN_IN_REQUIRED: you must link or renew an " +
 		"account, at details.link",
+	413: "PAYLOAD_TOO_LARGE: the request body is larger than the limit",
+	415: "UNSUPPORTED_MEDIA_TYPE: the request body is not JSON in UTF-8, or is compressed",
 	422: "VALIDATION_ERROR: the request is not valid; all its faults are listed. APPLICATION_INVALID: the document " +
 		"at the application's address defines no service, or is refused",
 	429: "RATE_LIMITED: a limit of the broker is reached, such as the number of your unfinished jobs",
-	501: "The platform does not support this operation",
+	500: "INTERNAL_ERROR: the service failed; report request_id to its operator if it fails again",
+	501: "UNSUPPORTED: the platform, or this service, does not support the operation",
 	502: "PLATFORM_ERROR: the platform responded wrongly. PLATFORM_UNCERTAIN: the platform may have accepted the " +
 		"request",
 	503: "PLATFORM_BUSY, PLATFORM_UNAVAILABLE, or SERVICE_UNAVAILABLE, such as when the database does not respond: " +
@@ -66,15 +72,15 @@ func (a *Document) Errors(statuses ...int) map[string]*huma.Response {
 		if status == http.StatusUnprocessableEntity {
 			body = schemaOf[wire.HTTPValidationError](a)
 		}
-		all[strconv.Itoa(status)] = answer(cmp.Or(reasons[status], http.StatusText(status)), mediaJSON, body,
-			headers[status])
+		all[strconv.Itoa(status)] = answer(reasons[status], mediaJSON, body, headers[status])
 	}
 	return all
 }
 
 // headers are those that come with an error response of a status.
 var headers = map[int]map[string]*huma.Param{
-	401: {"WWW-Authenticate": {Schema: &huma.Schema{Type: huma.TypeString, Enum: []any{"Bearer"}}}},
+	401: {"WWW-Authenticate": {Schema: text, Example: "Bearer",
+		Description: "Bearer, with error=\"invalid_token\" if the token is not valid (RFC 6750)"}},
 	429: {"Retry-After": {Description: "Seconds", Schema: &huma.Schema{Type: huma.TypeInteger}}},
 	503: {"Retry-After": {Description: "Seconds; absent if the platform did not name any",
 		Schema: &huma.Schema{Type: huma.TypeInteger}}},
@@ -128,19 +134,24 @@ func WithDocument(all map[string]*huma.Response) map[string]*huma.Response {
 	return all
 }
 
-// WithGoingOn adds the 202 response of a request that became a job.
+// WithGoingOn adds the 202 response of a request that became a job, and the job's address if that failed.
 func WithGoingOn(a *Document, all map[string]*huma.Response) map[string]*huma.Response {
-	all["202"] = answer("The job goes on", mediaJSON, schemaOf[wire.ProcessingJobSummary](a),
-		map[string]*huma.Param{"Location": {Schema: text, Description: "Address of the job"},
-			"Preference-Applied": {Schema: text}})
+	all["202"] = answer("The job goes on", mediaJSON, schemaOf[wire.ProcessingJobSummary](a), asJob)
+	all["409"].Headers, all["502"].Headers = asJob, asJob
 	return all
 }
 
+// asJob are the headers of a response to a synchronous request that became a job.
+var asJob = map[string]*huma.Param{"Location": {Schema: text, Description: "Address of the job"},
+	"Preference-Applied": {Schema: text, Description: "The wait in seconds, such as wait=20"}}
+
 // WithBytes adds a 200 response of any media type.
 func WithBytes(all map[string]*huma.Response) map[string]*huma.Response {
-	// generators of clients understand this one
-	all["200"] = answer("The platform's result", "application/octet-stream",
-		&huma.Schema{Type: huma.TypeString, Format: "binary"}, nil)
+	// Generators of clients understand this one. With application/json beside it, clients in Python would decode every
+	// result, because they take the first type that they know.
+	all["200"] = answer("The platform's result, of any media type. With the header Location: the request became a "+
+		"job, and this is a Collection in JSON, as in GET /unit_jobs/{job_id}/results", "application/octet-stream",
+		&huma.Schema{Type: huma.TypeString, Format: "binary"}, asJob)
 	all["200"].Content["*/*"] = &huma.MediaType{Schema: &huma.Schema{}}
 	return all
 }

@@ -9,12 +9,12 @@ import (
 func (a *Document) AsyncAPI() []byte {
 	type object = map[string]any
 	schema := func(name string) object { return object{"$ref": "openapi.json" + SchemasPath + name} }
-	text := object{"type": "string"}
-	query := object{"interval": object{"type": "number", "minimum": 1, "maximum": 3600, "default": 10},
-		"changes": object{"type": "boolean", "default": false}, "parameters": object{"type": "boolean",
-			"default": true}, "ticket": text}
-	filtered := maps.Clone(query)
-	filtered["filter"] = object{"type": "array", "items": object{"enum": []string{"upscaling", "processing"}}}
+	filtered := object{"ticket": object{"type": "string", "description": "Of POST /tickets, in place of a token"}}
+	for _, p := range StreamParams {
+		filtered[p.Name] = p.Schema
+	}
+	query := maps.Clone(filtered)
+	delete(query, "filter")
 	messages := func(state string) object {
 		all := object{}
 		for kind, data := range map[string]object{"init": {"type": "null"}, "loading": {"type": "null"},

@@ -36,6 +36,8 @@ type Document struct {
 	shapes func() map[reflect.Type]*jsonschema.Schema // of request bodies
 }
 
+func init() { huma.DefaultArrayNullable = false } // what writes a list writes [] for an empty one
+
 // New returns a document whose operations are served by mux.
 func New(mux *http.ServeMux, c Config, answers *call.Answers) *Document {
 	a := &Document{Answers: answers, Config: c}

@@ -52,10 +52,19 @@ func (a *Document) NameModels() {
 	for name, schema := range named {
 		schemas[name] = schema
 	}
+	for name, schema := range schemas {
+		if schema.AdditionalProperties == true && !slices.Contains(open, name) {
+			schema.AdditionalProperties = nil
+		}
+	}
 	for _, name := range []string{"BaseJobRequest", "UpscalingTaskRequest"} {
 		nameFormats(schemas[name].Properties)
 	}
 }
+
+// open are the schemas to whose members platforms add their own. For the others, nothing says whether there are more:
+// types that are made of them have none, so that compilers find names that are misspelled.
+var open = []string{"JobOptions", "TaskOptions", "Collection", "Asset"}
 
 // nameFormats describes the format of a request as one of the known formats or another text.
 func nameFormats(properties map[string]*huma.Schema) {

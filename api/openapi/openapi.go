@@ -1,12 +1,15 @@
 package openapi
 
 import (
+	"maps"
+	"net/http"
 	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/eodispatch/eodispatch/api/call"
 	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/grid"
@@ -54,6 +57,8 @@ func (a *Document) Refine(schemas map[string]*huma.Schema) {
 		request["options"] = &huma.Schema{Ref: SchemasPath + options, Description: request["options"].Description}
 		AllowNull(request, "options", "dimension")
 	}
+	schemas["Notify"].Properties["events"].Description = "The events that you are notified of. Absent: of a job " +
+		"finished, failed, canceled and attention; of a task task_ended and attention"
 	AllowNull(schemas["JobOptions"].Properties, "notify")
 	AllowNull(schemas["TaskOptions"].Properties, "notify")
 	for _, name := range []string{"ServiceDetails", "ServiceReference", "ParameterDimension", "HookRequest", "Notify"} {
@@ -75,8 +80,29 @@ func (a *Document) Refine(schemas map[string]*huma.Schema) {
 	schemas["JobChoice"].MinProperties = new(1)
 	schemas["Resumption"].MinProperties = new(1)
 	schemas["ParameterDimension"].Properties["values"].MaxItems = &a.Limits.Values
+	schemas["ErrorCode"] = &huma.Schema{Type: huma.TypeString, Enum: enumOf(call.Codes),
+		Description: "The codes of errors. Later versions can have more"}
+	for _, name := range []string{"ErrorResponse", "HTTPValidationError", "MissingResults"} {
+		schemas[name].Properties["error_code"] = anyErrorCode(schemas[name].Properties["error_code"])
+	}
+	for _, name := range []string{"ErrorResponse", "HTTPValidationError"} {
+		details := schemas[name].Properties["details"]
+		details.AdditionalProperties = nil
+		details.Properties = map[string]*huma.Schema{
+			"errors": {Type: huma.TypeArray, Items: &huma.Schema{Ref: SchemasPath + "ValidationError"},
+				Description: "Of VALIDATION_ERROR and APPLICATION_INVALID: all faults of the request"},
+			"link": {Type: huma.TypeString, Nullable: true,
+				Description: "Of SIGN_IN_REQUIRED: the page where you link or renew the account; null: there is none"}}
+	}
 	schemas["ValidationError"].Properties["loc"].Items = &huma.Schema{AnyOf: []*huma.Schema{{Type: huma.TypeString},
 		{Type: huma.TypeInteger}}}
+	schemas["GeometryCollection"].Properties["geometries"].Items = &huma.Schema{
+		AnyOf: geometries(a.OpenAPI().Components.Schemas, "Polygon", "MultiPolygon")}
+	for _, name := range []string{"Parameter", "ServiceParameter"} {
+		object := &huma.Schema{Type: huma.TypeObject, AdditionalProperties: true}
+		schemas[name].Properties["schema"].AnyOf = []*huma.Schema{object, {Type: huma.TypeArray, Items: object},
+			{Type: huma.TypeBoolean}, {Type: "null"}}
+	}
 	for _, name := range []string{"ServiceSummary", "CatalogueService"} {
 		AllowNull(schemas[name].Properties, "provider", "parameters_error", "rules")
 	}
@@ -89,6 +115,12 @@ func (a *Document) Refine(schemas map[string]*huma.Schema) {
 	slices.SortFunc(*codes, func(a, b any) int { return strings.Compare(a.(string), b.(string)) })
 }
 
+// anyErrorCode returns the schema of a member that has a known code of an error, or one of a later version.
+func anyErrorCode(member *huma.Schema) *huma.Schema {
+	return &huma.Schema{Description: member.Description, Examples: member.Examples,
+		AnyOf: []*huma.Schema{{Ref: SchemasPath + "ErrorCode"}, {Type: huma.TypeString}}}
+}
+
 // AllowNull makes those of the named properties that refer to other schemas nullable, which the tag nullable cannot.
 func AllowNull(properties map[string]*huma.Schema, names ...string) {
 	for _, name := range names {
@@ -97,6 +129,14 @@ func AllowNull(properties map[string]*huma.Schema, names ...string) {
 				Description: p.Description}
 		}
 	}
+}
+
+// Takes gives an operation a body, and the responses to one that cannot be read. It is called after the registration,
+// or huma would read the body.
+func (a *Document) Takes(op *huma.Operation, body *huma.RequestBody) {
+	op.RequestBody = body
+	maps.Copy(op.Responses, a.Errors(http.StatusRequestTimeout, http.StatusRequestEntityTooLarge,
+		http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity))
 }
 
 // Body describes a request body of type T.

@@ -98,10 +98,15 @@ var FilterParam = &huma.Param{Name: "filter", In: "query", Explode: new(true),
 // StreamParams are the parameters of a WebSocket; the first one is not of that of a task.
 var StreamParams = []*huma.Param{
 	{Name: "filter", In: "query", Schema: &huma.Schema{Type: huma.TypeArray,
-		Items: &huma.Schema{Type: huma.TypeString, Enum: []any{"upscaling", "processing"}}}},
-	{Name: "interval", In: "query", Schema: &huma.Schema{Type: huma.TypeNumber}},
-	{Name: "changes", In: "query", Schema: &huma.Schema{Type: huma.TypeBoolean}},
-	{Name: "parameters", In: "query", Schema: &huma.Schema{Type: huma.TypeBoolean}},
+		Description: "What to send; by default all jobs and tasks",
+		Items:       &huma.Schema{Type: huma.TypeString, Enum: []any{"upscaling", "processing"}}}},
+	{Name: "interval", In: "query", Schema: &huma.Schema{Type: huma.TypeNumber,
+		Description: "Seconds between two requests to the platforms, by default 10. Less than 1 counts as 1, more " +
+			"than 3600 as 3600"}},
+	{Name: "changes", In: "query", Schema: &huma.Schema{Type: huma.TypeBoolean,
+		Description: "true: after the state, only changes are sent"}},
+	{Name: "parameters", In: "query", Schema: &huma.Schema{Type: huma.TypeBoolean,
+		Description: "false: jobs are sent without their parameters"}},
 }
 
 var Statuses = []dispatch.Status{dispatch.Accepted, dispatch.Submitted, dispatch.Queued, dispatch.Running,

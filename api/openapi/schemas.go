@@ -2,6 +2,7 @@ package openapi
 
 import (
 	"encoding/json"
+	"maps"
 	"reflect"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -19,6 +20,7 @@ var opaque = map[reflect.Type]reflect.Type{
 	reflect.TypeFor[wire.Cells]():         reflect.TypeFor[cellsSchema](),
 	reflect.TypeFor[wire.Geometry]():      reflect.TypeFor[geometrySchema](),
 	reflect.TypeFor[wire.Budget]():        reflect.TypeFor[budgetSchema](),
+	reflect.TypeFor[wire.StreamMessage](): reflect.TypeFor[messageSchema](),
 	reflect.TypeFor[json.Number]():        reflect.TypeFor[numberSchema](),
 }
 
@@ -31,6 +33,7 @@ type (
 	geometrySchema      struct{}
 	numberSchema        struct{}
 	budgetSchema        struct{}
+	messageSchema       struct{}
 )
 
 // Schema implements [huma.SchemaProvider].
@@ -41,7 +44,13 @@ func (objectSchema) Schema(huma.Registry) *huma.Schema {
 // Schema implements [huma.SchemaProvider].
 func (collectionSchema) Schema(r huma.Registry) *huma.Schema {
 	s := huma.SchemaFromType(r, reflect.TypeFor[wire.Collection]())
-	s.Description, s.Required = "A STAC Collection", nil // it is as the platform sent it
+	list := func(items *huma.Schema) *huma.Schema { return &huma.Schema{Type: huma.TypeArray, Items: items} }
+	object := &huma.Schema{Type: huma.TypeObject, AdditionalProperties: true}
+	s.Description = "A STAC Collection, as the platform sent it, with what was missing for a valid one"
+	maps.Copy(s.Properties, map[string]*huma.Schema{"description": text, "license": text, "extent": object,
+		"links": list(r.Schema(reflect.TypeFor[wire.Link](), true, "")), "stac_extensions": list(text),
+		"keywords": list(text), "providers": list(object), "summaries": object})
+	s.Required = []string{"type", "stac_version", "id", "description", "license", "extent", "links", "assets"}
 	r.Map()["Collection"] = s
 	return &huma.Schema{Description: "null while the job has not ended", AnyOf: []*huma.Schema{{Ref: SchemasPath +
 		"Collection"}, {Type: "null"}}}
@@ -58,10 +67,11 @@ func (serviceChoiceSchema) Schema(r huma.Registry) *huma.Schema {
 
 // Schema implements [huma.SchemaProvider].
 func (areaSchema) Schema(huma.Registry) *huma.Schema {
-	return &huma.Schema{Type: huma.TypeObject, AdditionalProperties: true,
+	return &huma.Schema{Type: huma.TypeObject,
 		Description: "A GeoJSON Polygon, MultiPolygon or Feature, or a FeatureCollection of those",
 		Properties: map[string]*huma.Schema{"type": {Type: huma.TypeString,
-			Enum: []any{"Polygon", "MultiPolygon", "Feature", "FeatureCollection"}}},
+			Enum: []any{"Polygon", "MultiPolygon", "Feature", "FeatureCollection"}}, "coordinates": {}, "geometry": {},
+			"features": {}, "properties": {}, "id": {}, "bbox": {}},
 		Required: []string{"type"},
 		Examples: []any{map[string]any{"type": "Polygon", "coordinates": [][][]float64{{{4.2, 50.7}, {4.6, 50.7}, {4.6,
 			51}, {4.2, 50.7}}}}}}
@@ -69,21 +79,69 @@ func (areaSchema) Schema(huma.Registry) *huma.Schema {
 
 // Schema implements [huma.SchemaProvider].
 func (cellsSchema) Schema(huma.Registry) *huma.Schema {
-	return &huma.Schema{Type: huma.TypeObject, AdditionalProperties: true,
+	return &huma.Schema{Type: huma.TypeObject,
 		Description: "A GeoJSON FeatureCollection of Polygons and MultiPolygons. Each Feature has an id, a text or a " +
 			"number, which no other has",
-		Properties: map[string]*huma.Schema{"type": {Type: huma.TypeString, Enum: []any{"FeatureCollection"}}},
-		Required:   []string{"type", "features"}}
+		Properties: map[string]*huma.Schema{"type": {Type: huma.TypeString, Enum: []any{"FeatureCollection"}},
+			"features": {Type: huma.TypeArray, Items: &huma.Schema{}}, "bbox": {}},
+		Required: []string{"type", "features"}}
 }
 
 // Schema implements [huma.SchemaProvider].
-func (geometrySchema) Schema(huma.Registry) *huma.Schema {
-	return &huma.Schema{Type: huma.TypeObject, AdditionalProperties: true, Nullable: true,
-		Properties: map[string]*huma.Schema{"type": {Type: huma.TypeString}}}
+func (geometrySchema) Schema(r huma.Registry) *huma.Schema {
+	return &huma.Schema{AnyOf: append(geometries(r, "Polygon", "MultiPolygon", "Point", "MultiPoint", "LineString",
+		"MultiLineString"), &huma.Schema{Type: "null"})}
+}
+
+// nested is how deep the lists of numbers are that the coordinates of a geometry consist of.
+var nested = map[string]int{"Point": 1, "MultiPoint": 2, "LineString": 2, "MultiLineString": 3, "Polygon": 3,
+	"MultiPolygon": 4}
+
+// geometries returns references to the schemas of geometries of GeoJSON.
+func geometries(r huma.Registry, kinds ...string) (all []*huma.Schema) {
+	for _, kind := range kinds {
+		coordinates := &huma.Schema{Type: huma.TypeNumber}
+		for range nested[kind] {
+			coordinates = &huma.Schema{Type: huma.TypeArray, Items: coordinates}
+		}
+		r.Map()[kind] = &huma.Schema{Type: huma.TypeObject, Required: []string{"type", "coordinates"},
+			Description: "A " + kind + " of GeoJSON (RFC 7946)", Properties: map[string]*huma.Schema{
+				"type": {Type: huma.TypeString, Enum: []any{kind}}, "coordinates": coordinates}}
+		all = append(all, &huma.Schema{Ref: SchemasPath + kind})
+	}
+	return all
 }
 
 // Schema implements [huma.SchemaProvider].
 func (numberSchema) Schema(huma.Registry) *huma.Schema { return &huma.Schema{Type: huma.TypeNumber} }
+
+// Schema implements [huma.SchemaProvider].
+func (messageSchema) Schema(r huma.Registry) *huma.Schema {
+	all := &huma.Schema{Description: "A message of a stream"}
+	for _, kinds := range [][]any{{"init", "loading"}, {"status"}, {"changes"}, {"error"}} {
+		s := huma.SchemaFromType(r, reflect.TypeFor[wire.StreamMessage]())
+		s.AdditionalProperties, s.Properties["type"].Enum, s.Properties["data"].Type = nil, kinds, "null"
+		switch kinds[0] {
+		case "status":
+			s.Properties["data"] = &huma.Schema{Description: "The second of the stream of a task",
+				AnyOf: []*huma.Schema{r.Schema(reflect.TypeFor[wire.JobsStatusResponse](), true, ""),
+					r.Schema(reflect.TypeFor[wire.UpscalingTask](), true, "")}}
+		case "changes":
+			s.Properties["data"] = r.Schema(reflect.TypeFor[wire.StatusChanges](), true, "")
+		default:
+			delete(s.Properties, "more")
+		}
+		if kinds[0] == "error" {
+			s.Properties["error_code"] = anyErrorCode(s.Properties["error_code"])
+			s.Properties["message"].Nullable, s.Required = false, append(s.Required, "error_code")
+		} else {
+			delete(s.Properties, "error_code")
+		}
+		all.AnyOf = append(all.AnyOf, s)
+	}
+	r.Map()["StreamMessage"] = all
+	return &huma.Schema{Ref: SchemasPath + "StreamMessage"}
+}
 
 // Schema implements [huma.SchemaProvider].
 func (budgetSchema) Schema(huma.Registry) *huma.Schema {

@@ -8,7 +8,7 @@ import (
 type Grant struct {
 	ID        string     `json:"id"`
 	Kind      string     `json:"kind" enum:"session,offline" doc:"session: taken from a session at the identity provider; it ends with that session. offline: given explicitly; it lasts until it is withdrawn"`
-	Platforms []string   `json:"platforms" nullable:"false" doc:"Platforms that it is used for"`
+	Platforms []string   `json:"platforms" doc:"Platforms that it is used for"`
 	Created   time.Time  `json:"created"`
 	Renewed   time.Time  `json:"renewed" doc:"When it was last used"`
 	Expires   *time.Time `json:"expires" nullable:"true" doc:"When it ends if it is not used until then; null: the end is not known"`
@@ -29,7 +29,7 @@ type Usage struct {
 	CostsOf  *float64 `json:"month_costs_limit" nullable:"true" doc:"What your jobs at this platform may cost in a month, in its unit, see charges; null: any"`
 	Jobs     int      `json:"jobs" doc:"All stored jobs. Deleted jobs are stored for a week after their end"`
 	Costs    *float64 `json:"costs" nullable:"true" doc:"Costs of these jobs as far as the platform reported them, in its own unit"`
-	Charges  []Charge `json:"charges" nullable:"false" doc:"What all your jobs there cost, month by month, beginning with the latest, also jobs that you deleted and attempts before a retry"`
+	Charges  []Charge `json:"charges" doc:"What all your jobs there cost, month by month, beginning with the latest, also jobs that you deleted and attempts before a retry"`
 }
 
 // Charge is what a user's jobs cost at a platform in a month.

@@ -5,7 +5,7 @@ type ErrorResponse struct {
 	Status    string         `json:"status" enum:"error"`
 	ErrorCode string         `json:"error_code" example:"JOB_NOT_FOUND" doc:"Stable code for programs"`
 	Message   string         `json:"message" example:"There is no such job." doc:"Explanation for people: plain text"`
-	Details   map[string]any `json:"details" nullable:"true" doc:"Depends on error_code: errors, or link"`
+	Details   map[string]any `json:"details" nullable:"true" doc:"Depends on error_code; null: there are none"`
 	RequestID *string        `json:"request_id" nullable:"true" doc:"Equals the header X-Correlation-ID"`
 }
 
@@ -18,7 +18,7 @@ type HTTPValidationError struct {
 
 // ValidationError is one fault of a request.
 type ValidationError struct {
-	Loc  []any  `json:"loc" nullable:"false" doc:"Location of the fault: names and indexes from the root of the request"`
+	Loc  []any  `json:"loc" doc:"Location of the fault: names and indexes from the root of the request"`
 	Msg  string `json:"msg"`
 	Type string `json:"type"`
 }

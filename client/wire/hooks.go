@@ -7,7 +7,7 @@ import (
 // HookRequest asks for notifications about jobs.
 type HookRequest struct {
 	URL    string   `json:"url" doc:"Receives a POST for each event: https, at a public address. Or mailto: and the e-mail address of your account, which your identity provider has verified"`
-	Events []string `json:"events,omitempty" nullable:"false" minItems:"1" maxItems:"7" enum:"running,finished,failed,canceled,attention,task_ended,task_share" doc:"The events that you are notified of; absent: finished, failed and canceled, and for mailto: attention and task_ended as well"`
+	Events []string `json:"events,omitempty" minItems:"1" maxItems:"7" enum:"running,finished,failed,canceled,attention,task_ended,task_share" doc:"The events that you are notified of; absent: finished, failed and canceled, and for mailto: attention and task_ended as well"`
 	Shares []int    `json:"shares,omitempty" nullable:"true" minItems:"1" minimum:"1" maximum:"99" maxItems:"10" doc:"With task_share: the percentages of a task's jobs at whose end you are notified; absent: 25, 50 and 75"`
 }
 
@@ -18,7 +18,7 @@ type Hook struct {
 	Task    *int64     `json:"task_id,omitempty" doc:"The only task that it is notified of, likewise"`
 	Kind    string     `json:"kind" enum:"webhook,mail,ogc" doc:"mail: a mail about several events. ogc: it is sent what OGC API - Processes has sent to a subscriber"`
 	URL     string     `json:"url"`
-	Events  []string   `json:"events" nullable:"false" enum:"running,finished,failed,canceled,attention,task_ended,task_share"`
+	Events  []string   `json:"events" enum:"running,finished,failed,canceled,attention,task_ended,task_share"`
 	Shares  []int      `json:"shares,omitempty"`
 	State   string     `json:"state" enum:"active,failing,gone" doc:"failing: none of the last deliveries arrived; they are repeated. gone: the receiver answered 410; it gets nothing until you send a test or send a delivery again"`
 	NextTry *time.Time `json:"next_try" nullable:"true" doc:"If it is failing: nothing is sent before"`

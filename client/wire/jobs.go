@@ -34,7 +34,7 @@ type ProcessingJobSummary struct {
 	QueuePosition *int          `json:"queue_position,omitempty" minimum:"0" doc:"Number of jobs of the same account, which other users may share, that the broker submits before this one, accurate to some seconds. The order is fair between users, so jobs that are submitted later can come before it. Present only while the job waits for its turn, not while a user must sign in or the operator must act. A change of this number alone is not pushed and changes no ETag"`
 	Forecast      *Forecast     `json:"forecast,omitempty" doc:"When the job starts and ends, as others wait at present. Absent: it waits for somebody or for a platform without a known limit, or fewer than eight of your jobs of the service have finished; and in lists and streams. A change of it alone changes no ETag"`
 	TaskID        int64         `json:"task_id,omitempty"`
-	Platform      string        `json:"platform,omitempty" doc:"Name of the platform"`
+	Platform      string        `json:"platform,omitempty" required:"true" doc:"Name of the platform"`
 	PlatformJobID string        `json:"platform_job_id,omitempty" doc:"Id of the job on the platform"`
 	Format        string        `json:"format,omitempty" doc:"The requested format of the result"`
 	Costs         *float64      `json:"costs,omitempty" doc:"What the platform charged for the job, with attempts before a retry there, in cost_unit. Platforms may report it hours after the end; the broker asks for it for a day"`
@@ -95,8 +95,8 @@ type TimeRange struct {
 
 // JobsStatusResponse is a user's tasks, and the user's jobs that belong to no task.
 type JobsStatusResponse struct {
-	UpscalingTasks []UpscalingTaskSummary `json:"upscaling_tasks" nullable:"false"`
-	ProcessingJobs []ProcessingJobSummary `json:"processing_jobs" nullable:"false"`
+	UpscalingTasks []UpscalingTaskSummary `json:"upscaling_tasks"`
+	ProcessingJobs []ProcessingJobSummary `json:"processing_jobs"`
 }
 
 // LogEntry is one log entry of a job, as the platform reported it.
@@ -108,7 +108,7 @@ type LogEntry struct {
 
 // LogPage is a page of a job's log, oldest entry first.
 type LogPage struct {
-	Logs []LogEntry `json:"logs" nullable:"false"`
+	Logs []LogEntry `json:"logs"`
 }
 
 // Estimate is what a request is expected to cost, and how long it is expected to run.

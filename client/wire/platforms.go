@@ -46,7 +46,7 @@ type Share struct {
 
 // PlatformList is all platforms, and a user's totals over all of them.
 type PlatformList struct {
-	Platforms []Platform `json:"platforms" nullable:"false"`
+	Platforms []Platform `json:"platforms"`
 	Live      Share      `json:"live" doc:"Your jobs that have not ended, at all platforms"`
 	LastDay   Share      `json:"last_day" doc:"Your jobs submitted in 24 hours, at all platforms"`
 	Bytes     Share      `json:"bytes" doc:"Bytes of the requests of your jobs that have not ended, at all platforms. The shared part of a task's jobs counts once"`

@@ -54,16 +54,16 @@ type TaskOptions struct {
 // Notify is a URL that is notified of one job or task.
 type Notify struct {
 	HookRequest
-	Secret string `json:"secret,omitempty" nullable:"true" doc:"Verifies the signature of deliveries (Standard Webhooks). Absent: one is made"`
+	Secret string `json:"secret,omitempty" nullable:"true" doc:"Key of the signature of deliveries (Standard Webhooks): whsec_ and 16 to 64 bytes in base64. Absent: they are not signed"`
 }
 
 // UpscalingTaskRequest is a request for a job for each value of a dimension, or of several.
 type UpscalingTaskRequest struct {
 	BaseJobRequest
-	Services   []ServiceChoice      `json:"services,omitempty" nullable:"false" minItems:"1" maxItems:"8" doc:"Services that do the same at different platforms, in place of service. The jobs go to the platforms that have free slots and end them soonest, and leave one that does not respond; a job that failed because of its platform is retried at another one. Their parameters must agree, and those named by endpoint have the request's label. Such a task has no budget"`
+	Services   []ServiceChoice      `json:"services,omitempty" minItems:"1" maxItems:"8" doc:"Services that do the same at different platforms, in place of service. The jobs go to the platforms that have free slots and end them soonest, and leave one that does not respond; a job that failed because of its platform is retried at another one. Their parameters must agree, and those named by endpoint have the request's label. Such a task has no budget"`
 	Dimension  *ParameterDimension  `json:"dimension,omitempty" doc:"The parameter that has a different value in each job. Required unless dimensions are given"`
 	Dimensions []ParameterDimension `json:"dimensions,omitempty" nullable:"true" minItems:"1" maxItems:"8" doc:"Several such parameters, in place of dimension"`
-	Combine    string               `json:"combine,omitempty" nullable:"true" enum:"product,zip" default:"product" doc:"How dimensions make jobs. product: a job for each combination of their values, those of the last dimension first. zip: job n has the n-th value of each, and all have equally many"`
+	Combine    string               `json:"combine,omitempty" nullable:"true" enum:"product,zip" doc:"How dimensions make jobs. product, as if it is absent: a job for each combination of their values, those of the last dimension first. zip: job n has the n-th value of each, and all have equally many"`
 }
 
 // ParameterDimension is a parameter and the values that a task gives it.
@@ -77,8 +77,8 @@ type ParameterDimension struct {
 
 // JobChoice selects jobs of a task: those that have all of its members, of which there is at least one.
 type JobChoice struct {
-	Jobs   []int64  `json:"jobs,omitzero" nullable:"false" minItems:"1" maxItems:"1000" doc:"Only the jobs with these ids, which must be jobs of the task. Absent: any"`
-	Status []Status `json:"status,omitzero" nullable:"false" minItems:"1" maxItems:"8" enum:"created,submitted,queued,running,finished,canceled,failed,unknown" doc:"Only jobs with one of these statuses. Absent: any"`
+	Jobs   []int64  `json:"jobs,omitzero" minItems:"1" maxItems:"1000" doc:"Only the jobs with these ids, which must be jobs of the task. Absent: any"`
+	Status []Status `json:"status,omitzero" minItems:"1" maxItems:"8" enum:"created,submitted,queued,running,finished,canceled,failed,unknown" doc:"Only jobs with one of these statuses. Absent: any"`
 }
 
 // Resumption is what changes when a task is resumed.

@@ -31,7 +31,7 @@ type Asset struct {
 	Href     string          `json:"href" format:"uri-reference" doc:"Its address, which may expire; each response has a fresh one"`
 	Type     string          `json:"type,omitempty" doc:"Media type"`
 	Title    string          `json:"title,omitempty"`
-	Roles    []string        `json:"roles,omitempty" nullable:"false"`
+	Roles    []string        `json:"roles,omitempty"`
 	Size     int64           `json:"file:size,omitempty" doc:"Bytes; absent: not known"`
 	Checksum string          `json:"file:checksum,omitempty" doc:"Multihash in hexadecimal; absent: not known"`
 	Raw      json.RawMessage `json:"-"`
@@ -57,11 +57,11 @@ type TaskCollection struct {
 	Description string `json:"description"`
 	License     string `json:"license" example:"proprietary"`
 	Extent      Object `json:"extent" doc:"Extent of the finished jobs: their tiles, and what is known of their results"`
-	Links       []Link `json:"links" nullable:"false" doc:"The link with the relation items leads to the Items, one for each finished job"`
+	Links       []Link `json:"links" doc:"The link with the relation items leads to the Items, one for each finished job"`
 
-	Providers  []map[string]any `json:"providers" nullable:"false" doc:"The platform, with the fields of the processing extension"`
-	Extensions []string         `json:"stac_extensions" nullable:"false"`
-	Missing    []MissingResults `json:"eodispatch:missing" nullable:"false" doc:"Finished jobs without results"`
+	Providers  []map[string]any `json:"providers" doc:"The platform, with the fields of the processing extension"`
+	Extensions []string         `json:"stac_extensions"`
+	Missing    []MissingResults `json:"eodispatch:missing" doc:"Finished jobs without results"`
 }
 
 // MissingResults says why a finished job has no Item.
@@ -99,28 +99,28 @@ type Item struct {
 	ID         string           `json:"id" example:"42" doc:"Id of the job"`
 	Collection string           `json:"collection" example:"task-7"`
 	Geometry   Geometry         `json:"geometry" doc:"The job's tile: the value of the first dimension that is a bounding box or GeoJSON, else the extent of the results; null if neither is known"`
-	Bbox       []float64        `json:"bbox,omitempty" nullable:"false"`
+	Bbox       []float64        `json:"bbox,omitempty"`
 	Properties map[string]any   `json:"properties" doc:"dimension has the names and values of the dimensions that do not give the geometry. name is that of the job"`
-	Links      []Link           `json:"links" nullable:"false"`
-	Extensions []string         `json:"stac_extensions" nullable:"false" doc:"Identifiers of STAC extensions: that of processing, whose fields in properties say where, with which software and when the job ran"`
+	Links      []Link           `json:"links"`
+	Extensions []string         `json:"stac_extensions" doc:"Identifiers of STAC extensions: that of processing, whose fields in properties say where, with which software and when the job ran"`
 	Assets     map[string]Asset `json:"assets" doc:"Assets of the job's results"`
 }
 
 // ItemPage is a page of a task's Items, in the order in which the jobs finished.
 type ItemPage struct {
 	Type     string `json:"type" enum:"FeatureCollection"`
-	Features []Item `json:"features" nullable:"false"`
-	Links    []Link `json:"links" nullable:"false" doc:"The link with the relation next leads to the next page"`
+	Features []Item `json:"features"`
+	Links    []Link `json:"links" doc:"The link with the relation next leads to the next page"`
 	Matched  int    `json:"numberMatched" doc:"Number of finished jobs"`
 	Returned int    `json:"numberReturned"`
 
-	Missing []MissingResults `json:"eodispatch:missing" nullable:"false" doc:"Finished jobs without results"`
+	Missing []MissingResults `json:"eodispatch:missing" doc:"Finished jobs without results"`
 }
 
 // TaskTiles is a map of a task's jobs.
 type TaskTiles struct {
 	Type     string `json:"type" enum:"FeatureCollection"`
-	Features []Tile `json:"features" nullable:"false" doc:"In the order of the dimension's values"`
+	Features []Tile `json:"features" doc:"In the order of the dimension's values"`
 }
 
 // Tile is one job on the map.
@@ -128,7 +128,7 @@ type Tile struct {
 	Type       string         `json:"type" enum:"Feature"`
 	ID         int64          `json:"id" doc:"Id of the job"`
 	Geometry   Geometry       `json:"geometry" doc:"The geometry of the job's Item"`
-	Bbox       []float64      `json:"bbox,omitempty" nullable:"false"`
+	Bbox       []float64      `json:"bbox,omitempty"`
 	Properties TileProperties `json:"properties"`
 }
 

@@ -12,9 +12,9 @@ type Parameter struct {
 	Optional    bool              `json:"optional"`
 	Description string            `json:"description"`
 	Default     json.RawMessage   `json:"default" doc:"null: there is no default, or it is null"`
-	Options     []json.RawMessage `json:"options" nullable:"false" doc:"The only values that the parameter, or each of its elements, may have; empty: any"`
+	Options     []json.RawMessage `json:"options" doc:"The only values that the parameter, or each of its elements, may have; empty: any"`
 
-	Schema   json.RawMessage `json:"schema" doc:"As in the service's document"`
+	Schema   json.RawMessage `json:"schema" doc:"JSON Schema, or a list of alternatives, as in the service's document; null: it has none"`
 	Minimum  *json.Number    `json:"minimum,omitempty"`
 	Maximum  *json.Number    `json:"maximum,omitempty"`
 	Nullable bool            `json:"nullable" doc:"Whether null is allowed"`
@@ -26,7 +26,7 @@ type ServiceSummary struct {
 	ID            string           `json:"id" example:"ndvi_composite"`
 	Title         string           `json:"title"`
 	Summary       string           `json:"summary" doc:"The first sentences of the description: plain text, at most 300 characters"`
-	Keywords      []string         `json:"keywords" nullable:"false"`
+	Keywords      []string         `json:"keywords"`
 	Platform      string           `json:"platform" doc:"Name of the platform that runs it"`
 	PlatformState string           `json:"platform_state" enum:"ok,unknown,unreachable,busy,sign_in_required,misconfigured,forbidden" doc:"As in GET /platforms"`
 	Label         string           `json:"label" enum:"openeo,ogc_api_process" doc:"The protocol, as requests and jobs name it"`
@@ -69,7 +69,7 @@ type CatalogueService struct {
 	ServiceSummary
 	Description     string             `json:"description" doc:"Markdown, as its author wrote it: to be sanitised before it is shown"`
 	DescriptionHTML string             `json:"description_html" doc:"The description as sanitised HTML: without scripts, styles, images and frames, and with links to web and mail addresses only. Its headings begin at h3"`
-	Links           []ServiceLink      `json:"links" nullable:"false" doc:"Links to web and mail addresses"`
+	Links           []ServiceLink      `json:"links" doc:"Links to web and mail addresses"`
 	Cost            ServiceCost        `json:"cost"`
 	Endpoint        string             `json:"endpoint"`
 	Application     string             `json:"application"`
@@ -115,16 +115,16 @@ type ServiceCost struct {
 type ServiceFormat struct {
 	Name         string   `json:"name"`
 	Title        string   `json:"title"`
-	GISDataTypes []string `json:"gis_data_types" nullable:"false" doc:"As in openEO: raster, vector, table, pointcloud, other"`
+	GISDataTypes []string `json:"gis_data_types" doc:"As in openEO: raster, vector, table, pointcloud, other"`
 }
 
 // ServiceList is a page of the catalogue.
 type ServiceList struct {
-	Services  []ServiceSummary `json:"services" nullable:"false" doc:"Those with the words of q in their titles come first, then in the order of titles"`
+	Services  []ServiceSummary `json:"services" doc:"Those with the words of q in their titles come first, then in the order of titles"`
 	Next      string           `json:"next,omitempty" doc:"The cursor of the next page; absent on the last page"`
 	Total     int              `json:"total" doc:"Services on all pages"`
-	Platforms []PlatformCount  `json:"platforms" nullable:"false" doc:"The platforms of the services that the request selects, whatever its platform"`
-	Keywords  []KeywordCount   `json:"keywords" nullable:"false" doc:"The most frequent keywords of the services that the request selects, whatever its keyword; 200 at most"`
+	Platforms []PlatformCount  `json:"platforms" doc:"The platforms of the services that the request selects, whatever its platform"`
+	Keywords  []KeywordCount   `json:"keywords" doc:"The most frequent keywords of the services that the request selects, whatever its keyword; 200 at most"`
 }
 
 // PlatformCount is a platform and its number of services.

@@ -6,9 +6,9 @@ import "encoding/json"
 type StreamMessage struct {
 	Type    string          `json:"type" enum:"init,loading,status,changes,error"`
 	TaskID  int64           `json:"task_id,omitempty" doc:"Of the stream of a task: its id"`
-	Data    json.RawMessage `json:"data" doc:"Of status: a JobsStatusResponse, or of a task an UpscalingTask. Of changes: StatusChanges. Of others: null"`
+	Data    json.RawMessage `json:"data" doc:"null"`
 	More    bool            `json:"more,omitempty" doc:"Whether the next message of the type changes belongs to the same state"`
-	Code    string          `json:"error_code,omitempty" doc:"Of error: stable code for programs"`
+	Code    string          `json:"error_code,omitempty" doc:"Stable code for programs"`
 	Message *string         `json:"message" nullable:"true" doc:"Explanation for people: plain text"`
 }
 

@@ -20,8 +20,8 @@ type UpscalingTaskSummary struct {
 	Trial     int            `json:"trial,omitempty" doc:"How many of the first jobs run while the task is paused on trial. Absent: none"`
 	Forecast  *Forecast      `json:"forecast,omitempty" doc:"When the task ends, as others wait at present. Absent: it is paused, waits for somebody, was submitted with several services, or fewer than eight of your jobs of the service have finished; and in lists. A change of it alone is not pushed and changes no ETag"`
 	Rest      *TaskRest      `json:"rest,omitempty" doc:"What the other jobs of a task need whose trial has ended, or whose budget was reached. Absent otherwise, and in lists"`
-	Counts    map[Status]int `json:"counts,omitempty" doc:"Number of jobs by status, without deleted jobs"`
-	Progress  *float64       `json:"progress,omitempty" minimum:"0" maximum:"100" doc:"Mean of the jobs in percent; a job that has ended counts as 100 even if it failed"`
+	Counts    map[Status]int `json:"counts" doc:"Number of jobs by status, without deleted jobs"`
+	Progress  *float64       `json:"progress,omitempty" required:"true" minimum:"0" maximum:"100" doc:"Mean of the jobs in percent; a job that has ended counts as 100 even if it failed"`
 	Attention *JobAttention  `json:"attention,omitempty" doc:"The most important attention of the task's jobs: first those that the owner can resolve, such as sign_in_required, then those that the owner decides on, then those that the operator resolves, then those that pass by themselves. Each job has its own"`
 	Warning   string         `json:"warning,omitempty" doc:"Parameters that were not checked in full when the task was accepted, because the broker does not support their schemas in full or could not read the description of the service, and a format that is not used, because the process saves its results itself: plain text. Absent: none. POST /params says what is not understood"`
 	Annotations
@@ -67,18 +67,18 @@ type UpscalingTask struct {
 	UpscalingTaskSummary
 	Service ServiceDetails         `json:"service"`
 	Updated time.Time              `json:"updated,omitzero" required:"true" doc:"When this response last changed"`
-	Jobs    []ProcessingJobSummary `json:"jobs,omitzero" required:"true" nullable:"false" doc:"In the order of the dimension's values"`
+	Jobs    []ProcessingJobSummary `json:"jobs,omitzero" required:"true" doc:"In the order of the dimension's values"`
 }
 
 // TaskDimensions is how far the jobs of a task are, by each of its dimensions.
 type TaskDimensions struct {
-	Dimensions []DimensionProgress `json:"dimensions" nullable:"false" doc:"In the order of the request"`
+	Dimensions []DimensionProgress `json:"dimensions" doc:"In the order of the request"`
 }
 
 // DimensionProgress is how far the jobs of a task are, by the values of one dimension.
 type DimensionProgress struct {
 	Name   string          `json:"name"`
-	Values []ValueProgress `json:"values" nullable:"false" doc:"In the order of the request, each value once"`
+	Values []ValueProgress `json:"values" doc:"In the order of the request, each value once"`
 }
 
 // ValueProgress is how far the jobs are that have one value.
@@ -88,12 +88,12 @@ type ValueProgress struct {
 	Status   Status          `json:"status" enum:"created,submitted,queued,running,finished,canceled,failed,unknown" doc:"By the rules for the status of a task"`
 	Counts   map[Status]int  `json:"counts"`
 	Progress float64         `json:"progress" minimum:"0" maximum:"100" doc:"Mean of the jobs in percent"`
-	Jobs     []int64         `json:"jobs" nullable:"false" doc:"Ids of the jobs: GET /upscale_tasks/{task_id}/results/items/{job_id} returns the results of one, and cancel and retry of the task take them"`
+	Jobs     []int64         `json:"jobs" doc:"Ids of the jobs: GET /upscale_tasks/{task_id}/results/items/{job_id} returns the results of one, and cancel and retry of the task take them"`
 }
 
 // TaskPlatforms is how far the jobs of a task are at each of its platforms.
 type TaskPlatforms struct {
-	Platforms []PlatformProgress `json:"platforms" nullable:"false" doc:"In the order of the request; one for a task with one service"`
+	Platforms []PlatformProgress `json:"platforms" doc:"In the order of the request; one for a task with one service"`
 }
 
 // PlatformProgress is how far the jobs of a task are at one platform.

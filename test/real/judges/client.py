@@ -21,7 +21,8 @@ def generate(address, folder):
 
 JOB = {"id": 42, "title": "NDVI", "label": "openeo", "status": "finished", "parameters": {"x": 1},
        "service": {"endpoint": "https://openeo.example.org", "namespace": None, "application": "ndvi"},
-       "created": "2026-05-01T12:30:00Z", "updated": "2026-05-01T12:31:00Z"}
+       "platform": "vito", "created": "2026-05-01T12:30:00Z", "updated": "2026-05-01T12:31:00Z"}
+TASK = {**JOB, "counts": {"finished": 1}, "progress": 100}
 
 
 def use(address):
@@ -35,8 +36,8 @@ def use(address):
     area = {"type": "Polygon", "coordinates": [[[4, 50], [5, 50], [5, 51], [4, 51], [4, 50]]]}
     tiles = split_in_tiles_tiles_post.sync(client=broker, body=TileRequest.from_dict({"aoi": area, "grid": GridTypeEnum(grids[0].name)}))
     job = ProcessingJob.from_dict(JOB)
-    task = UpscalingTask.from_dict({**JOB, "jobs": [JOB]})
-    listed = JobsStatusResponse.from_dict({"upscaling_tasks": [{**JOB}], "processing_jobs": [JOB]})
+    task = UpscalingTask.from_dict({**TASK, "jobs": [JOB]})
+    listed = JobsStatusResponse.from_dict({"upscaling_tasks": [TASK], "processing_jobs": [JOB]})
     statuses = [job.status, task.status, task.jobs[0].status, listed.upscaling_tasks[0].status, listed.processing_jobs[0].status]
     return {"grids": [g.name for g in grids], "tiles": len(tiles.geometries), "one_status": all(s is ProcessingStatusEnum.FINISHED for s in statuses)}
 

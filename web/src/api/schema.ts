@@ -38,6 +38,8 @@ export interface components {
             title?: string;
             /** @description Media type */
             type?: string;
+        } & {
+            [key: string]: unknown;
         };
         /**
          * @description Why a job makes no progress
@@ -83,7 +85,7 @@ export interface components {
             /** @description The output formats that a request can name: those of the process or of its platform, or those that the service's description names. null: not known */
             formats: components["schemas"]["ServiceFormat"][] | null;
             /** @description The platforms that offer it, if there are several. The first is platform. A request can name one: service: {"id": …, "platform": …} */
-            homes?: components["schemas"]["ServiceHome"][] | null;
+            homes?: components["schemas"]["ServiceHome"][];
             /** @example ndvi_composite */
             id: string;
             keywords: string[];
@@ -144,16 +146,32 @@ export interface components {
             /** @description The unit in which the platform charges, in its own words. Empty: it names none. Costs in different units cannot be added */
             unit: string;
         };
-        /** @description A STAC Collection */
+        /** @description A STAC Collection, as the platform sent it, with what was missing for a valid one */
         Collection: {
-            assets?: {
+            assets: {
                 [key: string]: components["schemas"]["Asset"];
             };
-            id?: string;
-            stac_version?: string;
+            description: string;
+            extent: {
+                [key: string]: unknown;
+            };
+            id: string;
+            keywords?: string[];
+            license: string;
+            links: components["schemas"]["Link"][];
+            providers?: {
+                [key: string]: unknown;
+            }[];
+            stac_extensions?: string[];
+            stac_version: string;
+            summaries?: {
+                [key: string]: unknown;
+            };
             title?: string;
             /** @enum {string} */
-            type?: "Collection";
+            type: "Collection";
+        } & {
+            [key: string]: unknown;
         };
         Delivery: {
             /**
@@ -206,16 +224,24 @@ export interface components {
             /** @description In the order of the request, each value once */
             values: components["schemas"]["ValueProgress"][];
         };
+        /**
+         * @description The codes of errors. Later versions can have more
+         * @enum {string}
+         */
+        ErrorCode: "APPLICATION_INVALID" | "APPLICATION_UNREACHABLE" | "AUTHENTICATION_FAILED" | "CONFLICT" | "DOCUMENT_NOT_FOUND" | "FORBIDDEN" | "GRANT_NOT_FOUND" | "HOOK_NOT_FOUND" | "INTERNAL_ERROR" | "JOB_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "NOT_FOUND" | "PAYLOAD_TOO_LARGE" | "PLATFORM_BUSY" | "PLATFORM_ERROR" | "PLATFORM_UNAVAILABLE" | "PLATFORM_UNCERTAIN" | "RATE_LIMITED" | "REQUEST_TIMEOUT" | "RESULTS_NOT_FOUND" | "SERVICE_NOT_FOUND" | "SERVICE_UNAVAILABLE" | "SIGN_IN_REQUIRED" | "TASK_NOT_FOUND" | "UNSUPPORTED" | "UNSUPPORTED_MEDIA_TYPE" | "UPGRADE_REQUIRED" | "VALIDATION_ERROR";
         ErrorResponse: {
-            /** @description Depends on error_code: errors, or link */
+            /** @description Depends on error_code; null: there are none */
             details: {
-                [key: string]: unknown;
+                /** @description Of VALIDATION_ERROR and APPLICATION_INVALID: all faults of the request */
+                errors?: components["schemas"]["ValidationError"][];
+                /** @description Of SIGN_IN_REQUIRED: the page where you link or renew the account; null: there is none */
+                link?: string | null;
             } | null;
             /**
              * @description Stable code for programs
              * @example JOB_NOT_FOUND
              */
-            error_code: string;
+            error_code: components["schemas"]["ErrorCode"] | string;
             /**
              * @description Explanation for people: plain text
              * @example There is no such job.
@@ -281,7 +307,7 @@ export interface components {
         };
         GeometryCollection: {
             /** @description A Polygon or a MultiPolygon for each tile */
-            geometries: unknown[];
+            geometries: (components["schemas"]["Polygon"] | components["schemas"]["MultiPolygon"])[];
             /** @description The id of each tile's cell, which is the same for every area */
             ids: string[];
             /** @enum {string} */
@@ -342,16 +368,19 @@ export interface components {
         GridTypeEnum: "20x20km" | "250x250km" | "h3-15" | "h3-14" | "h3-13" | "h3-12" | "h3-11" | "h3-10" | "h3-9" | "h3-8" | "h3-7" | "h3-6" | "h3-5" | "utm-20km" | "h3-4" | "utm-50km" | "utm-100km" | "mgrs-100km" | "h3-3" | "h3-2" | "h3-1" | "h3-0";
         HTTPValidationError: {
             /** @description All faults of the request; the same list as details.errors */
-            detail: components["schemas"]["ValidationError"][] | null;
-            /** @description Depends on error_code: errors, or link */
+            detail: components["schemas"]["ValidationError"][];
+            /** @description Depends on error_code; null: there are none */
             details: {
-                [key: string]: unknown;
+                /** @description Of VALIDATION_ERROR and APPLICATION_INVALID: all faults of the request */
+                errors?: components["schemas"]["ValidationError"][];
+                /** @description Of SIGN_IN_REQUIRED: the page where you link or renew the account; null: there is none */
+                link?: string | null;
             } | null;
             /**
              * @description Stable code for programs
              * @example JOB_NOT_FOUND
              */
-            error_code: string;
+            error_code: components["schemas"]["ErrorCode"] | string;
             /**
              * @description Explanation for people: plain text
              * @example There is no such job.
@@ -387,7 +416,7 @@ export interface components {
              * @description If it is failing: nothing is sent before
              */
             next_try: string | null;
-            shares?: number[] | null;
+            shares?: number[];
             /**
              * @description failing: none of the last deliveries arrived; they are repeated. gone: the receiver answered 410; it gets nothing until you send a test or send a delivery again
              * @enum {string}
@@ -417,9 +446,7 @@ export interface components {
             /** @example task-7 */
             collection: string;
             /** @description The job's tile: the value of the first dimension that is a bounding box or GeoJSON, else the extent of the results; null if neither is known */
-            geometry: {
-                type?: string;
-            } | null;
+            geometry: components["schemas"]["Polygon"] | components["schemas"]["MultiPolygon"] | components["schemas"]["Point"] | components["schemas"]["MultiPoint"] | components["schemas"]["LineString"] | components["schemas"]["MultiLineString"] | null;
             /**
              * @description Id of the job
              * @example 42
@@ -489,6 +516,8 @@ export interface components {
             retries?: number | null;
             /** @description false: submit the parameters without checking them against the service's schemas */
             validate?: boolean | null;
+        } & {
+            [key: string]: unknown;
         };
         JobRetries: {
             /**
@@ -522,6 +551,12 @@ export interface components {
             /** Format: int64 */
             services: number;
         };
+        /** @description A LineString of GeoJSON (RFC 7946) */
+        LineString: {
+            coordinates: number[][];
+            /** @enum {string} */
+            type: "LineString";
+        };
         Link: {
             /** Format: uri */
             href: string;
@@ -545,7 +580,7 @@ export interface components {
              * @description As in the response for the Item
              * @example PLATFORM_UNAVAILABLE
              */
-            error_code: string;
+            error_code: components["schemas"]["ErrorCode"] | string;
             /**
              * Format: int64
              * @description Id of the job
@@ -556,6 +591,24 @@ export interface components {
             name?: string;
             /** @description The same page may have the Item later */
             temporary: boolean;
+        };
+        /** @description A MultiLineString of GeoJSON (RFC 7946) */
+        MultiLineString: {
+            coordinates: number[][][];
+            /** @enum {string} */
+            type: "MultiLineString";
+        };
+        /** @description A MultiPoint of GeoJSON (RFC 7946) */
+        MultiPoint: {
+            coordinates: number[][];
+            /** @enum {string} */
+            type: "MultiPoint";
+        };
+        /** @description A MultiPolygon of GeoJSON (RFC 7946) */
+        MultiPolygon: {
+            coordinates: number[][][][];
+            /** @enum {string} */
+            type: "MultiPolygon";
         };
         NewHook: {
             /** Format: date-time */
@@ -579,7 +632,7 @@ export interface components {
             next_try: string | null;
             /** @description Verifies the signature of deliveries, see Standard Webhooks. It is shown only here. Empty for mailto: */
             secret: string;
-            shares?: number[] | null;
+            shares?: number[];
             /**
              * @description failing: none of the last deliveries arrived; they are repeated. gone: the receiver answered 410; it gets nothing until you send a test or send a delivery again
              * @enum {string}
@@ -593,9 +646,9 @@ export interface components {
             url: string;
         };
         Notify: {
-            /** @description The events that you are notified of; absent: finished, failed and canceled, and for mailto: attention and task_ended as well */
+            /** @description The events that you are notified of. Absent: of a job finished, failed, canceled and attention; of a task task_ended and attention */
             events?: ("running" | "finished" | "failed" | "canceled" | "attention" | "task_ended" | "task_share")[];
-            /** @description Verifies the signature of deliveries (Standard Webhooks). Absent: one is made */
+            /** @description Key of the signature of deliveries (Standard Webhooks): whsec_ and 16 to 64 bytes in base64. Absent: they are not signed */
             secret?: string | null;
             /** @description With task_share: the percentages of a task's jobs at whose end you are notified; absent: 25, 50 and 75 */
             shares?: number[] | null;
@@ -641,8 +694,12 @@ export interface components {
             optional: boolean;
             /** @description The only values that the parameter, or each of its elements, may have; empty: any */
             options: unknown[];
-            /** @description As in the service's document */
-            schema: unknown;
+            /** @description JSON Schema, or a list of alternatives, as in the service's document; null: it has none */
+            schema: {
+                [key: string]: unknown;
+            } | {
+                [key: string]: unknown;
+            }[] | boolean | null;
             type: components["schemas"]["ParamTypeEnum"];
             /** @description Parts of the schema that the broker does not understand and does not check values against; absent: none */
             warning?: string;
@@ -762,6 +819,18 @@ export interface components {
          * @enum {string}
          */
         PlatformState: "ok" | "unknown" | "unreachable" | "busy" | "sign_in_required" | "misconfigured" | "forbidden";
+        /** @description A Point of GeoJSON (RFC 7946) */
+        Point: {
+            coordinates: number[];
+            /** @enum {string} */
+            type: "Point";
+        };
+        /** @description A Polygon of GeoJSON (RFC 7946) */
+        Polygon: {
+            coordinates: number[][][];
+            /** @enum {string} */
+            type: "Polygon";
+        };
         /**
          * @description A protocol
          * @enum {string}
@@ -831,7 +900,7 @@ export interface components {
             /** @description Whether the broker has deleted the parameters because the job ended long ago. parameters is empty then, and the job cannot be retried */
             parameters_deleted?: boolean;
             /** @description Name of the platform */
-            platform?: string;
+            platform: string;
             /** @description Id of the job on the platform */
             platform_job_id?: string;
             /** Format: double */
@@ -923,7 +992,7 @@ export interface components {
             /** @description Whether the broker has deleted the parameters because the job ended long ago. parameters is empty then, and the job cannot be retried */
             parameters_deleted?: boolean;
             /** @description Name of the platform */
-            platform?: string;
+            platform: string;
             /** @description Id of the job on the platform */
             platform_job_id?: string;
             /** Format: double */
@@ -1102,8 +1171,12 @@ export interface components {
             optional: boolean;
             /** @description The only values that the parameter, or each of its elements, may have; empty: any */
             options: unknown[];
-            /** @description As in the service's document */
-            schema: unknown;
+            /** @description JSON Schema, or a list of alternatives, as in the service's document; null: it has none */
+            schema: {
+                [key: string]: unknown;
+            } | {
+                [key: string]: unknown;
+            }[] | boolean | null;
             type: components["schemas"]["ParamTypeEnum"];
             /** @description Parts of the schema that the broker does not understand and does not check values against; absent: none */
             warning?: string;
@@ -1140,7 +1213,7 @@ export interface components {
         };
         ServiceSummary: {
             /** @description The platforms that offer it, if there are several. The first is platform. A request can name one: service: {"id": …, "platform": …} */
-            homes?: components["schemas"]["ServiceHome"][] | null;
+            homes?: components["schemas"]["ServiceHome"][];
             /** @example ndvi_composite */
             id: string;
             keywords: string[];
@@ -1237,16 +1310,27 @@ export interface components {
             settles_after: number;
         };
         StatusChanges: {
-            processing_jobs: components["schemas"]["ProcessingJobSummary"][] | null;
-            removed_processing_jobs: number[] | null;
-            removed_upscaling_tasks: number[] | null;
-            upscaling_tasks: components["schemas"]["UpscalingTaskSummary"][] | null;
+            processing_jobs: components["schemas"]["ProcessingJobSummary"][];
+            removed_processing_jobs: number[];
+            removed_upscaling_tasks: number[];
+            upscaling_tasks: components["schemas"]["UpscalingTaskSummary"][];
         };
+        /** @description A message of a stream */
         StreamMessage: {
-            /** @description Of status: a JobsStatusResponse, or of a task an UpscalingTask. Of changes: StatusChanges. Of others: null */
-            data: unknown;
-            /** @description Of error: stable code for programs */
-            error_code?: string;
+            /** @description null */
+            data: null;
+            /** @description Explanation for people: plain text */
+            message: string | null;
+            /**
+             * Format: int64
+             * @description Of the stream of a task: its id
+             */
+            task_id?: number;
+            /** @enum {string} */
+            type: "init" | "loading";
+        } | {
+            /** @description The second of the stream of a task */
+            data: components["schemas"]["JobsStatusResponse"] | components["schemas"]["UpscalingTask"];
             /** @description Explanation for people: plain text */
             message: string | null;
             /** @description Whether the next message of the type changes belongs to the same state */
@@ -1257,7 +1341,34 @@ export interface components {
              */
             task_id?: number;
             /** @enum {string} */
-            type: "init" | "loading" | "status" | "changes" | "error";
+            type: "status";
+        } | {
+            data: components["schemas"]["StatusChanges"];
+            /** @description Explanation for people: plain text */
+            message: string | null;
+            /** @description Whether the next message of the type changes belongs to the same state */
+            more?: boolean;
+            /**
+             * Format: int64
+             * @description Of the stream of a task: its id
+             */
+            task_id?: number;
+            /** @enum {string} */
+            type: "changes";
+        } | {
+            /** @description null */
+            data: null;
+            /** @description Stable code for programs */
+            error_code: components["schemas"]["ErrorCode"] | string;
+            /** @description Explanation for people: plain text */
+            message: string;
+            /**
+             * Format: int64
+             * @description Of the stream of a task: its id
+             */
+            task_id?: number;
+            /** @enum {string} */
+            type: "error";
         };
         TaskBudget: {
             /** Format: double */
@@ -1357,6 +1468,8 @@ export interface components {
             trial?: number | null;
             /** @description false: submit the parameters without checking them against the service's schemas */
             validate?: boolean | null;
+        } & {
+            [key: string]: unknown;
         };
         TaskPlatforms: {
             /** @description In the order of the request; one for a task with one service */
@@ -1399,9 +1512,7 @@ export interface components {
         Tile: {
             bbox?: number[];
             /** @description The geometry of the job's Item */
-            geometry: {
-                type?: string;
-            } | null;
+            geometry: components["schemas"]["Polygon"] | components["schemas"]["MultiPolygon"] | components["schemas"]["Point"] | components["schemas"]["MultiPoint"] | components["schemas"]["LineString"] | components["schemas"]["MultiLineString"] | null;
             /**
              * Format: int64
              * @description Id of the job
@@ -1451,41 +1562,40 @@ export interface components {
              *     }
              */
             aoi: {
+                bbox?: unknown;
+                coordinates?: unknown;
+                features?: unknown;
+                geometry?: unknown;
+                id?: unknown;
+                properties?: unknown;
                 /** @enum {string} */
                 type: "Polygon" | "MultiPolygon" | "Feature" | "FeatureCollection";
             };
             /**
              * Format: double
-             * @description Metres that each cell reaches beyond its borders, so that tiles overlap. Cells do not reach over the antimeridian. Not for your own cells
-             * @default 0
+             * @description Metres that each cell reaches beyond its borders, so that tiles overlap; absent: 0. Cells do not reach over the antimeridian. Not for your own cells
              */
             buffer?: number | null;
             /** @description Your own grid, in place of grid */
             cells?: {
+                bbox?: unknown;
+                features: unknown[];
                 /** @enum {string} */
                 type: "FeatureCollection";
             } | null;
-            /**
-             * @description true: cut the tiles at the border of the area; false: return whole cells
-             * @default true
-             */
+            /** @description true, as if it is absent: cut the tiles at the border of the area; false: return whole cells */
             clip?: boolean | null;
             /** @description Name of a grid of GET /grids. Required unless cells are given */
             grid?: components["schemas"]["GridTypeEnum"];
-            /**
-             * @description true: tiles smaller than min_area become a part of the neighbour with the longest common border
-             * @default false
-             */
+            /** @description true: tiles smaller than min_area become a part of the neighbour with the longest common border. Absent: false */
             merge?: boolean | null;
             /**
              * Format: double
-             * @description Square metres. Tiles with a smaller piece of the area are left out
-             * @default 0
+             * @description Square metres. Tiles with a smaller piece of the area are left out. Absent: none
              */
             min_area?: number | null;
             /**
-             * @description row: by rows from south to north; your own cells in the order in which you give them. centre: those nearest to the centre of the area first
-             * @default row
+             * @description row, as if it is absent: by rows from south to north; your own cells in the order in which you give them. centre: those nearest to the centre of the area first
              * @enum {string|null}
              */
             order?: "row" | "centre" | null;
@@ -1510,7 +1620,7 @@ export interface components {
             /** @description A change that is still being applied to the jobs of a large task. It holds already: no job that it stops is submitted. Absent: none */
             changing?: components["schemas"]["TaskChange"];
             /** @description Number of jobs by status, without deleted jobs */
-            counts?: {
+            counts: {
                 [key: string]: number;
             };
             /**
@@ -1521,7 +1631,7 @@ export interface components {
             /** @description When the task ends, as others wait at present. Absent: it is paused, waits for somebody, was submitted with several services, or fewer than eight of your jobs of the service have finished; and in lists. A change of it alone is not pushed and changes no ETag */
             forecast?: components["schemas"]["Forecast"];
             /** @description The platforms of a task that was submitted with several services. Each job has its own */
-            homes?: components["schemas"]["TaskHome"][] | null;
+            homes?: components["schemas"]["TaskHome"][];
             /** Format: int64 */
             id: number;
             /** @description In the order of the dimension's values */
@@ -1539,7 +1649,7 @@ export interface components {
              * Format: double
              * @description Mean of the jobs in percent; a job that has ended counts as 100 even if it failed
              */
-            progress?: number;
+            progress: number;
             /** @description What the other jobs of a task need whose trial has ended, or whose budget was reached. Absent otherwise, and in lists */
             rest?: components["schemas"]["TaskRest"];
             service: components["schemas"]["ServiceDetails"];
@@ -1561,8 +1671,7 @@ export interface components {
         };
         UpscalingTaskRequest: {
             /**
-             * @description How dimensions make jobs. product: a job for each combination of their values, those of the last dimension first. zip: job n has the n-th value of each, and all have equally many
-             * @default product
+             * @description How dimensions make jobs. product, as if it is absent: a job for each combination of their values, those of the last dimension first. zip: job n has the n-th value of each, and all have equally many
              * @enum {string|null}
              */
             combine?: "product" | "zip" | null;
@@ -1603,7 +1712,7 @@ export interface components {
             /** @description A change that is still being applied to the jobs of a large task. It holds already: no job that it stops is submitted. Absent: none */
             changing?: components["schemas"]["TaskChange"];
             /** @description Number of jobs by status, without deleted jobs */
-            counts?: {
+            counts: {
                 [key: string]: number;
             };
             /**
@@ -1614,7 +1723,7 @@ export interface components {
             /** @description When the task ends, as others wait at present. Absent: it is paused, waits for somebody, was submitted with several services, or fewer than eight of your jobs of the service have finished; and in lists. A change of it alone is not pushed and changes no ETag */
             forecast?: components["schemas"]["Forecast"];
             /** @description The platforms of a task that was submitted with several services. Each job has its own */
-            homes?: components["schemas"]["TaskHome"][] | null;
+            homes?: components["schemas"]["TaskHome"][];
             /** Format: int64 */
             id: number;
             label: components["schemas"]["ProcessTypeEnum"];
@@ -1630,7 +1739,7 @@ export interface components {
              * Format: double
              * @description Mean of the jobs in percent; a job that has ended counts as 100 even if it failed
              */
-            progress?: number;
+            progress: number;
             /** @description What the other jobs of a task need whose trial has ended, or whose budget was reached. Absent otherwise, and in lists */
             rest?: components["schemas"]["TaskRest"];
             /** @description running if some jobs run, or if some have ended and others have not. When all have ended: finished if any has finished, see counts */
@@ -1726,6 +1835,7 @@ export type Charge = components['schemas']['Charge'];
 export type Collection = components['schemas']['Collection'];
 export type Delivery = components['schemas']['Delivery'];
 export type DimensionProgress = components['schemas']['DimensionProgress'];
+export type ErrorCode = components['schemas']['ErrorCode'];
 export type ErrorResponse = components['schemas']['ErrorResponse'];
 export type Estimate = components['schemas']['Estimate'];
 export type Forecast = components['schemas']['Forecast'];
@@ -1748,10 +1858,14 @@ export type JobUsage = components['schemas']['JobUsage'];
 export type JobsFilter = components['schemas']['JobsFilter'];
 export type JobsStatusResponse = components['schemas']['JobsStatusResponse'];
 export type KeywordCount = components['schemas']['KeywordCount'];
+export type LineString = components['schemas']['LineString'];
 export type Link = components['schemas']['Link'];
 export type LogEntry = components['schemas']['LogEntry'];
 export type LogPage = components['schemas']['LogPage'];
 export type MissingResults = components['schemas']['MissingResults'];
+export type MultiLineString = components['schemas']['MultiLineString'];
+export type MultiPoint = components['schemas']['MultiPoint'];
+export type MultiPolygon = components['schemas']['MultiPolygon'];
 export type NewHook = components['schemas']['NewHook'];
 export type Notify = components['schemas']['Notify'];
 export type OutputFormatEnum = components['schemas']['OutputFormatEnum'];
@@ -1765,6 +1879,8 @@ export type PlatformCount = components['schemas']['PlatformCount'];
 export type PlatformList = components['schemas']['PlatformList'];
 export type PlatformProgress = components['schemas']['PlatformProgress'];
 export type PlatformState = components['schemas']['PlatformState'];
+export type Point = components['schemas']['Point'];
+export type Polygon = components['schemas']['Polygon'];
 export type ProcessTypeEnum = components['schemas']['ProcessTypeEnum'];
 export type ProcessingJob = components['schemas']['ProcessingJob'];
 export type ProcessingJobSummary = components['schemas']['ProcessingJobSummary'];

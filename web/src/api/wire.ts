@@ -1,6 +1,5 @@
 // The types of the interface, which schema.ts has from the OpenAPI document, under the page's names, and narrower where
 // the page knows more.
-import type { Geometry, MultiPolygon, Polygon } from "geojson";
 import type * as schema from "./schema";
 
 export type {
@@ -26,6 +25,7 @@ export type {
   TaskBudget,
   TaskOptions,
   TaskRest,
+  Tile,
   Usage,
   ValidationError,
 } from "./schema";
@@ -39,6 +39,8 @@ export type Task = schema.UpscalingTask;
 export type JobsStatus = schema.JobsStatusResponse;
 export type HookEvent = schema.Hook["events"][number];
 export type Attention = schema.JobAttention;
+export type TileMap = schema.TaskTiles;
+export type Tiles = schema.GeometryCollection;
 export type Changes = schema.StatusChanges;
 export type Label = schema.ProcessTypeEnum;
 
@@ -62,10 +64,7 @@ export type TaskRequest = Omit<JobRequest, "options"> & {
 };
 
 export type TileRequest = Omit<schema.TileRequest, "grid"> & { grid?: string }; // one of GET /grids
-export type Tile = schema.Tile & { geometry: Geometry | null };
-export type TileMap = schema.TaskTiles & { features: Tile[] };
-export type Tiles = schema.GeometryCollection & { geometries: (Polygon | MultiPolygon)[] };
-export type Item = schema.Item & { geometry: Geometry | null; properties: { name?: string } };
+export type Item = schema.Item & { properties: { name?: string } };
 export type ItemPage = schema.ItemPage & { features: Item[] };
 
 // What GET /settings of the page returns, which is not part of the interface.
