@@ -14,7 +14,7 @@ import (
 // The checks run in a bubble of testing/synctest, where sleeping takes no real time.
 
 // accepted records the jobs that were stored, and checks that an idempotency key always refers to the same job.
-func (h *history) accepted(k dispatch.Key, r dispatch.KeyTarget, jobs []dispatch.Draft) {
+func (h *history) accepted(s conformance.Store, k dispatch.Key, r dispatch.KeyTarget, jobs []dispatch.Draft) {
 	if r != (dispatch.KeyTarget{}) {
 		h.locked(func() {
 			if h.byKey[k.Text] != r.Job {
@@ -24,8 +24,9 @@ func (h *history) accepted(k dispatch.Key, r dispatch.KeyTarget, jobs []dispatch
 		return
 	}
 	h.locked(func() { h.byKey[k.Text] = jobs[0].ID })
-	for _, d := range jobs {
-		h.saw("accept", d.Job, nil)
+	for i := range dispatch.CountJobs(jobs) { // those of a task follow each other
+		j, err := s.Load(context.Background(), jobs[0].ID+dispatch.JobID(i))
+		h.saw("accept", j, err)
 	}
 }
 

@@ -202,7 +202,7 @@ func (s *storeOf) Accept(ctx ctxt, k dispatch.Key, t *dispatch.Task, jobs []disp
 	return through(s, func() (dispatch.KeyTarget, error) {
 		r, err := s.Store.Accept(ctx, k, t, jobs, within...)
 		if err == nil {
-			s.h.accepted(k, r, jobs)
+			s.h.accepted(s.Store, k, r, jobs)
 		}
 		return r, err
 	})
