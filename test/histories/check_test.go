@@ -344,11 +344,16 @@ func (h *history) checkOwner(j dispatch.Job) {
 	}
 }
 
-// keeps reports whether the process that received the platform id of a run lived long enough to save it.
+// keeps reports whether the process that received the platform id of a run has lived long enough to save it, also after
+// an outage of the database.
 func (h *history) keeps(r conformance.Run) bool {
 	for _, p := range h.procs {
 		if p.name == r.KnownTo {
-			return !p.dead || p.died.Sub(r.Known) > 10*time.Minute+h.outage.longest
+			until := time.Now()
+			if p.dead {
+				until = p.died
+			}
+			return until.Sub(r.Known) > 10*time.Minute+h.outage.longest
 		}
 	}
 	return false
