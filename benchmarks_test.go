@@ -9,7 +9,7 @@ import (
 )
 
 var (
-	benchmarkName = regexp.MustCompile("`([a-z/]*)(Performance\\w*)`")
+	benchmarkName = regexp.MustCompile("`([a-z/]*)([A-Z]\\w*)`")
 	quoted        = regexp.MustCompile(`"([^"]+)"`)
 )
 
@@ -79,7 +79,7 @@ func benchmarkSources(t *testing.T) map[string]string {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if strings.Contains(string(text), "func BenchmarkPerformance") {
+			if strings.Contains(string(text), "func Benchmark") {
 				sources[path] = string(text)
 			}
 		}
