@@ -90,15 +90,14 @@ func AwaitChange[T any](ctx context.Context, a *Lists, w waiting, see func(ctx c
 	shown, err := seeOrStop(ctx, a, see, a.Freshness)
 	known := w.known
 	for err == nil {
-		now := tag(shown)
+		now, left := tag(shown), time.Until(end)
+		if left <= 0 || known == nil && ended(shown) {
+			break
+		}
 		if known == nil {
-			if ended(shown) {
-				break
-			}
 			known = validators{strings.TrimPrefix(now, "W/")}
 		}
-		left := time.Until(end)
-		if left <= 0 || !known.match(now) || ctx.Err() != nil || a.Life.Err() != nil {
+		if !known.match(now) || ctx.Err() != nil || a.Life.Err() != nil {
 			break
 		}
 		shown, err = seeOrStop(ctx, a, see, a.afterChange(ctx, w.changed, left))
