@@ -302,32 +302,32 @@ func TestNotFound_IsOneResponse(t *testing.T) {
 	decode[any](t, ask(h, "POST", "/unit_jobs", goodBody), 201)
 	decode[any](t, ask(h, "POST", "/upscale_tasks", goodTask), 201)
 	impossible := []string{"0", "-1", "9223372036854775808", "-99999999999999999999999"}
-	for of, row := range map[string]struct{ code, id, requests string }{
+	for path, row := range map[string]struct{ code, id, requests string }{
 		"/unit_jobs/":     {"JOB_NOT_FOUND", "job_id", "GET,DELETE,GET/results,POST/cancel"},
 		"/upscale_tasks/": {"TASK_NOT_FOUND", "task_id", "GET,DELETE,POST/retry,POST/cancel,POST/pause,POST/resume"},
 	} {
 		w.fail = nil
-		want := ask(h, "GET", of+"77", "", "X-Correlation-ID", "same").Body.String()
+		want := ask(h, "GET", path+"77", "", "X-Correlation-ID", "same").Body.String()
 		for request := range strings.SplitSeq(row.requests, ",") {
 			method, below, _ := strings.Cut(request, "/")
 			below = strings.TrimSuffix("/"+below, "/")
 			for _, id := range append(impossible, "1", "77") {
 				who := map[bool]string{true: "bert", false: "anna"}[id == "1"]
-				a := ask(h, method, of+id+below, "", "Authorization", "Bearer token-"+who, "X-Correlation-ID", "same")
+				a := ask(h, method, path+id+below, "", "Authorization", "Bearer token-"+who, "X-Correlation-ID", "same")
 				if failed(t, a, 404, row.code); a.Body.String() != want {
-					t.Errorf("%s %s%s: %s, want %s", request, of, id, a.Body, want)
+					t.Errorf("%s %s%s: %s, want %s", request, path, id, a.Body, want)
 				}
 			}
 			for _, bad := range []string{"x", "1.0", "1e3", "0x1", "%20", "-", "+", "1%00", "%F0%9F%92%A5"} {
-				f := failed(t, ask(h, method, of+bad+below, ""), 422, "VALIDATION_ERROR")
+				f := failed(t, ask(h, method, path+bad+below, ""), 422, "VALIDATION_ERROR")
 				if d := cmp.Diff([]string{`["path","` + row.id + `"] int_parsing`}, locs(f.Detail)); d != "" {
-					t.Errorf("%s %s%s: %s", request, of, bad, d)
+					t.Errorf("%s %s%s: %s", request, path, bad, d)
 				}
 			}
 		}
 		w.fail = errors.New("asked for what cannot be")
 		for _, id := range impossible {
-			failed(t, ask(h, "GET", of+id, ""), 404, row.code)
+			failed(t, ask(h, "GET", path+id, ""), 404, row.code)
 		}
 	}
 }

@@ -101,7 +101,7 @@ func TestDocument_ListsAreNeverNull(t *testing.T) {
 // happens without them.
 func TestDocument_RequestsHaveNoDefaults(t *testing.T) {
 	eachComponent(t, func(at string, s map[string]any) {
-		if _, has := s["default"]; has && s["type"] != nil {
+		if _, found := s["default"]; found && s["type"] != nil {
 			t.Errorf("%s has a default", at)
 		}
 	})

@@ -107,15 +107,15 @@ func (d *Dimension) Each() iter.Seq2[json.RawMessage, []string] {
 	return func(yield func(json.RawMessage, []string) bool) {
 		all := d.All()
 		for i := range d.Jobs() {
-			if value, names := d.of(i, all); !yield(value, names) {
+			if value, names := d.jobAt(i, all); !yield(value, names) {
 				return
 			}
 		}
 	}
 }
 
-// of returns what Each returns of job i. all are the dimensions.
-func (d *Dimension) of(i int, all []Dimension) (value json.RawMessage, names []string) {
+// jobAt returns what Each returns of job i. all are the dimensions.
+func (d *Dimension) jobAt(i int, all []Dimension) (value json.RawMessage, names []string) {
 	inRow := d.Jobs() // jobs in a row with the same value
 	for k, one := range all {
 		at := i

@@ -8,8 +8,8 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// enqueueWaiting assigns the free slots to queues with jobs whose documents are available, by share. For
-// the other jobs it saves the outcome of the document check.
+// enqueueWaiting assigns the free slots to queues with jobs whose documents are available, by share. For the other jobs
+// it saves the outcome of the document check.
 func (v *visit) enqueueWaiting(ctx context.Context) error {
 	free := v.backend.Limits.Free(v.agenda.Held)
 	w, ready := missingDocuments{}, map[dispatch.Queue][]dispatch.Job{}

@@ -104,7 +104,7 @@ func (s *demoServers) runCommands(ctx context.Context, c console) error {
 
 // awaitServices waits until the broker has read the records of its catalogue, with which it begins when it starts.
 func (s *demoServers) awaitServices(ctx context.Context, token string) error {
-	c, err := s.client(token)
+	c, err := client.New(s.broker, client.Options{Token: func(context.Context) (string, error) { return token, nil }})
 	if err != nil {
 		return err
 	}
@@ -118,11 +118,6 @@ func (s *demoServers) awaitServices(ctx context.Context, token string) error {
 			return ctx.Err()
 		}
 	}
-}
-
-// client returns a client of the broker.
-func (s *demoServers) client(token string) (*client.Client, error) {
-	return client.New(s.broker, client.Options{Token: func(context.Context) (string, error) { return token, nil }})
 }
 
 // demoRuns are the commands that the demonstration runs: a job for each protocol, and a task.
