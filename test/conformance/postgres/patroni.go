@@ -75,10 +75,15 @@ func (c *Cluster) run(t testing.TB, name string, args ...string) *exec.Cmd {
 	t.Helper()
 	command := exec.Command(name, args...)
 	command.Dir, command.SysProcAttr = c.folder, c.who
-	if log, err := os.Create(filepath.Join(c.folder,
-		fmt.Sprintf("%s-%d.log", name, time.Now().UnixNano()))); err == nil {
+	path := filepath.Join(c.folder, fmt.Sprintf("%s-%d.log", name, time.Now().UnixNano()))
+	if log, err := os.Create(path); err == nil {
 		command.Stdout, command.Stderr = log, log
 	}
+	t.Cleanup(func() {
+		if text, err := os.ReadFile(path); err == nil && t.Failed() {
+			t.Logf("the end of the log of %s:\n%s", name, text[max(0, len(text)-3000):])
+		}
+	})
 	run(t, command)
 	return command
 }
