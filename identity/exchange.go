@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"net/url"
-	"slices"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 )
@@ -24,25 +22,6 @@ type Exchange struct {
 	ClientSecret dispatch.Secret
 	ClientKey    dispatch.Secret // used instead of the secret: see [TokensConfig]
 }
-
-// driver is one kind of exchange.
-type driver struct {
-	create func(exchangeClient, Platform) (exchanger, error)
-	linked bool // uses tokens that the broker's provider keeps for linked accounts and loses if it cannot renew them
-	public bool // Keycloak lets a public client, which has neither secret nor key, make this exchange
-	asks   bool // asks the platform's own provider, so that platforms share tokens only if they name the same issuer
-}
-
-var drivers = map[string]driver{
-	"keycloak-broker":           {create: newKeycloakBroker, linked: true},
-	"keycloak-requested-issuer": {create: newRequestedIssuer, linked: true, public: true},
-	"token-exchange":            {create: newTokenExchange},
-	"jwt-grant":                 {create: newJWTGrant, asks: true},
-	"passthrough":               {create: newPassthrough},
-}
-
-// Drivers returns the names of the kinds of exchange.
-func Drivers() []string { return slices.Sorted(maps.Keys(drivers)) }
 
 // exchanger obtains a platform's token for a user's token. Errors: errNotLinked, errLinkEnded and errSubjectEnded if
 // the user can resolve it, else Misconfigured or Unavailable. It is not called concurrently for the same user.
