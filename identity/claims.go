@@ -1,12 +1,10 @@
 package identity
 
 import (
-	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"regexp"
 	"slices"
@@ -15,6 +13,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	strictjson "github.com/go-jose/go-jose/v4/json"
 )
 
 // header is the part of a token's JOSE header that the verifier uses.
@@ -236,53 +236,15 @@ func members(raw []byte) (object, error) {
 	if !utf8.Valid(raw) {
 		return nil, errors.New("not UTF-8")
 	}
-	if err := checkNames(raw); err != nil {
-		return nil, err
+	var whole any
+	if err := strictjson.Unmarshal(raw, &whole); err != nil {
+		return nil, errors.New("not JSON, or a member is duplicated")
 	}
 	var m object
 	if err := json.Unmarshal(raw, &m); err != nil || m == nil {
 		return nil, errors.New("not a JSON object")
 	}
 	return m, nil
-}
-
-// checkNames refuses an object with duplicate names.
-func checkNames(raw []byte) error {
-	type level struct {
-		names map[string]bool // nil in an array
-		value bool            // the next token is a member's value
-	}
-	var open []level
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber()
-	for {
-		token, err := d.Token()
-		if errors.Is(err, io.EOF) {
-			return nil
-		} else if err != nil {
-			return errors.New("not JSON")
-		}
-		if delim, ok := token.(json.Delim); ok && (delim == '}' || delim == ']') {
-			open = open[:len(open)-1]
-			continue
-		}
-		if n := len(open) - 1; n >= 0 && open[n].names != nil {
-			if name, ok := token.(string); ok && !open[n].value {
-				if open[n].names[name] {
-					return errors.New("a member is duplicated")
-				}
-				open[n].names[name], open[n].value = true, true
-				continue
-			}
-			open[n].value = false
-		}
-		switch token {
-		case json.Delim('{'):
-			open = append(open, level{names: map[string]bool{}})
-		case json.Delim('['):
-			open = append(open, level{})
-		}
-	}
 }
 
 // text returns a string member; "" if it is absent.
