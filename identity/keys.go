@@ -23,9 +23,7 @@ const (
 	renewKeys    = 5 * time.Minute  // keys older than this are renewed while they are used
 	maxKeyAge    = 10 * time.Minute // a withdrawn key is not accepted longer, if the provider responds
 	maxKeyStale  = time.Hour        // no key is accepted longer, even if the provider does not respond
-	missingFor   = time.Minute      // before an unknown kid is looked for again
-	maxMissing   = 1000
-	fetchTimeout = 2 * readTimeout // for discovery and keys
+	fetchTimeout = 2 * readTimeout  // for discovery and keys
 )
 
 var errNoSuchKey = errors.New("no such key")
@@ -43,11 +41,10 @@ type keySet struct {
 	tried   time.Time         // when a fetch last began
 	failure error             // of the last fetch
 	fetch   chan struct{}     // closed when the running fetch has ended; nil: none runs
-	missing map[string]time.Time
 }
 
 func newKeySet(source *provider, now func() time.Time) *keySet {
-	return &keySet{source: source, now: now, missing: map[string]time.Time{}}
+	return &keySet{source: source, now: now}
 }
 
 // find returns the key for a token and the version of the key set. It fetches the keys once for an unknown kid, within
@@ -60,15 +57,13 @@ func (s *keySet) find(ctx context.Context, kid, alg string) (crypto.PublicKey, i
 	if ok {
 		return key, version, nil
 	}
-	wait := s.search(kid)
-	if wait == nil {
-		return nil, 0, errNoSuchKey
-	}
+	s.mu.Lock()
+	wait := s.refresh()
+	s.mu.Unlock()
 	if err := await(ctx, wait); err != nil {
 		return nil, 0, err
 	}
 	if key, version, ok = s.lookup(kid, alg); !ok {
-		s.miss(kid)
 		return nil, 0, errNoSuchKey
 	}
 	return key, version, nil
@@ -105,29 +100,6 @@ func (s *keySet) fresh(ctx context.Context) (int, error) {
 func (s *keySet) age() (time.Duration, bool) {
 	age := s.now().Sub(s.fetched)
 	return age, s.keys != nil && age < maxKeyStale
-}
-
-// search starts a fetch for a kid that is not in the set; nil if none is allowed now.
-func (s *keySet) search(kid string) <-chan struct{} {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if at, ok := s.missing[kid]; ok && s.now().Sub(at) < missingFor {
-		return nil
-	}
-	return s.refresh()
-}
-
-// miss remembers a kid that the provider does not have, unless the fetch failed.
-func (s *keySet) miss(kid string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.failure != nil {
-		return
-	}
-	if len(s.missing) >= maxMissing {
-		clear(s.missing)
-	}
-	s.missing[kid] = s.now()
 }
 
 // refresh starts a fetch or joins the running one; nil if one began less than minFetch ago. s.mu is held. A fetch does
