@@ -127,7 +127,9 @@ func (s *fixture) walk(address, does string) url.Values {
 	return back.Query()
 }
 
-func (s *fixture) signIns(t *Tokens) *SignIns { return t.SignIns(comeBack, ring(s.t, key("cookies"))) }
+func (s *fixture) signIns(t *Tokens) *SignIns {
+	return t.SignIns(comeBack, ring(s.t, key("cookies")), s.vault)
+}
 
 // agrees lets a user give permission.
 func (s *fixture) agrees(t *Tokens, name string) dispatch.UserID {

@@ -55,7 +55,7 @@ func (s *Sessions) EndByProvider(ctx context.Context, token dispatch.Secret) err
 	if err != nil {
 		return err // the token is still good when the provider sends it again
 	}
-	_, err = s.signIns.isFirst(ctx, name, l.issued.Add(logoutLasts+skew))
+	_, err = s.signIns.vault.UseOnce(ctx, name, l.issued.Add(logoutLasts+skew))
 	return err
 }
 

@@ -188,7 +188,7 @@ func (s *Sessions) Leave(ctx context.Context, leave string, remembered dispatch.
 	if err != nil {
 		return "", providerUnavailable(err)
 	}
-	switch first, err := s.signIns.isFirst(ctx, "leave "+sessionID(remembered), end); {
+	switch first, err := s.signIns.vault.UseOnce(ctx, "leave "+sessionID(remembered), end); {
 	case err != nil:
 		return "", err
 	case !first:

@@ -253,31 +253,24 @@ func (f *forgetful) EndSessions(ctx context.Context, issuer, sid string, u dispa
 // A logout token whose sessions could not be ended counts when the provider sends it again, and only until it has ended
 // them.
 func TestSessions_ProviderRepeatsALogout(t *testing.T) {
-	for name, vault := range map[string]bool{"with a vault": true, "in one process": false} {
-		t.Run(name, func(t *testing.T) {
-			s := newFixture(t)
-			all, signIns := s.sessions(nil)
-			if !vault {
-				signIns.vault = nil
-			}
-			all.Store = &forgetful{SessionStore: all.Store}
-			cookie := s.signsInto(signIns, "alice")
-			token := dispatch.Secret(s.idp.MintLogout(simulator.BrokerRealm, "alice", odd("sid", nil)))
-			if err := all.EndByProvider(t.Context(), token); !dispatch.Is(err, dispatch.Unavailable) {
-				t.Fatal(err)
-			}
-			s.opens(all, cookie, "alice")
-			if err := all.EndByProvider(t.Context(), token); err != nil {
-				t.Fatal(err)
-			}
-			s.refuses(all, cookie, "after the repetition")
-			later := s.signsInto(signIns, "alice")
-			if err := all.EndByProvider(t.Context(), token); !dispatch.Is(err, dispatch.Invalid) {
-				t.Errorf("a third time: %v", err)
-			}
-			s.opens(all, later, "alice")
-		})
+	s := newFixture(t)
+	all, signIns := s.sessions(nil)
+	all.Store = &forgetful{SessionStore: all.Store}
+	cookie := s.signsInto(signIns, "alice")
+	token := dispatch.Secret(s.idp.MintLogout(simulator.BrokerRealm, "alice", odd("sid", nil)))
+	if err := all.EndByProvider(t.Context(), token); !dispatch.Is(err, dispatch.Unavailable) {
+		t.Fatal(err)
 	}
+	s.opens(all, cookie, "alice")
+	if err := all.EndByProvider(t.Context(), token); err != nil {
+		t.Fatal(err)
+	}
+	s.refuses(all, cookie, "after the repetition")
+	later := s.signsInto(signIns, "alice")
+	if err := all.EndByProvider(t.Context(), token); !dispatch.Is(err, dispatch.Invalid) {
+		t.Errorf("a third time: %v", err)
+	}
+	s.opens(all, later, "alice")
 }
 
 func TestSessions_SignOutTwice(t *testing.T) {

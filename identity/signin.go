@@ -8,11 +8,9 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
-	"maps"
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
@@ -35,9 +33,8 @@ type SignIns struct {
 	ring     *Keyring
 	redirect string
 	now      func() time.Time
-	vault    Vault     // nil: there is no other process
+	vault    Vault
 	sessions *Sessions // nil: browsers are not kept signed in
-	used     states
 }
 
 // Purpose is why a user signs in: to link an account, to give permission to run jobs after they have signed out, or to
@@ -65,14 +62,11 @@ type signInState struct {
 	Until                  time.Time
 }
 
-// SignIns returns sign-ins that end on the page redirect of this service. ring encrypts the state that browsers keep.
-func (t *Tokens) SignIns(redirect string, ring *Keyring) *SignIns {
-	s := &SignIns{tokens: t, client: t.own, keys: newKeySet(t.own.provider, t.now), ring: ring.derived("sign-in"),
-		redirect: redirect, now: t.now}
-	if t.grants != nil {
-		s.vault = t.grants.vault
-	}
-	return s
+// SignIns returns sign-ins that end on the page redirect of this service. ring encrypts the state that browsers keep,
+// and v stores which of these has returned.
+func (t *Tokens) SignIns(redirect string, ring *Keyring, v Vault) *SignIns {
+	return &SignIns{tokens: t, client: t.own, keys: newKeySet(t.own.provider, t.now), ring: ring.derived("sign-in"),
+		redirect: redirect, now: t.now, vault: v}
 }
 
 // Begin returns the provider's page to which the browser must be redirected, and the state that it must bring back.
@@ -218,7 +212,7 @@ func (s *SignIns) openState(query url.Values, remembered dispatch.Secret) (signI
 // useOnce returns nil the first time that a state returns to any process, so that one sign-in cannot cause repeated
 // requests to the provider.
 func (s *SignIns) useOnce(ctx context.Context, m signInState) error {
-	first, err := s.isFirst(ctx, "state "+m.State, m.Until)
+	first, err := s.vault.UseOnce(ctx, "state "+m.State, m.Until)
 	switch {
 	case err != nil:
 		return err
@@ -229,52 +223,13 @@ func (s *SignIns) useOnce(ctx context.Context, m signInState) error {
 	return nil
 }
 
-// isFirst reports whether a name is used for the first time, in any process. It is remembered until the given time.
-func (s *SignIns) isFirst(ctx context.Context, name string, until time.Time) (bool, error) {
-	if s.vault != nil {
-		return s.vault.UseOnce(ctx, name, until)
-	}
-	return s.used.add(name, s.now(), until), nil
-}
-
-// wasUsed reports whether isFirst has remembered a name.
+// wasUsed reports whether UseOnce has stored a name.
 func (s *SignIns) wasUsed(ctx context.Context, name string) (bool, error) {
-	if s.vault == nil {
-		return s.used.has(name, s.now()), nil
-	}
 	_, _, err := s.vault.FindToken(ctx, name)
 	if dispatch.Is(err, dispatch.NotFound) {
 		return false, nil
 	}
 	return err == nil, err
-}
-
-// states remembers states that have returned until they expire. The zero value is ready to use.
-type states struct {
-	mu   sync.Mutex
-	ends map[string]time.Time
-}
-
-// add reports whether a state, or another name, is used for the first time.
-func (s *states) add(state string, now, until time.Time) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	maps.DeleteFunc(s.ends, func(_ string, end time.Time) bool { return !now.Before(end) })
-	if _, used := s.ends[state]; used {
-		return false
-	}
-	if s.ends == nil {
-		s.ends = map[string]time.Time{}
-	}
-	s.ends[state] = until
-	return true
-}
-
-// has reports whether a name has been added and has not expired.
-func (s *states) has(name string, now time.Time) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return now.Before(s.ends[name])
 }
 
 // checkIssuer returns nil if the response comes from the provider that was asked. A provider that announces to name

@@ -346,18 +346,15 @@ func TestInvite(t *testing.T) {
 // A state is accepted once in all processes, so that repeated returns do not reach the provider.
 func TestFinish_TakesAStateOnce(t *testing.T) {
 	const token = "POST /realms/{realm}/protocol/openid-connect/token"
-	for _, vault := range []bool{true, false} {
+	for _, kept := range []bool{true, false} { // permissions
 		s := newFixture(t)
 		tokens := s.tokens(func(c *TokensConfig) {
-			if !vault {
+			if !kept {
 				c.Vault, c.Keys = nil, nil
 			}
 		})
 		keys := ring(t, key("pages"))
-		first, second := tokens.SignIns(comeBack, keys), s.tokens().SignIns(comeBack, keys)
-		if !vault {
-			second = first // nobody else can be there
-		}
+		first, second := tokens.SignIns(comeBack, keys, s.vault), s.tokens().SignIns(comeBack, keys, s.vault)
 		address, remember, err := first.Begin(t.Context(), Purpose{Platform: "p"})
 		if err != nil {
 			t.Fatal(err)

@@ -116,7 +116,7 @@ func (a *access) serve(c *api.Config) error {
 			return err
 		}
 	}
-	signIns := a.SignIns(a.comeTo, ring)
+	signIns := a.SignIns(a.comeTo, ring, a.vault)
 	c.SignIns = signIns
 	if a.ring != nil || a.alone { // processes must open each other's sessions
 		c.Sessions = signIns.Sessions(ring, identity.SessionsConfig{Store: a.vault, Life: a.session.Life,

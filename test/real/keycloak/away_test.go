@@ -331,7 +331,7 @@ func TestAway_LinksAreRefused(t *testing.T) {
 	c := vaulted(t, settings("keycloak-broker"))
 	tokens, err := identity.NewTokens(c)
 	must(t, err)
-	signIns := tokens.SignIns(Callback, c.Keys)
+	signIns := tokens.SignIns(Callback, c.Keys, c.Vault)
 	comes := func(p identity.Purpose, b *Browser) error {
 		b.Logins = map[string]string{"apex": "edda"}
 		address, remember, err := signIns.Begin(t.Context(), p)
@@ -348,7 +348,7 @@ func TestAway_LinksAreRefused(t *testing.T) {
 	query.Del("iss") // Keycloak announces that it sends iss (RFC 9207), so a response without it is refused
 	_, err = signIns.Finish(t.Context(), query, remember)
 	wants(t, err, dispatch.Invalid, "This page completes a sign-in")
-	elsewhere, _, err := tokens.SignIns(Callback+"/elsewhere", c.Keys).Begin(t.Context(),
+	elsewhere, _, err := tokens.SignIns(Callback+"/elsewhere", c.Keys, c.Vault).Begin(t.Context(),
 		identity.Purpose{Platform: "P"})
 	must(t, err)
 	if at, err := (&Browser{}).Open(elsewhere); err != nil || at.Status != http.StatusBadRequest ||

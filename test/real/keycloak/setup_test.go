@@ -162,7 +162,7 @@ func TestSetUp_AsWritten(t *testing.T) {
 	}
 	kinds(dispatch.SessionGrant)
 	must(t, s.Client("steps-api", nil, Object{"standardFlowEnabled": true, "redirectUris": []string{Callback}}))
-	signIns := tokens.SignIns(Callback, c.Keys)
+	signIns := tokens.SignIns(Callback, c.Keys, c.Vault)
 	for _, purpose := range []identity.Purpose{{Platform: "P"}, {Away: true, User: ines}} {
 		address, remember, err := signIns.Begin(t.Context(), purpose)
 		must(t, err)
