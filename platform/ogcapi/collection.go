@@ -1,15 +1,13 @@
 package ogcapi
 
 import (
-	"bytes"
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"mime"
-	"mime/multipart"
+	"net/http"
 	"net/url"
 	"path"
 	"slices"
@@ -87,24 +85,38 @@ func (g *collector) countEntries(all ...json.RawMessage) error {
 }
 
 func (g *collector) addDocument(d document) error {
-	media, params, _ := mime.ParseMediaType(d.header.Get("Content-Type"))
-	if strings.HasPrefix(media, "multipart/") && params["boundary"] != "" {
-		return g.addParts(d, params["boundary"])
+	outputs, err := outputsIn(d)
+	if err != nil {
+		return err
 	}
-	raw, ok := d.json()
-	switch {
-	case len(bytes.TrimSpace(d.body)) == 0:
-		return g.addHeaderLinks(d)
-	case ok:
-		return g.addResults(value{name: "result", raw: raw, at: d.at})
-	case d.html():
-		return badResults("The platform returned a web page instead of results.")
-	case strings.Contains(media, "json") && d.bounded() != nil:
-		return badResults("The platform's results have " + d.bounded().Error() + ".")
-	case strings.Contains(media, "json"):
-		return badResults("The platform declares its results as JSON, but they are not valid JSON.")
+	g.count += int64(len(outputs))
+	for _, o := range outputs {
+		v := value{name: cmp.Or(o.name, "result"), raw: o.raw, at: d.at}
+		switch {
+		case o.href != "":
+			err = g.addLink(o.link, v)
+		case o.raw != nil:
+			if len(o.raw) < len(d.body) {
+				v.depth = 1
+			}
+			err = g.add(v)
+		default:
+			err = g.addData(o, v)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	g.addBytes("result", d.header.Get("Content-Type"), d.body)
+	return nil
+}
+
+// addData adds bytes: a part of a response, which may be JSON, or the whole.
+func (g *collector) addData(o output, v value) error {
+	d := document{header: http.Header{"Content-Type": {o.media}}, body: upstream.Finite(o.data)}
+	if raw, ok := d.json(); ok && len(raw) > 0 {
+		return g.add(value{name: v.name, raw: raw, media: d.media(), at: v.at, depth: 1})
+	}
+	g.addBytes(v.name, o.media, o.data)
 	return nil
 }
 
@@ -112,28 +124,8 @@ func badResults(text string) error {
 	return &dispatch.Error{Kind: dispatch.BadUpstream, Op: opResults, Text: text}
 }
 
-// addHeaderLinks takes results by reference: a response without a body, whose Link headers lead to the results.
-func (g *collector) addHeaderLinks(d document) error {
-	for _, l := range linkHeader(d.header) {
-		if !l.leadsToResult() {
-			continue
-		}
-		link := map[string]json.RawMessage{"href": marshal(l.href)}
-		if l.media != "" {
-			link["type"] = marshal(l.media)
-		}
-		if l.title != "" {
-			link["title"] = marshal(l.title)
-		}
-		if err := g.addLink(link, value{name: l.name(), at: d.at}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // name returns the name of a link's output. By version 1.0 the relation may be the output's identifier.
-func (l headerLink) name() string {
+func (l link) name() string {
 	if l.rel != "" && l.rel != "item" && !strings.Contains(l.rel, "/") {
 		return l.rel
 	}
@@ -149,71 +141,6 @@ func lastSegment(href string) string {
 		}
 	}
 	return "result"
-}
-
-// addParts takes a multipart/related response: one part for each output.
-func (g *collector) addParts(d document, boundary string) error {
-	r := multipart.NewReader(bytes.NewReader(d.body), boundary)
-	for {
-		part, err := r.NextPart()
-		switch {
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil:
-			return badResults("The platform's results are a multipart response that cannot be read.")
-		}
-		body, err := io.ReadAll(part)
-		if err != nil {
-			return badResults("The platform's results are a multipart response that cannot be read.")
-		}
-		if err := g.addPart(part, document{at: d.at, header: map[string][]string(part.Header),
-			body: body}); err != nil {
-			return err
-		}
-	}
-}
-
-func (g *collector) addPart(p *multipart.Part, d document) error {
-	name := strings.Trim(p.Header.Get("Content-ID"), "<> ")
-	if name == "" {
-		name = p.FormName()
-	}
-	if name == "" {
-		name = "result"
-	}
-	if at := p.Header.Get("Content-Location"); at != "" && len(bytes.TrimSpace(d.body)) == 0 {
-		link := map[string]json.RawMessage{"href": marshal(at), "type": marshal(d.media())}
-		return g.addLink(link, value{name: name, at: d.at})
-	}
-	if strings.EqualFold(p.Header.Get("Content-Transfer-Encoding"), "base64") {
-		if plain, err := base64.StdEncoding.DecodeString(string(bytes.TrimSpace(d.body))); err == nil {
-			d.body = plain
-		}
-	}
-	d.body = upstream.Finite(d.body)
-	if raw, ok := d.json(); ok && len(d.body) > 0 {
-		return g.add(value{name: name, raw: raw, media: d.media(), at: d.at, depth: 1})
-	}
-	g.addBytes(name, d.header.Get("Content-Type"), d.body)
-	return nil
-}
-
-// addResults takes the results document: a single value, or the outputs by identifier.
-func (g *collector) addResults(v value) error {
-	var m map[string]json.RawMessage
-	if kindOf(v.raw) != '{' {
-		return g.add(v)
-	}
-	if err := g.countEntries(v.raw); err != nil {
-		return err
-	}
-	if json.Unmarshal(v.raw, &m) != nil {
-		return g.add(v)
-	}
-	if outputs, ok := m["outputs"]; ok && (kindOf(outputs) == '{' || kindOf(outputs) == '[') && !isOneValue(m) {
-		return g.addOutputs(v, outputs)
-	}
-	return g.addUnnamed(v)
 }
 
 // isOneValue reports whether an object is one value in a known form, and not several values by identifier.
@@ -237,40 +164,12 @@ func isSTAC(m map[string]json.RawMessage) bool {
 	return false
 }
 
-func (g *collector) addOutputs(v value, outputs json.RawMessage) error {
-	if err := g.countEntries(outputs); err != nil {
-		return err
-	}
-	list := namedValues(outputs)
-	for i, o := range list {
-		take := g.add
-		if o.id == "" {
-			o.id, take = numbered(v.name, i, len(list)), g.addUnnamed
-		}
-		if err := take(v.with(o.id, o.value)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // numbered returns the name of item i of a list of n.
 func numbered(name string, i, n int) string {
 	if n == 1 {
 		return name
 	}
-	return fmt.Sprintf("%s-%d", name, i+1)
-}
-
-// addUnnamed takes an item without identifier of a list of outputs. Pygeoapi puts all outputs of a process, by
-// identifier, into one such item.
-func (g *collector) addUnnamed(v value) error {
-	var m map[string]json.RawMessage
-	if bounds.Entries(v.raw) > maxMembers || json.Unmarshal(v.raw, &m) != nil || m == nil || isOneValue(m) ||
-		v.depth > maxNested {
-		return g.add(v)
-	}
-	return g.addOutputs(v, v.raw)
+	return fmt.Sprintf("%s-%d", cmp.Or(name, "result"), i+1)
 }
 
 // add adds one value.
@@ -320,7 +219,7 @@ func (g *collector) addObject(m map[string]json.RawMessage, v value) error {
 	case known && kind == "FeatureCollection":
 		return g.addFeatures(m, v)
 	case isLink(m):
-		return g.addLink(m, v)
+		return g.addLink(linkOf(m), v)
 	case m["value"] != nil && only(m, qualifiers...):
 		inner := v.with("", m["value"])
 		if id := identifier(m["id"]); v.depth == 0 && id != "" {
@@ -407,11 +306,11 @@ func (g *collector) addText(v value) error {
 	document := upstream.Finite([]byte(s))
 	switch {
 	case stac.IsAddress(s):
-		link := map[string]json.RawMessage{"href": marshal(s)}
-		if v.media != "" && !strings.HasPrefix(v.media, "text/") {
-			link["type"] = marshal(v.media)
+		l := link{href: s}
+		if !strings.HasPrefix(v.media, "text/") {
+			l.media = v.media
 		}
-		return g.addLink(link, v)
+		return g.addLink(l, v)
 	case strings.HasPrefix(s, "data:"):
 		g.addAsset(v.name, map[string]string{"href": s})
 		return nil
@@ -432,31 +331,31 @@ func (g *collector) addText(v value) error {
 }
 
 // addLink adds a reference. Its target becomes part of the results if it is STAC, and an asset otherwise.
-func (g *collector) addLink(m map[string]json.RawMessage, v value) error {
-	href, media := stac.Resolve(v.at, text(m["href"])), text(m["type"])
-	if mayBeSTAC(href, media) && g.left > 0 && v.depth <= maxNested {
+func (g *collector) addLink(l link, v value) error {
+	href := stac.Resolve(v.at, l.href)
+	if mayBeSTAC(href, l.media) && g.left > 0 && v.depth <= maxNested {
 		taken, err := g.addTarget(href, v)
 		if taken || err != nil {
 			return err
 		}
 	}
 	asset := map[string]string{"href": href}
-	if media != "" {
-		asset["type"] = media
+	if l.media != "" {
+		asset["type"] = l.media
 	}
-	if title := text(m["title"]); title != "" {
-		asset["title"] = title
+	if l.title != "" {
+		asset["title"] = l.title
 	}
 	g.addAsset(v.name, asset)
 	return nil
 }
 
 // expectLinks announces those of several links that will be followed.
-func (g *collector) expectLinks(all []stac.Object, v value) {
+func (g *collector) expectLinks(all []link, v value) {
 	var hrefs []string
 	for _, l := range all {
-		href := stac.Resolve(v.at, text(l["href"]))
-		if _, before := g.seen[href]; !before && mayBeSTAC(href, text(l["type"])) && !slices.Contains(hrefs, href) &&
+		href := stac.Resolve(v.at, l.href)
+		if _, before := g.seen[href]; !before && mayBeSTAC(href, l.media) && !slices.Contains(hrefs, href) &&
 			len(hrefs) < g.left {
 			hrefs = append(hrefs, href)
 		}

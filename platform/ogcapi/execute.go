@@ -1,11 +1,13 @@
 package ogcapi
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -237,74 +239,43 @@ func (p *Platform) ownBase(u *url.URL, path string) (string, error) {
 	return p.base(place{path: rest}), nil
 }
 
-// headerLink is one link of a Link header (RFC 8288).
-type headerLink struct{ href, rel, media, title string }
+// link is a link of a document or of a Link header.
+type link struct{ href, rel, media, title string }
 
-func linkHeader(h http.Header) []headerLink {
-	var all []headerLink
+func linkOf(m map[string]json.RawMessage) link {
+	return link{text(m["href"]), text(m["rel"]), text(m["type"]), text(m["title"])}
+}
+
+// linkPattern matches a link of a Link header (RFC 8288) with its parameters, and paramPattern one of these. Values may
+// lack their quotation marks.
+var (
+	linkPattern  = regexp.MustCompile(`<([^>]*)>((?:"[^"]*"|[^",])*)`)
+	paramPattern = regexp.MustCompile(`;\s*([\w*-]+)\s*=\s*(?:"([^"]*)"|([^;]*))`)
+)
+
+func linkHeader(h http.Header) (all []link) {
 	for _, line := range h.Values("Link") {
-		for line != "" {
-			_, rest, found := strings.Cut(line, "<")
-			href, rest, closed := strings.Cut(rest, ">")
-			if !found || !closed {
-				break
+		for _, found := range linkPattern.FindAllStringSubmatch(line, -1) {
+			l := link{href: found[1]}
+			for _, param := range paramPattern.FindAllStringSubmatch(found[2], -1) {
+				value := cmp.Or(param[2], strings.TrimSpace(param[3]))
+				switch strings.ToLower(param[1]) {
+				case "rel":
+					l.rel = value
+				case "type":
+					l.media = value
+				case "title":
+					l.title = value
+				}
 			}
-			var params string
-			params, line = splitParams(rest)
-			all = append(all, newHeaderLink(href, params))
+			all = append(all, l)
 		}
 	}
 	return all
-}
-
-// splitParams splits at the comma that ends a link.
-func splitParams(s string) (params, rest string) {
-	if i := unquoted(s, ','); i >= 0 {
-		return s[:i], s[i+1:]
-	}
-	return s, ""
-}
-
-// unquoted returns the index of the first c outside quotation marks; -1 for none.
-func unquoted(s string, c byte) int {
-	quoted := false
-	for i := range len(s) {
-		switch {
-		case s[i] == '"':
-			quoted = !quoted
-		case s[i] == c && !quoted:
-			return i
-		}
-	}
-	return -1
-}
-
-// newHeaderLink parses the parameters of a link. Values may lack their quotation marks.
-func newHeaderLink(href, params string) headerLink {
-	l := headerLink{href: href}
-	for params != "" {
-		param := params
-		if i := unquoted(params, ';'); i >= 0 {
-			param, params = params[:i], params[i+1:]
-		} else {
-			params = ""
-		}
-		name, value, _ := strings.Cut(param, "=")
-		value = strings.Trim(strings.TrimSpace(value), `"`)
-		switch strings.ToLower(strings.TrimSpace(name)) {
-		case "rel":
-			l.rel = value
-		case "type":
-			l.media = value
-		case "title":
-			l.title = value
-		}
-	}
-	return l
 }
 
 // notResults lists the relations of links that do not lead to results.
 var notResults = []string{"monitor", "self", "up", "alternate", "status", "describedby", "service", "service-desc",
 	"service-doc", "next", "prev", "profile", "license", "canonical"}
 
-func (l headerLink) leadsToResult() bool { return !slices.Contains(notResults, strings.ToLower(l.rel)) }
+func (l link) leadsToResult() bool { return !slices.Contains(notResults, strings.ToLower(l.rel)) }

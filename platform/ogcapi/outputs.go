@@ -29,39 +29,60 @@ func (p *Platform) Outputs(ctx context.Context, t dispatch.Token, ref dispatch.R
 	if info, _ := parseStatusInfo(a.Body); info.isJob() {
 		return nil, noResultsYet(info.report(), nil)
 	}
-	return outputsIn(documentOf(a))
+	d := documentOf(a)
+	outputs, err := outputsIn(d)
+	var all []dispatch.OutputValue
+	for _, o := range outputs {
+		switch {
+		case o.href != "":
+			all = append(all, dispatch.OutputValue{Name: o.name, Media: o.media, Link: stac.Resolve(d.at, o.href)})
+		case o.raw != nil:
+			all = append(all, valueOf(d, o.name, o.raw))
+		default:
+			all = append(all, dispatch.OutputValue{Name: o.name, Media: o.media, Data: o.data})
+		}
+	}
+	return all, err
 }
 
-// outputsIn returns the outputs in a response, in any form that a server gives results.
-func outputsIn(d document) ([]dispatch.OutputValue, error) {
+// output is one output in a response: a link, JSON, or bytes of the link's media type.
+type output struct {
+	link
+	name string
+	raw  json.RawMessage
+	data []byte
+}
+
+// outputsIn returns the outputs in a response, in any form that a server gives results. A name is "" if there is one
+// output, which has none.
+func outputsIn(d document) (all []output, err error) {
 	media, params, _ := mime.ParseMediaType(d.header.Get("Content-Type"))
 	if strings.HasPrefix(media, "multipart/") && params["boundary"] != "" {
 		return outputsInParts(d, params["boundary"])
 	}
 	raw, isJSON := d.json()
 	switch {
-	case len(bytes.TrimSpace(d.body)) == 0:
-		return outputsInHeader(d), nil
+	case len(bytes.TrimSpace(d.body)) == 0: // results by reference
+		for _, l := range linkHeader(d.header) {
+			if l.leadsToResult() {
+				all = append(all, output{link: l, name: l.name()})
+			}
+		}
+		return all, nil
 	case isJSON:
-		return outputsInDocument(d, raw)
+		return outputsInDocument(raw, "", 0)
 	case d.html():
 		return nil, badResults("The platform returned a web page instead of results.")
+	case strings.Contains(media, "json") && d.bounded() != nil:
+		return nil, badResults("The platform's results have " + d.bounded().Error() + ".")
 	case strings.Contains(media, "json"):
-		return nil, badResults("The platform declares its results as JSON, but they are not valid JSON, or too large.")
+		return nil, badResults("The platform declares its results as JSON, but they are not valid JSON.")
 	}
-	return []dispatch.OutputValue{{Media: d.header.Get("Content-Type"), Data: d.body}}, nil
+	return []output{{link: link{media: d.header.Get("Content-Type")}, data: d.body}}, nil
 }
 
-func outputsInHeader(d document) (all []dispatch.OutputValue) {
-	for _, l := range linkHeader(d.header) {
-		if l.leadsToResult() {
-			all = append(all, dispatch.OutputValue{Name: l.name(), Media: l.media, Link: stac.Resolve(d.at, l.href)})
-		}
-	}
-	return all
-}
-
-func outputsInParts(d document, boundary string) (all []dispatch.OutputValue, err error) {
+// outputsInParts returns the outputs in a multipart/related response: one part for each.
+func outputsInParts(d document, boundary string) (all []output, err error) {
 	for r := multipart.NewReader(bytes.NewReader(d.body), boundary); ; {
 		part, err := r.NextPart()
 		if errors.Is(err, io.EOF) && len(all) > 0 {
@@ -77,49 +98,44 @@ func outputsInParts(d document, boundary string) (all []dispatch.OutputValue, er
 		if err != nil {
 			return nil, badResults("The platform's results are a multipart response that cannot be read.")
 		}
-		v := dispatch.OutputValue{Name: strings.Trim(part.Header.Get("Content-ID"), "<> "),
-			Media: part.Header.Get("Content-Type"), Data: body}
-		if v.Name == "" {
-			v.Name = part.FormName()
-		}
-		if at := part.Header.Get("Content-Location"); at != "" && len(bytes.TrimSpace(body)) == 0 {
-			v.Link, v.Data = stac.Resolve(d.at, at), nil
+		o := output{link: link{media: part.Header.Get("Content-Type")}, data: body,
+			name: cmp.Or(strings.Trim(part.Header.Get("Content-ID"), "<> "), part.FormName())}
+		if len(bytes.TrimSpace(body)) == 0 {
+			o.href = part.Header.Get("Content-Location")
 		}
 		if plain, err := base64.StdEncoding.DecodeString(string(bytes.TrimSpace(body))); err == nil &&
 			strings.EqualFold(part.Header.Get("Content-Transfer-Encoding"), "base64") {
-			v.Data = plain
+			o.data = plain
 		}
-		all = append(all, v)
+		all = append(all, o)
 	}
 }
 
 // outputsInDocument returns the outputs in a results document: a single value, or the outputs by identifier, which some
-// servers have in a member outputs or in the one item of a list.
-func outputsInDocument(d document, raw json.RawMessage) (all []dispatch.OutputValue, err error) {
-	for depth := 0; ; depth++ {
-		var m map[string]json.RawMessage
-		if kindOf(raw) != '{' || bounds.Entries(raw) > maxMembers || json.Unmarshal(raw, &m) != nil || isOneValue(m) ||
-			depth > maxNested {
-			return []dispatch.OutputValue{valueOf(d, "", raw)}, nil
-		}
-		inner := m["outputs"]
-		nested := kindOf(inner) == '{' || kindOf(inner) == '['
-		if !nested {
-			inner = raw
-		}
-		list := namedValues(inner)
-		if nested && len(list) == 1 && list[0].id == "" { // pygeoapi
-			raw = list[0].value
-			continue
-		}
-		for i, named := range list {
-			if named.id == "" {
-				named.id = numbered("result", i, len(list))
-			}
-			all = append(all, valueOf(d, named.id, named.value))
-		}
-		return all, nil
+// servers have in a member outputs, or in an item without identifier of a list of outputs, as pygeoapi does.
+func outputsInDocument(raw json.RawMessage, name string, depth int) (all []output, err error) {
+	var m map[string]json.RawMessage
+	if kindOf(raw) != '{' || bounds.Entries(raw) > maxMembers || json.Unmarshal(raw, &m) != nil || isOneValue(m) ||
+		depth > maxNested {
+		return []output{{name: name, raw: raw}}, nil
 	}
+	if inner := m["outputs"]; depth == 0 && (kindOf(inner) == '{' || kindOf(inner) == '[') {
+		raw = inner
+	}
+	if err := bounds.ResultsEntries.Check(bounds.Entries(raw)); err != nil {
+		return nil, badResults("The platform's results have " + err.Error() + ".")
+	}
+	list := namedValues(raw)
+	for i, one := range list {
+		found := []output{{name: one.id, raw: one.value}}
+		if one.id == "" {
+			if found, err = outputsInDocument(one.value, numbered(name, i, len(list)), depth+1); err != nil {
+				return nil, err
+			}
+		}
+		all = append(all, found...)
+	}
+	return all, nil
 }
 
 // valueOf returns one value of a results document.

@@ -29,19 +29,19 @@ func (g *collector) addCollection(m stac.Object, v value) {
 // addCatalog adds what a STAC Catalog links to. A Catalog without links is itself a result.
 func (g *collector) addCatalog(m stac.Object, v value) error {
 	at := selfOf(m, v.at)
-	links := slices.DeleteFunc(stac.Links(m), func(l stac.Object) bool {
-		rel := text(l["rel"])
-		return rel != "item" && rel != "child" || !isLink(l)
-	})
-	for _, l := range links {
-		l["type"] = marshal(mediaJSON)
+	var links []link
+	for _, one := range stac.Links(m) {
+		if l := linkOf(one); (l.rel == "item" || l.rel == "child") && l.href != "" {
+			l.media = mediaJSON
+			links = append(links, l)
+		}
 	}
 	inner := v.with("", nil)
 	inner.at = at
 	g.expectLinks(links, inner)
 	for _, l := range links {
 		next := inner
-		next.name = lastSegment(text(l["href"]))
+		next.name = lastSegment(l.href)
 		if err := g.addLink(l, next); err != nil {
 			return err
 		}
@@ -81,19 +81,19 @@ func isResultFeature(f stac.Object) bool {
 // addFeatures adds a FeatureCollection that represents data: its Items that have assets or, without those, the
 // Collections that they link to.
 func (g *collector) addFeatures(m stac.Object, v value) error {
-	all, seen, links := features(m), map[string]bool{}, []stac.Object{}
+	all, seen, links := features(m), map[string]bool{}, []link{}
 	for _, f := range all {
 		for _, href := range collectionsOf(f, v.at) {
 			if len(namedValues(f["assets"])) > 0 || seen[href] {
 				continue
 			}
 			seen[href] = true
-			links = append(links, stac.Object{"href": marshal(href), "type": marshal(mediaJSON)})
+			links = append(links, link{href: href, media: mediaJSON})
 		}
 	}
 	g.expectLinks(links, v.with("collection", nil))
-	for _, link := range links {
-		if err := g.addLink(link, v.with("collection", nil)); err != nil {
+	for _, l := range links {
+		if err := g.addLink(l, v.with("collection", nil)); err != nil {
 			return err
 		}
 	}
