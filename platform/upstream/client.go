@@ -141,7 +141,9 @@ func (c *Client) Do(ctx context.Context, call Call) (*Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return read(ctx, resp, call)
+	a, err := read(ctx, resp, call)
+	a.Body = Finite(a.Body)
+	return a, err
 }
 
 // Stream sends the request and returns the body of a response below 300 as Answer.Stream, without a limit on its size.
@@ -312,8 +314,8 @@ func read(ctx context.Context, resp *http.Response, call Call) (*Answer, error) 
 	if a.Status >= 300 {
 		limit = min(limit, bounds.AnswerError.Most)
 	}
-	body, err := readBody(ctx, resp, limit)
-	a.Body = Finite(body)
+	var err error
+	a.Body, err = readBody(ctx, resp, limit)
 	switch {
 	case a.Status >= 300:
 		err := statusError(call.Op, a, call.Effect)
@@ -328,8 +330,12 @@ func read(ctx context.Context, resp *http.Response, call Call) (*Answer, error) 
 		return a, &dispatch.Error{Kind: uncertainIf(call.Effect, dispatch.Busy), Op: call.Op,
 			Text: "Too many large responses of the server are being read. Try again later.", Err: err}
 	case err != nil:
+		text := textCutOff
+		if errors.Is(err, context.DeadlineExceeded) {
+			text = "The server did not send the whole response in time."
+		}
 		return a, named(call.Server, &dispatch.Error{Kind: uncertainIf(call.Effect, dispatch.Unavailable), Op: call.Op,
-			Text: textCutOff, Err: err})
+			Text: text, Err: err})
 	}
 	return a, nil
 }

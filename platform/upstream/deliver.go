@@ -39,7 +39,7 @@ func (c *Client) Deliver(ctx context.Context, d Delivery) (status int, wait time
 	setBody(req, d.Body)
 	resp, sent, err := c.send(ctx, by.effect(false), d.Op, req)
 	if err != nil {
-		return 0, 0, fetchFailure(d.Op, err, sent)
+		return 0, 0, failureAt(d.Op, err, sent, unusableURL)
 	}
 	defer resp.Body.Close()
 	io.CopyN(io.Discard, resp.Body, drained) // whatever it is: the status has decided

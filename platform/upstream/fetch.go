@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/url"
 
-	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/dispatch/bounds"
 )
 
@@ -33,28 +32,47 @@ type Fetch struct {
 func (c *Client) Fetch(ctx context.Context, f Fetch) (*Answer, error) {
 	ctx, cancel := c.bounded(ctx, 0)
 	defer cancel()
-	next := f.URL
+	resp, err := c.follow(ctx, f.Op, f.URL, func(at string) (*url.URL, bool, error) {
+		return c.rules.parseUntrusted(at, f.AllowHosts, f.TrustedHosts)
+	}, f.request, unusableURL)
+	if err != nil {
+		return nil, err
+	}
+	a, err := read(ctx, resp, Call{Op: f.Op, Limit: f.Limit})
+	switch {
+	case a.Status == http.StatusNotModified && f.ETag != "":
+		return a, nil
+	case errors.Is(err, ErrTooLong):
+		err = unusableURL(f.Op, fmt.Errorf("it is longer than %d bytes", cmp.Or(f.Limit, bounds.AnswerBytes.Most)))
+	}
+	return a, err
+}
+
+// follow sends a request to an address that the operator did not configure, and follows at most three redirects, each
+// by the rules of check. fault returns the error for an address that must not be used.
+func (c *Client) follow(ctx context.Context, op, next string, check func(string) (*url.URL, bool, error),
+	request func(*url.URL) *http.Request, fault func(op string, why error) error) (*http.Response, error) {
 	for range maxHops + 1 {
-		u, exempt, err := c.rules.parseUntrusted(next, f.AllowHosts, f.TrustedHosts)
+		u, exempt, err := check(next)
 		if err != nil {
-			return nil, unusableURL(f.Op, err)
+			return nil, fault(op, err)
 		}
 		by := c.untrusted
 		if exempt {
 			by = c.trusted
 		}
-		resp, sent, err := c.send(ctx, by.reads.RoundTrip, f.Op, f.request(u))
+		resp, sent, err := c.send(ctx, by.reads.RoundTrip, op, request(u))
 		if err != nil {
-			return nil, fetchFailure(f.Op, err, sent)
+			return nil, failureAt(op, err, sent, fault)
 		}
 		to := redirect(resp, u)
 		if to == nil {
-			return f.read(ctx, resp)
+			return resp, nil
 		}
 		resp.Body.Close()
 		next = to.String()
 	}
-	return nil, unusableURL(f.Op, errors.New("it redirects more than three times"))
+	return nil, fault(op, errors.New("it redirects more than three times"))
 }
 
 func (f Fetch) request(u *url.URL) *http.Request {
@@ -65,37 +83,10 @@ func (f Fetch) request(u *url.URL) *http.Request {
 	return &http.Request{Method: http.MethodGet, URL: u, Host: u.Host, Header: h, Body: http.NoBody}
 }
 
-func (f Fetch) read(ctx context.Context, resp *http.Response) (*Answer, error) {
-	a := answer(resp)
-	limit := cmp.Or(f.Limit, bounds.AnswerBytes.Most)
-	if a.Status >= 300 {
-		limit = min(limit, bounds.AnswerError.Most)
-	}
-	body, err := readBody(ctx, resp, limit)
-	a.Body = body
-	switch {
-	case a.Status == http.StatusNotModified && f.ETag != "":
-		return a, nil
-	case a.Status >= 300:
-		return a, statusError(f.Op, a, false)
-	case errors.Is(err, ErrTooLong):
-		return a, unusableURL(f.Op, fmt.Errorf("it is longer than %d bytes", limit))
-	case errors.Is(err, errNoPlace):
-		return a, &dispatch.Error{Kind: dispatch.Busy, Op: f.Op,
-			Text: "Too many large documents are being read. Try again later.", Err: err}
-	case errors.Is(err, context.DeadlineExceeded):
-		return a, &dispatch.Error{Kind: dispatch.Unavailable, Op: f.Op,
-			Text: "The server did not send the whole document in time.", Err: err}
-	case err != nil:
-		return a, &dispatch.Error{Kind: dispatch.Unavailable, Op: f.Op, Text: textCutOff, Err: err}
-	}
-	return a, nil
-}
-
-// fetchFailure returns the error for a document whose server did not respond.
-func fetchFailure(op string, err error, sent bool) error {
+// failureAt returns the error for such an address whose server did not respond.
+func failureAt(op string, err error, sent bool, fault func(string, error) error) error {
 	if hidden(err) {
-		return unusableURL(op, errPrivate)
+		return fault(op, errPrivate)
 	}
 	return failure(op, err, sent, false)
 }

@@ -159,6 +159,6 @@ func (c *Client) Allowed(op, raw string, hosts []string) error {
 	return nil
 }
 
-func unusableURL(op string, why error) *dispatch.Error {
+func unusableURL(op string, why error) error {
 	return &dispatch.Error{Kind: dispatch.Invalid, Op: op, Text: "This URL cannot be used: " + why.Error() + "."}
 }

@@ -99,12 +99,13 @@ func TestGuard_PrivateAddressIsTheCallersFault(t *testing.T) {
 // names.
 func TestFetch_NamesTellNothing(t *testing.T) {
 	_, private := New(Config{}).Fetch(t.Context(), Fetch{Op: "o", URL: "https://localhost/"})
-	missing := fetchFailure("o", &net.DNSError{Err: "no such host", Name: "a.example", IsNotFound: true}, false)
+	noHost := &net.DNSError{Err: "no such host", Name: "a.example", IsNotFound: true}
+	missing := failureAt("o", noHost, false, unusableURL)
 	if !dispatch.Is(missing, dispatch.Invalid) || dispatch.TextFor(private) != dispatch.TextFor(missing) {
 		t.Errorf("private %q, missing %q", private, missing)
 	}
 	_, private = New(Config{}).Relay(t.Context(), Relay{Op: "o", URL: "https://localhost/"})
-	missing = linkFailure("o", &net.DNSError{Err: "no such host", Name: "a.example", IsNotFound: true}, false)
+	missing = failureAt("o", noHost, false, badLink)
 	if dispatch.KindOf(missing) != dispatch.KindOf(private) || dispatch.TextFor(private) != dispatch.TextFor(missing) {
 		t.Errorf("a file: private %q, missing %q", private, missing)
 	}

@@ -2,7 +2,6 @@ package upstream
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net/http"
 	"net/url"
@@ -52,9 +51,15 @@ func (c *Client) Relay(ctx context.Context, r Relay) (*Answer, error) {
 func (c *Client) relay(ctx context.Context, r Relay, method string) (*Answer, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	late := time.AfterFunc(c.timeout, cancel)
-	resp, err := c.openFile(ctx, r, method)
+	resp, err := c.follow(ctx, r.Op, r.URL, func(at string) (*url.URL, bool, error) {
+		own := SameOrigin(at, r.Origin)
+		if !own {
+			r.Token = "" // nor later: this server could lead back to anything there
+		}
+		return c.rules.parseUntrusted(at, nil, own)
+	}, func(u *url.URL) *http.Request { return r.request(method, u) }, badLink)
 	if err == nil && !relayed[resp.StatusCode] {
-		_, err = Fetch{Op: r.Op}.read(ctx, resp)
+		_, err = read(ctx, resp, Call{Op: r.Op})
 		err = r.refusal(err, resp.Request.URL)
 	}
 	if err != nil {
@@ -67,36 +72,6 @@ func (c *Client) relay(ctx context.Context, r Relay, method string) (*Answer, er
 	a.Stream = &stream{Reader: &watched{resp.Body, late}, body: resp.Body, done: func() { late.Stop(); cancel() },
 		op: r.Op}
 	return a, nil
-}
-
-// openFile sends the request and follows redirects.
-func (c *Client) openFile(ctx context.Context, r Relay, method string) (*http.Response, error) {
-	next := r.URL
-	for range maxHops + 1 {
-		own := SameOrigin(next, r.Origin)
-		if !own {
-			r.Token = "" // nor later: this server could lead back to anything there
-		}
-		u, exempt, err := c.rules.parseUntrusted(next, nil, own)
-		if err != nil {
-			return nil, badLink(r.Op, err)
-		}
-		by := c.untrusted
-		if exempt {
-			by = c.trusted
-		}
-		resp, sent, err := c.send(ctx, by.reads.RoundTrip, r.Op, r.request(method, u))
-		if err != nil {
-			return nil, linkFailure(r.Op, err, sent)
-		}
-		to := redirect(resp, u)
-		if to == nil {
-			return resp, nil
-		}
-		resp.Body.Close()
-		next = to.String()
-	}
-	return nil, badLink(r.Op, errors.New("it redirects more than three times"))
 }
 
 func (r Relay) request(method string, u *url.URL) *http.Request {
@@ -130,14 +105,6 @@ func (r Relay) refusal(err error, at *url.URL) error {
 func badLink(op string, why error) error {
 	return &dispatch.Error{Kind: dispatch.BadUpstream, Op: op,
 		Text: "The platform's link to the file cannot be followed: " + why.Error() + "."}
-}
-
-// linkFailure returns the error for a file whose server did not respond.
-func linkFailure(op string, err error, sent bool) error {
-	if hidden(err) {
-		return badLink(op, errPrivate)
-	}
-	return failure(op, err, sent, false)
 }
 
 // watched is a body of which each read must end in time.
