@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/dispatch/bounds"
 	"github.com/eodispatch/eodispatch/platform/upstream"
 )
 
@@ -18,7 +17,6 @@ const (
 	largePage = 1000        // from a server that was quick with pages of pageSize
 	quick     = time.Second // for a page of pageSize
 	slow      = 5 * quick   // for a large one
-	maxPages  = 1000
 )
 
 // List reads the job list below base, page by page along its next links. Tags are never known, because servers store
@@ -27,22 +25,20 @@ func (p *Platform) List(ctx context.Context, t dispatch.Token, base string) iter
 	return func(yield func(dispatch.Listed, error) bool) {
 		ctx, end := p.answers.Begin(ctx)
 		defer end()
-		first, next, err := p.firstPage(ctx, t, p.at(base, "jobs"))
-		total, seen := 0, map[string]bool{}
-		for next != "" {
-			if seen[next] || len(seen) == maxPages {
-				yield(dispatch.Listed{}, incomplete("it has too many pages, or a page links back to an earlier one"))
-				return
+		first, url, err := p.firstPage(ctx, t, p.at(base, "jobs"))
+		if err != nil {
+			yield(dispatch.Listed{}, err)
+			return
+		}
+		for page, err := range upstream.Pages(opList, url, func(url string) (*page, *upstream.Answer, string, error) {
+			got, err := first, error(nil)
+			if first = nil; got == nil {
+				if got, err = p.page(ctx, t, url); err != nil {
+					return nil, nil, "", err
+				}
 			}
-			if err := bounds.PagesBytes.Check(int64(total)); err != nil {
-				yield(dispatch.Listed{}, incomplete("its pages have "+err.Error()))
-				return
-			}
-			seen[next] = true
-			page := first
-			if first = nil; page == nil && err == nil {
-				page, err = p.page(ctx, t, next)
-			}
+			return got, got.from, got.next(), nil
+		}) {
 			if err != nil {
 				yield(dispatch.Listed{}, err)
 				return
@@ -52,7 +48,6 @@ func (p *Platform) List(ctx context.Context, t dispatch.Token, base string) iter
 					return
 				}
 			}
-			next, total = page.next, total+page.size
 		}
 	}
 }
@@ -87,20 +82,15 @@ func (p *Platform) firstPage(ctx context.Context, t dispatch.Token, list string)
 	return first, url, err
 }
 
-func incomplete(why string) error {
-	return &dispatch.Error{Kind: dispatch.BadUpstream, Op: opList,
-		Text: "The platform's list of jobs cannot be read completely: " + why + "."}
-}
-
-// page is one page of a job list, with the URL of the next page; "" on the last.
+// page is one page of a list of jobs or of processes.
 type page struct {
-	Jobs  []json.RawMessage `json:"jobs"`
-	Links []struct {
+	Jobs      []json.RawMessage `json:"jobs"`
+	Processes []json.RawMessage `json:"processes"`
+	Links     []struct {
 		Rel  string `json:"rel"`
 		Href string `json:"href"`
 	} `json:"links"`
-	next string
-	size int // bytes
+	from *upstream.Answer
 }
 
 func (p *Platform) page(ctx context.Context, t dispatch.Token, url string) (*page, error) {
@@ -111,38 +101,33 @@ func (p *Platform) page(ctx context.Context, t dispatch.Token, url string) (*pag
 	case err != nil:
 		return nil, err
 	}
-	got := &page{size: len(a.Body)}
+	got := &page{from: a}
 	if err := upstream.JSON(a, opList, got); err != nil {
 		return nil, err
 	}
 	if got.Jobs == nil {
-		return nil, incomplete("it has no jobs member")
+		return nil, &dispatch.Error{Kind: dispatch.BadUpstream, Op: opList,
+			Text: "The platform's list of jobs cannot be read completely: it has no jobs member."}
 	}
-	got.next, err = p.nextPage(a, got)
-	return got, err
+	return got, nil
 }
 
-// nextPage finds the next link, in the body or in a header. An empty page is the last, whatever it links to.
-func (p *Platform) nextPage(a *upstream.Answer, got *page) (string, error) {
-	href := ""
-	for _, l := range got.Links {
+// next returns the next link, in the body or in a header. An empty page is the last, whatever it links to.
+func (p *page) next() (href string) {
+	if len(p.Jobs)+len(p.Processes) == 0 {
+		return ""
+	}
+	for _, l := range p.Links {
 		if l.Rel == "next" {
 			href = l.Href
 		}
 	}
-	for _, l := range linkHeader(a.Header) {
+	for _, l := range linkHeader(p.from.Header) {
 		if l.rel == "next" && href == "" {
 			href = l.href
 		}
 	}
-	if href == "" || len(got.Jobs) == 0 {
-		return "", nil
-	}
-	next, err := a.URL.Parse(href)
-	if err != nil || !upstream.SameOrigin(next.String(), p.endpoint.Origin) {
-		return "", incomplete("its next page is on another server")
-	}
-	return next.String(), nil
+	return href
 }
 
 // listed reads one entry: a statusInfo, or just an identifier.

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/dispatch/bounds"
 	"github.com/eodispatch/eodispatch/platform/upstream"
 )
 
@@ -56,30 +55,19 @@ func (p *Platform) Processes(ctx context.Context, t dispatch.Token, s dispatch.S
 func (p *Platform) readProcesses(ctx context.Context, t dispatch.Token, url string) (all []json.RawMessage, err error) {
 	ctx, end := p.answers.Begin(ctx)
 	defer end()
-	seen := map[string]bool{}
-	for total := 0; url != ""; {
-		if seen[url] || len(seen) == maxPages || bounds.PagesBytes.Check(int64(total)) != nil {
-			return nil, &dispatch.Error{Kind: dispatch.BadUpstream, Op: opProcesses,
-				Text: "The platform's list of processes is endless."}
-		}
-		seen[url] = true
+	for page, err := range upstream.Pages(opProcesses, url, func(url string) (*page, *upstream.Answer, string, error) {
 		a, err := p.client.Do(ctx, p.call(opProcesses, http.MethodGet, url, t))
+		if err != nil {
+			return nil, nil, "", err
+		}
+		got := &page{from: a}
+		err = upstream.JSON(a, opProcesses, got)
+		return got, a, got.next(), err
+	}) {
 		if err != nil {
 			return nil, err
 		}
-		got := &page{size: len(a.Body)}
-		var listed struct{ Processes []json.RawMessage }
-		if err := upstream.JSON(a, opProcesses, &listed); err != nil {
-			return nil, err
-		}
-		if err := upstream.JSON(a, opProcesses, got); err != nil {
-			return nil, err
-		}
-		got.Jobs = listed.Processes // an empty page is the last
-		if url, err = p.nextPage(a, got); err != nil {
-			return nil, err
-		}
-		all, total = append(all, listed.Processes...), total+got.size
+		all = append(all, page.Processes...)
 	}
 	return all, nil
 }

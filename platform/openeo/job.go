@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/dispatch/bounds"
 	"github.com/eodispatch/eodispatch/platform/upstream"
 )
 
@@ -325,7 +324,6 @@ func unlessGone(err error) error {
 const (
 	listPage = 1000 // jobs per request
 	logsPage = 1000 // log entries per request
-	maxPages = 1000
 )
 
 // List returns the account's jobs in the back-end's order. A listing that is known to be incomplete ends with an error.
@@ -379,67 +377,31 @@ type link struct {
 func (p jobPage) links() []link { return p.Links }
 func (p logPage) links() []link { return p.Links }
 
-// pages reads a resource of the account page by page along its links. Tokens are sent to no other origin, so a link to
-// another origin is an error, as is a link to an earlier page: the pages would be incomplete.
+// pages reads a resource of the account page by page along its links.
 func pages[P interface{ links() []link }](ctx context.Context, p *Platform, op, path string,
 	t dispatch.Token) iter.Seq2[P, error] {
 	return func(yield func(P, error) bool) {
-		var none P
 		bearer, err := p.bearer(ctx, t)
+		var f facts
+		if err == nil {
+			f, err = p.backendFacts(ctx)
+		}
 		if err != nil {
+			var none P
 			yield(none, err)
 			return
 		}
-		f, err := p.backendFacts(ctx)
-		if err != nil {
-			yield(none, err)
-			return
-		}
-		seen, total := map[string]bool{}, 0
-		for url := f.url + path; url != ""; {
-			if seen[url] || len(seen) == maxPages {
-				yield(none, &dispatch.Error{Kind: dispatch.BadUpstream, Op: op,
-					Text: "The platform's list has too many pages, or a page links back to an earlier one."})
-				return
+		upstream.Pages(op, f.url+path, func(url string) (page P, a *upstream.Answer, next string, err error) {
+			if a, err = p.client.Do(ctx, p.request(op, http.MethodGet, url, bearer, nil)); err != nil {
+				return page, a, "", refine(a, err)
 			}
-			if err := bounds.PagesBytes.Check(int64(total)); err != nil {
-				yield(none, &dispatch.Error{Kind: dispatch.BadUpstream, Op: op,
-					Text: "The platform's pages have " + err.Error() + "."})
-				return
+			err = upstream.JSON(a, op, &page)
+			if i := slices.IndexFunc(page.links(), func(l link) bool { return l.Rel == "next" }); i >= 0 {
+				next = page.links()[i].Href
 			}
-			seen[url] = true
-			var page P
-			var size int
-			page, url, size, err = read[P](ctx, p, op, url, bearer)
-			total += size
-			if !yield(page, err) || err != nil {
-				return
-			}
-		}
+			return page, a, next, err
+		})(yield)
 	}
-}
-
-// read reads one page. It returns the URL of the next, "" on the last, and the page's size in bytes.
-func read[P interface{ links() []link }](ctx context.Context, p *Platform, op, url string,
-	bearer dispatch.Secret) (page P, next string, size int, err error) {
-	a, err := p.client.Do(ctx, p.request(op, http.MethodGet, url, bearer, nil))
-	if err != nil {
-		return page, "", 0, refine(a, err)
-	}
-	if err := upstream.JSON(a, op, &page); err != nil {
-		return page, "", 0, err
-	}
-	for _, l := range page.links() {
-		if l.Rel == "next" {
-			next = absolute(a.URL, l.Href)
-			break
-		}
-	}
-	if next != "" && !upstream.SameOrigin(next, p.endpoint) {
-		return page, "", 0, &dispatch.Error{Kind: dispatch.BadUpstream, Op: op,
-			Text: "The platform's list continues on another host, which is not followed."}
-	}
-	return page, next, len(a.Body), nil
 }
 
 // listed returns a job of a listing. Listings of real back-ends have no usage.
