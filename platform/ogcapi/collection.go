@@ -145,7 +145,7 @@ func lastSegment(href string) string {
 
 // isOneValue reports whether an object is one value in a known form, and not several values by identifier.
 func isOneValue(m map[string]json.RawMessage) bool {
-	return isLink(m) || m["value"] != nil && only(m, qualifiers...) || isGeoJSON(text(m["type"])) || isSTAC(m)
+	return isLink(m) || m["value"] != nil && only(m, qualifiers...) || isGeoJSON(stac.Text(m["type"])) || isSTAC(m)
 }
 
 // qualifiers are the members of a qualified value, including the identifier in lists of outputs.
@@ -153,7 +153,7 @@ var qualifiers = []string{"value", "mediaType", "encoding", "schema", "format", 
 	"mimeType"}
 
 func isSTAC(m map[string]json.RawMessage) bool {
-	switch text(m["type"]) {
+	switch stac.Text(m["type"]) {
 	case "Collection":
 		return m["stac_version"] != nil || m["extent"] != nil
 	case "Catalog", "Feature":
@@ -209,7 +209,7 @@ func (g *collector) addObject(m map[string]json.RawMessage, v value) error {
 			return err
 		}
 	}
-	switch kind := text(m["type"]); {
+	switch kind := stac.Text(m["type"]); {
 	case known && kind == "Collection":
 		g.addCollection(m, v)
 	case known && kind == "Catalog":
@@ -238,20 +238,20 @@ func (g *collector) addObject(m map[string]json.RawMessage, v value) error {
 
 // mediaOf returns the media type of a qualified value, in the spellings of several versions.
 func mediaOf(m map[string]json.RawMessage) string {
-	if media := text(m["mediaType"]); media != "" {
+	if media := stac.Text(m["mediaType"]); media != "" {
 		return media
 	}
 	var in map[string]json.RawMessage
 	for _, name := range []string{"format", "schema"} {
 		if json.Unmarshal(m[name], &in) == nil {
 			for _, name := range []string{"mediaType", "contentMediaType"} {
-				if media := text(in[name]); media != "" {
+				if media := stac.Text(in[name]); media != "" {
 					return media
 				}
 			}
 		}
 	}
-	return text(m["mimeType"])
+	return stac.Text(m["mimeType"])
 }
 
 // containsLinks reports whether an array contains items to look into: links, STAC, or qualified values.
@@ -279,7 +279,7 @@ func containsLinks(raw json.RawMessage) bool {
 func isReference(item json.RawMessage) bool {
 	var m map[string]json.RawMessage
 	if kindOf(item) == '"' {
-		return stac.IsAddress(text(item))
+		return stac.IsAddress(stac.Text(item))
 	}
 	return json.Unmarshal(item, &m) == nil && isOneValue(m)
 }
@@ -302,7 +302,7 @@ func (g *collector) addList(v value) error {
 
 // addText adds a string: a URL, base64 bytes if the media type says so, or a literal.
 func (g *collector) addText(v value) error {
-	s := text(v.raw)
+	s := stac.Text(v.raw)
 	document := upstream.Finite([]byte(s))
 	switch {
 	case stac.IsAddress(s):

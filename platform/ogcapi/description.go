@@ -14,6 +14,7 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/dispatch/bounds"
 	params "github.com/eodispatch/eodispatch/platform/parameters"
+	"github.com/eodispatch/eodispatch/platform/stac"
 	"github.com/eodispatch/eodispatch/platform/upstream"
 )
 
@@ -123,8 +124,9 @@ func (o occurrence) values() (one json.RawMessage, repeated bool, most int) {
 // isAtMostOne reports whether a schema is that of an array of at most one value, and of nothing else.
 func isAtMostOne(members map[string]json.RawMessage) bool {
 	least := members["minItems"]
-	return text(members["type"]) == "array" && kindOf(members["items"]) == '{' && string(members["maxItems"]) == "1" &&
-		(least == nil || string(least) == "0") && only(members, "type", "items", "minItems", "maxItems")
+	return stac.Text(members["type"]) == "array" && kindOf(members["items"]) == '{' &&
+		string(members["maxItems"]) == "1" && (least == nil || string(least) == "0") &&
+		only(members, "type", "items", "minItems", "maxItems")
 }
 
 // schema is the part of an OpenAPI 3.0 schema that determines the form of a value.
@@ -219,7 +221,7 @@ func versionsIn(a *upstream.Answer) (v dispatch.Versions) {
 		Version json.RawMessage `json:"version"`
 	}
 	_ = json.Unmarshal(a.Body, &m) // unreadable: not known
-	v.Process = upstream.Version(text(m.Version))
+	v.Process = upstream.Version(stac.Text(m.Version))
 	if named := poweredBy.FindStringSubmatch(upstream.Version(a.Header.Get("X-Powered-By"))); named != nil {
 		v.Software, v.Version = named[1], named[2]
 	}

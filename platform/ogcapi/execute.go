@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/platform/stac"
 	"github.com/eodispatch/eodispatch/platform/upstream"
 )
 
@@ -243,7 +244,7 @@ func (p *Platform) ownBase(u *url.URL, path string) (string, error) {
 type link struct{ href, rel, media, title string }
 
 func linkOf(m map[string]json.RawMessage) link {
-	return link{text(m["href"]), text(m["rel"]), text(m["type"]), text(m["title"])}
+	return link{stac.Text(m["href"]), stac.Text(m["rel"]), stac.Text(m["type"]), stac.Text(m["title"])}
 }
 
 // linkPattern matches a link of a Link header (RFC 8288) with its parameters, and paramPattern one of these. Values may

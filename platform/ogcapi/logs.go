@@ -58,8 +58,8 @@ func (p *Platform) logFiles(ctx context.Context, t dispatch.Token, ref dispatch.
 	at, _ := url.Parse(p.job(ref)) // an endpoint's URL
 	var files []string
 	for _, l := range stac.Links(stac.Object(info)) {
-		rel, href := text(l["rel"]), text(l["href"])
-		names := strings.ToLower(cmp.Or(text(l["title"]), href))
+		rel, href := stac.Text(l["rel"]), stac.Text(l["href"])
+		names := strings.ToLower(cmp.Or(stac.Text(l["title"]), href))
 		isLog := rel == "related" && strings.Contains(names, "log") || strings.HasSuffix(rel, "log") ||
 			strings.HasSuffix(rel, "logs")
 		if href != "" && isLog && len(files) < maxLogFiles {

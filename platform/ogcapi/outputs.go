@@ -147,7 +147,7 @@ func valueOf(d document, name string, raw json.RawMessage) dispatch.OutputValue 
 	}
 	switch {
 	case isLink(m):
-		v.Media, v.Data, v.Link = text(m["type"]), nil, stac.Resolve(d.at, text(m["href"]))
+		v.Media, v.Data, v.Link = stac.Text(m["type"]), nil, stac.Resolve(d.at, stac.Text(m["href"]))
 		m["href"] = marshal(v.Link)
 		v.Inline = marshal(m)
 	case m["value"] != nil && only(m, qualifiers...):
@@ -158,7 +158,7 @@ func valueOf(d document, name string, raw json.RawMessage) dispatch.OutputValue 
 		}
 		v.Data = textOf(m, v.Media)
 		v.Media = cmp.Or(v.Media, mediaJSON)
-	case isGeoJSON(text(m["type"])):
+	case isGeoJSON(stac.Text(m["type"])):
 		v.Media = mediaGeoJSON
 	}
 	return v
@@ -167,7 +167,7 @@ func valueOf(d document, name string, raw json.RawMessage) dispatch.OutputValue 
 // textOf returns what the text of a qualified value stands for: bytes in base64, a JSON text, or itself. Without a
 // media type it stays a JSON string.
 func textOf(m map[string]json.RawMessage, media string) []byte {
-	plain, encoding := text(m["value"]), text(m["encoding"])
+	plain, encoding := stac.Text(m["value"]), stac.Text(m["encoding"])
 	if strings.EqualFold(encoding, "base64") || encoding == "" && media != "" && isBinary(media) {
 		if data, err := base64.StdEncoding.DecodeString(plain); err == nil {
 			return data

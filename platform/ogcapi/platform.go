@@ -136,6 +136,12 @@ func (p *Platform) Probe(ctx context.Context, t dispatch.Token) error {
 		Text: "There is no OGC API - Processes at " + p.at("") + ": neither /processes nor /conformance was found."}
 }
 
+// OpenFile implements [dispatch.FileOpener].
+func (p *Platform) OpenFile(ctx context.Context, t dispatch.Token, r dispatch.FileRequest) (*dispatch.File, error) {
+	return p.client.Relay(ctx, upstream.Relay{Op: "ogcapi.OpenFile", FileRequest: r, Token: t.Secret,
+		Origin: p.endpoint.Origin})
+}
+
 // refine replaces the kind and text of an error of package upstream.
 func refine(err error, kind dispatch.Kind, text string) error {
 	e := &dispatch.Error{Kind: kind, Text: text, Err: err}

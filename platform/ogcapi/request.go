@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/platform/stac"
 )
 
 // executeBody builds the request to execute a process. The request's options become members of it, for what clients
@@ -68,7 +69,7 @@ func qualified(v json.RawMessage, p parameter) json.RawMessage {
 		return v
 	}
 	out := map[string]json.RawMessage{"value": v}
-	if media := offered("geojson", p.media); media != "" && len(p.media) > 1 && isGeoJSON(text(m["type"])) {
+	if media := offered("geojson", p.media); media != "" && len(p.media) > 1 && isGeoJSON(stac.Text(m["type"])) {
 		out["mediaType"] = marshal(media)
 	}
 	return marshal(out)
@@ -78,7 +79,7 @@ func isQualified(m map[string]json.RawMessage) bool {
 	return m["value"] != nil && only(m, "value", "mediaType", "encoding", "schema", "format")
 }
 
-func isLink(m map[string]json.RawMessage) bool { return text(m["href"]) != "" }
+func isLink(m map[string]json.RawMessage) bool { return stac.Text(m["href"]) != "" }
 
 func isBox(m map[string]json.RawMessage) bool {
 	return kindOf(m["bbox"]) == '[' && only(m, "bbox", "crs")
@@ -152,15 +153,6 @@ func kindOf(raw json.RawMessage) byte {
 	return 0
 }
 
-// text returns the value of a JSON string; "" for everything else.
-func text(raw json.RawMessage) string {
-	var s string
-	if len(raw) == 0 || json.Unmarshal(raw, &s) != nil {
-		return ""
-	}
-	return s
-}
-
 // namedValue is an output or input with its identifier.
 type namedValue struct {
 	id    string
@@ -210,7 +202,7 @@ func identifier(raw json.RawMessage) string {
 	case 0, '{', '[':
 		return "" // without reading it: lists of jobs are long
 	case '"':
-		return text(raw)
+		return stac.Text(raw)
 	}
 	var n json.Number
 	_ = json.Unmarshal(raw, &n)

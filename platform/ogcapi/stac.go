@@ -120,7 +120,7 @@ func (g *collector) addFeatures(m stac.Object, v value) error {
 func collectionsOf(f stac.Object, at *url.URL) []string {
 	var all []string
 	for _, l := range stac.Links(f) {
-		if href := text(l["href"]); text(l["rel"]) == "collection" && href != "" {
+		if href := stac.Text(l["href"]); stac.Text(l["rel"]) == "collection" && href != "" {
 			all = append(all, stac.Resolve(at, href))
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/platform/stac"
 	"github.com/eodispatch/eodispatch/platform/upstream"
 )
 
@@ -72,18 +73,18 @@ func (s statusInfo) id() string {
 
 // process returns the identifier of the job's process. 2.0 gives its URI.
 func (s statusInfo) process() string {
-	uri := text(s["processID"])
+	uri := stac.Text(s["processID"])
 	if _, id, ok := strings.Cut(uri, "/processes/"); ok {
 		return id
 	}
 	return uri
 }
 
-func (s statusInfo) status() dispatch.Status { return parseStatus(text(s["status"])) }
+func (s statusInfo) status() dispatch.Status { return parseStatus(stac.Text(s["status"])) }
 
 // isJob reports whether this is a job, and not a result that has some of the same members.
 func (s statusInfo) isJob() bool {
-	named := s["jobID"] != nil || s["job_id"] != nil || s["processID"] != nil || text(s["type"]) == "process"
+	named := s["jobID"] != nil || s["job_id"] != nil || s["processID"] != nil || stac.Text(s["type"]) == "process"
 	return named && s.id() != "" && s.status() != dispatch.Unknown
 }
 
@@ -101,7 +102,7 @@ func (s statusInfo) progress() *float64 {
 // message returns the platform's message about the job. In the 2.0 draft the cause of a failure is the member
 // exception; Weaver has a list.
 func (s statusInfo) message() string {
-	return cmp.Or(causeIn(s["exception"]), causeIn(s["exceptions"]), upstream.Text(text(s["message"])))
+	return cmp.Or(causeIn(s["exception"]), causeIn(s["exceptions"]), upstream.Text(stac.Text(s["message"])))
 }
 
 // causeIn returns the cause in an exception: an object, a text, or the last one with a cause in a list of these, such
@@ -109,7 +110,7 @@ func (s statusInfo) message() string {
 func causeIn(raw json.RawMessage) string {
 	switch kindOf(raw) {
 	case '"':
-		return upstream.Text(text(raw))
+		return upstream.Text(stac.Text(raw))
 	case '[':
 		var all []json.RawMessage
 		_ = json.Unmarshal(raw, &all) // valid: it is a part of a document
@@ -125,7 +126,7 @@ func causeIn(raw json.RawMessage) string {
 		var exception map[string]json.RawMessage
 		_ = json.Unmarshal(raw, &exception)
 		for _, name := range causes {
-			if cause := upstream.Text(text(exception[name])); cause != "" {
+			if cause := upstream.Text(stac.Text(exception[name])); cause != "" {
 				return cause
 			}
 		}
@@ -153,7 +154,7 @@ func (s statusInfo) duration() time.Duration {
 
 // time reads a timestamp; zero for none.
 func (s statusInfo) time(name string) time.Time {
-	at := text(s[name])
+	at := stac.Text(s[name])
 	if at == "" {
 		return time.Time{}
 	}
@@ -244,7 +245,7 @@ func exception(body []byte) string {
 		return ""
 	}
 	for _, name := range []string{"type", "code"} {
-		word := text(m[name])
+		word := stac.Text(m[name])
 		if u, err := url.Parse(word); err == nil && word != "about:blank" {
 			word = u.Path[strings.LastIndex(u.Path, "/")+1:]
 		}

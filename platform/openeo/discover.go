@@ -14,6 +14,7 @@ import (
 	"golang.org/x/mod/semver"
 
 	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/platform/stac"
 	"github.com/eodispatch/eodispatch/platform/upstream"
 )
 
@@ -87,7 +88,7 @@ func (p *Platform) discover(ctx context.Context) (string, error) {
 	}
 	var here []version
 	for _, v := range doc.Versions {
-		if v.URL = absolute(a.URL, v.URL); upstream.SameOrigin(v.URL, p.endpoint) {
+		if v.URL = stac.Resolve(a.URL, v.URL); upstream.SameOrigin(v.URL, p.endpoint) {
 			here = append(here, v)
 		}
 	}
@@ -157,7 +158,8 @@ func (p *Platform) capabilities(ctx context.Context, base string) (facts, error)
 			Text: "The platform does not implement version 1 of the openEO API."}
 	}
 	f := facts{url: base, batch: len(doc.Endpoints) == 0, sync: len(doc.Endpoints) == 0, unit: currency(doc.Billing)}
-	f.versions = dispatch.Versions{Version: upstream.Version(text(doc.Software)), API: upstream.Version(doc.Version)}
+	f.versions = dispatch.Versions{Version: upstream.Version(stac.Text(doc.Software)),
+		API: upstream.Version(doc.Version)}
 	f.jwt = slices.ContainsFunc(doc.Classes, jwtClass.MatchString)
 	f.remote = slices.ContainsFunc(doc.Classes, remoteClass.MatchString)
 	for _, e := range doc.Endpoints {
@@ -179,7 +181,7 @@ func currency(billing json.RawMessage) string {
 
 // unitName returns the name of a unit that a platform sent; "" for none, and for a text that is no name.
 func unitName(raw json.RawMessage) string {
-	name := upstream.Text(text(raw))
+	name := upstream.Text(stac.Text(raw))
 	if len(name) > maxUnit {
 		return ""
 	}
@@ -248,6 +250,24 @@ func providerFor(providers []provider, issuer string) (string, error) {
 	return "", &dispatch.Error{Kind: dispatch.Misconfigured, Op: "openeo.bearer", Text: upstream.Text(fmt.Sprintf(
 		"The platform does not accept tokens of the issuer %s. It accepts those of: %s.", issuer, strings.Join(offered,
 			", ")))}
+}
+
+// ProviderIssuer returns the issuer of the provider that the back-end lists under the id. It returns Misconfigured if
+// there is none.
+func (p *Platform) ProviderIssuer(ctx context.Context, id string) (string, error) {
+	ctx, end := p.answers.Begin(ctx)
+	defer end()
+	providers, err := p.providers.Get(ctx, "", p.fetchProviders)
+	if err != nil {
+		return "", err
+	}
+	for _, known := range providers {
+		if known.ID == id {
+			return known.Issuer, nil
+		}
+	}
+	return "", &dispatch.Error{Kind: dispatch.Misconfigured, Op: "openeo.ProviderIssuer",
+		Text: "The platform lists no identity provider with that id."}
 }
 
 // formatNames maps names of formats in requests to openEO's.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/platform/stac"
 	"github.com/eodispatch/eodispatch/platform/upstream"
 )
 
@@ -90,11 +91,7 @@ func created(a *upstream.Answer) string {
 func (p *Platform) start(ctx context.Context, t dispatch.Token, ref dispatch.Ref) (dispatch.SubmitResult, error) {
 	const op = "openeo.start"
 	step := dispatch.SubmitResult{Ref: ref}
-	path, err := jobPath(op, ref)
-	if err != nil {
-		return step, err
-	}
-	bearer, err := p.bearer(ctx, t)
+	path, bearer, err := p.onJob(ctx, op, t, ref)
 	if err != nil {
 		return step, err
 	}
@@ -154,7 +151,7 @@ func (j job) report(f facts) dispatch.Report {
 		Progress: number(j.Progress, 0, 100), Unit: f.unit}
 	r.Duration, r.Metered = j.metered()
 	r.Started, r.Ended = moment(j.Started), moment(j.Updated)
-	if status, ok := statusWords[strings.ToLower(text(j.Status))]; ok {
+	if status, ok := statusWords[strings.ToLower(stac.Text(j.Status))]; ok {
 		r.Status = status
 	}
 	return r
@@ -213,11 +210,7 @@ func (p *Platform) Status(ctx context.Context, t dispatch.Token, ref dispatch.Re
 	ctx, end := p.answers.Begin(ctx)
 	defer end()
 	const op = "openeo.status"
-	path, err := jobPath(op, ref)
-	if err != nil {
-		return dispatch.Report{}, err
-	}
-	bearer, err := p.bearer(ctx, t)
+	path, bearer, err := p.onJob(ctx, op, t, ref)
 	if err != nil {
 		return dispatch.Report{}, err
 	}
@@ -275,11 +268,7 @@ func (p *Platform) Cancel(ctx context.Context, t dispatch.Token, ref dispatch.Re
 	ctx, end := p.answers.Begin(ctx)
 	defer end()
 	const op = "openeo.cancel"
-	path, err := jobPath(op, ref)
-	if err != nil {
-		return err
-	}
-	bearer, err := p.bearer(ctx, t)
+	path, bearer, err := p.onJob(ctx, op, t, ref)
 	if err != nil {
 		return err
 	}
@@ -302,11 +291,7 @@ func (p *Platform) Remove(ctx context.Context, t dispatch.Token, ref dispatch.Re
 	ctx, end := p.answers.Begin(ctx)
 	defer end()
 	const op = "openeo.remove"
-	path, err := jobPath(op, ref)
-	if err != nil {
-		return err
-	}
-	bearer, err := p.bearer(ctx, t)
+	path, bearer, err := p.onJob(ctx, op, t, ref)
 	if err != nil {
 		return err
 	}
@@ -333,12 +318,16 @@ func (p *Platform) List(ctx context.Context, t dispatch.Token, _ string) iter.Se
 		ctx, end := p.answers.Begin(ctx)
 		defer end()
 		f, err := p.backendFacts(ctx)
+		var bearer dispatch.Secret
+		if err == nil {
+			bearer, err = p.bearer(ctx, t)
+		}
 		if err != nil {
 			yield(dispatch.Listed{}, err)
 			return
 		}
 		missing := false
-		for page, err := range pages[jobPage](ctx, p, op, "/jobs?limit="+strconv.Itoa(listPage), t) {
+		for page, err := range pages[jobPage](ctx, p, op, "/jobs?limit="+strconv.Itoa(listPage), bearer) {
 			if err != nil {
 				yield(dispatch.Listed{}, err)
 				return
@@ -379,13 +368,9 @@ func (p logPage) links() []link { return p.Links }
 
 // pages reads a resource of the account page by page along its links.
 func pages[P interface{ links() []link }](ctx context.Context, p *Platform, op, path string,
-	t dispatch.Token) iter.Seq2[P, error] {
+	bearer dispatch.Secret) iter.Seq2[P, error] {
 	return func(yield func(P, error) bool) {
-		bearer, err := p.bearer(ctx, t)
-		var f facts
-		if err == nil {
-			f, err = p.backendFacts(ctx)
-		}
+		f, err := p.backendFacts(ctx)
 		if err != nil {
 			var none P
 			yield(none, err)
@@ -408,13 +393,13 @@ func pages[P interface{ links() []link }](ctx context.Context, p *Platform, op, 
 func (j job) listed(f facts) dispatch.Listed {
 	r := j.report(f)
 	r.Partial = j.Usage == nil
-	return dispatch.Listed{Ref: dispatch.Ref{ID: j.ID}, Tag: tagOf(text(j.Title)), Created: moment(j.Created),
+	return dispatch.Listed{Ref: dispatch.Ref{ID: j.ID}, Tag: tagOf(stac.Text(j.Title)), Created: moment(j.Created),
 		Report: r}
 }
 
 // moment parses an RFC 3339 time; zero if it is not one.
 func moment(v json.RawMessage) time.Time {
-	at, _ := time.Parse(time.RFC3339, text(v))
+	at, _ := time.Parse(time.RFC3339, stac.Text(v))
 	return at
 }
 
@@ -431,8 +416,8 @@ type logLine struct {
 }
 
 func (l logLine) entry() dispatch.LogEntry {
-	return dispatch.LogEntry{Time: moment(l.Time), Level: strings.ToLower(text(l.Level)),
-		Message: upstream.Text(text(l.Message))}
+	return dispatch.LogEntry{Time: moment(l.Time), Level: strings.ToLower(stac.Text(l.Level)),
+		Message: upstream.Text(stac.Text(l.Message))}
 }
 
 const maxLogs = 20000
@@ -443,7 +428,7 @@ func (p *Platform) Logs(ctx context.Context, t dispatch.Token, ref dispatch.Ref)
 	ctx, end := p.answers.Begin(ctx)
 	defer end()
 	const op = "openeo.logs"
-	path, err := jobPath(op, ref)
+	path, bearer, err := p.onJob(ctx, op, t, ref)
 	if err != nil {
 		return nil, err
 	}
@@ -452,7 +437,7 @@ func (p *Platform) Logs(ctx context.Context, t dispatch.Token, ref dispatch.Ref)
 	seen, offset := map[string]bool{}, ""
 	for more := true; more && len(entries) < maxLogs; {
 		more = false
-		for page, err := range pages[logPage](ctx, p, op, path+offset, t) {
+		for page, err := range pages[logPage](ctx, p, op, path+offset, bearer) {
 			if err != nil {
 				return entries, err
 			}
@@ -476,7 +461,7 @@ func (p *Platform) Logs(ctx context.Context, t dispatch.Token, ref dispatch.Ref)
 
 // id returns the entry's id; "" for none.
 func (l logLine) id() string {
-	if id := text(l.ID); id != "" {
+	if id := stac.Text(l.ID); id != "" {
 		return id
 	}
 	if id := number(l.ID, -math.MaxFloat64, math.MaxFloat64); id != nil {

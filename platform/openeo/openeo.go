@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"math"
 	"net/http"
-	"net/url"
 	"regexp"
 	"strings"
 	"time"
@@ -172,21 +171,14 @@ func validID(id string) bool {
 	return len(id) <= maxID && jobID.MatchString(id) && id != "." && id != ".."
 }
 
-// jobPath returns the path of a job.
-func jobPath(op string, ref dispatch.Ref) (string, error) {
+// onJob returns the path of a job, and what follows "Bearer ".
+func (p *Platform) onJob(ctx context.Context, op string, t dispatch.Token, ref dispatch.Ref) (string, dispatch.Secret,
+	error) {
 	if !validID(ref.ID) {
-		return "", &dispatch.Error{Kind: dispatch.NotFound, Op: op, Text: "The platform has no such job."}
+		return "", "", &dispatch.Error{Kind: dispatch.NotFound, Op: op, Text: "The platform has no such job."}
 	}
-	return "/jobs/" + ref.ID, nil
-}
-
-// absolute resolves href relative to a document at base.
-func absolute(base *url.URL, href string) string {
-	u, err := base.Parse(href)
-	if err != nil {
-		return href
-	}
-	return u.String()
+	bearer, err := p.bearer(ctx, t)
+	return "/jobs/" + ref.ID, bearer, err
 }
 
 // Probe reads the back-end's facts and, if there is a token, tries it.
@@ -298,4 +290,13 @@ func codeOf(a *upstream.Answer) string {
 	}
 	code, _ := body.Code.(string)
 	return code
+}
+
+// OpenFile implements [dispatch.FileOpener].
+func (p *Platform) OpenFile(ctx context.Context, t dispatch.Token, r dispatch.FileRequest) (*dispatch.File, error) {
+	bearer, err := p.bearer(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	return p.client.Relay(ctx, upstream.Relay{Op: "openeo.OpenFile", FileRequest: r, Token: bearer, Origin: p.endpoint})
 }

@@ -27,11 +27,7 @@ func (p *Platform) Results(ctx context.Context, t dispatch.Token, ref dispatch.R
 	ctx, end := p.answers.Begin(ctx)
 	defer end()
 	const op = "openeo.results"
-	path, err := jobPath(op, ref)
-	if err != nil {
-		return nil, err
-	}
-	bearer, err := p.bearer(ctx, t)
+	path, bearer, err := p.onJob(ctx, op, t, ref)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +78,7 @@ func collection(op, id string, a *upstream.Answer, expect func([]string), read s
 	if err := upstream.JSON(a, op, &doc); err != nil {
 		return nil, err
 	}
-	if text(doc["openeo:status"]) == "running" {
+	if stac.Text(doc["openeo:status"]) == "running" {
 		return nil, &dispatch.Error{Kind: dispatch.Conflict, Op: op, Text: "The job has not finished."}
 	}
 	if err := bounds.ResultsEntries.Check(bounds.Entries(doc["links"]) + bounds.Entries(doc["assets"])); err != nil {
@@ -93,7 +89,7 @@ func collection(op, id string, a *upstream.Answer, expect func([]string), read s
 	var assets stac.Object
 	_ = json.Unmarshal(doc["assets"], &assets)
 	var extent stac.Extent
-	switch kind := text(doc["type"]); {
+	switch kind := stac.Text(doc["type"]); {
 	case kind == "Feature", kind != "Collection" && len(assets) > 0:
 		extent.Feature(doc)
 		doc = wrap(doc)
@@ -107,14 +103,6 @@ func collection(op, id string, a *upstream.Answer, expect func([]string), read s
 	}
 	stac.Complete(doc, id, extent)
 	return marshal(doc)
-}
-
-// text returns a string; "" for any other value.
-func text(v json.RawMessage) (s string) {
-	if len(v) > 0 {
-		_ = json.Unmarshal(v, &s)
-	}
-	return s
 }
 
 // wrap returns a Collection with an Item's assets, those of its properties that apply to the whole, and its links.
@@ -142,7 +130,7 @@ func wrap(item stac.Object) stac.Object {
 func linksOfItem(item stac.Object) []stac.Object {
 	all := []stac.Object{}
 	for _, l := range stac.Links(item) {
-		switch text(l["rel"]) {
+		switch stac.Text(l["rel"]) {
 		case "self", "canonical":
 			l["rel"], l["type"] = json.RawMessage(`"item"`), json.RawMessage(`"application/geo+json"`)
 		case "collection", "parent", "root":

@@ -139,9 +139,10 @@ func isTime(raw json.RawMessage) bool {
 }
 
 // Text returns the value of a JSON string; "" for any other value.
-func Text(v json.RawMessage) string {
-	var s string
-	_ = json.Unmarshal(v, &s)
+func Text(v json.RawMessage) (s string) {
+	if len(v) > 0 {
+		_ = json.Unmarshal(v, &s)
+	}
 	return s
 }
 

@@ -104,7 +104,8 @@ func TestFetch_NamesTellNothing(t *testing.T) {
 	if !dispatch.Is(missing, dispatch.Invalid) || dispatch.TextFor(private) != dispatch.TextFor(missing) {
 		t.Errorf("private %q, missing %q", private, missing)
 	}
-	_, private = New(Config{}).Relay(t.Context(), Relay{Op: "o", URL: "https://localhost/"})
+	_, private = New(Config{}).Relay(t.Context(), Relay{Op: "o",
+		FileRequest: dispatch.FileRequest{URL: "https://localhost/"}})
 	missing = failureAt("o", noHost, false, badLink)
 	if dispatch.KindOf(missing) != dispatch.KindOf(private) || dispatch.TextFor(private) != dispatch.TextFor(missing) {
 		t.Errorf("a file: private %q, missing %q", private, missing)

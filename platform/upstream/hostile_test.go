@@ -93,11 +93,17 @@ func TestClient_RefusesAnotherProtocol(t *testing.T) {
 		}, dispatch.Uncertain},
 		"stream": {func(ctx context.Context, c *upstream.Client) error {
 			a, err := c.Stream(ctx, upstream.Call{Method: http.MethodGet, URL: url})
-			return drained(a, err)
+			if err != nil {
+				return err
+			}
+			return drained(a.Stream)
 		}, dispatch.BadUpstream},
 		"file": {func(ctx context.Context, c *upstream.Client) error {
-			a, err := c.Relay(ctx, upstream.Relay{URL: url})
-			return drained(a, err)
+			a, err := c.Relay(ctx, upstream.Relay{FileRequest: file(url)})
+			if err != nil {
+				return err
+			}
+			return drained(a.Body)
 		}, dispatch.BadUpstream},
 		"delivery": {func(ctx context.Context, c *upstream.Client) error {
 			_, _, err := c.Deliver(ctx, upstream.Delivery{URL: url, Header: http.Header{}})
@@ -123,12 +129,8 @@ func TestClient_RefusesAnotherProtocol(t *testing.T) {
 	}
 }
 
-// drained reads the stream of an answer.
-func drained(a *upstream.Answer, err error) error {
-	if err != nil {
-		return err
-	}
-	defer a.Stream.Close()
-	_, err = io.Copy(io.Discard, a.Stream)
+func drained(body io.ReadCloser) error {
+	defer body.Close()
+	_, err := io.Copy(io.Discard, body)
 	return err
 }

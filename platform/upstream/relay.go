@@ -12,12 +12,10 @@ import (
 
 // Relay is a request for a file that a result of a platform links to. The response is passed on as it arrives.
 type Relay struct {
-	Op     string
-	Head   bool // only the headers are wanted
-	URL    string
+	Op string
+	dispatch.FileRequest
 	Token  dispatch.Secret // text after "Bearer "; only sent to the origin of Origin, until a redirect leaves it
 	Origin string          // a URL of the platform
-	Header http.Header     // a range, and conditions on the version of the file
 }
 
 // stallAfter is how long a server may send nothing in the middle of a file.
@@ -29,10 +27,10 @@ var relayed = map[int]bool{http.StatusOK: true, http.StatusPartialContent: true,
 
 // Relay asks for a file: with https, from a public host or from the platform itself, and through at most three
 // redirects under the same rules. Users may have made the link, so other hosts that the operator trusts have no
-// exemption. Answer.Stream is the file, or a range of it, as the server sends it, of any length; the caller closes it.
+// exemption. The body is the file, or a range of it, as the server sends it, of any length; the caller closes it.
 // It breaks off with Unavailable when the server sends nothing for a minute. A link for GET may be signed for that
 // method alone, so that a server which refuses HEAD is asked by GET.
-func (c *Client) Relay(ctx context.Context, r Relay) (*Answer, error) {
+func (c *Client) Relay(ctx context.Context, r Relay) (*dispatch.File, error) {
 	if !r.Head {
 		return c.relay(ctx, r, http.MethodGet)
 	}
@@ -43,12 +41,12 @@ func (c *Client) Relay(ctx context.Context, r Relay) (*Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.Stream.Close()
-	a.Stream = http.NoBody
+	a.Body.Close()
+	a.Body = http.NoBody
 	return a, nil
 }
 
-func (c *Client) relay(ctx context.Context, r Relay, method string) (*Answer, error) {
+func (c *Client) relay(ctx context.Context, r Relay, method string) (*dispatch.File, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	late := time.AfterFunc(c.timeout, cancel)
 	resp, err := c.follow(ctx, r.Op, r.URL, func(at string) (*url.URL, bool, error) {
@@ -68,14 +66,12 @@ func (c *Client) relay(ctx context.Context, r Relay, method string) (*Answer, er
 		return nil, err
 	}
 	late.Stop()
-	a := answer(resp)
-	a.Stream = &stream{Reader: &watched{resp.Body, late}, body: resp.Body, done: func() { late.Stop(); cancel() },
-		op: r.Op}
-	return a, nil
+	return &dispatch.File{Status: resp.StatusCode, Header: resp.Header, Body: &stream{op: r.Op, body: resp.Body,
+		Reader: &watched{resp.Body, late}, done: func() { late.Stop(); cancel() }}}, nil
 }
 
 func (r Relay) request(method string, u *url.URL) *http.Request {
-	h := r.Header.Clone()
+	h := http.Header(r.Header).Clone()
 	if h == nil {
 		h = http.Header{}
 	}

@@ -44,15 +44,15 @@ func TestRelay_PassesOnFilesAndRanges(t *testing.T) {
 		{http.Header{"Range": {"bytes=2000-"}}, false, 416, "", ""},
 		{http.Header{"If-None-Match": {`"1"`}}, false, 304, "", ""},
 	} {
-		a, err := client.Relay(t.Context(), upstream.Relay{Op: "test", URL: s.URL + "/f.tif", Head: row.head,
-			Header: row.header, Token: "secret", Origin: s.URL})
+		a, err := client.Relay(t.Context(), upstream.Relay{Op: "test", FileRequest: dispatch.FileRequest{
+			URL: s.URL + "/f.tif", Head: row.head, Header: row.header}, Token: "secret", Origin: s.URL})
 		if err != nil {
 			t.Errorf("%+v: %v", row, err)
 			continue
 		}
-		body, err := io.ReadAll(a.Stream)
-		if a.Stream.Close(); a.Status != row.status || err != nil ||
-			row.length != "" && (a.Header.Get("Content-Length") != row.length || string(body) != row.body) {
+		body, err := io.ReadAll(a.Body)
+		if a.Body.Close(); a.Status != row.status || err != nil ||
+			row.length != "" && (http.Header(a.Header).Get("Content-Length") != row.length || string(body) != row.body) {
 			t.Errorf("%+v: %d %v %s, %v", row, a.Status, a.Header, body, err)
 		}
 	}
@@ -69,12 +69,12 @@ func TestRelay_KeepsTheTokenAtThePlatform(t *testing.T) {
 		resp.Header.Set("Location", "https://files.example/signed")
 		return resp, nil
 	})})
-	a, err := client.Relay(t.Context(), upstream.Relay{Op: "test", URL: "https://platform.example/f", Token: "secret",
+	a, err := client.Relay(t.Context(), upstream.Relay{Op: "test", FileRequest: file("https://platform.example/f"), Token: "secret",
 		Origin: "https://platform.example/api"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer a.Stream.Close()
+	defer a.Body.Close()
 	if got["platform.example"] != "Bearer secret" || got["files.example"] != "" || len(got) != 2 {
 		t.Errorf("sent %v", got)
 	}
@@ -91,12 +91,12 @@ func TestRelay_NoTokenAfterAnotherServer(t *testing.T) {
 		resp.Header.Set("Location", "https://platform.example/api/jobs")
 		return resp, nil
 	})})
-	a, err := client.Relay(t.Context(), upstream.Relay{Op: "test", URL: "https://files.example/f", Token: "secret",
+	a, err := client.Relay(t.Context(), upstream.Relay{Op: "test", FileRequest: file("https://files.example/f"), Token: "secret",
 		Origin: "https://platform.example/api"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer a.Stream.Close()
+	defer a.Body.Close()
 	if got["platform.example"] != "" || got["files.example"] != "" || len(got) != 2 {
 		t.Errorf("sent %v", got)
 	}
@@ -112,8 +112,9 @@ func TestRelay_OfALinkForGetAlone(t *testing.T) {
 		w.Header().Set("Content-Length", "5")
 		_, _ = io.WriteString(w, "12345")
 	})
-	a, err := client.Relay(t.Context(), upstream.Relay{Op: "test", URL: s.URL, Origin: s.URL, Head: true})
-	if err != nil || a.Header.Get("Content-Length") != "5" {
+	a, err := client.Relay(t.Context(), upstream.Relay{Op: "test", Origin: s.URL,
+		FileRequest: dispatch.FileRequest{URL: s.URL, Head: true}})
+	if err != nil || http.Header(a.Header).Get("Content-Length") != "5" {
 		t.Fatalf("%+v, %v", a, err)
 	}
 }
@@ -145,7 +146,7 @@ func TestRelay_Refuses(t *testing.T) {
 		"ftp://a.example/f.tif": dispatch.BadUpstream,
 	} {
 		if _, err := client.Relay(t.Context(), upstream.Relay{
-			Op: "test", URL: at, Token: "secret", Origin: s.URL}); !dispatch.Is(err, kind) {
+			Op: "test", FileRequest: file(at), Token: "secret", Origin: s.URL}); !dispatch.Is(err, kind) {
 			t.Errorf("%s: %v, want %v", at, err, kind)
 		}
 	}
@@ -160,19 +161,21 @@ func TestRelay_Streams(t *testing.T) {
 			go func() { <-stop; to.CloseWithError(r.Context().Err()) }()
 			return &http.Response{StatusCode: 200, Header: http.Header{}, Body: from, Request: r}, nil
 		})})
-		a, err := client.Relay(t.Context(), upstream.Relay{Op: "test", URL: "https://files.example/f"})
+		a, err := client.Relay(t.Context(), upstream.Relay{Op: "test", FileRequest: file("https://files.example/f")})
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer a.Stream.Close()
+		defer a.Body.Close()
 		go func() { _, _ = to.Write([]byte("first")) }()
 		begin := make([]byte, 5)
-		if _, err := io.ReadFull(a.Stream, begin); err != nil || !bytes.Equal(begin, []byte("first")) {
+		if _, err := io.ReadFull(a.Body, begin); err != nil || !bytes.Equal(begin, []byte("first")) {
 			t.Fatalf("%s, %v", begin, err)
 		}
 		asked := time.Now()
-		if _, err := a.Stream.Read(begin); !dispatch.Is(err, dispatch.Unavailable) || time.Since(asked) != time.Minute {
+		if _, err := a.Body.Read(begin); !dispatch.Is(err, dispatch.Unavailable) || time.Since(asked) != time.Minute {
 			t.Errorf("after %v: %v", time.Since(asked), err)
 		}
 	})
 }
+
+func file(at string) dispatch.FileRequest { return dispatch.FileRequest{URL: at} }
