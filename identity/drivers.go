@@ -67,8 +67,9 @@ func newKeycloakBroker(c exchangeClient, p Platform) (exchanger, error) {
 	if p.Exchange.Alias == "" {
 		return nil, errors.New("alias is missing")
 	}
-	return &request{Client: c, form: url.Values{}, subject: "token", means: keycloakBrokerRefusals, clientFirst: true,
-		address: strings.TrimSuffix(c.provider.issuer, "/") + "/broker/" + url.PathEscape(p.Exchange.Alias) + "/token"}, nil
+	address := strings.TrimSuffix(c.provider.issuer, "/") + "/broker/" + url.PathEscape(p.Exchange.Alias) + "/token"
+	return &request{Client: c, address: address, form: url.Values{}, subject: "token", means: keycloakBrokerRefusals,
+		clientFirst: true}, nil
 }
 
 // keycloakBrokerRefusals are the refusals of Keycloak 26.
@@ -165,7 +166,8 @@ func (j *jwtGrant) redemption(means refusals) *request {
 // check asks both providers. One that knows the broker's client refuses a text that is no assertion only for that
 // reason.
 func (j *jwtGrant) check(ctx context.Context) (string, error) {
-	redemption := j.redemption(refusals{{"invalid_grant", "The provided assertion is not a valid JWT"}: errSubjectEnded})
+	redemption := j.redemption(
+		refusals{{"invalid_grant", "The provided assertion is not a valid JWT"}: errSubjectEnded})
 	if err := checkClientAccepted(ctx, redemption.exchange); err != nil {
 		return "", err
 	}

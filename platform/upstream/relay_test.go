@@ -52,7 +52,7 @@ func TestRelay_PassesOnFilesAndRanges(t *testing.T) {
 		}
 		body, err := io.ReadAll(a.Body)
 		if a.Body.Close(); a.Status != row.status || err != nil ||
-			row.length != "" && (http.Header(a.Header).Get("Content-Length") != row.length || string(body) != row.body) {
+			row.length != "" && (a.Header["Content-Length"][0] != row.length || string(body) != row.body) {
 			t.Errorf("%+v: %d %v %s, %v", row, a.Status, a.Header, body, err)
 		}
 	}
@@ -69,8 +69,8 @@ func TestRelay_KeepsTheTokenAtThePlatform(t *testing.T) {
 		resp.Header.Set("Location", "https://files.example/signed")
 		return resp, nil
 	})})
-	a, err := client.Relay(t.Context(), upstream.Relay{Op: "test", FileRequest: file("https://platform.example/f"), Token: "secret",
-		Origin: "https://platform.example/api"})
+	a, err := client.Relay(t.Context(), upstream.Relay{Op: "test",
+		FileRequest: file("https://platform.example/f"), Token: "secret", Origin: "https://platform.example/api"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,8 +91,8 @@ func TestRelay_NoTokenAfterAnotherServer(t *testing.T) {
 		resp.Header.Set("Location", "https://platform.example/api/jobs")
 		return resp, nil
 	})})
-	a, err := client.Relay(t.Context(), upstream.Relay{Op: "test", FileRequest: file("https://files.example/f"), Token: "secret",
-		Origin: "https://platform.example/api"})
+	a, err := client.Relay(t.Context(), upstream.Relay{Op: "test",
+		FileRequest: file("https://files.example/f"), Token: "secret", Origin: "https://platform.example/api"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,12 +42,7 @@ type opener struct {
 }
 
 func (o opener) OpenFile(ctx context.Context, t dispatch.Token, r dispatch.FileRequest) (*dispatch.File, error) {
-	a, err := o.client.Relay(ctx, upstream.Relay{Op: "test", Head: r.Head, URL: r.URL, Token: t.Secret,
-		Header: r.Header, Origin: o.url})
-	if err != nil {
-		return nil, err
-	}
-	return &dispatch.File{Status: a.Status, Header: a.Header, Body: a.Stream}, nil
+	return o.client.Relay(ctx, upstream.Relay{Op: "test", FileRequest: r, Token: t.Secret, Origin: o.url})
 }
 
 func (opener) Record(_ context.Context, u dispatch.UserID, id dispatch.JobID) (r dispatch.Record, err error) {
