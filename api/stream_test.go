@@ -367,8 +367,11 @@ func TestStream_ChecksTheQuery(t *testing.T) {
 		{"above", "/job_status?interval=1e9", nil, 101},
 		{"far above", "/job_status?interval=1e999", nil, 101},
 	})
-	if f := failed(t, ask(s.api, "GET", "/job_status", ""), 426, "UPGRADE_REQUIRED"); f.Message == "" {
-		t.Error("no message")
+	for _, headers := range [][]string{nil, {"Upgrade", "websocket"}, // as proxies pass it on that do not support it
+		{"Upgrade", "websocket", "Connection", "Upgrade", "Sec-WebSocket-Version", "8"}} {
+		if f := failed(t, ask(s.api, "GET", "/job_status", "", headers...), 426, "UPGRADE_REQUIRED"); f.Message == "" {
+			t.Error("no message")
+		}
 	}
 }
 

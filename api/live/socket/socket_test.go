@@ -1,6 +1,7 @@
 package socket
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -255,40 +256,49 @@ func TestSend_IsReadByOthers(t *testing.T) {
 	}
 }
 
-// What asks for a WebSocket in a wrong way is refused, with the reason.
-func TestAccept_Refuses(t *testing.T) {
+// What asks for a WebSocket in another way than RFC 6455 is found before the connection is taken over, so that the
+// server can answer it.
+func TestRequested_FindsWhatCannotBeAccepted(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !Requested(r) {
 			w.WriteHeader(http.StatusUpgradeRequired)
 			return
 		}
-		if s, err := Accept(w, r, ""); err == nil {
+		if s, err := Accept(w, r, r.Header.Get("Sec-WebSocket-Protocol")); err == nil {
 			s.Drop()
 		}
 	}))
 	defer server.Close()
+	const good = "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n" +
+		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
 	for _, row := range []struct {
-		name, header, value string
-		want                int
+		name, replaced, by, body string
+		want                     int
 	}{
-		{"all", "", "", 101},
-		{"of a browser", "Connection", "keep-alive, Upgrade", 101},
-		{"another connection", "Connection", "keep-alive", 400},
-		{"another protocol", "Upgrade", "h2c", 426},
-		{"an old version", "Sec-WebSocket-Version", "8", 426},
-		{"no key", "Sec-WebSocket-Key", "", 400},
-		{"a short key", "Sec-WebSocket-Key", "AAAA", 400},
+		{"all", "", "", "", 101},
+		{"of a browser", "Connection: Upgrade", "Connection: keep-alive, Upgrade", "", 101},
+		{"in lines", "Connection: Upgrade", "Connection: keep-alive\r\nConnection: upgrade", "", 101},
+		{"one of two", "Upgrade: websocket", "Upgrade: h2c, WebSocket", "", 101},
+		{"a protocol in odd characters", "Host: x", "Host: x\r\nSec-WebSocket-Protocol: a b;\"", "", 101},
+		{"another connection", "Connection: Upgrade", "Connection: keep-alive", "", 426},
+		{"another protocol", "Upgrade: websocket", "Upgrade: h2c", "", 426},
+		{"HTTP/1.0", "HTTP/1.1", "HTTP/1.0", "", 426},
+		{"another method", "GET", "DELETE", "", 426},
+		{"a body", "Host: x", "Host: x\r\nContent-Length: 1", "x", 426},
+		{"a body in chunks", "Host: x", "Host: x\r\nTransfer-Encoding: chunked", "0\r\n\r\n", 426},
+		{"an old version", "Version: 13", "Version: 8", "", 426},
+		{"no version", "Sec-WebSocket-Version: 13\r\n", "", "", 426},
+		{"no key", "Key: dGhlIHNhbXBsZSBub25jZQ==", "Key:", "", 426},
+		{"a short key", "dGhlIHNhbXBsZSBub25jZQ==", "AAAA", "", 426},
 	} {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, nil)
+		conn, err := net.Dial("tcp", server.Listener.Addr().String())
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.Header = http.Header{"Connection": {"Upgrade"}, "Upgrade": {"websocket"}, "Sec-Websocket-Version": {"13"},
-			"Sec-Websocket-Key": {"dGhlIHNhbXBsZSBub25jZQ=="}}
-		if row.header != "" {
-			r.Header.Set(row.header, row.value)
-		}
-		got, err := http.DefaultTransport.RoundTrip(r)
+		defer conn.Close()
+		conn.SetDeadline(time.Now().Add(10 * time.Second))
+		io.WriteString(conn, strings.Replace(good, row.replaced, row.by, 1)+"\r\n"+row.body)
+		got, err := http.ReadResponse(bufio.NewReader(conn), nil)
 		if err != nil {
 			t.Fatalf("%s: %v", row.name, err)
 		}
