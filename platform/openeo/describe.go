@@ -46,13 +46,16 @@ func (p *Platform) Check(ctx context.Context, t dispatch.Token, r dispatch.Reque
 		return "", err
 	}
 	warning = proc.unusedFormat(r.Format)
-	if err := p.checkFormat(ctx, proc, r); err != nil || proc.set == nil || !r.Checked() {
-		return warning, err
+	if proc.set != nil && r.Checked() {
+		if err := proc.set.Check(ctx, r, d); err != nil {
+			return "", err
+		}
+		if err := p.checkGraphSize(ctx, proc, r, d); err != nil {
+			return "", err
+		}
+		warning = strings.TrimSpace(warning + " " + proc.set.Unchecked(r, d))
 	}
-	if err := proc.set.Check(ctx, r, d); err != nil {
-		return "", err
-	}
-	return strings.TrimSpace(warning + " " + proc.set.Unchecked(r, d)), p.checkGraphSize(ctx, proc, r, d)
+	return warning, p.checkFormat(ctx, proc, r) // last, because it may wait for the back-end until ctx ends
 }
 
 // checkFormat refuses an output format that the back-end does not offer. A back-end that does not return its formats

@@ -2,6 +2,7 @@ package openeo_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -297,4 +298,29 @@ func TestCheck_ReadsFormatsMeanwhile(t *testing.T) {
 	if _, err := b.platform().Check(t.Context(), dispatch.Token{}, r, nil); err != nil {
 		t.Error(err)
 	}
+}
+
+// A back-end that does not return its formats delays only the check of the format: faults of the parameters are found at
+// once, and the request is accepted when the time for its check has passed.
+func TestCheck_WaitsForFormatsLast(t *testing.T) {
+	b := newBackend(t)
+	b.json("GET /udp.json", 200, `{"id":"u","process_graph":`+oneNode(`"x"`, `{}`)+
+		`,"parameters":[{"name":"tile","schema":{"type":"integer"}}]}`)
+	b.on("GET /file_formats", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	p := b.platform()
+	r := dispatch.Request{Service: dispatch.Service{Application: b.URL + "/udp.json"}, Format: "gtiff"}
+	for parameters, right := range map[string]bool{`{"tile":"one"}`: false, `{"tile":1}`: true} {
+		patience := 10 * time.Second
+		if right {
+			patience = 100 * time.Millisecond
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		r.Parameters = json.RawMessage(parameters)
+		_, err := p.Check(ctx, dispatch.Token{}, r, nil)
+		if (err == nil) != right || (ctx.Err() != nil) != right {
+			t.Errorf("%s: %v, %v", parameters, err, ctx.Err())
+		}
+	}
+	b.CloseClientConnections()
 }
