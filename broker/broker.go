@@ -16,6 +16,7 @@ const (
 	resultsFresh = 10 * time.Second // maximum age of a status that shows that there are no results yet
 	minPoll      = 2 * time.Second
 	elsewhere    = time.Second // how often a waiting request reads what another replica may have saved
+	signInWithin = time.Second // how long AcceptTask waits to learn that the user must sign in
 )
 
 // Broker accepts jobs and runs them at platforms. Set its fields before first use.

@@ -80,11 +80,20 @@ func (s *talking) RunSync(ctx context.Context, t dispatch.Token, sent dispatch.S
 type fakeTokens struct {
 	mu      sync.Mutex
 	err     error
+	late    time.Duration
 	n       int
 	refused int
 }
 
-func (p *fakeTokens) Token(context.Context, dispatch.Account) (dispatch.Token, error) {
+func (p *fakeTokens) Token(ctx context.Context, _ dispatch.Account) (dispatch.Token, error) {
+	p.mu.Lock()
+	late := p.late
+	p.mu.Unlock()
+	select {
+	case <-time.After(late):
+	case <-ctx.Done():
+		return dispatch.Token{}, ctx.Err()
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return dispatch.Token{Secret: dispatch.Secret("canary-token" + strings.Repeat("!", p.n))}, p.err
@@ -94,6 +103,12 @@ func (p *fakeTokens) Invalidate(dispatch.Account, dispatch.Token) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.n, p.refused = p.n+1, p.refused+1
+}
+
+func (p *fakeTokens) delay(late time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.late = late
 }
 
 func (p *fakeTokens) set(err error) {

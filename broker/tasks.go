@@ -43,15 +43,30 @@ func (b *Broker) AcceptTask(ctx context.Context, u dispatch.UserID, r dispatch.R
 	case first.Task != 0:
 		return b.repeatedTask(ctx, u, first.Task)
 	}
-	if len(t.Request.Placements) > 0 {
-		b.spreads.Signal(anyTask)
-	}
 	accepted := dispatch.TaskRecord{Task: *t, Counts: dispatch.Counts{dispatch.Accepted: d.Jobs()},
 		Attention: t.PausedFor}
+	switch {
+	case len(t.Request.Placements) > 0:
+		b.spreads.Signal(anyTask)
+	case t.PausedFor == dispatch.None:
+		accepted.Attention = b.signInAttention(ctx, u, t.Account)
+	}
 	if t.Budget != (dispatch.Budget{}) {
 		accepted.Spending = &dispatch.Spending{}
 	}
 	return accepted, nil
+}
+
+// signInAttention returns NeedsSignIn if it is soon known that the jobs of an account wait for their user. The visit that
+// will show it asks for the same token.
+func (b *Broker) signInAttention(ctx context.Context, u dispatch.UserID, a dispatch.Account) dispatch.Attention {
+	defer idleIfSlow(ctx)()
+	ctx, cancel := context.WithTimeout(ctx, signInWithin)
+	defer cancel()
+	if b.missingSignIn(ctx, u, a) == "" {
+		return dispatch.None
+	}
+	return dispatch.NeedsSignIn
 }
 
 // RepeatedTask returns the task that was stored under a key, for a request that is refused now; refused if there is

@@ -45,6 +45,28 @@ func (h *testBroker) taskRecord(t *testing.T, id dispatch.TaskID) dispatch.TaskR
 	return r
 }
 
+// The response to a task says that its owner must sign in, as the response to a job does, and does not wait for an
+// identity provider that is late.
+func TestAcceptTask_ShowsThatASignInIsMissing(t *testing.T) {
+	for _, c := range []struct {
+		access dispatch.Access
+		late   time.Duration
+		want   dispatch.Attention
+	}{{dispatch.AccessUser, 0, dispatch.NeedsSignIn}, {dispatch.AccessUser, time.Minute, dispatch.None},
+		{dispatch.AccessShared, 0, dispatch.None}} {
+		with(t, c.access, &script{}, func(t *testing.T, h *testBroker) {
+			h.tokens.set(failure(dispatch.SignInRequired))
+			h.tokens.delay(c.late)
+			began := time.Now()
+			r, err := h.AcceptTask(t.Context(), "ann", request("a"), dispatch.Dimension{Name: "tile", Values: values(2)},
+				dispatch.Key{})
+			if took := time.Since(began); err != nil || r.Attention != c.want || took > time.Second {
+				t.Errorf("%+v: %q, %v after %v", c, r.Attention, err, took)
+			}
+		})
+	}
+}
+
 func TestAcceptTask_TaskDrains(t *testing.T) {
 	var running, most atomic.Int32
 	var mu sync.Mutex
