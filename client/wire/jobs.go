@@ -24,7 +24,7 @@ type ProcessingJobSummary struct {
 	ParametersDeleted bool `json:"parameters_deleted,omitempty" doc:"Whether the broker has deleted the parameters because the job ended long ago. parameters is empty then, and the job cannot be retried"`
 
 	Attention     *JobAttention `json:"attention,omitempty" doc:"Why the job makes no progress, or what its owner should know"`
-	Warning       string        `json:"warning,omitempty" doc:"Parameters that were not checked in full when the job was accepted, because the broker does not support their schemas in full or could not read the description of the service, and a format that is not used, because the process saves its results itself: plain text. Absent: none. POST /params says what is not understood"`
+	Warning       string        `json:"warning,omitempty" doc:"Parameters that were not checked in full when the job was accepted, because the broker does not support their schemas in full or could not read the description of the service, and a format that is not used, because the process saves its results itself, and time spans that end when they begin: plain text. Absent: none. POST /params says what is not understood"`
 	Failure       string        `json:"failure,omitempty" doc:"Why the job failed, or why the broker canceled it"`
 	Progress      *float64      `json:"progress,omitempty" minimum:"0" maximum:"100"`
 	Created       time.Time     `json:"created,omitzero" required:"true" doc:"When the broker accepted the job, which is queued from then on"`

@@ -23,7 +23,7 @@ type UpscalingTaskSummary struct {
 	Counts    map[Status]int `json:"counts" doc:"Number of jobs by status, without deleted jobs"`
 	Progress  *float64       `json:"progress,omitempty" required:"true" minimum:"0" maximum:"100" doc:"Mean of the jobs in percent; a job that has ended counts as 100 even if it failed"`
 	Attention *JobAttention  `json:"attention,omitempty" doc:"The most important attention of the task's jobs: first those that the owner can resolve, such as sign_in_required, then those that the owner decides on, then those that the operator resolves, then those that pass by themselves. Each job has its own"`
-	Warning   string         `json:"warning,omitempty" doc:"Parameters that were not checked in full when the task was accepted, because the broker does not support their schemas in full or could not read the description of the service, and a format that is not used, because the process saves its results itself: plain text. Absent: none. POST /params says what is not understood"`
+	Warning   string         `json:"warning,omitempty" doc:"Parameters that were not checked in full when the task was accepted, because the broker does not support their schemas in full or could not read the description of the service, and a format that is not used, because the process saves its results itself, and time spans that end when they begin: plain text. Absent: none. POST /params says what is not understood"`
 	Annotations
 }
 

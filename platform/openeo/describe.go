@@ -53,7 +53,9 @@ func (p *Platform) Check(ctx context.Context, t dispatch.Token, r dispatch.Reque
 		if err := p.checkGraphSize(ctx, proc, r, d); err != nil {
 			return "", err
 		}
-		warning = strings.TrimSpace(warning + " " + proc.set.Unchecked(r, d))
+		for _, more := range []string{proc.set.Unchecked(r, d), proc.set.Instants(r, d)} {
+			warning = strings.TrimSpace(warning + " " + more)
+		}
 	}
 	return warning, p.checkFormat(ctx, proc, r) // last, because it may wait for the back-end until ctx ends
 }

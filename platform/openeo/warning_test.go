@@ -38,6 +38,38 @@ func TestCheck_WarnsOfOddSchemas(t *testing.T) {
 	}
 }
 
+// openEO leaves the end of a time span out. Some back-ends take a span that ends when it begins for a day, others find it
+// empty, so that it is accepted with a warning.
+func TestCheck_WarnsOfEmptySpans(t *testing.T) {
+	b := newBackend(t)
+	b.json("GET /udp.json", 200, `{"id":"u","process_graph":`+oneNode(`"x"`, `{}`)+`,"parameters":[
+		{"name":"when","optional":true,"schema":{"type":"array","subtype":"temporal-interval"}},
+		{"name":"names","optional":true,"schema":{"type":"array"}}]}`)
+	const day, later = `["2024-06-01","2024-06-01"]`, `["2024-06-01","2024-06-02"]`
+	r := dispatch.Request{Service: dispatch.Service{Application: b.URL + "/udp.json"}}
+	task := &dispatch.Dimension{Name: "when", Values: []json.RawMessage{[]byte(later), []byte(day)}}
+	for _, row := range []struct {
+		parameters string
+		of         *dispatch.Dimension
+		warned     bool
+	}{
+		{`{"when":` + day + `}`, nil, true},
+		{`{"when":["2024-06-01T00:00:00Z","2024-06-01"]}`, nil, true},
+		{`{"when":` + later + `}`, nil, false},
+		{`{"when":["2024-06-01",null]}`, nil, false},
+		{`{"names":` + day + `}`, nil, false},
+		{`{}`, nil, false},
+		{`{}`, task, true},
+	} {
+		r.Parameters = json.RawMessage(row.parameters)
+		warning, err := b.platform().Check(t.Context(), dispatch.Token{}, r, row.of)
+		if err != nil || strings.Contains(warning, `ends when it begins: "when".`) != row.warned ||
+			!row.warned && warning != "" {
+			t.Errorf("%s: warning %q, %v", row.parameters, warning, err)
+		}
+	}
+}
+
 // A process that saves its results itself decides about their format, which is the only one that it offers. A request
 // for another is warned.
 func TestCheck_FormatOfAProcessThatSaves(t *testing.T) {

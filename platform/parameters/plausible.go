@@ -118,9 +118,48 @@ func latitudeFirst(crs json.RawMessage) bool {
 // timeForms are the forms of the times that are recognized.
 var timeForms = []string{time.RFC3339, time.DateOnly, "2006-01-02T15:04:05", time.DateTime}
 
-// badInterval says why an interval, an array of two times or a text with a slash between them, contains no time. Open
-// ends and other forms are left to the service.
+// badInterval says why an interval contains no time. Open ends and other forms are left to the service.
 func badInterval(value json.RawMessage) string {
+	if first, last, ok := period(value); ok && last.Before(first) {
+		return "The time span ends before it begins"
+	}
+	return ""
+}
+
+// Instants returns a plain text that names the parameters of a request, and of its dimensions, that have time spans
+// which end when they begin; "" if there are none. It is for platforms where the end is not part of a span.
+func (s *Set) Instants(r dispatch.Request, d *dispatch.Dimension) string {
+	var given map[string]json.RawMessage
+	_ = json.Unmarshal(r.Parameters, &given) // Check reports a value that is not an object
+	var names []string
+	for _, name := range s.names {
+		if s.parameters[name].Type != dispatch.DateInterval {
+			continue
+		}
+		values := []json.RawMessage{given[name]}
+		for _, one := range d.All() {
+			if one.Name == name {
+				values = one.Values
+			}
+		}
+		if slices.ContainsFunc(values, isInstant) {
+			names = append(names, strconv.Quote(short(name)))
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return "A time span ends when it begins: " + cut(strings.Join(names, ", "), mostUnchecked) +
+		". The end is not part of it, so that many platforms find no data, while some take the whole day."
+}
+
+func isInstant(value json.RawMessage) bool {
+	first, last, ok := period(value)
+	return ok && first.Equal(last)
+}
+
+// period returns the ends of an interval, an array of two times or a text with a slash between them.
+func period(value json.RawMessage) (first, last time.Time, ok bool) {
 	var ends []any
 	var text string
 	if json.Unmarshal(value, &text) == nil {
@@ -128,17 +167,14 @@ func badInterval(value json.RawMessage) string {
 			ends = append(ends, part)
 		}
 	} else if json.Unmarshal(value, &ends) != nil {
-		return ""
+		return first, last, false
 	}
 	if len(ends) != 2 {
-		return ""
+		return first, last, false
 	}
-	first, ok := timeOf(ends[0])
+	first, ok = timeOf(ends[0])
 	last, also := timeOf(ends[1])
-	if ok && also && last.Before(first) {
-		return "The time span ends before it begins"
-	}
-	return ""
+	return first, last, ok && also
 }
 
 func timeOf(v any) (t time.Time, ok bool) {

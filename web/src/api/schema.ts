@@ -929,7 +929,7 @@ export interface components {
             updated: string;
             /** @description What the last attempt used, as far as the platform reported it */
             usage?: components["schemas"]["JobUsage"];
-            /** @description Parameters that were not checked in full when the job was accepted, because the broker does not support their schemas in full or could not read the description of the service, and a format that is not used, because the process saves its results itself: plain text. Absent: none. POST /params says what is not understood */
+            /** @description Parameters that were not checked in full when the job was accepted, because the broker does not support their schemas in full or could not read the description of the service, and a format that is not used, because the process saves its results itself, and time spans that end when they begin: plain text. Absent: none. POST /params says what is not understood */
             warning?: string;
         };
         ProcessingJobSummary: {
@@ -1016,7 +1016,7 @@ export interface components {
             title: string;
             /** @description What the last attempt used, as far as the platform reported it */
             usage?: components["schemas"]["JobUsage"];
-            /** @description Parameters that were not checked in full when the job was accepted, because the broker does not support their schemas in full or could not read the description of the service, and a format that is not used, because the process saves its results itself: plain text. Absent: none. POST /params says what is not understood */
+            /** @description Parameters that were not checked in full when the job was accepted, because the broker does not support their schemas in full or could not read the description of the service, and a format that is not used, because the process saves its results itself, and time spans that end when they begin: plain text. Absent: none. POST /params says what is not understood */
             warning?: string;
         };
         /**
@@ -1666,7 +1666,7 @@ export interface components {
              * @description When this response last changed
              */
             updated: string;
-            /** @description Parameters that were not checked in full when the task was accepted, because the broker does not support their schemas in full or could not read the description of the service, and a format that is not used, because the process saves its results itself: plain text. Absent: none. POST /params says what is not understood */
+            /** @description Parameters that were not checked in full when the task was accepted, because the broker does not support their schemas in full or could not read the description of the service, and a format that is not used, because the process saves its results itself, and time spans that end when they begin: plain text. Absent: none. POST /params says what is not understood */
             warning?: string;
         };
         UpscalingTaskRequest: {
@@ -1750,7 +1750,7 @@ export interface components {
              * @description How many of the first jobs run while the task is paused on trial. Absent: none
              */
             trial?: number;
-            /** @description Parameters that were not checked in full when the task was accepted, because the broker does not support their schemas in full or could not read the description of the service, and a format that is not used, because the process saves its results itself: plain text. Absent: none. POST /params says what is not understood */
+            /** @description Parameters that were not checked in full when the task was accepted, because the broker does not support their schemas in full or could not read the description of the service, and a format that is not used, because the process saves its results itself, and time spans that end when they begin: plain text. Absent: none. POST /params says what is not understood */
             warning?: string;
         };
         Usage: {
