@@ -113,8 +113,8 @@ var errQueryToken = call.Refusal{Status: http.StatusUnauthorized, Code: "AUTHENT
 		"?ticket= instead of ?token=."}
 
 var errNoUpgrade = call.Refusal{Status: http.StatusUpgradeRequired, Code: "UPGRADE_REQUIRED",
-	Message: "This address is a WebSocket (RFC 6455, version 13). A proxy in between must pass it on: by HTTP/1.1, with " +
-		"the headers Upgrade and Connection.",
+	Message: "This address is a WebSocket (RFC 6455, version 13). A proxy in between must pass it on by HTTP/1.1, " +
+		"with the headers Upgrade and Connection.",
 	Header: map[string]string{"Upgrade": "websocket", "Sec-WebSocket-Version": "13"}}
 
 // streamCaller verifies the caller by the Authorization header, or for browsers, which cannot set it, by a

@@ -57,8 +57,8 @@ func (b *Broker) AcceptTask(ctx context.Context, u dispatch.UserID, r dispatch.R
 	return accepted, nil
 }
 
-// signInAttention returns NeedsSignIn if it is soon known that the jobs of an account wait for their user. The visit that
-// will show it asks for the same token.
+// signInAttention returns NeedsSignIn if it is soon known that the jobs of an account wait for their user. The visit
+// that will show it asks for the same token.
 func (b *Broker) signInAttention(ctx context.Context, u dispatch.UserID, a dispatch.Account) dispatch.Attention {
 	defer idleIfSlow(ctx)()
 	ctx, cancel := context.WithTimeout(ctx, signInWithin)

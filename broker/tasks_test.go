@@ -58,8 +58,8 @@ func TestAcceptTask_ShowsThatASignInIsMissing(t *testing.T) {
 			h.tokens.set(failure(dispatch.SignInRequired))
 			h.tokens.delay(c.late)
 			began := time.Now()
-			r, err := h.AcceptTask(t.Context(), "ann", request("a"), dispatch.Dimension{Name: "tile", Values: values(2)},
-				dispatch.Key{})
+			r, err := h.AcceptTask(t.Context(), "ann", request("a"),
+				dispatch.Dimension{Name: "tile", Values: values(2)}, dispatch.Key{})
 			if took := time.Since(began); err != nil || r.Attention != c.want || took > time.Second {
 				t.Errorf("%+v: %q, %v after %v", c, r.Attention, err, took)
 			}

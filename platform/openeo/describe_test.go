@@ -300,8 +300,8 @@ func TestCheck_ReadsFormatsMeanwhile(t *testing.T) {
 	}
 }
 
-// A back-end that does not return its formats delays only the check of the format: faults of the parameters are found at
-// once, and the request is accepted when the time for its check has passed.
+// A back-end that does not return its formats delays only the check of the format: faults of the parameters are found
+// at once, and the request is accepted when the time for its check has passed.
 func TestCheck_WaitsForFormatsLast(t *testing.T) {
 	b := newBackend(t)
 	b.json("GET /udp.json", 200, `{"id":"u","process_graph":`+oneNode(`"x"`, `{}`)+

@@ -38,8 +38,8 @@ func TestCheck_WarnsOfOddSchemas(t *testing.T) {
 	}
 }
 
-// openEO leaves the end of a time span out. Some back-ends take a span that ends when it begins for a day, others find it
-// empty, so that it is accepted with a warning.
+// openEO leaves the end of a time span out. Some back-ends take a span that ends when it begins for a day, others find
+// it empty, so that it is accepted with a warning.
 func TestCheck_WarnsOfEmptySpans(t *testing.T) {
 	b := newBackend(t)
 	b.json("GET /udp.json", 200, `{"id":"u","process_graph":`+oneNode(`"x"`, `{}`)+`,"parameters":[
