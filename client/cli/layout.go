@@ -30,7 +30,10 @@ const (
 )
 
 var (
-	field  = regexp.MustCompile(`\{[^{}]*\}`)
+	field = regexp.MustCompile(`\{[^{}]*\}`)
+	// ownName is what mosaics, and Items that are not in a folder of their job, may be named.
+	ownName = regexp.MustCompile(`(?i)^(mosaic[^/]*\.vrt|items/[0-9]+\.json)(\.new)?$`)
+
 	fields = []string{"{name}", "{time}", "{job}", "{asset}", "{file}", "{extension}"}
 )
 
@@ -54,6 +57,9 @@ func (l *layout) place(i client.Item, asset, file string) (string, error) {
 		parts = append(parts, client.SafeName(values.Replace(part)))
 	}
 	place, owner := path.Join(parts...), i.ID+" "+asset
+	if ownName.MatchString(place) {
+		place = "_" + place
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if other, taken := l.files[strings.ToLower(place)]; taken && other != owner {

@@ -168,7 +168,9 @@ func (d *downloads) addItem(i client.Item, job int64, files map[string]string) e
 	if err != nil {
 		return err
 	}
-	relink(document, link{"self", "./" + d.layout.item(job), "application/geo+json"},
+	// readers of STAC take the links as relative to self
+	relink(document, link{"self", "./" + itemsFile, "application/geo+json"},
+		link{"canonical", "./" + d.layout.item(job), "application/geo+json"},
 		link{"collection", "./" + collectionFile, "application/json"})
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -61,6 +62,7 @@ func TestDownload_WritesAnIndexAndMosaics(t *testing.T) {
 		Features []struct {
 			Properties map[string]any
 			Assets     map[string]struct{ Href string }
+			Links      []struct{ Rel, Href string }
 		}
 	}
 	text, _ := os.ReadFile(filepath.Join(folder, "items.json"))
@@ -71,6 +73,15 @@ func TestDownload_WritesAnIndexAndMosaics(t *testing.T) {
 	for _, f := range index.Features {
 		if _, err := os.Stat(filepath.Join(folder, f.Assets["openEO.tif"].Href)); err != nil {
 			t.Error(err)
+		}
+		self := filepath.Join(folder, path.Dir(f.Links[0].Href)) // to which readers of STAC take the others as relative
+		if _, err := os.Stat(filepath.Join(self, f.Assets["openEO.tif"].Href)); err != nil {
+			t.Error(err)
+		}
+		for _, l := range f.Links {
+			if _, err := os.Stat(filepath.Join(self, l.Href)); err != nil {
+				t.Errorf("%s: %v", l.Rel, err)
+			}
 		}
 	}
 	var june struct {
@@ -99,6 +110,30 @@ func TestDownload_WritesAnIndexAndMosaics(t *testing.T) {
 	if text, err := os.ReadFile(filepath.Join(folder, "mosaic_2024-07-01.vrt")); err != nil ||
 		strings.Contains(string(text), "4/openEO.tif") || !strings.Contains(string(text), "3/openEO.tif") {
 		t.Errorf("%v: %s", err, text)
+	}
+}
+
+// TestDownload_KeepsFilesWithNamesOfItsOwn: a platform's file that is named as a mosaic or an Item gets another name.
+func TestDownload_KeepsFilesWithNamesOfItsOwn(t *testing.T) {
+	item := `{"type":"Feature","id":"1","geometry":null,"properties":{},"links":[],"assets":{
+		"mosaic.vrt":{"href":"data:application/xml,own"},"Mosaic_2.VRT":{"href":"data:application/xml,other"},"1.json":{"href":"data:application/json,1"},
+		"a.tif":{"href":"` + tiff(t, "image", "[5, 51, 5.02, 51.01]") + `","type":"image/tiff"}}}`
+	environ := stub(t, map[string]string{
+		"GET /upscale_tasks/7":               `{"id":7,"status":"finished","counts":{"finished":1}}`,
+		"GET /upscale_tasks/7/results":       `{"type":"Collection","links":[]}`,
+		"GET /upscale_tasks/7/results/items": `{"features":[` + item + `],"eodispatch:missing":[],"links":[]}`})
+	folder := t.TempDir()
+	for _, layout := range []string{"{file}", "items/{file}"} {
+		if printed, err := execute(t, environ, "download", "task-7", "-o", folder, "--vrt", "--layout",
+			layout); err != nil {
+			t.Fatalf("%v: %s", err, printed)
+		}
+	}
+	for name, want := range map[string]string{"_mosaic.vrt": "own", "_Mosaic_2.VRT": "other", "mosaic.vrt": "a.tif",
+		"items/mosaic.vrt": "own", "_items/1.json": "1", "items/1.json": "Feature"} {
+		if text, err := os.ReadFile(filepath.Join(folder, name)); err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("%s: %q, %v", name, text, err)
+		}
 	}
 }
 
