@@ -194,6 +194,7 @@ func checksOf(settings *config.Config) ([]check, error) {
 			checks = append(checks, platformCheck(b, tokens))
 		}
 	}
+	checks = append(checks, diskChecks(settings)...)
 	checks = append(checks, certificateCheck(settings), privateCheck(settings))
 	checks = append(checks, hooksChecks(settings)...)
 	if settings.Traces.Endpoint != "" {

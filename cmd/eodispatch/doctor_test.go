@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/eodispatch/eodispatch/config"
+	"github.com/eodispatch/eodispatch/dispatch"
 )
 
 // TestDoctor_SaysWhatItCannotCheck, in place of a plain "ok".
@@ -42,5 +45,30 @@ func TestDoctor_PrintsTextAlone(t *testing.T) {
 	if said := printed.String(); !strings.Contains(said, "job [2J 1m") ||
 		strings.ContainsAny(said, "\x1b\u009b\u202e") {
 		t.Errorf("%q", said)
+	}
+}
+
+// TestDoctor_FindsADiskThatIsAlmostFull, of an SQLite file, before writes fail.
+func TestDoctor_FindsADiskThatIsAlmostFull(t *testing.T) {
+	for _, row := range []struct {
+		all, free uint64
+		low       bool
+	}{{100 << 30, 2 << 30, false}, {100 << 30, 900 << 20, true}, {1 << 30, 100 << 20, false}, {1 << 30, 0, true},
+		{0, 0, false}} {
+		if err := lowOn(row.all, row.free); (err != nil) != row.low {
+			t.Errorf("%+v: %v", row, err)
+		}
+	}
+	for database, want := range map[string]int{"sqlite:" + t.TempDir() + "/eo.db": 1, "sqlite::memory:": 0,
+		"postgres://db/eo": 0} {
+		checks := diskChecks(&config.Config{Database: dispatch.Secret(database)})
+		if len(checks) != want {
+			t.Errorf("%s: %d checks", database, len(checks))
+		}
+		for _, f := range diagnose(t.Context(), checks, time.Second) {
+			if all, free := diskSpace(t.TempDir()); all == 0 || (f.err == nil) != (lowOn(all, free) == nil) {
+				t.Errorf("%d of %d bytes: %v", free, all, f.err)
+			}
+		}
 	}
 }
