@@ -156,7 +156,7 @@ func TestDoctor_FindsNothing(t *testing.T) {
 	t.Parallel()
 	w := startWorld(t)
 	code, printed := try(t, nil, "doctor", "--config", configuration(t, w))
-	if code != exitDone || strings.Count(printed, "\nok ") != 9 || strings.Contains(printed, "FAIL") {
+	if code != exitDone || strings.Count(printed, "\nok ") != 10 || strings.Contains(printed, "FAIL") {
 		t.Errorf("exit %d:\n%s", code, printed)
 	}
 	if strings.Contains(printed, w.Credentials.ServiceSecret) {
