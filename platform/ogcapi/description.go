@@ -154,10 +154,14 @@ func (s schema) media(depth int) []string {
 	return slices.Compact(all)
 }
 
-// describe returns the description of a process. A description that was read without a token is cached for everybody.
+// describe returns where a service's process is, and its description. A description that was read without a token is cached for everybody.
 // One that was read with a token is cached only for that token, because the server may show it to nobody else. After an
 // error nothing was executed.
-func (p *Platform) describe(ctx context.Context, t dispatch.Token, at place) (*description, error) {
+func (p *Platform) describe(ctx context.Context, t dispatch.Token, s dispatch.Service) (place, *description, error) {
+	at, err := p.locate(s)
+	if err != nil {
+		return place{}, nil, err
+	}
 	url := p.at(p.base(at), "processes", at.process)
 	if public := p.descriptions.Peek(describedTo(url, dispatch.Token{})); public.Value != nil && public.Err == nil &&
 		time.Now().Before(public.Until) {
@@ -167,10 +171,7 @@ func (p *Platform) describe(ctx context.Context, t dispatch.Token, at place) (*d
 		error) {
 		return p.readDescription(ctx, t, url, last)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return d, nil
+	return at, d, err
 }
 
 // describedTo returns the cache key of a description for the holder of the token.

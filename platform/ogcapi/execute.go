@@ -30,11 +30,7 @@ const (
 func (p *Platform) Submit(ctx context.Context, t dispatch.Token, s dispatch.Submission) (dispatch.SubmitResult, error) {
 	ctx, end := p.answers.Begin(ctx)
 	defer end()
-	at, err := p.locate(s.Service)
-	if err != nil {
-		return dispatch.SubmitResult{}, err
-	}
-	d, err := p.describe(ctx, t, at)
+	at, d, err := p.describe(ctx, t, s.Service)
 	if err != nil {
 		return dispatch.SubmitResult{}, err
 	}

@@ -219,7 +219,7 @@ func TestSubmit_DescriptionStaysWhileAProxyAnswers(t *testing.T) {
 func TestSubmit_ServerIsDown(t *testing.T) {
 	s := serve(t, nil)
 	p, submission := s.platform(), s.submission()
-	if _, err := p.describe(t.Context(), token, place{process: "p"}); err != nil {
+	if _, _, err := p.describe(t.Context(), token, submission.Service); err != nil {
 		t.Fatal(err)
 	}
 	s.Close()
@@ -412,7 +412,7 @@ func TestDescription_SurvivesACanceledCaller(t *testing.T) {
 		ask := func(wait time.Duration) error {
 			ctx, cancel := contextWithTimeout(t, wait)
 			defer cancel()
-			_, err := p.describe(ctx, token, place{process: "p"})
+			_, _, err := p.describe(ctx, token, dispatch.Service{Endpoint: p.endpoint.String(), Application: "p"})
 			return err
 		}
 		wantKind(t, ask(time.Minute), dispatch.NotFound)
@@ -460,9 +460,10 @@ func TestDescription_IsRevalidatedByETag(t *testing.T) {
 			return a
 		})
 		p := New(Config{Endpoint: "https://x.example", Client: upstream.New(upstream.Config{Transport: transport})})
+		service := dispatch.Service{Endpoint: "https://x.example", Application: "p"}
 		for range 3 {
 			for range 2 {
-				if d, err := p.describe(t.Context(), token, place{process: "p"}); err != nil || len(d.modes) != 2 {
+				if _, d, err := p.describe(t.Context(), token, service); err != nil || len(d.modes) != 2 {
 					t.Fatal(d, err)
 				}
 			}

@@ -42,11 +42,7 @@ func (d *description) media() (all []string) {
 // Formats returns the formats that the outputs of the service's process offer, as its description names them.
 func (p *Platform) Formats(ctx context.Context, t dispatch.Token, s dispatch.Service) (shown []dispatch.OutputFormat,
 	err error) {
-	at, err := p.locate(s)
-	if err != nil {
-		return nil, err
-	}
-	d, err := p.describe(ctx, t, at)
+	_, d, err := p.describe(ctx, t, s)
 	if err != nil {
 		return nil, err
 	}

@@ -16,11 +16,7 @@ var (
 
 // Parameters returns the inputs of the process description.
 func (p *Platform) Parameters(ctx context.Context, t dispatch.Token, s dispatch.Service) ([]dispatch.Parameter, error) {
-	at, err := p.locate(s)
-	if err != nil {
-		return nil, err
-	}
-	d, err := p.describe(ctx, t, at)
+	_, d, err := p.describe(ctx, t, s)
 	if err != nil {
 		return nil, err
 	}
@@ -30,11 +26,7 @@ func (p *Platform) Parameters(ctx context.Context, t dispatch.Token, s dispatch.
 // Check validates a request against the schemas of the process's inputs, and its format against what the outputs offer.
 func (p *Platform) Check(ctx context.Context, t dispatch.Token, r dispatch.Request,
 	dim *dispatch.Dimension) (warning string, err error) {
-	at, err := p.locate(r.Service)
-	if err != nil {
-		return "", err
-	}
-	d, err := p.describe(ctx, t, at)
+	_, d, err := p.describe(ctx, t, r.Service)
 	if err != nil || !r.Checked() {
 		return "", err
 	}
@@ -124,14 +116,6 @@ func repeatable(schema json.RawMessage, most int) json.RawMessage {
 		}
 	}
 	return marshal(both)
-}
-
-// shape converts the inputs into the form that the process expects.
-func (d *description) shape(ctx context.Context, r dispatch.Request) (json.RawMessage, error) {
-	if d.set == nil {
-		return r.Parameters, nil
-	}
-	return d.set.Shape(ctx, r)
 }
 
 // unwrapper returns the function that recognizes qualified values, links, and arrays with some of them, where inputs

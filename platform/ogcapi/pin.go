@@ -25,11 +25,7 @@ func (p *Platform) Pin(ctx context.Context, t dispatch.Token, r dispatch.Request
 	}
 	ctx, end := p.answers.Begin(ctx)
 	defer end()
-	at, err := p.locate(r.Service)
-	if err != nil {
-		return "", err
-	}
-	d, err := p.describe(ctx, t, at)
+	_, d, err := p.describe(ctx, t, r.Service)
 	if err != nil {
 		return "", err
 	}

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/url"
 	"sync/atomic"
-	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/platform/upstream"
@@ -152,16 +151,4 @@ func refine(err error, kind dispatch.Kind, text string) error {
 		}
 	}
 	return e
-}
-
-// waitFor sleeps for d, or until ctx is done.
-func waitFor(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
 }

@@ -17,11 +17,7 @@ const opProcesses = "ogcapi.Processes"
 // Process implements [dispatch.ProcessDescriber].
 func (p *Platform) Process(ctx context.Context, t dispatch.Token, s dispatch.Service) (dispatch.ProcessDescription,
 	error) {
-	at, err := p.locate(s)
-	if err != nil {
-		return dispatch.ProcessDescription{}, err
-	}
-	d, err := p.describe(ctx, t, at)
+	_, d, err := p.describe(ctx, t, s)
 	if err != nil {
 		return dispatch.ProcessDescription{}, err
 	}

@@ -20,9 +20,12 @@ func executeBody(ctx context.Context, r dispatch.Request, d *description, respon
 	if options := r.PlatformOptions(); len(options) > 0 && json.Unmarshal(options, &body) != nil || body == nil {
 		return nil, dispatch.InvalidBody(opSubmit, "The options must be a JSON object.", "options")
 	}
-	arguments, err := d.shape(ctx, r)
-	if err != nil {
-		return nil, err
+	arguments := r.Parameters
+	if d.set != nil {
+		var err error
+		if arguments, err = d.set.Shape(ctx, r); err != nil {
+			return nil, err
+		}
 	}
 	var parameters map[string]json.RawMessage
 	if json.Unmarshal(arguments, &parameters) != nil || parameters == nil {

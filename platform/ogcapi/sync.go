@@ -29,11 +29,7 @@ const (
 // its results, if Submission.Created permits it. If ctx ends first, the job is dismissed. ctx must live until the
 // result is read.
 func (p *Platform) RunSync(ctx context.Context, t dispatch.Token, s dispatch.Submission) (*dispatch.SyncResult, error) {
-	at, err := p.locate(s.Service)
-	if err != nil {
-		return nil, err
-	}
-	d, err := p.describe(ctx, t, at)
+	at, d, err := p.describe(ctx, t, s.Service)
 	if err != nil {
 		return nil, err
 	}
@@ -117,10 +113,12 @@ func (p *Platform) follow(ctx context.Context, t dispatch.Token, ref dispatch.Re
 		case report.Status.Final():
 			return nil, &dispatch.Error{Kind: dispatch.BadUpstream, Op: opSync, Text: endedText(report)}
 		}
-		if err := waitFor(ctx, pause); err != nil {
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
 			p.abandon(ctx, t, ref)
 			return nil, &dispatch.Error{Kind: dispatch.Uncertain, Op: opSync,
-				Text: "The process did not finish in time.", Err: err}
+				Text: "The process did not finish in time.", Err: ctx.Err()}
 		}
 	}
 }
