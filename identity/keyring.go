@@ -132,6 +132,27 @@ func (r *Keyring) open(s dispatch.Sealed, place ...string) (dispatch.Secret, err
 	return dispatch.Secret(sealed), nil
 }
 
+// lend returns a text, encrypted, that leaves this service, such as to a browser, and is good until a time.
+func (r *Keyring) lend(text string, until time.Time, place ...string) string {
+	sealed := r.seal(dispatch.Secret(until.UTC().Format(time.RFC3339)+" "+text), place...)
+	return sealed.Key + ":" + sealed.Text
+}
+
+// lent returns what [Keyring.lend] was given.
+func (r *Keyring) lent(sealed string, now time.Time, place ...string) (string, time.Time, error) {
+	key, text, _ := strings.Cut(sealed, ":")
+	opened, err := r.open(dispatch.Sealed{Key: key, Text: text}, place...)
+	if err != nil {
+		return "", time.Time{}, err
+	}
+	end, text, _ := strings.Cut(opened.Reveal(), " ")
+	until, err := time.Parse(time.RFC3339, end)
+	if err == nil && !now.Before(until) {
+		err = errors.New("it has expired")
+	}
+	return text, until, err
+}
+
 // missingKey returns the error for a key that is not in the keyring.
 func missingKey(name, use string) error {
 	return misconfigured(fmt.Errorf("the vault's key %q%s is missing: put it back into vault.keys", printable(name, 64),

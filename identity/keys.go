@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/coreos/go-oidc/v3/oidc"
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/eodispatch/eodispatch/dispatch"
@@ -67,6 +68,22 @@ func (s *keySet) find(ctx context.Context, kid, alg string) (crypto.PublicKey, i
 		return nil, 0, errNoSuchKey
 	}
 	return key, version, nil
+}
+
+// verify verifies the signature of a token, its issuer, and what c does not skip. It returns the token, its payload, and
+// the version of the key set.
+func (s *keySet) verify(ctx context.Context, token dispatch.Secret, h header, c oidc.Config) (good *oidc.IDToken,
+	payload json.RawMessage, version int, err error) {
+	key, version, err := s.find(ctx, h.kid, h.alg)
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	c.SupportedSigningAlgs = algorithms
+	known := &oidc.StaticKeySet{PublicKeys: []crypto.PublicKey{key}}
+	if good, err = oidc.NewVerifier(s.source.issuer, known, &c).Verify(ctx, token.Reveal()); err == nil {
+		err = good.Claims(&payload)
+	}
+	return good, payload, version, err
 }
 
 // fresh renews keys that are old, or whose last renewal failed, and returns their version. It waits for the fetch only

@@ -169,19 +169,14 @@ func (s *Sessions) End(ctx context.Context, cookie dispatch.Secret) (leave strin
 		hint = "" // the provider asks the user
 	}
 	remember = dispatch.Secret(rand.Text())
-	sealed := s.ring.seal(dispatch.Secret(s.now().Add(LeaveWithin).UTC().Format(time.RFC3339)+" "+hint), "leave",
-		remember.Reveal())
-	return sealed.Key + ":" + sealed.Text, remember, nil
+	return s.ring.lend(hint, s.now().Add(LeaveWithin), "leave", remember.Reveal()), remember, nil
 }
 
 // Leave returns the provider's page that ends its session (OpenID Connect RP-Initiated Logout 1.0). Invalid if leave
 // and remembered were not returned together by [Sessions.End] in the last five minutes, or were used before.
 func (s *Sessions) Leave(ctx context.Context, leave string, remembered dispatch.Secret) (address string, err error) {
-	key, text, _ := strings.Cut(leave, ":")
-	opened, err := s.ring.open(dispatch.Sealed{Key: key, Text: text}, "leave", remembered.Reveal())
-	until, hint, _ := strings.Cut(opened.Reveal(), " ")
-	end, bad := time.Parse(time.RFC3339, until)
-	if err != nil || bad != nil || !s.now().Before(end) {
+	hint, end, err := s.ring.lent(leave, s.now(), "leave", remembered.Reveal())
+	if err != nil {
 		return "", notLeaving(err)
 	}
 	at, err := s.client.provider.endpoints(ctx)

@@ -10,7 +10,6 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
@@ -102,8 +101,7 @@ func (s *SignIns) Begin(ctx context.Context, p Purpose) (address string, remembe
 		query.Set("scope", "openid offline_access")
 		query.Set("prompt", "consent") // the provider must ask the user (OpenID Connect Core 1.0, section 11)
 	}
-	sealed := s.ring.seal(dispatch.Secret(text), "sign-in")
-	return withQuery(at.Authorization, query), dispatch.Secret(sealed.Key + ":" + sealed.Text), nil
+	return withQuery(at.Authorization, query), dispatch.Secret(s.ring.lend(string(text), m.Until, "sign-in")), nil
 }
 
 // Finish completes the sign-in of a user whose browser returned with a query, and acts on its purpose. Its errors may
@@ -196,13 +194,12 @@ func (s *SignIns) discard(ctx context.Context, a answer) {
 
 // openState decrypts the browser's state and compares it with the query, before the query is used.
 func (s *SignIns) openState(query url.Values, remembered dispatch.Secret) (signInState, error) {
-	key, text, _ := strings.Cut(remembered.Reveal(), ":")
-	opened, err := s.ring.open(dispatch.Sealed{Key: key, Text: text}, "sign-in")
+	text, _, err := s.ring.lent(remembered.Reveal(), s.now(), "sign-in")
 	if err != nil {
 		return signInState{}, invalidReturn(err)
 	}
 	var m signInState
-	if json.Unmarshal([]byte(opened.Reveal()), &m) != nil || !s.now().Before(m.Until) || m.State == "" ||
+	if json.Unmarshal([]byte(text), &m) != nil || m.State == "" ||
 		subtle.ConstantTimeCompare([]byte(query.Get("state")), []byte(m.State)) != 1 {
 		return signInState{}, invalidReturn(errors.New("it was not begun here, or too long ago"))
 	}
@@ -306,17 +303,9 @@ func (s *SignIns) signedInUser(ctx context.Context, a answer, nonce string) (dis
 	if err != nil {
 		return "", "", bad(err)
 	}
-	key, _, err := s.keys.find(ctx, h.kid, h.alg)
+	verified, raw, _, err := s.keys.verify(ctx, dispatch.Secret(m.ID), h,
+		oidc.Config{ClientID: s.client.ID, Now: s.now})
 	if err != nil {
-		return "", "", bad(err)
-	}
-	verified, err := oidc.NewVerifier(s.client.provider.issuer, staticKey(key), &oidc.Config{ClientID: s.client.ID,
-		SupportedSigningAlgs: algorithms, Now: s.now}).Verify(ctx, m.ID)
-	if err != nil {
-		return "", "", bad(err)
-	}
-	var raw json.RawMessage
-	if err := verified.Claims(&raw); err != nil {
 		return "", "", bad(err)
 	}
 	c, err := parseClaims(raw)
@@ -362,34 +351,21 @@ func (s *SignIns) carryOut(ctx context.Context, arrived Arrival, a answer) error
 
 // Invite returns a text that opens a page for one user, for 15 minutes. It grants nothing else.
 func (s *SignIns) Invite(u dispatch.UserID) string {
-	sealed := s.ring.seal(dispatch.Secret(s.now().Add(inviteLasts).UTC().Format(time.RFC3339)+" "+string(u)), "invite")
-	return base64.RawURLEncoding.EncodeToString([]byte(sealed.Key + ":" + sealed.Text))
+	return base64.RawURLEncoding.EncodeToString([]byte(s.ring.lend(string(u), s.now().Add(inviteLasts), "invite")))
 }
 
 // Invited returns the user of an invitation. Invalid if it is malformed or too old.
 func (s *SignIns) Invited(invitation string) (dispatch.UserID, error) {
-	user, until, err := s.openInvitation(invitation)
-	if err != nil || !s.now().Before(until) {
+	user := ""
+	raw, err := base64.RawURLEncoding.DecodeString(invitation)
+	if err == nil {
+		user, _, err = s.ring.lent(string(raw), s.now(), "invite")
+	}
+	if err != nil {
 		return "", &dispatch.Error{Kind: dispatch.Invalid, Op: "identity.Invited", Err: err,
 			Text: "This link is incomplete or has expired. Request a new one."}
 	}
-	return user, nil
-}
-
-// openInvitation decrypts an invitation.
-func (s *SignIns) openInvitation(invitation string) (u dispatch.UserID, until time.Time, err error) {
-	raw, err := base64.RawURLEncoding.DecodeString(invitation)
-	if err != nil {
-		return "", until, err
-	}
-	key, text, _ := strings.Cut(string(raw), ":")
-	opened, err := s.ring.open(dispatch.Sealed{Key: key, Text: text}, "invite")
-	if err != nil {
-		return "", until, err
-	}
-	end, user, _ := strings.Cut(opened.Reveal(), " ")
-	until, err = time.Parse(time.RFC3339, end)
-	return dispatch.UserID(user), until, err
+	return dispatch.UserID(user), nil
 }
 
 func providerUnavailable(err error) error {

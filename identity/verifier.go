@@ -2,9 +2,7 @@ package identity
 
 import (
 	"context"
-	"crypto"
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -134,15 +132,11 @@ func (v *Verifier) Verify(ctx context.Context, token dispatch.Secret) (Caller, e
 	if err != nil {
 		return Caller{}, unauthenticated(err)
 	}
-	key, version, err := v.keys.find(ctx, h.kid, h.alg)
+	c, version, err := v.open(ctx, token, h)
 	switch {
-	case errors.Is(err, errNoSuchKey):
-		return Caller{}, unauthenticated(err)
-	case err != nil:
+	case dispatch.Is(err, dispatch.Unavailable):
 		return Caller{}, err
-	}
-	c, err := v.open(ctx, token, h, key)
-	if err != nil {
+	case err != nil:
 		return Caller{}, unauthenticated(err)
 	}
 	v.remember(sum, verified{c, version})
@@ -173,35 +167,20 @@ func (v *Verifier) SignInEndpoints(ctx context.Context) (authorizationURL, token
 }
 
 // open verifies the signature and the claims that do not depend on time.
-func (v *Verifier) open(ctx context.Context, token dispatch.Secret, h header, key crypto.PublicKey) (claims, error) {
-	signed := oidc.NewVerifier(v.config.Issuer, staticKey(key), &oidc.Config{
-		SupportedSigningAlgs: algorithms,
-		SkipClientIDCheck:    true, // claims checks audience and times, more strictly
-		SkipExpiryCheck:      true,
-	})
-	good, err := signed.Verify(ctx, token.Reveal())
-	if err != nil {
-		return claims{}, err
+func (v *Verifier) open(ctx context.Context, token dispatch.Secret, h header) (c claims, version int, err error) {
+	// claims checks audience and times, more strictly
+	_, payload, version, err := v.keys.verify(ctx, token, h,
+		oidc.Config{SkipClientIDCheck: true, SkipExpiryCheck: true})
+	if err == nil {
+		c, err = parseClaims(payload)
 	}
-	var payload json.RawMessage
-	if err := good.Claims(&payload); err != nil {
-		return claims{}, err
+	if err == nil {
+		err = errors.Join(c.checkType(h), c.checkParties(v.config))
 	}
-	c, err := parseClaims(payload)
-	if err != nil {
-		return claims{}, err
+	if err == nil && c.subject == "" {
+		err = ErrNoSubject
 	}
-	if err := errors.Join(c.checkType(h), c.checkParties(v.config)); err != nil {
-		return c, err
-	}
-	if c.subject == "" {
-		return c, ErrNoSubject
-	}
-	return c, nil
-}
-
-func staticKey(key crypto.PublicKey) oidc.KeySet {
-	return &oidc.StaticKeySet{PublicKeys: []crypto.PublicKey{key}}
+	return c, version, err
 }
 
 // caller checks the times of a token, which is done at every use.
