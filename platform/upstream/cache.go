@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"golang.org/x/sync/singleflight"
 
 	"github.com/eodispatch/eodispatch/dispatch"
@@ -42,9 +43,8 @@ type Cache[T any] struct {
 	requests singleflight.Group
 
 	mu    sync.Mutex
-	items map[string]cached[T]
+	items *simplelru.LRU[string, cached[T]]
 	bytes int
-	uses  int // counts calls, to find the entries that were not used for longest
 }
 
 type cached[T any] struct {
@@ -53,7 +53,6 @@ type cached[T any] struct {
 	err      error
 	until    time.Time // the source is not asked before
 	failures int       // in a row
-	used     int
 }
 
 // Entry is the content of a [Cache] under a key.
@@ -68,7 +67,11 @@ func NewCache[T any](c CacheConfig[T]) *Cache[T] {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	return &Cache[T]{CacheConfig: c, items: map[string]cached[T]{}}
+	cache := &Cache[T]{CacheConfig: c}
+	cache.items, _ = simplelru.NewLRU(cacheEntries, func(key string, item cached[T]) { // fails for a size of 0 only
+		cache.bytes -= cache.size(key, item)
+	})
+	return cache
 }
 
 // Get returns the value under a key, or while its pause lasts the error of the last request. Otherwise it calls ask
@@ -161,12 +164,7 @@ func (c *Cache[T]) Peek(key string) Entry[T] {
 func (c *Cache[T]) item(key string) cached[T] {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	item, known := c.items[key]
-	if known {
-		c.uses++
-		item.used = c.uses
-		c.items[key] = item
-	}
+	item, _ := c.items.Get(key)
 	return item
 }
 
@@ -185,11 +183,11 @@ func (c *Cache[T]) usable(item cached[T]) bool {
 func (c *Cache[T]) extend(key string, was cached[T]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if item, known := c.items[key]; known && item.fetched.Equal(was.fetched) && item.until.Equal(was.until) {
-		if until := c.Now().Add(staleRetry); until.After(item.until) {
-			item.until = until
-			c.items[key] = item
-		}
+	until := c.Now().Add(staleRetry)
+	item, _ := c.items.Peek(key)
+	if item.fetched.Equal(was.fetched) && item.until.Equal(was.until) && until.After(item.until) {
+		item.until = until
+		c.items.Add(key, item)
 	}
 }
 
@@ -211,13 +209,11 @@ func (c *Cache[T]) put(key string, last cached[T], value T, err error) cached[T]
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.remove(key)
-	c.uses++
-	item.used = c.uses
-	c.items[key] = item
+	c.items.Remove(key)
+	c.items.Add(key, item)
 	c.bytes += c.size(key, item)
-	for len(c.items) > 1 && (len(c.items) > cacheEntries || c.bytes > cacheBytes) {
-		c.evict(key)
+	for c.items.Len() > 1 && c.bytes > cacheBytes {
+		c.items.RemoveOldest()
 	}
 	return item
 }
@@ -241,33 +237,6 @@ func (c *Cache[T]) size(key string, item cached[T]) int {
 		n += c.Size(item.value)
 	}
 	return n
-}
-
-func (c *Cache[T]) remove(key string) {
-	if item, known := c.items[key]; known {
-		c.bytes -= c.size(key, item)
-		delete(c.items, key)
-	}
-}
-
-// evict removes one entry, but not the one under key: failures before values, then the entry that was not used for
-// longest.
-func (c *Cache[T]) evict(key string) {
-	victim, found := "", false
-	for k, item := range c.items {
-		if k != key && (!found || c.items[victim].outranks(item)) {
-			victim, found = k, true
-		}
-	}
-	c.remove(victim)
-}
-
-// outranks reports whether i should be kept longer than other.
-func (i cached[T]) outranks(other cached[T]) bool {
-	if (i.err == nil) != (other.err == nil) {
-		return i.err == nil
-	}
-	return i.used > other.used
 }
 
 // NotAnswered reports whether an error means that a source did not respond, which says nothing about what it would
