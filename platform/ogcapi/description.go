@@ -3,9 +3,7 @@ package ogcapi
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"regexp"
 	"slices"
@@ -154,7 +152,9 @@ func (s schema) media(depth int) []string {
 	return slices.Compact(all)
 }
 
-// describe returns where a service's process is, and its description. A description that was read without a token is cached for everybody.
+// describe returns where a service's process is, and its description.
+//
+// A description that was read without a token is cached for everybody.
 // One that was read with a token is cached only for that token, because the server may show it to nobody else. After an
 // error nothing was executed.
 func (p *Platform) describe(ctx context.Context, t dispatch.Token, s dispatch.Service) (place, *description, error) {
@@ -163,23 +163,15 @@ func (p *Platform) describe(ctx context.Context, t dispatch.Token, s dispatch.Se
 		return place{}, nil, err
 	}
 	url := p.at(p.base(at), "processes", at.process)
-	if public := p.descriptions.Peek(describedTo(url, dispatch.Token{})); public.Value != nil && public.Err == nil &&
+	if public := p.descriptions.Peek(url); public.Value != nil && public.Err == nil &&
 		time.Now().Before(public.Until) {
 		t = dispatch.Token{} // which renews it in time
 	}
-	d, err := p.descriptions.Get(ctx, describedTo(url, t), func(ctx context.Context, last *description) (*description,
-		error) {
-		return p.readDescription(ctx, t, url, last)
-	})
+	d, err := p.descriptions.Get(ctx, upstream.KeyFor(t.Secret, url),
+		func(ctx context.Context, last *description) (*description, error) {
+			return p.readDescription(ctx, t, url, last)
+		})
 	return at, d, err
-}
-
-// describedTo returns the cache key of a description for the holder of the token.
-func describedTo(url string, t dispatch.Token) string {
-	if t.Secret == "" {
-		return url
-	}
-	return fmt.Sprintf("%s %x", url, sha256.Sum256([]byte(t.Secret.Reveal())))
 }
 
 const opDescribe = "ogcapi.describe"

@@ -2,8 +2,6 @@ package ogcapi
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 
 	"github.com/eodispatch/eodispatch/dispatch"
@@ -54,6 +52,5 @@ func fingerprintOf(members map[string]json.RawMessage) string {
 		said[name] = value
 	}
 	text, _ := json.Marshal(said) // cannot fail: it was JSON
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:])
+	return dispatch.Document{Body: text}.Hash()
 }

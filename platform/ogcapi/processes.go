@@ -41,10 +41,10 @@ func (p *Platform) Processes(ctx context.Context, t dispatch.Token, s dispatch.S
 		return nil, invalid(err, "namespace")
 	}
 	first := p.at(p.base(at), "processes") + "?limit=1000"
-	return p.listings.Get(ctx, describedTo(first, t), func(ctx context.Context, _ []json.RawMessage) ([]json.RawMessage,
-		error) {
-		return p.readProcesses(ctx, t, first)
-	})
+	return p.listings.Get(ctx, upstream.KeyFor(t.Secret, first),
+		func(ctx context.Context, _ []json.RawMessage) ([]json.RawMessage, error) {
+			return p.readProcesses(ctx, t, first)
+		})
 }
 
 // readProcesses reads a list of processes, page by page.

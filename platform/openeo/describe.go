@@ -3,7 +3,6 @@ package openeo
 import (
 	"context"
 	"encoding/json"
-	"maps"
 	"slices"
 	"strings"
 
@@ -77,16 +76,7 @@ func (p *Platform) checkGraphSize(ctx context.Context, proc process, r dispatch.
 	if proc.document == nil {
 		return nil
 	}
-	values := map[string]json.RawMessage{}
-	for _, prm := range proc.parameters {
-		values[prm.Name] = prm.Default
-	}
-	var given map[string]json.RawMessage
-	if err := json.Unmarshal(r.Parameters, &given); err != nil {
-		return dispatch.InvalidBody("openeo.Check", "The parameters must be a JSON object.", "parameters")
-	}
-	maps.Copy(values, given)
-	large := checkExpandedSize(proc.size, proc.references, values, d)
+	large := proc.checkExpanded("openeo.Check", r, d)
 	if large == nil {
 		return nil
 	}
@@ -95,6 +85,29 @@ func (p *Platform) checkGraphSize(ctx context.Context, proc process, r dispatch.
 		return err
 	}
 	return large
+}
+
+// values returns the values of the parameters of a request, also those that are defaults.
+func (proc process) values(op string, r dispatch.Request) (map[string]json.RawMessage, error) {
+	values := map[string]json.RawMessage{}
+	for _, prm := range proc.parameters {
+		if prm.Default != nil {
+			values[prm.Name] = prm.Default
+		}
+	}
+	if err := json.Unmarshal(r.Parameters, &values); err != nil {
+		return nil, dispatch.InvalidBody(op, "The parameters must be a JSON object.", "parameters")
+	}
+	return values, nil
+}
+
+// checkExpanded checks the size of a request's process graph with its parameters substituted.
+func (proc process) checkExpanded(op string, r dispatch.Request, d *dispatch.Dimension) error {
+	values, err := proc.values(op, r)
+	if err != nil {
+		return err
+	}
+	return checkExpandedSize(proc.size, proc.references, values, d)
 }
 
 // measureGraph records the size of the process graph and where its parameters are substituted.

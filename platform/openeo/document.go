@@ -29,13 +29,15 @@ func (p *Platform) Needs(s dispatch.Service) (string, error) {
 	}
 	e := p.documents.Peek(documentKey(where, id))
 	left := e.Until.Sub(p.documents.Now())
-	switch {
-	case e.Err != nil && left > 0:
-		return "", pausedError(e.Err, left)
-	case e.Err == nil && left > 0:
-		return "", nil
+	if left <= 0 {
+		return where, nil
 	}
-	return where, nil
+	if failed, ok := errors.AsType[*dispatch.Error](e.Err); ok && failed.Kind == dispatch.DocumentUnreachable {
+		again := *failed
+		again.RetryAfter = left
+		return "", &again
+	}
+	return "", e.Err
 }
 
 // Prepare fetches the document that defines the service's process, or revalidates it by its ETag.
@@ -116,15 +118,4 @@ func unreachable(where string, err error) error {
 		e.RetryAfter = said.RetryAfter
 	}
 	return e
-}
-
-// pausedError is a remembered failure, with the time until the address is tried again.
-func pausedError(err error, left time.Duration) error {
-	e, ok := errors.AsType[*dispatch.Error](err)
-	if !ok || e.Kind != dispatch.DocumentUnreachable {
-		return err
-	}
-	again := *e
-	again.RetryAfter = left
-	return &again
 }

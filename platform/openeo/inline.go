@@ -31,11 +31,7 @@ func (p *Platform) CheckGraph(ctx context.Context, r dispatch.Request, d *dispat
 	if err := p.permitted(ctx, proc, r, d); err != nil {
 		return err
 	}
-	var values map[string]json.RawMessage
-	if err := json.Unmarshal(r.Parameters, &values); err != nil {
-		return dispatch.InvalidBody(opGraph, "The parameters must be a JSON object.", "parameters")
-	}
-	return checkExpandedSize(proc.size, proc.references, values, d)
+	return proc.checkExpanded(opGraph, r, d)
 }
 
 // graphOf returns the process graph of a process that was sent with a request.

@@ -111,14 +111,9 @@ func (p *Platform) permitted(ctx context.Context, proc process, r dispatch.Reque
 // graphOf returns the graph that a request runs, and records the values of its parameters.
 func (c *permission) graphOf(proc process, r dispatch.Request, d *dispatch.Dimension) (any, error) {
 	_, id := definedAt(r.Service)
-	values := map[string]json.RawMessage{}
-	for _, prm := range proc.parameters {
-		if prm.Default != nil {
-			values[prm.Name] = prm.Default
-		}
-	}
-	if err := json.Unmarshal(r.Parameters, &values); err != nil {
-		return nil, dispatch.InvalidBody(opPermits, "The parameters must be a JSON object.", "parameters")
+	values, err := proc.values(opPermits, r)
+	if err != nil {
+		return nil, err
 	}
 	if err := c.recordValues(values, d); err != nil {
 		return nil, err

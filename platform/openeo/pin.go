@@ -2,7 +2,6 @@ package openeo
 
 import (
 	"context"
-	"encoding/json"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 )
@@ -42,14 +41,7 @@ func (p *Platform) Pin(ctx context.Context, _ dispatch.Token, r dispatch.Request
 	if err != nil {
 		return "", err
 	}
-	var values map[string]json.RawMessage
-	if err := json.Unmarshal(r.Parameters, &values); err != nil {
-		return "", dispatch.InvalidBody(opPin, "The parameters must be a JSON object.", "parameters")
-	}
-	if err := checkExpandedSize(proc.size, proc.references, values, d); err != nil {
-		return "", err
-	}
-	return document.Hash(), nil
+	return document.Hash(), proc.checkExpanded(opPin, r, d)
 }
 
 // processOf returns what is known about the process that a submission runs.

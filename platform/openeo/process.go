@@ -2,8 +2,6 @@ package openeo
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -195,8 +193,7 @@ func (p *Platform) stored(ctx context.Context, bearer dispatch.Secret, s dispatc
 	case bearer == "":
 		return process{id: s.Application}, nil // without a token it cannot be the user's own
 	}
-	whose := sha256.Sum256([]byte(bearer.Reveal()))
-	return p.processes.Get(ctx, hex.EncodeToString(whose[:])+" "+path, func(ctx context.Context, _ process) (process,
+	return p.processes.Get(ctx, upstream.KeyFor(bearer, path), func(ctx context.Context, _ process) (process,
 		error) {
 		var d definition
 		a, err := p.get(ctx, "openeo.process", path, bearer, &d)

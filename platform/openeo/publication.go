@@ -3,8 +3,6 @@ package openeo
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"net/http"
 	"net/url"
@@ -56,7 +54,7 @@ func (p *Platform) Published(ctx context.Context, t dispatch.Token, path string)
 	if err != nil {
 		return dispatch.Publication{}, err
 	}
-	found, err := p.publications.Get(ctx, publicationKey(bearer, path), func(ctx context.Context,
+	found, err := p.publications.Get(ctx, upstream.KeyFor(bearer, path), func(ctx context.Context,
 		_ publication) (publication, error) {
 		return p.fetchPublication(ctx, bearer, path)
 	})
@@ -68,14 +66,6 @@ func (p *Platform) Published(ctx context.Context, t dispatch.Token, path string)
 }
 
 const opPublished = "openeo.Published"
-
-func publicationKey(bearer dispatch.Secret, path string) string {
-	if bearer == "" {
-		return path
-	}
-	whose := sha256.Sum256([]byte(bearer.Reveal()))
-	return hex.EncodeToString(whose[:]) + " " + path
-}
 
 func (p *Platform) fetchPublication(ctx context.Context, bearer dispatch.Secret, path string) (publication, error) {
 	ctx, end := p.answers.Begin(ctx)
@@ -103,8 +93,7 @@ func (p *Platform) fetchPublication(ctx context.Context, bearer dispatch.Secret,
 		return publication{}, err
 	}
 	text := bytes.Clone(bytes.TrimSpace(a.Body)) // the body's memory may be larger than the body
-	hash := sha256.Sum256(text)
-	return publication{cut(text, f.url), hex.EncodeToString(hash[:]), len(text), p.publications.Now()}, nil
+	return publication{cut(text, f.url), dispatch.Document{Body: text}.Hash(), len(text), p.publications.Now()}, nil
 }
 
 // cut returns a JSON text in pieces, cut where a string begins with the address of the API and leads to a document that

@@ -3,6 +3,7 @@ package upstream
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"runtime/debug"
 	"sync"
@@ -237,6 +238,15 @@ func (c *Cache[T]) size(key string, item cached[T]) int {
 		n += c.Size(item.value)
 	}
 	return n
+}
+
+// KeyFor returns the key of what a server shows at an address to the holder of a token; the address for what it shows
+// to everybody.
+func KeyFor(token dispatch.Secret, address string) string {
+	if token == "" {
+		return address
+	}
+	return fmt.Sprintf("%x %s", sha256.Sum256([]byte(token.Reveal())), address)
 }
 
 // NotAnswered reports whether an error means that a source did not respond, which says nothing about what it would
