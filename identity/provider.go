@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
+	"sync/atomic"
 )
 
 // provider is an identity provider. Its endpoints are discovered when they are first needed, so that a provider that is
@@ -17,8 +17,7 @@ type provider struct {
 	issuer   string
 	insecure bool // allows http
 
-	mu    sync.Mutex
-	known *endpoints
+	known atomic.Pointer[endpoints]
 }
 
 // endpoints is the part of a discovery document that the broker uses (OpenID Connect Discovery 1.0, section 3).
@@ -36,38 +35,27 @@ type endpoints struct {
 
 // endpoints returns the provider's endpoints. Failures are not cached.
 func (p *provider) endpoints(ctx context.Context) (endpoints, error) {
-	p.mu.Lock()
-	known := p.known
-	p.mu.Unlock()
-	if known != nil {
-		return *known, nil
+	if at, ok := p.discovered(); ok {
+		return at, nil
 	}
 	found, err := p.discover(ctx)
 	if err != nil {
 		return endpoints{}, fmt.Errorf("discovery: %w", err)
 	}
-	p.mu.Lock()
-	p.known = &found
-	p.mu.Unlock()
+	p.known.Store(&found)
 	return found, nil
 }
 
 // discovered returns the endpoints without a request. ok is false before the discovery and after [provider.forget].
 func (p *provider) discovered() (at endpoints, ok bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.known == nil {
-		return endpoints{}, false
+	if known := p.known.Load(); known != nil {
+		return *known, true
 	}
-	return *p.known, true
+	return at, false
 }
 
 // forget discards the endpoints, because one may have moved.
-func (p *provider) forget() {
-	p.mu.Lock()
-	p.known = nil
-	p.mu.Unlock()
-}
+func (p *provider) forget() { p.known.Store(nil) }
 
 // alive returns nil if the token endpoint works: it must refuse an empty request (RFC 6749, section 5.2). A proxy in
 // front of a server that is down responds differently.

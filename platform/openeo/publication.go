@@ -24,11 +24,12 @@ const (
 	maxPublished    = 1_000 // length of the path of a document in bytes, with its query
 )
 
-// published matches the paths of the documents in which a back-end says what it offers. Links to them lead to the
+// publishedPath matches the paths of the documents in which a back-end says what it offers. Links to them lead to the
 // broker.
-var published = regexp.MustCompile(
-	`^(/|/conformance|/file_formats|/udf_runtimes|/service_types|/processing_parameters|` +
-		`/collections(/[^/?#"]+(/queryables)?)?|/processes(/[^/?#"]+){0,2})(\?[^#"]*)?$`)
+const publishedPath = `(/|/conformance|/file_formats|/udf_runtimes|/service_types|/processing_parameters|` +
+	`/collections(/[^/?#"]+(/queryables)?)?|/processes(/[^/?#"]+){0,2})(\?[^#"]*)?`
+
+var published = regexp.MustCompile("^" + publishedPath + "$")
 
 // storedProcess matches the paths of processes that users stored at the back-end. Links to them are not the broker's:
 // it stores processes itself.
@@ -97,44 +98,16 @@ func (p *Platform) fetchPublication(ctx context.Context, bearer dispatch.Secret,
 }
 
 // cut returns a JSON text in pieces, cut where a string begins with the address of the API and leads to a document that
-// is published. The pieces do not contain these addresses.
+// is published. The pieces do not contain these addresses. A slash in JSON may be written with a backslash.
 func cut(text []byte, address string) (parts [][]byte) {
-	plain := []byte(`"` + address)
-	escaped := []byte(`"` + strings.ReplaceAll(address, "/", `\/`))
+	links := regexp.MustCompile(`(?:^|[^\\])"(` + strings.ReplaceAll(regexp.QuoteMeta(address), "/", `\\?/`) + `)(?:` +
+		strings.ReplaceAll(publishedPath, "/", `\\?/`) + `)?"`)
 	begin := 0
-	for at := 0; at < len(text); {
-		if text[at] != '"' {
-			at++
-			continue
-		}
-		end := stringEnd(text, at)
-		for _, prefix := range [][]byte{plain, escaped} {
-			rest, is := bytes.CutPrefix(text[at:end], prefix)
-			if is && leadsToPublished(rest) {
-				parts = append(parts, text[begin:at+1])
-				begin = at + len(prefix)
-				break
-			}
-		}
-		at = end + 1
+	for _, at := range links.FindAllSubmatchIndex(text, -1) {
+		parts = append(parts, text[begin:at[2]])
+		begin = at[3]
 	}
 	return append(parts, text[begin:])
-}
-
-// leadsToPublished reports whether the rest of a link, as it stands in JSON, leads to a document that is published.
-func leadsToPublished(rest []byte) bool {
-	path := strings.ReplaceAll(string(rest), `\/`, "/")
-	return path == "" || published.MatchString(path)
-}
-
-// stringEnd returns the index of the quote that ends the JSON string at i.
-func stringEnd(text []byte, i int) int {
-	for i++; i < len(text) && text[i] != '"'; i++ {
-		if text[i] == '\\' {
-			i++
-		}
-	}
-	return min(i, len(text))
 }
 
 // leavesItsFolder reports whether a segment of a path, in any encoding, could be taken for another folder. The document
