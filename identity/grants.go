@@ -45,8 +45,9 @@ type grants struct {
 
 // permission is the secret part of a grant, which the vault stores encrypted.
 type permission struct {
-	Refresh string `json:"refresh_token"`
-	Session string `json:"session,omitempty"` // the session that it was taken from
+	Refresh string    `json:"refresh_token"`
+	Session string    `json:"session,omitempty"` // the session that it was taken from
+	expires time.Time // zero: not known, or from the vault
 }
 
 // obtain obtains an access token of a user who has a grant, and adds it to known. Errors: errSubjectEnded if there is
@@ -130,9 +131,7 @@ func (g *grants) renewed(ctx context.Context, row dispatch.Grant, l permission, 
 	}
 	next.Session = l.Session
 	row.Renewed, row.Expires = g.now(), next.expires
-	if err := g.seal(&row, next.permission); err != nil {
-		return subject{}, err
-	}
+	row.Sealed = g.ring.sealJSON(next, placeOf(row)...)
 	// The caller may have gone, but the provider's change must be stored.
 	if _, err := g.vault.RenewGrant(context.WithoutCancel(ctx), row); err != nil {
 		return subject{}, unavailable(fmt.Errorf("storing the renewed grant failed: %w", err))
@@ -140,30 +139,24 @@ func (g *grants) renewed(ctx context.Context, row dispatch.Grant, l permission, 
 	return subject{got.token, got.expires}, nil
 }
 
-// expiringPermission is a permission with its expiry; zero if that is not known.
-type expiringPermission struct {
-	permission
-	expires time.Time
-}
-
 // readPermission reads the tokens in a response of the token endpoint. They must belong to the user.
-func (c exchangeClient) readPermission(a answer, u dispatch.UserID) (issued, expiringPermission, error) {
+func (c exchangeClient) readPermission(a answer, u dispatch.UserID) (issued, permission, error) {
 	got, err := c.provider.client.readIssued(a)
 	if err != nil {
-		return issued{}, expiringPermission{}, err
+		return issued{}, permission{}, err
 	}
 	var m struct {
 		Refresh string      `json:"refresh_token"`
 		Expires json.Number `json:"refresh_expires_in"`
 	}
 	if json.Unmarshal(a.body, &m) != nil || len(m.Refresh) > MaxToken || m.Refresh != "" && !sendable(m.Refresh) {
-		return issued{}, expiringPermission{}, unavailable(errors.New("the refresh token cannot be read"))
+		return issued{}, permission{}, unavailable(errors.New("the refresh token cannot be read"))
 	}
 	issuer, who, session := subjectOf(got.token)
 	if dispatch.UserID(issuer+" "+who) != u {
-		return issued{}, expiringPermission{}, misconfigured(errors.New("the token is another user's"))
+		return issued{}, permission{}, misconfigured(errors.New("the token is another user's"))
 	}
-	next := expiringPermission{permission: permission{m.Refresh, session}}
+	next := permission{Refresh: m.Refresh, Session: session}
 	if seconds, err := m.Expires.Int64(); err == nil && seconds > 0 {
 		next.expires = c.provider.client.now().Add(time.Duration(seconds) * time.Second)
 	}
@@ -184,13 +177,11 @@ func subjectOf(token dispatch.Secret) (issuer, user, session string) {
 }
 
 // keep stores a new grant in place of the user's earlier one.
-func (g *grants) keep(ctx context.Context, u dispatch.UserID, kind dispatch.GrantKind, l expiringPermission) error {
+func (g *grants) keep(ctx context.Context, u dispatch.UserID, kind dispatch.GrantKind, l permission) error {
 	now := g.now()
 	row := dispatch.Grant{ID: strings.ToLower(rand.Text()), Owner: u, Issuer: g.client.provider.issuer, Kind: kind,
 		Created: now, Renewed: now, Expires: l.expires}
-	if err := g.seal(&row, l.permission); err != nil {
-		return err
-	}
+	row.Sealed = g.ring.sealJSON(l, placeOf(row)...)
 	if err := g.vault.KeepGrant(context.WithoutCancel(ctx), row); err != nil {
 		return err
 	}
@@ -199,7 +190,7 @@ func (g *grants) keep(ctx context.Context, u dispatch.UserID, kind dispatch.Gran
 }
 
 // replace stores an offline grant in place of any earlier one, while nobody uses that.
-func (g *grants) replace(ctx context.Context, u dispatch.UserID, l expiringPermission) error {
+func (g *grants) replace(ctx context.Context, u dispatch.UserID, l permission) error {
 	unlock, err := g.lock(ctx, u)
 	if err != nil {
 		return err
@@ -208,38 +199,12 @@ func (g *grants) replace(ctx context.Context, u dispatch.UserID, l expiringPermi
 	return g.keep(ctx, u, dispatch.OfflineGrant, l)
 }
 
-func (g *grants) seal(row *dispatch.Grant, l permission) error {
-	text, err := json.Marshal(l)
-	if err != nil {
-		return err
-	}
-	row.Sealed = g.ring.seal(dispatch.Secret(text), placeOf(*row)...)
-	return nil
-}
-
 // read returns a user's grant and its permission. NotFound.
 func (g *grants) read(ctx context.Context, u dispatch.UserID) (row dispatch.Grant, l permission, err error) {
-	if row, err = g.vault.Grant(ctx, u, g.client.provider.issuer); err != nil {
-		return row, l, err
+	if row, err = g.vault.Grant(ctx, u, g.client.provider.issuer); err == nil {
+		err = g.ring.openJSON(row.Sealed, &l, placeOf(row)...)
 	}
-	l, err = g.open(row)
 	return row, l, err
-}
-
-// open decrypts the permission of a grant.
-func (g *grants) open(row dispatch.Grant) (l permission, err error) {
-	text, err := g.ring.open(row.Sealed, placeOf(row)...)
-	if err != nil {
-		return l, err
-	}
-	return parsePermission(text)
-}
-
-func parsePermission(text dispatch.Secret) (l permission, err error) {
-	if json.Unmarshal([]byte(text.Reveal()), &l) != nil {
-		return l, misconfigured(errors.New("a grant in the vault cannot be read"))
-	}
-	return l, nil
 }
 
 // fromSession stores a grant taken from the session of a user's own token, if the provider issues one (Keycloak's

@@ -662,7 +662,7 @@ func TestGrants_ProviderFails(t *testing.T) {
 	of := func(i int) dispatch.UserID { return dispatch.UserID(fmt.Sprintf("%s user-%d", issuer, i)) }
 	for i := range users {
 		if err := tokens.grants.keep(t.Context(), of(i), dispatch.OfflineGrant,
-			expiringPermission{permission: permission{Refresh: fmt.Sprint("user-", i)}}); err != nil {
+			permission{Refresh: fmt.Sprint("user-", i)}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
@@ -130,6 +131,24 @@ func (r *Keyring) open(s dispatch.Sealed, place ...string) (dispatch.Secret, err
 				"vault.keys", s.Key))
 	}
 	return dispatch.Secret(sealed), nil
+}
+
+// sealJSON encrypts a value of texts and times.
+func (r *Keyring) sealJSON(v any, place ...string) dispatch.Sealed {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return r.seal(dispatch.Secret(text), place...)
+}
+
+// openJSON is the inverse of sealJSON.
+func (r *Keyring) openJSON(s dispatch.Sealed, into any, place ...string) error {
+	text, err := r.open(s, place...)
+	if err == nil && json.Unmarshal([]byte(text.Reveal()), into) != nil {
+		err = misconfigured(errors.New("an entry in the vault cannot be read"))
+	}
+	return err
 }
 
 // lend returns a text, encrypted, that leaves this service, such as to a browser, and is good until a time.

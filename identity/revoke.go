@@ -88,11 +88,8 @@ func (g *grants) revoke(ctx context.Context, row dispatch.Revocation) error {
 		return misconfigured(errors.New("the provider " + row.Issuer +
 			", which issued the permission, is configured no more"))
 	}
-	l, err := g.ring.open(row.Sealed, grantPlace(row.ID, row.OwnerHash, row.Issuer)...)
-	if err != nil {
-		return err
-	}
-	p, err := parsePermission(l)
+	var p permission
+	err := g.ring.openJSON(row.Sealed, &p, grantPlace(row.ID, row.OwnerHash, row.Issuer)...)
 	if err != nil {
 		return err
 	}

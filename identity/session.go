@@ -101,10 +101,8 @@ func (s *Sessions) begin(ctx context.Context, u dispatch.UserID, a answer) (disp
 	now, cookie := s.now(), dispatch.Secret(rand.Text()+rand.Text())
 	row := dispatch.Session{ID: sessionID(cookie), Owner: u, Issuer: s.client.provider.issuer, SID: sid, Created: now,
 		Ends: now.Add(min(s.Life, s.Idle))}
-	if err := s.seal(&row, sessionTokens{Access: got.token.Reveal(), Issued: now, Expires: got.expires,
-		Renewal: l.Refresh, ID: m.ID}); err != nil {
-		return "", err
-	}
+	row.Sealed = s.ring.sealJSON(sessionTokens{Access: got.token.Reveal(), Issued: now, Expires: got.expires,
+		Renewal: l.Refresh, ID: m.ID}, placeOfSession(row)...)
 	if err := s.Store.AddSession(context.WithoutCancel(ctx), row, sessionsOfUser); err != nil {
 		return "", err
 	}
@@ -242,12 +240,8 @@ func (s *Sessions) read(ctx context.Context, id string) (row dispatch.Session, t
 	case !s.now().Before(row.Ends) || !s.now().Before(row.Created.Add(s.Life)):
 		return row, t, signedOut(errors.New("the session has ended"))
 	}
-	text, err := s.ring.open(row.Sealed, placeOfSession(row)...)
-	if err != nil { // the key was removed, or the process that had it has ended
-		return row, t, signedOut(err)
-	}
-	if err := json.Unmarshal([]byte(text.Reveal()), &t); err != nil {
-		return row, t, signedOut(err)
+	if err := s.ring.openJSON(row.Sealed, &t, placeOfSession(row)...); err != nil {
+		return row, t, signedOut(err) // the key was removed, or the process that had it has ended
 	}
 	return row, t, nil
 }
@@ -307,21 +301,11 @@ func (s *Sessions) refreshed(ctx context.Context, row dispatch.Session, t sessio
 	if l.Refresh != "" {
 		t.Renewal = l.Refresh
 	}
-	if err := s.seal(&row, t); err != nil {
-		return t, err
-	}
+	row.Sealed = s.ring.sealJSON(t, placeOfSession(row)...)
 	if _, err = s.Store.RenewSession(ctx, row); dispatch.Is(err, dispatch.Conflict) {
 		return t, signedOut(err) // it was ended meanwhile
 	}
 	return t, err
-}
-
-func (s *Sessions) seal(row *dispatch.Session, t sessionTokens) error {
-	text, err := json.Marshal(t)
-	if err == nil {
-		row.Sealed = s.ring.seal(dispatch.Secret(text), placeOfSession(*row)...)
-	}
-	return err
 }
 
 // placeOfSession returns the place that a session's tokens are bound to.
