@@ -135,7 +135,7 @@ func (p *Platform) parseOwn(raw string) (place, error) {
 			return place{path, process}, nil
 		}
 	}
-	return place{}, addressFault(fmt.Sprintf("This is not an address of the platform %s, which is at %s.", p.name,
+	return place{}, addressFault(fmt.Sprintf("This is not an address of the platform %s, which is at %s.", p.Name,
 		p.endpoint))
 }
 

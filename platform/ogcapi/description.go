@@ -182,7 +182,7 @@ func (p *Platform) readDescription(ctx context.Context, t dispatch.Token, url st
 	if last != nil && last.etag != "" {
 		call.Header.Set("If-None-Match", last.etag)
 	}
-	a, err := p.client.Do(ctx, call)
+	a, err := p.Client.Do(ctx, call)
 	if a != nil && a.Status == http.StatusNotModified && last != nil {
 		return last, nil
 	}

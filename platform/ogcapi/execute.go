@@ -54,7 +54,7 @@ func (p *Platform) Submit(ctx context.Context, t dispatch.Token, s dispatch.Subm
 			return dispatch.SubmitResult{}, err
 		}
 	}
-	a, err := p.post(ctx, at, body, call, p.client.Do)
+	a, err := p.post(ctx, at, body, call, p.Client.Do)
 	var step dispatch.SubmitResult
 	if a != nil && a.Status < 300 {
 		step, err = p.step(ctx, t, at, a, err)

@@ -19,14 +19,14 @@ var permittedMembers = []string{"inputs", "mode", "outputs", "response"}
 func (p *Platform) Permitted(r dispatch.Request) error {
 	var members map[string]json.RawMessage
 	options := r.PlatformOptions()
-	if p.permits == nil || options == nil || json.Unmarshal(options, &members) != nil {
+	if p.Permits == nil || options == nil || json.Unmarshal(options, &members) != nil {
 		return nil
 	}
 	for _, name := range slices.Sorted(maps.Keys(members)) {
 		if slices.Contains(permittedMembers, name) {
 			continue
 		}
-		if err := p.permits.Check(opSubmit, name, "options", name); err != nil {
+		if err := p.Permits.Check(opSubmit, name, "options", name); err != nil {
 			return err
 		}
 	}

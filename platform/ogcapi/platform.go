@@ -25,10 +25,7 @@ type Config struct {
 
 // Platform is a [dispatch.Platform] for one server. It holds no user state.
 type Platform struct {
-	name         string
-	client       *upstream.Client
-	allowHosts   []string
-	permits      dispatch.Permits
+	Config
 	endpoint     dispatch.Address
 	aliases      []dispatch.Address
 	descriptions *upstream.Cache[*description]
@@ -48,13 +45,11 @@ var (
 
 // New returns a platform. It sends no request. An endpoint that is not an absolute URL matches no service.
 func New(c Config) *Platform {
-	p := &Platform{name: c.Name, client: c.Client, allowHosts: c.AllowHosts, permits: c.Permits,
-		answers: upstream.NewShare()}
+	p := &Platform{Config: c, answers: upstream.NewShare(), endpoint: root(c.Endpoint)}
 	p.descriptions = upstream.NewCache(upstream.CacheConfig[*description]{Fresh: describeFor, MaxPause: describePause,
 		Size: func(d *description) int { return 5 * d.size }})
 	p.listings = upstream.NewCache(upstream.CacheConfig[[]json.RawMessage]{Fresh: describeFor, MaxPause: describePause,
 		Size: sizeOf})
-	p.endpoint = root(c.Endpoint)
 	for _, a := range c.Aliases {
 		p.aliases = append(p.aliases, root(a))
 	}
@@ -82,13 +77,13 @@ func (p *Platform) job(ref dispatch.Ref, segments ...string) string {
 // call returns a request that carries the token, to the platform's own origin only, and asks for JSON, since some
 // servers send HTML otherwise.
 func (p *Platform) call(op, method, url string, t dispatch.Token) upstream.Call {
-	return upstream.Call{Op: op, Server: "platform " + p.name, Method: method, URL: url, Token: t.Secret,
+	return upstream.Call{Op: op, Server: "platform " + p.Name, Method: method, URL: url, Token: t.Secret,
 		Origin: p.endpoint.Origin,
 		Header: http.Header{"Accept": {mediaJSON}}}
 }
 
 func (p *Platform) get(ctx context.Context, op, url string, t dispatch.Token) (*upstream.Answer, error) {
-	return p.client.Do(ctx, p.call(op, http.MethodGet, url, t))
+	return p.Client.Do(ctx, p.call(op, http.MethodGet, url, t))
 }
 
 // Cancel dismisses the job. Dismissing a job that has ended removes it with its results.
@@ -97,7 +92,7 @@ func (p *Platform) Cancel(ctx context.Context, t dispatch.Token, ref dispatch.Re
 	defer end()
 	call := p.call("ogcapi.Cancel", http.MethodDelete, p.job(ref), t)
 	call.Effect = true
-	a, err := p.client.Do(ctx, call)
+	a, err := p.Client.Do(ctx, call)
 	if err != nil && a != nil && a.Status == http.StatusForbidden && saysUnsupported(a.Body) {
 		err = refine(err, dispatch.Unsupported, "The platform cannot stop jobs.")
 	}
@@ -137,7 +132,7 @@ func (p *Platform) Probe(ctx context.Context, t dispatch.Token) error {
 
 // OpenFile implements [dispatch.FileOpener].
 func (p *Platform) OpenFile(ctx context.Context, t dispatch.Token, r dispatch.FileRequest) (*dispatch.File, error) {
-	return p.client.Relay(ctx, upstream.Relay{Op: "ogcapi.OpenFile", FileRequest: r, Token: t.Secret,
+	return p.Client.Relay(ctx, upstream.Relay{Op: "ogcapi.OpenFile", FileRequest: r, Token: t.Secret,
 		Origin: p.endpoint.Origin})
 }
 

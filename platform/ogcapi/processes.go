@@ -52,7 +52,7 @@ func (p *Platform) readProcesses(ctx context.Context, t dispatch.Token, url stri
 	ctx, end := p.answers.Begin(ctx)
 	defer end()
 	for page, err := range upstream.Pages(opProcesses, url, func(url string) (*page, *upstream.Answer, string, error) {
-		a, err := p.client.Do(ctx, p.call(opProcesses, http.MethodGet, url, t))
+		a, err := p.Client.Do(ctx, p.call(opProcesses, http.MethodGet, url, t))
 		if err != nil {
 			return nil, nil, "", err
 		}

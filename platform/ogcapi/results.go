@@ -40,10 +40,10 @@ func (p *Platform) Results(ctx context.Context, t dispatch.Token, ref dispatch.R
 // link to its URL.
 func (p *Platform) readResults(ctx context.Context, t dispatch.Token, at string) (*upstream.Answer, error) {
 	call := p.call(opResults, http.MethodGet, at, t)
-	a, err := p.client.Do(ctx, call)
+	a, err := p.Client.Do(ctx, call)
 	if a != nil && a.Status == http.StatusNotAcceptable {
 		call.Header.Set("Accept", "*/*")
-		a, err = p.client.Do(ctx, call)
+		a, err = p.Client.Do(ctx, call)
 	}
 	media := ""
 	if a != nil {
@@ -112,7 +112,7 @@ func (p *Platform) collection(ctx context.Context, t dispatch.Token, a *upstream
 
 // follower returns what reads linked documents.
 func (p *Platform) follower(t dispatch.Token) upstream.Follower {
-	return upstream.Follower{Client: p.client, Call: p.call(opResults, http.MethodGet, "", t), AllowHosts: p.allowHosts}
+	return upstream.Follower{Client: p.Client, Call: p.call(opResults, http.MethodGet, "", t), AllowHosts: p.AllowHosts}
 }
 
 // document is a response body with its headers.

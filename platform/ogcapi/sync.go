@@ -47,7 +47,7 @@ func (p *Platform) RunSync(ctx context.Context, t dispatch.Token, s dispatch.Sub
 	call := p.call(opSync, http.MethodPost, "", t)
 	call.Header.Set("Accept", "*/*")
 	call.Effect, call.Blind = true, true
-	a, err := p.post(ctx, at, body, call, p.client.Stream)
+	a, err := p.post(ctx, at, body, call, p.Client.Stream)
 	if err != nil {
 		return nil, err
 	}
@@ -142,10 +142,10 @@ func (p *Platform) abandon(ctx context.Context, t dispatch.Token, ref dispatch.R
 func (p *Platform) streamResults(ctx context.Context, t dispatch.Token, ref dispatch.Ref) (*dispatch.SyncResult,
 	error) {
 	call := p.call(opSync, http.MethodGet, p.job(ref, "results"), t)
-	a, err := p.client.Stream(ctx, call)
+	a, err := p.Client.Stream(ctx, call)
 	if a != nil && a.Status == http.StatusNotAcceptable {
 		call.Header.Set("Accept", "*/*")
-		a, err = p.client.Stream(ctx, call)
+		a, err = p.Client.Stream(ctx, call)
 	}
 	switch {
 	case err != nil:

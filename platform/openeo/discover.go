@@ -59,7 +59,7 @@ func (p *Platform) factsError(err error) error {
 	if !ok || upstream.NotAnswered(err) || e.Kind == dispatch.Unsupported || e.Kind == dispatch.Misconfigured {
 		return err
 	}
-	return &dispatch.Error{Kind: dispatch.Misconfigured, Op: e.Op, Text: "The endpoint of " + p.name +
+	return &dispatch.Error{Kind: dispatch.Misconfigured, Op: e.Op, Text: "The endpoint of " + p.Name +
 		" does not respond like an openEO API. " + e.Text, Err: err}
 }
 
@@ -74,32 +74,32 @@ func absent(a *upstream.Answer) bool {
 // because tokens are sent nowhere else.
 func (p *Platform) discover(ctx context.Context) (string, error) {
 	const op = "openeo.discover"
-	call := p.request(op, "GET", p.endpoint+"/.well-known/openeo", "", nil)
+	call := p.request(op, "GET", p.Endpoint+"/.well-known/openeo", "", nil)
 	call.Limit = maxFacts
-	a, err := p.client.Do(ctx, call)
+	a, err := p.Client.Do(ctx, call)
 	var doc struct {
 		Versions []version `json:"versions"`
 	}
 	switch {
 	case err != nil && upstream.NotAnswered(err):
-		return p.endpoint, err
+		return p.Endpoint, err
 	case err != nil, upstream.JSON(a, op, &doc) != nil, len(doc.Versions) == 0:
-		return p.endpoint, nil
+		return p.Endpoint, nil
 	}
 	var here []version
 	for _, v := range doc.Versions {
-		if v.URL = stac.Resolve(a.URL, v.URL); upstream.SameOrigin(v.URL, p.endpoint) {
+		if v.URL = stac.Resolve(a.URL, v.URL); upstream.SameOrigin(v.URL, p.Endpoint) {
 			here = append(here, v)
 		}
 	}
 	if len(here) == 0 {
-		return p.endpoint, &dispatch.Error{Kind: dispatch.Misconfigured, Op: op,
+		return p.Endpoint, &dispatch.Error{Kind: dispatch.Misconfigured, Op: op,
 			Text: "The platform's API is at another address. Configure it as " +
 				"endpoint: " + upstream.Text(doc.Versions[0].URL)}
 	}
 	best, ok := newestVersion(here)
 	if !ok {
-		return p.endpoint, &dispatch.Error{Kind: dispatch.Unsupported, Op: op,
+		return p.Endpoint, &dispatch.Error{Kind: dispatch.Unsupported, Op: op,
 			Text: "The platform does not offer version 1 of the openEO API."}
 	}
 	return strings.TrimRight(best.URL, "/"), nil
@@ -136,7 +136,7 @@ func (p *Platform) capabilities(ctx context.Context, base string) (facts, error)
 	const op = "openeo.capabilities"
 	call := p.request(op, "GET", base+"/", "", nil)
 	call.Limit = maxFacts
-	a, err := p.client.Do(ctx, call)
+	a, err := p.Client.Do(ctx, call)
 	if err != nil {
 		return facts{}, refine(a, err)
 	}
@@ -200,8 +200,8 @@ func (p *Platform) bearer(ctx context.Context, t dispatch.Token) (dispatch.Secre
 	switch {
 	case t.Secret == "":
 		return "", nil
-	case p.prefix != "":
-		return prefixed(p.prefix, t.Secret), nil
+	case p.TokenPrefix != "":
+		return prefixed(p.TokenPrefix, t.Secret), nil
 	}
 	f, err := p.backendFacts(ctx)
 	if err != nil {

@@ -64,8 +64,8 @@ func (p *Platform) fetch(where, id string) func(context.Context, process) (proce
 	return func(ctx context.Context, last process) (process, error) {
 		ctx, cancel := context.WithTimeout(ctx, documentWithin)
 		defer cancel()
-		a, err := p.client.Fetch(ctx, upstream.Fetch{
-			Op: opDocument, URL: where, AllowHosts: p.allowHosts, Limit: maxDefinition, ETag: last.etag})
+		a, err := p.Client.Fetch(ctx, upstream.Fetch{
+			Op: opDocument, URL: where, AllowHosts: p.AllowHosts, Limit: maxDefinition, ETag: last.etag})
 		switch {
 		case upstream.NotAnswered(err):
 			return process{}, unreachable(where, err)

@@ -73,7 +73,7 @@ func (p *Platform) order(ctx context.Context, f facts, bearer dispatch.Secret, s
 }
 
 // readsDefinitions reports whether the back-end reads definitions by URL itself.
-func (p *Platform) readsDefinitions(f facts) bool { return f.remote && p.permits == nil }
+func (p *Platform) readsDefinitions(f facts) bool { return f.remote && p.Permits == nil }
 
 // definedAt returns where a service's process is defined: at the URL where, where it must have the given id unless id
 // is "", or under a namespace of the back-end.

@@ -377,7 +377,7 @@ func pages[P interface{ links() []link }](ctx context.Context, p *Platform, op, 
 			return
 		}
 		upstream.Pages(op, f.url+path, func(url string) (page P, a *upstream.Answer, next string, err error) {
-			if a, err = p.client.Do(ctx, p.request(op, http.MethodGet, url, bearer, nil)); err != nil {
+			if a, err = p.Client.Do(ctx, p.request(op, http.MethodGet, url, bearer, nil)); err != nil {
 				return page, a, "", refine(a, err)
 			}
 			err = upstream.JSON(a, op, &page)

@@ -32,12 +32,7 @@ type Config struct {
 
 // Platform is a [dispatch.Platform] for one back-end. It caches the back-end's public facts and holds no user state.
 type Platform struct {
-	name       string
-	endpoint   string
-	prefix     string
-	client     *upstream.Client
-	allowHosts []string
-	permits    dispatch.Permits
+	Config
 
 	answers    *upstream.Share // memory for large responses
 	publishing chan struct{}   // holds one entry for each request for a publication
@@ -70,9 +65,9 @@ const (
 
 // New returns a Platform. It sends no request.
 func New(c Config) *Platform {
-	p := &Platform{
-		name: c.Name, endpoint: strings.TrimRight(c.Endpoint, "/"), prefix: strings.TrimRight(c.TokenPrefix, "/"),
-		client: c.Client, allowHosts: c.AllowHosts, permits: c.Permits, answers: upstream.NewShare(),
+	c.Endpoint, c.TokenPrefix = strings.TrimRight(c.Endpoint, "/"), strings.TrimRight(c.TokenPrefix, "/")
+	return &Platform{
+		Config: c, answers: upstream.NewShare(),
 		publishing: make(chan struct{}, publishedAtOnce),
 		facts:      upstream.NewCache(upstream.CacheConfig[facts]{Now: c.Now, Fresh: factsLife}),
 		providers:  upstream.NewCache(upstream.CacheConfig[[]provider]{Now: c.Now, Fresh: factsLife}),
@@ -85,7 +80,6 @@ func New(c Config) *Platform {
 		publications: upstream.NewCache(upstream.CacheConfig[publication]{Now: c.Now, Fresh: publicationLife,
 			Size: func(d publication) int { return d.size }}),
 	}
-	return p
 }
 
 // TwoStep returns true: a job is created, then started.
@@ -117,7 +111,7 @@ func (p *Platform) Base(s dispatch.Service) (string, error) {
 
 // allowed checks a URL that a user gave in a member of the service.
 func (p *Platform) allowed(op, raw, member string) error {
-	if err := p.client.Allowed(op, raw, p.allowHosts); err != nil {
+	if err := p.Client.Allowed(op, raw, p.AllowHosts); err != nil {
 		return dispatch.InvalidBody(op, dispatch.TextFor(err), "service", member)
 	}
 	return nil
@@ -139,13 +133,13 @@ func (p *Platform) call(ctx context.Context, op, method, path string, bearer dis
 	if err != nil {
 		return nil, err
 	}
-	a, err := p.client.Do(ctx, p.request(op, method, f.url+path, bearer, body))
+	a, err := p.Client.Do(ctx, p.request(op, method, f.url+path, bearer, body))
 	return a, refine(a, err)
 }
 
 func (p *Platform) request(op, method, url string, bearer dispatch.Secret, body []byte) upstream.Call {
 	return upstream.Call{
-		Op: op, Server: "platform " + p.name, Method: method, URL: url, Token: bearer, Origin: p.endpoint, Body: body,
+		Op: op, Server: "platform " + p.Name, Method: method, URL: url, Token: bearer, Origin: p.Endpoint, Body: body,
 		Effect: method != http.MethodGet,
 		Header: http.Header{"Accept": {"application/json"}},
 	}
@@ -298,5 +292,5 @@ func (p *Platform) OpenFile(ctx context.Context, t dispatch.Token, r dispatch.Fi
 	if err != nil {
 		return nil, err
 	}
-	return p.client.Relay(ctx, upstream.Relay{Op: "openeo.OpenFile", FileRequest: r, Token: bearer, Origin: p.endpoint})
+	return p.Client.Relay(ctx, upstream.Relay{Op: "openeo.OpenFile", FileRequest: r, Token: bearer, Origin: p.Endpoint})
 }

@@ -23,14 +23,14 @@ var costlyOptions = []string{"plan", "budget"}
 func (p *Platform) Permitted(r dispatch.Request) error {
 	var given map[string]json.RawMessage
 	options := r.PlatformOptions()
-	if p.permits == nil || options == nil || json.Unmarshal(options, &given) != nil {
+	if p.Permits == nil || options == nil || json.Unmarshal(options, &given) != nil {
 		return nil
 	}
 	for _, name := range costlyOptions {
 		if _, set := given[name]; !set {
 			continue
 		}
-		if err := p.permits.Check(opPermits, name, "options", name); err != nil {
+		if err := p.Permits.Check(opPermits, name, "options", name); err != nil {
 			return err
 		}
 	}
@@ -83,10 +83,10 @@ type placed struct {
 // permitted checks every node that a request runs, with the parameters substituted, or with each value of a task's
 // dimension: the nodes of its process definition, and those in its parameters.
 func (p *Platform) permitted(ctx context.Context, proc process, r dispatch.Request, d *dispatch.Dimension) error {
-	if p.permits == nil {
+	if p.Permits == nil {
 		return nil
 	}
-	c := &permission{permits: p.permits, steps: bounds.CheckSteps.Meter(ctx), scope: scope{map[string]int{}},
+	c := &permission{permits: p.Permits, steps: bounds.CheckSteps.Meter(ctx), scope: scope{map[string]int{}},
 		at: []any{"service", "application"}}
 	graph, err := c.graphOf(proc, r, d)
 	if err != nil {

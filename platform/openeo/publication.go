@@ -138,7 +138,7 @@ func (p *Platform) Validate(ctx context.Context, t dispatch.Token, process []byt
 	}
 	call := p.request(op, http.MethodPost, f.url+"/validation", bearer, process)
 	call.Effect = false
-	a, err := p.client.Do(ctx, call)
+	a, err := p.Client.Do(ctx, call)
 	if absent(a) {
 		return nil, &dispatch.Error{Kind: dispatch.Unsupported, Op: op,
 			Text: "The platform does not validate process graphs.", Err: err}

@@ -38,8 +38,8 @@ func (p *Platform) Results(ctx context.Context, t dispatch.Token, ref dispatch.R
 	if err != nil {
 		return nil, err
 	}
-	f := upstream.Follower{Client: p.client, Call: p.request(op, http.MethodGet, "", bearer, nil),
-		AllowHosts: p.allowHosts}
+	f := upstream.Follower{Client: p.Client, Call: p.request(op, http.MethodGet, "", bearer, nil),
+		AllowHosts: p.AllowHosts}
 	r := f.Reader(ctx)
 	defer r.Close()
 	return collection(op, ref.ID, a, r.Expect, itemReader(r, f, a))
@@ -170,7 +170,7 @@ func (p *Platform) RunSync(ctx context.Context, t dispatch.Token, s dispatch.Sub
 	call := p.request(op, http.MethodPost, f.url+"/result", bearer, body)
 	call.Header.Set("Accept", "*/*")
 	call.Timeout = syncTime
-	a, err := p.client.Stream(ctx, call)
+	a, err := p.Client.Stream(ctx, call)
 	if err != nil {
 		return nil, tooLong(a, refine(a, err))
 	}
