@@ -73,9 +73,10 @@ func outputsIn(d document) (all []output, err error) {
 		return outputsInDocument(raw, "", 0)
 	case d.html():
 		return nil, badResults("The platform returned a web page instead of results.")
-	case strings.Contains(media, "json") && d.bounded() != nil:
-		return nil, badResults("The platform's results have " + d.bounded().Error() + ".")
 	case strings.Contains(media, "json"):
+		if err := upstream.Bounded(d.body); err != nil {
+			return nil, badResults("The platform's results have " + err.Error() + ".")
+		}
 		return nil, badResults("The platform declares its results as JSON, but they are not valid JSON.")
 	}
 	return []output{{link: link{media: d.header.Get("Content-Type")}, data: d.body}}, nil

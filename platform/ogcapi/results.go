@@ -2,7 +2,6 @@ package ogcapi
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -12,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/dispatch/bounds"
 	"github.com/eodispatch/eodispatch/platform/upstream"
 )
 
@@ -136,14 +134,9 @@ func (d document) json() (json.RawMessage, bool) {
 	switch media := d.media(); {
 	case strings.Contains(media, "json"), media == "", strings.HasPrefix(media, "text/"),
 		media == "application/octet-stream":
-		return d.body, json.Valid(d.body) && d.bounded() == nil
+		return d.body, json.Valid(d.body) && upstream.Bounded(d.body) == nil
 	}
 	return nil, false
-}
-
-// bounded returns an error if the JSON exceeds a bound.
-func (d document) bounded() error {
-	return cmp.Or(bounds.Numbers(d.body), bounds.AnswerValues.Check(bounds.Values(d.body)))
 }
 
 func (d document) html() bool {

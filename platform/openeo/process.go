@@ -85,15 +85,12 @@ func parseDefinition(data []byte, id string) (definition, error) {
 		definition
 		Processes []definition `json:"processes"`
 	}
-	if err := bounds.Numbers(data); err != nil {
-		return definition{}, fmt.Errorf("it has a number of %w", err)
+	err := upstream.Bounded(data)
+	if err == nil {
+		err = json.Unmarshal(data, &doc)
 	}
-	if err := bounds.AnswerValues.Check(bounds.Values(data)); err != nil {
+	if _, is := errors.AsType[*bounds.Exceeded](err); is {
 		return definition{}, fmt.Errorf("it has %w", err)
-	}
-	err := json.Unmarshal(data, &doc)
-	if exceeded, is := errors.AsType[*bounds.Exceeded](err); is {
-		return definition{}, fmt.Errorf("it has %w", exceeded)
 	}
 	if err != nil {
 		return definition{}, errors.New("it is not a JSON document with id and process_graph")

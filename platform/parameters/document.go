@@ -104,55 +104,42 @@ func (p *parser) value(depth int) (*node, error) {
 	}
 	before := p.tokens.InputOffset()
 	token, err := p.tokens.Token()
+	n := &node{}
+	opened, nested := token.(json.Delim)
+	if opened == '{' {
+		n.members = map[string]*node{}
+	}
+	for err == nil && nested && p.tokens.More() {
+		if err = p.inner(n, depth); err != nil {
+			return nil, err
+		}
+	}
+	if err == nil && nested {
+		_, err = p.tokens.Token()
+	}
 	if err != nil {
 		return nil, errNoJSON
-	}
-	n := &node{}
-	switch token {
-	case json.Delim('{'):
-		err = p.object(n, depth)
-	case json.Delim('['):
-		err = p.array(n, depth)
-	}
-	if err != nil {
-		return nil, err
 	}
 	n.raw = bytes.TrimLeft(p.text[before:p.tokens.InputOffset()], " \t\r\n,:")
 	return n, nil
 }
 
-func (p *parser) object(n *node, depth int) error {
-	n.members = map[string]*node{}
-	for p.tokens.More() {
-		name, err := p.tokens.Token()
-		if err != nil {
+// inner reads a member of an object, or an element of an array.
+func (p *parser) inner(n *node, depth int) error {
+	var name json.Token
+	if n.members != nil {
+		var err error
+		if name, err = p.tokens.Token(); err != nil {
 			return errNoJSON
 		}
-		member, err := p.value(depth + 1)
-		if err != nil {
-			return err
-		}
-		n.members[name.(string)] = member // the decoder gives only texts here
 	}
-	return p.end()
-}
-
-func (p *parser) array(n *node, depth int) error {
-	for p.tokens.More() {
-		item, err := p.value(depth + 1)
-		if err != nil {
-			return err
-		}
-		n.list = append(n.list, item)
+	one, err := p.value(depth + 1)
+	if text, named := name.(string); named {
+		n.members[text] = one
+	} else {
+		n.list = append(n.list, one)
 	}
-	return p.end()
-}
-
-func (p *parser) end() error {
-	if _, err := p.tokens.Token(); err != nil {
-		return errNoJSON
-	}
-	return nil
+	return err
 }
 
 // at resolves a reference within the document: a JSON pointer (RFC 6901) after "#". It returns nil if the target does

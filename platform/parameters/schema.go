@@ -20,46 +20,34 @@ import (
 func (r *Reader) Describe(p dispatch.Parameter) dispatch.Parameter {
 	d := r.document(p.Schema)
 	alternatives := d.schema(d.root).alternatives(0)
-	p.Type = mostSpecific(alternatives)
-	o := newOptions(p.Options)
+	p.Type, p.Options = mostSpecific(alternatives), slices.Clip(p.Options)
 	for _, l := range alternatives {
 		p.Nullable = p.Nullable || l.null()
 		if p.Default == nil {
 			p.Default = l.Default
 		}
 		if kind := l.paramType(); kind == p.Type || kind == dispatch.Integer && p.Type == dispatch.Double {
-			p = bounded(p, l, o)
+			p = bounded(p, l)
 		}
 	}
-	p.Options = o.all
+	p.Options = distinct(p.Options)
 	_, faults := r.compile(p.Schema)
 	p.Warning = warning(p.Name, faults)
 	return p
 }
 
-// options collects values in their order without duplicates.
-type options struct {
-	all  []json.RawMessage
-	seen map[string]bool
+// distinct returns values in their order without duplicates.
+func distinct(all []json.RawMessage) []json.RawMessage {
+	seen := map[string]bool{}
+	return slices.DeleteFunc(slices.Clone(all), func(one json.RawMessage) bool {
+		known := seen[string(one)]
+		seen[string(one)] = true
+		return known
+	})
 }
 
-func newOptions(all []json.RawMessage) *options {
-	o := &options{seen: map[string]bool{}}
-	o.add(all)
-	return o
-}
-
-func (o *options) add(more []json.RawMessage) {
-	for _, option := range more {
-		if !o.seen[string(option)] {
-			o.seen[string(option)] = true
-			o.all = append(o.all, option)
-		}
-	}
-}
-
-func bounded(p dispatch.Parameter, l schema, o *options) dispatch.Parameter {
-	o.add(l.options())
+func bounded(p dispatch.Parameter, l schema) dispatch.Parameter {
+	p.Options = append(p.Options, l.options()...)
 	if p.Minimum == nil {
 		p.Minimum = l.Minimum
 	}

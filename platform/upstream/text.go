@@ -18,12 +18,17 @@ const (
 	maxRaw  = 8000 // bytes that are searched for a message
 )
 
+// Bounded returns an error if a JSON text has numbers, or as many values, as cost too much to decode.
+func Bounded(body []byte) error {
+	if err := bounds.Numbers(body); err != nil {
+		return fmt.Errorf("a number of %w", err)
+	}
+	return bounds.AnswerValues.Check(bounds.Values(body))
+}
+
 // JSON decodes the response body into v. A body that is not JSON, or does not fit v, is BadUpstream.
 func JSON(a *Answer, op string, into any) error {
-	err := bounds.Numbers(a.Body)
-	if err == nil {
-		err = bounds.AnswerValues.Check(bounds.Values(a.Body))
-	}
+	err := Bounded(a.Body)
 	if err == nil {
 		err = json.Unmarshal(a.Body, into)
 	}
@@ -36,12 +41,11 @@ func JSON(a *Answer, op string, into any) error {
 
 func unexpected(a *Answer, err error) string {
 	media, _, _ := mime.ParseMediaType(a.Header.Get("Content-Type"))
+	_, over := errors.AsType[*bounds.Exceeded](err)
 	switch _, shape := err.(*json.UnmarshalTypeError); {
 	case len(a.Body) == 0:
 		return "it is empty."
-	case isBound(err, "number_"):
-		return "a number in it has " + err.Error() + "."
-	case isBound(err, ""):
+	case over:
 		return "it has " + err.Error() + "."
 	case shape:
 		return "its JSON does not have the expected structure."
@@ -49,12 +53,6 @@ func unexpected(a *Answer, err error) string {
 		return fmt.Sprintf("it is %s instead of JSON.", Text(media))
 	}
 	return "it is not valid JSON."
-}
-
-// isBound reports whether the exceeded bound has a name with the prefix.
-func isBound(err error, prefix string) bool {
-	e, is := errors.AsType[*bounds.Exceeded](err)
-	return is && strings.HasPrefix(e.Bound.Name, prefix)
 }
 
 var tag = regexp.MustCompile(`<[A-Za-z/!?][^<>]*>?`)
