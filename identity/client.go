@@ -21,7 +21,6 @@ const (
 	postTimeout = 15 * time.Second // for tokens: Keycloak itself waits 5 s for a platform's provider
 )
 
-// client sends requests to identity providers.
 type client struct {
 	http *upstream.Client
 	now  func() time.Time
@@ -29,7 +28,6 @@ type client struct {
 
 func newClient(c *upstream.Client, now func() time.Time) *client { return &client{c, now} }
 
-// answer is the response of a provider, read to its end.
 type answer struct {
 	status int
 	header http.Header

@@ -64,7 +64,6 @@ type exchangeClient struct {
 	clientAuth
 }
 
-// post sends a form with the client's authentication.
 func (c exchangeClient) post(ctx context.Context, address string, form url.Values) (answer, error) {
 	if err := c.authenticate(form, c.provider.issuer, c.provider.client.now()); err != nil {
 		return answer{}, err

@@ -222,7 +222,6 @@ func (s *SealedTokens) Erase(ctx context.Context, name string, expires time.Time
 	return s.vault.EraseToken(ctx, name, expires)
 }
 
-// tokenPlace returns the place that a shared token is bound to.
 func tokenPlace(name string) []string { return []string{"tokens", name} }
 
 // HookSecrets encrypts the secrets by which deliveries to hooks are signed. A hook whose key was removed from the
@@ -242,5 +241,4 @@ func (s *HookSecrets) Open(h dispatch.Hook) (dispatch.Secret, error) {
 	return s.keys.open(h.Sealed, hookPlace(h.ID, string(h.Owner))...)
 }
 
-// hookPlace returns the place that a hook's secret is bound to.
 func hookPlace(id, owner string) []string { return []string{"hooks", id, owner} }

@@ -17,7 +17,6 @@ const (
 	logoutLasts = 10 * time.Minute // after its issue a logout token is not accepted any more, whatever it says
 )
 
-// logout is the content of a logout token.
 type logout struct {
 	user, sid, id   string
 	issued, expires time.Time
@@ -59,7 +58,6 @@ func (s *Sessions) EndByProvider(ctx context.Context, token dispatch.Secret) err
 	return err
 }
 
-// verifyLogout verifies a logout token (section 2.6).
 func (s *Sessions) verifyLogout(ctx context.Context, token dispatch.Secret) (logout, error) {
 	if len(token) > MaxToken {
 		return logout{}, errors.New("the token is too long")
@@ -79,7 +77,6 @@ func (s *Sessions) verifyLogout(ctx context.Context, token dispatch.Secret) (log
 	return l, l.check(s.now()) // and the times
 }
 
-// parseLogout reads the claims of a logout token.
 func parseLogout(raw []byte) (l logout, err error) {
 	m, err := members(raw)
 	if err != nil {

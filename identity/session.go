@@ -308,7 +308,6 @@ func (s *Sessions) refreshed(ctx context.Context, row dispatch.Session, t sessio
 	return t, err
 }
 
-// placeOfSession returns the place that a session's tokens are bound to.
 func placeOfSession(r dispatch.Session) []string {
 	return sessionPlace(r.ID, string(r.Owner), r.Issuer)
 }

@@ -202,7 +202,6 @@ func (s *source) obtainFor(ctx context.Context, w wanted) (got issued, err error
 	return got, err
 }
 
-// receive stores the outcome of a request.
 func (s *source) receive(id dispatch.UserID, subject dispatch.Secret, got issued, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -215,7 +214,6 @@ func (s *source) receive(id dispatch.UserID, subject dispatch.Secret, got issued
 	h.take(s.now(), subject, got, err)
 }
 
-// take stores the outcome of an attempt.
 func (h *holding) take(now time.Time, subject dispatch.Secret, got issued, err error) {
 	pause := failurePause
 	switch {
@@ -251,7 +249,6 @@ func (s *source) forget(id dispatch.UserID) {
 	}
 }
 
-// drop removes an identity from the cache.
 func (s *source) drop(id dispatch.UserID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -386,7 +386,6 @@ func (t *Tokens) Refresh(ctx context.Context, a dispatch.Account) error {
 	return nil
 }
 
-// linkAction returns the action of the provider for a purpose.
 func (t *Tokens) linkAction(p Purpose) (action string, err error) {
 	if p.Away {
 		if t.grants == nil {
@@ -560,7 +559,6 @@ func (s *subjects) of(user dispatch.UserID) dispatch.Secret {
 	return held.token
 }
 
-// forget discards a user's token.
 func (s *subjects) forget(user dispatch.UserID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -41,7 +41,6 @@ func toCollection(id string, d document, expect func(hrefs []string), read follo
 	return g.collection()
 }
 
-// collector collects the parts of a Collection.
 type collector struct {
 	id     string
 	expect func(hrefs []string)
@@ -57,7 +56,6 @@ type collector struct {
 	extent stac.Extent
 }
 
-// value is one value to be added to a collector.
 type value struct {
 	name  string
 	raw   json.RawMessage
@@ -172,7 +170,6 @@ func numbered(name string, i, n int) string {
 	return fmt.Sprintf("%s-%d", cmp.Or(name, "result"), i+1)
 }
 
-// add adds one value.
 func (g *collector) add(v value) error {
 	switch kindOf(v.raw) {
 	case '{':
@@ -432,7 +429,6 @@ func (g *collector) addAsset(name string, asset map[string]string) {
 	g.storeAsset(name, marshal(described))
 }
 
-// storeAsset adds an asset under a unique key.
 func (g *collector) storeAsset(name string, asset json.RawMessage) {
 	if name == "" {
 		name = "result"
@@ -447,7 +443,6 @@ func (g *collector) storeAsset(name string, asset json.RawMessage) {
 
 func (g *collector) isEmpty() bool { return g.base == nil && len(g.assets) == 0 && len(g.links) == 0 }
 
-// readItem reads an Item that the Collection links to.
 func (g *collector) readItem(href string) (stac.Object, *url.URL, error) {
 	if bounds.ResultsBytes.Check(g.size) != nil {
 		return nil, nil, nil
@@ -466,7 +461,6 @@ func (g *collector) readItem(href string) (stac.Object, *url.URL, error) {
 	return item, d.at, g.countEntries(item["assets"], item["links"])
 }
 
-// collection encodes the gathered parts.
 func (g *collector) collection() (json.RawMessage, error) {
 	if g.isEmpty() {
 		return nil, badResults("The platform returned no results.")

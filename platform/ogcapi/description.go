@@ -37,7 +37,6 @@ type description struct {
 	set        *params.Set          // nil: the document does not list inputs
 }
 
-// parameter is one input or output.
 type parameter struct {
 	media    []string // media types that its schema offers
 	array    bool     // a single value is an array

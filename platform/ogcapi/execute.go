@@ -236,7 +236,6 @@ func (p *Platform) ownBase(u *url.URL, path string) (string, error) {
 	return p.base(place{path: rest}), nil
 }
 
-// link is a link of a document or of a Link header.
 type link struct{ href, rel, media, title string }
 
 func linkOf(m map[string]json.RawMessage) link {

@@ -47,7 +47,6 @@ func (p *Platform) Processes(ctx context.Context, t dispatch.Token, s dispatch.S
 		})
 }
 
-// readProcesses reads a list of processes, page by page.
 func (p *Platform) readProcesses(ctx context.Context, t dispatch.Token, url string) (all []json.RawMessage, err error) {
 	ctx, end := p.answers.Begin(ctx)
 	defer end()
@@ -68,7 +67,6 @@ func (p *Platform) readProcesses(ctx context.Context, t dispatch.Token, url stri
 	return all, nil
 }
 
-// sizeOf returns the size of documents in bytes.
 func sizeOf(all []json.RawMessage) (n int) {
 	for _, one := range all {
 		n += len(one)

@@ -156,7 +156,6 @@ func kindOf(raw json.RawMessage) byte {
 	return 0
 }
 
-// namedValue is an output or input with its identifier.
 type namedValue struct {
 	id    string
 	value json.RawMessage

@@ -86,7 +86,6 @@ func noResultsYet(r dispatch.Report, err error) error {
 	return e
 }
 
-// endedText returns the text for a job that ended without results.
 func endedText(r dispatch.Report) string {
 	if r.Message != "" {
 		return fmt.Sprintf("The job has ended with the status %s: %s", r.Status, r.Message)
@@ -94,7 +93,6 @@ func endedText(r dispatch.Report) string {
 	return fmt.Sprintf("The job has ended with the status %s.", r.Status)
 }
 
-// collection converts a response into a STAC Collection.
 func (p *Platform) collection(ctx context.Context, t dispatch.Token, a *upstream.Answer, id string) (json.RawMessage,
 	error) {
 	r := p.follower(t).Reader(ctx)
@@ -108,12 +106,10 @@ func (p *Platform) collection(ctx context.Context, t dispatch.Token, a *upstream
 	})
 }
 
-// follower returns what reads linked documents.
 func (p *Platform) follower(t dispatch.Token) upstream.Follower {
 	return upstream.Follower{Client: p.Client, Call: p.call(opResults, http.MethodGet, "", t), AllowHosts: p.AllowHosts}
 }
 
-// document is a response body with its headers.
 type document struct {
 	at     *url.URL // base of its relative links; nil if unknown
 	header http.Header

@@ -152,7 +152,6 @@ func (s statusInfo) duration() time.Duration {
 	return finished.Sub(started)
 }
 
-// time reads a timestamp; zero for none.
 func (s statusInfo) time(name string) time.Time {
 	at := stac.Text(s[name])
 	if at == "" {
@@ -233,7 +232,6 @@ func (p *Platform) statusInfo(ctx context.Context, t dispatch.Token, ref dispatc
 	return info, nil
 }
 
-// asError finds the error of package upstream.
 func asError(err error) (*dispatch.Error, bool) { return errors.AsType[*dispatch.Error](err) }
 
 // exception returns the identity of an error by the standard: the last part of its type, as in

@@ -30,7 +30,6 @@ type facts struct {
 	versions dispatch.Versions
 }
 
-// version is one entry of /.well-known/openeo.
 type version struct {
 	URL        string `json:"url"`
 	API        string `json:"api_version"`
@@ -40,7 +39,6 @@ type version struct {
 // maxFacts limits the documents that publish the facts, in bytes.
 const maxFacts = 1 << 20
 
-// backendFacts returns the back-end's facts.
 func (p *Platform) backendFacts(ctx context.Context) (facts, error) {
 	return p.facts.Get(ctx, "", func(ctx context.Context, _ facts) (facts, error) {
 		base, doubt := p.discover(ctx)
@@ -131,7 +129,6 @@ var (
 	remoteClass = regexp.MustCompile(`^https?://api\.openeo\.org/extensions/remote-process-definition/`)
 )
 
-// capabilities reads the capabilities of the API at base.
 func (p *Platform) capabilities(ctx context.Context, base string) (facts, error) {
 	const op = "openeo.capabilities"
 	call := p.request(op, "GET", base+"/", "", nil)
@@ -188,7 +185,6 @@ func unitName(raw json.RawMessage) string {
 	return name
 }
 
-// provider is one identity provider of GET /credentials/oidc.
 type provider struct {
 	ID     string `json:"id"`
 	Issuer string `json:"issuer"`

@@ -88,7 +88,6 @@ func (p *Platform) fetch(where, id string) func(context.Context, process) (proce
 
 const opDocument = "openeo.document"
 
-// badDefinition describes the fault of a fetched document.
 func badDefinition(id string, err error) error {
 	member := "application"
 	if id != "" {

@@ -96,7 +96,6 @@ func (p *Platform) process(ctx context.Context, bearer dispatch.Secret, s dispat
 	return p.stored(ctx, bearer, s)
 }
 
-// call returns the node that calls a process; it is the result node.
 func call(id, namespace string, arguments json.RawMessage) map[string]any {
 	n := map[string]any{"process_id": id, "arguments": arguments, "result": true}
 	if namespace != "" {

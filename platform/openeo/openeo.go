@@ -109,7 +109,6 @@ func (p *Platform) Base(s dispatch.Service) (string, error) {
 	return "", nil
 }
 
-// allowed checks a URL that a user gave in a member of the service.
 func (p *Platform) allowed(op, raw, member string) error {
 	if err := p.Client.Allowed(op, raw, p.AllowHosts); err != nil {
 		return dispatch.InvalidBody(op, dispatch.TextFor(err), "service", member)
@@ -145,7 +144,6 @@ func (p *Platform) request(op, method, url string, bearer dispatch.Secret, body 
 	}
 }
 
-// get reads JSON from the back-end's API.
 func (p *Platform) get(ctx context.Context, op, path string, bearer dispatch.Secret, into any) (*upstream.Answer,
 	error) {
 	a, err := p.call(ctx, op, http.MethodGet, path, bearer, nil)

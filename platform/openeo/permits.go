@@ -176,7 +176,6 @@ func (c *permission) recordValues(values map[string]json.RawMessage, d *dispatch
 	return nil
 }
 
-// walk checks every node below v.
 func (c *permission) walk(v any) (err error) {
 	switch v := v.(type) {
 	case []any:
@@ -205,7 +204,6 @@ func (c *permission) walk(v any) (err error) {
 	return err
 }
 
-// checkNode checks one call of a process.
 func (c *permission) checkNode(n map[string]any) error {
 	for _, namespace := range c.possibleValues(n["namespace"]) {
 		if text, is := namespace.value.(string); namespace.value != nil && (!is || isURL(text)) {
@@ -236,7 +234,6 @@ func (c *permission) unfinished() error {
 		Text: "The request ended before its process graph was checked. Repeat it.", Err: c.steps.Err()}
 }
 
-// checkProcess checks one process that a node may call.
 func (c *permission) checkProcess(id placed, arguments any) error {
 	name, is := id.value.(string)
 	switch {
@@ -264,7 +261,6 @@ func (c *permission) checkProcess(id placed, arguments any) error {
 	return nil
 }
 
-// checkOpened checks the texts that a process opens.
 func (c *permission) checkOpened(process string, arguments any) error {
 	for _, given := range c.possibleValues(arguments) {
 		all, _ := given.value.(map[string]any)

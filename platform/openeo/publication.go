@@ -35,7 +35,6 @@ var published = regexp.MustCompile("^" + publishedPath + "$")
 // it stores processes itself.
 var storedProcess = regexp.MustCompile(`^/process_graphs/[^/?#"]+$`)
 
-// publication is one such document.
 type publication struct {
 	parts [][]byte
 	hash  string

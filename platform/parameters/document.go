@@ -53,7 +53,6 @@ func (r *Reader) document(raw json.RawMessage) *document {
 	return d
 }
 
-// node is a parsed JSON value.
 type node struct {
 	raw     json.RawMessage
 	members map[string]*node // of an object
@@ -209,7 +208,6 @@ func (n *node) texts() (all []string) {
 	return all
 }
 
-// names returns one text, or the texts of a list.
 func (n *node) names() []string {
 	if one, ok := n.text(); ok {
 		return []string{one}
@@ -219,7 +217,6 @@ func (n *node) names() []string {
 
 func (n *node) isTrue() bool { return n.kind() == 't' }
 
-// orNil returns the node, or nil if it is null.
 func (n *node) orNil() *node {
 	if n.kind() == 'n' {
 		return nil
@@ -280,10 +277,8 @@ func warning(name string, faults []string) string {
 		" is not fully supported, so its values are checked only in part: " + text + "."
 }
 
-// short limits the length of a name in a message.
 func short(s string) string { return cut(s, 100) }
 
-// shorter limits the length of a sentence in a message.
 func shorter(s string) string { return cut(s, 1_000) }
 
 func cut(s string, most int) string {

@@ -26,7 +26,6 @@ func (s *Set) Check(ctx context.Context, r dispatch.Request, d *dispatch.Dimensi
 	return invalid(faults)
 }
 
-// dimension checks the values of dimension k.
 func (s *Set) dimension(m *bounds.Meter, d *dispatch.Dimension, k int) (faults []dispatch.Fault) {
 	one := d.All()[k]
 	at := func(below ...any) []any { return append([]any{"body"}, d.Place(k, below...)...) }

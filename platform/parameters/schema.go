@@ -114,7 +114,6 @@ func (s schema) hasOwnType() bool {
 		s.Type[0] != "array"
 }
 
-// byType splits a schema with several types.
 func (s schema) byType() (all []schema) {
 	if len(s.Type) < 2 {
 		return []schema{s}
@@ -127,7 +126,6 @@ func (s schema) byType() (all []schema) {
 	return all
 }
 
-// merged returns the schema combined with those of allOf.
 func (s schema) merged(depth int) schema {
 	for _, part := range s.AllOf {
 		for _, l := range s.doc.schema(part).alternatives(depth + 1) {
@@ -173,7 +171,6 @@ func isNull(raw json.RawMessage) bool { return string(bytes.TrimSpace(raw)) == "
 // optionsPerStep is how many values of an enumeration cost one step.
 const optionsPerStep = 16
 
-// options returns the values that are allowed; for an array those of its elements.
 func (s schema) options() []json.RawMessage {
 	if !s.doc.reader.steps.Spend(len(s.Enum) / optionsPerStep) {
 		return nil

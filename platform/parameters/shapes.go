@@ -27,7 +27,6 @@ func (p parameter) shapes(value json.RawMessage) []json.RawMessage {
 	return append([]json.RawMessage{value}, others...)
 }
 
-// boxForm is the form of a bounding box.
 type boxForm int
 
 const (
@@ -36,7 +35,6 @@ const (
 	boxAsList                   // an array of numbers
 )
 
-// box is a bounding box.
 type box struct {
 	West, South, East, North json.Number
 	bbox                     []json.Number   // the four or six numbers of an OGC form; nil: it had another form
@@ -168,7 +166,6 @@ func (p parameter) cannotCross(value json.RawMessage) bool {
 	return crosses
 }
 
-// geometries converts a bounding box to a polygon.
 func (p parameter) geometries(value json.RawMessage) []json.RawMessage {
 	b, _, ok := boxOf(value)
 	if !ok || !b.lonLat { // as a GeoJSON polygon always is
@@ -177,7 +174,6 @@ func (p parameter) geometries(value json.RawMessage) []json.RawMessage {
 	return []json.RawMessage{b.polygon(), b.feature(), b.collection()}
 }
 
-// boxOf reads a bounding box in any form.
 func boxOf(value json.RawMessage) (b box, form boxForm, ok bool) {
 	var c struct {
 		West, South, East, North *json.Number

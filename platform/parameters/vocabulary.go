@@ -2,7 +2,6 @@ package parameters
 
 import "slices"
 
-// keyword describes a keyword of JSON Schema.
 type keyword struct {
 	form                                  // required of its value; without one the keyword does not restrict values
 	inPlace           bool                // its schemas check the same value as the schema that has the keyword
@@ -67,7 +66,6 @@ var vocabulary = map[string]keyword{
 	valueWord:  {deep: true},
 }
 
-// prepaid returns the elements and members of keywords in sum.
 func prepaid[V any](keywords map[string]V) (elements, members int) {
 	for name := range keywords {
 		elements, members = elements+vocabulary[name].elements, members+vocabulary[name].members

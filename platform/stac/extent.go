@@ -52,7 +52,6 @@ func (e Extent) MarshalJSON() ([]byte, error) {
 	})
 }
 
-// moment writes a time; null if it is not known.
 func moment(t time.Time) any {
 	if t.IsZero() {
 		return nil

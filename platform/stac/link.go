@@ -47,7 +47,6 @@ func absoluteLinks(raw json.RawMessage, at *url.URL) []Object {
 	return kept
 }
 
-// dropInvalid removes members that have the wrong form.
 func dropInvalid(o Object, fits func(json.RawMessage) bool, names ...string) {
 	for _, name := range names {
 		if v, there := o[name]; there && !fits(v) {

@@ -83,7 +83,6 @@ func New(c Config) *Client {
 	return client
 }
 
-// network sends requests to a group of servers.
 type network struct {
 	reads   http.RoundTripper
 	effects *connections // nil: reads sends all requests

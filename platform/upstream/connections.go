@@ -190,7 +190,6 @@ func (c *connection) heed(resp *http.Response) {
 	}
 }
 
-// closeIdle closes a connection that serves no request.
 func (cs *connections) closeIdle(u *url.URL, c *connection) {
 	cs.mu.Lock()
 	idle := c.InFlight() == 0
