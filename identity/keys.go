@@ -70,8 +70,8 @@ func (s *keySet) find(ctx context.Context, kid, alg string) (crypto.PublicKey, i
 	return key, version, nil
 }
 
-// verify verifies the signature of a token, its issuer, and what c does not skip. It returns the token, its payload, and
-// the version of the key set.
+// verify verifies the signature of a token, its issuer, and what c does not skip. It returns the token, its payload,
+// and the version of the key set.
 func (s *keySet) verify(ctx context.Context, token dispatch.Secret, h header, c oidc.Config) (good *oidc.IDToken,
 	payload json.RawMessage, version int, err error) {
 	key, version, err := s.find(ctx, h.kid, h.alg)
