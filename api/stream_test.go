@@ -401,6 +401,32 @@ func TestStream_LogsNoToken(t *testing.T) {
 	}
 }
 
+// A handshake is logged with the status that its client got.
+func TestStream_LogsTheStatus(t *testing.T) {
+	for version, want := range map[string]int{"13": 101, "12": 426, "": 400} {
+		s := serveWorld(t, newWorld(), nil)
+		r, err := http.NewRequestWithContext(t.Context(), "GET", s.server.URL+"/job_status", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header = http.Header{"Authorization": {"Bearer token-anna"}, "Connection": {"Upgrade"},
+			"Upgrade": {"websocket"}, "Sec-Websocket-Key": {"dGhlIHNhbXBsZSBub25jZQ=="},
+			"Sec-Websocket-Version": {version}}
+		a, err := http.DefaultClient.Do(r)
+		if err != nil || a.StatusCode != want {
+			t.Fatalf("version %q: %v, %v", version, a, err)
+		}
+		a.Body.Close()
+		log := s.w.log.String()
+		for until := time.Now().Add(10 * time.Second); log == "" && time.Now().Before(until); log = s.w.log.String() {
+			time.Sleep(time.Millisecond)
+		}
+		if line := lines(t, log)["request"]; line["status"] != float64(want) {
+			t.Errorf("%v, want %d", line, want)
+		}
+	}
+}
+
 // The operator can allow every origin, because only the token identifies the user.
 func TestStream_AllowsEveryOriginIfConfigured(t *testing.T) {
 	s := serveWorld(t, newWorld(), func(c *Config) { c.CORSOrigins = []string{"*"} })

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"net/http"
 	"slices"
 	"strings"
@@ -52,13 +53,14 @@ func (a *api) serveStream(w http.ResponseWriter, r *http.Request, about func(*ht
 		release()
 		leave()
 	}
-	if s.Socket, err = socket.Accept(w, r, protocol(r)); err != nil {
+	opened := call.In(r.Context())
+	s.Socket, err = socket.Accept(w, r, protocol(r))
+	opened.Status = cmp.Or(opened.Status, socket.StatusOf(err)) // a response on the connection does not set it
+	if err != nil {
 		released()
 		a.Log.DebugContext(r.Context(), "stream not opened", "error", err)
 		return
 	}
-	opened := call.In(r.Context())
-	opened.Status = http.StatusSwitchingProtocols
 	s.Start(call.With(a.Life, &call.Call{ID: opened.ID, Caller: identity.Caller{User: s.Topic.User}}), released)
 }
 
