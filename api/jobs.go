@@ -85,15 +85,18 @@ func (a *api) readJob(ctx context.Context, in *openapi.Request,
 		return nil, err
 	}
 	defer w.Release()
-	see := func(ctx context.Context, fresh time.Duration) (dispatch.Record, error) {
-		return a.Broker.Read(ctx, call.User(ctx), id, fresh)
+	see := func(ctx context.Context, fresh time.Duration) (dispatch.Record, string, error) {
+		r, err := a.Broker.Read(ctx, call.User(ctx), id, fresh)
+		return r, live.JobTag(r), err
 	}
-	r, err := live.AwaitChange(ctx, a.Lists, w, see, live.JobTag,
-		func(r dispatch.Record) bool { return r.Status.Final() })
+	r, tag, err := live.AwaitChange(ctx, a.Lists, w, see, func(r dispatch.Record) bool { return r.Status.Final() })
 	if err == nil {
 		r, err = a.Broker.ForecastJob(ctx, r)
 	}
-	return a.tagged(r, err)
+	if err != nil {
+		return nil, err
+	}
+	return openapi.TaggedOf(tag, a.Job(r)), nil
 }
 
 // tagged returns the response with a job, and its ETag.

@@ -103,15 +103,14 @@ func (a *Lists) AwaitList(ctx context.Context, in *openapi.Request, t Topic,
 	query := address.Query()
 	about := maps.Clone(query)
 	about.Del("wait")
-	see := func(ctx context.Context, fresh time.Duration) (string, error) {
+	see := func(ctx context.Context, fresh time.Duration) (none struct{}, tag string, err error) {
 		if err := a.Broker.Freshen(ctx, t.User, t.scope(), fresh); err != nil {
-			return "", err
+			return none, "", err
 		}
 		c, err := a.NumberOf(ctx, t)
-		return listTag(c, about.Encode()), err
+		return none, listTag(c, about.Encode()), err
 	}
-	tag, err := AwaitChange(ctx, a, w, see, func(tag string) string { return tag },
-		func(string) bool { return a.taskHasEnded(ctx, t) })
+	_, tag, err := AwaitChange(ctx, a, w, see, func(struct{}) bool { return a.taskHasEnded(ctx, t) })
 	if err != nil {
 		return nil, err
 	}

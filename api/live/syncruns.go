@@ -23,15 +23,15 @@ func (a *Lists) ListSyncRuns(ctx context.Context, in *openapi.Request, query url
 		return nil, err
 	}
 	defer w.Release()
-	see := func(ctx context.Context, _ time.Duration) ([]dispatch.Record, error) {
-		return a.Broker.SyncRuns(ctx, u, q.after(q.at.Job))
+	see := func(ctx context.Context, _ time.Duration) ([]dispatch.Record, string, error) {
+		runs, err := a.Broker.SyncRuns(ctx, u, q.after(q.at.Job))
+		return runs, tagOfRuns(runs), err
 	}
-	runs, err := AwaitChange(ctx, a, w, see, tagOfRuns, func([]dispatch.Record) bool { return false })
+	runs, tag, err := AwaitChange(ctx, a, w, see, func([]dispatch.Record) bool { return false })
 	if err != nil {
 		return nil, err
 	}
 	part := ListPart{to: q.at, more: len(runs) > q.limit}
-	tag := tagOfRuns(runs)
 	runs = runs[:min(len(runs), q.limit)]
 	if len(runs) > 0 {
 		part.to.Job = runs[len(runs)-1].Place()

@@ -81,47 +81,45 @@ func (v validators) match(tag string) bool {
 // was asked.
 func etag(digest []byte) string { return `W/"` + base64.RawURLEncoding.EncodeToString(digest) + `"` }
 
-// AwaitChange calls see until its ETag differs from those of the client, or from the first one if the client sent none,
-// until the wait is over, or until the service stops. If the client's ETag is still current then, it returns
-// errNotModified. A client that sent none does not wait for a change of what has ended.
+// AwaitChange calls see until the ETag that it returns differs from those of the client, or from the first one if the
+// client sent none, until the wait is over, or until the service stops. If the client's ETag is still current then, it
+// returns errNotModified. A client that sent none does not wait for a change of what has ended.
 func AwaitChange[T any](ctx context.Context, a *Lists, w waiting, see func(ctx context.Context, fresh time.Duration) (T,
-	error), tag func(T) string, ended func(T) bool) (T, error) {
+	string, error), ended func(T) bool) (T, string, error) {
 	end := time.Now().Add(w.wait)
-	shown, err := seeOrStop(ctx, a, see, a.Freshness)
-	known := w.known
-	for err == nil {
-		now, left := tag(shown), time.Until(end)
+	shown, tag, err := seeOrStop(ctx, a, see, a.Freshness)
+	for known := w.known; err == nil; {
+		left := time.Until(end)
 		if left <= 0 || known == nil && ended(shown) {
 			break
 		}
 		if known == nil {
-			known = validators{strings.TrimPrefix(now, "W/")}
+			known = validators{strings.TrimPrefix(tag, "W/")}
 		}
-		if !known.match(now) || ctx.Err() != nil || a.Life.Err() != nil {
+		if !known.match(tag) || ctx.Err() != nil || a.Life.Err() != nil {
 			break
 		}
-		shown, err = seeOrStop(ctx, a, see, a.afterChange(ctx, w.changed, left))
+		shown, tag, err = seeOrStop(ctx, a, see, a.afterChange(ctx, w.changed, left))
 	}
-	if err == nil && w.known.match(tag(shown)) {
-		w.header.Set("ETag", tag(shown))
+	if err == nil && w.known.match(tag) {
+		w.header.Set("ETag", tag)
 		w.header.Set("Cache-Control", openapi.Revalidate)
-		return shown, errNotModified
+		err = errNotModified
 	}
-	return shown, err
+	return shown, tag, err
 }
 
 // seeOrStop calls see. If the service stops while see waits for a platform, it returns what is known.
-func seeOrStop[T any](ctx context.Context, a *Lists, see func(context.Context, time.Duration) (T, error),
-	fresh time.Duration) (T, error) {
+func seeOrStop[T any](ctx context.Context, a *Lists, see func(context.Context, time.Duration) (T, string, error),
+	fresh time.Duration) (T, string, error) {
 	asking, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stop := context.AfterFunc(a.Life, cancel)
-	defer stop()
-	shown, err := see(asking, fresh)
+	defer context.AfterFunc(a.Life, cancel)()
+	shown, tag, err := see(asking, fresh)
 	if err != nil && a.Life.Err() != nil {
 		return see(ctx, broker.AsKnown)
 	}
-	return shown, err
+	return shown, tag, err
 }
 
 // afterChange waits for a possible change. It returns the freshness to read with: as known after a signal, else with

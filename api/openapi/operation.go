@@ -37,9 +37,7 @@ func withDeadline[O any](ctx context.Context) (context.Context, context.CancelFu
 	if _, streamed := any(new(O)).(*huma.StreamResponse); streamed {
 		return ctx, func() {}
 	}
-	limited, cancel := facade.WithDeadline(ctx)
-	context.AfterFunc(ctx, cancel)
-	return limited, cancel
+	return facade.WithDeadline(ctx)
 }
 
 // Request gives operations the raw HTTP request. They read it themselves because huma reports faults in another form
