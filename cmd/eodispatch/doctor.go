@@ -17,6 +17,7 @@ import (
 	"github.com/eodispatch/eodispatch/config"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/identity"
+	"github.com/eodispatch/eodispatch/store"
 )
 
 type doctorCommand struct {
@@ -91,16 +92,29 @@ func (d *doctorCommand) run(c console, settings *config.Config) error {
 		return err
 	}
 	findings := append([]finding{{name: "configuration"}}, diagnose(ctx, checks, d.timeout)...)
-	findings = append(findings, d.counts(ctx, settings), agedFinding(ctx, settings, d.timeout))
-	if err := d.print(c.out, settings.Notes, findings,
-		slices.Concat(lossesOf(ctx, settings), unrecognized(ctx, settings),
-			inNeed(ctx, settings), hooksInNeed(ctx, settings))); err != nil {
+	findings = append(findings, d.counts(ctx, settings))
+	kept, err := openToRead(ctx, settings)
+	if err == nil {
+		defer kept.Close()
+	}
+	findings = append(findings, agedFinding(ctx, kept, err, retentionOf(settings), d.timeout))
+	if err := d.print(c.out, settings.Notes, findings, notesOn(ctx, kept, settings)); err != nil {
 		return err
 	}
 	if slices.ContainsFunc(findings, func(f finding) bool { return f.err != nil }) {
 		return errSaid
 	}
 	return nil
+}
+
+// notesOn returns notes on a database; none on one that cannot be opened, which another check reports. Brokers may be
+// using it.
+func notesOn(ctx context.Context, kept *store.Store, settings *config.Config) []string {
+	if kept == nil {
+		return nil
+	}
+	return slices.Concat(lossesOf(ctx, kept, settings.Direct == ""), unrecognized(ctx, kept), inNeed(ctx, kept),
+		hooksInNeed(ctx, kept))
 }
 
 // print prints notes about the settings, findings, and notes about the database, as a table or in JSON.

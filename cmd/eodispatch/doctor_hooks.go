@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/config"
+	"github.com/eodispatch/eodispatch/store"
 )
 
 // failsLong is for how long messages to a hook must have failed to be worth a note: receivers restart.
@@ -57,12 +58,7 @@ func askReceiver(ctx context.Context, origin string) (unproven string, err error
 }
 
 // hooksInNeed returns notes on hooks whose messages do not arrive.
-func hooksInNeed(ctx context.Context, settings *config.Config) (notes []string) {
-	kept, err := openToRead(ctx, settings)
-	if err != nil {
-		return nil // another check reports it
-	}
-	defer kept.Close()
+func hooksInNeed(ctx context.Context, kept *store.Store) (notes []string) {
 	found, err := kept.HookTroubles(ctx, failsLong)
 	if err != nil {
 		return []string{"cannot read whether messages to hooks arrive: " + explained(err)}

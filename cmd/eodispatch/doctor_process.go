@@ -14,6 +14,7 @@ import (
 
 	"github.com/eodispatch/eodispatch/config"
 	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/store"
 )
 
 // renewBefore is how long before its end a certificate is a fault.
@@ -68,12 +69,7 @@ func privateCheck(settings *config.Config) check {
 const mostInNeed = 1000
 
 // inNeed returns notes on what operators hold, and on jobs that need them.
-func inNeed(ctx context.Context, settings *config.Config) (notes []string) {
-	kept, err := openToRead(ctx, settings)
-	if err != nil {
-		return nil // another check reports it
-	}
-	defer kept.Close()
+func inNeed(ctx context.Context, kept *store.Store) (notes []string) {
 	holds, err := kept.OperatorHolds(ctx)
 	for _, h := range holds {
 		notes = append(notes, fmt.Sprintf("an operator (%s) has held %s since %s: %s", h.By, h.Scope,

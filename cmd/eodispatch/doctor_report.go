@@ -7,8 +7,8 @@ import (
 	"io"
 	"time"
 
-	"github.com/eodispatch/eodispatch/config"
 	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/store"
 )
 
 // The results of checks in JSON.
@@ -51,9 +51,10 @@ func printFindings(w io.Writer, findings []finding, notes []string) error {
 // agedLate is for how long what is older than retention keeps may remain: running brokers delete it every hour.
 const agedLate = 3 * time.Hour
 
-// agedFinding checks that what is older than the settings keep has been deleted, if anything is to be.
-func agedFinding(ctx context.Context, settings *config.Config, within time.Duration) finding {
-	r := retentionOf(settings)
+// agedFinding checks that what is older than the settings keep has been deleted, if anything is to be. unopened is why
+// the database could not be opened.
+func agedFinding(ctx context.Context, kept *store.Store, unopened error, r dispatch.Retention,
+	within time.Duration) finding {
 	f := finding{name: "retention",
 		advice: "check that a broker runs, and look for `deleting what is older than retention failed` in its log; " +
 			"`eodispatch purge` deletes it now"}
@@ -61,14 +62,12 @@ func agedFinding(ctx context.Context, settings *config.Config, within time.Durat
 		f.name = "retention: everything is kept for ever"
 		return f
 	}
-	ctx, cancel := context.WithTimeout(ctx, within)
-	defer cancel()
-	kept, err := openToRead(ctx, settings)
-	if err != nil {
-		f.err, f.advice = err, "see the check of the database"
+	if unopened != nil {
+		f.err, f.advice = unopened, "see the check of the database"
 		return f
 	}
-	defer kept.Close()
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
 	for _, keep := range []*time.Duration{&r.Results, &r.Requests, &r.Jobs} {
 		if *keep > 0 {
 			*keep += agedLate

@@ -46,14 +46,15 @@ func printReadiness(c console, settings *config.Config) error {
 	return err
 }
 
+// direct requests without the proxy that the environment may name.
+var direct = http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+
 // askReady returns what /ready of a private listener on this machine says, and whether that is yes.
 func askReady(ctx context.Context, listen string) (said string, ready bool, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+reachable(listen)+"/ready", nil)
 	if err != nil {
 		return "", false, err
 	}
-	// without the proxy that the environment may name
-	direct := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	response, err := direct.Do(request)
 	if err != nil {
 		return "", false, err

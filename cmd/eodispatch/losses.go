@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/eodispatch/eodispatch/config"
 	"github.com/eodispatch/eodispatch/observe/telemetry"
 	"github.com/eodispatch/eodispatch/store"
 )
@@ -84,15 +83,9 @@ func (l *losses) last() *telemetry.Durability {
 	return &telemetry.Durability{Crash: found.Crash, Failover: found.Failover, Standbys: found.Standbys}
 }
 
-// lossesOf returns notes on what the database may lose. It returns nothing for a database that cannot be opened, which
-// another check reports.
-func lossesOf(ctx context.Context, settings *config.Config) (notes []string) {
-	kept, err := openToRead(ctx, settings)
-	if err != nil {
-		return nil
-	}
-	defer kept.Close()
-	if pooled, _ := kept.BehindPooler(); pooled && settings.Direct == "" {
+// lossesOf returns notes on what the database may lose. indirect: the settings have no address of the server itself.
+func lossesOf(ctx context.Context, kept *store.Store, indirect bool) (notes []string) {
+	if pooled, _ := kept.BehindPooler(); pooled && indirect {
 		notes = append(notes, poolerWithoutDirect)
 	}
 	if own, allowed, err := kept.Connections(ctx); err == nil && own > allowed {

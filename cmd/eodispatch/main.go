@@ -50,27 +50,13 @@ func main() {
 func run(args []string, c console) int {
 	started := false
 	root := newRoot(c)
-	noteStart(root, &started)
-	nameArguments(root)
+	checked(root, &started)
 	root.SetArgs(args)
 	command, err := root.ExecuteContextC(context.Background())
 	if err != nil && !started {
 		err = usageError{err, command.CommandPath()}
 	}
 	return exitCode(err, c.err)
-}
-
-// noteStart has every command report that its arguments were right.
-func noteStart(command *cobra.Command, started *bool) {
-	if inner := command.RunE; inner != nil {
-		command.RunE = func(command *cobra.Command, args []string) error {
-			*started = true
-			return inner(command, args)
-		}
-	}
-	for _, below := range command.Commands() {
-		noteStart(below, started)
-	}
 }
 
 // newRoot returns the program with all of its commands.

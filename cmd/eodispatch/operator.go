@@ -211,8 +211,6 @@ func (o *operatorCommand) ask(method, path string, body any) ([]byte, error) {
 	}
 	request.Header.Set(operator.Header, self())
 	operator.Sign(request, sent, key, time.Now())
-	// without the proxy that the environment may name
-	direct := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	response, err := direct.Do(request)
 	if err != nil {
 		return nil, fmt.Errorf("no broker responds at telemetry.listen on this machine: %w", err)

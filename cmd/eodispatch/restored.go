@@ -47,14 +47,8 @@ func markRestored(c console, settings *config.Config, withoutListing bool) error
 	})
 }
 
-// unrecognized lists platform jobs that a restored database does not know, one line each. It returns nothing for a
-// database that cannot be opened, which the database check reports. A broker may be using the database.
-func unrecognized(ctx context.Context, settings *config.Config) (lines []string) {
-	kept, err := openToRead(ctx, settings)
-	if err != nil {
-		return nil
-	}
-	defer kept.Close()
+// unrecognized lists platform jobs that a restored database does not know, one line each.
+func unrecognized(ctx context.Context, kept *store.Store) (lines []string) {
 	found, err := kept.Unrecognized(ctx)
 	if err != nil {
 		return []string{"cannot read which jobs the restored database does not know: " + explained(err)}

@@ -47,10 +47,16 @@ func unknownFlag(command *cobra.Command, err error) error {
 	return err
 }
 
-// nameArguments has every command name the arguments that it expects if others are given. Cobra's error counts them.
-func nameArguments(command *cobra.Command) {
-	check := command.Args
-	if check != nil && !command.HasSubCommands() {
+// checked has every command report that its arguments were right, or else name those that it expects: cobra's error
+// counts them.
+func checked(command *cobra.Command, started *bool) {
+	if inner := command.RunE; inner != nil {
+		command.RunE = func(command *cobra.Command, args []string) error {
+			*started = true
+			return inner(command, args)
+		}
+	}
+	if check := command.Args; check != nil && !command.HasSubCommands() {
 		command.Args = func(command *cobra.Command, args []string) error {
 			err := check(command, args)
 			if err == nil || strings.HasPrefix(err.Error(), "invalid argument") {
@@ -61,7 +67,7 @@ func nameArguments(command *cobra.Command) {
 		}
 	}
 	for _, below := range command.Commands() {
-		nameArguments(below)
+		checked(below, started)
 	}
 }
 
