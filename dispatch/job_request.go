@@ -148,6 +148,85 @@ func ParseRequestHead(text string) (r Request) {
 	return r
 }
 
+// RequestHead returns the members that precede the parameters in a request stored as JSON, for [ParseRequestHead]; "" for
+// a short request, and for members that lists do not read as a whole.
+func RequestHead(text string) string {
+	const few = 1 << 10 // bytes
+	from := parametersIn(text) - len(`,"parameters":`)
+	if len(text) <= few || from <= 0 || from > PartMost {
+		return ""
+	}
+	return text[:from]
+}
+
+// ParseRequest parses a request stored as JSON. It does not decode large parameters, which takes longer than reading
+// them.
+func ParseRequest(text string) (r Request, err error) {
+	const large = 64 << 10 // bytes
+	from := parametersIn(text)
+	if len(text) <= large || from < 0 {
+		return r, json.Unmarshal([]byte(text), &r)
+	}
+	to := from + valueEnd(text[from:])
+	err = json.Unmarshal([]byte(text[:from]+"null"+text[to:]), &r)
+	r.Parameters = json.RawMessage(text[from:to])
+	return r, err
+}
+
+// parametersIn returns where the parameters begin in a request stored as JSON; -1: they are not found.
+func parametersIn(text string) int {
+	const member = `"parameters":`
+	for at := 1; at < len(text); at++ { // after the brace, and then after each comma
+		if strings.HasPrefix(text[at:], member) {
+			return at + len(member)
+		}
+		at += valueEnd(text[at:]) // the name
+		if at < len(text) {
+			at++ // the colon
+			at += valueEnd(text[at:])
+		}
+	}
+	return -1
+}
+
+// valueEnd returns the length of the value with which a JSON text begins that has no white space.
+func valueEnd(text string) int {
+	depth := 0
+	for at := 0; at < len(text); at++ {
+		switch text[at] {
+		case '"':
+			at = stringEnd(text, at)
+		case '{', '[':
+			depth++
+		case '}', ']':
+			depth--
+		case ',', ':':
+			if depth == 0 {
+				return at
+			}
+		}
+		if depth < 0 { // of what the value is in
+			return at
+		}
+	}
+	return len(text)
+}
+
+// stringEnd returns where the closing quote is of the JSON string whose opening quote is at a position.
+func stringEnd(text string, at int) int {
+	for begin := at; ; {
+		next := strings.IndexByte(text[at+1:], '"')
+		if next < 0 {
+			return len(text)
+		}
+		at += 1 + next
+		escapes := len(text[begin+1:at]) - len(strings.TrimRight(text[begin+1:at], `\`))
+		if escapes%2 == 0 {
+			return at
+		}
+	}
+}
+
 // Encode returns r in JSON, without escaping characters of parameters and options.
 func (r Request) Encode() ([]byte, error) {
 	text, err := Encode(r)

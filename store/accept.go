@@ -201,11 +201,12 @@ func insertTask(ctx context.Context, q querier, t dispatch.Task, id dispatch.Tas
 		moves = max(created, 1)
 	}
 	_, err := q.ExecContext(ctx, `
-		INSERT INTO tasks (id, owner, account, request, dimension, created, sent, annotations,
+		INSERT INTO tasks (id, owner, account, request, head, dimension, created, sent, annotations,
 			paused, paused_for, budget, budget_unit, trial, spread, moves)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`,
-		id, t.Owner, t.Account, shared, t.Dimension, created, sent, encoded(t.Annotations, dispatch.Annotations.Empty),
-		t.Paused, t.PausedFor, t.Budget.Amount, t.Budget.Unit, int64(t.Trial), spread, moves)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)`,
+		id, t.Owner, t.Account, shared, dispatch.RequestHead(shared), t.Dimension, created, sent,
+		encoded(t.Annotations, dispatch.Annotations.Empty), t.Paused, t.PausedFor, t.Budget.Amount, t.Budget.Unit,
+		int64(t.Trial), spread, moves)
 	return err
 }
 
@@ -251,7 +252,7 @@ func insertJobs(ctx context.Context, q tx, jobs iter.Seq[dispatch.Draft]) error 
 	for _, c := range columns {
 		names = append(names, c.name)
 	}
-	rows, bodies := newBulk(q, "jobs", names...), newBulk(q, "requests", "job", "body")
+	rows, bodies := newBulk(q, "jobs", names...), newBulk(q, "requests", "job", "head", "body")
 	defer rows.close()
 	defer bodies.close()
 	var e effects
@@ -274,7 +275,11 @@ func insertJobs(ctx context.Context, q tx, jobs iter.Seq[dispatch.Draft]) error 
 		return err
 	}
 	for j = range jobs {
-		if err := bodies.add(ctx, int64(j.ID), storableText(string(j.Body))); err != nil {
+		body, head := storableText(string(j.Body)), ""
+		if j.Task == 0 {
+			head = dispatch.RequestHead(body)
+		}
+		if err := bodies.add(ctx, int64(j.ID), head, body); err != nil {
 			return err
 		}
 	}

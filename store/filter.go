@@ -159,15 +159,20 @@ func (l *jobList) columns(r *recordRow) []any {
 }
 
 // body is the expression for as much of a request as the page has.
-func (l *jobList) body() string {
-	if l.page.Most == 0 {
-		return "requests.body"
+func (l *jobList) body() string { return partOf(&l.where, l.page.Most, "requests.body", !l.ofTask) }
+
+// partOf is the expression for a column with requests, or with headed, for their heads if they have more than most
+// bytes, unless that is 0.
+func partOf(w *where, most int, column string, headed bool) string {
+	if most == 0 {
+		return column
 	}
-	n, rest := l.where.arg(l.page.Most), "''"
-	if l.page.Most > 0 && !l.ofTask {
-		rest = "substr(requests.body, 1, " + n + ")"
+	n, rest := w.arg(most), "''"
+	if most > 0 && headed {
+		table, _, _ := strings.Cut(column, ".")
+		rest = "substr(CASE WHEN " + table + ".head <> '' THEN " + table + ".head ELSE " + column + " END, 1, " + n + ")"
 	}
-	return "CASE WHEN octet_length(requests.body) <= " + n + " THEN requests.body ELSE " + rest + " END"
+	return "CASE WHEN octet_length(" + column + ") <= " + n + " THEN " + column + " ELSE " + rest + " END"
 }
 
 // listRecords reads a page of an owner's jobs. Jobs with a label are found by that, jobs that changed since a time by

@@ -31,7 +31,7 @@ func asLoaded(jobs []dispatch.Job) []dispatch.Job {
 // requestOf decodes a job's request. For a task's job, body is its value and shared the task's request.
 func requestOf(j dispatch.Job, body, shared, dimension string) (r dispatch.Request, err error) {
 	if j.Task == 0 {
-		return r, json.Unmarshal([]byte(body), &r)
+		return dispatch.ParseRequest(body)
 	}
 	t := dispatch.Task{Dimension: dimension}
 	if err := json.Unmarshal([]byte(shared), &t.Request); err != nil {

@@ -159,7 +159,7 @@ func markPruned(ctx context.Context, q tx, id dispatch.JobID, before int64) (int
 }
 
 func writeBody(ctx context.Context, q tx, id dispatch.JobID, body string) error {
-	return run(ctx, q, "UPDATE requests SET body = $1 WHERE job = $2", body, id)
+	return run(ctx, q, "UPDATE requests SET head = '', body = $1 WHERE job = $2", body, id)
 }
 
 // prunedRequest returns an encoded request as it is kept when it is too old.
@@ -198,7 +198,8 @@ func (s *Store) pruneTasks(ctx context.Context, before int64) error {
 			if shared, err = prunedRequest(shared); err != nil {
 				return err
 			}
-			return errors.Join(run(ctx, q, "UPDATE tasks SET request = $1, pruned = TRUE WHERE id = $2", shared, id),
+			return errors.Join(
+				run(ctx, q, "UPDATE tasks SET request = $1, head = '', pruned = TRUE WHERE id = $2", shared, id),
 				purgeDefinition(ctx, q, id, 0))
 		})
 	})

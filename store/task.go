@@ -138,14 +138,7 @@ func (r *taskRow) columns() []any {
 func selectTasks(
 	ctx context.Context, q tx, most int, from string, w where, more string,
 ) ([]taskRow, error) {
-	request := "tasks.request"
-	if most != 0 {
-		n, rest := w.arg(most), "''"
-		if most > 0 {
-			rest = "substr(tasks.request, 1, " + n + ")"
-		}
-		request = "CASE WHEN octet_length(tasks.request) <= " + n + " THEN tasks.request ELSE " + rest + " END"
-	}
+	request := partOf(&w, most, "tasks.request", true)
 	return list(ctx, q, (*taskRow).columns, `
 		SELECT `+taskColumns+`, `+request+`
 		FROM `+from+`

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"text/tabwriter"
 	"time"
@@ -24,8 +25,8 @@ import (
 
 const kept = 100_000 // jobs of one user
 
-// BenchmarkPerformanceOfLists reads the list of a user with 100,000 jobs, and a task of 10,000 jobs, as a whole and in
-// pages, from the real program on both databases.
+// BenchmarkPerformanceOfLists reads the list of a user with 100,000 jobs, a task of 10,000 jobs, and a list of few jobs
+// with large requests, as a whole and in pages, from the real program on both databases.
 func BenchmarkPerformanceOfLists(b *testing.B) {
 	w, err := simulator.Start(simulator.Options{Open: true, Life: simulator.Life{Run: time.Hour}})
 	if err != nil {
@@ -36,6 +37,8 @@ func BenchmarkPerformanceOfLists(b *testing.B) {
 	defer table.Flush()
 	fmt.Fprintf(table, "%d records of one user\tSQLite\tPostgreSQL\tratio\n", kept)
 	lite, post := listing(b, w, "sqlite:"+filepath.Join(b.TempDir(), "d.db")), listing(b, w, postgres.Database(b))
+	lite = append(lite, listingLarge(b, w, "sqlite:"+filepath.Join(b.TempDir(), "large.db"))...)
+	post = append(post, listingLarge(b, w, postgres.Database(b))...)
 	for i, row := range lite {
 		fmt.Fprintf(table, "%s\t%v\t%v\t%.1f\n", row.what, row.took.Round(10*time.Microsecond),
 			post[i].took.Round(10*time.Microsecond), float64(post[i].took)/float64(row.took))
@@ -165,20 +168,62 @@ func keepMany(b *testing.B, w *simulator.World, database string) {
 	body, _ := json.Marshal(program.OGC(w)) // cannot fail: a constant
 	owner := ownerOf(b, w)
 	for range kept / 10_000 {
-		drafts := make([]dispatch.Draft, 10_000)
-		for i := range drafts {
-			drafts[i] = dispatch.Draft{Body: body, Job: dispatch.Job{Identity: dispatch.Identity{Owner: owner},
-				Target: dispatch.Target{Account: "ogc/open"}, Wish: dispatch.Wish{Desired: dispatch.WantRun},
-				Handover:  dispatch.Handover{Phase: dispatch.Ended},
-				Condition: dispatch.Condition{Status: dispatch.Finished}}}
-			if i%100 == 0 {
-				drafts[i].Status = dispatch.Failed
-			}
+		drafts := endedDrafts(owner, body, 10_000)
+		for i := 0; i < len(drafts); i += 100 {
+			drafts[i].Status = dispatch.Failed
 		}
 		if _, err := s.Accept(b.Context(), dispatch.Key{}, nil, drafts); err != nil {
 			b.Fatal(err)
 		}
 	}
+}
+
+// endedDrafts returns finished jobs that have a request.
+func endedDrafts(owner dispatch.UserID, body []byte, n int) []dispatch.Draft {
+	drafts := make([]dispatch.Draft, n)
+	for i := range drafts {
+		drafts[i] = dispatch.Draft{Body: body, Job: dispatch.Job{Identity: dispatch.Identity{Owner: owner},
+			Target: dispatch.Target{Account: "ogc/open"}, Wish: dispatch.Wish{Desired: dispatch.WantRun},
+			Handover:  dispatch.Handover{Phase: dispatch.Ended},
+			Condition: dispatch.Condition{Status: dispatch.Finished}}}
+	}
+	return drafts
+}
+
+// listingLarge returns the processor time of the broker while four clients read a list of 30 jobs with requests of 10
+// MiB each at once.
+func listingLarge(b *testing.B, w *simulator.World, database string) (all []reading) {
+	s, err := store.Open(b.Context(), database, conformance.WallClock{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	large := program.OGC(w)
+	large.Parameters = json.RawMessage(`{"marker":"` + strings.Repeat("0123456789abcdef", (10<<20)/16) + `"}`)
+	body, _ := json.Marshal(large) // cannot fail: constants
+	owner := ownerOf(b, w)
+	for range 30 {
+		if _, err := s.Accept(b.Context(), dispatch.Key{}, nil, endedDrafts(owner, body, 1)); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		b.Fatal(err)
+	}
+	p := program.Start(b, append(benchmarked(w), "EODISPATCH_DATABASE="+database)...)
+	defer p.Stop(b)
+	c := fast{program.SignIn(b, w, p.Address)}
+	for _, row := range [][2]string{{"whole", "filter=processing"}, {"a page", "filter=processing&limit=100"},
+		{"a page without parameters", "filter=processing&limit=100&parameters=false"}} {
+		before := program.CPUTime(b, p.Process.Pid)
+		var clients sync.WaitGroup
+		for range 4 {
+			clients.Go(func() { c.drain(b, "/jobs_status?"+row[1]) })
+		}
+		clients.Wait()
+		all = append(all, reading{"processor time of 4 clients, 30 requests of 10 MiB: " + row[0],
+			program.CPUTime(b, p.Process.Pid) - before})
+	}
+	return all
 }
 
 // ownerOf returns the id of the user that signs in.
@@ -188,6 +233,25 @@ func ownerOf(b *testing.B, w *simulator.World) dispatch.UserID {
 		b.Fatal(err)
 	}
 	return dispatch.UserID(w.Credentials.Issuer + " " + subject)
+}
+
+// drain requests a list, and reads the response without keeping it.
+func (c fast) drain(b *testing.B, path string) {
+	request, err := http.NewRequest(http.MethodGet, c.Broker+path, nil)
+	if err != nil {
+		b.Error(err)
+		return
+	}
+	request.Header.Set("Authorization", "Bearer "+c.Token)
+	response, err := program.Pooled.Do(request)
+	if err != nil {
+		b.Error(err)
+		return
+	}
+	defer response.Body.Close()
+	if _, err = io.Copy(io.Discard, response.Body); err != nil || response.StatusCode != http.StatusOK {
+		b.Errorf("%s: %s %v", path, response.Status, err)
+	}
 }
 
 // part requests a page, and returns the size of the response in bytes and the address of the next page.

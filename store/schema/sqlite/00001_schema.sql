@@ -99,6 +99,7 @@ CREATE TABLE tasks (
 	sent           BIGINT NOT NULL DEFAULT 0, -- bytes of a process that was sent with its request and is kept in documents
 	dimension      TEXT NOT NULL, -- the name of the first
 	annotations    TEXT NOT NULL DEFAULT '', -- JSON, see dispatch.Annotations; '': none
+	head           TEXT NOT NULL DEFAULT '', -- what lists read of a long request, see dispatch.RequestHead
 	request        TEXT NOT NULL -- JSON, what its jobs share
 );
 -- The tasks of an owner by age
@@ -329,6 +330,7 @@ CREATE INDEX jobs_aging ON jobs (pruned, moved) WHERE task = 0 AND phase = 'ende
 -- What was asked for.
 CREATE TABLE requests (
 	job  INTEGER PRIMARY KEY REFERENCES jobs ON DELETE CASCADE,
+	head TEXT NOT NULL DEFAULT '', -- what lists read of a long body, see dispatch.RequestHead
 	body TEXT NOT NULL -- JSON, a dispatch.Request; of a task's job its value
 );
 
