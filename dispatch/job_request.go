@@ -148,8 +148,8 @@ func ParseRequestHead(text string) (r Request) {
 	return r
 }
 
-// RequestHead returns the members that precede the parameters in a request stored as JSON, for [ParseRequestHead]; "" for
-// a short request, and for members that lists do not read as a whole.
+// RequestHead returns the members that precede the parameters in a request stored as JSON, for [ParseRequestHead]; ""
+// for a short request, and for members that lists do not read as a whole.
 func RequestHead(text string) string {
 	const few = 1 << 10 // bytes
 	from := parametersIn(text) - len(`,"parameters":`)

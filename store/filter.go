@@ -170,7 +170,8 @@ func partOf(w *where, most int, column string, headed bool) string {
 	n, rest := w.arg(most), "''"
 	if most > 0 && headed {
 		table, _, _ := strings.Cut(column, ".")
-		rest = "substr(CASE WHEN " + table + ".head <> '' THEN " + table + ".head ELSE " + column + " END, 1, " + n + ")"
+		rest = "substr(CASE WHEN " + table + ".head <> '' THEN " + table + ".head ELSE " + column +
+			" END, 1, " + n + ")"
 	}
 	return "CASE WHEN octet_length(" + column + ") <= " + n + " THEN " + column + " ELSE " + rest + " END"
 }
