@@ -403,7 +403,7 @@ func TestStream_LogsNoToken(t *testing.T) {
 
 // A handshake is logged with the status that its client got.
 func TestStream_LogsTheStatus(t *testing.T) {
-	for version, want := range map[string]int{"13": 101, "12": 426, "": 400} {
+	for version, want := range map[string]int{"13": 101, "12": 426, "": 426} {
 		s := serveWorld(t, newWorld(), nil)
 		r, err := http.NewRequestWithContext(t.Context(), "GET", s.server.URL+"/job_status", nil)
 		if err != nil {

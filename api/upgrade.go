@@ -55,7 +55,8 @@ func (a *api) serveStream(w http.ResponseWriter, r *http.Request, about func(*ht
 	}
 	opened := call.In(r.Context())
 	s.Socket, err = socket.Accept(w, r, protocol(r))
-	opened.Status = cmp.Or(opened.Status, socket.StatusOf(err)) // a response on the connection does not set it
+	// the response on the connection does not set it, also to a client that is cut off then
+	opened.Status = cmp.Or(opened.Status, http.StatusSwitchingProtocols)
 	if err != nil {
 		released()
 		a.Log.DebugContext(r.Context(), "stream not opened", "error", err)

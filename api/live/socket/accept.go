@@ -1,7 +1,6 @@
 package socket
 
 import (
-	"cmp"
 	"errors"
 	"net/http"
 	"slices"
@@ -47,12 +46,4 @@ func Accept(w http.ResponseWriter, r *http.Request, protocol string) (*Socket, e
 		return nil, err
 	}
 	return &Socket{conn: conn}, nil
-}
-
-// StatusOf returns the status of the response that Accept sent, if it returned err and sent it on the connection.
-func StatusOf(err error) int {
-	if refused, ok := errors.AsType[*ws.ConnectionRejectedError](err); ok {
-		return cmp.Or(refused.StatusCode(), http.StatusInternalServerError)
-	}
-	return http.StatusSwitchingProtocols
 }
