@@ -491,21 +491,39 @@ func TestStream_EndsWithTheService(t *testing.T) {
 	}
 }
 
-func TestStream_EndsWithAnInternalError(t *testing.T) {
-	w := newWorld()
-	s := serveWorld(t, w, nil)
-	s.post()
-	c := s.open("/job_status?interval=1")
-	c.until("status")
-	w.mu.Lock()
-	w.fail = errors.New("secret detail")
-	w.mu.Unlock()
-	if m := c.until("error"); m.ErrorCode != "INTERNAL_ERROR" || m.Message == nil || strings.Contains(*m.Message,
-		"secret") {
-		t.Errorf("%+v", m)
-	}
-	if code := c.closed(); code != websocket.StatusInternalError {
-		t.Errorf("closed with %d", code)
+// A stream that fails says why, as a response would, and the operator finds the reason in the log.
+func TestStream_EndsWithAnError(t *testing.T) {
+	for _, row := range []struct {
+		name, code, message, logged string
+		err                         error
+		close                       websocket.StatusCode
+	}{
+		{"a bug", "INTERNAL_ERROR", "internal error", "secret detail", errors.New("secret detail"),
+			websocket.StatusInternalError},
+		{"the database", "SERVICE_UNAVAILABLE", "does not respond", "database unavailable", &dispatch.Error{
+			Kind: dispatch.Unavailable, Database: true, Text: "The database does not respond.",
+			Err: errors.New("secret detail")}, websocket.StatusInternalError},
+		{"a limit", "RATE_LIMITED", "too many", "", &dispatch.Error{Kind: dispatch.LimitReached, Text: "too many"},
+			websocket.StatusTryAgainLater},
+	} {
+		w := newWorld()
+		s := serveWorld(t, w, nil)
+		s.post()
+		c := s.open("/job_status?interval=1")
+		c.until("status")
+		w.mu.Lock()
+		w.fail = row.err
+		w.mu.Unlock()
+		if m := c.until("error"); m.ErrorCode != row.code || m.Message == nil || strings.Contains(*m.Message, "secret") ||
+			!strings.Contains(*m.Message, row.message) {
+			t.Errorf("%s: %+v", row.name, m)
+		}
+		if code := c.closed(); code != row.close {
+			t.Errorf("%s: closed with %d", row.name, code)
+		}
+		if log := w.log.String(); !strings.Contains(log, row.logged) {
+			t.Errorf("%s: %s", row.name, log)
+		}
 	}
 }
 

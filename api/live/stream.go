@@ -169,7 +169,11 @@ func (s *Stream) closing(ctx context.Context, err error) (status socket.Status, 
 	case refused && r.Status == http.StatusNotFound:
 		return socket.PolicyViolation, call.ErrNoTask.Code, "The task was deleted."
 	}
-	return socket.InternalError, call.Kinds[dispatch.Internal].Code, call.InternalText
+	answer := s.AnswerFor(ctx, err)
+	if status = socket.InternalError; answer.Status == http.StatusTooManyRequests {
+		status = socket.TryAgainLater
+	}
+	return status, answer.Code, answer.Message
 }
 
 // sendDue sends what is due and sets the timer for what is due next. An error ends the stream.
