@@ -514,8 +514,8 @@ func TestStream_EndsWithAnError(t *testing.T) {
 		w.mu.Lock()
 		w.fail = row.err
 		w.mu.Unlock()
-		if m := c.until("error"); m.ErrorCode != row.code || m.Message == nil || strings.Contains(*m.Message, "secret") ||
-			!strings.Contains(*m.Message, row.message) {
+		if m := c.until("error"); m.ErrorCode != row.code || m.Message == nil ||
+			strings.Contains(*m.Message, "secret") || !strings.Contains(*m.Message, row.message) {
 			t.Errorf("%s: %+v", row.name, m)
 		}
 		if code := c.closed(); code != row.close {
