@@ -33,10 +33,11 @@ type SharedToken struct {
 	Longest bool // keep the stored token if it expires later
 }
 
-// exchange obtains users' tokens by one kind of exchange.
+// exchange obtains users' tokens by one kind of exchange, for platforms with equal settings.
 type exchange struct {
 	exchanger
-	name   string // the same in all processes
+	source *source // its cached tokens
+	name   string  // the same in all processes
 	gate   *gate
 	locker Locker     // nil: there is no other process
 	tokens TokenStore // nil: there is no other process

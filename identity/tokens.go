@@ -86,8 +86,9 @@ func NewTokens(c TokensConfig) (*Tokens, error) {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	t := &Tokens{platforms: map[string]*platform{}, subjects: newSubjects(c.Now), issuers: map[string]*Tokens{}}
-	b := tokensBuilder{TokensConfig: c, subjects: t.subjects, exchanges: map[exchangeKey]*sharedExchange{}}
+	t := &Tokens{platforms: map[string]*platform{}, subjects: newSubjects(c.Now), issuers: map[string]*Tokens{},
+		now: c.Now}
+	b := tokensBuilder{TokensConfig: c, Tokens: t, exchanges: map[exchangeKey]*exchange{}}
 	if c.Log == nil {
 		b.Log = slog.New(slog.DiscardHandler)
 	}
@@ -98,20 +99,18 @@ func NewTokens(c TokensConfig) (*Tokens, error) {
 		b.fault("there is no HTTP client")
 		b.Client = upstream.New(upstream.Config{})
 	}
-	t.subjects.shared, t.subjects.log = c.SharedTokens, b.Log
+	t.log, t.subjects.log, t.subjects.shared = b.Log, b.Log, c.SharedTokens
 	b.client = newClient(b.Client, c.Now)
-	b.own = &provider{client: b.client, issuer: c.Issuer, insecure: c.Development}
-	b.auth, b.authFault = newClientAuth(c.ClientID, c.ClientSecret, c.ClientKey)
+	auth, fault := newClientAuth(c.ClientID, c.ClientSecret, c.ClientKey)
 	if c.ClientSecret+c.ClientKey == "" {
-		b.auth = clientAuth{ID: c.ClientID}
+		auth = clientAuth{ID: c.ClientID}
 	}
-	t.own, t.now = &exchangeClient{b.own, b.auth}, c.Now
-	t.log = b.Log
+	t.own, b.authFault = &exchangeClient{b.provider(c.Issuer), auth}, fault
 	if c.Vault != nil && c.Keys != nil {
 		t.grants = &grants{vault: c.Vault, ring: c.Keys, client: t.own, locker: c.Locker, now: c.Now, log: b.Log,
 			sessions: c.SessionGrants && b.authFault == nil, refused: newLRU[dispatch.UserID, time.Time](maxRefused),
 			gate: &gate{now: c.Now, log: b.Log.With("grants_of", c.Issuer), lanes: make(chan struct{}, abreast)}}
-		t.subjects.grants, b.grants = t.grants, t.grants
+		t.subjects.grants = t.grants
 	}
 	for _, p := range c.Platforms {
 		if t.platforms[p.Name] != nil {
@@ -140,26 +139,21 @@ func NewTokens(c TokensConfig) (*Tokens, error) {
 // tokensBuilder collects the faults of a configuration.
 type tokensBuilder struct {
 	TokensConfig
+	*Tokens
 	client    *client
-	own       *provider
-	auth      clientAuth
 	authFault error // only reported if the client is needed
-	subjects  *subjects
-	grants    *grants
-	exchanges map[exchangeKey]*sharedExchange
+	exchanges map[exchangeKey]*exchange
 	faults    []error
+}
+
+func (b *tokensBuilder) provider(issuer string) *provider {
+	return &provider{client: b.client, issuer: issuer, insecure: b.Development}
 }
 
 // exchangeKey identifies exchanges that platforms can share.
 type exchangeKey struct {
 	Exchange
 	issuer string // whose provider is asked
-}
-
-// sharedExchange is an exchange and its cached tokens, which platforms with equal settings share.
-type sharedExchange struct {
-	*exchange
-	source *source
 }
 
 func (b *tokensBuilder) fault(format string, args ...any) {
@@ -205,29 +199,29 @@ func (b *tokensBuilder) user(p Platform) *platform {
 	if err := checkIssuer(b.Issuer, b.Development); err != nil {
 		b.fault("platform %s: access user needs identity.issuer, which %w", p.Name, err)
 	}
-	if b.authFault != nil && (!d.public || b.auth.ID == "") {
+	if b.authFault != nil && (!d.public || b.own.ID == "") {
 		b.fault("platform %s: access user needs the client of identity: %w", p.Name, b.authFault)
 	}
-	e, err := d.create(exchangeClient{b.own, b.auth}, p)
+	e, err := d.create(*b.own, p)
 	if err != nil {
 		b.fault("platform %s: exchange: %w", p.Name, err)
 		return nil
 	}
 	shared := b.exchange(d, p, e)
 	if d.linked && p.Issuer != "" {
-		shared.gate.alive = (&provider{client: b.client, issuer: p.Issuer, insecure: b.Development}).alive
+		shared.gate.alive = b.provider(p.Issuer).alive
 	}
 	return &platform{p, shared.source, e.check}
 }
 
 // exchange returns the exchange of a platform, which it may share with others.
-func (b *tokensBuilder) exchange(d driver, p Platform, e exchanger) *sharedExchange {
+func (b *tokensBuilder) exchange(d driver, p Platform, e exchanger) *exchange {
 	key := exchangeKey{Exchange: p.Exchange}
 	if d.asks {
 		key.issuer = p.Issuer
 	}
-	if s := b.exchanges[key]; s != nil {
-		return s
+	if x := b.exchanges[key]; x != nil {
+		return x
 	}
 	lanes := abreast
 	if d.linked {
@@ -238,26 +232,19 @@ func (b *tokensBuilder) exchange(d driver, p Platform, e exchanger) *sharedExcha
 	x := &exchange{exchanger: e, name: name, locker: b.Locker, tokens: b.SharedTokens,
 		gate: &gate{now: b.Now, log: b.Log.With("driver", p.Exchange.Driver, "platform", p.Name),
 			lanes: make(chan struct{}, lanes)}}
-	s := &sharedExchange{x, newSource(b.Now, b.auditExchange(p.Name, x.obtain))}
-	s.source.subjects, s.source.elsewhere = b.subjects, x.obtainedElsewhere
-	b.exchanges[key] = s
-	return s
-}
-
-// auditExchange logs each exchange for the operator, and stores a permission taken from the session of a user whose
-// token was exchanged.
-func (b *tokensBuilder) auditExchange(platform string, obtain func(context.Context, wanted) (issued,
-	error)) func(context.Context, wanted) (issued, error) {
-	return func(ctx context.Context, w wanted) (issued, error) {
-		got, err := obtain(ctx, w)
-		b.OnToken(platform, err)
-		b.Log.InfoContext(ctx, "audit", "action", "exchange", "user", string(w.id), "platform", platform, "ok",
+	x.source = newSource(b.Now, func(ctx context.Context, w wanted) (issued, error) {
+		got, err := x.obtain(ctx, w)
+		b.OnToken(p.Name, err)
+		b.Log.InfoContext(ctx, "audit", "action", "exchange", "user", string(w.id), "platform", p.Name, "ok",
 			err == nil, "error", err)
 		if err == nil && b.grants != nil {
 			b.grants.fromSession(ctx, w.id, w.subject)
 		}
 		return got, err
-	}
+	})
+	x.source.subjects, x.source.elsewhere = b.subjects, x.obtainedElsewhere
+	b.exchanges[key] = x
+	return x
 }
 
 // StoreUserToken stores a caller's verified token, so that every process can act for the user until it expires. It
