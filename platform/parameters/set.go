@@ -150,7 +150,7 @@ func (p parameter) checkAndConvert(m *bounds.Meter, value json.RawMessage, loc [
 		return value, nil
 	}
 	var faults []dispatch.Fault
-	for _, candidate := range p.shapes(value) {
+	for candidate := range p.shapes(value) {
 		found := p.check(m, candidate, loc)
 		if found == nil {
 			return candidate, p.implausible(m, candidate, loc)

@@ -3,28 +3,36 @@ package parameters
 import (
 	"bytes"
 	"encoding/json"
+	"iter"
 	"slices"
 	"strings"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// shapes returns the forms that a value may have, the most likely first. The value itself is always among them.
-func (p parameter) shapes(value json.RawMessage) []json.RawMessage {
-	var others []json.RawMessage
-	switch p.Type {
-	case dispatch.BoundingBox:
-		return p.boxes(value)
-	case dispatch.Polygon:
-		return p.geometries(value)
-	case dispatch.DateTime:
-		others = dates(value)
-	case dispatch.DateInterval:
-		others = intervals(value)
-	case dispatch.String:
-		others = joined(value)
+// shapes yields the forms that a value may have, the most likely first. The value itself is always among them, and its
+// other forms are made only if it does not fit.
+func (p parameter) shapes(value json.RawMessage) iter.Seq[json.RawMessage] {
+	return func(yield func(json.RawMessage) bool) {
+		var others func(json.RawMessage) []json.RawMessage
+		switch p.Type {
+		case dispatch.BoundingBox:
+			slices.Values(p.boxes(value))(yield)
+			return
+		case dispatch.Polygon:
+			slices.Values(p.geometries(value))(yield)
+			return
+		case dispatch.DateTime:
+			others = dates
+		case dispatch.DateInterval:
+			others = intervals
+		case dispatch.String:
+			others = joined
+		}
+		if yield(value) && others != nil {
+			slices.Values(others(value))(yield)
+		}
 	}
-	return append([]json.RawMessage{value}, others...)
 }
 
 type boxForm int

@@ -199,7 +199,7 @@ func (c *Client) call(ctx context.Context, call Call) (*http.Response, error) {
 			Text: "This address is not permitted: " + err.Error() + "."}
 	}
 	token := call.Token
-	if !SameOrigin(call.URL, call.Origin) {
+	if token != "" && !SameOrigin(call.URL, call.Origin) {
 		token = ""
 	}
 	by := c.trusted.reads.RoundTrip
