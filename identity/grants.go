@@ -319,13 +319,9 @@ func (c exchangeClient) form(ctx context.Context, form url.Values) (answer, erro
 // keyed runs callers with the same key one after the other.
 type keyed struct{ bounds.Shares[string] }
 
-func (k *keyed) enter(ctx context.Context, key string) (release func(), err error) {
-	return k.AcquireOf(ctx, key, 1, 1)
-}
-
-// lock is enter for the callers in all processes. locker is nil if there is no other process.
+// lock waits for the turn of the caller, in all processes. locker is nil if there is no other.
 func (k *keyed) lock(ctx context.Context, locker Locker, key string) (unlock func(), err error) {
-	release, err := k.enter(ctx, key)
+	release, err := k.AcquireOf(ctx, key, 1, 1)
 	if err != nil {
 		return nil, unavailable(err)
 	}

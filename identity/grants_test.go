@@ -221,7 +221,9 @@ func (b *broken) RenewGrant(ctx context.Context, g dispatch.Grant) (dispatch.Gra
 // names are locks that processes share.
 type names struct{ keyed }
 
-func (n *names) Lock(ctx context.Context, name string) (func(), error) { return n.enter(ctx, name) }
+func (n *names) Lock(ctx context.Context, name string) (func(), error) {
+	return n.AcquireOf(ctx, name, 1, 1)
+}
 
 // Two processes, and several workers of each, want the grant when a token expires.
 func TestGrants_AreUsedByOneAtATime(t *testing.T) {

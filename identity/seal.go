@@ -1,7 +1,6 @@
 package identity
 
 import (
-	"crypto/aes"
 	"crypto/cipher"
 	"crypto/hkdf"
 	"crypto/rand"
@@ -40,13 +39,9 @@ func Unseal(secret []byte, purpose string, sealed []byte) (text, salt []byte, er
 }
 
 func sealerFor(secret []byte, purpose string, salt []byte) (cipher.AEAD, error) {
-	key, err := hkdf.Key(sha256.New, secret, salt, purpose, 32)
+	key, err := hkdf.Key(sha256.New, secret, salt, purpose, keyBytes)
 	if err != nil {
 		return nil, err
 	}
-	block, err := aes.NewCipher(key)
-	if err != nil {
-		return nil, err
-	}
-	return cipher.NewGCMWithRandomNonce(block)
+	return sealing(key)
 }

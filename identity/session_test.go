@@ -24,7 +24,7 @@ const tokenRoute = "POST /realms/{realm}/protocol/openid-connect/token"
 type oneByOne struct{ turns keyed }
 
 func (l *oneByOne) Lock(ctx context.Context, name string) (func(), error) {
-	return l.turns.enter(ctx, name)
+	return l.turns.AcquireOf(ctx, name, 1, 1)
 }
 
 // sessions returns the sessions of a process that has just started.

@@ -242,32 +242,31 @@ func (h *holding) take(now time.Time, subject dispatch.Secret, got issued, err e
 
 // forget makes the next call obtain a token, even if one is cached or a failure is still valid.
 func (s *source) forget(id dispatch.UserID) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if h, ok := s.held.Get(id); ok {
-		*h = holding{refused: h.token}
-	}
+	s.ifHeld(id, func(h *holding) { *h = holding{refused: h.token} })
 }
 
-func (s *source) drop(id dispatch.UserID) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.held.Remove(id)
-}
+func (s *source) drop(id dispatch.UserID) { s.ifHeld(id, func(*holding) { s.held.Remove(id) }) }
 
 // older reports whether the token was obtained longer than d ago, or there is none.
 func (s *source) older(id dispatch.UserID, d time.Duration) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	h, ok := s.held.Get(id)
-	return !ok || s.now().Sub(h.got) >= d
+	older := true
+	s.ifHeld(id, func(h *holding) { older = s.now().Sub(h.got) >= d })
+	return older
 }
 
 // refuse removes a token that the platform refused, if it is still the cached one.
 func (s *source) refuse(id dispatch.UserID, token dispatch.Secret) {
+	s.ifHeld(id, func(h *holding) {
+		if h.token == token && token != "" {
+			*h = holding{refused: token}
+		}
+	})
+}
+
+func (s *source) ifHeld(id dispatch.UserID, do func(*holding)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if h, ok := s.held.Get(id); ok && h.token == token && token != "" {
-		*h = holding{refused: token}
+	if h, ok := s.held.Get(id); ok {
+		do(h)
 	}
 }

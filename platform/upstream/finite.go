@@ -3,6 +3,7 @@ package upstream
 import (
 	"bytes"
 	"encoding/json"
+	"regexp"
 )
 
 // Finite returns a JSON object or array with null in place of NaN, Infinity and -Infinity: numbers that JSON lacks, and
@@ -14,28 +15,19 @@ func Finite(body []byte) []byte {
 		!bytes.Contains(body, infinity) || json.Valid(body) {
 		return body
 	}
-	finite, rest := make([]byte, 0, len(body)+len(body)/8), body
-	for quoted := false; len(rest) > 0; {
-		n := 1
-		switch {
-		case quoted && rest[0] == '\\':
-			n = min(2, len(rest))
-		case rest[0] == '"':
-			quoted = !quoted
-		case quoted:
-		case bytes.HasPrefix(rest, notANumber):
-			finite, rest = append(finite, "null"...), rest[len(notANumber):]
-			continue
-		case bytes.HasPrefix(bytes.TrimPrefix(rest, minus), infinity):
-			finite, rest = append(finite, "null"...), bytes.TrimPrefix(rest, minus)[len(infinity):]
-			continue
+	finite := textOrNumber.ReplaceAllFunc(body, func(found []byte) []byte {
+		if found[0] == '"' {
+			return found
 		}
-		finite, rest = append(finite, rest[:n]...), rest[n:]
-	}
+		return []byte("null")
+	})
 	if !json.Valid(finite) {
 		return body
 	}
 	return finite
 }
 
-var notANumber, infinity, minus = []byte("NaN"), []byte("Infinity"), []byte("-")
+var (
+	notANumber, infinity = []byte("NaN"), []byte("Infinity")
+	textOrNumber         = regexp.MustCompile(`(?s)"(?:[^"\\]|\\.)*"|NaN|-?Infinity`)
+)
