@@ -243,9 +243,9 @@ type resting struct {
 }
 
 func (r resting) Intend(ctx context.Context, l dispatch.Lease, limits dispatch.Limits,
-	jobs []dispatch.Job) ([]dispatch.Job, error) {
+	jobs []dispatch.Job, outcomes ...dispatch.Job) ([]dispatch.Job, error) {
 	defer r.suspend()
-	return r.Store.Intend(ctx, l, limits, jobs)
+	return r.Store.Intend(ctx, l, limits, jobs, outcomes...)
 }
 
 // A machine that was suspended past its lease sends nothing of what it was about to send: another process has the

@@ -31,9 +31,9 @@ func (s *savedPhases) Save(ctx context.Context, jobs []dispatch.Job, wake ...dis
 type slowStore struct{ conformance.Store }
 
 func (s slowStore) Intend(ctx context.Context, l dispatch.Lease, limits dispatch.Limits,
-	jobs []dispatch.Job) ([]dispatch.Job, error) {
+	jobs []dispatch.Job, outcomes ...dispatch.Job) ([]dispatch.Job, error) {
 	time.Sleep(10 * time.Millisecond)
-	return s.Store.Intend(ctx, l, limits, jobs)
+	return s.Store.Intend(ctx, l, limits, jobs, outcomes...)
 }
 
 func (s slowStore) Request(ctx context.Context, id dispatch.JobID) (dispatch.Request, error) {

@@ -25,12 +25,11 @@ type budgeted struct {
 	stops bool               // a change of the task that is under way keeps all back
 }
 
-// lockBudgets locks the tasks with a budget of the jobs that count. A job without one costs no statement.
-func lockBudgets(ctx context.Context, q tx, jobs []dispatch.Job, now int64, counts func(dispatch.Job) bool) (budgets,
-	error) {
+// lockBudgets locks the tasks with a budget of the jobs that wait or have ended. A job without one costs no statement.
+func lockBudgets(ctx context.Context, q tx, jobs []dispatch.Job, now int64) (budgets, error) {
 	var ids []dispatch.TaskID
 	for _, j := range jobs {
-		if j.Budgeted && counts(j) {
+		if j.Budgeted && !j.Phase.HoldsSlot() {
 			ids = append(ids, j.Task)
 		}
 	}
@@ -53,14 +52,9 @@ func lockBudgets(ctx context.Context, q tx, jobs []dispatch.Job, now int64, coun
 	return b, nil
 }
 
-func isWaiting(j dispatch.Job) bool { return j.Phase == dispatch.Waiting }
-
-// runsNoMore reports whether a job has ended, or waits again.
-func runsNoMore(j dispatch.Job) bool { return !j.Phase.HoldsSlot() }
-
 // admit returns the jobs for which there is room in the budgets of their tasks.
 func (b budgets) admit(ctx context.Context, jobs []dispatch.Job) (admitted []dispatch.Job, err error) {
-	if len(b.of) == 0 {
+	if len(b.of) == 0 || len(jobs) == 0 {
 		return jobs, nil
 	}
 	for id, t := range b.of {
@@ -73,7 +67,7 @@ func (b budgets) admit(ctx context.Context, jobs []dispatch.Job) (admitted []dis
 	}
 	for _, j := range jobs {
 		t := b.of[j.Task]
-		if t == nil || !isWaiting(j) {
+		if t == nil || j.Phase != dispatch.Waiting {
 			admitted = append(admitted, j)
 			continue
 		}
@@ -105,6 +99,7 @@ func (b budgets) pause(ctx context.Context, kept []dispatch.Job) (_ []dispatch.J
 		if err = pauseTask(ctx, b.q, id, t.why, b.now); err != nil {
 			return nil, err
 		}
+		t.paused, t.pausedFor = true, t.why
 		for i, j := range kept {
 			if j.Task == id && !j.Paused {
 				kept[i].Paused = true
@@ -117,9 +112,9 @@ func (b budgets) pause(ctx context.Context, kept []dispatch.Job) (_ []dispatch.J
 	return kept, nil
 }
 
-// resume resumes the tasks that waited for the costs of their first runs, if these are known by now, and returns the
-// accounts of the tasks.
-func (b budgets) resume(ctx context.Context) (accounts []dispatch.Account, err error) {
+// resume resumes the tasks that waited for the costs of their first runs, if these are known by jobs that were written,
+// and returns the accounts of the tasks.
+func (b budgets) resume(ctx context.Context, written []dispatch.Job) (accounts []dispatch.Account, err error) {
 	defer func() {
 		if err == nil {
 			err = b.q.number(ctx)
@@ -127,7 +122,8 @@ func (b budgets) resume(ctx context.Context) (accounts []dispatch.Account, err e
 	}()
 	for _, id := range b.tasks() {
 		t := b.of[id]
-		if !t.paused || t.pausedFor != dispatch.CostsAwaited {
+		ended := func(j dispatch.Job) bool { return j.Task == id && !j.Phase.HoldsSlot() }
+		if !t.paused || t.pausedFor != dispatch.CostsAwaited || !slices.ContainsFunc(written, ended) {
 			continue
 		}
 		room, why, err := roomOf(ctx, b.q, id, t.budget)

@@ -85,32 +85,34 @@ func apply(ctx context.Context, q tx, changes []change) error {
 	return e.notifyTasks(ctx, q)
 }
 
-// write returns the jobs that it wrote, as they are now: not those that changed meanwhile and, with wanted, not those
-// that their owner no longer wants, or that a change of their task under way stops. With wanted it gives those that
-// wait their turns, and returns how many: only the visit that has the lease of an account does, so nobody else gives
-// away its slots meanwhile.
-func write(ctx context.Context, q tx, jobs []dispatch.Job, wanted bool) (kept []dispatch.Job, turns int64, err error) {
+// write writes outcomes and then intents, each of other jobs, and returns the jobs that it wrote, as they are now: not
+// those that changed meanwhile, and no intents of those that their owner no longer wants, or that a change of their task
+// under way stops. It gives those that wait their turns, and returns how many: only the visit that has the lease of an
+// account intends anything, so nobody else gives away its slots meanwhile.
+func write(ctx context.Context, q tx, outcomes, intents []dispatch.Job) (kept []dispatch.Job, turns int64, err error) {
+	jobs := slices.Concat(outcomes, intents)
 	changes := make([]change, 0, len(jobs))
-	for part := range slices.Chunk(jobs, idsAtOnce) {
-		found, err := lockLoaded(ctx, q, part)
-		if err != nil {
-			return nil, 0, err
+	var found []stored
+	for n, j := range jobs {
+		if n%idsAtOnce == 0 {
+			if found, err = lockLoaded(ctx, q, jobs[n:min(n+idsAtOnce, len(jobs))]); err != nil {
+				return nil, 0, err
+			}
 		}
-		for _, j := range part {
-			i := slices.IndexFunc(found, func(s stored) bool { return s.ID == j.ID && s.Version == j.Version })
-			if i < 0 || wanted && (found[i].Desired != dispatch.WantRun || found[i].Phase == dispatch.Waiting &&
-				found[i].stopped) {
-				continue
-			}
-			changes = append(changes, change{found[i], found[i]})
-			c := &changes[len(changes)-1]
-			c.now.Job = storedAs(j)
-			c.now.Version++
-			c.now.takeOwned(&c.before.Job)
-			if wanted && c.before.Phase == dispatch.Waiting {
-				turns++
-				c.now.served += turns
-			}
+		i := slices.IndexFunc(found, func(s stored) bool { return s.ID == j.ID && s.Version == j.Version })
+		wanted := n >= len(outcomes)
+		if i < 0 || wanted && (found[i].Desired != dispatch.WantRun || found[i].Phase == dispatch.Waiting &&
+			found[i].stopped) {
+			continue
+		}
+		changes = append(changes, change{found[i], found[i]})
+		c := &changes[len(changes)-1]
+		c.now.Job = storedAs(j)
+		c.now.Version++
+		c.now.takeOwned(&c.before.Job)
+		if wanted && c.before.Phase == dispatch.Waiting {
+			turns++
+			c.now.served += turns
 		}
 	}
 	kept = make([]dispatch.Job, len(changes))

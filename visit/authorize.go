@@ -31,7 +31,7 @@ func (v *visit) authorize(ctx context.Context) (t dispatch.Token, ok bool, err e
 	}
 	v.blockedBy, v.noToken = v.backend.TokenError(err), true
 	v.unsaved = append(v.unsaved, platformResponse{outcomes: v.blockedOutcomes()})
-	err = v.saveAll(ctx, nil)
+	err = v.saveAll(ctx)
 	if v.queue.onlyEnded() { // nobody has to act for that
 		v.blockedBy, v.noToken = nil, false
 		return t, false, err

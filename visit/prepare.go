@@ -125,5 +125,5 @@ func (v *visit) keepPrepared(ctx context.Context, w missingDocuments) error {
 		return nil
 	}
 	v.unsaved = append(v.unsaved, platformResponse{outcomes: w.outcomes})
-	return v.saveAll(ctx, nil)
+	return v.saveAll(ctx)
 }

@@ -10,21 +10,26 @@ import (
 )
 
 // saveAll saves the received responses in one commit. Responses that cannot be saved are kept for the next iteration,
-// and their jobs stay busy. If their save has begun already, it ends that, and leaves responses that were added since.
-func (v *visit) saveAll(ctx context.Context, begun *save) error {
-	if begun == nil {
-		begun = v.beginSave(ctx, v.unsavedOutcomes(), len(v.unsaved))
-	}
-	responses := begun.responses
-	for len(begun.said) > 0 {
-		again, err := v.endSave(ctx, begun)
+// and their jobs stay busy.
+func (v *visit) saveAll(ctx context.Context) error {
+	return v.save(ctx, v.unsavedOutcomes(), len(v.unsaved))
+}
+
+// save saves the outcomes that are left of the first so many received responses, and forgets these responses.
+func (v *visit) save(ctx context.Context, said []jobOutcomes, responses int) error {
+	for len(said) > 0 {
+		jobs := v.results(said)
+		saved, err := v.visits.Store.Save(ctx, jobs, v.accountsToWake()...)
 		if err != nil {
+			v.rememberAttempt(said, jobs)
 			return err
 		}
-		begun = v.beginSave(ctx, again, responses)
+		if said, err = v.noteSaved(ctx, said, byID(saved)); err != nil {
+			return err
+		}
 	}
 	over := v.unsaved[:responses]
-	v.unsaved, v.tried, v.saving = v.unsaved[responses:], nil, nil
+	v.unsaved, v.tried = v.unsaved[responses:], nil
 	var err error
 	for _, f := range over {
 		v.setBusy(f.jobs, false)
@@ -120,14 +125,11 @@ func (v *visit) result(s jobOutcomes) dispatch.Job {
 
 // rememberAttempt records the jobs of a Save whose outcome is unknown.
 func (v *visit) rememberAttempt(said []jobOutcomes, jobs []dispatch.Job) {
-	if v.tried == nil {
-		v.tried = map[dispatch.JobID][]attempt{}
-	}
 	for i, j := range jobs {
 		t := attempt{j, len(said[i].outcomes)}
 		known := func(k attempt) bool { return k.job.Version == j.Version && k.outcomes == t.outcomes }
 		if !slices.ContainsFunc(v.tried[j.ID], known) {
-			v.tried[j.ID] = append(v.tried[j.ID], t)
+			dispatch.SetInMap(&v.tried, j.ID, append(v.tried[j.ID], t))
 		}
 	}
 }
@@ -155,47 +157,21 @@ func (t attempt) wasStoredAs(row dispatch.Job) bool {
 		row.Updated.Equal(j.Updated.Truncate(time.Microsecond))
 }
 
-// save is a Save that has begun.
-type save struct {
-	responses int // how many of visit.unsaved it saves, from the first on
-	said      []jobOutcomes
-	jobs      []dispatch.Job // with the outcomes
-	ended     chan struct{}
-	saved     []dispatch.Job // set when it has ended, as is err
-	err       error
+// results returns the jobs as they are to be saved.
+func (v *visit) results(said []jobOutcomes) []dispatch.Job {
+	jobs := make([]dispatch.Job, len(said))
+	for i, s := range said {
+		jobs[i] = v.result(s)
+	}
+	return jobs
 }
 
-// beginSave applies outcomes of the first so many received responses to the jobs and begins to save them. The visit may
-// commit intents of other jobs meanwhile: neither depends on the other.
-func (v *visit) beginSave(ctx context.Context, said []jobOutcomes, responses int) *save {
-	s := &save{responses: responses, said: said, jobs: make([]dispatch.Job, len(said)), ended: make(chan struct{})}
-	if len(said) == 0 {
-		return s
-	}
-	for i, o := range said {
-		s.jobs[i] = v.result(o)
-	}
-	wake := v.accountsToWake()
-	v.saving = s
-	go func() {
-		defer close(s.ended)
-		defer dispatch.RecoverAsError(ctx, v.visits.Log, "dispatch.visit: save", &s.err)
-		s.saved, s.err = v.visits.Store.Save(ctx, s.jobs, wake...)
-	}()
-	return s
-}
-
-// endSave waits for the end of a save. It returns the jobs whose rows have changed meanwhile, with the current rows, so
+// noteSaved notes which jobs were saved. It returns those whose rows have changed meanwhile, with the current rows, so
 // that their outcomes are applied again.
-func (v *visit) endSave(ctx context.Context, s *save) (again []jobOutcomes, err error) {
-	<-s.ended
-	said, saved := s.said, s.saved
-	if s.err != nil {
-		v.rememberAttempt(said, s.jobs)
-		return nil, s.err
-	}
-	is := byID(saved)
-	v.kept = v.kept || len(saved) > 0
+func (v *visit) noteSaved(
+	ctx context.Context, said []jobOutcomes, is map[dispatch.JobID]*dispatch.Job,
+) (again []jobOutcomes, err error) {
+	v.kept = v.kept || len(is) > 0
 	for _, s := range said {
 		j, ok := is[s.job.ID]
 		if !ok {
@@ -209,17 +185,6 @@ func (v *visit) endSave(ctx context.Context, s *save) (again []jobOutcomes, err 
 		v.noteStart(s.job, *j)
 	}
 	return again, nil
-}
-
-// unsavedAfterPanic returns the outcomes that a visit which ends leaves, without those of a save that was under way.
-func (v *visit) unsavedAfterPanic() []jobOutcomes {
-	all := v.unsavedOutcomes()
-	if v.saving == nil {
-		return all
-	}
-	<-v.saving.ended
-	is := byID(v.saving.saved)
-	return slices.DeleteFunc(all, func(s jobOutcomes) bool { _, saved := is[s.job.ID]; return saved })
 }
 
 // freedSlot reports whether a job has ended at its platform, for good or until it is retried.

@@ -85,17 +85,19 @@ func (v *visit) reserveSendTime(ctx context.Context, p dispatch.Purpose, due tim
 // maySend reports whether a send time may be available for a class of steps.
 func (v *visit) maySend(c class) bool { return !time.Now().Before(v.noSendBefore[c.purpose()]) }
 
-// begin commits the intents of all submissions in one transaction, and sends all requests. It sends none if the lease
-// was lost. It returns the jobs whose intents were committed.
-func (v *visit) begin(ctx context.Context, requests []platformRequest) (intended map[dispatch.JobID]*dispatch.Job,
-	err error) {
+// begin commits the intents of all submissions, with outcomes of other jobs, in one transaction, and sends all requests.
+// It sends none if the lease was lost. It returns the jobs that were written; nil if nothing was: without a submission
+// it leaves the outcomes to the caller.
+func (v *visit) begin(
+	ctx context.Context, requests []platformRequest, said []jobOutcomes,
+) (written map[dispatch.JobID]*dispatch.Job, err error) {
 	if requests, err = v.saveAsFailed(ctx, requests); err != nil {
 		return nil, err
 	}
 	v.readRequests(ctx, requests)
-	intended, err = v.intend(ctx, requests)
+	written, err = v.intend(ctx, requests, said)
 	for _, f := range requests {
-		j, ok := intended[f.jobs[0].ID]
+		j, ok := written[f.jobs[0].ID]
 		f.asked = v.now().Add(max(0, time.Until(f.at)))
 		if f.submits() && err != nil && !dispatch.Is(err, dispatch.Conflict) {
 			v.unsaved = append(v.unsaved, platformResponse{f, f.intentUnconfirmed(v.held)})
@@ -114,7 +116,7 @@ func (v *visit) begin(ctx context.Context, requests []platformRequest) (intended
 		v.pending++
 		go v.send(ctx, f)
 	}
-	return intended, err
+	return written, err
 }
 
 // saveAsFailed saves requests other than submissions as failed before they are sent, for an account whose visits keep
@@ -168,7 +170,9 @@ func (v *visit) unchangedJobs(jobs []dispatch.Job, is map[dispatch.JobID]*dispat
 	return kept
 }
 
-func (v *visit) intend(ctx context.Context, requests []platformRequest) (map[dispatch.JobID]*dispatch.Job, error) {
+func (v *visit) intend(
+	ctx context.Context, requests []platformRequest, said []jobOutcomes,
+) (map[dispatch.JobID]*dispatch.Job, error) {
 	var jobs []dispatch.Job
 	for _, f := range requests {
 		if f.submits() {
@@ -180,25 +184,23 @@ func (v *visit) intend(ctx context.Context, requests []platformRequest) (map[dis
 	if len(jobs) == 0 {
 		return nil, nil
 	}
-	now, drift := time.Now(), v.drift()
-	kept, err := v.visits.Store.Intend(ctx, v.held, v.backend.Limits, jobs)
+	now, drift, outcomes := time.Now(), v.drift(), v.results(said)
+	kept, err := v.visits.Store.Intend(ctx, v.held, v.backend.Limits, jobs, outcomes...)
 	if err != nil {
+		v.rememberAttempt(said, outcomes)
 		return nil, err
 	}
-	v.notifyBudgets(jobs, kept)
+	written := byID(kept)
+	v.notifyBudgets(jobs, written)
 	v.lease, v.leaseDrift, v.submitted = now.Add(v.backend.Limits.Lease()), drift, true
-	return byID(kept), nil
+	return written, nil
 }
 
 // notifyBudgets signals the owners of jobs that were kept back, perhaps by the budgets of their tasks, because these
 // tasks may have changed.
-func (v *visit) notifyBudgets(jobs, kept []dispatch.Job) {
-	if len(kept) == len(jobs) {
-		return
-	}
-	is := byID(kept)
+func (v *visit) notifyBudgets(jobs []dispatch.Job, written map[dispatch.JobID]*dispatch.Job) {
 	for _, j := range jobs {
-		if _, submitted := is[j.ID]; j.Budgeted && !submitted {
+		if _, submitted := written[j.ID]; j.Budgeted && !submitted {
 			v.visits.Queues.Forget(v.account)
 			v.visits.Hub.NotifyUser(j.Owner)
 		}

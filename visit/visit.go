@@ -59,7 +59,6 @@ type visit struct {
 	pending   int
 	responses chan platformResponse
 	unsaved   []platformResponse
-	saving    *save                        // of unsaved responses, the last that was begun; nil: none is
 	tried     map[dispatch.JobID][]attempt // failed saves of unsaved responses
 	pass      dispatch.Token               // token with which the last steps were begun
 	// why no request can be sent, until blockAccount has stored it; otherwise nil
@@ -117,7 +116,7 @@ func (vs *Visits) Visit(ctx context.Context, l dispatch.Lease) error {
 	orderly := false
 	defer func() {
 		if !orderly { // a panic
-			v.visits.keepUnsaved(v.unsavedAfterPanic())
+			v.visits.keepUnsaved(v.unsavedOutcomes())
 		}
 	}()
 	err := v.run(ctx)
@@ -210,7 +209,7 @@ func (v *visit) iterate(ctx context.Context, ending bool) error {
 			return err
 		}
 	}
-	if err := v.saveAll(ctx, nil); err != nil {
+	if err := v.saveAll(ctx); err != nil {
 		return err
 	}
 	for _, do := range []func(context.Context) error{v.renew, v.blockAccount} {
@@ -237,7 +236,7 @@ func (v *visit) iterate(ctx context.Context, ending bool) error {
 	}
 	v.pass = t
 	steps, err := v.steps(ctx, t, nil)
-	_, failed := v.begin(ctx, steps)
+	_, failed := v.begin(ctx, steps, nil)
 	return cmp.Or(failed, err)
 }
 
@@ -259,8 +258,8 @@ func (v *visit) mayGoOn(ending bool) bool {
 	return !ending && time.Since(v.read) <= nearby && v.pending < v.backend.Limits.Requests
 }
 
-// sendRemaining starts jobs that were just created, and steps of the last agenda, while the other received responses
-// are saved, so that the platform does not wait for that.
+// sendRemaining starts jobs that were just created, and steps of the last agenda. The other received responses are saved
+// with the intents, so that the platform waits for one commit.
 func (v *visit) sendRemaining(ctx context.Context) error {
 	starts, others, err := v.splitCreated(ctx)
 	if err != nil {
@@ -270,10 +269,16 @@ func (v *visit) sendRemaining(ctx context.Context) error {
 		return nil
 	}
 	steps, err := v.steps(ctx, v.pass, starts)
-	saved := v.beginSave(ctx, v.outcomesOf(v.unsaved[:others]), others)
-	intended, failed := v.begin(ctx, steps)
-	err = cmp.Or(failed, err, v.endCreated(ctx, others, intended))
-	return cmp.Or(err, v.saveAll(ctx, saved))
+	said := v.outcomesOf(v.unsaved[:others])
+	written, failed := v.begin(ctx, steps, said)
+	err = cmp.Or(failed, err, v.endCreated(ctx, others, written))
+	if written != nil {
+		var failed error
+		if said, failed = v.noteSaved(ctx, said, written); failed != nil {
+			return cmp.Or(err, failed)
+		}
+	}
+	return cmp.Or(err, v.save(ctx, said, others))
 }
 
 // allResponsesSucceeded reports whether there are new responses, and none is an error.

@@ -320,8 +320,12 @@ func (p *pair) intend(r *rapid.T) {
 		return
 	}
 	j := rapid.SampledFrom(known).Draw(r, "job")
+	var outcomes []dispatch.Job
+	if o := p.outcome(r); rapid.Bool().Draw(r, "with an outcome") && o.ID != j.ID {
+		outcomes = append(outcomes, o)
+	}
 	p.known = append(p.known, both(p, r, func(s Store) ([]dispatch.Job, error) {
-		return s.Intend(p.Context(), l, limits, []dispatch.Job{j})
+		return s.Intend(p.Context(), l, limits, []dispatch.Job{j}, outcomes...)
 	})...)
 }
 
@@ -329,7 +333,15 @@ func (p *pair) save(r *rapid.T) {
 	if len(p.known) == 0 {
 		return
 	}
-	j := rapid.SampledFrom(p.known).Draw(r, "job")
+	j := p.outcome(r)
+	p.known = append(p.known, both(p, r, func(s Store) ([]dispatch.Job, error) {
+		return s.Save(p.Context(), []dispatch.Job{j})
+	})...)
+}
+
+// outcome returns a job that is known, after a response.
+func (p *pair) outcome(r *rapid.T) dispatch.Job {
+	j := rapid.SampledFrom(p.known).Draw(r, "outcome")
 	j.Phase = rapid.SampledFrom([]dispatch.Phase{dispatch.Waiting, dispatch.Creating, dispatch.Created,
 		dispatch.Starting, dispatch.Started, dispatch.Ended}).Draw(r, "phase")
 	j.Orphans = nil
@@ -360,9 +372,7 @@ func (p *pair) save(r *rapid.T) {
 			Due: j.Created.Add(spans.Draw(r, "meter")), Priced: rapid.Bool().Draw(r, "priced")}}
 	}
 	j.Awaited = rapid.Bool().Draw(r, "awaited")
-	p.known = append(p.known, both(p, r, func(s Store) ([]dispatch.Job, error) {
-		return s.Save(p.Context(), []dispatch.Job{j})
-	})...)
+	return j
 }
 
 func amountOf(f float64) *float64 { return &f }

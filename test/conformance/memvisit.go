@@ -217,13 +217,18 @@ func (s *MemStore) Request(_ context.Context, id dispatch.JobID) (dispatch.Reque
 }
 
 func (s *MemStore) Intend(_ context.Context, l dispatch.Lease, limits dispatch.Limits,
-	jobs []dispatch.Job) (kept []dispatch.Job, err error) {
+	jobs []dispatch.Job, outcomes ...dispatch.Job) (kept []dispatch.Job, err error) {
 	now, unlock := s.lock()
 	defer unlock()
 	if err := s.renew(l, now.Add(limits.Lease())); err != nil {
 		return nil, err
 	}
 	within := s.rooms(jobs)
+	for _, j := range outcomes {
+		if j, ok := s.write(j); ok {
+			kept = append(kept, j)
+		}
+	}
 	for _, j := range jobs {
 		waited := j.Phase == dispatch.Waiting
 		if waited && !within.admit(j) {
@@ -240,6 +245,9 @@ func (s *MemStore) Intend(_ context.Context, l dispatch.Lease, limits dispatch.L
 		}
 	}
 	s.pauseFull(within, now)
+	for _, a := range s.resumeBudgeted(kept, now) {
+		s.wake(a, now)
+	}
 	for i, j := range kept {
 		if r, err := s.find(j.ID); err == nil {
 			kept[i] = r.job()

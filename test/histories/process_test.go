@@ -365,17 +365,20 @@ func (s *storeOf) Load(ctx ctxt, id dispatch.JobID) (dispatch.Job, error) {
 	return through(s, func() (dispatch.Job, error) { return s.Store.Load(ctx, id) })
 }
 
-func (s *storeOf) Intend(ctx ctxt, l dispatch.Lease, limits dispatch.Limits, jobs []dispatch.Job) ([]dispatch.Job,
-	error) {
+func (s *storeOf) Intend(ctx ctxt, l dispatch.Lease, limits dispatch.Limits, jobs []dispatch.Job,
+	outcomes ...dispatch.Job) ([]dispatch.Job, error) {
 	return through(s, func() ([]dispatch.Job, error) {
 		if !s.p.justWoke() { // otherwise the choice may be outdated: it was right when the process read the jobs
 			s.h.intending(jobs)
 		}
-		kept, err := s.Store.Intend(ctx, l, limits, jobs)
+		kept, err := s.Store.Intend(ctx, l, limits, jobs, outcomes...)
+		for _, j := range inOrder(outcomes, kept) {
+			s.h.saw("save", j, err)
+		}
 		for _, j := range inOrder(jobs, kept) {
 			s.h.saw("intend", j, err)
 		}
-		s.h.sawBudgets(s.Store, jobs, err)
+		s.h.sawBudgets(s.Store, slices.Concat(outcomes, jobs), err)
 		return kept, err
 	})
 }
@@ -391,10 +394,7 @@ func inOrder(given, returned []dispatch.Job) (jobs []dispatch.Job) {
 	return jobs
 }
 
-// Save comes after an Intend that a visit calls at the same instant, since the seed does not determine which of the two
-// is first.
 func (s *storeOf) Save(ctx ctxt, jobs []dispatch.Job, wake ...dispatch.Account) ([]dispatch.Job, error) {
-	time.Sleep(time.Nanosecond)
 	return through(s, func() ([]dispatch.Job, error) {
 		saved, err := s.Store.Save(ctx, jobs, wake...)
 		for _, j := range inOrder(jobs, saved) {
