@@ -269,7 +269,7 @@ func insertJobs(ctx context.Context, q tx, jobs iter.Seq[dispatch.Draft]) error 
 		if err := rows.add(ctx, values...); err != nil {
 			return err
 		}
-		e.change(stored{}, stored{Job: j.Job, bytes: j.Bytes()})
+		e.change(&stored{}, &stored{Job: j.Job, bytes: j.Bytes()})
 	}
 	if err := rows.flush(ctx); err != nil {
 		return err

@@ -72,9 +72,18 @@ func (s *Store) inBatch(ctx context.Context, op, common string, t *joining) erro
 	return fail(op, err)
 }
 
-// run runs a transaction together with others. Once that has begun, its context does not end it.
+// run runs a transaction together with others. Once that has begun, its context does not end it. A caller who waits in
+// any case runs the first ones itself, which spares a goroutine and the growth of its stack.
 func (b *batches) run(common string, t *joining) error {
-	b.add(common, t)
+	switch first := b.add(common, t); {
+	case first && t.ctx.Done() == nil:
+		b.runNext(common)
+		if !b.idle(common) {
+			go b.runAll(common)
+		}
+	case first:
+		go b.runAll(common)
+	}
 	select {
 	case err := <-t.ended:
 		return err
@@ -86,7 +95,8 @@ func (b *batches) run(common string, t *joining) error {
 	}
 }
 
-func (b *batches) add(common string, t *joining) {
+// add reports whether no other is under way.
+func (b *batches) add(common string, t *joining) (first bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	waiting, underWay := b.waiting[common]
@@ -98,9 +108,7 @@ func (b *batches) add(common string, t *joining) {
 		b.waiting = map[string][]*joining{}
 	}
 	b.waiting[common] = slices.Insert(waiting, place, t)
-	if !underWay {
-		go b.runAll(common)
-	}
+	return !underWay
 }
 
 // remove removes a transaction that has not begun, and reports whether there was one.
@@ -142,10 +150,14 @@ func (b *batches) idle(common string) bool {
 // runAll runs transactions until none waits.
 func (b *batches) runAll(common string) {
 	for !b.idle(common) {
-		joined, err := b.runSome(common)
-		for _, t := range joined {
-			t.ended <- err
-		}
+		b.runNext(common)
+	}
+}
+
+func (b *batches) runNext(common string) {
+	joined, err := b.runSome(common)
+	for _, t := range joined {
+		t.ended <- err
 	}
 }
 

@@ -26,11 +26,13 @@ type budgeted struct {
 }
 
 // lockBudgets locks the tasks with a budget of the jobs that wait or have ended. A job without one costs no statement.
-func lockBudgets(ctx context.Context, q tx, jobs []dispatch.Job, now int64) (budgets, error) {
+func lockBudgets(ctx context.Context, q tx, now int64, jobs ...[]dispatch.Job) (budgets, error) {
 	var ids []dispatch.TaskID
-	for _, j := range jobs {
-		if j.Budgeted && !j.Phase.HoldsSlot() {
-			ids = append(ids, j.Task)
+	for _, some := range jobs {
+		for i := range some {
+			if j := &some[i]; j.Budgeted && !j.Phase.HoldsSlot() {
+				ids = append(ids, j.Task)
+			}
 		}
 	}
 	b := budgets{q, now, map[dispatch.TaskID]*budgeted{}}

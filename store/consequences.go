@@ -99,35 +99,35 @@ type stored struct {
 }
 
 // exists reports whether there is such a job.
-func (s stored) exists() bool { return s.ID != 0 }
+func (s *stored) exists() bool { return s.ID != 0 }
 
 // effects are what follows from changes of jobs in one transaction: counts, the ledger, and what hooks are notified of.
 type effects struct {
 	numbers numbers
-	sums    map[*tally]map[key]sum
+	sums    map[tallied]sum
 	booked  []charge
 	events  []event
 	tasks   map[dispatch.TaskID]*taskEnds // see notifyTasks
 }
 
+// tallied is a key of a tally.
+type tallied struct {
+	by *tally
+	key
+}
+
 func (e *effects) add(t *tally, k key, s sum) {
-	if e.sums == nil {
-		e.sums = map[*tally]map[key]sum{}
-	}
-	if e.sums[t] == nil {
-		e.sums[t] = map[key]sum{}
-	}
-	all := e.sums[t][k]
+	all := e.sums[tallied{t, k}]
 	for i, n := range s.n {
 		all.n[i] += n
 	}
 	all.costs += s.costs
 	all.served = max(all.served, s.served)
-	e.sums[t][k] = all
+	dispatch.SetInMap(&e.sums, tallied{t, k}, all)
 }
 
 // change notes that a job has become another. One that does not exist was inserted, or is deleted.
-func (e *effects) change(before, now stored) {
+func (e *effects) change(before, now *stored) {
 	e.count(before, -1)
 	e.count(now, 1)
 	if before.exists() && now.exists() && before.Account == now.Account {
@@ -152,7 +152,7 @@ func (e *effects) change(before, now stored) {
 // count adds a job to the counts, or removes it. Paused jobs count among those of their owner that wait, which limit
 // how many an owner may have, and not among those of their queue and account. [CheckCounts] implements the same rule in
 // SQL.
-func (e *effects) count(j stored, sign int64) {
+func (e *effects) count(j *stored, sign int64) {
 	if !j.exists() {
 		return
 	}
@@ -197,12 +197,12 @@ type charge struct {
 
 // book adds to the ledger what a run cost: if the platform reported other costs of the present attempt, or those of an
 // attempt before. A retry moves costs to Spent, which is neither.
-func (e *effects) book(before, now stored) {
+func (e *effects) book(before, now *stored) {
 	same := before.Costs == now.Costs || before.Costs != nil && now.Costs != nil && *before.Costs == *now.Costs
 	if same && before.Spent == now.Spent || !same && now.Costs == nil {
 		return
 	}
-	c := charge{now, now.Updated.UTC().Format("2006-01"), sum{}}
+	c := charge{*now, now.Updated.UTC().Format("2006-01"), sum{}}
 	c.costs = dispatch.Bookable(now.Costs) - dispatch.Bookable(before.Costs) + now.Spent - before.Spent
 	if before.Costs == nil || before.Spent != now.Spent {
 		c.n[0] = 1
@@ -258,12 +258,17 @@ func (e *effects) statements(ctx context.Context, q tx) ([]command, error) {
 	}
 	all, err := e.notify(ctx, q)
 	for _, t := range tallies { // in one order, so that transactions do not deadlock
-		sums := e.sums[t]
-		maps.DeleteFunc(sums, func(_ key, s sum) bool { return s == (sum{}) })
-		for keys := range slices.Chunk(slices.SortedFunc(maps.Keys(sums), key.compare), keysAtOnce) {
+		var changed []key
+		for k, s := range e.sums {
+			if k.by == t && s != (sum{}) {
+				changed = append(changed, k.key)
+			}
+		}
+		slices.SortFunc(changed, key.compare)
+		for keys := range slices.Chunk(changed, keysAtOnce) {
 			var args []any
 			for _, k := range keys {
-				args = append(args, t.row(k, sums[k])...)
+				args = append(args, t.row(k, e.sums[tallied{t, k}])...)
 			}
 			all = append(all, command{q.adds[t][len(keys)-1], args})
 		}

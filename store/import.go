@@ -128,7 +128,7 @@ func insertForeign(ctx context.Context, q tx, t *dispatch.Task, jobs []dispatch.
 func foreign(jobs []dispatch.Draft) []dispatch.Draft {
 	all := slices.Clone(jobs)
 	for i := range all {
-		all[i].Job = storedAs(all[i].Job)
+		asStored(&all[i].Job)
 	}
 	return all
 }

@@ -18,7 +18,7 @@ type event struct {
 
 // eventsOf returns what happened to a job whose owner has hooks. One that its owner deletes before it has ended ends
 // for its task: the others may have ended.
-func eventsOf(before, now stored) (all []event) {
+func eventsOf(before, now *stored) (all []event) {
 	if !before.exists() || !now.exists() || !now.watched || before.Hidden {
 		return nil
 	}

@@ -32,17 +32,16 @@ func (s *Store) Intend(
 // writeVisit writes outcomes of responses, and intents of requests that may be sent for so long, and returns the jobs
 // that it wrote. The rows of tasks with a budget are locked first. If a budget is reached, FinishChanges pauses the
 // jobs of the task that are left, so that the visit goes on with those of others. Rows of accounts are written last, as
-// in Wake, so that two transactions cannot deadlock: what last does of how many jobs were written, and slots given away.
+// in Wake, so that two transactions cannot deadlock. last gets how many jobs were written, and slots given away.
 func (s *Store) writeVisit(
 	ctx context.Context, op string, outcomes, intents []dispatch.Job, send time.Duration,
 	last func(q tx, now, written, slots int64) error,
 ) (kept []dispatch.Job, err error) {
-	all := slices.Concat(outcomes, intents)
-	if len(intents) > 0 && slices.ContainsFunc(all, func(j dispatch.Job) bool { return j.Budgeted }) {
+	if slices.ContainsFunc(intents, func(j dispatch.Job) bool { return j.Budgeted }) {
 		ctx = allow(ctx, listWithin)
 	}
-	err = s.inVisit(ctx, op, len(all), func(q tx, now int64) error {
-		within, err := lockBudgets(ctx, q, all, now)
+	err = s.inVisit(ctx, op, len(outcomes)+len(intents), func(q tx, now int64) error {
+		within, err := lockBudgets(ctx, q, now, outcomes, intents)
 		if err != nil {
 			return err
 		}

@@ -72,7 +72,7 @@ func apply(ctx context.Context, q tx, changes []change) error {
 				INSERT INTO results (job, body) VALUES ($1, $2) ON CONFLICT (job) DO UPDATE SET body = excluded.body, head = ''`,
 				[]any{int64(c.now.ID), storableText(string(c.now.Result))}})
 		}
-		e.change(c.before, c.now)
+		e.change(&c.before, &c.now)
 	}
 	follow, err := e.statements(ctx, q)
 	if err != nil {
@@ -86,28 +86,39 @@ func apply(ctx context.Context, q tx, changes []change) error {
 }
 
 // write writes outcomes and then intents, each of other jobs, and returns the jobs that it wrote, as they are now: not
-// those that changed meanwhile, and no intents of those that their owner no longer wants, or that a change of their task
-// under way stops. It gives those that wait their turns, and returns how many: only the visit that has the lease of an
-// account intends anything, so nobody else gives away its slots meanwhile.
+// those that changed meanwhile, and no intents of those that their owner no longer wants, or that a change of their
+// task under way stops. It gives those that wait their turns, and returns how many: only the visit that has the lease
+// of an account intends anything, so nobody else gives away its slots meanwhile.
 func write(ctx context.Context, q tx, outcomes, intents []dispatch.Job) (kept []dispatch.Job, turns int64, err error) {
-	jobs := slices.Concat(outcomes, intents)
+	jobs := make([]*dispatch.Job, 0, len(outcomes)+len(intents))
+	for _, some := range [][]dispatch.Job{outcomes, intents} {
+		for i := range some {
+			jobs = append(jobs, &some[i])
+		}
+	}
 	changes := make([]change, 0, len(jobs))
-	var found []stored
+	var found map[dispatch.JobID]*stored
 	for n, j := range jobs {
 		if n%idsAtOnce == 0 {
-			if found, err = lockLoaded(ctx, q, jobs[n:min(n+idsAtOnce, len(jobs))]); err != nil {
+			all, err := lockLoaded(ctx, q, jobs[n:min(n+idsAtOnce, len(jobs))])
+			if err != nil {
 				return nil, 0, err
 			}
+			found = make(map[dispatch.JobID]*stored, len(all))
+			for i := range all {
+				found[all[i].ID] = &all[i]
+			}
 		}
-		i := slices.IndexFunc(found, func(s stored) bool { return s.ID == j.ID && s.Version == j.Version })
+		before, known := found[j.ID]
 		wanted := n >= len(outcomes)
-		if i < 0 || wanted && (found[i].Desired != dispatch.WantRun || found[i].Phase == dispatch.Waiting &&
-			found[i].stopped) {
+		if !known || before.Version != j.Version || wanted && (before.Desired != dispatch.WantRun ||
+			before.Phase == dispatch.Waiting && before.stopped) {
 			continue
 		}
-		changes = append(changes, change{found[i], found[i]})
+		changes = append(changes, change{*before, *before})
 		c := &changes[len(changes)-1]
-		c.now.Job = storedAs(j)
+		c.now.Job = *j
+		asStored(&c.now.Job)
 		c.now.Version++
 		c.now.takeOwned(&c.before.Job)
 		if wanted && c.before.Phase == dispatch.Waiting {
@@ -143,7 +154,8 @@ func changeJobs(ctx context.Context, q tx, w where, rule func(stored) (dispatch.
 			continue
 		}
 		now := before
-		now.Job = storedAs(j)
+		now.Job = j
+		asStored(&now.Job)
 		changes, changed = append(changes, change{before, now}), append(changed, now.Job)
 	}
 	return changed, apply(ctx, q, changes)
@@ -173,7 +185,7 @@ func (s *stored) beside() []any {
 
 // lockLoaded is lockJobs for jobs of a visit. If all are loaded, it reads only what may have changed without a new
 // version; the rest of a job whose version has changed is not that of the database.
-func lockLoaded(ctx context.Context, q tx, jobs []dispatch.Job) ([]stored, error) {
+func lockLoaded(ctx context.Context, q tx, jobs []*dispatch.Job) ([]stored, error) {
 	ids, loaded := make([]int64, len(jobs)), map[dispatch.JobID]*dispatch.Job{}
 	for i, j := range jobs {
 		ids[i] = int64(j.ID)
@@ -186,16 +198,19 @@ func lockLoaded(ctx context.Context, q tx, jobs []dispatch.Job) ([]stored, error
 	if len(loaded) < len(jobs) {
 		return lockJobs(ctx, q, w)
 	}
-	return listAs(ctx, q, func(s *stored) []any {
+	found := make([]stored, 0, len(jobs))
+	err := eachRow(ctx, q, func(s *stored) []any {
 		return append([]any{number(&s.ID), number(&s.Version)}, append(places(owned, &s.Job), s.beside()...)...)
-	}, func(s *stored) (stored, error) {
-		read := *s
+	}, func(s *stored) error {
+		found = append(found, *s)
+		read := &found[len(found)-1]
 		read.Job = *loaded[s.ID]
 		read.Version = s.Version
 		read.takeOwned(&s.Job)
-		return read, nil
+		return nil
 	}, `SELECT jobs.id, jobs.version, `+columnNames(owned)+besideColumns+`
 		FROM jobs WHERE `+w.String()+` ORDER BY jobs.id`+q.lock("jobs"), w.args...)
+	return found, err
 }
 
 // deleteJobs deletes the jobs that w selects, and returns their ids.
@@ -206,10 +221,10 @@ func deleteJobs(ctx context.Context, q tx, w where) (ids []dispatch.JobID, err e
 	}
 	var e effects
 	var all []command
-	for _, before := range found {
-		ids = append(ids, before.ID)
-		all = append(all, command{`DELETE FROM jobs WHERE id = $1`, []any{int64(before.ID)}})
-		e.change(before, stored{})
+	for i := range found {
+		ids = append(ids, found[i].ID)
+		all = append(all, command{`DELETE FROM jobs WHERE id = $1`, []any{int64(found[i].ID)}})
+		e.change(&found[i], &stored{})
 	}
 	floors := e.forgetNumbers(found)
 	follow, err := e.statements(ctx, q)
@@ -219,12 +234,11 @@ func deleteJobs(ctx context.Context, q tx, w where) (ids []dispatch.JobID, err e
 	return ids, q.runAll(ctx, slices.Concat(e.numbers.take(q.now), all, e.numbers.ofTasks(), floors, follow))
 }
 
-// storedAs returns j as the database will return it.
-func storedAs(j dispatch.Job) dispatch.Job {
+// asStored makes j what the database will return.
+func asStored(j *dispatch.Job) {
 	for _, c := range allColumns {
 		if c.round != nil {
-			c.round(&j)
+			c.round(j)
 		}
 	}
-	return j
 }

@@ -85,9 +85,9 @@ func (v *visit) reserveSendTime(ctx context.Context, p dispatch.Purpose, due tim
 // maySend reports whether a send time may be available for a class of steps.
 func (v *visit) maySend(c class) bool { return !time.Now().Before(v.noSendBefore[c.purpose()]) }
 
-// begin commits the intents of all submissions, with outcomes of other jobs, in one transaction, and sends all requests.
-// It sends none if the lease was lost. It returns the jobs that were written; nil if nothing was: without a submission
-// it leaves the outcomes to the caller.
+// begin commits the intents of all submissions, with outcomes of other jobs, in one transaction, and sends all
+// requests. It sends none if the lease was lost. It returns the jobs that were written; nil if nothing was: without a
+// submission it leaves the outcomes to the caller.
 func (v *visit) begin(
 	ctx context.Context, requests []platformRequest, said []jobOutcomes,
 ) (written map[dispatch.JobID]*dispatch.Job, err error) {

@@ -45,8 +45,8 @@ type Store interface {
 	// Intend commits the intent of the next request of each job, all at once, and renews the lease. The deadline of the
 	// requests is Limits.Send from now. It returns the jobs whose requests may be sent, without those that have changed
 	// since or are no longer wanted. Queues and owners whose waiting jobs are among them count as served, job by job in
-	// the order given. Conflict, and nothing committed, when another process leased the account. The outcomes, which are
-	// of other jobs, are stored in the same commit as Save stores them, and it returns these jobs, too.
+	// the order given. Conflict, and nothing committed, when another process leased the account. The outcomes, which
+	// are of other jobs, are stored in the same commit as Save stores them, and it returns these jobs, too.
 	//
 	// Of a task with a budget no waiting job is returned for which there is no room, see [dispatch.Budget.Room]. Then
 	// the task is paused, for the reason that Room gives.

@@ -258,8 +258,8 @@ func (v *visit) mayGoOn(ending bool) bool {
 	return !ending && time.Since(v.read) <= nearby && v.pending < v.backend.Limits.Requests
 }
 
-// sendRemaining starts jobs that were just created, and steps of the last agenda. The other received responses are saved
-// with the intents, so that the platform waits for one commit.
+// sendRemaining starts jobs that were just created, and steps of the last agenda. The other received responses are
+// saved with the intents, so that the platform waits for one commit.
 func (v *visit) sendRemaining(ctx context.Context) error {
 	starts, others, err := v.splitCreated(ctx)
 	if err != nil {

@@ -216,12 +216,12 @@ func (s failpointStore) ResumeTask(ctx context.Context, u dispatch.UserID, id di
 }
 
 func (s failpointStore) Intend(ctx context.Context, l dispatch.Lease, limits dispatch.Limits,
-	jobs []dispatch.Job) (kept []dispatch.Job, err error) {
+	jobs []dispatch.Job, outcomes ...dispatch.Job) (kept []dispatch.Job, err error) {
 	point := "intend create"
 	if jobs[0].Phase == dispatch.Created {
 		point = "intend start"
 	}
-	s.around(point, func() { kept, err = s.jobStore.Intend(ctx, l, limits, jobs) })
+	s.around(point, func() { kept, err = s.jobStore.Intend(ctx, l, limits, jobs, outcomes...) })
 	return kept, err
 }
 

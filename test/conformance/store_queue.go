@@ -139,7 +139,7 @@ func (t storeTest) lapse() {
 }
 
 func (t storeTest) fence() {
-	j := t.accept()
+	j, other := t.accept(), t.accept()
 	old := t.lease()
 	t.db.Pass(2 * time.Minute)
 	l := t.lease()
@@ -147,9 +147,12 @@ func (t storeTest) fence() {
 		t.Helper()
 		t.kind(t.s.Renew(t.Context(), old, time.Minute), dispatch.Conflict)
 		t.kind(t.s.Release(t.Context(), old, 0, time.Time{}), dispatch.Conflict)
-		_, err := t.s.Intend(t.Context(), old, limits, []dispatch.Job{j})
+		is := other
+		is.Phase = dispatch.Created
+		_, err := t.s.Intend(t.Context(), old, limits, []dispatch.Job{j}, is)
 		t.kind(err, dispatch.Conflict)
 		t.equal(t.load(j.ID), j)
+		t.equal(t.load(other.ID), other)
 	}
 	stale(old)
 	t.must(t.s.Release(t.Context(), l, 0, time.Time{}))
