@@ -557,6 +557,26 @@ func TestStream_ClosesTalkativeClients(t *testing.T) {
 	}
 }
 
+// A client that was closed, or has left, is no failure of the service when the next message cannot be sent to it.
+func TestStream_LogsNoFailureOfClients(t *testing.T) {
+	s := serveWorld(t, newWorld(), nil)
+	c := s.open("/job_status?interval=1")
+	c.until("status")
+	for range live.HeardPerMinute + 1 { // it does not answer the close, and the next message is due before it is cut off
+		if err := c.Write(t.Context(), websocket.MessageText, []byte("ping")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for until := time.Now().Add(20 * time.Second); !strings.Contains(s.w.log.String(), "stream closed") &&
+		time.Now().Before(until); {
+		time.Sleep(time.Millisecond)
+	}
+	if log := s.w.log.String(); !strings.Contains(log, "stream closed") || strings.Contains(log, "failed") ||
+		strings.Contains(log, `"level":"ERROR"`) {
+		t.Error(log)
+	}
+}
+
 // Case 69: the number of streams.
 func TestStream_BoundsTheStreamsOfAUser(t *testing.T) {
 	s := serveWorld(t, newWorld(), func(c *Config) { c.Limits.Sockets = 3 })

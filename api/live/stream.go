@@ -147,7 +147,7 @@ func (s *Stream) end(ctx context.Context, err error) {
 		return
 	}
 	status, code, reason := s.closing(ctx, err)
-	if !errors.Is(context.Cause(ctx), errGone) && status != socket.GoingAway {
+	if code != "" && status != socket.GoingAway {
 		s.send(context.WithoutCancel(ctx), lastMessage(s.Topic.Task, code, reason))
 	}
 	s.Socket.Close(status, reason)
@@ -156,10 +156,13 @@ func (s *Stream) end(ctx context.Context, err error) {
 
 var errExpired = errors.New("the token has expired")
 
-// closing returns the close code (RFC 6455, section 7.4.1), the error code and the reason for err.
+// closing returns the close code (RFC 6455, section 7.4.1), the error code and the reason for err; "" if the client has
+// left.
 func (s *Stream) closing(ctx context.Context, err error) (status socket.Status, code, reason string) {
 	r, refused := errors.AsType[call.Refusal](err)
 	switch {
+	case errors.Is(context.Cause(ctx), errGone), errors.Is(err, errGone):
+		return socket.Normal, "", ""
 	case errors.Is(context.Cause(ctx), ErrClosing):
 		return socket.GoingAway, "SERVICE_UNAVAILABLE", "The service is stopping."
 	case errors.Is(err, errExpired):
@@ -243,15 +246,18 @@ func (s *Stream) closeOnPanic(ctx context.Context) {
 }
 
 func (s *Stream) send(ctx context.Context, text []byte) error {
-	return silent(ctx, s.Socket.Send(ctx, text))
+	return unsent(ctx, s.Socket.Send(ctx, text))
 }
 
-// silent returns errSilent if the client did not receive in time.
-func silent(ctx context.Context, err error) error {
-	if errors.Is(err, os.ErrDeadlineExceeded) && ctx.Err() == nil {
+// unsent returns errSilent if the client did not receive in time, and errGone if nothing can be sent to it any more.
+func unsent(ctx context.Context, err error) error {
+	switch {
+	case err == nil || ctx.Err() != nil:
+		return err
+	case errors.Is(err, os.ErrDeadlineExceeded):
 		return fmt.Errorf("%w: %w", errSilent, err)
 	}
-	return err
+	return fmt.Errorf("%w: %w", errGone, err)
 }
 
 // ping asks the client to respond, and checks that its session lasts.
@@ -263,5 +269,5 @@ func (s *Stream) ping(ctx context.Context) error {
 	}
 	s.ponged.Store(false)
 	s.pongBy = time.Now().Add(pongWithin)
-	return silent(ctx, s.Socket.Ping(ctx))
+	return unsent(ctx, s.Socket.Ping(ctx))
 }

@@ -297,7 +297,7 @@ func (o *outgoing) flush(isLast bool) error {
 	isFirst := !o.begun
 	o.begun = !isLast
 	defer o.buffer.Reset()
-	return silent(o.ctx, o.Socket.SendPart(o.ctx, o.buffer.Bytes(), isFirst, isLast))
+	return unsent(o.ctx, o.Socket.SendPart(o.ctx, o.buffer.Bytes(), isFirst, isLast))
 }
 
 // end sends the rest of the message.
