@@ -562,7 +562,7 @@ func TestStream_LogsNoFailureOfClients(t *testing.T) {
 	s := serveWorld(t, newWorld(), nil)
 	c := s.open("/job_status?interval=1")
 	c.until("status")
-	for range live.HeardPerMinute + 1 { // it does not answer the close, and the next message is due before it is cut off
+	for range live.HeardPerMinute + 1 { // it does not answer the close, and is sent a message before it is cut off
 		if err := c.Write(t.Context(), websocket.MessageText, []byte("ping")); err != nil {
 			t.Fatal(err)
 		}
