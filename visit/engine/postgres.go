@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/eodispatch/eodispatch/dispatch"
@@ -29,9 +30,9 @@ const (
 	polling    = 2 * time.Second  // polling interval while notifications do not arrive
 )
 
-// Postgres is a Notifier on LISTEN and NOTIFY, with two connections of its own. Changes that arise while a notification
-// is being sent are combined in the next; what could not be sent is kept and sent later. Where notifications do not
-// arrive, as behind a pooler in transaction mode, it makes its process poll every 2 s instead.
+// Postgres is a Notifier on LISTEN and NOTIFY, with a connection of its own. Changes that arise while a notification is
+// being sent are combined in the next; what could not be sent is kept and sent later. Where notifications do not arrive,
+// as behind a pooler in transaction mode, it makes its process poll every 2 s instead.
 type Postgres struct {
 	address string
 	log     *slog.Logger
@@ -45,6 +46,9 @@ type Postgres struct {
 	some  chan struct{}
 
 	listening atomic.Bool // notifications arrive
+
+	failures int       // of connections, in a row; used only by Run, like since
+	since    time.Time // the first of them
 }
 
 var _ Notifier = (*Postgres)(nil)
@@ -136,33 +140,21 @@ func (p *Postgres) takeNotices() (notices []notice) {
 	return notices
 }
 
-// putBack keeps notices that could not be sent.
-func (p *Postgres) putBack(notices []notice) {
-	for _, n := range notices {
-		if n.empty() {
-			p.notifyLost()
-			continue
-		}
-		p.Notify(n.Notification)
-	}
-}
-
 func encode(v any) string {
 	b, _ := json.Marshal(v) // cannot fail: strings and numbers only
 	return string(b)
 }
 
-// Run implements Notifier.
+// Run implements Notifier. It opens a new connection when one breaks.
 func (p *Postgres) Run(ctx context.Context, receive func(Notification)) {
-	var both sync.WaitGroup
-	both.Go(func() { p.keep(ctx, &link{of: "sending", use: p.send}) })
-	both.Go(func() {
-		p.keep(ctx, &link{of: "listening", use: func(ctx context.Context, c *pgx.Conn, works func()) error {
-			defer p.listening.Store(false)
-			return p.listen(ctx, c, receive, func() { p.listening.Store(true); works() })
-		}, instead: func(ctx context.Context) { poll(ctx, receive) }})
-	})
-	both.Wait()
+	for ctx.Err() == nil {
+		err := p.useConnection(ctx, receive)
+		p.listening.Store(false)
+		if ctx.Err() == nil {
+			p.broken(ctx, err)
+		}
+		sleep(ctx, reconnect)
+	}
 }
 
 // Listening reports whether notifications of other processes arrive at present.
@@ -171,63 +163,27 @@ func (p *Postgres) Listening() bool { return p.listening.Load() }
 // errSilent reports a connection on which notifications do not arrive.
 var errSilent = errors.New("the connection's own notification did not arrive")
 
-// link is one of the two connections.
-type link struct {
-	of  string
-	use func(ctx context.Context, c *pgx.Conn, works func()) error // calls works once the connection is proved to work
-	// runs for a while where notifications do not arrive
-	instead func(context.Context)
-
-	failures int // consecutive
-	since    time.Time
-}
-
-// keep uses a connection until ctx is done, and opens a new one when it breaks.
-func (p *Postgres) keep(ctx context.Context, l *link) {
-	for {
-		err := p.useConnection(ctx, func(ctx context.Context, c *pgx.Conn) error {
-			return l.use(ctx, c, func() { p.back(ctx, l) })
-		})
-		if ctx.Err() != nil {
-			return
-		}
-		p.broken(ctx, l, err)
-		if errors.Is(err, errSilent) {
-			l.instead(ctx)
-		}
-		sleep(ctx, reconnect)
-	}
-}
-
-// broken logs that the connection was lost: once for each outage.
-func (p *Postgres) broken(ctx context.Context, l *link, err error) {
-	if l.failures++; l.failures > 1 {
+// broken logs that notifications do not arrive: once for each outage.
+func (p *Postgres) broken(ctx context.Context, err error) {
+	if p.failures++; p.failures > 1 {
 		return
 	}
-	l.since = time.Now()
+	p.since = time.Now()
+	text := "lost the connection for notifications; polling every 2 s until it is back"
 	if errors.Is(err, errSilent) {
-		p.log.WarnContext(ctx, "LISTEN is silent behind a pooler; falling back to polling every 2 s", "error", err)
-		return
+		text = "LISTEN is silent behind a pooler; falling back to polling every 2 s"
 	}
-	p.log.WarnContext(ctx, "lost the connection for notifications; polling every 2 s until it is back", "connection",
-		l.of, "error", err)
+	p.log.WarnContext(ctx, text, "error", err)
 }
 
-// back logs that the connection works again.
-func (p *Postgres) back(ctx context.Context, l *link) {
-	if l.failures > 0 {
-		p.log.InfoContext(ctx, "the connection for notifications is back", "connection", l.of, "failures", l.failures,
-			"after", time.Since(l.since).Round(time.Second))
+// works logs that notifications arrive again.
+func (p *Postgres) works(ctx context.Context) {
+	p.listening.Store(true)
+	if p.failures > 0 {
+		p.log.InfoContext(ctx, "the connection for notifications is back", "failures", p.failures, "after",
+			time.Since(p.since).Round(time.Second))
 	}
-	l.failures = 0
-}
-
-// poll makes its process look at everything every 2 s, until it is time to try notifications again.
-func poll(ctx context.Context, receive func(Notification)) {
-	for end := time.Now().Add(echoEvery); time.Now().Before(end) && ctx.Err() == nil; {
-		receive(Notification{})
-		sleep(ctx, polling)
-	}
+	p.failures = 0
 }
 
 func sleep(ctx context.Context, d time.Duration) {
@@ -239,7 +195,7 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-func (p *Postgres) useConnection(ctx context.Context, f func(context.Context, *pgx.Conn) error) (err error) {
+func (p *Postgres) useConnection(ctx context.Context, receive func(Notification)) (err error) {
 	// a panic becomes an error, and the connection is opened again
 	defer dispatch.RecoverAsError(ctx, p.log, "hints", &err)
 	// pgxpool knows the pool settings, which pgx would send to the server
@@ -261,7 +217,7 @@ func (p *Postgres) useConnection(ctx context.Context, f func(context.Context, *p
 		return err
 	}
 	defer closeConn(ctx, c)
-	return f(ctx, c)
+	return p.talk(ctx, c, receive)
 }
 
 func closeConn(ctx context.Context, c *pgx.Conn) {
@@ -270,94 +226,112 @@ func closeConn(ctx context.Context, c *pgx.Conn) {
 	_ = c.Close(ctx) // the connection is not used any more
 }
 
-// send sends the collected changes. After an error it also makes the others look at everything, since what was sent may
-// be lost.
-func (p *Postgres) send(ctx context.Context, c *pgx.Conn, works func()) error {
-	// fails on a standby, which accepts connections
-	if err := notify(ctx, c, notice{From: p.self, Echo: true}); err != nil {
-		return err
-	}
-	works()
-	for {
-		select {
-		case <-p.some:
-		case <-ctx.Done():
-			return nil
-		}
-		notices := p.takeNotices()
-		for i, n := range notices {
-			if err := notify(ctx, c, n); err != nil {
-				p.putBack(notices[i:])
-				p.notifyLost()
-				return err
-			}
-		}
-	}
-}
-
-func notify(ctx context.Context, c *pgx.Conn, n notice) error {
-	ctx, cancel := context.WithTimeout(ctx, statement)
-	defer cancel()
-	_, err := c.Exec(ctx, `SELECT pg_notify($1, $2)`, channel, encode(n))
-	return err
-}
-
-// listen receives notifications until the connection breaks or goes silent, which it finds out by notifying itself
-// every 30 s.
-func (p *Postgres) listen(ctx context.Context, c *pgx.Conn, receive func(Notification), works func()) error {
-	if err := listenTo(ctx, c); err != nil {
+// talk sends and receives until the connection breaks or goes silent, which it finds out by notifying itself every 30 s.
+func (p *Postgres) talk(ctx context.Context, c *pgx.Conn, receive func(Notification)) error {
+	if err := execute(ctx, c, `LISTEN `+channel); err != nil {
 		return err
 	}
 	receive(Notification{}) // notifications sent before LISTEN were missed
 	for ctx.Err() == nil {
+		// fails on a standby, which accepts connections
 		if err := notify(ctx, c, notice{From: p.self, Echo: true}); err != nil {
 			return err
 		}
-		echoed, err := p.receiveFor(ctx, c, echoWithin, true, receive)
+		echoed, err := p.exchange(ctx, c, echoWithin, true, receive)
 		if err != nil {
 			return err
 		}
 		if !echoed && ctx.Err() == nil {
-			return errSilent
+			return p.poll(ctx, c, receive)
 		}
-		works()
-		if _, err := p.receiveFor(ctx, c, echoEvery, false, receive); err != nil {
+		p.works(ctx)
+		if _, err := p.exchange(ctx, c, echoEvery, false, receive); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func listenTo(ctx context.Context, c *pgx.Conn) error {
-	ctx, cancel := context.WithTimeout(ctx, statement)
-	defer cancel()
-	_, err := c.Exec(ctx, `LISTEN `+channel)
-	return err
+// poll makes its process look at everything every 2 s, until it is time to try notifications again. It sends as usual.
+func (p *Postgres) poll(ctx context.Context, c *pgx.Conn, receive func(Notification)) error {
+	p.broken(ctx, errSilent)
+	for end := time.Now().Add(echoEvery); time.Now().Before(end) && ctx.Err() == nil; {
+		receive(Notification{})
+		if _, err := p.exchange(ctx, c, polling, false, receive); err != nil {
+			return err
+		}
+	}
+	return errSilent
 }
 
-// receiveFor receives notifications for d or, with untilEcho, until the echo arrives.
-func (p *Postgres) receiveFor(ctx context.Context, c *pgx.Conn, d time.Duration, untilEcho bool,
+// exchange sends and receives for d or, with untilEcho, until the echo arrives.
+func (p *Postgres) exchange(ctx context.Context, c *pgx.Conn, d time.Duration, untilEcho bool,
 	receive func(Notification)) (echoed bool, err error) {
 	within, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
-	for {
-		got, err := c.WaitForNotification(within)
-		if within.Err() != nil && (err == nil || !c.IsClosed()) {
-			return echoed, nil
+	for within.Err() == nil && !(echoed && untilEcho) {
+		if err := p.send(ctx, c); err != nil {
+			return false, err
 		}
+		got, err := p.await(within, c)
 		if err != nil {
 			return false, err
 		}
 		var n notice
-		switch err := json.Unmarshal([]byte(got.Payload), &n); {
-		case err != nil || n.Echo && n.From != p.self:
+		switch {
+		case got == nil || json.Unmarshal([]byte(got.Payload), &n) != nil:
 		case n.Echo:
-			echoed = true
-			if untilEcho {
-				return true, nil
-			}
+			echoed = echoed || n.From == p.self
 		case n.From != p.self:
 			receive(n.Notification)
 		}
 	}
+	return echoed, nil
+}
+
+// await returns the next notification; nil if there is something to send, or ctx is done.
+func (p *Postgres) await(ctx context.Context, c *pgx.Conn) (*pgconn.Notification, error) {
+	var sending sync.WaitGroup
+	defer sending.Wait() // otherwise it could take the next signal
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	sending.Go(func() {
+		select {
+		case <-p.some:
+			cancel()
+		case <-ctx.Done():
+		}
+	})
+	got, err := c.WaitForNotification(ctx)
+	if got != nil || ctx.Err() != nil && !c.IsClosed() {
+		return got, nil
+	}
+	return nil, err
+}
+
+// send sends the collected changes. After an error it keeps those that were not sent, and makes the others look at
+// everything, since what was sent may be lost.
+func (p *Postgres) send(ctx context.Context, c *pgx.Conn) error {
+	notices := p.takeNotices()
+	for i, n := range notices {
+		if err := notify(ctx, c, n); err != nil {
+			for _, unsent := range notices[i:] {
+				p.Notify(unsent.Notification)
+			}
+			p.notifyLost()
+			return err
+		}
+	}
+	return nil
+}
+
+func notify(ctx context.Context, c *pgx.Conn, n notice) error {
+	return execute(ctx, c, `SELECT pg_notify($1, $2)`, channel, encode(n))
+}
+
+func execute(ctx context.Context, c *pgx.Conn, sql string, arguments ...any) error {
+	ctx, cancel := context.WithTimeout(ctx, statement)
+	defer cancel()
+	_, err := c.Exec(ctx, sql, arguments...)
+	return err
 }
