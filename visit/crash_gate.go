@@ -19,66 +19,45 @@ const suspectsAtOnce = 32
 // begun and got no response. For most suspects that submission was only by chance under way when the process was
 // killed. Jobs with one such submission go many at once. If the process is killed again, the few that were under way go
 // last, one at a time. So only one submission is under way at a third crash.
-type suspects struct{ once, often gate }
-
-// gate limits how many suspects of one kind are submitted at once.
-type gate struct {
-	mu    sync.Mutex
-	taken int
-	queue []dispatch.Account // accounts whose visits wait, in the order of their requests
-	next  dispatch.Account   // the account for which the last place is reserved, until the time below
-	until time.Time
+type suspects struct {
+	mu          sync.Mutex
+	once, often int                // under way with one such submission, and with more
+	waiting     []dispatch.Account // whose visits wait, in the order of their requests
 }
 
-// reservedFor is how long a place stays reserved for the account whose turn it is.
-const reservedFor = time.Second
-
-// acquire reports whether the account's visit may submit a suspect now, if at most most may be under way. If not, the
-// account is queued.
-func (s *gate) acquire(a dispatch.Account, most int) bool {
+// acquire reports whether the account's visit may submit now a job with so many such submissions. If not, the account
+// is queued.
+func (s *suspects) acquire(a dispatch.Account, begun int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.taken >= most || s.taken == most-1 && s.next != a && time.Now().Before(s.until) {
-		if !slices.Contains(s.queue, a) {
-			s.queue = append(s.queue, a)
+	switch {
+	case begun == 1 && s.once < suspectsAtOnce:
+		s.once++
+	case begun > 1 && s.once+s.often == 0:
+		s.often++
+	default:
+		if !slices.Contains(s.waiting, a) {
+			s.waiting = append(s.waiting, a)
 		}
 		return false
 	}
-	s.taken, s.until = s.taken+1, time.Time{}
-	s.queue = slices.DeleteFunc(s.queue, func(b dispatch.Account) bool { return a == b })
+	s.waiting = slices.DeleteFunc(s.waiting, func(b dispatch.Account) bool { return a == b })
 	return true
 }
 
-// release frees the place of a suspect. It reserves the place for the account that has waited longest, and returns that
-// account; "" if none waits.
-func (s *gate) release() (next dispatch.Account) {
+// release ends a submission, and returns the account that has waited longest; "" if none waits.
+func (s *suspects) release(begun int) (next dispatch.Account) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.taken--
-	if len(s.queue) > 0 {
-		next, s.queue = s.queue[0], s.queue[1:]
-		s.next, s.until = next, time.Now().Add(reservedFor)
+	if begun == 1 {
+		s.once--
+	} else {
+		s.often--
+	}
+	if len(s.waiting) > 0 {
+		next, s.waiting = s.waiting[0], s.waiting[1:]
 	}
 	return next
-}
-
-// busy reports whether suspects are under way, or a place is reserved for one.
-func (s *gate) busy() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.taken > 0 || time.Now().Before(s.until)
-}
-
-// acquire returns the gate that admits j, which must be released after the submission; nil if the account's visit may
-// not submit j now.
-func (s *suspects) acquire(a dispatch.Account, j dispatch.Job) *gate {
-	switch {
-	case j.Begun == 1 && s.once.acquire(a, suspectsAtOnce):
-		return &s.once
-	case j.Begun > 1 && !s.once.busy() && s.often.acquire(a, 1):
-		return &s.often
-	}
-	return nil
 }
 
 // maySubmit reports whether j may be submitted now. A job with MostBegun unanswered submissions is set aside instead.
@@ -90,12 +69,11 @@ func (v *visit) maySubmit(j dispatch.Job) bool {
 		v.setAside(j)
 		return false
 	}
-	g := v.visits.suspects.acquire(v.account, j)
-	if g == nil {
+	if !v.visits.suspects.acquire(v.account, j.Begun) {
 		v.suspectsAt = time.Now().Add(aloneAgain)
 		return false
 	}
-	dispatch.SetInMap(&v.gated, j.ID, g)
+	dispatch.SetInMap(&v.gated, j.ID, j.Begun)
 	return true
 }
 
@@ -118,21 +96,21 @@ func (v *visit) setAside(j dispatch.Job) {
 	v.unsaved = append(v.unsaved, platformResponse{platformRequest{step: s}, []jobOutcome{{j, o}}})
 }
 
-// releaseGate releases the gate of a job whose outcome is saved or that was not sent, and wakes the account whose turn
+// releaseGate ends the submission of a suspect whose outcome is saved or that was not sent, and wakes the account whose turn
 // is next.
 func (v *visit) releaseGate(id dispatch.JobID) {
-	g := v.gated[id]
-	if g == nil {
+	begun, gated := v.gated[id]
+	if !gated {
 		return
 	}
 	delete(v.gated, id)
 	v.suspectsAt = time.Time{}
-	if next := g.release(); next != "" {
+	if next := v.visits.suspects.release(begun); next != "" {
 		v.visits.Hub.Woken.Signal(next)
 	}
 }
 
-// releaseGates releases all gates that this visit has acquired.
+// releaseGates does so for all suspects of this visit.
 func (v *visit) releaseGates() {
 	for id := range v.gated {
 		v.releaseGate(id)

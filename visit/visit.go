@@ -88,9 +88,9 @@ type visit struct {
 
 	careful bool // visits of the account keep ending in crashes: see saveAsFailed
 
-	gated      map[dispatch.JobID]*gate // suspects that this visit submits
-	suspectsAt time.Time                // when to check again whether suspects may be submitted; zero: none waits
-	fetching   time.Time                // when to check again for documents that are being fetched; zero: none is
+	gated      map[dispatch.JobID]int // suspects that this visit submits, with their Begun
+	suspectsAt time.Time              // when to check again whether suspects may be submitted; zero: none waits
+	fetching   time.Time              // when to check again for documents that are being fetched; zero: none is
 	begun      time.Time
 	leaseDrift time.Duration // drift when the lease was renewed
 }
