@@ -42,32 +42,22 @@ func (v *visit) authorize(ctx context.Context) (t dispatch.Token, ok bool, err e
 // blockedOutcomes returns, when no request can be sent, an outcome with the reason for each due job that is or may be
 // at the platform and is not busy.
 func (v *visit) blockedOutcomes() (outcomes []jobOutcome) {
-	for _, j := range v.agenda.Meter {
-		if !v.busy[j.ID] {
-			outcomes = append(outcomes, jobOutcome{j, dispatch.Outcome{Asked: dispatch.AskMeter,
-				Ref: j.FirstUnmetered().Ref, Err: v.blockedBy}})
+	add := func(kind stepKind, jobs []dispatch.Job) {
+		for _, j := range jobs {
+			if v.busy[j.ID] {
+				continue
+			}
+			o := kind.outcome(j)
+			if kind == stepList && j.Phase == dispatch.Ended {
+				o = stepCancelOrphan.outcome(j)
+			}
+			o.Err = v.blockedBy
+			outcomes = append(outcomes, jobOutcome{j, o})
 		}
 	}
-	for _, j := range v.agenda.Remove {
-		if !v.busy[j.ID] {
-			outcomes = append(outcomes, jobOutcome{j, dispatch.Outcome{Asked: dispatch.AskRemove, Ref: j.RemovableRef(),
-				Err: v.blockedBy}})
-		}
-	}
-	for _, j := range slices.Concat(v.agenda.Cancel, v.agenda.Settle, v.agenda.Poll) {
-		if v.busy[j.ID] {
-			continue
-		}
-		o := dispatch.Outcome{Asked: dispatch.AskStatus, Attempt: j.Attempt, Epoch: j.Epoch, Ref: j.Ref,
-			Err: v.blockedBy}
-		switch j.Phase {
-		case dispatch.Creating:
-			o.Asked = dispatch.AskSearch
-		case dispatch.Ended:
-			o.Asked, o.Ref = dispatch.AskOrphan, j.Orphans[0]
-		}
-		outcomes = append(outcomes, jobOutcome{j, o})
-	}
+	add(stepMeter, v.agenda.Meter)
+	add(stepRemove, v.agenda.Remove)
+	add(stepList, slices.Concat(v.agenda.Cancel, v.agenda.Settle, v.agenda.Poll))
 	return outcomes
 }
 

@@ -226,15 +226,14 @@ func (m *match) put(j *dispatch.Job, o dispatch.Outcome) {
 func (v *visit) unseen(jobs []dispatch.Job, seen map[dispatch.JobID]bool, err error) []jobOutcome {
 	var outcomes []jobOutcome
 	for _, j := range jobs {
-		o := dispatch.Outcome{Asked: dispatch.AskStatus, Ref: j.Ref}
-		if j.Phase == dispatch.Creating {
-			o = v.notListed()
+		created := j.Phase != dispatch.Creating
+		if seen[j.ID] || err == nil && created {
+			continue
 		}
-		o.Attempt, o.Epoch, o.Err = j.Attempt, j.Epoch, err
-		o.Panicked = j.Phase == dispatch.Creating && err != nil && dispatch.Is(err, dispatch.Internal)
-		if !seen[j.ID] && (err != nil || j.Phase == dispatch.Creating) {
-			outcomes = append(outcomes, jobOutcome{j, o})
-		}
+		o := stepList.outcome(j)
+		o.Err, o.Repeat = err, !created && v.mayRepeat()
+		o.Panicked = !created && err != nil && dispatch.Is(err, dispatch.Internal)
+		outcomes = append(outcomes, jobOutcome{j, o})
 	}
 	return outcomes
 }

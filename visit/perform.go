@@ -121,16 +121,41 @@ func (v *visit) cancelKind(j dispatch.Job) stepKind {
 	return stepCancel
 }
 
+// outcome returns an outcome of a step for one of its jobs, without a response.
+func (k stepKind) outcome(j dispatch.Job) dispatch.Outcome {
+	o := dispatch.Outcome{Attempt: j.Attempt, Epoch: j.Epoch}
+	switch k {
+	case stepSubmit:
+		o.Asked = dispatch.AskSubmit
+	case stepCancel, stepLeaveInert:
+		o.Asked = dispatch.AskCancel
+	case stepCancelOrphan:
+		o.Asked, o.Ref = dispatch.AskOrphan, j.Orphans[0]
+	case stepMeter:
+		o.Asked, o.Ref = dispatch.AskMeter, j.FirstUnmetered().Ref
+	case stepRemove:
+		o.Asked, o.Ref = dispatch.AskRemove, j.RemovableRef()
+	default:
+		if o.Asked, o.Ref = dispatch.AskStatus, j.Ref; k != stepStatus && j.Phase == dispatch.Creating {
+			o.Asked = dispatch.AskSearch
+		}
+	}
+	return o
+}
+
 // perform sends the request of a step and returns the outcome for each job. Apart from the comparison after a restore,
 // it is the only place where a visit sends requests about jobs to the platform. If the adapter panics, the outcome of
 // the request is unknown for every job.
 func (v *visit) perform(ctx context.Context, t dispatch.Token, s step) (outcomes []jobOutcome) {
-	begun := time.Now()
-	ctx, end := v.traced(ctx, s)
-	defer func() {
-		v.observeRequest(s, time.Since(begun), outcomes)
-		end(firstError(outcomes))
-	}()
+	if op := s.op(); op != "" {
+		begun := time.Now()
+		traced, end := v.visits.Tracing().Step(ctx, v.backend.Name, op, s.jobs)
+		ctx = traced
+		defer func() {
+			v.observeRequest(op, time.Since(begun), outcomes)
+			end(firstError(outcomes))
+		}()
+	}
 	var panicked error
 	defer func() {
 		if panicked != nil {
@@ -140,39 +165,31 @@ func (v *visit) perform(ctx context.Context, t dispatch.Token, s step) (outcomes
 	defer dispatch.RecoverAsError(ctx, v.visits.Log, "dispatch.visit: ask "+v.backend.Name, &panicked)
 
 	j := s.jobs[0]
-	var o dispatch.Outcome
+	o := s.kind.outcome(j)
 	switch s.kind {
 	case stepList:
 		return v.list(ctx, t, j.Base, s.jobs)
 	case stepSubmit:
-		o = v.submit(ctx, t, s)
-		o.Others = s.others
+		o = v.submit(ctx, t, s, o)
 	case stepStatus:
-		o = v.status(ctx, t, j)
+		o.Report, o.Err = v.backend.Platform.Status(ctx, t, j.Ref)
+		v.visits.listings.read(baseOf{v.backend.Name, j.Base}, o.Err, time.Now(), v.timing.Recheck)
 	case stepNotListed:
-		o = v.notListed()
+		o.Repeat = v.mayRepeat()
 	case stepCancel:
-		o = dispatch.Outcome{Asked: dispatch.AskCancel, Err: v.cancel(ctx, t, j.Ref)}
+		o.Err = v.cancel(ctx, t, j.Ref)
 	case stepCancelOrphan:
-		o = dispatch.Outcome{Asked: dispatch.AskOrphan, Ref: j.Orphans[0], Err: v.cancel(ctx, t, j.Orphans[0])}
+		o.Err = v.cancel(ctx, t, o.Ref)
 	case stepMeter:
-		o = dispatch.Outcome{Asked: dispatch.AskMeter, Ref: j.FirstUnmetered().Ref}
 		o.Report, o.Err = v.backend.Platform.Status(ctx, t, o.Ref)
 	case stepRemove:
-		o = dispatch.Outcome{Asked: dispatch.AskRemove, Ref: j.RemovableRef(), Err: v.remove(ctx, t, j.RemovableRef())}
-	case stepLeaveInert:
-		o = dispatch.Outcome{Asked: dispatch.AskCancel}
+		o.Err = v.remove(ctx, t, o.Ref)
 	}
-	o.Attempt, o.Epoch = j.Attempt, j.Epoch
 	return []jobOutcome{{j, o}}
 }
 
-// observeRequest reports a step to the observer if a request was sent for it.
-func (v *visit) observeRequest(s step, took time.Duration, outcomes []jobOutcome) {
-	op := s.op()
-	if op == "" {
-		return
-	}
+// observeRequest reports a step to the observer if its request was sent.
+func (v *visit) observeRequest(op string, took time.Duration, outcomes []jobOutcome) {
 	if slices.ContainsFunc(outcomes, func(o jobOutcome) bool { return o.Unsent }) {
 		return
 	}
@@ -213,22 +230,21 @@ func (s step) op() string {
 	return ""
 }
 
-// submit creates or starts a job at the platform.
-func (v *visit) submit(ctx context.Context, t dispatch.Token, step step) dispatch.Outcome {
+// submit creates or starts a job at the platform. o is the outcome without the response.
+func (v *visit) submit(ctx context.Context, t dispatch.Token, step step, o dispatch.Outcome) dispatch.Outcome {
 	j := step.jobs[0]
 	var r dispatch.Request
-	var err error
-	if step.read != nil {
-		r, err = step.read.await(ctx)
-	}
-	if err != nil {
-		return dispatch.Outcome{Asked: dispatch.AskSubmit, Unsent: true,
-			Err: &dispatch.Error{Kind: dispatch.Unavailable, Op: "dispatch.submit",
-				Text: "The request could not be read from the database.", Err: err}}
+	if o.Others = step.others; step.read != nil {
+		if r, o.Err = step.read.await(ctx); o.Err != nil {
+			o.Unsent, o.Err = true, &dispatch.Error{Kind: dispatch.Unavailable, Op: "dispatch.submit",
+				Text: "The request could not be read from the database.", Err: o.Err}
+			return o
+		}
 	}
 	definition, err := v.visits.Documents.Definition(ctx, j, r)
 	if err != nil {
-		return dispatch.Outcome{Asked: dispatch.AskSubmit, Unsent: dispatch.Is(err, dispatch.Unavailable), Err: err}
+		o.Unsent, o.Err = dispatch.Is(err, dispatch.Unavailable), err
+		return o
 	}
 	s, err := v.backend.Platform.Submit(ctx, t, dispatch.Submission{Tag: j.Tag(v.visits.Installation), Ref: j.Ref,
 		Request: r, Definition: definition, Runs: step.run.begin})
@@ -236,8 +252,8 @@ func (v *visit) submit(ctx context.Context, t dispatch.Token, step step) dispatc
 		err = &dispatch.Error{Kind: dispatch.BadUpstream, Op: "dispatch.submit", Text: "The response of the " +
 			"platform does not name the job."}
 	}
-	return v.distinct(ctx, j, dispatch.Outcome{Asked: dispatch.AskSubmit, Ref: s.Ref, Started: s.Started,
-		Result: s.Result, Versions: s.Versions, Err: err})
+	o.Ref, o.Started, o.Result, o.Versions, o.Err = s.Ref, s.Started, s.Result, s.Versions, err
+	return v.distinct(ctx, j, o)
 }
 
 // distinct returns the outcome of a submission that created a platform job, unless the platform has given its
@@ -274,12 +290,6 @@ func (vs *Visits) distinct(ctx context.Context, a dispatch.Account, id dispatch.
 	return o, nil
 }
 
-func (v *visit) status(ctx context.Context, t dispatch.Token, j dispatch.Job) dispatch.Outcome {
-	r, err := v.backend.Platform.Status(ctx, t, j.Ref)
-	v.visits.listings.read(baseOf{v.backend.Name, j.Base}, err, time.Now(), v.timing.Recheck)
-	return dispatch.Outcome{Asked: dispatch.AskStatus, Ref: j.Ref, Report: r, Err: err}
-}
-
 func (v *visit) cancel(ctx context.Context, t dispatch.Token, r dispatch.Ref) error {
 	c, can := v.backend.Platform.(dispatch.Canceler)
 	if !can {
@@ -289,63 +299,35 @@ func (v *visit) cancel(ctx context.Context, t dispatch.Token, r dispatch.Ref) er
 	return c.Cancel(ctx, t, r)
 }
 
-// notListed returns the outcome of a create that a listing does not show.
-func (v *visit) notListed() dispatch.Outcome {
-	return dispatch.Outcome{Asked: dispatch.AskSearch, Repeat: v.backend.Platform.TwoStep() || v.backend.AtLeastOnce}
-}
+// mayRepeat reports whether a create that a listing does not show may be repeated.
+func (v *visit) mayRepeat() bool { return v.backend.Platform.TwoStep() || v.backend.AtLeastOnce }
 
 // failed returns the outcome for each job of a step whose request got no response because of err.
 func (s step) failed(err error) (outcomes []jobOutcome) {
 	for _, j := range s.jobs {
-		o := dispatch.Outcome{Asked: dispatch.AskStatus, Attempt: j.Attempt, Epoch: j.Epoch, Ref: j.Ref, Panicked: true,
-			Err: err}
-		switch {
-		case s.submits():
-			o.Asked = dispatch.AskSubmit
-		case s.kind == stepMeter:
-			o.Asked, o.Ref = dispatch.AskMeter, j.FirstUnmetered().Ref
-		case s.kind == stepRemove:
-			o.Asked, o.Ref = dispatch.AskRemove, j.RemovableRef()
-		case j.Phase == dispatch.Ended && len(j.Orphans) > 0:
-			o.Asked, o.Ref = dispatch.AskOrphan, j.Orphans[0]
-		case j.Phase == dispatch.Creating:
-			o.Asked = dispatch.AskSearch
-		}
+		o := s.kind.outcome(j)
+		o.Panicked, o.Err = true, err
 		outcomes = append(outcomes, jobOutcome{j, o})
 	}
 	return outcomes
 }
 
-// unsent returns the outcome of a step whose deadline passed before it was sent. Only a submission has one, which takes
-// its intent back.
-func (s step) unsent() []jobOutcome {
+// unsent returns the outcome of a step that was not sent. Only a submission has one, which takes its intent back. If
+// the store did not confirm the intent, it may nevertheless have been committed, under a lease of that generation;
+// otherwise lease is 0.
+func (s step) unsent(lease int64, text string) []jobOutcome {
 	if !s.submits() {
 		return nil
 	}
-	err := &dispatch.Error{Kind: dispatch.Unavailable, Op: "dispatch.send", Text: "The request was not sent in time."}
 	j := s.jobs[0]
-	return []jobOutcome{{j, dispatch.Outcome{Asked: dispatch.AskSubmit, Attempt: j.Attempt, Epoch: j.Epoch,
-		Unsent: true, Err: err}}}
-}
-
-// intentUnconfirmed returns the outcome of a submission that was not sent because the store did not confirm its intent.
-// The intent may nevertheless have been committed, under lease l.
-func (s step) intentUnconfirmed(l dispatch.Lease) []jobOutcome {
-	err := &dispatch.Error{Kind: dispatch.Unavailable, Op: "dispatch.intend",
-		Text: "Whether the intent was committed is not known; nothing was sent."}
-	j := s.jobs[0]
-	intended := j.Intend(time.Time{})
-	return []jobOutcome{{j, dispatch.Outcome{Asked: dispatch.AskSubmit, Attempt: intended.Attempt,
-		Epoch: intended.Epoch, Unsent: true, Lease: l.Generation, Err: err}}}
-}
-
-// traced begins the trace of a step if a request is sent for it.
-func (v *visit) traced(ctx context.Context, s step) (context.Context, func(error)) {
-	op := s.op()
-	if op == "" {
-		return ctx, func(error) {}
+	intended := j
+	if lease != 0 {
+		intended = j.Intend(time.Time{})
 	}
-	return v.visits.Tracing().Step(ctx, v.backend.Name, op, s.jobs)
+	o := s.kind.outcome(intended)
+	o.Unsent, o.Lease = true, lease
+	o.Err = &dispatch.Error{Kind: dispatch.Unavailable, Op: "dispatch.send", Text: text}
+	return []jobOutcome{{j, o}}
 }
 
 // remove removes a platform job of an ended job.

@@ -100,7 +100,8 @@ func (v *visit) begin(
 		j, ok := written[f.jobs[0].ID]
 		f.asked = v.now().Add(max(0, time.Until(f.at)))
 		if f.submits() && err != nil && !dispatch.Is(err, dispatch.Conflict) {
-			v.unsaved = append(v.unsaved, platformResponse{f, f.intentUnconfirmed(v.held)})
+			v.unsaved = append(v.unsaved, platformResponse{f, f.unsent(v.held.Generation,
+				"Whether the intent was committed is not known; nothing was sent.")})
 			continue
 		}
 		if dispatch.Is(err, dispatch.Conflict) || f.submits() && !ok {
@@ -230,7 +231,7 @@ func (v *visit) send(ctx context.Context, f platformRequest) {
 	ctx, cancel := context.WithDeadline(ctx, f.deadline)
 	defer cancel()
 	if ctx.Err() != nil || v.suspendedPastDeadline(f) {
-		v.responses <- platformResponse{f, f.unsent()}
+		v.responses <- platformResponse{f, f.unsent(0, "The request was not sent in time.")}
 		return
 	}
 	f.run = &run{visit: v, request: f}
