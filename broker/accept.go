@@ -15,11 +15,11 @@ import (
 // for it as well if it is not known yet.
 func (b *Broker) Accept(ctx context.Context, u dispatch.UserID, r dispatch.Request, k dispatch.Key) (dispatch.Record,
 	error) {
-	d, r, err := b.draft(ctx, u, r, nil)
+	h, err := b.draft(ctx, u, r, nil)
 	if err != nil {
 		return b.RepeatedJob(ctx, u, k, err)
 	}
-	drafts, before := []dispatch.Draft{d}, b.Saved.Now()
+	drafts, before := []dispatch.Draft{h.Draft}, b.Saved.Now()
 	first, err := b.storeSubmission(ctx, u, k, nil, drafts)
 	switch {
 	case err != nil:
@@ -29,6 +29,7 @@ func (b *Broker) Accept(ctx context.Context, u dispatch.UserID, r dispatch.Reque
 	case first.Job != 0:
 		return b.repeatedJob(ctx, u, first.Job)
 	}
+	r = h.request
 	r.Process, r.Annotations, r.Notify = nil, dispatch.Annotations{}, nil // which a store does not return
 	return b.awaitDecision(ctx, u, drafts[0].ID, &committed{dispatch.Record{Job: drafts[0].Job, Request: r,
 		Read: drafts[0].Created}, before})
@@ -101,60 +102,75 @@ func keyReused() error {
 		Faults: []dispatch.Fault{{Loc: []any{"header", "Idempotency-Key"}, Msg: text, Type: "value_error"}}}
 }
 
-// draft returns the job for a request or, with a dimension, what the jobs of a task have in common. It also returns the
-// request as it is stored: with parameters, which may be an empty object, and with a warning if it was not checked in
-// full.
-func (b *Broker) draft(ctx context.Context, u dispatch.UserID, r dispatch.Request,
-	d *dispatch.Dimension) (dispatch.Draft, dispatch.Request, error) {
-	r = r.Complete()
-	if err := r.Annotations.Check(); err != nil {
-		return dispatch.Draft{}, r, err
+// admit returns where a request or, with a dimension, a task's runs, and the request as it is to be run, if its user may
+// run it there.
+func (b *Broker) admit(ctx context.Context, r dispatch.Request, d *dispatch.Dimension) (backend *dispatch.Backend,
+	admitted dispatch.Request, base string, err error) {
+	if backend, err = b.Backend(r.Service, r.Label); err != nil {
+		return nil, r, "", err
 	}
-	backend, err := b.Backend(r.Service, r.Label)
-	if err != nil {
-		return dispatch.Draft{}, r, err
+	if err = backend.CheckEntitled(ctx); err != nil {
+		return nil, r, "", err
 	}
-	if err := backend.CheckEntitled(ctx); err != nil {
-		return dispatch.Draft{}, r, err
+	if r, err = b.underPolicy(ctx, backend, r.Complete(), d); err != nil {
+		return nil, r, "", err
 	}
-	if r, err = b.underPolicy(ctx, backend, r, d); err != nil {
-		return dispatch.Draft{}, r, err
+	if r, err = b.withFormat(r).Inline(); err != nil {
+		return nil, r, "", err
+	}
+	if base, err = backend.Base(r); err != nil {
+		return nil, r, "", err
+	}
+	return backend, r, base, backend.Permitted(r.OfJobs(d))
+}
+
+// draft returns the job for a request or, with a dimension, what the jobs of a task have in common.
+func (b *Broker) draft(ctx context.Context, u dispatch.UserID, r dispatch.Request, d *dispatch.Dimension) (h taskDraft,
+	err error) {
+	if h.request = r; r.Annotations.Check() != nil {
+		return h, r.Annotations.Check()
+	}
+	backend, r, base, err := b.admit(ctx, r, d)
+	if h.request = r; err != nil {
+		return h, err
 	}
 	asked, err := r.ParseOptions()
 	if err != nil {
-		return dispatch.Draft{}, r, err
+		return h, err
 	}
-	r = b.withFormat(r)
-	if r, err = r.Inline(); err != nil {
-		return dispatch.Draft{}, r, err
+	if h.Hooks, err = b.targets(u, r, d); err != nil {
+		return h, err
 	}
-	base, err := backend.Base(r)
-	if err != nil {
-		return dispatch.Draft{}, r, err
+	if h.Document, h.request.Warning, err = b.checkRequest(ctx, u, backend, r, d); err != nil {
+		return h, err
 	}
-	if err := backend.Permitted(r.OfJobs(d)); err != nil {
-		return dispatch.Draft{}, r, err
+	if h.request.Pin, err = b.pin(ctx, u, backend, h.request, d, h.Document); err != nil {
+		return h, err
 	}
-	hooks, err := b.targets(u, r, d)
-	if err != nil {
-		return dispatch.Draft{}, r, err
-	}
-	document, warning, err := b.checkRequest(ctx, u, backend, r, d)
-	if err != nil {
-		return dispatch.Draft{}, r, err
-	}
-	r.Warning = warning
-	if r.Pin, err = b.pin(ctx, u, backend, r, d, document); err != nil {
-		return dispatch.Draft{}, r, err
-	}
-	body, err := r.Encode()
-	return dispatch.Draft{Body: body, Document: document, Hooks: hooks, Job: dispatch.Job{
+	h.Job = dispatch.Job{
 		Identity: dispatch.Identity{Owner: u, MaxDuration: asked.MaxDuration, Retries: asked.Retries,
 			Budgeted: d != nil && asked.Budget != dispatch.Budget{}, Traceparent: b.Tracing().Traceparent(ctx)},
 		Target:   dispatch.Target{Account: backend.Account(u), Base: base, Service: r.Service.Hash()},
 		Wish:     dispatch.Wish{Desired: dispatch.WantRun, Annotations: r.Annotations},
 		Handover: dispatch.Handover{Phase: dispatch.Waiting}, Condition: dispatch.Condition{Status: dispatch.Accepted},
-	}}, r, err
+	}
+	h.Body, err = h.request.Encode()
+	return h, err
+}
+
+// taskDraft is a job to be stored, or what the jobs of a task have in common, and the request as it is stored: with
+// parameters, which may be an empty object, and with a warning if it was not checked in full.
+type taskDraft struct {
+	dispatch.Draft
+	request dispatch.Request
+}
+
+// task returns the task of the draft, and a draft of all its jobs.
+func (h taskDraft) task(d *dispatch.Dimension) (*dispatch.Task, []dispatch.Draft) {
+	t := &dispatch.Task{Owner: h.Owner, Account: h.Account, Request: h.request, Dimension: d.Name, Document: h.Document,
+		Hooks: h.Hooks, Annotations: h.Annotations}
+	h.Annotations = dispatch.Annotations{}
+	return t, []dispatch.Draft{t.Draft(h.Draft, d)}
 }
 
 // checkRequest checks a request against its service's document. It returns that document, and a warning that states

@@ -18,15 +18,7 @@ func (b *Broker) Formats(ctx context.Context, u dispatch.UserID, s dispatch.Serv
 	if !can {
 		return nil, nil
 	}
-	open, err := f.Formats(ctx, dispatch.Token{}, s)
-	if u == "" || !dispatch.Is(err, dispatch.SignInRequired) && !dispatch.Is(err, dispatch.Forbidden) {
-		return open, err
-	}
-	if err := backend.CheckEntitled(ctx); err != nil {
-		return nil, err
-	}
-	return call(ctx, b, u, backend.Account(u), func(ctx context.Context, _ dispatch.Platform,
-		t dispatch.Token) ([]dispatch.OutputFormat, error) {
+	return callOpenly(ctx, b, u, backend, func(ctx context.Context, t dispatch.Token) ([]dispatch.OutputFormat, error) {
 		return f.Formats(ctx, t, s)
 	})
 }
@@ -51,15 +43,7 @@ func (b *Broker) Parameters(ctx context.Context, u dispatch.UserID, s dispatch.S
 	if err := b.AwaitDocument(ctx, backend, u, s); err != nil {
 		return nil, err
 	}
-	open, err := describer.Parameters(ctx, dispatch.Token{}, s)
-	if u == "" || !dispatch.Is(err, dispatch.SignInRequired) && !dispatch.Is(err, dispatch.Forbidden) {
-		return open, err
-	}
-	if err := backend.CheckEntitled(ctx); err != nil {
-		return nil, err
-	}
-	return call(ctx, b, u, backend.Account(u), func(ctx context.Context, _ dispatch.Platform,
-		t dispatch.Token) ([]dispatch.Parameter, error) {
+	return callOpenly(ctx, b, u, backend, func(ctx context.Context, t dispatch.Token) ([]dispatch.Parameter, error) {
 		return describer.Parameters(ctx, t, s)
 	})
 }

@@ -22,19 +22,13 @@ const (
 	anyTask      = dispatch.TaskID(0) // the key of Broker.spreads
 )
 
-// taskDraft is what the jobs of a task have in common, and the request as it is stored.
-type taskDraft struct {
-	dispatch.Draft
-	request dispatch.Request
-}
-
 // draftTask returns the drafts with which a task can be stored: one or, if the request has several placements, one for
 // each that can be used. It is checked at each.
 func (b *Broker) draftTask(ctx context.Context, u dispatch.UserID, r dispatch.Request,
 	d *dispatch.Dimension) ([]taskDraft, error) {
 	if len(r.Placements) == 0 {
-		one, kept, err := b.draft(ctx, u, r, d)
-		return []taskDraft{{one, kept}}, err
+		one, err := b.draft(ctx, u, r, d)
+		return []taskDraft{one}, err
 	}
 	if r.Asked().Budget != (dispatch.Budget{}) {
 		return nil, dispatch.InvalidBody("dispatch.Accept",
@@ -50,11 +44,11 @@ func (b *Broker) draftTask(ctx context.Context, u dispatch.UserID, r dispatch.Re
 		if placements[i].Unused != "" {
 			continue
 		}
-		kept := drafts[i].request
-		if kept.Placements, err = pinPlacements(placements, drafts, i); err != nil {
+		one := drafts[i].taskDraft
+		if one.request.Placements, err = pinPlacements(placements, drafts, i); err != nil {
 			return nil, err
 		}
-		all = append(all, taskDraft{drafts[i].Draft, kept})
+		all = append(all, one)
 	}
 	return all, nil
 }
@@ -82,8 +76,7 @@ func pinPlacements(placements []dispatch.Placement, drafts []placementDraft, fir
 
 // placementDraft is a task's draft at one of its placements.
 type placementDraft struct {
-	dispatch.Draft
-	request    dispatch.Request
+	taskDraft
 	parameters []dispatch.Parameter
 	described  bool
 	notice     string // see Placement
@@ -137,7 +130,7 @@ func (b *Broker) draftPlacements(ctx context.Context, u dispatch.UserID, r dispa
 
 func (b *Broker) draftPlacement(ctx context.Context, u dispatch.UserID, r dispatch.Request,
 	d *dispatch.Dimension) (h placementDraft) {
-	if h.Draft, h.request, h.err = b.draft(ctx, u, r, d); h.err != nil && !dispatch.Is(h.err, dispatch.Invalid) {
+	if h.taskDraft, h.err = b.draft(ctx, u, r, d); h.err != nil && !dispatch.Is(h.err, dispatch.Invalid) {
 		return h
 	}
 	// that of a rule; a request with one is refused

@@ -42,6 +42,25 @@ func call[T any](ctx context.Context, b *Broker, u dispatch.UserID, a dispatch.A
 	})
 }
 
+// callOpenly asks a platform without a token and, if it refuses that, with the user's. User "" has not signed in.
+func callOpenly[T any](ctx context.Context, b *Broker, u dispatch.UserID, backend *dispatch.Backend,
+	ask func(context.Context, dispatch.Token) (T, error)) (T, error) {
+	defer idleIfSlow(ctx)()
+	limited, cancel := context.WithTimeout(ctx, callWithin)
+	defer cancel()
+	open, err := ask(limited, dispatch.Token{})
+	if u == "" || !dispatch.Is(err, dispatch.SignInRequired) && !dispatch.Is(err, dispatch.Forbidden) {
+		return open, err
+	}
+	if err := backend.CheckEntitled(ctx); err != nil {
+		return open, err
+	}
+	return call(ctx, b, u, backend.Account(u), func(ctx context.Context, _ dispatch.Platform,
+		t dispatch.Token) (T, error) {
+		return ask(ctx, t)
+	})
+}
+
 // withToken calls ask with the account's token, and once more with another token if the platform refuses the first.
 func withToken[T any](ctx context.Context, b *Broker, backend *dispatch.Backend, a dispatch.Account,
 	ask func(context.Context, dispatch.Token) (T, error)) (none T, err error) {

@@ -50,15 +50,3 @@ func (b *Broker) checkPolicyEntitles(ctx context.Context, backend *dispatch.Back
 	}
 	return nil
 }
-
-// syncUnderPolicy is underPolicy for a synchronous run, whose platform is checked later.
-func (b *Broker) syncUnderPolicy(ctx context.Context, r dispatch.Request) (dispatch.Request, error) {
-	backend, err := b.Backend(r.Service, r.Label)
-	if err != nil {
-		return r, err
-	}
-	if r, err = b.underPolicy(ctx, backend, r, nil); err != nil {
-		return r, err
-	}
-	return b.withFormat(r).Complete().Inline()
-}

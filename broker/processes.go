@@ -38,16 +38,7 @@ func describe[T any](ctx context.Context, b *Broker, u dispatch.UserID, s dispat
 		return none, &dispatch.Error{Kind: dispatch.Unsupported, Op: "dispatch.Process",
 			Text: "This platform does not describe its services as processes with outputs."}
 	}
-	defer idleIfSlow(ctx)()
-	open, err := ask(describer, ctx, dispatch.Token{}, s)
-	if u == "" || !dispatch.Is(err, dispatch.SignInRequired) && !dispatch.Is(err, dispatch.Forbidden) {
-		return open, err
-	}
-	if err := backend.CheckEntitled(ctx); err != nil {
-		return none, err
-	}
-	return call(ctx, b, u, backend.Account(u), func(ctx context.Context, _ dispatch.Platform,
-		t dispatch.Token) (T, error) {
+	return callOpenly(ctx, b, u, backend, func(ctx context.Context, t dispatch.Token) (T, error) {
 		return ask(describer, ctx, t, s)
 	})
 }

@@ -10,44 +10,35 @@ import (
 // document is public there. User "", who has not signed in, gets no others.
 func (b *Broker) Published(ctx context.Context, u dispatch.UserID, platform, path string) (dispatch.Publication,
 	error) {
+	backend, publisher, err := b.publisher(platform)
+	if err != nil {
+		return dispatch.Publication{}, err
+	}
+	return callOpenly(ctx, b, u, backend, func(ctx context.Context, t dispatch.Token) (dispatch.Publication, error) {
+		return publisher.Published(ctx, t, path)
+	})
+}
+
+func (b *Broker) publisher(platform string) (*dispatch.Backend, dispatch.Publisher, error) {
 	backend := b.BackendNamed(platform)
 	if backend == nil {
-		return dispatch.Publication{}, &dispatch.Error{Kind: dispatch.NotFound, Op: "dispatch.Published",
+		return nil, nil, &dispatch.Error{Kind: dispatch.NotFound, Op: "dispatch.publisher",
 			Text: "There is no such platform."}
 	}
 	publisher, can := backend.Platform.(dispatch.Publisher)
 	if !can {
-		return dispatch.Publication{}, &dispatch.Error{Kind: dispatch.Unsupported, Op: "dispatch.Published",
-			Text: "This platform does not publish what it offers."}
+		return nil, nil, &dispatch.Error{Kind: dispatch.Unsupported, Op: "dispatch.publisher",
+			Text: "This platform does not publish what it offers, and validates no process graphs."}
 	}
-	defer idleIfSlow(ctx)()
-	limited, cancel := context.WithTimeout(ctx, callWithin)
-	defer cancel()
-	public, err := publisher.Published(limited, dispatch.Token{}, path)
-	if u == "" || !dispatch.Is(err, dispatch.SignInRequired) && !dispatch.Is(err, dispatch.Forbidden) {
-		return public, err
-	}
-	if err := backend.CheckEntitled(ctx); err != nil {
-		return dispatch.Publication{}, err
-	}
-	return call(ctx, b, u, backend.Account(u), func(ctx context.Context, _ dispatch.Platform,
-		t dispatch.Token) (dispatch.Publication, error) {
-		return publisher.Published(ctx, t, path)
-	})
+	return backend, publisher, nil
 }
 
 // Validate returns what a platform says about a process, which it does not run: a JSON object with the member errors.
 // For user "", who has not signed in, the platform is asked without a token.
 func (b *Broker) Validate(ctx context.Context, u dispatch.UserID, platform string, process []byte) ([]byte, error) {
-	backend := b.BackendNamed(platform)
-	if backend == nil {
-		return nil, &dispatch.Error{Kind: dispatch.NotFound, Op: "dispatch.Validate",
-			Text: "There is no such platform."}
-	}
-	v, can := backend.Platform.(dispatch.Publisher)
-	if !can {
-		return nil, &dispatch.Error{Kind: dispatch.Unsupported, Op: "dispatch.Validate",
-			Text: "This platform does not validate process graphs."}
+	backend, v, err := b.publisher(platform)
+	if err != nil {
+		return nil, err
 	}
 	if u == "" {
 		return b.validateOpenly(ctx, backend, v, process)

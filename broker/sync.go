@@ -38,13 +38,18 @@ func (b *Broker) SyncRuns(ctx context.Context, u dispatch.UserID, p dispatch.Pag
 // canceled if the platform supports that. After 30 minutes the run is abandoned, even while its result is being read.
 // LimitReached when the user has too many runs under way at the platform, Busy when too many of all users are.
 func (b *Broker) RunSync(ctx context.Context, u dispatch.UserID, r dispatch.Request) (*dispatch.SyncResult, error) {
-	r, err := b.syncUnderPolicy(ctx, r)
+	backend, r, _, err := b.admit(ctx, r, nil)
 	if err != nil {
 		return nil, err
 	}
-	backend, runner, warning, err := b.syncRunner(ctx, u, r)
+	warning, err := b.checkSync(ctx, u, backend, r)
 	if err != nil {
 		return nil, err
+	}
+	runner, can := backend.Platform.(dispatch.SyncRunner)
+	if !can {
+		return nil, &dispatch.Error{Kind: dispatch.Unsupported, Op: "dispatch.RunSync",
+			Text: "This platform has no synchronous runs. Submit a job instead."}
 	}
 	release, err := b.enterSync(ctx, backend, u)
 	if err != nil {
@@ -73,35 +78,8 @@ func (b *Broker) RunSync(ctx context.Context, u dispatch.UserID, r dispatch.Requ
 	return result, nil
 }
 
-// syncRunner checks a request as far as possible before anything is sent, and returns a warning that states what could
-// not be checked.
-func (b *Broker) syncRunner(ctx context.Context, u dispatch.UserID, r dispatch.Request) (backend *dispatch.Backend,
-	runner dispatch.SyncRunner, warning string, err error) {
-	backend, err = b.Backend(r.Service, r.Label)
-	if err != nil {
-		return nil, nil, "", err
-	}
-	if err := backend.CheckEntitled(ctx); err != nil {
-		return nil, nil, "", err
-	}
-	if _, err := backend.Base(r); err != nil {
-		return nil, nil, "", err
-	}
-	if err := backend.Permitted(r); err != nil {
-		return nil, nil, "", err
-	}
-	if warning, err = b.checkSync(ctx, u, backend, r); err != nil {
-		return nil, nil, "", err
-	}
-	runner, can := backend.Platform.(dispatch.SyncRunner)
-	if !can {
-		return nil, nil, "", &dispatch.Error{Kind: dispatch.Unsupported, Op: "dispatch.RunSync",
-			Text: "This platform has no synchronous runs. Submit a job instead."}
-	}
-	return backend, runner, warning, nil
-}
-
-// checkSync checks what a synchronous run is to run, as far as that is possible before anything is sent.
+// checkSync checks what a synchronous run is to run, as far as that is possible before anything is sent. The warning
+// states what could not be checked.
 func (b *Broker) checkSync(ctx context.Context, u dispatch.UserID, backend *dispatch.Backend, r dispatch.Request) (
 	warning string, err error) {
 	if r.Process != nil {

@@ -13,21 +13,20 @@ import (
 // not wait for the platform. A key that was used before returns the task stored then; Conflict if it was deleted since.
 func (b *Broker) AcceptTask(ctx context.Context, u dispatch.UserID, r dispatch.Request, d dispatch.Dimension,
 	k dispatch.Key) (dispatch.TaskRecord, error) {
-	t := &dispatch.Task{Owner: u, Request: r.Complete(), Dimension: d.Name}
-	if err := dispatch.CheckDimensions(t.Request, &d); err != nil {
+	if err := dispatch.CheckDimensions(r.Complete(), &d); err != nil {
 		return dispatch.TaskRecord{}, err
 	}
 	drafts, err := b.draftTask(ctx, u, r, &d)
 	if err != nil {
 		return b.RepeatedTask(ctx, u, k, err)
 	}
+	var t *dispatch.Task
 	var first dispatch.KeyTarget
 	for i, shared := range drafts { // at the first placement where the user's quota permits all jobs
-		t.Account, t.Request, t.Document, t.Hooks, t.Annotations = shared.Account, shared.request, shared.Document,
-			shared.Hooks, r.Annotations
-		shared.Annotations = dispatch.Annotations{}
+		var jobs []dispatch.Draft
 		var refused error
-		first, refused = b.storeSubmission(ctx, u, k, t, []dispatch.Draft{t.Draft(shared.Draft, &d)})
+		t, jobs = shared.task(&d)
+		first, refused = b.storeSubmission(ctx, u, k, t, jobs)
 		if i == 0 || !dispatch.Is(refused, dispatch.LimitReached) {
 			err = refused
 		}
@@ -91,27 +90,28 @@ func (b *Broker) repeatedTask(ctx context.Context, u dispatch.UserID, id dispatc
 
 // DeleteTask hides a task and its jobs at once. The broker cancels the jobs that have not ended at the platform.
 func (b *Broker) DeleteTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) error {
-	return b.changeTask(ctx, u, id, "cancel", func() (dispatch.Account, error) {
-		return b.Store.CancelTask(ctx, u, id, true)
+	return b.changeTask(ctx, u, id, "cancel", func() (dispatch.Account, int, error) {
+		return whole(b.Store.CancelTask(ctx, u, id, true))
 	})
 }
 
 // CancelTask cancels the chosen jobs of a task that have not ended. The task and its jobs stay in their owner's lists.
 func (b *Broker) CancelTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID,
 	c dispatch.Choice) (dispatch.TaskRecord, error) {
-	err := b.changeTask(ctx, u, id, "cancel", func() (a dispatch.Account, err error) {
+	err := b.changeTask(ctx, u, id, "cancel", func() (dispatch.Account, int, error) {
 		if c.All() {
-			return b.Store.CancelTask(ctx, u, id, false)
+			return whole(b.Store.CancelTask(ctx, u, id, false))
 		}
-		a, _, err = b.Store.CancelJobs(ctx, u, id, c)
-		return a, err
+		return b.Store.CancelJobs(ctx, u, id, c)
 	})
 	return b.changedTask(ctx, u, id, err)
 }
 
 // PauseTask stops submitting the jobs of a task that wait. Those that were submitted go on.
 func (b *Broker) PauseTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (dispatch.TaskRecord, error) {
-	err := b.changeTask(ctx, u, id, "pause", func() (dispatch.Account, error) { return b.Store.PauseTask(ctx, u, id) })
+	err := b.changeTask(ctx, u, id, "pause", func() (dispatch.Account, int, error) {
+		return whole(b.Store.PauseTask(ctx, u, id))
+	})
 	return b.changedTask(ctx, u, id, err)
 }
 
@@ -120,32 +120,36 @@ func (b *Broker) PauseTask(ctx context.Context, u dispatch.UserID, id dispatch.T
 // the budget. Conflict if the budget has no room for another job.
 func (b *Broker) ResumeTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID,
 	budget *dispatch.Budget) (dispatch.TaskRecord, error) {
-	err := b.changeTask(ctx, u, id, "resume", func() (dispatch.Account, error) {
+	err := b.changeTask(ctx, u, id, "resume", func() (dispatch.Account, int, error) {
 		t, err := b.runnableTask(ctx, u, id)
 		if err != nil {
-			return "", err
+			return "", 0, err
 		}
 		if budget != nil && budget.Amount > 0 && t.Request.Asked().Budget == (dispatch.Budget{}) {
-			return "", dispatch.InvalidBody("dispatch.ResumeTask",
+			return "", 0, dispatch.InvalidBody("dispatch.ResumeTask",
 				"The task was submitted without a budget, and cannot get one.", "budget")
 		}
-		return b.Store.ResumeTask(ctx, u, id, budget)
+		return whole(b.Store.ResumeTask(ctx, u, id, budget))
 	})
 	return b.changedTask(ctx, u, id, err)
 }
 
-// changeTask changes a task for its owner in the user's turn, and signals everyone who waits for its changes.
+// whole returns what changes a whole task, for changeTask.
+func whole(a dispatch.Account, err error) (dispatch.Account, int, error) { return a, 0, err }
+
+// changeTask changes a task for its owner in the user's turn, and signals everyone who waits for its changes. change
+// returns how many jobs it changed that the owner chose; 0: the whole task.
 func (b *Broker) changeTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, action string,
-	change func() (dispatch.Account, error)) error {
+	change func() (dispatch.Account, int, error)) error {
 	release, err := b.takeChangeTurn(ctx, u)
 	if err != nil {
 		return err
 	}
 	defer release()
-	a, err := change()
+	a, n, err := change()
 	if err == nil {
 		b.audit(ctx, action, u, dispatch.Job{Identity: dispatch.Identity{Task: id},
-			Target: dispatch.Target{Account: a}}, 0)
+			Target: dispatch.Target{Account: a}}, n)
 		b.Queues.Forget(a)
 		b.Wake(a)
 		b.NotifyUser(u)
@@ -191,45 +195,22 @@ func (b *Broker) changedTask(ctx context.Context, u dispatch.UserID, id dispatch
 // not change.
 func (b *Broker) RetryTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID,
 	c dispatch.Choice) (dispatch.TaskRecord, error) {
-	within, err := b.retryable(ctx, u, id)
-	if err != nil {
-		return dispatch.TaskRecord{}, err
-	}
-	release, err := b.takeChangeTurn(ctx, u)
-	if err != nil {
-		return dispatch.TaskRecord{}, err
-	}
-	defer release()
-	a, n, err := b.Store.RetryTask(ctx, u, id, c, within...)
-	if err != nil {
-		return dispatch.TaskRecord{}, err
-	}
-	if n > 0 {
-		b.audit(ctx, "retry", u, dispatch.Job{Identity: dispatch.Identity{Task: id},
-			Target: dispatch.Target{Account: a}}, n)
-		b.Queues.Forget(a)
-		b.Wake(a)
-		b.NotifyUser(u)
-	}
-	t, err := b.Records.Task(ctx, u, id)
+	err := b.changeTask(ctx, u, id, "retry", func() (dispatch.Account, int, error) {
+		t, err := b.runnableTask(ctx, u, id)
+		if err != nil {
+			return "", 0, err
+		}
+		within := b.quotas(t.Account)
+		for i := range within {
+			within[i].Daily = 0 // the jobs were submitted before
+		}
+		return b.Store.RetryTask(ctx, u, id, c, within...)
+	})
+	t, err := b.changedTask(ctx, u, id, err)
 	if len(t.Request.Placements) > 0 {
 		b.spreads.Signal(anyTask)
 	}
 	return t, err
-}
-
-// retryable returns the quotas for jobs that run again, if their owner is still entitled to run jobs there. They were
-// submitted before, so they do not count for the day.
-func (b *Broker) retryable(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) ([]dispatch.Quota, error) {
-	t, err := b.runnableTask(ctx, u, id)
-	if err != nil {
-		return nil, err
-	}
-	within := b.quotas(t.Account)
-	for i := range within {
-		within[i].Daily = 0
-	}
-	return within, nil
 }
 
 // runnableTask returns a task whose jobs are to run again, or go on. Forbidden if the requesting user is no longer
@@ -291,7 +272,7 @@ func (b *Broker) FinishChanges(ctx context.Context) {
 // DiscardTask does what DeleteTask does. It also has its jobs removed from the platform, with their results, once they
 // have ended.
 func (b *Broker) DiscardTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) error {
-	return b.changeTask(ctx, u, id, "remove", func() (dispatch.Account, error) {
-		return b.Store.DiscardTask(ctx, u, id)
+	return b.changeTask(ctx, u, id, "remove", func() (dispatch.Account, int, error) {
+		return whole(b.Store.DiscardTask(ctx, u, id))
 	})
 }

@@ -74,19 +74,15 @@ func (b *Broker) Start(ctx context.Context, n dispatch.Unstarted, r dispatch.Req
 			return err
 		}
 	}
-	shared, kept, err := b.draft(ctx, n.Owner, r, d)
+	shared, err := b.draft(ctx, n.Owner, r, d)
 	if err != nil {
 		return err
 	}
 	var t *dispatch.Task
-	one := shared
+	drafts := []dispatch.Draft{shared.Draft}
 	if d != nil {
-		t = &dispatch.Task{Owner: n.Owner, Account: shared.Account, Request: kept, Dimension: d.Name,
-			Document: shared.Document, Hooks: shared.Hooks, Annotations: r.Annotations}
-		shared.Annotations = dispatch.Annotations{}
-		one = t.Draft(shared, d)
+		t, drafts = shared.task(d)
 	}
-	drafts := []dispatch.Draft{one}
 	switch err := b.Store.Start(ctx, n, t, drafts, b.quotas(shared.Account)...); {
 	case dispatch.Is(err, dispatch.NotFound) && b.started(ctx, n):
 		return nil
