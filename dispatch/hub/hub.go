@@ -2,7 +2,6 @@ package hub
 
 import (
 	"context"
-	"log/slog"
 	"slices"
 	"sync"
 
@@ -30,14 +29,14 @@ func (h *Hub) Watch(u dispatch.UserID) (changed <-chan struct{}, stop func()) {
 
 // OnChange calls changed, which must not wait, where Watch signals. So a watcher needs no goroutine until then.
 func (h *Hub) OnChange(u dispatch.UserID, changed func()) (stop func()) {
-	return h.shown.add(u, changed)
+	return h.shown.add(u, func(struct{}) { changed() })
 }
 
 // WatchJob signals when one of a user's jobs may look different. It does not signal changes of the user's other jobs,
 // so that many watchers of single jobs do not all read when one job changes. A change of a whole task by another
 // process may be signaled only by Watch.
 func (h *Hub) WatchJob(u dispatch.UserID, id dispatch.JobID) (changed <-chan struct{}, stop func()) {
-	changed, signal := newSignal()
+	changed, signal := newSignal[struct{}]()
 	stopJob, stopAll := h.shownJob.add(id, signal), h.shownAll.add(u, signal)
 	return changed, func() {
 		stopJob()
@@ -102,143 +101,125 @@ func (h *Hub) HandleBroadcast(saved []dispatch.JobID, shown []dispatch.UserID) {
 // HandleWake signals a visit of this process that another process woke its account.
 func (h *Hub) HandleWake(a dispatch.Account) { h.Woken.Signal(a) }
 
-// Signals signals watchers of a key that something about it has changed. A signal carries no data: the watcher reads
-// the present state, so a slow watcher misses nothing and delays no other.
-type Signals[K comparable] struct {
+// feed passes on to watchers of a key what happened to it: only the latest, so that a slow watcher delays no other.
+type feed[K comparable, V any] struct {
 	mu sync.Mutex
-	m  map[K][]*func()
+	m  map[K][]*func(V)
 }
 
-// Watch returns a channel that receives when the key changes.
-func (s *Signals[K]) Watch(key K) (changed <-chan struct{}, stop func()) {
-	changed, signal := newSignal()
-	return changed, s.add(key, signal)
+// Watch returns a channel that receives what happens to the key.
+func (f *feed[K, V]) Watch(key K) (changed <-chan V, stop func()) {
+	changed, signal := newSignal[V]()
+	return changed, f.add(key, signal)
 }
 
-// newSignal returns a channel with room for one signal, and what signals it without waiting.
-func newSignal() (received <-chan struct{}, signal func()) {
-	c := make(chan struct{}, 1)
-	return c, func() {
-		select {
-		case c <- struct{}{}:
-		default: // a signal is pending
+// newSignal returns a channel with room for one value, and what replaces that value without waiting.
+func newSignal[V any]() (received <-chan V, signal func(V)) {
+	c := make(chan V, 1)
+	return c, func(v V) {
+		for {
+			select {
+			case c <- v:
+				return
+			default:
+			}
+			select {
+			case <-c:
+			default: // it was received meanwhile
+			}
 		}
 	}
 }
 
-// add calls f, which must not wait, when the key changes.
-func (s *Signals[K]) add(key K, f func()) (stop func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	dispatch.SetInMap(&s.m, key, append(s.m[key], &f))
-	return func() { s.remove(key, &f) }
-}
-
-func (s *Signals[K]) remove(key K, f *func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.m[key] = slices.DeleteFunc(s.m[key], func(is *func()) bool { return is == f }); len(s.m[key]) == 0 {
-		delete(s.m, key)
+// add calls signal, which must not wait, when something happens to the key.
+func (f *feed[K, V]) add(key K, signal func(V)) (stop func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	own := &signal
+	dispatch.SetInMap(&f.m, key, append(f.m[key], own))
+	return func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.m[key] = slices.DeleteFunc(f.m[key], func(other *func(V)) bool { return other == own })
+		if len(f.m[key]) == 0 {
+			delete(f.m, key)
+		}
 	}
 }
+
+// pass passes on to those who watch the key.
+func (f *feed[K, V]) pass(key K, v V) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, signal := range f.m[key] {
+		(*signal)(v)
+	}
+}
+
+// passAll passes on to all.
+func (f *feed[K, V]) passAll(v V) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, watching := range f.m {
+		for _, signal := range watching {
+			(*signal)(v)
+		}
+	}
+}
+
+// Signals signals watchers of a key that something about it has changed. A signal carries no data: the watcher reads
+// the present state.
+type Signals[K comparable] struct{ feed[K, struct{}] }
 
 // Signal signals those who watch the key.
-func (s *Signals[K]) Signal(key K) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, f := range s.m[key] {
-		(*f)()
-	}
-}
+func (s *Signals[K]) Signal(key K) { s.pass(key, struct{}{}) }
 
-// all signals every key.
-func (s *Signals[K]) all() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, each := range s.m {
-		for _, f := range each {
-			(*f)()
-		}
-	}
-}
+func (s *Signals[K]) all() { s.passAll(struct{}{}) }
 
-// savedJobs passes jobs that were saved to those who wait for them, and knows which were saved last. The zero value is
-// ready.
+// savedJobs passes jobs that were saved to those who wait for them: only their latest state, and one without a version
+// if another process saved it. It knows which were saved last. The zero value is ready.
 type savedJobs struct {
-	mu    sync.Mutex
-	m     map[dispatch.JobID][]chan dispatch.Job
+	feed[dispatch.JobID, dispatch.Job]
+	last  sync.Mutex // of the fields below
 	count int
-	last  [256]dispatch.JobID // that were saved, the nth at n modulo the length; 0: any may have been
-}
-
-// Watch returns a channel that passes on the job whenever it was saved: only its latest state, and one without a
-// version if another process saved it.
-func (s *savedJobs) Watch(id dispatch.JobID) (saved <-chan dispatch.Job, stop func()) {
-	c := make(chan dispatch.Job, 1)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	dispatch.SetInMap(&s.m, id, append(s.m[id], c))
-	return c, func() { s.unwatch(id, c) }
-}
-
-func (s *savedJobs) unwatch(id dispatch.JobID, c chan dispatch.Job) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.m[id] = slices.DeleteFunc(s.m[id], func(is chan dispatch.Job) bool { return is == c }); len(s.m[id]) == 0 {
-		delete(s.m, id)
-	}
+	ids   [256]dispatch.JobID // that were saved last, the nth at n modulo the length; 0: any may have been
 }
 
 // signal passes on a job that was saved. One of another process has only its id.
 func (s *savedJobs) signal(j dispatch.Job) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.note(j.ID)
-	passOn(s.m[j.ID], j)
+	s.pass(j.ID, j)
 }
 
 // All tells all who wait that their jobs may have been saved.
 func (s *savedJobs) All() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.note(0)
-	for _, waiting := range s.m {
-		passOn(waiting, dispatch.Job{})
-	}
-}
-
-// passOn replaces what the channels hold. Only their receivers take from them meanwhile.
-func passOn(channels []chan dispatch.Job, j dispatch.Job) {
-	for _, c := range channels {
-		select {
-		case <-c:
-		default:
-		}
-		c <- j
-	}
+	s.passAll(dispatch.Job{})
 }
 
 func (s *savedJobs) note(id dispatch.JobID) {
-	s.last[s.count%len(s.last)] = id
+	s.last.Lock()
+	defer s.last.Unlock()
+	s.ids[s.count%len(s.ids)] = id
 	s.count++
 }
 
 // Now returns how many jobs were saved until now.
 func (s *savedJobs) Now() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.last.Lock()
+	defer s.last.Unlock()
 	return s.count
 }
 
 // Since reports whether a job may have been saved after the first n.
 func (s *savedJobs) Since(n int, id dispatch.JobID) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.count-n > len(s.last) {
+	s.last.Lock()
+	defer s.last.Unlock()
+	if s.count-n > len(s.ids) {
 		return true
 	}
 	for ; n < s.count; n++ {
-		if saved := s.last[n%len(s.last)]; saved == id || saved == 0 {
+		if saved := s.ids[n%len(s.ids)]; saved == id || saved == 0 {
 			return true
 		}
 	}
@@ -251,35 +232,25 @@ func (h *Hub) Wake(a dispatch.Account) {
 	h.Engine.Wake(a)
 }
 
-// log logs each change of phase, status or attention once.
+// log logs each change of phase, status or attention once, and the end of a removal.
 func (h *Hub) log(ctx context.Context, was, j dispatch.Job, err error) {
-	h.logRemoval(ctx, was, j, err)
-	if was.Phase == j.Phase && was.Status == j.Status && was.Attention == j.Attention {
+	over := !was.Removal.Due.IsZero() && j.Removal.Due.IsZero()
+	moved := was.Phase != j.Phase || was.Status != j.Status || was.Attention != j.Attention
+	if !over && !moved {
 		return
 	}
-	attrs := []slog.Attr{slog.Int64("job", int64(j.ID)), slog.String("account", string(j.Account)),
-		slog.String("ref", j.Ref.ID),
-		slog.String("phase", string(j.Phase)), slog.String("status", string(j.Status)), slog.String("attention",
-			string(j.Attention))}
+	log := h.Log.With("job", int64(j.ID), "account", string(j.Account), "ref", j.Ref.ID)
 	if err != nil {
-		attrs = append(attrs, slog.String("error", err.Error()))
+		log = log.With("error", err.Error())
 	}
-	h.Log.LogAttrs(ctx, slog.LevelInfo, "job", attrs...)
-}
-
-// logRemoval logs the end of a removal.
-func (h *Hub) logRemoval(ctx context.Context, was, j dispatch.Job, err error) {
-	if was.Removal.Due.IsZero() || !j.Removal.Due.IsZero() {
-		return
+	switch {
+	case over && !j.Removal.Removed.IsZero():
+		log.InfoContext(ctx, "job removed from its platform")
+	case over:
+		log.WarnContext(ctx, "removing a job from its platform was given up")
 	}
-	attrs := []slog.Attr{slog.Int64("job", int64(j.ID)), slog.String("account", string(j.Account)),
-		slog.String("ref", j.Ref.ID)}
-	if !j.Removal.Removed.IsZero() {
-		h.Log.LogAttrs(ctx, slog.LevelInfo, "job removed from its platform", attrs...)
-		return
+	if moved {
+		log.InfoContext(ctx, "job", "phase", string(j.Phase), "status", string(j.Status), "attention",
+			string(j.Attention))
 	}
-	if err != nil {
-		attrs = append(attrs, slog.String("error", err.Error()))
-	}
-	h.Log.LogAttrs(ctx, slog.LevelWarn, "removing a job from its platform was given up", attrs...)
 }
