@@ -21,7 +21,7 @@ const signInTakes = 5 * time.Second
 func (v *visit) authorize(ctx context.Context) (t dispatch.Token, ok bool, err error) {
 	t, err = v.visits.Token(ctx, v.account)
 	if err == nil {
-		if v.visits.blocked.tokenObtained(v.account) {
+		if v.visits.accounts.tokenObtained(v.account) {
 			err = v.visits.Store.Hold(ctx, v.account, 0, dispatch.None, "")
 		}
 		return t, err == nil, cmp.Or(err, v.renew(ctx))
@@ -92,7 +92,7 @@ func (v *visit) blockAccount(ctx context.Context) error {
 	if v.blockedBy == nil {
 		return nil
 	}
-	d := v.visits.blocked.add(v.account, v.blockedBy, v.noToken, v.timing)
+	d := v.visits.accounts.block(v.account, v.blockedBy, v.noToken, v.timing)
 	if err := v.visits.Store.Hold(ctx, v.account, d, dispatch.AttentionFor(v.blockedBy),
 		dispatch.TextFor(v.blockedBy)); err != nil {
 		return err
@@ -114,7 +114,7 @@ func (v *visit) blockAccount(ctx context.Context) error {
 		level = slog.LevelError
 	}
 	// A hold that is repeated is logged the 1st, 2nd, 4th, 8th… time.
-	if n := v.visits.blocked.countHold(v.account, dispatch.KindOf(v.blockedBy)); n&(n-1) == 0 {
+	if n := v.visits.accounts.countHold(v.account, dispatch.KindOf(v.blockedBy)); n&(n-1) == 0 {
 		v.visits.Log.Log(ctx, level, "account held", "account", string(v.account), "for", d, "times", n, "error",
 			v.blockedBy)
 	}
@@ -131,7 +131,7 @@ func (v *visit) endHoldIfSignedIn(ctx context.Context) (ended bool, err error) {
 	if _, err := v.visits.Token(ctx, v.account); err != nil {
 		return false, nil
 	}
-	v.visits.blocked.forget(v.account)
+	v.visits.accounts.forget(v.account)
 	v.blockedBy, v.noToken = nil, false
 	return true, v.visits.Store.Hold(ctx, v.account, 0, dispatch.None, "")
 }
@@ -166,103 +166,105 @@ func days(d time.Duration) string {
 	return d.String()
 }
 
-// blockedAccounts records the accounts for which this process can send no request.
-type blockedAccounts struct {
+// accounts records, of the accounts that this process visits, why it can send no request, or why platforms turned
+// submissions away.
+type accounts struct {
 	mu     sync.Mutex
-	since  map[dispatch.Account]block     // until a request of the user, a change of access, or a token ends it
-	tries  map[dispatch.Account]int       // failed token requests in a row, for a reason that may pass
-	holds  map[dispatch.Account]holdCount // until a token is available again that the platform does not refuse
-	seen   map[dispatch.UserID]bool       // users with a request in this minute
+	of     map[dispatch.Account]accountState
+	seen   map[dispatch.UserID]bool // users with a request in this minute
 	minute time.Time
 }
 
-// holdCount counts the holds of an account in a row for one kind of reason.
-type holdCount struct {
-	kind dispatch.Kind
-	n    int
-}
-
-type block struct {
-	at      time.Time
+type accountState struct {
+	// blocked until a request of the user, a change of access, or a token ends it; zero: not
+	since   time.Time
 	noToken bool // no token was available; false: the platform refused the tokens
+	tries   int  // failed token requests in a row, for a reason that may pass
+
+	// holds in a row for one kind of reason, until a token is available again that the platform does not refuse
+	kind  dispatch.Kind
+	holds int
+
+	refused   int // submissions in a row that were turned away; those within [dispatch.FirstPoll] count once
+	refusedAt time.Time
 }
 
-// add records a blocked account and returns for how long it is held.
-func (d *blockedAccounts) add(a dispatch.Account, err error, empty bool, t dispatch.Timing) time.Duration {
+// change changes the state of an account.
+func (d *accounts) change(a dispatch.Account, f func(*accountState)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	s := d.of[a]
+	if f(&s); s == (accountState{}) {
+		delete(d.of, a)
+	} else {
+		dispatch.SetInMap(&d.of, a, s)
+	}
+}
+
+// block records a blocked account and returns for how long it is held.
+func (d *accounts) block(a dispatch.Account, err error, empty bool, t dispatch.Timing) (hold time.Duration) {
 	kind := dispatch.KindOf(err)
-	if kind != dispatch.SignInRequired && kind != dispatch.Misconfigured {
-		dispatch.SetInMap(&d.tries, a, d.tries[a]+1)
-		return min(t.PauseAfter(d.tries[a]-1, err), t.TokenRetry)
-	}
-	if _, denied := d.since[a]; !denied {
-		dispatch.SetInMap(&d.since, a, block{time.Now(), empty})
-	}
-	if kind == dispatch.Misconfigured {
-		return t.OperatorHold
-	}
-	return t.SignInHold
+	d.change(a, func(s *accountState) {
+		if kind != dispatch.SignInRequired && kind != dispatch.Misconfigured {
+			hold = min(t.PauseAfter(s.tries, err), t.TokenRetry)
+			s.tries++
+			return
+		}
+		if hold = t.SignInHold; kind == dispatch.Misconfigured {
+			hold = t.OperatorHold
+		}
+		if s.since.IsZero() {
+			s.since, s.noToken = time.Now(), empty
+		}
+	})
+	return hold
 }
 
 // countHold counts a hold of an account, and returns how many there were in a row for this kind of reason.
-func (d *blockedAccounts) countHold(a dispatch.Account, k dispatch.Kind) int {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	n := 1
-	if before := d.holds[a]; before.kind == k {
-		n += before.n
-	}
-	dispatch.SetInMap(&d.holds, a, holdCount{k, n})
+func (d *accounts) countHold(a dispatch.Account, k dispatch.Kind) (n int) {
+	d.change(a, func(s *accountState) {
+		if s.kind != k {
+			s.kind, s.holds = k, 0
+		}
+		s.holds++
+		n = s.holds
+	})
 	return n
 }
 
 // endIfSettled unblocks an account, unless it was blocked less than signInTakes ago, and reports whether it did.
-func (d *blockedAccounts) endIfSettled(a dispatch.Account) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	blocked, denied := d.since[a]
-	if !denied || time.Since(blocked.at) < signInTakes {
-		return false
-	}
-	delete(d.since, a)
-	return true
+func (d *accounts) endIfSettled(a dispatch.Account) (ended bool) {
+	d.change(a, func(s *accountState) {
+		if ended = !s.since.IsZero() && time.Since(s.since) >= signInTakes; ended {
+			s.since, s.noToken = time.Time{}, false
+		}
+	})
+	return ended
 }
 
 // forget unblocks an account, however recently it was blocked.
-func (d *blockedAccounts) forget(a dispatch.Account) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.since, a)
-	delete(d.tries, a)
-	delete(d.holds, a)
+func (d *accounts) forget(a dispatch.Account) {
+	d.change(a, func(s *accountState) { *s = accountState{refused: s.refused, refusedAt: s.refusedAt} })
 }
 
 // pause blocks an account until its user makes the next request.
-func (d *blockedAccounts) pause(a dispatch.Account) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	dispatch.SetInMap(&d.since, a, block{time.Now().Add(-signInTakes), true})
+func (d *accounts) pause(a dispatch.Account) {
+	d.change(a, func(s *accountState) { s.since, s.noToken = time.Now().Add(-signInTakes), true })
 }
 
 // tokenObtained records that a token is available, and reports whether that unblocks the account.
-func (d *blockedAccounts) tokenObtained(a dispatch.Account) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.tries, a)
-	blocked, denied := d.since[a]
-	if !denied || blocked.noToken {
-		delete(d.holds, a)
-	}
-	if !denied || !blocked.noToken {
-		return false
-	}
-	delete(d.since, a)
-	return true
+func (d *accounts) tokenObtained(a dispatch.Account) (unblocked bool) {
+	d.change(a, func(s *accountState) {
+		unblocked = s.noToken
+		if s.tries = 0; s.since.IsZero() || s.noToken {
+			s.since, s.noToken, s.kind, s.holds = time.Time{}, false, 0, 0
+		}
+	})
+	return unblocked
 }
 
 // firstInMinute reports whether this is the user's first request within a minute.
-func (d *blockedAccounts) firstInMinute(u dispatch.UserID) bool {
+func (d *accounts) firstInMinute(u dispatch.UserID) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if now := time.Now(); now.Sub(d.minute) >= time.Minute {
@@ -273,28 +275,18 @@ func (d *blockedAccounts) firstInMinute(u dispatch.UserID) bool {
 	return first
 }
 
-// streaks counts consecutive events for each account. Events within [FirstPoll] count once, because their requests were
-// under way together.
-type streaks struct {
-	mu sync.Mutex
-	n  map[dispatch.Account]int
-	at map[dispatch.Account]time.Time
+// countRefusal counts a submission that was turned away, and returns how many came before it.
+func (d *accounts) countRefusal(a dispatch.Account) (before int) {
+	d.change(a, func(s *accountState) {
+		if now := time.Now(); s.refused == 0 || now.Sub(s.refusedAt) >= dispatch.FirstPoll {
+			s.refused, s.refusedAt = s.refused+1, now
+		}
+		before = s.refused - 1
+	})
+	return before
 }
 
-// count records an event and returns how many came before it.
-func (r *streaks) count(a dispatch.Account) int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if now := time.Now(); r.n[a] == 0 || now.Sub(r.at[a]) >= dispatch.FirstPoll {
-		dispatch.SetInMap(&r.n, a, r.n[a]+1)
-		dispatch.SetInMap(&r.at, a, now)
-	}
-	return r.n[a] - 1
-}
-
-func (r *streaks) end(a dispatch.Account) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.n, a)
-	delete(r.at, a)
+// endRefusals records that the platform started a job.
+func (d *accounts) endRefusals(a dispatch.Account) {
+	d.change(a, func(s *accountState) { s.refused, s.refusedAt = 0, time.Time{} })
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
@@ -23,11 +24,11 @@ const (
 // soon as the store answers again, even if another process has the account by then: Save checks the version of the row
 // and needs no lease. Responses to all other requests are not kept, because those requests can be repeated.
 type backlog struct {
-	mu    sync.Mutex
-	kept  []jobOutcomes
-	empty chan struct{} // closed when nothing is left; nil: nothing was kept
-	ends  chan struct{} // closed when the process ends, see Broker.Drain; nil: it was not needed yet
-	over  bool          // ends is closed
+	mu     sync.Mutex
+	kept   []jobOutcomes
+	saving bool           // a goroutine saves them
+	saver  sync.WaitGroup // that goroutine
+	over   atomic.Bool    // the process ends, see Drain
 }
 
 // Unsaved returns how many responses to submissions wait in memory to be saved.
@@ -40,62 +41,18 @@ func (vs *Visits) Unsaved() int {
 // Drain waits for the runs under way, and until every kept response is saved, or its job has stayed unknown to the
 // store for [missingAtEnd]. The caller bounds the time by ending the process.
 func (vs *Visits) Drain() {
-	vs.backlog.end()
+	vs.backlog.over.Store(true)
 	vs.runs.all.Wait()
-	if empty := vs.backlog.end(); empty != nil {
-		<-empty
-	}
+	vs.backlog.saver.Wait()
 }
 
-// end ends the long pauses between attempts to save. It returns the channel that is closed when no response is left,
-// nil if none is.
-func (l *backlog) end() (empty chan struct{}) {
-	ends := l.endSignal()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.over {
-		l.over = true
-		close(ends)
+// await waits for a pause between attempts to save. When the process ends, it waits for a second at most.
+func (l *backlog) await(pause time.Duration) {
+	for end := time.Now().Add(pause); time.Now().Before(end); {
+		if time.Sleep(min(time.Until(end), dispatch.Repair)); l.over.Load() {
+			return
+		}
 	}
-	return l.empty
-}
-
-// endSignal returns the channel that is closed when the process ends.
-func (l *backlog) endSignal() chan struct{} {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.ends == nil {
-		l.ends = make(chan struct{})
-	}
-	return l.ends
-}
-
-// waitForRetry waits until the next attempt to save: for the pause, or until the process ends and then for a second at
-// most.
-func (l *backlog) waitForRetry(pause time.Duration) {
-	ends := l.endSignal()
-	select {
-	case <-ends:
-		time.Sleep(min(pause, dispatch.Repair))
-		return
-	default:
-	}
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-ends:
-	case <-timer.C:
-	}
-}
-
-// missingFor returns how long a job must stay unknown to the store before a response about it is dropped.
-func (l *backlog) missingFor() time.Duration {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.over {
-		return missingAtEnd
-	}
-	return missingFor
 }
 
 // full reports whether so many responses are kept that no new request may be sent.
@@ -105,9 +62,11 @@ func (l *backlog) full() bool {
 	return len(l.kept) >= mostUnsaved
 }
 
-// keepUnsaved takes over responses from a visit.
+// keepUnsaved takes over responses to submissions from a visit.
 func (vs *Visits) keepUnsaved(said []jobOutcomes) {
-	vs.keep(slices.DeleteFunc(slices.Clone(said), func(s jobOutcomes) bool { return !s.hasSubmission() }))
+	submitted := func(o dispatch.Outcome) bool { return o.Asked == dispatch.AskSubmit }
+	vs.keep(slices.DeleteFunc(slices.Clone(said),
+		func(s jobOutcomes) bool { return !slices.ContainsFunc(s.outcomes, submitted) }))
 }
 
 // keep saves responses without a visit.
@@ -118,15 +77,10 @@ func (vs *Visits) keep(said []jobOutcomes) {
 	vs.backlog.mu.Lock()
 	defer vs.backlog.mu.Unlock()
 	vs.backlog.kept = append(vs.backlog.kept, said...)
-	if vs.backlog.empty == nil {
-		vs.backlog.empty = make(chan struct{})
-		go vs.saveBacklog(context.Background(), vs.backlog.empty)
+	if !vs.backlog.saving {
+		vs.backlog.saving = true
+		vs.backlog.saver.Go(func() { vs.saveBacklog(context.Background()) })
 	}
-}
-
-// hasSubmission reports whether any response is to a submission.
-func (s jobOutcomes) hasSubmission() bool {
-	return slices.ContainsFunc(s.outcomes, func(o dispatch.Outcome) bool { return o.Asked == dispatch.AskSubmit })
 }
 
 // mustNotBeLost reports whether any response names a platform job or holds a result, and therefore must not be lost.
@@ -138,8 +92,7 @@ func (s jobOutcomes) mustNotBeLost() bool {
 }
 
 // saveBacklog saves the kept responses, and returns when none is left.
-func (vs *Visits) saveBacklog(ctx context.Context, empty chan struct{}) {
-	defer vs.backlog.release(empty)
+func (vs *Visits) saveBacklog(ctx context.Context) {
 	var logged time.Time
 	for pause := dispatch.Repair; ; {
 		saved, err := vs.saveKept(ctx)
@@ -160,32 +113,17 @@ func (vs *Visits) saveBacklog(ctx context.Context, empty chan struct{}) {
 		if err != nil {
 			vs.Log.DebugContext(ctx, "saving responses failed", "error", err)
 		}
-		vs.backlog.waitForRetry(pause)
+		vs.backlog.await(pause)
 		pause = min(2*pause, LongestRepair)
 	}
 }
 
-// done reports whether no response is left, and then closes the channel empty.
+// done reports whether no response is left.
 func (l *backlog) done() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.kept) > 0 {
-		return false
-	}
-	close(l.empty)
-	l.empty = nil
-	return true
-}
-
-// release closes the channel empty if the goroutine of the backlog ended before everything was saved, so that Drain
-// does not block.
-func (l *backlog) release(empty chan struct{}) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.empty == empty {
-		close(empty)
-		l.empty = nil
-	}
+	l.saving = len(l.kept) > 0
+	return !l.saving
 }
 
 // saveKept tries to save each kept response once, and stops when the store does not answer.
@@ -257,7 +195,11 @@ func (vs *Visits) missingJob(ctx context.Context, s *jobOutcomes, err error) err
 	if s.missing.IsZero() {
 		s.missing = time.Now()
 	}
-	if s.mustNotBeLost() && time.Since(s.missing) < vs.backlog.missingFor() {
+	patience := missingFor
+	if vs.backlog.over.Load() {
+		patience = missingAtEnd
+	}
+	if s.mustNotBeLost() && time.Since(s.missing) < patience {
 		return err
 	}
 	for _, o := range s.outcomes {

@@ -238,10 +238,10 @@ func (v *visit) applyBackpressure(ctx context.Context, a jobOutcome) error {
 	switch {
 	case a.Unsent:
 	case a.Started:
-		v.visits.refused.end(v.account)
+		v.visits.accounts.endRefusals(v.account)
 	case !dispatch.Is(a.Err, dispatch.Busy) && !dispatch.Is(a.Err, dispatch.Unavailable):
 	case a.Asked == dispatch.AskSubmit:
-		d := v.timing.PauseAfter(v.visits.refused.count(v.account), a.Err)
+		d := v.timing.PauseAfter(v.visits.accounts.countRefusal(v.account), a.Err)
 		return v.visits.Store.Hold(ctx, v.account, d, a.ShownAttention(), dispatch.TextFor(a.Err))
 	case dispatch.RetryAfter(a.Err) > 0:
 		v.resume = dispatch.Later(v.resume, time.Now().Add(dispatch.RetryAfter(a.Err)))

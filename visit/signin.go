@@ -11,9 +11,9 @@ import (
 // with the user's own token arrives. newToken is whether this process sees the token for the first time: then another
 // process may have held an account shortly before.
 func (vs *Visits) HandleSignIn(ctx context.Context, u dispatch.UserID, newToken bool) {
-	check := vs.blocked.firstInMinute(u) || newToken
+	check := vs.accounts.firstInMinute(u) || newToken
 	for _, a := range vs.accountsOf(u) {
-		if (vs.blocked.endIfSettled(a) || check && vs.awaitsSignIn(ctx, a)) && !vs.lacksSignIn(ctx, a) {
+		if (vs.accounts.endIfSettled(a) || check && vs.awaitsSignIn(ctx, a)) && !vs.lacksSignIn(ctx, a) {
 			vs.resumeAccount(ctx, a)
 		}
 	}
@@ -28,7 +28,7 @@ func (vs *Visits) lacksSignIn(ctx context.Context, a dispatch.Account) bool {
 	if !dispatch.Is(err, dispatch.SignInRequired) {
 		return false
 	}
-	vs.blocked.add(a, err, true, vs.Timing.Complete())
+	vs.accounts.block(a, err, true, vs.Timing.Complete())
 	return true
 }
 
@@ -36,7 +36,7 @@ func (vs *Visits) lacksSignIn(ctx context.Context, a dispatch.Account) bool {
 // they were blocked.
 func (vs *Visits) HandleAccessChange(ctx context.Context, u dispatch.UserID) {
 	for _, a := range vs.accountsOf(u) {
-		vs.blocked.forget(a)
+		vs.accounts.forget(a)
 		vs.resumeAccount(ctx, a)
 	}
 }
@@ -48,7 +48,7 @@ func (vs *Visits) PauseUntilSignIn(ctx context.Context, u dispatch.UserID) error
 	for _, a := range vs.accountsOf(u) {
 		unfinished, err := vs.hasUnfinished(ctx, u, a)
 		if err == nil && unfinished {
-			vs.blocked.pause(a)
+			vs.accounts.pause(a)
 			err = vs.Store.Hold(ctx, a, vs.Timing.Complete().SignInHold, dispatch.NeedsSignIn,
 				"You withdrew the permission to act on your behalf. Your jobs continue after your next sign-in.")
 			vs.Hub.NotifyUser(u)

@@ -31,8 +31,7 @@ type Visits struct {
 	Hub       *hub.Hub
 	Documents *documents.Documents
 
-	blocked  blockedAccounts
-	refused  streaks // submissions that were turned away
+	accounts accounts
 	noted    PlatformNotes
 	Queues   queueCache
 	listings listings
