@@ -102,8 +102,8 @@ func keyReused() error {
 		Faults: []dispatch.Fault{{Loc: []any{"header", "Idempotency-Key"}, Msg: text, Type: "value_error"}}}
 }
 
-// admit returns where a request or, with a dimension, a task's runs, and the request as it is to be run, if its user may
-// run it there.
+// admit returns where a request or, with a dimension, that of a task runs, and the request as it is to be run, if its
+// user may run it there.
 func (b *Broker) admit(ctx context.Context, r dispatch.Request, d *dispatch.Dimension) (backend *dispatch.Backend,
 	admitted dispatch.Request, base string, err error) {
 	if backend, err = b.Backend(r.Service, r.Label); err != nil {

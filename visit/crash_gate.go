@@ -96,8 +96,8 @@ func (v *visit) setAside(j dispatch.Job) {
 	v.unsaved = append(v.unsaved, platformResponse{platformRequest{step: s}, []jobOutcome{{j, o}}})
 }
 
-// releaseGate ends the submission of a suspect whose outcome is saved or that was not sent, and wakes the account whose turn
-// is next.
+// releaseGate ends the submission of a suspect whose outcome is saved or that was not sent, and wakes the account whose
+// turn is next.
 func (v *visit) releaseGate(id dispatch.JobID) {
 	begun, gated := v.gated[id]
 	if !gated {

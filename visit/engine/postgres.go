@@ -30,9 +30,9 @@ const (
 	polling    = 2 * time.Second  // polling interval while notifications do not arrive
 )
 
-// Postgres is a Notifier on LISTEN and NOTIFY, with a connection of its own. Changes that arise while a notification is
-// being sent are combined in the next; what could not be sent is kept and sent later. Where notifications do not arrive,
-// as behind a pooler in transaction mode, it makes its process poll every 2 s instead.
+// Postgres is a Notifier on LISTEN and NOTIFY, with a connection of its own. Changes that arise while a notification
+// is being sent are combined in the next; what could not be sent is kept and sent later. Where notifications do not
+// arrive, as behind a pooler in transaction mode, it makes its process poll every 2 s instead.
 type Postgres struct {
 	address string
 	log     *slog.Logger
@@ -226,7 +226,8 @@ func closeConn(ctx context.Context, c *pgx.Conn) {
 	_ = c.Close(ctx) // the connection is not used any more
 }
 
-// talk sends and receives until the connection breaks or goes silent, which it finds out by notifying itself every 30 s.
+// talk sends and receives until the connection breaks or goes silent, which it finds out by notifying itself every
+// 30 s.
 func (p *Postgres) talk(ctx context.Context, c *pgx.Conn, receive func(Notification)) error {
 	if err := execute(ctx, c, `LISTEN `+channel); err != nil {
 		return err
