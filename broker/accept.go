@@ -244,10 +244,17 @@ func (b *Broker) awaitDecision(ctx context.Context, u dispatch.UserID, id dispat
 		}
 		return r, err
 	}
-	began := time.Now()
+	began, asked := time.Now(), false
 	r, err := b.await(ctx, id, decideWithin, load, func(j dispatch.Job) bool {
-		return j.Ref != dispatch.Ref{} || j.Phase == dispatch.Ended || j.Status == dispatch.Running ||
-			j.Attention != dispatch.None || time.Since(began) >= elsewhere && b.lacksSlot(ctx, j)
+		if j.Ref != (dispatch.Ref{}) || j.Phase == dispatch.Ended || j.Status == dispatch.Running ||
+			j.Attention != dispatch.None {
+			return true
+		}
+		if asked || time.Since(began) < elsewhere {
+			return false
+		}
+		asked = true // a job that had a slot then is submitted soon
+		return b.lacksSlot(ctx, j)
 	})
 	if err != nil || lacking {
 		return r, err

@@ -48,14 +48,15 @@ type Broker struct {
 	AreaOf func(json.RawMessage) float64
 
 	spreads   hub.Signals[dispatch.TaskID] // a task with several placements was accepted, see anyTask
-	forecasts forecasts
-	calls     callLimits          // calls outside visits, by platform
-	ownCalls  callLimits          // likewise of each user, by platform/user
-	syncs     callLimits          // synchronous runs, by platform
-	ownSyncs  callLimits          // likewise of each user, by platform/user
-	transfer  callLimits          // files that are passed on, of each user
-	changes   callLimits          // changes of tasks, of each user
-	overdue   visit.PlatformNotes // that did not report an awaited status
+	forecasts visit.Cache[forecastState, knownForecast]
+	usual     visit.Cache[dispatch.TaskID, []time.Duration] // run times at the placements of a task; 0: not known
+	calls     callLimits                                    // calls outside visits, by platform
+	ownCalls  callLimits                                    // likewise of each user, by platform/user
+	syncs     callLimits                                    // synchronous runs, by platform
+	ownSyncs  callLimits                                    // likewise of each user, by platform/user
+	transfer  callLimits                                    // files that are passed on, of each user
+	changes   callLimits                                    // changes of tasks, of each user
+	overdue   visit.PlatformNotes                           // that did not report an awaited status
 }
 
 // New returns a broker that keeps everything in a store.

@@ -3,17 +3,13 @@ package broker
 import (
 	"context"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/dispatch/forecast"
 )
 
-const (
-	forecastFor   = 10 * time.Second // how long the forecast of a task is reused while its state is the same
-	manyForecasts = 10_000           // in the cache; it is emptied when it has more
-)
+const forecastFor = 10 * time.Second // how long the forecast of a task is reused while its state is the same
 
 // undecided are the attentions of work that does not go on by itself.
 var undecided = []dispatch.Attention{dispatch.NeedsSignIn, dispatch.SubmissionUnknown, dispatch.NeedsOperator,
@@ -35,32 +31,38 @@ func (b *Broker) ForecastTask(ctx context.Context, t dispatch.TaskRecord) (dispa
 		waiting -= beingSubmitted(t)
 	}
 	state := forecastState{t.ID, waiting, running, t.Counts.Ended(), rests}
-	if known, ok := b.forecasts.get(state); ok {
-		t.Forecast, t.Rest = known.forecast, known.rest
-		return t, nil
-	}
+	known, err := b.forecasts.Get(state, forecastFor, func() (knownForecast, error) {
+		return b.forecastAnew(ctx, t, backend, state)
+	})
+	t.Forecast, t.Rest = known.forecast, known.rest
+	return t, err
+}
+
+// forecastAnew makes the forecast of a task, or its Rest.
+func (b *Broker) forecastAnew(ctx context.Context, t dispatch.TaskRecord, backend *dispatch.Backend,
+	s forecastState) (f knownForecast, err error) {
 	least := forecast.LeastForecast
-	if rests {
+	if s.rests {
 		least = 1
 	}
-	runs, err := b.runsFor(ctx, dispatch.Job{Identity: dispatch.Identity{Owner: t.Owner, Task: t.ID},
-		Target: dispatch.Target{Account: t.Account, Service: t.Request.Service.Hash()}}, least, backend.Limits.Send)
+	of := dispatch.Job{Identity: dispatch.Identity{Owner: t.Owner, Task: t.ID},
+		Target: dispatch.Target{Account: t.Account, Service: t.Request.Service.Hash()}}
+	runs, err := b.runsFor(ctx, of, least, backend.Limits.Send)
 	if err != nil {
-		return t, err
+		return f, err
 	}
-	w := forecast.Work{Waiting: waiting}
-	if waiting > 0 && len(runs) > 0 {
-		if w.Slots, err = b.slotsOf(ctx, backend, t, running); err != nil {
-			return t, err
+	w := forecast.Work{Waiting: s.waiting}
+	if s.waiting > 0 && len(runs) > 0 {
+		if w.Slots, err = b.slotsOf(ctx, backend, t, s.running); err != nil {
+			return f, err
 		}
 	}
-	if rests {
-		t.Rest = forecast.RestOf(runs, w, t.ID, backend.Limits.Send)
-	} else if t.Forecast, err = b.forecastOf(ctx, runs, w, t, backend.Limits.Send); err != nil {
-		return t, err
+	if s.rests {
+		f.rest = forecast.RestOf(runs, w, t.ID, backend.Limits.Send)
+		return f, nil
 	}
-	b.forecasts.put(state, knownForecast{t.Forecast, t.Rest, time.Now()})
-	return t, nil
+	f.forecast, err = b.forecastOf(ctx, runs, w, t, of, backend.Limits.Send)
+	return f, err
 }
 
 // runsFor returns the runs from which a job of a task is forecast: the latest of its task if these are enough, or else
@@ -89,9 +91,7 @@ func beingSubmitted(t dispatch.TaskRecord) int {
 
 // forecastOf returns when a task ends; nil if it is not known.
 func (b *Broker) forecastOf(ctx context.Context, runs []dispatch.FinishedRun, w forecast.Work, t dispatch.TaskRecord,
-	send time.Duration) (*dispatch.Forecast, error) {
-	of := dispatch.Job{Identity: dispatch.Identity{Owner: t.Owner, Task: t.ID},
-		Target: dispatch.Target{Account: t.Account, Service: t.Request.Service.Hash()}}
+	of dispatch.Job, send time.Duration) (*dispatch.Forecast, error) {
 	times, basis, err := b.timesLike(ctx, runs, of, func() (float64, error) { return b.areaOfTask(ctx, t) }, send)
 	if err != nil || len(times) < forecast.LeastForecast || w.Waiting > 0 && w.Slots == 0 {
 		return nil, err
@@ -115,7 +115,7 @@ func (b *Broker) slotsOf(ctx context.Context, backend *dispatch.Backend, t dispa
 	if limit == 0 {
 		return running, nil
 	}
-	queues, err := b.Queues.Read(ctx, b.Visits.Store, t.Account)
+	queues, err := b.QueuesOf(ctx, t.Account)
 	if err != nil {
 		return 0, err
 	}
@@ -179,27 +179,4 @@ type forecastState struct {
 type knownForecast struct {
 	forecast *dispatch.Forecast
 	rest     *dispatch.Rest
-	made     time.Time
-}
-
-// forecasts caches those of tasks. To make one takes some milliseconds, and many clients may watch the same task.
-type forecasts struct {
-	mu sync.Mutex
-	of map[forecastState]knownForecast
-}
-
-func (c *forecasts) get(s forecastState) (f knownForecast, ok bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	f, ok = c.of[s]
-	return f, ok && time.Since(f.made) < forecastFor
-}
-
-func (c *forecasts) put(s forecastState, f knownForecast) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.of == nil || len(c.of) >= manyForecasts {
-		c.of = map[forecastState]knownForecast{}
-	}
-	c.of[s] = f
 }

@@ -225,17 +225,18 @@ func differences(a, b []dispatch.Parameter) (all []string) {
 
 // SpreadTasks moves the jobs of tasks with several placements between them until ctx is done. Every process runs it.
 func (b *Broker) SpreadTasks(ctx context.Context) {
-	seen := map[dispatch.TaskID]spreadState{}
+	seen := map[dispatch.TaskID]int64{} // SpreadTask.Seen of tasks since they were planned last
 	for ctx.Err() == nil {
 		accepted, stop := b.spreads.Watch(anyTask)
 		pause := spreadEvery
-		switch tasks, err := b.Store.SpreadTasks(ctx); {
+		tasks, err := b.Store.SpreadTasks(ctx)
+		switch {
 		case err != nil && ctx.Err() == nil:
 			b.Log.Log(ctx, dispatch.LogLevel(err), "reading the tasks with several services failed", "error", err)
 		case len(tasks) == 0:
 			pause = spreadRarely
-			clear(seen)
-		default:
+		}
+		if err == nil {
 			seen = b.spreadAll(ctx, tasks, seen)
 		}
 		timer := time.NewTimer(pause)
@@ -249,43 +250,32 @@ func (b *Broker) SpreadTasks(ctx context.Context) {
 	}
 }
 
-// spreadState is what is known of a task since it was planned last.
-type spreadState struct {
-	seen    int64
-	usual   []time.Duration // the usual run time at each placement; 0: not known
-	usualAt time.Time       // when that was read
-}
-
-// spreadAll plans tasks, and returns their states. A task whose number has changed was changed by its owner or by
+// spreadAll plans tasks, and returns their numbers. A task whose number has changed was changed by its owner or by
 // another process: all its placements are visited.
 func (b *Broker) spreadAll(ctx context.Context, tasks []dispatch.SpreadTask,
-	before map[dispatch.TaskID]spreadState) map[dispatch.TaskID]spreadState {
-	seen := make(map[dispatch.TaskID]spreadState, len(tasks))
+	before map[dispatch.TaskID]int64) map[dispatch.TaskID]int64 {
+	seen := make(map[dispatch.TaskID]int64, len(tasks))
 	for _, t := range tasks {
-		if before[t.ID].seen != t.Seen {
+		if before[t.ID] != t.Seen {
 			for _, h := range t.Placements {
 				b.Queues.Forget(h.Account)
 				b.Wake(h.Account)
 			}
 		}
-		now, err := b.spreadOne(ctx, t, before[t.ID])
-		if err != nil && ctx.Err() == nil {
+		if err := b.spreadOne(ctx, &t); err != nil && ctx.Err() == nil {
 			b.Log.Log(ctx, dispatch.LogLevel(err), "moving jobs to another platform failed", "task", int64(t.ID),
 				"error", err)
 		}
-		seen[t.ID] = now
+		seen[t.ID] = t.Seen
 	}
 	return seen
 }
 
-func (b *Broker) spreadOne(ctx context.Context, t dispatch.SpreadTask, s spreadState) (_ spreadState, err error) {
+func (b *Broker) spreadOne(ctx context.Context, t *dispatch.SpreadTask) (err error) {
 	defer dispatch.RecoverAsError(ctx, b.Log, "spreading a task", &err)
-	s.seen = t.Seen
-	if len(s.usual) != len(t.Placements) || time.Since(s.usualAt) >= usualFor {
-		if s.usual, err = b.usualRunTimes(ctx, t); err != nil {
-			return s, err
-		}
-		s.usualAt = time.Now()
+	usual, err := b.usual.Get(t.ID, usualFor, func() ([]time.Duration, error) { return b.usualRunTimes(ctx, *t) })
+	if err != nil {
+		return err
 	}
 	placements := make([]placementPlan, len(t.Placements))
 	for i, h := range t.Placements {
@@ -295,23 +285,21 @@ func (b *Broker) spreadOne(ctx context.Context, t dispatch.SpreadTask, s spreadS
 			placements[i].Why, placements[i].limits = dispatch.NoPlatform, dispatch.Limits{Jobs: 1}
 			continue
 		}
-		placements[i].limits, placements[i].runTime = backend.Limits, s.usual[i]
+		placements[i].limits, placements[i].runTime = backend.Limits, usual[i]
 	}
 	moved := 0
 	for _, m := range planMoves(placements) {
-		n, err := b.moveJobs(ctx, &t, dispatch.JobMove{Task: t.ID, From: placements[m.from].Placement,
+		n, err := b.moveJobs(ctx, t, dispatch.JobMove{Task: t.ID, From: placements[m.from].Placement,
 			To: placements[m.to].Placement, Skip: m.skip, N: m.n, Retrying: m.retrying})
 		if err != nil {
-			s.seen = t.Seen
-			return s, err
+			return err
 		}
 		moved += n
 	}
 	if moved > 0 {
 		b.NotifyUser(t.Owner)
 	}
-	s.seen = t.Seen
-	return s, nil
+	return nil
 }
 
 // usualRunTimes returns the usual run time at each placement of a task, by the runs of its owner; 0: not known.

@@ -77,7 +77,7 @@ func waitingBetween(records []dispatch.Record) map[queueAt][2]dispatch.Rank {
 func (b *Broker) placesBetween(ctx context.Context, queue queueAt, from, to dispatch.Rank) (map[dispatch.JobID]int,
 	error) {
 	l := dispatch.Queue{Owner: queue.UserID, Task: queue.TaskID}
-	queues, err := b.Queues.Read(ctx, b.Visits.Store, queue.Account)
+	queues, err := b.QueuesOf(ctx, queue.Account)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +89,10 @@ func (b *Broker) placesBetween(ctx context.Context, queue queueAt, from, to disp
 			return nil, err
 		}
 	}
-	ids, err := b.Records.Waiting(ctx, queue.Account, l, from, to)
+	ids := []dispatch.JobID{to.ID}
+	if from != to {
+		ids, err = b.Records.Waiting(ctx, queue.Account, l, from, to)
+	}
 	places, place := make(map[dispatch.JobID]int, len(ids)), dispatch.Ahead(queues, l)
 	for i, id := range ids {
 		places[id] = place(before + i)
@@ -97,20 +100,8 @@ func (b *Broker) placesBetween(ctx context.Context, queue queueAt, from, to disp
 	return places, err
 }
 
-// setQueuePlace does what setQueuePlaces does for a single record, and reads no other job for it.
+// setQueuePlace does what setQueuePlaces does for a single record, for which it reads no other job.
 func (b *Broker) setQueuePlace(ctx context.Context, r dispatch.Record) (dispatch.Record, error) {
-	if !r.WaitsForSlot() {
-		return r, nil
-	}
-	queues, err := b.Queues.Read(ctx, b.Visits.Store, r.Account)
-	if err != nil {
-		return r, err
-	}
-	position, err := b.Records.WaitingBefore(ctx, r.Job)
-	if err != nil {
-		return r, err
-	}
-	n := dispatch.Ahead(queues, dispatch.Queue{Owner: r.Owner, Task: r.Task})(position)
-	r.Ahead = &n
-	return r, nil
+	one, err := b.setQueuePlaces(ctx, []dispatch.Record{r}, placesByQueue{})
+	return one[0], err
 }

@@ -33,7 +33,7 @@ type Visits struct {
 
 	accounts accounts
 	noted    PlatformNotes
-	Queues   queueCache
+	Queues   Cache[dispatch.Account, []dispatch.Queue]
 	listings listings
 	backlog  backlog
 	suspects suspects
