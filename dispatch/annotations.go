@@ -45,28 +45,25 @@ func shownInFull(text string) bool {
 
 // Check returns Invalid for annotations that exceed the bounds, or that cannot be shown in one line.
 func (a Annotations) Check() error {
-	const op = "dispatch.Annotations"
+	wrong := func(text string, path ...any) error { return InvalidBody("dispatch.Annotations", text, path...) }
 	if len(a.Labels) > MostLabels {
-		return InvalidBody(op, fmt.Sprintf("There are %d labels. At most %d are possible.", len(a.Labels), MostLabels),
-			"labels")
+		return wrong(fmt.Sprintf("There are %d labels. At most %d are possible.", len(a.Labels), MostLabels), "labels")
 	}
 	for _, key := range slices.Sorted(maps.Keys(a.Labels)) {
 		switch value := a.Labels[key]; {
 		case !LabelKey.MatchString(key):
-			return InvalidBody(op, BadLabelKey, "labels", Shortened(key))
+			return wrong(BadLabelKey, "labels", Shortened(key))
 		case utf8.RuneCountInString(value) > LongestLabel:
-			return InvalidBody(op, fmt.Sprintf("The value of a label has at most %d characters.", LongestLabel),
-				"labels", key)
+			return wrong(fmt.Sprintf("The value of a label has at most %d characters.", LongestLabel), "labels", key)
 		case !shownInFull(value):
-			return InvalidBody(op, "The value of a label is one line of text without invisible characters.", "labels",
-				key)
+			return wrong("The value of a label is one line of text without invisible characters.", "labels", key)
 		}
 	}
 	switch {
 	case utf8.RuneCountInString(a.Note) > LongestNote:
-		return InvalidBody(op, fmt.Sprintf("A note has at most %d characters.", LongestNote), "note")
+		return wrong(fmt.Sprintf("A note has at most %d characters.", LongestNote), "note")
 	case !utf8.ValidString(a.Note) || strings.ContainsRune(a.Note, 0):
-		return InvalidBody(op, "A note is text without NUL characters.", "note")
+		return wrong("A note is text without NUL characters.", "note")
 	}
 	return nil
 }

@@ -171,7 +171,10 @@ func ParseBudget(text json.RawMessage) (b Budget, ok bool) {
 	if json.Unmarshal(text, &b.Amount) != nil && json.Unmarshal(text, &b) != nil {
 		return Budget{}, false
 	}
-	return b, b.Amount > 0 && b.Amount <= HighestCosts
+	if b.Amount <= 0 || b.Amount > HighestCosts {
+		return Budget{}, false
+	}
+	return b, true
 }
 
 // option returns the budget as the option of a task.

@@ -199,26 +199,27 @@ func CheckDimensions(r Request, d *Dimension) error {
 	used := map[string]bool{}
 	for i, one := range d.All() {
 		_, twice := shared[one.Name]
+		text, at := "", "values"
 		switch {
 		case len(one.Values) == 0:
-			return InvalidBody("dispatch.AcceptTask", "There are no values.", d.Place(i, "values")...)
+			text = "There are no values."
 		case twice:
-			return InvalidBody("dispatch.AcceptTask", fmt.Sprintf("%q is also among the parameters. Give it in one "+
-				"place.", Shortened(one.Name)), d.Place(i, "name")...)
+			text, at = fmt.Sprintf("%q is also among the parameters. Give it in one place.", Shortened(one.Name)), "name"
 		case used[one.Name]:
-			return InvalidBody("dispatch.AcceptTask", fmt.Sprintf("%q is also another dimension. Give each parameter "+
-				"once.", Shortened(one.Name)), d.Place(i, "name")...)
+			text, at = fmt.Sprintf("%q is also another dimension. Give each parameter once.", Shortened(one.Name)),
+				"name"
 		case d.Zipped && len(one.Values) != len(d.Values):
-			return InvalidBody("dispatch.AcceptTask",
-				fmt.Sprintf("The dimension has %d values, but the first has %d. Zipped dimensions must have the "+
-					"same number of values.", len(one.Values), len(d.Values)), d.Place(i, "values")...)
+			text = fmt.Sprintf("The dimension has %d values, but the first has %d. Zipped dimensions must have the "+
+				"same number of values.", len(one.Values), len(d.Values))
 		case one.Names != nil && len(one.Names) != len(one.Values):
-			return InvalidBody("dispatch.AcceptTask",
-				fmt.Sprintf("The dimension has %d values and %d names. Give a name for each value, \"\" for none.",
-					len(one.Values), len(one.Names)), d.Place(i, "names")...)
+			text, at = fmt.Sprintf("The dimension has %d values and %d names. Give a name for each value, \"\" for none.",
+				len(one.Values), len(one.Names)), "names"
+		}
+		if text != "" {
+			return InvalidBody("dispatch.AcceptTask", text, d.Place(i, at)...)
 		}
 		for k, name := range one.Names {
-			if !nameable(name) {
+			if utf8.RuneCountInString(name) > mostName || !shownInFull(name) {
 				return InvalidBody("dispatch.AcceptTask",
 					fmt.Sprintf("A name of a value is one line of at most %d characters, none of them invisible.",
 						mostName), d.Place(i, "names", k)...)
@@ -231,11 +232,6 @@ func CheckDimensions(r Request, d *Dimension) error {
 
 // mostName bounds the name of a value, in characters. It is a part of the title of jobs.
 const mostName = 100
-
-// nameable reports whether a text can be the name of a value.
-func nameable(name string) bool {
-	return utf8.RuneCountInString(name) <= mostName && shownInFull(name)
-}
 
 // checkValues returns Invalid if values are no JSON, or if the requests of all jobs would be too large.
 func checkValues(r Request, d *Dimension) error {

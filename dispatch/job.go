@@ -395,14 +395,6 @@ func (j Job) EndTime() time.Time {
 	return cmp.Or(j.Ended, j.Moved)
 }
 
-// Rounded returns a job with the times that owners see as a store returns them.
-func (j Job) Rounded() Job {
-	for _, t := range []*time.Time{&j.Created, &j.Updated, &j.Checked, &j.Started, &j.Ended} {
-		*t = t.Truncate(time.Microsecond)
-	}
-	return j
-}
-
 // IsRefused reports whether the platform refused j permanently.
 func (j Job) IsRefused() bool {
 	switch j.Attention {

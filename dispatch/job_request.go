@@ -122,26 +122,11 @@ func ParseRequestHead(text string) (r Request) {
 	if _, err := d.Token(); err != nil {
 		return r
 	}
+	head := map[any]any{"title": &r.Title, "label": &r.Label, "service": &r.Service, "homes": &r.Placements,
+		"warning": &r.Warning}
 	for d.More() {
 		name, err := d.Token()
-		if err != nil {
-			return r
-		}
-		switch name {
-		case "title":
-			err = d.Decode(&r.Title)
-		case "label":
-			err = d.Decode(&r.Label)
-		case "service":
-			err = d.Decode(&r.Service)
-		case "homes":
-			err = d.Decode(&r.Placements)
-		case "warning":
-			err = d.Decode(&r.Warning)
-		default:
-			return r
-		}
-		if err != nil {
+		if err != nil || head[name] == nil || d.Decode(head[name]) != nil {
 			return r
 		}
 	}

@@ -41,36 +41,29 @@ func (r Request) ParseOptions() (o Options, err error) {
 	if err != nil {
 		return o, err
 	}
-	whole := func(most int, to func(n int)) func(json.RawMessage) bool {
+	whole := func(most int, into *int) func(json.RawMessage) bool {
 		return func(text json.RawMessage) bool {
 			var n int
 			valid := json.Unmarshal(text, &n) == nil && n >= 0 && n <= most
 			if valid {
-				to(n)
+				*into = n
 			}
 			return valid
 		}
 	}
+	var seconds int
 	for _, option := range []struct {
 		name, form string
 		parse      func(json.RawMessage) bool
 	}{
 		{optionValidate, oneOfTheBools, func(v json.RawMessage) bool { return json.Unmarshal(v, &o.Validate) == nil }},
 		{OptionPin, oneOfTheBools, func(v json.RawMessage) bool { return json.Unmarshal(v, &o.Pin) == nil }},
-		{optionMaxDuration, "a whole number of seconds", whole(mostSeconds, func(n int) {
-			o.MaxDuration = time.Duration(n) * time.Second
-		})},
-		{optionRetries, fmt.Sprintf("a whole number, %d at most", MostRetries), whole(MostRetries, func(n int) {
-			o.Retries = n
-		})},
-		{optionTrial, fmt.Sprintf("a whole number, %d at most", mostTrial),
-			whole(mostTrial, func(n int) { o.Trial = n })},
+		{optionMaxDuration, "a whole number of seconds", whole(mostSeconds, &seconds)},
+		{optionRetries, fmt.Sprintf("a whole number, %d at most", MostRetries), whole(MostRetries, &o.Retries)},
+		{optionTrial, fmt.Sprintf("a whole number, %d at most", mostTrial), whole(mostTrial, &o.Trial)},
 		{OptionBudget, "a number above 0, or an object with such an amount and a unit",
 			func(v json.RawMessage) (ok bool) {
-				b, ok := ParseBudget(v)
-				if ok {
-					o.Budget = b
-				}
+				o.Budget, ok = ParseBudget(v)
 				return ok
 			}},
 	} {
@@ -79,6 +72,7 @@ func (r Request) ParseOptions() (o Options, err error) {
 			err = InvalidBody("dispatch.Options", option.name+" is "+option.form+".", "options", option.name)
 		}
 	}
+	o.MaxDuration = time.Duration(seconds) * time.Second
 	return o, err
 }
 

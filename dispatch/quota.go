@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -40,34 +41,25 @@ func (q Quota) Admit(has QuotaUse, n int, bytes int64) error {
 	if q.Account != "" {
 		where = " at " + q.Account.Platform()
 	}
+	text, again := "", whenEnded
 	switch {
 	case n == 0 && bytes == 0:
-		return nil
 	case q.Live > 0 && has.Live+n > q.Live:
-		return &Error{Kind: LimitReached, Op: "dispatch.Accept", RetryAfter: whenEnded,
-			Text: fmt.Sprintf("A user may have %d unfinished jobs%s. You have %d, and request %d.", q.Live,
-				where, has.Live, n)}
+		text = fmt.Sprintf("A user may have %d unfinished jobs%s. You have %d, and request %d.", q.Live, where,
+			has.Live, n)
 	case q.Daily > 0 && has.Lately+n > q.Daily:
-		return &Error{Kind: LimitReached, Op: "dispatch.Accept", RetryAfter: whenOlder,
-			Text: fmt.Sprintf("A user may submit %d jobs%s in 24 hours. You submitted %d, and request %d.", q.Daily,
-				where, has.Lately, n)}
+		again, text = whenOlder, fmt.Sprintf("A user may submit %d jobs%s in 24 hours. You submitted %d, and request %d.",
+			q.Daily, where, has.Lately, n)
 	case q.Costs > 0 && has.Charge.Costs >= q.Costs:
-		return &Error{Kind: LimitReached, Op: "dispatch.Accept", RetryAfter: whenOlder, Text: fmt.Sprintf(
-			"A user's jobs%s may cost %v%s in a month. Yours have cost %v since the first of %s (UTC). Submit "+
-				"again next month, or ask the operator of this service.",
-			where, q.Costs, spaced(has.Charge.Unit), has.Charge.Costs, has.Charge.Month)}
+		again, text = whenOlder, fmt.Sprintf("A user's jobs%s may cost %v%s in a month. Yours have cost %v since the "+
+			"first of %s (UTC). Submit again next month, or ask the operator of this service.", where, q.Costs,
+			strings.TrimSuffix(" "+has.Charge.Unit, " "), has.Charge.Costs, has.Charge.Month)
 	case q.Bytes > 0 && has.Bytes+bytes > q.Bytes:
-		return &Error{Kind: LimitReached, Op: "dispatch.Accept", RetryAfter: whenEnded, Text: fmt.Sprintf(
-			"The requests of a user's unfinished jobs may take %d bytes together. Yours take %d, and this one "+
-				"%d more.", q.Bytes, has.Bytes, bytes)}
+		text = fmt.Sprintf("The requests of a user's unfinished jobs may take %d bytes together. Yours take %d, and "+
+			"this one %d more.", q.Bytes, has.Bytes, bytes)
 	}
-	return nil
-}
-
-// spaced returns a unit as it follows an amount.
-func spaced(unit string) string {
-	if unit == "" {
-		return ""
+	if text == "" {
+		return nil
 	}
-	return " " + unit
+	return &Error{Kind: LimitReached, Op: "dispatch.Accept", RetryAfter: again, Text: text}
 }

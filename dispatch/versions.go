@@ -17,14 +17,9 @@ type Versions struct {
 
 // Platform returns the platform's software in one line; "" if it is not known.
 func (v Versions) Platform() string {
-	parts := []string{}
-	for _, p := range []string{v.Software, v.Version} {
-		if p != "" {
-			parts = append(parts, p)
-		}
-	}
+	text := v.Software + " " + v.Version
 	if v.API != "" {
-		parts = append(parts, "(API "+v.API+")")
+		text += " (API " + v.API + ")"
 	}
-	return strings.Join(parts, " ")
+	return strings.Join(strings.Fields(text), " ")
 }
