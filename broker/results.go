@@ -353,7 +353,8 @@ func (b *Broker) readResults(ctx context.Context, u dispatch.UserID, t *dispatch
 				return
 			}
 			defer release()
-			p.Err = b.readResult(reading, u, p, t, kept)
+			defer dispatch.RecoverAsError(reading, b.Log, "dispatch.readResult", &p.Err)
+			p.Err = b.readItem(reading, u, p, t, kept)
 		})
 	}
 	all.Wait()
@@ -367,10 +368,3 @@ func (b *Broker) readResults(ctx context.Context, u dispatch.UserID, t *dispatch
 
 var errUnread = &dispatch.Error{Kind: dispatch.Unavailable, Op: "dispatch.readResults", Err: context.DeadlineExceeded,
 	Text: "The results of other jobs took too long to read. Try again later."}
-
-// readResult reads the results of one job.
-func (b *Broker) readResult(ctx context.Context, u dispatch.UserID, p *JobResult, t *dispatch.TaskRecord,
-	kept dispatch.Item) (err error) {
-	defer dispatch.RecoverAsError(ctx, b.Log, "dispatch.readResult", &err)
-	return b.readItem(ctx, u, p, t, kept)
-}

@@ -88,14 +88,6 @@ type Queue struct {
 	Due   time.Time
 }
 
-// DueWithoutPlatform returns when an account without a configured platform is visited again; zero: it has no jobs left.
-func (g Agenda) DueWithoutPlatform(t Timing) time.Time {
-	if g.Done() {
-		return time.Time{}
-	}
-	return g.Now.Add(t.Recheck)
-}
-
 // WaitsForSlot reports whether a due job waits only for the end of another one.
 func (g Agenda) WaitsForSlot(l Limits) bool {
 	if g.NextWaiting.IsZero() || g.NextWaiting.After(g.Now) || g.Restored != NotRestored {

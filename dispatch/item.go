@@ -36,16 +36,12 @@ type DueItem struct {
 	Tries int // how often that was begun
 }
 
-// itemAges are the pauses before the results of a job are read again if that failed. Later nobody but a user reads
-// them.
-var itemAges = []time.Duration{time.Minute, 10 * time.Minute, time.Hour, 4 * time.Hour, 12 * time.Hour, 24 * time.Hour}
-
-// Pause returns the time until the results are to be read again if the present try fails; 0: they are not.
+// Pause returns the time until the results are to be read again if the present try fails; 0: only a user reads them.
 func (d DueItem) Pause() time.Duration {
-	if d.Tries > len(itemAges) {
+	if d.Tries > len(meterAges) {
 		return 0
 	}
-	return itemAges[max(d.Tries, 1)-1]
+	return meterAges[max(d.Tries, 1)-1]
 }
 
 // ItemQuery selects Items of an owner that were read. Zero members select all.

@@ -40,14 +40,6 @@ func applyStartNotShown(j Job, o Outcome, seen Status, now time.Time) Job {
 // the clock was set back.
 const ClockSetBack = 2 * time.Minute
 
-// sentAt returns when the request was sent.
-func (o Outcome) sentAt(now time.Time) time.Time {
-	if o.At.IsZero() {
-		return now
-	}
-	return o.At
-}
-
 // applySearch applies a listing to a create in doubt.
 func applySearch(j Job, o Outcome, now time.Time) Job {
 	switch {

@@ -119,13 +119,13 @@ func (j Job) countResponse(o Outcome) Job {
 }
 
 func applyFacts(j Job, o Outcome, now time.Time) Job {
-	if j.Phase == Ended || o.Attempt != j.Attempt {
-		return lateResponse(j, o)
-	}
-	if o.givesNewRef(j) {
-		if j.Ref != (Ref{}) {
-			return j.WithOrphan(o.Ref)
-		}
+	late := j.Phase == Ended || o.Attempt != j.Attempt // the identifier in the response is not the job's own
+	switch {
+	case o.givesNewRef(j) && (late || j.Ref != (Ref{})):
+		return j.WithOrphan(o.Ref)
+	case late:
+		return j
+	case o.givesNewRef(j):
 		j.Ref, j.Phase, j.Versions = o.Ref, Created, o.Versions
 	}
 	if o.Ref == j.Ref && (o.Started || o.Report.Status.running()) && (j.Phase == Created || j.Phase == Starting) {
@@ -148,15 +148,6 @@ func applyFacts(j Job, o Outcome, now time.Time) Job {
 func (o Outcome) givesNewRef(j Job) bool {
 	return (o.Asked == AskSubmit || o.Asked == AskSearch) && o.Ref != (Ref{}) && o.Ref != j.Ref &&
 		!slices.Contains(j.Past, o.Ref)
-}
-
-// lateResponse adds the identifier in a late response to the orphans. The job has ended or made another attempt since
-// the request, so that the identifier is not the job's own.
-func lateResponse(j Job, o Outcome) Job {
-	if o.givesNewRef(j) {
-		return j.WithOrphan(o.Ref)
-	}
-	return j
 }
 
 func applyVerdict(j Job, o Outcome, now time.Time) Job {

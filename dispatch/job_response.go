@@ -140,7 +140,7 @@ func applyStatus(j Job, o Outcome, now time.Time) Job {
 	}
 	was, s, seen := j, o.Report.Status, j.Seen
 	// read too soon
-	if since := o.sentAt(now).Sub(j.Checked); s == Failed && seen == Failed && since > -ClockSetBack &&
+	if since := cmp.Or(o.At, now).Sub(j.Checked); s == Failed && seen == Failed && since > -ClockSetBack &&
 		since < confirm {
 		j.Due = j.Checked.Add(confirm)
 		return j

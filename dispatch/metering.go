@@ -38,7 +38,8 @@ type Unmetered struct {
 }
 
 // meterAges are the ages after its end at which a job's costs are read again while they are missing: platforms that
-// account for jobs in a process of its own report them minutes to hours later.
+// account for jobs in a process of its own report them minutes to hours later. Results that could not be read have the
+// same pauses.
 var meterAges = []time.Duration{time.Minute, 10 * time.Minute, time.Hour, 4 * time.Hour, 12 * time.Hour, 24 * time.Hour}
 
 // next returns u with the time of its next read after now; false if the last one is over.

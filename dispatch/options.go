@@ -146,6 +146,3 @@ func (r Request) OptionsWithout(names ...string) json.RawMessage {
 	}
 	return rest
 }
-
-// ofTasks reports whether an option is one of tasks only.
-func ofTasks(option string) bool { return option == OptionBudget || option == optionTrial }

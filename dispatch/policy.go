@@ -60,7 +60,7 @@ func (p Policy) WithOptions(r Request, d *Dimension) (Request, error) {
 		options = map[string]json.RawMessage{}
 	}
 	for name, value := range p.Options {
-		if _, has := options[name]; !has && (d != nil || !ofTasks(name)) {
+		if _, has := options[name]; !has && (d != nil || name != OptionBudget && name != optionTrial) {
 			options[name] = value
 		}
 	}

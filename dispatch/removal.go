@@ -64,8 +64,10 @@ func applyRemoval(j Job, o Outcome, now time.Time) Job {
 	case o.Err == nil, Is(o.Err, NotFound):
 		return j.removed(o.Ref, now)
 	case Is(o.Err, Unsupported), now.Sub(j.Removal.Since) >= removalPatience:
-		j.Removal.Due, j.Updated = time.Time{}, now
-		return j.suggestRemovalAttention(o)
+		if j.Removal.Due, j.Updated = (time.Time{}), now; j.Attention != None { // it shows why the job failed
+			return j
+		}
+		return j.WithAttention(NotRemoved, fmt.Sprintf("The platform did not remove the job: %s", TextFor(o.Err)))
 	}
 	j.Removal.Due = now.Add(max(RetryAfter(o.Err), min(FirstPoll<<min(j.Removal.Tries, 14), removalPause)))
 	j.Removal.Tries++
@@ -83,14 +85,6 @@ func (j Job) removed(r Ref, now time.Time) Job {
 	}
 	j.Removal.Due, j.Removal.Removed, j.Updated = time.Time{}, now, now
 	return j
-}
-
-// suggestRemovalAttention shows that the removal was given up, unless the job shows why it failed.
-func (j Job) suggestRemovalAttention(o Outcome) Job {
-	if j.Attention != None {
-		return j
-	}
-	return j.WithAttention(NotRemoved, fmt.Sprintf("The platform did not remove the job: %s", TextFor(o.Err)))
 }
 
 // RemovedText is why a job has no results any more.

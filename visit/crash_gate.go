@@ -109,10 +109,3 @@ func (v *visit) releaseGate(id dispatch.JobID) {
 		v.visits.Hub.Woken.Signal(next)
 	}
 }
-
-// releaseGates does so for all suspects of this visit.
-func (v *visit) releaseGates() {
-	for id := range v.gated {
-		v.releaseGate(id)
-	}
-}

@@ -12,14 +12,18 @@ import (
 // saveAll saves the received responses in one commit. Responses that cannot be saved are kept for the next iteration,
 // and their jobs stay busy.
 func (v *visit) saveAll(ctx context.Context) error {
-	return v.save(ctx, v.unsavedOutcomes(), len(v.unsaved))
+	return v.save(ctx, v.outcomesOf(v.unsaved), len(v.unsaved))
 }
 
 // save saves the outcomes that are left of the first so many received responses, and forgets these responses.
 func (v *visit) save(ctx context.Context, said []jobOutcomes, responses int) error {
 	for len(said) > 0 {
 		jobs := v.results(said)
-		saved, err := v.visits.Store.Save(ctx, jobs, v.accountsToWake()...)
+		var wake []dispatch.Account
+		if !time.Now().Before(v.lease) { // another visit may have planned the next one without these responses
+			wake = append(wake, v.account)
+		}
+		saved, err := v.visits.Store.Save(ctx, jobs, wake...)
 		if err != nil {
 			v.rememberAttempt(said, jobs)
 			return err
@@ -34,7 +38,9 @@ func (v *visit) save(ctx context.Context, said []jobOutcomes, responses int) err
 	for _, f := range over {
 		v.setBusy(f.jobs, false)
 		v.noteUnlisted(f)
-		err = cmp.Or(err, v.applyAllBackpressure(ctx, f.outcomes))
+		for _, a := range f.outcomes {
+			err = cmp.Or(err, v.applyBackpressure(ctx, a))
+		}
 		if len(f.outcomes) > 0 {
 			err = cmp.Or(err, v.noteResponse(ctx, f.outcomes[0].Outcome))
 		}
@@ -58,8 +64,6 @@ type jobOutcomes struct {
 	outcomes []dispatch.Outcome
 	missing  time.Time // since when the job is missing in the store; zero: it is not
 }
-
-func (v *visit) unsavedOutcomes() []jobOutcomes { return v.outcomesOf(v.unsaved) }
 
 // outcomesOf groups the outcomes of responses by job, in the order in which they arrived.
 func (v *visit) outcomesOf(responses []platformResponse) (all []jobOutcomes) {
@@ -192,15 +196,6 @@ func freedSlot(was, is dispatch.Job) bool {
 	return was.Phase.HoldsSlot() && (is.Phase == dispatch.Ended || is.Retried > was.Retried)
 }
 
-// accountsToWake returns the accounts that a save wakes: this one if its lease may have run out, because another visit
-// may have planned the next one without the saved responses.
-func (v *visit) accountsToWake() []dispatch.Account {
-	if time.Now().Before(v.lease) {
-		return nil
-	}
-	return []dispatch.Account{v.account}
-}
-
 // reload adds s to again with the job's current row, unless all its outcomes are saved.
 func (v *visit) reload(ctx context.Context, s jobOutcomes, again []jobOutcomes) ([]jobOutcomes, error) {
 	was, err := s.job, error(nil)
@@ -222,14 +217,6 @@ func (v *visit) reload(ctx context.Context, s jobOutcomes, again []jobOutcomes) 
 	v.freed = v.freed || freedSlot(was, s.job)
 	v.visits.Hub.NotifySaved(ctx, was, s.job, last.Err)
 	return again, nil
-}
-
-func (v *visit) applyAllBackpressure(ctx context.Context, outcomes []jobOutcome) error {
-	var err error
-	for _, a := range outcomes {
-		err = cmp.Or(err, v.applyBackpressure(ctx, a))
-	}
-	return err
 }
 
 // applyBackpressure holds the account, not only the job, when its platform turns a submission away. For any other

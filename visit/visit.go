@@ -111,11 +111,15 @@ func (vs *Visits) Visit(ctx context.Context, l dispatch.Lease) error {
 	if !l.Until.IsZero() {
 		v.lease = dispatch.Earlier(l.Until, time.Now().Add(v.backend.Limits.Lease()))
 	}
-	defer v.releaseGates()
+	defer func() {
+		for id := range v.gated {
+			v.releaseGate(id)
+		}
+	}()
 	orderly := false
 	defer func() {
 		if !orderly { // a panic
-			v.visits.keepUnsaved(v.unsavedOutcomes())
+			v.visits.keepUnsaved(v.outcomesOf(v.unsaved))
 		}
 	}()
 	err := v.run(ctx)
@@ -153,7 +157,7 @@ func (v *visit) run(ctx context.Context) error {
 		switch {
 		case v.pending > 0, len(v.unsaved) > 0 && ours:
 		case err != nil && (ending || !ours || dispatch.Is(err, dispatch.Conflict)):
-			v.visits.keepUnsaved(v.unsavedOutcomes())
+			v.visits.keepUnsaved(v.outcomesOf(v.unsaved))
 			return err
 		case err != nil:
 		case ending, v.nothingDueSoon() && !v.awaitMore(ctx, woken):
@@ -203,7 +207,8 @@ func (v *visit) iterate(ctx context.Context, ending bool) error {
 		return err
 	}
 	well := v.allResponsesSucceeded()
-	if well && v.mayGoOn(ending) {
+	// steps may begin before the received responses are saved, by the last agenda
+	if well && !ending && time.Since(v.read) <= nearby && v.pending < v.backend.Limits.Requests {
 		if err := v.sendRemaining(ctx); err != nil {
 			return err
 		}
@@ -211,10 +216,11 @@ func (v *visit) iterate(ctx context.Context, ending bool) error {
 	if err := v.saveAll(ctx); err != nil {
 		return err
 	}
-	for _, do := range []func(context.Context) error{v.renew, v.blockAccount} {
-		if err := do(ctx); err != nil {
-			return err
-		}
+	if err := v.renew(ctx); err != nil {
+		return err
+	}
+	if err := v.blockAccount(ctx); err != nil {
+		return err
 	}
 	if well && !v.woken && v.pending >= v.backend.Limits.Requests && !v.queue.empty(v.maySend) &&
 		time.Since(v.read) < agendaFresh {
@@ -249,12 +255,6 @@ func (v *visit) checkRefs(ctx context.Context) (err error) {
 		}
 	}
 	return nil
-}
-
-// mayGoOn reports whether steps may begin before the received responses are saved, by the last agenda. None do after a
-// response that was an error.
-func (v *visit) mayGoOn(ending bool) bool {
-	return !ending && time.Since(v.read) <= nearby && v.pending < v.backend.Limits.Requests
 }
 
 // sendRemaining starts jobs that were just created, and steps of the last agenda. The other received responses are
@@ -448,7 +448,11 @@ func (vs *Visits) visitWithoutPlatform(ctx context.Context, l dispatch.Lease) er
 		}
 		jobs := slices.Concat(g.Cancel, g.Settle, g.Start, g.Poll)
 		if len(jobs) == 0 {
-			return vs.Store.Release(ctx, l, g.Wakes, g.DueWithoutPlatform(vs.Timing.Complete()))
+			var due time.Time // none, once no jobs are left
+			if !g.Done() {
+				due = g.Now.Add(vs.Timing.Complete().Recheck)
+			}
+			return vs.Store.Release(ctx, l, g.Wakes, due)
 		}
 		if err := vs.markAllNoPlatform(ctx, jobs, g.Now); err != nil {
 			return err

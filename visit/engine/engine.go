@@ -104,7 +104,7 @@ func (e *Engine) Wake(a dispatch.Account) {
 	if e.visiting(a) {
 		return // the engine dequeues again when the visit ends
 	}
-	e.dequeueSoon()
+	e.Hurry()
 	if e.Notifier != nil {
 		e.Notifier.Notify(Notification{Woken: []dispatch.Account{a}})
 	}
@@ -128,14 +128,12 @@ func (e *Engine) receive(n Notification) {
 		e.OnBroadcast(n.Saved, n.Shown)
 	}
 	if len(n.Woken) > 0 || n.empty() {
-		e.dequeueSoon()
+		e.Hurry()
 	}
 }
 
 // Hurry makes this process look for due accounts now; others do within two seconds.
-func (e *Engine) Hurry() { e.dequeueSoon() }
-
-func (e *Engine) dequeueSoon() {
+func (e *Engine) Hurry() {
 	select {
 	case e.check <- struct{}{}:
 	default: // it has a signal already
@@ -203,7 +201,7 @@ func (e *Engine) startVisit(ctx context.Context, l dispatch.Lease) {
 			e.Log.WarnContext(ctx, "visit failed", "account", l.Account, "error", err)
 		}
 		e.countVisit(l.Account, -1)
-		e.dequeueSoon() // there is room again, and the account may be due again
+		e.Hurry() // there is room again, and the account may be due again
 	})
 }
 
