@@ -86,7 +86,6 @@ func (b *Broker) storeSubmission(ctx context.Context, u dispatch.UserID, k dispa
 	return first, err
 }
 
-// announce logs jobs that were just stored, and notifies visits and their owner.
 func (b *Broker) announce(ctx context.Context, u dispatch.UserID, drafts []dispatch.Draft) {
 	b.Queues.Forget(drafts[0].Account)
 	b.Wake(drafts[0].Account)
@@ -165,7 +164,6 @@ type taskDraft struct {
 	request dispatch.Request
 }
 
-// task returns the task of the draft, and a draft of all its jobs.
 func (h taskDraft) task(d *dispatch.Dimension) (*dispatch.Task, []dispatch.Draft) {
 	t := &dispatch.Task{Owner: h.Owner, Account: h.Account, Request: h.request, Dimension: d.Name, Document: h.Document,
 		Hooks: h.Hooks, Annotations: h.Annotations}

@@ -69,7 +69,6 @@ func (b *Broker) openFile(ctx context.Context, u dispatch.UserID, j dispatch.Rec
 	return b.follow(ctx, j, hrefOf(results, asset), r)
 }
 
-// follow opens the file to which results link.
 func (b *Broker) follow(ctx context.Context, j dispatch.Record, link string, r dispatch.FileRequest) (*dispatch.File,
 	error) {
 	backend := b.BackendNamed(j.Account.Platform())

@@ -38,7 +38,6 @@ func (b *Broker) ForecastTask(ctx context.Context, t dispatch.TaskRecord) (dispa
 	return t, err
 }
 
-// forecastAnew makes the forecast of a task, or its Rest.
 func (b *Broker) forecastAnew(ctx context.Context, t dispatch.TaskRecord, backend *dispatch.Backend,
 	s forecastState) (f knownForecast, err error) {
 	least := forecast.LeastForecast

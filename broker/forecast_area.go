@@ -26,7 +26,6 @@ func (b *Broker) areaIn(body json.RawMessage) float64 {
 	return max(b.largest(added), b.largest(r.Parameters))
 }
 
-// areaOfParameters is areaIn for the parameters of a request.
 func (b *Broker) areaOfParameters(parameters json.RawMessage) float64 {
 	var values map[string]json.RawMessage
 	if b.AreaOf == nil || json.Unmarshal(parameters, &values) != nil {

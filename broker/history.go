@@ -86,7 +86,6 @@ func withPositions(begin Position, all iter.Seq2[Entry, error]) iter.Seq2[Entry,
 	}
 }
 
-// each returns a sequence with convert applied to its values.
 func each[T, V any](all iter.Seq2[T, error], convert func(T) V) iter.Seq2[V, error] {
 	return func(yield func(V, error) bool) {
 		for v, err := range all {

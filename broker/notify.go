@@ -6,7 +6,6 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// targets returns the hooks that a request asks for.
 func (b *Broker) targets(u dispatch.UserID, r dispatch.Request, d *dispatch.Dimension) ([]dispatch.Hook, error) {
 	if len(r.Notify) == 0 {
 		return nil, nil

@@ -93,7 +93,6 @@ func withRunTimes(placements []placementPlan) []placementPlan {
 	return placements
 }
 
-// open reports whether jobs at the placement are submitted.
 func (h placementPlan) open() bool { return h.Why == dispatch.None && !h.avoided }
 
 // leaves reports whether the account of a closed placement is closed for so long that all its jobs are better off

@@ -100,7 +100,6 @@ func (b *Broker) placesBetween(ctx context.Context, queue queueAt, from, to disp
 	return places, err
 }
 
-// setQueuePlace does what setQueuePlaces does for a single record, for which it reads no other job.
 func (b *Broker) setQueuePlace(ctx context.Context, r dispatch.Record) (dispatch.Record, error) {
 	one, err := b.setQueuePlaces(ctx, []dispatch.Record{r}, placesByQueue{})
 	return one[0], err

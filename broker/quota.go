@@ -7,7 +7,6 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// quotas returns the quotas that apply to a user's jobs at an account.
 func (b *Broker) quotas(a dispatch.Account) []dispatch.Quota {
 	all := []dispatch.Quota{b.overallQuota()}
 	if backend := b.BackendNamed(a.Platform()); backend != nil && backend.Quota != (dispatch.Quota{}) {
@@ -17,7 +16,6 @@ func (b *Broker) quotas(a dispatch.Account) []dispatch.Quota {
 	return all
 }
 
-// overallQuota returns the quota of a user for all accounts together.
 func (b *Broker) overallQuota() dispatch.Quota {
 	return dispatch.Quota{Live: b.UserJobs, Daily: b.UserDaily, Bytes: b.UserBytes}
 }

@@ -58,7 +58,6 @@ func (b *Broker) RecentResults(ctx context.Context, u dispatch.UserID, id dispat
 	return b.Results(ctx, u, id)
 }
 
-// kept returns what is kept of the results of a job.
 func (b *Broker) kept(ctx context.Context, u dispatch.UserID, id dispatch.JobID) (dispatch.Item, error) {
 	all, err := b.Items.Items(ctx, u, []dispatch.JobID{id}, true)
 	return all[id], err

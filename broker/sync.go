@@ -128,7 +128,6 @@ func (r *syncRun) tooLong(err error) error {
 			"instead.", runWithin.Minutes())}
 }
 
-// beginRun records a run, and confirms it in the store until it ends.
 func (b *Broker) beginRun(ctx context.Context, r dispatch.SyncRun) (*syncRun, error) {
 	if err := b.Store.BeginSyncRun(ctx, &r, runLapses, b.quotas(r.Account)...); err != nil {
 		return nil, err

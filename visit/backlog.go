@@ -118,7 +118,6 @@ func (vs *Visits) saveBacklog(ctx context.Context) {
 	}
 }
 
-// done reports whether no response is left.
 func (l *backlog) done() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

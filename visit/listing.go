@@ -187,7 +187,6 @@ func newMatch(jobs []dispatch.Job, installation string, started bool) *match {
 	return m
 }
 
-// complete reports whether the rest of the listing is not needed.
 func (m *match) complete() bool { return m.early && len(m.seen) == len(m.byID) }
 
 func (m *match) add(l dispatch.Listed) {

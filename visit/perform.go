@@ -63,7 +63,6 @@ func (v *visit) readRequests(ctx context.Context, requests []platformRequest) {
 	}
 }
 
-// await waits for the end of the read.
 func (r *requestRead) await(ctx context.Context) (dispatch.Request, error) {
 	select {
 	case <-r.ended:
@@ -75,10 +74,8 @@ func (r *requestRead) await(ctx context.Context) (dispatch.Request, error) {
 
 func one(kind stepKind, j dispatch.Job) step { return step{kind: kind, jobs: []dispatch.Job{j}} }
 
-// submits reports whether the step creates or starts a job.
 func (s step) submits() bool { return s.kind == stepSubmit }
 
-// stepFor returns the step that j needs next.
 func (v *visit) stepFor(ctx context.Context, c class, j dispatch.Job) (step, error) {
 	searched := c != classCancel && j.Phase == dispatch.Creating && v.listable(j.Base)
 	if searched || (c == classPoll || c == classAwaited) && !v.mustReadSingly(j) && v.listingPays(j.Base) {
@@ -188,7 +185,6 @@ func (v *visit) perform(ctx context.Context, t dispatch.Token, s step) (outcomes
 	return []jobOutcome{{j, o}}
 }
 
-// observeRequest reports a step to the observer if its request was sent.
 func (v *visit) observeRequest(op string, took time.Duration, outcomes []jobOutcome) {
 	if slices.ContainsFunc(outcomes, func(o jobOutcome) bool { return o.Unsent }) {
 		return
@@ -330,7 +326,6 @@ func (s step) unsent(lease int64, text string) []jobOutcome {
 	return []jobOutcome{{j, o}}
 }
 
-// remove removes a platform job of an ended job.
 func (v *visit) remove(ctx context.Context, t dispatch.Token, r dispatch.Ref) error {
 	if r == (dispatch.Ref{}) { // the job never got to its platform
 		return nil

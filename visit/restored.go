@@ -166,7 +166,6 @@ func attemptsByJob(installation string, listed []dispatch.Listed) (ids []dispatc
 	return slices.Sorted(maps.Keys(attempts)), attempts
 }
 
-// saveCompared saves a job that a comparison has changed.
 func (v *visit) saveCompared(ctx context.Context, before, after dispatch.Job) error {
 	if after.Epoch == before.Epoch {
 		return nil

@@ -43,7 +43,6 @@ func (v *visit) mayStartAtOnce() bool {
 		v.queue.nextClass(v.maySend) >= classSubmit
 }
 
-// onlyCreated reports whether the response created a job that has not started.
 func (f platformResponse) onlyCreated() bool {
 	return f.submits() && len(f.outcomes) == 1 && f.outcomes[0].Ref != (dispatch.Ref{}) && !f.outcomes[0].Started
 }

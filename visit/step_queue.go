@@ -16,7 +16,6 @@ const (
 	classCount
 )
 
-// purpose returns the purpose of the send time that a step of the class needs.
 func (c class) purpose() dispatch.Purpose {
 	if c == classAwaited || c == classPoll || c == classMeter {
 		return dispatch.Reading
@@ -34,7 +33,6 @@ type stepQueue struct {
 	passed [classCount]int
 }
 
-// take removes and returns the next job of the classes that are open.
 func (t *stepQueue) take(open func(class) bool) (dispatch.Job, class, bool) {
 	c := t.nextClass(open)
 	if c == classCount {
@@ -77,7 +75,6 @@ func (t *stepQueue) nextClass(open func(class) bool) class {
 	return first
 }
 
-// byID returns where jobs are, by their ids.
 func byID(jobs []dispatch.Job) map[dispatch.JobID]*dispatch.Job {
 	m := make(map[dispatch.JobID]*dispatch.Job, len(jobs))
 	for i := range jobs {

@@ -364,13 +364,11 @@ func (v *visit) bookAhead(ctx context.Context) {
 	}
 }
 
-// nothingDueSoon reports whether nothing is due within nearby.
 func (v *visit) nothingDueSoon() bool {
 	due := v.due()
 	return due.IsZero() || due.Sub(v.now()) > nearby
 }
 
-// wait waits for a response, a wake, or the time at which the next iteration is due.
 func (v *visit) wait(ctx context.Context, woken <-chan struct{}, err error) {
 	timer := time.NewTimer(v.waitTime(err))
 	defer timer.Stop()
@@ -388,7 +386,6 @@ func (v *visit) wait(ctx context.Context, woken <-chan struct{}, err error) {
 	}
 }
 
-// waitTime returns how long to wait for a response or a wake.
 func (v *visit) waitTime(err error) time.Duration {
 	if err != nil {
 		return dispatch.Repair

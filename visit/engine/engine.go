@@ -140,7 +140,6 @@ func (e *Engine) Hurry() {
 	}
 }
 
-// wait blocks until the next Dequeue is due: after d, limited to 5 ms…2 s, or earlier when nudged.
 func (e *Engine) wait(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(max(pause, min(d, sweep)))
 	defer timer.Stop()

@@ -70,7 +70,6 @@ func (e *Engine) noteServedRegularly(ctx context.Context) {
 	}
 }
 
-// noteServed stores which platforms this process serves.
 func (e *Engine) noteServed(ctx context.Context) (err error) {
 	defer dispatch.RecoverAsError(ctx, e.Log, "serve", &err)
 	asking, stop := context.WithTimeout(ctx, answer)
@@ -78,7 +77,6 @@ func (e *Engine) noteServed(ctx context.Context) (err error) {
 	return e.Store.NoteServed(asking, e.Platforms)
 }
 
-// visitsByPlatform counts the visits of this process.
 func (e *Engine) visitsByPlatform() (visits map[string]int, total int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
