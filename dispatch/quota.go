@@ -48,8 +48,8 @@ func (q Quota) Admit(has QuotaUse, n int, bytes int64) error {
 		text = fmt.Sprintf("A user may have %d unfinished jobs%s. You have %d, and request %d.", q.Live, where,
 			has.Live, n)
 	case q.Daily > 0 && has.Lately+n > q.Daily:
-		again, text = whenOlder, fmt.Sprintf("A user may submit %d jobs%s in 24 hours. You submitted %d, and request %d.",
-			q.Daily, where, has.Lately, n)
+		again, text = whenOlder, fmt.Sprintf("A user may submit %d jobs%s in 24 hours. You submitted %d, and "+
+			"request %d.", q.Daily, where, has.Lately, n)
 	case q.Costs > 0 && has.Charge.Costs >= q.Costs:
 		again, text = whenOlder, fmt.Sprintf("A user's jobs%s may cost %v%s in a month. Yours have cost %v since the "+
 			"first of %s (UTC). Submit again next month, or ask the operator of this service.", where, q.Costs,
