@@ -204,7 +204,8 @@ func CheckDimensions(r Request, d *Dimension) error {
 		case len(one.Values) == 0:
 			text = "There are no values."
 		case twice:
-			text, at = fmt.Sprintf("%q is also among the parameters. Give it in one place.", Shortened(one.Name)), "name"
+			text, at = fmt.Sprintf("%q is also among the parameters. Give it in one place.", Shortened(one.Name)),
+				"name"
 		case used[one.Name]:
 			text, at = fmt.Sprintf("%q is also another dimension. Give each parameter once.", Shortened(one.Name)),
 				"name"
@@ -212,8 +213,8 @@ func CheckDimensions(r Request, d *Dimension) error {
 			text = fmt.Sprintf("The dimension has %d values, but the first has %d. Zipped dimensions must have the "+
 				"same number of values.", len(one.Values), len(d.Values))
 		case one.Names != nil && len(one.Names) != len(one.Values):
-			text, at = fmt.Sprintf("The dimension has %d values and %d names. Give a name for each value, \"\" for none.",
-				len(one.Values), len(one.Names)), "names"
+			text, at = fmt.Sprintf("The dimension has %d values and %d names. Give a name for each value, "+
+				"\"\" for none.", len(one.Values), len(one.Names)), "names"
 		}
 		if text != "" {
 			return InvalidBody("dispatch.AcceptTask", text, d.Place(i, at)...)
