@@ -1,10 +1,10 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"iter"
 	"slices"
 	"time"
@@ -15,14 +15,11 @@ import (
 // Accept implements broker.Store. It reserves the ids before its transaction, so a failed one leaves a gap.
 func (s *Store) Accept(ctx context.Context, k dispatch.Key, t *dispatch.Task, jobs []dispatch.Draft,
 	within ...dispatch.Quota) (r dispatch.KeyTarget, err error) {
-	if err := acceptable(k, t, jobs); err != nil {
+	a, err := newAcceptance("Accept", k, t, jobs)
+	if err != nil {
 		return r, err
 	}
-	a := acceptance{key: k, task: t, jobs: jobs, n: dispatch.CountJobs(jobs)}
 	ctx = allow(ctx, callWithin+time.Duration(a.n)*perJob)
-	if err := a.measure(); err != nil {
-		return r, fail("Accept", err)
-	}
 	if a.n > rowsAtOnce { // smaller ones are counted one after the other in batches
 		end, err := s.lockCount(ctx, "Accept", a.jobs[0].Owner, within)
 		if err != nil {
@@ -69,42 +66,36 @@ type acceptance struct {
 	hold  hold // of the account
 
 	shared string // the task's request, encoded
-	sent   int64  // bytes of the process that was sent with the task's request
 	bytes  int64  // of all requests
 }
 
-// measure encodes what the jobs share and counts the bytes of all requests.
-func (a *acceptance) measure() (err error) {
-	if a.task != nil {
-		a.shared, err = encode(a.task.Request)
-		a.sent = a.task.Document.Sent()
-	}
-	a.bytes = int64(len(a.shared)) + a.sent
-	for j := range dispatch.EachJob(a.jobs) {
-		a.bytes += j.Bytes()
-	}
-	return err
-}
-
-func acceptable(k dispatch.Key, t *dispatch.Task, jobs []dispatch.Draft) error {
-	if dispatch.CountJobs(jobs) == 0 {
-		return &dispatch.Error{Kind: dispatch.Invalid, Op: "store.Accept", Text: "The task has no values."}
-	}
+// newAcceptance returns what is to be stored, unless a database cannot store it.
+func newAcceptance(op string, k dispatch.Key, t *dispatch.Task, jobs []dispatch.Draft) (a acceptance, err error) {
+	a = acceptance{key: k, task: t, jobs: jobs}
 	texts := []string{k.Text, k.Fingerprint}
 	if t != nil {
 		r := t.Request
 		texts = append(texts, string(t.Owner), string(t.Account), t.Dimension, r.Title, r.Format, string(r.Parameters),
 			string(r.Options))
+		if a.shared, err = encode(r); err != nil {
+			return a, fail(op, err)
+		}
+		a.bytes = int64(len(a.shared)) + t.Document.Sent()
 	}
 	for j := range dispatch.EachJob(jobs) {
 		if j.Account != jobs[0].Account {
-			return &dispatch.Error{Kind: dispatch.Internal, Op: "store.Accept", Err: fmt.Errorf("jobs of two accounts")}
+			return a, fail(op, errors.New("jobs of two accounts"))
 		}
-		if err := allStorable("Accept", string(j.Owner), string(j.Account), j.Base, string(j.Body)); err != nil {
-			return err
+		if err := allStorable(op, string(j.Owner), string(j.Account), j.Base, string(j.Body)); err != nil {
+			return a, err
 		}
+		a.n++
+		a.bytes += j.Bytes()
 	}
-	return allStorable("Accept", texts...)
+	if a.n == 0 {
+		return a, &dispatch.Error{Kind: dispatch.Invalid, Op: "store." + op, Text: "The task has no values."}
+	}
+	return a, allStorable(op, texts...)
 }
 
 func (s *Store) number(ctx context.Context, a *acceptance) error {
@@ -176,7 +167,7 @@ func (s *Store) usedKey(ctx context.Context, q querier, owner dispatch.UserID, k
 func (a *acceptance) insert(ctx context.Context, q tx, now int64) (err error) {
 	a.now = now
 	if a.task != nil {
-		if err := insertTask(ctx, q, *a.task, a.id, a.shared, a.sent, now); err != nil {
+		if err := insertTask(ctx, q, *a.task, a.id, a.shared, now); err != nil {
 			return err
 		}
 		if err := a.insertPlacements(ctx, q); err != nil {
@@ -194,8 +185,9 @@ func (a *acceptance) insert(ctx context.Context, q tx, now int64) (err error) {
 	return err
 }
 
-func insertTask(ctx context.Context, q querier, t dispatch.Task, id dispatch.TaskID, shared string, sent,
-	created int64) error {
+func insertTask(
+	ctx context.Context, q querier, t dispatch.Task, id dispatch.TaskID, shared string, created int64,
+) error {
 	spread, moves := len(t.Request.Placements) > 0, int64(noMoves)
 	if spread {
 		moves = max(created, 1)
@@ -204,7 +196,7 @@ func insertTask(ctx context.Context, q querier, t dispatch.Task, id dispatch.Tas
 		INSERT INTO tasks (id, owner, account, request, head, dimension, created, sent, annotations,
 			paused, paused_for, budget, budget_unit, trial, spread, moves)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)`,
-		id, t.Owner, t.Account, shared, dispatch.RequestHead(shared), t.Dimension, created, sent,
+		id, t.Owner, t.Account, shared, dispatch.RequestHead(shared), t.Dimension, created, t.Document.Sent(),
 		encoded(t.Annotations, dispatch.Annotations.Empty), t.Paused, t.PausedFor, t.Budget.Amount, t.Budget.Unit,
 		int64(t.Trial), spread, moves)
 	return err
@@ -228,14 +220,13 @@ func (a *acceptance) insertJobs(ctx context.Context, q tx) error {
 // insertJobs inserts jobs with their requests, and counts them. Columns that no job needs keep their
 // defaults, and so does the version. Those of a task may be too many to have them all in memory.
 func insertJobs(ctx context.Context, q tx, jobs iter.Seq[dispatch.Draft]) error {
-	alone, needed, none := make([]dispatch.UserID, 0, 1), make([]bool, len(allColumns)), new(dispatch.Job)
-	var j dispatch.Draft
+	alone, needed, j := make([]dispatch.UserID, 0, 1), make([]bool, len(allColumns)), dispatch.Draft{}
 	for j = range jobs {
 		if j.Task == 0 && !slices.Contains(alone, j.Owner) {
 			alone = append(alone, j.Owner)
 		}
 		for i, c := range allColumns {
-			needed[i] = needed[i] || c.value(&j.Job) != c.value(none)
+			needed[i] = needed[i] || c.value(&j.Job) != emptyColumns[i]
 		}
 	}
 	numbers, err := takeNumbers(ctx, q, alone)
@@ -269,21 +260,16 @@ func insertJobs(ctx context.Context, q tx, jobs iter.Seq[dispatch.Draft]) error 
 		if err := rows.add(ctx, values...); err != nil {
 			return err
 		}
-		e.change(&stored{}, &stored{Job: j.Job, bytes: j.Bytes()})
-	}
-	if err := rows.flush(ctx); err != nil {
-		return err
-	}
-	for j = range jobs {
 		body, head := storableText(string(j.Body)), ""
 		if j.Task == 0 {
 			head = dispatch.RequestHead(body)
 		}
-		if err := bodies.add(ctx, int64(j.ID), head, body); err != nil {
+		if err := bodies.add(ctx, int64(j.ID), head, body); err != nil { // after its job
 			return err
 		}
+		e.change(&stored{}, &stored{Job: j.Job, bytes: j.Bytes()})
 	}
-	if err := bodies.flush(ctx); err != nil {
+	if err := cmp.Or(rows.flush(ctx), bodies.flush(ctx)); err != nil {
 		return err
 	}
 	follow, err := e.statements(ctx, q)
@@ -292,6 +278,14 @@ func insertJobs(ctx context.Context, q tx, jobs iter.Seq[dispatch.Draft]) error 
 	}
 	return q.runAll(ctx, slices.Concat(e.numbers.take(q.now), e.numbers.ofTasks(), follow))
 }
+
+// emptyColumns are the values of the columns of a job that lacks all.
+var emptyColumns = func() (all []any) {
+	for _, c := range allColumns {
+		all = append(all, c.value(&dispatch.Job{}))
+	}
+	return all
+}()
 
 // required are the columns without a default.
 var required = []string{"id", "task", "number", "owner", "account", "base", "desired", "phase", "status", "awaited",

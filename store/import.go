@@ -100,7 +100,7 @@ func insertForeign(ctx context.Context, q tx, t *dispatch.Task, jobs []dispatch.
 			return err
 		}
 		imported := dispatch.Task{Owner: t.Owner, Account: t.Account, Dimension: storableText(t.Dimension)}
-		if err := insertTask(ctx, q, imported, t.ID, storableText(shared), 0, micros(t.Created)); err != nil {
+		if err := insertTask(ctx, q, imported, t.ID, storableText(shared), micros(t.Created)); err != nil {
 			return err
 		}
 	}

@@ -210,14 +210,12 @@ func (s *Store) DeleteUnstarted(ctx context.Context, u dispatch.UserID, id dispa
 func (s *Store) Start(
 	ctx context.Context, n dispatch.Unstarted, t *dispatch.Task, jobs []dispatch.Draft, within ...dispatch.Quota,
 ) error {
-	if err := acceptable(dispatch.Key{}, t, jobs); err != nil {
+	a, err := newAcceptance("Start", dispatch.Key{}, t, jobs)
+	if err != nil {
 		return err
 	}
-	a := acceptance{task: t, jobs: jobs, n: dispatch.CountJobs(jobs), id: n.ID.Task, first: n.ID.Job}
+	a.id, a.first = n.ID.Task, n.ID.Job
 	ctx = allow(ctx, callWithin+time.Duration(a.n)*perJob)
-	if err := a.measure(); err != nil {
-		return fail("Start", err)
-	}
 	end, err := s.lockCount(ctx, "Start", n.Owner, within)
 	if err != nil {
 		return err
