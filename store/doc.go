@@ -1,6 +1,5 @@
-// Package store keeps jobs in SQLite or in PostgreSQL: a store with one set of queries for both. Their
-// schemas, in the folder schema, differ in little, and so do the clock and how connections are shared. Every commit is
-// on the disk when it returns.
+// Package store keeps jobs in SQLite or in PostgreSQL: a store with one schema, in schema.sql, and one set of queries
+// for both. What differs is the clock, and how connections are shared. Every commit is on the disk when it returns.
 //
 // The SQL of a method stands in it, as one text for both databases; sql.go has what runs it. Changes of jobs are the
 // exception: all of them go through apply in write.go, which writes, in one transaction and in this order:

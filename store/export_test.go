@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"io/fs"
 	"runtime"
 	"sync/atomic"
 	"testing"
@@ -145,24 +144,13 @@ func ForgetUser(t testing.TB, s *Store, u dispatch.UserID) error {
 	return err
 }
 
-// OpenWith is Open for a program whose schema has more migrations: file names, as schema/sqlite/00002_column.sql, and
-// their texts.
+// OpenWith is Open for a program whose schema has more migrations: file names, as sqlite/00002_column.sql, and their
+// texts.
 func OpenWith(ctx context.Context, dsn string, c dispatch.Clock, program string, migrations map[string]string) (*Store,
 	error) {
 	files := fstest.MapFS{}
 	for name, text := range migrations {
 		files[name] = &fstest.MapFile{Data: []byte(text)}
-	}
-	err := fs.WalkDir(schemas, ".", func(name string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		text, err := schemas.ReadFile(name)
-		files[name] = &fstest.MapFile{Data: text}
-		return err
-	})
-	if err != nil {
-		return nil, err
 	}
 	return (&Store{migrations: files, program: program, keyLife: dispatch.KeyLife}).open(ctx, dsn, c)
 }

@@ -17,10 +17,10 @@ import (
 // newer are the migrations of a program that is newer than this one: a column, and an index that is created beside
 // work.
 var newer = map[string]string{
-	"schema/sqlite/00002_made_up.sql": `-- +goose Up
+	"sqlite/00002_made_up.sql": `-- +goose Up
 ALTER TABLE jobs ADD COLUMN made_up BIGINT NOT NULL DEFAULT 0;
 CREATE INDEX jobs_made_up ON jobs (made_up) WHERE made_up <> 0;`,
-	"schema/postgres/00002_made_up.sql": `-- +goose NO TRANSACTION
+	"postgres/00002_made_up.sql": `-- +goose NO TRANSACTION
 -- +goose Up
 ALTER TABLE jobs ADD COLUMN IF NOT EXISTS made_up BIGINT NOT NULL DEFAULT 0;
 DROP INDEX CONCURRENTLY IF EXISTS jobs_made_up;

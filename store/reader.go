@@ -121,7 +121,7 @@ func schemaOf(ctx context.Context, db *sql.DB) (version int64, err error) {
 
 // newestSchema returns the schema to which this program migrates.
 func newestSchema(dialect goose.Dialect, db *sql.DB) (int64, error) {
-	p, err := provider(schemas, dialect, db)
+	p, err := provider(nil, dialect, db)
 	if err != nil {
 		return 0, err
 	}

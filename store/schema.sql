@@ -1,9 +1,7 @@
--- +goose Up
-
--- The schema on SQLite. That on PostgreSQL differs in what the databases lack in common, and the rest is the same
--- on both. Times are microseconds since 1970; 0 is no time. JSON is kept as text, to the byte. Each index says which
--- rows it finds. A key of type INTEGER is that of the table itself; that of jobs is a BIGINT, with an index
--- of its own, because SQLite does not compare (due, id) by an index if id is the key of the table.
+-- The schema on SQLite. On PostgreSQL keys are BIGINT where they are INTEGER here: such a key is that of the table itself
+-- on SQLite. That of jobs is a BIGINT there, too, with an index of its own, because SQLite does not compare (due, id) by
+-- an index if id is the key of the table. Times are microseconds since 1970; 0 is no time. JSON is kept as text, to the
+-- byte. Each index says which rows it finds.
 
 -- Accounts, and what waits for them ---------------------------------------------------------------------------------
 

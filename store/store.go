@@ -7,7 +7,7 @@ import (
 	"crypto/sha256"
 	"database/sql"
 	"database/sql/driver"
-	"embed"
+	_ "embed"
 	"encoding/hex"
 	"errors"
 	"io/fs"
@@ -49,7 +49,7 @@ type Store struct {
 	cursorKey    dispatch.Secret
 	program      string // version of the program
 
-	migrations        fs.FS // see provider
+	migrations        fs.FS // after the schema, see provider; nil: none
 	schemaWas, schema int64 // versions: as it was found, and now
 
 	changeRange int                   // how many jobs of a task a transaction changes; 0: as many as it may
@@ -74,7 +74,7 @@ func Open(ctx context.Context, dsn string, c dispatch.Clock, program ...string) 
 // OpenBehindPooler is Open for a PostgreSQL server behind a pooler in transaction mode. direct is the address of the
 // server itself, over which the schema is migrated; "": none is known, and migrations go through the pooler, too.
 func OpenBehindPooler(ctx context.Context, dsn, direct string, c dispatch.Clock, program ...string) (*Store, error) {
-	s := &Store{migrations: schemas, program: strings.Join(program, " "), direct: direct, keyLife: dispatch.KeyLife}
+	s := &Store{program: strings.Join(program, " "), direct: direct, keyLife: dispatch.KeyLife}
 	return s.open(ctx, dsn, c)
 }
 
@@ -89,20 +89,26 @@ func (s *Store) open(ctx context.Context, dsn string, c dispatch.Clock) (*Store,
 		Text: "The database must have the form sqlite:FILE or postgres://USER@HOST/NAME."}
 }
 
-//go:embed schema
-var schemas embed.FS
+//go:embed schema.sql
+var schema string
 
-// provider returns the provider of the migrations in files, of which each database has a folder.
-func provider(files fs.FS, dialect goose.Dialect, db *sql.DB, options ...goose.ProviderOption) (*goose.Provider,
-	error) {
-	folder := "schema/sqlite"
+// provider returns the provider of the migrations: the schema, and those in files, of which each database has a folder;
+// nil: there are none.
+func provider(
+	files fs.FS, dialect goose.Dialect, db *sql.DB, options ...goose.ProviderOption,
+) (*goose.Provider, error) {
+	text, folder := schema, "sqlite"
 	if dialect == goose.DialectPostgres {
-		folder = "schema/postgres"
+		text, folder = strings.ReplaceAll(schema, "INTEGER PRIMARY KEY", "BIGINT PRIMARY KEY"), "postgres"
 	}
-	files, err := fs.Sub(files, folder)
-	if err != nil {
-		return nil, err
+	if files != nil {
+		var err error
+		if files, err = fs.Sub(files, folder); err != nil {
+			return nil, err
+		}
 	}
+	create := func(ctx context.Context, q *sql.Tx) error { return run(ctx, q, text) }
+	options = append(options, goose.WithGoMigrations(goose.NewGoMigration(1, &goose.GoFunc{RunTx: create}, nil)))
 	return goose.NewProvider(dialect, db, files, options...)
 }
 
