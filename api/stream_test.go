@@ -482,6 +482,9 @@ func TestStream_EndsWithTheService(t *testing.T) {
 	c.until("status")
 	done := make(chan struct{})
 	go func() { defer close(done); s.api.Close() }()
+	if m := c.until("error"); m.ErrorCode != "SERVICE_UNAVAILABLE" {
+		t.Errorf("the last message is %+v", m)
+	}
 	if code := c.closed(); code != websocket.StatusGoingAway {
 		t.Errorf("closed with %d", code)
 	}

@@ -147,7 +147,7 @@ func (s *Stream) end(ctx context.Context, err error) {
 		return
 	}
 	status, code, reason := s.closing(ctx, err)
-	if code != "" && status != socket.GoingAway {
+	if code != "" {
 		s.send(context.WithoutCancel(ctx), lastMessage(s.Topic.Task, code, reason))
 	}
 	s.Socket.Close(status, reason)
