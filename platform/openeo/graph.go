@@ -291,15 +291,9 @@ func checkExpandedSize(size int, counts map[string]int64, values map[string]json
 var topLevel = []string{"description", "plan", "budget", "log_level"}
 
 // body returns the JSON of an order. Options go into job_options, as existing back-ends and clients expect, except for
-// those that the specification defines. title "" is omitted.
+// those that the specification defines. Those of a request that brought its own process are the further members of the
+// job. title "" is omitted.
 func (o order) body(title string, options json.RawMessage) ([]byte, error) {
-	if o.process != nil {
-		return o.inlineBody(title, options)
-	}
-	b := map[string]any{"process": map[string]any{"process_graph": o.graph}}
-	if title != "" {
-		b["title"] = title
-	}
 	var proposed, given map[string]json.RawMessage
 	if o.options != nil && json.Unmarshal(o.options, &proposed) != nil {
 		proposed = nil // a fault of the definition, which only proposes these options
@@ -307,17 +301,23 @@ func (o order) body(title string, options json.RawMessage) ([]byte, error) {
 	if options != nil && json.Unmarshal(options, &given) != nil {
 		return nil, dispatch.InvalidBody("openeo.order", "The options must be a JSON object.", "options")
 	}
-	job := map[string]json.RawMessage{}
+	b, job := map[string]any{}, map[string]json.RawMessage{}
 	maps.Copy(job, proposed)
-	maps.Copy(job, given)
-	for _, name := range topLevel {
-		if value, ok := given[name]; ok {
+	for name, value := range given {
+		if o.process != nil || slices.Contains(topLevel, name) {
 			b[name] = value
-			delete(job, name)
+		} else {
+			job[name] = value
 		}
 	}
 	if len(job) > 0 {
 		b["job_options"] = job
+	}
+	if b["process"] = map[string]any{"process_graph": o.graph}; o.process != nil {
+		b["process"] = o.process
+	}
+	if delete(b, "title"); title != "" {
+		b["title"] = title
 	}
 	return marshal(b)
 }

@@ -143,21 +143,3 @@ func (p *Platform) inlineOrder(ctx context.Context, r dispatch.Request) (order, 
 	process, err := marshal(sent)
 	return order{process: process}, err
 }
-
-// inlineBody returns the JSON of the job of a process that was sent with a request. The options are its further
-// members.
-func (o order) inlineBody(title string, options json.RawMessage) ([]byte, error) {
-	members := map[string]json.RawMessage{}
-	if options != nil && json.Unmarshal(options, &members) != nil {
-		return nil, dispatch.InvalidBody("openeo.order", "The options must be a JSON object.", "options")
-	}
-	members["process"] = o.process
-	if delete(members, "title"); title != "" {
-		text, err := marshal(title)
-		if err != nil {
-			return nil, err
-		}
-		members["title"] = text
-	}
-	return marshal(members)
-}

@@ -16,7 +16,8 @@ func extent(value json.RawMessage) (b box, crosses, ok bool) {
 		return b, e.unclear, false
 	}
 	west, east, crosses := e.longitudes()
-	return box{West: west.text, South: e.south.text, East: east.text, North: e.north.text, lonLat: true}, crosses, true
+	south, north := around(e.latitudes)
+	return box{West: west.text, South: south.text, East: east.text, North: north.text, lonLat: true}, crosses, true
 }
 
 // ordinate is a coordinate with its original text.
@@ -30,9 +31,9 @@ type span struct{ west, east ordinate }
 
 // envelope collects the positions of a geometry.
 type envelope struct {
-	spans        []span // of each border, line and point
-	south, north ordinate
-	unclear      bool // a border can be read in two ways
+	spans     []span // of each border, line and point
+	latitudes []ordinate
+	unclear   bool // a border can be read in two ways
 }
 
 func (e *envelope) geoJSON(raw json.RawMessage, depth int) bool {
@@ -96,9 +97,8 @@ func (e *envelope) coordinates(kind string, raw json.RawMessage) bool {
 // antimeridian if that makes the line narrower. A border must then also be oriented as RFC 7946, section 3.1.6,
 // requires; otherwise it can be read in two ways.
 func (e *envelope) line(l line, border bool) bool {
-	var written, jumping span
+	var all, shifted []ordinate
 	var before, turn, area float64
-	var last [2]float64
 	for i, p := range l {
 		at, ok := numbers(p)
 		if !ok {
@@ -108,19 +108,19 @@ func (e *envelope) line(l line, border bool) bool {
 			turn -= math.Copysign(360, step)
 		}
 		before = at[0]
-		here := [2]float64{at[0] + turn, at[1]}
+		all, shifted = append(all, ordinate{at[0], p[0]}), append(shifted, ordinate{at[0] + turn, p[0]})
+		e.latitudes = append(e.latitudes, ordinate{at[1], p[1]})
 		if i > 0 {
-			area += last[0]*here[1] - here[0]*last[1]
+			area += shifted[i-1].value*at[1] - shifted[i].value*e.latitudes[len(e.latitudes)-2].value
 		}
-		last = here
-		written.take(ordinate{at[0], p[0]}, i == 0)
-		jumping.take(ordinate{here[0], p[0]}, i == 0)
-		e.latitude(ordinate{at[1], p[1]}, len(e.spans) == 0 && i == 0)
 	}
-	switch {
-	case len(l) == 0:
+	if len(l) == 0 {
 		return true
-	case jumping.width() >= written.width():
+	}
+	var written, jumping span
+	written.west, written.east = around(all)
+	jumping.west, jumping.east = around(shifted)
+	if jumping.width() >= written.width() {
 		e.spans = append(e.spans, written)
 		return true
 	}
@@ -138,10 +138,6 @@ func numbers(position []json.Number) (at [2]float64, ok bool) {
 	return [2]float64{lon, lat}, err == nil && bad == nil
 }
 
-func (e *envelope) latitude(o ordinate, first bool) {
-	e.south, e.north = least(e.south, o, first), greatest(e.north, o, first)
-}
-
 func (s span) width() float64 { return s.east.value - s.west.value }
 
 // written is the value before it was shifted by 360 degrees.
@@ -150,23 +146,12 @@ func (o ordinate) written() ordinate {
 	return o
 }
 
-func (s *span) take(o ordinate, first bool) {
-	s.west, s.east = least(s.west, o, first), greatest(s.east, o, first)
+// around returns the least and the greatest of coordinates.
+func around(all []ordinate) (least, greatest ordinate) {
+	return slices.MinFunc(all, byValue), slices.MaxFunc(all, byValue)
 }
 
-func least(a, b ordinate, first bool) ordinate {
-	if first || b.value < a.value {
-		return b
-	}
-	return a
-}
-
-func greatest(a, b ordinate, first bool) ordinate {
-	if first || b.value > a.value {
-		return b
-	}
-	return a
-}
+func byValue(a, b ordinate) int { return cmp.Compare(a.value, b.value) }
 
 // longitudes returns the range that contains all spans. The range crosses the antimeridian if a span does, or if one
 // span ends there and another begins there, as cut areas do (RFC 7946, section 3.1.9); then it leaves out the widest
@@ -184,14 +169,14 @@ func (e *envelope) longitudes() (west, east ordinate, crosses bool) {
 		ends, begins = ends || s.east.value == 180 && s.west.value > -180, begins || s.west.value == -180 &&
 			s.east.value < 180
 	}
-	slices.SortFunc(flat, func(a, b span) int { return cmp.Compare(a.west.value, b.west.value) })
+	slices.SortFunc(flat, func(a, b span) int { return byValue(a.west, b.west) })
 	west, east = flat[0].west, flat[0].east
 	var gap span // beginning at its western end
 	for _, s := range flat {
 		if s.west.value-east.value > gap.width() {
 			gap = span{east, s.west}
 		}
-		east = greatest(east, s.east, false)
+		_, east = around([]ordinate{east, s.east})
 	}
 	if crosses = crosses || ends && begins; !crosses || gap == (span{}) {
 		return west, east, false
