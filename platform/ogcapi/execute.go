@@ -106,7 +106,7 @@ func lacksPath(a *upstream.Answer) bool {
 
 // executeError classifies an error status of an execution: all 4xx statuses are final.
 func executeError(a *upstream.Answer, err error) error {
-	if info, _ := parseStatusInfo(a.Body); upstream.Message(a) == "" {
+	if info := parseStatusInfo(a.Body); upstream.Message(a) == "" {
 		err = refine(err, dispatch.KindOf(err), causeIn(info["outputs"])) // as pygeoapi has it without a job manager
 	}
 	switch {

@@ -135,8 +135,8 @@ func listed(base string, raw json.RawMessage) (dispatch.Listed, bool) {
 	if id := identifier(raw); isJobID(id) {
 		return dispatch.Listed{Ref: dispatch.Ref{Base: base, ID: id}}, true
 	}
-	info, err := parseStatusInfo(raw)
-	if err != nil || info.id() == "" {
+	info := parseStatusInfo(raw)
+	if info.id() == "" {
 		return dispatch.Listed{}, false
 	}
 	job := dispatch.Listed{Ref: dispatch.Ref{Base: base, ID: info.id()}, Process: info.process(),

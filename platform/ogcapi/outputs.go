@@ -26,7 +26,7 @@ func (p *Platform) Outputs(ctx context.Context, t dispatch.Token, ref dispatch.R
 	if err != nil {
 		return nil, p.noResults(ctx, t, ref, a, err)
 	}
-	if info, _ := parseStatusInfo(a.Body); info.isJob() {
+	if info := parseStatusInfo(a.Body); info.isJob() {
 		return nil, noResultsYet(info.report(), nil)
 	}
 	d := documentOf(a)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/eodispatch/eodispatch/dispatch"
+	params "github.com/eodispatch/eodispatch/platform/parameters"
 	"github.com/eodispatch/eodispatch/platform/stac"
 )
 
@@ -98,14 +99,7 @@ func only(m map[string]json.RawMessage, names ...string) bool {
 	return true
 }
 
-func isGeoJSON(kind string) bool {
-	switch kind {
-	case "Feature", "FeatureCollection", "Point", "MultiPoint", "LineString", "MultiLineString", "Polygon",
-		"MultiPolygon", "GeometryCollection":
-		return true
-	}
-	return false
-}
+func isGeoJSON(kind string) bool { return slices.Contains(params.GeoJSONTypes, kind) }
 
 // selectOutputs requests the format for the outputs that offer a choice, and a reference where bytes would otherwise be
 // encoded in JSON. By version 1.0 outputs that are not named are not returned, so it names all; nil: there is no

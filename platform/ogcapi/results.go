@@ -25,7 +25,7 @@ func (p *Platform) Results(ctx context.Context, t dispatch.Token, ref dispatch.R
 	if err != nil {
 		return nil, p.noResults(ctx, t, ref, a, err)
 	}
-	switch info, _ := parseStatusInfo(a.Body); {
+	switch info := parseStatusInfo(a.Body); {
 	case info.isJob() && info.status() == dispatch.Finished:
 		return nil, badResults("The platform reports the job as finished, but returned no results.")
 	case info.isJob():

@@ -50,15 +50,10 @@ func parseStatus(word string) dispatch.Status {
 // statusInfo is a job as servers describe it, in all spellings. A member of an unexpected type counts as absent.
 type statusInfo map[string]json.RawMessage
 
-func parseStatusInfo(raw []byte) (statusInfo, error) {
-	var s statusInfo
-	if err := json.Unmarshal(raw, &s); err != nil {
-		return nil, err
-	}
-	if s == nil {
-		return nil, errors.New("null")
-	}
-	return s, nil
+// parseStatusInfo returns an empty statusInfo for what is none.
+func parseStatusInfo(raw []byte) (s statusInfo) {
+	_ = json.Unmarshal(raw, &s)
+	return s
 }
 
 // id returns the job's identifier: jobID in 1.0, id in 2.0.

@@ -266,7 +266,7 @@ func addImplied(out map[string]any) {
 	case "geojson":
 		missing("type", "object")
 		missing("required", []any{"type"})
-		missing("properties", map[string]any{"type": map[string]any{"enum": asAny(geometries)}})
+		missing("properties", map[string]any{"type": map[string]any{"enum": asAny(GeoJSONTypes)}})
 	case "date", "date-time":
 		missing("format", out["subtype"])
 	}

@@ -44,7 +44,7 @@ func (e *envelope) geoJSON(raw json.RawMessage, depth int) bool {
 		Geometries  []json.RawMessage `json:"geometries"`
 		Features    []json.RawMessage `json:"features"`
 	}
-	if depth > deepest || json.Unmarshal(raw, &g) != nil || !slices.Contains(geometries, g.Type) {
+	if depth > deepest || json.Unmarshal(raw, &g) != nil || !slices.Contains(GeoJSONTypes, g.Type) {
 		return false
 	}
 	if g.Type == "Feature" {

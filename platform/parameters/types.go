@@ -150,7 +150,8 @@ func (s schema) isBoundingBox() bool {
 		strings.HasSuffix(s.Ref, "bbox.yaml") || bbox && slices.Contains(s.Required, "bbox") && !feature || corners == 4
 }
 
-var geometries = []string{"Point", "MultiPoint", "LineString", "MultiLineString", "Polygon", "MultiPolygon",
+// GeoJSONTypes are the types of objects of GeoJSON.
+var GeoJSONTypes = []string{"Point", "MultiPoint", "LineString", "MultiLineString", "Polygon", "MultiPolygon",
 	"GeometryCollection", "Feature", "FeatureCollection"}
 
 // isGeoJSON recognizes GeoJSON by subtype, format, media type, reference, or the permitted values of its member type.
@@ -167,6 +168,6 @@ func (s schema) isGeoJSON() bool {
 	kinds := s.doc.schema(kind).options()
 	return len(kinds) > 0 && !slices.ContainsFunc(kinds, func(raw json.RawMessage) bool {
 		var name string
-		return json.Unmarshal(raw, &name) != nil || !slices.Contains(geometries, name)
+		return json.Unmarshal(raw, &name) != nil || !slices.Contains(GeoJSONTypes, name)
 	})
 }

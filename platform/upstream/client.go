@@ -56,23 +56,17 @@ const (
 
 // Client sends requests. It is safe for concurrent use.
 type Client struct {
-	agent     string
-	timeout   time.Duration
+	Config
 	rules     rules
 	trusted   network // for servers that the operator configured; other connections are guarded
 	untrusted network // for servers that users name: it shares no connections with the others, so all are guarded
-
-	// nil: nothing is traced
-	trace func(context.Context, string, *http.Request) (context.Context, func(*http.Response, error))
 }
 
 // New returns a client.
 func New(c Config) *Client {
 	r := newRules(c)
-	client := &Client{
-		agent: cmp.Or(c.UserAgent, "eodispatch"), timeout: cmp.Or(c.Timeout, defaultTimeout), rules: r, trace: c.Trace,
-		trusted: network{reads: c.Transport}, untrusted: network{reads: c.Transport},
-	}
+	c.UserAgent, c.Timeout = cmp.Or(c.UserAgent, "eodispatch"), cmp.Or(c.Timeout, defaultTimeout)
+	client := &Client{c, r, network{reads: c.Transport}, network{reads: c.Transport}}
 	if c.Transport == nil {
 		trusted, untrusted := r.dialer(r.trustsAddress), r.dialer(noExemption)
 		if c.Dial != nil {
@@ -188,7 +182,7 @@ func (c *Client) bounded(ctx context.Context, timeout time.Duration) (context.Co
 	if _, ok := ctx.Deadline(); ok {
 		return context.WithCancel(ctx)
 	}
-	return context.WithTimeout(ctx, cmp.Or(timeout, c.timeout))
+	return context.WithTimeout(ctx, cmp.Or(timeout, c.Timeout))
 }
 
 // call sends the request and follows harmless redirects.
@@ -260,12 +254,12 @@ func (c *Client) send(ctx context.Context, by exchange, op string, req *http.Req
 	if ctx.Err() != nil {
 		return nil, false, fmt.Errorf("%w (%w)", errNotSent, context.Cause(ctx))
 	}
-	req.Header.Set("User-Agent", c.agent)
+	req.Header.Set("User-Agent", c.UserAgent)
 	if req.Header.Get("Accept-Encoding") == "" {
 		req.Header.Set("Accept-Encoding", "gzip")
 	}
-	if c.trace != nil {
-		tracing, end := c.trace(ctx, op, req)
+	if c.Trace != nil {
+		tracing, end := c.Trace(ctx, op, req)
 		ctx = tracing
 		defer func() { end(resp, err) }()
 	}

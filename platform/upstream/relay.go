@@ -48,7 +48,7 @@ func (c *Client) Relay(ctx context.Context, r Relay) (*dispatch.File, error) {
 
 func (c *Client) relay(ctx context.Context, r Relay, method string) (*dispatch.File, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	late := time.AfterFunc(c.timeout, cancel)
+	late := time.AfterFunc(c.Timeout, cancel)
 	resp, err := c.follow(ctx, r.Op, r.URL, func(at string) (*url.URL, bool, error) {
 		own := SameOrigin(at, r.Origin)
 		if !own {
