@@ -159,14 +159,10 @@ func (p *Platform) namespacePath(at place, raw string) ([]string, error) {
 		return named.path, err
 	}
 	path, err := parsePath(raw)
-	if err != nil || hasSuffix(at.path, path) {
+	if n := len(at.path) - len(path); err != nil || n >= 0 && slices.Equal(at.path[n:], path) {
 		return at.path, err
 	}
 	return slices.Concat(at.path, path), nil
-}
-
-func hasSuffix(path, end []string) bool {
-	return len(path) >= len(end) && slices.Equal(path[len(path)-len(end):], end)
 }
 
 // application adds the application to the place. With fixed, the path is certain and must not become longer.

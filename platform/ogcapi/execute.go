@@ -44,7 +44,9 @@ func (p *Platform) Submit(ctx context.Context, t dispatch.Token, s dispatch.Subm
 	if err != nil {
 		return dispatch.SubmitResult{}, err
 	}
-	call := p.asynchronous(t)
+	call := p.call(opSubmit, http.MethodPost, "", t)
+	call.Header.Set("Prefer", "respond-async") // servers compare the header as a whole, so nothing may be added to it
+	call.Effect, call.Blind, call.Limit = true, true, maxResult
 	if d.onlySync() {
 		call.Header.Del("Prefer")
 		if s.Runs != nil {
@@ -64,15 +66,6 @@ func (p *Platform) Submit(ctx context.Context, t dispatch.Token, s dispatch.Subm
 		err = runError(err)
 	}
 	return step, err
-}
-
-// asynchronous returns the call that requests a job. Servers compare the Prefer header as a whole, so nothing may be
-// added to it.
-func (p *Platform) asynchronous(t dispatch.Token) upstream.Call {
-	call := p.call(opSubmit, http.MethodPost, "", t)
-	call.Header.Set("Prefer", "respond-async")
-	call.Effect, call.Blind, call.Limit = true, true, maxResult
-	return call
 }
 
 type exchange func(context.Context, upstream.Call) (*upstream.Answer, error)
@@ -155,7 +148,7 @@ func (p *Platform) step(ctx context.Context, t dispatch.Token, at place, a *upst
 	step := dispatch.SubmitResult{Ref: ref, Started: true}
 	err := failure
 	if err == nil {
-		step.Result, err = p.collection(ctx, t, a, resultName(ref, at))
+		step.Result, err = p.collection(ctx, t, a, cmp.Or(ref.ID, at.process))
 	}
 	if err == nil && len(step.Result) > maxResult {
 		step.Result, err = nil, tooLong(a)
@@ -170,13 +163,6 @@ func tooLong(a *upstream.Answer) error {
 	return &dispatch.Error{Kind: dispatch.BadUpstream, Op: opSubmit, Err: upstream.ErrTooLong,
 		Text: "The platform returned the result itself instead of a job, and the result is too large to store: " +
 			a.Header.Get("Content-Length") + " bytes."}
-}
-
-func resultName(ref dispatch.Ref, at place) string {
-	if ref.ID != "" {
-		return ref.ID
-	}
-	return at.process
 }
 
 // refOf finds the job that the headers of a response name: in Location, or in a Link to its monitor. Only the path

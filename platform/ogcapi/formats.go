@@ -74,7 +74,7 @@ func (d *description) checkFormat(r dispatch.Request) (warning string, err error
 	all := d.media()
 	another := func(m string) bool { return dispatch.FormatName(m) != "json" }
 	switch {
-	case r.Format == "", offered(r.Format, all) != "", choosesOutputs(r), !slices.ContainsFunc(all, another):
+	case r.Format == "", offered(r.Format, all) != "", hasOption(r, "outputs"), !slices.ContainsFunc(all, another):
 		return "", nil
 	case d.leavesUnused(r.Format):
 		return upstream.Text("The process offers other formats (" + strings.Join(all, ", ") +
@@ -89,9 +89,6 @@ func (d *description) checkFormat(r dispatch.Request) (warning string, err error
 func (d *description) leavesUnused(format string) bool {
 	return dispatch.IsUsualFormat(format) && !slices.ContainsFunc(d.media(), dispatch.IsUsualFormat)
 }
-
-// choosesOutputs reports whether the options of a request choose the outputs, in place of its format.
-func choosesOutputs(r dispatch.Request) bool { return hasOption(r, "outputs") }
 
 // hasOption reports whether the options of a request have a member.
 func hasOption(r dispatch.Request, name string) bool {

@@ -52,14 +52,6 @@ func (g *collector) addCatalog(m stac.Object, v value) error {
 	return nil
 }
 
-func features(m stac.Object) []stac.Object {
-	var all []stac.Object
-	if json.Unmarshal(m["features"], &all) != nil {
-		return nil
-	}
-	return all
-}
-
 // holdsResults reports whether features represent data. It decodes one feature at a time: many may not.
 func holdsResults(raw json.RawMessage) bool {
 	var all []json.RawMessage
@@ -81,7 +73,10 @@ func isResultFeature(f stac.Object) bool {
 // addFeatures adds a FeatureCollection that represents data: its Items that have assets or, without those, the
 // Collections that they link to.
 func (g *collector) addFeatures(m stac.Object, v value) error {
-	all, seen, links := features(m), map[string]bool{}, []link{}
+	all, seen, links := []stac.Object{}, map[string]bool{}, []link{}
+	if json.Unmarshal(m["features"], &all) != nil {
+		all = nil
+	}
 	for _, f := range all {
 		for _, href := range collectionsOf(f, v.at) {
 			if len(namedValues(f["assets"])) > 0 || seen[href] {

@@ -125,7 +125,14 @@ func (c *permission) graphOf(proc process, r dispatch.Request, d *dispatch.Dimen
 		}
 		return map[string]any{"run": map[string]any{"process_id": proc.id, "arguments": arguments}}, nil
 	}
-	raw, err := graphIn(proc, r, id)
+	var raw json.RawMessage
+	if r.Process != nil {
+		raw, err = graphOf(proc.document)
+	} else if d, bad := parseDefinition(proc.document, id); bad != nil {
+		err = badDefinition(id, bad)
+	} else {
+		raw = d.Graph
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -134,18 +141,6 @@ func (c *permission) graphOf(proc process, r dispatch.Request, d *dispatch.Dimen
 		return nil, badDefinition(id, err)
 	}
 	return graph, nil
-}
-
-// graphIn returns the process graph of a document: of the request's own process, or of a definition with an id.
-func graphIn(proc process, r dispatch.Request, id string) (json.RawMessage, error) {
-	if r.Process != nil {
-		return graphOf(proc.document)
-	}
-	d, err := parseDefinition(proc.document, id)
-	if err != nil {
-		return nil, badDefinition(id, err)
-	}
-	return d.Graph, nil
 }
 
 func (c *permission) recordValues(values map[string]json.RawMessage, d *dispatch.Dimension) error {

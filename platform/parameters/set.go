@@ -96,8 +96,10 @@ func (s *Set) Argument(m *bounds.Meter, name string, value json.RawMessage, loc 
 		return value, []dispatch.Fault{{Loc: loc, Type: "extra_forbidden",
 			Msg: fmt.Sprintf("There is no parameter %q. There are: %s.", short(name), s.list())}}
 	}
-	if inner, wrapped := s.unwrap(name, value); wrapped {
-		return value, p.checkAll(m, value, inner, loc)
+	if s.Unwrap != nil {
+		if inner, wrapped := s.Unwrap(name, value); wrapped {
+			return value, p.checkAll(m, value, inner, loc)
+		}
 	}
 	return p.checkAndConvert(m, value, loc)
 }
@@ -131,13 +133,6 @@ func (s *Set) list() string {
 		text += ", …"
 	}
 	return text
-}
-
-func (s *Set) unwrap(name string, value json.RawMessage) ([]json.RawMessage, bool) {
-	if s.Unwrap == nil {
-		return nil, false
-	}
-	return s.Unwrap(name, value)
 }
 
 // checkAndConvert returns the first form of a value that is valid. If none is, it returns the value, and the faults of
