@@ -137,7 +137,7 @@ func (s *keySet) refresh() <-chan struct{} {
 func (s *keySet) update() {
 	ctx, cancel := context.WithTimeout(context.Background(), fetchTimeout)
 	defer cancel()
-	raw, keys, err := s.loadSafely(ctx)
+	raw, keys, err := s.load(ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defer close(s.fetch)
@@ -152,13 +152,8 @@ func (s *keySet) update() {
 	}
 }
 
-// loadSafely is load with a panic turned into an error, so that waiting requests are answered.
-func (s *keySet) loadSafely(ctx context.Context) (raw json.RawMessage, keys []jose.JSONWebKey, err error) {
-	defer recovered(&err)
-	return s.load(ctx)
-}
-
-func (s *keySet) load(ctx context.Context) (json.RawMessage, []jose.JSONWebKey, error) {
+func (s *keySet) load(ctx context.Context) (raw json.RawMessage, keys []jose.JSONWebKey, err error) {
+	defer recovered(&err) // waiting requests are answered
 	at, err := s.source.endpoints(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -169,7 +164,7 @@ func (s *keySet) load(ctx context.Context) (json.RawMessage, []jose.JSONWebKey, 
 	if err := s.source.client.getJSON(ctx, at.Keys, &set); err != nil {
 		return nil, nil, fmt.Errorf("keys: %w", err)
 	}
-	keys, err := parseKeys(set.Keys)
+	keys, err = parseKeys(set.Keys)
 	return set.Keys, keys, err
 }
 

@@ -113,7 +113,7 @@ func (s *source) begin(ctx context.Context, id dispatch.UserID, h *holding, now 
 	}
 	var subject dispatch.Secret
 	if s.subjects != nil {
-		if subject = s.subjects.of(id); subject == "" && s.subjects.isOnlySource() {
+		if subject = s.subjects.of(id); subject == "" && s.subjects.shared == nil && s.subjects.grants == nil {
 			return nil, errSubjectEnded
 		}
 	}
@@ -132,7 +132,7 @@ func (s *source) start(ctx context.Context, w wanted) <-chan struct{} {
 		// The request continues if its caller goes: others wait for it, and an interrupted refresh may cost the link.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), obtainTimeout)
 		defer cancel()
-		got, err := s.obtainSafely(ctx, w)
+		got, err := s.obtainFor(ctx, w)
 		s.receive(w.id, w.subject, got, err)
 		close(done)
 	}()
@@ -168,12 +168,6 @@ func (s *source) beginLinked(ctx context.Context, id dispatch.UserID) (done <-ch
 	return s.start(ctx, w), true
 }
 
-// obtainSafely is obtainFor with a panic turned into an error, so that waiting callers are answered.
-func (s *source) obtainSafely(ctx context.Context, w wanted) (got issued, err error) {
-	defer recovered(&err)
-	return s.obtainFor(ctx, w)
-}
-
 // recovered turns a panic into an error with the stack, for the log. Call it deferred.
 func recovered(err *error) {
 	if r := recover(); r != nil {
@@ -184,6 +178,7 @@ func recovered(err *error) {
 // obtainFor obtains a token; for a user who is not connected, one of another process, or with their grant. If the
 // user's own token expires meanwhile, it uses their grant.
 func (s *source) obtainFor(ctx context.Context, w wanted) (got issued, err error) {
+	defer recovered(&err) // waiting callers are answered
 	if s.subjects == nil {
 		return s.obtain(ctx, w)
 	}

@@ -500,9 +500,6 @@ func (s *subjects) share(ctx context.Context, user dispatch.UserID, own subject)
 	}
 }
 
-// isOnlySource reports whether no other process and no grant can provide tokens.
-func (s *subjects) isOnlySource() bool { return s.shared == nil && s.grants == nil }
-
 // get returns a user's token, which another process may have received, or obtains one with their grant. Errors:
 // errSubjectEnded.
 func (s *subjects) get(ctx context.Context, user dispatch.UserID) (dispatch.Secret, error) {

@@ -48,22 +48,14 @@ func (p *Platform) Formats(ctx context.Context, t dispatch.Token, s dispatch.Ser
 	}
 	taken := map[string]bool{}
 	for _, m := range d.media() {
-		f := dispatch.OutputFormat{Name: nameOf(m), Title: upstream.Text(m)}
-		if taken[f.Name] { // another media type of the same name
-			f.Name = upstream.Text(m)
+		f := dispatch.OutputFormat{Name: dispatch.FormatName(m), Title: upstream.Text(m)}
+		if taken[f.Name] || strings.Contains(f.Name, "/") { // another of the same name, or one without a name
+			f.Name = f.Title
 		}
 		taken[f.Name] = true
 		shown = append(shown, f)
 	}
 	return shown, nil
-}
-
-// nameOf returns the name of the format that a media type stands for, or else the media type.
-func nameOf(media string) string {
-	if name := dispatch.FormatName(media); !strings.Contains(name, "/") {
-		return name
-	}
-	return upstream.Text(media)
 }
 
 // checkFormat refuses a format that the process does not offer, and returns a warning if it permits one that is not

@@ -6,6 +6,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
@@ -106,7 +107,7 @@ func (p *Platform) follow(ctx context.Context, t dispatch.Token, ref dispatch.Re
 		case dispatch.Is(err, dispatch.NotFound) && time.Since(begun) > appears:
 			return nil, &dispatch.Error{Kind: dispatch.BadUpstream, Op: opSync,
 				Text: "The platform does not know the job any more that it created for this request.", Err: err}
-		case err != nil && !isTemporary(err):
+		case err != nil && !slices.Contains(temporary, dispatch.KindOf(err)):
 			return nil, err
 		case report.Status == dispatch.Finished:
 			return p.streamResults(ctx, t, ref)
@@ -123,14 +124,8 @@ func (p *Platform) follow(ctx context.Context, t dispatch.Token, ref dispatch.Re
 	}
 }
 
-// isTemporary reports whether a failure may be temporary. A new job may not be found at first.
-func isTemporary(err error) bool {
-	switch dispatch.KindOf(err) {
-	case dispatch.Busy, dispatch.Unavailable, dispatch.Uncertain, dispatch.NotFound:
-		return true
-	}
-	return false
-}
+// temporary are the failures that may be temporary. A new job may not be found at first.
+var temporary = []dispatch.Kind{dispatch.Busy, dispatch.Unavailable, dispatch.Uncertain, dispatch.NotFound}
 
 // abandon dismisses a job although ctx has ended. The caller's result does not depend on its success.
 func (p *Platform) abandon(ctx context.Context, t dispatch.Token, ref dispatch.Ref) {

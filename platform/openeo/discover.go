@@ -154,7 +154,10 @@ func (p *Platform) capabilities(ctx context.Context, base string) (facts, error)
 		return facts{}, &dispatch.Error{Kind: dispatch.BadUpstream, Op: op,
 			Text: "The platform does not implement version 1 of the openEO API."}
 	}
-	f := facts{url: base, batch: len(doc.Endpoints) == 0, sync: len(doc.Endpoints) == 0, unit: currency(doc.Billing)}
+	var billing map[string]json.RawMessage
+	_ = json.Unmarshal(doc.Billing, &billing) // a platform that names no currency charges nothing
+	f := facts{url: base, batch: len(doc.Endpoints) == 0, sync: len(doc.Endpoints) == 0,
+		unit: unitName(billing["currency"])}
 	f.versions = dispatch.Versions{Version: upstream.Version(stac.Text(doc.Software)),
 		API: upstream.Version(doc.Version)}
 	f.jwt = slices.ContainsFunc(doc.Classes, jwtClass.MatchString)
@@ -168,13 +171,6 @@ func (p *Platform) capabilities(ctx context.Context, base string) (facts, error)
 
 // maxUnit limits the name of a unit in characters.
 const maxUnit = 40
-
-// currency returns the unit in which a back-end charges; "" if it says that it does not support costs, or nothing.
-func currency(billing json.RawMessage) string {
-	var b map[string]json.RawMessage
-	_ = json.Unmarshal(billing, &b)
-	return unitName(b["currency"])
-}
 
 // unitName returns the name of a unit that a platform sent; "" for none, and for a text that is no name.
 func unitName(raw json.RawMessage) string {

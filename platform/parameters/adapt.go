@@ -33,11 +33,6 @@ func (a *adapter) fault(format string, args ...any) {
 	}
 }
 
-func (a *adapter) adaptDocument() any {
-	root := a.adapt(a.doc.root)
-	return map[string]any{"allOf": []any{root}, "definitions": a.definitions}
-}
-
 func (a *adapter) adapt(n *node) any {
 	if !a.doc.reader.steps.Spend(1) {
 		return true
@@ -156,7 +151,11 @@ func (a *adapter) keyword(out map[string]any, n *node, keyword string, value *no
 		list, _ := value.value().([]any)
 		out[enumWord(list)] = list
 	case "const":
-		out[constWord(value.value())] = value.value()
+		if v := value.value(); costly(v) {
+			out[valueWord] = v
+		} else {
+			out["const"] = v
+		}
 	default:
 		out[keyword] = vocabulary[keyword].convert(value, a.adapt)
 	}
@@ -170,14 +169,6 @@ func enumWord(list []any) string {
 		return valuesWord
 	}
 	return "enum"
-}
-
-// constWord returns the keyword for one value, likewise.
-func constWord(v any) string {
-	if costly(v) {
-		return valueWord
-	}
-	return "const"
 }
 
 // costly reports whether comparing with a value costs more than one step. The library stops at the first difference

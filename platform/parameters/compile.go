@@ -56,7 +56,7 @@ func (r *Reader) compileOnce(d *document) (*compiled, []string) {
 		return nil, []string{"it cannot be read: " + d.fault.Error()}
 	}
 	a := &adapter{doc: d, targets: map[*node]string{}, definitions: map[string]any{}}
-	doc := a.adaptDocument()
+	doc := map[string]any{"allOf": []any{a.adapt(d.root)}, "definitions": a.definitions}
 	if err := r.steps.Err(); err != nil {
 		return nil, append(a.faults, "it is too complex: "+err.Error())
 	}

@@ -195,7 +195,7 @@ func (p parameter) check(m *bounds.Meter, value json.RawMessage, loc []any) (fau
 	}
 	for _, leaf := range innermost(invalid, mostFaults) {
 		faults = append(faults, dispatch.Fault{
-			Loc: slices.Concat(loc, indexes(leaf.InstanceLocation)),
+			Loc: slices.Concat(loc, asAny(leaf.InstanceLocation)),
 			Msg: fmt.Sprintf("The value of the parameter %q (%s) is not valid: %s.", p.Name, p.Type,
 				shorter(leaf.ErrorKind.LocalizedString(english))),
 			Type: "value_error",
@@ -243,12 +243,4 @@ func depth(e *jsonschema.ValidationError) int {
 		d = max(d, depth(c))
 	}
 	return d
-}
-
-func indexes(path []string) []any {
-	loc := make([]any, len(path))
-	for i, step := range path {
-		loc[i] = step
-	}
-	return loc
 }

@@ -238,18 +238,12 @@ func (e *Extent) AddTime(s string) {
 // AddTimes widens e by a time range. It ignores zero times.
 func (e *Extent) AddTimes(first, last time.Time) {
 	for _, t := range []time.Time{first, last} {
-		if !t.IsZero() {
-			e.addTime(t)
+		if !t.IsZero() && (e.first.IsZero() || t.Before(e.first)) {
+			e.first = t
 		}
-	}
-}
-
-func (e *Extent) addTime(t time.Time) {
-	if e.first.IsZero() || t.Before(e.first) {
-		e.first = t
-	}
-	if t.After(e.last) {
-		e.last = t
+		if t.After(e.last) {
+			e.last = t
+		}
 	}
 }
 
