@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
@@ -264,4 +266,12 @@ func (s *source) ifHeld(id dispatch.UserID, do func(*holding)) {
 	if h, ok := s.held.Get(id); ok {
 		do(h)
 	}
+}
+
+// lru keeps the most recently used values. It is not safe for concurrent use.
+type lru[K comparable, V any] = simplelru.LRU[K, V]
+
+func newLRU[K comparable, V any](max int) *lru[K, V] {
+	l, _ := simplelru.NewLRU[K, V](max, nil) // fails for max < 1 only
+	return l
 }

@@ -1,6 +1,9 @@
 package parameters
 
-import "slices"
+import (
+	"slices"
+	"strconv"
+)
 
 type keyword struct {
 	form                                  // required of its value; without one the keyword does not restrict values
@@ -180,11 +183,8 @@ func isPatterns(n *node) bool {
 
 func isPattern(n *node) bool {
 	text, ok := n.text()
-	if !ok {
-		return false
-	}
 	_, err := patternSize(text)
-	return err == nil
+	return ok && err == nil
 }
 
 func isFlag(n *node) bool { return n.kind() == 't' || n.kind() == 'f' }
@@ -192,20 +192,12 @@ func isFlag(n *node) bool { return n.kind() == 't' || n.kind() == 'f' }
 func isNumber(n *node) bool { return n.number() != nil }
 
 func isCount(n *node) bool {
-	number := n.number()
-	if number == nil {
-		return false
-	}
-	i, err := number.Int64()
+	i, err := strconv.ParseInt(string(n.raw), 10, 64)
 	return err == nil && i >= 0
 }
 
 func isPositive(n *node) bool {
-	number := n.number()
-	if number == nil {
-		return false
-	}
-	f, err := number.Float64()
+	f, err := strconv.ParseFloat(string(n.raw), 64)
 	return err == nil && f > 0
 }
 
