@@ -70,7 +70,7 @@ type Config struct {
 	AsUser          []string            // names of the platforms for which that permission is used
 	Linked          []string            // names of the platforms at which users link an account
 
-	Hooks Hooks // notifies users' servers when jobs end; nil: nobody is notified
+	Hooks Hooks
 	// CreateHook stores a hook and returns its secret, "" if it has none.
 	CreateHook func(context.Context, dispatch.UserID, dispatch.Notify) (dispatch.Hook, dispatch.Secret, error)
 

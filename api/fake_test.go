@@ -11,11 +11,13 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/eodispatch/eodispatch/api/items"
 	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/dispatch/hub"
 	"github.com/eodispatch/eodispatch/identity"
 )
 
@@ -62,7 +64,8 @@ type world struct {
 	log        syncBuffer
 
 	expires  time.Time // of every token
-	watchers map[*watcher]bool
+	hub      hub.Hub
+	watched  atomic.Int64 // how often
 	seen     map[dispatch.UserID]map[string]seen
 	numbers  map[dispatch.UserID]int64
 	accounts []dispatch.AccountState
@@ -455,41 +458,19 @@ func (w *world) Freshen(_ context.Context, _ dispatch.UserID, _ dispatch.Scope, 
 	return nil
 }
 
-// watcher is one who watches all jobs of a user, or one job.
-type watcher struct {
-	user   dispatch.UserID
-	job    dispatch.JobID // 0: all
-	signal func()
-}
-
-func (w *world) watch(one *watcher) (stop func()) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.watchers == nil {
-		w.watchers = map[*watcher]bool{}
-	}
-	w.watchers[one] = true
-	return func() {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		delete(w.watchers, one)
-	}
-}
-
 func (w *world) OnChange(u dispatch.UserID, changed func()) (stop func()) {
-	return w.watch(&watcher{user: u, signal: changed})
+	w.watched.Add(1)
+	return w.hub.OnChange(u, changed)
 }
 
-func (w *world) Watch(u dispatch.UserID) (<-chan struct{}, func()) { return w.WatchJob(u, 0) }
+func (w *world) Watch(u dispatch.UserID) (<-chan struct{}, func()) {
+	w.watched.Add(1)
+	return w.hub.Watch(u)
+}
 
 func (w *world) WatchJob(u dispatch.UserID, id dispatch.JobID) (<-chan struct{}, func()) {
-	c := make(chan struct{}, 1)
-	return c, w.watch(&watcher{u, id, func() {
-		select {
-		case c <- struct{}{}:
-		default:
-		}
-	}})
+	w.watched.Add(1)
+	return w.hub.WatchJob(u, id)
 }
 
 // set changes a job and signals the change to those who watch its owner.
@@ -501,11 +482,7 @@ func (w *world) set(id dispatch.JobID, change func(*dispatch.Record)) {
 	r.Updated = r.Updated.Add(time.Second)
 	r.Version++
 	w.jobs[id] = r
-	for one := range w.watchers {
-		if one.user == r.Owner && (one.job == 0 || one.job == id) {
-			one.signal()
-		}
-	}
+	w.hub.HandleBroadcast([]dispatch.JobID{id}, []dispatch.UserID{r.Owner})
 }
 
 // seen is a job or a task as its owner saw it when the world was last asked for changes.

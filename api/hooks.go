@@ -85,7 +85,7 @@ func (a *api) hookRoutes() {
 		huma.Operation{OperationID: "delete_hook", Method: http.MethodDelete, Path: "/hooks/{hook_id}",
 			Tags: []string{"hooks"}, Summary: "Delete a hook", Description: "Waiting deliveries are dropped.",
 			DefaultStatus: http.StatusOK, Parameters: one, Responses: openapi.WithNull(a.Errors(401, 404, 503))},
-		a.deleteHook)
+		a.onHook(Hooks.DeleteHook))
 	openapi.Register(a.Document,
 		huma.Operation{OperationID: "test_hook", Method: http.MethodPost, Path: "/hooks/{hook_id}/test",
 			Tags:    []string{"hooks"},
@@ -93,7 +93,7 @@ func (a *api) hookRoutes() {
 			Description: "The list of deliveries shows whether it arrived. A hook gets ten tests in ten minutes at " +
 				"most.",
 			DefaultStatus: http.StatusOK, Parameters: one, Responses: openapi.WithNull(a.Errors(401, 404, 503))},
-		a.testHook)
+		a.onHook(Hooks.TestHook))
 	openapi.Register(a.Document,
 		huma.Operation{OperationID: "list_deliveries", Method: http.MethodGet, Path: "/hooks/{hook_id}/deliveries",
 			Tags:        []string{"hooks"},
@@ -108,10 +108,6 @@ func (a *api) hookRoutes() {
 }
 
 func (a *api) createHook(ctx context.Context, in *openapi.Request) (*newHook, error) {
-	if a.Hooks == nil {
-		return nil, &dispatch.Error{Kind: dispatch.Unsupported, Op: "api.createHook",
-			Text: "This service sends no notifications."}
-	}
 	body, err := a.ReadBody(in)
 	if err != nil {
 		return nil, err
@@ -182,9 +178,6 @@ const shareEvent = "task_share"
 
 func (a *api) listHooks(ctx context.Context, in *openapi.Request) (*hookList, error) {
 	list := hookList{[]wire.Hook{}}
-	if a.Hooks == nil {
-		return &list, nil
-	}
 	job, task := openapi.Integer(in.Query(), "job_id", 0), openapi.Integer(in.Query(), "task_id", 0)
 	hooks, err := a.Hooks.Hooks(ctx, call.User(ctx), dispatch.JobID(job), dispatch.TaskID(task))
 	for _, h := range hooks {
@@ -194,39 +187,27 @@ func (a *api) listHooks(ctx context.Context, in *openapi.Request) (*hookList, er
 }
 
 func (a *api) readHook(ctx context.Context, in *openapi.Request) (*oneHook, error) {
-	if a.Hooks == nil {
-		return nil, errNoHook
-	}
 	h, err := a.Hooks.Hook(ctx, call.User(ctx), in.HTTP.Param("hook_id"))
 	return &oneHook{showHook(h)}, hookError(err)
 }
 
-func (a *api) deleteHook(ctx context.Context, in *openapi.Request) (*openapi.Nothing, error) {
-	if a.Hooks == nil {
-		return nil, errNoHook
+// onHook adapts what is done to a hook of the caller.
+func (a *api) onHook(do func(Hooks, context.Context, dispatch.UserID, string) error) func(context.Context,
+	*openapi.Request) (*openapi.Nothing, error) {
+	return func(ctx context.Context, in *openapi.Request) (*openapi.Nothing, error) {
+		return &openapi.Nothing{}, hookError(do(a.Hooks, ctx, call.User(ctx), in.HTTP.Param("hook_id")))
 	}
-	return &openapi.Nothing{}, hookError(a.Hooks.DeleteHook(ctx, call.User(ctx), in.HTTP.Param("hook_id")))
-}
-
-func (a *api) testHook(ctx context.Context, in *openapi.Request) (*openapi.Nothing, error) {
-	if a.Hooks == nil {
-		return nil, errNoHook
-	}
-	return &openapi.Nothing{}, hookError(a.Hooks.TestHook(ctx, call.User(ctx), in.HTTP.Param("hook_id")))
 }
 
 func (a *api) sendAgain(ctx context.Context, in *openapi.Request) (*openapi.Nothing, error) {
 	e, err := dispatch.ParseEvent(in.HTTP.Param("delivery_id"))
-	if a.Hooks == nil || err != nil {
+	if err != nil {
 		return nil, errNoHook
 	}
 	return &openapi.Nothing{}, hookError(a.Hooks.SendAgain(ctx, call.User(ctx), in.HTTP.Param("hook_id"), e))
 }
 
 func (a *api) listDeliveries(ctx context.Context, in *openapi.Request) (*deliveryList, error) {
-	if a.Hooks == nil {
-		return nil, errNoHook
-	}
 	all, err := a.Hooks.Deliveries(ctx, call.User(ctx), in.HTTP.Param("hook_id"), mostDeliveries)
 	list := deliveryList{[]wire.Delivery{}}
 	for _, d := range all {

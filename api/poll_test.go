@@ -184,15 +184,15 @@ func TestWait_BoundsTheWaitsOfAUser(t *testing.T) {
 			waits = append(waits, later(h, "/jobs_status?wait=60"))
 		}
 		synctest.Wait()
-		watchers := len(w.watchers)
+		watched := w.watched.Load()
 		for _, path := range []string{"/unit_jobs/1?wait=1", "/jobs_status?wait=0.1", "/jobs_status?limit=1&wait=60",
 			"/upscale_tasks/1?wait=60"} {
 			begin := time.Now()
 			a := <-later(h, path)
 			failed(t, a, 429, "RATE_LIMITED")
-			if a.Header().Get("Retry-After") == "" || time.Since(begin) > 0 || len(w.watchers) > watchers {
-				t.Errorf("%s: %v after %v, %d more watch", path, a.Header(), time.Since(begin),
-					len(w.watchers)-watchers)
+			if a.Header().Get("Retry-After") == "" || time.Since(begin) > 0 || w.watched.Load() > watched {
+				t.Errorf("%s: %v after %v, %d more watched", path, a.Header(), time.Since(begin),
+					w.watched.Load()-watched)
 			}
 		}
 		decode[any](t, ask(h, "GET", "/jobs_status", ""), 200)
