@@ -175,7 +175,7 @@ func (f *Facade) submitJob(in *request, s catalogue.Service, e execution, key di
 	}
 	job, err := f.Broker.Accept(in.Context(), in.user, r, key)
 	if err != nil {
-		return nil, submissionError(err)
+		return nil, platformLacks(err)
 	}
 	if want.Wait > 0 {
 		job = in.AwaitEnd(in.Context(), job, want.Wait)
@@ -187,15 +187,6 @@ func (f *Facade) submitJob(in *request, s catalogue.Service, e execution, key di
 	}
 	// also after an error, after which the client would run the job again
 	return created(in, f.jobInfo(in, job), want), nil
-}
-
-// submissionError returns the error for an execution. The platform not knowing the process is a fault of the request:
-// no job is concerned.
-func submissionError(err error) error {
-	if dispatch.Is(err, dispatch.NotFound) {
-		return platformLacks(err)
-	}
-	return err
 }
 
 // created returns the response to an execution that goes on. It says which preference was applied, of those that the

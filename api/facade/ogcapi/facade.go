@@ -90,15 +90,26 @@ func (f *Facade) operations() []operation {
 		{"POST", "/processes/{processID}/execution", signedIn, f.execute},
 		{"GET", "/jobs", signedIn, f.listJobs},
 		{"POST", "/jobs", signedIn, f.createJob},
-		{"GET", "/jobs/{jobID}", signedIn, f.readJob},
-		{"PATCH", "/jobs/{jobID}", signedIn, f.changeJob},
-		{"DELETE", "/jobs/{jobID}", signedIn, f.dismiss},
-		{"GET", "/jobs/{jobID}/definition", signedIn, f.readDefinition},
-		{"GET", "/jobs/{jobID}/inputs", signedIn, f.readInputs},
-		{"GET", "/jobs/{jobID}/prov", signedIn, f.readProvenance},
-		{"GET", "/jobs/{jobID}/results", signedIn, f.readResults},
-		{"POST", "/jobs/{jobID}/results", signedIn, f.startJob},
-		{"GET", "/jobs/{jobID}/results/{outputID}", signedIn, f.readOutput},
+		{"GET", "/jobs/{jobID}", signedIn, onJob(f.readJob)},
+		{"PATCH", "/jobs/{jobID}", signedIn, onJob(f.changeJob)},
+		{"DELETE", "/jobs/{jobID}", signedIn, onJob(f.dismiss)},
+		{"GET", "/jobs/{jobID}/definition", signedIn, onJob(f.readDefinition)},
+		{"GET", "/jobs/{jobID}/inputs", signedIn, onJob(f.readInputs)},
+		{"GET", "/jobs/{jobID}/prov", signedIn, onJob(f.readProvenance)},
+		{"GET", "/jobs/{jobID}/results", signedIn, onJob(f.readResults)},
+		{"POST", "/jobs/{jobID}/results", signedIn, onJob(f.startJob)},
+		{"GET", "/jobs/{jobID}/results/{outputID}", signedIn, onJob(f.readOutput)},
+	}
+}
+
+// onJob adapts what serves the job or task in the path.
+func onJob(serve func(*request, jobOrTask) (*answer, error)) func(*request) (*answer, error) {
+	return func(in *request) (*answer, error) {
+		id, err := parseJobID(in.PathValue("jobID"))
+		if err != nil {
+			return nil, err
+		}
+		return serve(in, id)
 	}
 }
 

@@ -171,11 +171,7 @@ func (f *Facade) ownTask(in *request, id dispatch.TaskID) (dispatch.TaskRecord, 
 	return t, err
 }
 
-func (f *Facade) readJob(in *request) (*answer, error) {
-	id, err := parseJobID(in.PathValue("jobID"))
-	if err != nil {
-		return nil, err
-	}
+func (f *Facade) readJob(in *request, id jobOrTask) (*answer, error) {
 	info, err := f.anyInfo(in, id)
 	if err != nil {
 		return nil, err
@@ -214,11 +210,7 @@ func (f *Facade) infoOf(in *request, id jobOrTask) (info statusInfo, err error) 
 }
 
 // dismiss cancels a job that has not ended, which stays in the list as dismissed, and removes one that has.
-func (f *Facade) dismiss(in *request) (*answer, error) {
-	id, err := parseJobID(in.PathValue("jobID"))
-	if err != nil {
-		return nil, err
-	}
+func (f *Facade) dismiss(in *request, id jobOrTask) (*answer, error) {
 	a, err := f.dismissStarted(in, id)
 	if !dispatch.Is(err, dispatch.NotFound) && err != errNoJob {
 		return a, err

@@ -193,17 +193,13 @@ func (f *Facade) requestOf(in *request, kept unstarted, check bool) (s catalogue
 		return s, r, d, err
 	}
 	if check {
-		err = submissionError(f.Broker.CheckRequest(in.Context(), in.user, r, d))
+		err = platformLacks(f.Broker.CheckRequest(in.Context(), in.user, r, d))
 	}
 	return s, r, d, err
 }
 
 // changeJob changes a job that was not started (RFC 7396): a member that is null is removed.
-func (f *Facade) changeJob(in *request) (*answer, error) {
-	id, err := parseJobID(in.PathValue("jobID"))
-	if err != nil {
-		return nil, err
-	}
+func (f *Facade) changeJob(in *request, id jobOrTask) (*answer, error) {
 	body, err := in.ReadBody(in.w, in.Request)
 	if err != nil {
 		return nil, err
@@ -285,11 +281,7 @@ func (f *Facade) locked(in *request, id jobOrTask) error {
 }
 
 // startJob starts a job. One that was started goes on.
-func (f *Facade) startJob(in *request) (*answer, error) {
-	id, err := parseJobID(in.PathValue("jobID"))
-	if err != nil {
-		return nil, err
-	}
+func (f *Facade) startJob(in *request, id jobOrTask) (*answer, error) {
 	if n, kept, found := f.unstarted(in, id); found {
 		_, r, d, err := f.requestOf(in, kept, false)
 		if err != nil {
@@ -300,7 +292,7 @@ func (f *Facade) startJob(in *request) (*answer, error) {
 			return nil, f.locked(in, id)
 		}
 		if err != nil {
-			return nil, submissionError(err)
+			return nil, platformLacks(err)
 		}
 	}
 	info, err := f.infoOf(in, id)
@@ -318,11 +310,7 @@ type definition struct {
 }
 
 // definitionOf returns what a job or a task consists of, also if it was not started.
-func (f *Facade) definitionOf(in *request) (d definition, err error) {
-	id, err := parseJobID(in.PathValue("jobID"))
-	if err != nil {
-		return d, err
-	}
+func (f *Facade) definitionOf(in *request, id jobOrTask) (d definition, err error) {
 	if _, kept, found := f.unstarted(in, id); found {
 		d.Inputs, err = dispatch.Encode(kept.Request.inputs())
 		if outputs := kept.Request["outputs"]; outputs != nil {
@@ -366,8 +354,8 @@ func (f *Facade) requestIn(in *request, id jobOrTask) (dispatch.Request, error) 
 }
 
 // readDefinition returns the definition of a job.
-func (f *Facade) readDefinition(in *request) (*answer, error) {
-	d, err := f.definitionOf(in)
+func (f *Facade) readDefinition(in *request, id jobOrTask) (*answer, error) {
+	d, err := f.definitionOf(in, id)
 	if err != nil {
 		return nil, err
 	}
@@ -375,8 +363,8 @@ func (f *Facade) readDefinition(in *request) (*answer, error) {
 }
 
 // readInputs returns the inputs of a job, and the outputs that it names.
-func (f *Facade) readInputs(in *request) (*answer, error) {
-	d, err := f.definitionOf(in)
+func (f *Facade) readInputs(in *request, id jobOrTask) (*answer, error) {
+	d, err := f.definitionOf(in, id)
 	d.Entity = ""
 	if err != nil {
 		return nil, err
@@ -386,11 +374,7 @@ func (f *Facade) readInputs(in *request) (*answer, error) {
 
 // readProvenance returns how the results of a job came about. That of a task, which may be long, is streamed by the
 // server's own interface.
-func (f *Facade) readProvenance(in *request) (*answer, error) {
-	id, err := parseJobID(in.PathValue("jobID"))
-	if err != nil {
-		return nil, err
-	}
+func (f *Facade) readProvenance(in *request, id jobOrTask) (*answer, error) {
 	if id.task != 0 {
 		if _, err := f.ownTask(in, id.task); err != nil {
 			return nil, err

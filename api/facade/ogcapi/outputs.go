@@ -48,10 +48,7 @@ func (f *Facade) ownOutputs(ctx context.Context, in *request, s catalogue.Servic
 		return nil, nil
 	}
 	d, err := f.Broker.Process(ctx, in.user, s.Service, s.Label)
-	if dispatch.Is(err, dispatch.NotFound) {
-		err = platformLacks(err)
-	}
-	return d.Outputs, err
+	return d.Outputs, platformLacks(err)
 }
 
 // ownOutput returns an output of the platform in the form of OpenAPI 3.0.

@@ -75,11 +75,8 @@ func (f *Facade) describeOwnProcess(in *request, s catalogue.Service) (*answer, 
 	ctx, cancel := context.WithTimeout(in.Context(), describeWithin)
 	defer cancel()
 	d, err := f.Broker.Process(ctx, in.user, s.Service, s.Label)
-	if dispatch.Is(err, dispatch.NotFound) {
-		err = platformLacks(err)
-	}
 	if err != nil {
-		return nil, err
+		return nil, platformLacks(err)
 	}
 	var m members
 	if err := json.Unmarshal(d.Document, &m); err != nil {
@@ -128,10 +125,7 @@ func (f *Facade) runsAtOnce(in *request, s catalogue.Service) (bool, error) {
 		return false, nil
 	}
 	d, err := f.Broker.Process(in.Context(), in.user, s.Service, s.Label)
-	if dispatch.Is(err, dispatch.NotFound) {
-		err = platformLacks(err)
-	}
-	return d.Sync, err
+	return d.Sync, platformLacks(err)
 }
 
 // needsJob reports whether the client prefers a job, or an execution has what only jobs have.
@@ -164,7 +158,7 @@ func (f *Facade) runSync(in *request, s catalogue.Service, e execution) (*answer
 	}
 	result, err := in.RunSync(in.w, in.Request.WithContext(in.endless), r)
 	if err != nil {
-		return nil, submissionError(err)
+		return nil, platformLacks(err)
 	}
 	return &answer{Write: func(w http.ResponseWriter) error {
 		defer result.Body.Close()

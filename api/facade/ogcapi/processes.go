@@ -196,14 +196,15 @@ func (f *Facade) parameters(ctx context.Context, in *request, s catalogue.Servic
 	ctx, cancel := context.WithTimeout(ctx, describeWithin)
 	defer cancel()
 	parameters, err := f.Broker.Parameters(ctx, in.user, s.Service, s.Label)
-	if dispatch.Is(err, dispatch.NotFound) {
-		err = platformLacks(err)
-	}
-	return parameters, err
+	return parameters, platformLacks(err)
 }
 
-// platformLacks returns the error for a process that its platform does not have.
+// platformLacks returns the error of a request about a process. The platform not knowing the process is a fault of the
+// request: no job is concerned.
 func platformLacks(err error) error {
+	if !dispatch.Is(err, dispatch.NotFound) {
+		return err
+	}
 	return exception{Type: typeNoProcess, Status: http.StatusNotFound,
 		Detail: "The platform does not have this process: " + dispatch.TextFor(err)}
 }

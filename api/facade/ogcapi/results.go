@@ -23,26 +23,25 @@ func deliveryOf(in *request, r dispatch.Request) delivery {
 	return d
 }
 
-func (f *Facade) readResults(in *request) (*answer, error) {
-	id, err := parseJobID(in.PathValue("jobID"))
-	if err != nil {
-		return nil, err
-	}
-	var a *answer
-	if id.task != 0 {
-		a, err = f.taskResults(in, id.task)
-	} else {
-		var r dispatch.Record
-		if r, err = f.ownJob(in, id.job, f.Freshness); err == nil {
-			return f.jobResults(in, r)
-		}
-	}
+func (f *Facade) readResults(in *request, id jobOrTask) (*answer, error) {
+	a, err := f.startedResults(in, id)
 	if dispatch.Is(err, dispatch.NotFound) {
 		if _, _, found := f.unstarted(in, id); found {
 			err = errNotReady
 		}
 	}
 	return a, err
+}
+
+func (f *Facade) startedResults(in *request, id jobOrTask) (*answer, error) {
+	if id.task != 0 {
+		return f.taskResults(in, id.task)
+	}
+	r, err := f.ownJob(in, id.job, f.Freshness)
+	if err != nil {
+		return nil, err
+	}
+	return f.jobResults(in, r)
 }
 
 // jobResults returns the results of a job in the form that its client asked for, or asks for now.
@@ -147,11 +146,7 @@ func (d delivery) transmission(output string) string {
 
 // readOutput returns the value of one output in a form that the client accepts. A file that only the platform has is a
 // link: a redirect would give the client's token to its server.
-func (f *Facade) readOutput(in *request) (*answer, error) {
-	id, err := parseJobID(in.PathValue("jobID"))
-	if err != nil {
-		return nil, err
-	}
+func (f *Facade) readOutput(in *request, id jobOrTask) (*answer, error) {
 	if id.task != 0 {
 		return nil, exception{Type: typeNoOutput, Status: http.StatusNotFound,
 			Detail: "The results of a task are a link in its results document."}

@@ -18,7 +18,7 @@ func (f *Facade) submitTask(in *request, s catalogue.Service, e execution, key d
 	}
 	t, err := f.Broker.AcceptTask(in.Context(), in.user, r, *d, key)
 	if err != nil {
-		return nil, submissionError(err)
+		return nil, platformLacks(err)
 	}
 	return created(in, f.taskInfo(in, t), want), nil
 }
