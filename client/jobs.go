@@ -230,7 +230,6 @@ func (c *Client) remove(ctx context.Context, path string) error {
 	return err
 }
 
-// list is a page of the list of jobs and tasks.
 // Jobs yields the jobs that belong to no task, newest first. It reads pages as they are needed.
 func (c *Client) Jobs(ctx context.Context, f Filter) iter.Seq2[wire.ProcessingJobSummary, error] {
 	return pages(ctx, c, "/jobs_status", f.listing("processing"),

@@ -21,11 +21,6 @@ type chosen struct {
 // any reports whether a job or status is named.
 func (c *chosen) any() bool { return len(c.jobs)+len(c.statuses) > 0 }
 
-func (c *chosen) choice() (wire.JobChoice, error) {
-	statuses, err := parseStatuses(c.statuses)
-	return wire.JobChoice{Jobs: c.jobs, Status: statuses}, err
-}
-
 func (a *app) cancelCommand() *cobra.Command {
 	only := &chosen{}
 	command := &cobra.Command{Use: "cancel ID", GroupID: "jobs", Args: cobra.ExactArgs(1),
@@ -60,11 +55,11 @@ func cancelTask(ctx context.Context, c *client.Client, id int64, only *chosen) (
 	if !only.any() {
 		return c.CancelTask(ctx, id)
 	}
-	choice, err := only.choice()
+	statuses, err := parseStatuses(only.statuses)
 	if err != nil {
 		return wire.UpscalingTaskSummary{}, err
 	}
-	return c.CancelJobs(ctx, id, choice)
+	return c.CancelJobs(ctx, id, wire.JobChoice{Jobs: only.jobs, Status: statuses})
 }
 
 func (a *app) retryCommand() *cobra.Command {
@@ -82,13 +77,11 @@ func (a *app) retryCommand() *cobra.Command {
 					return err
 				}
 			}
-			retry := func() (wire.UpscalingTaskSummary, error) { return c.Retry(ctx, t.id) }
-			if len(jobs) > 0 {
-				retry = func() (wire.UpscalingTaskSummary, error) {
-					return c.RetryJobs(ctx, t.id, wire.JobChoice{Jobs: jobs})
-				}
+			if len(jobs) == 0 {
+				made, err := c.Retry(ctx, t.id)
+				return a.changed(t, made, err)
 			}
-			made, err := retry()
+			made, err := c.RetryJobs(ctx, t.id, wire.JobChoice{Jobs: jobs})
 			return a.changed(t, made, err)
 		})}
 	jobFlag(command, &jobs)
@@ -270,18 +263,26 @@ func (a *app) deleteCommand() *cobra.Command {
 				if err := remover(c, t, everywhere)(ctx, t.id); err != nil {
 					return err
 				}
-				if a.json {
-					if err := a.print(map[string]string{"message_type": "deleted", "id": t.String()}); err != nil {
-						return err
-					}
+				if err := a.deleted(t.String(), "%s is deleted."); err != nil {
+					return err
 				}
-				a.hint("%s is deleted.", t)
 			}
 			return nil
 		})}
 	command.Flags().BoolVar(&everywhere, "platform", false, "delete the jobs and their results at the platform, too")
 	command.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	return command
+}
+
+// deleted reports that something was deleted.
+func (a *app) deleted(id, hint string) error {
+	if a.json {
+		if err := a.print(map[string]string{"message_type": "deleted", "id": id}); err != nil {
+			return err
+		}
+	}
+	a.hint(hint, id)
+	return nil
 }
 
 // remover returns what deletes a job or a task, at its platform too or not.

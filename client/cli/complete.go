@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/eodispatch/eodispatch/client"
+	"github.com/eodispatch/eodispatch/client/wire"
 )
 
 // completeWithin bounds how long the completion of a word may take.
@@ -37,15 +38,11 @@ func (a *app) completeServices(command *cobra.Command, args []string, _ string) 
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	return a.complete(func(ctx context.Context, c *client.Client, add func(string, string)) error {
-		n := 0
-		for s, err := range c.Services(ctx, "") {
-			if err != nil || n == mostCompleted {
-				return err
-			}
+		_, err := firstOf(c.Services(ctx, ""), mostCompleted, func(s wire.ServiceSummary) error {
 			add(s.ID, s.Title)
-			n++
-		}
-		return nil
+			return nil
+		})
+		return err
 	})
 }
 

@@ -169,15 +169,9 @@ func (a *app) saysWhere(box json.RawMessage) {
 }
 
 // inside reports whether a position is in a polygon: a ray from it crosses the rings an odd number of times.
-func inside(p polygon, x, y float64) bool {
-	in := false
+func inside(p polygon, x, y float64) (in bool) {
 	for _, ring := range p {
-		for i, b := range ring[min(1, len(ring)):] {
-			a := ring[i]
-			if (a[1] > y) != (b[1] > y) && x < a[0]+(y-a[1])/(b[1]-a[1])*(b[0]-a[0]) {
-				in = !in
-			}
-		}
+		in = in != surrounds(ring, []float64{x, y})
 	}
 	return in
 }

@@ -130,12 +130,9 @@ func (a *app) hooksRemoveCommand() *cobra.Command {
 				if err := c.DeleteHook(ctx, id); err != nil {
 					return err
 				}
-				if a.json {
-					if err := a.print(map[string]string{"message_type": "deleted", "id": id}); err != nil {
-						return err
-					}
+				if err := a.deleted(id, "Hook %s deleted."); err != nil {
+					return err
 				}
-				a.hint("Hook %s deleted.", id)
 			}
 			return nil
 		})}

@@ -69,22 +69,14 @@ func latest(ctx context.Context, c *client.Client) (newest target, err error) {
 		if err != nil {
 			return newest, err
 		}
-		whole, err := c.TaskSummary(ctx, t.ID)
-		if err != nil {
-			return newest, err
-		}
-		newest, at = target{true, t.ID}, whole.Created
+		newest, at = target{true, t.ID}, t.Created
 		break
 	}
 	for j, err := range c.Jobs(ctx, client.Filter{PageSize: 1}) {
 		if err != nil {
 			return newest, err
 		}
-		whole, err := c.Job(ctx, j.ID)
-		if err != nil {
-			return newest, err
-		}
-		if whole.Created.After(at) {
+		if j.Created.After(at) {
 			newest = target{false, j.ID}
 		}
 		break

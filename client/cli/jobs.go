@@ -664,11 +664,8 @@ func (a *app) logs(ctx context.Context, c *client.Client, id int64, seen int) (i
 		if a.json {
 			err = a.print(entry)
 		} else {
-			at := "-"
-			if entry.Time != nil {
-				at = moment(*entry.Time)
-			}
-			_, err = fmt.Fprintf(a.Out, "%s %-7s %s\n", at, oneLine(string(entry.Level), 20), printable(entry.Message))
+			_, err = fmt.Fprintf(a.Out, "%s %-7s %s\n", maybeMoment(entry.Time), oneLine(string(entry.Level), 20),
+				printable(entry.Message))
 		}
 		if err != nil {
 			return seen, err
