@@ -34,11 +34,6 @@ func NewRendering(total int64) *rendering {
 		Lists: bounds.Shares[dispatch.UserID]{Most: ListsOfUser}}
 }
 
-// EnterList waits for a place among a user's large lists.
-func (r *rendering) enterList(ctx context.Context, u dispatch.UserID) (release func(), err error) {
-	return r.Lists.Acquire(ctx, u, 1)
-}
-
 // Acquire waits for n bytes, at most a user's share.
 func (r *rendering) Acquire(ctx context.Context, u dispatch.UserID, n int64) (release func(), err error) {
 	return r.Bytes.Acquire(ctx, u, min(n, r.Bytes.Own()))
@@ -48,7 +43,7 @@ func (r *rendering) Acquire(ctx context.Context, u dispatch.UserID, n int64) (re
 func (a *Admission) EnterList(ctx context.Context, u dispatch.UserID) (release func(), err error) {
 	waiting, cancel := context.WithTimeoutCause(ctx, call.RequestWithin, facade.ErrTooSlow)
 	defer cancel()
-	return a.Rendering.enterList(waiting, u)
+	return a.Rendering.Lists.Acquire(waiting, u, 1)
 }
 
 const weighWithin = 30 * time.Second

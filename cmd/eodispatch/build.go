@@ -139,7 +139,8 @@ func build(ctx context.Context, settings *config.Config, kept *store.Store, seen
 	served.Hooks, served.CreateHook, b.Targets = kept, sender.Create, sender
 	served.Files = &files.Facade{Broker: b, Backends: b.Backends, Secret: access.ring.LinkSecret(kept.CursorKey())}
 	served.Facades = []facade.Facade{backEnd(settings, b, kept, offered, served.Files), processes,
-		resultSearch(settings, b, served.Files), served.Files}
+		facadestac.New(facadestac.Config{Broker: b, Files: served.Files, Title: settings.About.Title,
+			Description: settings.About.Description, Version: ownVersion()}), served.Files}
 	if err := access.serve(&served); err != nil {
 		return nil, err
 	}
@@ -204,12 +205,6 @@ func processServer(settings *config.Config, b *broker.Broker, offered *catalogue
 		c.Echo = echo.Process
 	}
 	return facadeogcapi.New(c)
-}
-
-// resultSearch returns the results of jobs as a STAC API.
-func resultSearch(settings *config.Config, b *broker.Broker, passed *files.Facade) *facadestac.Facade {
-	return facadestac.New(facadestac.Config{Broker: b, Files: passed, Title: settings.About.Title,
-		Description: settings.About.Description, Version: ownVersion()})
 }
 
 // pageOf returns the page that was built into the program, and its settings.

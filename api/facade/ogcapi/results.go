@@ -66,17 +66,12 @@ func (f *Facade) jobResults(in *request, r dispatch.Record) (*answer, error) {
 	return written(in, r.ID, d.Response, all)
 }
 
-// isEchoJob reports whether a job is one of the echo.
-func (f *Facade) isEchoJob(r dispatch.Record) bool {
-	return f.Echo != "" && r.Account.Platform() == f.Echo
-}
-
 // outcomes returns the outputs of a successful job that are wanted.
 func (f *Facade) outcomes(in *request, r dispatch.Record, d delivery) ([]outcome, error) {
 	if status := f.jobInfo(in, r).Status; status != successful {
 		return nil, unended(status, r.Failure)
 	}
-	if f.isEchoJob(r) {
+	if f.Echo != "" && r.Account.Platform() == f.Echo {
 		return []outcome{{OutputValue: dispatch.OutputValue{Name: outputEcho, Media: mediaJSON,
 			Data: messageOf(r.Request.Parameters)}}}, nil
 	}
@@ -212,12 +207,8 @@ func (f *Facade) taskResults(in *request, id dispatch.TaskID) (*answer, error) {
 
 // tiles returns the output of a task.
 func tiles(in *request, id dispatch.TaskID) outcome {
-	return outcome{OutputValue: dispatch.OutputValue{Name: outputSTAC, Media: mediaJSON, Link: collectionOf(in, id)}}
-}
-
-// collectionOf returns the address of the Collection of a task.
-func collectionOf(in *request, id dispatch.TaskID) string {
-	return fmt.Sprintf("%s/upscale_tasks/%d/results", strings.TrimSuffix(in.root, in.view.path), id)
+	return outcome{OutputValue: dispatch.OutputValue{Name: outputSTAC, Media: mediaJSON,
+		Link: fmt.Sprintf("%s/upscale_tasks/%d/results", strings.TrimSuffix(in.root, in.view.path), id)}}
 }
 
 const inputPause = "pause"
