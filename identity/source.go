@@ -215,9 +215,7 @@ func (h *holding) take(now time.Time, subject dispatch.Secret, got issued, err e
 	pause := failurePause
 	switch {
 	case err != nil:
-		if e, ok := errors.AsType[*dispatch.Error](err); ok {
-			pause = max(pause, e.RetryAfter)
-		}
+		pause = max(pause, retryAfter(err))
 	case !now.Before(got.expires.Add(-spare)):
 		err = unavailable(errors.New("the identity provider gave a token that has expired"))
 	case got.token == h.refused:
