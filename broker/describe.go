@@ -50,7 +50,7 @@ func (b *Broker) Parameters(ctx context.Context, u dispatch.UserID, s dispatch.S
 
 // notChecked is the warning for a request whose parameters could not be checked within CheckWithin.
 const notChecked = "The parameters were not checked when the request was accepted, because the description of the " +
-	"service could not be read in time. " +
+	"service could not be read, or their check not be completed, in time. " +
 	"They are checked when the job is submitted to the platform; parts that the broker cannot check are then not " +
 	"reported."
 
