@@ -276,7 +276,7 @@ func (b *Broker) lacksSlot(ctx context.Context, j dispatch.Job) bool {
 	if j.Phase != dispatch.Waiting || backend == nil {
 		return false
 	}
-	infos, err := b.Records.AccountInfo(ctx, j.Owner, []dispatch.Account{j.Account},
+	infos, err := b.Visits.Store.AccountInfo(ctx, j.Owner, []dispatch.Account{j.Account},
 		map[dispatch.Account]time.Duration{j.Account: b.FreesAfter(backend)})
 	return err == nil && backend.Limits.Free(infos[0].Held) <= 0
 }

@@ -44,7 +44,7 @@ func (b *Broker) Task(ctx context.Context, u dispatch.UserID, id dispatch.TaskID
 // Request returns the whole request of a record that was read in part. It does not check the owner: the caller has read
 // the record as its owner.
 func (b *Broker) Request(ctx context.Context, r dispatch.Record) (dispatch.Request, error) {
-	return b.Records.Request(ctx, r.ID)
+	return b.Visits.Store.Request(ctx, r.ID)
 }
 
 // elements reads a list part by part, until p.Limit elements were read or the list ends.

@@ -26,7 +26,7 @@ func (b *Broker) Platforms(ctx context.Context, u dispatch.UserID) (all []Platfo
 		accounts = append(accounts, backend.Account(u))
 		stalled[backend.Account(u)] = b.FreesAfter(backend)
 	}
-	infos, err := b.Records.AccountInfo(ctx, u, accounts, stalled)
+	infos, err := b.Visits.Store.AccountInfo(ctx, u, accounts, stalled)
 	if err != nil {
 		return nil, overall, within, err
 	}

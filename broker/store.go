@@ -74,9 +74,6 @@ type Store interface {
 	// that a failing platform keeps its pauses. It returns the accounts that it woke, sorted.
 	MarkAwaited(ctx context.Context, u dispatch.UserID, s dispatch.Scope, fresh, gap time.Duration) ([]dispatch.Account,
 		error)
-	// NoteResponse records that a platform just answered or, with a failure, that it did not, and why. It records no
-	// failure if the platform answered within unless.
-	NoteResponse(ctx context.Context, platform, failure string, unless time.Duration) error
 
 	// SpreadTasks returns the tasks that have several placements and jobs that have not ended, by id. It notes those
 	// whose jobs have all ended, so that they are not read again before one of them is retried.
@@ -130,8 +127,6 @@ type Records interface {
 	// RecordIncludingHidden returns the owner's job even if it is hidden. It serves clients that repeat a refused
 	// request with the same key.
 	RecordIncludingHidden(context.Context, dispatch.UserID, dispatch.JobID) (dispatch.Record, error)
-	// Request returns what a job's owner submitted, with its process if it defines its service itself.
-	Request(context.Context, dispatch.JobID) (dispatch.Request, error)
 	// Document returns the document that defined a job's service when the job was accepted; nil if none was stored.
 	Document(context.Context, dispatch.UserID, dispatch.JobID) ([]byte, error)
 
@@ -176,10 +171,6 @@ type Records interface {
 	// when the platform reported the costs. Newest month first, within a month the highest first, n at most, of the
 	// last [dispatch.LabelCostsLife]. Later changes of labels change nothing.
 	LabelCharges(ctx context.Context, u dispatch.UserID, label string, n int) ([]dispatch.AccountCharge, error)
-	// AccountInfo returns the state of accounts for a user, in the order given. Slots are counted as in Agenda, with
-	// the account's entry in stalled; most accounts have none.
-	AccountInfo(ctx context.Context, u dispatch.UserID, accounts []dispatch.Account,
-		stalled map[dispatch.Account]time.Duration) ([]dispatch.AccountInfo, error)
 
 	// FinishedRuns returns the owner's latest finished jobs of a service at an account, latest first, n at most, also
 	// deleted ones until they are purged.

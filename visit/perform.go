@@ -34,14 +34,14 @@ const (
 type step struct {
 	kind   stepKind
 	jobs   []dispatch.Job
-	others int          // stepSubmit: jobs of the account that run at the platform
-	read   *requestRead // stepSubmit that creates a job: what its owner submitted; set before the step is sent
-	run    *run         // stepSubmit: begun if the response is the results; set when the step is sent
+	others int  // stepSubmit: jobs of the account that run at the platform
+	run    *run // stepSubmit: begun if the response is the results; set when the step is sent
+
+	read <-chan requestRead // stepSubmit that creates a job: what its owner submitted; set before the step is sent
 }
 
-// requestRead is what the owner of a job submitted, once it is read.
+// requestRead is what the owner of a job submitted, or why it could not be read.
 type requestRead struct {
-	ended   chan struct{}
 	request dispatch.Request
 	err     error
 }
@@ -53,22 +53,14 @@ func (v *visit) readRequests(ctx context.Context, requests []platformRequest) {
 		if !f.submits() || f.jobs[0].Ref != (dispatch.Ref{}) { // a start needs no more than the ref
 			continue
 		}
-		r := &requestRead{ended: make(chan struct{})}
-		requests[i].read = r
+		read := make(chan requestRead, 1)
+		requests[i].read = read
 		go func() {
-			defer close(r.ended)
+			var r requestRead
+			defer func() { read <- r }()
 			defer dispatch.RecoverAsError(ctx, v.visits.Log, "dispatch.visit: read a request", &r.err)
 			r.request, r.err = v.visits.Store.Request(ctx, f.jobs[0].ID)
 		}()
-	}
-}
-
-func (r *requestRead) await(ctx context.Context) (dispatch.Request, error) {
-	select {
-	case <-r.ended:
-		return r.request, r.err
-	case <-ctx.Done():
-		return dispatch.Request{}, ctx.Err()
 	}
 }
 
@@ -229,21 +221,26 @@ func (s step) op() string {
 // submit creates or starts a job at the platform. o is the outcome without the response.
 func (v *visit) submit(ctx context.Context, t dispatch.Token, step step, o dispatch.Outcome) dispatch.Outcome {
 	j := step.jobs[0]
-	var r dispatch.Request
+	var r requestRead
 	if o.Others = step.others; step.read != nil {
-		if r, o.Err = step.read.await(ctx); o.Err != nil {
-			o.Unsent, o.Err = true, &dispatch.Error{Kind: dispatch.Unavailable, Op: "dispatch.submit",
-				Text: "The request could not be read from the database.", Err: o.Err}
-			return o
+		select {
+		case r = <-step.read:
+		case <-ctx.Done():
+			r.err = ctx.Err()
 		}
 	}
-	definition, err := v.visits.Documents.Definition(ctx, j, r)
+	if r.err != nil {
+		o.Unsent, o.Err = true, &dispatch.Error{Kind: dispatch.Unavailable, Op: "dispatch.submit",
+			Text: "The request could not be read from the database.", Err: r.err}
+		return o
+	}
+	definition, err := v.visits.Documents.Definition(ctx, j, r.request)
 	if err != nil {
 		o.Unsent, o.Err = dispatch.Is(err, dispatch.Unavailable), err
 		return o
 	}
 	s, err := v.backend.Platform.Submit(ctx, t, dispatch.Submission{Tag: j.Tag(v.visits.Installation), Ref: j.Ref,
-		Request: r, Definition: definition, Runs: step.run.begin})
+		Request: r.request, Definition: definition, Runs: step.run.begin})
 	if err == nil && s.Ref == (dispatch.Ref{}) && s.Result == nil {
 		err = &dispatch.Error{Kind: dispatch.BadUpstream, Op: "dispatch.submit", Text: "The response of the " +
 			"platform does not name the job."}

@@ -122,7 +122,7 @@ func build(ctx context.Context, settings *config.Config, kept *store.Store, seen
 		Pools: func() []telemetry.Pool { return poolsOf(kept) }, Refusals: bounds.Refusals}
 	work := engine.New(engine.Config{Store: jobs, Visit: traces.Visits(seen.Visits(b.Visit)), Log: log,
 		Lease:    longestLease(backends),
-		Notifier: notifierOf(settings, &process, log), OnWake: b.HandleWake, OnBroadcast: b.HandleBroadcast,
+		Notifier: notifierOf(settings, &process, log), OnWake: b.Woken.Signal, OnBroadcast: b.HandleBroadcast,
 		Platforms: namesOf(backends)})
 	b.Engine, access.broker = work, b
 	offered := offeredServices(settings, b, kept, log)

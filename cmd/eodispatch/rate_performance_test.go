@@ -179,7 +179,7 @@ func (c crowd) replica(b *testing.B, s *store.Store, endpoint string, pace time.
 	log := slog.New(slog.DiscardHandler)
 	r := replica{Broker: broker.New(s, dispatch.Setup{Tokens: bearers{}, Backends: backends, Installation: name,
 		Log: log})}
-	r.work = engine.New(engine.Config{Store: s, Visit: r.Visit, Log: log, OnWake: r.HandleWake,
+	r.work = engine.New(engine.Config{Store: s, Visit: r.Visit, Log: log, OnWake: r.Woken.Signal,
 		OnBroadcast: r.HandleBroadcast})
 	r.Engine = r.work
 	return r

@@ -35,9 +35,8 @@ func spread(amounts []float64) *dispatch.Spread {
 	}
 	amounts = slices.Sorted(slices.Values(amounts))
 	mean, _, _ := moments(amounts)
-	last := float64(len(amounts) - 1)
-	return &dispatch.Spread{Low: min(mean, amounts[int(math.Floor(last*.1))]), Likely: mean,
-		High: max(mean, amounts[int(math.Ceil(last*.9))])}
+	low, high := tenths(amounts)
+	return &dispatch.Spread{Low: min(mean, low), Likely: mean, High: max(mean, high)}
 }
 
 // spreadOfSum returns the range of the sum of n amounts, of which others are known. It is uncertain by the differences

@@ -114,9 +114,9 @@ func (w Work) Futures(known []time.Duration, seed uint64) (f futures) {
 		start, last, end := w.future(times.sample(r, ages), ages, r)
 		f.Starts, f.Last, f.Ends = append(f.Starts, start), append(f.Last, last), append(f.Ends, end)
 	}
-	slices.Sort(f.Starts)
-	slices.Sort(f.Last)
-	slices.Sort(f.Ends)
+	for _, all := range [][]float64{f.Starts, f.Last, f.Ends} {
+		slices.Sort(all)
+	}
 	return f
 }
 
@@ -251,9 +251,7 @@ func RestOf(runs []dispatch.FinishedRun, w Work, id dispatch.TaskID, send time.D
 	}
 	r.Estimate = Estimate(runs, w.Waiting)
 	if costs, _ := dispatch.PricesOf(runs); r.Costs == nil && len(costs) > 0 {
-		mean, _, _ := moments(costs)
-		all := mean * float64(w.Waiting)
-		r.Costs = &dispatch.Spread{Low: all, Likely: all, High: all}
+		r.Costs = meanOf(costs, float64(w.Waiting))
 	}
 	times := TimesOf(runs, send)
 	r.Timed = len(times)
@@ -264,12 +262,13 @@ func RestOf(runs []dispatch.FinishedRun, w Work, id dispatch.TaskID, send time.D
 		low, high := tenths(ends)
 		r.Took = &dispatch.Spread{Low: low, Likely: ends[len(ends)/2], High: high}
 	case len(times) > 0:
-		sum := 0.
-		for _, t := range times {
-			sum += t.Seconds() / float64(len(times))
-		}
-		all := sum * math.Ceil(float64(w.Waiting)/float64(w.Slots))
-		r.Took = &dispatch.Spread{Low: all, Likely: all, High: all}
+		r.Took = meanOf(seconds(times), math.Ceil(float64(w.Waiting)/float64(w.Slots)))
 	}
 	return r
+}
+
+// meanOf returns n times the mean of amounts, as a range.
+func meanOf(amounts []float64, n float64) *dispatch.Spread {
+	mean, _, _ := moments(amounts)
+	return &dispatch.Spread{Low: mean * n, Likely: mean * n, High: mean * n}
 }

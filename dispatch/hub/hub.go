@@ -98,9 +98,6 @@ func (h *Hub) HandleBroadcast(saved []dispatch.JobID, shown []dispatch.UserID) {
 	}
 }
 
-// HandleWake signals a visit of this process that another process woke its account.
-func (h *Hub) HandleWake(a dispatch.Account) { h.Woken.Signal(a) }
-
 // feed passes on to watchers of a key what happened to it: only the latest, so that a slow watcher delays no other.
 type feed[K comparable, V any] struct {
 	mu sync.Mutex
