@@ -94,7 +94,8 @@ func (b *Broker) noteSilence(ctx context.Context, asked []dispatch.Account) erro
 		if ctx.Err() != nil || !b.overdue.MustStore(a.Platform(), true) {
 			continue
 		}
-		err := b.Visits.Store.NoteResponse(ctx, a.Platform(), "It did not respond within 5 seconds.", dispatch.SilentAfter)
+		err := b.Visits.Store.NoteResponse(ctx, a.Platform(), "It did not respond within 5 seconds.",
+			dispatch.SilentAfter)
 		if err != nil && !refusedWrite(err) {
 			return err
 		}
