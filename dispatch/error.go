@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"strings"
 	"time"
 )
 
@@ -134,6 +135,15 @@ func TextFor(err error) string {
 func InvalidBody(op, text string, path ...any) *Error {
 	return &Error{Kind: Invalid, Op: op, Text: text,
 		Faults: []Fault{{Loc: append([]any{"body"}, path...), Msg: text, Type: "value_error"}}}
+}
+
+// Shortened cuts text that is quoted back to a client: to at most 300 bytes and an ellipsis.
+func Shortened(s string) string {
+	const most = 300
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
 }
 
 // RetryAfter returns after which time an error asks for the next request; 0: it does not say.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -263,15 +262,6 @@ func (t Task) titleOf(j Job) string {
 		title += " (" + name + ")"
 	}
 	return title
-}
-
-// Shortened cuts text that is quoted back to a client: to at most 300 bytes and an ellipsis.
-func Shortened(s string) string {
-	const most = 300
-	if len(s) <= most {
-		return s
-	}
-	return strings.ToValidUTF8(s[:most], "") + "…"
 }
 
 // Change is how far a change of the jobs of a task has come, such as a cancellation; zero: none is under way. It holds
