@@ -310,7 +310,7 @@ func start(ctx context.Context, r replica, drafts []dispatch.Draft) error {
 	}
 	jobs := make([]dispatch.Job, len(drafts))
 	for i, d := range drafts {
-		request, err := r.Records.Request(ctx, d.ID)
+		request, err := r.Visits.Store.Request(ctx, d.ID)
 		if err != nil {
 			return err
 		}
