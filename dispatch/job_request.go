@@ -137,8 +137,11 @@ func ParseRequestHead(text string) (r Request) {
 // for a short request, and for members that lists do not read as a whole.
 func RequestHead(text string) string {
 	const few = 1 << 10 // bytes
+	if len(text) <= few {
+		return ""
+	}
 	from := parametersIn(text) - len(`,"parameters":`)
-	if len(text) <= few || from <= 0 || from > PartMost {
+	if from <= 0 || from > PartMost {
 		return ""
 	}
 	return text[:from]
@@ -148,8 +151,11 @@ func RequestHead(text string) string {
 // them.
 func ParseRequest(text string) (r Request, err error) {
 	const large = 64 << 10 // bytes
-	from := parametersIn(text)
-	if len(text) <= large || from < 0 {
+	from := -1
+	if len(text) > large {
+		from = parametersIn(text)
+	}
+	if from < 0 {
 		return r, json.Unmarshal([]byte(text), &r)
 	}
 	to := from + valueEnd(text[from:])
