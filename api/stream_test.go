@@ -453,7 +453,7 @@ func TestStream_ClampsTheInterval(t *testing.T) {
 	for text, want := range map[string]time.Duration{"0": time.Second, "-1": time.Second, "1e9": time.Hour,
 		"Inf": time.Hour, "2.5": 2500 * time.Millisecond, "1e999": time.Hour} {
 		query := url.Values{"interval": {text}}
-		faults := openapi.CheckQuery(openapi.StreamParams, query)
+		faults := openapi.CheckQuery(openapi.StreamParams, query.Encode())
 		if got := live.IntervalOf(query); got != want || faults != nil {
 			t.Errorf("%s: %v %v", text, got, faults)
 		}

@@ -182,7 +182,8 @@ func TestTaskResults_RefusesInvalidRequests(t *testing.T) {
 	for query, want := range map[string]string{
 		"limit=0": `["query","limit"] greater_than_equal`, "limit=x": `["query","limit"] int_parsing`,
 		"limit=10001": `["query","limit"] less_than_equal`, "token=x": `["query","token"] value_error`,
-		"token=1-x": `["query","token"] value_error`,
+		"token=1-x": `["query","token"] value_error`, "token=%ff": `["query","token"] string_unicode`,
+		"limit=%zz": `["query"] value_error`, "limit=1;token=x": `["query"] value_error`,
 	} {
 		f := failed(t, ask(h, "GET", "/upscale_tasks/1/results/items?"+query, ""), 422, "VALIDATION_ERROR")
 		if got := locs(f.Detail); len(got) != 1 || got[0] != want {

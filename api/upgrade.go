@@ -87,7 +87,7 @@ func (a *api) newStream(r *http.Request, about func(*http.Request) (live.Topic, 
 		return nil, err
 	}
 	query := r.URL.Query()
-	if faults := openapi.CheckQuery(openapi.StreamParams, query); len(faults) > 0 {
+	if faults := openapi.CheckQuery(openapi.StreamParams, r.URL.RawQuery); len(faults) > 0 {
 		return nil, call.Invalid(faults)
 	}
 	s.Interval, s.Changes = live.IntervalOf(query), openapi.Switch(query, "changes", false)

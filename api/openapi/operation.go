@@ -14,7 +14,8 @@ import (
 // Register adds an operation. Its query is checked before handle is called, whose errors are translated by RefusalFor.
 func Register[O any](a *Document, op huma.Operation, handle func(context.Context, *Request) (*O, error)) {
 	huma.Register(a.API, op, func(ctx context.Context, in *Request) (*O, error) {
-		if faults := CheckQuery(op.Parameters, in.Query()); len(faults) > 0 {
+		address := in.HTTP.URL()
+		if faults := CheckQuery(op.Parameters, address.RawQuery); len(faults) > 0 {
 			return nil, a.AnswerFor(ctx, call.Invalid(faults))
 		}
 		limited, cancel := withDeadline[O](ctx)

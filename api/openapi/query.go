@@ -15,9 +15,14 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// CheckQuery returns the faults of a query by the schemas of its parameters in the document. Parameters that are not
-// known are ignored.
-func CheckQuery(params []*huma.Param, query url.Values) (faults []dispatch.Fault) {
+// CheckQuery returns the faults of a query, as it stands in the URL, by the schemas of its parameters in the document.
+// Parameters that are not known are ignored.
+func CheckQuery(params []*huma.Param, raw string) (faults []dispatch.Fault) {
+	query, err := url.ParseQuery(raw)
+	if err != nil { // what cannot be read would be missing without a word
+		return []dispatch.Fault{{Loc: []any{"query"}, Type: "value_error",
+			Msg: "The query cannot be read: " + err.Error() + "; write % as %25 and ; as %3B"}}
+	}
 	for _, p := range params {
 		texts, given := query[p.Name]
 		if p.In != "query" || !given {
@@ -64,6 +69,8 @@ func checkText(s *huma.Schema, text string, fault func(kind, msg string)) {
 	default:
 		_, err := time.Parse(time.RFC3339, text)
 		switch {
+		case !utf8.ValidString(text):
+			fault("string_unicode", "Input should be a valid string, unable to read it as UTF-8")
 		case s.Format == "date-time" && err != nil:
 			fault("datetime_parsing", "Input should be a date and time of RFC 3339")
 		case s.MaxLength != nil && utf8.RuneCountInString(text) > *s.MaxLength:
