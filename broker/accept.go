@@ -126,8 +126,9 @@ func (b *Broker) admit(ctx context.Context, r dispatch.Request, d *dispatch.Dime
 // draft returns the job for a request or, with a dimension, what the jobs of a task have in common.
 func (b *Broker) draft(ctx context.Context, u dispatch.UserID, r dispatch.Request, d *dispatch.Dimension) (h taskDraft,
 	err error) {
-	if h.request = r; r.Annotations.Check() != nil {
-		return h, r.Annotations.Check()
+	h.request = r
+	if err = r.Annotations.Check(); err != nil {
+		return h, err
 	}
 	backend, r, base, err := b.admit(ctx, r, d)
 	if h.request = r; err != nil {
