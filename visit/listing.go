@@ -12,6 +12,9 @@ import (
 // listingPays is the number of due statuses from which on one listing is cheaper than a read of each.
 const listingPays = 4
 
+// readLately is how long ago jobs were read that count for listingPays.
+const readLately = 10 * time.Second
+
 // listings records the state of the listing of each base, for platforms that can list.
 type listings struct {
 	mu sync.Mutex
@@ -82,15 +85,28 @@ func (v *visit) lists(base string) bool {
 }
 
 // listingPays reports whether a base has a usable listing, and so many due jobs that one listing is cheaper than single
-// reads.
-func (v *visit) listingPays(base string) bool {
-	due := 0
+// reads. Jobs that were read since the due ones were, in the last readLately, count as well: a client that asks for one
+// job after the other never makes many of them due at once, and a listing makes the statuses of all of them fresh.
+func (v *visit) listingPays(ctx context.Context, base string) (bool, error) {
+	due, since := 0, v.now().Add(-readLately)
 	for _, j := range v.agenda.Poll {
 		if j.Base == base && !v.mustReadSingly(j) && !v.busy[j.ID] {
+			due, since = due+1, dispatch.Later(since, v.lastRead(j))
+		}
+	}
+	switch active := v.agenda.Active; {
+	case due == 0 || !v.lists(base):
+		return false, nil
+	case due >= listingPays, active < listingPays, active > mostPolled:
+		return due >= listingPays, nil
+	}
+	running, err := v.visits.Store.Running(ctx, v.account, mostPolled)
+	for _, j := range running {
+		if j.Base == base && j.Seen != "" && v.lastRead(j).After(since) {
 			due++
 		}
 	}
-	return due >= listingPays && v.lists(base)
+	return due >= listingPays, err
 }
 
 // mustReadSingly reports whether the status of j must be read by itself: a listing did not show j, or reported it as

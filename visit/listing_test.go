@@ -6,6 +6,8 @@ import (
 	"iter"
 	"reflect"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 )
@@ -85,8 +87,10 @@ func TestListing_SomeBasesCannotBeListed(t *testing.T) {
 	}
 	v := visitOf(listedJobs{err: &dispatch.Error{Kind: dispatch.Unsupported}})
 	v.agenda.Poll = learn
-	if v.listingPays("s") || !v.listingPays("n") || v.listingPays("") {
-		t.Errorf("a listing pays for n alone, and is said to for s: %v, n: %v", v.listingPays("s"), v.listingPays("n"))
+	for base, want := range map[string]bool{"s": false, "n": true, "": false} {
+		if pays, err := v.listingPays(t.Context(), base); err != nil || pays != want {
+			t.Errorf("base %q: a listing pays: %v, %v", base, pays, err)
+		}
 	}
 	if answers := v.list(t.Context(), dispatch.Token{}, "n", learn[:4]); len(answers) != 0 {
 		t.Errorf("no listing says %+v", answers)
@@ -99,6 +103,66 @@ func TestListing_SomeBasesCannotBeListed(t *testing.T) {
 		v.perform(t.Context(), dispatch.Token{}, s)[0].Asked != dispatch.AskSearch {
 		t.Errorf("what is in doubt is not searched for")
 	}
+}
+
+// runningJobs is a store with jobs that run.
+type runningJobs struct {
+	Store
+	jobs []dispatch.Job
+}
+
+func (s *runningJobs) Running(context.Context, dispatch.Account, int) ([]dispatch.Job, error) {
+	return s.jobs, nil
+}
+
+// TestListing_PaysForJobsThatAreReadOneAfterTheOther: a client that asks for one job after the other gets a listing
+// from the fourth on, so that it does not cost a request for each of its jobs.
+func TestListing_PaysForJobsThatAreReadOneAfterTheOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v, s := visitOf(listedJobs{}), &runningJobs{}
+		v.visits.Store, v.agenda.Active = s, 50
+		s.jobs = make([]dispatch.Job, 50)
+		listed := time.Now()
+		read := func(i int) {
+			s.jobs[i].ID, s.jobs[i].Seen, s.jobs[i].Checked = dispatch.JobID(i+1), dispatch.Running, time.Now()
+			s.jobs[i].Phase = dispatch.Started
+		}
+		pays := func(i int) bool {
+			v.agenda.Poll, v.agenda.Now, v.read = s.jobs[i:i+1], time.Now(), time.Now()
+			pays, err := v.listingPays(t.Context(), "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return pays
+		}
+		for i := range s.jobs {
+			read(i)
+		}
+		for range 20 {
+			time.Sleep(2 * time.Second)
+			if pays(0) {
+				t.Fatalf("after %v a listing pays for one job that is read again and again", time.Since(listed))
+			}
+			read(0)
+		}
+		time.Sleep(readLately)
+		for i := range listingPays - 1 {
+			if pays(i + 1) {
+				t.Fatalf("a listing pays for the read of job %d", i+1)
+			}
+			read(i + 1)
+		}
+		if !pays(listingPays) {
+			t.Error("a listing does not pay")
+		}
+		if v.agenda.Active = 10_000; pays(listingPays) {
+			t.Error("all of 10,000 jobs are looked through")
+		}
+		v.agenda.Active = 50
+		if time.Sleep(readLately); pays(listingPays) {
+			t.Error("old reads count")
+		}
+	})
 }
 
 func visitOf(p dispatch.Platform) *visit {

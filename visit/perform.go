@@ -69,8 +69,14 @@ func one(kind stepKind, j dispatch.Job) step { return step{kind: kind, jobs: []d
 func (s step) submits() bool { return s.kind == stepSubmit }
 
 func (v *visit) stepFor(ctx context.Context, c class, j dispatch.Job) (step, error) {
-	searched := c != classCancel && j.Phase == dispatch.Creating && v.listable(j.Base)
-	if searched || (c == classPoll || c == classAwaited) && !v.mustReadSingly(j) && v.listingPays(j.Base) {
+	lists := c != classCancel && j.Phase == dispatch.Creating && v.listable(j.Base)
+	if !lists && (c == classPoll || c == classAwaited) && !v.mustReadSingly(j) {
+		var err error
+		if lists, err = v.listingPays(ctx, j.Base); err != nil {
+			return step{}, err
+		}
+	}
+	if lists {
 		return v.listing(ctx, j)
 	}
 	return v.singleStep(c, j), nil
