@@ -41,6 +41,15 @@ type service struct {
 	server *httptest.Server
 }
 
+// logged returns the log once it is complete, or as it is after 20 s: a stream is logged when it has ended.
+func (s *service) logged(complete func(log string) bool) string {
+	log := s.w.log.String()
+	for end := time.Now().Add(20 * time.Second); !complete(log) && time.Now().Before(end); log = s.w.log.String() {
+		time.Sleep(time.Millisecond)
+	}
+	return log
+}
+
 func serveWorld(t *testing.T, w *world, change func(*Config)) *service {
 	t.Helper()
 	before := goleak.IgnoreCurrent()
@@ -388,11 +397,7 @@ func TestStream_LogsNoToken(t *testing.T) {
 		{"bad", "/job_status?token=token-b64", without, 401},
 		{"protocol", "/job_status", []string{"Authorization", "", "Sec-WebSocket-Protocol", "bearer.token-anna"}, 429},
 	})
-	log := s.w.log.String()
-	for until := time.Now().Add(10 * time.Second); strings.Count(log, "/job_status") < 5 && time.Now().Before(until); {
-		time.Sleep(time.Millisecond) // a stream is logged when it has ended
-		log = s.w.log.String()
-	}
+	log := s.logged(func(log string) bool { return strings.Count(log, "/job_status") >= 5 })
 	if strings.Contains(log, "token-anna") || strings.Contains(log, "token-b64") || strings.Contains(log, "token=") {
 		t.Error("a token is in the log")
 	}
@@ -417,10 +422,7 @@ func TestStream_LogsTheStatus(t *testing.T) {
 			t.Fatalf("version %q: %v, %v", version, a, err)
 		}
 		a.Body.Close()
-		log := s.w.log.String()
-		for until := time.Now().Add(10 * time.Second); log == "" && time.Now().Before(until); log = s.w.log.String() {
-			time.Sleep(time.Millisecond)
-		}
+		log := s.logged(func(log string) bool { return log != "" })
 		if line := lines(t, log)["request"]; line["status"] != float64(want) {
 			t.Errorf("%v, want %d", line, want)
 		}
@@ -570,11 +572,8 @@ func TestStream_LogsNoFailureOfClients(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for until := time.Now().Add(20 * time.Second); !strings.Contains(s.w.log.String(), "stream closed") &&
-		time.Now().Before(until); {
-		time.Sleep(time.Millisecond)
-	}
-	if log := s.w.log.String(); !strings.Contains(log, "stream closed") || strings.Contains(log, "failed") ||
+	log := s.logged(func(log string) bool { return strings.Contains(log, "stream closed") })
+	if !strings.Contains(log, "stream closed") || strings.Contains(log, "failed") ||
 		strings.Contains(log, `"level":"ERROR"`) {
 		t.Error(log)
 	}

@@ -51,9 +51,9 @@ type Broker struct {
 	forecasts visit.Cache[forecastState, knownForecast]
 	usual     visit.Cache[dispatch.TaskID, []time.Duration] // run times at the placements of a task; 0: not known
 	calls     callLimits                                    // calls outside visits, by platform
-	ownCalls  callLimits                                    // likewise of each user, by platform/user
+	ownCalls  callLimits                                    // calls outside visits of each user, by platform/user
 	syncs     callLimits                                    // synchronous runs, by platform
-	ownSyncs  callLimits                                    // likewise of each user, by platform/user
+	ownSyncs  callLimits                                    // synchronous runs of each user, by platform/user
 	transfer  callLimits                                    // files that are passed on, of each user
 	changes   callLimits                                    // changes of tasks, of each user
 	overdue   visit.PlatformNotes                           // that did not report an awaited status

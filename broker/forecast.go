@@ -44,9 +44,9 @@ func (b *Broker) forecastAnew(ctx context.Context, t dispatch.TaskRecord, backen
 	if s.rests {
 		least = 1
 	}
-	of := dispatch.Job{Identity: dispatch.Identity{Owner: t.Owner, Task: t.ID},
+	like := dispatch.Job{Identity: dispatch.Identity{Owner: t.Owner, Task: t.ID},
 		Target: dispatch.Target{Account: t.Account, Service: t.Request.Service.Hash()}}
-	runs, err := b.runsFor(ctx, of, least, backend.Limits.Send)
+	runs, err := b.runsFor(ctx, like, least, backend.Limits.Send)
 	if err != nil {
 		return f, err
 	}
@@ -60,7 +60,7 @@ func (b *Broker) forecastAnew(ctx context.Context, t dispatch.TaskRecord, backen
 		f.rest = forecast.RestOf(runs, w, t.ID, backend.Limits.Send)
 		return f, nil
 	}
-	f.forecast, err = b.forecastOf(ctx, runs, w, t, of, backend.Limits.Send)
+	f.forecast, err = b.forecastOf(ctx, runs, w, t, like, backend.Limits.Send)
 	return f, err
 }
 
@@ -90,8 +90,8 @@ func beingSubmitted(t dispatch.TaskRecord) int {
 
 // forecastOf returns when a task ends; nil if it is not known.
 func (b *Broker) forecastOf(ctx context.Context, runs []dispatch.FinishedRun, w forecast.Work, t dispatch.TaskRecord,
-	of dispatch.Job, send time.Duration) (*dispatch.Forecast, error) {
-	times, basis, err := b.timesLike(ctx, runs, of, func() (float64, error) { return b.areaOfTask(ctx, t) }, send)
+	like dispatch.Job, send time.Duration) (*dispatch.Forecast, error) {
+	times, basis, err := b.timesLike(ctx, runs, like, func() (float64, error) { return b.areaOfTask(ctx, t) }, send)
 	if err != nil || len(times) < forecast.LeastForecast || w.Waiting > 0 && w.Slots == 0 {
 		return nil, err
 	}

@@ -60,7 +60,7 @@ func (p Policy) WithOptions(r Request, d *Dimension) (Request, error) {
 		options = map[string]json.RawMessage{}
 	}
 	for name, value := range p.Options {
-		if _, has := options[name]; !has && (d != nil || name != OptionBudget && name != optionTrial) {
+		if _, given := options[name]; !given && (d != nil || name != OptionBudget && name != optionTrial) {
 			options[name] = value
 		}
 	}
@@ -70,7 +70,7 @@ func (p Policy) WithOptions(r Request, d *Dimension) (Request, error) {
 	} else if p.MaxDuration > 0 && asked == 0 {
 		options[optionMaxDuration] = json.RawMessage(fmt.Sprint(int64(p.MaxDuration / time.Second)))
 	}
-	if _, has := options[OptionBudget]; !has && d != nil && p.Budget != (Budget{}) {
+	if _, given := options[OptionBudget]; !given && d != nil && p.Budget != (Budget{}) {
 		options[OptionBudget] = p.Budget.option()
 	}
 	if len(options) == len(given) &&

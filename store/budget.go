@@ -28,9 +28,9 @@ type budgeted struct {
 // lockBudgets locks the tasks with a budget of the jobs that wait or have ended. A job without one costs no statement.
 func lockBudgets(ctx context.Context, q tx, now int64, jobs ...[]dispatch.Job) (budgets, error) {
 	var ids []dispatch.TaskID
-	for _, some := range jobs {
-		for i := range some {
-			if j := &some[i]; j.Budgeted && !j.Phase.HoldsSlot() {
+	for _, part := range jobs {
+		for i := range part {
+			if j := &part[i]; j.Budgeted && !j.Phase.HoldsSlot() {
 				ids = append(ids, j.Task)
 			}
 		}

@@ -25,8 +25,8 @@ func TestLists_ReadNoLongRequest(t *testing.T) {
 			t.Fatal(err)
 		}
 		task := &dispatch.Task{Owner: "ann", Account: "p/shared", Request: long, Dimension: "d"}
-		for of, jobs := range map[*dispatch.Task][]dispatch.Draft{nil: alone, task: ofTask} {
-			if _, err := s.Accept(t.Context(), dispatch.Key{}, of, jobs); err != nil {
+		for parent, jobs := range map[*dispatch.Task][]dispatch.Draft{nil: alone, task: ofTask} {
+			if _, err := s.Accept(t.Context(), dispatch.Key{}, parent, jobs); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -89,7 +89,7 @@ func parseDefinition(data []byte, id string) (definition, error) {
 	if err == nil {
 		err = json.Unmarshal(data, &doc)
 	}
-	if _, is := errors.AsType[*bounds.Exceeded](err); is {
+	if _, over := errors.AsType[*bounds.Exceeded](err); over {
 		return definition{}, fmt.Errorf("it has %w", err)
 	}
 	if err != nil {

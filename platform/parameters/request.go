@@ -89,7 +89,7 @@ func (s *Set) Unchecked(r dispatch.Request, d *dispatch.Dimension) string {
 	_ = json.Unmarshal(r.Parameters, &given) // Check reports a value that is not an object
 	var names []string
 	for _, name := range odd {
-		if _, is := given[name]; is || d.Varies(name) {
+		if _, shared := given[name]; shared || d.Varies(name) {
 			names = append(names, strconv.Quote(short(name)))
 		}
 	}
