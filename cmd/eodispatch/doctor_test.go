@@ -30,8 +30,7 @@ func TestDoctor_AsksTrustedReceivers(t *testing.T) {
 	if unproven, err := askReceiver(t.Context(), server.URL); unproven != "" || err != nil {
 		t.Errorf("one that answers: %q, %v", unproven, err)
 	}
-	server.Close()
-	if unproven, err := askReceiver(t.Context(), server.URL); unproven == "" || err != nil {
+	if unproven, err := askReceiver(t.Context(), "http://127.0.0.1:1"); unproven == "" || err != nil {
 		t.Errorf("one that is down: %q, %v", unproven, err)
 	}
 }

@@ -140,8 +140,6 @@ func TestDo_RetryAfter(t *testing.T) {
 
 // A failure before anything was sent is Unavailable; a later one is Uncertain if the call has an effect.
 func TestDo_Failures(t *testing.T) {
-	refusing := httptest.NewServer(nil)
-	refusing.Close()
 	untrusted := httptest.NewUnstartedServer(http.NotFoundHandler())
 	untrusted.Config.ErrorLog = log.New(io.Discard, "", 0) // it complains of our handshake
 	untrusted.StartTLS()
@@ -168,7 +166,7 @@ func TestDo_Failures(t *testing.T) {
 		name, url     string
 		asked, effect dispatch.Kind
 	}{
-		{"refused connection", refusing.URL, dispatch.Unavailable, dispatch.Unavailable},
+		{"refused connection", "http://127.0.0.1:1", dispatch.Unavailable, dispatch.Unavailable},
 		{"certificate of an unknown authority", untrusted.URL, dispatch.Unavailable, dispatch.Unavailable},
 		{"cut before the answer", cut.URL, dispatch.Unavailable, dispatch.Uncertain},
 		{"no answer in time", silent.URL, dispatch.Unavailable, dispatch.Uncertain},

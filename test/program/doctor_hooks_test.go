@@ -30,7 +30,7 @@ func TestDoctor_AsksTheMailServer(t *testing.T) {
 	// its certificate is not trusted
 	ask("FAIL    mail server "+server.Address, exitFailed, "EODISPATCH_HOOKS_MAIL_ENCRYPTION=starttls")
 	ask("check `hooks.mail`", exitFailed, "EODISPATCH_HOOKS_MAIL_ENCRYPTION=none", "EODISPATCH_HOOKS_MAIL_SERVER="+
-		strings.TrimPrefix(deadURL(t), "http://"))
+		strings.TrimPrefix(deadURL, "http://"))
 	if mails := server.Mails(); len(mails) != 0 {
 		t.Errorf("it sent %+v", mails)
 	}

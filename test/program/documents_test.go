@@ -63,7 +63,7 @@ func TestDocuments_BadOnesDelayNobodyElse(t *testing.T) {
 	t.Parallel()
 	w := startWorld(t)
 	w.OpenEO.SetLife(simulator.Life{Run: 4 * time.Second})
-	host, refuses := documentHost(t), deadURL(t)
+	host, refuses := documentHost(t), deadURL
 	p := Start(t, sharing(w, `{"jobs": 1000, "jobs_per_day": 1000}`)...)
 	alice, bob := As(w, p.Address, "alice", nil), As(w, p.Address, "bob", nil)
 	good := OpenEO(w)
