@@ -66,7 +66,7 @@ func TestOutputs_ThereAreNone(t *testing.T) {
 		"a page":       {reply{200, "Content-Type: text/html", "<!doctype html>"}, reply{}, dispatch.BadUpstream},
 		"no JSON":      {reply{200, "Content-Type: application/json", `{"a"`}, reply{}, dispatch.BadUpstream},
 		"not finished": {reply{404, "", ""}, ok(`{"jobID":"1","status":"running"}`), dispatch.Conflict},
-		"gone":         {reply{404, "", ""}, reply{404, "", ""}, dispatch.NotFound},
+		"gone":         {reply{404, "", ""}, reply{404, "", "{}"}, dispatch.NotFound},
 		"a broken part": {reply{200, "Content-Type: multipart/related; boundary=x", "--x\r\nContent-ID: a"}, reply{},
 			dispatch.BadUpstream},
 	} {

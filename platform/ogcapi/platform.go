@@ -102,7 +102,7 @@ func (p *Platform) Cancel(ctx context.Context, t dispatch.Token, ref dispatch.Re
 	if err != nil && a != nil && a.Status == http.StatusForbidden && saysUnsupported(a.Body) {
 		err = refine(err, dispatch.Unsupported, "The platform cannot stop jobs.")
 	}
-	return err
+	return aboutJob(a, err)
 }
 
 // Remove removes an ended job, with its results: by the standard that is what a dismissal of an ended job does.

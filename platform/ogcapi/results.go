@@ -66,7 +66,7 @@ func (p *Platform) noResults(ctx context.Context, t dispatch.Token, ref dispatch
 	switch {
 	case statusErr != nil && strings.Contains(exception(a.Body), "notready"):
 		return refine(err, dispatch.Conflict, "")
-	case dispatch.Is(statusErr, dispatch.NotFound):
+	case dispatch.Is(statusErr, dispatch.NotFound), statusErr != nil && dispatch.Is(err, dispatch.NotFound):
 		return statusErr
 	case statusErr != nil, info.status() == dispatch.Finished, info.status() == dispatch.Unknown:
 		return err

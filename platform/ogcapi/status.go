@@ -214,7 +214,7 @@ var errorLine = regexp.MustCompile(`(?i)error|exception|failed|fatal`)
 func (p *Platform) statusInfo(ctx context.Context, t dispatch.Token, ref dispatch.Ref) (statusInfo, error) {
 	a, err := p.get(ctx, opStatus, p.job(ref), t)
 	if err != nil {
-		return nil, err
+		return nil, aboutJob(a, err)
 	}
 	var info statusInfo
 	if err := upstream.JSON(a, opStatus, &info); err != nil {
@@ -225,6 +225,14 @@ func (p *Platform) statusInfo(ctx context.Context, t dispatch.Token, ref dispatc
 			Text: "The platform's response has no status."}
 	}
 	return info, nil
+}
+
+// aboutJob returns the error of a request about a job, which a proxy does not know.
+func aboutJob(a *upstream.Answer, err error) error {
+	if err != nil && a != nil && upstream.OfProxy(a) {
+		return refine(err, dispatch.Unavailable, "")
+	}
+	return err
 }
 
 func asError(err error) (*dispatch.Error, bool) { return errors.AsType[*dispatch.Error](err) }

@@ -160,6 +160,9 @@ func TestStatus(t *testing.T) {
 		"GET /jobs/a%2Fb":   {ok(`{"id":"a/b","status":"accepted"}`)},
 		"GET /jobs/removed": {{410, "", ""}},
 		"GET /jobs/ill":     {{502, "", "bad gateway"}},
+		"GET /jobs/page":    {{404, "Content-Type: text/html", "<html>default backend</html>"}},
+		"GET /jobs/router":  {{404, "Content-Type: text/plain", "404 page not found"}},
+		"GET /jobs/empty":   {{404, "", ""}},
 	})
 	p := s.platform()
 	for id, want := range map[string]dispatch.Report{
@@ -174,7 +177,8 @@ func TestStatus(t *testing.T) {
 	}
 	for id, kind := range map[string]dispatch.Kind{
 		"gone": dispatch.NotFound, "removed": dispatch.NotFound, "html": dispatch.BadUpstream,
-		"odd": dispatch.BadUpstream, "ill": dispatch.Unavailable,
+		"odd": dispatch.BadUpstream, "ill": dispatch.Unavailable, "page": dispatch.Unavailable,
+		"router": dispatch.Unavailable, "empty": dispatch.Unavailable,
 	} {
 		_, err := p.Status(t.Context(), token, dispatch.Ref{ID: id})
 		wantKind(t, err, kind)
@@ -209,12 +213,13 @@ func TestCancel(t *testing.T) {
 		"DELETE /jobs/f":    {{404, "Content-Type: application/json", `{"code":"NoSuchJob"}`}},
 		"DELETE /jobs/g":    {{410, "", ""}},
 		"DELETE /jobs/h":    {{500, "", ""}},
+		"DELETE /jobs/j":    {{404, "Content-Type: text/html", "<html>default backend</html>"}},
 		"DELETE /ns/jobs/i": {{204, "", ""}},
 	})
 	p := s.platform()
 	for id, kind := range map[string]dispatch.Kind{
 		"b": dispatch.Unsupported, "c": dispatch.Unsupported, "d": dispatch.Unsupported, "e": dispatch.Forbidden,
-		"f": dispatch.NotFound, "g": dispatch.NotFound, "h": dispatch.Uncertain,
+		"f": dispatch.NotFound, "g": dispatch.NotFound, "h": dispatch.Uncertain, "j": dispatch.Unavailable,
 	} {
 		wantKind(t, p.Cancel(t.Context(), token, dispatch.Ref{ID: id}), kind)
 	}

@@ -261,15 +261,10 @@ func refine(a *upstream.Answer, err error) error {
 		e.Kind = kind
 	} else if a.Status == http.StatusPaymentRequired {
 		e.Kind = dispatch.Forbidden
-	} else if e.Kind == dispatch.NotFound && !isObject(a.Body) {
-		e.Kind = dispatch.Unavailable // a proxy's page, which says nothing about a job
+	} else if upstream.OfProxy(a) {
+		e.Kind = dispatch.Unavailable
 	}
 	return e
-}
-
-func isObject(data []byte) bool {
-	var m map[string]any
-	return json.Unmarshal(data, &m) == nil && m != nil
 }
 
 // codeOf returns the openEO error code of a response; "" for none.

@@ -126,6 +126,13 @@ func retryAfter(h http.Header, now time.Time) (pause time.Duration, asked bool) 
 	return min(max(at.Sub(now), 0), maxPause), true
 }
 
+// OfProxy reports whether a response says 404, but not with the JSON object of an API: a proxy or a router sent it, and
+// it says nothing about what the server behind it has.
+func OfProxy(a *Answer) bool {
+	var m map[string]any
+	return a.Status == http.StatusNotFound && (json.Unmarshal(a.Body, &m) != nil || m == nil)
+}
+
 // Message returns a server's message about an error: the message of an openEO error, the detail or title of a problem
 // document (RFC 9457), or a plain text body. Call [Text] before showing it.
 func Message(a *Answer) string {

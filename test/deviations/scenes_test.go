@@ -278,6 +278,12 @@ var ogcScenes = []scene{
 		tells: "submitted → queued → running → running (not_found_on_platform) → failed (lost_on_platform)",
 	},
 	{
+		does: "A proxy in front of the platform responds 404 with an HTML page.", seen: "openeo-python-client#440",
+		deeds: []deed{{3 * time.Minute, fault(simulator.Fault{Route: readJob, Status: 404, Form: simulator.HTML})},
+			{9 * time.Minute, mends}},
+		tells: "submitted → queued → running → running (platform_unavailable) → running → finished",
+	},
+	{
 		does: "Status words are those of WPS.", seen: "WPS-3 servers, old ADES",
 		deeds: []deed{{3 * time.Minute, says("ProcessPaused")}, {5 * time.Minute, says("ProcessStarted")},
 			{11 * time.Minute, says("ProcessSucceeded")}},
