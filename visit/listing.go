@@ -162,6 +162,10 @@ func (v *visit) list(ctx context.Context, t dispatch.Token, base string, jobs []
 func (v *visit) matchAll(ctx context.Context, t dispatch.Token, base string, m *match) (err error) {
 	defer dispatch.RecoverAsError(ctx, v.visits.Log, "dispatch.visit: list "+v.backend.Name, &err)
 	for l, err := range v.backend.Platform.(dispatch.Lister).List(ctx, t, base) {
+		if err == nil && l.Report.Status == "" {
+			err = &dispatch.Error{Kind: dispatch.Unsupported, Op: "dispatch.list",
+				Text: "The platform's listing has no statuses."}
+		}
 		if err != nil {
 			return err
 		}

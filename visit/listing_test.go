@@ -77,6 +77,17 @@ func TestListing_MeaningForEachJob(t *testing.T) {
 	}
 }
 
+// TestListing_WithoutStatuses: one that has only identifiers is none. Otherwise it would count as a read of each
+// status, and no job would ever end.
+func TestListing_WithoutStatuses(t *testing.T) {
+	one := dispatch.Job{Identity: dispatch.Identity{ID: 1}, Handover: dispatch.Handover{Attempt: 1, Epoch: 3,
+		Phase: dispatch.Started, Ref: dispatch.Ref{ID: "a"}}}
+	v := visitOf(listedJobs{listed: []dispatch.Listed{{Ref: one.Ref}}})
+	if got := v.list(t.Context(), dispatch.Token{}, "", []dispatch.Job{one}); len(got) != 0 || v.listable("") {
+		t.Errorf("identifiers are statuses: %+v, listable: %v", got, v.listable(""))
+	}
+}
+
 // What cannot be listed, which may show only when it is tried, is asked singly from then on. Bases are listed apart.
 func TestListing_SomeBasesCannotBeListed(t *testing.T) {
 	learn := make([]dispatch.Job, 5)
