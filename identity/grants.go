@@ -146,8 +146,8 @@ func (c exchangeClient) readPermission(a answer, u dispatch.UserID) (issued, per
 		return issued{}, permission{}, err
 	}
 	var m struct {
-		Refresh string      `json:"refresh_token"`
-		Expires json.Number `json:"refresh_expires_in"`
+		Refresh string          `json:"refresh_token"`
+		Expires json.RawMessage `json:"refresh_expires_in"`
 	}
 	if json.Unmarshal(a.body, &m) != nil || len(m.Refresh) > MaxToken || m.Refresh != "" && !sendable(m.Refresh) {
 		return issued{}, permission{}, unavailable(errors.New("the refresh token cannot be read"))
@@ -157,8 +157,8 @@ func (c exchangeClient) readPermission(a answer, u dispatch.UserID) (issued, per
 		return issued{}, permission{}, misconfigured(errors.New("the token is another user's"))
 	}
 	next := permission{Refresh: m.Refresh, Session: session}
-	if seconds, err := m.Expires.Int64(); err == nil && seconds > 0 {
-		next.expires = c.provider.client.now().Add(time.Duration(seconds) * time.Second)
+	if life := lifetime(m.Expires, 0); life > 0 {
+		next.expires = c.provider.client.now().Add(life)
 	}
 	return got, next, nil
 }

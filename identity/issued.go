@@ -44,7 +44,7 @@ func (c *client) readIssued(a answer) (issued, error) {
 	now := c.now()
 	issuer, expires := selfDescription(m.Token.Reveal())
 	if expires.IsZero() {
-		expires = now.Add(lifetime(m.Lifetime))
+		expires = now.Add(lifetime(m.Lifetime, defaultLife))
 	}
 	if latest := now.Add(maxLife); expires.After(latest) {
 		expires = latest
@@ -62,11 +62,12 @@ func sendable(token string) bool {
 	return token != ""
 }
 
-// lifetime reads expires_in. Some providers send none, 0, a string, or a point in time; then it returns defaultLife.
-func lifetime(raw json.RawMessage) time.Duration {
+// lifetime reads expires_in, which some providers send as a string. Some send none, 0, or a point in time, which is
+// unknown.
+func lifetime(raw json.RawMessage, unknown time.Duration) time.Duration {
 	seconds, err := strconv.ParseFloat(strings.Trim(string(raw), `"`), 64)
 	if err != nil || !(seconds >= 1 && seconds <= (365*24*time.Hour).Seconds()) {
-		return defaultLife
+		return unknown
 	}
 	return time.Duration(seconds) * time.Second
 }

@@ -566,7 +566,7 @@ func TestToken_Lifetimes(t *testing.T) {
 		`{}`:         defaultLife,
 		`1795250000`: defaultLife, `1795250000000`: defaultLife, `1e400`: defaultLife, `true`: defaultLife,
 	} {
-		if got := lifetime(json.RawMessage(raw)); got != want {
+		if got := lifetime(json.RawMessage(raw), defaultLife); got != want {
 			t.Errorf("%s: %v", raw, got)
 		}
 	}
@@ -584,6 +584,26 @@ func TestToken_Lifetimes(t *testing.T) {
 			t.Fatalf("%v: %v, %v", raw, got.expires.Sub(now), err)
 		}
 	})
+}
+
+// TestGrant_Lifetimes: however wrong refresh_expires_in is, the refresh token beside it is not lost, and not taken for
+// one that has expired.
+func TestGrant_Lifetimes(t *testing.T) {
+	c := exchangeClient{provider: &provider{client: &client{now: func() time.Time { return noon }}}}
+	access := sign(`{"alg":"none"}`, fields{"iss": issuer, "sub": "ann"}.json(), nil) + "eA"
+	for raw, want := range map[string]time.Duration{`1800`: 30 * time.Minute, `"1800"`: 30 * time.Minute,
+		`1800.5`: 30 * time.Minute, `0`: 0, `-5`: 0, `null`: 0, `""`: 0, `"soon"`: 0, `true`: 0, `{}`: 0,
+		`9300000000`: 0, `1795250000000`: 0, `1e400`: 0} {
+		_, got, err := c.readPermission(answer{status: 200, body: []byte(`{"access_token":"` + access +
+			`","refresh_token":"r","refresh_expires_in":` + raw + `}`)}, issuer+" ann")
+		life := time.Duration(0)
+		if !got.expires.IsZero() {
+			life = got.expires.Sub(noon)
+		}
+		if err != nil || got.Refresh != "r" || life != want {
+			t.Errorf("%s: %+v, %v", raw, got, err)
+		}
+	}
 }
 
 // The expiry in a JWT takes precedence over expires_in, up to the maximum.
