@@ -138,7 +138,7 @@ func (vs *Visits) saveKept(ctx context.Context) (saved int, err error) {
 			continue
 		}
 		left = append(left, s)
-		if !dispatch.Is(err, dispatch.NotFound) && !dispatch.Is(err, dispatch.Conflict) {
+		if dispatch.DatabaseError(err) != nil {
 			left = append(left, said[i+1:]...)
 			break
 		}
