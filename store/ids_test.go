@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -37,6 +38,32 @@ func TestAccept_SkipsIDsInUse(t *testing.T) {
 			if err := s.Close(); err != nil {
 				t.Fatal(err)
 			}
+		}
+	}
+}
+
+// TestSkipIDs_ManyAtOnce: after the counters were set back, all requests at once find that their ids are in use.
+func TestSkipIDs_ManyAtOnce(t *testing.T) {
+	s := open(t, "sqlite::memory:", conformance.NewStillClock(start))
+	skipped := make(chan error)
+	const n = 8
+	for range n {
+		go func() {
+			var err error
+			for range 50 {
+				err = errors.Join(err, s.SkipIDs(t.Context()))
+			}
+			skipped <- err
+		}()
+	}
+	for range n {
+		select {
+		case err := <-skipped:
+			if err != nil {
+				t.Error(err)
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatal("they wait for each other")
 		}
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"io/fs"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -344,7 +346,8 @@ func (s *Store) withNewIDs(ctx context.Context, store func() error) error {
 // SkipIDs moves the id counters behind the last id in use and drops reserved ids. The counters lag behind after the
 // database was restored, or after a standby took over that lacked the last commits.
 func (s *Store) SkipIDs(ctx context.Context) error {
-	for _, b := range s.ids {
+	for _, name := range slices.Sorted(maps.Keys(s.ids)) { // in one order, so that two callers do not deadlock
+		b := s.ids[name]
 		b.Lock()
 		defer b.Unlock()
 	}
