@@ -185,7 +185,7 @@ func millionths(progress *float64) int64 {
 	if progress == nil || !(*progress >= 0 && *progress <= 100) {
 		return 0
 	}
-	return int64(math.Round(*progress * 1e6))
+	return int64(math.Floor(*progress*1e6 + 0.5)) // databases round half a number in different ways
 }
 
 // charge is what a job cost more than was booked for it.

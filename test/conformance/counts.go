@@ -25,6 +25,12 @@ func CheckCounts(t testing.TB, s Store) {
 	}
 }
 
+// roundedProgress has a progress counted that lies between two numbers that are stored.
+func (t storeTest) roundedProgress() {
+	_, jobs := t.acceptTask(ann, 1)
+	t.end(jobs[0].ID, dispatch.Running, func(j *dispatch.Job) { j.Progress = amountOf(0.0000025) })
+}
+
 // parallelCounts checks the counts after several processes accepted, canceled, deleted, submitted and purged at once.
 func (t storeTest) parallelCounts() {
 	const each = 6

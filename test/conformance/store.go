@@ -140,6 +140,7 @@ var storeTests = []struct {
 	{"keys beyond quotas", storeTest.keysBeyondQuotas},
 	{"a retry within a quota", storeTest.retryWithinQuota},
 	{"a quota of bytes", storeTest.quotaOfBytes},
+	{"a progress between two numbers", storeTest.roundedProgress},
 	{"counts changed by many at once", storeTest.parallelCounts},
 }
 
