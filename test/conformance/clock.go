@@ -48,3 +48,18 @@ func (t storeTest) clockBack() {
 		t.Errorf("%d visits are due", n)
 	}
 }
+
+// leaseBack sets the clock back an hour after the process that had a lease has died.
+func (t storeTest) leaseBack() {
+	t.accept()
+	t.lease()
+	t.must(t.s.NoteServed(t.Context(), []string{"p"}))
+	t.db.Pass(-time.Hour)
+	t.must(t.s.NoteServed(t.Context(), []string{"p"}))
+	t.db.Pass(59 * time.Second)
+	leases, _, err := t.s.Dequeue(t.Context(), dispatch.Room{Others: 9}, time.Minute)
+	t.must(err)
+	t.equal(len(leases), 0)
+	t.db.Pass(time.Second)
+	t.lease()
+}

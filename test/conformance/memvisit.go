@@ -116,6 +116,7 @@ func (s *MemStore) follow(now time.Time) {
 	for _, acc := range s.accounts {
 		move(&acc.due)
 		move(&acc.hold)
+		move(&acc.until)
 	}
 }
 

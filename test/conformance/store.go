@@ -58,6 +58,7 @@ var storeTests = []struct {
 	{"an intent needs the owner's wish", storeTest.intend},
 	{"await", storeTest.await},
 	{"plans follow a clock that is set back", storeTest.clockBack},
+	{"a lease of a clock that is set back", storeTest.leaseBack},
 	{"hold", storeTest.hold},
 	{"give up", storeTest.giveUp},
 	{"usage", storeTest.usage},
