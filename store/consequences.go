@@ -196,16 +196,16 @@ type charge struct {
 }
 
 // book adds to the ledger what a run cost: if the platform reported other costs of the present attempt, or those of an
-// attempt before. A retry moves costs to Spent, which is neither.
+// attempt before. A retry moves costs to Spent, exactly as they are added up here, so that it is neither.
 func (e *effects) book(before, now *stored) {
-	same := before.Costs == now.Costs || before.Costs != nil && now.Costs != nil && *before.Costs == *now.Costs
-	if same && before.Spent == now.Spent || !same && now.Costs == nil {
-		return
-	}
 	c := charge{*now, now.Updated.UTC().Format("2006-01"), sum{}}
-	c.costs = dispatch.Bookable(now.Costs) - dispatch.Bookable(before.Costs) + now.Spent - before.Spent
-	if before.Costs == nil || before.Spent != now.Spent {
+	c.costs = now.Spent + dispatch.Bookable(now.Costs) - (before.Spent + dispatch.Bookable(before.Costs))
+	known, was := now.Costs != nil, before.Costs != nil
+	if known && !was || known == was && now.Spent != before.Spent {
 		c.n[0] = 1
+	}
+	if c.sum == (sum{}) {
+		return
 	}
 	e.add(ledger, key{string(c.Owner), string(c.Account), c.month, c.Unit}, c.sum)
 	if c.Task != 0 {

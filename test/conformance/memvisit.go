@@ -308,14 +308,10 @@ func (s *MemStore) write(j dispatch.Job) (dispatch.Job, bool) {
 
 // book adds to the ledger what a change of a job says about costs.
 func (s *MemStore) book(was, is dispatch.Job) {
-	reported := is.Costs != nil && (was.Costs == nil || *was.Costs != *is.Costs)
-	late := is.Spent != was.Spent && (is.Costs == nil) == (was.Costs == nil)
-	if !reported && !late {
-		return
-	}
 	c := dispatch.Charge{Month: is.Updated.UTC().Format("2006-01"), Unit: is.Unit,
-		Costs: dispatch.Bookable(is.Costs) - dispatch.Bookable(was.Costs) + is.Spent - was.Spent}
-	if was.Costs == nil || is.Spent != was.Spent {
+		Costs: is.Spent + dispatch.Bookable(is.Costs) - (was.Spent + dispatch.Bookable(was.Costs))}
+	retried := was.Costs != nil && is.Costs == nil
+	if was.Costs == nil && is.Costs != nil || was.Spent != is.Spent && !retried {
 		c.Runs = 1
 	}
 	if c.Costs == 0 && c.Runs == 0 { // between amounts that are not booked

@@ -63,6 +63,7 @@ var storeTests = []struct {
 	{"give up", storeTest.giveUp},
 	{"usage", storeTest.usage},
 	{"costs stay booked", storeTest.ledger},
+	{"costs of a job that is retried by itself", storeTest.retriedCosts},
 	{"costs are booked by label", storeTest.labelCosts},
 	{"a budget is kept", storeTest.budgets},
 	{"a budget that cannot be kept", storeTest.oddBudgets},

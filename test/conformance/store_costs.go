@@ -53,6 +53,25 @@ func (t storeTest) ledger() {
 	months(want...)
 }
 
+// retriedCosts checks that what a job cost in the end is booked when it is retried by itself in the same moment, whether
+// the platform reported some of it before or not.
+func (t storeTest) retriedCosts() {
+	for _, before := range []func(*dispatch.Job){costs(1, "credits"), nil} {
+		j := t.end(t.accept().ID, dispatch.Running, func(j *dispatch.Job) {
+			j.Phase = dispatch.Started
+			if before != nil {
+				before(j)
+			}
+		})
+		j.Costs, j.Unit, j.Phase, j.Status = amountOf(2.5), "credits", dispatch.Ended, dispatch.Failed
+		t.save(j.Retry(t.readAgenda().Now))
+	}
+	usage, err := t.s.Usage(t.Context(), ann, time.Hour)
+	t.must(err)
+	t.equal(usage[0].Charges, []dispatch.Charge{{Month: t.readAgenda().Now.UTC().Format("2006-01"), Unit: "credits",
+		Costs: 5, Runs: 2}})
+}
+
 // labelCosts checks that what runs cost is booked by the labels that the job, or else its task, had then, through
 // retries, changes and deletion, and for LabelCostsLife.
 func (t storeTest) labelCosts() {
