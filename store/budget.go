@@ -20,9 +20,8 @@ type budgets struct {
 type budgeted struct {
 	lockedTask
 	room  int
-	why   dispatch.Attention // of there being no room
-	more  bool               // a job was kept back
-	stops bool               // a change of the task that is under way keeps all back
+	more  bool // a job was kept back
+	stops bool // a change of the task that is under way keeps all back
 }
 
 // lockBudgets locks the tasks with a budget of the jobs that wait or have ended. A job without one costs no statement.
@@ -63,7 +62,7 @@ func (b budgets) admit(ctx context.Context, jobs []dispatch.Job) (admitted []dis
 		if t.stops {
 			continue
 		}
-		if t.room, t.why, err = roomOf(ctx, b.q, id, t.budget); err != nil {
+		if t.room, _, err = roomOf(ctx, b.q, id, t.budget); err != nil {
 			return nil, err
 		}
 	}
@@ -84,26 +83,28 @@ func (b budgets) admit(ctx context.Context, jobs []dispatch.Job) (admitted []dis
 }
 
 // pause pauses the tasks of which jobs were kept back, and returns the jobs whose intents were stored, as they are
-// then.
+// then. A task that its owner has paused since the visit read its jobs stays so, and one with room goes on: a job that
+// was to have it was not stored.
 func (b budgets) pause(ctx context.Context, kept []dispatch.Job) (_ []dispatch.Job, err error) {
 	for _, id := range b.tasks() {
 		t := b.of[id]
-		if !t.more {
+		if !t.more || t.paused && t.pausedFor != dispatch.Trial {
 			continue
 		}
-		if t.why == dispatch.None { // the last room was taken just now
-			_, why, err := roomOf(ctx, b.q, id, t.budget)
-			if err != nil {
-				return nil, err
-			}
-			t.why = why
-		}
-		if err = pauseTask(ctx, b.q, id, t.why, b.now); err != nil {
+		room, why, err := roomOf(ctx, b.q, id, t.budget)
+		if err != nil {
 			return nil, err
 		}
-		t.paused, t.pausedFor = true, t.why
+		if room > 0 {
+			continue
+		}
+		done, err := pauseTask(ctx, b.q, id, why, b.now)
+		if err != nil {
+			return nil, err
+		}
+		t.paused, t.pausedFor = true, why
 		for i, j := range kept {
-			if j.Task == id && !j.Paused {
+			if j.Task == id && !j.Paused && int64(j.Number) <= done {
 				kept[i].Paused = true
 				if j.Phase == dispatch.Creating {
 					kept[i].Version++

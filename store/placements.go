@@ -162,7 +162,8 @@ func pauseSpread(ctx context.Context, q tx, now int64) error {
 		WHERE moves > 0 AND NOT paused
 		ORDER BY id`)
 	for _, id := range ids {
-		err = errors.Join(err, pauseTask(ctx, q, id, dispatch.None, now))
+		_, failed := pauseTask(ctx, q, id, dispatch.None, now)
+		err = errors.Join(err, failed)
 	}
 	return err
 }

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"slices"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 )
@@ -16,13 +17,17 @@ func (s *Store) PauseTask(ctx context.Context, u dispatch.UserID, id dispatch.Ta
 		if err != nil {
 			return nil, err
 		}
-		if t.paused && t.pausedFor != dispatch.Trial {
+		if t.paused && !slices.Contains(endedByItself, t.pausedFor) {
 			return &taskChange{}, nil
 		}
 		return markPaused(ctx, q, id, dispatch.None, now)
 	})
 	return a, err
 }
+
+// endedByItself are the reasons of pauses during which jobs of a task are submitted, or after which they are: the pause
+// of its owner takes their place.
+var endedByItself = []dispatch.Attention{dispatch.Trial, dispatch.CostsAwaited}
 
 // markPaused pauses a task for its owner, or for the reason that its attention shows, and returns the change of its
 // jobs.
@@ -33,13 +38,15 @@ func markPaused(ctx context.Context, q tx, id dispatch.TaskID, why dispatch.Atte
 	return changeOfAll(ctx, q, id, changePause)
 }
 
-// pauseTask pauses a task in the transaction of another change, see begin.
-func pauseTask(ctx context.Context, q tx, id dispatch.TaskID, why dispatch.Attention, now int64) error {
+// pauseTask pauses a task in the transaction of another change, see begin. It returns up to which number the jobs are
+// paused.
+func pauseTask(ctx context.Context, q tx, id dispatch.TaskID, why dispatch.Attention, now int64) (int64, error) {
 	c, err := markPaused(ctx, q, id, why, now)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	return c.begin(ctx, q, now)
+	err = c.begin(ctx, q, now)
+	return c.done, err
 }
 
 // ResumeTask undoes PauseTask, and ends a trial.

@@ -43,11 +43,13 @@ func (r rooms) admit(j dispatch.Job) bool {
 	return !of.full
 }
 
-// pauseFull pauses the tasks of which jobs were kept back.
+// pauseFull pauses the tasks of which jobs were kept back, unless their owners have paused them, or there is room.
 func (s *MemStore) pauseFull(of rooms, now time.Time) {
 	for id, r := range of {
-		if r.full {
-			_, why := s.roomOf(id)
+		if t := s.tasks[id]; !r.full || t.Paused && t.PausedFor != dispatch.Trial {
+			continue
+		}
+		if n, why := s.roomOf(id); n == 0 {
 			s.mark(id, true, why, now)
 		}
 	}

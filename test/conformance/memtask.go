@@ -222,7 +222,7 @@ func (s *MemStore) PauseTask(_ context.Context, u dispatch.UserID, id dispatch.T
 	if err != nil {
 		return "", err
 	}
-	if !t.Paused || t.PausedFor == dispatch.Trial {
+	if !t.Paused || t.PausedFor == dispatch.Trial || t.PausedFor == dispatch.CostsAwaited {
 		s.mark(id, true, dispatch.None, now)
 	}
 	s.wakeTask(t, now)

@@ -67,6 +67,8 @@ var storeTests = []struct {
 	{"costs are booked by label", storeTest.labelCosts},
 	{"a budget is kept", storeTest.budgets},
 	{"a budget that cannot be kept", storeTest.oddBudgets},
+	{"a budget and a pause", storeTest.ownBudgets},
+	{"a budget of a large task", storeTest.largeBudgets},
 	{"a budget by earlier runs", storeTest.guessedBudgets},
 	{"a task runs on trial", storeTest.trials},
 	{"a budget under parallel changes", storeTest.parallelBudgets},

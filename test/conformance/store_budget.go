@@ -122,6 +122,49 @@ func (t storeTest) budgets() {
 	t.equal(t.intendAll(l, jobs), []int{4, 7, 8, 9, 10, 11, 12})
 }
 
+// ownBudgets checks that a pause by the owner outlasts the wait for the first costs, also for a visit that did not know
+// of it, and that a task is not paused for a job that was not submitted after all.
+func (t storeTest) ownBudgets() {
+	ctx := t.Context()
+	awaited, jobs := t.acceptLimited(9, dispatch.Budget{Amount: 10}, 0)
+	l := t.lease()
+	t.equal(t.intendAll(l, jobs), []int{1})
+	t.shows(awaited.ID, "true costs_awaited 0 + 0 of 10 ")
+	_, err := t.s.PauseTask(ctx, ann, awaited.ID)
+	t.must(err)
+	t.shows(awaited.ID, "true paused 0 + 0 of 10 ")
+	t.end(jobs[0].ID, dispatch.Finished, costs(1, "credits"))
+	t.shows(awaited.ID, "true paused 1 + 0 of 10 credits")
+	t.equal(t.intendAll(l, jobs), []int(nil))
+
+	read, jobs := t.acceptLimited(9, dispatch.Budget{Amount: 10}, 0)
+	t.equal(t.intendAll(l, jobs[:1]), []int{1})
+	next := []dispatch.Job{t.load(jobs[1].ID), t.load(jobs[2].ID)}
+	_, err = t.s.PauseTask(ctx, ann, read.ID)
+	t.must(err)
+	kept, err := t.s.Intend(ctx, l, limits, next)
+	t.must(err)
+	t.equal(len(kept), 0)
+	t.shows(read.ID, "true paused 0 + 0 of 10 ")
+
+	canceled, jobs := t.acceptLimited(9, dispatch.Budget{Amount: 10}, 0)
+	next = []dispatch.Job{t.load(jobs[0].ID), t.load(jobs[1].ID)}
+	_, err = t.s.Cancel(ctx, ann, jobs[0].ID, false)
+	t.must(err)
+	kept, err = t.s.Intend(ctx, l, limits, next)
+	t.must(err)
+	t.equal(len(kept), 0)
+	t.shows(canceled.ID, "false  0 + 0 of 10 ")
+	t.equal(t.intendAll(l, jobs), []int{2})
+}
+
+// largeBudgets checks that the job that takes the last room is returned as it is, though the pause of a large task has
+// not come to it yet.
+func (t storeTest) largeBudgets() {
+	_, jobs := t.acceptLimited(210, dispatch.Budget{Amount: 10}, 0)
+	t.equal(t.intendAll(t.lease(), jobs[204:]), []int{205})
+}
+
 // guessedBudgets checks that the owner's earlier runs of the service tell how many first jobs a budget has room for.
 func (t storeTest) guessedBudgets() {
 	for range 3 {
