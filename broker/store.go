@@ -38,7 +38,8 @@ type Store interface {
 	DiscardTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (dispatch.Account, error)
 	// PauseTask sets Job.Paused of the jobs of a task that may still be submitted: those that have not ended, and those
 	// that failed. Jobs that wait are not due, and get the attention [dispatch.Paused]. It returns the account, which
-	// it wakes. A paused task does not change. Conflict if the task has ended.
+	// it wakes. A paused task does not change, unless jobs of it would go on without its owner: on trial, or once costs
+	// are known. Conflict if the task has ended.
 	PauseTask(context.Context, dispatch.UserID, dispatch.TaskID) (dispatch.Account, error)
 	// ResumeTask undoes PauseTask, and any other pause: its jobs that wait are due now, and a trial is over. A task
 	// that is not paused does not change. If budget is not nil, it replaces that of the task, see

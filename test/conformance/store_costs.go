@@ -53,8 +53,8 @@ func (t storeTest) ledger() {
 	months(want...)
 }
 
-// retriedCosts checks that what a job cost in the end is booked when it is retried by itself in the same moment, also if
-// the platform reported some of it before.
+// retriedCosts checks that what a job cost in the end is booked when it is retried by itself at once, also if the
+// platform reported some of it before.
 func (t storeTest) retriedCosts() {
 	for _, before := range []func(*dispatch.Job){costs(1, "credits"), nil} {
 		j := t.end(t.accept().ID, dispatch.Running, func(j *dispatch.Job) {
