@@ -188,7 +188,7 @@ func (p *Platform) readDescription(ctx context.Context, t dispatch.Token, url st
 	if err == nil {
 		err = upstream.JSON(a, opDescribe, &map[string]json.RawMessage{})
 	}
-	if last != nil && dispatch.Is(err, dispatch.BadUpstream) {
+	if last != nil && (dispatch.Is(err, dispatch.BadUpstream) || a != nil && upstream.OfProxy(a)) {
 		return last, nil // such as a proxy's page, which says nothing about the process
 	}
 	if err != nil {

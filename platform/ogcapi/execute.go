@@ -103,6 +103,8 @@ func executeError(a *upstream.Answer, err error) error {
 		err = refine(err, dispatch.KindOf(err), causeIn(info["outputs"])) // as pygeoapi has it without a job manager
 	}
 	switch {
+	case upstream.OfProxy(a): // the process was described
+		return refine(err, dispatch.Unavailable, "")
 	case a.Status == http.StatusNotFound, a.Status == http.StatusGone:
 		return unknownProcess(err, "The platform does not know this process.")
 	case dispatch.Is(err, dispatch.Conflict):

@@ -255,6 +255,17 @@ func TestSubmit_OldPath(t *testing.T) {
 	}
 }
 
+// TestSubmit_BehindAProxyWithoutARoute: what the proxy says about a path is not the platform's refusal of the process.
+func TestSubmit_BehindAProxyWithoutARoute(t *testing.T) {
+	for name, missing := range map[string]reply{"page": {404, "Content-Type: text/html", "<html>"}, "empty": {404, "", ""}} {
+		s := serve(t, map[string][]reply{"POST " + executionPath: {missing}, "POST /processes/p/jobs": {missing}})
+		step, err := s.platform().Submit(t.Context(), token, s.submission())
+		if !dispatch.Is(err, dispatch.Unavailable) || step.Started {
+			t.Errorf("%s: %+v, %v", name, step, err)
+		}
+	}
+}
+
 func TestSubmit_ResultInTheResponse(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer reply
@@ -426,6 +437,32 @@ func TestDescription_SurvivesACanceledCaller(t *testing.T) {
 		if err := ask(time.Minute); err != nil || len(replies) > 0 {
 			t.Error(err, replies)
 		}
+	})
+}
+
+// TestDescription_BehindAProxyWithoutARoute: a process that was described is not missing because a proxy says so.
+func TestDescription_BehindAProxyWithoutARoute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		status, body := 200, bothModes
+		transport := roundTrip(func(r *http.Request) *http.Response {
+			a := answerWith(r, body)
+			a.StatusCode = status
+			return a
+		})
+		p := New(Config{Endpoint: "https://x.example", Client: upstream.New(upstream.Config{Transport: transport})})
+		describe := func() error {
+			_, _, err := p.describe(t.Context(), token, dispatch.Service{Endpoint: "https://x.example", Application: "p"})
+			time.Sleep(describeFor)
+			return err
+		}
+		if err := describe(); err != nil {
+			t.Fatal(err)
+		}
+		if status, body = 404, "404 page not found"; describe() != nil {
+			t.Error("the process is missing by the word of a proxy")
+		}
+		body = `{"type":"no-such-process"}`
+		wantKind(t, describe(), dispatch.NotFound)
 	})
 }
 

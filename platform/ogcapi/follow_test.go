@@ -191,7 +191,7 @@ func TestRunSync_Errors(t *testing.T) {
 			dispatch.Invalid, "failed on request"},
 		"cut off":  {reply{}, dispatch.Uncertain, ""},
 		"no id":    {reply{201, "", "null"}, dispatch.Uncertain, "identifier"},
-		"no route": {reply{404, "", ""}, dispatch.NotFound, ""},
+		"no route": {reply{404, "", ""}, dispatch.Unavailable, ""},
 	} {
 		_, _, err := runSync(t, serve(t, map[string][]reply{"POST " + executionPath: {c.answer}}))
 		if !dispatch.Is(err, c.kind) || !strings.Contains(dispatch.TextFor(err), c.text) {
