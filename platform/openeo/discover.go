@@ -218,12 +218,12 @@ func prefixed(prefix string, t dispatch.Secret) dispatch.Secret {
 	return dispatch.Secret(prefix + "/" + t.Reveal())
 }
 
-func (p *Platform) fetchProviders(ctx context.Context, _ []provider) ([]provider, error) {
+func (p *Platform) fetchProviders(ctx context.Context, last []provider) ([]provider, error) {
 	var doc struct {
 		Providers []provider `json:"providers"`
 	}
 	a, err := p.get(ctx, "openeo.providers", "/credentials/oidc", "", &doc)
-	if absent(a) {
+	if absent(a) && !(len(last) > 0 && upstream.OfProxy(a)) {
 		return nil, nil
 	}
 	return doc.Providers, p.factsError(err)
@@ -320,12 +320,12 @@ func (p *Platform) Formats(ctx context.Context, _ dispatch.Token, s dispatch.Ser
 
 // fetchFormats lists the output formats, sorted; none if the back-end does not list them. Titles and data types of
 // wrong types are left out.
-func (p *Platform) fetchFormats(ctx context.Context, _ []dispatch.OutputFormat) ([]dispatch.OutputFormat, error) {
+func (p *Platform) fetchFormats(ctx context.Context, last []dispatch.OutputFormat) ([]dispatch.OutputFormat, error) {
 	var doc struct {
 		Output map[string]json.RawMessage `json:"output"`
 	}
 	a, err := p.get(ctx, "openeo.formats", "/file_formats", "", &doc)
-	if absent(a) {
+	if absent(a) && !(len(last) > 0 && upstream.OfProxy(a)) {
 		return nil, nil
 	}
 	var formats []dispatch.OutputFormat

@@ -215,6 +215,31 @@ func TestBearer(t *testing.T) {
 	}
 }
 
+// TestFacts_BehindAProxyWithoutARoute: a back-end does not lack OpenID Connect because a proxy says so. Otherwise it
+// would refuse all tokens, which it gets without a prefix, until it is asked again. Nor does it lack a process.
+func TestFacts_BehindAProxyWithoutARoute(t *testing.T) {
+	b, now := newBackend(t), time.Now()
+	b.json("GET /jobs/j-1", 200, `{"id":"j-1","status":"queued"}`)
+	p := b.platform(func(o *openeo.Config) {
+		o.TokenPrefix, o.Now = "", func() time.Time { return now }
+	})
+	b.json("GET /process_graphs/own", 200, `{"id":"own","parameters":[{"name":"x"}]}`)
+	for range 2 {
+		if _, err := p.Status(t.Context(), token, job1); err != nil {
+			t.Fatal(err)
+		}
+		if got := b.authorization("GET /jobs/j-1"); !strings.HasPrefix(got, "Bearer oidc/CDSE/") {
+			t.Errorf("got Authorization %q", got)
+		}
+		if all, err := p.Parameters(t.Context(), token, dispatch.Service{Application: "own"}); len(all) != 1 {
+			t.Errorf("the parameters %+v, %v", all, err)
+		}
+		now = now.Add(time.Hour)
+		b.json("GET /credentials/oidc", 404, "<html>default backend</html>")
+		b.json("GET /process_graphs/own", 404, "<html>default backend</html>")
+	}
+}
+
 // A token is sent to the platform's own origin only, whatever a listing or a redirect says.
 func TestToken_IsSentToThePlatformOnly(t *testing.T) {
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

@@ -190,12 +190,14 @@ func (p *Platform) stored(ctx context.Context, bearer dispatch.Secret, s dispatc
 	case bearer == "":
 		return process{id: s.Application}, nil // without a token it cannot be the user's own
 	}
-	return p.processes.Get(ctx, upstream.KeyFor(bearer, path), func(ctx context.Context, _ process) (process,
+	return p.processes.Get(ctx, upstream.KeyFor(bearer, path), func(ctx context.Context, last process) (process,
 		error) {
 		var d definition
 		a, err := p.get(ctx, "openeo.process", path, bearer, &d)
 		switch {
 		case err == nil:
+		case last.id != "" && a != nil && upstream.OfProxy(a):
+			return process{}, err
 		case !refusesDocument(a, err) && (upstream.NotAnswered(err) || dispatch.Is(err, dispatch.SignInRequired)):
 			return process{}, err
 		default:
