@@ -257,7 +257,8 @@ func TestSubmit_OldPath(t *testing.T) {
 
 // TestSubmit_BehindAProxyWithoutARoute: what the proxy says about a path is not the platform's refusal of the process.
 func TestSubmit_BehindAProxyWithoutARoute(t *testing.T) {
-	for name, missing := range map[string]reply{"page": {404, "Content-Type: text/html", "<html>"}, "empty": {404, "", ""}} {
+	for name, missing := range map[string]reply{"page": {404, "Content-Type: text/html", "<html>"},
+		"empty": {404, "", ""}} {
 		s := serve(t, map[string][]reply{"POST " + executionPath: {missing}, "POST /processes/p/jobs": {missing}})
 		step, err := s.platform().Submit(t.Context(), token, s.submission())
 		if !dispatch.Is(err, dispatch.Unavailable) || step.Started {
@@ -451,7 +452,8 @@ func TestDescription_BehindAProxyWithoutARoute(t *testing.T) {
 		})
 		p := New(Config{Endpoint: "https://x.example", Client: upstream.New(upstream.Config{Transport: transport})})
 		describe := func() error {
-			_, _, err := p.describe(t.Context(), token, dispatch.Service{Endpoint: "https://x.example", Application: "p"})
+			_, _, err := p.describe(t.Context(), token,
+				dispatch.Service{Endpoint: p.endpoint.String(), Application: "p"})
 			time.Sleep(describeFor)
 			return err
 		}
