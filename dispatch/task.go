@@ -79,12 +79,17 @@ var attentionOrder = []Attention{NeedsSignIn, SubmissionUnknown, BudgetReached, 
 	Stalled, CostsAwaited, Trial, Paused, Retrying, Unreachable, Full, NotTaken, InDoubt, Missing, CancelUnsupported}
 
 // Attend returns the attention that t shows if its jobs have the given ones. While jobs of a task are being resumed,
-// some are still paused: that it is paused is shown by the task alone.
+// some are still paused: that it is paused is shown by the task alone. Why it is paused concerns nobody once all its
+// jobs have ended, as when its owner canceled those that waited.
 func (t TaskRecord) Attend(all ...Attention) Attention {
 	if !t.Paused {
 		all = slices.DeleteFunc(slices.Clone(all), func(a Attention) bool { return a == Paused })
 	}
-	return TaskAttention(append(all, t.Attention, t.PausedFor)...)
+	all = append(all, t.Attention)
+	if !t.Counts.Status().Final() {
+		all = append(all, t.PausedFor)
+	}
+	return TaskAttention(all...)
 }
 
 // TaskAttention returns the attention that a task shows if its jobs have the given ones. Attentions that are not in

@@ -88,6 +88,21 @@ func TestCounts_ProgressOfATask(t *testing.T) {
 }
 
 // A job's parameters are the task's and the dimension, digit for digit.
+// Once all jobs of a task have ended, nobody has to decide whether the others run.
+func TestTaskRecord_AttentionWhileJobsWait(t *testing.T) {
+	for why, left := range map[Attention]Attention{TrialEnded: None, BudgetReached: None, GivenUp: GivenUp} {
+		r := TaskRecord{Task: Task{Paused: true, PausedFor: why}, Counts: Counts{Finished: 3, Accepted: 39}}
+		if got := r.Attend(None); got != why {
+			t.Errorf("%s: %s while jobs wait", why, got)
+		}
+		r.Counts = Counts{Finished: 3, Canceled: 39}
+		r.Attention = left
+		if got := r.Attend(None); got != left {
+			t.Errorf("%s: %s once all jobs have ended", why, got)
+		}
+	}
+}
+
 func TestTask_RequestOfItsJob(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		members := rapid.MapOf(rapid.StringMatching(`[a-z"\\é]{1,5}`),

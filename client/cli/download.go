@@ -150,15 +150,16 @@ downloaded.`,
 			if follow {
 				return a.downloadWhileRunning(ctx, c, t, to)
 			}
+			// before the folder is made, and before the listing, so that no result between the two is missed
+			running := ended(ctx, c, t)
+			if running != nil && (!t.task || ExitCode(running) != ExitRunning) {
+				return running
+			}
 			d, err := a.downloads(c, t, to)
 			if err != nil {
 				return err
 			}
 			defer d.close()
-			running := d.ended(ctx) // before the listing, so that no result between the two is missed
-			if running != nil && ExitCode(running) != ExitRunning {
-				return running
-			}
 			return d.report(cmp.Or(d.fetchAll(ctx), running))
 		})}
 	to.flags(command, "to", "`FOLDER`, created if necessary; default: the id, such as task-7")
@@ -338,15 +339,16 @@ func (d *downloads) fetchAll(ctx context.Context) error {
 	return errors.Join(listing, d.writeTask(ctx))
 }
 
-// ended returns an error while there are more results of a task to come.
-func (d *downloads) ended(ctx context.Context) error {
-	if !d.task {
-		return nil // a job has no results before its end
+// ended returns an error while there are no results of a job, or more results of a task to come.
+func ended(ctx context.Context, c *client.Client, t target) error {
+	if !t.task {
+		_, err := resultsOf(ctx, c, t.id)
+		return err
 	}
-	t, err := d.client.TaskSummary(ctx, d.id)
-	if err == nil && !t.Status.Final() {
+	task, err := c.TaskSummary(ctx, t.id)
+	if err == nil && !task.Status.Final() {
 		err = &exitError{ExitRunning, fmt.Errorf("%s has not ended: %s. Run the command again for the rest, or with "+
-			"--follow", d.target, countsOf(t.Counts))}
+			"--follow", t, countsOf(task.Counts))}
 	}
 	return err
 }

@@ -154,6 +154,18 @@ func TestDownload_WithoutTheResultsOfSomeJobs(t *testing.T) {
 
 // TestDownload_NamesFilesByTheLayout: files have the names that the layout gives, Items refer to them, and a layout
 // that gives two files one name is refused.
+// A download of what does not exist leaves no folder behind.
+func TestDownload_OfNothingMakesNoFolder(t *testing.T) {
+	b := newResultsBroker(t)
+	for _, id := range []string{"task-8", "job-8"} {
+		folder := filepath.Join(t.TempDir(), "results")
+		printed, err := execute(t, b.environ, "download", id, "-o", folder)
+		if _, missing := os.Stat(folder); missing == nil || err == nil || strings.Contains(printed, "downloaded") {
+			t.Errorf("%s: %v: %s", id, err, printed)
+		}
+	}
+}
+
 func TestDownload_NamesFilesByTheLayout(t *testing.T) {
 	const one = `{"type":"Feature","id":"4","properties":{"name":"31UFS","start_datetime":"2024-06-01T00:00:00Z"},
 		"assets":{"a":{"href":"data:image/tiff,x"},"mean":{"href":"data:application/json,1"}},"links":[]}`

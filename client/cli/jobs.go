@@ -335,7 +335,8 @@ func (a *app) showCommand() *cobra.Command {
 				{"status", string(j.Status)}, {"progress", percent(j.Progress)}, {"platform", j.Platform},
 				{"id there", j.PlatformJobID}, {"service", j.Service.Application}, {"created", moment(j.Created)},
 				{"started", maybeMoment(j.Started)}, {"ended", maybeMoment(j.Ended)},
-				{"ran for", ranFor(j.ProcessingJobSummary)}, {"updated", moment(j.Updated)},
+				{"ran for", ranFor(j.ProcessingJobSummary)}, {"costs", costOf(j.Costs, j.CostUnit)},
+				{"updated", moment(j.Updated)},
 				{"failure", j.Failure}, {"attention", attentionOf(j.Attention)}, {"queue", queueOf(j.QueuePosition)},
 				{"starts", startOf(j.Forecast)}, {"ends", endOf(j.Forecast)}, {"warning", j.Warning},
 				{"options", string(j.Options)}, {"labels", labelsOf(j.Labels)}, {"note", j.Note}})

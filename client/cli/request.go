@@ -396,6 +396,12 @@ func interval(text string) (json.RawMessage, error) {
 			"%q is not a time span: write FROM/TO, such as 2024-06-01/2024-07-01, or a day, month or year: "+
 				"2024-06-01, 2024-06, 2024", text)
 	}
+	for _, end := range []string{from, to} {
+		if wholeSpan(end) != end && len(end) < len(time.DateOnly) {
+			return nil, fmt.Errorf("%q is not a time span: write both days, such as 2024-06-01/2024-07-01; the second "+
+				"is the first day after the span", text)
+		}
+	}
 	if begin, end := momentOf(from), momentOf(to); !begin.IsZero() && !end.IsZero() && end.Before(begin) {
 		return nil, fmt.Errorf("the time span %q ends before it begins: write FROM/TO with the earlier time first",
 			text)
@@ -411,7 +417,7 @@ func interval(text string) (json.RawMessage, error) {
 
 // momentOf returns the time that a text stands for; zero if it is in no usual form.
 func momentOf(text string) time.Time {
-	for _, form := range []string{time.DateOnly, time.RFC3339, "2006-01", "2006", "2006-01-02T15:04:05"} {
+	for _, form := range []string{time.DateOnly, time.RFC3339, "2006-01-02T15:04:05"} {
 		if at, err := time.Parse(form, text); err == nil {
 			return at
 		}

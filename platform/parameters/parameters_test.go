@@ -403,6 +403,27 @@ func TestArguments_ListsAllFaults(t *testing.T) {
 	}
 }
 
+// A text in another form than that of its parameter is described in the user's words.
+func TestArguments_SaysWhichFormTextsHave(t *testing.T) {
+	var all []dispatch.Parameter
+	for _, form := range []string{"date", "date-time", "uuid"} {
+		all = append(all, Describe(dispatch.Parameter{Name: form,
+			Schema: json.RawMessage(`{"type":"string","format":"` + form + `"}`)}))
+	}
+	_, faults := NewSet(all).Arguments(nil,
+		json.RawMessage(`{"date":"2024-01","date-time":"2024-04","uuid":"2024"}`), nil)
+	var got []string
+	for _, f := range faults {
+		_, text, _ := strings.Cut(f.Msg, "is not valid: ")
+		got = append(got, text)
+	}
+	want := []string{`"2024-01" is not a date such as 2024-06-01.`,
+		`"2024-04" is not a time such as 2024-06-01T12:00:00Z.`, `"2024" does not have the form "uuid".`}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+}
+
 func TestArguments_KeepsValidValues(t *testing.T) {
 	s := NewSet([]dispatch.Parameter{Describe(dispatch.Parameter{Name: "x",
 		Schema: json.RawMessage(`{"type":"number"}`)})})

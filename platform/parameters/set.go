@@ -197,11 +197,25 @@ func (p parameter) check(m *bounds.Meter, value json.RawMessage, loc []any) (fau
 		faults = append(faults, dispatch.Fault{
 			Loc: slices.Concat(loc, asAny(leaf.InstanceLocation)),
 			Msg: fmt.Sprintf("The value of the parameter %q (%s) is not valid: %s.", p.Name, p.Type,
-				shorter(leaf.ErrorKind.LocalizedString(english))),
+				shorter(textOf(leaf.ErrorKind))),
 			Type: "value_error",
 		})
 	}
 	return faults
+}
+
+// textOf says what a value violates.
+func textOf(violated jsonschema.ErrorKind) string {
+	format, ok := violated.(*kind.Format)
+	switch {
+	case !ok:
+		return violated.LocalizedString(english)
+	case format.Want == "date":
+		return fmt.Sprintf("%q is not a date such as 2024-06-01", format.Got)
+	case format.Want == "date-time":
+		return fmt.Sprintf("%q is not a time such as 2024-06-01T12:00:00Z", format.Got)
+	}
+	return fmt.Sprintf("%q does not have the form %q", format.Got, format.Want)
 }
 
 // bytesPerStep is how many bytes of a value cost one step to decode.
