@@ -93,7 +93,7 @@ func (s *Store) KeepItem(ctx context.Context, i dispatch.Item) error {
 				begins, ends)
 			SELECT j.id, j.owner, j.task, j.account, $2, j.service, 0, $3, $4, $5, $6, $7, $8, $9, $10
 			FROM jobs j
-			WHERE j.id = $1 AND j.status = 'finished' AND NOT j.hidden
+			WHERE j.id = $1 AND j.status = 'finished' AND NOT j.hidden`+q.lock("j")+`
 			ON CONFLICT (job) DO UPDATE SET due = 0, place = excluded.place, period = excluded.period, west = excluded.west,
 				south = excluded.south, east = excluded.east, north = excluded.north, begins = excluded.begins,
 				ends = excluded.ends`,
