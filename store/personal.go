@@ -174,7 +174,7 @@ func (s *Store) Forget(
 func (s *Store) forgetUser(
 	ctx context.Context, u dispatch.UserID, deleted map[string]int64,
 ) (revocations int64, err error) {
-	err = s.in(ctx, s.write, "Forget", func(q tx, now int64) error {
+	err = s.forgetPart(ctx, deleted, func(q tx, now int64, deleted map[string]int64) error {
 		if err := s.refuseJobs(ctx, q, u); err != nil {
 			return err
 		}
@@ -184,6 +184,24 @@ func (s *Store) forgetUser(
 		return forgetRows(ctx, q, u, deleted)
 	})
 	return revocations, err
+}
+
+// forgetPart deletes rows in a transaction, which may be run more than once, and adds their numbers after its commit.
+func (s *Store) forgetPart(
+	ctx context.Context, deleted map[string]int64, forget func(q tx, now int64, deleted map[string]int64) error,
+) error {
+	var part map[string]int64
+	err := s.in(ctx, s.write, "Forget", func(q tx, now int64) error {
+		part = map[string]int64{}
+		return forget(q, now, part)
+	})
+	if err != nil {
+		return err
+	}
+	for table, n := range part {
+		deleted[table] += n
+	}
+	return nil
 }
 
 // refuseJobs returns Conflict if a user has jobs, and keeps others from adding any until the end of the transaction.
@@ -203,12 +221,28 @@ func (s *Store) refuseJobs(ctx context.Context, q tx, u dispatch.UserID) error {
 
 // forgetJobs deletes a user's jobs with all that belongs to them, some in each transaction.
 func (s *Store) forgetJobs(ctx context.Context, u dispatch.UserID, deleted map[string]int64) error {
-	return purgeFound(ctx, s, unreported, func(_ dispatch.JobID, n int64) ([]dispatch.JobID, error) {
-		return list(ctx, s.on(s.read), single[dispatch.JobID], `
-				SELECT id FROM jobs
-				WHERE owner = $1 AND phase = 'ended'
-				LIMIT CAST($2 AS BIGINT)`, u, n)
-	}, func(q tx, id dispatch.JobID) (int64, error) { return 0, forgetJob(ctx, q, id, deleted) })
+	for more := true; more; {
+		jobs, err := list(ctx, s.on(s.read), single[dispatch.JobID], `
+			SELECT id FROM jobs
+			WHERE owner = $1 AND phase = 'ended'
+			LIMIT CAST($2 AS BIGINT)`, u, purgedAtOnce)
+		if err != nil {
+			return err
+		}
+		err = s.forgetPart(ctx, deleted, func(q tx, _ int64, deleted map[string]int64) error {
+			for _, id := range jobs {
+				if err := forgetJob(ctx, q, id, deleted); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		more = len(jobs) == purgedAtOnce
+	}
+	return nil
 }
 
 // forgetJob deletes a job with all that belongs to it, unless it was retried since it was listed. The job is deleted
@@ -280,7 +314,7 @@ func forgetRows(ctx context.Context, q tx, u dispatch.UserID, deleted map[string
 // forgetAccount deletes a user's own account at a platform, if it has no jobs.
 func forgetAccount(ctx context.Context, q tx, a dispatch.Account, deleted map[string]int64) error {
 	for _, held := range []struct{ table, column string }{
-		{"unrecognized", "account"}, {"account_counts", "account"}, {"accounts", "id"},
+		{"unrecognized", "account"}, {"operator_holds", "scope"}, {"account_counts", "account"}, {"accounts", "id"},
 	} {
 		err := execCounted(ctx, q, deleted, held.table, `
 			DELETE FROM `+held.table+`

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"database/sql"
 	"fmt"
 	"testing"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/store"
 	"github.com/eodispatch/eodispatch/test/conformance"
+	"github.com/eodispatch/eodispatch/test/conformance/postgres"
 )
 
 const day = 24 * time.Hour
@@ -225,6 +227,73 @@ func TestKeepKeys(t *testing.T) {
 			t.Errorf("after %v more the key stands for %+v: %v", after.pass, got, err)
 		}
 	}
+}
+
+// TestForget_CountsRowsOnce: PostgreSQL aborts a transaction of Forget to resolve a deadlock. What it had deleted until
+// then is not counted.
+func TestForget_CountsRowsOnce(t *testing.T) {
+	dsn := postgres.Database(t)
+	s := open(t, dsn, nil)
+	jobs := acceptEnded(t, s, tasked(), 2, day)
+	other, err := sql.Open("pgx", dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	begun, err := other.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer begun.Rollback()
+	lock := "UPDATE jobs SET due = due WHERE id = $1"
+	if _, err := begun.Exec("SET LOCAL deadlock_timeout = '1min'"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := begun.Exec(lock, jobs[1].ID); err != nil {
+		t.Fatal(err)
+	}
+	forgotten := make(chan map[string]int64, 1)
+	go func() {
+		deleted, _, err := s.Forget(t.Context(), "ann")
+		if err != nil {
+			t.Error(err)
+		}
+		forgotten <- deleted
+	}()
+	awaitBlocked(t, dsn)
+	if _, err := begun.Exec(lock, jobs[0].ID); err != nil { // which Forget has deleted
+		t.Fatal(err)
+	}
+	if err := begun.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	if deleted := <-forgotten; deleted["jobs"] != 2 {
+		t.Errorf("deleted: %v", deleted)
+	}
+}
+
+// TestForget_HoldOfAnAccount: an operator's hold names the user whose account it concerns.
+func TestForget_HoldOfAnAccount(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, d conformance.Store, _ func()) {
+		s := d.(*store.Store)
+		job := drafts(1)
+		job[0].Account = "p/ann"
+		if _, err := s.Accept(t.Context(), dispatch.Key{}, nil, job); err != nil {
+			t.Fatal(err)
+		}
+		for _, scope := range []string{"p/ann", "p"} {
+			if err := s.HoldScope(t.Context(), dispatch.OperatorHold{Scope: scope, Notice: "n"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.CancelAll(t.Context(), "ann"); err != nil {
+			t.Fatal(err)
+		}
+		deleted, _, err := s.Forget(t.Context(), "ann")
+		if n := store.Rows(t, s, "operator_holds"); err != nil || n != 1 || deleted["operator_holds"] != 1 {
+			t.Errorf("%d holds are left; deleted: %v, %v", n, deleted, err)
+		}
+	})
 }
 
 // TestForget_LeavesWhatIsSubmittedMeanwhile: a job that is retried after Forget has listed it as ended keeps its
