@@ -170,11 +170,7 @@ func markAwaited(
 	ctx context.Context, q querier, u dispatch.UserID, scope dispatch.Scope, fresh, gap time.Duration, now int64,
 ) ([]awaitedJob, error) {
 	w := where{args: []any{u, now, now - fresh.Microseconds(), gap.Microseconds(), max(fresh, gap).Microseconds()}}
-	if scope.Job != 0 {
-		w.and("id = " + w.arg(scope.Job))
-	} else {
-		w.and(inScope(&w, scope))
-	}
+	w.and(inScope(&w, scope))
 	return list(ctx, q, func(j *awaitedJob) []any { return []any{text(&j.account), &j.awaited, number(&j.due)} }, `
 		UPDATE jobs
 		SET awaited = checked < $3 OR checked > $2,
