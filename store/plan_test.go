@@ -133,6 +133,8 @@ var plans = []plan{
 		"ledger USING INDEX sqlite_autoindex_ledger_1 (owner=? AND account=? AND month=?)", "", true},
 	{`UPDATE deliveries SET due = .* tries = tries \+ 1`,
 		"SEARCH e USING INDEX sqlite_autoindex_deliveries_1 (hook=? AND job=? AND task=? AND epoch<?)", "", false},
+	{`UPDATE deliveries SET due = .* tries = tries \+ 1`,
+		"SEARCH p USING INDEX deliveries_of_job (job=? AND task=?)", "", false},
 	{`SELECT d\.queued FROM deliveries d`, "SCAN d USING INDEX deliveries_waiting", "", false},
 	{`FROM hooks WHERE owner = \S+ AND NOT gone AND job IN`,
 		"hooks USING INDEX hooks_of_job (owner=? AND job=? AND task=?)", "", false},

@@ -644,8 +644,8 @@ CREATE INDEX deliveries_due ON deliveries (hook, due) WHERE due > 0;
 CREATE INDEX deliveries_waiting ON deliveries (queued) WHERE due > 0;
 -- The last deliveries of a hook
 CREATE INDEX deliveries_of_hook ON deliveries (hook, happened);
--- Deliveries of a job that is forgotten
-CREATE INDEX deliveries_of_job ON deliveries (job);
+-- Deliveries of a job, or of a task
+CREATE INDEX deliveries_of_job ON deliveries (job, task);
 -- What the purge deletes
 CREATE INDEX deliveries_by_age ON deliveries (queued);
 
