@@ -158,7 +158,7 @@ func (c claims) checkType(h header) error {
 	return nil
 }
 
-// checkParties refuses tokens from another issuer, for another audience, or of a client that is not authorized.
+// checkParties refuses tokens from another issuer, and those for another audience unless their client is accepted.
 func (c claims) checkParties(config Config) error {
 	wanted := func(name string) bool { return slices.Contains(config.Audience, name) }
 	party := c.party
@@ -173,8 +173,6 @@ func (c claims) checkParties(config Config) error {
 		return fmt.Errorf("the token has no aud, and %s", foreignParty(party))
 	case c.audience != nil && !slices.ContainsFunc(c.audience, wanted) && !admitted:
 		return fmt.Errorf("the token is for another audience, and %s", foreignParty(party))
-	case len(config.Parties) > 0 && !slices.Contains(config.Parties, party):
-		return errors.New("the token was issued to a client that is not an authorized party")
 	}
 	return nil
 }

@@ -32,8 +32,6 @@ type Config struct {
 	Audience []string
 	// Clients lists clients (azp or client_id) whose tokens are accepted whatever their aud.
 	Clients []string
-	// Parties lists the clients to which accepted tokens may have been issued (azp or client_id); empty: any.
-	Parties []string
 
 	Client      *upstream.Client // for requests for the provider's keys
 	Now         func() time.Time // nil: time.Now
@@ -95,7 +93,7 @@ func NewVerifier(c Config) (*Verifier, error) {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	c.Audience, c.Parties = slices.Clone(c.Audience), slices.Clone(c.Parties)
+	c.Audience = slices.Clone(c.Audience)
 	source := &provider{client: newClient(c.Client, c.Now), issuer: c.Issuer, insecure: c.Development}
 	return &Verifier{config: c, keys: newKeySet(source, c.Now),
 		verified: newLRU[[sha256.Size]byte, verified](maxVerified)}, nil
@@ -108,9 +106,6 @@ func (c Config) check() error {
 	}
 	if len(c.Audience) == 0 || slices.Contains(c.Audience, "") {
 		faults = append(faults, errors.New("identity.audience must name at least one audience, and no empty one"))
-	}
-	if slices.Contains(c.Parties, "") {
-		faults = append(faults, errors.New("an authorized party is empty"))
 	}
 	if c.Client == nil {
 		faults = append(faults, errors.New("there is no HTTP client"))
