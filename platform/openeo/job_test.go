@@ -13,7 +13,6 @@ import (
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/platform/openeo"
-	"github.com/eodispatch/eodispatch/platform/upstream"
 )
 
 func TestSubmit(t *testing.T) {
@@ -643,32 +642,4 @@ func TestSync_NotOffered(t *testing.T) {
 	b.on("POST /result", func(http.ResponseWriter, *http.Request) { t.Error("it was sent") })
 	_, err := b.platform().RunSync(t.Context(), token, b.submission())
 	wantKind(t, err, dispatch.Unsupported)
-}
-
-func TestSync_HasNoShortDeadline(t *testing.T) {
-	b := newBackend(t)
-	b.on("POST /result", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
-	p := b.platform(func(c *openeo.Config) {
-		c.Client = upstream.New(upstream.Config{Transport: deadlines{t, 30 * time.Minute}, Development: true})
-	})
-	if _, err := p.RunSync(t.Context(), token, b.submission()); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// deadlines answers POST /result itself, and checks its deadline.
-type deadlines struct {
-	t    *testing.T
-	want time.Duration
-}
-
-func (d deadlines) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.Method != http.MethodPost {
-		return http.DefaultTransport.RoundTrip(r)
-	}
-	at, ok := r.Context().Deadline()
-	if left := time.Until(at); !ok || left > d.want || left < d.want-time.Minute {
-		d.t.Errorf("the request has %v, want %v", left, d.want)
-	}
-	return &http.Response{StatusCode: 200, Header: http.Header{}, Body: http.NoBody}, nil
 }

@@ -10,16 +10,12 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/dispatch/bounds"
 	"github.com/eodispatch/eodispatch/platform/stac"
 	"github.com/eodispatch/eodispatch/platform/upstream"
 )
-
-// syncTime limits a synchronous run; clients in the field wait as long.
-const syncTime = 30 * time.Minute
 
 // Results reads the job's results: a STAC Collection unchanged, or an Item as a Collection of its assets; relative
 // links are made absolute. Assets are often signed URLs that expire soon, so nothing is cached.
@@ -141,7 +137,7 @@ func linksOfItem(item stac.Object) []stac.Object {
 	return all
 }
 
-// RunSync runs a request at once and streams the file that it creates, for at most 30 minutes.
+// RunSync runs a request at once and streams the file that it creates.
 func (p *Platform) RunSync(ctx context.Context, t dispatch.Token, s dispatch.Submission) (*dispatch.SyncResult, error) {
 	ctx, end := p.answers.Begin(ctx)
 	defer end()
@@ -169,7 +165,6 @@ func (p *Platform) RunSync(ctx context.Context, t dispatch.Token, s dispatch.Sub
 	}
 	call := p.request(op, http.MethodPost, f.url+"/result", bearer, body)
 	call.Header.Set("Accept", "*/*")
-	call.Timeout = syncTime
 	a, err := p.Client.Stream(ctx, call)
 	if err != nil {
 		return nil, tooLong(a, refine(a, err))

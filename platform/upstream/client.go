@@ -110,8 +110,6 @@ type Call struct {
 	Blind  bool // it cannot be found out later whether it did, so after a pause it is sent on a new connection
 	// bytes of the response body; default, and maximum for an error response: see budget.AnswerBytes and AnswerError
 	Limit int64
-
-	Timeout time.Duration // if the context has no deadline; default Config.Timeout
 }
 
 // Answer is the response to a [Call] or [Fetch].
@@ -128,7 +126,7 @@ type Answer struct {
 // limit. The Answer is also returned with an error, as far as it arrived, so that a protocol's own error codes can be
 // read.
 func (c *Client) Do(ctx context.Context, call Call) (*Answer, error) {
-	ctx, cancel := c.bounded(ctx, call.Timeout)
+	ctx, cancel := c.bounded(ctx)
 	defer cancel()
 	resp, err := c.call(ctx, call)
 	if err != nil {
@@ -142,7 +140,7 @@ func (c *Client) Do(ctx context.Context, call Call) (*Answer, error) {
 // Stream sends the request and returns the body of a response below 300 as Answer.Stream, without a limit on its size.
 // ctx bounds the time of the whole call and must stay valid until the body is read. Otherwise it is like [Client.Do].
 func (c *Client) Stream(ctx context.Context, call Call) (*Answer, error) {
-	ctx, cancel := c.bounded(ctx, call.Timeout)
+	ctx, cancel := c.bounded(ctx)
 	resp, err := c.call(ctx, call)
 	if err != nil {
 		cancel()
@@ -178,11 +176,11 @@ func (s *stream) Close() error {
 	return s.body.Close()
 }
 
-func (c *Client) bounded(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
+func (c *Client) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, ok := ctx.Deadline(); ok {
 		return context.WithCancel(ctx)
 	}
-	return context.WithTimeout(ctx, cmp.Or(timeout, c.Timeout))
+	return context.WithTimeout(ctx, c.Timeout)
 }
 
 // call sends the request and follows harmless redirects.

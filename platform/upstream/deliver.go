@@ -25,7 +25,7 @@ const drained = 4 << 10
 // status of the response, 0 if none arrived, and how long the receiver asks to wait. Redirects are not followed. The
 // response's body is not used. A status of 300 or above is an error.
 func (c *Client) Deliver(ctx context.Context, d Delivery) (status int, wait time.Duration, err error) {
-	ctx, cancel := c.bounded(ctx, 0)
+	ctx, cancel := c.bounded(ctx)
 	defer cancel()
 	u, exempt, err := c.rules.parseUntrusted(d.URL, nil, true)
 	if err != nil {

@@ -22,7 +22,6 @@ type Fetch struct {
 	TrustedHosts bool
 	Limit        int64  // bytes; default 10 MiB
 	ETag         string // of the known version: the response may then be 304
-	Accept       string // media types; by default JSON is preferred
 }
 
 // Fetch reads a document without a token: with https, from an allowed host with a public address, and through at most
@@ -30,7 +29,7 @@ type Fetch struct {
 // A response that does not arrive in time is Unavailable. A host that the operator trusts and f.AllowHosts lists, or
 // f.TrustedHosts exempts, may be private and use http.
 func (c *Client) Fetch(ctx context.Context, f Fetch) (*Answer, error) {
-	ctx, cancel := c.bounded(ctx, 0)
+	ctx, cancel := c.bounded(ctx)
 	defer cancel()
 	resp, err := c.follow(ctx, f.Op, f.URL, func(at string) (*url.URL, bool, error) {
 		return c.rules.parseUntrusted(at, f.AllowHosts, f.TrustedHosts)
@@ -76,7 +75,7 @@ func (c *Client) follow(ctx context.Context, op, next string, check func(string)
 }
 
 func (f Fetch) request(u *url.URL) *http.Request {
-	h := http.Header{"Accept": {cmp.Or(f.Accept, "application/json, application/geo+json, */*;q=0.1")}}
+	h := http.Header{"Accept": {"application/json, application/geo+json, */*;q=0.1"}}
 	if f.ETag != "" {
 		h.Set("If-None-Match", f.ETag)
 	}
