@@ -120,8 +120,7 @@ type Report struct {
 // Listed is one job in a listing.
 type Listed struct {
 	Ref     Ref
-	Tag     string // "": the platform does not store it
-	Process string
+	Tag     string    // "": the platform does not store it
 	Created time.Time // zero: not reported
 	Report  Report
 }

@@ -139,8 +139,7 @@ func listed(base string, raw json.RawMessage) (dispatch.Listed, bool) {
 	if info.id() == "" {
 		return dispatch.Listed{}, false
 	}
-	job := dispatch.Listed{Ref: dispatch.Ref{Base: base, ID: info.id()}, Process: info.process(),
-		Created: info.time("created")}
+	job := dispatch.Listed{Ref: dispatch.Ref{Base: base, ID: info.id()}, Created: info.time("created")}
 	if info["status"] != nil {
 		job.Report = info.report()
 	}

@@ -66,15 +66,6 @@ func (s statusInfo) id() string {
 	return ""
 }
 
-// process returns the identifier of the job's process. 2.0 gives its URI.
-func (s statusInfo) process() string {
-	uri := stac.Text(s["processID"])
-	if _, id, ok := strings.Cut(uri, "/processes/"); ok {
-		return id
-	}
-	return uri
-}
-
 func (s statusInfo) status() dispatch.Status { return parseStatus(stac.Text(s["status"])) }
 
 // isJob reports whether this is a job, and not a result that has some of the same members.

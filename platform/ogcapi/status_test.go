@@ -38,39 +38,39 @@ func TestStatusWords(t *testing.T) {
 func TestStatus_Info(t *testing.T) {
 	fifty, hundred, none := 50.0, 100.0, 0.0
 	for _, c := range []struct {
-		raw, id, process string
-		report           dispatch.Report
+		raw, id string
+		report  dispatch.Report
 	}{
-		{`{"jobID":"a","processID":"p","type":"process","status":"running","progress":50,"message":"half"}`, "a", "p",
+		{`{"jobID":"a","processID":"p","type":"process","status":"running","progress":50,"message":"half"}`, "a",
 			dispatch.Report{Status: dispatch.Running, Progress: &fifty, Message: "half"}},
-		{`{"id":"a","processID":"https://x/api/processes/p","status":"successful"}`, "a", "p",
+		{`{"id":"a","processID":"https://x/api/processes/p","status":"successful"}`, "a",
 			dispatch.Report{Status: dispatch.Finished}},
-		{`{"id":"a","jobID":"b","status":"Started","percentCompleted":"50%"}`, "b", "",
+		{`{"id":"a","jobID":"b","status":"Started","percentCompleted":"50%"}`, "b",
 			dispatch.Report{Status: dispatch.Running, Progress: &fifty}},
-		{`{"job_id":7,"status":"accepted","progress":-3,"message":null}`, "7", "",
+		{`{"job_id":7,"status":"accepted","progress":-3,"message":null}`, "7",
 			dispatch.Report{Status: dispatch.Queued,
 				Progress: &none}},
-		{`{"jobID":"..","id":"a","status":"running","progress":1e9}`, "a", "", dispatch.Report{Status: dispatch.Running,
+		{`{"jobID":"..","id":"a","status":"running","progress":1e9}`, "a", dispatch.Report{Status: dispatch.Running,
 			Progress: &hundred}},
 		{
-			`{"id":"a","status":"failed","message":"Failed","exception":{"type":"x","title":"T","detail":"No <b>scene</b>\nthere"}}`, "a", "",
+			`{"id":"a","status":"failed","message":"Failed","exception":{"type":"x","title":"T","detail":"No <b>scene</b>\nthere"}}`, "a",
 			dispatch.Report{Status: dispatch.Failed, Message: "No scene there"}},
-		{`{"id":"a","status":"failed","message":"Failed","exception":"x"}`, "a", "",
+		{`{"id":"a","status":"failed","message":"Failed","exception":"x"}`, "a",
 			dispatch.Report{Status: dispatch.Failed, Message: "x"}},
-		{`{"id":"a","status":"failed","message":"Failed","exception":[1,{"type":"x"}]}`, "a", "",
+		{`{"id":"a","status":"failed","message":"Failed","exception":[1,{"type":"x"}]}`, "a",
 			dispatch.Report{Status: dispatch.Failed, Message: "Failed"}},
 		{`{"id":"a","status":"failed","message":"Job failed.","exceptions":[{"Code":"RuntimeError","Locator":"run",
 			"Text":"No scene"},{"Code":"NoApplicableCode"}]}`,
-			"a", "", dispatch.Report{Status: dispatch.Failed, Message: "No scene"}},
-		{`{"id":"a","status":"failed","message":"Job failed.","exceptions":["first","No scene"]}`, "a", "",
+			"a", dispatch.Report{Status: dispatch.Failed, Message: "No scene"}},
+		{`{"id":"a","status":"failed","message":"Job failed.","exceptions":["first","No scene"]}`, "a",
 			dispatch.Report{Status: dispatch.Failed, Message: "No scene"}},
-		{`{"id":{},"status":3,"progress":{},"message":[]}`, "", "", dispatch.Report{Status: dispatch.Unknown}},
+		{`{"id":{},"status":3,"progress":{},"message":[]}`, "", dispatch.Report{Status: dispatch.Unknown}},
 	} {
 		info := parseStatusInfo([]byte(c.raw))
 		got := info.report()
-		if info.id() != c.id || info.process() != c.process || got.Status != c.report.Status ||
+		if info.id() != c.id || got.Status != c.report.Status ||
 			got.Message != c.report.Message {
-			t.Errorf("%s: got %q of %q, %+v", c.raw, info.id(), info.process(), got)
+			t.Errorf("%s: got %q, %+v", c.raw, info.id(), got)
 		}
 		if (got.Progress == nil) != (c.report.Progress == nil) ||
 			got.Progress != nil && *got.Progress != *c.report.Progress {
@@ -448,7 +448,7 @@ func TestList_Job(t *testing.T) {
 		t.Fatal(jobs, err)
 	}
 	a, b := jobs[0], jobs[1]
-	if a.Ref != (dispatch.Ref{ID: "a"}) || a.Process != "p" || a.Report.Status != dispatch.Finished ||
+	if a.Ref != (dispatch.Ref{ID: "a"}) || a.Report.Status != dispatch.Finished ||
 		a.Created.Year() != 2026 {
 		t.Errorf("%+v", a)
 	}
