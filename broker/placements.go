@@ -137,7 +137,7 @@ func (b *Broker) draftPlacement(ctx context.Context, u dispatch.UserID, r dispat
 	h.request.Options, h.Budgeted = h.request.OptionsWithout(dispatch.OptionBudget), false
 	ctx, cancel := context.WithTimeout(ctx, dispatch.CheckWithin)
 	defer cancel()
-	h.notice = b.missingSignIn(ctx, u, h.Account)
+	h.notice = b.missingSignIn(ctx, h.Account)
 	var err error
 	switch h.parameters, err = b.Parameters(ctx, u, r.Service, r.Label); {
 	case dispatch.Is(err, dispatch.Unsupported): // the platform describes no services
@@ -154,7 +154,7 @@ func (b *Broker) draftPlacement(ctx context.Context, u dispatch.UserID, r dispat
 
 // missingSignIn returns what a user must do before jobs run under an account of theirs; "": nothing, or it is not known
 // now.
-func (b *Broker) missingSignIn(ctx context.Context, u dispatch.UserID, a dispatch.Account) string {
+func (b *Broker) missingSignIn(ctx context.Context, a dispatch.Account) string {
 	backend := b.BackendNamed(a.Platform())
 	if backend == nil || backend.Access != dispatch.AccessUser {
 		return ""

@@ -48,7 +48,7 @@ func (b *Broker) AcceptTask(ctx context.Context, u dispatch.UserID, r dispatch.R
 	case len(t.Request.Placements) > 0:
 		b.spreads.Signal(anyTask)
 	case t.PausedFor == dispatch.None:
-		accepted.Attention = b.signInAttention(ctx, u, t.Account)
+		accepted.Attention = b.signInAttention(ctx, t.Account)
 	}
 	if t.Budget != (dispatch.Budget{}) {
 		accepted.Spending = &dispatch.Spending{}
@@ -58,11 +58,11 @@ func (b *Broker) AcceptTask(ctx context.Context, u dispatch.UserID, r dispatch.R
 
 // signInAttention returns NeedsSignIn if it is soon known that the jobs of an account wait for their user. The visit
 // that will show it asks for the same token.
-func (b *Broker) signInAttention(ctx context.Context, u dispatch.UserID, a dispatch.Account) dispatch.Attention {
+func (b *Broker) signInAttention(ctx context.Context, a dispatch.Account) dispatch.Attention {
 	defer idleIfSlow(ctx)()
 	ctx, cancel := context.WithTimeout(ctx, signInWithin)
 	defer cancel()
-	if b.missingSignIn(ctx, u, a) == "" {
+	if b.missingSignIn(ctx, a) == "" {
 		return dispatch.None
 	}
 	return dispatch.NeedsSignIn
