@@ -21,7 +21,7 @@ type Config struct {
 	TLS           TLS             `yaml:"tls"`
 	Proxies       []string        `yaml:"trusted_proxies" check:"network" doc:"networks of proxies, such as '10.0.0.0/8', whose part of 'X-Forwarded-For' names the client's address"`
 	PublicURL     string          `yaml:"public_url" check:"url" doc:"base URL that clients use, for links and the OpenAPI document"`
-	Database      dispatch.Secret `yaml:"database" default:"sqlite:eodispatch.db" variable:"DATABASE_URL" restart:"true" doc:"'sqlite:FILE', for one process, or 'postgres://user:password@host/name'; of several hosts ('host1,host2') the writable one is used. A process opens 17 connections to PostgreSQL, and twice 'pool_max_conns' (default: CPUs, at least 4), named 'eodispatch HOST POOL'"`
+	Database      dispatch.Secret `yaml:"database" default:"sqlite:eodispatch.db" variable:"DATABASE_URL" restart:"true" doc:"'sqlite:FILE', for one process, relative to the working directory, or 'postgres://user:password@host/name'; of several hosts ('host1,host2') the writable one is used. A process opens 17 connections to PostgreSQL, and twice 'pool_max_conns' (default: CPUs, at least 4), named 'eodispatch HOST POOL'"`
 	Direct        dispatch.Secret `yaml:"database_direct" restart:"true" doc:"the server's own address behind a pooler, for migrations and notifications ([operations.md](operations.md#postgresql-that-fails-over))"`
 	Freshness     time.Duration   `yaml:"freshness" default:"10s" doc:"maximum age of a status; for an older one the platform is asked first"`
 	ShutdownDelay time.Duration   `yaml:"shutdown_delay" restart:"true" doc:"time from SIGTERM until the port closes: five seconds in Kubernetes"`

@@ -1,12 +1,14 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/pressly/goose/v3"
@@ -73,10 +75,19 @@ func readerOf(file string) (*sql.DB, error) {
 	return openSQLiteFile(file, url.Values{"mode": {"ro"}, "_pragma": {"busy_timeout(5000)"}}, readers)
 }
 
+// CheckExists returns Misconfigured for an SQLite file that does not exist, which Open would make.
+func CheckExists(dsn string) error {
+	if file, ok := strings.CutPrefix(dsn, "sqlite:"); ok {
+		return mustExist(file)
+	}
+	return nil
+}
+
 func mustExist(file string) error {
 	if _, err := os.Stat(file); err != nil {
+		whole, _ := filepath.Abs(file) // "" without a working directory
 		return &dispatch.Error{Kind: dispatch.Misconfigured, Op: "store.OpenToRead", Err: err,
-			Text: fmt.Sprintf("There is no database file %s.", file)}
+			Text: fmt.Sprintf("There is no database file %s.", cmp.Or(whole, file))}
 	}
 	return nil
 }

@@ -55,8 +55,8 @@ var Attentions = map[dispatch.Attention]string{
 		"Correct it, or submit with another address.",
 	dispatch.NotRemoved: "The job has ended, and its copy at the platform, with the results, could not be " +
 		"deleted there. Delete it at the platform if you need to.",
-	dispatch.HeldByOperator: "The operator of this service has put the platform on hold. The job is submitted " +
-		"after that; submitted jobs go on.",
+	dispatch.HeldByOperator: "The operator of this service has stopped submissions to this platform for now. The job " +
+		"is submitted after that; submitted jobs go on.",
 	dispatch.EndedByOperator: "The operator of this service ended this job. Retry its task, or submit the job again.",
 	dispatch.NoPlatform: "The platform of this job is no longer configured. The operator of this service must " +
 		"configure it again.",

@@ -91,6 +91,9 @@ func (d *doctorCommand) run(c console, settings *config.Config) error {
 	if err != nil {
 		return err
 	}
+	if err := store.CheckExists(settings.Database.Reveal()); err != nil {
+		settings.Notes = append(settings.Notes, dispatch.TextFor(err)+" It is made now.")
+	}
 	findings := append([]finding{{name: "configuration"}}, diagnose(ctx, checks, d.timeout)...)
 	findings = append(findings, d.counts(ctx, settings))
 	kept, err := openToRead(ctx, settings)

@@ -13,6 +13,7 @@ import (
 	"os"
 	osuser "os/user"
 	"strconv"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -124,11 +125,15 @@ func (o *operatorCommand) release(args []string) error {
 	})
 }
 
+// numberOf returns the number of a job, which users know as job-4711.
+func numberOf(job string) string { return strings.TrimPrefix(job, "job-") }
+
 func (o *operatorCommand) history(args []string) error {
 	var all []operator.Event
-	return o.show(http.MethodGet, "/operator/jobs/"+url.PathEscape(args[0])+"/events", nil, &all, func(w io.Writer) {
+	path := "/operator/jobs/" + url.PathEscape(numberOf(args[0])) + "/events"
+	return o.show(http.MethodGet, path, nil, &all, func(w io.Writer) {
 		if len(all) == 0 {
-			fmt.Fprintf(w, "The history has no entry of job %s.\n", args[0])
+			fmt.Fprintf(w, "The history has no entry of job %s.\n", numberOf(args[0]))
 			return
 		}
 		fmt.Fprintln(w, "TIME\tWHAT\tOUTCOME\tTOOK\tPHASE\tSTATUS\tATTENTION\tATTEMPT\tDETAIL")
@@ -144,12 +149,13 @@ func (o *operatorCommand) history(args []string) error {
 }
 
 func (o *operatorCommand) end(args []string) error {
-	if _, err := strconv.ParseInt(args[0], 10, 64); err != nil {
+	job := numberOf(args[0])
+	if _, err := strconv.ParseInt(job, 10, 64); err != nil {
 		return o.endUnknown(args)
 	}
 	var j operator.Job
 	body := map[string]string{"reason": args[1]}
-	return o.show(http.MethodPost, "/operator/jobs/"+url.PathEscape(args[0])+"/end", body, &j, func(w io.Writer) {
+	return o.show(http.MethodPost, "/operator/jobs/"+url.PathEscape(job)+"/end", body, &j, func(w io.Writer) {
 		fmt.Fprintf(w, "job %d has ended: %s\n", j.ID, j.Text)
 	})
 }

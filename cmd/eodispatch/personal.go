@@ -71,7 +71,7 @@ jobs. On PostgreSQL brokers may run. On SQLite no broker may use the file; it ca
 again, so repeat this command then. Logs, backups, platforms and the identity provider are not changed.`,
 		Example: "  eodispatch forget --config broker.yaml --user 7c9e6679-7425-40de-944b-e07fc1f90ae7 --cancel",
 	}, func(settings *config.Config, user dispatch.UserID) error {
-		return withDatabase(c, settings, openDatabase, func(ctx context.Context, kept *store.Store) error {
+		return withDatabase(c, settings, openExisting, func(ctx context.Context, kept *store.Store) error {
 			return f.forget(ctx, c, settings, kept, user)
 		})
 	})

@@ -82,6 +82,14 @@ func openDatabase(ctx context.Context, settings *config.Config) (*store.Store, e
 	return store.OpenBehindPooler(ctx, settings.Database.Reveal(), settings.Direct.Reveal(), wallClock{}, ownVersion())
 }
 
+// openExisting is openDatabase for commands that change what a database holds, and must not make a new one.
+func openExisting(ctx context.Context, settings *config.Config) (*store.Store, error) {
+	if err := store.CheckExists(settings.Database.Reveal()); err != nil {
+		return nil, err
+	}
+	return openDatabase(ctx, settings)
+}
+
 // openToRead opens the configured database without changing it. Brokers may be using it.
 func openToRead(ctx context.Context, settings *config.Config) (*store.Store, error) {
 	return store.OpenToRead(ctx, settings.Database.Reveal(), wallClock{})

@@ -26,7 +26,7 @@ in doubt, are never deleted. On SQLite no broker may use the file, except with -
 				return countAged(ctx, kept, retentionOf(settings), c.out)
 			})
 		}
-		return withDatabase(c, settings, openDatabase, func(ctx context.Context, kept *store.Store) error {
+		return withDatabase(c, settings, openExisting, func(ctx context.Context, kept *store.Store) error {
 			return deleteAged(ctx, kept, settings, c.out)
 		})
 	})

@@ -27,7 +27,7 @@ have been compared with the platform's list.`,
 // markRestored marks the database as restored. No broker may run meanwhile: it would go on to use the ids and jobs that
 // it has in memory.
 func markRestored(c console, settings *config.Config, withoutListing bool) error {
-	return withDatabase(c, settings, openDatabase, func(ctx context.Context, kept *store.Store) error {
+	return withDatabase(c, settings, openExisting, func(ctx context.Context, kept *store.Store) error {
 		if allowsSeveral(settings.Database.Reveal()) {
 			if err := checkUnattended(ctx, c.out, kept.LastServed); err != nil {
 				return err

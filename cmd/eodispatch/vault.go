@@ -41,7 +41,7 @@ func rotate(c console, settings *config.Config) error {
 		return config.Faults{{Where: "configuration", Key: "vault.keys",
 			Text: "is missing: there is nothing to rotate"}}
 	}
-	return withDatabase(c, settings, openDatabase, func(ctx context.Context, kept *store.Store) error {
+	return withDatabase(c, settings, openExisting, func(ctx context.Context, kept *store.Store) error {
 		rotated, err := identity.Rotate(ctx, kept, ring)
 		counts := make([]string, len(rotated))
 		for i, r := range rotated {

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -97,7 +96,7 @@ func TestOperator_HoldsReleasesAndEnds(t *testing.T) {
 			t.Errorf("the owner sees %+v", j.Attention)
 		}
 	}
-	operators(t, environ, "end", strconv.FormatInt(gone.ID, 10), "not needed")
+	operators(t, environ, "end", fmt.Sprint("job-", gone.ID), "not needed")
 	operators(t, environ, "release", "ogc")
 	if code, said := try(t, environ, "operator", "release", "ogc"); code != exitFailed ||
 		!strings.Contains(said, "No operator holds ogc.") {
@@ -123,7 +122,7 @@ func TestOperator_HoldsReleasesAndEnds(t *testing.T) {
 		}
 	}
 	p = Start(t, environ...)
-	past := operators(t, environ, "history", strconv.FormatInt(held.ID, 10))
+	past := operators(t, environ, "history", fmt.Sprint("job-", held.ID))
 	for _, want := range []string{"submit", "create", "ok", "started", "finished"} {
 		if !strings.Contains(past, want) {
 			t.Errorf("%q is missing in:\n%s", want, past)

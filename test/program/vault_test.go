@@ -41,6 +41,9 @@ func TestVault_Rotation(t *testing.T) {
 		t.Errorf("without keys: exit %d:\n%s", code, printed)
 	}
 	environ = append(environ, "EODISPATCH_VAULT_KEYS="+identity.NewKey(conformance.WallClock{}.Now()).Reveal())
+	if code, printed := try(t, environ, "migrate"); code != exitDone {
+		t.Fatalf("migrate: exit %d:\n%s", code, printed)
+	}
 	if code, printed := try(t, environ, "vault", "rotate"); code != exitDone ||
 		printed != "encrypted with the first key: 0 grants, 0 revocations, 0 secrets of hooks, 0 shared tokens, 0 "+
 			"sessions\n" {
