@@ -108,7 +108,8 @@ func (s *Sender) Send(ctx context.Context, m Message) error {
 	case s.places <- struct{}{}:
 		defer func() { <-s.places }()
 	case <-ctx.Done():
-		return ctx.Err()
+		return &dispatch.Error{Kind: dispatch.Unavailable, Op: "mail.Send", Text: "The mail server is slow.",
+			Err: ctx.Err()}
 	}
 	message, err := s.compose(m)
 	if err != nil {

@@ -6,7 +6,9 @@ import (
 	"io"
 	"net"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/emersion/go-smtp"
 
@@ -157,6 +159,33 @@ func TestSend_EndsWithItsContext(t *testing.T) {
 				t.Error("it was sent")
 			}
 		})
+	}
+}
+
+// TestSend_WaitsForItsTurn: the error of a message for which a slow server leaves no time is that of the server.
+func TestSend_WaitsForItsTurn(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newSender(t, mail.Config{Server: listener.Addr().String(), Encryption: mail.StartTLS})
+	slow, end := context.WithCancel(t.Context())
+	var sending sync.WaitGroup
+	defer sending.Wait()
+	defer end()
+	for range 4 {
+		sending.Go(func() { _ = s.Send(slow, letter) })
+		c, err := listener.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+	}
+	listener.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if err := s.Send(ctx, letter); !dispatch.Is(err, dispatch.Unavailable) {
+		t.Errorf("%v: %s", err, dispatch.TextFor(err))
 	}
 }
 
