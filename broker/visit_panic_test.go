@@ -236,6 +236,37 @@ func TestPanic_EndsNoVisit(t *testing.T) {
 	})
 }
 
+// TestPanic_OfAVisitLosesNoResponse: what was sent before a visit ends with a panic may create a job after that.
+func TestPanic_OfAVisitLosesNoResponse(t *testing.T) {
+	p := &script{}
+	p.submit = func(_ dispatch.Token, s dispatch.Submission) (dispatch.SubmitResult, error) {
+		time.Sleep(time.Duration(p.submits.Load()) * 5 * time.Second)
+		return dispatch.SubmitResult{Ref: dispatch.Ref{ID: s.Tag}, Started: true}, nil
+	}
+	withFaulty(t, p, func(t *testing.T, h *testBroker, f *faulty) {
+		f.set(func() {
+			f.save = func([]dispatch.Job) (bool, error) {
+				f.save = nil
+				panic("a bug")
+			}
+		})
+		var accepted sync.WaitGroup
+		for range 3 {
+			accepted.Go(func() { h.accept(t) })
+		}
+		accepted.Wait()
+		time.Sleep(10 * time.Minute)
+		for id := range dispatch.JobID(3) {
+			if r := h.stored(t, id+1); r.Phase != dispatch.Started || r.Ref.ID == "" {
+				t.Errorf("job %d is %s %q", r.ID, r.Phase, r.Attention)
+			}
+		}
+		if n := p.submits.Load(); n != 3 {
+			t.Errorf("%d submits", n)
+		}
+	})
+}
+
 // resting is a store at whose first intent the machine is suspended, once it is committed.
 type resting struct {
 	conformance.Store

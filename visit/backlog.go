@@ -24,11 +24,11 @@ const (
 // soon as the store answers again, even if another process has the account by then: Save checks the version of the row
 // and needs no lease. Responses to all other requests are not kept, because those requests can be repeated.
 type backlog struct {
-	mu     sync.Mutex
-	kept   []jobOutcomes
-	saving bool           // a goroutine saves them
-	saver  sync.WaitGroup // that goroutine
-	over   atomic.Bool    // the process ends, see Drain
+	mu      sync.Mutex
+	kept    []jobOutcomes
+	saving  bool           // a goroutine saves them
+	working sync.WaitGroup // that goroutine, and those that collect the responses of visits that panicked
+	over    atomic.Bool    // the process ends, see Drain
 }
 
 // Unsaved returns how many responses to submissions wait in memory to be saved.
@@ -43,7 +43,7 @@ func (vs *Visits) Unsaved() int {
 func (vs *Visits) Drain() {
 	vs.backlog.over.Store(true)
 	vs.runs.all.Wait()
-	vs.backlog.saver.Wait()
+	vs.backlog.working.Wait()
 }
 
 // await waits for a pause between attempts to save. When the process ends, it waits for a second at most.
@@ -79,7 +79,7 @@ func (vs *Visits) keep(said []jobOutcomes) {
 	vs.backlog.kept = append(vs.backlog.kept, said...)
 	if !vs.backlog.saving {
 		vs.backlog.saving = true
-		vs.backlog.saver.Go(func() { vs.saveBacklog(context.Background()) })
+		vs.backlog.working.Go(func() { vs.saveBacklog(context.Background()) })
 	}
 }
 

@@ -119,7 +119,7 @@ func (vs *Visits) Visit(ctx context.Context, l dispatch.Lease) error {
 	orderly := false
 	defer func() {
 		if !orderly { // a panic
-			v.visits.keepUnsaved(v.outcomesOf(v.unsaved))
+			v.keepResponses()
 		}
 	}()
 	err := v.run(ctx)
@@ -128,6 +128,16 @@ func (vs *Visits) Visit(ctx context.Context, l dispatch.Lease) error {
 		v.wakeOther(context.WithoutCancel(ctx))
 	}
 	return err
+}
+
+// keepResponses hands over the responses that a visit can no longer save, and those that are still to come.
+func (v *visit) keepResponses() {
+	v.visits.keepUnsaved(v.outcomesOf(v.unsaved))
+	v.visits.backlog.working.Go(func() {
+		for range v.pending {
+			v.visits.keepUnsaved(v.outcomesOf([]platformResponse{<-v.responses}))
+		}
+	})
 }
 
 // wakeOther wakes the account after a visit that may have saved responses without holding the lease, because another
