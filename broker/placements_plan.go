@@ -8,7 +8,8 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// mostMoved is how many jobs one move takes from a placement that gives up all.
+// mostMoved is how many jobs one move, which is one transaction, takes from a placement that gives up all, or of those
+// that failed there.
 const mostMoved = 500
 
 // placementPlan is a placement as planMoves sees it.
@@ -34,8 +35,9 @@ func planMoves(placements []placementPlan) (moves []move) {
 		return nil
 	}
 	for i, h := range placements {
-		if to, other := bestPlacement(placements, make([]int, len(placements)), i); other && h.Retrying > 0 {
-			moves = append(moves, move{from: i, to: to, n: h.Retrying, retrying: true})
+		to, other := bestPlacement(placements, make([]int, len(placements)), i)
+		for left := h.Retrying; other && left > 0; left -= mostMoved {
+			moves = append(moves, move{from: i, to: to, n: min(left, mostMoved), retrying: true})
 		}
 	}
 	wanted := deal(placements)

@@ -62,6 +62,8 @@ func TestPlanMoves(t *testing.T) {
 			closed(placement(2, 0, 0, 0), dispatch.Unreachable)}, ""},
 		{"what failed because of its platform goes elsewhere",
 			[]placementPlan{retrying(placement(2, 2, 3, 0), 2), placement(2, 2, 1, 0)}, "R0>1:2+0"},
+		{"many of these in several moves", []placementPlan{retrying(placement(2, 2, 1200, 0), 1200),
+			placement(2, 2, 0, 0)}, "R0>1:500+0 R0>1:500+0 R0>1:200+0"},
 		{"not to a placement that is down", []placementPlan{retrying(placement(2, 2, 2, 0), 2),
 			closed(placement(2, 0, 0, 0), dispatch.Unreachable)}, ""},
 		{"a placement without a limit", []placementPlan{placement(1, 1, 100, 0), placement(0, 0, 0, 0)}, "0>1:16+1"},
