@@ -14,18 +14,17 @@ import (
 
 // The tests of this file run in a bubble of testing/synctest, see with.
 
-// biller is a platform that reports what a run cost some time after its end, three minutes after its start.
+// biller is a platform that reports some time after the end of a run, three minutes after its start, that it cost 2.
 type biller struct {
 	script
-	costs float64
 	after time.Duration
 
 	mu     sync.Mutex
 	starts map[string]time.Time
 }
 
-func newBiller(costs float64, after time.Duration) *biller {
-	b := &biller{costs: costs, after: after, starts: map[string]time.Time{}}
+func newBiller(after time.Duration) *biller {
+	b := &biller{after: after, starts: map[string]time.Time{}}
 	b.submit = func(_ dispatch.Token, s dispatch.Submission) (dispatch.SubmitResult, error) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
@@ -41,7 +40,7 @@ func (b *biller) Status(_ context.Context, _ dispatch.Token, ref dispatch.Ref) (
 	r := dispatch.Report{Status: dispatch.Running, Unit: "credits"}
 	switch ran := time.Since(b.starts[ref.ID]); {
 	case ran >= 3*time.Minute+b.after:
-		r.Costs = &b.costs
+		r.Costs = new(2.0)
 		fallthrough
 	case ran >= 3*time.Minute:
 		r.Status = dispatch.Finished
@@ -77,7 +76,7 @@ func (h *testBroker) stands(t *testing.T, id dispatch.TaskID) string {
 func TestBudget_IsKeptWithLateCosts(t *testing.T) {
 	detector.Skip(t)
 	for _, after := range []time.Duration{0, 5 * time.Hour, 23 * time.Hour} {
-		p := newBiller(2, after)
+		p := newBiller(after)
 		with(t, dispatch.AccessShared, p, func(t *testing.T, h *testBroker) {
 			id := h.limitedTask(t, 20, `{"budget":13,"memory":"4g"}`)
 			time.Sleep(4 * time.Minute)
@@ -115,7 +114,7 @@ func TestBudget_IsKeptWithLateCosts(t *testing.T) {
 // or earlier runs of the user tell their costs.
 func TestBudget_OfOneJobIsKept(t *testing.T) {
 	detector.Skip(t)
-	p := newBiller(2, 5*time.Hour)
+	p := newBiller(5 * time.Hour)
 	with(t, dispatch.AccessShared, p, func(t *testing.T, h *testBroker) {
 		id := h.limitedTask(t, 10, `{"budget":2}`)
 		time.Sleep(24 * time.Hour)
@@ -143,7 +142,7 @@ func TestBudget_OfOneJobIsKept(t *testing.T) {
 // The first values of a task run; the others when its owner resumes it. The platform gets the options without those of
 // the task.
 func TestTrial_OthersWaitForTheOwner(t *testing.T) {
-	p := newBiller(2, 0)
+	p := newBiller(0)
 	var options []string
 	var mu sync.Mutex
 	submit := p.submit

@@ -255,7 +255,7 @@ func TestPrepare_TwoHundredBadDocuments(t *testing.T) {
 	withDefined(t, func(b *broker.Broker) { b.Backends[0].Limits.Jobs = 1 }, func(t *testing.T, h *testBroker,
 		p *defined) {
 		h.finish(t, p)
-		alone := h.lasts(t, "bob")
+		alone := h.lasts(t)
 		bad := []func(context.Context) error{hangs, fails(dispatch.DocumentUnreachable),
 			fails(dispatch.DocumentInvalid)}
 		ids := make([]dispatch.JobID, 200)
@@ -272,7 +272,7 @@ func TestPrepare_TwoHundredBadDocuments(t *testing.T) {
 			})
 		})
 		for range 30 {
-			if took := h.lasts(t, "bob"); took > alone+300*time.Millisecond {
+			if took := h.lasts(t); took > alone+300*time.Millisecond {
 				t.Errorf("another's job took %v, alone %v", took, alone)
 			}
 		}
@@ -301,14 +301,14 @@ func TestPrepare_TwoHundredBadDocuments(t *testing.T) {
 	})
 }
 
-// lasts is how long a job takes from its submission to its end, which is 5 s after its start.
-func (h *testBroker) lasts(t *testing.T, u dispatch.UserID) time.Duration {
+// lasts is how long a job of bob takes from its submission to its end, which is 5 s after its start.
+func (h *testBroker) lasts(t *testing.T) time.Duration {
 	t.Helper()
 	begin := time.Now()
-	r := h.one(t, u, "https://good.example/x")
+	r := h.one(t, "bob", "https://good.example/x")
 	for r.Status != dispatch.Finished {
 		time.Sleep(100 * time.Millisecond)
-		r = h.of(t, u, r.ID)
+		r = h.of(t, "bob", r.ID)
 	}
 	return time.Since(begin)
 }
@@ -409,14 +409,14 @@ func TestPrepare_FetchesAreBounded(t *testing.T) {
 func TestPrepare_FetchDelaysNoStatus(t *testing.T) {
 	withDefined(t, nil, func(t *testing.T, h *testBroker, p *defined) {
 		h.finish(t, p)
-		alone := h.lasts(t, "bob")
+		alone := h.lasts(t)
 		p.set("https://x.example/a", hangs)
 		begin := time.Now()
 		h.one(t, "ann", "https://x.example/a") // fetched anew 15 s after this, for a second in silence
 		for at := 10100 * time.Millisecond; at < 11*time.Second; at += 300 * time.Millisecond {
 			time.Sleep(at - time.Since(begin))
 			go func() {
-				if took := h.lasts(t, "bob"); took > alone+150*time.Millisecond {
+				if took := h.lasts(t); took > alone+150*time.Millisecond {
 					t.Errorf("it took %v, alone %v", took, alone)
 				}
 			}()

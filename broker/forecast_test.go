@@ -148,7 +148,7 @@ func TestForecastTask_ContainsTheEnd(t *testing.T) {
 // A trial is judged by its own jobs, also when its owner looks after many jobs of other tasks have finished.
 func TestForecastTask_RestIsMadeFromOwnJobs(t *testing.T) {
 	detector.Skip(t)
-	with(t, dispatch.AccessShared, newBiller(2, 0), func(t *testing.T, h *testBroker) {
+	with(t, dispatch.AccessShared, newBiller(0), func(t *testing.T, h *testBroker) {
 		id := h.limitedTask(t, 24, `{"trial":4}`)
 		time.Sleep(time.Hour)
 		h.limitedTask(t, dispatch.EstimatedFrom, `{}`)
@@ -161,7 +161,7 @@ func TestForecastTask_RestIsMadeFromOwnJobs(t *testing.T) {
 
 // Jobs that are being submitted when a budget is reached show the status created, and are not of the rest.
 func TestForecastTask_RestIsWithoutWhatIsBeingSubmitted(t *testing.T) {
-	with(t, dispatch.AccessShared, newBiller(2, 0), func(t *testing.T, h *testBroker) {
+	with(t, dispatch.AccessShared, newBiller(0), func(t *testing.T, h *testBroker) {
 		id := h.limitedTask(t, 20, `{"budget":8}`)
 		time.Sleep(time.Hour)
 		task, err := h.Task(t.Context(), "ann", id)
@@ -180,7 +180,7 @@ func TestForecastTask_RestIsWithoutWhatIsBeingSubmitted(t *testing.T) {
 
 func TestForecastTask_TellsTheRestAfterATrial(t *testing.T) {
 	for trial, from := range map[int]string{4: "three or more", 1: "one"} {
-		with(t, dispatch.AccessShared, newBiller(2, 0), func(t *testing.T, h *testBroker) {
+		with(t, dispatch.AccessShared, newBiller(0), func(t *testing.T, h *testBroker) {
 			id := h.limitedTask(t, 20+trial, `{"trial":`+string(rune('0'+trial))+`}`)
 			if r := h.forecast(t, id); r.Rest != nil || r.Forecast != nil {
 				t.Errorf("on trial: %+v, %+v", r.Rest, r.Forecast)

@@ -11,17 +11,17 @@ import (
 
 // In these tests time is that of testing/synctest, as in all that use with.
 
-func about(application string) func(string, dispatch.Service) bool {
-	return func(platform string, s dispatch.Service) bool { return platform == "a" && s.Application == application }
+func aboutApp(platform string, s dispatch.Service) bool {
+	return platform == "a" && s.Application == "app"
 }
 
 // Requests get the defaults of all policies for their service, keep what they say themselves, and are refused beyond a
 // limit. Other services are left as they are.
 func TestPolicy_OfRequests(t *testing.T) {
-	strict := dispatch.Policy{Applies: about("app"), MaxDuration: time.Hour, Format: "gtiff",
+	strict := dispatch.Policy{Applies: aboutApp, MaxDuration: time.Hour, Format: "gtiff",
 		Budget:  dispatch.Budget{Amount: 10, Unit: "credits"},
 		Options: map[string]json.RawMessage{"memory": []byte(`"4g"`), "trial": []byte("2")}}
-	loose := dispatch.Policy{Applies: about("app"), MaxDuration: 3 * time.Hour, Format: "json",
+	loose := dispatch.Policy{Applies: aboutApp, MaxDuration: 3 * time.Hour, Format: "json",
 		Budget:  dispatch.Budget{Amount: 99},
 		Options: map[string]json.RawMessage{"memory": []byte(`"1g"`), "cores": []byte("2")}}
 	for name, c := range map[string]struct {
@@ -73,7 +73,7 @@ func TestPolicy_OfRequests(t *testing.T) {
 func TestPolicy_LimitsTheRunTime(t *testing.T) {
 	p := &script{}
 	with(t, dispatch.AccessShared, p, func(t *testing.T, h *testBroker) {
-		h.Policies = []dispatch.Policy{{Applies: about("app"), MaxDuration: time.Hour}}
+		h.Policies = []dispatch.Policy{{Applies: aboutApp, MaxDuration: time.Hour}}
 		r := h.accept(t)
 		time.Sleep(2 * time.Hour)
 		if r = h.stored(t, r.ID); r.Attention != dispatch.Overdue || p.cancels.Load() != 1 {
@@ -88,8 +88,8 @@ func TestPolicy_WhoMay(t *testing.T) {
 	p := &talking{run: func(dispatch.Token) (*dispatch.SyncResult, error) { return nil, failure(dispatch.Unavailable) }}
 	with(t, dispatch.AccessShared, p, func(t *testing.T, h *testBroker) {
 		may := false
-		h.Policies = []dispatch.Policy{{Applies: about("app"), Entitled: func(context.Context) bool { return true }},
-			{Applies: about("app"), Entitled: func(context.Context) bool { return may }}}
+		h.Policies = []dispatch.Policy{{Applies: aboutApp, Entitled: func(context.Context) bool { return true }},
+			{Applies: aboutApp, Entitled: func(context.Context) bool { return may }}}
 		_, err := h.Accept(t.Context(), "ann", request("a"), dispatch.Key{})
 		wantKind(t, err, dispatch.Forbidden)
 		_, err = h.AcceptTask(t.Context(), "ann", request("a"), tiles(2), dispatch.Key{})
@@ -134,7 +134,7 @@ func TestPermits_OwnOptionsOfTasks(t *testing.T) {
 		"of the client": `{"budget":5,"trial":1,"max_duration":60,"retries":1,"validate":false}`} {
 		t.Run(name, func(t *testing.T) {
 			with(t, dispatch.AccessShared, &strictPlatform{}, func(t *testing.T, h *testBroker) {
-				h.Policies = []dispatch.Policy{{Applies: about("app"), Budget: dispatch.Budget{Amount: 7},
+				h.Policies = []dispatch.Policy{{Applies: aboutApp, Budget: dispatch.Budget{Amount: 7},
 					Options: map[string]json.RawMessage{"trial": []byte("2")}}}
 				r := request("a")
 				r.Options = json.RawMessage(options)

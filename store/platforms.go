@@ -44,7 +44,7 @@ func (s *Store) AccountInfo(
 	ctx context.Context, u dispatch.UserID, accounts []dispatch.Account, stalled map[dispatch.Account]time.Duration,
 ) (all []dispatch.AccountInfo, err error) {
 	err = s.in(ctx, s.read, "AccountInfo", func(q tx, now int64) error {
-		platforms, err := s.platformInfo(ctx, q)
+		platforms, err := platformInfo(ctx, q)
 		if err != nil {
 			return err
 		}
@@ -63,7 +63,7 @@ func (s *Store) AccountInfo(
 }
 
 // platformInfo returns what the info of accounts has of their platforms.
-func (s *Store) platformInfo(ctx context.Context, q tx) (map[string]dispatch.AccountInfo, error) {
+func platformInfo(ctx context.Context, q tx) (map[string]dispatch.AccountInfo, error) {
 	type platform struct {
 		name string
 		info dispatch.AccountInfo

@@ -24,7 +24,7 @@ func (s *Store) Purge(ctx context.Context, keep time.Duration) error {
 // are few, so that no index leads to them. The condition stands twice to hold for the second of two processes, too.
 func (s *Store) purgeExpired(ctx context.Context, keep time.Duration) error {
 	err := s.inBatches(ctx, removedJobs, func(q tx, now int64) (int64, error) {
-		return s.purgeJobs(ctx, q, now-keep.Microseconds())
+		return purgeJobs(ctx, q, now-keep.Microseconds())
 	})
 	ago := func(d time.Duration) func(int64) any { return func(now int64) any { return now - d.Microseconds() } }
 	for _, old := range []struct {
@@ -65,7 +65,7 @@ func (s *Store) purgeExpired(ctx context.Context, keep time.Duration) error {
 // purgeHooks deletes the hooks of jobs and tasks that were deleted. Ids are not used again, so that a hook stays an
 // orphan.
 func (s *Store) purgeHooks(ctx context.Context) error {
-	return purgeRows[string](ctx, s, unreported, `
+	return s.purgeRows(ctx, `
 		SELECT h.id FROM hooks h
 		WHERE h.id > $1 AND (h.job <> 0 AND NOT EXISTS (SELECT 1 FROM jobs j WHERE j.id = h.job)
 			OR h.task <> 0 AND NOT EXISTS (SELECT 1 FROM tasks t WHERE t.id = h.task))
@@ -100,7 +100,7 @@ func (s *Store) inBatches(ctx context.Context, what string, purge func(q tx, now
 }
 
 // purgeJobs deletes some jobs with what defined their services.
-func (s *Store) purgeJobs(ctx context.Context, q tx, before int64) (int64, error) {
+func purgeJobs(ctx context.Context, q tx, before int64) (int64, error) {
 	var w where
 	w.and(`jobs.id IN (
 		SELECT j.id FROM jobs j
@@ -139,11 +139,11 @@ func purgeFound[R any](
 }
 
 // purgeRows is purgeFound for rows that one statement finds, by the last key and how many, and another deletes by its
-// key. Both get more arguments after these.
-func purgeRows[K any](ctx context.Context, s *Store, what, find, remove string, more ...any) error {
-	return purgeFound(ctx, s, what, func(after K, n int64) ([]K, error) {
-		return list(ctx, s.on(s.read), single[K], find, append([]any{after, n}, more...)...)
-	}, func(q tx, key K) (int64, error) { return exec(ctx, q, remove, append([]any{key}, more...)...) })
+// key.
+func (s *Store) purgeRows(ctx context.Context, find, remove string) error {
+	return purgeFound(ctx, s, unreported, func(after string, n int64) ([]string, error) {
+		return list(ctx, s.on(s.read), single[string], find, after, n)
+	}, func(q tx, key string) (int64, error) { return exec(ctx, q, remove, key) })
 }
 
 // removeAll calls remove for each row, in one transaction.
@@ -203,7 +203,7 @@ func purgeNumber(ctx context.Context, q tx, id dispatch.TaskID) error {
 }
 
 func (s *Store) purgeDocuments(ctx context.Context) error {
-	return purgeRows[string](ctx, s, unreported, `
+	return s.purgeRows(ctx, `
 		SELECT hash FROM documents
 		WHERE hash > $1 AND NOT EXISTS (SELECT 1 FROM definitions WHERE definitions.document = documents.hash)
 		ORDER BY hash

@@ -191,7 +191,7 @@ func (s *Store) pruneTasks(ctx context.Context, before int64) error {
 			return err
 		}
 		return s.in(ctx, s.write, "Retain", func(q tx, _ int64) error {
-			shared, aged, err := s.lockAged(ctx, q, id, before)
+			shared, aged, err := lockAged(ctx, q, id, before)
 			if err != nil || !aged {
 				return err
 			}
@@ -207,7 +207,7 @@ func (s *Store) pruneTasks(ctx context.Context, before int64) error {
 
 // lockAged locks a task, so that its jobs cannot be retried, and reports whether it is still there and all of its
 // jobs have aged.
-func (s *Store) lockAged(
+func lockAged(
 	ctx context.Context, q tx, id dispatch.TaskID, before int64,
 ) (shared string, aged bool, err error) {
 	shared, err = value[string](ctx, q, "SELECT request FROM tasks WHERE id = $1 AND NOT hidden"+q.lock("tasks"), id)
@@ -300,7 +300,7 @@ func (s *Store) deleteAgedTasks(ctx context.Context, before int64) error {
 	}
 	err := s.eachAgedTask(ctx, before, false, func(id dispatch.TaskID) error {
 		return s.in(ctx, s.write, "Retain", func(q tx, _ int64) error {
-			_, aged, err := s.lockAged(ctx, q, id, before)
+			_, aged, err := lockAged(ctx, q, id, before)
 			if err != nil || !aged {
 				return err
 			}
