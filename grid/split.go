@@ -142,16 +142,23 @@ func (s Split) sort(tiles []Tile, a *Area) {
 		})
 		return
 	}
-	middle := func(b Box) Point { return Point{(b.West + b.East) / 2, (b.South + b.North) / 2} }
-	centre := middle(MultiPolygon(a.parts).Box())
-	away := make(map[string]float64, len(tiles))
+	centre, away := a.Polygons().middle(), make(map[string]float64, len(tiles))
 	for _, t := range tiles {
-		at := middle(t.Piece.Box())
-		away[t.ID] = math.Hypot((at[0]-centre[0])*math.Cos(centre[1]*math.Pi/180), at[1]-centre[1])
+		at := t.Piece.middle()
+		away[t.ID] = math.Hypot(math.Remainder(at[0]-centre[0], 360)*math.Cos(centre[1]*math.Pi/180), at[1]-centre[1])
 	}
 	slices.SortStableFunc(tiles, func(x, y Tile) int {
 		return cmp.Or(cmp.Compare(away[x.ID], away[y.ID]), cmp.Compare(x.ID, y.ID))
 	})
+}
+
+// middle returns the middle of the bounding box of polygons.
+func (m MultiPolygon) middle() Point {
+	b := m.Bounds()
+	if b.West > b.East { // it crosses the antimeridian
+		b.East += 360
+	}
+	return Point{(b.West + b.East) / 2, (b.South + b.North) / 2}
 }
 
 func (m MultiPolygon) squareMetres() (sum float64) {

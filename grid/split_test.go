@@ -142,6 +142,47 @@ func TestSplit_FromCentre(t *testing.T) {
 	}
 }
 
+// The centre of an area across the antimeridian lies on it.
+func TestSplit_FromCentreAcrossTheAntimeridian(t *testing.T) {
+	a, err := ParseArea([]byte(box("170,-1,-170,1")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"250x250km", "h3-2"} {
+		tiles, err := Split{Grid: named(t, name), Most: 1000, FromCentre: true}.Tiles(a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		last := 0.0
+		for _, tile := range tiles {
+			b := tile.Piece.Bounds()
+			if b.West > b.East {
+				b.East += 360
+			}
+			away := math.Hypot(math.Remainder((b.West+b.East)/2-180, 360), (b.South+b.North)/2)
+			if away < last-1e-9 {
+				t.Errorf("%s comes too late, %v degrees from the centre", tile.ID, away)
+			}
+			last = away
+		}
+	}
+}
+
+// A grid of UTM refuses an area beyond its latitudes on either side of the antimeridian.
+func TestSplit_BeyondLatitudesAcrossTheAntimeridian(t *testing.T) {
+	for _, ring := range []string{"[170,70],[190,70],[190,75],[175,86],[170,86],[170,70]",
+		"[170,70],[190,70],[190,86],[185,86],[170,75],[170,70]"} {
+		a, err := ParseArea([]byte(`{"type":"Polygon","coordinates":[[` + ring + `]]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		tiles, err := Split{Grid: named(t, "utm-100km"), Most: 1000}.Tiles(a)
+		if _, is := errors.AsType[Fault](err); !is {
+			t.Errorf("%s: %d tiles, %v", ring, len(tiles), err)
+		}
+	}
+}
+
 func TestSplit_Faults(t *testing.T) {
 	g := named(t, "20x20km")
 	own, err := ParseCells(nil, cells(`{"type":"Feature","id":1,"geometry":`+box("0,0,1,1")+`}`))

@@ -381,9 +381,11 @@ type tree struct {
 // check returns a [Fault] if an area lies beyond the latitudes of the grid.
 func (t *tree) check(a *Area) error {
 	for _, part := range a.parts {
-		for _, p := range part[0] {
-			if p[1] < t.south || p[1] > t.north {
-				return Fault{fmt.Sprintf("the grid covers latitudes from %g to %g degrees", t.south, t.north), p}
+		for _, r := range part { // one that was cut at the antimeridian has several shells
+			for _, p := range r {
+				if p[1] < t.south || p[1] > t.north {
+					return Fault{fmt.Sprintf("the grid covers latitudes from %g to %g degrees", t.south, t.north), p}
+				}
 			}
 		}
 	}
