@@ -43,9 +43,9 @@ type Broker struct {
 
 	Targets dispatch.Targets // nil: a request that asks to be notified is refused
 
-	// AreaOf returns the area in km² of a parameter's value: of a bounding box or GeoJSON; 0 of anything else. nil:
-	// forecasts and estimates know no areas.
-	AreaOf func(json.RawMessage) float64
+	// AreaOf returns the area in km² of the largest of parameters that are bounding boxes or GeoJSON; 0 if none is.
+	// nil: forecasts and estimates know no areas.
+	AreaOf func(parameters map[string]json.RawMessage) float64
 
 	spreads   hub.Signals[dispatch.TaskID] // a task with several placements was accepted, see anyTask
 	forecasts visit.Cache[forecastState, knownForecast]

@@ -23,7 +23,7 @@ func (b *Broker) areaIn(body json.RawMessage) float64 {
 	}
 	var r struct{ Parameters map[string]json.RawMessage }
 	_ = json.Unmarshal(added[""], &r) // the value of a task's job need not be an object
-	return max(b.largest(added), b.largest(r.Parameters))
+	return max(b.AreaOf(added), b.AreaOf(r.Parameters))
 }
 
 func (b *Broker) areaOfParameters(parameters json.RawMessage) float64 {
@@ -31,14 +31,7 @@ func (b *Broker) areaOfParameters(parameters json.RawMessage) float64 {
 	if b.AreaOf == nil || json.Unmarshal(parameters, &values) != nil {
 		return 0
 	}
-	return b.largest(values)
-}
-
-func (b *Broker) largest(values map[string]json.RawMessage) (km2 float64) {
-	for _, v := range values {
-		km2 = max(km2, b.AreaOf(v))
-	}
-	return km2
+	return b.AreaOf(values)
 }
 
 // typicalArea returns the median area of what the jobs of a task add to its parameters or, if they add none, the area

@@ -32,15 +32,22 @@ func newAreas() areas {
 	return p
 }
 
+// largestNumber takes the numbers among parameters for areas.
+func largestNumber(parameters map[string]json.RawMessage) (km2 float64) {
+	for _, v := range parameters {
+		var n float64
+		_ = json.Unmarshal(v, &n) // 0 of anything else
+		km2 = max(km2, n)
+	}
+	return km2
+}
+
 // A job and a task are forecast from the runs over areas like their own, in which they end; estimates likewise. Without
 // enough of them all runs count.
 func TestForecast_ByArea(t *testing.T) {
 	detector.Skip(t)
 	with(t, dispatch.AccessShared, newAreas(), func(t *testing.T, h *testBroker) {
-		h.AreaOf = func(value json.RawMessage) (km2 float64) {
-			_ = json.Unmarshal(value, &km2) // 0 of anything else
-			return km2
-		}
+		h.AreaOf = largestNumber
 		tilesOf := func(km2 string, n int) dispatch.Dimension {
 			d := dispatch.Dimension{Name: "tile"}
 			for range n {
@@ -97,10 +104,7 @@ func TestForecast_ByArea(t *testing.T) {
 func TestEstimate_ByArea(t *testing.T) {
 	with(t, dispatch.AccessShared, &script{}, func(t *testing.T, h *testBroker) {
 		h.Records = sizedRuns{Store: h.Store}
-		h.AreaOf = func(value json.RawMessage) (km2 float64) {
-			_ = json.Unmarshal(value, &km2)
-			return km2
-		}
+		h.AreaOf = largestNumber
 		for km2, want := range map[string]float64{"1.5": 1, "30": 40, "1000": 20.5} {
 			r := request("a")
 			r.Parameters = json.RawMessage(`{"x":"y","tile":` + km2 + `}`)

@@ -3,6 +3,7 @@ package grid
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -134,16 +135,22 @@ func ParseAnyWithin(m *bounds.Meter, raw []byte) (a *Area, isBox bool, err error
 	return a, false, err
 }
 
-// AreaOf returns the area in km² of a bounding box or GeoJSON of a few thousand positions at most; 0 of anything else.
-func AreaOf(value json.RawMessage) (km2 float64) {
-	if !bytes.ContainsAny(value, "[{") {
-		return 0
+// AreaOf returns the area in km² of the largest of parameters that are bounding boxes or GeoJSON; 0 if none is, or if
+// they cost more than [bounds.AreaSteps].
+func AreaOf(parameters map[string]json.RawMessage) (km2 float64) {
+	m := bounds.AreaSteps.Meter(context.Background())
+	for _, value := range parameters {
+		if !bytes.ContainsAny(value, "[{") {
+			continue
+		}
+		switch a, _, err := ParseAnyWithin(m, value); {
+		case m.Err() != nil:
+			return 0
+		case err == nil:
+			km2 = max(km2, a.SquareMetres()/1e6)
+		}
 	}
-	a, _, err := ParseAnyWithin(nil, value)
-	if err != nil {
-		return 0
-	}
-	return a.SquareMetres() / 1e6
+	return km2
 }
 
 // Box returns the box around polygons that do not cross the antimeridian.

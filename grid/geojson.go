@@ -2,6 +2,7 @@ package grid
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -29,6 +30,15 @@ func ParseWithin(m *bounds.Meter, raw []byte) (*Area, error) {
 		return nil, fmt.Errorf("aoi: it has %w: simplify it", bounds.TilesPositions.Check(int64(n)))
 	}
 	return newArea(polygons, m)
+}
+
+// PolygonsOf returns the polygons of GeoJSON as [ParseArea] reads it, if that takes no more than [bounds.AreaSteps].
+func PolygonsOf(raw []byte) (MultiPolygon, error) {
+	a, err := ParseWithin(bounds.AreaSteps.Meter(context.Background()), raw)
+	if err != nil {
+		return nil, err
+	}
+	return a.Polygons(), nil
 }
 
 func (m MultiPolygon) positions() (n int) {

@@ -78,15 +78,16 @@ func around(box []float64) Place {
 	return boxed(grid.Box{West: box[0], South: box[1], East: box[n/2], North: box[n/2+1]})
 }
 
-// polygonal returns the place of GeoJSON polygons. If they are not valid, it returns the box around them.
+// polygonal returns the place of GeoJSON polygons. If they are not valid, or cost too much to check, it returns the box
+// around them.
 func polygonal(raw json.RawMessage) Place {
 	box := boxOf(raw)
-	area, err := grid.ParseArea(raw)
+	polygons, err := grid.PolygonsOf(raw)
 	if err != nil {
 		return around(box)
 	}
-	b := area.Polygons().Bounds()
-	return Place{area.Polygons().AppendJSON(nil), []float64{b.West, b.South, b.East, b.North}}
+	b := polygons.Bounds()
+	return Place{polygons.AppendJSON(nil), []float64{b.West, b.South, b.East, b.North}}
 }
 
 func boxOf(raw json.RawMessage) []float64 {

@@ -3,6 +3,8 @@ package items
 import (
 	"encoding/json"
 	"testing"
+
+	"github.com/eodispatch/eodispatch/dispatch/bounds"
 )
 
 func TestPlaceOf(t *testing.T) {
@@ -49,5 +51,16 @@ func TestPlaceOf(t *testing.T) {
 		if string(got.Geometry) != want.geometry || written != want.box {
 			t.Errorf("%s: %s %s", value, got.Geometry, written)
 		}
+	}
+}
+
+// The check of an area is bounded: a map of a task has ten thousand.
+func TestPlaceOf_IsBounded(t *testing.T) {
+	most := bounds.AreaSteps.Most
+	defer func() { bounds.AreaSteps.Most = most }()
+	bounds.AreaSteps.Most = 10
+	got := PlaceOf(json.RawMessage(`{"type":"Polygon","coordinates":[[[4,51],[5,51],[5,52],[4,51]]]}`))
+	if want := `{"type":"Polygon","coordinates":[[[4,51],[5,51],[5,52],[4,52],[4,51]]]}`; string(got.Geometry) != want {
+		t.Errorf("%s, not the box around it", got.Geometry)
 	}
 }

@@ -76,6 +76,8 @@ var (
 	TilesPositions = Bound{"tiles_positions", 100_000, "positions"}
 	// TilesSteps is the work of checking and cutting one area; it bounds the CPU time to about a second.
 	TilesSteps = Bound{"tiles_steps", 20_000_000, "steps"}
+	// AreaSteps is the work on the areas of one request or job that are only shown, or estimated from.
+	AreaSteps = Bound{"area_steps", 500_000, "steps"}
 	// TilesBytes is the size of one answer of /tiles.
 	TilesBytes = Bound{"tiles_bytes", 32 << 20, "bytes"}
 
@@ -95,7 +97,7 @@ func All() []Bound {
 		ServiceParameters, CheckSteps, GraphBytes,
 		OpenBody, TaskResults, UserProcess, UserProcesses, UserProcessesBytes,
 		AnswerBytes, AnswerError, AnswerValues, AnswersHeld, PagesBytes, ResultsBytes, ResultsEntries,
-		TilesBody, TilesPositions, TilesSteps, TilesBytes,
+		TilesBody, TilesPositions, TilesSteps, AreaSteps, TilesBytes,
 		CatalogueDocument, CatalogueDocuments, CatalogueBytes, CatalogueRecords}
 }
 
