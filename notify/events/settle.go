@@ -40,8 +40,9 @@ func (t *try) settled(now time.Time) dispatch.Delivery {
 		d.State, d.Due = dispatch.DeliveryDone, time.Time{}
 		return d
 	}
-	d.Notice, d.Due = dispatch.TextFor(t.err), now.Add(max(pause(d.Tries, longest), t.wait))
-	if d.Due.Sub(d.Queued) > giveUp {
+	end := d.Queued.Add(giveUp)
+	d.Notice, d.Due = dispatch.TextFor(t.err), dispatch.Earlier(now.Add(max(pause(d.Tries, longest), t.wait)), end)
+	if !now.Before(end) {
 		d.State, d.Due = dispatch.DeliveryFailed, time.Time{}
 	}
 	return d
