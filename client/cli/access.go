@@ -218,7 +218,7 @@ func moment(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05 M
 // table prints a header and rows in columns. On a terminal long texts are cut, so that rows stay lines.
 func (a *app) table(header string, rows func(row func(...any))) error {
 	w, most := tabwriter.NewWriter(a.Out, 0, 0, 2, ' ', 0), math.MaxInt
-	if isTerminal(a.Out) {
+	if isTerminal(a.out.Writer) {
 		most = 80
 	}
 	fmt.Fprintln(w, header)

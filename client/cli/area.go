@@ -187,7 +187,7 @@ func polygonsOf(text []byte, depth int) ([]polygon, error) {
 		CRS         json.RawMessage   `json:"crs"`
 	}
 	if err := json.Unmarshal(bytes.TrimPrefix(text, []byte("\xef\xbb\xbf")), &o); err != nil {
-		return nil, fmt.Errorf("it is not GeoJSON: %w", err)
+		return nil, fmt.Errorf("it is not GeoJSON: %w", faultOf(err))
 	}
 	if crs := string(o.CRS); crs != "" && crs != "null" && !strings.Contains(crs, "CRS84") &&
 		!strings.Contains(crs, "4326") {
@@ -200,11 +200,11 @@ func polygonsOf(text []byte, depth int) ([]polygon, error) {
 	switch o.Type {
 	case "Polygon":
 		var p polygon
-		err := json.Unmarshal(orNull(o.Coordinates), &p)
+		err := coordinates(o.Coordinates, &p)
 		return []polygon{p}, err
 	case "MultiPolygon":
 		var all []polygon
-		err := json.Unmarshal(orNull(o.Coordinates), &all)
+		err := coordinates(o.Coordinates, &all)
 		return all, err
 	case "Feature":
 		if geometry := string(o.Geometry); geometry == "" || geometry == "null" { // it has no place (RFC 7946, 3.2)
@@ -226,12 +226,28 @@ func polygonsOf(text []byte, depth int) ([]polygon, error) {
 	return all, nil
 }
 
-// orNull returns null for a member that is missing.
-func orNull(raw json.RawMessage) json.RawMessage {
+// coordinates reads the coordinates of a geometry into v, which stays as it is if they are missing.
+func coordinates(raw json.RawMessage, v any) error {
 	if len(raw) == 0 {
-		return json.RawMessage("null")
+		return nil
 	}
-	return raw
+	if err := json.Unmarshal(raw, v); err != nil {
+		return errors.New("its coordinates are not lists of positions as in GeoJSON")
+	}
+	return nil
+}
+
+// faultOf returns the error of reading JSON, without the names of this program's types.
+func faultOf(err error) error {
+	e, ok := errors.AsType[*json.UnmarshalTypeError](err)
+	if !ok {
+		return err
+	}
+	if e.Field == "" {
+		return fmt.Errorf("it is a JSON %s, not an object", e.Value)
+	}
+	member := e.Field[strings.LastIndexByte(e.Field, '.')+1:]
+	return fmt.Errorf("its member %q cannot be of the type %s", member, e.Value)
 }
 
 // polygonsOfKML returns all polygons of a KML document (OGC KML 2.3), without their heights.

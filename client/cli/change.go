@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -261,7 +262,7 @@ func (a *app) deleteCommand() *cobra.Command {
 			}
 			for _, t := range targets {
 				if err := remover(c, t, everywhere)(ctx, t.id); err != nil {
-					return err
+					return fmt.Errorf("%s is not deleted: %w", t, err)
 				}
 				if err := a.deleted(t.String(), "%s is deleted."); err != nil {
 					return err

@@ -4,6 +4,7 @@ package cli
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,6 +15,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/mattn/go-isatty"
 	"github.com/spf13/cobra"
@@ -58,7 +60,9 @@ var Groups = []*cobra.Group{
 
 // Commands returns the users' commands. version is sent to brokers.
 func Commands(c Console, version string) []*cobra.Command {
-	a := &app{Console: c, version: version}
+	out := &output{Writer: c.Out}
+	c.Out = out
+	a := &app{Console: c, out: out, version: version}
 	all := []*cobra.Command{
 		a.loginCommand(), a.logoutCommand(), a.whoamiCommand(), a.tokenCommand(), a.linkCommand(), a.permitCommand(),
 		a.usageCommand(),
@@ -90,6 +94,7 @@ func Commands(c Console, version string) []*cobra.Command {
 // app is what all commands share.
 type app struct {
 	Console
+	out     *output // Console.Out
 	version string
 	broker  string
 	json    bool
@@ -104,6 +109,9 @@ func (a *app) run(f func(ctx context.Context, args []string) error) func(*cobra.
 		ctx, stop := a.Signals(command.Context())
 		defer stop()
 		err := f(ctx, args)
+		if err == nil {
+			err = a.out.failure()
+		}
 		if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 			return &exitError{ExitInterrupted, errors.New("interrupted")}
 		}
@@ -143,6 +151,29 @@ func (a *app) hint(format string, values ...any) {
 	if !a.quiet {
 		fmt.Fprintf(a.Err, format+"\n", values...)
 	}
+}
+
+// output is where commands print. It keeps the first error, so that no command ends with success after a part of what
+// it prints was lost.
+type output struct {
+	io.Writer
+	mu  sync.Mutex
+	err error
+}
+
+// Write implements [io.Writer].
+func (o *output) Write(b []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	n, err := o.Writer.Write(b)
+	o.err = cmp.Or(o.err, err)
+	return n, err
+}
+
+func (o *output) failure() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.err
 }
 
 // isTerminal reports whether w is a terminal.
@@ -208,6 +239,10 @@ func ExitCode(err error) int {
 func Explain(err error) string { return printable(explain(err)) }
 
 func explain(err error) string {
+	if d, ok := errors.AsType[*doubt](err); ok {
+		return fmt.Sprintf("%s\nIt may have been submitted. Repeat the command with --key %s, so that nothing is "+
+			"submitted twice.", explain(d.error), d.key)
+	}
 	if e, ok := errors.AsType[*url.Error](err); ok && !errors.Is(err, context.Canceled) {
 		host := e.URL
 		if u, bad := url.Parse(e.URL); bad == nil {

@@ -128,7 +128,7 @@ func (a *app) hooksRemoveCommand() *cobra.Command {
 		RunE: a.onClient(func(ctx context.Context, c *client.Client, args []string) error {
 			for _, id := range args {
 				if err := c.DeleteHook(ctx, id); err != nil {
-					return err
+					return fmt.Errorf("hook %s is not deleted: %w", id, err)
 				}
 				if err := a.deleted(id, "Hook %s deleted."); err != nil {
 					return err

@@ -49,6 +49,9 @@ func (a *app) listCommand() *cobra.Command {
 			"task-7 --where spatial_extent=31UFS",
 		RunE: a.onClient(func(ctx context.Context, c *client.Client, _ []string) (err error) {
 			f := f
+			if since < 0 || created < 0 || most < 0 {
+				return usage("--since, --created and --limit cannot be negative")
+			}
 			if f.Platforms = platforms; created > 0 {
 				f.CreatedAfter = time.Now().Add(-created)
 			}

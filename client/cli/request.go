@@ -96,6 +96,12 @@ func (d document) varies(parameter string) bool {
 
 // build returns the request. given are the flags that were set.
 func (r *request) build(ctx context.Context, c *client.Client, args []string, given *pflag.FlagSet) (document, error) {
+	// without them the request would be another, and might cost more
+	for _, name := range []string{"grid", "values", "split", "budget", "key"} {
+		if given.Changed(name) && given.Lookup(name).Value.String() == "" {
+			return document{}, usage("--%s has no value: give one, or omit it", name)
+		}
+	}
 	d, err := r.describe(ctx, c, args, given)
 	if err == nil {
 		err = r.annotate(&d)
@@ -142,7 +148,7 @@ func (r *request) describe(ctx context.Context, c *client.Client, args []string,
 	d := document{}
 	d.BaseJobRequest = wire.BaseJobRequest{Title: cmp.Or(r.title, f.title), Label: f.label, Service: f.service,
 		Format: r.format}
-	if d.Options, err = r.allOptions(); err != nil {
+	if d.Options, err = r.allOptions(given); err != nil {
 		return d, err
 	}
 	dimensions, err := r.vary(ctx, c, f, values)
@@ -183,7 +189,7 @@ func (r *request) spread(d *document, f found, name string) error {
 }
 
 // allOptions returns the options of the request, with those that flags of their own name.
-func (r *request) allOptions() (wire.Object, error) {
+func (r *request) allOptions(given *pflag.FlagSet) (wire.Object, error) {
 	all := slices.Clone(r.options)
 	if r.budget != "" {
 		b, err := budgetOption(r.budget)
@@ -192,7 +198,10 @@ func (r *request) allOptions() (wire.Object, error) {
 		}
 		all = append(all, "budget="+b)
 	}
-	if r.trial > 0 {
+	if given.Changed("trial") {
+		if r.trial < 1 {
+			return nil, usage("--trial %d: write how many of the jobs run first, at least 1", r.trial)
+		}
 		all = append(all, fmt.Sprintf("trial=%d", r.trial))
 	}
 	if r.grid == "" && r.values == "" && r.by == "" && len(r.each) == 0 && len(all) > len(r.options) {
@@ -275,7 +284,9 @@ func eachOf(f found, text string) (d wire.ParameterDimension, err error) {
 	}
 	d.Name = name
 	if file, ok := strings.CutPrefix(list, "@"); ok {
-		d.Values, d.Names, err = readValues(file)
+		if d.Values, d.Names, err = readValues(file); err != nil {
+			err = fmt.Errorf("%s: %w", name, err)
+		}
 		return d, err
 	}
 	if json.Unmarshal([]byte(list), &d.Values) == nil {
@@ -319,10 +330,10 @@ func (r *request) fromFile(args []string, given *pflag.FlagSet) (d document, err
 	}
 	text, err := readFile(r.file)
 	if err != nil {
-		return d, usage("%w", err)
+		return d, usage("the request %s cannot be read: %w", r.file, err)
 	}
 	if err := json.Unmarshal(text, &d); err != nil {
-		return d, usage("%s is not a request: %w", r.file, err)
+		return d, usage("%s is not a request: %w", r.file, faultOf(err))
 	}
 	d.Title = cmp.Or(r.title, d.Title)
 	return d, nil
@@ -522,8 +533,10 @@ func (r *request) split(ctx context.Context, c *client.Client, f found,
 	}
 	if r.values != "" {
 		var err error
-		d.Values, d.Names, err = readValues(r.values)
-		if err == nil && r.area != "" {
+		if d.Values, d.Names, err = readValues(r.values); err != nil {
+			return nil, usage("--values: %w", err)
+		}
+		if r.area != "" {
 			if slices.Contains(areaTypes, typeIn(f, d.Name)) {
 				return nil, usage("--values gives the areas: omit --area, or name another parameter with --dimension")
 			}
@@ -579,7 +592,7 @@ const mostName = 100 // characters of the name of a value
 func readValues(file string) (values []json.RawMessage, names []string, err error) {
 	text, err := readFile(file)
 	if err != nil {
-		return nil, nil, usage("--values: %w", err)
+		return nil, nil, err
 	}
 	var collection struct {
 		Features []struct {
@@ -608,14 +621,14 @@ func readValues(file string) (values []json.RawMessage, names []string, err erro
 			if line = strings.TrimSpace(line); line != "" {
 				value, err := valueOf(line, "")
 				if err != nil {
-					return nil, nil, usage("--values: %w", err)
+					return nil, nil, err
 				}
 				values = append(values, value)
 			}
 		}
 	}
 	if len(values) == 0 {
-		return nil, nil, usage("--values: %s has no values", file)
+		return nil, nil, fmt.Errorf("%s has no values", file)
 	}
 	return values, names, nil
 }

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net/http"
+	"net/url"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -99,11 +101,7 @@ func (r *running) submit(ctx context.Context, c *client.Client, d document) erro
 	key := cmp.Or(r.key, client.NewKey())
 	t, made, err := create(ctx, c, d, key)
 	if err != nil {
-		if _, refused := errors.AsType[*client.Error](err); !refused && r.file != "" {
-			r.hint("It may have been submitted. Repeat the command with --key %s, so that nothing is submitted "+
-				"twice.", key)
-		}
-		return err
+		return inDoubt(err, key)
 	}
 	if !r.wait && r.folder == "" {
 		if r.json {
@@ -121,6 +119,27 @@ func (r *running) submit(ctx context.Context, c *client.Client, d document) erro
 	}
 	return r.follow(ctx, c, t, "watch "+t.String(), nil)
 }
+
+// inDoubt adds to an error how to submit the request again, if nobody knows whether the broker has it: there was no
+// response, or one by a server in front of the broker.
+func inDoubt(err error, key string) error {
+	_, lost := errors.AsType[*url.Error](err)
+	if e, ok := errors.AsType[*client.Error](err); ok {
+		lost = e.Code == client.NotABroker && e.Status >= http.StatusInternalServerError
+	}
+	if !lost {
+		return err
+	}
+	return &doubt{err, key}
+}
+
+// doubt is the error of a submission that may have succeeded.
+type doubt struct {
+	error
+	key string
+}
+
+func (d *doubt) Unwrap() error { return d.error }
 
 // showEstimate prints what the request is expected to cost and how long it is expected to run.
 func (r *running) showEstimate(ctx context.Context, c *client.Client, d document) (err error) {

@@ -44,6 +44,9 @@ func (a *app) waitCommand() *cobra.Command {
 		Example: `  eodispatch wait task-7 && eodispatch download task-7 --to results
   eodispatch wait job-42 --timeout 10m`,
 		RunE: a.onTarget(func(ctx context.Context, c *client.Client, t target) error {
+			if limit < 0 {
+				return usage("--timeout cannot be negative")
+			}
 			over := errors.New("the time is over")
 			if limit > 0 {
 				var cancel context.CancelFunc
@@ -351,7 +354,7 @@ func (w *watching) state(now time.Time) string {
 	if n := w.last.QueuePosition; n != nil && !w.status.Final() {
 		line += fmt.Sprintf(", %d ahead in the queue", *n)
 	}
-	if w.before != nil && *w.before > 0 {
+	if w.before != nil && *w.before > 0 && w.counts[wire.Created] > 0 {
 		line += fmt.Sprintf(", %d ahead of its next job in the queue", *w.before)
 	}
 	if rest := w.estimate(now); rest > 0 {

@@ -1,0 +1,180 @@
+package cli_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/coder/websocket"
+
+	"github.com/eodispatch/eodispatch/client/cli"
+)
+
+const oneService = `{"id":"s","protocol":"openeo","parameters":[{"name":"where","type":"bounding-box"}]}`
+
+// full is a disk without space after some bytes.
+type full struct {
+	bytes.Buffer
+	room int
+}
+
+func (f *full) Write(b []byte) (int, error) {
+	if f.Len()+len(b) > f.room {
+		return 0, errors.New("no space left on device")
+	}
+	return f.Buffer.Write(b)
+}
+
+func TestCommands_FailWhenTheirOutputIsLost(t *testing.T) {
+	environ := stub(t, map[string]string{"GET /unit_jobs/4": `{"id":4,"status":"finished","parameters":{"a":1}}`,
+		"GET /unit_jobs/4/results": `{"assets":{"a":{"href":"https://a.example.org/a"}}}`,
+		"GET /services/s":          oneService, "POST /estimate": `{"jobs":1}`,
+		"POST /unit_jobs": `{"id":4,"status":"created"}`})
+	for _, args := range [][]string{{"results", "job-4"}, {"results", "job-4", "--links"}, {"show", "job-4"},
+		{"run", "s", "--estimate"}, {"run", "s"}} {
+		err := executeWith(t, cli.Console{Out: &full{room: 4}, Err: &bytes.Buffer{}, Environ: environ}, args...)
+		if cli.ExitCode(err) != cli.ExitFailed || !strings.Contains(cli.Explain(err), "no space left") {
+			t.Errorf("%v: exit %d: %v", args, cli.ExitCode(err), err)
+		}
+	}
+}
+
+// Without a response nobody knows whether the broker has the request. The same command with another key would submit it
+// a second time.
+func TestRun_SaysHowToRepeatARequestWithoutAResponse(t *testing.T) {
+	keys, answer := map[string]bool{}, 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprint(w, oneService)
+			return
+		}
+		keys[r.Header.Get("Idempotency-Key")] = true
+		if answer == 0 {
+			panic(http.ErrAbortHandler)
+		}
+		w.WriteHeader(answer)
+		if answer == http.StatusUnprocessableEntity {
+			fmt.Fprint(w, `{"error_code":"VALIDATION_ERROR","message":"No."}`)
+		}
+	}))
+	t.Cleanup(server.Close)
+	environ := []string{"EODISPATCH_BROKER=" + server.URL, "EODISPATCH_TOKEN=x", "XDG_STATE_HOME=" + t.TempDir()}
+	for _, c := range []struct {
+		answer  int
+		inDoubt bool
+	}{{0, true}, {http.StatusBadGateway, true}, {http.StatusUnprocessableEntity, false}} {
+		clear(keys)
+		answer = c.answer
+		text := command(t, environ, "run", "s", "--quiet")
+		if len(keys) != 1 || keys[""] {
+			t.Fatalf("%d: keys %v", c.answer, keys)
+		}
+		for key := range keys {
+			if strings.Contains(text, "--key "+key) != c.inDoubt {
+				t.Errorf("%d: %s", c.answer, text)
+			}
+		}
+	}
+}
+
+// A variable of a script that is not set must not make a request another, and perhaps a costly one.
+func TestRun_RefusesEmptyAndUselessValues(t *testing.T) {
+	environ := stub(t, map[string]string{"GET /services/s": oneService, "POST /tiles": `{"features":[]}`})
+	for _, args := range [][]string{{"--grid", ""}, {"--values", ""}, {"--split", ""}, {"--budget", ""}, {"--key", ""},
+		{"--trial", "0", "--split", "day"}, {"--trial", "-1", "--split", "day"}} {
+		_, err := execute(t, environ, append([]string{"run", "s", "--area", "4,50,5,51"}, args...)...)
+		if cli.ExitCode(err) != cli.ExitUsage || !strings.Contains(cli.Explain(err), args[0]) {
+			t.Errorf("%v: exit %d: %v", args, cli.ExitCode(err), err)
+		}
+	}
+	for _, args := range [][]string{{"list", "--created", "-5h"}, {"list", "--since", "-5h"}, {"list", "--limit", "-1"},
+		{"wait", "job-4", "--timeout", "-1s"}} {
+		if _, err := execute(t, environ, args...); cli.ExitCode(err) != cli.ExitUsage {
+			t.Errorf("%v: exit %d: %v", args, cli.ExitCode(err), err)
+		}
+	}
+}
+
+func TestRun_ExplainsFilesWithoutItsOwnTypes(t *testing.T) {
+	environ := stub(t, map[string]string{"GET /services/s": oneService})
+	file := func(name, text string) string { return write(t, filepath.Join(t.TempDir(), name), text) }
+	missing := filepath.Join(t.TempDir(), "missing.json")
+	for want, args := range map[string][]string{
+		"it is a JSON array, not an object":            {"run", "-f", file("a.json", `[]`)},
+		`its member "dimension" cannot be of the type`: {"run", "-f", file("b.json", `{"dimension":1}`)},
+		`its member "title" cannot be of the type`:     {"run", "-f", file("c.json", `{"title":1}`)},
+		"not GeoJSON: it is a JSON array":              {"run", "s", "--area", file("d.geojson", `[]`)},
+		"its coordinates are not lists of positions": {"run", "s", "--area",
+			file("e.geojson", `{"type":"Polygon","coordinates":"x"}`)},
+		"--each where: open ": {"run", "s", "--each", "where=@" + missing},
+		"--values: open ":     {"run", "s", "--values", missing},
+	} {
+		if text := command(t, environ, args...); !strings.Contains(text, want) || strings.Contains(text, "Go ") {
+			t.Errorf("%v: %s", args, text)
+		}
+	}
+}
+
+func TestDelete_NamesWhatIsNotDeleted(t *testing.T) {
+	environ := stub(t, map[string]string{"DELETE /unit_jobs/4": `null`})
+	if text := command(t, environ, "delete", "job-4", "job-5"); !strings.Contains(text, "job-5 is not deleted: ") {
+		t.Error(text)
+	}
+	if text := command(t, environ, "hooks", "remove", "a"); !strings.Contains(text, "hook a is not deleted: ") {
+		t.Error(text)
+	}
+}
+
+// awaited closes seen when a line with the text was printed.
+type awaited struct {
+	bytes.Buffer
+	text string
+	seen chan struct{}
+}
+
+func (a *awaited) Write(b []byte) (int, error) {
+	if bytes.Contains(b, []byte(a.text)) {
+		close(a.seen)
+	}
+	return a.Buffer.Write(b)
+}
+
+// The place in the queue is read beside the stream, and stays until the next read.
+func TestWatch_ShowsNoPlaceInTheQueueAfterTheEnd(t *testing.T) {
+	out := &awaited{text: "3 ahead", seen: make(chan struct{})}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /upscale_tasks/7", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, `{"id":7,"status":"created","counts":{"created":1},"jobs":[{"id":8,"status":"created",
+			"queue_position":3}]}`)
+	})
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		socket, err := websocket.Accept(w, r, nil)
+		if err != nil {
+			return
+		}
+		send := func(status string) {
+			_ = socket.Write(r.Context(), websocket.MessageText, fmt.Appendf(nil,
+				`{"type":"status","data":{"id":7,"status":%q,"counts":{%[1]q:1},"jobs":[{"id":8,"status":%[1]q}]}}`,
+				status))
+		}
+		send("created")
+		<-out.seen
+		send("finished")
+		_, _, _ = socket.Read(r.Context()) // ends with the client
+	})
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	environ := []string{"EODISPATCH_BROKER=" + server.URL, "EODISPATCH_TOKEN=x", "XDG_STATE_HOME=" + t.TempDir()}
+	err := executeWith(t, cli.Console{Out: out, Err: out, Environ: environ}, "watch", "task-7")
+	_, last, found := strings.Cut(out.String(), "task-7 finished")
+	if err != nil || !found || strings.Contains(last, "ahead") {
+		t.Errorf("%v: %s", err, out)
+	}
+}
