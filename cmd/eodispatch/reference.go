@@ -35,8 +35,10 @@ func referenceCommandLine(c console) *cobra.Command {
 				_, err := c.out.Write(markdown(root))
 				return err
 			case "settings":
-				config.WriteReference(c.out)
-				return nil
+				page := &bytes.Buffer{}
+				config.WriteReference(page)
+				_, err := page.WriteTo(c.out)
+				return err
 			case "openapi":
 				_, err := io.Copy(c.out, openAPI())
 				return err
