@@ -114,8 +114,25 @@ func (s Split) Tiles(a *Area) (tiles []Tile, err error) {
 	return tiles, nil
 }
 
-// each calls yield with the cells that overlap the area, and their pieces.
+// each calls yield with the cells that overlap the area, and their pieces. A cell that overlaps it by its buffer alone
+// is left out: another cell has that part.
 func (s Split) each(a *Area, yield func(Cell, MultiPolygon) bool) error {
+	if s.Buffer == 0 {
+		return s.reach(a, yield)
+	}
+	own, plain := map[string]bool{}, s
+	plain.Buffer = 0
+	if err := plain.reach(a, func(c Cell, _ MultiPolygon) bool {
+		own[c.ID] = true
+		return len(own) <= s.Most
+	}); err != nil {
+		return err
+	}
+	return s.reach(a, func(c Cell, piece MultiPolygon) bool { return !own[c.ID] || yield(c, piece) })
+}
+
+// reach calls yield with the cells that overlap the area with their buffer, and their pieces.
+func (s Split) reach(a *Area, yield func(Cell, MultiPolygon) bool) error {
 	if s.Grid.tree != nil {
 		if err := s.Grid.tree.check(a); err != nil {
 			return err

@@ -116,8 +116,20 @@ func TestSplit_BufferOverlaps(t *testing.T) {
 				}
 			}
 		}
-		if wider < len(plain)/4 || len(wide) < len(plain) {
+		if wider < len(plain)/4 {
 			t.Errorf("%s: %d of %d tiles are wider", g, wider, len(plain))
+		}
+	}
+}
+
+// A cell that reaches the area by its buffer alone is no tile: another tile has that part.
+func TestSplit_BufferAddsNoTiles(t *testing.T) {
+	for _, g := range []string{"20x20km", "utm-20km", "mgrs-100km", "h3-5"} {
+		s := Split{Grid: named(t, g)}
+		plain := slices.Sorted(maps.Keys(tilesOf(t, s, box("5.5,50,6.5,51"))))
+		s.Buffer = 30_000
+		if wide := slices.Sorted(maps.Keys(tilesOf(t, s, box("5.5,50,6.5,51")))); !slices.Equal(wide, plain) {
+			t.Errorf("%s: %d tiles, %d without a buffer", g, len(wide), len(plain))
 		}
 	}
 }
