@@ -469,7 +469,7 @@ func TestUsers_LearnWhatIsWrong(t *testing.T) {
 		{append(ndvi, "--area", "nowhere.geojson"), exitUsage, "nowhere.geojson"},
 		{append(ndvi, "-p", "bbox=@torn.json"), exitUsage, "torn.json is not JSON"},
 		{append(ndvi, "-p", "box=@box.json"), exitUsage, "the service has no such parameter; it has: bbox"},
-		{append(ndvi, "-p", "bbox=@box.json", "--time", "2024/2025"), exitUsage,
+		{append(ndvi, "-p", "bbox=@box.json", "--time", "2024-01-01/2025-01-01"), exitUsage,
 			"no parameter of the type date-interval"},
 		{append(ndvi, "--grid", "20x20km"), exitUsage, "--grid needs --area"},
 		{ndvi, exitFailed, `parameter "bbox" (bounding-box) is required`},
