@@ -77,7 +77,7 @@ func (f finding) row() [3]string {
 	case f.err == nil:
 		return [3]string{"ok", f.name, "not checked: " + f.unproven + "; " + f.advice}
 	}
-	return [3]string{"FAIL", f.name, explained(f.err) + "; " + f.advice}
+	return [3]string{"FAIL", f.name, strings.TrimSuffix(explained(f.err)+"; "+f.advice, "; ")}
 }
 
 // run makes all checks concurrently and prints a row for each, in order.
@@ -291,8 +291,11 @@ func furtherExchanges(settings *config.Config, tokens *identity.Tokens) (checks 
 // askDatabase opens the database, which also migrates it, and tries the vault's keys. An SQLite file that a broker has
 // open counts as working.
 func askDatabase(ctx context.Context, settings *config.Config) (unproven string, err error) {
-	const advice = "check that the server is running, and that the user in `database` may create tables"
 	s, err := openDatabase(ctx, settings)
+	advice := "" // the error itself says what to do
+	if allowsSeveral(settings.Database.Reveal()) && !dispatch.Is(err, dispatch.Misconfigured) {
+		advice = "check that the server is running, and that the user in `database` may create tables"
+	}
 	switch {
 	case dispatch.Is(err, dispatch.Conflict):
 		return "the keys of the vault, because a broker uses the file", nil

@@ -7,9 +7,27 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/eodispatch/eodispatch/config"
+	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/identity"
 )
+
+// A database that refuses says itself what to do; that its server may not run is no advice then.
+func TestDoctor_AdvisesByTheDatabasesError(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "missing", "d.db")
+	for database, advised := range map[string]bool{"sqlite:" + file: false, "postgres://u@127.0.0.1:1/d": true} {
+		settings := &config.Config{Database: dispatch.Secret(database)}
+		found := diagnose(t.Context(), []check{{name: "database", ask: func(ctx context.Context) (string, error) {
+			return askDatabase(ctx, settings)
+		}}}, time.Minute)
+		if row := found[0].row(); row[0] != "FAIL" || strings.Contains(row[2], "may create tables") != advised ||
+			strings.HasSuffix(row[2], "; ") {
+			t.Errorf("%s: %q", database, row)
+		}
+	}
+}
 
 // A command that changes what a database holds makes no new one where the file's name is wrong, as in another working
 // directory: it would report success. The error names the whole path.
