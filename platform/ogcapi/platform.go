@@ -7,6 +7,7 @@
 package ogcapi
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -102,7 +103,7 @@ func (p *Platform) Cancel(ctx context.Context, t dispatch.Token, ref dispatch.Re
 	if err != nil && a != nil && a.Status == http.StatusForbidden && saysUnsupported(a.Body) {
 		err = refine(err, dispatch.Unsupported, "The platform cannot stop jobs.")
 	}
-	return aboutJob(a, err)
+	return cmp.Or(aboutJob(a, err), upstream.PageInstead(call.Op, a))
 }
 
 // Remove removes an ended job, with its results: by the standard that is what a dismissal of an ended job does.

@@ -214,12 +214,14 @@ func TestCancel(t *testing.T) {
 		"DELETE /jobs/g":    {{410, "", ""}},
 		"DELETE /jobs/h":    {{500, "", ""}},
 		"DELETE /jobs/j":    {{404, "Content-Type: text/html", "<html>default backend</html>"}},
+		"DELETE /jobs/k":    {{200, "Content-Type: text/html", "<html><title>Request Rejected</title>"}},
 		"DELETE /ns/jobs/i": {{204, "", ""}},
 	})
 	p := s.platform()
 	for id, kind := range map[string]dispatch.Kind{
 		"b": dispatch.Unsupported, "c": dispatch.Unsupported, "d": dispatch.Unsupported, "e": dispatch.Forbidden,
 		"f": dispatch.NotFound, "g": dispatch.NotFound, "h": dispatch.Uncertain, "j": dispatch.Unavailable,
+		"k": dispatch.Uncertain,
 	} {
 		wantKind(t, p.Cancel(t.Context(), token, dispatch.Ref{ID: id}), kind)
 	}

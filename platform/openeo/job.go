@@ -1,6 +1,7 @@
 package openeo
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"iter"
@@ -96,6 +97,9 @@ func (p *Platform) start(ctx context.Context, t dispatch.Token, ref dispatch.Ref
 		return step, err
 	}
 	a, err := p.call(ctx, op, http.MethodPost, path+"/results", bearer, nil)
+	if page := upstream.PageInstead(op, a); page != nil {
+		return step, page
+	}
 	switch {
 	case a == nil:
 		return step, err
@@ -282,8 +286,8 @@ func (p *Platform) Cancel(ctx context.Context, t dispatch.Token, ref dispatch.Re
 	case status != dispatch.Accepted:
 		path += "/results"
 	}
-	_, err = p.call(ctx, op, http.MethodDelete, path, bearer, nil)
-	return unlessGone(err)
+	a, err := p.call(ctx, op, http.MethodDelete, path, bearer, nil)
+	return cmp.Or(unlessGone(err), upstream.PageInstead(op, a))
 }
 
 // Remove deletes an ended job, which by the standard also deletes its results.
@@ -295,8 +299,8 @@ func (p *Platform) Remove(ctx context.Context, t dispatch.Token, ref dispatch.Re
 	if err != nil {
 		return err
 	}
-	_, err = p.call(ctx, op, http.MethodDelete, path, bearer, nil)
-	return err
+	a, err := p.call(ctx, op, http.MethodDelete, path, bearer, nil)
+	return cmp.Or(err, upstream.PageInstead(op, a))
 }
 
 func unlessGone(err error) error {

@@ -228,6 +228,7 @@ func TestStart(t *testing.T) {
 			dispatch.Busy},
 		{"started nonetheless, perhaps", 500, `{"code":"Internal","message":"boom"}`, false, dispatch.Uncertain},
 		{"bad gateway", 502, `<html>`, false, dispatch.Uncertain},
+		{"a firewall's page", 200, "\n<html><title>Request Rejected</title>", false, dispatch.Uncertain},
 		{"vanished", 404, `{"code":"JobNotFound","message":"gone"}`, false, dispatch.NotFound},
 		{"token expired", 403, `{"code":"TokenInvalid","message":"expired"}`, false, dispatch.SignInRequired},
 		{"no credits", 402, `{"code":"PaymentRequired","message":"pay"}`, false, dispatch.Forbidden},
@@ -483,6 +484,17 @@ func TestCancel(t *testing.T) {
 			b.wantCalls(c.calls...)
 		})
 	}
+}
+
+// TestCancel_PageInstead: firewalls and sign-in pages come with a status of success.
+func TestCancel_PageInstead(t *testing.T) {
+	b := newBackend(t)
+	b.json("GET /jobs/j-1", 200, `{"id":"j-1","status":"running"}`)
+	for _, route := range []string{"DELETE /jobs/j-1/results", "DELETE /jobs/j-1"} {
+		b.json(route, 200, "<html><title>Request Rejected</title>")
+	}
+	wantKind(t, b.platform().Cancel(t.Context(), token, job1), dispatch.Uncertain)
+	wantKind(t, b.platform().Remove(t.Context(), token, job1), dispatch.Uncertain)
 }
 
 // By the specification a canceled job without results returns to created. Canceling it again removes it, so that it is

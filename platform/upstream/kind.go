@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -131,6 +132,15 @@ func retryAfter(h http.Header, now time.Time) (pause time.Duration, asked bool) 
 func OfProxy(a *Answer) bool {
 	var m map[string]any
 	return a.Status == http.StatusNotFound && (json.Unmarshal(a.Body, &m) != nil || m == nil)
+}
+
+// PageInstead returns an error if a web page stands in place of the response to a request with an effect: those of
+// firewalls and sign-ins have the status of a success. nil: there is none.
+func PageInstead(op string, a *Answer) error {
+	if a == nil || a.Status != http.StatusOK || !bytes.HasPrefix(bytes.TrimSpace(a.Body), []byte("<")) {
+		return nil
+	}
+	return &dispatch.Error{Kind: dispatch.Uncertain, Op: op, Text: "The server responded with a web page."}
 }
 
 // Message returns a server's message about an error: the message of an openEO error, the detail or title of a problem
