@@ -40,21 +40,27 @@ type version struct {
 const maxFacts = 1 << 20
 
 func (p *Platform) backendFacts(ctx context.Context) (facts, error) {
-	return p.facts.Get(ctx, "", func(ctx context.Context, _ facts) (facts, error) {
+	return p.facts.Get(ctx, "", func(ctx context.Context, last facts) (facts, error) {
 		base, doubt := p.discover(ctx)
 		f, err := p.capabilities(ctx, base)
 		if err != nil && doubt != nil {
 			err = doubt
 		}
-		return f, p.factsError(err)
+		return f, p.factsError(err, last.url != "")
 	})
 }
 
 // factsError converts an error of reading public facts for a job: the job waits until the platform responds or the
-// operator has corrected the endpoint.
-func (p *Platform) factsError(err error) error {
+// operator has corrected the endpoint. What stands in place of facts that are known, such as a page about maintenance,
+// says nothing about the endpoint.
+func (p *Platform) factsError(err error, known bool) error {
 	e, ok := err.(*dispatch.Error)
-	if !ok || upstream.NotAnswered(err) || e.Kind == dispatch.Unsupported || e.Kind == dispatch.Misconfigured {
+	switch {
+	case !ok || upstream.NotAnswered(err):
+		return err
+	case known:
+		return &dispatch.Error{Kind: dispatch.Unavailable, Op: e.Op, Text: e.Text, Err: err}
+	case e.Kind == dispatch.Unsupported || e.Kind == dispatch.Misconfigured:
 		return err
 	}
 	return &dispatch.Error{Kind: dispatch.Misconfigured, Op: e.Op, Text: "The endpoint of " + p.Name +
@@ -226,7 +232,7 @@ func (p *Platform) fetchProviders(ctx context.Context, last []provider) ([]provi
 	if absent(a) && !(len(last) > 0 && upstream.OfProxy(a)) {
 		return nil, nil
 	}
-	return doc.Providers, p.factsError(err)
+	return doc.Providers, p.factsError(err, len(last) > 0)
 }
 
 // providerFor returns the back-end's id of an issuer. For an unknown issuer it is that of the first provider, which is
@@ -339,5 +345,5 @@ func (p *Platform) fetchFormats(ctx context.Context, last []dispatch.OutputForma
 		}
 		formats = append(formats, dispatch.OutputFormat{Name: name, Title: f.Title, GISDataTypes: f.Types})
 	}
-	return formats, p.factsError(err)
+	return formats, p.factsError(err, len(last) > 0)
 }

@@ -240,6 +240,32 @@ func TestFacts_BehindAProxyWithoutARoute(t *testing.T) {
 	}
 }
 
+// TestFacts_DuringMaintenance: what stands in place of the facts that are known does not mean that the endpoint is
+// wrong, which would hold the account until the operator acts.
+func TestFacts_DuringMaintenance(t *testing.T) {
+	for _, c := range []struct {
+		status int
+		body   string
+	}{{200, "<html>Back soon</html>"}, {302, ""}, {403, "<html>Request Rejected</html>"}} {
+		b, now := newBackend(t), time.Now()
+		b.json("GET /jobs/j-1", 200, `{"id":"j-1","status":"queued"}`)
+		p := b.platform(func(o *openeo.Config) { o.TokenPrefix, o.Now = "", func() time.Time { return now } })
+		for range 2 {
+			if r, err := p.Status(t.Context(), token, job1); err != nil || r.Status != dispatch.Queued {
+				t.Errorf("%d %s: %s, %v", c.status, c.body, r.Status, err)
+			}
+			if all, err := p.Formats(t.Context(), token, dispatch.Service{Application: "ndvi"}); len(all) != 4 {
+				t.Errorf("%d %s: formats %v, %v", c.status, c.body, all, err)
+			}
+			now = now.Add(time.Hour)
+			for _, route := range []string{"GET /", "GET /.well-known/openeo", "GET /credentials/oidc",
+				"GET /file_formats"} {
+				b.json(route, c.status, c.body)
+			}
+		}
+	}
+}
+
 // A token is sent to the platform's own origin only, whatever a listing or a redirect says.
 func TestToken_IsSentToThePlatformOnly(t *testing.T) {
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
