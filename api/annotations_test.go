@@ -169,8 +169,8 @@ func TestFilters_OfAList(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"labels=project", "labels=%3Dx", "title=" + strings.Repeat("x", 201),
-		"created_after=today", "created_before=1", "filter=sync&title=x", "sort=updated", "sort=",
-		"filter=sync&sort=created"} {
+		"created_after=today", "created_before=1", "filter=sync&title=x", "filter=sync&labels=a=b", "sort=updated",
+		"sort=", "filter=sync&sort=created"} {
 		failed(t, ask(h, "GET", "/jobs_status?"+bad, ""), 422, "VALIDATION_ERROR")
 	}
 }

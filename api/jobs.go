@@ -158,7 +158,7 @@ func (a *api) listJobs(ctx context.Context, in *openapi.Request) (*live.EncodedS
 	}
 	t := live.Topic{User: u, Want: want, Bare: !openapi.Switch(query, "parameters", true)}
 	switch {
-	case want.Sync && q.Filtered():
+	case want.Sync && (q.Filtered() || query.Has("labels")):
 		return nil, call.Invalid([]dispatch.Fault{{Loc: []any{"query", "filter"}, Type: "value_error",
 			Msg: "Synchronous runs are not filtered by labels, title, service or time"}})
 	case want.Sync && q.Oldest:
