@@ -57,7 +57,7 @@ func (a *area) add(raw json.RawMessage, left *int, depth int) bool {
 	a.points = append(a.points, points...)
 	for _, l := range lines {
 		points, valid := positions(l, left)
-		a.lines, ok = append(a.lines, points), ok && valid
+		a.lines, ok = append(a.lines, points), ok && valid && len(points) > 1
 	}
 	for _, rings := range polygons {
 		var all [][]point

@@ -75,16 +75,28 @@ func (f *Facade) Serve(s facade.Server, w http.ResponseWriter, r *http.Request) 
 	facade.AllowOrigins(w.Header(), exposed)
 	plain := r.WithContext(context.WithValue(r.Context(), serverKey{}, s))
 	plain.URL = facade.PlainURL(r.URL)
-	switch _, pattern := f.mux.Handler(plain); {
+	switch handler, pattern := f.mux.Handler(plain); {
 	case r.Method == http.MethodOptions:
 		facade.Permit(w, "GET, POST, OPTIONS", "Content-Type")
-	case pattern == "" || facade.HasDots(plain.URL.Path):
-		facade.SendError(w, http.StatusNotFound, nil,
-			problem{http.StatusNotFound, "NotFound", "There is nothing at this address."})
+	case facade.HasDots(plain.URL.Path):
+		facade.SendError(w, http.StatusNotFound, nil, errNoPath)
+	case pattern == "":
+		unrouted(w, plain, handler)
 	default:
 		defer func() { r.Pattern = plain.Pattern }() // for the log
 		f.mux.ServeHTTP(w, plain)
 	}
+}
+
+// unrouted answers a request that no operation serves.
+func unrouted(w http.ResponseWriter, r *http.Request, mux http.Handler) {
+	if allow, wrongMethod := facade.Allowed(mux, r); wrongMethod {
+		facade.SendError(w, http.StatusMethodNotAllowed, map[string]string{"Allow": allow + ", OPTIONS"},
+			problem{Code: "MethodNotAllowed", Description: "Method not allowed. Use " +
+				strings.ReplaceAll(allow, ", ", " or ") + "."})
+		return
+	}
+	facade.SendError(w, http.StatusNotFound, nil, errNoPath)
 }
 
 // exposed are the headers that pages of other origins can read.
@@ -130,6 +142,8 @@ type problem struct {
 func (p problem) Error() string { return p.Description }
 
 func badRequest(text string) error { return problem{http.StatusBadRequest, "BadRequest", text} }
+
+var errNoPath = problem{http.StatusNotFound, "NotFound", "There is nothing at this address."}
 
 var errNoCollection = problem{http.StatusNotFound, "NotFound", "There is no such collection."}
 

@@ -197,6 +197,7 @@ func TestSearch_Refuses(t *testing.T) {
 		"task=x": "query", "intersects={}": "intersects", `intersects={"type":"Point"}`: "intersects",
 		`intersects={"type":"Point","coordinates":[1]}`:                           "intersects",
 		`intersects={"type":"Polygon","coordinates":[[[1,1],[2,2]]]}`:             "intersects",
+		`intersects={"type":"MultiLineString","coordinates":[[],[[1,1],[2,2]]]}`:  "intersects",
 		`intersects={"type":"Point","coordinates":[1,1]}&bbox=0,0,1,1`:            "intersects",
 		"ids=" + strings.Repeat("1,", 1001):                                       "ids",
 		"collections=task-1,service-1":                                            "collections",
@@ -222,6 +223,23 @@ func TestSearch_Refuses(t *testing.T) {
 		if got := ask(h, "ann", "POST", "/stac/search", body); got.Code != http.StatusOK ||
 			!strings.Contains(got.Body.String(), `"numberReturned":1`) {
 			t.Errorf("%s: %d %s", body, got.Code, got.Body)
+		}
+	}
+}
+
+// A method that an address does not have is named as such.
+func TestMethods(t *testing.T) {
+	h := server(t, newShelf())
+	for request, allow := range map[string]string{"DELETE /stac/search": "GET, HEAD, POST, OPTIONS",
+		"POST /stac/collections": "GET, HEAD, OPTIONS", "DELETE /stac/nothing": ""} {
+		method, path, _ := strings.Cut(request, " ")
+		got := ask(h, "ann", method, path, "")
+		status := http.StatusMethodNotAllowed
+		if allow == "" {
+			status = http.StatusNotFound
+		}
+		if got.Code != status || got.Header().Get("Allow") != allow {
+			t.Errorf("%s: %d, Allow: %q %s", request, got.Code, got.Header().Get("Allow"), got.Body)
 		}
 	}
 }
