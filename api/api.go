@@ -9,8 +9,6 @@ import (
 	"net/netip"
 	"time"
 
-	"golang.org/x/sync/semaphore"
-
 	"github.com/eodispatch/eodispatch/api/call"
 	"github.com/eodispatch/eodispatch/api/facade"
 	"github.com/eodispatch/eodispatch/api/facade/files"
@@ -20,6 +18,7 @@ import (
 	"github.com/eodispatch/eodispatch/api/pages"
 	"github.com/eodispatch/eodispatch/catalogue"
 	"github.com/eodispatch/eodispatch/dispatch"
+	"github.com/eodispatch/eodispatch/dispatch/bounds"
 	"github.com/eodispatch/eodispatch/identity"
 )
 
@@ -133,7 +132,7 @@ type api struct {
 	*pages.Site
 	mux     *http.ServeMux
 	handler http.Handler
-	tiling  *semaphore.Weighted // /tiles requests and responses that are in memory
+	tiling  *bounds.Places[string] // /tiles requests and responses that are in memory
 
 	ticketKey      []byte
 	refusals       call.ReasonCounts // why tokens were refused
@@ -152,7 +151,8 @@ type API interface {
 
 // New returns the API. It panics if the OpenAPI document cannot be built, which is a programming error.
 func New(c Config) API {
-	a := &api{Config: c.withDefaults(), mux: http.NewServeMux(), tiling: semaphore.NewWeighted(tilingAtOnce)}
+	a := &api{Config: c.withDefaults(), mux: http.NewServeMux(),
+		tiling: bounds.NewPlaces[string](tilingAtOnce, tilingOfOne)}
 	a.Answers = call.NewAnswers(a.Log)
 	a.Secret = cmp.Or(a.Secret, dispatch.Secret(rand.Text()))
 	a.ticketKey = ticketKey(a.Secret)

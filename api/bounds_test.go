@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -95,12 +96,35 @@ func TestTiles_ReadsBodiesInTurn(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		a := New(newWorld().config()).(*api)
-		if !a.tiling.TryAcquire(tilingAtOnce) {
-			t.Fatal("places are taken")
+		for client := 0; a.tiling.TryAcquire(fmt.Sprint(client), tilingOfOne) != nil; client++ {
 		}
 		got := httptest.NewRecorder()
 		a.ServeHTTP(got, httptest.NewRequest("POST", "/tiles", untouched{t}))
 		failed(t, got, 429, "RATE_LIMITED")
+	})
+}
+
+// A client whose bodies do not arrive does not take the places of others.
+func TestTiles_LeavesPlacesToOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := New(newWorld().config())
+		var slow sync.WaitGroup
+		for range 2 * tilingAtOnce {
+			slow.Go(func() {
+				body, _ := io.Pipe()
+				time.AfterFunc(time.Minute, func() { _ = body.Close() }) // ends the body
+				a.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("POST", "/tiles", body))
+			})
+		}
+		synctest.Wait()
+		other := httptest.NewRequest("POST", "/tiles", strings.NewReader(brussels))
+		other.RemoteAddr = "198.51.100.7:1"
+		got := httptest.NewRecorder()
+		a.ServeHTTP(got, other)
+		if got.Code != 201 {
+			t.Errorf("another address gets %d: %s", got.Code, got.Body)
+		}
+		slow.Wait()
 	})
 }
 
@@ -126,17 +150,16 @@ func TestTiles_KeepTheirPlaceUntilWritten(t *testing.T) {
 		a.ServeHTTP(w, httptest.NewRequest("POST", "/tiles", strings.NewReader(brussels)))
 	}()
 	<-w.writing
-	if a.tiling.TryAcquire(tilingAtOnce) || !a.tiling.TryAcquire(tilingAtOnce-1) || a.Cores.Clients() != 0 {
-		t.Errorf("not one place, or %d cores are taken", a.Cores.Clients())
+	if a.tiling.Clients() != 1 || a.Cores.Clients() != 0 {
+		t.Errorf("%d places, or %d cores are taken", a.tiling.Clients(), a.Cores.Clients())
 	}
-	a.tiling.Release(tilingAtOnce - 1)
 	close(w.allowed)
 	<-done
 	if w.Code != 201 {
 		t.Error(w.Code)
 	}
 	failed(t, ask(a, "POST", "/tiles", `{}`), 422, "VALIDATION_ERROR")
-	if !a.tiling.TryAcquire(tilingAtOnce) {
+	if a.tiling.Clients() != 0 {
 		t.Error("a request that has ended keeps its place")
 	}
 }

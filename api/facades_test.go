@@ -138,7 +138,7 @@ func TestFacade_BodiesAreBoundedTogether(t *testing.T) {
 		for _, of := range []struct {
 			size, most int
 			token      string
-		}{{1 << 20, limits.BodiesOfOthers, ""}, {4 << 20, limits.BodiesOfUser, "Bearer token-anna"}} {
+		}{{1 << 20, limits.BodiesOfAddress, ""}, {4 << 20, limits.BodiesOfUser, "Bearer token-anna"}} {
 			answers := make(chan *httptest.ResponseRecorder, of.most)
 			for range of.most {
 				go func() { answers <- ask(h, "POST", "/probe", body(of.size), "Authorization", of.token) }()
@@ -149,8 +149,15 @@ func TestFacade_BodiesAreBoundedTogether(t *testing.T) {
 			}
 			another := make(chan int)
 			go func() { another <- ask(h, "POST", "/probe", "{}", "Authorization", "Bearer token-bert").Code }()
+			go func() { // somebody who has not signed in, at another address
+				r := httptest.NewRequest("POST", "/probe", strings.NewReader(body(1<<20)))
+				r.RemoteAddr = "198.51.100.7:1"
+				got := httptest.NewRecorder()
+				h.ServeHTTP(got, r)
+				another <- got.Code
+			}()
 			synctest.Wait()
-			for range of.most + 1 {
+			for range of.most + 2 {
 				release <- struct{}{}
 			}
 			for range of.most {
@@ -158,8 +165,10 @@ func TestFacade_BodiesAreBoundedTogether(t *testing.T) {
 					t.Errorf("%q: %d %s", of.token, got.Code, got.Body)
 				}
 			}
-			if code := <-another; code != 200 {
-				t.Errorf("another user: %d", code)
+			for range 2 {
+				if code := <-another; code != 200 {
+					t.Errorf("%q: others get %d", of.token, code)
+				}
 			}
 		}
 		if a := h.(*api); a.Bodies.Clients()+a.OpenBodies.Clients() != 0 {

@@ -13,6 +13,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/eodispatch/eodispatch/api/call"
+	"github.com/eodispatch/eodispatch/api/limits"
 	"github.com/eodispatch/eodispatch/api/openapi"
 	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
@@ -39,17 +40,17 @@ const tilesWithin = 20 * time.Second
 func (a *api) createTiles(ctx context.Context, in *openapi.Request) (*huma.StreamResponse, error) {
 	waiting, cancel := context.WithTimeout(ctx, splitTurn)
 	defer cancel()
-	if a.tiling.Acquire(waiting, 1) != nil {
+	release, err := a.tiling.Acquire(waiting, limits.ClientOf(ctx), 1)
+	if err != nil {
 		return nil, cmp.Or(ctx.Err(), error(tooManySplits))
 	}
-	release := func() { a.tiling.Release(1) }
+	c := call.In(ctx)
+	c.AtEnd = append(c.AtEnd, release)
 	tiles, err := a.split(ctx, in)
 	if err != nil {
-		release()
 		return nil, err
 	}
 	return &huma.StreamResponse{Body: func(ctx huma.Context) {
-		defer release()
 		_, w := humago.Unwrap(ctx)
 		// recorders in tests have no deadline
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(tilesWithin))
@@ -152,5 +153,9 @@ func areaFaultText(err error) string {
 	return err.Error()
 }
 
-// tilingAtOnce bounds the requests and responses of /tiles that are in memory at once, each about 33 MiB.
-const tilingAtOnce = 8
+// Requests and responses of /tiles that are in memory at once, each about 33 MiB: of all clients, and of one address,
+// whose bodies may take long to arrive.
+const (
+	tilingAtOnce = 8
+	tilingOfOne  = tilingAtOnce / 2
+)

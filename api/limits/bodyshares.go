@@ -8,17 +8,21 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch/bounds"
 )
 
-const BodiesOfUser = 4 // of the largest size: the bodies of one user's requests to façades that are being served
-
-const BodiesOfOthers = 8 // of the size of [budget.OpenBody]: those of all who have not signed in
+// The bodies of requests to façades that are being served.
+const (
+	BodiesOfUser    = 4 // of the largest size: those of one user
+	BodiesOfOthers  = 8 // of the size of [bounds.OpenBody]: those of all who have not signed in
+	BodiesOfAddress = BodiesOfOthers / 2
+)
 
 // ReserveBody waits until a body fits among those of the user's requests, or of strangers' requests, and returns its
 // limit in bytes. It is counted until the request ends, because a request that waits for a platform keeps its body.
 func (a *Admission) ReserveBody(r *http.Request) (most int64, reason string, err error) {
-	c, whose := call.In(r.Context()), &a.Bodies
+	c, acquire, client := call.In(r.Context()), a.OpenBodies.Acquire, ClientOf(r.Context())
 	if most = a.limits.Body; c.Caller.User == "" {
-		most, whose, reason = min(most, bounds.OpenBody.Most), &a.OpenBodies, " without a sign-in (bound "+
-			bounds.OpenBody.Name+")"
+		most, reason = min(most, bounds.OpenBody.Most), " without a sign-in (bound "+bounds.OpenBody.Name+")"
+	} else {
+		acquire = a.Bodies.Acquire
 	}
 	size := most
 	if r.ContentLength > 0 {
@@ -26,7 +30,7 @@ func (a *Admission) ReserveBody(r *http.Request) (most int64, reason string, err
 	}
 	waiting, cancel := context.WithTimeout(r.Context(), call.TurnOfRequest)
 	defer cancel()
-	release, err := whose.Acquire(waiting, c.Caller.User, size)
+	release, err := acquire(waiting, client, size)
 	if err != nil {
 		return 0, "", tooManyBodies
 	}
