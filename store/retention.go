@@ -61,10 +61,12 @@ func (s *Store) Aged(ctx context.Context, r dispatch.Retention) (a dispatch.Aged
 				WHERE j.id = r.job AND j.phase = 'ended' AND j.moved < $1),
 			(
 				SELECT count(*) FROM jobs a
-				WHERE a.task = 0 AND a.phase = 'ended' AND a.pruned = FALSE AND a.moved < $2 AND a.orphans = ''),
+				WHERE a.task = 0 AND a.phase = 'ended' AND a.pruned = FALSE AND a.moved < $2 AND a.orphans = ''
+					AND a.removal_due = 0),
 			(
 				SELECT count(*) FROM jobs b
-				WHERE b.task = 0 AND b.phase = 'ended' AND b.pruned IN (FALSE, TRUE) AND b.moved < $3 AND b.orphans = '')`,
+				WHERE b.task = 0 AND b.phase = 'ended' AND b.pruned IN (FALSE, TRUE) AND b.moved < $3 AND b.orphans = ''
+					AND b.removal_due = 0)`,
 			horizon(now, r.Results), requests, jobs).Scan(&a.Results, &a.Requests, &a.Jobs)
 		if err != nil {
 			return err
@@ -80,7 +82,7 @@ func (s *Store) Aged(ctx context.Context, r dispatch.Retention) (a dispatch.Aged
 				FROM jobs j JOIN tasks t ON t.id = j.task
 				WHERE j.task <> 0 AND NOT t.hidden
 				GROUP BY j.task
-				HAVING COUNT(CASE WHEN j.phase <> 'ended' OR j.orphans <> '' THEN 1 END) = 0
+				HAVING COUNT(CASE WHEN j.phase <> 'ended' OR j.orphans <> '' OR j.removal_due > 0 THEN 1 END) = 0
 			) AS a`, requests, jobs).Scan(&ofTasks.Requests, &ofTasks.Jobs, &ofTasks.Tasks)
 		a.Requests, a.Jobs, a.Tasks = a.Requests+ofTasks.Requests, a.Jobs+ofTasks.Jobs, ofTasks.Tasks
 		return err
@@ -151,7 +153,7 @@ func markPruned(ctx context.Context, q tx, id dispatch.JobID, before int64) (int
 	n, err := exec(ctx, q, `
 		UPDATE jobs
 		SET pruned = TRUE
-		WHERE id = $1 AND phase = 'ended' AND orphans = '' AND moved < $2 AND NOT pruned`, id, before)
+		WHERE id = $1 AND phase = 'ended' AND orphans = '' AND removal_due = 0 AND moved < $2 AND NOT pruned`, id, before)
 	if err != nil || n == 0 {
 		return 0, err
 	}

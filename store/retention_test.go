@@ -81,6 +81,10 @@ func TestRetain_RemovesAtThePlatform(t *testing.T) {
 				t.Errorf("%d jobs are left, want 123", n)
 			}
 		}
+		if got, err := s.Aged(t.Context(), dispatch.Retention{Requests: 35 * day, Jobs: 35 * day}); err != nil ||
+			got != (dispatch.Aged{}) {
+			t.Errorf("%+v would be deleted before they are removed, %v", got, err)
+		}
 		g, err := s.Agenda(t.Context(), members[0].Account, 1000, 0)
 		if err != nil || len(g.Remove) != 121 {
 			t.Errorf("%d jobs on the agenda, %v", len(g.Remove), err)
