@@ -13,31 +13,37 @@ import (
 // direction is the order of a list by creation. Indexes are read in both.
 type direction struct{ compare, order string }
 
+var ascending, descending = direction{">", ""}, direction{"<", " DESC"}
+
 func directionOf(p dispatch.Page) direction {
 	if p.Oldest {
-		return direction{">", ""}
+		return ascending
 	}
-	return direction{"<", " DESC"}
+	return descending
 }
 
-// follows returns the condition that an entry, whose place two columns hold, comes after the place at which a page
-// begins.
-func (d direction) follows(w *where, p dispatch.Page, created, id string) {
-	at, before := beginOf(p)
-	a, b := w.arg(at), w.arg(before)
-	w.and(created + " " + d.compare + "= " + a)
-	w.and("(" + created + " " + d.compare + " " + a + " OR " + id + " " + d.compare + " " + b + ")")
+// follows adds the condition that an entry, whose place two columns hold, comes after the place at which a page begins.
+func (d direction) follows(w *where, begin dispatch.Place, created, id string) {
+	at, last := d.begin(begin)
+	d.after(w, created, id, at, last)
+}
+
+// after adds the condition that an entry, whose place two columns hold, comes after a place.
+func (d direction) after(w *where, first, second string, at, last int64) {
+	a, b := w.arg(at), w.arg(last)
+	w.and(first + " " + d.compare + "= " + a)
+	w.and("(" + first + " " + d.compare + " " + a + " OR " + second + " " + d.compare + " " + b + ")")
 }
 
 // by returns the order by columns.
 func (d direction) by(columns ...string) string { return strings.Join(columns, d.order+", ") + d.order }
 
-// beginOf returns where a page begins of a list that is ordered by creation.
-func beginOf(p dispatch.Page) (created, id int64) {
+// begin returns where a page after a place begins.
+func (d direction) begin(after dispatch.Place) (created, id int64) {
 	switch {
-	case p.After != (dispatch.Place{}):
-		return micros(p.After.Created), p.After.ID
-	case p.Oldest:
+	case after != (dispatch.Place{}):
+		return micros(after.Created), after.ID
+	case d == ascending:
 		return math.MinInt64, math.MinInt64
 	default:
 		return math.MaxInt64, math.MaxInt64
@@ -189,25 +195,25 @@ func listRecords(
 		l.from, l.order = "job_labels l JOIN jobs ON jobs.id = l.job", d.by("l.created", "l.job")
 		w.and("l.owner = " + w.arg(u) + " AND l.name = " + w.arg(p.Label.Key) + " AND l.value " +
 			"= " + w.arg(p.Label.Value))
-		d.follows(w, p, "l.created", "l.job")
+		d.follows(w, p.After, "l.created", "l.job")
 		w.and("NOT jobs.hidden AND jobs.updated > " + w.arg(micros(p.Since)))
 		filter(q, w, "jobs", p)
 	case !p.Since.IsZero():
 		w.and("j.owner = " + w.arg(u) + " AND j.task = 0 AND NOT j.hidden")
 		w.and("j.updated > " + w.arg(micros(p.Since)))
-		d.follows(w, p, "+j.created", "j.id")
+		d.follows(w, p.After, "+j.created", "j.id")
 		filter(q, w, "j", p)
 		l.find(d, "+j.created")
 	case len(p.Statuses)+len(p.Accounts) == 0:
 		w.and("jobs.owner = " + w.arg(u) + " AND jobs.task = 0 AND NOT jobs.hidden")
-		d.follows(w, p, "jobs.created", "jobs.id")
+		d.follows(w, p.After, "jobs.created", "jobs.id")
 	default:
 		accounts, err := usedAccounts(ctx, q, u, p.Accounts)
 		if err != nil || len(accounts) == 0 {
 			return nil, err
 		}
 		w.and("j.owner = " + w.arg(u) + " AND j.task = 0 AND NOT j.hidden")
-		d.follows(w, p, "j.created", "j.id")
+		d.follows(w, p.After, "j.created", "j.id")
 		l.find(d, "j.created", ranges(q, w, accounts, statuses(p.Statuses))...)
 	}
 	records, err := l.read(ctx, q, func(r *recordRow) (dispatch.Record, error) { return r.record(p.Most, now) })
@@ -297,7 +303,7 @@ func listTaskJobs(
 	ctx context.Context, q tx, t dispatch.TaskID, p dispatch.Page, record func(*recordRow) (dispatch.Record, error),
 ) ([]dispatch.Record, error) {
 	l := jobList{page: p, from: "jobs", order: "jobs.number", n: most(p.Limit), ofTask: true}
-	w, ascending := &l.where, directionOf(dispatch.Page{Oldest: true})
+	w := &l.where
 	switch {
 	case !p.Since.IsZero(), len(p.Accounts) > 0:
 		w.and("j.task = CAST(" + w.arg(t) + " AS BIGINT) AND j.task <> 0 AND NOT j.hidden")

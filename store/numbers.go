@@ -303,7 +303,7 @@ func changedJobs(
 	} else {
 		w.and("jobs.owner = " + w.arg(u) + " AND jobs.task = 0")
 	}
-	followNumber(w, "jobs.changed", "jobs.id", after.Number, after.Jobs())
+	ascending.after(w, "jobs.changed", "jobs.id", after.Number, after.Jobs())
 	records, err := l.read(ctx, q, func(r *recordRow) (record dispatch.Record, err error) {
 		c := dispatch.Changed{Number: r.number, Job: r.ID, Task: r.Task, Deleted: r.isHidden}
 		if t != nil {
@@ -325,20 +325,13 @@ func changedJobs(
 	return all, showAccounts(ctx, q, records, changedAt, now)
 }
 
-// followNumber adds the condition that something follows a place in the order of numbers and ids.
-func followNumber(w *where, change, id string, n, last int64) {
-	at := w.arg(n)
-	w.and(change + " >= " + at)
-	w.and("(" + change + " > " + at + " OR " + id + " > " + w.arg(last) + ")")
-}
-
 // changedTasks returns one more task than the page has, if there is one.
 func changedTasks(
 	ctx context.Context, q tx, u dispatch.UserID, after dispatch.ChangedPlace, p dispatch.Page, now int64,
 ) ([]dispatch.Changed, error) {
 	var w where
 	w.and("n.owner = " + w.arg(u))
-	followNumber(&w, "n.change", "n.task", after.Number, after.Tasks())
+	ascending.after(&w, "n.change", "n.task", after.Number, after.Tasks())
 	all, err := list(ctx, q, func(c *dispatch.Changed) []any {
 		return []any{number(&c.Task), &c.Number, &c.Deleted}
 	}, `

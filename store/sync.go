@@ -112,8 +112,7 @@ func (s *Store) SyncRuns(ctx context.Context, u dispatch.UserID, p dispatch.Page
 		return nil, fail("SyncRuns", err)
 	}
 	w := where{args: []any{u, now}}
-	newest := directionOf(dispatch.Page{})
-	newest.follows(&w, p, "created", "id")
+	descending.follows(&w, p.After, "created", "id")
 	mine := w.String()
 	w.conditions = nil
 	w.and("CASE WHEN ended = 0 THEN created ELSE ended END > " + w.arg(micros(p.Since)))
@@ -128,7 +127,7 @@ func (s *Store) SyncRuns(ctx context.Context, u dispatch.UserID, p dispatch.Page
 			FROM sync_runs
 			WHERE owner = $1 AND `+mine+`) AS runs
 		WHERE `+w.String()+`
-		ORDER BY `+newest.by("created", "id")+`
+		ORDER BY `+descending.by("created", "id")+`
 		LIMIT CAST(`+w.arg(most(p.Limit))+` AS BIGINT)`,
 		w.args...)
 	return runs, fail("SyncRuns", err)

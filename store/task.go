@@ -160,7 +160,7 @@ func listTasks(ctx context.Context, q tx, u dispatch.UserID, p dispatch.Page) ([
 		w.and("tasks.owner = " + w.arg(u))
 	}
 	w.and("NOT tasks.hidden")
-	d.follows(&w, p, created, id)
+	d.follows(&w, p.After, created, id)
 	if len(p.Accounts) > 0 {
 		// PostgreSQL would read all placements for EXISTS in an alternative.
 		w.and(`EXISTS (
@@ -447,7 +447,7 @@ func (s *Store) FinishedJobs(
 		w := &l.where
 		w.and("jobs.task = CAST(" + w.arg(id) + " AS BIGINT) AND jobs.task <> 0")
 		w.and("jobs.status = 'finished' AND NOT jobs.hidden")
-		followNumber(w, "jobs.moved", "jobs.id", micros(after.At), int64(after.Job))
+		ascending.after(w, "jobs.moved", "jobs.id", micros(after.At), int64(after.Job))
 		records, err = l.read(ctx, q, func(r *recordRow) (dispatch.Record, error) {
 			return dispatch.Record{Job: r.Job, Request: task.RequestHeadFor(r.Job), Value: json.RawMessage(r.body),
 				Size: len(r.body), Read: at(now)}, nil

@@ -134,17 +134,16 @@ func (s *Store) UnstartedJobs(
 	ctx context.Context, u dispatch.UserID, p dispatch.Page,
 ) (all []dispatch.Unstarted, err error) {
 	const id = "2 * (job + task) + CASE WHEN task = 0 THEN 0 ELSE 1 END"
-	newest := directionOf(dispatch.Page{})
 	err = s.readOnly(allow(ctx, listWithin), s.read, "UnstartedJobs", func(q tx, now int64) error {
 		var w where
 		w.and("owner = " + w.arg(u) + " AND expires > " + w.arg(now))
-		newest.follows(&w, p, "created", id)
+		descending.follows(&w, p.After, "created", id)
 		anyOf(q, &w, "account", p.Accounts)
 		all, err = list(ctx, q, bodyPlaces, `
 			SELECT `+unstartedColumns+`, substr(body, 1, `+strconv.Itoa(dispatch.UnstartedBeginning)+`)
 			FROM unstarted
 			WHERE `+w.String()+`
-			ORDER BY `+newest.by("created", id)+`
+			ORDER BY `+descending.by("created", id)+`
 			LIMIT CAST(`+w.arg(most(p.Limit))+` AS BIGINT)`,
 			w.args...)
 		return err
