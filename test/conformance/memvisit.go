@@ -116,7 +116,9 @@ func (s *MemStore) follow(now time.Time) {
 	for _, acc := range s.accounts {
 		move(&acc.due)
 		move(&acc.hold)
-		move(&acc.until)
+		if acc.until.After(last) {
+			move(&acc.until)
+		}
 	}
 }
 

@@ -15,7 +15,7 @@ type Store interface {
 	Dequeue(ctx context.Context, r dispatch.Room, ttl time.Duration) ([]dispatch.Lease, time.Duration, error)
 	// NoteServed stores that a process serves these platforms at present. If the last such note lies more than
 	// [dispatch.ClockJump] in the future, the clock was set back since; plans for later than [dispatch.ClockJump] from
-	// now, and leases that run out later, are then moved forward by as much as that note lies ahead.
+	// now, and leases that end after that note, are then moved forward by as much as it lies ahead.
 	NoteServed(ctx context.Context, platforms []string) error
 	// Release ends the lease and plans the next visit at due (zero: none), or now if the account was woken since it had
 	// the given number of wakes. Conflict when the lease is lost.
