@@ -161,14 +161,28 @@ func diagnose(ctx context.Context, checks []check, within time.Duration) []findi
 	return findings
 }
 
-// explained formats an error in one line for an operator: what happened, and the cause if it is known.
+// explained formats an error in one line for an operator: what happened, and the cause if it is known. Of several errors
+// it explains each.
 func explained(err error) string {
+	if advised, ok := err.(withAdvice); ok {
+		err = advised.error
+	}
+	if several, ok := err.(interface{ Unwrap() []error }); ok {
+		var texts []string
+		for _, one := range several.Unwrap() {
+			texts = append(texts, explained(one))
+		}
+		return strings.Join(texts, "; ")
+	}
 	text := err.Error()
-	if e, ok := errorOf(err); ok && e.Text != "" {
+	switch e, ok := errorOf(err); {
+	case ok && e.Text != "":
 		text = strings.TrimSuffix(e.Text, ".")
 		if e.Err != nil {
 			text += " (" + e.Err.Error() + ")"
 		}
+	case ok && e == err && e.Err != nil:
+		text = e.Err.Error()
 	}
 	return strings.Join(strings.Fields(text), " ")
 }

@@ -6,6 +6,8 @@ import (
 	"runtime/debug"
 	"testing"
 	"time"
+
+	"github.com/eodispatch/eodispatch/dispatch"
 )
 
 // Two builds of different commits can be told apart, whatever built them.
@@ -28,6 +30,17 @@ func TestVersionOf(t *testing.T) {
 		if version, commit := versionOf(c.set, c.info), commitOf(c.info); version != c.version || commit != c.commit {
 			t.Errorf("%s, %q; want %s, %q", version, commit, c.version, c.commit)
 		}
+	}
+}
+
+// Faults that were found together are explained one by one, without the words that are for the log.
+func TestExplained_EachOfSeveral(t *testing.T) {
+	fault := func(text string) error {
+		return &dispatch.Error{Kind: dispatch.Misconfigured, Op: "identity.Token", Err: errors.New(text)}
+	}
+	err := withAdvice{errors.Join(fault("the key a is missing"), fault("the key b is missing")), "put it back"}
+	if got := explained(err); got != "the key a is missing; the key b is missing" {
+		t.Error(got)
 	}
 }
 
