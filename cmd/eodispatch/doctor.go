@@ -161,8 +161,8 @@ func diagnose(ctx context.Context, checks []check, within time.Duration) []findi
 	return findings
 }
 
-// explained formats an error in one line for an operator: what happened, and the cause if it is known. Of several errors
-// it explains each.
+// explained formats an error in one line for an operator: what happened, and the cause if it is known. Of several
+// errors it explains each.
 func explained(err error) string {
 	if advised, ok := err.(withAdvice); ok {
 		err = advised.error
