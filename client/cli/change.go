@@ -78,11 +78,15 @@ func (a *app) retryCommand() *cobra.Command {
 					return err
 				}
 			}
+			var made wire.UpscalingTaskSummary
 			if len(jobs) == 0 {
-				made, err := c.Retry(ctx, t.id)
-				return a.changed(t, made, err)
+				made, err = c.Retry(ctx, t.id)
+			} else {
+				made, err = c.RetryJobs(ctx, t.id, wire.JobChoice{Jobs: jobs})
 			}
-			made, err := c.RetryJobs(ctx, t.id, wire.JobChoice{Jobs: jobs})
+			if err == nil && made.Status.Final() {
+				a.hint("Nothing is submitted: none of these jobs has failed.")
+			}
 			return a.changed(t, made, err)
 		})}
 	jobFlag(command, &jobs)

@@ -477,6 +477,18 @@ func TestRequest_RefusesATimeSpanThatEndsBeforeItBegins(t *testing.T) {
 	}
 }
 
+// A retry of a task without failed jobs says that it did nothing.
+func TestRetry_SaysThatNothingFailed(t *testing.T) {
+	for answer, idle := range map[string]bool{
+		`{"id":7,"status":"finished","counts":{"finished":3,"canceled":39}}`: true,
+		`{"id":7,"status":"running","counts":{"finished":3,"created":1}}`:    false} {
+		printed, err := execute(t, stub(t, map[string]string{"POST /upscale_tasks/7/retry": answer}), "retry", "task-7")
+		if err != nil || strings.Contains(printed, "Nothing is submitted: none of these jobs has failed.") != idle {
+			t.Errorf("%s: %v: %s", answer, err, printed)
+		}
+	}
+}
+
 // Two downloads to one folder would write to the same parts.
 func TestDownload_LeavesAFolderToAnother(t *testing.T) {
 	asked, release := make(chan struct{}), make(chan struct{})
