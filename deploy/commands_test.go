@@ -23,6 +23,7 @@ var judges = map[string]string{
 	"eodispatch purge":            "test/program/TestPurge_DryRunAndReal",
 	"eodispatch restored":         "deploy/TestOperations_WalkThrough",
 	"eodispatch serve":            "deploy/TestOperations_WalkThrough",
+	"cd /var/lib/eodispatch":      "deploy/TestService_CommandsHaveItsFolder",
 	"EODISPATCH_TRACES_ENDPOINT=": "test/program/TestTraces_OfAJob",
 	"go tool pprof":               "observe/telemetry/TestPrivateListener_ServesProfiles", // the profile is read
 	// the chart is rendered with the values, and the program started

@@ -39,6 +39,19 @@ func TestService_ReloadsByHangup(t *testing.T) {
 	}
 }
 
+// TestService_CommandsHaveItsFolder: the shell of docs/installation.md reads the variables of the service, and is in
+// its folder, where the default of database is.
+func TestService_CommandsHaveItsFolder(t *testing.T) {
+	text, page := string(read(t, "systemd/eodispatch.service")), string(read(t, "../docs/installation.md"))
+	for line, command := range map[string]string{"\nWorkingDirectory=%S/eodispatch\n": "cd /var/lib/eodispatch && ",
+		"\nEnvironmentFile=-/etc/eodispatch/secrets.env\n": "set -a && . /etc/eodispatch/secrets.env && set +a\n",
+		" serve --config /etc/eodispatch/broker.yaml\n":    " jobs --config /etc/eodispatch/broker.yaml\n"} {
+		if !strings.Contains(text, line) || !strings.Contains(page, command) {
+			t.Errorf("%q, %q", line, command)
+		}
+	}
+}
+
 // TestService_IsValidAndHardened: systemd finds no fault, and what the service could do to the machine is 1.5 of 10 at
 // most.
 func TestService_IsValidAndHardened(t *testing.T) {
