@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import io
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
@@ -199,6 +201,30 @@ def test_events_of_a_task_that_there_is_not(c: eodispatch.Connection) -> None:
 
     with pytest.raises(eodispatch.NotFound):
         asyncio.run(asyncio.wait_for(follow(), 600))
+
+
+@pytest.mark.parametrize("status", [0, 502, 422])
+def test_a_lost_response_names_the_key_to_repeat_the_run_with(status: int) -> None:
+    keys = set()
+
+    class Answers(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            keys.add(self.headers["Idempotency-Key"])
+            if status:
+                self.send_response(status)
+                self.end_headers()
+                self.wfile.write(b'{"error_code": "VALIDATION_ERROR"}' if status == 422 else b"")
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with eodispatch.connect(f"http://127.0.0.1:{server.server_port}", token="any") as c:
+            with pytest.raises(eodispatch.EodispatchError) as refused:
+                c.transport.post("/unit_jobs", {}, key="mine")
+        server.shutdown()
+    assert keys == {"mine"} and ("key='mine'" in str(refused.value)) == (status != 422)
 
 
 def test_a_broker_that_is_not_there() -> None:

@@ -19,6 +19,7 @@ ANSWER_WITHIN = 120.0
 _ATTEMPTS = 4
 _LONGEST_PAUSE = 15.0
 _PAGE = 200
+_NOT_A_BROKER = "NOT_A_BROKER"
 
 Params = Mapping[str, Any]
 TokenSource = Callable[[bool], str]
@@ -53,8 +54,17 @@ class Transport:
 
     def post(self, path: str, body: Any = None, *, key: str | None = None) -> Any:
         """Send a document, by a request that must not be repeated unless it has a key."""
-        headers = {"Idempotency-Key": key} if key else {}
-        return self._send("POST", path, body=body, headers=headers, repeatable=bool(key)).json()
+        if not key:
+            return self._send("POST", path, body=body, repeatable=False).json()
+        again = f"It may have been submitted. Repeat it with key={key!r}, so that nothing is submitted twice."
+        try:
+            return self._send("POST", path, body=body, headers={"Idempotency-Key": key}).json()
+        except Unreachable as error:
+            raise Unreachable(f"{error}\n{again}") from error
+        except BrokerError as error:
+            if error.code == _NOT_A_BROKER and error.status >= httpx.codes.INTERNAL_SERVER_ERROR:  # before the broker
+                error.text += "\n" + again
+            raise
 
     def patch(self, path: str, body: Any) -> Any:
         """Change a document."""
@@ -142,7 +152,7 @@ def not_a_broker(address: str, response: httpx.Response) -> BrokerError:
     return BrokerError(
         f"{address} does not answer as a broker does: {response.status_code}, {media}. Check the address.",
         status=response.status_code,
-        code="NOT_A_BROKER",
+        code=_NOT_A_BROKER,
     )
 
 
