@@ -261,8 +261,8 @@ func TestPanic_OfAVisitLosesNoResponse(t *testing.T) {
 				t.Errorf("job %d is %s %q", r.ID, r.Phase, r.Attention)
 			}
 		}
-		if n := p.submits.Load(); n != 3 {
-			t.Errorf("%d submits", n)
+		if logs := h.logs.String(); p.submits.Load() != 3 || !strings.Contains(logs, "visit_panic_test.go") {
+			t.Errorf("%d submits; %s", p.submits.Load(), logs)
 		}
 	})
 }

@@ -118,8 +118,13 @@ func (vs *Visits) Visit(ctx context.Context, l dispatch.Lease) error {
 	}()
 	orderly := false
 	defer func() {
-		if !orderly { // a panic
-			v.keepResponses()
+		if orderly {
+			return
+		}
+		v.visits.keepUnsaved(v.outcomesOf(v.unsaved))
+		if bug := recover(); bug != nil {
+			v.visits.backlog.working.Go(v.keepPending)
+			panic(bug)
 		}
 	}()
 	err := v.run(ctx)
@@ -130,14 +135,11 @@ func (vs *Visits) Visit(ctx context.Context, l dispatch.Lease) error {
 	return err
 }
 
-// keepResponses hands over the responses that a visit can no longer save, and those that are still to come.
-func (v *visit) keepResponses() {
-	v.visits.keepUnsaved(v.outcomesOf(v.unsaved))
-	v.visits.backlog.working.Go(func() {
-		for range v.pending {
-			v.visits.keepUnsaved(v.outcomesOf([]platformResponse{<-v.responses}))
-		}
-	})
+// keepPending hands over the responses that are still to come after a visit ended with a panic.
+func (v *visit) keepPending() {
+	for range v.pending {
+		v.visits.keepUnsaved(v.outcomesOf([]platformResponse{<-v.responses}))
+	}
 }
 
 // wakeOther wakes the account after a visit that may have saved responses without holding the lease, because another
