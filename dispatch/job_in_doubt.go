@@ -3,6 +3,7 @@ package dispatch
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -54,13 +55,27 @@ func applySearch(j Job, o Outcome, now time.Time) Job {
 	j.Polls++
 	switch {
 	case o.Repeat:
-		j.Phase, j.Due = Waiting, now
-		return j.WithAttention(None, "")
+		return j.repeatCreate(o.Timing, now)
 	case j.Polls < searchPolls:
 		j.Due = now.Add(o.Timing.Check)
 		return j.WithAttention(InDoubt, "")
 	}
 	return applyUnknownOutcome(j, o, now)
+}
+
+// repeatCreate returns a job whose create got no response and shows no effect, to be created again: the first time at
+// once, then after pauses as long as the time since, until the job is given up.
+func (j Job) repeatCreate(t Timing, now time.Time) Job {
+	if j.Refused.IsZero() {
+		j.Refused = now
+	}
+	since := now.Sub(j.Refused)
+	if since >= t.GiveUpAfter && j.Desired == WantRun {
+		return EndJob(j, Failed, GivenUp, fmt.Sprintf("The platform did not say for %v whether it accepted this job.",
+			t.GiveUpAfter))
+	}
+	j.Phase, j.Due = Waiting, now.Add(min(since, t.Pause))
+	return j.WithAttention(None, "")
 }
 
 // applyUnknownOutcome handles a submission whose outcome cannot be determined. The broker does not submit the job

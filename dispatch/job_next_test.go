@@ -612,3 +612,28 @@ func TestNext_OrphanLeavesTheJobsTriesAlone(t *testing.T) {
 		t.Errorf("the platform does not show the job yet, and the job is %s %q", j.Phase, j.Failure)
 	}
 }
+
+// TestNext_LostCreatesAreGivenUp: where no response to a create ever arrives, and none has an effect that shows, the
+// first is repeated at once, the others after growing pauses, and for a day.
+func TestNext_LostCreatesAreGivenUp(t *testing.T) {
+	j := Job{Wish: Wish{Desired: WantRun}, Handover: Handover{Phase: Waiting}, Condition: Condition{Status: Accepted}}
+	now, begun, creates := t0, t0, 0
+	for ; j.Phase == Waiting; creates++ {
+		j = j.Intend(now.Add(30 * time.Second))
+		lost := Outcome{Asked: AskSubmit, Attempt: j.Attempt, Epoch: j.Epoch, Err: &Error{Kind: Uncertain}}
+		j = Next(j, lost, now.Add(30*time.Second))
+		now = j.Due
+		j = Next(j, Outcome{Asked: AskSearch, Attempt: j.Attempt, Epoch: j.Epoch, Repeat: true}, now)
+		if creates == 0 && !j.Due.Equal(now) {
+			t.Errorf("the first create is repeated after %v", j.Due.Sub(now))
+		}
+		if now.Sub(begun) > 48*time.Hour {
+			t.Fatalf("after %d creates the job is %s", creates, j.Phase)
+		}
+		now = Later(now, j.Due)
+	}
+	if took := now.Sub(begun); j.Attention != GivenUp || j.Failure == "" || creates > 200 || took < 24*time.Hour ||
+		took > 25*time.Hour {
+		t.Errorf("after %v and %d creates the job is %s %q: %s", took, creates, j.Phase, j.Attention, j.Failure)
+	}
+}
