@@ -75,7 +75,7 @@ func (s Split) Check() error {
 
 // Tiles returns the tiles of an area. Without a buffer, the pieces of neighbouring cells have no gap and do not
 // overlap; each is valid by RFC 7946. The error is a [TooMany], a [Fault], that of the area's meter, see [ParseWithin],
-// or that of [budget.TilesBytes].
+// or that of [bounds.TilesBytes].
 func (s Split) Tiles(a *Area) (tiles []Tile, err error) {
 	if n := s.Grid.Estimate(a, s.Most); n > s.Most {
 		return nil, TooMany{"about " + bounds.Thousands(int64(n))}

@@ -211,7 +211,7 @@ func (a *adapter) reference(ref string) any {
 }
 
 // visits returns how many schemas are visited at most for one value: the schema, its alternatives, and what they refer
-// to. The result exceeds [budget.SchemaVisits] for circular references.
+// to. The result exceeds [bounds.SchemaVisits] for circular references.
 func (a *adapter) visits(schema any, known map[string]int64) (n int64) {
 	m, ok := schema.(map[string]any)
 	if !ok {

@@ -72,7 +72,7 @@ func (r *Reader) compileOnce(d *document) (*compiled, []string) {
 	return c, a.faults
 }
 
-// checkVisits checks every schema of an adapted document against [budget.SchemaVisits].
+// checkVisits checks every schema of an adapted document against [bounds.SchemaVisits].
 func (a *adapter) checkVisits(doc any) error {
 	known := map[string]int64{}
 	if err := bounds.SchemaVisits.Check(a.visits(doc, known)); err != nil {
@@ -244,7 +244,7 @@ func exponent(v json.Number) int {
 		return 0
 	}
 	n, err := strconv.Atoi(string(v[at+1:]))
-	if err != nil { // beyond what [budget.Number] lets pass
+	if err != nil { // beyond what [bounds.Number] lets pass
 		return 0
 	}
 	return max(n, -n)

@@ -89,9 +89,7 @@ func (f *Facade) modifyJob(r *request) (*answer, error) {
 	if err := json.Unmarshal(n.Body, &members); err != nil {
 		return nil, err
 	}
-	maps.Copy(members, changes)
-	maps.DeleteFunc(members, func(_ string, v json.RawMessage) bool { return isNull(v) })
-	if err := gatherOptions(members); err != nil {
+	if err := change(members, changes); err != nil {
 		return nil, err
 	}
 	if asksForTask(members) != (n.ID.Task != 0) {

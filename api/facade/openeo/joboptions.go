@@ -95,7 +95,7 @@ func gatherOptions(members map[string]json.RawMessage) (err error) {
 	}
 	gathered := map[string]json.RawMessage{}
 	for name, v := range members {
-		if strings.HasPrefix(name, ownOption) || slices.Contains(platformOptions, name) {
+		if brokerReads(name) {
 			gathered[name] = v
 			delete(members, name)
 		}
@@ -106,6 +106,27 @@ func gatherOptions(members map[string]json.RawMessage) (err error) {
 	maps.Copy(gathered, options)
 	members["job_options"], err = dispatch.Encode(gathered)
 	return err
+}
+
+// brokerReads reports whether an option is one of the broker's own, or names a platform.
+func brokerReads(option string) bool {
+	return strings.HasPrefix(option, ownOption) || slices.Contains(platformOptions, option)
+}
+
+// change applies changes to the members of a batch job. The broker's options among the changes replace those
+// that are stored among the job options.
+func change(members, changes map[string]json.RawMessage) (err error) {
+	if options := optionsOf(members); len(options) > 0 {
+		maps.DeleteFunc(options, func(name string, _ json.RawMessage) bool {
+			return brokerReads(name) && changes[name] != nil
+		})
+		if members["job_options"], err = dispatch.Encode(options); err != nil {
+			return err
+		}
+	}
+	maps.Copy(members, changes)
+	maps.DeleteFunc(members, func(_ string, v json.RawMessage) bool { return isNull(v) })
+	return gatherOptions(members)
 }
 
 // optionsOf returns the job options of a batch job.

@@ -155,3 +155,22 @@ func TestJobs_OptionsBesideTheProcess(t *testing.T) {
 	refusedWith(t, w.ask("POST", jobsPath, `{"eodispatch:retries": "many", "process": `+addition+`}`, "Authorization",
 		anna), http.StatusBadRequest, "ProcessParameterInvalid")
 }
+
+// Changes have options among the members, too: they replace what is stored, and null removes it.
+func TestJobs_ChangesOfOptionsBesideTheProcess(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, []string{"cdse"}, nil)
+	path := w.create(`{"eodispatch:retries": 2, "eodispatch:max_duration": 60, "job_options": {"memory": "2g"},
+		"process": ` + addition + `}`)
+	for _, c := range [][2]string{
+		{`{"eodispatch:max_duration": 600}`, "map[eodispatch:max_duration:600 eodispatch:retries:2 memory:2g]"},
+		{`{"eodispatch:retries": null}`, "map[eodispatch:max_duration:600 memory:2g]"},
+		{`{"eodispatch:retries": 1, "job_options": {"eodispatch:retries": 3}}`, "map[eodispatch:retries:3]"},
+		{`{"job_options": null, "eodispatch:retries": 1}`, "map[eodispatch:retries:1]"},
+	} {
+		w.is(http.StatusNoContent, "PATCH", path, c[0])
+		if text := fmt.Sprint(w.get(path, "Authorization", anna)["job_options"]); text != c[1] {
+			t.Errorf("job options %s after %s, want %s", text, c[0], c[1])
+		}
+	}
+}
