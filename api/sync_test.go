@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/api/live"
+	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
@@ -253,6 +255,45 @@ func TestSync_LongRunThatFailsIsAnswered(t *testing.T) {
 			t.Errorf("status %d", got.StatusCode)
 		}
 	})
+}
+
+// lateResults is a broker whose jobs end at once, and whose platform takes its time over their results.
+type lateResults struct{ *world }
+
+func (lateResults) AwaitEnd(_ context.Context, job dispatch.Record, _ time.Duration) dispatch.Record {
+	job.Status = dispatch.Finished
+	return job
+}
+
+func (lateResults) JobResult(context.Context, dispatch.UserID, dispatch.JobID) (p broker.JobResult, err error) {
+	time.Sleep(4 * time.Minute)
+	return broker.JobResult{Collection: json.RawMessage(`{"type": "Collection"}`)}, nil
+}
+
+// The job is paid for: whoever is cut off from its results would run it again.
+func TestSync_JobWithLateResultsIsAnswered(t *testing.T) {
+	for _, prefer := range []string{"", "wait=60"} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld()
+			w.sync = func(context.Context, dispatch.Request) (*dispatch.SyncResult, error) {
+				return nil, &dispatch.Error{Kind: dispatch.Unsupported, Text: "Jobs only."}
+			}
+			c := w.config()
+			c.Broker = lateResults{w}
+			client := talk(t, w, New(c))
+			r := httptest.NewRequest("POST", "http://x/sync_jobs", strings.NewReader(goodBody))
+			r.Header.Set("Authorization", "Bearer token-anna")
+			r.Header.Set("Prefer", prefer)
+			go r.Write(client)
+			got, err := http.ReadResponse(bufio.NewReader(client), r)
+			if err != nil {
+				t.Fatalf("%q: %v", prefer, err)
+			}
+			if got.StatusCode != http.StatusOK {
+				t.Errorf("%q: status %d", prefer, got.StatusCode)
+			}
+		})
+	}
 }
 
 func TestServer_CutsUnreadResponses(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/eodispatch/eodispatch/api/call"
 	"github.com/eodispatch/eodispatch/api/items"
@@ -25,6 +26,8 @@ func (a *api) runJob(ctx context.Context, in *openapi.Request, body []byte, wait
 	if err != nil {
 		return nil, err
 	}
+	_, w := humago.Unwrap(in.HTTP)
+	defer renewDeadline(w)
 	job = a.AwaitEnd(ctx, job, wait)
 	header := map[string]string{"Location": a.addressOf(job), "Preference-Applied": fmt.Sprintf("wait=%d",
 		int(wait/time.Second))}
