@@ -39,6 +39,29 @@ func TestRoot_LeadsToTheDocuments(t *testing.T) {
 	}
 }
 
+// Where a proxy serves the broker below a path, the documentation page finds its parts there.
+func TestDocs_BelowAPath(t *testing.T) {
+	c := withDocsSignIn("docs", &endpointSource{authorizationURL: signInAt, tokenURL: tokensAt})
+	c.PublicURL = "https://host.example/eo"
+	h := New(c)
+	page := ask(h, "GET", "/docs", "", "Authorization", "").Body.String()
+	addresses := regexp.MustCompile(`(?:src=|href=|JsonUrl":|origin \+ )"([^"]*)"`).FindAllStringSubmatch(page, -1)
+	if len(addresses) != 7 {
+		t.Errorf("addresses %q", addresses)
+	}
+	for _, address := range addresses {
+		path, below := strings.CutPrefix(address[1], "/eo")
+		if !below {
+			t.Errorf("the page leads to %s", address[0])
+		} else if got := ask(h, "GET", path, "", "Authorization", ""); got.Code != 200 {
+			t.Errorf("%s: %d", path, got.Code)
+		}
+	}
+	if got := ask(h, "GET", "/redoc", "", "Authorization", "").Header().Get("Location"); got != "/eo/docs" {
+		t.Errorf("/redoc leads to %s", got)
+	}
+}
+
 // The page runs the scripts and applies the styles that it was made with and no others: the policy names each by its
 // hash.
 func TestDocs_PolicyNamesWhatIsInline(t *testing.T) {

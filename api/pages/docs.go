@@ -76,7 +76,7 @@ func (a *Site) serveDocs() {
 	a.mux.HandleFunc("GET /docs", servePage)
 	a.mux.HandleFunc("GET /docs/{$}", servePage)
 	// deployed clients ask for it
-	a.mux.Handle("GET /redoc", http.RedirectHandler("/docs", http.StatusTemporaryRedirect))
+	a.mux.Handle("GET /redoc", http.RedirectHandler(a.PagePath("/docs"), http.StatusTemporaryRedirect))
 	a.serveDocsFiles(serveFile)
 }
 
@@ -91,10 +91,11 @@ func encodeDocument(document *huma.OpenAPI) []byte {
 
 // docsPage returns the settings of the documentation page.
 func (a *Site) docsPage() swgui.Config {
-	c := swgui.Config{Title: a.Title, SwaggerJSON: "/openapi.json", BasePath: "/docs/",
-		SettingsUI: map[string]string{"defaultModelsExpandDepth": "0"}} // lists the models at the end, collapsed
+	c := swgui.Config{Title: a.Title, SwaggerJSON: a.PagePath("/openapi.json"), BasePath: a.PagePath("/docs/"),
+		InternalBasePath: "/docs/",
+		SettingsUI:       map[string]string{"defaultModelsExpandDepth": "0"}} // lists the models at the end, collapsed
 	if a.DocsSignIn != nil {
-		a.DocsSignIn.addTo(&c)
+		a.DocsSignIn.addTo(&c, a.PagePath(DocsSignedInPath))
 	}
 	return c
 }

@@ -32,11 +32,11 @@ var DocsSignedInScript = mustRead("oauth2-redirect.js")
 
 // addTo has the documentation page sign in. The client's id is data in the page, which its scripts read: the settings
 // are source code.
-func (s *DocsSignIn) addTo(c *swgui.Config) {
+func (s *DocsSignIn) addTo(c *swgui.Config, signedInPath string) {
 	// a public client has no secret
 	c.AppendHead = template.HTML(`<meta name="oauth2-client-id" content="` + html.EscapeString(s.ClientID) + `">
     <style>.auth-container :has(> [for=client_secret_authorizationCode]) { display: none; }</style>`)
-	c.SettingsUI["oauth2RedirectUrl"] = `location.origin + "` + DocsSignedInPath + `"`
+	c.SettingsUI["oauth2RedirectUrl"] = `location.origin + "` + signedInPath + `"`
 	c.SettingsUI["onComplete"] = `function () {
                 var client = document.querySelector("meta[name=oauth2-client-id]").content;
                 ui.initOAuth({clientId: client, scopes: "openid", usePkceWithAuthorizationCodeGrant: true});
