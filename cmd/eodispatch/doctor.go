@@ -325,8 +325,7 @@ func askDatabase(ctx context.Context, settings *config.Config) (unproven string,
 		return "", withAdvice{silent, advice}
 	}
 	if err != nil {
-		return "", withAdvice{err, "put the keys with which the database was encrypted back into " +
-			"`vault.keys` (EODISPATCH_VAULT_KEYS)"}
+		return "", withAdvice{error: err} // which says to put the key back
 	}
 	return "", nil
 }
