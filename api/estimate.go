@@ -117,8 +117,12 @@ func (a *api) estimateByNote(e *wire.Estimate, body []byte) {
 // parseEstimate reads the request for a job or a task and returns all its faults.
 func (a *api) parseEstimate(ctx context.Context, body []byte) (dispatch.Request, dispatch.Dimension, []dispatch.Fault) {
 	var given map[string]json.RawMessage
-	if json.Unmarshal(body, &given) == nil && (given["dimension"] != nil || given["dimensions"] != nil) {
-		return a.parseTask(ctx, body)
+	if json.Unmarshal(body, &given) == nil {
+		for _, name := range []string{"dimension", "dimensions"} {
+			if v := given[name]; v != nil && !openapi.IsNull(v) {
+				return a.parseTask(ctx, body)
+			}
+		}
 	}
 	r, faults := a.parse(ctx, body)
 	return r, dispatch.Dimension{}, faults

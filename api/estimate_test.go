@@ -19,6 +19,10 @@ func TestEstimate_OfJobsAndTasks(t *testing.T) {
 		is.CostUnit != "credits" || is.CostRuns != 7 || is.Seconds != nil || is.SecondsRuns != 2 {
 		t.Errorf("job %+v", is)
 	}
+	if none := decode[wire.Estimate](t, ask(h, "POST", "/estimate", job+`, "dimension": null, "dimensions": null}`),
+		200); none.Jobs != 1 {
+		t.Errorf("job without a dimension %+v", none)
+	}
 	is = decode[wire.Estimate](t, ask(h, "POST", "/estimate",
 		job+`, "dimension": {"name": "tile", "values": [1, 2, 3]}}`), 200)
 	if is.Jobs != 3 || len(w.jobs) != 0 {

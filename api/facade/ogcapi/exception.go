@@ -82,7 +82,7 @@ func exceptionOf(p facade.Problem) exception {
 func faultText(f dispatch.Fault) string {
 	var path []string
 	for _, part := range f.Loc {
-		path = append(path, clip(fmt.Sprint(part)))
+		path = append(path, dispatch.Shortened(fmt.Sprint(part)))
 	}
 	at := strings.Join(path, ".")
 	for from, to := range map[string]string{"body.parameters": "inputs", "body.dimension": "inputs",

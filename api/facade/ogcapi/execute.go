@@ -107,15 +107,6 @@ func (f *Facade) parseExecution(in *request, s catalogue.Service, body []byte) (
 	return e, f.checkOutputs(in, s, &e)
 }
 
-// clip cuts text that is quoted back to a client.
-func clip(text string) string {
-	const most = 100
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most], "") + "…"
-}
-
 // request returns the request for a service.
 func (f *Facade) request(in *request, s catalogue.Service, e execution) (dispatch.Request, error) {
 	inputs, err := inputsFor(e.Inputs, s.Label != dispatch.OGCProcess || f.isEcho(s))
@@ -164,7 +155,7 @@ func formatOf(s catalogue.Service, name, media string) (string, error) {
 		return media, nil
 	}
 	return "", badRequest("No format of openEO is known to have the media type %q. Name the format by inputs.%s.",
-		clip(media), inputFormat)
+		dispatch.Shortened(media), inputFormat)
 }
 
 func (f *Facade) submitJob(in *request, s catalogue.Service, e execution, key dispatch.Key,

@@ -81,7 +81,7 @@ func TestFaultText(t *testing.T) {
 		t.Error(got)
 	}
 	if got := faultText(dispatch.Fault{Loc: []any{"body", "parameters", strings.Repeat("x", 1<<20)},
-		Msg: "It is unknown"}); len(got) > 200 {
+		Msg: "It is unknown"}); len(got) > 400 {
 		t.Errorf("%d bytes", len(got))
 	}
 }

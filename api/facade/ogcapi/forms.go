@@ -176,7 +176,8 @@ func negotiated(in *request, id dispatch.JobID, o outcome) (*answer, error) {
 		return &answer{Body: o.encoded(), Header: http.Header{"Vary": {"Accept"}}}, nil
 	}
 	return nil, exception{Status: http.StatusNotAcceptable,
-		Detail: fmt.Sprintf("The output has the media type %s. It can also be had as application/json.", clip(o.Media))}
+		Detail: fmt.Sprintf("The output has the media type %s. It can also be had as application/json.",
+			dispatch.Shortened(o.Media))}
 }
 
 // asksForJSON reports whether a client names JSON among what it accepts, and neither several parts nor anything.

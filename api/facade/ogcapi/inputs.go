@@ -82,7 +82,7 @@ func plainBox(name string, m map[string]json.RawMessage) (json.RawMessage, error
 	var crs string
 	if m["crs"] != nil && (json.Unmarshal(m["crs"], &crs) != nil || !strings.HasSuffix(crs, "/CRS84") &&
 		!strings.HasSuffix(crs, "/CRS84h")) {
-		return nil, badRequest("inputs.%s.crs must be %s.", clip(name), crs84)
+		return nil, badRequest("inputs.%s.crs must be %s.", dispatch.Shortened(name), crs84)
 	}
 	return dispatch.Encode(map[string]json.RawMessage{"bbox": m["bbox"]})
 }

@@ -88,16 +88,17 @@ func (f *Facade) checkOutput(s catalogue.Service, name string, o wantedOutput, k
 	_, brokers := known[name]
 	if !brokers && !slices.ContainsFunc(own, func(p dispatch.ProcessOutput) bool { return p.Name == name }) {
 		return exception{Type: typeNoOutput, Status: http.StatusBadRequest,
-			Detail: fmt.Sprintf("The process has no output %q.", clip(name))}
+			Detail: fmt.Sprintf("The process has no output %q.", dispatch.Shortened(name))}
 	}
 	if o.Transmission != "" && o.Transmission != byValue && (o.Transmission != byReference || f.isEcho(s)) {
-		return badRequest("outputs.%s.transmissionMode %q is not offered.", clip(name), clip(o.Transmission))
+		return badRequest("outputs.%s.transmissionMode %q is not offered.", dispatch.Shortened(name),
+			dispatch.Shortened(o.Transmission))
 	}
 	var format struct {
 		MediaType string `json:"mediaType"`
 	}
 	if len(o.Format) > 0 && json.Unmarshal(o.Format, &format) != nil {
-		return badRequest("outputs.%s.format must be an object whose mediaType is a text.", clip(name))
+		return badRequest("outputs.%s.format must be an object whose mediaType is a text.", dispatch.Shortened(name))
 	}
 	return nil
 }

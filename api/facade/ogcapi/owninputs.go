@@ -68,8 +68,8 @@ func (e execution) ownOf() (o own, err error) {
 	for name := range e.Inputs {
 		if strings.HasPrefix(name, ownInput) && !slices.Contains(
 			[]string{inputTiles, inputFormat, inputPin, inputLabels}, name) {
-			return o, badRequest("There is no input %q. Those of this server are %s, %s, %s and %s.", clip(name),
-				inputFormat, inputLabels, inputPin, inputTiles)
+			return o, badRequest("There is no input %q. Those of this server are %s, %s, %s and %s.",
+				dispatch.Shortened(name), inputFormat, inputLabels, inputPin, inputTiles)
 		}
 	}
 	if e.has(inputFormat) && (json.Unmarshal(e.Inputs[inputFormat], &o.format) != nil || o.format == "" ||

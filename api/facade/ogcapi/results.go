@@ -159,7 +159,7 @@ func (f *Facade) readOutput(in *request, id jobOrTask) (*answer, error) {
 	switch {
 	case at < 0:
 		return nil, exception{Type: typeNoOutput, Status: http.StatusNotFound,
-			Detail: fmt.Sprintf("The job has no output %q.", clip(name))}
+			Detail: fmt.Sprintf("The job has no output %q.", dispatch.Shortened(name))}
 	case all[at].Link != "" && f.passesFiles(r):
 		return f.passFile(in, r.ID, all[at])
 	}
@@ -227,7 +227,7 @@ func (f *Facade) echo(in *request, e execution) (*answer, error) {
 	}
 	for name := range e.Inputs {
 		if name != outputEcho && name != inputPause {
-			return nil, badRequest("The process has no input %q.", clip(name))
+			return nil, badRequest("The process has no input %q.", dispatch.Shortened(name))
 		}
 	}
 	pause, err := pauseOf(e.Inputs[inputPause])

@@ -42,7 +42,7 @@ func (f *Facade) taskRequest(in *request, s catalogue.Service, e execution) (r d
 	}
 	g, known := grid.Named(name)
 	if !known {
-		return r, nil, badRequest("inputs.%s: there is no grid %q.", inputTiles, clip(name))
+		return r, nil, badRequest("inputs.%s: there is no grid %q.", inputTiles, dispatch.Shortened(name))
 	}
 	parameters, err := f.parameters(in.Context(), in, s)
 	if err != nil {
@@ -89,7 +89,7 @@ func (f *Facade) split(in *request, g *grid.Grid, name string, value json.RawMes
 	}
 	tiles, _, err := in.Split(in.Context(), g, plain, f.MostTiles)
 	if dispatch.Is(err, dispatch.Invalid) {
-		return d, badRequest("inputs.%s: %s", clip(name), dispatch.TextFor(err))
+		return d, badRequest("inputs.%s: %s", dispatch.Shortened(name), dispatch.TextFor(err))
 	}
 	for _, tile := range tiles {
 		d.Values, d.Names = append(d.Values, tile.Piece.AppendJSON(nil)), append(d.Names, tile.ID)

@@ -156,6 +156,17 @@ func TestJobs_OptionsBesideTheProcess(t *testing.T) {
 		anna), http.StatusBadRequest, "ProcessParameterInvalid")
 }
 
+// A long name is cut between its characters.
+func TestJobs_LongNamesOfOptions(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, []string{"cdse"}, nil)
+	a := w.ask("POST", jobsPath, `{"job_options": {"eodispatch:`+strings.Repeat("ä", 1000)+`": 1}, "process": `+addition+
+		`}`, "Authorization", anna)
+	if text := a.Body.String(); a.Code != http.StatusBadRequest || strings.Contains(text, `\\x`) || len(text) > 1000 {
+		t.Errorf("%d: %s", a.Code, text)
+	}
+}
+
 // Changes have options among the members, too: they replace what is stored, and null removes it.
 func TestJobs_ChangesOfOptionsBesideTheProcess(t *testing.T) {
 	t.Parallel()

@@ -215,9 +215,5 @@ func parameterOf(given dispatch.Parameter) processParameter {
 
 // quoted returns a name in a text for people.
 func quoted(name string) string {
-	const most = 100
-	if len(name) > most {
-		name = name[:most] + "…"
-	}
-	return strconv.Quote(name)
+	return strconv.Quote(dispatch.Shortened(name))
 }
