@@ -85,6 +85,10 @@ func (p *Platform) fetchPublication(ctx context.Context, bearer dispatch.Secret,
 		return publication{}, &dispatch.Error{Kind: dispatch.NotFound, Op: opPublished,
 			Text: "The platform has no such document. " + dispatch.TextFor(err), Err: err}
 	}
+	if err == nil && document == nil { // null
+		err = &dispatch.Error{Kind: dispatch.BadUpstream, Op: opPublished,
+			Text: "The platform's document is no object."}
+	}
 	if err != nil {
 		return publication{}, err
 	}

@@ -1,6 +1,7 @@
 package openeo_test
 
 import (
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -74,6 +75,23 @@ func TestMerged_OffersThePlatforms(t *testing.T) {
 		if got := strings.Join(names, " "); got != offered {
 			t.Errorf("%s offers %q, want %q", view, got, offered)
 		}
+	}
+}
+
+// A platform's document that is no object is the platform's fault.
+func TestMerged_DocumentThatIsNone(t *testing.T) {
+	t.Parallel()
+	w := twoPlatforms(t)
+	w.front = func(rw http.ResponseWriter, r *http.Request) bool {
+		wrong := strings.HasSuffix(r.URL.Path, "/collections/WEST")
+		if wrong {
+			rw.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(rw, "null")
+		}
+		return wrong
+	}
+	for _, view := range []string{"/openeo/1.2", "/openeo/west/1.2"} {
+		refusedWith(t, w.ask("GET", view+"/collections/WEST", ""), http.StatusBadGateway, "Internal")
 	}
 }
 
