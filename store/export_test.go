@@ -130,7 +130,7 @@ func SetIDsBack(t testing.TB, s *Store) {
 func ForgetListed(t testing.TB, s *Store, id dispatch.JobID) {
 	t.Helper()
 	err := s.in(t.Context(), s.write, "Forget", func(q tx, _ int64) error {
-		return forgetJob(t.Context(), q, id, map[string]int64{})
+		return forgetEnded(t.Context(), q, []dispatch.JobID{id}, map[string]int64{})
 	})
 	if err != nil {
 		t.Fatal(err)

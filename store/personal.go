@@ -230,12 +230,7 @@ func (s *Store) forgetJobs(ctx context.Context, u dispatch.UserID, deleted map[s
 			return err
 		}
 		err = s.forgetPart(ctx, deleted, func(q tx, _ int64, deleted map[string]int64) error {
-			for _, id := range jobs {
-				if err := forgetJob(ctx, q, id, deleted); err != nil {
-					return err
-				}
-			}
-			return nil
+			return forgetEnded(ctx, q, jobs, deleted)
 		})
 		if err != nil {
 			return err
@@ -245,18 +240,20 @@ func (s *Store) forgetJobs(ctx context.Context, u dispatch.UserID, deleted map[s
 	return nil
 }
 
-// forgetJob deletes a job with all that belongs to it, unless it was retried since it was listed. The job is deleted
-// first, so that it cannot be retried meanwhile.
-func forgetJob(ctx context.Context, q tx, id dispatch.JobID, deleted map[string]int64) error {
-	var w where
-	w.and("jobs.id = " + w.arg(int64(id)) + " AND jobs.phase = 'ended'")
+// forgetEnded deletes jobs with all that belongs to them, but for those that were retried since they were listed. Jobs
+// are deleted first, so that none can be retried meanwhile.
+func forgetEnded(ctx context.Context, q tx, ids []dispatch.JobID, deleted map[string]int64) error {
+	w := whereAny(q, "jobs.id", ids)
+	w.and("jobs.phase = 'ended'")
 	gone, err := deleteJobs(ctx, q, w)
 	if err != nil || len(gone) == 0 {
 		return err
 	}
-	deleted["jobs"]++
+	deleted["jobs"] += int64(len(gone))
 	for _, table := range tablesOfJobs {
-		if err := execCounted(ctx, q, deleted, table, "DELETE FROM "+table+" WHERE job = $1", int64(id)); err != nil {
+		w := whereAny(q, "job", gone)
+		err := execCounted(ctx, q, deleted, table, "DELETE FROM "+table+" WHERE "+w.String(), w.args...)
+		if err != nil {
 			return err
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
@@ -87,16 +89,27 @@ func (s *Store) report(what string, n int64) {
 // inBatches calls purge, each time in a transaction of its own, until it deletes less than it may.
 func (s *Store) inBatches(ctx context.Context, what string, purge func(q tx, now int64) (int64, error)) error {
 	for deleted := int64(purgedAtOnce); deleted >= purgedAtOnce; {
-		err := s.in(ctx, s.write, "Purge", func(q tx, now int64) (err error) {
-			deleted, err = purge(q, now)
-			return err
-		})
-		if err != nil {
+		var err error
+		if deleted, err = s.removeSome(ctx, what, purge); err != nil {
 			return err
 		}
-		s.report(what, deleted)
 	}
 	return nil
+}
+
+// removeSome deletes rows in one transaction. A transaction that deletes or changes several jobs does so with all of
+// them at once, so that it locks the rows that follow from them, such as those of owners, in the order of all others.
+func (s *Store) removeSome(
+	ctx context.Context, what string, remove func(q tx, now int64) (int64, error),
+) (removed int64, err error) {
+	err = s.in(ctx, s.write, "Purge", func(q tx, now int64) (err error) {
+		removed, err = remove(q, now)
+		return err
+	})
+	if err == nil {
+		s.report(what, removed)
+	}
+	return removed, err
 }
 
 // purgeJobs deletes some jobs with what defined their services.
@@ -107,6 +120,11 @@ func purgeJobs(ctx context.Context, q tx, before int64) (int64, error) {
 		WHERE j.hidden AND j.phase = 'ended' AND j.orphans = '' AND j.removal_due = 0 AND j.moved < ` + w.arg(before) +
 		`
 		ORDER BY j.moved LIMIT CAST(` + w.arg(int64(purgedAtOnce)) + ` AS BIGINT)` + q.skipLocked() + `)`)
+	return deleteDefined(ctx, q, w)
+}
+
+// deleteDefined deletes the jobs that w selects with what defined their services, and returns how many it deleted.
+func deleteDefined(ctx context.Context, q tx, w where) (int64, error) {
 	jobs, err := deleteJobs(ctx, q, w)
 	for _, id := range jobs {
 		err = errors.Join(err, purgeDefinition(ctx, q, 0, id))
@@ -121,15 +139,15 @@ func purgeDefinition(ctx context.Context, q tx, task dispatch.TaskID, job dispat
 
 // purgeFound deletes rows that find finds without a lock, until it finds less than it may. find gets the last row
 // that it found, at first the zero R, and begins after it where no index leads to the rows, so that a table is read
-// once. remove must check that the row may still be deleted, by the same condition, and returns how many it deleted.
+// once. remove must check that the rows may still be deleted, by the same condition, and returns how many it deleted.
 func purgeFound[R any](
 	ctx context.Context, s *Store, what string, find func(after R, n int64) ([]R, error),
-	remove func(tx, R) (int64, error),
+	remove func(tx, []R) (int64, error),
 ) error {
 	for last := *new(R); ; {
 		found, err := find(last, purgedAtOnce)
 		if err == nil && len(found) > 0 {
-			err = removeAll(ctx, s, what, found, remove)
+			_, err = s.removeSome(ctx, what, func(q tx, _ int64) (int64, error) { return remove(q, found) })
 		}
 		if err != nil || len(found) < purgedAtOnce {
 			return fail("Purge", err)
@@ -143,27 +161,21 @@ func purgeFound[R any](
 func (s *Store) purgeRows(ctx context.Context, find, remove string) error {
 	return purgeFound(ctx, s, unreported, func(after string, n int64) ([]string, error) {
 		return list(ctx, s.on(s.read), single[string], find, after, n)
-	}, func(q tx, key string) (int64, error) { return exec(ctx, q, remove, key) })
+	}, func(q tx, keys []string) (int64, error) {
+		return each(keys, func(key string) (int64, error) { return exec(ctx, q, remove, key) })
+	})
 }
 
-// removeAll calls remove for each row, in one transaction.
-func removeAll[R any](ctx context.Context, s *Store, what string, rows []R, remove func(tx, R) (int64, error)) error {
-	var removed int64
-	err := s.in(ctx, s.write, "Purge", func(q tx, _ int64) error {
-		removed = 0
-		for _, r := range rows {
-			n, err := remove(q, r)
-			if err != nil {
-				return err
-			}
-			removed += n
+// each calls remove for each row, and returns how many it deleted.
+func each[R any](rows []R, remove func(R) (int64, error)) (removed int64, err error) {
+	for _, r := range rows {
+		n, err := remove(r)
+		if err != nil {
+			return 0, err
 		}
-		return nil
-	})
-	if err == nil {
-		s.report(what, removed)
+		removed += n
 	}
-	return err
+	return removed, nil
 }
 
 // purgeTasks deletes the tasks that have no jobs left. Two processes that delete the last jobs of a task at the same
@@ -176,30 +188,37 @@ func (s *Store) purgeTasks(ctx context.Context) error {
 					AND NOT EXISTS (SELECT 1 FROM jobs WHERE jobs.task = tasks.id AND jobs.task <> 0)
 				ORDER BY id
 				LIMIT CAST($2 AS BIGINT)`, after, n)
-	}, func(q tx, id dispatch.TaskID) (int64, error) {
-		deleted, err := exec(ctx, q, `
-				DELETE FROM tasks
-				WHERE id = $1 AND hidden
-					AND NOT EXISTS (SELECT 1 FROM jobs WHERE jobs.task = tasks.id AND jobs.task <> 0)`, id)
-		if err != nil || deleted == 0 {
-			return 0, err
+	}, func(q tx, ids []dispatch.TaskID) (int64, error) {
+		floors := map[dispatch.UserID]int64{}
+		n, err := each(ids, func(id dispatch.TaskID) (int64, error) { return purgeTask(ctx, q, id, floors) })
+		var all []command
+		for _, u := range slices.Sorted(maps.Keys(floors)) {
+			all = append(all, raiseFloor(u, floors[u]))
 		}
-		return deleted, errors.Join(purgeDefinition(ctx, q, id, 0), purgeNumber(ctx, q, id),
-			run(ctx, q, "DELETE FROM task_costs WHERE task = $1", id),
-			run(ctx, q, "DELETE FROM task_counts WHERE task = $1", id))
+		return n, errors.Join(err, q.runAll(ctx, all))
 	})
 }
 
-// purgeNumber deletes the number of a hidden task. Readers who have not read up to it do not hear of the deletion.
-func purgeNumber(ctx context.Context, q tx, id dispatch.TaskID) error {
+// purgeTask deletes a hidden task without jobs, with its number: readers who have not read up to that do not hear of
+// the deletion, which is noted in floors.
+func purgeTask(ctx context.Context, q tx, id dispatch.TaskID, floors map[dispatch.UserID]int64) (int64, error) {
+	deleted, err := exec(ctx, q, `
+		DELETE FROM tasks
+		WHERE id = $1 AND hidden
+			AND NOT EXISTS (SELECT 1 FROM jobs WHERE jobs.task = tasks.id AND jobs.task <> 0)`, id)
+	if err != nil || deleted == 0 {
+		return 0, err
+	}
 	var u dispatch.UserID
 	var n int64
-	err := q.QueryRowContext(ctx, "DELETE FROM task_numbers WHERE task = $1 RETURNING owner, change", id).
+	err = q.QueryRowContext(ctx, "DELETE FROM task_numbers WHERE task = $1 RETURNING owner, change", id).
 		Scan(text(&u), &n)
-	if err != nil {
-		return missing(err)
+	if err == nil {
+		floors[u] = max(floors[u], n)
 	}
-	return q.runAll(ctx, []command{raiseFloor(u, n)})
+	return deleted, errors.Join(missing(err), purgeDefinition(ctx, q, id, 0),
+		run(ctx, q, "DELETE FROM task_costs WHERE task = $1", id),
+		run(ctx, q, "DELETE FROM task_counts WHERE task = $1", id))
 }
 
 func (s *Store) purgeDocuments(ctx context.Context) error {

@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 )
@@ -25,13 +27,17 @@ func (s *Store) planAgedRemovals(ctx context.Context, now, before int64) error {
 					AND (ref_id <> '' OR past <> '') AND (moved < $2 OR hidden AND moved < $3)
 				ORDER BY id
 				LIMIT CAST($4 AS BIGINT)`, after, before, discarded, n)
-	}, func(q tx, id dispatch.JobID) (int64, error) {
-		var w where
-		w.and("jobs.id = " + w.arg(int64(id)) + " AND jobs.phase = 'ended' AND jobs.orphans = '' AND " +
-			"(jobs.moved < " + w.arg(before) + " OR jobs.hidden AND jobs.moved < " + w.arg(discarded) + ")")
+	}, func(q tx, ids []dispatch.JobID) (int64, error) {
+		w := whereAny(q, "jobs.id", ids)
+		w.and("jobs.phase = 'ended' AND jobs.orphans = '' AND (jobs.moved < " + w.arg(before) +
+			" OR jobs.hidden AND jobs.moved < " + w.arg(discarded) + ")")
 		planned, err := changeJobs(ctx, q, w, func(j stored) (dispatch.Job, bool) { return j.PlanRemoval(at(now)) })
+		accounts := map[dispatch.Account]bool{}
 		for _, j := range planned {
-			err = errors.Join(err, wake(ctx, q, j.Account, now))
+			accounts[j.Account] = true
+		}
+		for _, a := range slices.Sorted(maps.Keys(accounts)) {
+			err = errors.Join(err, wake(ctx, q, a, now))
 		}
 		return int64(len(planned)), err
 	})

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -101,16 +100,18 @@ func (s *Store) pruneResults(ctx context.Context, before int64) error {
 				WHERE r.job > $1 AND j.phase = 'ended' AND j.moved < $3
 				ORDER BY r.job
 				LIMIT CAST($2 AS BIGINT)`, after, n, before)
-	}, func(q tx, id dispatch.JobID) (int64, error) {
-		n, err := exec(ctx, q, `
+	}, func(q tx, ids []dispatch.JobID) (int64, error) {
+		return each(ids, func(id dispatch.JobID) (int64, error) {
+			n, err := exec(ctx, q, `
 				DELETE FROM results
 				WHERE job = $1 AND EXISTS (
 					SELECT 1 FROM jobs j
 					WHERE j.id = results.job AND j.phase = 'ended' AND j.moved < $2)`, id, before)
-		if err != nil || n == 0 {
-			return n, err
-		}
-		return n, run(ctx, q, "DELETE FROM items WHERE job = $1", id)
+			if err != nil || n == 0 {
+				return n, err
+			}
+			return n, run(ctx, q, "DELETE FROM items WHERE job = $1", id)
+		})
 	})
 }
 
@@ -127,37 +128,40 @@ func (s *Store) agedJobs(ctx context.Context, pruned bool, before, n int64) ([]d
 func (s *Store) pruneRequests(ctx context.Context, before int64) error {
 	return purgeFound(ctx, s, removedRequests, func(_ dispatch.JobID, n int64) ([]dispatch.JobID, error) {
 		return s.agedJobs(ctx, false, before, n)
-	}, func(q tx, id dispatch.JobID) (int64, error) { return pruneRequest(ctx, q, id, before) })
+	}, func(q tx, ids []dispatch.JobID) (int64, error) {
+		return prune(ctx, q, ids, before, func(id dispatch.JobID) error { return pruneRequest(ctx, q, id) })
+	})
 }
 
-func pruneRequest(ctx context.Context, q tx, id dispatch.JobID, before int64) (int64, error) {
-	n, err := markPruned(ctx, q, id, before)
-	if err != nil || n == 0 {
-		return n, err
-	}
+func pruneRequest(ctx context.Context, q tx, id dispatch.JobID) error {
 	body, err := value[string](ctx, q, "SELECT body FROM requests WHERE job = $1", id)
-	if errors.Is(err, sql.ErrNoRows) { // there is nothing to prune; an error would keep all others from being pruned
-		return n, nil
-	}
-	if err != nil {
-		return 0, err
+	if err != nil { // an error because there is nothing to prune would keep all others from being pruned
+		return missing(err)
 	}
 	if body, err = prunedRequest(body); err != nil {
-		return 0, err
+		return err
 	}
-	return n, errors.Join(writeBody(ctx, q, id, body), purgeDefinition(ctx, q, 0, id))
+	return errors.Join(writeBody(ctx, q, id, body), purgeDefinition(ctx, q, 0, id))
 }
 
-// markPruned marks a job that has aged, and returns how many it marked.
-func markPruned(ctx context.Context, q tx, id dispatch.JobID, before int64) (int64, error) {
-	n, err := exec(ctx, q, `
-		UPDATE jobs
-		SET pruned = TRUE
-		WHERE id = $1 AND phase = 'ended' AND orphans = '' AND removal_due = 0 AND moved < $2 AND NOT pruned`, id, before)
-	if err != nil || n == 0 {
+// prune marks those of some jobs that have aged, calls write for each of them, and returns how many there are.
+func prune(
+	ctx context.Context, q tx, ids []dispatch.JobID, before int64, write func(dispatch.JobID) error,
+) (int64, error) {
+	w := whereAny(q, "jobs.id", ids)
+	w.and("jobs.phase = 'ended' AND jobs.orphans = '' AND jobs.removal_due = 0 AND NOT jobs.pruned AND jobs.moved < " +
+		w.arg(before))
+	aged, err := list(ctx, q, single[dispatch.JobID],
+		"SELECT jobs.id FROM jobs WHERE "+w.String()+" ORDER BY jobs.id"+q.lock("jobs"), w.args...)
+	if err != nil || len(aged) == 0 {
 		return 0, err
 	}
-	return n, renumber(ctx, q, []dispatch.JobID{id})
+	w = whereAny(q, "id", aged)
+	err = errors.Join(run(ctx, q, "UPDATE jobs SET pruned = TRUE WHERE "+w.String(), w.args...), renumber(ctx, q, aged))
+	for _, id := range aged {
+		err = errors.Join(err, write(id))
+	}
+	return int64(len(aged)), err
 }
 
 func writeBody(ctx context.Context, q tx, id dispatch.JobID, body string) error {
@@ -182,12 +186,10 @@ func (s *Store) pruneTasks(ctx context.Context, before int64) error {
 		return nil
 	}
 	return s.eachAgedTask(ctx, before, true, func(id dispatch.TaskID) error {
-		err := s.eachJobOf(ctx, id, removedRequests, func(q tx, job dispatch.JobID) (int64, error) {
-			n, err := markPruned(ctx, q, job, before)
-			if err == nil && n > 0 {
-				err = writeBody(ctx, q, job, prunedValue)
-			}
-			return n, err
+		err := s.jobsOf(ctx, id, removedRequests, func(q tx, jobs []dispatch.JobID) (int64, error) {
+			return prune(ctx, q, jobs, before, func(job dispatch.JobID) error {
+				return writeBody(ctx, q, job, prunedValue)
+			})
 		})
 		if err != nil {
 			return err
@@ -251,9 +253,9 @@ func (s *Store) eachAgedTask(ctx context.Context, before int64, unpruned bool, d
 	}
 }
 
-// eachJobOf calls change for each job of a task, some in each transaction, and reports how many it changed.
-func (s *Store) eachJobOf(
-	ctx context.Context, id dispatch.TaskID, what string, change func(tx, dispatch.JobID) (int64, error),
+// jobsOf calls change with the jobs of a task, some in each transaction, and reports how many it changed.
+func (s *Store) jobsOf(
+	ctx context.Context, id dispatch.TaskID, what string, change func(tx, []dispatch.JobID) (int64, error),
 ) error {
 	jobs, err := list(ctx, s.on(s.read), single[dispatch.JobID], `
 		SELECT id FROM jobs
@@ -263,7 +265,8 @@ func (s *Store) eachJobOf(
 		return err
 	}
 	for chunk := range slices.Chunk(jobs, purgedAtOnce) {
-		if err := removeAll(ctx, s, what, chunk, change); err != nil {
+		_, err := s.removeSome(ctx, what, func(q tx, _ int64) (int64, error) { return change(q, chunk) })
+		if err != nil {
 			return err
 		}
 	}
@@ -276,22 +279,16 @@ func (s *Store) deleteAgedJobs(ctx context.Context, before int64) (err error) {
 		err = errors.Join(err, purgeFound(ctx, s, removedJobs,
 			func(_ dispatch.JobID, n int64) ([]dispatch.JobID, error) {
 				return s.agedJobs(ctx, pruned, before, n)
-			}, func(q tx, id dispatch.JobID) (int64, error) { return deleteAged(ctx, q, id, before) }))
+			}, func(q tx, ids []dispatch.JobID) (int64, error) { return deleteAged(ctx, q, ids, before) }))
 	}
 	return err
 }
 
-// deleteAged deletes a job that has aged with what defined its service, and returns how many it deleted.
-func deleteAged(ctx context.Context, q tx, id dispatch.JobID, before int64) (int64, error) {
-	var w where
-	w.and("jobs.id = " + w.arg(int64(id)) + " AND jobs.phase = 'ended' AND jobs.orphans = '' AND jobs.removal_due = " +
-		"0 AND jobs.moved < " + w.arg(before))
-	deleted, err := deleteJobs(ctx, q, w)
-	n := int64(len(deleted))
-	if err == nil && n > 0 {
-		err = purgeDefinition(ctx, q, 0, id)
-	}
-	return n, err
+// deleteAged deletes those of some jobs that have aged, and returns how many it deleted.
+func deleteAged(ctx context.Context, q tx, ids []dispatch.JobID, before int64) (int64, error) {
+	w := whereAny(q, "jobs.id", ids)
+	w.and("jobs.phase = 'ended' AND jobs.orphans = '' AND jobs.removal_due = 0 AND jobs.moved < " + w.arg(before))
+	return deleteDefined(ctx, q, w)
 }
 
 // deleteAgedTasks hides the tasks of which all jobs have aged, and then deletes the aged jobs of all hidden tasks,
@@ -320,8 +317,8 @@ func (s *Store) deleteAgedTasks(ctx context.Context, before int64) error {
 		return fail("Retain", err)
 	}
 	for _, id := range hidden {
-		err := s.eachJobOf(ctx, id, removedJobs, func(q tx, job dispatch.JobID) (int64, error) {
-			return deleteAged(ctx, q, job, before)
+		err := s.jobsOf(ctx, id, removedJobs, func(q tx, jobs []dispatch.JobID) (int64, error) {
+			return deleteAged(ctx, q, jobs, before)
 		})
 		if err != nil {
 			return fail("Retain", err)

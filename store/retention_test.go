@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"context"
 	"database/sql"
 	"fmt"
 	"testing"
@@ -97,6 +98,78 @@ func TestRetain_RemovesAtThePlatform(t *testing.T) {
 			t.Errorf("%d jobs are left, want the 3 young ones", n)
 		}
 	})
+}
+
+// TestRetain_LocksOwnersInOrder: what removes rows of several owners waits for others, who lock owners and accounts in
+// their order, without holding what these want next.
+func TestRetain_LocksOwnersInOrder(t *testing.T) {
+	for name, remove := range map[string]func(context.Context, *store.Store) error{
+		"requests": func(ctx context.Context, s *store.Store) error {
+			return s.Retain(ctx, dispatch.Retention{Requests: day})
+		},
+		"jobs": func(ctx context.Context, s *store.Store) error {
+			return s.Retain(ctx, dispatch.Retention{Jobs: day})
+		},
+		"removals": func(ctx context.Context, s *store.Store) error {
+			return s.Retain(ctx, dispatch.Retention{Platform: day})
+		},
+		"tasks": func(ctx context.Context, s *store.Store) error { return s.Purge(ctx, day) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dsn := postgres.Database(t)
+			s := open(t, dsn, nil)
+			for _, u := range []dispatch.UserID{"bob", "ann"} {
+				jobs := drafts(1)
+				var task *dispatch.Task
+				if name == "tasks" {
+					task = tasked()
+					task.Owner = u
+				}
+				jobs[0].Owner, jobs[0].Account = u, dispatch.Account("p/"+u)
+				if _, err := s.Accept(t.Context(), dispatch.Key{}, task, jobs); err != nil {
+					t.Fatal(err)
+				}
+				end(t, s, &jobs[0].Job, dispatch.Failed, 2*day)
+			}
+			store.Exec(t, s, "UPDATE jobs SET attempt = 1, ref_id = 'x'")
+			if name == "tasks" {
+				store.Exec(t, s, "DELETE FROM jobs; UPDATE tasks SET hidden = TRUE; UPDATE owners SET floor = 0")
+			}
+			other, err := sql.Open("pgx", dsn)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer other.Close()
+			begun, err := other.BeginTx(t.Context(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer begun.Rollback()
+			lock := func(u string) {
+				t.Helper()
+				for _, text := range []string{"UPDATE owners SET floor = floor WHERE owner = '" + u + "'",
+					"UPDATE accounts SET due = due WHERE id = 'p/" + u + "'"} {
+					if _, err := begun.Exec(text); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			if _, err := begun.Exec("SET LOCAL deadlock_timeout = '10ms'"); err != nil {
+				t.Fatal(err)
+			}
+			lock("ann")
+			removed := make(chan error, 1)
+			go func() { removed <- remove(t.Context(), s) }()
+			awaitBlocked(t, dsn)
+			lock("bob")
+			if err := begun.Commit(); err != nil {
+				t.Fatal(err)
+			}
+			if err := <-removed; err != nil {
+				t.Error(err)
+			}
+		})
+	}
 }
 
 func tasked() *dispatch.Task {
