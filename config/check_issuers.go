@@ -42,12 +42,12 @@ func (r *reader) finishIssuerPlatforms(c *Config, i *Issuer, key string) {
 			r.failAt(at+".name", "is not the name of a platform%s", closestWord(p.Name, names))
 			continue
 		}
-		r.finishIssuerPlatform(c, i, p, configured[p.Name], key, at)
+		r.finishIssuerPlatform(i, p, configured[p.Name], key, at)
 	}
 }
 
 // finishIssuerPlatform checks how the users of an issuer reach a platform, and sets the default of its issuer.
-func (r *reader) finishIssuerPlatform(c *Config, i *Issuer, p *IssuerPlatform, platform Platform, key, at string) {
+func (r *reader) finishIssuerPlatform(i *Issuer, p *IssuerPlatform, platform Platform, key, at string) {
 	switch {
 	case platform.Access != dispatch.AccessUser && p.Exchange != nil:
 		r.failAt(at+".exchange", "is only for access: user, but that of the platform is %s: remove the key",

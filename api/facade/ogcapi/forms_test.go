@@ -86,7 +86,7 @@ func TestRequestOf_PlatformIsGone(t *testing.T) {
 	}
 	in := &request{Request: (&http.Request{Header: http.Header{}}).WithContext(t.Context()), view: view{path: root},
 		root: "https://broker/ogcapi"}
-	_, _, _, err := f.requestOf(in, unstarted{View: root + "/gone", Process: "x"}, false)
+	_, _, err := f.requestOf(in, unstarted{View: root + "/gone", Process: "x"}, false)
 	if e, ok := err.(exception); !ok || e.Status != http.StatusServiceUnavailable {
 		t.Error(err)
 	}

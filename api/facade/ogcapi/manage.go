@@ -11,7 +11,6 @@ import (
 
 	"github.com/eodispatch/eodispatch/api/facade"
 	"github.com/eodispatch/eodispatch/broker"
-	"github.com/eodispatch/eodispatch/catalogue"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
@@ -115,7 +114,7 @@ func (f *Facade) createJob(in *request) (*answer, error) {
 	delete(m, memberStatus)
 	kept := unstarted{View: in.view.path, Process: process, Prefer: strings.Join(in.Header.Values("Prefer"), ", "),
 		Request: m}
-	if _, _, _, err := f.requestOf(in, kept, true); err != nil {
+	if _, _, err := f.requestOf(in, kept, true); err != nil {
 		return nil, err
 	}
 	text, err := kept.encode()
@@ -168,34 +167,35 @@ func processOfRequest(m members) (string, error) {
 }
 
 // requestOf returns the request of a job that was not started and, if it is split into tiles, its dimension.
-func (f *Facade) requestOf(in *request, kept unstarted, check bool) (s catalogue.Service, r dispatch.Request,
-	d *dispatch.Dimension, err error) {
+func (f *Facade) requestOf(in *request, kept unstarted, check bool) (r dispatch.Request, d *dispatch.Dimension,
+	err error) {
 	at := *in
 	if at.view, _ = f.viewAt(kept.View); at.view.path != kept.View { // another view may have a process of the same id
-		return s, r, nil, exception{Status: http.StatusServiceUnavailable,
+		return r, nil, exception{Status: http.StatusServiceUnavailable,
 			Detail: "The platform of this job is no longer offered here."}
 	}
 	at.root = strings.TrimSuffix(in.root, in.view.path) + at.view.path
 	at.Request = in.Request.Clone(in.Context())
 	at.Header.Set("Prefer", kept.Prefer)
-	if s, err = f.processIn(at.view, kept.Process); err != nil {
-		return s, r, nil, err
+	s, err := f.processIn(at.view, kept.Process)
+	if err != nil {
+		return r, nil, err
 	}
 	body, err := dispatch.Encode(kept.Request)
 	if err != nil {
-		return s, r, nil, err
+		return r, nil, err
 	}
 	e, err := f.parseExecution(&at, s, body)
 	if err != nil {
-		return s, r, nil, err
+		return r, nil, err
 	}
 	if r, d, err = f.wholeRequest(&at, s, e); err != nil {
-		return s, r, d, err
+		return r, d, err
 	}
 	if check {
 		err = platformLacks(f.Broker.CheckRequest(in.Context(), in.user, r, d))
 	}
-	return s, r, d, err
+	return r, d, err
 }
 
 // changeJob changes a job that was not started (RFC 7396): a member that is null is removed.
@@ -227,7 +227,7 @@ func (f *Facade) changeJob(in *request, id jobOrTask) (*answer, error) {
 	if _, isTask := kept.Request.inputs()[inputTiles]; isTask != (n.ID.Task != 0) {
 		return nil, badRequest("Whether a job is split into tiles cannot be changed. Create another job.")
 	}
-	if _, _, _, err := f.requestOf(in, kept, true); err != nil {
+	if _, _, err := f.requestOf(in, kept, true); err != nil {
 		return nil, err
 	}
 	if n.Body, err = kept.encode(); err != nil {
@@ -283,7 +283,7 @@ func (f *Facade) locked(in *request, id jobOrTask) error {
 // startJob starts a job. One that was started goes on.
 func (f *Facade) startJob(in *request, id jobOrTask) (*answer, error) {
 	if n, kept, found := f.unstarted(in, id); found {
-		_, r, d, err := f.requestOf(in, kept, false)
+		r, d, err := f.requestOf(in, kept, false)
 		if err != nil {
 			return nil, err
 		}
