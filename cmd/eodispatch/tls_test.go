@@ -70,7 +70,8 @@ func served(t *testing.T, settings *config.Config) string {
 	ctx, stop := context.WithCancel(t.Context())
 	ready, stopped := make(chan string, 1), make(chan error, 1)
 	go func() {
-		stopped <- serve(ctx, settings, slog.New(slog.DiscardHandler), func(address string) { ready <- address })
+		stopped <- serveOn(ctx, net.Listen, settings, nil, &slog.LevelVar{}, slog.New(slog.DiscardHandler),
+			func(address string) { ready <- address })
 	}()
 	t.Cleanup(func() {
 		stop()
