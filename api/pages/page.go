@@ -148,14 +148,14 @@ func (a *Site) builtPagePolicy() string {
 
 // pageFile serves one file, compressed for clients that accept it.
 type pageFile struct {
-	name, media, cache, etag string
-	content                  []byte
-	compressed               func() []byte
+	media, cache, etag string
+	content            []byte
+	compressed         func() []byte
 }
 
 func newPageFile(name string, content []byte) *pageFile {
 	sum := sha256.Sum256(content)
-	f := &pageFile{name: name, media: mediaTypes[path.Ext(name)], content: content, cache: "no-cache",
+	f := &pageFile{media: mediaTypes[path.Ext(name)], content: content, cache: "no-cache",
 		etag: base64.RawURLEncoding.EncodeToString(sum[:16])}
 	if f.media == "" {
 		f.media = "application/octet-stream"

@@ -64,9 +64,9 @@ func (s *serveCommand) Run(c console) error {
 	return err
 }
 
-// serveOn runs the broker until ctx is done, then shuts it down within the settings' shutdown_grace. It calls ready with
-// the address once it accepts requests. Settings from again replace the present ones when they come, also the level of
-// the log.
+// serveOn runs the broker until ctx is done, then shuts it down within the settings' shutdown_grace. It calls ready
+// with the address once it accepts requests. Settings from again replace the present ones when they come, also the
+// level of the log.
 func serveOn(ctx context.Context, open opener, settings *config.Config, again <-chan *config.Config,
 	level *slog.LevelVar, log *slog.Logger, ready func(address string)) (err error) {
 	seen := telemetry.New(ownVersion(), ownCommit())
