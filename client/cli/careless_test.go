@@ -7,7 +7,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/coder/websocket"
@@ -47,40 +49,54 @@ func TestCommands_FailWhenTheirOutputIsLost(t *testing.T) {
 // Without a response nobody knows whether the broker has the request. The same command with another key would submit it
 // a second time.
 func TestRun_SaysHowToRepeatARequestWithoutAResponse(t *testing.T) {
-	keys, answer := map[string]bool{}, 0
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodGet {
-			w.Header().Set("Content-Type", "application/json")
-			fmt.Fprint(w, oneService)
-			return
-		}
-		keys[r.Header.Get("Idempotency-Key")] = true
-		if answer == 0 {
-			panic(http.ErrAbortHandler)
-		}
-		w.WriteHeader(answer)
-		if answer == http.StatusUnprocessableEntity {
-			fmt.Fprint(w, `{"error_code":"VALIDATION_ERROR","message":"No."}`)
-		}
-	}))
-	t.Cleanup(server.Close)
-	environ := []string{"EODISPATCH_BROKER=" + server.URL, "EODISPATCH_TOKEN=x", "XDG_STATE_HOME=" + t.TempDir()}
-	for _, c := range []struct {
-		answer  int
-		inDoubt bool
-	}{{0, true}, {http.StatusBadGateway, true}, {http.StatusUnprocessableEntity, false}} {
-		clear(keys)
-		answer = c.answer
-		text := command(t, environ, "run", "s", "--quiet")
-		if len(keys) != 1 || keys[""] {
-			t.Fatalf("%d: keys %v", c.answer, keys)
-		}
-		for key := range keys {
-			if strings.Contains(text, "--key "+key) != c.inDoubt {
-				t.Errorf("%d: %s", c.answer, text)
+	for answer, inDoubt := range map[int]bool{0: true, http.StatusBadGateway: true,
+		http.StatusUnprocessableEntity: false} {
+		var keys keysSeen
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodGet {
+				w.Header().Set("Content-Type", "application/json")
+				fmt.Fprint(w, oneService)
+				return
 			}
+			keys.add(r.Header.Get("Idempotency-Key"))
+			if answer == 0 {
+				panic(http.ErrAbortHandler)
+			}
+			w.WriteHeader(answer)
+			if answer == http.StatusUnprocessableEntity {
+				fmt.Fprint(w, `{"error_code":"VALIDATION_ERROR","message":"No."}`)
+			}
+		}))
+		t.Cleanup(server.Close)
+		environ := []string{"EODISPATCH_BROKER=" + server.URL, "EODISPATCH_TOKEN=x", "XDG_STATE_HOME=" + t.TempDir()}
+		text, all := command(t, environ, "run", "s", "--quiet"), keys.all()
+		if len(all) != 1 || all[0] == "" {
+			t.Fatalf("%d: keys %v", answer, all)
+		}
+		if strings.Contains(text, "--key "+all[0]) != inDoubt {
+			t.Errorf("%d: %s", answer, text)
 		}
 	}
+}
+
+// keysSeen are the different idempotency keys that a server was sent.
+type keysSeen struct {
+	mu   sync.Mutex
+	keys []string
+}
+
+func (k *keysSeen) add(key string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !slices.Contains(k.keys, key) {
+		k.keys = append(k.keys, key)
+	}
+}
+
+func (k *keysSeen) all() []string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.Clone(k.keys)
 }
 
 // A variable of a script that is not set must not make a request another, and perhaps a costly one.
