@@ -24,6 +24,11 @@ var (
 	tablesOfTasks = []string{"task_costs", "task_counts", "task_placements"}
 )
 
+// tablesOfAccounts have rows of accounts, each in a column of its own name. That of the accounts is the last.
+var tablesOfAccounts = []struct{ name, account string }{
+	{"unrecognized", "account"}, {"operator_holds", "scope"}, {"account_counts", "account"}, {"accounts", "id"},
+}
+
 // Owned is a row that the database holds of a user.
 type Owned struct {
 	Table string         `json:"table"`
@@ -53,7 +58,25 @@ func (s *Store) Export(ctx context.Context, u dispatch.UserID, yield func(Owned)
 			}
 		}
 	}
+	accounts, err := accountsOf(ctx, s.on(s.read), u)
+	if err != nil {
+		return fail("Export", err)
+	}
+	for _, a := range accounts {
+		for _, table := range tablesOfAccounts {
+			text := "SELECT t.* FROM " + table.name + " t WHERE t." + table.account + " = $1"
+			if err := s.exportRows(ctx, table.name, text, string(a), yield); err != nil {
+				return fail("Export", err)
+			}
+		}
+	}
 	return nil
+}
+
+// accountsOf returns a user's own accounts at platforms.
+func accountsOf(ctx context.Context, q querier, u dispatch.UserID) ([]dispatch.Account, error) {
+	all, err := list(ctx, q, single[dispatch.Account], "SELECT id FROM accounts ORDER BY id")
+	return slices.DeleteFunc(all, func(a dispatch.Account) bool { return a.Identity() != string(u) }), err
 }
 
 func (s *Store) exportRows(ctx context.Context, table, text, owner string, yield func(Owned) error) error {
@@ -294,15 +317,13 @@ func forgetRows(ctx context.Context, q tx, u dispatch.UserID, deleted map[string
 			return err
 		}
 	}
-	accounts, err := list(ctx, q, single[dispatch.Account], "SELECT id FROM accounts ORDER BY id")
+	accounts, err := accountsOf(ctx, q, u)
 	if err != nil {
 		return err
 	}
 	for _, a := range accounts {
-		if a.Identity() == string(u) {
-			if err := forgetAccount(ctx, q, a, deleted); err != nil {
-				return err
-			}
+		if err := forgetAccount(ctx, q, a, deleted); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -310,12 +331,10 @@ func forgetRows(ctx context.Context, q tx, u dispatch.UserID, deleted map[string
 
 // forgetAccount deletes a user's own account at a platform, if it has no jobs.
 func forgetAccount(ctx context.Context, q tx, a dispatch.Account, deleted map[string]int64) error {
-	for _, held := range []struct{ table, column string }{
-		{"unrecognized", "account"}, {"operator_holds", "scope"}, {"account_counts", "account"}, {"accounts", "id"},
-	} {
-		err := execCounted(ctx, q, deleted, held.table, `
-			DELETE FROM `+held.table+`
-			WHERE `+held.column+` = $1
+	for _, table := range tablesOfAccounts {
+		err := execCounted(ctx, q, deleted, table.name, `
+			DELETE FROM `+table.name+`
+			WHERE `+table.account+` = $1
 				AND NOT EXISTS (SELECT 1 FROM owner_counts c WHERE c.account = $1 AND c.jobs > 0)`, a)
 		if err != nil {
 			return err

@@ -349,8 +349,9 @@ func TestForget_CountsRowsOnce(t *testing.T) {
 	}
 }
 
-// TestForget_HoldOfAnAccount: an operator's hold names the user whose account it concerns.
-func TestForget_HoldOfAnAccount(t *testing.T) {
+// TestForget_AccountOfAUser: an operator's hold names the user whose account it concerns. Before the user is forgotten,
+// the rows of the account are exported.
+func TestForget_AccountOfAUser(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, d conformance.Store, _ func()) {
 		s := d.(*store.Store)
 		job := drafts(1)
@@ -366,9 +367,19 @@ func TestForget_HoldOfAnAccount(t *testing.T) {
 		if err := s.CancelAll(t.Context(), "ann"); err != nil {
 			t.Fatal(err)
 		}
+		exported := map[string]int64{}
+		err := s.Export(t.Context(), "ann", func(o store.Owned) error { exported[o.Table]++; return nil })
+		if err != nil {
+			t.Fatal(err)
+		}
 		deleted, _, err := s.Forget(t.Context(), "ann")
 		if n := store.Rows(t, s, "operator_holds"); err != nil || n != 1 || deleted["operator_holds"] != 1 {
 			t.Errorf("%d holds are left; deleted: %v, %v", n, deleted, err)
+		}
+		for table, n := range deleted {
+			if exported[table] < n {
+				t.Errorf("%s: %d rows deleted, %d exported", table, n, exported[table])
+			}
 		}
 	})
 }

@@ -25,6 +25,7 @@ var scans = map[string]string{
 	"Stats schedules":              "a row for each platform",
 	"Dequeue served":               "a row for each platform",
 	"EndStats stats_lease":         "one row",
+	"Export accounts":              "an operator exports what belongs to a user",
 	"Export definitions":           "an operator exports what belongs to a user",
 	"Export items":                 "an operator exports what belongs to a user",
 	"Export queue_counts":          "an operator exports what belongs to a user",
