@@ -344,3 +344,17 @@ func TestConditionalReads_MissNoChange(t *testing.T) {
 		t.Errorf("%d responses with 304, %d with 200", same, other)
 	}
 }
+
+// TestConditional_DeletedParameters: the ETag of a job changes when its parameters are deleted by age, which moves no
+// time.
+func TestConditional_DeletedParameters(t *testing.T) {
+	w := newWorld()
+	h := New(w.config())
+	decode[any](t, ask(h, "POST", "/unit_jobs", goodBody), 201)
+	w.set(1, func(r *dispatch.Record) { r.Phase, r.Status = dispatch.Ended, dispatch.Finished })
+	tag := ask(h, "GET", "/unit_jobs/1", "").Header().Get("ETag")
+	w.set(1, func(r *dispatch.Record) { r.Pruned, r.Request.Parameters = true, json.RawMessage("{}") })
+	if a := ask(h, "GET", "/unit_jobs/1", "", "If-None-Match", tag); a.Code != 200 {
+		t.Errorf("%d after the parameters were deleted", a.Code)
+	}
+}

@@ -85,8 +85,8 @@ func listTag(c dispatch.ChangedPage, query string) string {
 // JobTag returns the ETag of a job. It changes with what the owner sees of it, except for the time when its platform
 // was asked and its place in the queue.
 func JobTag(r dispatch.Record) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%d %d %s %s %q", r.ID, r.Updated.UnixMicro(), r.Status, r.Attention,
-		r.Notice))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d %d %t %s %s %q", r.ID, r.Updated.UnixMicro(), r.Pruned, r.Status,
+		r.Attention, r.Notice))
 	return etag(sum[:8])
 }
 
