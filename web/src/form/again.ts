@@ -5,7 +5,7 @@ import type { DimensionProgress, Job, Service, ServiceList, Step, Task, Tile, Ti
 import { cutAtAntimeridian } from "../map/antimeridian";
 import { intervalOf, partsOf, several, steps } from "./dimensions";
 import { fresh, ownCells, type Draft } from "./draft";
-import { areaOf } from "./parameters";
+import { areaOf, daysOf } from "./parameters";
 
 // serviceOf finds the service of the catalogue that a job ran; null if it is not there, or no longer.
 export async function serviceOf(job: Pick<Job, "service">): Promise<Service | null> {
@@ -68,7 +68,7 @@ export function draftOfTask(service: Service, job: Job, dimensions: DimensionPro
     const all = values.map(v => v.value);
     if (name === area?.name) Object.assign(draft, cellsOf(values, tiles));
     else if (name === time?.name) {
-      const [from, to] = [(all[0] as string[])[0]!.slice(0, 10), (all.at(-1) as string[])[1]!.slice(0, 10)];
+      const { from, to } = daysOf([(all[0] as unknown[])[0], (all.at(-1) as unknown[])[1]]);
       draft.entries[name] = { from, to };
       draft.step = stepOf(from, to, all.length) ?? "";
     } else if (several(parameters).some(p => p.name === name)) {

@@ -68,16 +68,31 @@ export function label(name: string): string {
 }
 
 const json = (value: unknown): string => JSON.stringify(value);
-const dayOf = (value: unknown): string => (typeof value === "string" ? value.slice(0, 10) : "");
+
+// inUTC returns a time as the fields of a form take it: in UTC, as is one that names no zone. It drops what is 0 of the
+// seconds.
+function inUTC(value: unknown): string {
+  if (typeof value !== "string") return "";
+  const at = new Date(/T.*(Z|[+-]\d\d:?\d\d)$/i.test(value) || !value.includes("T") ? value : `${value}Z`);
+  return Number.isFinite(at.getTime()) ? at.toISOString().replace(/(:00)?\.000Z$|Z$/, "") : "";
+}
+
+const dayOf = (value: unknown): string => inUTC(value).slice(0, 10);
+
+// daysOf returns the days of an interval: from the one in which it begins until the one before which it ends.
+export function daysOf(value: unknown): { from: string; to: string } {
+  const [from, to] = Array.isArray(value) ? (value as unknown[]) : [];
+  const last = dayOf(to);
+  const within = last !== "" && inUTC(to) > `${last}T00:00`;
+  return { from: dayOf(from), to: within ? dayOf(new Date(Date.parse(last) + 86_400_000).toISOString()) : last };
+}
 
 // entryOf returns what a control holds for a value, such as the default.
 export function entryOf(p: Parameter, value: unknown): Entry {
   const given = value !== null && value !== undefined;
   switch (controlOf(p)) {
-    case "interval": {
-      const [from, to] = Array.isArray(value) ? (value as unknown[]) : [];
-      return { from: dayOf(from), to: dayOf(to) };
-    }
+    case "interval":
+      return daysOf(value);
     case "boolean":
       return value === true;
     case "choice":
@@ -89,7 +104,7 @@ export function entryOf(p: Parameter, value: unknown): Entry {
     case "date":
       return dayOf(value);
     case "datetime":
-      return typeof value === "string" ? value.slice(0, 16) : "";
+      return inUTC(value);
     case "number":
     case "text":
       return given ? String(value) : "";
@@ -102,8 +117,9 @@ export function entryOf(p: Parameter, value: unknown): Entry {
 export type Value = { value: unknown } | { fault: string } | "absent";
 
 // valueOf returns what an entry sends. Optional parameters with their default value are absent, so the default of the
-// service holds.
+// service holds, also one that the control cannot hold in full.
 export function valueOf(p: Parameter, entry: Entry): Value {
+  if (p.optional && json(entry) === json(entryOf(p, p.default))) return "absent";
   const read = valueIn(p, entry);
   if (read === "absent") return p.optional ? "absent" : p.nullable ? { value: null } : { fault: texts.form.needed };
   if ("value" in read && p.optional && json(read.value) === json(p.default)) return "absent";
@@ -111,7 +127,7 @@ export function valueOf(p: Parameter, entry: Entry): Value {
 }
 
 function valueIn(p: Parameter, entry: Entry): Value {
-  if (typeof entry === "boolean") return p.optional && p.default === null && !entry ? "absent" : { value: entry };
+  if (typeof entry === "boolean") return { value: entry };
   if (Array.isArray(entry)) return entry.length > 0 ? { value: entry.map(e => JSON.parse(e) as unknown) } : "absent";
   if (typeof entry === "object") return interval(p, entry);
   const text = entry.trim();
@@ -123,8 +139,6 @@ function valueIn(p: Parameter, entry: Entry): Value {
         ? range(p, n)
         : { fault: texts.form.badNumber };
     }
-    case "choice":
-      return { value: JSON.parse(text) as unknown };
     case "lines":
       return {
         value: text
@@ -133,7 +147,8 @@ function valueIn(p: Parameter, entry: Entry): Value {
           .filter(Boolean),
       };
     case "datetime":
-      return { value: `${text}:00Z` };
+      return { value: text.length > "2024-01-01T00:00".length ? `${text}Z` : `${text}:00Z` };
+    case "choice": // the service may have been another when the draft was kept
     case "json":
     case "area":
       return parsed(text);

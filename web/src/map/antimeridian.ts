@@ -72,5 +72,5 @@ export function boxAround(geometry: Polygon | MultiPolygon): [number, number, nu
     if (span[0] - reach > gap) [gap, west, east] = [span[0] - reach, span[0], reach];
     reach = Math.max(reach, span[1]);
   }
-  return [west, south, east < -180 ? east + 360 : east, north];
+  return [west, south, east <= -180 ? east + 360 : east, north];
 }
