@@ -79,10 +79,16 @@ function kept(id: string): Draft | null {
 }
 
 function keep(id: string, { area, typed, cells, ...others }: Draft): void {
-  try {
-    sessionStorage.setItem(place(id), JSON.stringify({ ...others, area, typed, cells }));
-  } catch {
-    // an area or a grid too large for the storage is kept in memory only
-    sessionStorage.setItem(place(id), JSON.stringify({ ...others, area: null }));
+  // what is too large for the storage, such as an area or a grid, is kept in memory only
+  for (const part of [
+    { ...others, area, typed, cells },
+    { ...others, area: null },
+  ]) {
+    try {
+      sessionStorage.setItem(place(id), JSON.stringify(part));
+      return;
+    } catch {
+      sessionStorage.removeItem(place(id)); // an older draft would come back in its place
+    }
   }
 }
