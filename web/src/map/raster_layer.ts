@@ -46,7 +46,8 @@ interface Raster {
   nodata: number | null;
   width: number;
   height: number;
-  values: TypedArray[]; // of the bands of the look
+  values: TypedArray[];
+  read: number[]; // the bands of the values; not those of the look while others are read
   layer: ImageLayer<ImageStatic>;
 }
 
@@ -90,7 +91,8 @@ export class RasterLayer {
   // add reads a raster and shows it. expected is how many will be shown together. While many are read, the colours are
   // adapted to all values now and then.
   async add({ name, href, meaning }: Picture, expected: number): Promise<void> {
-    const raster = await open(href, Math.sqrt(pixelsOfAll / Math.max(1, expected)), this.look.bands);
+    const raster = await open(href, Math.sqrt(pixelsOfAll / Math.max(1, expected)));
+    await this.readBands(raster);
     if (this.rasters.size === 0) this.meaning = meaning;
     this.remove(name);
     raster.layer.setOpacity(this.opacity);
@@ -141,12 +143,22 @@ export class RasterLayer {
 
   // choose changes the look. Other bands are read anew.
   async choose(look: Partial<Look>): Promise<void> {
-    const bands = this.look.bands.join();
-    this.look = { ...this.look, ...look };
-    if (this.look.bands.join() !== bands) {
-      await Promise.all([...this.rasters.values()].map(async r => (r.values = await read(r, this.look.bands))));
-    }
-    this.draw();
+    const { bands } = this.look;
+    const chosen = look.bands && look.bands.join() !== bands.join() ? look.bands : bands;
+    this.look = { ...this.look, ...look, bands: chosen };
+    if (chosen !== bands) await Promise.all([...this.rasters.values()].map(r => this.readBands(r)));
+    if (this.look.bands === chosen) this.draw(); // else it is drawn when the bands chosen since are read
+  }
+
+  // readBands reads the bands of the look, and anew if others are chosen meanwhile.
+  private async readBands(raster: Raster): Promise<void> {
+    let bands: number[];
+    let values: TypedArray[];
+    do {
+      bands = this.look.bands;
+      values = await read(raster, bands);
+    } while (this.look.bands !== bands);
+    Object.assign(raster, { values, read: bands });
   }
 
   // draw colours all rasters by the same ranges of values.
@@ -162,6 +174,7 @@ export class RasterLayer {
   private ranges: Range[] = [[0, 1]];
 
   private paint(r: Raster): void {
+    if (r.read !== this.look.bands) return; // it is drawn when it is read
     const url = picture(r, this.ranges, this.look.palette, this.classes);
     r.layer.setSource(new ImageStatic({ url, imageExtent: r.extent, projection: r.projection, interpolate: false }));
   }
@@ -175,8 +188,8 @@ export class RasterLayer {
       1,
       Math.floor([...this.rasters.values()].reduce((n, r) => n + r.width * r.height, 0) / 100_000),
     );
-    for (const { values, nodata } of this.rasters.values()) {
-      const of = values[band] ?? [];
+    for (const { values, nodata, read } of this.rasters.values()) {
+      const of = (read === this.look.bands && values[band]) || [];
       for (let i = 0; i < of.length; i += every) {
         const v = of[i]!;
         if (valid(v, nodata)) all.push(v);
@@ -192,7 +205,7 @@ export class RasterLayer {
 
 const valid = (v: number, nodata: number | null): boolean => Number.isFinite(v) && v !== nodata;
 
-async function open(href: string, side: number, bands: number[]): Promise<Raster> {
+async function open(href: string, side: number): Promise<Raster> {
   const tiff = await fromUrl(href);
   const image = await tiff.getImage();
   const keys = image.getGeoKeys();
@@ -200,7 +213,7 @@ async function open(href: string, side: number, bands: number[]): Promise<Raster
   if (!projectionOf(projection)) throw new Error(texts.results.unreadable(projection));
   const [width, height] = [image.getWidth(), image.getHeight()];
   const scale = Math.min(1, Math.min(1024, side) / Math.max(width, height));
-  const raster: Raster = {
+  return {
     tiff,
     names: await namesIn(image),
     extent: image.getBoundingBox(),
@@ -210,10 +223,9 @@ async function open(href: string, side: number, bands: number[]): Promise<Raster
     width: Math.max(1, Math.round(width * scale)),
     height: Math.max(1, Math.round(height * scale)),
     values: [],
+    read: [],
     layer: new ImageLayer<ImageStatic>({ zIndex: 5 }),
   };
-  raster.values = await read(raster, bands);
-  return raster;
 }
 
 // namesIn returns the names of the bands that GDAL has written into a file.

@@ -79,7 +79,11 @@ export function useRasters(layer: RasterLayer | null): Rasters {
     range: layer?.range ?? [0, 1],
     bands: layer?.bandsMeant ?? [],
     classes: layer?.classes ?? [],
-    choose: look => void layer?.choose(look).then(() => version.value++),
+    choose: look =>
+      void layer
+        ?.choose(look)
+        .catch((e: unknown) => (failure.value = why(e)))
+        .then(() => version.value++),
     setOpacity: opacity => layer?.setOpacity(opacity),
   };
 }
