@@ -6,16 +6,20 @@ const short = new Intl.NumberFormat(undefined, { maximumSignificantDigits: 3 });
 const place = new Intl.NumberFormat(undefined, { maximumFractionDigits: 5 });
 const percent = new Intl.NumberFormat(undefined, { style: "percent", maximumFractionDigits: 0 });
 const moment = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
+const universal = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short", timeZone: "UTC" });
 const clock = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });
 const day = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeZone: "UTC" });
 const ago = new Intl.RelativeTimeFormat(undefined, { numeric: "auto" });
 const plurals = new Intl.PluralRules("en");
 
 export const number = (n: number): string => plain.format(n);
+// rounded returns a number of three digits or more; inField returns it as somebody types it, without marks of thousands.
 export const rounded = (n: number): string => (Math.abs(n) >= 1000 ? plain.format(Math.round(n)) : short.format(n));
+export const inField = (n: number): string => String(Math.abs(n) >= 1000 ? Math.round(n) : Number(n.toPrecision(3)));
 export const degrees = (n: number): string => place.format(n);
 export const share = (part: number): string => percent.format(part);
 export const time = (text: string): string => moment.format(new Date(text));
+export const timeInUTC = (text: string): string => `${universal.format(new Date(text))} UTC`;
 export const clockTime = (text: string): string => clock.format(new Date(text));
 export const date = (text: string): string => day.format(new Date(text));
 

@@ -1,4 +1,5 @@
-import { expect, test } from "vitest";
+import type { VNode } from "preact";
+import { expect, test, vi } from "vitest";
 import type { DimensionProgress, Grid, Job, JobRequest, Parameter, Service, Tile } from "../src/api/wire";
 import { settings } from "../src/api/session";
 import { draftOfTask } from "../src/form/again";
@@ -8,8 +9,13 @@ import { presets } from "../src/form/presets";
 import { asCurl, asPython } from "../src/form/request";
 import { sentAsBoxes } from "../src/form/sent";
 import { titleOf } from "../src/form/title";
+import { Shown } from "../src/form/shown";
+import { inField } from "../src/format";
 import { outcomeOf } from "../src/run";
+import { costsOf } from "../src/views/costs";
 import { asCSV, columnsOf } from "../src/views/numbers";
+
+vi.hoisted(() => (process.env["TZ"] = "America/New_York"));
 
 const parameter = (name: string, type: Parameter["type"], optional = false): Parameter => ({
   name,
@@ -141,6 +147,53 @@ test("numbers of tiles as CSV", () => {
     { id: 8, name: 'a "b", c', values: new Map<string, number | string>([["unit", "one"]]) },
   ];
   expect(asCSV(rows, columnsOf(rows))).toBe('job,tile,mean,unit\n7,31UFS,0.5,\n8,"a ""b"", c",,one\n');
+  expect(asCSV([{ id: 9, name: "a\rb", values: new Map() }], [])).toBe('job,tile\n9,"a\rb"\n');
+});
+
+test("costs are added up by their units", () => {
+  const job = (costs: number | undefined, cost_unit?: string) => ({ costs, cost_unit }) as Job;
+  expect(costsOf([job(1, "EUR"), job(undefined), job(30, "credits"), job(2, "EUR")])).toEqual([
+    ["EUR", { tiles: 2, total: 3, low: 1, high: 2 }],
+    ["credits", { tiles: 1, total: 30, low: 30, high: 30 }],
+  ]);
+});
+
+test("a number in a field is read as the number that it shows", () => {
+  for (const [n, shown] of [
+    [10_000, "10000"],
+    [1234.4, "1234"],
+    [-0.12345, "-0.123"],
+    [0, "0"],
+  ] as const)
+    expect(inField(n)).toBe(shown);
+});
+
+test("times of data are shown in UTC", () => {
+  const { props } = Shown({ value: "2024-06-01T02:00:00+02:00" }) as VNode<{ children: string }>;
+  expect(props.children).toMatch(/2024.* UTC$/);
+  expect(props.children).not.toContain("31"); // of May, where the test is
+});
+
+test("a task whose values were combined one by one is filled in again as such", () => {
+  const job = { id: 1, title: "NDVI", parameters: {} } as unknown as Job;
+  const dimension = (name: string, jobs: number[][]) =>
+    ({ name, values: jobs.map((of, i) => ({ value: i, jobs: of })) }) as unknown as DimensionProgress;
+  const zip = (...all: DimensionProgress[]) => draftOfTask(service, job, all, []).zip;
+  expect(zip(dimension("area", [[1], [2]]), dimension("cloud", [[1], [2]]))).toBe(true);
+  expect(
+    zip(
+      dimension("area", [
+        [1, 2],
+        [3, 4],
+      ]),
+      dimension("cloud", [
+        [1, 3],
+        [2, 4],
+      ]),
+    ),
+  ).toBe(false);
+  expect(zip(dimension("area", [[1, 2]]), dimension("cloud", [[1], [2]]))).toBe(false);
+  expect(zip(dimension("cloud", [[1], [2]]))).toBe(false);
 });
 
 test("snippets read the variable of the command line and the documents", () => {

@@ -61,7 +61,7 @@ export function draftOfJob(service: Service, job: Job): Draft {
 // draftOfTask takes the tiles of the task as the user's own cells, parts of the time as their span and step, and the
 // values of another parameter as lines.
 export function draftOfTask(service: Service, job: Job, dimensions: DimensionProgress[], tiles: Tile[]): Draft {
-  const draft = draftOfJob(service, job);
+  const draft: Draft = { ...draftOfJob(service, job), zip: isZip(dimensions) };
   const parameters = service.parameters ?? [];
   const [area, time] = [areaOf(parameters), intervalOf(parameters)];
   for (const { name, values } of dimensions) {
@@ -77,6 +77,11 @@ export function draftOfTask(service: Service, job: Job, dimensions: DimensionPro
   }
   return draft;
 }
+
+// isZip reports whether the values were combined one by one: each has a job of its own.
+const isZip = (dimensions: DimensionProgress[]): boolean =>
+  dimensions.length > 1 &&
+  dimensions.every(({ values }) => values.length > 1 && values.every(v => v.jobs.length === 1));
 
 const stepOf = (from: string, to: string, parts: number): Step | undefined =>
   parts > 1 ? steps.find(s => partsOf([from, to], s) === parts) : undefined;

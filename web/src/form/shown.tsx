@@ -1,7 +1,7 @@
 // Values of parameters as people read them.
 import type { ComponentChildren } from "preact";
 import { areaOfValue, cornersOf, sizeOf } from "../area/area";
-import { date, degrees, time } from "../format";
+import { date, degrees, timeInUTC } from "../format";
 import { texts } from "../texts";
 
 const t = texts.value;
@@ -9,7 +9,7 @@ const isDay = (text: unknown): text is string => typeof text === "string" && /^\
 const isMoment = (text: unknown): text is string =>
   typeof text === "string" && /^\d{4}-\d{2}-\d{2}T[\d:.]+(Z|[+-]\d{2}:\d{2})$/.test(text);
 
-// Shown shows a value: an area by its corners and its size, times as dates, a list by its members, anything else as
+// Shown shows a value: an area by its corners and its size, times in UTC as the form takes them, a list by its members, anything else as
 // JSON that can be opened.
 export function Shown({ value }: { value: unknown }): ComponentChildren {
   const simple = simply(value);
@@ -42,5 +42,5 @@ function simply(value: unknown): string | null {
   if (typeof value === "boolean") return value ? t.yes : t.no;
   if (typeof value === "number") return String(value);
   if (typeof value !== "string") return null;
-  return isDay(value) ? date(value) : isMoment(value) ? time(value) : value;
+  return isDay(value) ? date(value) : isMoment(value) ? timeInUTC(value) : value;
 }

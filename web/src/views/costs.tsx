@@ -1,6 +1,6 @@
 // What a task has cost, and how long its tiles ran.
 import type { LiveTask } from "../api/live";
-import type { TaskSummary } from "../api/wire";
+import type { Job, TaskSummary } from "../api/wire";
 import { duration, number, range, rounded } from "../format";
 import { texts } from "../texts";
 import { BudgetLine, Rest } from "./pause";
@@ -22,16 +22,23 @@ export function sumOf(all: (number | undefined)[]): Sum | null {
   return { tiles: known.length, total, low: Math.min(...known), high: Math.max(...known) };
 }
 
+// costsOf adds up the costs of jobs by their unit: platforms of a task may charge in different ones.
+export function costsOf(jobs: Job[]): [unit: string, costs: Sum][] {
+  const units = new Set(jobs.filter(j => j.costs !== undefined).map(j => j.cost_unit ?? ""));
+  return [...units].map(unit => [unit, sumOf(jobs.map(j => ((j.cost_unit ?? "") === unit ? j.costs : undefined)))!]);
+}
+
 export function Costs({ task, summary }: { task: LiveTask; summary: TaskSummary }) {
   const jobs = [...task.jobs.value.values()];
-  const unit = jobs.find(j => j.cost_unit)?.cost_unit ?? "";
-  const costs = sumOf(jobs.map(j => j.costs));
+  const costs = costsOf(jobs);
   const ran = sumOf(jobs.map(j => j.duration));
   const spread = (s: Sum, show: (n: number) => string) => range(s.low, s.total / s.tiles, s.high, show);
   const rows: [string, string | null][] = [
-    [t.total, costs && `${rounded(costs.total)} ${unit}`],
-    [t.of, costs && number(costs.tiles)],
-    [t.each, costs && `${spread(costs, rounded)} ${unit}`],
+    ...costs.flatMap(([unit, c]): typeof rows => [
+      [t.total, `${rounded(c.total)} ${unit}`],
+      [t.of, number(c.tiles)],
+      [t.each, `${spread(c, rounded)} ${unit}`],
+    ]),
     [t.ran, ran && duration(ran.total)],
     [t.ranEach, ran && spread(ran, duration)],
   ];
@@ -40,9 +47,9 @@ export function Costs({ task, summary }: { task: LiveTask; summary: TaskSummary 
     <>
       {summary.budget && <BudgetLine budget={summary.budget} />}
       {known.length === 0 && <p class="soft">{t.none}</p>}
-      <dl class="facts" data-costs={costs?.total}>
-        {known.map(([name, v]) => (
-          <div key={name}>
+      <dl class="facts" data-costs={costs.map(([, c]) => c.total).join(" ") || undefined}>
+        {known.map(([name, v], i) => (
+          <div key={i}>
             <dt>{name}</dt>
             <dd class="num">{v}</dd>
           </div>

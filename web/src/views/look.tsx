@@ -1,6 +1,6 @@
 // The legend of the files of pixels on the map, and the fields of their colours.
 import type { ComponentChildren } from "preact";
-import { rounded } from "../format";
+import { inField, rounded } from "../format";
 import { classColour, gradient, type Palette } from "../map/palette";
 import type { Stretch } from "../map/raster_layer";
 import { texts } from "../texts";
@@ -91,7 +91,7 @@ function LookFields({ rasters: r }: { rasters: Rasters }) {
               <input
                 type="text"
                 inputMode="decimal"
-                value={rounded(r.range[i]!)}
+                value={inField(r.range[i]!)}
                 onChange={e => numeric(side, e.currentTarget.value)}
               />
             </label>

@@ -22,7 +22,7 @@ export interface Row {
 export function asCSV(rows: Row[], columns: string[]): string {
   const cell = (v: Value | undefined) => {
     const text = v === undefined ? "" : String(v);
-    return /[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+    return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
   };
   const lines = rows.map(r => [r.id, r.name, ...columns.map(c => r.values.get(c))].map(cell).join(","));
   return [["job", "tile", ...columns].map(cell).join(","), ...lines].join("\n") + "\n";

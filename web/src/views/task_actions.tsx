@@ -16,7 +16,9 @@ export function reasonsOf(jobs: Iterable<Job>): Job[][] {
   for (const j of jobs) {
     if (j.status !== "failed") continue;
     const reason = (j.failure ?? j.attention?.message ?? "").replace(/[0-9a-f-]{8,}|\d+/gi, "#");
-    groups.set(reason, [...(groups.get(reason) ?? []), j]);
+    const group = groups.get(reason);
+    if (group) group.push(j);
+    else groups.set(reason, [j]);
   }
   return [...groups.values()].sort((a, b) => b.length - a.length);
 }
