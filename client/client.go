@@ -129,7 +129,8 @@ type answer struct {
 }
 
 // do sends a request, decodes the response into v unless v is nil, and returns its header. A request that may be
-// repeated is repeated after a lost response, and every request after a refusal that names a short pause.
+// repeated is repeated after a lost response, and every request after a refusal that names a short pause. A deletion
+// whose response was lost has succeeded if its repetition finds nothing.
 func (c *Client) do(ctx context.Context, r call, v any) (http.Header, error) {
 	var body []byte
 	if r.body != nil {
@@ -138,10 +139,17 @@ func (c *Client) do(ctx context.Context, r call, v any) (http.Header, error) {
 			return nil, err
 		}
 	}
+	lost := false
 	for attempt := 1; ; attempt++ {
 		a, err := c.send(ctx, r, body)
 		if err == nil {
 			return a.header, a.decode(c.base, r, v)
+		}
+		if lost && r.method == http.MethodDelete && isMissing(err) {
+			return nil, nil
+		}
+		if _, unanswered := errors.AsType[*url.Error](err); unanswered {
+			lost = true
 		}
 		pause, again := pauseAfter(err, attempt, r.repeatable())
 		if !again || attempt == mostAttempts || ctx.Err() != nil {
@@ -151,6 +159,12 @@ func (c *Client) do(ctx context.Context, r call, v any) (http.Header, error) {
 			return nil, err
 		}
 	}
+}
+
+// isMissing reports whether a broker refuses a request because there is no such thing.
+func isMissing(err error) bool {
+	e, answered := errors.AsType[*Error](err)
+	return answered && e.Status == http.StatusNotFound && e.Code != NotABroker
 }
 
 // pauseAfter returns how long to wait before a failed request is repeated, and whether that makes sense.

@@ -222,11 +222,11 @@ func (t *transfer) attempt(ctx context.Context) error {
 			return err
 		}
 	case http.StatusPartialContent:
-		if start, total, ok := rangeOf(response.Header.Get("Content-Range")); !ok || start != t.have {
+		start, total, ok := rangeOf(response.Header.Get("Content-Range"))
+		if !ok || start != t.have || t.differs(response.Header) {
 			return t.discard()
-		} else {
-			t.total = total
 		}
+		t.total = total
 	case http.StatusRequestedRangeNotSatisfiable:
 		if _, total, _ := rangeOf(response.Header.Get("Content-Range")); total == t.have && t.have > 0 {
 			t.total = total
@@ -329,6 +329,15 @@ func (t *transfer) restart(response *http.Response) error {
 	}
 	t.stored = true
 	return t.root.WriteFile(t.file.Path+validSuffix, []byte(t.version), 0o666)
+}
+
+// differs reports whether a header names another version than that of the part, as of a server that ignores If-Range.
+func (t *transfer) differs(h http.Header) bool {
+	now := strings.TrimPrefix(h.Get("ETag"), "W/")
+	if _, err := http.ParseTime(t.version); err == nil {
+		now = h.Get("Last-Modified")
+	}
+	return now != "" && now != t.version
 }
 
 func (t *transfer) empty() error {
