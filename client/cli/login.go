@@ -184,6 +184,8 @@ func (a *app) provider(ctx context.Context, issuer string) (*oidc.Provider, erro
 	if err := a.private(issuer); err != nil {
 		return nil, err
 	}
+	ctx, cancel := context.WithTimeout(ctx, renewWithin)
+	defer cancel()
 	p, err := oidc.NewProvider(a.direct(ctx), issuer)
 	if err != nil {
 		return nil, fmt.Errorf("%s is not a working identity provider: %w", issuer, err)

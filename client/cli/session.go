@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -241,29 +242,33 @@ func errNotSignedIn(address string) error {
 // EODISPATCH_CLIENT_SECRET, which are sent to EODISPATCH_ISSUER only. A broker that could name the issuer would get
 // secrets.
 func (a *app) asClient() func(context.Context) (string, error) {
-	var source oauth2.TokenSource
+	var mu sync.Mutex
+	var grant *oauth2.Token
 	return func(ctx context.Context) (string, error) {
-		if source == nil {
-			issuer := a.env("EODISPATCH_ISSUER")
-			if issuer == "" {
-				return "", usage(
-					"set EODISPATCH_ISSUER to the identity provider of EODISPATCH_CLIENT_ID, which alone gets the " +
-						"secret")
-			}
-			p, err := a.provider(ctx, issuer)
-			if err != nil {
-				return "", err
-			}
-			settings := clientcredentials.Config{ClientID: a.env("EODISPATCH_CLIENT_ID"),
-				ClientSecret: a.env("EODISPATCH_CLIENT_SECRET"),
-				TokenURL:     p.Endpoint().TokenURL, Scopes: []string{"openid"}}
-			source = settings.TokenSource(a.direct(context.WithoutCancel(ctx)))
+		mu.Lock()
+		defer mu.Unlock()
+		if usable(grant) {
+			return grant.AccessToken, nil
 		}
-		t, err := source.Token()
+		ctx, cancel := context.WithTimeout(ctx, renewWithin)
+		defer cancel()
+		issuer := a.env("EODISPATCH_ISSUER")
+		if issuer == "" {
+			return "", usage(
+				"set EODISPATCH_ISSUER to the identity provider of EODISPATCH_CLIENT_ID, which alone gets the " +
+					"secret")
+		}
+		p, err := a.provider(ctx, issuer)
 		if err != nil {
+			return "", err
+		}
+		settings := clientcredentials.Config{ClientID: a.env("EODISPATCH_CLIENT_ID"),
+			ClientSecret: a.env("EODISPATCH_CLIENT_SECRET"),
+			TokenURL:     p.Endpoint().TokenURL, Scopes: []string{"openid"}}
+		if grant, err = settings.Token(a.direct(ctx)); err != nil {
 			return "", &exitError{ExitSignIn, fmt.Errorf("the identity provider refuses EODISPATCH_CLIENT_ID: %w", err)}
 		}
-		return t.AccessToken, nil
+		return grant.AccessToken, nil
 	}
 }
 

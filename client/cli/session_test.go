@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/oauth2"
@@ -271,5 +272,58 @@ func TestLogin_WaitsForARenewal(t *testing.T) {
 	}
 	if one, err := s.read("b"); err != nil || one.Grant.AccessToken != "another user's" {
 		t.Errorf("%+v, %v", one, err)
+	}
+}
+
+// silentAt stands for a broker and its identity provider, whose response at one path never comes.
+type silentAt string
+
+func (s silentAt) RoundTrip(r *http.Request) (*http.Response, error) {
+	w := httptest.NewRecorder()
+	w.Header().Set("Content-Type", "application/json")
+	switch r.URL.Path {
+	case string(s):
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	case "/.well-known/oauth-protected-resource":
+		_, _ = w.WriteString(`{"resource":"https://b","authorization_servers":["https://i"],` +
+			`"eodispatch_client_id":"programs"}`)
+	case "/.well-known/openid-configuration":
+		_, _ = w.WriteString(`{"issuer":"https://i","token_endpoint":"https://i/token"}`)
+	}
+	return w.Result(), nil
+}
+
+func TestTokens_AreNotWaitedForWithoutEnd(t *testing.T) {
+	robot := []string{"EODISPATCH_CLIENT_ID=robot", "EODISPATCH_CLIENT_SECRET=s3cret", "EODISPATCH_ISSUER=https://i"}
+	for _, row := range []struct {
+		silent  silentAt
+		environ []string
+	}{
+		{"/.well-known/openid-configuration", nil},
+		{"/.well-known/openid-configuration", robot},
+		{"/token", robot},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			a := &app{Console: Console{Out: io.Discard, Err: io.Discard, Transport: row.silent,
+				Environ: append(row.environ, "HOME="+t.TempDir())}}
+			ended := make(chan error, 1)
+			go func() {
+				if row.environ == nil {
+					ended <- (&login{app: a, device: true}).run(t.Context(), []string{"https://b"})
+					return
+				}
+				_, err := a.asClient()(t.Context())
+				ended <- err
+			}()
+			select {
+			case err := <-ended:
+				if err == nil {
+					t.Errorf("%s, %v: no error", row.silent, row.environ)
+				}
+			case <-time.After(time.Minute):
+				t.Errorf("%s, %v: it waits for more than a minute", row.silent, row.environ)
+			}
+		})
 	}
 }
