@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -544,7 +545,9 @@ func relink(document map[string]any, here ...link) {
 // localized returns a STAC object whose assets refer to files, by relative links.
 func localized(raw json.RawMessage, assets map[string]wire.Asset, names map[string]string) (map[string]any, error) {
 	var document map[string]any
-	if err := json.Unmarshal(raw, &document); err != nil {
+	numbers := json.NewDecoder(bytes.NewReader(raw))
+	numbers.UseNumber() // large ones stay what they are
+	if err := numbers.Decode(&document); err != nil {
 		return nil, err
 	}
 	all, _ := document["assets"].(map[string]any)

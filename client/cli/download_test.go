@@ -276,3 +276,17 @@ func TestDownload_KeepsLinks(t *testing.T) {
 		}
 	}
 }
+
+// A number of a document that no float64 can be, such as the value of a pixel without data, stays what it is.
+func TestDownload_KeepsNumbers(t *testing.T) {
+	const number = "-9223372036854775807"
+	environ := stub(t, map[string]string{"GET /unit_jobs/4/results": `{"type":"Collection","assets":{"a":{"href":` +
+		`"data:,1","nodata":` + number + `}}}`})
+	folder := t.TempDir()
+	if printed, err := execute(t, environ, "download", "job-4", "--to", folder); err != nil {
+		t.Errorf("%v: %s", err, printed)
+	}
+	if text, _ := os.ReadFile(filepath.Join(folder, "collection.json")); !strings.Contains(string(text), number) {
+		t.Errorf("%s", text)
+	}
+}
