@@ -27,6 +27,7 @@ class Server(ThreadingHTTPServer):
         self.break_after = 0
         self.refuse: list[int] = []
         self.ranges: list[str | None] = []
+        self.knows_if_range = True
 
     @property
     def url(self) -> str:
@@ -46,7 +47,7 @@ class Handler(BaseHTTPRequestHandler):
             self.send_error(server.refuse.pop(0))
             return
         start = 0
-        if asked and self.headers.get("If-Range") == server.version:
+        if asked and (self.headers.get("If-Range") == server.version or not server.knows_if_range):
             start = int(asked.removeprefix("bytes=").removesuffix("-"))
         self.send_response(206 if start else 200)
         if start:
@@ -163,3 +164,33 @@ def test_a_part_that_is_a_link(server: Server, http: httpx.Client, tmp_path: Pat
 def test_links_that_lead_to_no_file(http: httpx.Client, tmp_path: Path, href: str) -> None:
     with pytest.raises(DownloadFailed, match="cannot be used"):
         fetch(http, File(href, tmp_path / "a", lambda: href), count)
+
+
+def test_a_server_that_ignores_if_range(server: Server, http: httpx.Client, tmp_path: Path) -> None:
+    (tmp_path / "file.tif.part").write_bytes(b"x" * 1000)
+    (tmp_path / "file.tif.part.version").write_text('"0"')
+    server.knows_if_range = False
+    file = file_at(server, tmp_path)
+    file.size = None  # nothing but the version shows that the file is another
+    assert fetch(http, file, count)
+    assert (tmp_path / "file.tif").read_bytes() == CONTENT
+
+
+def test_an_end_before_the_first_byte_of_another_version(
+    server: Server, http: httpx.Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file.tif.part").write_bytes(b"x" * 1000)
+    (tmp_path / "file.tif.part.version").write_text('"0"')
+    open_file = Path.open
+
+    def end(path: Path, mode: str = "r", **settings: str) -> object:
+        if path.suffix == ".part" and mode == "wb":
+            raise KeyboardInterrupt
+        return open_file(path, mode, **settings)  # type: ignore[call-overload]
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "open", end)
+        with pytest.raises(KeyboardInterrupt):
+            fetch(http, file_at(server, tmp_path), count)
+    assert fetch(http, file_at(server, tmp_path), count)
+    assert (tmp_path / "file.tif").read_bytes() == CONTENT

@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from email.utils import parsedate
 from pathlib import Path
 from time import sleep
 from urllib.parse import unquote
@@ -124,8 +125,9 @@ def _attempt(http: httpx.Client, file: File, part: Path, received: Callable[[int
         if response.status_code != httpx.codes.PARTIAL_CONTENT:
             received(-have)
             have = 0
+            _drop(part)  # before the version: it is never one of another version
             _keep_version(part, response)
-        elif not response.headers.get("Content-Range", "").startswith(f"bytes {have}-"):
+        elif not response.headers.get("Content-Range", "").startswith(f"bytes {have}-") or _differs(version, response):
             _drop(part)
             raise _Broken("the server sent another part of the file than requested")
         expected = int(response.headers.get("Content-Length") or 0) + have
@@ -148,6 +150,14 @@ def _version_of(part: Path) -> str:
         return _version_file(part).read_text("utf-8")
     except FileNotFoundError:
         return ""  # nothing says that the rest would be of the same file
+
+
+def _differs(version: str, response: httpx.Response) -> bool:
+    """Whether a response names another version than that of the part, as of a server that ignores If-Range."""
+    now = response.headers.get("ETag", "").removeprefix("W/")
+    if parsedate(version):
+        now = response.headers.get("Last-Modified", "")
+    return now not in ("", version)
 
 
 def _keep_version(part: Path, response: httpx.Response) -> None:
