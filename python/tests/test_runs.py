@@ -155,7 +155,8 @@ def test_failures_and_retry(c: eodispatch.Connection) -> None:
     task = c.process("fail", "simulated-ogc").run(each={"bbox": SQUARES})
     task.wait(timeout=600)
     assert (task.status, task.counts) == ("failed", {"failed": 2})
-    assert len(task.jobs(status=["failed", "finished"], limit=1)) == 2  # in two pages
+    query = {"status": ["failed", "finished"], "limit": 1}
+    assert len(list(c.transport.pages(task.path, "jobs", query))) == 2  # in two pages
     failed = task.jobs(status="failed")
     assert [job.name for job in failed] == ["west", "east"] and "simulated failure" in failed[0].failure
     with pytest.raises(eodispatch.JobFailed, match="simulated failure") as caught:

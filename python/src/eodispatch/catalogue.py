@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from urllib.parse import quote
 
 from .areas import Area
-from .display import Table, html_table
+from .display import Table, html_table, printable
 from .job import Job
 from .parameters import Parameter, signature_of
 from .request import Arguments, build, is_task
@@ -96,7 +96,7 @@ class Estimate:
         return [row for row in rows if row[1]]
 
     def __str__(self) -> str:
-        return "\n".join(f"{name:<8}  {value}" for name, value in self._rows())
+        return printable("\n".join(f"{name:<8}  {value}" for name, value in self._rows()))
 
     def _repr_html_(self) -> str:
         return html_table(("Estimate", ""), self._rows())

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Any, Generic, TypeVar, overload
 
 T = TypeVar("T")
+
+_STEERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
+_TURNS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
 
 
 def in_notebook() -> bool:
@@ -26,7 +30,12 @@ def show_link(address: str, code: str) -> None:
         link = f'<a href="{escape(address)}" target="_blank" rel="noopener">{escape(address)}</a>'
         display(HTML(f"Open this page to sign in: {link}<br>It shows the code {escape(code)}."))
     else:
-        print(text, flush=True)
+        print(printable(text), flush=True)
+
+
+def printable(text: str) -> str:
+    """A text of others without what steers a terminal, or shows a text in another order."""
+    return _TURNS.sub("", _STEERS.sub(" ", text))
 
 
 def html_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:

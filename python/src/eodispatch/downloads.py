@@ -6,6 +6,7 @@ import json
 import mimetypes
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from pathlib import Path, PurePosixPath
 from string import Formatter
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
+from . import locks
 from .errors import DownloadFailed, ResultsMissing
 from .files import File, fetch, safe_name
 from .progress import bar_of
@@ -28,6 +30,24 @@ _AT_ONCE = 4
 def download(run: Run, folder: Path, layout: str, progress: bool | None) -> list[Path]:
     """Download the files of all finished jobs."""
     folder.mkdir(parents=True, exist_ok=True)
+    with locked(folder):
+        return _download(run, folder, layout, progress)
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keep other processes, the command line among them, from downloading to a folder."""
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(locks.held(folder / ".eodispatch.lock", 0o666, 0))
+        except TimeoutError:
+            raise DownloadFailed(
+                f"another process downloads to {folder}. Wait for its end, or choose another folder"
+            ) from None
+        yield
+
+
+def _download(run: Run, folder: Path, layout: str, progress: bool | None) -> list[Path]:
     missing: dict[int, str] = {}
     record = _Record(folder)
     pending: list[Future[bool]] = []
@@ -56,21 +76,22 @@ class _Record:
         self._folder = folder
         self._file = folder / ".eodispatch.jsonl"
         self._sources: dict[str, str] = {}
+        """By paths in lower case: on some systems those that differ only by case are one."""
         if self._file.exists():
             for line in self._file.read_text("utf-8").splitlines():
                 try:
-                    self._sources.update(json.loads(line))
+                    self._sources.update((name.lower(), source) for name, source in json.loads(line).items())
                 except ValueError:
                     continue  # the end of a line that was being written
 
     def claim(self, path: Path, source: str) -> None:
         """Note that a path is for a file. Another one there is refused."""
         name = path.relative_to(self._folder).as_posix()
-        known = self._sources.get(name, "another file" if path.exists() else None)
+        known = self._sources.get(name.lower(), "another file" if path.exists() else None)
         if known not in (None, source):
             raise ValueError(f"{path} is {known}, not {source}: choose another layout or folder")
         if known is None:
-            self._sources[name] = source
+            self._sources[name.lower()] = source
             with self._file.open("a", encoding="utf-8") as lines:
                 lines.write(json.dumps({name: source}) + "\n")
         self.claimed.append(path)

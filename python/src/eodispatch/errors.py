@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from .display import printable
+
 if TYPE_CHECKING:
     from .runs import Run
 
 
 class EodispatchError(Exception):
     """The base of all exceptions of this package."""
+
+    def __str__(self) -> str:
+        return printable(super().__str__())
 
 
 class Unreachable(EodispatchError):
@@ -58,7 +63,7 @@ class BrokerError(EodispatchError):
             lines.append(f"Open this page: {self.link}")
         if self.request_id:
             lines[-1] += f" (request {self.request_id})"
-        return "\n".join(lines)
+        return printable("\n".join(lines))
 
 
 class SignInRequired(BrokerError):

@@ -37,6 +37,14 @@ class Event:
     """The numbers of jobs that were deleted."""
 
 
+class _Stream(connect):
+    """A connection that follows no redirect, which would take the token to another address."""
+
+    def process_redirect(self, exc: Exception) -> Exception | str:
+        """Leave a redirect as the error that it is."""
+        return exc
+
+
 async def of_task(task: Task) -> AsyncIterator[Event]:
     """The events of a task until its end, or until it waits for its owner; lost connections are made again."""
     pause, connected = 0.5, False
@@ -66,7 +74,7 @@ async def _of_connection(task: Task) -> AsyncIterator[Event]:
     full = False
     jobs: list[dict[str, Any]] = []
     removed: list[int] = []
-    async with connect(address, additional_headers=headers, max_size=_MOST_BYTES, open_timeout=60) as socket:
+    async with _Stream(address, additional_headers=headers, max_size=_MOST_BYTES, open_timeout=60) as socket:
         async for text in socket:
             message = json.loads(text)
             kind, data = message.get("type"), message.get("data") or {}

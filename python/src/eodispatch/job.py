@@ -10,6 +10,8 @@ from .display import Table, html_table
 from .errors import EodispatchError, JobFailed
 from .runs import Run
 
+_UNKNOWN_SINCE = "1970-01-01T00:00:00Z"
+
 
 class Job(Run):
     """One job."""
@@ -102,13 +104,16 @@ class Job(Run):
         found = self.connection.transport.get(self.path + "/results") or {}
         box = (((found.get("extent") or {}).get("spatial") or {}).get("bbox") or [None])[0]
         start, end = (((found.get("extent") or {}).get("temporal") or {}).get("interval") or [(None, None)])[0]
+        times = {"datetime": start or end}
+        if not (start or end):  # as in the Item of a task's job
+            times.update({"start_datetime": _UNKNOWN_SINCE, "end_datetime": self.raw.get("ended") or _UNKNOWN_SINCE})
         return {
             "type": "Feature",
             "stac_version": "1.0.0",
             "id": str(self.id),
             "bbox": box,
             "geometry": _rectangle(box) if box else None,
-            "properties": {"datetime": start or end, "title": self.title},
+            "properties": {**times, "title": self.title},
             "links": [],
             "assets": found.get("assets") or {},
         }

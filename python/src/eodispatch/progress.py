@@ -6,7 +6,7 @@ import sys
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from .display import in_notebook
+from .display import in_notebook, printable
 
 if TYPE_CHECKING:
     from .runs import Run
@@ -41,5 +41,5 @@ class Bar:
         self._bar.unit, self._bar.n = run.state(), run.progress
         self._bar.refresh()
         if run.attention and run.attention != self._attention:
-            self._bar.write(f"{run}: {run.attention}", file=sys.stderr)
+            self._bar.write(printable(f"{run}: {run.attention}"), file=sys.stderr)
         self._attention = run.attention

@@ -10,13 +10,13 @@ import os
 import re
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from . import locks
 from .addresses import is_secure
 
 _LOCK_WITHIN = 60.0
@@ -62,6 +62,11 @@ def read(name: str) -> Session | None:
         return Session(**{key: document[key] for key in Session.__dataclass_fields__ if key in document})
     except (OSError, ValueError, TypeError):
         return None
+
+
+def named(text: str) -> Session | None:
+    """The sign-in that has this name, as the command line takes it; None if it is no name of one."""
+    return read(text) if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", text) else None
 
 
 def every() -> list[Session]:
@@ -117,33 +122,6 @@ def _replace(path: Path, text: str) -> None:
 @contextmanager
 def locked(name: str) -> Iterator[None]:
     """Keep other processes, the command line among them, from changing a sign-in."""
-    path = folder() / f"{name}.lock"
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    # The file stays: a process that had opened a deleted one would not see the lock of the next.
-    with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+b") as file:
-        end = time.monotonic() + _LOCK_WITHIN
-        while not _try_lock(file.fileno()):
-            if time.monotonic() > end:
-                raise TimeoutError(f"another process changes the sign-in {name!r} and does not end")
-            time.sleep(0.05)
-        yield  # closing the file unlocks it
-
-
-if sys.platform == "win32":
-    import msvcrt
-
-    def _try_lock(descriptor: int) -> bool:
-        try:
-            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-        except OSError:
-            return False
-        return True
-else:
-    import fcntl
-
-    def _try_lock(descriptor: int) -> bool:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            return False
-        return True
+    folder().mkdir(mode=0o700, parents=True, exist_ok=True)
+    with locks.held(folder() / f"{name}.lock", 0o600, _LOCK_WITHIN):
+        yield

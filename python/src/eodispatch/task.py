@@ -52,12 +52,12 @@ class Task(Run):
             waiting = min(waiting, int(rest["jobs"]))
         return waiting + sum(self.counts.get(status, 0) for status in FINAL) == sum(self.counts.values())
 
-    def jobs(self, *, limit: int = 200, **filters: Any) -> Jobs:
+    def jobs(self, **filters: Any) -> Jobs:
         """Its jobs.
 
         filters : status="failed" or a list of statuses, platform, labels, title, service, created_after, created_before
         """
-        query = {**query_of(filters), "parameters": "false", "limit": limit}
+        query = {**query_of(filters), "parameters": "false"}
         found = self.connection.transport.pages(self.path, "jobs", query)
         return Jobs(Job(self.connection, raw) for raw in found)
 
@@ -73,9 +73,9 @@ class Task(Run):
         """Submit no more of its jobs until it is resumed. Those that were submitted go on."""
         return self._change("pause", None)
 
-    def resume(self, **budget: Any) -> Task:
+    def resume(self, *, budget: Any = ...) -> Task:
         """End a pause or a trial. budget=80 gives it a new budget, budget=None none."""
-        return self._change("resume", budget or None)
+        return self._change("resume", None if budget is ... else {"budget": budget})
 
     def delete(self) -> None:
         """Cancel what runs, and remove the task from the lists."""

@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import httpx
 
-from .errors import BrokerError, Unreachable, refusal
+from .errors import BrokerError, NotFound, Unreachable, refusal
 
 ANSWER_WITHIN = 120.0
 """Seconds within which a broker answers, with the time for which it waits for a change."""
@@ -104,7 +104,7 @@ class Transport:
         headers: Mapping[str, str] | None = None,
         repeatable: bool = True,
     ) -> httpx.Response:
-        token, renewed = self._token(False), False
+        token, renewed, lost = self._token(False), False, False
         for attempt in range(1, _ATTEMPTS + 1):
             pause: float | None
             try:
@@ -112,7 +112,10 @@ class Transport:
             except httpx.TransportError as error:
                 pause = 2.0 ** (attempt - 1) if repeatable and attempt < 3 else None
                 failure: Exception = Unreachable(f"{self.address} does not respond: {error or type(error).__name__}")
+                lost = True
             except BrokerError as error:
+                if lost and method == "DELETE" and isinstance(error, NotFound):
+                    return httpx.Response(httpx.codes.NO_CONTENT)  # the attempt whose response was lost has deleted it
                 failure, pause = error, _pause(error, repeatable)
                 if error.status == httpx.codes.UNAUTHORIZED and not renewed:
                     refused, token, renewed = token, self._token(True), True
