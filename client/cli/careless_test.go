@@ -117,6 +117,18 @@ func TestRun_RefusesEmptyAndUselessValues(t *testing.T) {
 	}
 }
 
+// A selection of jobs by a variable that is not set must not become one of all jobs.
+func TestCancelAndRetry_RefuseEmptySelections(t *testing.T) {
+	const task = `{"id":7,"status":"running"}`
+	environ := stub(t, map[string]string{"POST /upscale_tasks/7/cancel": task, "POST /upscale_tasks/7/retry": task})
+	for _, args := range [][]string{{"cancel", "task-7", "--status", ""}, {"cancel", "task-7", "--job", ""},
+		{"retry", "task-7", "--job", ""}, {"cancel", "task-7", "--job", "3", "--status", ""}} {
+		if printed, err := execute(t, environ, args...); err == nil {
+			t.Errorf("%v: %s", args, printed)
+		}
+	}
+}
+
 func TestRun_ExplainsFilesWithoutItsOwnTypes(t *testing.T) {
 	environ := stub(t, map[string]string{"GET /services/s": oneService})
 	file := func(name, text string) string { return write(t, filepath.Join(t.TempDir(), name), text) }

@@ -47,6 +47,12 @@ func (a *app) cancelCommand() *cobra.Command {
 			a.hint("%s is %s.", t, j.Status)
 			return nil
 		})}
+	command.PreRunE = func(command *cobra.Command, _ []string) error {
+		if command.Flags().Changed("status") && len(only.statuses) == 0 { // as by a variable that is not set
+			return usage("--status is empty, which would select all jobs")
+		}
+		return nil
+	}
 	jobFlag(command, &only.jobs)
 	statusFlag(command, &only.statuses, "only jobs of the task with one of these statuses: --status created,queued")
 	return command
