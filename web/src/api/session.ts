@@ -66,6 +66,8 @@ export async function signOut(): Promise<void> {
   const { location: end } = await post<{ location: string }>("session/sign-out");
   announce("out");
   sessionStorage.clear(); // what was typed is this user's
+  // the way back must not show what this user saw
+  window.addEventListener("pageshow", () => location.reload());
   location.assign(end);
 }
 
@@ -75,13 +77,13 @@ function announce(state: "in" | "out"): void {
   tabs.postMessage(state);
 }
 
-// Other tabs follow: one that waits for a sign-in goes on, one that is signed in notes the end.
+// Other tabs follow: one that waits for a sign-in goes on, one that shows what was this user's begins anew.
 tabs.onmessage = (message: MessageEvent<"in" | "out">) => {
   if (message.data === "out") {
     sessionStorage.clear(); // each tab has its own
-    sessionEnded();
+    location.reload();
   }
-  if (message.data === "in" && signIn.value.state === "out") void loadSession();
+  if (message.data === "in" && signIn.value.state === "out") void loadSession().catch(() => undefined);
 };
 
 // A page that was left open asks again when somebody returns to it.
