@@ -304,6 +304,7 @@ export function Confirm({
         class={classes}
         onClick={() => {
           chosen.value = false;
+          error.value = null;
           dialog.current?.showModal();
         }}
       >

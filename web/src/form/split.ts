@@ -1,7 +1,7 @@
 // The tiles of the area of a run, while it is entered.
 import { useComputed, useSignal, useSignalEffect, type Signal } from "@preact/signals";
 import type { MultiPolygon, Polygon } from "geojson";
-import { post, Refused } from "../api/client";
+import { mayPass, post, Refused } from "../api/client";
 import { settings } from "../api/session";
 import type { Tiles } from "../api/wire";
 import { sizeInKm2 } from "../area/area";
@@ -39,6 +39,8 @@ export function splitError(error: unknown): string {
   return faults.length > 0 ? faults.map(({ msg }) => msg).join(". ") : errorText(error);
 }
 
+const pause = 5_000; // ms after a request that failed and may succeed later
+
 // useSplit asks for the tiles of the area while the run is to be split.
 export function useSplit(draft: Signal<Draft>): Signal<Split> {
   const split = useSignal<Split>({ state: "none" });
@@ -62,16 +64,18 @@ export function useSplit(draft: Signal<Draft>): Signal<Split> {
     }
     let dropped = false;
     split.value = { state: "counting" };
-    const timer = setTimeout(() => {
+    const ask = () =>
       post<Tiles>("tiles", body)
         .then(found => {
           if (!dropped)
             split.value = { state: "ready", tiles: found.geometries, ids: found.ids, slivers: sliversIn(found) };
         })
         .catch((error: unknown) => {
-          if (!dropped) split.value = { state: "failed", error };
+          if (dropped) return;
+          split.value = { state: "failed", error };
+          if (mayPass(error)) timer = setTimeout(ask, pause);
         });
-    }, 250); // an area that is being edited changes often
+    let timer = setTimeout(ask, 250); // an area that is being edited changes often
     return () => {
       dropped = true;
       clearTimeout(timer);

@@ -33,7 +33,7 @@ export function Hooks({ email }: { email: string }) {
         <HookCard key={h.id} hook={h} again={again} />
       ))}
       {made.value?.secret && <Secret hook={made.value} close={() => (made.value = null)} />}
-      {hooks && !made.value?.secret && <NewHookForm key={hooks.length} email={email} add={add} />}
+      {hooks && !made.value?.secret && <NewHookForm key={made.value?.id} email={email} add={add} />}
     </section>
   );
 }

@@ -2,6 +2,7 @@
 import { get } from "../api/client";
 import type { LiveTask } from "../api/live";
 import { useResource } from "../api/resource";
+import { comingBack } from "../api/session";
 import type { PlatformProgress, Status } from "../api/wire";
 import { ProgressBar } from "../controls";
 import { since } from "../format";
@@ -61,7 +62,7 @@ export function TaskPlatforms({ id, task, live }: { id: number; task: LiveTask; 
                 <p class="small warn">
                   {p.notice}{" "}
                   {p.link && (
-                    <a href={p.link}>
+                    <a href={comingBack(p.link)}>
                       {t.resolve}
                       <span class="visually-hidden"> {p.platform}</span>
                     </a>

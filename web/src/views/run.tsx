@@ -92,6 +92,7 @@ function Form({ service }: { service: Service }) {
     if (Object.keys(found).length > 0) return refuse(found);
     faults.value = {};
     general.value = [];
+    failure.value = null; // of what was entered before
     setQuery({ step: "review" });
   };
   const begin = (example?: Service["example"]) => {

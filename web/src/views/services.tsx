@@ -34,10 +34,10 @@ export function Services() {
     return () => abort.abort();
   }, [filters, attempt.value, user]);
   const more = async () => {
-    const page = await get<ServiceList>(
-      `services?limit=100&${filters}&cursor=${encodeURIComponent(list.value!.next!)}`,
-    );
-    const { next: _, ...shown } = list.value!;
+    const before = list.value!;
+    const page = await get<ServiceList>(`services?limit=100&${filters}&cursor=${encodeURIComponent(before.next!)}`);
+    if (list.value !== before) return; // other filters, or the same page was asked for twice
+    const { next: _, ...shown } = before;
     list.value = {
       ...shown,
       ...(page.next ? { next: page.next } : {}),
@@ -77,6 +77,7 @@ export function Services() {
 
 function Filters({ list, total }: { list: ServiceList | null; total: number }) {
   const timer = useRef<number | undefined>(undefined);
+  useEffect(() => () => clearTimeout(timer.current), []); // another view has another query
   const search = (text: string) => {
     clearTimeout(timer.current);
     timer.current = window.setTimeout(() => setQuery({ q: text }), 150);

@@ -30,8 +30,11 @@ export function ValuesHere({
   const here = useSignal<Here | null>(null);
   useEffect(() => {
     if (!stage || !layer) return;
+    let last: number[] | undefined;
     return stage.onClick(coordinate => {
+      last = coordinate;
       void layer.samplesAt(coordinate).then(samples => {
+        if (coordinate !== last) return; // another place was clicked meanwhile
         here.value = samples.length > 0 ? { at: toLonLat(coordinate), samples } : null;
       });
     });
