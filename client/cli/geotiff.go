@@ -48,9 +48,13 @@ func readGeoTIFF(file io.ReaderAt) (geotiff, error) {
 		}
 		return otherwise
 	}
+	bands := one(tagBands, 1)
+	if !(bands >= 1 && bands <= math.MaxUint16) {
+		return geotiff{}, errNoGeoTIFF
+	}
 	g := geotiff{width: int(one(tagWidth, 0)), height: int(one(tagHeight, 0)),
 		kind:   kinds[[2]float64{one(tagFormat, 1), one(tagBits, 0)}],
-		nodata: d.texts[tagNodata], bands: make([]string, int(one(tagBands, 1)))}
+		nodata: d.texts[tagNodata], bands: make([]string, int(bands))}
 	g.nameBands(d.texts[tagMetadata])
 	scale, tie := d.numbers[tagScale], d.numbers[tagTiepoint]
 	if g.width < 1 || g.height < 1 || g.kind == "" || len(scale) < 2 || len(tie) < 6 || scale[0] <= 0 || scale[1] <= 0 {
