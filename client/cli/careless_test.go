@@ -117,12 +117,14 @@ func TestRun_RefusesEmptyAndUselessValues(t *testing.T) {
 	}
 }
 
-// A selection of jobs by a variable that is not set must not become one of all jobs.
-func TestCancelAndRetry_RefuseEmptySelections(t *testing.T) {
+// A selection of jobs by a variable that is not set must not become one of all jobs, and a budget not one without end.
+func TestChanges_RefuseEmptyValues(t *testing.T) {
 	const task = `{"id":7,"status":"running"}`
-	environ := stub(t, map[string]string{"POST /upscale_tasks/7/cancel": task, "POST /upscale_tasks/7/retry": task})
+	environ := stub(t, map[string]string{"POST /upscale_tasks/7/cancel": task, "POST /upscale_tasks/7/retry": task,
+		"POST /upscale_tasks/7/resume": task})
 	for _, args := range [][]string{{"cancel", "task-7", "--status", ""}, {"cancel", "task-7", "--job", ""},
-		{"retry", "task-7", "--job", ""}, {"cancel", "task-7", "--job", "3", "--status", ""}} {
+		{"retry", "task-7", "--job", ""}, {"cancel", "task-7", "--job", "3", "--status", ""},
+		{"resume", "task-7", "--budget", ""}} {
 		if printed, err := execute(t, environ, args...); err == nil {
 			t.Errorf("%v: %s", args, printed)
 		}

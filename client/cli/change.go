@@ -47,15 +47,20 @@ func (a *app) cancelCommand() *cobra.Command {
 			a.hint("%s is %s.", t, j.Status)
 			return nil
 		})}
-	command.PreRunE = func(command *cobra.Command, _ []string) error {
-		if command.Flags().Changed("status") && len(only.statuses) == 0 { // as by a variable that is not set
-			return usage("--status is empty, which would select all jobs")
-		}
-		return nil
-	}
+	command.PreRunE = notEmpty("status")
 	jobFlag(command, &only.jobs)
 	statusFlag(command, &only.statuses, "only jobs of the task with one of these statuses: --status created,queued")
 	return command
+}
+
+// notEmpty refuses an empty value of a flag, as of a variable that is not set: without the flag more would change.
+func notEmpty(flag string) func(*cobra.Command, []string) error {
+	return func(command *cobra.Command, _ []string) error {
+		if f := command.Flags().Lookup(flag); f.Changed && strings.Trim(f.Value.String(), "[]") == "" {
+			return usage("--%s has no value: give one, or omit it", flag)
+		}
+		return nil
+	}
 }
 
 func cancelTask(ctx context.Context, c *client.Client, id int64, only *chosen) (wire.UpscalingTaskSummary, error) {
@@ -148,6 +153,7 @@ func (a *app) resumeCommand() *cobra.Command {
 			"--budget none"})
 	command.Flags().StringVar(&budget, "budget", "",
 		"new budget of the task: an amount, with the unit if that was wrong (\"80 credits\"), or none")
+	command.PreRunE = notEmpty("budget")
 	return command
 }
 
