@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/coder/websocket"
@@ -206,5 +207,30 @@ func TestWatch_ShowsNoPlaceInTheQueueAfterTheEnd(t *testing.T) {
 	_, last, found := strings.Cut(out.String(), "task-7 finished")
 	if err != nil || !found || strings.Contains(last, "ahead") {
 		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// The log of a job is followed through an outage of the broker, as the job is.
+func TestLogs_FollowThroughAnOutage(t *testing.T) {
+	var reads atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		switch {
+		case r.URL.Path != "/unit_jobs/4/logs":
+			fmt.Fprint(w, `{"id":4,"status":"finished"}`)
+		case reads.Add(1) == 2:
+			w.WriteHeader(http.StatusBadGateway)
+			fmt.Fprint(w, `{"error_code":"PLATFORM_ERROR","message":"The platform is out of order."}`)
+		case r.URL.Query().Get("offset") == "0":
+			fmt.Fprint(w, `{"logs":[{"level":"info","message":"begun"}]}`)
+		default:
+			fmt.Fprint(w, `{"logs":[{"level":"info","message":"ended"}]}`)
+		}
+	}))
+	defer server.Close()
+	environ := []string{"EODISPATCH_BROKER=" + server.URL, "EODISPATCH_TOKEN=x", "XDG_STATE_HOME=" + t.TempDir()}
+	printed, err := execute(t, environ, "logs", "job-4", "-f")
+	if err != nil || strings.Count(printed, "begun") != 1 || strings.Count(printed, "ended") != 1 {
+		t.Errorf("%v: %s", err, printed)
 	}
 }

@@ -630,7 +630,10 @@ func (a *app) logsCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if seen, err = a.logs(ctx, c, t.id, seen); err != nil {
+				if err := client.Persist(ctx, func() (err error) {
+					seen, err = a.logs(ctx, c, t.id, seen)
+					return err
+				}); err != nil {
 					return err
 				}
 			}
