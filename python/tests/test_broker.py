@@ -172,3 +172,15 @@ def test_results_of_which_no_time_is_known() -> None:
     assert item.datetime is None  # as in the Items of tasks
     assert item.properties["start_datetime"] == "1970-01-01T00:00:00Z"
     assert item.properties["end_datetime"] == "2026-01-02T03:04:05Z"
+
+
+def test_a_wait_of_no_time_looks_once() -> None:
+    with server(lambda request: send(request, 200, {"id": 4, "status": "finished"}, ETag='"1"')) as broker:
+        with connection(broker) as c:
+            assert eodispatch.Job(c, {"id": 4, "status": "running"}).wait(progress=False, timeout=0).ended
+
+
+def test_a_sign_in_where_no_broker_is() -> None:
+    with server(lambda request: send(request, 200, {"hello": "world"})) as other:
+        with pytest.raises(eodispatch.BrokerError, match="does not answer as a broker"):
+            eodispatch.connect(other, interactive=True)

@@ -83,6 +83,7 @@ def test_areas_of_geopandas_and_shapely() -> None:
     one, two = shapely.box(4, 50, 5, 51), shapely.box(4.5, 50, 6, 51)
     table = geopandas.GeoDataFrame({"crop": ["wheat", "rye"]}, geometry=[one, two], index=["a", "b"], crs=4326)
     assert box(areas.to_geojson(one)) == (4, 50, 5, 51)
+    assert box(areas.to_geojson(table.total_bounds)) == (4, 50, 6, 51)
     assert areas.to_geojson(table.to_crs(32631))["type"] == "MultiPolygon"
     assert box(areas.to_geojson(table.to_crs(32631))) == pytest.approx((4, 50, 6, 51), abs=0.02)
     geometries, names = areas.to_geometries(table)

@@ -101,7 +101,8 @@ def _read(area: Area) -> Any:
         return _of_file(Path(area))
     if getattr(area, "crs", None) is not None and hasattr(area, "to_crs"):
         area = area.to_crs(4326)
-    return getattr(area, "__geo_interface__", area)
+    read = getattr(area, "__geo_interface__", area)
+    return read.tolist() if hasattr(read, "tolist") else read  # an array, such as the bounds of a GeoDataFrame
 
 
 def _of_file(path: Path) -> Any:

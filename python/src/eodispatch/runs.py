@@ -140,7 +140,7 @@ class Run(ABC):
         etag, lost_since, pause = "", None, 1.0
         while True:
             left = _POLL if end is None else min(_POLL, end - time.monotonic())
-            if left <= 0:
+            if left <= 0 and (etag or lost_since):  # it was read, or cannot be
                 raise TimeoutError(f"{self} has not ended within {timeout} seconds")
             try:
                 raw, etag = self.connection.transport.poll(self.path, self._summary(), etag, left)

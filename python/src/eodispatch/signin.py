@@ -18,7 +18,7 @@ from .addresses import parse, require_secure
 from .display import in_notebook, show_link
 from .errors import BrokerError, SignInRequired, Unreachable
 from .sessions import Session
-from .transport import error_of, user_agent
+from .transport import error_of, not_a_broker, user_agent
 
 _DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
 _RENEW_BEFORE = timedelta(seconds=30)
@@ -114,8 +114,11 @@ def _who_signs_in(address: str) -> tuple[str, str]:
         raise Unreachable(f"{address} does not respond: {error}") from error
     if not response.is_success:
         raise error_of(address, response)
-    document = response.json()
-    own = parse(document["resource"])
+    try:
+        document = response.json()
+        own, issuer = parse(document["resource"]), str(document["authorization_servers"][0])
+    except (ValueError, LookupError, TypeError):
+        raise not_a_broker(address, response) from None
     # A broker behind a proxy that ends TLS may know its address only with http.
     if own != address and "https" + own.removeprefix("http") != address:
         raise BrokerError(f"the broker at {address} says that its address is {own}. Use that one if it is right")
@@ -125,7 +128,7 @@ def _who_signs_in(address: str) -> tuple[str, str]:
             f"{address} names no client for programs. Ask its operator for one (identity.command_line_client), "
             "or give a token"
         )
-    return document["authorization_servers"][0], client
+    return issuer, client
 
 
 def _discover(issuer: str, insecure: bool) -> dict[str, Any]:
