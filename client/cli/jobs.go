@@ -626,18 +626,7 @@ func (a *app) logsCommand() *cobra.Command {
 			if err != nil || !follow {
 				return err
 			}
-			for _, err := range c.WatchJob(ctx, t.id) {
-				if err != nil {
-					return err
-				}
-				if err := client.Persist(ctx, func() (err error) {
-					seen, err = a.logs(ctx, c, t.id, seen)
-					return err
-				}); err != nil {
-					return err
-				}
-			}
-			return nil
+			return a.followLogs(ctx, c, t.id, seen)
 		})}
 	command.Flags().BoolVarP(&follow, "follow", "f", false, "follow the log until the job has ended")
 	return command
@@ -659,6 +648,31 @@ func (a *app) provenanceCommand() *cobra.Command {
 			p, err := read(ctx, t.id)
 			return errors.Join(err, a.printUnless(err, p))
 		})}
+}
+
+// logsEvery is the pause between two reads of a log that is followed: each can be a request to the platform.
+const logsEvery = 15 * time.Second
+
+// followLogs prints the entries after the first seen ones as they come, until the job has ended. A new entry is no
+// change of the job.
+func (a *app) followLogs(ctx context.Context, c *client.Client, id int64, seen int) error {
+	for {
+		var j wire.ProcessingJob
+		err := client.Persist(ctx, func() (err error) {
+			if j, err = c.Job(ctx, id); err == nil { // before its log, which is complete when the job has ended
+				seen, err = a.logs(ctx, c, id, seen)
+			}
+			return err
+		})
+		if err != nil || j.Status.Final() {
+			return err
+		}
+		select {
+		case <-time.After(logsEvery):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 // logs prints the entries after the first seen ones, and returns how many there are.
