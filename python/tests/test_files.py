@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from eodispatch import DownloadFailed
-from eodispatch.files import File, fetch
+from eodispatch.files import File, fetch, safe_name
 
 CONTENT = bytes(range(256)) * 4096
 
@@ -194,3 +194,11 @@ def test_an_end_before_the_first_byte_of_another_version(
             fetch(http, file_at(server, tmp_path), count)
     assert fetch(http, file_at(server, tmp_path), count)
     assert (tmp_path / "file.tif").read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize("name", ["COM¹.tif", "con .txt", "conin$", "a\u202eb", "a\x9bb", "ab " * 60 + "c", "n" * 200])
+def test_names_that_are_none_on_some_system(name: str) -> None:
+    """As the command line makes them."""
+    safe = safe_name(name)
+    assert safe != name and safe.isprintable() and not safe.endswith((" ", "."))
+    assert safe.startswith("_") or len(safe) >= min(len(name), 140)

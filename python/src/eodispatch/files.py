@@ -194,14 +194,20 @@ def _is_right(file: File, part: Path) -> bool:
     return True
 
 
-_FORBIDDEN = re.compile(r'[\x00-\x1f\x7f/\\:*?"<>|]')
-_DEVICES = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?|.*\.part(\.version)?", re.IGNORECASE)
+_FORBIDDEN = frozenset('/\\:*?"<>|')
+_DEVICES = re.compile(
+    r"(con|prn|aux|nul|conin\$|conout\$|com[0-9¹²³]|lpt[0-9¹²³]) *(\..*)?|.*\.part(\.version)?", re.IGNORECASE
+)
+_LONGEST = 148
+"""Bytes of a name, so that suffixes still fit."""
 
 
 def safe_name(name: str) -> str:
     """A name that is one part of a path on every system."""
-    safe = _FORBIDDEN.sub("_", name).strip(". ")
-    if len(safe.encode()) > 150:
+    safe = "".join("_" if c in _FORBIDDEN or not c.isprintable() else c for c in name).strip(". ")
+    if len(safe.encode()) > _LONGEST:
         stem, dot, extension = safe.rpartition(".")
-        safe = stem.encode()[:120].decode(errors="ignore") + dot + extension.encode()[:20].decode(errors="ignore")
+        end = (dot + extension).encode() if dot and len(extension.encode()) < 20 else b""
+        stem = (stem if end else safe).encode()[: _LONGEST - len(end)].decode(errors="ignore")
+        safe = (stem + end.decode()).rstrip(". ")
     return f"_{safe}_" if not safe or _DEVICES.fullmatch(safe) else safe
