@@ -31,7 +31,7 @@ func (v *visit) enqueueWaiting(ctx context.Context) error {
 // outcome to be saved.
 func (v *visit) ready(ctx context.Context, w *missingDocuments, l dispatch.Queue, n int) ([]dispatch.Job, error) {
 	p, can := v.backend.Platform.(dispatch.Preparer)
-	jobs, err := v.visits.Store.Ready(ctx, v.account, l, n)
+	jobs, err := v.idle(ctx, l, n)
 	if err != nil || !can {
 		return jobs, err
 	}
@@ -39,13 +39,26 @@ func (v *visit) ready(ctx context.Context, w *missingDocuments, l dispatch.Queue
 	if err != nil || len(good) == len(jobs) {
 		return good, err
 	}
-	more, err := v.visits.Store.Ready(ctx, v.account, l, agendaSize)
+	more, err := v.idle(ctx, l, agendaSize)
 	if err != nil || len(more) <= len(jobs) {
 		return good, err
 	}
 	others, err := v.withDocuments(ctx, p, w, more[len(jobs):])
 	good = append(good, others...)
 	return good[:min(n, len(good))], err
+}
+
+// idle returns at most n due jobs of a queue. One with a request under way, such as the read of what an attempt before
+// cost, cannot be submitted, so it takes no turn of its queue or of its owner.
+func (v *visit) idle(ctx context.Context, l dispatch.Queue, n int) ([]dispatch.Job, error) {
+	busy := func(j dispatch.Job) bool { return v.busy[j.ID] }
+	jobs, err := v.visits.Store.Ready(ctx, v.account, l, n)
+	if err != nil || !slices.ContainsFunc(jobs, busy) {
+		return jobs, err
+	}
+	jobs, err = v.visits.Store.Ready(ctx, v.account, l, n+len(v.busy))
+	jobs = slices.DeleteFunc(jobs, busy)
+	return jobs[:min(n, len(jobs))], err
 }
 
 // readyQueues returns the queues that can get free slots. It adds the jobs of the queues whose turn it is to the map
