@@ -69,7 +69,6 @@ export const texts = {
   },
 
   signIn: {
-    title: "Sign in",
     button: "Sign in",
     why: "Sign in to run services and to see your jobs.",
     none: "Sign-in to this page is not set up by the operator. Programs can use the interface.",
@@ -178,11 +177,11 @@ export const texts = {
     titleHelp: "Shown in your lists. If empty, it is made from the service, the area and the time.",
     format: "Format of the results",
     area: "Area",
-    time: "Time",
     from: "From",
     until: "Until",
     json: "JSON",
     lines: "One value per line.",
+    utc: "In UTC.",
     badJSON: "This is not valid JSON.",
     needed: "This is required.",
     badNumber: "Enter a number.",
@@ -191,7 +190,6 @@ export const texts = {
     most: (n: number) => `at most ${number(n)}`,
     between: (a: number, b: number) => `${number(a)} to ${number(b)}`,
     notGiven: "Not set",
-    parameters: "Parameters",
     span: (from: string, to: string, days: number) =>
       `${from} until ${to} (not included): ${count(days, "day", "days")}`,
     presets: {
@@ -221,7 +219,6 @@ export const texts = {
     crosses:
       "The outline crosses itself, so its size is not defined, and platforms may refuse it. " +
       "Move its corners, or draw it again.",
-    none: "No area yet",
     drawing: "Click on the map for each corner. Double-click to finish, press Escape to cancel.",
     drawingBox: "Drag over the map, or click two corners. Press Escape to cancel.",
     geojson: "As GeoJSON",
@@ -516,7 +513,6 @@ export const texts = {
       `Delete the task “${title}”? ${losses(all, finished, alive)} This cannot be undone.`,
     failed: (n: number) => `${count(n, "tile", "tiles")} failed`,
     says: "The platform says:",
-    results: "Results",
     progress: "Progress",
     gone: "This task does not exist. It may have been deleted.",
     show: "Show",
@@ -594,7 +590,6 @@ export const texts = {
     none: "The job has no files.",
     noneOfJob: "The job has not finished, so it has no results.",
     noneOfTask: "No tile has finished, so there are no results.",
-    type: "Type",
     open: "Show on the map",
     hide: "Remove from the map",
     download: "Download",
@@ -639,7 +634,6 @@ export const texts = {
     title: "Account",
     platforms: "Platforms",
     platform: "Platform",
-    state: "State",
     access: {
       user: "Jobs run under your own account there.",
       shared: "Jobs run under the account of this service.",

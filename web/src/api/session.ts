@@ -43,7 +43,7 @@ export async function loadSession(): Promise<void> {
 }
 
 // sessionEnded notes that the broker knows no session of this browser. What the page shows stays.
-export function sessionEnded(): void {
+function sessionEnded(): void {
   if (signIn.value.state !== "out") signIn.value = { state: "out", ended: userBefore !== null };
 }
 

@@ -80,6 +80,7 @@ function Help({ parameter: p }: { parameter: Parameter }) {
   else if (p.maximum !== undefined) notes.push(texts.form.most(p.maximum));
   const kind = controlOf(p);
   if (kind === "lines") notes.push(texts.form.lines);
+  if (kind === "datetime") notes.push(texts.form.utc);
   if (kind === "json") notes.push(texts.form.json);
   return (
     <>

@@ -125,7 +125,7 @@ export class AreaLayer {
 }
 
 // alpha returns a colour of the style sheet (#rrggbb) with an opacity.
-export const alpha = (colour: string, opacity: number): string =>
+const alpha = (colour: string, opacity: number): string =>
   colour +
   Math.round(opacity * 255)
     .toString(16)

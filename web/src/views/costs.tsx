@@ -15,7 +15,7 @@ interface Sum {
 }
 
 // sumOf adds up numbers of tiles; null if there are none.
-export function sumOf(all: (number | undefined)[]): Sum | null {
+function sumOf(all: (number | undefined)[]): Sum | null {
   const known = all.filter(n => n !== undefined);
   if (known.length === 0) return null;
   const total = known.reduce((a, b) => a + b, 0);

@@ -8,8 +8,7 @@ import { texts } from "../texts";
 const t = texts.results;
 
 // dateOf returns the day on which the data of an item begin; "" if that is not known.
-export const dateOf = ({ properties: p }: Item): string =>
-  String(p["start_datetime"] ?? p["datetime"] ?? "").slice(0, 10);
+const dateOf = ({ properties: p }: Item): string => String(p["start_datetime"] ?? p["datetime"] ?? "").slice(0, 10);
 
 export function Dates({ items, layer, wanted }: { items: Item[]; layer: RasterLayer | null; wanted: Signal<string> }) {
   const dates = useMemo(() => [...new Set(items.map(dateOf))].sort(), [items]);

@@ -11,7 +11,7 @@ import { texts } from "../texts";
 const t = texts.task;
 
 // reasonsOf groups failed jobs by what the platform says, whatever ids and numbers are in it; the largest group first.
-export function reasonsOf(jobs: Iterable<Job>): Job[][] {
+function reasonsOf(jobs: Iterable<Job>): Job[][] {
   const groups = new Map<string, Job[]>();
   for (const j of jobs) {
     if (j.status !== "failed") continue;
