@@ -1,6 +1,7 @@
 import { expect, test, vi } from "vitest";
-import type { Service } from "../src/api/wire";
+import type { Job, Service } from "../src/api/wire";
 import { runAgain } from "../src/api/jobs";
+import { serviceOf } from "../src/form/again";
 import { draftFor } from "../src/form/draft";
 
 test("a job that is run again after a lost response is run once", async () => {
@@ -33,4 +34,14 @@ test("what the storage of the tab cannot hold stays in the form", () => {
   draft.value = { ...draft.value, title: "kept" };
   expect(draft.value.title).toBe("kept");
   expect(stored.size).toBe(0); // not an older draft in its place
+});
+
+test("the service of an earlier run is found on the catalogue's last page", async () => {
+  const run = { application: "https://catalogue.example/ndvi.json", endpoint: "https://platform.example" };
+  vi.stubGlobal("fetch", async ({ pathname, searchParams }: URL) => {
+    if (pathname !== "/services")
+      return Response.json({ id: pathname.slice(-4), ...(pathname.endsWith("ndvi") && run) });
+    return Response.json(searchParams.has("cursor") ? { services: [{ id: "ndvi" }] } : { services: [], next: "a b" });
+  });
+  expect((await serviceOf({ service: run } as Job))?.id).toBe("ndvi");
 });

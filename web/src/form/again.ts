@@ -10,7 +10,12 @@ import { areaOf, daysOf } from "./parameters";
 // serviceOf finds the service of the catalogue that a job ran; null if it is not there, or no longer.
 export async function serviceOf(job: Pick<Job, "service">): Promise<Service | null> {
   const { application, endpoint } = job.service;
-  const { services } = await get<ServiceList>("services?limit=100");
+  const services: ServiceList["services"] = [];
+  for (let cursor: string | undefined = ""; cursor !== undefined; ) {
+    const page: ServiceList = await get(`services?limit=100${cursor && `&cursor=${encodeURIComponent(cursor)}`}`);
+    services.push(...page.services);
+    cursor = page.next;
+  }
   const likely = services
     .map(s => s.id)
     .sort((a, b) => Number(application.includes(b)) - Number(application.includes(a)));
@@ -40,7 +45,7 @@ export async function draftOfRun(service: Service, name: string): Promise<Draft>
   return { ...draft, limits: { ...draft.limits, ...own } };
 }
 
-export function draftOfJob(service: Service, job: Job): Draft {
+function draftOfJob(service: Service, job: Job): Draft {
   const { max_duration: seconds, retries, pin } = (job.options ?? {}) as Record<string, number | boolean | undefined>;
   return {
     ...fresh(service, job.parameters ?? {}),
