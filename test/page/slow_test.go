@@ -94,3 +94,19 @@ func TestPage_SlowResponses(t *testing.T) {
 	b.until(`location.hash.includes("account")`)
 	b.shows("sign-in")
 }
+
+// TestPage_ReadsResultsWhileOthersCome has results take longer to read than it takes until the next tile finishes.
+func TestPage_ReadsResultsWhileOthersCome(t *testing.T) {
+	t.Parallel()
+	s := serve(t, simulator.Life{Run: 4 * time.Second, Spread: 0.8})
+	b := s.enter(t, "#/new/composite")
+	b.shows("run")
+	b.meets("/results/items", `send => new Promise(done => setTimeout(done, 5000)).then(send)`)
+	b.startsTiles()
+	b.clicks("#tab-results")
+	b.until(`document.querySelector("[data-items]")?.dataset.items > 0`)
+	if done := b.read(`document.querySelector("[data-done]").dataset.done`); done == "14" {
+		t.Error("results came when all tiles had finished")
+	}
+	b.sees("[data-items='14']")
+}

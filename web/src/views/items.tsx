@@ -1,6 +1,6 @@
 // The results of a task: read as its tiles end, put on the map, and listed.
 import { useSignal } from "@preact/signals";
-import { useEffect, useMemo } from "preact/hooks";
+import { useEffect, useMemo, useRef } from "preact/hooks";
 import { address, get, mayPass } from "../api/client";
 import type { Item, ItemPage, MissingResults } from "../api/wire";
 import { Act, Failure } from "../controls";
@@ -32,24 +32,33 @@ export function useItems(id: number, finished: number, place: (job: number) => n
     known.value = all.sort((a, b) => place(Number(a.id)) - place(Number(b.id)));
     missing.value = [...reader.missing.values()].sort((a, b) => place(a.id) - place(b.id));
   };
+  const latest = useRef(finished);
+  latest.current = finished;
+  const abort = useMemo(() => new AbortController(), [reader]);
+  useEffect(() => () => abort.abort(), [abort]);
+  const busy = useRef(false);
   useEffect(() => {
-    if (finished === 0 || known.value.length >= finished) return;
-    const abort = new AbortController();
+    if (finished === 0 || known.value.length >= finished || busy.current) return;
+    busy.current = true;
+    const next = () => {
+      busy.current = false;
+      if (!abort.signal.aborted) attempt.value++;
+    };
     const read = async () => {
+      if (abort.signal.aborted) return;
       try {
         await reader.all(abort.signal, show);
         error.value = null;
+        busy.current = false;
+        if (latest.current > finished) next(); // what tiles finished meanwhile have is read, too
       } catch (e) {
         if (abort.signal.aborted) return;
         error.value = e;
-        if (mayPass(e)) timer = window.setTimeout(() => attempt.value++, pause);
+        if (mayPass(e)) setTimeout(next, pause);
+        else busy.current = false;
       }
     };
-    let timer = window.setTimeout(() => void read(), 300);
-    return () => {
-      abort.abort();
-      clearTimeout(timer);
-    };
+    setTimeout(() => void read(), 300);
   }, [finished, reader, attempt.value]);
   const again = async () => show(await reader.again());
   return { known: known.value, missing: missing.value, error: error.value, reader, again };
