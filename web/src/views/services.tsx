@@ -5,7 +5,7 @@ import { signIn } from "../api/session";
 import { platformsOf, type ServiceList, type ServiceSummary } from "../api/wire";
 import { Failure, Loading, Notice, safe, useTitle } from "../controls";
 import { count, since } from "../format";
-import { query, setQuery, to } from "../route";
+import { hash, query, segments, setQuery, to } from "../route";
 import { texts } from "../texts";
 
 const t = texts.services;
@@ -75,12 +75,16 @@ export function Services() {
   );
 }
 
+const path = () => segments.value.join("/");
+
 function Filters({ list, total }: { list: ServiceList | null; total: number }) {
   const timer = useRef<number | undefined>(undefined);
-  useEffect(() => () => clearTimeout(timer.current), []); // another view has another query
   const search = (text: string) => {
     clearTimeout(timer.current);
-    timer.current = window.setTimeout(() => setQuery({ q: text }), 150);
+    const view = path();
+    timer.current = window.setTimeout(() => {
+      if (path() === view && location.hash === hash.value) setQuery({ q: text }); // else another view is to be drawn
+    }, 150);
   };
   const asList = query.value.get("view") === "list";
   return (
