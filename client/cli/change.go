@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/eodispatch/eodispatch/client"
 	"github.com/eodispatch/eodispatch/client/wire"
@@ -47,20 +48,29 @@ func (a *app) cancelCommand() *cobra.Command {
 			a.hint("%s is %s.", t, j.Status)
 			return nil
 		})}
-	command.PreRunE = notEmpty("status")
+	command.PreRunE = func(command *cobra.Command, _ []string) error { return notEmpty(command.Flags(), "status") }
 	jobFlag(command, &only.jobs)
 	statusFlag(command, &only.statuses, "only jobs of the task with one of these statuses: --status created,queued")
 	return command
 }
 
-// notEmpty refuses an empty value of a flag, as of a variable that is not set: without the flag more would change.
-func notEmpty(flag string) func(*cobra.Command, []string) error {
-	return func(command *cobra.Command, _ []string) error {
-		if f := command.Flags().Lookup(flag); f.Changed && strings.Trim(f.Value.String(), "[]") == "" {
-			return usage("--%s has no value: give one, or omit it", flag)
+// notEmpty refuses an empty value of some flags, as of a variable that is not set: without such a flag the request
+// would be another, and might change or cost more.
+func notEmpty(given *pflag.FlagSet, names ...string) error {
+	for _, name := range names {
+		if !given.Changed(name) {
+			continue
 		}
-		return nil
+		value := given.Lookup(name).Value
+		empty := value.String() == ""
+		if list, ok := value.(pflag.SliceValue); ok {
+			empty = len(list.GetSlice()) == 0
+		}
+		if empty {
+			return usage("--%s has no value: give one, or omit it", name)
+		}
 	}
+	return nil
 }
 
 func cancelTask(ctx context.Context, c *client.Client, id int64, only *chosen) (wire.UpscalingTaskSummary, error) {
@@ -153,7 +163,7 @@ func (a *app) resumeCommand() *cobra.Command {
 			"--budget none"})
 	command.Flags().StringVar(&budget, "budget", "",
 		"new budget of the task: an amount, with the unit if that was wrong (\"80 credits\"), or none")
-	command.PreRunE = notEmpty("budget")
+	command.PreRunE = func(command *cobra.Command, _ []string) error { return notEmpty(command.Flags(), "budget") }
 	return command
 }
 

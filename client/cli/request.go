@@ -96,11 +96,8 @@ func (d document) varies(parameter string) bool {
 
 // build returns the request. given are the flags that were set.
 func (r *request) build(ctx context.Context, c *client.Client, args []string, given *pflag.FlagSet) (document, error) {
-	// without them the request would be another, and might cost more
-	for _, name := range []string{"grid", "values", "split", "budget", "key"} {
-		if given.Changed(name) && given.Lookup(name).Value.String() == "" {
-			return document{}, usage("--%s has no value: give one, or omit it", name)
-		}
+	if err := notEmpty(given, "grid", "values", "split", "budget", "key"); err != nil {
+		return document{}, err
 	}
 	d, err := r.describe(ctx, c, args, given)
 	if err == nil {
