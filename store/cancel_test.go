@@ -19,16 +19,7 @@ func TestCancelJobs_StatusChangesMeanwhile(t *testing.T) {
 	if _, err := s.Accept(t.Context(), dispatch.Key{}, task, jobs); err != nil {
 		t.Fatal(err)
 	}
-	other, err := sql.Open("pgx", dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer other.Close()
-	begun, err := other.BeginTx(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer begun.Rollback()
+	begun := begunElsewhere(t, dsn)
 	if _, err := begun.Exec("UPDATE jobs SET phase = 'started', status = 'running', version = version + 1 WHERE id = "+
 		"$1", jobs[0].ID); err != nil {
 		t.Fatal(err)
@@ -52,6 +43,22 @@ func TestCancelJobs_StatusChangesMeanwhile(t *testing.T) {
 	if err != nil || n != 1 || records[0].Desired != dispatch.WantRun || records[1].Status != dispatch.Canceled {
 		t.Errorf("%d canceled, %v: %+v", n, err, records)
 	}
+}
+
+// begunElsewhere returns a transaction of another process, which is rolled back when the test ends.
+func begunElsewhere(t *testing.T, dsn string) *sql.Tx {
+	t.Helper()
+	db, err := sql.Open("pgx", dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	begun, err := db.Begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = begun.Rollback() })
+	return begun
 }
 
 // awaitBlocked waits until a transaction waits for the end of another.

@@ -35,9 +35,11 @@ func (s *Store) followClock(ctx context.Context, q tx, now int64) error {
 	}
 	return run(ctx, q, `
 		UPDATE accounts
-		SET due = CASE WHEN due > $2 THEN due - $1 ELSE due END, hold = CASE WHEN hold > $2 THEN hold - $1 ELSE hold END,
+		SET due = CASE WHEN due > $2 THEN due - $1 ELSE due END,
+			hold = CASE WHEN hold > $2 THEN hold - $1 ELSE hold END,
 			lease_until = CASE WHEN lease_until > $3 THEN lease_until - $1 ELSE lease_until END
-		WHERE due > CAST($2 AS BIGINT) OR hold > CAST($2 AS BIGINT) OR lease_until > CAST($3 AS BIGINT)`, back, soon, last)
+		WHERE due > CAST($2 AS BIGINT) OR hold > CAST($2 AS BIGINT) OR lease_until > CAST($3 AS BIGINT)`,
+		back, soon, last)
 }
 
 // lastServed returns when a process last served a platform; 0: never.

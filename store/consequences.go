@@ -200,8 +200,8 @@ type charge struct {
 func (e *effects) book(before, now *stored) {
 	c := charge{*now, now.Updated.UTC().Format("2006-01"), sum{}}
 	c.costs = now.Spent + dispatch.Bookable(now.Costs) - (before.Spent + dispatch.Bookable(before.Costs))
-	known, was := now.Costs != nil, before.Costs != nil
-	if known && !was || known == was && now.Spent != before.Spent {
+	known, knownBefore := now.Costs != nil, before.Costs != nil
+	if known && !knownBefore || known == knownBefore && now.Spent != before.Spent {
 		c.n[0] = 1
 	}
 	if c.sum == (sum{}) {

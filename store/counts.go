@@ -118,7 +118,8 @@ const (
 		INSERT INTO task_counts (task, status, jobs, progress)
 		SELECT d.task, d.status, CAST(SUM(d.jobs) AS BIGINT), CAST(SUM(d.progress) AS BIGINT) FROM (
 			SELECT task, status, count(*) AS jobs,
-				SUM(CASE WHEN progress BETWEEN 0 AND 100 THEN CAST(floor(progress * 1000000 + 0.5) AS BIGINT) ELSE 0 END) AS progress
+				SUM(CASE WHEN progress BETWEEN 0 AND 100 THEN CAST(floor(progress * 1000000 + 0.5) AS BIGINT) ELSE 0 END)
+					AS progress
 			FROM jobs WHERE task <> 0 AND NOT hidden GROUP BY task, status
 			UNION ALL SELECT task, status, -jobs, -progress FROM task_counts
 		) AS d GROUP BY d.task, d.status

@@ -1,7 +1,6 @@
 package store_test
 
 import (
-	"database/sql"
 	"testing"
 	"time"
 
@@ -17,16 +16,7 @@ func TestKeepItem_OfAJobThatIsDeletedMeanwhile(t *testing.T) {
 	s := open(t, dsn, nil)
 	job := acceptEnded(t, s, nil, 1, day)[0]
 	end(t, s, &job.Job, dispatch.Finished, day)
-	other, err := sql.Open("pgx", dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer other.Close()
-	begun, err := other.BeginTx(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer begun.Rollback()
+	begun := begunElsewhere(t, dsn)
 	for _, text := range []string{"UPDATE jobs SET hidden = TRUE", "DELETE FROM items"} {
 		if _, err := begun.Exec(text); err != nil {
 			t.Fatal(err)

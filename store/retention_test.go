@@ -2,7 +2,6 @@ package store_test
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"testing"
 	"time"
@@ -135,16 +134,7 @@ func TestRetain_LocksOwnersInOrder(t *testing.T) {
 			if name == "tasks" {
 				store.Exec(t, s, "DELETE FROM jobs; UPDATE tasks SET hidden = TRUE; UPDATE owners SET floor = 0")
 			}
-			other, err := sql.Open("pgx", dsn)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer other.Close()
-			begun, err := other.BeginTx(t.Context(), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer begun.Rollback()
+			begun := begunElsewhere(t, dsn)
 			lock := func(u string) {
 				t.Helper()
 				for _, text := range []string{"UPDATE owners SET floor = floor WHERE owner = '" + u + "'",
@@ -312,16 +302,7 @@ func TestForget_CountsRowsOnce(t *testing.T) {
 	dsn := postgres.Database(t)
 	s := open(t, dsn, nil)
 	jobs := acceptEnded(t, s, tasked(), 2, day)
-	other, err := sql.Open("pgx", dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer other.Close()
-	begun, err := other.BeginTx(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer begun.Rollback()
+	begun := begunElsewhere(t, dsn)
 	lock := "UPDATE jobs SET due = due WHERE id = $1"
 	if _, err := begun.Exec("SET LOCAL deadlock_timeout = '1min'"); err != nil {
 		t.Fatal(err)
