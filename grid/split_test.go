@@ -189,7 +189,7 @@ func TestSplit_BeyondLatitudesAcrossTheAntimeridian(t *testing.T) {
 			t.Fatal(err)
 		}
 		tiles, err := Split{Grid: named(t, "utm-100km"), Most: 1000}.Tiles(a)
-		if _, is := errors.AsType[Fault](err); !is {
+		if _, fault := errors.AsType[Fault](err); !fault {
 			t.Errorf("%s: %d tiles, %v", ring, len(tiles), err)
 		}
 	}

@@ -11,11 +11,11 @@ import (
 // readyJobs are the due jobs of queues.
 type readyJobs struct {
 	Store
-	of map[dispatch.Queue][]dispatch.Job
+	jobs map[dispatch.Queue][]dispatch.Job
 }
 
 func (s readyJobs) Ready(_ context.Context, _ dispatch.Account, l dispatch.Queue, n int) ([]dispatch.Job, error) {
-	return slices.Clone(s.of[l][:min(n, len(s.of[l]))]), nil
+	return slices.Clone(s.jobs[l][:min(n, len(s.jobs[l]))]), nil
 }
 
 // TestChoose_ABusyJobTakesNoTurn: while what an earlier attempt of a waiting job cost is read, the turn of its queue
@@ -27,14 +27,14 @@ func TestChoose_ABusyJobTakesNoTurn(t *testing.T) {
 	v := &visit{backend: &dispatch.Backend{Platform: struct{ dispatch.Platform }{}},
 		busy: map[dispatch.JobID]bool{1: true, 9: true}}
 	v.backend.Limits = dispatch.Limits{Jobs: 1, Requests: 1}
-	for want, of := range map[dispatch.JobID]map[dispatch.Queue][]dispatch.Job{
+	for want, ready := range map[dispatch.JobID]map[dispatch.Queue][]dispatch.Job{
 		2: {busy: {job(1), job(2)}, alone: {job(3)}, other: {job(4)}},
 		3: {busy: {job(1)}, alone: {job(3)}, other: {job(4)}},
 		4: {busy: {job(1)}, other: {job(4)}},
 	} {
-		v.visits, v.agenda.Queues = &Visits{Store: readyJobs{of: of}}, nil
+		v.visits, v.agenda.Queues = &Visits{Store: readyJobs{jobs: ready}}, nil
 		for _, l := range []dispatch.Queue{other, busy, alone} {
-			if len(of[l]) > 0 {
+			if len(ready[l]) > 0 {
 				v.agenda.Queues = append(v.agenda.Queues, l)
 			}
 		}
