@@ -139,3 +139,21 @@ func TestOGCAPI_SubscriberRefused(t *testing.T) {
 		}
 	}
 }
+
+// TestOGCAPI_SubscriberOfAJobCreatedFirst: the body of such a job is stored as it is, so it contains no secret.
+func TestOGCAPI_SubscriberOfAJobCreatedFirst(t *testing.T) {
+	t.Parallel()
+	s := startOGC(t, simulator.Life{})
+	url, _ := subscriber(t)
+	const job = `{"process": "echo", "inputs": {"message": "a"}, "subscriber": {"failedUri": "%s"%s}}`
+	signed := fmt.Sprintf(job, url, `, "eodispatch:secret": "whsec_`+strings.Repeat("c2Vj", 8)+`"`)
+	at := s.do("POST", "/jobs", fmt.Sprintf(job, url, ""), "Prefer", "status=created").header.Get("Location")
+	for _, a := range []reply{s.do("POST", "/jobs", signed, "Prefer", "status=created"), s.do("PATCH", at, signed)} {
+		if s.refused(a, http.StatusBadRequest, ""); !strings.Contains(string(a.text), "eodispatch:secret") {
+			t.Errorf("%d %s", a.status, a.text)
+		}
+	}
+	if a := s.do("POST", "/jobs", signed, "Prefer", "respond-async"); a.status != http.StatusCreated {
+		t.Errorf("started at once: %d %s", a.status, a.text)
+	}
+}

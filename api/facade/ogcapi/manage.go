@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/eodispatch/eodispatch/api/facade"
@@ -192,7 +193,11 @@ func (f *Facade) requestOf(in *request, kept unstarted, check bool) (r dispatch.
 	if r, d, err = f.wholeRequest(&at, s, e); err != nil {
 		return r, d, err
 	}
-	if check {
+	if check { // before kept is stored
+		if slices.ContainsFunc(r.Notify, func(n dispatch.Notify) bool { return n.Secret != "" }) {
+			return r, d, badRequest("A job that was not started is stored as it was sent, and cannot have " +
+				"eodispatch:secret. Start the job when you create it, or make a hook: its messages are signed.")
+		}
 		err = platformLacks(f.Broker.CheckRequest(in.Context(), in.user, r, d))
 	}
 	return r, d, err
