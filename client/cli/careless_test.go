@@ -141,7 +141,7 @@ func TestRun_ExplainsFilesWithoutItsOwnTypes(t *testing.T) {
 		`its member "dimension" cannot be of the type`: {"run", "-f", file("b.json", `{"dimension":1}`)},
 		`its member "title" cannot be of the type`:     {"run", "-f", file("c.json", `{"title":1}`)},
 		"not GeoJSON: it is a JSON array":              {"run", "s", "--area", file("d.geojson", `[]`)},
-		"its coordinates are not lists of positions": {"run", "s", "--area",
+		"coordinates that are not lists of positions": {"run", "s", "--area",
 			file("e.geojson", `{"type":"Polygon","coordinates":"x"}`)},
 		"--each where: open ": {"run", "s", "--each", "where=@" + missing},
 		"--values: open ":     {"run", "s", "--values", missing},

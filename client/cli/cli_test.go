@@ -98,8 +98,8 @@ func TestTiles_RefusesWhatIsNoArea(t *testing.T) {
 		"projected": {utm, "not a position in degrees"},
 		"inside": {`{"type":"FeatureCollection","features":[{"type":"Feature","geometry":` + utm + `}]}`,
 			"not a position in degrees"},
-		"short":       {`{"type":"Polygon","coordinates":[[[5]]]}`, "not a position in degrees"},
-		"empty":       {`{"type":"Polygon"}`, "has no polygon"},
+		"short":       {`{"type":"Polygon","coordinates":[[[5]]]}`, "not lists of positions"},
+		"empty":       {`{"type":"Polygon","coordinates":[]}`, "has no polygon"},
 		"without any": {`{"type":"MultiPolygon","coordinates":[]}`, "has no polygon"},
 		"no features": {`{"type":"FeatureCollection","features":[]}`, "has no polygon"},
 	} {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/peterstace/simplefeatures/geom"
 	"golang.org/x/text/runes"
 	"golang.org/x/text/transform"
 	"golang.org/x/text/unicode/norm"
@@ -36,7 +37,7 @@ type country struct {
 }
 
 // polygonsOfCountry returns the outline of a country, by its English name.
-func (a *app) polygonsOfCountry(name string) ([]polygon, error) {
+func (a *app) polygonsOfCountry(name string) ([]geom.Polygon, error) {
 	var text []byte
 	if a.Outlines != nil {
 		text = a.Outlines()
@@ -75,7 +76,7 @@ func plain(name string) string {
 	return strings.ToLower(strings.TrimSpace(without))
 }
 
-func (t *topology) polygons(c country) (all []polygon, err error) {
+func (t *topology) polygons(c country) (all []geom.Polygon, err error) {
 	var arcs [][][]int
 	if c.Type == "Polygon" {
 		arcs = make([][][]int, 1)
@@ -87,21 +88,21 @@ func (t *topology) polygons(c country) (all []polygon, err error) {
 		return nil, fmt.Errorf("the outline of %s cannot be read: %w", c.Properties.Name, err)
 	}
 	for _, rings := range arcs {
-		var p polygon
+		var outline []geom.LineString
 		for _, ring := range rings {
 			whole, err := unrolled(t.ring(ring))
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", c.Properties.Name, err)
 			}
-			p = append(p, whole)
+			outline = append(outline, whole)
 		}
-		all = append(all, p)
+		all = append(all, geom.NewPolygon(outline))
 	}
 	return all, nil
 }
 
 // ring joins arcs. The complement of an index, which is negative, stands for an arc in the other direction.
-func (t *topology) ring(arcs []int) (ring [][]float64) {
+func (t *topology) ring(arcs []int) (ring []geom.XY) {
 	for _, index := range arcs {
 		part := t.arc(max(index, ^index))
 		if index < 0 {
@@ -115,63 +116,53 @@ func (t *topology) ring(arcs []int) (ring [][]float64) {
 	return ring
 }
 
-func (t *topology) arc(index int) [][]float64 {
+func (t *topology) arc(index int) []geom.XY {
 	if index >= len(t.Arcs) {
 		return nil
 	}
-	x, y, positions := 0.0, 0.0, make([][]float64, len(t.Arcs[index]))
+	x, y, positions := 0.0, 0.0, make([]geom.XY, len(t.Arcs[index]))
 	for i, step := range t.Arcs[index] {
 		x, y = x+step[0], y+step[1]
-		positions[i] = []float64{x*t.Transform.Scale[0] + t.Transform.Translate[0], y*t.Transform.Scale[1] +
-			t.Transform.Translate[1]}
+		positions[i] = geom.XY{X: x*t.Transform.Scale[0] + t.Transform.Translate[0],
+			Y: y*t.Transform.Scale[1] + t.Transform.Translate[1]}
 	}
 	return positions
 }
 
 // unrolled returns a ring whose longitudes go on beyond 180 degrees where it crosses the antimeridian.
-func unrolled(ring [][]float64) ([][]float64, error) {
-	turn := 0.0
-	for i := range ring {
+func unrolled(positions []geom.XY) (geom.LineString, error) {
+	turn, numbers := 0.0, make([]float64, 0, 2*len(positions))
+	for i, at := range positions {
 		if i > 0 {
-			switch step := ring[i][0] + turn - ring[i-1][0]; {
+			switch step := at.X - positions[i-1].X; {
 			case step > 180:
 				turn -= 360
 			case step < -180:
 				turn += 360
 			}
 		}
-		ring[i] = []float64{ring[i][0] + turn, ring[i][1]}
+		numbers = append(numbers, at.X+turn, at.Y)
 	}
 	if turn != 0 {
-		return nil, errors.New("its outline surrounds a pole. Give polygons in a file")
+		return geom.LineString{}, errors.New("its outline surrounds a pole. Give polygons in a file")
 	}
-	return ring, nil
+	return ringOf(numbers), nil
 }
 
 // saysWhere names the country in the middle of a box, because its numbers are easily given in another order.
-func (a *app) saysWhere(box json.RawMessage) {
-	var shape struct{ Coordinates polygon } // of one across the antimeridian it is none
+func (a *app) saysWhere(box geom.Geometry) {
 	var all topology
-	if a.quiet || a.Outlines == nil || json.Unmarshal(box, &shape) != nil || len(shape.Coordinates[0]) < 4 ||
-		json.Unmarshal(a.Outlines(), &all) != nil {
+	at, ok := box.Envelope().Center().XY()
+	if a.quiet || a.Outlines == nil || !ok || !box.IsPolygon() || json.Unmarshal(a.Outlines(), &all) != nil {
 		return
 	}
-	one, other := shape.Coordinates[0][0], shape.Coordinates[0][2] // opposite corners
-	x, y := (one[0]+other[0])/2, (one[1]+other[1])/2
 	for _, c := range all.Objects.Countries.Geometries {
 		polygons, err := all.polygons(c)
-		if err == nil && slices.ContainsFunc(polygons, func(p polygon) bool { return inside(p, x, y) }) {
+		if err == nil && geom.Intersects(geom.NewMultiPolygon(polygons).AsGeometry(), at.AsPoint().AsGeometry()) {
 			a.hint("The middle of the area is in %s.", c.Properties.Name)
 			return
 		}
 	}
-	a.hint("The middle of the area, %.4g north and %.4g east, is in no country. A box is west,south,east,north.", y, x)
-}
-
-// inside reports whether a position is in a polygon: a ray from it crosses the rings an odd number of times.
-func inside(p polygon, x, y float64) (in bool) {
-	for _, ring := range p {
-		in = in != surrounds(ring, []float64{x, y})
-	}
-	return in
+	a.hint("The middle of the area, %.4g north and %.4g east, is in no country. A box is west,south,east,north.",
+		at.Y, at.X)
 }

@@ -21,7 +21,7 @@ type layer struct {
 
 // polygonsOfGeoPackage returns all polygons of the one layer of a GeoPackage (OGC 12-128), without heights and
 // measures.
-func polygonsOfGeoPackage(ctx context.Context, file string) ([]polygon, error) {
+func polygonsOfGeoPackage(ctx context.Context, file string) ([]geom.Polygon, error) {
 	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: file}).EscapedPath()+"?mode=ro")
 	if err != nil {
 		return nil, err
@@ -67,7 +67,7 @@ func layersOf(ctx context.Context, db *sql.DB) (all []layer, err error) {
 
 const rowCost = 64 // bytes that each row counts beside its geometry: a view can have rows without end
 
-func (l layer) polygons(ctx context.Context, db *sql.DB) (all []polygon, err error) {
+func (l layer) polygons(ctx context.Context, db *sql.DB) (all []geom.Polygon, err error) {
 	rows, err := db.QueryContext(ctx, "SELECT "+identifier(l.column)+" FROM "+identifier(l.table))
 	if err != nil {
 		return nil, err
@@ -99,7 +99,7 @@ var errGeometry = errors.New("it has a geometry that is damaged")
 var envelopeSizes = [...]int{0, 32, 48, 48, 64}
 
 // polygonsOfBlob returns the polygons of a geometry: a header (OGC 12-128, 2.1.3) and then WKB. NULL has none.
-func polygonsOfBlob(blob []byte) ([]polygon, error) {
+func polygonsOfBlob(blob []byte) ([]geom.Polygon, error) {
 	if len(blob) == 0 {
 		return nil, nil
 	}
@@ -120,12 +120,5 @@ func polygonsOfBlob(blob []byte) ([]polygon, error) {
 	if err != nil {
 		return nil, fmt.Errorf("it has a geometry that cannot be read: %w", err)
 	}
-	if g.IsEmpty() {
-		return nil, nil
-	}
-	text, err := g.Force2D().MarshalJSON()
-	if err != nil {
-		return nil, err
-	}
-	return polygonsOf(text, 0)
+	return polygonsOfGeometry(g)
 }

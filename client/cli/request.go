@@ -498,13 +498,12 @@ func (r *request) fillArea(ctx context.Context, f found, values map[string]json.
 	}
 	for _, name := range names {
 		r.hintBoxes(f, name, []json.RawMessage{area})
-		if values[name] = area; typeIn(f, name) == "bounding-box" {
-			box, crosses, err := boxAround(area)
-			switch {
-			case err != nil:
+		values[name] = area
+		if _, box, ok := boxAround(area); ok && typeIn(f, name) == "bounding-box" {
+			least, most, _ := box.MinMaxXYs()
+			if values[name], err = json.Marshal(map[string]float64{"west": least.X, "south": least.Y, "east": most.X,
+				"north": most.Y}); err != nil {
 				return err
-			case !crosses: // else the broker says whether the service can take it
-				values[name] = box
 			}
 		}
 	}
@@ -566,8 +565,11 @@ func (r *request) hintBoxes(f found, name string, areas []json.RawMessage) {
 	}
 	changed, own, sent := 0, 0., 0.
 	for _, area := range areas {
-		inside, box := sizes(area)
-		if own, sent = own+inside, sent+box; box > 1.01*inside {
+		g, box, ok := boxAround(area)
+		if !ok {
+			continue
+		}
+		if own, sent = own+g.Area(), sent+box.Area(); box.Area() > 1.01*g.Area() {
 			changed++
 		}
 	}

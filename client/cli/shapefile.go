@@ -3,18 +3,20 @@ package cli
 import (
 	"archive/zip"
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"path"
 	"regexp"
 	"strings"
+
+	"github.com/peterstace/simplefeatures/geom"
 )
 
 // polygonsInZip returns all polygons of the one shapefile in a zip archive.
-func polygonsInZip(text []byte) ([]polygon, error) {
+func polygonsInZip(ctx context.Context, text []byte) ([]geom.Polygon, error) {
 	archive, err := zip.NewReader(bytes.NewReader(text), int64(len(text)))
 	if err != nil {
 		return nil, fmt.Errorf("not a zip archive: %w", err)
@@ -39,7 +41,7 @@ func polygonsInZip(text []byte) ([]polygon, error) {
 	if err != nil {
 		return nil, err
 	}
-	return polygonsOfShapefile(shape, system)
+	return polygonsOfShapefile(ctx, shape, system)
 }
 
 // unzipped returns the content of a file in an archive; nil for none.
@@ -60,12 +62,12 @@ func unzipped(f *zip.File) ([]byte, error) {
 }
 
 // polygonsBeside returns all polygons of a shapefile whose reference system is in the file .prj beside it.
-func polygonsBeside(file string, text []byte) ([]polygon, error) {
+func polygonsBeside(ctx context.Context, file string, text []byte) ([]geom.Polygon, error) {
 	system, err := readFile(file[:len(file)-len(".shp")] + ".prj")
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err
 	}
-	return polygonsOfShapefile(text, system)
+	return polygonsOfShapefile(ctx, text, system)
 }
 
 // wgs84 matches the description, in WKT, of longitude and latitude by WGS 84.
@@ -84,14 +86,13 @@ const (
 
 // polygonsOfShapefile returns all polygons of a shapefile (ESRI Shapefile Technical Description, 1998), without heights
 // and measures. system is the content of its file .prj; nil: there is none.
-func polygonsOfShapefile(text, system []byte) (all []polygon, err error) {
+func polygonsOfShapefile(ctx context.Context, text, system []byte) (all []geom.Polygon, err error) {
 	if system != nil && !wgs84.Match(system) {
 		return nil, fmt.Errorf("its reference system is %s; %s", oneLine(string(system), 80), convertIt)
 	}
 	if len(text) < shapeHeader || binary.BigEndian.Uint32(text) != shapeCode {
 		return nil, errShapefile
 	}
-	left := mostAssembly
 	for rest := text[shapeHeader:]; len(rest) > 0; {
 		if len(rest) < recordHeader {
 			return nil, errShapefile
@@ -105,7 +106,7 @@ func polygonsOfShapefile(text, system []byte) (all []polygon, err error) {
 		if err != nil {
 			return nil, err
 		}
-		shape, err := assembled(rings, &left)
+		shape, err := assembled(ctx, rings)
 		if err != nil {
 			return nil, err
 		}
@@ -115,7 +116,7 @@ func polygonsOfShapefile(text, system []byte) (all []polygon, err error) {
 }
 
 // ringsOfShape returns the rings of a record; none for the null shape.
-func ringsOfShape(record []byte) ([][][]float64, error) {
+func ringsOfShape(record []byte) ([]geom.LineString, error) {
 	if len(record) < 4 {
 		return nil, errShapefile
 	}
@@ -134,7 +135,7 @@ func ringsOfShape(record []byte) ([][][]float64, error) {
 	if positionsAt+positionSize*positions > uint64(len(record)) {
 		return nil, errShapefile
 	}
-	rings := make([][][]float64, parts)
+	rings := make([]geom.LineString, parts)
 	for i := range rings {
 		from, to := uint64(binary.LittleEndian.Uint32(record[partsAt+4*i:])), positions
 		if i+1 < len(rings) {
@@ -143,115 +144,50 @@ func ringsOfShape(record []byte) ([][][]float64, error) {
 		if from > to || to > positions {
 			return nil, errShapefile
 		}
-		rings[i] = ringAt(record[positionsAt+positionSize*from : positionsAt+positionSize*to])
+		numbers := make([]float64, 2*(to-from))
+		if _, err := binary.Decode(record[positionsAt+positionSize*from:], binary.LittleEndian, numbers); err != nil {
+			return nil, errShapefile
+		}
+		rings[i] = ringOf(numbers)
 	}
 	return rings, nil
 }
 
-func ringAt(text []byte) [][]float64 {
-	ring := make([][]float64, len(text)/positionSize)
-	for i := range ring {
-		at := text[positionSize*i:]
-		ring[i] = []float64{math.Float64frombits(binary.LittleEndian.Uint64(at)),
-			math.Float64frombits(binary.LittleEndian.Uint64(at[8:]))}
-	}
-	return ring
-}
-
-// mostAssembly is how many steps it may take to find the polygons of the holes in one file, about a second.
-const mostAssembly = 200_000_000
-
-var errManyHoles = errors.New("one shape has too many rings; simplify it, or make each polygon a feature (ogr2ogr " +
-	"-explodecollections area.geojson FILE)")
-
-// outline is an outer ring with what tells quickly that another one does not lie in it.
-type outline struct {
-	ring                     [][]float64
-	area                     float64
-	west, south, east, north float64
-}
-
-func outlineOf(ring [][]float64) outline {
-	o := outline{ring, signedArea(ring), math.Inf(1), math.Inf(1), math.Inf(-1), math.Inf(-1)}
-	for _, at := range ring {
-		o.west, o.east = min(o.west, at[0]), max(o.east, at[0])
-		o.south, o.north = min(o.south, at[1]), max(o.north, at[1])
-	}
-	return o
-}
-
-func (o outline) overlaps(p outline) bool {
-	return o.west <= p.east && p.west <= o.east && o.south <= p.north && p.south <= o.north
-}
-
 // assembled makes polygons of the rings of one shape: a ring that runs clockwise begins one, and each of the others is
-// a hole of the smallest that it lies in, or else a polygon too. It takes the steps that this needs from left.
-func assembled(rings [][][]float64, left *int) ([]polygon, error) {
-	var all []polygon
-	var outer, holes []outline
+// a hole of the smallest that it lies in, or else a polygon too. It ends with ctx.
+func assembled(ctx context.Context, rings []geom.LineString) ([]geom.Polygon, error) {
+	var all [][]geom.LineString
+	var outer []geom.Polygon
+	var boxes []geom.Envelope
+	var holes []geom.LineString
 	for _, ring := range rings {
-		if o := outlineOf(ring); o.area <= 0 {
-			all, outer = append(all, polygon{ring}), append(outer, o)
+		if p := geom.NewPolygon([]geom.LineString{ring}); p.IsCCW() {
+			holes = append(holes, ring)
 		} else {
-			holes = append(holes, o)
+			all, outer, boxes = append(all, []geom.LineString{ring}), append(outer, p), append(boxes, p.Envelope())
 		}
 	}
 	for _, hole := range holes {
-		around := -1
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		within := geom.NewPolygon([]geom.LineString{hole}).PointOnSurface().AsGeometry()
+		around, box := -1, hole.Envelope()
 		for i, o := range outer {
-			*left--
-			if !o.overlaps(hole) || around >= 0 && o.area <= outer[around].area {
-				continue
-			}
-			if *left -= 2 * sample * len(o.ring); *left < 0 {
-				return nil, errManyHoles
-			}
-			if liesIn(hole.ring, o.ring) {
+			if boxes[i].Covers(box) && (around < 0 || o.Area() < outer[around].Area()) &&
+				geom.Intersects(o.AsGeometry(), within) {
 				around = i
 			}
 		}
-		if *left < 0 {
-			return nil, errManyHoles
-		}
 		if around < 0 {
-			all = append(all, polygon{hole.ring})
+			all = append(all, []geom.LineString{hole})
 		} else {
-			all[around] = append(all[around], hole.ring)
+			all[around] = append(all[around], hole)
 		}
 	}
-	return all, nil
-}
-
-// signedArea returns twice the area within a ring: above 0 if it runs counter-clockwise.
-func signedArea(ring [][]float64) (sum float64) {
-	for i := range ring {
-		a, b := ring[i], ring[(i+1)%len(ring)]
-		sum += a[0]*b[1] - b[0]*a[1]
+	polygons := make([]geom.Polygon, len(all))
+	for i, rings := range all {
+		polygons[i] = geom.NewPolygon(rings)
 	}
-	return sum
-}
-
-const sample = 16 // positions of a ring that liesIn tries, up to twice as many
-
-// liesIn reports whether a ring lies in another one, which it may touch: most of a sample of its positions do.
-func liesIn(inner, outer [][]float64) bool {
-	within, tried := 0, 0
-	for i := 0; i < len(inner); i += max(1, len(inner)/sample) {
-		if tried++; surrounds(outer, inner[i]) {
-			within++
-		}
-	}
-	return 2*within > tried
-}
-
-// surrounds reports whether a position lies in a ring: whether a line from it to the east crosses the ring an odd
-// number of times.
-func surrounds(ring [][]float64, at []float64) (inside bool) {
-	for i := range ring {
-		a, b := ring[i], ring[(i+1)%len(ring)]
-		if (a[1] > at[1]) != (b[1] > at[1]) && at[0] < a[0]+(at[1]-a[1])/(b[1]-a[1])*(b[0]-a[0]) {
-			inside = !inside
-		}
-	}
-	return inside
+	return polygons, nil
 }
