@@ -23,6 +23,7 @@ import (
 	"github.com/gofrs/flock"
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/eodispatch/eodispatch/client"
 	"github.com/eodispatch/eodispatch/client/wire"
@@ -652,16 +653,20 @@ func (a *app) downloadWhileRunning(ctx context.Context, c *client.Client, t targ
 		return d.report(d.fetchAll(ctx))
 	}
 	group, within := errgroup.WithContext(ctx)
-	finished := newQueue()
-	for range Parallel {
-		group.Go(func() error { return d.fetchFinished(within, finished) })
-	}
+	slots, known := semaphore.NewWeighted(Parallel), map[int64]bool{}
 	followed := a.follow(within, c, t, to.again(t), func(j wire.ProcessingJobSummary) {
-		if j.Status == wire.Finished {
-			finished.add(j.ID)
+		if j.Status != wire.Finished || known[j.ID] {
+			return
 		}
+		known[j.ID] = true
+		group.Go(func() error { // the stream is read on meanwhile
+			if err := slots.Acquire(within, 1); err != nil {
+				return err
+			}
+			defer slots.Release(1)
+			return d.fetchResults(within, j.ID)
+		})
 	})
-	finished.close()
 	if err := group.Wait(); err != nil {
 		return d.report(err)
 	}
@@ -672,15 +677,6 @@ func (a *app) downloadWhileRunning(ctx context.Context, c *client.Client, t targ
 		return d.report(err)
 	}
 	return errors.Join(d.report(d.writeTask(ctx)), followed)
-}
-
-func (d *downloads) fetchFinished(ctx context.Context, finished *queue) error {
-	for job := range finished.all {
-		if err := d.fetchResults(ctx, job); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // fetchResults downloads the results of one job of a task. It notes why they cannot be read, for fetchLate.
@@ -732,56 +728,4 @@ func (d *downloads) fetchLate(ctx context.Context) error {
 		return nil // d.missing has it
 	}
 	return err
-}
-
-// queue hands out each id once, in the order in which they were added. It holds ids only, so it has no bound.
-type queue struct {
-	mu     sync.Mutex
-	more   *sync.Cond
-	known  map[int64]bool
-	ids    []int64
-	closed bool
-}
-
-func newQueue() *queue {
-	q := &queue{known: map[int64]bool{}}
-	q.more = sync.NewCond(&q.mu)
-	return q
-}
-
-func (q *queue) add(id int64) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if !q.known[id] {
-		q.known[id] = true
-		q.ids = append(q.ids, id)
-		q.more.Signal()
-	}
-}
-
-func (q *queue) close() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.closed = true
-	q.more.Broadcast()
-}
-
-// all yields ids until the queue is closed and empty.
-func (q *queue) all(yield func(int64) bool) {
-	for {
-		q.mu.Lock()
-		for len(q.ids) == 0 && !q.closed {
-			q.more.Wait()
-		}
-		if len(q.ids) == 0 {
-			q.mu.Unlock()
-			return
-		}
-		id := q.ids[0]
-		q.ids = q.ids[1:]
-		q.mu.Unlock()
-		if !yield(id) {
-			return
-		}
-	}
 }
