@@ -115,34 +115,23 @@ func (s *service) replace(ctx context.Context, settings *config.Config) error {
 	}
 	stop()
 	s.done = all(done, former.Close)
-	handed := s.done
 	if len(missingPlatforms(running, settings)) > 0 {
-		handed = all(handed, former.drain) // it may still accept jobs for them
+		go s.tellDrained(ctx, former, running) // it may still accept jobs for them
 	}
 	grace := time.NewTimer(settings.ShutdownGrace)
 	defer grace.Stop()
 	select {
-	case <-handed:
+	case <-s.done:
 	case <-ctx.Done(): // the process stops, and waits for the former broker
 		return nil
 	case <-grace.C: // leases keep the two from doing the same
 		s.log.WarnContext(ctx, "requests from before the reload are still running", "grace", settings.ShutdownGrace)
-		go s.tellDrained(ctx, former, running)
-	}
-	if err := s.keepLost(ctx, running); err != nil {
-		s.log.ErrorContext(ctx, textPerhapsMissing, "error", err)
 	}
 	left := s.done
 	s.run(ctx)
 	s.done = all(s.done, func() { <-left })
 	return nil
 }
-
-const (
-	textPerhapsMissing = "platforms with jobs accepted during the reload may be missing: reload the previous settings"
-	textPlatformsStay  = "these platforms are unchanged, because jobs were accepted for them during the reload. " +
-		"Reload again when these jobs have ended"
-)
 
 // tellDrained waits for the requests of a former interface, and has the platforms of its settings looked at once more.
 func (s *service) tellDrained(ctx context.Context, former *front, was *config.Config) {
@@ -153,23 +142,8 @@ func (s *service) tellDrained(ctx context.Context, former *front, was *config.Co
 	}
 }
 
-// keepLost takes platforms of former settings back for which jobs were accepted after the present settings had been
-// checked. The broker of the present settings does not work yet.
-func (s *service) keepLost(ctx context.Context, was *config.Config) error {
-	settings, lost, err := s.withLost(ctx, was)
-	if err != nil || len(lost) == 0 {
-		return err
-	}
-	second := s.present.Load()
-	if err := s.build(ctx, settings); err != nil {
-		return err
-	}
-	s.done = all(s.done, second.Close)
-	s.log.ErrorContext(ctx, textPlatformsStay, "platforms", lost)
-	return nil
-}
-
-// takeBack does what keepLost does when the broker of the present settings works already: another one replaces it.
+// takeBack takes platforms of former settings back for which jobs were accepted after the present settings had been
+// checked.
 func (s *service) takeBack(ctx context.Context, was *config.Config) {
 	settings, lost, err := s.withLost(ctx, was)
 	if err == nil && len(lost) > 0 {
@@ -177,9 +151,11 @@ func (s *service) takeBack(ctx context.Context, was *config.Config) {
 	}
 	switch {
 	case err != nil:
-		s.log.ErrorContext(ctx, textPerhapsMissing, "error", err)
+		s.log.ErrorContext(ctx, "platforms with jobs accepted during the reload may be missing: reload the previous "+
+			"settings", "error", err)
 	case len(lost) > 0:
-		s.log.ErrorContext(ctx, textPlatformsStay, "platforms", lost)
+		s.log.ErrorContext(ctx, "these platforms are unchanged, because jobs were accepted for them during the "+
+			"reload. Reload again when these jobs have ended", "platforms", lost)
 	}
 }
 

@@ -131,7 +131,7 @@ func (t *reloadTest) reloadWatched(c Client, task int64, more string) {
 }
 
 // TestReload_KeepsPlatformOfLateJob: a request that began before a reload takes the only platform away from which the
-// job that it submits could be run. The platform stays, and runs the job.
+// job that it submits could be run. The platform is taken back, and runs the job.
 func TestReload_KeepsPlatformOfLateJob(t *testing.T) {
 	t.Parallel()
 	w := startWorld(t)
@@ -157,40 +157,6 @@ func TestReload_KeepsPlatformOfLateJob(t *testing.T) {
 	if code := r.p.Stop(t); code != exitDone {
 		t.Errorf("exit %d", code)
 	}
-}
-
-// TestReload_KeepsPlatformOfJobAfterTheGrace: so it does if the request outlasts shutdown_grace, and the broker of the
-// new settings works meanwhile.
-func TestReload_KeepsPlatformOfJobAfterTheGrace(t *testing.T) {
-	t.Parallel()
-	w := startWorld(t)
-	r := &reloadTest{T: t, file: configuration(t, w)}
-	text, err := os.ReadFile(r.file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	brief := "  limits: {send: 1s}\n"
-	whole := "shutdown_grace: 2s\n" + strings.Replace(string(text), "- name: ogc", brief+"- name: ogc", 1) + brief
-	without := whole[:strings.Index(whole, "- name: ogc")]
-	if err := os.WriteFile(r.file, []byte(whole), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	r.p = Start(t, "EODISPATCH_CONFIG="+r.file)
-	c := As(w, r.p.Address, "alice", nil)
-	submit := heldTask(t, c, OGC(w))
-	r.hangUp(without, `"msg":"settings reloaded"`)
-	if !strings.Contains(r.p.Log.String(), "requests from before the reload are still running") {
-		t.Error("the request did not outlast the grace")
-	}
-	said := r.p.Log.Shows(`these platforms are unchanged`)
-	task := submit()
-	select {
-	case <-said:
-	case <-time.After(2 * time.Minute):
-		t.Fatalf("the platform is not taken back:\n%s", r.p.Log)
-	}
-	r.runs(c, task)
-	r.p.Stop(t)
 }
 
 // TestReload_StoppedMeanwhile: the process is stopped while a reload waits for a request that submits a job. The
