@@ -6,71 +6,22 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch/bounds"
 )
 
-// neighbours finds tiles near a tile, by the squares of one degree that their boxes touch. It
-// is not complete once the meter has ended.
-type neighbours struct {
-	meter   *bounds.Meter
-	boxes   []Box
-	squares map[[2]int][]int
-}
+// comparedPerStep is how many boxes are compared in one step.
+const comparedPerStep = 16
 
-// squareSteps is the cost of a square of a tile, which is kept.
-const squareSteps = 4
-
-func newNeighbours(tiles []Tile, m *bounds.Meter) *neighbours {
-	n := &neighbours{m, make([]Box, len(tiles)), map[[2]int][]int{}}
-	for i, t := range tiles {
-		n.boxes[i] = t.Piece.Box()
-		n.add(i, n.boxes[i])
+// near returns the boxes that touch box i. They are not complete once the meter has ended.
+func near(boxes []Box, i int, m *bounds.Meter) (all []int) {
+	if !m.Spend(1 + len(boxes)/comparedPerStep) {
+		return nil
 	}
-	return n
-}
-
-func (n *neighbours) add(i int, b Box) {
-	b.squares(func(at [2]int) bool {
-		if !n.meter.Spend(squareSteps) {
-			return false
-		}
-		n.squares[at] = append(n.squares[at], i)
-		return true
-	})
-}
-
-// squares calls visit with the squares of one degree that a box touches, until it returns false.
-func (b Box) squares(visit func([2]int) bool) {
-	for x := int(math.Floor(b.West)); x <= int(math.Floor(b.East)); x++ {
-		for y := int(math.Floor(b.South)); y <= int(math.Floor(b.North)); y++ {
-			if !visit([2]int{x, y}) {
-				return
-			}
+	b := boxes[i]
+	for k, c := range boxes {
+		if k != i && b.West <= c.East+touching && c.West <= b.East+touching && b.South <= c.North+touching &&
+			c.South <= b.North+touching {
+			all = append(all, k)
 		}
 	}
-}
-
-// of returns the tiles whose boxes touch that of tile i.
-func (n *neighbours) of(i int) (near []int) {
-	seen, b := map[int]bool{i: true}, n.boxes[i]
-	b.squares(func(at [2]int) bool {
-		if !n.meter.Spend(1 + len(n.squares[at])) {
-			return false
-		}
-		for _, k := range n.squares[at] {
-			c := n.boxes[k]
-			if !seen[k] && b.West <= c.East+touching && c.West <= b.East+touching && b.South <= c.North+touching &&
-				c.South <= b.North+touching {
-				near = append(near, k)
-			}
-			seen[k] = true
-		}
-		return true
-	})
-	return near
-}
-
-// move tells that tile i became a part of another.
-func (n *neighbours) move(i, to int) {
-	n.add(to, n.boxes[i])
-	n.boxes[to] = n.boxes[to].around(n.boxes[i])
+	return all
 }
 
 // touching is the distance in degrees up to which two borders are the same, a tenth of a millimetre.

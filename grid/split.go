@@ -189,21 +189,21 @@ func (m MultiPolygon) squareMetres() (sum float64) {
 
 // merged joins each tile smaller than MinArea to the neighbour with the longest common border, the smallest first.
 func (s Split) merged(tiles []Tile, a *Area) ([]Tile, error) {
-	sizes := make([]float64, len(tiles))
+	sizes, boxes := make([]float64, len(tiles)), make([]Box, len(tiles))
 	var small []int
 	for i, t := range tiles {
+		boxes[i] = t.Piece.Box()
 		if sizes[i] = t.Piece.squareMetres(); sizes[i] < s.MinArea {
 			small = append(small, i)
 		}
 	}
 	slices.SortFunc(small, func(i, k int) int { return cmp.Or(cmp.Compare(sizes[i], sizes[k]), cmp.Compare(i, k)) })
-	near := newNeighbours(tiles, a.meter)
 	for _, i := range small {
 		if sizes[i] >= s.MinArea { // a smaller one was joined to it
 			continue
 		}
 		best, longest := -1, 0.0
-		for _, k := range near.of(i) {
+		for _, k := range near(boxes, i, a.meter) {
 			if !a.meter.Spend(tiles[k].Piece.positions()) {
 				return nil, a.meter.Err()
 			}
@@ -223,7 +223,7 @@ func (s Split) merged(tiles []Tile, a *Area) ([]Tile, error) {
 		}
 		tiles[best].Piece = joined
 		sizes[best], sizes[i] = sizes[best]+sizes[i], 0
-		near.move(i, best)
+		boxes[best] = boxes[best].around(boxes[i])
 	}
 	if a.meter.Err() != nil {
 		return nil, a.meter.Err()

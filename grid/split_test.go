@@ -10,8 +10,6 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
-
-	"github.com/eodispatch/eodispatch/dispatch/bounds"
 )
 
 // anyBox draws a box of some degrees that UTM covers, at places where squares have other shapes.
@@ -269,24 +267,5 @@ func TestParseCells_Faults(t *testing.T) {
 		if _, err := ParseCells(nil, raw); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%v, want %s", err, says)
 		}
-	}
-}
-
-// Cells that each cover the globe touch all squares of one degree: what merging keeps of them is bounded.
-func TestSplit_MergeOfLargeCellsIsBounded(t *testing.T) {
-	fewerSteps(t)
-	const globe = `{"type":"Polygon","coordinates":[[[-180,-90],[180,-90],[180,90],[-180,90],[-180,-90]]]}`
-	features := make([]string, 100)
-	for i := range features {
-		features[i] = fmt.Sprintf(`{"type":"Feature","id":%d,"properties":{},"geometry":%s}`, i, globe)
-	}
-	m := bounds.TilesSteps.Meter(t.Context())
-	g, err := ParseCells(m, []byte(`{"type":"FeatureCollection","features":[`+strings.Join(features, ",")+`]}`))
-	a, err2 := ParseWithin(m, []byte(globe))
-	if err := errors.Join(err, err2); err != nil {
-		t.Fatal(err)
-	}
-	if _, err = (Split{Grid: g, Most: 1000, MinArea: 1, Merge: true}).Tiles(a); !errors.As(err, new(*bounds.Exceeded)) {
-		t.Errorf("got %v, want the bound of the steps", err)
 	}
 }
