@@ -117,13 +117,9 @@ func cutAtAntimeridian(rings Polygon, m *bounds.Meter) (out Polygon) {
 			copies = append(copies, moved)
 		}
 	}
-	split(copies, 0, []float64{-1e4, -180, 180, 1e4}, m, func(i int, rings []Ring) {
-		for _, r := range rings {
-			if i == 1 {
-				out = append(out, r.loops()...)
-			}
-		}
-	})
+	for _, r := range half(half(copies, 0, -180, 1, m), 0, 180, -1, m) {
+		out = append(out, r.loops()...)
+	}
 	return out
 }
 

@@ -35,35 +35,47 @@ const (
 	mergeSteps = 100 // cost of one vertex or crossing when two shapes are intersected
 )
 
-// visit reports whether to go on. whole is true if the area covers the bounds of b; otherwise rings are its borders
-// near b.
-func (d *descent) visit(b branch, rings []Ring, whole bool) bool {
+// visit reports whether to go on. whole is true if the area covers the bounds of b; otherwise parts are its parts near b.
+func (d *descent) visit(b branch, parts MultiPolygon, whole bool) bool {
 	if !d.meter.Spend(visitSteps) {
 		return false
 	}
 	if !whole {
-		box := b.bounds()
-		if rings = cutOut(rings, box, d.meter); len(rings) == 0 {
+		box, near := b.bounds(), MultiPolygon(nil)
+		for _, part := range parts {
+			if rings := cutOut(part, box, d.meter); len(rings) > 0 {
+				near = append(near, rings)
+			}
+		}
+		if len(near) == 0 {
 			return true
 		}
-		whole = covers(rings, box)
+		parts, whole = near, covers(near, box)
 	}
-	parts := b.branches()
-	for _, part := range parts {
-		if !d.visit(part, rings, whole) {
+	below := b.branches()
+	for _, one := range below {
+		if !d.visit(one, parts, whole) {
 			return false
 		}
 	}
-	return len(parts) > 0 || d.leaf(b.cell(), rings, whole)
+	return len(below) > 0 || d.leaf(b, parts, whole)
 }
 
-func (d *descent) leaf(c Cell, rings []Ring, whole bool) bool {
+func (d *descent) leaf(b branch, parts MultiPolygon, whole bool) bool {
 	if !d.meter.Spend(cellSteps) {
 		return false
 	}
+	c := b.cell()
 	piece := c.outline
 	if !whole && len(c.outline) > 0 {
-		piece, d.err = intersection(mend(polygons(rings, d.meter), d.meter), c.outline, d.meter)
+		piece = nil
+		for _, part := range parts {
+			piece = append(piece, polygons(part, d.meter)...)
+		}
+		piece = mend(piece, d.meter)
+		if _, box := b.(columns); !box { // else the outline is the bounds of the branch
+			piece, d.err = intersection(piece, c.outline, d.meter)
+		}
 	}
 	if d.err != nil || d.meter.Err() != nil {
 		return false
@@ -73,39 +85,17 @@ func (d *descent) leaf(c Cell, rings []Ring, whole bool) bool {
 
 // cutOut returns the part of an area that lies in a box, as rings with their interior on the left.
 func cutOut(rings []Ring, b Box, m *bounds.Meter) []Ring {
-	for axis, borders := range [][2]float64{{b.West, b.East}, {b.South, b.North}} {
-		if liesBetween(rings, axis, borders) {
-			continue
-		}
-		var inside []Ring
-		split(rings, axis, []float64{-1e4, borders[0], borders[1], 1e4}, m, func(i int, rings []Ring) {
-			if i == 1 {
-				inside = append(inside, rings...)
-			}
-		})
-		rings = inside
-	}
-	return rings
+	rings = half(half(rings, 0, b.West, 1, m), 0, b.East, -1, m)
+	return half(half(rings, 1, b.South, 1, m), 1, b.North, -1, m)
 }
 
-func liesBetween(rings []Ring, axis int, borders [2]float64) bool {
-	for _, r := range rings {
-		for _, p := range r {
-			if p[axis] < borders[0] || p[axis] > borders[1] {
-				return false
-			}
-		}
-	}
-	return true
-}
-
-// covers reports whether rings, which lie in a box, are its outline.
-func covers(rings []Ring, b Box) bool {
-	if len(rings) != 1 || rings[0].area2() <= 0 {
+// covers reports whether parts, which lie in a box, are its outline.
+func covers(parts MultiPolygon, b Box) bool {
+	if len(parts) != 1 || len(parts[0]) != 1 || parts[0][0].area2() <= 0 {
 		return false
 	}
-	for i, p := range rings[0][1:] {
-		q := rings[0][i]
+	for i, p := range parts[0][0][1:] {
+		q := parts[0][0][i]
 		if !(p[0] == q[0] && (p[0] == b.West || p[0] == b.East) ||
 			p[1] == q[1] && (p[1] == b.South || p[1] == b.North)) {
 			return false

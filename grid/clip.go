@@ -3,58 +3,15 @@ package grid
 import (
 	"cmp"
 	"slices"
-	"sort"
 
 	"github.com/eodispatch/eodispatch/dispatch/bounds"
 )
 
-// split cuts rings, their interior on the left, at the lines across an axis (0 longitude, 1 latitude), and emits the
-// parts in each strip between two lines. It drops edges on a line and ends a chain at every vertex on a line; join
-// restores the edges along the borders.
-func split(rings []Ring, axis int, lines []float64, m *bounds.Meter, emit func(i int, rings []Ring)) {
-	c := newCutter(rings, axis, lines)
-	c.meter = m
-	for _, r := range rings {
-		c.cut(r)
-	}
-	for i := range c.strips {
-		if !m.Spend(1 + chainSteps*len(c.strips[i].chains)) {
-			return
-		}
-		if out := c.strips[i].join(axis, i+c.first); len(out) > 0 {
-			emit(i+c.first, out)
-		}
-	}
-}
-
-// chain is a sequence of edges inside one strip. It starts and ends on a border of the strip.
+// chain is a sequence of edges on one side of a line. It starts and ends on the line.
 type chain struct {
-	points   []Point
-	from, to int // the lines it starts and ends on
-	next     int // the chain that continues at its end, along the border
-	done     bool
-}
-
-type strip struct {
-	whole  []Ring
-	chains []chain
-}
-
-// cutter follows rings through strips. Strip i lies between the lines i and i+1.
-type cutter struct {
-	axis   int
-	lines  []float64
-	first  int // the strip that strips begins with
-	strips []strip
-
-	// Of the ring that is being cut:
-	head   []Point // up to its first break: the last chain will run into it
-	headTo int     // the line of that break; -1: none yet
-	now    []Point // since the last break
-	from   int     // the line of the last break; -1: none yet
-	at     int     // the strip that now is in
-
-	meter *bounds.Meter
+	points []Point
+	next   int // the chain that continues at its end, along the line
+	done   bool
 }
 
 const (
@@ -62,123 +19,69 @@ const (
 	chainSteps    = 16 // cost of linking a chain to the next
 )
 
-func newCutter(rings []Ring, axis int, lines []float64) *cutter {
-	first, last := len(lines), 0
+// half returns the part of rings, their interior on the left, on one side of a line across an axis (0 longitude, 1
+// latitude): where coordinates are greater (side 1) or less (side -1). Unless all rings lie there, it drops edges on
+// the line and ends a chain at every vertex on it; link restores the edges along the line.
+func half(rings []Ring, axis int, line, side float64, m *bounds.Meter) (out []Ring) {
+	depth := func(p Point) float64 { return side * (p[axis] - line) }
+	if !slices.ContainsFunc(rings, func(r Ring) bool {
+		return slices.ContainsFunc(r, func(p Point) bool { return depth(p) < 0 })
+	}) {
+		return rings
+	}
+	var chains []chain
 	for _, r := range rings {
-		for _, p := range r {
-			i := sort.SearchFloat64s(lines, p[axis])
-			first, last = min(first, max(0, i-1)), max(last, i)
+		first := slices.IndexFunc(r, func(p Point) bool { return depth(p) <= 0 })
+		if !m.Spend(len(r)) {
+			return nil
+		}
+		if first < 0 {
+			out = append(out, r)
+			continue
+		}
+		var now []Point
+		for k := range len(r) - 1 {
+			a, b := r[(first+k)%(len(r)-1)], r[(first+k)%(len(r)-1)+1]
+			switch from, to := depth(a) > 0, depth(b) > 0; {
+			case from && to:
+				now = append(now, b)
+			case to:
+				now = []Point{onLine(a, b, axis, line, m), b}
+			case from:
+				chains = append(chains, chain{points: append(now, onLine(b, a, axis, line, m))})
+			}
 		}
 	}
-	return &cutter{axis: axis, lines: lines, first: first, strips: make([]strip, max(0, last-first+1))}
-}
-
-// locate returns the line that p lies on, or the strip.
-func (c *cutter) locate(p Point) (i int, on bool) {
-	i, on = slices.BinarySearch(c.lines, p[c.axis])
-	if !on {
-		i--
+	if !m.Spend(chainSteps * len(chains)) {
+		return nil
 	}
-	return i, on
-}
-
-func (c *cutter) cut(r Ring) {
-	c.head, c.now, c.headTo, c.from, c.at = nil, nil, -1, -1, 0
-	i, on := c.locate(r[0])
-	if on {
-		c.from, c.headTo = i, i
-	}
-	for k := 1; k < len(r); k++ {
-		if !c.meter.Spend(1) {
-			return
-		}
-		j, onB := c.locate(r[k])
-		if !(on && onB && i == j) { // else the edge runs along the line
-			c.edge(r[k-1], r[k], i, j, on, onB)
-		}
-		i, on = j, onB
-	}
-	c.finish(r, i)
-}
-
-// edge follows an edge from a in strip or on line i to b in strip or on line j.
-func (c *cutter) edge(a, b Point, i, j int, onA, onB bool) {
-	up := a[c.axis] < b[c.axis]
-	s, t, step := i, j, 1 // the strips that the edge begins and ends in
-	switch {
-	case up && onB:
-		t--
-	case !up && onA:
-		s--
-	}
-	if !up {
-		step = -1
-	}
-	c.at, c.now = s, append(c.now, a)
-	for c.at != t {
-		if !c.meter.Spend(crossingSteps) {
-			return
-		}
-		line := c.at + max(step, 0)
-		p := crossing(a, b, c.axis, c.lines[line])
-		c.flush(line, p)
-		c.from, c.at, c.now = line, c.at+step, append(make([]Point, 0, 2), p)
-	}
-	if onB {
-		c.flush(j, b)
-		c.from = j
-	}
-}
-
-// flush ends a chain at p on a line.
-func (c *cutter) flush(to int, p Point) {
-	switch {
-	case c.from < 0:
-		c.head, c.headTo = append(c.now, p), to
-	case len(c.now) > 0:
-		s := &c.strips[c.at-c.first]
-		s.chains = append(s.chains, chain{points: append(c.now, p), from: c.from, to: to})
-	}
-	c.now = nil
-}
-
-func (c *cutter) finish(r Ring, i int) {
-	switch {
-	case c.headTo < 0: // no break
-		c.strips[i-c.first].whole = append(c.strips[i-c.first].whole, r)
-	case len(c.head) > 0:
-		c.now = append(c.now, c.head[:len(c.head)-1]...)
-		c.flush(c.headTo, c.head[len(c.head)-1])
-	}
-}
-
-// join links the chains of strip i along its two lines into rings.
-func (s *strip) join(axis, i int) []Ring {
-	for _, line := range []int{i, i + 1} {
-		s.pair(axis, line, (axis == 1) == (line == i))
-	}
-	out := s.whole
-	for k := range s.chains {
-		if r := s.follow(k); len(r) > 3 {
+	link(chains, axis, (axis == 1) == (side > 0))
+	for k := range chains {
+		if r := follow(chains, k); len(r) > 3 {
 			out = append(out, r)
 		}
 	}
 	return out
 }
 
-// pair links each chain that ends on the line to the one that starts next to it. Seen along the line with the strip on
+// onLine returns where an edge from a point that is not beyond a line meets it.
+func onLine(a, b Point, axis int, line float64, m *bounds.Meter) Point {
+	if a[axis] == line {
+		return a
+	}
+	m.Spend(crossingSteps)
+	return crossing(a, b, axis, line)
+}
+
+// link links each chain that ends on the line to the one that starts next to it. Seen along the line with the part on
 // the left, ends and starts alternate, so the n-th end belongs to the n-th start; counting is robust against rounding
 // that swaps two neighbours. rising reports whether coordinates grow in that direction.
-func (s *strip) pair(axis, line int, rising bool) {
+func link(chains []chain, axis int, rising bool) {
 	var ends, starts []borderPoint
-	for k, c := range s.chains {
+	for k, c := range chains {
 		n := len(c.points)
-		if c.to == line {
-			ends = append(ends, borderPoint{k, c.points[n-1], c.points[n-2]})
-		}
-		if c.from == line {
-			starts = append(starts, borderPoint{k, c.points[0], c.points[1]})
-		}
+		ends = append(ends, borderPoint{k, c.points[n-1], c.points[n-2]})
+		starts = append(starts, borderPoint{k, c.points[0], c.points[1]})
 	}
 	along := func(p, q borderPoint) int {
 		by := cmp.Compare(p.at[1-axis], q.at[1-axis])
@@ -188,12 +91,12 @@ func (s *strip) pair(axis, line int, rising bool) {
 		if by != 0 {
 			return by
 		}
-		return orient(p.at, p.inner, q.inner) // edges of one point, in their order a little inside the strip
+		return orient(p.at, p.inner, q.inner) // edges of one point, in their order a little inside the part
 	}
 	slices.SortFunc(ends, along)
 	slices.SortFunc(starts, along)
 	for n := range ends {
-		s.chains[ends[n].chain].next = starts[n].chain
+		chains[ends[n].chain].next = starts[n].chain
 	}
 }
 
@@ -204,8 +107,8 @@ type borderPoint struct {
 }
 
 // follow returns the ring that a chain belongs to; nil if it was returned before.
-func (s *strip) follow(k int) (r Ring) {
-	for c := &s.chains[k]; !c.done; c = &s.chains[c.next] {
+func follow(chains []chain, k int) (r Ring) {
+	for c := &chains[k]; !c.done; c = &chains[c.next] {
 		c.done = true
 		r = append(r, c.points...)
 	}

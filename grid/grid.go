@@ -88,11 +88,3 @@ func (g *Grid) cell(row, col int) Cell {
 
 // border is the longitude between a row's columns col-1 and col.
 func (g *Grid) border(row, col int) float64 { return snap(360*float64(col)/float64(g.cols[row]) - 180) }
-
-func (g *Grid) borders(row int) []float64 {
-	lines := make([]float64, g.cols[row]+1)
-	for col := range lines {
-		lines[col] = g.border(row, col)
-	}
-	return lines
-}

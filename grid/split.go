@@ -77,7 +77,7 @@ func (s Split) Check() error {
 // overlap; each is valid by RFC 7946. The error is a [TooMany], a [Fault], that of the area's meter, see [ParseWithin],
 // or that of [bounds.TilesBytes].
 func (s Split) Tiles(a *Area) (tiles []Tile, err error) {
-	if n := s.Grid.Estimate(a, s.Most); n > s.Most {
+	if n := s.Grid.Estimate(a); n > s.Most {
 		return nil, TooMany{"about " + bounds.Thousands(int64(n))}
 	}
 	more, positions := false, 0
@@ -133,22 +133,16 @@ func (s Split) each(a *Area, yield func(Cell, MultiPolygon) bool) error {
 
 // reach calls yield with the cells that overlap the area with their buffer, and their pieces.
 func (s Split) reach(a *Area, yield func(Cell, MultiPolygon) bool) error {
-	if s.Grid.tree != nil {
-		if err := s.Grid.tree.check(a); err != nil {
-			return err
-		}
-		return s.Grid.tree.tiles(a, s.Buffer, yield)
+	t := s.Grid.tree
+	if t == nil {
+		t = &tree{south: -90, north: 90, root: func(buffer float64) branch {
+			return rows{s.Grid, buffer, 0, len(s.Grid.cols)}
+		}}
 	}
-	if s.Buffer > 0 {
-		t := tree{root: func(buffer float64) branch { return rows{s.Grid, buffer, 0, len(s.Grid.cols)} }}
-		return t.tiles(a, s.Buffer, yield)
+	if err := t.check(a); err != nil {
+		return err
 	}
-	for cell, piece := range s.Grid.lattice(a) {
-		if !yield(cell, piece) {
-			break
-		}
-	}
-	return nil
+	return t.tiles(a, s.Buffer, yield)
 }
 
 // sort orders tiles by row and column or, with FromCentre, by their distance from the middle of the area's box.

@@ -395,10 +395,6 @@ func (t *tree) check(a *Area) error {
 // tiles calls yield with the cells that overlap the area, each with its piece of it.
 func (t *tree) tiles(a *Area, buffer float64, yield func(Cell, MultiPolygon) bool) error {
 	d := &descent{meter: a.meter, yield: yield}
-	var rings []Ring
-	for _, part := range a.parts {
-		rings = append(rings, part...)
-	}
-	d.visit(t.root(buffer), slices.Clone(rings), false)
+	d.visit(t.root(buffer), a.parts, false)
 	return d.err
 }
