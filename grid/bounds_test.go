@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -21,30 +20,6 @@ func fewerSteps(t *testing.T) {
 	most := bounds.TilesSteps.Most
 	t.Cleanup(func() { bounds.TilesSteps.Most = most })
 	bounds.TilesSteps.Most /= int64(smaller)
-}
-
-// Both exact methods agree if floating point does not decide.
-func TestOrient_IsExact(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 2))
-	zero := 0
-	for range 20_000 / smaller {
-		a, b := Point{r.Float64()*360 - 180, r.Float64()*180 - 90}, Point{r.Float64()*360 - 180, r.Float64()*180 - 90}
-		u := r.Float64()
-		c := Point{a[0] + u*(b[0]-a[0]), a[1] + u*(b[1]-a[1])} // on the line, or as good as
-		if r.IntN(3) == 0 {
-			c = Point{2*b[0] - a[0], 2*b[1] - a[1]}
-		}
-		want := orientByFractions(a, b, c)
-		if got := orientByExpansion(a, b, c); got != want {
-			t.Fatalf("%v %v %v: got %d, want %d", a, b, c, got, want)
-		}
-		if want == 0 {
-			zero++
-		}
-	}
-	if zero == 0 {
-		t.Error("none lies on its line")
-	}
 }
 
 // ring returns a polygon with one ring through these points.

@@ -35,7 +35,8 @@ const (
 	mergeSteps = 100 // cost of one vertex or crossing when two shapes are intersected
 )
 
-// visit reports whether to go on. whole is true if the area covers the bounds of b; otherwise parts are its parts near b.
+// visit reports whether to go on. whole is true if the area covers the bounds of b; otherwise parts are its parts near
+// b.
 func (d *descent) visit(b branch, parts MultiPolygon, whole bool) bool {
 	if !d.meter.Spend(visitSteps) {
 		return false

@@ -26,69 +26,6 @@ func orient(a, b, c Point) int {
 	if sum := math.Abs(l) + math.Abs(r); sum == 0 || math.Abs(l-r) > 3.3306690738754716e-16*sum {
 		return cmp.Compare(l, r)
 	}
-	if tiny(a) || tiny(b) || tiny(c) {
-		return orientByFractions(a, b, c)
-	}
-	return orientByExpansion(a, b, c)
-}
-
-// tiny reports whether products with a coordinate may underflow.
-func tiny(p Point) bool {
-	const least = 1e-130
-	return p[0] != 0 && math.Abs(p[0]) < least || p[1] != 0 && math.Abs(p[1]) < least
-}
-
-// orientByExpansion adds the six products of the determinant as a sum of floats without overlap (Shewchuk's
-// grow-expansion): exact, and ten times as fast as fractions.
-func orientByExpansion(a, b, c Point) int {
-	var sum expansion
-	sum.addProduct(a[0], b[1])
-	sum.addProduct(-a[1], b[0])
-	sum.addProduct(b[0], c[1])
-	sum.addProduct(-b[1], c[0])
-	sum.addProduct(c[0], a[1])
-	sum.addProduct(-c[1], a[0])
-	return sum.sign()
-}
-
-// expansion is an exact sum of floats that do not overlap, in increasing order.
-type expansion struct {
-	parts [12]float64
-	n     int
-}
-
-func (e *expansion) addProduct(x, y float64) {
-	product := float64(x * y)
-	e.add(math.FMA(x, y, -product))
-	e.add(product)
-}
-
-func (e *expansion) add(x float64) {
-	kept := 0
-	for _, part := range e.parts[:e.n] {
-		sum := x + part
-		virtual := sum - x
-		if rest := (x - (sum - virtual)) + (part - virtual); rest != 0 {
-			e.parts[kept] = rest
-			kept++
-		}
-		x = sum
-	}
-	if x != 0 {
-		e.parts[kept] = x
-		kept++
-	}
-	e.n = kept
-}
-
-func (e *expansion) sign() int {
-	if e.n == 0 {
-		return 0
-	}
-	return cmp.Compare(e.parts[e.n-1], 0)
-}
-
-func orientByFractions(a, b, c Point) int {
 	diff := func(x, y float64) *big.Rat {
 		return new(big.Rat).Sub(new(big.Rat).SetFloat64(x), new(big.Rat).SetFloat64(y))
 	}
