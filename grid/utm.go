@@ -3,8 +3,6 @@ package grid
 import (
 	"fmt"
 	"math"
-	"slices"
-	"strconv"
 	"sync"
 
 	"github.com/peterstace/simplefeatures/geom"
@@ -146,7 +144,7 @@ func (r *region) add(b Box) {
 func zonesIn(size, buffer float64, regions []region, name func(*region, int, int) string) branch {
 	var all []branch
 	for i := range regions {
-		all = append(all, zoneBranch{&regions[i], size, buffer, name, nil})
+		all = append(all, zoneBranch{&regions[i], size, buffer, name})
 	}
 	return newGroup(all)
 }
@@ -156,24 +154,11 @@ type zoneBranch struct {
 	*region
 	size, buffer float64
 	name         func(r *region, col, row int) string
-	// of squares whose neighbour was not asked for yet; nil with a buffer, as then no edge is common to two
-	edges map[edge][]Point
 }
 
-// edge is the southern border of a square, or its western one if it is upright.
-type edge struct {
-	col, row int
-	upright  bool
-}
-
-func (z zoneBranch) bounds() Box { return z.box.grown(z.buffer) }
-func (z zoneBranch) cell() Cell  { return Cell{} }
-func (z zoneBranch) branches() []branch {
-	if z.buffer == 0 {
-		z.edges = map[edge][]Point{}
-	}
-	return []branch{newSquares(z)}
-}
+func (z zoneBranch) bounds() Box        { return z.box.grown(z.buffer) }
+func (z zoneBranch) cell() Cell         { return Cell{} }
+func (z zoneBranch) branches() []branch { return []branch{newSquares(z)} }
 
 // squareRange is neighbouring squares of a region: columns from west and rows from south, counted from easting and
 // northing 0.
@@ -262,36 +247,18 @@ func (s squareRange) outline() MultiPolygon {
 	west, south, east, north := s.metres()
 	n := max(1, int(math.Ceil((east-west)/longestEdge)))
 	ring := make(Ring, 0, 4*n+1)
-	ring = append(ring, s.along(edge{s.west, s.south, false}, Point{west, south}, Point{east, south}, n)[:n]...)
-	ring = append(ring, s.along(edge{s.east, s.south, true}, Point{east, south}, Point{east, north}, n)[:n]...)
-	for _, p := range slices.Backward(s.along(edge{s.west, s.north, false}, Point{west, north}, Point{east, north},
-		n)[1:]) {
-		ring = append(ring, p)
-	}
-	for _, p := range slices.Backward(s.along(edge{s.west, s.south, true}, Point{west, south}, Point{west, north},
-		n)[1:]) {
-		ring = append(ring, p)
+	corners := []Point{{west, south}, {east, south}, {east, north}, {west, north}, {west, south}}
+	for i, from := range corners[:4] {
+		for k := range n {
+			// the same sums for both squares that have the edge
+			part := func(axis int) float64 {
+				return (from[axis]*float64(n-k) + corners[i+1][axis]*float64(k)) / float64(n)
+			}
+			p := unproject(part(0), part(1), central(s.zone))
+			ring = append(ring, Point{snap(p[0]), snap(p[1])})
+		}
 	}
 	return s.within(append(ring, ring[0]))
-}
-
-// along returns an edge in n parts, with both ends. It is kept for the neighbour, which is the only other square that
-// has it.
-func (s squareRange) along(e edge, from, to Point, n int) []Point {
-	if known, ok := s.edges[e]; ok {
-		delete(s.edges, e)
-		return known
-	}
-	points := make([]Point, n+1)
-	for k := range points {
-		part := float64(k) / float64(n)
-		p := unproject(from[0]+(to[0]-from[0])*part, from[1]+(to[1]-from[1])*part, central(s.zone))
-		points[k] = Point{snap(p[0]), snap(p[1])}
-	}
-	if s.edges != nil {
-		s.edges[e] = points
-	}
-	return points
 }
 
 // within cuts a ring at the borders of the region.
@@ -339,23 +306,8 @@ func squareName(size float64) func(r *region, col, row int) string {
 		if r.north {
 			half, north = 'n', row*km
 		}
-		b := append(strconv.AppendInt(append(make([]byte, 0, 32), "utm-"...), int64(km), 10), "km-"...)
-		b = append(appendDigits(b, r.zone, 2), byte(half), '-', 'e')
-		b = append(appendDigits(b, col*km, 4), '-', 'n')
-		return string(appendDigits(b, north, 5))
+		return fmt.Sprintf("utm-%dkm-%02d%c-e%04d-n%05d", km, r.zone, half, col*km, north)
 	}
-}
-
-// appendDigits writes a number from 0 with at least so many digits; formats of fmt take a tenth of the time of a
-// square.
-func appendDigits(b []byte, n, digits int) []byte {
-	for least := 10; digits > 1; digits, least = digits-1, least*10 {
-		if n < least {
-			b = append(b, "0000"[:digits-1]...)
-			break
-		}
-	}
-	return strconv.AppendInt(b, int64(n), 10)
 }
 
 // mgrsName returns the name of a square in the Military Grid Reference System (NGA.STND.0037).

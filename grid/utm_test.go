@@ -2,10 +2,8 @@ package grid
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 	"math"
-	"reflect"
 	"slices"
 	"testing"
 )
@@ -76,40 +74,40 @@ func TestUTM_World(t *testing.T) {
 	}
 }
 
-// An edge that two squares have in common is computed once, and neither an edge nor a name differs from one that is
-// computed for its square alone.
+// Neighbouring squares have the same vertices on the edge that they have in common.
 func TestUTM_CommonEdges(t *testing.T) {
-	squares := 0
+	edges := 0
 	for _, size := range []float64{20_000, 100_000} {
+		n := int(math.Ceil(size / longestEdge))
+		whole := func(s squareRange, east, north int) Ring {
+			s.west, s.south, s.east, s.north = s.west+east, s.south+north, s.west+east+1, s.south+north+1
+			if out := s.outline(); len(out) == 1 && len(out[0][0]) == 4*n+1 {
+				return out[0][0]
+			}
+			return nil // it is cut at the border of the zone
+		}
 		for _, r := range zoneRegions()[60:66] {
-			s := newSquares(zoneBranch{&r, size, 0, squareName(size), map[edge][]Point{}})
-			s.south = max(s.south, s.north-9)
-			queue := []branch{s}
-			for len(queue) > 0 {
-				last := queue[len(queue)-1].(squareRange)
-				queue = append(queue[:len(queue)-1], last.branches()...)
-				if last.west+1 != last.east || last.south+1 != last.north {
-					continue
-				}
-				squares++
-				cell := last.cell()
-				last.edges = nil
-				if alone := last.outline(); !reflect.DeepEqual(cell.outline, alone) {
-					t.Fatalf("%s: %v, want %v", cell.ID, cell.outline, alone)
-				}
-				km, half, north := int(size/1000), 's', last.south*int(size/1000)+10_000
-				if r.north {
-					half, north = 'n', north-10_000
-				}
-				if want := fmt.Sprintf("utm-%dkm-%02d%c-e%04d-n%05d", km, r.zone, half, last.west*km,
-					north); cell.ID != want {
-					t.Fatalf("%s, want %s", cell.ID, want)
+			all := newSquares(zoneBranch{&r, size, 0, squareName(size)})
+			for col := range all.east - all.west {
+				for row := range min(all.north-all.south, 40) {
+					for _, next := range [][2]int{{col + 1, row}, {col, row + 1}} {
+						a, b := whole(all, col, row), whole(all, next[0], next[1])
+						if a == nil || b == nil {
+							continue
+						}
+						edges++
+						apart := func(p Point) bool { return !slices.Contains(b, p) }
+						if common := len(slices.DeleteFunc(slices.Clone(a[1:]), apart)); common != n+1 {
+							t.Fatalf("column %d, row %d and %v: %d common vertices, want %d", col, row, next, common,
+								n+1)
+						}
+					}
 				}
 			}
 		}
 	}
-	if squares < 1_000 {
-		t.Errorf("only %d squares", squares)
+	if edges < 1_000 {
+		t.Errorf("only %d edges", edges)
 	}
 }
 
