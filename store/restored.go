@@ -7,13 +7,16 @@ import (
 )
 
 // MarkRestored marks the database as restored from a backup. It ends all sessions of browsers, because users may have
-// signed out since the backup.
+// signed out since the backup, and deletes unstarted jobs, because users may have started them.
 func (s *Store) MarkRestored(ctx context.Context, r dispatch.Restored) (accounts int, err error) {
 	err = s.in(ctx, s.write, "MarkRestored", func(q tx, now int64) error {
 		if err := run(ctx, q, "UPDATE ids SET last = last + $1", dispatch.SkippedIDs); err != nil {
 			return err
 		}
 		if err := run(ctx, q, "DELETE FROM sessions"); err != nil {
+			return err
+		}
+		if err := run(ctx, q, "DELETE FROM unstarted"); err != nil {
 			return err
 		}
 		// A later attempt of these jobs may have been submitted since the state that was restored.

@@ -21,6 +21,7 @@ func (s *MemStore) MarkRestored(_ context.Context, r dispatch.Restored) (account
 	defer unlock()
 	s.lastJob += dispatch.SkippedIDs
 	s.lastTask += dispatch.SkippedIDs
+	s.unstarted = nil
 	for _, r := range s.jobs {
 		if r.Phase != dispatch.Ended {
 			r.Retries = r.Retried

@@ -25,8 +25,8 @@ type Store interface {
 	Ping(context.Context) error
 	// MarkRestored records that the database was set back, and wakes all accounts with jobs. Jobs that have not ended
 	// are not retried by themselves any more, because an attempt that the database does not know may be under way. They
-	// must be compared before they submit, as r specifies. Ids skip ahead by [dispatch.SkippedIDs], so that no id is
-	// assigned twice. It returns the number of accounts.
+	// must be compared before they submit, as r specifies. Unstarted jobs are deleted: they may have been started. Ids
+	// skip ahead by [dispatch.SkippedIDs], so that no id is assigned twice. It returns the number of accounts.
 	MarkRestored(ctx context.Context, r dispatch.Restored) (accounts int, err error)
 	// Unrecognized returns all unrecognized jobs that were found, by account and ref.
 	Unrecognized(context.Context) ([]dispatch.Unrecognized, error)

@@ -8,7 +8,8 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// restored checks that MarkRestored reaches every account with jobs and skips ids, and what removes the mark.
+// restored checks that MarkRestored reaches every account with jobs, skips ids and deletes unstarted jobs, and what
+// removes the mark.
 func (t storeTest) restored() {
 	ctx := t.Context()
 	waits := t.accept()
@@ -20,9 +21,12 @@ func (t storeTest) restored() {
 	other.Phase = dispatch.Created
 	other = t.save(other)
 	t.must(t.s.Hold(ctx, shared, time.Hour, dispatch.NotTaken, ""))
+	unstarted := t.createUnstarted(ann, shared, false)
 	n, err := t.s.MarkRestored(ctx, dispatch.CompareIfLists)
 	t.must(err)
 	t.equal(n, 2)
+	_, err = t.s.Unstarted(ctx, ann, unstarted.ID)
+	t.kind(err, dispatch.NotFound)
 	if now := t.load(waits.ID); now.Retries != 0 || waits.Retries == 0 {
 		t.Errorf("a job that may have run since the backup is retried by itself %d times", now.Retries)
 	}
