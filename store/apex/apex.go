@@ -184,15 +184,17 @@ func (s *Source) read(ctx context.Context, jobs bool, text string) (all []record
 		return nil, unreadable(err)
 	}
 	defer rows.Close()
+	var title, label, status, user sql.NullString // a record that lacks one is refused, and stops no other
 	for rows.Next() {
 		var r record
-		into := []any{&r.id, &r.title, &r.label, &r.status, &r.user, &r.service, &r.created, &r.updated}
+		into := []any{&r.id, &title, &label, &status, &user, &r.service, &r.created, &r.updated}
 		if jobs {
 			into = append(into, &r.platformJob, &r.parameters)
 		}
 		if err := rows.Scan(into...); err != nil {
 			return nil, unreadable(err)
 		}
+		r.title, r.label, r.status, r.user = title.String, label.String, status.String, user.String
 		all = append(all, r)
 	}
 	if err := rows.Err(); err != nil {

@@ -85,7 +85,7 @@ func fill(t *testing.T, db *sql.DB) {
 		run(t, db, "INSERT INTO upscaling_tasks VALUES ($1, 'T', 'OPENEO', 'RUNNING', 'ann', $2, '2026-01-01 "+
 			"10:00:00', '2026-01-02 10:00:00')", id, service)
 	}
-	job := func(id int, title, label, status, user string, ref any, parameters, service string, of any) {
+	job := func(id int, title, label string, status, user, ref any, parameters, service string, of any) {
 		t.Helper()
 		run(t, db, "INSERT INTO processing_jobs VALUES ($1, $2, $3, CAST($4 AS status), $5, $6, $7, $8, '2026-01-01 "+
 			"10:00:00.25', '2026-01-02 10:00:00', $9)", id, title, label, status, user, ref, parameters, service, of)
@@ -98,12 +98,17 @@ func fill(t *testing.T, db *sql.DB) {
 	job(3, "T - Processing Job 3", "OPENEO", "CREATED", "ann", nil, `{"year": 2024, "tile": {"a": 3}}`, openEO, 1)
 	job(4, "U", "OPENEO", "FINISHED", "ann", "o4", `{"year": 2024, "tile": 1}`, openEO, 2)
 	job(5, "U", "OPENEO", "FAILED", "ann", "o5", `{"year": 2025, "tile": 2}`, openEO, 2)
+	task(4, ogc)
+	job(6, "of ann", "OGC_API_PROCESS", "FINISHED", "ann", "eo:o6", `{"tile": 1}`, ogc, 4)
+	job(7, "of bob", "OGC_API_PROCESS", "FINISHED", "bob", "eo:o7", `{"tile": 2}`, ogc, 4)
 	job(10, "single", "OGC_API_PROCESS", "QUEUED", "bob", "eo:x:1", `{}`, ogc, nil)
 	job(11, "single", "OPENEO", "UNKNOWN", "bob", "o11", `{"a": null}`, openEO, nil)
 	job(12, "single", "OPENEO", "CANCELED", "bob", "o12", `{}`, openEO, nil)
 	job(13, "elsewhere", "OPENEO", "FINISHED", "bob", "o13", `{}`,
 		`{"endpoint": "https://other.example.org", "application": "x"}`, nil)
 	job(14, "broken", "OPENEO", "FINISHED", "bob", "o14", `[1]`, openEO, nil)
+	job(15, "no status", "OPENEO", nil, "bob", "o15", `{}`, openEO, nil)
+	job(16, "no user", "OPENEO", "FINISHED", nil, "o16", `{}`, openEO, nil)
 }
 
 func run(t *testing.T, db *sql.DB, text string, args ...any) {
@@ -131,16 +136,18 @@ func TestImport_FromPostgreSQL(t *testing.T) {
 	defer from.Close()
 	k := &keeper{jobs: map[dispatch.JobID]dispatch.Draft{}, tasks: map[dispatch.TaskID]dispatch.Task{}, fails: 3}
 	if _, err := importer(k).Run(t.Context(), from, func(Report) {}); err == nil || len(k.jobs) == 0 ||
-		len(k.jobs) == 8 {
+		len(k.jobs) == 10 {
 		t.Fatalf("interrupted with %d jobs: %v", len(k.jobs), err)
 	}
 	before := len(k.jobs)
 	r, err := importer(k).Run(t.Context(), from, func(Report) {})
-	if err != nil || r.Present != before || r.Records() != 8 || len(k.jobs) != 8 || len(k.tasks) != 1 {
+	if err != nil || r.Present != before || r.Records() != 10 || len(k.jobs) != 10 || len(k.tasks) != 1 {
 		t.Fatalf("%+v: %v", r, err)
 	}
 	for what, reason := range map[string]string{"task 2": "differ in several parameters: tile, year",
-		"task 3": "None of the jobs", "job 13": "not one of the platforms", "job 14": "not a JSON object"} {
+		"task 3": "None of the jobs", "task 4": "several users",
+		"job 13": "not one of the platforms", "job 14": "not a JSON object",
+		"job 15": `The status "" is not known`, "job 16": "It belongs to no user"} {
 		if !refuses(r, what, reason) {
 			t.Errorf("%s is not refused because of %q: %v", what, reason, r.Refused)
 		}

@@ -119,8 +119,9 @@ func (i Import) task(ctx context.Context, from *Source, one record, r *Report) e
 		return nil
 	}
 	for _, j := range jobs {
-		if j.Account != jobs[0].Account {
-			r.refuse(refused("The jobs of the task belong to several accounts: they come without the task."), name)
+		if j.Account != jobs[0].Account || j.Owner != one.owner(i.Issuer) {
+			r.refuse(refused("The jobs of the task belong to several users or platforms: they come without the task."),
+				name)
 			return i.keep(ctx, nil, jobs, r)
 		}
 	}
