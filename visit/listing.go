@@ -15,6 +15,9 @@ const listingPays = 4
 // readLately is how long ago jobs were read that count for listingPays.
 const readLately = 10 * time.Second
 
+// noListing is how long a platform that has no listing is not asked for it again.
+const noListing = time.Hour
+
 // listings records the state of the listing of each base, for platforms that can list.
 type listings struct {
 	mu sync.Mutex
@@ -25,7 +28,7 @@ type baseOf struct{ platform, base string }
 
 // listed is the state of the listing of a base.
 type listed struct {
-	none     bool      // the platform has no listing for the base
+	none     time.Time // when the platform said that it has no listing for the base
 	failed   bool      // the last listing failed; the next single read shows whether the platform fails as well
 	singleBy time.Time // statuses are read one by one until then
 
@@ -51,7 +54,7 @@ func (l listed) mustReadSingly(now time.Time) bool { return l.failed || now.Befo
 func (l *listings) ended(b baseOf, err error, took time.Duration) {
 	switch {
 	case dispatch.Is(err, dispatch.Unsupported):
-		l.set(b, listed{none: true})
+		l.set(b, listed{none: time.Now()})
 	case err == nil:
 		l.set(b, listed{took: took})
 	case dispatch.Is(err, dispatch.Unavailable) || dispatch.Is(err, dispatch.BadUpstream) ||
@@ -75,7 +78,7 @@ func (l *listings) read(b baseOf, err error, now time.Time, single time.Duration
 
 func (v *visit) listable(base string) bool {
 	_, can := v.backend.Platform.(dispatch.Lister)
-	return can && !v.visits.listings.of(baseOf{v.backend.Name, base}).none
+	return can && time.Since(v.visits.listings.of(baseOf{v.backend.Name, base}).none) > noListing
 }
 
 // lists reports whether statuses of a base may be read by a listing at present.
@@ -147,7 +150,7 @@ func (v *visit) noteUnlisted(f platformResponse) {
 
 // list reads a listing and returns the outcome for each job. It stops before the end of the listing if every job was
 // seen and no orphan can follow. If a listing breaks off, the jobs that were not seen get its error. If the platform
-// has no listing, statuses are read one by one from then on.
+// has no listing, statuses are read one by one for a while.
 func (v *visit) list(ctx context.Context, t dispatch.Token, base string, jobs []dispatch.Job) []jobOutcome {
 	m := newMatch(jobs, v.visits.Installation, !v.backend.Platform.TwoStep())
 	begun := time.Now()

@@ -116,6 +116,20 @@ func TestListing_SomeBasesCannotBeListed(t *testing.T) {
 	}
 }
 
+// TestListing_IsTriedAgain: the 404 of a proxy looks like that of a platform without a listing.
+func TestListing_IsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := visitOf(listedJobs{err: &dispatch.Error{Kind: dispatch.Unsupported}})
+		v.list(t.Context(), dispatch.Token{}, "n", []dispatch.Job{{}})
+		if time.Sleep(noListing - time.Second); v.listable("n") {
+			t.Error("listed at once")
+		}
+		if time.Sleep(2 * time.Second); !v.listable("n") {
+			t.Error("not listed again")
+		}
+	})
+}
+
 // runningJobs is a store with jobs that run.
 type runningJobs struct {
 	Store
