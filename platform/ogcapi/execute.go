@@ -102,9 +102,8 @@ func executeError(a *upstream.Answer, err error) error {
 	if info := parseStatusInfo(a.Body); upstream.Message(a) == "" {
 		err = refine(err, dispatch.KindOf(err), causeIn(info["outputs"])) // as pygeoapi has it without a job manager
 	}
-	switch {
+	switch err = aboutJob(a, err); {
 	case upstream.OfProxy(a): // the process was described
-		return refine(err, dispatch.Unavailable, "")
 	case a.Status == http.StatusNotFound, a.Status == http.StatusGone:
 		return unknownProcess(err, "The platform does not know this process.")
 	case dispatch.Is(err, dispatch.Conflict):

@@ -5,18 +5,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
-	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/platform/upstream"
 )
 
 const (
-	opList    = "ogcapi.List"
-	pageSize  = 100         // jobs; some servers need minutes for more. The standard's default is 10
-	largePage = 1000        // from a server that was quick with pages of pageSize
-	quick     = time.Second // for a page of pageSize
-	slow      = 5 * quick   // for a large one
+	opList   = "ogcapi.List"
+	pageSize = 100 // jobs; some servers need minutes for more. The standard's default is 10
 )
 
 // List reads the job list below base, page by page along its next links. Tags are never known, because servers store
@@ -25,17 +21,11 @@ func (p *Platform) List(ctx context.Context, t dispatch.Token, base string) iter
 	return func(yield func(dispatch.Listed, error) bool) {
 		ctx, end := p.answers.Begin(ctx)
 		defer end()
-		first, url, err := p.firstPage(ctx, t, p.at(base, "jobs"))
-		if err != nil {
-			yield(dispatch.Listed{}, err)
-			return
-		}
+		url := fmt.Sprintf("%s?limit=%d", p.at(base, "jobs"), pageSize)
 		for page, err := range upstream.Pages(opList, url, func(url string) (*page, *upstream.Answer, string, error) {
-			got, err := first, error(nil)
-			if first = nil; got == nil {
-				if got, err = p.page(ctx, t, url); err != nil {
-					return nil, nil, "", err
-				}
+			got, err := p.page(ctx, t, url)
+			if err != nil {
+				return nil, nil, "", err
 			}
 			return got, got.from, got.next(), nil
 		}) {
@@ -50,36 +40,6 @@ func (p *Platform) List(ctx context.Context, t dispatch.Token, base string) iter
 			}
 		}
 	}
-}
-
-// How large the pages of lists are.
-const (
-	smallPages     int32 = iota // until the server was quick with one
-	largePages                  // while it is quick with them
-	onlySmallPages              // for ever, since it was slow with a large one, or refused it
-)
-
-// firstPage reads the first page of a job list, which decides about the size of the others. It also returns the page's
-// URL.
-func (p *Platform) firstPage(ctx context.Context, t dispatch.Token, list string) (first *page, url string, err error) {
-	large, limit := p.pages.Load() == largePages, pageSize
-	if large {
-		limit = largePage
-	}
-	url, began := fmt.Sprintf("%s?limit=%d", list, limit), time.Now()
-	first, err = p.page(ctx, t, url)
-	took := time.Since(began)
-	refused := dispatch.Is(err, dispatch.Invalid) || dispatch.Is(err, dispatch.BadUpstream)
-	switch {
-	case large && (refused || took > slow):
-		p.pages.Store(onlySmallPages)
-	case err == nil && len(first.Jobs) >= pageSize && took < quick:
-		p.pages.CompareAndSwap(smallPages, largePages)
-	}
-	if large && refused {
-		return p.firstPage(ctx, t, list)
-	}
-	return first, url, err
 }
 
 // page is one page of a list of jobs or of processes.

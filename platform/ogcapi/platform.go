@@ -12,7 +12,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
-	"sync/atomic"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/platform/upstream"
@@ -38,7 +37,6 @@ type Platform struct {
 	descriptions *upstream.Cache[*description]
 	listings     *upstream.Cache[[]json.RawMessage] // of processes
 	answers      *upstream.Share                    // memory for large responses
-	pages        atomic.Int32                       // how large those of job lists are
 }
 
 var (

@@ -3,17 +3,12 @@ package ogcapi
 import (
 	"encoding/json"
 	"maps"
-	"net/http"
 	"strings"
-	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 	"unicode/utf8"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/platform/upstream"
-	"github.com/eodispatch/eodispatch/test/simulator"
 )
 
 func TestStatusWords(t *testing.T) {
@@ -385,60 +380,6 @@ func TestList(t *testing.T) {
 		if q := s.requests("GET", "/ns/jobs")[0].query; q != "limit=100" {
 			t.Errorf("%s: asked with %q", name, q)
 		}
-	}
-}
-
-// A server that is quick with a full page is asked for larger ones, until it is slow with one or refuses it.
-func TestList_LargePages(t *testing.T) {
-	jobs := func(n int) simulator.Reply {
-		return simulator.JSONReply(200, "", `{"jobs":[`+strings.TrimSuffix(strings.Repeat(`"a",`, n), ",")+`]}`)
-	}
-	for name, c := range map[string]struct {
-		small, large time.Duration
-		jobs         int
-		refusal      int // status
-		asked        string
-	}{
-		"quick":   {time.Second / 2, time.Second, 100, 0, "100 1000 1000 1000"},
-		"few":     {0, 0, 99, 0, "100 100 100 100"},
-		"slow":    {2 * time.Second, 0, 100, 0, "100 100 100 100"},
-		"slower":  {0, 6 * time.Second, 100, 0, "100 1000 100 100"},
-		"silent":  {0, time.Hour, 100, 0, "100 1000 100 100"},
-		"refuses": {0, 0, 100, 400, "100 1000 100 100 100"},
-		"is down": {0, 0, 100, 503, "100 1000 1000 1000"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var mu sync.Mutex
-				var asked []string
-				h := &simulator.Hostile{Answer: func(r *http.Request) simulator.Reply {
-					limit := r.URL.Query().Get("limit")
-					mu.Lock()
-					asked = append(asked, limit)
-					mu.Unlock()
-					if limit == "100" {
-						time.Sleep(c.small)
-						return jobs(c.jobs)
-					}
-					time.Sleep(c.large)
-					if c.refusal > 0 {
-						return simulator.JSONReply(c.refusal, "", `{"title":"no"}`)
-					}
-					return jobs(200)
-				}}
-				p := New(Config{Endpoint: "http://x.example", Client: upstream.New(upstream.Config{Development: true,
-					Dial: h.Dial})})
-				for range 4 {
-					_, _ = listAll(t, p, "")
-				}
-				time.Sleep(2 * time.Hour) // connections end
-				mu.Lock()
-				defer mu.Unlock()
-				if got := strings.Join(asked, " "); got != c.asked {
-					t.Errorf("asked for %s, not %s", got, c.asked)
-				}
-			})
-		})
 	}
 }
 
