@@ -35,7 +35,6 @@ type Documents struct {
 	Hub   *hub.Hub
 
 	Preparing preparations
-	pinned    pinnedDocuments
 }
 
 // preparations holds the running and the queued fetches of documents, the queued ones in the order of their requests.
