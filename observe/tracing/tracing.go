@@ -1,6 +1,6 @@
 // Package tracing records what the broker does as traces of OpenTelemetry, and sends them to a receiver by OTLP over
 // HTTP: a trace for each request of a client, with its statements and its requests to platforms, and one for each
-// visit, which is linked to the requests that accepted its jobs.
+// visit, whose steps are linked to the requests that accepted their jobs.
 //
 // A span names no user, no parameter and no token, and of a URL it has no query.
 package tracing
@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"sync"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -100,30 +99,6 @@ func (t *Tracing) Statements(system string) func(context.Context, string) (conte
 	}
 }
 
-// visitLinks are the requests with which a visit is linked, by their trace contexts.
-type visitLinks struct {
-	mu   sync.Mutex
-	seen map[string]bool
-}
-
-type visitKey struct{}
-
-// mostLinks is how many links a span has. The SDK keeps 128 of each.
-const mostLinks = 100
-
-// add links the visit of ctx with requests, with each once.
-func (l *visitLinks) add(visit trace.Span, requests []trace.Link) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, r := range requests {
-		key := r.SpanContext.TraceID().String() + r.SpanContext.SpanID().String()
-		if !l.seen[key] && len(l.seen) < mostLinks {
-			l.seen[key] = true
-			visit.AddLink(r)
-		}
-	}
-}
-
 // Visits returns visit with a trace for each call.
 func (t *Tracing) Visits(visit func(context.Context, dispatch.Lease) error) func(context.Context,
 	dispatch.Lease) error {
@@ -131,7 +106,6 @@ func (t *Tracing) Visits(visit func(context.Context, dispatch.Lease) error) func
 		return visit
 	}
 	return func(ctx context.Context, l dispatch.Lease) (err error) {
-		ctx = context.WithValue(ctx, visitKey{}, &visitLinks{seen: map[string]bool{}})
 		ctx, span := t.tracer.Start(ctx, "visit "+l.Account.Platform(), trace.WithNewRoot(),
 			trace.WithAttributes(platformIs(l.Account.Platform())))
 		ended := false
@@ -161,21 +135,20 @@ func (t *Tracing) Traceparent(ctx context.Context) string {
 }
 
 // Step implements [dispatch.Tracer]. A step is a part of its visit, and linked with the requests that accepted its
-// jobs, as the visit is.
+// jobs.
 func (t *Tracing) Step(ctx context.Context, platform, op string, jobs []dispatch.Job) (context.Context, func(error)) {
 	if t == nil {
 		return ctx, ignore
-	}
-	requests := linksOf(jobs)
-	if visit, within := ctx.Value(visitKey{}).(*visitLinks); within {
-		visit.add(trace.SpanFromContext(ctx), requests)
 	}
 	attributes := []attribute.KeyValue{platformIs(platform), attribute.Int("eodispatch.jobs", len(jobs))}
 	if len(jobs) == 1 {
 		attributes = append(attributes, attribute.Int64("eodispatch.job", int64(jobs[0].ID)))
 	}
-	return t.begin(ctx, op+" "+platform, trace.WithLinks(requests...), trace.WithAttributes(attributes...))
+	return t.begin(ctx, op+" "+platform, trace.WithLinks(linksOf(jobs)...), trace.WithAttributes(attributes...))
 }
+
+// mostLinks is how many links a span has. The SDK keeps 128 of each.
+const mostLinks = 100
 
 // linksOf returns links with the requests that accepted jobs, with each once.
 func linksOf(jobs []dispatch.Job) (links []trace.Link) {
