@@ -123,8 +123,8 @@ func TestRequest_OfAWebSocketIsNotRecorded(t *testing.T) {
 	}
 }
 
-// The steps of a visit are linked with the requests that accepted their jobs, each once, and never with more than a span
-// can hold. Of an error a span has the kind: texts may be those of a platform or of a user.
+// The steps of a visit are linked with the requests that accepted their jobs, each once, and never with more than a
+// span can hold. Of an error a span has the kind: texts may be those of a platform or of a user.
 func TestSteps_AreLinkedWithTheRequestsOfTheirJobs(t *testing.T) {
 	r := &receiver{}
 	traces, _ := recording(t, Config{}, r)
