@@ -28,8 +28,7 @@ type Items interface {
 	// Items returns the Items of the owner's jobs as far as they were read or given, with or without Body.
 	Items(ctx context.Context, u dispatch.UserID, jobs []dispatch.JobID,
 		bodies bool) (map[dispatch.JobID]dispatch.Item, error)
-	// FindItems returns a page of the owner's Items that were read. Invalid for an After that is not of a page of the
-	// same query.
+	// FindItems returns a page of the owner's Items that were read. Invalid for an After that is no ItemPage.Next.
 	FindItems(context.Context, dispatch.UserID, dispatch.ItemQuery) (dispatch.ItemPage, error)
 	// ItemExtents returns what the Items of the owner's tasks cover, as far as it is known.
 	ItemExtents(context.Context, dispatch.UserID, []dispatch.TaskID) (map[dispatch.TaskID]dispatch.ItemExtent, error)

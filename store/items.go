@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
-	"strings"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 )
@@ -19,7 +18,7 @@ func itemChange(before, now dispatch.Job) []command {
 		return []command{{`
 			INSERT INTO items (job, owner, task, account, platform, service, given, due)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
-			ON CONFLICT (job) DO UPDATE SET given = excluded.given, due = excluded.due, tries = 0, place = NULL, period = NULL`,
+			ON CONFLICT (job) DO UPDATE SET given = excluded.given, due = excluded.due, tries = 0, begins = NULL`,
 			[]any{int64(now.ID), string(now.Owner), int64(now.Task), string(now.Account), now.Account.Platform(),
 				int64(now.Service), now.Result != nil, micros(now.Moved)}}}
 	case existed && !exists:
@@ -97,8 +96,8 @@ func (s *Store) KeepItem(ctx context.Context, i dispatch.Item) error {
 			ON CONFLICT (job) DO UPDATE SET due = 0, place = excluded.place, period = excluded.period, west = excluded.west,
 				south = excluded.south, east = excluded.east, north = excluded.north, begins = excluded.begins,
 				ends = excluded.ends`,
-			i.Job, i.Account.Platform(), placeOf(i.Box), periodOf(begins, ends), box[0], box[1], box[2], box[3], begins,
-			ends)
+			i.Job, i.Account.Platform(), placeOf(i.Box), cellOf(inTime(begins), inTime(ends)), box[0], box[1], box[2],
+			box[3], begins, ends)
 		if err != nil || n == 0 {
 			return err
 		}
@@ -130,25 +129,16 @@ type itemRow struct {
 	head, body               string
 	begins, ends             sql.NullInt64
 	west, south, east, north sql.NullFloat64
-	key                      int64
 }
 
-const (
-	itemColumns = `items.job, items.task, items.account, items.given, items.period IS NOT NULL, items.west, items.south,
-			items.east, items.north, items.begins, items.ends`
-	withTexts = itemColumns + ", results.until, results.head, results.body"
-)
+// itemColumns are the columns of an Item without its body, of which results are joined.
+const itemColumns = `items.job, items.task, items.account, items.given, items.begins IS NOT NULL, items.west, items.south,
+			items.east, items.north, items.begins, items.ends, results.until, results.head`
 
-// withoutBody are the columns withTexts, with an empty body.
-var withoutBody = strings.Replace(withTexts, "results.body", "''", 1)
-
+// columns returns where itemColumns and a body are scanned to.
 func (r *itemRow) columns() []any {
 	return []any{number(&r.Job), number(&r.Task), text(&r.Account), &r.Given, &r.Read, &r.west, &r.south, &r.east,
-		&r.north, &r.begins, &r.ends}
-}
-
-func (r *itemRow) allColumns() []any {
-	return append(r.columns(), instant(&r.Until), &r.head, &r.body)
+		&r.north, &r.begins, &r.ends, instant(&r.Until), &r.head, &r.body}
 }
 
 func (r *itemRow) item() dispatch.Item {
@@ -178,12 +168,12 @@ func (s *Store) Items(
 	q := s.on(s.read)
 	w := whereAny(q, "items.job", jobs)
 	w.and("items.owner = " + w.arg(u))
-	columns := withTexts
+	body := "results.body"
 	if !bodies {
-		columns = withoutBody
+		body = "''"
 	}
-	all, err := listAs(ctx, q, (*itemRow).allColumns, func(r *itemRow) (dispatch.Item, error) { return r.item(), nil }, `
-		SELECT `+columns+`
+	all, err := listAs(ctx, q, (*itemRow).columns, func(r *itemRow) (dispatch.Item, error) { return r.item(), nil }, `
+		SELECT `+itemColumns+`, `+body+`
 		FROM items
 			JOIN results ON results.job = items.job
 		WHERE `+w.String(), w.args...)
@@ -200,7 +190,7 @@ func (s *Store) ItemExtents(
 ) (map[dispatch.TaskID]dispatch.ItemExtent, error) {
 	q := s.on(s.read)
 	w := whereAny(q, "items.task", tasks)
-	w.and("items.period IS NOT NULL")
+	w.and("items.begins IS NOT NULL")
 	// one that crosses the antimeridian is as wide as the Earth
 	all, err := list(ctx, q, func(r *itemRow) []any {
 		return []any{number(&r.Task), &r.west, &r.south, &r.east, &r.north, &r.begins, &r.ends}
@@ -236,7 +226,7 @@ func (s *Store) ItemServices(
 			fmt.Sprintf(`
 			SELECT items.service, items.job
 			FROM items
-			WHERE items.owner = $1 AND items.service %s $2 AND items.period IS NOT NULL
+			WHERE items.owner = $1 AND items.service %s $2 AND items.begins IS NOT NULL
 			ORDER BY items.service, items.job LIMIT 1`, compare), u, after)
 		if err != nil || len(next) == 0 {
 			return jobs, fail("ItemServices", err)

@@ -30,15 +30,13 @@ func FillItems(t testing.TB, s *Store, u dispatch.UserID, n int) {
 		err := s.in(allow(ctx, upkeepWithin), s.write, "FillItems", func(q tx, _ int64) error {
 			items := newBulk(q, "items", "job", "owner", "task", "account", "platform", "service", "due", "place",
 				"period", "west", "south", "east", "north", "begins", "ends")
-			defer items.close()
 			results := newBulk(q, "results", "job", "body", "head", "until")
-			defer results.close()
 			for id := first; id < first+50_000; id++ {
 				west, south := float64(random.IntN(3600))/10-180, float64(random.IntN(600))/10
 				at := time.Date(2023, 1, 1+random.IntN(1000), 0, 0, 0, 0, time.UTC).UnixMicro()
 				if err := items.add(ctx, int64(id), string(u), taskOf(id), "p/shared", "p", int64(id%7), int64(0),
-					placeOf([]float64{west, south, west + .1, south + .1}), periodOf(at, at), west, south, west+.1,
-					south+.1, at, at); err != nil {
+					placeOf([]float64{west, south, west + .1, south + .1}), cellOf(inTime(at), inTime(at)), west, south,
+					west+.1, south+.1, at, at); err != nil {
 					return err
 				}
 				if err := results.add(ctx, int64(id), body, `{"properties":{}}`, int64(0)); err != nil {

@@ -27,6 +27,7 @@ var scans = map[string]string{
 	"EndStats stats_lease":         "one row",
 	"Export accounts":              "an operator exports what belongs to a user",
 	"Export definitions":           "an operator exports what belongs to a user",
+	"FindItems items":              "those with a label, of which there are few",
 	"Export items":                 "an operator exports what belongs to a user",
 	"Export queue_counts":          "an operator exports what belongs to a user",
 	"Export revocations":           "an operator exports what belongs to a user",

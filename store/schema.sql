@@ -344,23 +344,25 @@ CREATE TABLE items (
 	given    BOOLEAN NOT NULL DEFAULT FALSE, -- the platform returned the results in its response to the submission
 	due      BIGINT NOT NULL, -- when the results are to be read; 0: they are not
 	tries    BIGINT NOT NULL DEFAULT 0, -- how often that was begun
-	place    BIGINT, -- see store/item_curve.go; NULL: not known
-	period   BIGINT, -- likewise of the time; NULL: the results were not read
+	place    BIGINT, -- see store/item_cells.go; NULL: not known
+	period   BIGINT, -- likewise of the time
 	west     DOUBLE PRECISION,
 	south    DOUBLE PRECISION,
 	east     DOUBLE PRECISION,
 	north    DOUBLE PRECISION,
-	begins   BIGINT, -- 0: the time is not known
+	begins   BIGINT, -- 0: the time is not known; NULL: the results were not read
 	ends     BIGINT
 );
 -- Results to be read from a platform
 CREATE INDEX items_due ON items (platform, due) WHERE due > 0;
 -- The Items of a service; of a task
-CREATE INDEX items_service ON items (owner, service, job) WHERE period IS NOT NULL;
-CREATE INDEX items_task ON items (task, job) WHERE period IS NOT NULL;
+CREATE INDEX items_service ON items (owner, service, job) WHERE begins IS NOT NULL;
+CREATE INDEX items_task ON items (task, (-job)) WHERE begins IS NOT NULL;
 -- The Items of an owner in a place, and of a time
-CREATE INDEX items_place ON items (owner, place, job) WHERE period IS NOT NULL;
-CREATE INDEX items_period ON items (owner, period, job) WHERE period IS NOT NULL;
+CREATE INDEX items_place ON items (owner, place) WHERE begins IS NOT NULL;
+CREATE INDEX items_period ON items (owner, period) WHERE begins IS NOT NULL;
+-- The Items of an owner, the newest jobs first
+CREATE INDEX items_newest ON items (owner, (-job)) WHERE begins IS NOT NULL;
 
 -- The results that are kept of jobs.
 CREATE TABLE results (

@@ -213,6 +213,9 @@ func randomItemQuery(r *rand.Rand, base time.Time, task dispatch.TaskID, jobs []
 	if r.IntN(2) == 0 {
 		west, south := r.Float64()*360-180, r.Float64()*180-90
 		q.Box = []float64{west, south, r.Float64()*360 - 180, min(90, south+60*r.Float64())}
+		if sometimes() { // a small one
+			q.Box[2], q.Box[3] = min(180, west+3), min(90, south+3)
+		}
 	}
 	if sometimes() {
 		q.Meets = func(box []float64) bool { return box != nil && box[1] > 0 }
