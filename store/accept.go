@@ -244,8 +244,6 @@ func insertJobs(ctx context.Context, q tx, jobs iter.Seq[dispatch.Draft]) error 
 		names = append(names, c.name)
 	}
 	rows, bodies := newBulk(q, "jobs", names...), newBulk(q, "requests", "job", "head", "body")
-	defer rows.close()
-	defer bodies.close()
 	var e effects
 	for j = range jobs {
 		values := []any{j.Bytes(), int64(0)} // the jobs of a task are known by the task

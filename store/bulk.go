@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"strings"
 )
@@ -15,7 +14,6 @@ type bulk struct {
 	q       tx
 	table   string
 	columns []string
-	full    *sql.Stmt // for rowsAtOnce rows
 	args    []any
 }
 
@@ -24,22 +22,12 @@ func newBulk(q tx, table string, columns ...string) *bulk {
 }
 
 // add adds one row, and inserts the collected rows when they fill a statement.
-func (b *bulk) add(ctx context.Context, row ...any) (err error) {
+func (b *bulk) add(ctx context.Context, row ...any) error {
 	b.args = append(b.args, row...)
-	switch n := len(b.args) / len(b.columns); {
-	case n < rowsAtOnce, b.q.copy != nil && n < copiedAtOnce:
+	if n := len(b.args) / len(b.columns); n < rowsAtOnce || b.q.copy != nil && n < copiedAtOnce {
 		return nil
-	case b.q.copy != nil:
-		return b.flush(ctx)
 	}
-	if b.full == nil {
-		if b.full, err = b.q.PrepareContext(ctx, b.text()); err != nil {
-			return err
-		}
-	}
-	_, err = b.full.ExecContext(ctx, b.args...)
-	b.args = b.args[:0]
-	return err
+	return b.flush(ctx)
 }
 
 // flush inserts the remaining rows.
@@ -54,12 +42,6 @@ func (b *bulk) flush(ctx context.Context) (err error) {
 	}
 	b.args = b.args[:0]
 	return err
-}
-
-func (b *bulk) close() {
-	if b.full != nil {
-		_ = b.full.Close() // it ends with its transaction in any case
-	}
 }
 
 // text returns the statement for the collected rows.

@@ -16,7 +16,6 @@ func (s *Store) AddEvents(ctx context.Context, events []dispatch.JobEvent) error
 		}
 		rows := newBulk(q, "events", "job", "at", "what", "phase", "status", "attention", "attempt",
 			"outcome", "took", "detail")
-		defer rows.close()
 		for _, e := range events {
 			if !there[e.Job] {
 				continue

@@ -17,7 +17,6 @@ import (
 // plans again at each execution.
 type querier interface {
 	ExecContext(ctx context.Context, text string, args ...any) (sql.Result, error)
-	PrepareContext(ctx context.Context, text string) (*sql.Stmt, error)
 	QueryContext(ctx context.Context, text string, args ...any) (*sql.Rows, error)
 	QueryRowContext(ctx context.Context, text string, args ...any) *sql.Row
 }

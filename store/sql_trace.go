@@ -83,13 +83,6 @@ func (t traced) ExecContext(ctx context.Context, q string, args ...any) (sql.Res
 	return result, err
 }
 
-func (t traced) PrepareContext(ctx context.Context, q string) (*sql.Stmt, error) {
-	_, end := t.trace(ctx, "Prepare "+nameOf(q))
-	prepared, err := t.querier.PrepareContext(ctx, q)
-	end(err)
-	return prepared, err
-}
-
 func (t traced) QueryContext(ctx context.Context, q string, args ...any) (*sql.Rows, error) {
 	_, end := t.trace(ctx, nameOf(q))
 	rows, err := t.querier.QueryContext(ctx, q, args...)

@@ -226,10 +226,6 @@ func (w oneWriter) QueryRowContext(ctx context.Context, q string, args ...any) *
 	return w.on.QueryRowContext(ctx, q, args...)
 }
 
-func (w oneWriter) PrepareContext(ctx context.Context, q string) (*sql.Stmt, error) {
-	return w.on.PrepareContext(ctx, q)
-}
-
 // statement returns q prepared; nil if it is not, and must be run as text.
 func (w oneWriter) statement(ctx context.Context, q string) *sql.Stmt {
 	begun, inside := w.on.(*sql.Tx)

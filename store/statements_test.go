@@ -52,11 +52,6 @@ func (r recording) QueryRowContext(ctx context.Context, q string, args ...any) *
 	return r.querier.QueryRowContext(ctx, q, args...)
 }
 
-func (r recording) PrepareContext(ctx context.Context, q string) (*sql.Stmt, error) {
-	r.to.note(q)
-	return r.querier.PrepareContext(ctx, q)
-}
-
 func (r *recorder) note(text string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
