@@ -130,7 +130,7 @@ func (l jobList) read(
 	var records []dispatch.Record
 	err := eachRow(ctx, q, l.columns, func(r *recordRow) error {
 		one, err := record(r)
-		records = append(grown(records, min(cmp.Or(l.page.Limit, many), many)), one)
+		records = append(records, one)
 		return err
 	}, statement, l.where.args...)
 	if l.n == 0 {

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
@@ -27,8 +26,11 @@ func (s *Store) Record(ctx context.Context, u dispatch.UserID, id dispatch.JobID
 func (s *Store) RecordIncludingHidden(
 	ctx context.Context, u dispatch.UserID, id dispatch.JobID,
 ) (dispatch.Record, error) {
-	row := oneRecords.Get().(*oneRecord)
-	defer oneRecords.Put(row)
+	var row recordRow
+	var account accountState
+	var shared, dimension string // of its task
+	columns := append(whole(&row.Job), &row.pruned, &row.body, &shared, &dimension)
+	columns = append(append(columns, account.columns()...), &row.changed)
 	err := s.on(s.read).QueryRowContext(ctx, `
 		SELECT `+jobColumns+`, jobs.pruned, requests.body, COALESCE(tasks.request, ''), COALESCE(tasks.dimension, ''),
 			`+accountStateColumns+`,
@@ -47,7 +49,7 @@ func (s *Store) RecordIncludingHidden(
 			LEFT JOIN platforms ON platforms.name = accounts.platform
 			LEFT JOIN tasks ON tasks.id = jobs.task
 		WHERE jobs.id = $1 AND jobs.owner = $2`,
-		id, u).Scan(row.columns...)
+		id, u).Scan(columns...)
 	if err != nil {
 		return dispatch.Record{}, fail("Record", err)
 	}
@@ -55,27 +57,10 @@ func (s *Store) RecordIncludingHidden(
 	if err != nil {
 		return dispatch.Record{}, fail("Record", err)
 	}
-	j := redefined(row.account.shownOn(row.Job, now), row.changed)
-	request, err := requestOf(j, row.body, row.shared, row.dimension)
-	row.body, row.shared = "", "" // they may be long
+	j := redefined(account.shownOn(row.Job, now), row.changed)
+	request, err := requestOf(j, row.body, shared, dimension)
 	return dispatch.Record{Job: j, Request: request, Pruned: row.pruned, Read: at(now)}, fail("Record", err)
 }
-
-// oneRecord is where the columns of a single record are scanned to.
-type oneRecord struct {
-	recordRow
-	account           accountState
-	shared, dimension string // of its task
-	columns           []any
-}
-
-// oneRecords are kept, because the places of so many columns take half of the memory that a read of a job needs.
-var oneRecords = sync.Pool{New: func() any {
-	r := &oneRecord{}
-	r.columns = append(whole(&r.Job), &r.pruned, &r.body, &r.shared, &r.dimension)
-	r.columns = append(append(r.columns, r.account.columns()...), &r.changed)
-	return r
-}}
 
 // showHold sets the attention of the account on a job that was not started and is not paused, if the account
 // currently submits nothing.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -47,7 +46,7 @@ func listAs[R, T any](
 ) (all []T, err error) {
 	err = eachRow(ctx, q, to, func(row *R) error {
 		one, err := convert(row)
-		all = append(grown(all, many), one)
+		all = append(all, one)
 		return err
 	}, text, args...)
 	if err != nil {
@@ -55,17 +54,6 @@ func listAs[R, T any](
 	}
 	return all, nil
 }
-
-// grown returns a slice with room for one more element. It has few elements at first, and then room for many at once: a
-// job is more than a kilobyte, which is copied each time that the slice grows.
-func grown[T any](all []T, many int) []T {
-	if len(all) == few {
-		all = slices.Grow(all, max(many-few, 1))
-	}
-	return all
-}
-
-const few, many = 16, 256 // rows of a short list, and of a part of a long one
 
 // eachRow calls use with each row of a query. All rows are scanned into one variable, so that the places of its columns
 // are made once.
