@@ -147,29 +147,6 @@ func checkNewer(t *testing.T, dsn string, id dispatch.JobID) {
 	store.Exec(t, s, "UPDATE jobs SET made_up = 1")
 }
 
-// TestOpen_DatabaseOfABuildBeforeTheFirstRelease: no release opens it, so none is named.
-func TestOpen_DatabaseOfABuildBeforeTheFirstRelease(t *testing.T) {
-	for _, by := range []string{"", "0.0.0-unknown", "0.0.0-35d6abdf0123", "35d6abd-dirty", "0.1.0",
-		"0.1.0-52-g35d6abdf"} {
-		dsn := "sqlite:" + filepath.Join(t.TempDir(), "d.db")
-		s := open(t, dsn, conformance.NewStillClock(start))
-		store.Exec(t, s, "INSERT INTO goose_db_version (version_id, is_applied) VALUES (206, 1)")
-		store.Exec(t, s, "DELETE FROM settings WHERE name = 'migrated by'")
-		if by != "" {
-			store.Exec(t, s, "INSERT INTO settings (name, value) VALUES ('migrated by', '"+by+"')")
-		}
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
-		_, err := store.Open(t.Context(), dsn, conformance.NewStillClock(start))
-		if text := dispatch.TextFor(err); !dispatch.Is(err, dispatch.Misconfigured) ||
-			strings.Contains(text, "Start eodispatch") || !strings.Contains(text, "has schema 206") ||
-			!strings.Contains(text, "builds before 0.2.0 cannot be opened. Give this program a new") {
-			t.Errorf("by %q: %v", by, err)
-		}
-	}
-}
-
 // refusesNewer checks that this program does not open the database, and names the one that does.
 func refusesNewer(t *testing.T, dsn string) {
 	t.Helper()

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"fmt"
-	"regexp"
 
 	"github.com/pressly/goose/v3"
 
@@ -17,9 +16,6 @@ const (
 	cursorKey    = "cursor key"
 	migratedBy   = "migrated by" // the version of the program that brought the tables up to date last
 )
-
-// release matches the versions of releases, of which the first is 0.2.0.
-var release = regexp.MustCompile(`^v?(0\.([2-9]|[1-9]\d+)|[1-9]\d*\.\d+)\.\d+`)
 
 // update migrates the schema. It refuses a schema that is newer than the program, which cannot know what the tables
 // mean. A running program continues while a newer one migrates, see docs/upgrade.md.
@@ -50,12 +46,8 @@ func setting(ctx context.Context, q querier, name string) (string, error) {
 func (s *Store) Schema() (before, now int64) { return s.schemaWas, s.schema }
 
 func (s *Store) tooNew(ctx context.Context, current, known int64) error {
-	by, _ := setting(ctx, s.on(s.write), migratedBy) // the first builds had no such setting
-	advice := "Start eodispatch " + by + ", or a newer one."
-	if !release.MatchString(by) {
-		advice = "It was made by a build that is no release. Databases of builds before 0.2.0 cannot be opened. " +
-			"Give this program a new, empty database, see docs/upgrade.md."
-	}
-	return &dispatch.Error{Kind: dispatch.Misconfigured, Op: "store.Open", Text: fmt.Sprintf(
-		"The database has schema %d, and this program knows schemas up to %d. %s", current, known, advice)}
+	by, err := setting(ctx, s.on(s.write), migratedBy)
+	return &dispatch.Error{Kind: dispatch.Misconfigured, Op: "store.Open", Err: err, Text: fmt.Sprintf(
+		"The database has schema %d, and this program knows schemas up to %d. Start eodispatch %s, or a newer one.",
+		current, known, by)}
 }
