@@ -35,8 +35,8 @@ func spending(ctx context.Context, q tx, id dispatch.TaskID) (dispatch.Spending,
 	if err := all.read(ctx, q, []dispatch.TaskID{id}); err != nil {
 		return dispatch.Spending{}, err
 	}
-	counts, err := countJobsOf(ctx, q, id)
-	for _, c := range counts {
+	counts, err := countTasks(ctx, q, id)
+	for _, c := range counts[id] {
 		if c.status == dispatch.Finished || c.status == dispatch.Failed {
 			all[id].Ended += c.n
 		}

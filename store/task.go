@@ -56,7 +56,7 @@ func recordsOf(ctx context.Context, q tx, rows []taskRow, most int, now int64) (
 	for i, r := range rows {
 		ids[i] = r.ID
 	}
-	counts, err := countTasks(ctx, q, ids)
+	counts, err := countTasks(ctx, q, ids...)
 	if err != nil {
 		return nil, err
 	}
@@ -213,16 +213,14 @@ type taskCount struct {
 	progress int64
 }
 
-func (c *taskCount) columns() []any {
-	return []any{number(&c.task), text(&c.status), number(&c.n), number(&c.progress)}
-}
-
 // countTasks counts the jobs of tasks.
 func countTasks(
-	ctx context.Context, q tx, tasks []dispatch.TaskID,
+	ctx context.Context, q tx, tasks ...dispatch.TaskID,
 ) (map[dispatch.TaskID][]taskCount, error) {
 	w := whereAny(q, "task", tasks)
-	counts, err := list(ctx, q, (*taskCount).columns, `
+	counts, err := list(ctx, q, func(c *taskCount) []any {
+		return []any{number(&c.task), text(&c.status), number(&c.n), number(&c.progress)}
+	}, `
 		SELECT task, status, jobs, progress
 		FROM task_counts
 		WHERE jobs <> 0 AND `+w.String(),
@@ -232,14 +230,6 @@ func countTasks(
 		all[c.task] = append(all[c.task], c)
 	}
 	return all, err
-}
-
-func countJobsOf(ctx context.Context, q tx, id dispatch.TaskID) ([]taskCount, error) {
-	return list(ctx, q, (*taskCount).columns, `
-		SELECT task, status, jobs, progress
-		FROM task_counts
-		WHERE task = CAST($1 AS BIGINT) AND jobs <> 0`,
-		id)
 }
 
 // Task returns a task of its owner.

@@ -100,14 +100,14 @@ func (t *taskEnds) progress(ctx context.Context, q tx, id dispatch.TaskID) (p ta
 			return p, err
 		}
 	}
-	counts, err := countJobsOf(ctx, q, id)
-	for _, c := range counts {
+	counts, err := countTasks(ctx, q, id)
+	for _, c := range counts[id] {
 		p.jobs += int64(c.n)
 		if c.status.Final() {
 			p.ended += int64(c.n)
 		}
 	}
-	p.before, p.status = p.ended-t.ended, countsOf(counts).AsOneJob()
+	p.before, p.status = p.ended-t.ended, countsOf(counts[id]).AsOneJob()
 	return p, err
 }
 

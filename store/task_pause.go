@@ -10,9 +10,9 @@ import (
 // PauseTask keeps the waiting jobs of a task from being submitted.
 func (s *Store) PauseTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (dispatch.Account, error) {
 	a, _, err := s.changeTask(ctx, "PauseTask", u, id, func(q tx, t lockedTask, now int64) (*taskChange, error) {
-		counts, err := countJobsOf(ctx, q, id)
+		counts, err := countTasks(ctx, q, id)
 		if err == nil {
-			err = countsOf(counts).Pausable("store.PauseTask")
+			err = countsOf(counts[id]).Pausable("store.PauseTask")
 		}
 		if err != nil {
 			return nil, err

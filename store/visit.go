@@ -46,12 +46,7 @@ func (s *Store) Request(ctx context.Context, id dispatch.JobID) (r dispatch.Requ
 	}
 	if err == nil && r.Service.Inline() {
 		var process string
-		err = q.QueryRowContext(ctx, `
-			SELECT documents.body FROM jobs
-				JOIN definitions ON definitions.task = jobs.task
-					AND definitions.job = CASE WHEN jobs.task = 0 THEN jobs.id ELSE 0 END
-				JOIN documents ON documents.hash = definitions.document
-			WHERE jobs.id = $1`, id).Scan(&process)
+		process, err = definition(ctx, q, id)
 		r.Process = json.RawMessage(process)
 	}
 	if err != nil {
