@@ -30,7 +30,6 @@ type PlatformStats struct {
 	Accounts  int               // accounts with unfinished jobs
 	Oldest    time.Duration     // since the acceptance of the waiting job that was accepted first; 0: none waits
 	Lag       time.Duration     // since the account that waits longest for a visit was due; 0: none waits
-	Booked    time.Duration     // until the last send time that is booked
 
 	Answered, Failed time.Time // when the platform last answered, and when it last failed to answer
 }

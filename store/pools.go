@@ -9,7 +9,6 @@ import (
 type Pool struct {
 	Name            string
 	Used, Idle, Max int
-	Waits           int64 // how often somebody waited for a connection
 	Waited          time.Duration
 }
 
@@ -21,7 +20,7 @@ func (s *Store) Pools() (all []Pool) {
 	for i, p := range s.pools.all {
 		n := p.Stat()
 		all = append(all, Pool{Name: postgresPools[i], Used: int(n.AcquiredConns()), Idle: int(n.IdleConns()),
-			Max: int(n.MaxConns()), Waits: n.EmptyAcquireCount(), Waited: n.EmptyAcquireWaitTime()})
+			Max: int(n.MaxConns()), Waited: n.EmptyAcquireWaitTime()})
 	}
 	return all
 }
@@ -29,6 +28,5 @@ func (s *Store) Pools() (all []Pool) {
 // poolOf returns the state of a pool of connections to an SQLite file.
 func poolOf(name string, db *sql.DB) []Pool {
 	n := db.Stats()
-	return []Pool{{Name: name, Used: n.InUse, Idle: n.Idle, Max: n.MaxOpenConnections, Waits: n.WaitCount,
-		Waited: n.WaitDuration}}
+	return []Pool{{Name: name, Used: n.InUse, Idle: n.Idle, Max: n.MaxOpenConnections, Waited: n.WaitDuration}}
 }

@@ -99,9 +99,6 @@ const platformStats = `
 	WHERE due > 0 AND due <= CAST($1 AS BIGINT) AND lease_until <= CAST($1 AS BIGINT)
 	GROUP BY platform
 	UNION ALL
-	SELECT 'booked', platform, '', '', next, 0
-	FROM schedules
-	UNION ALL
 	SELECT 'heard', name, '', '', answered, failed
 	FROM platforms`
 
@@ -140,8 +137,6 @@ func (r statsRow) addTo(p *dispatch.PlatformStats, now int64) {
 		p.Oldest = since(r.n, now)
 	case "due":
 		p.Lag = since(r.n, now)
-	case "booked":
-		p.Booked = span(max(0, r.n-now))
 	case "heard":
 		p.Answered, p.Failed = at(r.n), at(r.more)
 	}

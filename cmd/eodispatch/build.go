@@ -259,7 +259,7 @@ func notifierOf(settings *config.Config, process *telemetry.Process, log *slog.L
 // poolsOf returns the state of the store's pools for the metrics.
 func poolsOf(kept *store.Store) (all []telemetry.Pool) {
 	for _, p := range kept.Pools() {
-		all = append(all, telemetry.Pool{Name: p.Name, Used: p.Used, Idle: p.Idle, Max: p.Max, Waits: p.Waits,
+		all = append(all, telemetry.Pool{Name: p.Name, Used: p.Used, Idle: p.Idle, Max: p.Max,
 			Waited: p.Waited.Seconds()})
 	}
 	return all

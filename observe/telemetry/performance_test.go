@@ -52,7 +52,7 @@ func BenchmarkPerformanceOfAScrape(b *testing.B) {
 			Holds:     map[dispatch.Attention]int{dispatch.Full: 1}})
 		backends = append(backends, &dispatch.Backend{Name: name, Limits: dispatch.Limits{Jobs: 4}})
 	}
-	seen.stats.keep(dispatch.Stats{Platforms: counted}, backends, time.Now(), time.Second, time.Now().Add(time.Hour))
+	seen.stats.keep(dispatch.Stats{Platforms: counted}, backends, time.Now(), time.Now().Add(time.Hour))
 	h := seen.Handler()
 	size := 0
 	for b.Loop() {

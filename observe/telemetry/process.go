@@ -20,8 +20,7 @@ type Process struct {
 type Pool struct {
 	Name            string
 	Used, Idle, Max int
-	Waits           int64   // how often a statement had to wait for a connection
-	Waited          float64 // for how many seconds, together
+	Waited          float64 // for how many seconds statements waited for a connection
 }
 
 // Observe reads the state of the process from now on.
@@ -40,7 +39,6 @@ var (
 	notificationsDesc = description("notifications_connected",
 		"1 if notifications of other processes arrive; otherwise this process polls every two seconds.")
 	connectionsDesc = description("db_connections", "Connections to the database, by pool.", "pool", "state")
-	waitsDesc       = description("db_waits_total", "Statements that waited for a connection.", "pool")
 	waitedDesc      = description("db_wait_seconds_total", "How long statements waited for a connection.", "pool")
 	refusalsDesc    = description("budget_refusals_total", "Inputs beyond a bound of docs/security.md.", "bound")
 )
@@ -51,7 +49,7 @@ func description(name, help string, labels ...string) *prometheus.Desc {
 
 // Describe implements prometheus.Collector.
 func (s *processState) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{unsavedDesc, streamsDesc, notificationsDesc, connectionsDesc, waitsDesc,
+	for _, d := range []*prometheus.Desc{unsavedDesc, streamsDesc, notificationsDesc, connectionsDesc,
 		waitedDesc, refusalsDesc} {
 		to <- d
 	}
@@ -88,7 +86,6 @@ func (p Pool) collect(to chan<- prometheus.Metric) {
 	to <- gauge(connectionsDesc, float64(p.Used), p.Name, "used")
 	to <- gauge(connectionsDesc, float64(p.Idle), p.Name, "idle")
 	to <- gauge(connectionsDesc, float64(p.Max), p.Name, "max")
-	to <- prometheus.MustNewConstMetric(waitsDesc, prometheus.CounterValue, float64(p.Waits), p.Name)
 	to <- prometheus.MustNewConstMetric(waitedDesc, prometheus.CounterValue, p.Waited, p.Name)
 }
 

@@ -27,7 +27,6 @@ type stats struct {
 	mu       sync.Mutex
 	found    dispatch.Stats
 	taken    time.Time
-	took     time.Duration
 	until    time.Time // when another process may take over
 	backends []*dispatch.Backend
 
@@ -74,18 +73,17 @@ func (s *stats) take(ctx context.Context, from StatsSource, backends []*dispatch
 	case err != nil && ctx.Err() == nil:
 		log.Log(ctx, dispatch.LogLevel(err), "counting the jobs for the metrics failed", "error", err)
 	case err == nil && ours:
-		s.keep(found, backends, begun, took, begun.Add(lease))
+		s.keep(found, backends, begun, begun.Add(lease))
 	case err == nil:
 		s.drop()
 	}
 	return min(max(statsEvery, statsShare*took), statsRarely)
 }
 
-func (s *stats) keep(found dispatch.Stats, backends []*dispatch.Backend, begun time.Time, took time.Duration,
-	until time.Time) {
+func (s *stats) keep(found dispatch.Stats, backends []*dispatch.Backend, begun, until time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.found, s.backends, s.taken, s.took, s.until = found, backends, begun, took, until
+	s.found, s.backends, s.taken, s.until = found, backends, begun, until
 }
 
 func (s *stats) drop() {
@@ -105,9 +103,7 @@ var (
 	upDesc    = description("platform_up", "1 if the platform responded to the last request.", "platform")
 	holdsDesc = description("platform_holds", "Accounts that submit nothing for a while, by reason.", "platform",
 		"reason")
-	rateDesc   = description("platform_rate_limit", "limits.rate, in requests per second.", "platform")
-	bookedDesc = description("platform_rate_booked_seconds",
-		"How far ahead requests to the platform are planned under limits.rate.", "platform")
+	rateDesc    = description("platform_rate_limit", "limits.rate, in requests per second.", "platform")
 	lagDesc     = description("visit_lag_seconds", "How long the longest-waiting account has been due.", "platform")
 	waitingDesc = description("hook_deliveries_waiting", "Messages to hooks that are neither delivered nor given up.")
 	ageDesc     = description("hook_delivery_oldest_seconds", "Age of the oldest undelivered message.")
@@ -121,14 +117,12 @@ var (
 		"event")
 	standbysDesc  = description("db_standbys", "Standbys that receive the changes of the database.")
 	statsTimeDesc = description("census_timestamp_seconds", "When the database was last counted.")
-	statsTookDesc = description("census_duration_seconds", "How long counting the database took.")
 )
 
 // Describe implements prometheus.Collector.
 func (s *stats) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{jobsDesc, attentionDesc, oldestDesc, slotsDesc, upDesc, holdsDesc, rateDesc,
-		bookedDesc, lagDesc, waitingDesc, ageDesc, hookLagDesc, pausedDesc, limitedDesc, atRiskDesc, standbysDesc,
-		statsTimeDesc, statsTookDesc} {
+		lagDesc, waitingDesc, ageDesc, hookLagDesc, pausedDesc, limitedDesc, atRiskDesc, standbysDesc, statsTimeDesc} {
 		to <- d
 	}
 }
@@ -141,7 +135,6 @@ func (s *stats) Collect(to chan<- prometheus.Metric) {
 		return
 	}
 	to <- gauge(statsTimeDesc, float64(s.taken.UnixMilli())/1000)
-	to <- gauge(statsTookDesc, s.took.Seconds())
 	if read := s.durability.Load(); read != nil && *read != nil {
 		(*read)().collect(to)
 	}
@@ -218,7 +211,6 @@ func collectPlatform(p dispatch.PlatformStats, to chan<- prometheus.Metric) {
 	to <- gauge(slotsDesc, float64(held), p.Platform, "used")
 	to <- gauge(oldestDesc, p.Oldest.Seconds(), p.Platform)
 	to <- gauge(lagDesc, p.Lag.Seconds(), p.Platform)
-	to <- gauge(bookedDesc, p.Booked.Seconds(), p.Platform)
 	for attention, n := range orZero(p.Attention, attentions) {
 		to <- gauge(attentionDesc, float64(n), p.Platform, string(attention))
 	}

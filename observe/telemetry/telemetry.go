@@ -34,7 +34,6 @@ type Telemetry struct {
 	ended       *prometheus.CounterVec
 	jobDuration *prometheus.HistogramVec
 	retries     *prometheus.CounterVec
-	uncertain   *prometheus.CounterVec
 	costs       *prometheus.CounterVec
 
 	asked         *prometheus.CounterVec
@@ -72,7 +71,6 @@ func New(version, commit string) *Telemetry {
 		"phase")
 	t.retries = counters("retries_total",
 		"Failed requests to platforms that are repeated, by the attention of the job.", "platform", "reason")
-	t.uncertain = counters("submit_uncertain_total", "Submissions with an unknown outcome.", "platform")
 	t.costs = counters("cost_units_total", "Costs of ended jobs that the platform reported, in its own unit.",
 		"platform")
 	t.asked = counters("platform_requests_total", "Requests to platforms, by operation and outcome.", "platform", "op",
@@ -92,7 +90,7 @@ func New(version, commit string) *Telemetry {
 	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Name: "build_info",
 		Help: "The program; the value is 1."}, []string{"version", "commit", "goversion"})
 	build.WithLabelValues(version, commit, runtime.Version()).Set(1)
-	t.registry.MustRegister(t.requests, t.requestDuration, t.accepted, t.ended, t.jobDuration, t.retries, t.uncertain,
+	t.registry.MustRegister(t.requests, t.requestDuration, t.accepted, t.ended, t.jobDuration, t.retries,
 		t.costs, t.asked, t.askedDuration, t.tokens, t.hookTries,
 		t.visits, t.removed, t.leases, build, &t.readiness, &t.process, &t.stats, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -103,7 +101,7 @@ func New(version, commit string) *Telemetry {
 // only of what existed before.
 func (t *Telemetry) Offer(platforms []string) {
 	for _, p := range platforms {
-		for _, each := range []*prometheus.CounterVec{t.accepted, t.uncertain, t.costs} {
+		for _, each := range []*prometheus.CounterVec{t.accepted, t.costs} {
 			each.WithLabelValues(p)
 		}
 		for _, s := range []dispatch.Status{dispatch.Finished, dispatch.Failed, dispatch.Canceled} {
@@ -175,9 +173,6 @@ func (t *Telemetry) JobSaved(was, is dispatch.Job) {
 	}
 	if is.Tries > was.Tries {
 		t.retries.WithLabelValues(platform, orNone(string(is.Attention))).Inc()
-	}
-	if is.Attention == dispatch.SubmissionUnknown && was.Attention != dispatch.SubmissionUnknown {
-		t.uncertain.WithLabelValues(platform).Inc()
 	}
 }
 

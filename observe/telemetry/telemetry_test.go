@@ -83,7 +83,7 @@ func full() *Telemetry {
 	seen.Observe(Process{Unsaved: func() int { return 7 }, Streams: func() int { return 8 },
 		Notifications: func() bool { return true },
 		Pools: func() []Pool {
-			return []Pool{{Name: "visit", Used: 1, Idle: 2, Max: 8, Waits: 3, Waited: 0.25}}
+			return []Pool{{Name: "visit", Used: 1, Idle: 2, Max: 8, Waited: 0.25}}
 		},
 		Refusals:   func() map[string]int64 { return map[string]int64{"graph_bytes": 2} },
 		Durability: func() *Durability { return &Durability{Crash: true, Standbys: 2} }})
@@ -94,9 +94,9 @@ func full() *Telemetry {
 				dispatch.Queued: 1}, Ended: 9,
 			Attention: map[dispatch.Attention]int{dispatch.InDoubt: 1},
 			Holds:     map[dispatch.Attention]int{dispatch.Full: 1}, Accounts: 2, Oldest: time.Hour,
-			Lag: time.Second, Booked: 3 * time.Second, Failed: created}}},
+			Lag: time.Second, Failed: created}}},
 		[]*dispatch.Backend{{Name: "p", Limits: dispatch.Limits{Jobs: 4, Pace: 100 * time.Millisecond}}, {Name: "new"}},
-		time.Now(), time.Second, time.Now().Add(time.Hour))
+		time.Now(), time.Now().Add(time.Hour))
 	return seen
 }
 
@@ -112,7 +112,6 @@ func TestMetrics_SayWhatHappened(t *testing.T) {
 		`eodispatch_job_duration_seconds_sum{phase="total",platform="p"} 600`,
 		`eodispatch_cost_units_total{platform="p"} 2.5`,
 		`eodispatch_retries_total{platform="p",reason="submission_unknown"} 1`,
-		`eodispatch_submit_uncertain_total{platform="p"} 1`,
 		`eodispatch_platform_requests_total{op="create",outcome="ok",platform="p"} 1`,
 		`eodispatch_platform_requests_total{op="status",outcome="unavailable",platform="p"} 1`,
 		`eodispatch_tokens_total{outcome="ok",platform="p"} 1`,
@@ -145,7 +144,6 @@ func TestMetrics_SayWhatHappened(t *testing.T) {
 		`eodispatch_platform_up{platform="p"} 0`,
 		`eodispatch_platform_holds{platform="p",reason="platform_full"} 1`,
 		`eodispatch_platform_rate_limit{platform="p"} 10`,
-		`eodispatch_platform_rate_booked_seconds{platform="p"} 3`,
 		`eodispatch_visit_lag_seconds{platform="p"} 1`,
 		`eodispatch_ready 0`,
 	)
@@ -331,7 +329,7 @@ func TestMetrics_OfAnIdleProcess(t *testing.T) {
 	}
 	idle := New("1", "")
 	idle.Offer([]string{"p", "q"})
-	idle.stats.keep(dispatch.Stats{}, []*dispatch.Backend{{Name: "p"}, {Name: "q"}}, time.Now(), 0,
+	idle.stats.keep(dispatch.Stats{}, []*dispatch.Backend{{Name: "p"}, {Name: "q"}}, time.Now(),
 		time.Now().Add(time.Hour))
 	idle.Observe(Process{Unsaved: func() int { return 0 }, Streams: func() int { return 0 },
 		Pools:    func() []Pool { return []Pool{{Name: "visit"}} },
@@ -347,7 +345,7 @@ func TestMetrics_OfAnIdleProcess(t *testing.T) {
 			}
 		}
 	}
-	if walked < 40 {
+	if walked < 35 {
 		t.Errorf("the document has %d metrics", walked)
 	}
 	expect(t, idle, `eodispatch_jobs_total{outcome="failed",platform="q"} 0`,
