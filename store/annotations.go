@@ -35,17 +35,13 @@ func (s *Store) AnnotateTask(
 ) error {
 	return s.in(ctx, s.write, "AnnotateTask", func(q tx, now int64) error {
 		var created int64
-		var stored string
+		var a dispatch.Annotations
 		err := q.QueryRowContext(ctx, `
 			UPDATE tasks
 			SET edited = $3
 			WHERE id = $1 AND owner = $2 AND NOT hidden
 			RETURNING created, annotations`,
-			id, u, now).Scan(number(&created), &stored)
-		if err != nil {
-			return err
-		}
-		a, err := decoded[dispatch.Annotations](stored)
+			id, u, now).Scan(number(&created), encodedIn[dispatch.Annotations]{&a})
 		if err != nil {
 			return err
 		}

@@ -81,18 +81,12 @@ func definition(ctx context.Context, q querier, id dispatch.JobID) (string, erro
 		WHERE jobs.id = $1`, id)
 }
 
-// storedOrigin is a dispatch.Origin in the database.
-type storedOrigin struct{ platform, service string }
-
 // Origins returns the origins of all documents that define the services of waiting jobs. Waiting jobs have status
 // created. Only they are read, by an index that has no others: definitions of ended jobs are many. Those of further
 // placements are read for each task with several placements.
 func (s *Store) Origins(ctx context.Context) ([]dispatch.Origin, error) {
-	origins, err := listAs(ctx, s.on(s.read), func(o *storedOrigin) []any {
-		return []any{&o.platform, &o.service}
-	}, func(o *storedOrigin) (dispatch.Origin, error) {
-		service, err := decoded[dispatch.Service](o.service)
-		return dispatch.Origin{Platform: o.platform, Service: service}, err
+	origins, err := list(ctx, s.on(s.read), func(o *dispatch.Origin) []any {
+		return []any{&o.Platform, encodedIn[dispatch.Service]{&o.Service}}
 	}, `
 		SELECT d.platform, d.service
 		FROM jobs j

@@ -15,26 +15,16 @@ const noHook = "You have no such hook."
 const hookColumns = `hooks.id, hooks.owner, hooks.kind, hooks.job, hooks.task, hooks.url, hooks.statuses, hooks.gone,
 	hooks.failures, hooks.hold, hooks.created, hooks.key, hooks.sealed`
 
-// hookRow is a row of hookColumns.
-type hookRow struct {
-	dispatch.Hook
-	statuses string
-}
-
-// columns returns where hookColumns are scanned to.
-func (h *hookRow) columns() []any {
-	return []any{&h.ID, text(&h.Owner), text(&h.Kind), number(&h.Job), number(&h.Task), &h.URL, &h.statuses, &h.Gone,
-		number(&h.Failures), instant(&h.Hold), instant(&h.Created), &h.Key, &h.Text}
-}
-
-func (h *hookRow) decoded() (_ dispatch.Hook, err error) {
-	h.Statuses, err = decoded[[]dispatch.Status](h.statuses)
-	return h.Hook, err
+// hookPlaces returns where hookColumns are scanned to.
+func hookPlaces(h *dispatch.Hook) []any {
+	return []any{&h.ID, text(&h.Owner), text(&h.Kind), number(&h.Job), number(&h.Task), &h.URL,
+		encodedIn[[]dispatch.Status]{&h.Statuses}, &h.Gone, number(&h.Failures), instant(&h.Hold), instant(&h.Created),
+		&h.Key, &h.Text}
 }
 
 // listHooks returns the rows of a query of hookColumns.
 func listHooks(ctx context.Context, q querier, text string, args ...any) ([]dispatch.Hook, error) {
-	return listAs(ctx, q, (*hookRow).columns, (*hookRow).decoded, text, args...)
+	return list(ctx, q, hookPlaces, text, args...)
 }
 
 const deliveryColumns = `hook, job, task, epoch, status, number, happened, queued, due, state, tries, tried, answer,
@@ -75,14 +65,11 @@ func (s *Store) AddHook(ctx context.Context, h dispatch.Hook, most int) error {
 
 // Hook returns a hook of a user.
 func (s *Store) Hook(ctx context.Context, u dispatch.UserID, id string) (dispatch.Hook, error) {
-	h, err := one(ctx, s.on(s.read), (*hookRow).columns, `
+	h, err := one(ctx, s.on(s.read), hookPlaces, `
 		SELECT `+hookColumns+`
 		FROM hooks
 		WHERE id = $1 AND owner = $2`, id, u)
-	if err != nil {
-		return dispatch.Hook{}, noSuch("Hook", noHook, err)
-	}
-	return h.decoded()
+	return h, noSuch("Hook", noHook, err)
 }
 
 // Hooks returns the hooks of a job, of a task, or of all jobs of a user.

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"encoding/json"
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
@@ -32,13 +31,10 @@ const sourceColumns = "name, documents, read, failure, revision, claim"
 
 // readSource returns the source that a query of sourceColumns finds, with the number of the last claim.
 func readSource(ctx context.Context, q querier, text string, args ...any) (s dispatch.Source, claim int64, err error) {
-	var documents string
 	err = q.QueryRowContext(ctx, text, args...).
-		Scan(&s.Name, &documents, instant(&s.Read), &s.Failure, &s.Revision, &claim)
-	if err != nil {
-		return s, 0, err
-	}
-	return s, claim, json.Unmarshal([]byte(documents), &s.Documents)
+		Scan(&s.Name, encodedIn[[]dispatch.SourceDocument]{&s.Documents}, instant(&s.Read), &s.Failure, &s.Revision,
+			&claim)
+	return s, claim, err
 }
 
 // ClaimSource claims a source for the given time; nil if it is not due.

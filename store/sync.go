@@ -118,7 +118,7 @@ func (s *Store) SyncRuns(ctx context.Context, u dispatch.UserID, p dispatch.Page
 	w.and("CASE WHEN ended = 0 THEN created ELSE ended END > " + w.arg(micros(p.Since)))
 	anyOf(s.on(s.read), &w, "status", p.Statuses)
 	anyOf(s.on(s.read), &w, "account", p.Accounts)
-	runs, err := listAs(ctx, s.on(s.read), (*syncRunRow).columns, (*syncRunRow).decoded, `
+	runs, err := list(ctx, s.on(s.read), syncRunPlaces, `
 		SELECT id, owner, account, status, ref_base, ref_id, failure, created, ended, request
 		FROM (
 			SELECT id, owner, account, request, ref_base, ref_id, failure, created,
@@ -133,18 +133,8 @@ func (s *Store) SyncRuns(ctx context.Context, u dispatch.UserID, p dispatch.Page
 	return runs, fail("SyncRuns", err)
 }
 
-// syncRunRow is a row of a synchronous run.
-type syncRunRow struct {
-	dispatch.SyncRun
-	request string
-}
-
-func (r *syncRunRow) columns() []any {
+// syncRunPlaces returns where the columns of a synchronous run are scanned to.
+func syncRunPlaces(r *dispatch.SyncRun) []any {
 	return []any{number(&r.ID), text(&r.Owner), text(&r.Account), text(&r.Status), &r.Ref.Base, &r.Ref.ID,
-		&r.Failure, instant(&r.Created), instant(&r.Ended), &r.request}
-}
-
-func (r *syncRunRow) decoded() (_ dispatch.SyncRun, err error) {
-	r.Request, err = decoded[dispatch.Request](r.request)
-	return r.SyncRun, err
+		&r.Failure, instant(&r.Created), instant(&r.Ended), encodedIn[dispatch.Request]{&r.Request}}
 }

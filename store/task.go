@@ -78,7 +78,7 @@ func recordsOf(ctx context.Context, q tx, rows []taskRow, most int, now int64) (
 type taskRow struct {
 	dispatch.TaskRecord
 
-	annotations, request             string
+	request                          string
 	size, updated, finished, stopped int64
 	trying                           bool // jobs of a trial have not ended
 	changed                          bool // the document of the service
@@ -128,7 +128,8 @@ const firstHold = `COALESCE((
 func (r *taskRow) columns() []any {
 	t := &r.Task
 	return []any{number(&t.ID), text(&t.Owner), text(&t.Account), &t.Dimension, &t.Hidden, instant(&t.Created),
-		instant(&t.Edited), &t.Paused, text(&t.PausedFor), &r.annotations, &t.Budget.Amount, &t.Budget.Unit,
+		instant(&t.Edited), &t.Paused, text(&t.PausedFor), encodedIn[dispatch.Annotations]{&t.Annotations},
+		&t.Budget.Amount, &t.Budget.Unit,
 		number(&t.Trial), &r.trying, &r.Change.Action, number(&r.Change.Done), number(&r.Change.Last), number(&r.size),
 		number(&r.updated),
 		number(&r.finished), number(&r.stopped), &r.changed, number(&r.hold.until), text(&r.hold.why), &r.request}
@@ -310,9 +311,6 @@ func (r *taskRow) record(most int, counts []taskCount) (t dispatch.TaskRecord, e
 	}
 	if r.changed {
 		t.Attention = dispatch.ServiceChanged
-	}
-	if t.Annotations, err = decoded[dispatch.Annotations](r.annotations); err != nil {
-		return t, err
 	}
 	live := int64(0)
 	for _, c := range counts {

@@ -169,18 +169,15 @@ func (c *taskChange) keep(ctx context.Context, q querier, touched int64) error {
 // openChange returns the change of a task that is under way; nil if there is none.
 func openChange(ctx context.Context, q querier, id dispatch.TaskID) (*taskChange, error) {
 	c := &taskChange{task: id}
-	var statuses, numbers string
 	err := q.QueryRowContext(ctx, `
 		SELECT owner, account, action, stops, statuses, numbers, last, done, jobs, bytes
 		FROM task_changes WHERE task = CAST($1 AS BIGINT)`, id).
-		Scan(&c.owner, &c.account, &c.action, &c.stops, &statuses, &numbers, &c.last, &c.done, &c.jobs, &c.bytes)
+		Scan(&c.owner, &c.account, &c.action, &c.stops, encodedIn[[]dispatch.Status]{&c.statuses},
+			encodedIn[[]int64]{&c.numbers}, &c.last, &c.done, &c.jobs, &c.bytes)
 	if err != nil {
 		return nil, missing(err)
 	}
-	var failed error
-	c.statuses, failed = decoded[[]dispatch.Status](statuses)
-	c.numbers, err = decoded[[]int64](numbers)
-	return c, errors.Join(failed, err)
+	return c, nil
 }
 
 // lockedTask is what changes of a task need of it.

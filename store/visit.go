@@ -31,16 +31,14 @@ func (s *Store) RefHolder(ctx context.Context, a dispatch.Account, r dispatch.Re
 // Request returns a job's request to a visit.
 func (s *Store) Request(ctx context.Context, id dispatch.JobID) (r dispatch.Request, err error) {
 	j := dispatch.Job{}
-	var names, body, shared, dimension string
+	var body, shared, dimension string
 	q := s.on(s.agendas)
 	err = q.QueryRowContext(ctx, `
 		SELECT jobs.task, jobs.number, jobs.account, jobs.names, requests.body, COALESCE(tasks.request, ''),
 			COALESCE(tasks.dimension, '')
 		FROM jobs JOIN requests ON requests.job = jobs.id LEFT JOIN tasks ON tasks.id = jobs.task
-		WHERE jobs.id = $1`, id).Scan(&j.Task, &j.Number, &j.Account, &names, &body, &shared, &dimension)
-	if err == nil {
-		j.Names, err = decoded[[]string](names)
-	}
+		WHERE jobs.id = $1`, id).Scan(&j.Task, &j.Number, &j.Account, encodedIn[[]string]{&j.Names}, &body, &shared,
+		&dimension)
 	if err == nil {
 		r, err = requestOf(j, body, shared, dimension)
 	}
