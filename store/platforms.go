@@ -117,15 +117,3 @@ func (l accountReader) accountInfo(ctx context.Context, u dispatch.UserID, s *di
 	s.Held, err = l.withoutFreed(ctx, held)
 	return err
 }
-
-// LivePlatforms returns the names of the platforms with jobs that have not ended.
-func (s *Store) LivePlatforms(ctx context.Context) ([]string, error) {
-	names, err := list(ctx, s.on(s.read), single[string], `
-		SELECT accounts.platform
-		FROM owner_counts c
-			JOIN accounts ON accounts.id = c.account
-		GROUP BY 1
-		HAVING SUM(c.waiting + c.held) > 0
-		ORDER BY 1`)
-	return names, fail("LivePlatforms", err)
-}

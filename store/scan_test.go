@@ -41,7 +41,6 @@ var scans = map[string]string{
 	"HoldScope accounts":           "an operator begins a hold",
 	"HookTroubles hooks":           "doctor alone counts them",
 	"KeepGrant revocations":        "a row for each grant that could not be revoked yet",
-	"LivePlatforms owner_counts":   "a row for each owner at an account; at the start, and when operators ask",
 	"MarkRestored accounts":        "once after a restore",
 	"MarkRestored ids":             "one row for each sequence",
 	"MarkRestored owners":          "once after a restore",

@@ -121,8 +121,6 @@ func walkVault(ctx context.Context, s *Store) error {
 	err = errors.Join(err, failed)
 	_, failed = s.AccountsWithJobs(ctx)
 	err = errors.Join(err, failed)
-	_, failed = s.LivePlatforms(ctx)
-	err = errors.Join(err, failed)
 	_, failed = s.Reseal(ctx, dispatch.SealedRow{Table: "tokens"}, sealed)
 	err = errors.Join(err, failed)
 	_, failed = s.SealedRows(ctx, "tokens", "", "", 10)

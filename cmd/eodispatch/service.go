@@ -11,6 +11,7 @@ import (
 
 	"github.com/eodispatch/eodispatch/api"
 	"github.com/eodispatch/eodispatch/config"
+	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/observe/telemetry"
 	"github.com/eodispatch/eodispatch/observe/tracing"
 	"github.com/eodispatch/eodispatch/store"
@@ -183,8 +184,10 @@ func (s *service) lostPlatforms(ctx context.Context, was, is *config.Config) ([]
 	if len(missing) == 0 {
 		return nil, nil
 	}
-	live, err := s.store.LivePlatforms(ctx)
-	return slices.DeleteFunc(missing, func(name string) bool { return !slices.Contains(live, name) }), err
+	live, err := s.store.AccountsWithJobs(ctx)
+	return slices.DeleteFunc(missing, func(name string) bool {
+		return !slices.ContainsFunc(live, func(a dispatch.Account) bool { return a.Platform() == name })
+	}), err
 }
 
 // missingPlatforms returns the platforms which other settings do not have, or have under another protocol, access or
