@@ -93,7 +93,7 @@ func serveOn(ctx context.Context, open opener, settings *config.Config, again <-
 	kept.KeepKeys(settings.Retention.Keys)
 	kept.OnRemoved(seen.Removed)
 	kept.Trace(traces.Statements(databaseSystem(settings)))
-	s := &service{store: kept, seen: seen, traces: traces, level: level, log: log, drained: make(chan *config.Config)}
+	s := &service{store: kept, seen: seen, traces: traces, level: level, log: log}
 	if err := s.build(ctx, settings); err != nil {
 		return err
 	}
@@ -115,7 +115,7 @@ func serveOn(ctx context.Context, open opener, settings *config.Config, again <-
 		return err
 	}
 	log.Info("stopping", "grace", settings.ShutdownGrace)
-	return shutDown(server, s.stop, all(s.done, s.broker.handler.Close), settings.ShutdownGrace)
+	return shutDown(server, s.stop, all(s.done, s.broker.Load().handler.Close), settings.ShutdownGrace)
 }
 
 // serving waits until the server has failed, and then returns true, or until ctx is done. Until then it takes new
@@ -128,8 +128,6 @@ func (s *service) serving(ctx context.Context, failed <-chan error, again <-chan
 			return err, true
 		case settings := <-again:
 			s.reload(ctx, settings)
-		case was := <-s.drained:
-			s.takeBack(ctx, was)
 		case <-ctx.Done():
 		}
 	}

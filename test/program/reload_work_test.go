@@ -130,37 +130,8 @@ func (t *reloadTest) reloadWatched(c Client, task int64, more string) {
 	}
 }
 
-// TestReload_KeepsPlatformOfLateJob: a request that began before a reload takes the only platform away from which the
-// job that it submits could be run. The platform is taken back, and runs the job.
-func TestReload_KeepsPlatformOfLateJob(t *testing.T) {
-	t.Parallel()
-	w := startWorld(t)
-	r := &reloadTest{T: t, file: configuration(t, w)}
-	text, err := os.ReadFile(r.file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	without := string(text[:strings.Index(string(text), "- name: ogc")])
-	r.p = Start(t, "EODISPATCH_CONFIG="+r.file)
-	c := As(w, r.p.Address, "alice", nil)
-	submit := heldTask(t, c, OGC(w))
-	said := r.p.Log.Shows(`these platforms are unchanged`)
-	r.beginReload(c, without)
-	task := submit()
-	select {
-	case <-said:
-	case <-time.After(2 * time.Minute):
-		t.Fatalf("the platform is not kept:\n%s", r.p.Log)
-	}
-	r.runs(c, task)
-	r.hangUp(without, `"msg":"settings reloaded"`)
-	if code := r.p.Stop(t); code != exitDone {
-		t.Errorf("exit %d", code)
-	}
-}
-
-// TestReload_StoppedMeanwhile: the process is stopped while a reload waits for a request that submits a job. The
-// request is answered, and the job runs after the next start.
+// TestReload_StoppedMeanwhile: the process is stopped after a reload that takes a platform away, while a request
+// submits a job for it. The request is answered, and the job runs when the platform is configured again.
 func TestReload_StoppedMeanwhile(t *testing.T) {
 	t.Parallel()
 	w := startWorld(t)
