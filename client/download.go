@@ -19,7 +19,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 )
@@ -93,9 +92,7 @@ func (d *Downloader) Fetch(ctx context.Context, f File) (fetched bool, err error
 	if err := errors.Join(part.Close(), root.Rename(f.Path+partSuffix, f.Path)); err != nil {
 		return false, err
 	}
-	if t.stored {
-		_ = root.Remove(f.Path + validSuffix) // at worst a small file stays
-	}
+	_ = root.Remove(f.Path + validSuffix) // at worst a small file stays
 	return true, nil
 }
 
@@ -118,13 +115,11 @@ type transfer struct {
 	root    *os.Root
 	file    File // its path is relative to root
 	part    *os.File
-	have    int64 // bytes in part
-	total   int64 // bytes of the whole file by the last response; -1: not known
-	renewed int   // how often the link was renewed since bytes last arrived
-	again   bool  // the file was corrupt once and is fetched anew
-
+	have    int64  // bytes in part
+	total   int64  // bytes of the whole file by the last response; -1: not known
+	renewed int    // how often the link was renewed since bytes last arrived
+	again   bool   // the file was corrupt once and is fetched anew
 	version string // the server's name for the version of the file that the part is a piece of; "" if it gave none
-	stored  bool   // there may be a file with it
 }
 
 // tidy removes the files of a download that brought nothing.
@@ -144,7 +139,7 @@ func (t *transfer) run(ctx context.Context) (err error) {
 	}
 	if t.have > 0 { // of an earlier process
 		text, _ := t.root.ReadFile(t.file.Path + validSuffix) // without it the part is fetched anew
-		t.version, t.stored = string(text), true
+		t.version = string(text)
 	}
 	back := backOff{}
 	for without, last := 0, time.Now(); ; {
@@ -310,10 +305,6 @@ func (t *transfer) request(ctx context.Context) (*http.Response, error) {
 	return response, err
 }
 
-// small is the size in bytes up to which another process fetches a file anew when its download breaks off: its version
-// is not stored.
-const small = 1 << 20
-
 // restart begins anew with a response that is the whole file.
 func (t *transfer) restart(response *http.Response) error {
 	if err := errors.Join(t.empty(), t.root.RemoveAll(t.file.Path+validSuffix)); err != nil {
@@ -324,10 +315,9 @@ func (t *transfer) restart(response *http.Response) error {
 	if t.version == "" || strings.HasPrefix(t.version, "W/") {
 		t.version = response.Header.Get("Last-Modified")
 	}
-	if t.version == "" || 0 <= t.total && t.total <= small {
+	if t.version == "" {
 		return nil
 	}
-	t.stored = true
 	return t.root.WriteFile(t.file.Path+validSuffix, []byte(t.version), 0o666)
 }
 
@@ -376,14 +366,11 @@ func (t *transfer) renew(ctx context.Context, refusal *refusedLink) error {
 
 const piece = 128 << 10 // bytes
 
-var pieces = sync.Pool{New: func() any { return new([piece]byte) }}
-
 // receive appends a body to the part. silence is put off by each piece.
 func (t *transfer) receive(body io.Reader, silence *time.Timer) error {
-	buffer := pieces.Get().(*[piece]byte)
-	defer pieces.Put(buffer)
+	buffer := make([]byte, piece)
 	for {
-		n, err := body.Read(buffer[:])
+		n, err := body.Read(buffer)
 		silence.Reset(silentFor)
 		if n > 0 {
 			if _, err := t.part.WriteAt(buffer[:n], t.have); err != nil {
