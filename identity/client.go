@@ -30,7 +30,7 @@ func newClient(c *upstream.Client, now func() time.Time) *client { return &clien
 
 type answer struct {
 	status int
-	header http.Header
+	wait   time.Duration // for which the provider asks
 	body   []byte
 }
 
@@ -69,7 +69,7 @@ func (c *client) do(ctx context.Context, call upstream.Call) (answer, error) {
 	if err != nil && (a == nil || a.Status < http.StatusMultipleChoices) {
 		return answer{}, innermostCause(err)
 	}
-	return answer{a.Status, a.Header, a.Body}, nil
+	return answer{a.Status, min(retryAfter(err), time.Minute), a.Body}, nil
 }
 
 // innermostCause returns the cause of an error of upstream or net/http without its texts and addresses. This package
@@ -87,16 +87,6 @@ func innermostCause(err error) error {
 		}
 		err = u.Err
 	}
-}
-
-// retryAfter returns the pause that the provider asks for with Retry-After in seconds, the only form that such
-// providers send.
-func (a answer) retryAfter() time.Duration {
-	s, err := strconv.Atoi(a.header.Get("Retry-After"))
-	if err != nil || s < 0 {
-		return 0
-	}
-	return min(time.Duration(s)*time.Second, time.Minute)
 }
 
 // refusal is the error response of a token endpoint (RFC 6749, section 5.2).
@@ -147,7 +137,7 @@ func (a answer) failed(op string, r refusal) error {
 	err := fmt.Errorf("HTTP %d %s: %s", a.status, r.Code, r.Description)
 	switch {
 	case a.status >= 500, a.status == http.StatusRequestTimeout, a.status == http.StatusTooManyRequests:
-		return &dispatch.Error{Kind: dispatch.Unavailable, Op: op, RetryAfter: a.retryAfter(), Err: err}
+		return &dispatch.Error{Kind: dispatch.Unavailable, Op: op, RetryAfter: a.wait, Err: err}
 	}
 	return &dispatch.Error{Kind: dispatch.Misconfigured, Op: op, Err: err}
 }
