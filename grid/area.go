@@ -27,11 +27,9 @@ type Fault struct {
 
 func (f Fault) Error() string { return fmt.Sprintf("%s, at [%v, %v]", f.What, f.At[0], f.At[1]) }
 
-// NewArea returns the area of polygons, or the first [Fault] it finds. Longitudes may exceed 180 degrees or jump across
+// newArea returns the area of polygons, or the first [Fault] it finds. Longitudes may exceed 180 degrees or jump across
 // the antimeridian, rings may have either orientation, and positions may repeat. Polygons that overlap or share edges
 // become one.
-func NewArea(polygons MultiPolygon) (*Area, error) { return newArea(polygons, nil) }
-
 func newArea(polygons MultiPolygon, m *bounds.Meter) (*Area, error) {
 	a := &Area{meter: m}
 	for _, p := range polygons {

@@ -186,7 +186,7 @@ func FuzzArea(f *testing.F) {
 // TestSplit_KeepsNoMoreThanAnAnswerHolds: with a buffer each tile holds the positions of its neighbours, so that tiles
 // would take many times the area's memory.
 func TestSplit_KeepsNoMoreThanAnAnswerHolds(t *testing.T) {
-	a, err := ParseArea([]byte(comb(15, 4, 50, 6, 52)))
+	a, err := ParseWithin(nil, []byte(comb(15, 4, 50, 6, 52)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -105,7 +105,7 @@ func TestMultiPolygon_Bounds(t *testing.T) {
 		"all the Earth": {`[[-180,-90],[180,-90],[180,90],[-180,90],[-180,-90]]`, `[{-180 -90 180 90}]`,
 			`{-180 -90 180 90}`},
 	} {
-		area, err := grid.ParseArea([]byte(`{"type":"Polygon","coordinates":[` + row.area + `]}`))
+		area, err := grid.ParseWithin(nil, []byte(`{"type":"Polygon","coordinates":[`+row.area+`]}`))
 		if err != nil {
 			t.Fatal(name, err)
 		}

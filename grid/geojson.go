@@ -11,13 +11,10 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch/bounds"
 )
 
-// ParseArea reads an area from a GeoJSON (RFC 7946) Polygon, MultiPolygon, Feature or FeatureCollection of those: what
-// any of the polygons covers. Features without a geometry, and geometries without coordinates, are passed over. Its
-// error names the place of the fault: a [Fault], or a text that names the member.
-func ParseArea(raw []byte) (*Area, error) { return ParseWithin(nil, raw) }
-
-// ParseWithin is ParseArea with a meter, which also counts the later work on the area. If the meter stops, it returns
-// the meter's error, or [Grid.Tiles] ends early.
+// ParseWithin reads an area from a GeoJSON (RFC 7946) Polygon, MultiPolygon, Feature or FeatureCollection of those:
+// what any of the polygons covers. Features without a geometry, and geometries without coordinates, are passed over.
+// Its error names the place of the fault: a [Fault], or a text that names the member. The meter also counts the later
+// work on the area. If it stops, ParseWithin returns its error, or [Grid.Tiles] ends early.
 func ParseWithin(m *bounds.Meter, raw []byte) (*Area, error) {
 	polygons, err := parse(raw, "aoi", 0)
 	if err != nil {
@@ -32,7 +29,7 @@ func ParseWithin(m *bounds.Meter, raw []byte) (*Area, error) {
 	return newArea(polygons, m)
 }
 
-// PolygonsOf returns the polygons of GeoJSON as [ParseArea] reads it, if that takes no more than [bounds.AreaSteps].
+// PolygonsOf returns the polygons of GeoJSON as [ParseWithin] reads it, if that takes no more than [bounds.AreaSteps].
 func PolygonsOf(raw []byte) (MultiPolygon, error) {
 	a, err := ParseWithin(bounds.AreaSteps.Meter(context.Background()), raw)
 	if err != nil {

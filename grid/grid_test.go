@@ -110,7 +110,7 @@ func TestNewArea_FaultsNameTheirPlace(t *testing.T) {
 			Point{179, 0}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := NewArea(c.area)
+			_, err := newArea(c.area, nil)
 			if f, ok := errors.AsType[Fault](err); !ok || f.At != c.at {
 				t.Errorf("%v, want a fault at %v", err, c.at)
 			}
@@ -119,7 +119,7 @@ func TestNewArea_FaultsNameTheirPlace(t *testing.T) {
 }
 
 func TestNewArea_RefusesNaN(t *testing.T) {
-	if _, err := NewArea(MultiPolygon{{{{math.NaN(), 0}, {1, 0}, {1, 1}, {math.NaN(), 0}}}}); err == nil {
+	if _, err := newArea(MultiPolygon{{{{math.NaN(), 0}, {1, 0}, {1, 1}, {math.NaN(), 0}}}}, nil); err == nil {
 		t.Error("NaN was taken for a longitude")
 	}
 }
@@ -168,7 +168,7 @@ func judge(t reporter, c Cell, piece MultiPolygon) {
 
 func area(t testing.TB, geojson string) *Area {
 	t.Helper()
-	a, err := ParseArea([]byte(geojson))
+	a, err := ParseWithin(nil, []byte(geojson))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,7 +228,7 @@ func TestTiles_HostileLattice(t *testing.T) {
 	pieces := 0
 	for seed := range uint64(400 / smaller) {
 		m := lattice(g, rand.New(rand.NewPCG(seed, 1)))
-		a, err := NewArea(m)
+		a, err := newArea(m, nil)
 		if err != nil {
 			continue // what a user sends may be invalid; here only what is cut counts
 		}
@@ -271,7 +271,7 @@ func lattice(g *Grid, r *rand.Rand) MultiPolygon {
 func TestTiles_PiecesAreMended(t *testing.T) {
 	g, broken := named(t, "20x20km"), 0
 	for seed := range uint64(600) {
-		a, err := NewArea(nearly(rand.New(rand.NewPCG(seed, 1))))
+		a, err := newArea(nearly(rand.New(rand.NewPCG(seed, 1))), nil)
 		if err != nil {
 			continue
 		}
@@ -323,7 +323,7 @@ func TestTiles_StarsKeepTheirArea(t *testing.T) {
 		n := rapid.IntRange(3, 60).Draw(rt, "points")
 		seed := rapid.Uint64().Draw(rt, "seed")
 		r := star(lon, lat, n, rand.New(rand.NewPCG(seed, 0)))
-		a, err := NewArea(MultiPolygon{{r}})
+		a, err := newArea(MultiPolygon{{r}}, nil)
 		if err != nil {
 			rt.Skip(err)
 		}
@@ -381,7 +381,7 @@ func TestParseArea_SaysWhatIsWrong(t *testing.T) {
 		`{"type":"FeatureCollection","features":[]}`:                                   "aoi: it contains no polygon",
 		`{"type":"FeatureCollection","features":[{"type":"Feature","geometry":null}]}`: "aoi: it contains no polygon",
 	} {
-		if _, err := ParseArea([]byte(raw)); err == nil || err.Error() != want {
+		if _, err := ParseWithin(nil, []byte(raw)); err == nil || err.Error() != want {
 			t.Errorf("%s: %v, want %s", raw, err, want)
 		}
 	}
@@ -391,7 +391,7 @@ func FuzzParseArea(f *testing.F) {
 	f.Add([]byte(`{"type":"Polygon","coordinates":[[[177,-18],[-178,-18],[-178,-16],[177,-16],[177,-18]]]}`))
 	f.Add([]byte(`{"type":"Polygon","coordinates":[[[0,80],[90,80],[180,80],[-90,80],[0,80]]]}`))
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		a, err := ParseArea(raw)
+		a, err := ParseWithin(nil, raw)
 		if err != nil {
 			return
 		}
@@ -412,7 +412,7 @@ func BenchmarkTiles(b *testing.B) {
 	}
 	ring = append(ring, ring[0])
 	for b.Loop() {
-		a, err := NewArea(MultiPolygon{{ring}})
+		a, err := newArea(MultiPolygon{{ring}}, nil)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -426,7 +426,7 @@ func BenchmarkTiles(b *testing.B) {
 
 func ExampleGrid_Tiles() {
 	g, _ := Named("250x250km")
-	a, _ := ParseArea([]byte(`{"type":"Polygon","coordinates":[[[4,50],[6,50],[6,51],[4,51],[4,50]]]}`))
+	a, _ := ParseWithin(nil, []byte(`{"type":"Polygon","coordinates":[[[4,50],[6,50],[6,51],[4,51],[4,50]]]}`))
 	for cell := range g.Tiles(a) {
 		fmt.Println(cell.ID, cell.West, cell.South, cell.East, cell.North)
 	}
@@ -442,7 +442,7 @@ func TestArea_Polygons(t *testing.T) {
 		{`{"type":"Polygon","coordinates":[[[179,0],[181,0],[181,1],[179,1],[179,0]]]}`,
 			`{"type":"MultiPolygon","coordinates":[[[[-180,0],[-179,0],[-179,1],[-180,1],[-180,0]]],[[[180,1],[179,1],[179,0],[180,0],[180,1]]]]}`},
 	} {
-		area, err := ParseArea([]byte(c.raw))
+		area, err := ParseWithin(nil, []byte(c.raw))
 		if err != nil {
 			t.Fatal(err)
 		}

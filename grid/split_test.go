@@ -133,7 +133,7 @@ func TestSplit_BufferAddsNoTiles(t *testing.T) {
 }
 
 func TestSplit_FromCentre(t *testing.T) {
-	a, err := ParseArea([]byte(box("4,50,6,52")))
+	a, err := ParseWithin(nil, []byte(box("4,50,6,52")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +154,7 @@ func TestSplit_FromCentre(t *testing.T) {
 
 // The centre of an area across the antimeridian lies on it.
 func TestSplit_FromCentreAcrossTheAntimeridian(t *testing.T) {
-	a, err := ParseArea([]byte(box("170,-1,-170,1")))
+	a, err := ParseWithin(nil, []byte(box("170,-1,-170,1")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +182,7 @@ func TestSplit_FromCentreAcrossTheAntimeridian(t *testing.T) {
 func TestSplit_BeyondLatitudesAcrossTheAntimeridian(t *testing.T) {
 	for _, ring := range []string{"[170,70],[190,70],[190,75],[175,86],[170,86],[170,70]",
 		"[170,70],[190,70],[190,86],[185,86],[170,75],[170,70]"} {
-		a, err := ParseArea([]byte(`{"type":"Polygon","coordinates":[[` + ring + `]]}`))
+		a, err := ParseWithin(nil, []byte(`{"type":"Polygon","coordinates":[[`+ring+`]]}`))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -211,7 +211,7 @@ func TestSplit_Faults(t *testing.T) {
 			t.Errorf("%v, want %s", err, says)
 		}
 	}
-	a, err := ParseArea([]byte(box("0,0,5,5")))
+	a, err := ParseWithin(nil, []byte(box("0,0,5,5")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -232,7 +232,7 @@ func TestParseCells(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := ParseArea([]byte(`{"type":"Polygon","coordinates":[[[1,0],[3,0],[3,2],[1,2],[1,0]]]}`))
+	a, err := ParseWithin(nil, []byte(`{"type":"Polygon","coordinates":[[[1,0],[3,0],[3,2],[1,2],[1,0]]]}`))
 	if err != nil {
 		t.Fatal(err)
 	}

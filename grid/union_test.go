@@ -56,7 +56,7 @@ func TestParseArea_Union(t *testing.T) {
 		"a feature without place": {features(unlocated, square(5, 51, .5), empty), .25, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a, err := grid.ParseArea([]byte(c.area))
+			a, err := grid.ParseWithin(nil, []byte(c.area))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -76,12 +76,12 @@ func TestParseArea_Union(t *testing.T) {
 	}
 	for _, alone := range []string{unlocated, features(unlocated, empty), features(),
 		`{"type":"Polygon","coordinates":[]}`, `{"type":"MultiPolygon","coordinates":[[]]}`} {
-		if _, err := grid.ParseArea([]byte(alone)); err == nil || err.Error() != "aoi: it contains no polygon" {
+		if _, err := grid.ParseWithin(nil, []byte(alone)); err == nil || err.Error() != "aoi: it contains no polygon" {
 			t.Errorf("%s: %v", alone, err)
 		}
 	}
 	bow := `{"type":"Feature","geometry":{"type":"Polygon","coordinates":[[[5,51],[6,52],[6,51],[5,52],[5,51]]]}}`
-	if _, err := grid.ParseArea([]byte(features(square(5, 51, .5), bow))); err == nil ||
+	if _, err := grid.ParseWithin(nil, []byte(features(square(5, 51, .5), bow))); err == nil ||
 		!strings.Contains(err.Error(), "edges cross, at [5.5, 51.5]") {
 		t.Errorf("a polygon that crosses itself: %v", err)
 	}

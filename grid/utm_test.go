@@ -11,7 +11,7 @@ import (
 // tilesOf splits a GeoJSON geometry.
 func tilesOf(t testing.TB, s Split, aoi string) map[string]MultiPolygon {
 	t.Helper()
-	a, err := ParseArea([]byte(aoi))
+	a, err := ParseWithin(nil, []byte(aoi))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func TestUTM_NamesOfSquares(t *testing.T) {
 
 // The squares of the whole Earth have no gap and do not overlap, and are as many as the grid says.
 func TestUTM_World(t *testing.T) {
-	a, err := ParseArea([]byte(box("-180,-80,180,84")))
+	a, err := ParseWithin(nil, []byte(box("-180,-80,180,84")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +112,7 @@ func TestUTM_CommonEdges(t *testing.T) {
 }
 
 func TestUTM_NotBeyondItsLatitudes(t *testing.T) {
-	a, err := ParseArea([]byte(box("0,83,1,85")))
+	a, err := ParseWithin(nil, []byte(box("0,83,1,85")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +124,7 @@ func TestUTM_NotBeyondItsLatitudes(t *testing.T) {
 
 // BenchmarkUTM measures the time for each of the 224,345 squares of 50 km.
 func BenchmarkUTM(b *testing.B) {
-	a, err := ParseArea([]byte(box("-180,-80,180,84")))
+	a, err := ParseWithin(nil, []byte(box("-180,-80,180,84")))
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -6,11 +6,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Process reads the state of this process at each scrape. A nil function is not read.
+// Process reads the state of this process at each scrape.
 type Process struct {
 	Unsaved       func() int  // responses of platforms that wait to be saved
 	Streams       func() int  // open WebSockets
-	Notifications func() bool // whether notifications of other processes arrive
+	Notifications func() bool // whether notifications of other processes arrive; nil: the database has none
 	Pools         func() []Pool
 	Refusals      func() map[string]int64 // how often each budget has refused an input
 	Durability    func() *Durability      // nil: not known, or the database is no server
@@ -61,24 +61,16 @@ func (s *processState) Collect(to chan<- prometheus.Metric) {
 	if p == nil {
 		return
 	}
-	if p.Unsaved != nil {
-		to <- gauge(unsavedDesc, float64(p.Unsaved()))
-	}
-	if p.Streams != nil {
-		to <- gauge(streamsDesc, float64(p.Streams()))
-	}
+	to <- gauge(unsavedDesc, float64(p.Unsaved()))
+	to <- gauge(streamsDesc, float64(p.Streams()))
 	if p.Notifications != nil {
 		to <- gauge(notificationsDesc, one(p.Notifications()))
 	}
-	if p.Pools != nil {
-		for _, pool := range p.Pools() {
-			pool.collect(to)
-		}
+	for _, pool := range p.Pools() {
+		pool.collect(to)
 	}
-	if p.Refusals != nil {
-		for bound, n := range p.Refusals() {
-			to <- prometheus.MustNewConstMetric(refusalsDesc, prometheus.CounterValue, float64(n), bound)
-		}
+	for bound, n := range p.Refusals() {
+		to <- prometheus.MustNewConstMetric(refusalsDesc, prometheus.CounterValue, float64(n), bound)
 	}
 }
 

@@ -120,7 +120,7 @@ func (c *counter) Write(p []byte) (int, error) { c.bytes += len(p); return len(p
 func cells(b *testing.B, outline json.RawMessage) (n int) {
 	b.Helper()
 	g, _ := grid.Named("20x20km")
-	area, err := grid.ParseArea(outline)
+	area, err := grid.ParseWithin(nil, outline)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -52,7 +52,7 @@ type split struct {
 
 func splitInto(t *testing.T, g *grid.Grid, outline json.RawMessage) split {
 	t.Helper()
-	area, err := grid.ParseArea(outline)
+	area, err := grid.ParseWithin(nil, outline)
 	if err != nil {
 		t.Fatal(err)
 	}
