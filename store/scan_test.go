@@ -22,7 +22,6 @@ var scans = map[string]string{
 	"Stats stats_lease":            "one row",
 	"Stats owner_counts":           "a row for each owner at an account; one process in 15 s",
 	"Stats platforms":              "a row for each platform",
-	"Stats schedules":              "a row for each platform",
 	"Dequeue served":               "a row for each platform",
 	"EndStats stats_lease":         "one row",
 	"Export accounts":              "an operator exports what belongs to a user",
