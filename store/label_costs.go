@@ -14,11 +14,10 @@ func (s *Store) LabelCharges(
 	charges, err := listAs(ctx, s.on(s.read), func(c *dispatch.AccountCharge) []any {
 		return []any{text(&c.Account), &c.Month, &c.Unit, &c.Label, &c.Costs, number(&c.Runs)}
 	}, roundedCharge, `
-		SELECT account, month, unit, value, SUM(costs), CAST(SUM(runs) AS BIGINT)
+		SELECT account, month, unit, value, costs, runs
 		FROM label_costs
 		WHERE owner = $1 AND name = $2
-		GROUP BY month, account, unit, value
-		ORDER BY month DESC, SUM(costs) DESC, account, unit, value
+		ORDER BY month DESC, costs DESC, account, unit, value
 		LIMIT CAST($3 AS BIGINT)`,
 		u, label, n)
 	return charges, fail("LabelCharges", err)

@@ -16,10 +16,9 @@ func withLedger(
 	charges, err := listAs(ctx, q, func(c *dispatch.AccountCharge) []any {
 		return []any{text(&c.Account), &c.Month, &c.Unit, &c.Costs, number(&c.Runs)}
 	}, roundedCharge, `
-		SELECT account, month, unit, SUM(costs), CAST(SUM(runs) AS BIGINT)
+		SELECT account, month, unit, costs, runs
 		FROM ledger
 		WHERE owner = $1
-		GROUP BY account, month, unit
 		ORDER BY month DESC, account, unit
 		LIMIT CAST($2 AS BIGINT)`,
 		u, ledgerRows)
@@ -36,12 +35,10 @@ func highestCharge(
 ) (dispatch.Charge, error) {
 	highest := dispatch.Charge{Month: at(now).Format("2006-01")}
 	err := q.QueryRowContext(ctx, `
-		SELECT unit, SUM(costs)
+		SELECT unit, costs
 		FROM ledger
-		WHERE owner = $1 AND account = $2 AND month = $3
-		GROUP BY unit
-		HAVING SUM(costs) > 0
-		ORDER BY SUM(costs) DESC, unit
+		WHERE owner = $1 AND account = $2 AND month = $3 AND costs > 0
+		ORDER BY costs DESC, unit
 		LIMIT 1`, u, a, highest.Month).Scan(&highest.Unit, &highest.Costs)
 	highest.Costs = rounded(highest.Costs)
 	return highest, missing(err)

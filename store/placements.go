@@ -128,10 +128,10 @@ func listSpread(ctx context.Context, q querier, now int64) ([]spreadPlacement, e
 		SELECT tasks.id, tasks.owner, tasks.moves, h.account, h.base, h.hash,
 			COALESCE(a.hold, 0), COALESCE(a.hold_attention, ''), COALESCE(a.restored, 0),
 			EXISTS (SELECT 1 FROM operator_holds o WHERE o.scope = h.account OR o.scope = h.platform),
-			CAST(COALESCE((SELECT SUM(c.held) FROM account_counts c WHERE c.account = h.account), 0) AS BIGINT),
-			CAST(COALESCE((
-				SELECT SUM(l.waiting) FROM queue_counts l
-				WHERE l.account = h.account AND l.owner = tasks.owner AND l.task = tasks.id), 0) AS BIGINT),
+			COALESCE((SELECT c.held FROM account_counts c WHERE c.account = h.account), 0),
+			COALESCE((
+				SELECT l.waiting FROM queue_counts l
+				WHERE l.account = h.account AND l.owner = tasks.owner AND l.task = tasks.id), 0),
 			(SELECT count(*) FROM jobs j
 				WHERE j.task = tasks.id AND j.task <> 0 AND j.attention = 'retrying' AND j.attention <> '' AND NOT j.hidden
 					AND j.account = h.account AND j.phase = 'waiting' AND j.desired = 'run' AND NOT j.paused AND j.begun = 0

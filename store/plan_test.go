@@ -157,7 +157,7 @@ var plans = []plan{
 	{`^SELECT id, number, status FROM jobs WHERE id IN`,
 		"SEARCH jobs USING INDEX sqlite_autoindex_jobs_1 (id=?)", "jobs_pkey", false},
 	{`AND budgeted AND .* GROUP BY task`, "SEARCH jobs USING INDEX jobs_budgeted (task=?)", "", false},
-	{`FROM task_costs WHERE .* GROUP BY task, unit`,
+	{`FROM task_costs WHERE .* ORDER BY task, unit`,
 		"SEARCH task_costs USING INDEX sqlite_autoindex_task_costs_1 (task=?)", "", false},
 	{`WITH RECURSIVE reading`, "SEARCH n USING COVERING INDEX items_due (platform>?)", "items_due", false},
 	{`ORDER BY i\.due LIMIT CAST`,

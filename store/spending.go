@@ -68,10 +68,9 @@ func (all spendings) charges(ctx context.Context, q tx, ids []dispatch.TaskID) e
 	charges, err := list(ctx, q, func(c *charge) []any {
 		return []any{number(&c.task), &c.Unit, &c.Costs, number(&c.Runs)}
 	}, `
-		SELECT task, unit, SUM(costs), CAST(SUM(runs) AS BIGINT)
+		SELECT task, unit, costs, runs
 		FROM task_costs
 		WHERE `+w.String()+`
-		GROUP BY task, unit
 		ORDER BY task, unit`,
 		w.args...)
 	for _, c := range charges {

@@ -61,13 +61,9 @@ func (r *statsRow) columns() []any {
 // SQLite from that.
 const platformStats = `
 	SELECT 'unfinished', accounts.platform, '', '', CAST(SUM(a.waiting) AS BIGINT), count(*)
-	FROM (
-		SELECT account, SUM(waiting) AS waiting
-		FROM account_counts
-		GROUP BY account
-		HAVING SUM(waiting) <> 0 OR SUM(held) <> 0
-	) AS a
+	FROM account_counts a
 		JOIN accounts ON accounts.id = a.account
+	WHERE a.waiting <> 0 OR a.held <> 0
 	GROUP BY accounts.platform
 	UNION ALL
 	SELECT 'ended', accounts.platform, '', '', CAST(SUM(c.jobs - c.waiting - c.held) AS BIGINT), 0
