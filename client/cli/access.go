@@ -100,11 +100,8 @@ func (a *app) permitCommand() *cobra.Command {
 		Long: `Open the page where you permit the broker to act for you after you have signed out, so that long tasks run to their end.
 --list shows your permissions, --revoke withdraws one.`,
 		Example: "  eodispatch permit\n  eodispatch permit --list\n  eodispatch permit --revoke ID",
-		RunE: a.run(func(ctx context.Context, _ []string) error {
-			c, err := a.client()
+		RunE: a.onClient(func(ctx context.Context, c *client.Client, _ []string) error {
 			switch {
-			case err != nil:
-				return err
 			case revoke != "":
 				return c.Revoke(ctx, revoke)
 			case list:

@@ -522,12 +522,11 @@ func restOf(r *wire.TaskRest) string {
 	}
 	var parts []string
 	if r.Costs != nil {
-		parts = append(parts, strings.TrimSpace(spreadOf(*r.Costs,
-			func(n float64) string { return fmt.Sprintf("%.4g", n) })+" "+r.CostUnit)+
+		parts = append(parts, strings.TrimSpace(spread(r.Costs, amount)+" "+r.CostUnit)+
 			fmt.Sprintf(" by %d finished jobs%s", r.CostRuns, basisOf(r.Basis)))
 	}
 	if r.Seconds != nil {
-		parts = append(parts, spreadOf(*r.Seconds, func(n float64) string { return span(n).String() })+
+		parts = append(parts, spread(r.Seconds, seconds)+
 			fmt.Sprintf(" by %d finished jobs%s", r.SecondsRuns, basisOf(r.Basis)))
 	}
 	if len(parts) == 0 {
@@ -546,14 +545,6 @@ func span(seconds float64) time.Duration {
 		return d.Round(time.Minute)
 	}
 	return d.Round(time.Second)
-}
-
-// spreadOf shows a range, or a single number if there is none.
-func spreadOf(s wire.Spread, show func(float64) string) string {
-	if low, high := show(s.Low), show(s.High); low != high {
-		return low + " to " + high
-	}
-	return show(s.Likely)
 }
 
 // pauseOf follows the status of a task.

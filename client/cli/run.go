@@ -65,11 +65,7 @@ func (a *app) upscaleCommand() *cobra.Command {
 
 func (r *running) complete(command *cobra.Command, task bool) *cobra.Command {
 	command.RunE = func(command *cobra.Command, args []string) error {
-		return r.app.run(func(ctx context.Context, args []string) error {
-			c, err := r.client()
-			if err != nil {
-				return err
-			}
+		return r.onClient(func(ctx context.Context, c *client.Client, args []string) error {
 			d, err := r.build(ctx, c, args, command.Flags())
 			if err == nil {
 				err = r.saving.check()
