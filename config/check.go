@@ -198,18 +198,13 @@ func (r *reader) checkSecrets(c *Config) {
 func (r *reader) finishIdentity(c *Config) {
 	id := &c.Identity
 	id.Audience = r.checkProvider("identity", *id)
-	if id.DocsClient != "" && id.DocsClient == id.ClientID && id.ClientSecret.Reveal()+id.ClientKey.Reveal() != "" {
-		r.failAt("identity.docs_client",
-			"must be a public client of its own: browsers must not need the secret of identity.client_id")
-	}
-	if id.CommandLineClient != "" && id.CommandLineClient == id.ClientID && id.ClientSecret.Reveal()+
-		id.ClientKey.Reveal() != "" {
-		r.failAt("identity.command_line_client",
-			"must be a public client of its own: users' programs must not need the secret of identity.client_id")
-	}
-	if id.OpenEOClient != "" && id.OpenEOClient == id.ClientID && id.ClientSecret.Reveal()+id.ClientKey.Reveal() != "" {
-		r.failAt("identity.openeo_client",
-			"must be a public client of its own: users' programs must not need the secret of identity.client_id")
+	secret := id.ClientSecret.Reveal()+id.ClientKey.Reveal() != ""
+	for key, client := range map[string]string{"docs_client": id.DocsClient,
+		"command_line_client": id.CommandLineClient, "openeo_client": id.OpenEOClient} {
+		if client != "" && client == id.ClientID && secret {
+			r.failAt("identity."+key, "must be a public client of its own: browsers and users' programs must not "+
+				"need the secret of identity.client_id")
+		}
 	}
 }
 
