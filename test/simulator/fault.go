@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"maps"
-	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"slices"
@@ -13,31 +12,29 @@ import (
 	"time"
 )
 
-// Fault describes which requests fail, and how. In JSON, durations are nanoseconds.
+// Fault describes which requests fail, and how.
 type Fault struct {
-	Route  string  `json:"route,omitempty"`  // such as "POST /jobs/{id}/results"; "": every route
-	Skip   int     `json:"skip,omitempty"`   // number of requests to let pass first
-	Times  int     `json:"times,omitempty"`  // number of requests to strike then; 0: all
-	Chance float64 `json:"chance,omitempty"` // probability for each request; 0: always
-	Beyond int     `json:"beyond,omitempty"` // strike only requests beyond this many per second; 0: all
+	Route  string // such as "POST /jobs/{id}/results"; "": every route
+	Skip   int    // number of requests to let pass first
+	Times  int    // number of requests to strike then; 0: all
+	Beyond int    // strike only requests beyond this many per second; 0: all
 
-	Latency time.Duration `json:"latency,omitempty"` // before anything else
+	Latency time.Duration // before anything else
 
 	// After applies the fault after the request has taken effect. Otherwise Status and Cut prevent the effect.
-	After bool `json:"after,omitempty"`
-	Cut   bool `json:"cut,omitempty"` // close the connection without a response
+	After bool
+	Cut   bool // close the connection without a response
 
-	Status     int           `json:"status,omitempty"` // respond with this status in place of the server's response
-	Code       string        `json:"code,omitempty"`   // in the protocol's error body
-	Message    string        `json:"message,omitempty"`
-	RetryAfter time.Duration `json:"retry_after,omitempty"` // rounded to seconds
+	Status     int    // respond with this status in place of the server's response
+	Code       string // in the protocol's error body
+	Message    string
+	RetryAfter time.Duration // rounded to seconds
 
-	Header           map[string]string `json:"header,omitempty"` // headers to set; "" removes, as in {"Location": ""}
-	RelativeLocation bool              `json:"relative_location,omitempty"`
-	Body             string            `json:"body,omitempty"` // in place of the server's
-	Pad              int               `json:"pad,omitempty"`  // number of blanks before the body
-	Form             Form              `json:"form,omitempty"`
-	Pause            time.Duration     `json:"pause,omitempty"` // between two bytes of a Slow body
+	Header           map[string]string // headers to set; "" removes, as in {"Location": ""}
+	RelativeLocation bool
+	Body             string // in place of the server's
+	Form             Form
+	Pause            time.Duration // between two bytes of a Slow body
 
 	second time.Time // beginning of the current second of Beyond
 	passed int       // requests since then
@@ -47,27 +44,22 @@ type Fault struct {
 type Form string
 
 const (
-	AsIs      Form = ""
-	HTML      Form = "html"      // an HTML page in its place
-	Truncated Form = "truncated" // the first half only, said to be all
-	Torn      Form = "torn"      // the connection is cut in the middle
-	Endless   Form = "endless"   // the body never ends
-	Slow      Form = "slow"      // a byte at a time, separated by Pause
+	AsIs    Form = ""
+	HTML    Form = "html"    // an HTML page in its place
+	Endless Form = "endless" // the body never ends
+	Slow    Form = "slow"    // a byte at a time, separated by Pause
 )
 
 // onlyDelays reports whether f does not change the response.
 func (f Fault) onlyDelays() bool {
-	return !f.Cut && f.Status == 0 && f.Header == nil && !f.RelativeLocation && f.Body == "" && f.Pad == 0 &&
+	return !f.Cut && f.Status == 0 && f.Header == nil && !f.RelativeLocation && f.Body == "" &&
 		f.Form == AsIs
 }
 
 // Faults holds the active faults. The zero value has none.
 type Faults struct {
-	Seed uint64 // for Chance
-
 	mu     sync.Mutex
 	active []Fault
-	random *rand.Rand
 }
 
 // Add activates more faults, after the existing ones.
@@ -93,7 +85,7 @@ func (fs *Faults) next(route string) Fault {
 	for i := range fs.active {
 		f := &fs.active[i]
 		decided := !all.onlyDelays()
-		if f.Route != "" && f.Route != route || decided && !f.onlyDelays() || !fs.matches(f) {
+		if f.Route != "" && f.Route != route || decided && !f.onlyDelays() || !f.matches() {
 			continue
 		}
 		latency := all.Latency + f.Latency
@@ -106,13 +98,13 @@ func (fs *Faults) next(route string) Fault {
 	return all
 }
 
-// matches decides whether f strikes a matching request, and counts it. A used-up fault has Times -1.
-func (fs *Faults) matches(f *Fault) bool {
+// matches decides whether f strikes a request on its route, and counts it. A used-up fault has Times -1.
+func (f *Fault) matches() bool {
 	if f.Skip > 0 {
 		f.Skip--
 		return false
 	}
-	if f.Chance > 0 && fs.roll() >= f.Chance || f.Beyond > 0 && !f.tooMany(time.Now()) {
+	if f.Beyond > 0 && !f.tooMany(time.Now()) {
 		return false
 	}
 	if f.Times > 0 {
@@ -130,13 +122,6 @@ func (f *Fault) tooMany(now time.Time) bool {
 	}
 	f.passed++
 	return f.passed > f.Beyond
-}
-
-func (fs *Faults) roll() float64 {
-	if fs.random == nil {
-		fs.random = rand.New(rand.NewPCG(fs.Seed, 1))
-	}
-	return fs.random.Float64()
 }
 
 // answer is a response that can still be changed.
@@ -170,18 +155,11 @@ func (f Fault) apply(a *answer) {
 		a.body.Reset()
 		a.body.WriteString(f.Body)
 	}
-	if f.Pad > 0 {
-		padded := append(bytes.Repeat([]byte(" "), f.Pad), a.body.Bytes()...)
-		a.body = *bytes.NewBuffer(padded)
-	}
-	switch f.Form {
-	case HTML:
+	if f.Form == HTML {
 		a.header.Set("Content-Type", "text/html; charset=utf-8")
 		a.body.Reset()
 		a.body.WriteString(
 			"<!doctype html><html><head><title>Bad Gateway</title></head><body><h1>Bad Gateway</h1></body></html>\n")
-	case Truncated:
-		a.body.Truncate(a.body.Len() / 2)
 	}
 }
 
@@ -190,7 +168,7 @@ func (f Fault) send(ctx context.Context, w http.ResponseWriter, a *answer) {
 	maps.Copy(w.Header(), a.header)
 	// the response to HEAD tells the length of the file
 	headed := a.body.Len() == 0 && a.header.Get("Content-Length") != ""
-	if !headed && (f.Form == AsIs || f.Form == HTML || f.Form == Torn) {
+	if !headed && (f.Form == AsIs || f.Form == HTML) {
 		w.Header().Set("Content-Length", strconv.Itoa(a.body.Len()))
 	}
 	if a.status == http.StatusNoContent || a.status == http.StatusNotModified {
@@ -199,10 +177,6 @@ func (f Fault) send(ctx context.Context, w http.ResponseWriter, a *answer) {
 	w.WriteHeader(a.status)
 	body := a.body.Bytes()
 	switch f.Form {
-	case Torn:
-		w.Write(body[:len(body)/2])
-		http.NewResponseController(w).Flush()
-		panic(http.ErrAbortHandler)
 	case Slow:
 		trickle(ctx, w, body, f.Pause)
 	case Endless:

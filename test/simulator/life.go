@@ -7,19 +7,19 @@ import (
 
 // Life describes how jobs proceed. With the zero Life any number of jobs finish at once, and statuses are true.
 type Life struct {
-	Queue  time.Duration `json:"queue"`  // from the start of a job until it runs
-	Run    time.Duration `json:"run"`    // from then until it ends
-	Spread float64       `json:"spread"` // a job's durations are multiplied by a factor between 1-Spread and 1+Spread
-	Fail   float64       `json:"fail"`   // share of the jobs that end in an error
-	Stuck  bool          `json:"stuck"`  // running jobs run for ever, without progress
+	Queue  time.Duration // from the start of a job until it runs
+	Run    time.Duration // from then until it ends
+	Spread float64       // a job's durations are multiplied by a factor between 1-Spread and 1+Spread
+	Fail   float64       // share of the jobs that end in an error
+	Stuck  bool          // running jobs run for ever, without progress
 
 	// Slots is how many started jobs an account may have; further starts are refused. 0: any number.
-	Slots int `json:"slots"`
+	Slots int
 
-	Lag      time.Duration `json:"lag"`      // delay of statuses
-	Unlisted time.Duration `json:"unlisted"` // time until a new job appears in listings
-	Billing  time.Duration `json:"billing"`  // time from the end of a job until its costs are known
-	Flicker  time.Duration `json:"flicker"`  // time after its start during which a healthy job reports an error
+	Lag      time.Duration // delay of statuses
+	Unlisted time.Duration // time until a new job appears in listings
+	Billing  time.Duration // time from the end of a job until its costs are known
+	Flicker  time.Duration // time after its start during which a healthy job reports an error
 }
 
 type phase int

@@ -1,7 +1,6 @@
 package simulator
 
 import (
-	"encoding/json"
 	"errors"
 	"net"
 	"net/http"
@@ -23,10 +22,9 @@ type World struct {
 	OGC    *OGC
 	IdP    *IdP
 
-	OpenEOURL  string
-	OGCURL     string
-	IdPURL     string
-	ControlURL string // see Control
+	OpenEOURL string
+	OGCURL    string
+	IdPURL    string
 
 	Credentials Credentials
 
@@ -46,7 +44,7 @@ type Credentials struct {
 
 // Start listens on free loopback ports. The caller closes the world.
 func Start(o Options) (*World, error) {
-	var listeners [4]net.Listener
+	var listeners [3]net.Listener
 	for i := range listeners {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
@@ -59,8 +57,8 @@ func Start(o Options) (*World, error) {
 	}
 	address := func(i int) string { return "http://" + listeners[i].Addr().String() }
 	w := create(o, address(2))
-	w.OpenEOURL, w.OGCURL, w.IdPURL, w.ControlURL = address(0), address(1), address(2), address(3)
-	for i, h := range []http.Handler{w.OpenEO, w.OGC, w.IdP, w.Control()} {
+	w.OpenEOURL, w.OGCURL, w.IdPURL = address(0), address(1), address(2)
+	for i, h := range []http.Handler{w.OpenEO, w.OGC, w.IdP} {
 		s := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
 		w.servers = append(w.servers, s)
 		go s.Serve(listeners[i])
@@ -70,13 +68,13 @@ func Start(o Options) (*World, error) {
 
 // create creates the servers, which refer to each other.
 func create(o Options, idpURL string) *World {
-	idp := &IdP{URL: idpURL, Faults: Faults{Seed: o.Seed}}
+	idp := &IdP{URL: idpURL}
 	issuer, platform := idp.Issuer(BrokerRealm), idp.Issuer(PlatformRealm)
 	w := &World{
 		IdP: idp,
-		OpenEO: &OpenEO{Seed: o.Seed, Life: o.Life, Faults: Faults{Seed: o.Seed}, Open: o.Open, Issuer: platform,
-			Check: idp.Check(PlatformRealm), Namespaces: &http.Client{Timeout: 10 * time.Second}},
-		OGC: &OGC{Seed: o.Seed, Life: o.Life, Faults: Faults{Seed: o.Seed}},
+		OpenEO: &OpenEO{Seed: o.Seed, Life: o.Life, Open: o.Open, Issuer: platform, Check: idp.Check(PlatformRealm),
+			Namespaces: &http.Client{Timeout: 10 * time.Second}},
+		OGC: &OGC{Seed: o.Seed, Life: o.Life},
 		Credentials: Credentials{User: "alice", Password: "alice-password", Client: "portal",
 			BrokerID: "eodispatch-api", BrokerSecret: "eodispatch-api-secret",
 			ServiceID: "eodispatch-service", ServiceSecret: "eodispatch-service-secret", Issuer: issuer,
@@ -95,43 +93,4 @@ func (w *World) Close() error {
 		errs = append(errs, s.Close())
 	}
 	return errors.Join(errs...)
-}
-
-// Setting is what Control changes at one server. Absent members stay.
-type Setting struct {
-	Faults *[]Fault `json:"faults,omitempty"` // in place of the active ones
-	Life   *Life    `json:"life,omitempty"`   // not for the identity provider
-}
-
-// Control returns a handler for tests in another process: GET /_oracle returns {"openeo": Tally, "ogc": Tally, "idp":
-// Tally}, and PUT /_faults accepts {"openeo": Setting, "ogc": Setting, "idp": Setting}.
-func (w *World) Control() http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /_oracle", func(rw http.ResponseWriter, _ *http.Request) {
-		writeJSON(rw, 200, map[string]Tally{"openeo": w.OpenEO.Oracle.Tally(), "ogc": w.OGC.Oracle.Tally(),
-			"idp": w.IdP.Oracle.Tally()})
-	})
-	mux.HandleFunc("PUT /_faults", func(rw http.ResponseWriter, r *http.Request) {
-		var settings struct{ OpenEO, OGC, IdP Setting }
-		decoder := json.NewDecoder(r.Body)
-		decoder.DisallowUnknownFields()
-		if err := decoder.Decode(&settings); err != nil {
-			http.Error(rw, err.Error(), http.StatusBadRequest)
-			return
-		}
-		settings.OpenEO.apply(&w.OpenEO.Faults, w.OpenEO.SetLife)
-		settings.OGC.apply(&w.OGC.Faults, w.OGC.SetLife)
-		settings.IdP.apply(&w.IdP.Faults, func(Life) {})
-		rw.WriteHeader(http.StatusNoContent)
-	})
-	return mux
-}
-
-func (s Setting) apply(faults *Faults, live func(Life)) {
-	if s.Faults != nil {
-		faults.Set(*s.Faults...)
-	}
-	if s.Life != nil {
-		live(*s.Life)
-	}
 }
