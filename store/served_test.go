@@ -157,18 +157,18 @@ func TestTurns_UsersAreServedInTurn(t *testing.T) {
 	})
 }
 
-// servesInTurn has 100 users with backlogs, one of them with two tasks, share one slot, while replicas start and stop
+// servesInTurn has 30 users with backlogs, one of them with two tasks, share one slot, while replicas start and stop
 // and a newcomer submits a single job. Each user is served once per round, in the order of arrival, as the queue
 // positions said.
 func servesInTurn(t *testing.T, db conformance.Database) {
-	const users, each = 100, 3
-	p := &instant{stops: []int{120, 180, 240, users*each + each + 1}, stop: make(chan struct{})}
+	const users, each = 30, 3
+	p := &instant{stops: []int{36, 54, 72, users*each + each + 1}, stop: make(chan struct{})}
 	s := db.Open()
 	one, two := newReplica(s, p), newReplica(db.Open(), p)
 	var came, want []string
 	tasks := map[string]dispatch.TaskID{}
 	for i := range users {
-		u := fmt.Sprintf("user%03d", (i*37+50)%users) // not in alphabetical order
+		u := fmt.Sprintf("user%03d", (i*7+13)%users) // not in alphabetical order
 		came, tasks[u] = append(came, u), one.submit(t, dispatch.UserID(u), u, each)
 	}
 	one.submit(t, dispatch.UserID(came[7]), "second", each)
@@ -206,8 +206,8 @@ func servesInTurn(t *testing.T, db conformance.Database) {
 	p.reached(t)
 	p.stop <- struct{}{}
 	order := p.taken()
-	if at := slices.Index(order, "newcomer"); at != 180 {
-		t.Errorf("the newcomer's job came after %d others, want 180: at once", at)
+	if at := slices.Index(order, "newcomer"); at != 54 {
+		t.Errorf("the newcomer's job came after %d others, want 54: at once", at)
 	}
 	if order = slices.DeleteFunc(order, func(title string) bool { return title == "newcomer" }); !slices.Equal(order,
 		want) {
