@@ -3,7 +3,6 @@ package visit
 import (
 	"cmp"
 	"context"
-	"slices"
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
@@ -25,7 +24,7 @@ func (v *visit) save(ctx context.Context, said []jobOutcomes, responses int) err
 		}
 		saved, err := v.visits.Store.Save(ctx, jobs, wake...)
 		if err != nil {
-			v.rememberAttempt(said, jobs)
+			v.uncertain = true
 			return err
 		}
 		if said, err = v.noteSaved(ctx, said, byID(saved)); err != nil {
@@ -33,7 +32,7 @@ func (v *visit) save(ctx context.Context, said []jobOutcomes, responses int) err
 		}
 	}
 	over := v.unsaved[:responses]
-	v.unsaved, v.tried = v.unsaved[responses:], nil
+	v.unsaved, v.uncertain = v.unsaved[responses:], false
 	var err error
 	for _, f := range over {
 		v.setBusy(f.jobs, false)
@@ -110,62 +109,11 @@ func (s jobOutcomes) next(now time.Time) dispatch.Job {
 	return j
 }
 
-// attempt is a job as a failed Save was to store it. The Save may have been committed nevertheless.
-type attempt struct {
-	job      dispatch.Job
-	outcomes int // how many outcomes the job includes
-}
-
-// result returns the job as it is to be saved. If a Save of the same outcomes and version failed, the same job is saved
-// again.
-func (v *visit) result(s jobOutcomes) dispatch.Job {
-	for _, t := range v.tried[s.job.ID] {
-		if t.job.Version == s.job.Version && t.outcomes == len(s.outcomes) {
-			return t.job
-		}
-	}
-	return s.next(v.now())
-}
-
-// rememberAttempt records the jobs of a Save whose outcome is unknown.
-func (v *visit) rememberAttempt(said []jobOutcomes, jobs []dispatch.Job) {
-	for i, j := range jobs {
-		t := attempt{j, len(said[i].outcomes)}
-		known := func(k attempt) bool { return k.job.Version == j.Version && k.outcomes == t.outcomes }
-		if !slices.ContainsFunc(v.tried[j.ID], known) {
-			dispatch.SetInMap(&v.tried, j.ID, append(v.tried[j.ID], t))
-		}
-	}
-}
-
-// unsavedOf returns the outcomes of s without those that an earlier Save of unknown outcome has stored, which would
-// count twice.
-func (v *visit) unsavedOf(s jobOutcomes) []dispatch.Outcome {
-	kept := 0
-	for _, t := range v.tried[s.job.ID] {
-		if t.wasStoredAs(s.job) {
-			kept = max(kept, t.outcomes)
-		}
-	}
-	return s.outcomes[kept:]
-}
-
-// wasStoredAs reports whether row is what the attempt stored. Fields that the owner sets may have changed since.
-func (t attempt) wasStoredAs(row dispatch.Job) bool {
-	j := t.job
-	return row.Version > j.Version && row.Phase == j.Phase && row.Epoch == j.Epoch && row.Attempt == j.Attempt &&
-		row.Ref == j.Ref &&
-		row.Status == j.Status && row.Attention == j.Attention && row.Seen == j.Seen && row.Polls == j.Polls &&
-		row.Tries == j.Tries && len(row.Orphans) == len(j.Orphans) && len(row.Past) == len(j.Past) &&
-		row.Checked.Equal(j.Checked.Truncate(time.Microsecond)) &&
-		row.Updated.Equal(j.Updated.Truncate(time.Microsecond))
-}
-
 // results returns the jobs as they are to be saved.
 func (v *visit) results(said []jobOutcomes) []dispatch.Job {
 	jobs := make([]dispatch.Job, len(said))
 	for i, s := range said {
-		jobs[i] = v.result(s)
+		jobs[i] = s.next(v.now())
 	}
 	return jobs
 }
@@ -196,7 +144,8 @@ func freedSlot(was, is dispatch.Job) bool {
 	return was.Phase.HoldsSlot() && (is.Phase == dispatch.Ended || is.Retried > was.Retried)
 }
 
-// reload adds s to again with the job's current row, unless all its outcomes are saved.
+// reload adds s to again with the job's current row. If the outcomes may be stored already, by a Save that failed, what
+// reads found out is left out: it would count twice, and is read again. What is left changes nothing the second time.
 func (v *visit) reload(ctx context.Context, s jobOutcomes, again []jobOutcomes) ([]jobOutcomes, error) {
 	was, err := s.job, error(nil)
 	s.job, err = v.visits.Store.Load(ctx, was.ID)
@@ -210,13 +159,16 @@ func (v *visit) reload(ctx context.Context, s jobOutcomes, again []jobOutcomes) 
 	if err != nil {
 		return again, err
 	}
-	last := s.outcomes[len(s.outcomes)-1]
-	if s.outcomes = v.unsavedOf(s); len(s.outcomes) > 0 {
-		return append(again, s), nil
+	if v.uncertain {
+		v.freed = v.freed || freedSlot(was, s.job)
+		v.visits.Hub.NotifySaved(ctx, was, s.job, s.outcomes[len(s.outcomes)-1].Err)
+		for i := range s.outcomes {
+			if s.outcomes[i].Asked != dispatch.AskSubmit {
+				s.outcomes[i].Epoch = -1
+			}
+		}
 	}
-	v.freed = v.freed || freedSlot(was, s.job)
-	v.visits.Hub.NotifySaved(ctx, was, s.job, last.Err)
-	return again, nil
+	return append(again, s), nil
 }
 
 // applyBackpressure holds the account, not only the job, when its platform turns a submission away. For any other

@@ -188,7 +188,7 @@ func (v *visit) intend(
 	now, drift, outcomes := time.Now(), v.drift(), v.results(said)
 	kept, err := v.visits.Store.Intend(ctx, v.held, v.backend.Limits, jobs, outcomes...)
 	if err != nil {
-		v.rememberAttempt(said, outcomes)
+		v.uncertain = true
 		return nil, err
 	}
 	written := byID(kept)

@@ -38,7 +38,7 @@ func (v *visit) splitCreated(ctx context.Context) (starts []platformRequest, oth
 
 // mayStartAtOnce reports whether jobs may be started now, by the agenda.
 func (v *visit) mayStartAtOnce() bool {
-	return v.backend.Limits.Pace == 0 && !v.careful && !v.woken && v.tried == nil && !v.visits.backlog.full() &&
+	return v.backend.Limits.Pace == 0 && !v.careful && !v.woken && !v.uncertain && !v.visits.backlog.full() &&
 		!time.Now().Before(v.resume) && v.agenda.Restored == dispatch.NotRestored && !v.now().Before(v.agenda.Hold) &&
 		v.queue.nextClass(v.maySend) >= classSubmit
 }
@@ -52,7 +52,7 @@ func (v *visit) startable(f platformResponse) (dispatch.Job, bool) {
 	if !f.onlyCreated() {
 		return dispatch.Job{}, false
 	}
-	j := v.result(v.outcomesOf([]platformResponse{f})[0])
+	j := v.outcomesOf([]platformResponse{f})[0].next(v.now())
 	return j, j.Phase == dispatch.Created && j.Desired == dispatch.WantRun && len(j.Orphans) == 0 && j.Begun == 0 &&
 		!j.Due.After(v.now())
 }

@@ -58,8 +58,8 @@ type visit struct {
 	pending   int
 	responses chan platformResponse
 	unsaved   []platformResponse
-	tried     map[dispatch.JobID][]attempt // failed saves of unsaved responses
-	pass      dispatch.Token               // token with which the last steps were begun
+	uncertain bool           // a Save of unsaved responses failed, and may have been committed
+	pass      dispatch.Token // token with which the last steps were begun
 	// why no request can be sent, until blockAccount has stored it; otherwise nil
 	blockedBy error
 	woken     bool // the account was woken since the agenda was read
