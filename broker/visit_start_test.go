@@ -27,37 +27,6 @@ func (s *savedPhases) Save(ctx context.Context, jobs []dispatch.Job, wake ...dis
 	return s.Store.Save(ctx, jobs, wake...)
 }
 
-// slowStore takes 10 ms to commit intents, and as long to read a request.
-type slowStore struct{ conformance.Store }
-
-func (s slowStore) Intend(ctx context.Context, l dispatch.Lease, limits dispatch.Limits,
-	jobs []dispatch.Job, outcomes ...dispatch.Job) ([]dispatch.Job, error) {
-	time.Sleep(10 * time.Millisecond)
-	return s.Store.Intend(ctx, l, limits, jobs, outcomes...)
-}
-
-func (s slowStore) Request(ctx context.Context, id dispatch.JobID) (dispatch.Request, error) {
-	time.Sleep(10 * time.Millisecond)
-	return s.Store.Request(ctx, id)
-}
-
-// What is to be submitted is read while the intents are committed.
-func TestStart_RequestsAreReadDuringTheCommit(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		created := make(chan time.Time, 2)
-		p, _ := inTwoSteps(func() { created <- time.Now() })
-		h := open(slowStore{conformance.NewMemStore(clock{})}, backend("a", dispatch.AccessShared, p))
-		begun := time.Now()
-		h.task(t, 2)
-		for range 2 {
-			if took := (<-created).Sub(begun); took > 10*time.Millisecond {
-				t.Errorf("a job was created after %v", took)
-			}
-		}
-		h.stop()
-	})
-}
-
 // The response that created a job is stored with the intent to start it, and is not lost if the owner no longer wants
 // the job.
 func TestStart_CreationIsStoredWithTheIntent(t *testing.T) {

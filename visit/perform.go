@@ -36,32 +36,6 @@ type step struct {
 	jobs   []dispatch.Job
 	others int  // stepSubmit: jobs of the account that run at the platform
 	run    *run // stepSubmit: begun if the response is the results; set when the step is sent
-
-	read <-chan requestRead // stepSubmit that creates a job: what its owner submitted; set before the step is sent
-}
-
-// requestRead is what the owner of a job submitted, or why it could not be read.
-type requestRead struct {
-	request dispatch.Request
-	err     error
-}
-
-// readRequests begins to read the requests of the jobs that are to be created. It takes as long as the commit of their
-// intents, and depends on nothing in it.
-func (v *visit) readRequests(ctx context.Context, requests []platformRequest) {
-	for i, f := range requests {
-		if !f.submits() || f.jobs[0].Ref != (dispatch.Ref{}) { // a start needs no more than the ref
-			continue
-		}
-		read := make(chan requestRead, 1)
-		requests[i].read = read
-		go func() {
-			var r requestRead
-			defer func() { read <- r }()
-			defer dispatch.RecoverAsError(ctx, v.visits.Log, "dispatch.visit: read a request", &r.err)
-			r.request, r.err = v.visits.Store.Request(ctx, f.jobs[0].ID)
-		}()
-	}
 }
 
 func one(kind stepKind, j dispatch.Job) step { return step{kind: kind, jobs: []dispatch.Job{j}} }
@@ -227,26 +201,23 @@ func (s step) op() string {
 // submit creates or starts a job at the platform. o is the outcome without the response.
 func (v *visit) submit(ctx context.Context, t dispatch.Token, step step, o dispatch.Outcome) dispatch.Outcome {
 	j := step.jobs[0]
-	var r requestRead
-	if o.Others = step.others; step.read != nil {
-		select {
-		case r = <-step.read:
-		case <-ctx.Done():
-			r.err = ctx.Err()
-		}
+	var r dispatch.Request
+	var err error
+	if o.Others = step.others; j.Ref == (dispatch.Ref{}) { // a start needs no more than the ref
+		r, err = v.visits.Store.Request(ctx, j.ID)
 	}
-	if r.err != nil {
+	if err != nil {
 		o.Unsent, o.Err = true, &dispatch.Error{Kind: dispatch.Unavailable, Op: "dispatch.submit",
-			Text: "The request could not be read from the database.", Err: r.err}
+			Text: "The request could not be read from the database.", Err: err}
 		return o
 	}
-	definition, err := v.visits.Documents.Definition(ctx, j, r.request)
+	definition, err := v.visits.Documents.Definition(ctx, j, r)
 	if err != nil {
 		o.Unsent, o.Err = dispatch.Is(err, dispatch.Unavailable), err
 		return o
 	}
 	s, err := v.backend.Platform.Submit(ctx, t, dispatch.Submission{Tag: j.Tag(v.visits.Installation), Ref: j.Ref,
-		Request: r.request, Definition: definition, Runs: step.run.begin})
+		Request: r, Definition: definition, Runs: step.run.begin})
 	if err == nil && s.Ref == (dispatch.Ref{}) && s.Result == nil {
 		err = &dispatch.Error{Kind: dispatch.BadUpstream, Op: "dispatch.submit", Text: "The response of the " +
 			"platform does not name the job."}

@@ -94,7 +94,6 @@ func (v *visit) begin(
 	if requests, err = v.saveAsFailed(ctx, requests); err != nil {
 		return nil, err
 	}
-	v.readRequests(ctx, requests)
 	written, err = v.intend(ctx, requests, said)
 	for _, f := range requests {
 		j, ok := written[f.jobs[0].ID]
