@@ -14,7 +14,6 @@ type platformRequest struct {
 	refusals     int // visit.refusals when the step was taken
 	at, deadline time.Time
 	asked        time.Time     // when it is sent, in the store's time
-	created      bool          // starts a job whose creation is stored with the intent
 	drift        time.Duration // see visit.leaseDrift
 }
 
@@ -30,7 +29,7 @@ type platformResponse struct {
 const nextSendTimeBefore = 250 * time.Millisecond
 
 // steps adds the most urgent steps, as many as Limits.Requests and the platform's rate allow.
-func (v *visit) steps(ctx context.Context, t dispatch.Token, steps []platformRequest) ([]platformRequest, error) {
+func (v *visit) steps(ctx context.Context, t dispatch.Token) (steps []platformRequest, err error) {
 	if v.visits.backlog.full() {
 		v.resume = dispatch.Later(v.resume, time.Now().Add(dispatch.Repair))
 	}
@@ -104,9 +103,7 @@ func (v *visit) begin(
 			continue
 		}
 		if dispatch.Is(err, dispatch.Conflict) || f.submits() && !ok {
-			if !f.created { // otherwise its response is not saved yet
-				v.setBusy(f.jobs, false)
-			}
+			v.setBusy(f.jobs, false)
 			continue
 		}
 		if f.submits() {

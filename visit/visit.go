@@ -252,7 +252,7 @@ func (v *visit) iterate(ctx context.Context, ending bool) error {
 		return err
 	}
 	v.pass = t
-	steps, err := v.steps(ctx, t, nil)
+	steps, err := v.steps(ctx, t)
 	_, failed := v.begin(ctx, steps, nil)
 	return cmp.Or(failed, err)
 }
@@ -269,27 +269,22 @@ func (v *visit) checkRefs(ctx context.Context) (err error) {
 	return nil
 }
 
-// sendRemaining starts jobs that were just created, and steps of the last agenda. The other received responses are
-// saved with the intents, so that the platform waits for one commit.
+// sendRemaining starts steps of the last agenda. The received responses are saved with the intents, so that the platform
+// waits for one commit.
 func (v *visit) sendRemaining(ctx context.Context) error {
-	starts, others, err := v.splitCreated(ctx)
-	if err != nil {
-		return err
-	}
-	if len(starts) == 0 && v.queue.empty(v.maySend) {
+	if v.queue.empty(v.maySend) {
 		return nil
 	}
-	steps, err := v.steps(ctx, v.pass, starts)
-	said := v.outcomesOf(v.unsaved[:others])
+	steps, err := v.steps(ctx, v.pass)
+	said, responses := v.outcomesOf(v.unsaved), len(v.unsaved)
 	written, failed := v.begin(ctx, steps, said)
-	err = cmp.Or(failed, err, v.endCreated(ctx, others, written))
-	if written != nil {
-		var failed error
-		if said, failed = v.noteSaved(ctx, said, written); failed != nil {
-			return cmp.Or(err, failed)
-		}
+	if err = cmp.Or(failed, err); err != nil || written == nil {
+		return err
 	}
-	return cmp.Or(err, v.save(ctx, said, others))
+	if said, err = v.noteSaved(ctx, said, written); err != nil {
+		return err
+	}
+	return v.save(ctx, said, responses)
 }
 
 // allResponsesSucceeded reports whether there are new responses, and none is an error.
