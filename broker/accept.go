@@ -19,7 +19,7 @@ func (b *Broker) Accept(ctx context.Context, u dispatch.UserID, r dispatch.Reque
 	if err != nil {
 		return b.RepeatedJob(ctx, u, k, err)
 	}
-	drafts, before := []dispatch.Draft{h.Draft}, b.Saved.Now()
+	drafts := []dispatch.Draft{h.Draft}
 	first, err := b.storeSubmission(ctx, u, k, nil, drafts)
 	switch {
 	case err != nil:
@@ -31,8 +31,8 @@ func (b *Broker) Accept(ctx context.Context, u dispatch.UserID, r dispatch.Reque
 	}
 	r = h.request
 	r.Process, r.Annotations, r.Notify = nil, dispatch.Annotations{}, nil // which a store does not return
-	return b.awaitDecision(ctx, u, drafts[0].ID, &committed{dispatch.Record{Job: drafts[0].Job, Request: r,
-		Read: drafts[0].Created}, before})
+	return b.awaitDecision(ctx, u, drafts[0].ID, &dispatch.Record{Job: drafts[0].Job, Request: r,
+		Read: drafts[0].Created})
 }
 
 // RepeatedJob returns the job that was stored under a key, for a request that is refused now; refused if there is none.
@@ -201,45 +201,18 @@ func (b *Broker) checkRequest(ctx context.Context, u dispatch.UserID, backend *d
 	return backend.Document(ctx, r.Service), warning, nil
 }
 
-// committed is a job that was stored just now.
-type committed struct {
-	dispatch.Record
-	before int // jobs that were saved before it was stored, see savedJobs.now
-}
-
-// after returns the record after the job was saved; false: it must be read.
-func (c *committed) after(saved dispatch.Job) (dispatch.Record, bool) {
-	if saved.Version == 0 || saved.Phase.Inert() { // then a hold of the account would show
-		return dispatch.Record{}, false
-	}
-	r := c.Record
-	r.Job, r.Read = saved, saved.Updated
-	return r, true
-}
-
 // awaitDecision waits for the platform's response to a job that was just accepted, or for the reason why there is none
 // yet. is the record that was stored just now, nil if it was stored before. It is returned if the store stops
 // answering, or answers from a server that lacks the commit: the job is accepted, and the response to its owner must
-// show that. The store is read only if neither this record nor a visit of this process shows the job as it is.
+// show that.
 func (b *Broker) awaitDecision(ctx context.Context, u dispatch.UserID, id dispatch.JobID,
-	is *committed) (dispatch.Record, error) {
-	lacking, first := false, is != nil
-	load := func(saved dispatch.Job) (dispatch.Record, error) {
-		unchanged := first && !b.Saved.Since(is.before, id)
-		first = false
-		if unchanged {
-			return is.Record, nil
-		}
-		if is != nil {
-			if r, shown := is.after(saved); shown {
-				lacking = false
-				return r, nil
-			}
-		}
+	is *dispatch.Record) (dispatch.Record, error) {
+	lacking := false
+	load := func() (dispatch.Record, error) {
 		r, err := b.Records.RecordIncludingHidden(ctx, u, id)
 		if lacking = is != nil && (dispatch.Is(err, dispatch.NotFound) ||
 			dispatch.Is(err, dispatch.Unavailable)); lacking {
-			return is.Record, nil
+			return *is, nil
 		}
 		return r, err
 	}

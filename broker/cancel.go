@@ -30,7 +30,7 @@ func (b *Broker) Cancel(ctx context.Context, u dispatch.UserID, id dispatch.JobI
 	if err != nil {
 		return dispatch.Record{}, err
 	}
-	load := func(dispatch.Job) (dispatch.Record, error) { return b.Records.Record(ctx, u, id) }
+	load := func() (dispatch.Record, error) { return b.Records.Record(ctx, u, id) }
 	return b.await(ctx, j.ID, dispatch.ReadWithin, load, func(j dispatch.Job) bool {
 		return j.Phase == dispatch.Ended || j.Attention == dispatch.CancelUnsupported
 	})

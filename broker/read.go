@@ -27,8 +27,7 @@ func (b *Broker) Read(ctx context.Context, u dispatch.UserID, id dispatch.JobID,
 	case err != nil:
 		return r, err
 	}
-	r, err = b.await(ctx, id, dispatch.ReadWithin, func(dispatch.Job) (dispatch.Record, error) { return load() },
-		func(j dispatch.Job) bool { return !j.IsAwaited() })
+	r, err = b.await(ctx, id, dispatch.ReadWithin, load, func(j dispatch.Job) bool { return !j.IsAwaited() })
 	if err == nil && r.IsAwaited() {
 		if err = b.noteSilence(ctx, asked); err == nil {
 			r, err = load()
@@ -70,7 +69,7 @@ func (b *Broker) Freshen(ctx context.Context, u dispatch.UserID, s dispatch.Scop
 		if awaited, err = b.Records.AnyAwaited(ctx, u, s); err != nil || !awaited {
 			return err
 		}
-		if _, again := awaitChange(ctx, changed, end); !again {
+		if !awaitChange(ctx, changed, end) {
 			return b.noteSilence(ctx, asked)
 		}
 	}
@@ -126,40 +125,34 @@ func (b *Broker) largestReadInterval() time.Duration {
 	return most
 }
 
-// await returns a job as soon as done holds, or as it is after d. It calls load with the job as it was saved, if that
-// is known.
+// await returns a job as soon as done holds, or as it is after d.
 func (b *Broker) await(ctx context.Context, id dispatch.JobID, d time.Duration,
-	load func(saved dispatch.Job) (dispatch.Record, error), done func(dispatch.Job) bool) (dispatch.Record, error) {
+	load func() (dispatch.Record, error), done func(dispatch.Job) bool) (dispatch.Record, error) {
 	changed, stop := b.Saved.Watch(id)
 	defer stop()
-	var saved dispatch.Job
 	for end := time.Now().Add(d); ; {
-		r, err := load(saved)
-		if err != nil || done(r.Job) {
+		r, err := load()
+		if err != nil || done(r.Job) || !awaitChange(ctx, changed, end) {
 			return r, err
-		}
-		again := false
-		if saved, again = awaitChange(ctx, changed, end); !again {
-			return r, nil
 		}
 	}
 }
 
-// awaitChange waits for a change, one second at most, and returns what the change passes on. It reports whether to read
-// again: false once end has passed or ctx is done.
-func awaitChange[T any](ctx context.Context, changed <-chan T, end time.Time) (passed T, again bool) {
+// awaitChange waits for a change, one second at most. It reports whether to read again: false once end has passed or
+// ctx is done.
+func awaitChange(ctx context.Context, changed <-chan struct{}, end time.Time) (again bool) {
 	left := time.Until(end)
 	if left <= 0 || ctx.Err() != nil {
-		return passed, false
+		return false
 	}
 	defer idle(ctx)()
 	timer := time.NewTimer(min(elsewhere, left))
 	defer timer.Stop()
 	select {
-	case passed = <-changed:
+	case <-changed:
 	case <-timer.C:
 	case <-ctx.Done():
-		return passed, false
+		return false
 	}
-	return passed, true
+	return true
 }

@@ -12,7 +12,7 @@ import (
 type Hub struct {
 	*dispatch.Setup
 
-	Saved savedJobs // jobs about which a response was saved
+	Saved Signals[dispatch.JobID] // a response about the job was saved
 	// likewise for any job of the user, or the user changed a job; signaled before shown
 	Changed  Signals[dispatch.UserID]
 	shown    Signals[dispatch.UserID]  // one of the user's jobs may look different to the user
@@ -29,14 +29,14 @@ func (h *Hub) Watch(u dispatch.UserID) (changed <-chan struct{}, stop func()) {
 
 // OnChange calls changed, which must not wait, where Watch signals. So a watcher needs no goroutine until then.
 func (h *Hub) OnChange(u dispatch.UserID, changed func()) (stop func()) {
-	return h.shown.add(u, func(struct{}) { changed() })
+	return h.shown.add(u, changed)
 }
 
 // WatchJob signals when one of a user's jobs may look different. It does not signal changes of the user's other jobs,
 // so that many watchers of single jobs do not all read when one job changes. A change of a whole task by another
 // process may be signaled only by Watch.
 func (h *Hub) WatchJob(u dispatch.UserID, id dispatch.JobID) (changed <-chan struct{}, stop func()) {
-	changed, signal := newSignal[struct{}]()
+	changed, signal := newSignal()
 	stopJob, stopAll := h.shownJob.add(id, signal), h.shownAll.add(u, signal)
 	return changed, func() {
 		stopJob()
@@ -46,9 +46,9 @@ func (h *Hub) WatchJob(u dispatch.UserID, id dispatch.JobID) (changed <-chan str
 
 // NotifySaved signals the commit of a response to waiters in this process and in others.
 func (h *Hub) NotifySaved(ctx context.Context, was, j dispatch.Job, err error) {
-	j.Loaded = nil // those who are notified only read the job, and some keep it
+	j.Loaded = nil // the observer only reads the job
 	h.Observing().JobSaved(was, j)
-	h.Saved.signal(j)
+	h.Saved.Signal(j.ID)
 	h.Changed.Signal(j.Owner)
 	var owners []dispatch.UserID
 	if !was.Updated.Equal(j.Updated) {
@@ -81,12 +81,12 @@ func (h *Hub) NotifyJob(u dispatch.UserID, id dispatch.JobID) {
 func (h *Hub) HandleBroadcast(saved []dispatch.JobID, shown []dispatch.UserID) {
 	if len(saved)+len(shown) == 0 {
 		h.Saved.All()
-		h.Changed.all()
-		h.shown.all()
-		h.shownJob.all()
+		h.Changed.All()
+		h.shown.All()
+		h.shownJob.All()
 	}
 	for _, id := range saved {
-		h.Saved.signal(dispatch.Job{Identity: dispatch.Identity{ID: id}})
+		h.Saved.Signal(id)
 		h.shownJob.Signal(id)
 	}
 	for _, u := range shown {
@@ -98,129 +98,64 @@ func (h *Hub) HandleBroadcast(saved []dispatch.JobID, shown []dispatch.UserID) {
 	}
 }
 
-// feed passes on to watchers of a key what happened to it: only the latest, so that a slow watcher delays no other.
-type feed[K comparable, V any] struct {
-	mu sync.Mutex
-	m  map[K][]*func(V)
-}
-
-// Watch returns a channel that receives what happens to the key.
-func (f *feed[K, V]) Watch(key K) (changed <-chan V, stop func()) {
-	changed, signal := newSignal[V]()
-	return changed, f.add(key, signal)
-}
-
-// newSignal returns a channel with room for one value, and what replaces that value without waiting.
-func newSignal[V any]() (received <-chan V, signal func(V)) {
-	c := make(chan V, 1)
-	return c, func(v V) {
-		for {
-			select {
-			case c <- v:
-				return
-			default:
-			}
-			select {
-			case <-c:
-			default: // it was received meanwhile
-			}
-		}
-	}
-}
-
-// add calls signal, which must not wait, when something happens to the key.
-func (f *feed[K, V]) add(key K, signal func(V)) (stop func()) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	own := &signal
-	dispatch.SetInMap(&f.m, key, append(f.m[key], own))
-	return func() {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		f.m[key] = slices.DeleteFunc(f.m[key], func(other *func(V)) bool { return other == own })
-		if len(f.m[key]) == 0 {
-			delete(f.m, key)
-		}
-	}
-}
-
-// pass passes on to those who watch the key.
-func (f *feed[K, V]) pass(key K, v V) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, signal := range f.m[key] {
-		(*signal)(v)
-	}
-}
-
-// passAll passes on to all.
-func (f *feed[K, V]) passAll(v V) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, watching := range f.m {
-		for _, signal := range watching {
-			(*signal)(v)
-		}
-	}
-}
-
 // Signals signals watchers of a key that something about it has changed. A signal carries no data: the watcher reads
 // the present state.
-type Signals[K comparable] struct{ feed[K, struct{}] }
-
-// Signal signals those who watch the key.
-func (s *Signals[K]) Signal(key K) { s.pass(key, struct{}{}) }
-
-func (s *Signals[K]) all() { s.passAll(struct{}{}) }
-
-// savedJobs passes jobs that were saved to those who wait for them: only their latest state, and one without a version
-// if another process saved it. It knows which were saved last. The zero value is ready.
-type savedJobs struct {
-	feed[dispatch.JobID, dispatch.Job]
-	last  sync.Mutex // of the fields below
-	count int
-	ids   [256]dispatch.JobID // that were saved last, the nth at n modulo the length; 0: any may have been
+type Signals[K comparable] struct {
+	mu sync.Mutex
+	m  map[K][]*func()
 }
 
-// signal passes on a job that was saved. One of another process has only its id.
-func (s *savedJobs) signal(j dispatch.Job) {
-	s.note(j.ID)
-	s.pass(j.ID, j)
+// Watch returns a channel that receives a signal when something about the key has changed.
+func (s *Signals[K]) Watch(key K) (changed <-chan struct{}, stop func()) {
+	changed, signal := newSignal()
+	return changed, s.add(key, signal)
 }
 
-// All tells all who wait that their jobs may have been saved.
-func (s *savedJobs) All() {
-	s.note(0)
-	s.passAll(dispatch.Job{})
-}
-
-func (s *savedJobs) note(id dispatch.JobID) {
-	s.last.Lock()
-	defer s.last.Unlock()
-	s.ids[s.count%len(s.ids)] = id
-	s.count++
-}
-
-// Now returns how many jobs were saved until now.
-func (s *savedJobs) Now() int {
-	s.last.Lock()
-	defer s.last.Unlock()
-	return s.count
-}
-
-// Since reports whether a job may have been saved after the first n.
-func (s *savedJobs) Since(n int, id dispatch.JobID) bool {
-	s.last.Lock()
-	defer s.last.Unlock()
-	if s.count-n > len(s.ids) {
-		return true
-	}
-	for ; n < s.count; n++ {
-		if saved := s.ids[n%len(s.ids)]; saved == id || saved == 0 {
-			return true
+// newSignal returns a channel with room for one signal, and what sends one without waiting.
+func newSignal() (received <-chan struct{}, signal func()) {
+	c := make(chan struct{}, 1)
+	return c, func() {
+		select {
+		case c <- struct{}{}:
+		default: // it has one already
 		}
 	}
-	return false
+}
+
+// add calls signal, which must not wait, when something about the key has changed.
+func (s *Signals[K]) add(key K, signal func()) (stop func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	own := &signal
+	dispatch.SetInMap(&s.m, key, append(s.m[key], own))
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.m[key] = slices.DeleteFunc(s.m[key], func(other *func()) bool { return other == own })
+		if len(s.m[key]) == 0 {
+			delete(s.m, key)
+		}
+	}
+}
+
+// Signal signals those who watch the key.
+func (s *Signals[K]) Signal(key K) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, signal := range s.m[key] {
+		(*signal)()
+	}
+}
+
+// All signals all who watch any key.
+func (s *Signals[K]) All() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, watching := range s.m {
+		for _, signal := range watching {
+			(*signal)()
+		}
+	}
 }
 
 // Wake notifies visits and the engine after the commit that woke an account.
