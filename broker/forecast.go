@@ -9,8 +9,6 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch/forecast"
 )
 
-const forecastFor = 10 * time.Second // how long the forecast of a task is reused while its state is the same
-
 // undecided are the attentions of work that does not go on by itself.
 var undecided = []dispatch.Attention{dispatch.NeedsSignIn, dispatch.SubmissionUnknown, dispatch.NeedsOperator,
 	dispatch.HeldByOperator, dispatch.NoPlatform, dispatch.Stalled}
@@ -30,38 +28,28 @@ func (b *Broker) ForecastTask(ctx context.Context, t dispatch.TaskRecord) (dispa
 	if rests {
 		waiting -= beingSubmitted(t)
 	}
-	state := forecastState{t.ID, waiting, running, t.Counts.Ended(), rests}
-	known, err := b.forecasts.Get(state, forecastFor, func() (knownForecast, error) {
-		return b.forecastAnew(ctx, t, backend, state)
-	})
-	t.Forecast, t.Rest = known.forecast, known.rest
-	return t, err
-}
-
-func (b *Broker) forecastAnew(ctx context.Context, t dispatch.TaskRecord, backend *dispatch.Backend,
-	s forecastState) (f knownForecast, err error) {
 	least := forecast.LeastForecast
-	if s.rests {
+	if rests {
 		least = 1
 	}
 	like := dispatch.Job{Identity: dispatch.Identity{Owner: t.Owner, Task: t.ID},
 		Target: dispatch.Target{Account: t.Account, Service: t.Request.Service.Hash()}}
 	runs, err := b.runsFor(ctx, like, least, backend.Limits.Send)
 	if err != nil {
-		return f, err
+		return t, err
 	}
-	w := forecast.Work{Waiting: s.waiting}
-	if s.waiting > 0 && len(runs) > 0 {
-		if w.Slots, err = b.slotsOf(ctx, backend, t, s.running); err != nil {
-			return f, err
+	w := forecast.Work{Waiting: waiting}
+	if waiting > 0 && len(runs) > 0 {
+		if w.Slots, err = b.slotsOf(ctx, backend, t, running); err != nil {
+			return t, err
 		}
 	}
-	if s.rests {
-		f.rest = forecast.RestOf(runs, w, t.ID, backend.Limits.Send)
-		return f, nil
+	if rests {
+		t.Rest = forecast.RestOf(runs, w, t.ID, backend.Limits.Send)
+		return t, nil
 	}
-	f.forecast, err = b.forecastOf(ctx, runs, w, t, like, backend.Limits.Send)
-	return f, err
+	t.Forecast, err = b.forecastOf(ctx, runs, w, t, like, backend.Limits.Send)
+	return t, err
 }
 
 // runsFor returns the runs from which a job of a task is forecast: the latest of its task if these are enough, or else
@@ -114,7 +102,7 @@ func (b *Broker) slotsOf(ctx context.Context, backend *dispatch.Backend, t dispa
 	if limit == 0 {
 		return running, nil
 	}
-	queues, err := b.QueuesOf(ctx, t.Account)
+	queues, err := b.queuesOf(ctx, t.Account)
 	if err != nil {
 		return 0, err
 	}
@@ -166,16 +154,4 @@ func (b *Broker) ForecastJob(ctx context.Context, r dispatch.Record) (dispatch.R
 	start := forecast.RangeFrom(now, f.Starts)
 	r.Forecast.Start, r.Forecast.End = &start, forecast.RangeFrom(now, f.Last)
 	return r, nil
-}
-
-// forecastState is a state of a task for which a forecast is reused.
-type forecastState struct {
-	task                    dispatch.TaskID
-	waiting, running, ended int
-	rests                   bool
-}
-
-type knownForecast struct {
-	forecast *dispatch.Forecast
-	rest     *dispatch.Rest
 }

@@ -16,7 +16,6 @@ import (
 
 const (
 	usualFrom    = 20                 // finished runs at a platform, whose median is the usual run time there
-	usualFor     = 10 * time.Second   // how long usual run times are used until they are read again
 	spreadEvery  = time.Second        // how often the jobs of tasks with several placements are planned
 	spreadRarely = 10 * time.Second   // likewise, while there are none: another process may have accepted one
 	anyTask      = dispatch.TaskID(0) // the key of Broker.spreads
@@ -258,7 +257,6 @@ func (b *Broker) spreadAll(ctx context.Context, tasks []dispatch.SpreadTask,
 	for _, t := range tasks {
 		if before[t.ID] != t.Seen {
 			for _, h := range t.Placements {
-				b.Queues.Forget(h.Account)
 				b.Wake(h.Account)
 			}
 		}
@@ -273,10 +271,6 @@ func (b *Broker) spreadAll(ctx context.Context, tasks []dispatch.SpreadTask,
 
 func (b *Broker) spreadOne(ctx context.Context, t *dispatch.SpreadTask) (err error) {
 	defer dispatch.RecoverAsError(ctx, b.Log, "spreading a task", &err)
-	usual, err := b.usual.Get(t.ID, usualFor, func() ([]time.Duration, error) { return b.usualRunTimes(ctx, *t) })
-	if err != nil {
-		return err
-	}
 	placements := make([]placementPlan, len(t.Placements))
 	for i, h := range t.Placements {
 		placements[i].PlacementLoad = h
@@ -285,7 +279,13 @@ func (b *Broker) spreadOne(ctx context.Context, t *dispatch.SpreadTask) (err err
 			placements[i].Why, placements[i].limits = dispatch.NoPlatform, dispatch.Limits{Jobs: 1}
 			continue
 		}
-		placements[i].limits, placements[i].runTime = backend.Limits, usual[i]
+		// the usual run time there, by the runs of the owner
+		runs, err := b.Records.FinishedRuns(ctx, t.Owner, h.Account, h.Hash, usualFrom)
+		if err != nil {
+			return err
+		}
+		placements[i].limits, placements[i].runTime = backend.Limits,
+			forecast.Usual(forecast.TimesOf(runs, backend.Limits.Send))
 	}
 	moved := 0
 	for _, m := range planMoves(placements) {
@@ -302,23 +302,6 @@ func (b *Broker) spreadOne(ctx context.Context, t *dispatch.SpreadTask) (err err
 	return nil
 }
 
-// usualRunTimes returns the usual run time at each placement of a task, by the runs of its owner; 0: not known.
-func (b *Broker) usualRunTimes(ctx context.Context, t dispatch.SpreadTask) ([]time.Duration, error) {
-	usual := make([]time.Duration, len(t.Placements))
-	for i, h := range t.Placements {
-		backend := b.BackendNamed(h.Account.Platform())
-		if backend == nil {
-			continue
-		}
-		runs, err := b.Records.FinishedRuns(ctx, t.Owner, h.Account, h.Hash, usualFrom)
-		if err != nil {
-			return nil, err
-		}
-		usual[i] = forecast.Usual(forecast.TimesOf(runs, backend.Limits.Send))
-	}
-	return usual, nil
-}
-
 // moveJobs moves jobs, or as many of them as the user's quota at the other platform leaves room for.
 func (b *Broker) moveJobs(ctx context.Context, t *dispatch.SpreadTask, m dispatch.JobMove) (n int, err error) {
 	within := b.quotas(m.To.Account)[1:] // a move uses no more of the quota for all platforms
@@ -329,8 +312,6 @@ func (b *Broker) moveJobs(ctx context.Context, t *dispatch.SpreadTask, m dispatc
 			continue
 		}
 		if n > 0 {
-			b.Queues.Forget(m.From.Account)
-			b.Queues.Forget(m.To.Account)
 			b.Wake(m.To.Account)
 			b.Log.InfoContext(ctx, "jobs of a task were moved", "task", int64(m.Task), "account",
 				string(m.From.Account), "to", string(m.To.Account), "jobs", n)

@@ -2,6 +2,8 @@ package broker
 
 import (
 	"context"
+	"sync"
+	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 )
@@ -77,7 +79,7 @@ func waitingBetween(records []dispatch.Record) map[queueAt][2]dispatch.Rank {
 func (b *Broker) placesBetween(ctx context.Context, queue queueAt, from, to dispatch.Rank) (map[dispatch.JobID]int,
 	error) {
 	l := dispatch.Queue{Owner: queue.UserID, Task: queue.TaskID}
-	queues, err := b.QueuesOf(ctx, queue.Account)
+	queues, err := b.queuesOf(ctx, queue.Account)
 	if err != nil {
 		return nil, err
 	}
@@ -103,4 +105,29 @@ func (b *Broker) placesBetween(ctx context.Context, queue queueAt, from, to disp
 func (b *Broker) setQueuePlace(ctx context.Context, r dispatch.Record) (dispatch.Record, error) {
 	one, err := b.setQueuePlaces(ctx, []dispatch.Record{r}, placesByQueue{})
 	return one[0], err
+}
+
+// queuesFor is how long the queues of an account are reused after they were counted: that takes long if many users
+// wait, and all of them may look.
+const queuesFor = 2 * time.Second
+
+// countedQueues are the queues of an account as they were counted last.
+type countedQueues struct {
+	mu     sync.Mutex
+	queues []dispatch.Queue
+	read   time.Time
+}
+
+// queuesOf returns the queues of an account, which may have been counted up to queuesFor ago.
+func (b *Broker) queuesOf(ctx context.Context, a dispatch.Account) (_ []dispatch.Queue, err error) {
+	known, _ := b.counted.LoadOrStore(a, &countedQueues{})
+	counted := known.(*countedQueues)
+	counted.mu.Lock()
+	defer counted.mu.Unlock()
+	if time.Since(counted.read) >= queuesFor {
+		if counted.queues, err = b.Visits.Store.Queues(ctx, a); err == nil {
+			counted.read = time.Now()
+		}
+	}
+	return counted.queues, err
 }

@@ -150,7 +150,6 @@ func (b *Broker) changeTask(ctx context.Context, u dispatch.UserID, id dispatch.
 	if err == nil {
 		b.audit(ctx, action, u, dispatch.Job{Identity: dispatch.Identity{Task: id},
 			Target: dispatch.Target{Account: a}}, n)
-		b.Queues.Forget(a)
 		b.Wake(a)
 		b.NotifyUser(u)
 	}
@@ -254,7 +253,6 @@ func (b *Broker) FinishChanges(ctx context.Context) {
 		for _, c := range changes {
 			b.Log.InfoContext(ctx, "a change of a task was finished in the background", "action", c.Action, "user",
 				string(c.Owner), "account", string(c.Account), "task", int64(c.Task))
-			b.Queues.Forget(c.Account)
 			b.Wake(c.Account)
 			b.NotifyUser(c.Owner)
 		}

@@ -198,7 +198,6 @@ func (v *visit) intend(
 func (v *visit) notifyBudgets(jobs []dispatch.Job, written map[dispatch.JobID]*dispatch.Job) {
 	for _, j := range jobs {
 		if _, submitted := written[j.ID]; j.Budgeted && !submitted {
-			v.visits.Queues.Forget(v.account)
 			v.visits.Hub.NotifyUser(j.Owner)
 		}
 	}

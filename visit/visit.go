@@ -33,7 +33,6 @@ type Visits struct {
 
 	accounts accounts
 	noted    PlatformNotes
-	Queues   Cache[dispatch.Account, []dispatch.Queue]
 	listings listings
 	backlog  backlog
 	suspects suspects
