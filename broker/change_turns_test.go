@@ -44,16 +44,15 @@ func (s *largeTasks) RetryTask(ctx context.Context, u dispatch.UserID, id dispat
 	return s.Store.RetryTask(ctx, u, id, c, within...)
 }
 
-// TestChangeTask_OneAtATime checks that a user who changes large tasks in loops leaves the database to others for two
-// thirds of the time, that other users' changes do not wait for them, and that a change which waits for too long is
-// refused.
+// TestChangeTask_OneAtATime checks that of the changes of a user who changes large tasks in loops one is made at a time,
+// that other users' changes do not wait for them, and that a change which waits for too long is refused.
 func TestChangeTask_OneAtATime(t *testing.T) {
 	with(t, dispatch.AccessShared, &script{}, func(t *testing.T, h *testBroker) {
 		large := &largeTasks{Store: h.Store, begun: map[dispatch.UserID]int{}, busy: map[dispatch.UserID]int{},
 			most: map[dispatch.UserID]int{}}
 		h.Broker.Store = large
 		var tasks []dispatch.TaskRecord
-		for range 10 {
+		for range 14 {
 			task, err := h.AcceptTask(t.Context(), "ann", request("a"), tiles(2), dispatch.Key{})
 			if err != nil {
 				t.Fatal(err)
@@ -92,18 +91,8 @@ func TestChangeTask_OneAtATime(t *testing.T) {
 			t.Errorf("another user's change took %s: %v", time.Since(began), err)
 		}
 		loops.Wait()
-		if n := large.begun["ann"]; n < 15 || n > 25 || large.most["ann"] != 1 || refused.Load() == 0 {
+		if n := large.begun["ann"]; n < 50 || n > 61 || large.most["ann"] != 1 || refused.Load() == 0 {
 			t.Errorf("%d changes of a second in a minute, %d at once, %d refused", n, large.most["ann"], refused.Load())
-		}
-		time.Sleep(time.Minute)
-		began = time.Now()
-		for range 3 {
-			if _, err := h.PauseTask(t.Context(), "ann", tasks[0].ID); err != nil {
-				t.Error(err)
-			}
-		}
-		if took := time.Since(began); took > 3100*time.Millisecond {
-			t.Errorf("three changes, one after the other, took %s", took)
 		}
 	})
 }

@@ -12,13 +12,12 @@ import (
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/dispatch/forecast"
+	"github.com/eodispatch/eodispatch/visit"
 )
 
 const (
-	usualFrom    = 20                 // finished runs at a platform, whose median is the usual run time there
-	spreadEvery  = time.Second        // how often the jobs of tasks with several placements are planned
-	spreadRarely = 10 * time.Second   // likewise, while there are none: another process may have accepted one
-	anyTask      = dispatch.TaskID(0) // the key of Broker.spreads
+	usualFrom   = 20          // finished runs at a platform, whose median is the usual run time there
+	spreadEvery = time.Second // how often the jobs of tasks with several placements are planned
 )
 
 // draftTask returns the drafts with which a task can be stored: one or, if the request has several placements, one for
@@ -226,26 +225,14 @@ func differences(a, b []dispatch.Parameter) (all []string) {
 func (b *Broker) SpreadTasks(ctx context.Context) {
 	seen := map[dispatch.TaskID]int64{} // SpreadTask.Seen of tasks since they were planned last
 	for ctx.Err() == nil {
-		accepted, stop := b.spreads.Watch(anyTask)
-		pause := spreadEvery
 		tasks, err := b.Store.SpreadTasks(ctx)
 		switch {
-		case err != nil && ctx.Err() == nil:
-			b.Log.Log(ctx, dispatch.LogLevel(err), "reading the tasks with several services failed", "error", err)
-		case len(tasks) == 0:
-			pause = spreadRarely
-		}
-		if err == nil {
+		case err == nil:
 			seen = b.spreadAll(ctx, tasks, seen)
+		case ctx.Err() == nil:
+			b.Log.Log(ctx, dispatch.LogLevel(err), "reading the tasks with several services failed", "error", err)
 		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-accepted:
-		case <-timer.C:
-		case <-ctx.Done():
-		}
-		timer.Stop()
-		stop()
+		_ = visit.Sleep(ctx, spreadEvery)
 	}
 }
 

@@ -44,10 +44,7 @@ func (b *Broker) AcceptTask(ctx context.Context, u dispatch.UserID, r dispatch.R
 	}
 	accepted := dispatch.TaskRecord{Task: *t, Counts: dispatch.Counts{dispatch.Accepted: d.Jobs()},
 		Attention: t.PausedFor}
-	switch {
-	case len(t.Request.Placements) > 0:
-		b.spreads.Signal(anyTask)
-	case t.PausedFor == dispatch.None:
+	if len(t.Request.Placements) == 0 && t.PausedFor == dispatch.None {
 		accepted.Attention = b.signInAttention(ctx, t.Account)
 	}
 	if t.Budget != (dispatch.Budget{}) {
@@ -156,29 +153,15 @@ func (b *Broker) changeTask(ctx context.Context, u dispatch.UserID, id dispatch.
 	return err
 }
 
-// While other changes of a user wait, each is followed by a rest of changeRest times its duration, at most mostRest.
-const (
-	changeRest = 2
-	mostRest   = 5 * time.Second
-)
-
-// takeChangeTurn waits until the broker changes no other task for the user. A change writes all jobs of a task, and on
-// SQLite nobody else writes meanwhile: a user who changes several large tasks at once would keep the database busy.
+// takeChangeTurn waits until the broker changes no other task for the user. A change writes all jobs of a task: a user
+// who changes several large tasks at once would keep the database busy.
 func (b *Broker) takeChangeTurn(ctx context.Context, u dispatch.UserID) (release func(), err error) {
-	end, err := b.changes.acquire(ctx, string(u), 1)
-	if err != nil {
-		return nil, &dispatch.Error{Kind: dispatch.LimitReached, Op: "dispatch.changeTask",
+	if release, err = b.changes.acquire(ctx, string(u), 1); err != nil {
+		err = &dispatch.Error{Kind: dispatch.LimitReached, Op: "dispatch.changeTask",
 			RetryAfter: dispatch.EnterWithin,
 			Text:       "Other tasks of yours are being changed. Try again in a few seconds."}
 	}
-	began := time.Now()
-	return func() {
-		if b.changes.Members(string(u)) < 2 {
-			end()
-			return
-		}
-		time.AfterFunc(min(changeRest*time.Since(began), mostRest), end)
-	}, nil
+	return release, err
 }
 
 // changedTask returns a task after a change that returned err.
@@ -205,11 +188,7 @@ func (b *Broker) RetryTask(ctx context.Context, u dispatch.UserID, id dispatch.T
 		}
 		return b.Store.RetryTask(ctx, u, id, c, within...)
 	})
-	t, err := b.changedTask(ctx, u, id, err)
-	if len(t.Request.Placements) > 0 {
-		b.spreads.Signal(anyTask)
-	}
-	return t, err
+	return b.changedTask(ctx, u, id, err)
 }
 
 // runnableTask returns a task whose jobs are to run again, or go on. Forbidden if the requesting user is no longer

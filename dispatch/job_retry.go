@@ -91,7 +91,7 @@ func (j Job) Retryable() bool {
 }
 
 // retryElsewhere is how long a job that its owner retries waits to be moved to another placement, if none is open. It
-// is longer than [spreadRarely].
+// is longer than moves need, which are planned each second.
 const retryElsewhere = 15 * time.Second
 
 // RetryAmong returns a failed job as Retry does. If its task has several placements it is moved to another one than

@@ -61,16 +61,6 @@ func (s *Shares[K]) releaser(client K, own *share, n int64) func() {
 	}
 }
 
-// Members returns how many acquisitions hold a part of a client's share, or wait for one.
-func (s *Shares[K]) Members(client K) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.of[client] == nil {
-		return 0
-	}
-	return s.of[client].members
-}
-
 func (s *Shares[K]) join(client K, most int64) *share {
 	s.mu.Lock()
 	defer s.mu.Unlock()
