@@ -44,8 +44,8 @@ func (s *largeTasks) RetryTask(ctx context.Context, u dispatch.UserID, id dispat
 	return s.Store.RetryTask(ctx, u, id, c, within...)
 }
 
-// TestChangeTask_OneAtATime checks that of the changes of a user who changes large tasks in loops one is made at a time,
-// that other users' changes do not wait for them, and that a change which waits for too long is refused.
+// TestChangeTask_OneAtATime checks that of the changes of a user who changes large tasks in loops one is made at a
+// time, that other users' changes do not wait for them, and that a change which waits for too long is refused.
 func TestChangeTask_OneAtATime(t *testing.T) {
 	with(t, dispatch.AccessShared, &script{}, func(t *testing.T, h *testBroker) {
 		large := &largeTasks{Store: h.Store, begun: map[dispatch.UserID]int{}, busy: map[dispatch.UserID]int{},

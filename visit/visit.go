@@ -268,8 +268,8 @@ func (v *visit) checkRefs(ctx context.Context) (err error) {
 	return nil
 }
 
-// sendRemaining starts steps of the last agenda. The received responses are saved with the intents, so that the platform
-// waits for one commit.
+// sendRemaining starts steps of the last agenda. The received responses are saved with the intents, so that the
+// platform waits for one commit.
 func (v *visit) sendRemaining(ctx context.Context) error {
 	if v.queue.empty(v.maySend) {
 		return nil
