@@ -18,38 +18,22 @@ func (r *request) replaceAddresses(members map[string]json.RawMessage, name stri
 	if !mayCallServices(text) || !mayCallURLs(text) || decodeNumbers(text, &v) != nil {
 		return nil // what cannot be decoded is refused where it is read
 	}
-	a := addressing{}
+	var lists []string // where services are described, in each version
 	for _, v := range versions {
-		a.lists = append(a.lists, r.BaseURL(r.outer)+path+v.path+"/processes/"+servicesNamespace)
+		lists = append(lists, r.BaseURL(r.outer)+path+v.path+"/processes/"+servicesNamespace)
 	}
-	if a.replace(v); !a.replaced {
+	replaced := false
+	for n := range objects(v) {
+		id, isNode := n["process_id"].(string)
+		namespace, _ := n["namespace"].(string)
+		if isNode && slices.Contains(lists, strings.TrimSuffix(namespace, "/"+url.PathEscape(id))) {
+			n["namespace"], replaced = servicesNamespace, true
+		}
+	}
+	if !replaced {
 		return nil
 	}
 	var err error
 	members[name], err = dispatch.Encode(v)
 	return err
-}
-
-// addressing replaces the addresses of services, which are at or below lists, one for each version.
-type addressing struct {
-	lists    []string
-	replaced bool
-}
-
-func (a *addressing) replace(v any) {
-	switch v := v.(type) {
-	case []any:
-		for _, item := range v {
-			a.replace(item)
-		}
-	case map[string]any:
-		id, isNode := v["process_id"].(string)
-		namespace, _ := v["namespace"].(string)
-		if isNode && slices.Contains(a.lists, strings.TrimSuffix(namespace, "/"+url.PathEscape(id))) {
-			v["namespace"], a.replaced = servicesNamespace, true
-		}
-		for _, member := range v {
-			a.replace(member)
-		}
-	}
 }

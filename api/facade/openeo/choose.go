@@ -212,18 +212,10 @@ func (u uses) lookUps() (n int) {
 	return n
 }
 
-// walk notes what a value refers to: the nodes of graphs at any depth.
-func (u uses) walk(v any) {
-	switch v := v.(type) {
-	case []any:
-		for _, item := range v {
-			u.walk(item)
-		}
-	case map[string]any:
-		u.node(v)
-		for _, member := range v {
-			u.walk(member)
-		}
+// walk notes what the nodes of a graph refer to, at any depth.
+func (u uses) walk(graph any) {
+	for n := range objects(graph) {
+		u.node(n)
 	}
 }
 

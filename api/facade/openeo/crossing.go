@@ -35,23 +35,11 @@ func crossing(r dispatch.Request) string {
 
 // crossingBox looks for a bounding box in longitude and latitude whose west is greater than its east.
 func crossingBox(v any) (west, east float64, found bool) {
-	switch v := v.(type) {
-	case []any:
-		for _, item := range v {
-			if west, east, found = crossingBox(item); found {
-				return west, east, true
-			}
-		}
-	case map[string]any:
-		west, hasWest := v["west"].(float64)
-		east, hasEast := v["east"].(float64)
-		if hasWest && hasEast {
-			return west, east, west > east && inDegrees(v["crs"])
-		}
-		for _, member := range v {
-			if west, east, found = crossingBox(member); found {
-				return west, east, true
-			}
+	for o := range objects(v) {
+		west, hasWest := o["west"].(float64)
+		east, hasEast := o["east"].(float64)
+		if hasWest && hasEast && west > east && inDegrees(o["crs"]) {
+			return west, east, true
 		}
 	}
 	return 0, 0, false

@@ -3,6 +3,7 @@ package openeo
 import (
 	"cmp"
 	"encoding/json"
+	"iter"
 	"maps"
 	"net/http"
 	"slices"
@@ -137,4 +138,31 @@ func (g *graphReader) object(id string, v map[string]any, callback bool) error {
 		}
 	}
 	return nil
+}
+
+// objects returns the JSON objects in a value, each before those inside of it.
+func objects(v any) iter.Seq[map[string]any] {
+	return func(yield func(map[string]any) bool) { walk(v, yield) }
+}
+
+// walk calls visit for the JSON objects in a value until it returns false, and reports whether it never did.
+func walk(v any, visit func(map[string]any) bool) bool {
+	switch v := v.(type) {
+	case []any:
+		for _, item := range v {
+			if !walk(item, visit) {
+				return false
+			}
+		}
+	case map[string]any:
+		if !visit(v) {
+			return false
+		}
+		for _, member := range v {
+			if !walk(member, visit) {
+				return false
+			}
+		}
+	}
+	return true
 }

@@ -559,17 +559,9 @@ func (s *substitution) parameter(reference map[string]any, name string, depth in
 
 // refers reports whether a value refers to a node or a parameter.
 func refers(v any) bool {
-	switch v := v.(type) {
-	case []any:
-		return slices.ContainsFunc(v, refers)
-	case map[string]any:
-		if v["from_node"] != nil || v["from_parameter"] != nil {
+	for o := range objects(v) {
+		if o["from_node"] != nil || o["from_parameter"] != nil {
 			return true
-		}
-		for _, member := range v {
-			if refers(member) {
-				return true
-			}
 		}
 	}
 	return false
