@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/eodispatch/eodispatch/api/facade"
 	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
@@ -402,8 +403,10 @@ func parseJobFilter(query url.Values) (f jobFilter, err error) {
 			return f, badQuery("status must be created, accepted, running, successful, failed or dismissed.")
 		}
 	}
-	if f.from, f.until, err = parseInterval(query.Get("datetime")); err != nil {
-		return f, err
+	var ok bool
+	if f.from, f.until, ok = facade.Interval(query.Get("datetime")); !ok {
+		return f, badQuery("datetime must be a time such as 2024-06-01T00:00:00Z, or two with a slash between them, " +
+			"of which one may be two dots.")
 	}
 	if f.minDuration, err = secondsOf(query, "minDuration"); err != nil {
 		return f, err
@@ -418,35 +421,6 @@ func listOf(query url.Values, name string) (all []string) {
 		all = append(all, strings.Split(value, ",")...)
 	}
 	return all
-}
-
-// parseInterval reads a time or an interval of times, open ends being ".." or empty.
-func parseInterval(text string) (from, until time.Time, err error) {
-	if text == "" {
-		return from, until, nil
-	}
-	first, last, isInterval := strings.Cut(text, "/")
-	if !isInterval {
-		last = first
-	}
-	if from, err = timeOf(first); err != nil {
-		return from, until, err
-	}
-	until, err = timeOf(last)
-	return from, until, err
-}
-
-func timeOf(text string) (time.Time, error) {
-	if text == "" || text == ".." {
-		return time.Time{}, nil
-	}
-	t, err := time.Parse(time.RFC3339, text)
-	if err != nil {
-		return t, badQuery(
-			"datetime must be a time such as 2024-06-01T00:00:00Z, or two with a slash between them, of which one " +
-				"may be two dots.")
-	}
-	return t, nil
 }
 
 func secondsOf(query url.Values, name string) (*float64, error) {

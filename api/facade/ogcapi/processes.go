@@ -3,7 +3,6 @@ package ogcapi
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"maps"
 	"net/http"
 	"net/url"
@@ -81,20 +80,13 @@ func (f *Facade) listProcesses(in *request) (*answer, error) {
 	return &answer{Body: map[string]any{"processes": processes, "links": links}}, nil
 }
 
-// limitOf reads the query parameter limit. A number above most is reduced to it, as the standard requires.
+// limitOf reads the query parameter limit.
 func limitOf(query url.Values, usual, most int) (int, error) {
-	text := query.Get("limit")
-	if text == "" {
-		return usual, nil
-	}
-	n, err := strconv.Atoi(text)
-	if errors.Is(err, strconv.ErrRange) && n > 0 {
-		return most, nil
-	}
-	if err != nil || n < 1 {
+	n, ok := facade.Limit(query, usual, most)
+	if !ok {
 		return 0, badQuery("limit must be a whole number from 1. A page has at most %d entries.", most)
 	}
-	return min(n, most), nil
+	return n, nil
 }
 
 func (f *Facade) summary(in *request, s catalogue.Service) processSummary {

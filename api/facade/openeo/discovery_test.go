@@ -233,7 +233,10 @@ func TestLists_InParts(t *testing.T) {
 					t.Errorf("%s with limit %d: %v, want %v", list, limit, all, whole)
 				}
 			}
-			for _, bad := range []string{"limit=0", "limit=-1", "limit=abc", "limit=", "limit=1&eodispatch:from=-1",
+			if all := ids(t, w.get(list+"?limit="), member); !slices.Equal(all, whole) {
+				t.Errorf("%s with an empty limit: %v, want %v", list, all, whole)
+			}
+			for _, bad := range []string{"limit=0", "limit=-1", "limit=abc", "limit=1&eodispatch:from=-1",
 				"limit=1&eodispatch:from=x"} {
 				refusedWith(t, w.ask("GET", list+"?"+bad, ""), http.StatusBadRequest, "ProcessParameterInvalid")
 			}

@@ -3,10 +3,8 @@ package openeo
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"iter"
 	"net/url"
-	"strconv"
 
 	"github.com/eodispatch/eodispatch/api/facade"
 	"github.com/eodispatch/eodispatch/broker"
@@ -57,14 +55,11 @@ func (f *Facade) listJobs(r *request) (*answer, error) {
 
 // pageLimit returns the limit of a query; 0 for none.
 func pageLimit(query url.Values) (int, error) {
-	if !query.Has("limit") {
-		return 0, nil
-	}
-	n, err := strconv.Atoi(query.Get("limit")) // of a number beyond all ints, the greatest or the least one
-	if err != nil && !errors.Is(err, strconv.ErrRange) || n < 1 {
+	n, ok := facade.Limit(query, 0, longestPage)
+	if !ok {
 		return 0, badParameter("limit", "must be a whole number greater than 0")
 	}
-	return min(n, longestPage), nil
+	return n, nil
 }
 
 // batchJobs returns the batch jobs of this API after a position, newest first. limit says how many the caller wants, 0

@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
+	"github.com/eodispatch/eodispatch/api/facade"
 	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/platform/stac"
@@ -61,13 +61,11 @@ func parseQuery(v url.Values) (q query, err error) {
 	if text := v.Get("intersects"); text != "" {
 		q.Intersects = json.RawMessage(text)
 	}
-	if text := v.Get("limit"); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil {
-			return q, errLimit
-		}
-		q.Limit = &n
+	limit, ok := facade.Limit(v, itemsByDefault, mostItems)
+	if !ok {
+		return q, errLimit
 	}
+	q.Limit = &limit
 	if text := v.Get("query"); text != "" && json.Unmarshal([]byte(text), &q.Query) != nil {
 		return q, errQuery
 	}
@@ -214,24 +212,9 @@ func (p *parsed) setTime(text string) error {
 	if text == "" {
 		return nil
 	}
-	from, to, interval := strings.Cut(text, "/")
-	if !interval {
-		to = from
-	}
-	for _, end := range []struct {
-		text string
-		to   *time.Time
-	}{{from, &p.From}, {to, &p.To}} {
-		if end.text == "" || end.text == ".." {
-			continue
-		}
-		at, err := time.Parse(time.RFC3339, strings.ToUpper(end.text))
-		if err != nil {
-			return errTime
-		}
-		*end.to = at
-	}
-	if p.From.IsZero() && p.To.IsZero() || !p.To.IsZero() && p.To.Before(p.From) {
+	var ok bool
+	p.From, p.To, ok = facade.Interval(text)
+	if !ok || p.From.IsZero() && p.To.IsZero() || !p.To.IsZero() && p.To.Before(p.From) {
 		return errTime
 	}
 	return nil

@@ -191,7 +191,7 @@ func TestSearch_Refuses(t *testing.T) {
 	for query, want := range map[string]string{
 		"bbox=1,2,3": "bbox", "bbox=NaN,0,1,1": "bbox", "bbox=0,9,1,8": "bbox", "bbox=-181,0,1,1": "bbox",
 		"bbox=1e999,0,1,1": "bbox", "limit=0": "limit", "limit=-1": "limit", "limit=x": "limit",
-		"limit=99999999999999999999": "limit", "datetime=2024-01-01": "datetime", "datetime=../..": "datetime",
+		"limit=-99999999999999999999": "limit", "datetime=2024-01-01": "datetime", "datetime=../..": "datetime",
 		"datetime=2024-01-02T00:00:00Z/2024-01-01T00:00:00Z": "datetime", "datetime=x/": "datetime",
 		"token=x": "token", "query=x": "query", `query={"a":{"eq":1}}`: "query", `query={"task":{"lt":1}}`: "query",
 		"task=x": "query", "intersects={}": "intersects", `intersects={"type":"Point"}`: "intersects",
@@ -224,6 +224,9 @@ func TestSearch_Refuses(t *testing.T) {
 			!strings.Contains(got.Body.String(), `"numberReturned":1`) {
 			t.Errorf("%s: %d %s", body, got.Code, got.Body)
 		}
+	}
+	if got := ask(h, "ann", "GET", "/stac/search?limit=99999999999999999999", ""); got.Code != http.StatusOK {
+		t.Errorf("a limit above the largest: %d %s", got.Code, got.Body)
 	}
 }
 
