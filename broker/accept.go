@@ -87,6 +87,7 @@ func (b *Broker) storeSubmission(ctx context.Context, u dispatch.UserID, k dispa
 }
 
 func (b *Broker) announce(ctx context.Context, u dispatch.UserID, drafts []dispatch.Draft) {
+	b.counted.Delete(drafts[0].Account)
 	b.Wake(drafts[0].Account)
 	b.NotifyJob(u, drafts[0].ID)
 	n := dispatch.CountJobs(drafts)

@@ -299,6 +299,8 @@ func (b *Broker) moveJobs(ctx context.Context, t *dispatch.SpreadTask, m dispatc
 			continue
 		}
 		if n > 0 {
+			b.counted.Delete(m.From.Account)
+			b.counted.Delete(m.To.Account)
 			b.Wake(m.To.Account)
 			b.Log.InfoContext(ctx, "jobs of a task were moved", "task", int64(m.Task), "account",
 				string(m.From.Account), "to", string(m.To.Account), "jobs", n)

@@ -118,7 +118,8 @@ type countedQueues struct {
 	read   time.Time
 }
 
-// queuesOf returns the queues of an account, which may have been counted up to queuesFor ago.
+// queuesOf returns the queues of an account, which may have been counted up to queuesFor ago, but not before this
+// process changed them for an owner.
 func (b *Broker) queuesOf(ctx context.Context, a dispatch.Account) (_ []dispatch.Queue, err error) {
 	known, _ := b.counted.LoadOrStore(a, &countedQueues{})
 	counted := known.(*countedQueues)

@@ -147,6 +147,7 @@ func (b *Broker) changeTask(ctx context.Context, u dispatch.UserID, id dispatch.
 	if err == nil {
 		b.audit(ctx, action, u, dispatch.Job{Identity: dispatch.Identity{Task: id},
 			Target: dispatch.Target{Account: a}}, n)
+		b.counted.Delete(a)
 		b.Wake(a)
 		b.NotifyUser(u)
 	}
@@ -232,6 +233,7 @@ func (b *Broker) FinishChanges(ctx context.Context) {
 		for _, c := range changes {
 			b.Log.InfoContext(ctx, "a change of a task was finished in the background", "action", c.Action, "user",
 				string(c.Owner), "account", string(c.Account), "task", int64(c.Task))
+			b.counted.Delete(c.Account)
 			b.Wake(c.Account)
 			b.NotifyUser(c.Owner)
 		}
