@@ -34,8 +34,8 @@ func TestAccept_ReadsNothingInBetween(t *testing.T) {
 				r.Request.Service.Endpoint != request("a").Service.Endpoint {
 				t.Errorf("%v: answered %+v", kind, r)
 			}
-			if is, err := kept.Record(t.Context(), "ann", r.ID); err != nil || is.Phase != dispatch.Started {
-				t.Errorf("%v: the job is %+v", err, is.Job)
+			if stored, err := kept.Record(t.Context(), "ann", r.ID); err != nil || stored.Phase != dispatch.Started {
+				t.Errorf("%v: the job is %+v", err, stored.Job)
 			}
 		})
 	}

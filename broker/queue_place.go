@@ -111,23 +111,24 @@ func (b *Broker) setQueuePlace(ctx context.Context, r dispatch.Record) (dispatch
 // wait, and all of them may look.
 const queuesFor = 2 * time.Second
 
-// countedQueues are the queues of an account as they were counted last.
+// countedQueues are the queues of an account, which are forgotten after [queuesFor].
 type countedQueues struct {
 	mu     sync.Mutex
 	queues []dispatch.Queue
-	read   time.Time
+	known  bool
 }
 
 // queuesOf returns the queues of an account, which may have been counted up to queuesFor ago, but not before this
 // process changed them for an owner.
 func (b *Broker) queuesOf(ctx context.Context, a dispatch.Account) (_ []dispatch.Queue, err error) {
-	known, _ := b.counted.LoadOrStore(a, &countedQueues{})
-	counted := known.(*countedQueues)
+	entry, _ := b.counted.LoadOrStore(a, &countedQueues{})
+	counted := entry.(*countedQueues)
 	counted.mu.Lock()
 	defer counted.mu.Unlock()
-	if time.Since(counted.read) >= queuesFor {
+	if !counted.known {
 		if counted.queues, err = b.Visits.Store.Queues(ctx, a); err == nil {
-			counted.read = time.Now()
+			counted.known = true
+			time.AfterFunc(queuesFor, func() { b.counted.CompareAndDelete(a, entry) })
 		}
 	}
 	return counted.queues, err

@@ -103,10 +103,10 @@ func (s itemSearch) short(ctx context.Context) (path, error) {
 func (s itemSearch) paths(ctx context.Context) (all []path, err error) {
 	q := s.query
 	if len(q.Jobs) > 0 {
-		all = append(all, func(w *where) string { return by(s.q, w, "items.job", q.Jobs) })
+		all = append(all, func(w *where) string { return oneOf(s.q, w, "items.job", q.Jobs) })
 	}
 	if len(q.Tasks) > 1 {
-		all = append(all, func(w *where) string { return by(s.q, w, "items.task", q.Tasks) })
+		all = append(all, func(w *where) string { return oneOf(s.q, w, "items.task", q.Tasks) })
 	}
 	if len(q.Labels) > 0 {
 		labeled, err := s.labeled(ctx)
@@ -121,7 +121,7 @@ func (s itemSearch) paths(ctx context.Context) (all []path, err error) {
 		if len(values) > 0 {
 			all = append(all, func(w *where) string {
 				w.and("items.owner = " + w.arg(s.owner))
-				return by(s.q, w, column, values)
+				return oneOf(s.q, w, column, values)
 			})
 		}
 	}
@@ -139,8 +139,8 @@ func (s itemSearch) paths(ctx context.Context) (all []path, err error) {
 	return all, nil
 }
 
-// by is the part of a path that a column has one of some values.
-func by[T ~int64](q tx, w *where, column string, values []T) (from string) {
+// oneOf is the part of a path that a column has one of some values.
+func oneOf[T ~int64](q tx, w *where, column string, values []T) (from string) {
 	anyOf(q, w, column, values)
 	return "items"
 }

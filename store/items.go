@@ -93,9 +93,9 @@ func (s *Store) KeepItem(ctx context.Context, i dispatch.Item) error {
 			SELECT j.id, j.owner, j.task, j.account, $2, j.service, 0, $3, $4, $5, $6, $7, $8, $9, $10
 			FROM jobs j
 			WHERE j.id = $1 AND j.status = 'finished' AND NOT j.hidden`+q.lock("j")+`
-			ON CONFLICT (job) DO UPDATE SET due = 0, place = excluded.place, period = excluded.period, west = excluded.west,
-				south = excluded.south, east = excluded.east, north = excluded.north, begins = excluded.begins,
-				ends = excluded.ends`,
+			ON CONFLICT (job) DO UPDATE SET due = 0, place = excluded.place, period = excluded.period,
+				west = excluded.west, south = excluded.south, east = excluded.east, north = excluded.north,
+				begins = excluded.begins, ends = excluded.ends`,
 			i.Job, i.Account.Platform(), placeOf(i.Box), cellOf(inTime(begins), inTime(ends)), box[0], box[1], box[2],
 			box[3], begins, ends)
 		if err != nil || n == 0 {
@@ -132,8 +132,8 @@ type itemRow struct {
 }
 
 // itemColumns are the columns of an Item without its body, of which results are joined.
-const itemColumns = `items.job, items.task, items.account, items.given, items.begins IS NOT NULL, items.west, items.south,
-			items.east, items.north, items.begins, items.ends, results.until, results.head`
+const itemColumns = `items.job, items.task, items.account, items.given, items.begins IS NOT NULL,
+			items.west, items.south, items.east, items.north, items.begins, items.ends, results.until, results.head`
 
 // columns returns where itemColumns and a body are scanned to.
 func (r *itemRow) columns() []any {

@@ -63,20 +63,20 @@ func (l *backlog) full() bool {
 }
 
 // keepUnsaved takes over responses to submissions from a visit.
-func (vs *Visits) keepUnsaved(said []jobOutcomes) {
+func (vs *Visits) keepUnsaved(received []jobOutcomes) {
 	submitted := func(o dispatch.Outcome) bool { return o.Asked == dispatch.AskSubmit }
-	vs.keep(slices.DeleteFunc(slices.Clone(said),
+	vs.keep(slices.DeleteFunc(slices.Clone(received),
 		func(s jobOutcomes) bool { return !slices.ContainsFunc(s.outcomes, submitted) }))
 }
 
 // keep saves responses without a visit.
-func (vs *Visits) keep(said []jobOutcomes) {
-	if len(said) == 0 {
+func (vs *Visits) keep(received []jobOutcomes) {
+	if len(received) == 0 {
 		return
 	}
 	vs.backlog.mu.Lock()
 	defer vs.backlog.mu.Unlock()
-	vs.backlog.kept = append(vs.backlog.kept, said...)
+	vs.backlog.kept = append(vs.backlog.kept, received...)
 	if !vs.backlog.saving {
 		vs.backlog.saving = true
 		vs.backlog.working.Go(func() { vs.saveBacklog(context.Background()) })
@@ -128,10 +128,10 @@ func (l *backlog) done() bool {
 // saveKept tries to save each kept response once, and stops when the store does not answer.
 func (vs *Visits) saveKept(ctx context.Context) (saved int, err error) {
 	vs.backlog.mu.Lock()
-	said := slices.Clone(vs.backlog.kept)
+	received := slices.Clone(vs.backlog.kept)
 	vs.backlog.mu.Unlock()
-	left := said[:0:0]
-	for i, s := range said {
+	left := received[:0:0]
+	for i, s := range received {
 		err = vs.saveLate(ctx, &s)
 		if err == nil {
 			saved++
@@ -139,12 +139,12 @@ func (vs *Visits) saveKept(ctx context.Context) (saved int, err error) {
 		}
 		left = append(left, s)
 		if dispatch.DatabaseError(err) != nil {
-			left = append(left, said[i+1:]...)
+			left = append(left, received[i+1:]...)
 			break
 		}
 	}
 	vs.backlog.mu.Lock()
-	vs.backlog.kept = append(left, vs.backlog.kept[len(said):]...)
+	vs.backlog.kept = append(left, vs.backlog.kept[len(received):]...)
 	vs.backlog.mu.Unlock()
 	return saved, err
 }

@@ -15,9 +15,9 @@ func (v *visit) saveAll(ctx context.Context) error {
 }
 
 // save saves the outcomes that are left of the first so many received responses, and forgets these responses.
-func (v *visit) save(ctx context.Context, said []jobOutcomes, responses int) error {
-	for len(said) > 0 {
-		jobs := v.results(said)
+func (v *visit) save(ctx context.Context, received []jobOutcomes, responses int) error {
+	for len(received) > 0 {
+		jobs := v.results(received)
 		var wake []dispatch.Account
 		if !time.Now().Before(v.lease) { // another visit may have planned the next one without these responses
 			wake = append(wake, v.account)
@@ -27,7 +27,7 @@ func (v *visit) save(ctx context.Context, said []jobOutcomes, responses int) err
 			v.uncertain = true
 			return err
 		}
-		if said, err = v.noteSaved(ctx, said, byID(saved)); err != nil {
+		if received, err = v.noteSaved(ctx, received, byID(saved)); err != nil {
 			return err
 		}
 	}
@@ -110,9 +110,9 @@ func (s jobOutcomes) next(now time.Time) dispatch.Job {
 }
 
 // results returns the jobs as they are to be saved.
-func (v *visit) results(said []jobOutcomes) []dispatch.Job {
-	jobs := make([]dispatch.Job, len(said))
-	for i, s := range said {
+func (v *visit) results(received []jobOutcomes) []dispatch.Job {
+	jobs := make([]dispatch.Job, len(received))
+	for i, s := range received {
 		jobs[i] = s.next(v.now())
 	}
 	return jobs
@@ -121,10 +121,10 @@ func (v *visit) results(said []jobOutcomes) []dispatch.Job {
 // noteSaved notes which jobs were saved. It returns those whose rows have changed meanwhile, with the current rows, so
 // that their outcomes are applied again.
 func (v *visit) noteSaved(
-	ctx context.Context, said []jobOutcomes, is map[dispatch.JobID]*dispatch.Job,
+	ctx context.Context, received []jobOutcomes, is map[dispatch.JobID]*dispatch.Job,
 ) (again []jobOutcomes, err error) {
 	v.kept = v.kept || len(is) > 0
-	for _, s := range said {
+	for _, s := range received {
 		j, ok := is[s.job.ID]
 		if !ok {
 			if again, err = v.reload(ctx, s, again); err != nil {

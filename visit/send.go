@@ -88,12 +88,12 @@ func (v *visit) maySend(c class) bool { return !time.Now().Before(v.noSendBefore
 // requests. It sends none if the lease was lost. It returns the jobs that were written; nil if nothing was: without a
 // submission it leaves the outcomes to the caller.
 func (v *visit) begin(
-	ctx context.Context, requests []platformRequest, said []jobOutcomes,
+	ctx context.Context, requests []platformRequest, received []jobOutcomes,
 ) (written map[dispatch.JobID]*dispatch.Job, err error) {
 	if requests, err = v.saveAsFailed(ctx, requests); err != nil {
 		return nil, err
 	}
-	written, err = v.intend(ctx, requests, said)
+	written, err = v.intend(ctx, requests, received)
 	for _, f := range requests {
 		j, ok := written[f.jobs[0].ID]
 		f.asked = v.now().Add(max(0, time.Until(f.at)))
@@ -168,7 +168,7 @@ func (v *visit) unchangedJobs(jobs []dispatch.Job, is map[dispatch.JobID]*dispat
 }
 
 func (v *visit) intend(
-	ctx context.Context, requests []platformRequest, said []jobOutcomes,
+	ctx context.Context, requests []platformRequest, received []jobOutcomes,
 ) (map[dispatch.JobID]*dispatch.Job, error) {
 	var jobs []dispatch.Job
 	for _, f := range requests {
@@ -181,7 +181,7 @@ func (v *visit) intend(
 	if len(jobs) == 0 {
 		return nil, nil
 	}
-	now, drift, outcomes := time.Now(), v.drift(), v.results(said)
+	now, drift, outcomes := time.Now(), v.drift(), v.results(received)
 	kept, err := v.visits.Store.Intend(ctx, v.held, v.backend.Limits, jobs, outcomes...)
 	if err != nil {
 		v.uncertain = true

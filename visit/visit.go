@@ -275,15 +275,16 @@ func (v *visit) sendRemaining(ctx context.Context) error {
 		return nil
 	}
 	steps, err := v.steps(ctx, v.pass)
-	said, responses := v.outcomesOf(v.unsaved), len(v.unsaved)
-	written, failed := v.begin(ctx, steps, said)
+	responses := len(v.unsaved)
+	received := v.outcomesOf(v.unsaved)
+	written, failed := v.begin(ctx, steps, received)
 	if err = cmp.Or(failed, err); err != nil || written == nil {
 		return err
 	}
-	if said, err = v.noteSaved(ctx, said, written); err != nil {
+	if received, err = v.noteSaved(ctx, received, written); err != nil {
 		return err
 	}
-	return v.save(ctx, said, responses)
+	return v.save(ctx, received, responses)
 }
 
 // allResponsesSucceeded reports whether there are new responses, and none is an error.

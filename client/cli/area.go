@@ -307,8 +307,8 @@ func numbersOf(text string) (numbers []float64, err error) {
 func boxAround(area json.RawMessage) (g geom.Geometry, box geom.Envelope, ok bool) {
 	g, err := geom.UnmarshalGeoJSON(area, geom.NoValidate{})
 	box = g.Envelope()
-	least, most, some := box.MinMaxXYs()
+	southWest, northEast, covers := box.MinMaxXYs()
 	// an uncut polygon runs clockwise on the map (RFC 7946, section 3.1.6), and a cut one has several parts
 	narrow := box.Width() <= 180 || g.IsPolygon() && g.IsCCW()
-	return g, box, err == nil && some && least.X >= -180 && most.X <= 180 && narrow
+	return g, box, err == nil && covers && southWest.X >= -180 && northEast.X <= 180 && narrow
 }

@@ -500,9 +500,9 @@ func (r *request) fillArea(ctx context.Context, f found, values map[string]json.
 		r.hintBoxes(f, name, []json.RawMessage{area})
 		values[name] = area
 		if _, box, ok := boxAround(area); ok && typeIn(f, name) == "bounding-box" {
-			least, most, _ := box.MinMaxXYs()
-			if values[name], err = json.Marshal(map[string]float64{"west": least.X, "south": least.Y, "east": most.X,
-				"north": most.Y}); err != nil {
+			southWest, northEast, _ := box.MinMaxXYs()
+			if values[name], err = json.Marshal(map[string]float64{"west": southWest.X, "south": southWest.Y,
+				"east": northEast.X, "north": northEast.Y}); err != nil {
 				return err
 			}
 		}
