@@ -3,7 +3,6 @@ package store
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"errors"
 	"iter"
 	"slices"
@@ -132,15 +131,11 @@ func (s *Store) useKey(ctx context.Context, q tx, owner dispatch.UserID, k dispa
 }
 
 // FindKey returns what was accepted when a key was first used.
-func (s *Store) FindKey(ctx context.Context, u dispatch.UserID, k dispatch.Key) (r dispatch.KeyTarget, err error) {
-	err = s.in(ctx, s.read, "FindKey", func(q tx, now int64) error {
-		r, err = s.usedKey(ctx, q, u, k, now)
-		if errors.Is(err, sql.ErrNoRows) {
-			return nil
-		}
-		return err
+func (s *Store) FindKey(ctx context.Context, u dispatch.UserID, k dispatch.Key) (dispatch.KeyTarget, error) {
+	return result(ctx, s.in, s.read, "FindKey", func(q tx, now int64) (dispatch.KeyTarget, error) {
+		r, err := s.usedKey(ctx, q, u, k, now)
+		return r, missing(err)
 	})
-	return r, err
 }
 
 // usedKey returns what a key stands for.

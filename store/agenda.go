@@ -13,22 +13,21 @@ import (
 // read with the jobs or counted as an unseen wake.
 func (s *Store) Agenda(
 	ctx context.Context, a dispatch.Account, n int, stalled time.Duration,
-) (g dispatch.Agenda, err error) {
-	err = s.readOnly(ctx, s.agendas, "Agenda", func(q tx, now int64) error {
+) (dispatch.Agenda, error) {
+	return result(ctx, s.readOnly, s.agendas, "Agenda", func(q tx, now int64) (g dispatch.Agenda, err error) {
 		l := accountReader{q: q, account: a, now: now, stalled: before(now, stalled)}
 		next, held, err := l.overview(ctx, &g)
 		if err != nil {
-			return err
+			return g, err
 		}
 		if err := l.steps(ctx, n, next, &g); err != nil {
-			return err
+			return g, err
 		}
 		if g.Held, err = l.withoutFreed(ctx, held); err != nil {
-			return err
+			return g, err
 		}
-		return l.queues(ctx, &g)
+		return g, l.queues(ctx, &g)
 	})
-	return g, err
 }
 
 // firstDue is when the first job of each step is due; 0: there is none.
@@ -217,12 +216,10 @@ func sortQueues(queues []dispatch.Queue) {
 }
 
 // Queues returns all queues of an account that have waiting jobs.
-func (s *Store) Queues(ctx context.Context, a dispatch.Account) (queues []dispatch.Queue, err error) {
-	err = s.in(ctx, s.read, "Queues", func(q tx, _ int64) error {
-		queues, err = accountReader{q: q, account: a}.allQueues(ctx)
-		return err
+func (s *Store) Queues(ctx context.Context, a dispatch.Account) ([]dispatch.Queue, error) {
+	return result(ctx, s.in, s.read, "Queues", func(q tx, _ int64) ([]dispatch.Queue, error) {
+		return accountReader{q: q, account: a}.allQueues(ctx)
 	})
-	return queues, err
 }
 
 // Waiting returns the ids of the waiting jobs of a queue from one to another.
@@ -251,18 +248,14 @@ func (s *Store) WaitingBefore(ctx context.Context, j dispatch.Job) (int, error) 
 }
 
 // Ready returns the first n waiting jobs of a queue that are due.
-func (s *Store) Ready(
-	ctx context.Context, a dispatch.Account, l dispatch.Queue, n int,
-) (jobs []dispatch.Job, err error) {
-	err = s.readOnly(ctx, s.agendas, "Ready", func(q tx, now int64) error {
-		jobs, err = loadJobs(ctx, q, `
+func (s *Store) Ready(ctx context.Context, a dispatch.Account, l dispatch.Queue, n int) ([]dispatch.Job, error) {
+	return result(ctx, s.readOnly, s.agendas, "Ready", func(q tx, now int64) ([]dispatch.Job, error) {
+		return loadJobs(ctx, q, `
 			WHERE account = $1 AND owner = $2 AND task = CAST($3 AS BIGINT) AND phase = 'waiting' AND NOT paused AND due <= $4
 			ORDER BY due, id
 			LIMIT CAST($5 AS BIGINT)`,
 			a, l.Owner, l.Task, now, n)
-		return err
 	})
-	return jobs, err
 }
 
 // Unprepared returns waiting jobs that are due and whose document could not be fetched.

@@ -38,15 +38,14 @@ func (s *Store) WrongCounts(ctx context.Context) (wrong int, err error) {
 
 // CorrectCounts makes the kept counts equal to the jobs, and returns how many differed. Other processes may go on
 // meanwhile.
-func (s *Store) CorrectCounts(ctx context.Context) (corrected int, err error) {
-	err = s.in(allow(ctx, upkeepWithin), s.write, "CorrectCounts", func(q tx, now int64) error {
+func (s *Store) CorrectCounts(ctx context.Context) (int, error) {
+	ctx = allow(ctx, upkeepWithin)
+	return result(ctx, s.in, s.write, "CorrectCounts", func(q tx, now int64) (int, error) {
 		if err := s.lockInTransaction(ctx, q, correcting); err != nil {
-			return err
+			return 0, err
 		}
-		corrected, err = correctCounts(ctx, q, now)
-		return err
+		return correctCounts(ctx, q, now)
 	})
-	return corrected, err
 }
 
 // correctCounts adds to the counts what they lack. One statement sees jobs and counts at one moment, so jobs may change

@@ -172,9 +172,9 @@ func (s *Store) release(
 
 // DueHooks returns hooks with due deliveries: those first that were served longest ago, of each owner no more than
 // each. It hops from hook to hook in the index of due deliveries: hooks for which nothing waits cost nothing.
-func (s *Store) DueHooks(ctx context.Context, n, each int) (due []dispatch.Hook, err error) {
-	err = s.readOnly(ctx, s.read, "DueHooks", func(q tx, now int64) error {
-		due, err = listHooks(ctx, q, waitingHooks+`
+func (s *Store) DueHooks(ctx context.Context, n, each int) ([]dispatch.Hook, error) {
+	return result(ctx, s.readOnly, s.read, "DueHooks", func(q tx, now int64) ([]dispatch.Hook, error) {
+		return listHooks(ctx, q, waitingHooks+`
 			SELECT `+hookColumns+`
 			FROM hooks JOIN (
 				SELECT h.id, ROW_NUMBER() OVER (PARTITION BY h.owner ORDER BY h.ran, h.id) AS place
@@ -185,9 +185,7 @@ func (s *Store) DueHooks(ctx context.Context, n, each int) (due []dispatch.Hook,
 			WHERE ready.place <= $2
 			ORDER BY hooks.ran, hooks.id
 			LIMIT CAST($3 AS BIGINT)`, now, each, n)
-		return err
 	})
-	return due, err
 }
 
 // waitingHooks begins queries of the hooks with deliveries that are not over; the last row is NULL.
@@ -207,9 +205,9 @@ const waitingHooks = `
 // try to tell the job's inProgressUri.
 func (s *Store) ClaimDeliveries(
 	ctx context.Context, hook string, lease time.Duration, n int,
-) (claimed []dispatch.Delivery, err error) {
-	err = s.in(ctx, s.write, "ClaimDeliveries", func(q tx, now int64) error {
-		claimed, err = listAs(ctx, q, deliveryPlaces, delivered, `
+) ([]dispatch.Delivery, error) {
+	return result(ctx, s.in, s.write, "ClaimDeliveries", func(q tx, now int64) ([]dispatch.Delivery, error) {
+		return listAs(ctx, q, deliveryPlaces, delivered, `
 			UPDATE deliveries
 			SET due = $1, tries = tries + 1, tried = $2
 			WHERE due + 0 > 0 AND due + 0 <= $2 AND (hook, job, task, epoch, status) IN (
@@ -226,9 +224,7 @@ func (s *Store) ClaimDeliveries(
 				ORDER BY d.due
 				LIMIT CAST($4 AS BIGINT))
 			RETURNING `+deliveryColumns, now+lease.Microseconds(), now, hook, n)
-		return err
 	})
-	return claimed, err
 }
 
 // SettleDeliveries stores the results of tries that are still the last.

@@ -27,12 +27,12 @@ func (s *Store) Import(ctx context.Context, t *dispatch.Task, jobs []dispatch.Dr
 // WouldImport returns what Import would, and stores nothing.
 func (s *Store) WouldImport(
 	ctx context.Context, t *dispatch.Task, jobs []dispatch.Draft,
-) (r dispatch.Imported, err error) {
-	err = s.in(allow(ctx, upkeepWithin), s.read, "WouldImport", func(q tx, _ int64) error {
-		_, err := compareForeign(ctx, q, t, jobs, &r)
-		return err
+) (dispatch.Imported, error) {
+	ctx = allow(ctx, upkeepWithin)
+	return result(ctx, s.in, s.read, "WouldImport", func(q tx, _ int64) (r dispatch.Imported, err error) {
+		_, err = compareForeign(ctx, q, t, jobs, &r)
+		return r, err
 	})
-	return r, err
 }
 
 // compareForeign returns the jobs that are not stored yet.

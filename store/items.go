@@ -31,9 +31,9 @@ func itemChange(before, now dispatch.Job) []command {
 
 // DuePlatforms returns the platforms with Items whose results are to be read. It hops from platform to platform in the
 // index: the cost depends on their number, not on that of Items.
-func (s *Store) DuePlatforms(ctx context.Context) (platforms []string, err error) {
-	err = s.readOnly(ctx, s.read, "DuePlatforms", func(q tx, now int64) error {
-		platforms, err = list(ctx, q, single[string], `
+func (s *Store) DuePlatforms(ctx context.Context) ([]string, error) {
+	return result(ctx, s.readOnly, s.read, "DuePlatforms", func(q tx, now int64) ([]string, error) {
+		return list(ctx, q, single[string], `
 			WITH RECURSIVE reading (platform) AS (
 				SELECT CAST('' AS TEXT)
 				UNION ALL
@@ -45,15 +45,13 @@ func (s *Store) DuePlatforms(ctx context.Context) (platforms []string, err error
 			FROM reading
 			WHERE (SELECT i.due FROM items i WHERE i.platform = reading.platform AND i.due > 0 ORDER BY i.due LIMIT 1) <= $1`,
 			now)
-		return err
 	})
-	return platforms, err
 }
 
 // DueItems returns Items at a platform whose results are to be read, n at most, and plans the next try of each.
-func (s *Store) DueItems(ctx context.Context, platform string, n int) (due []dispatch.DueItem, err error) {
-	err = s.in(ctx, s.write, "DueItems", func(q tx, now int64) error {
-		due, err = list(ctx, q, func(d *dispatch.DueItem) []any {
+func (s *Store) DueItems(ctx context.Context, platform string, n int) ([]dispatch.DueItem, error) {
+	return result(ctx, s.in, s.write, "DueItems", func(q tx, now int64) ([]dispatch.DueItem, error) {
+		due, err := list(ctx, q, func(d *dispatch.DueItem) []any {
 			return []any{number(&d.Job), text(&d.Owner), number(&d.Tries)}
 		}, `
 			SELECT i.job, i.owner, i.tries + 1
@@ -62,7 +60,7 @@ func (s *Store) DueItems(ctx context.Context, platform string, n int) (due []dis
 			ORDER BY i.due
 			LIMIT CAST($3 AS BIGINT)`+q.skipLocked(), platform, now, n)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		plans := make([]command, len(due))
 		for i, d := range due {
@@ -73,9 +71,8 @@ func (s *Store) DueItems(ctx context.Context, platform string, n int) (due []dis
 			plans[i] = command{"UPDATE items SET due = $1, tries = $2 WHERE job = $3",
 				[]any{next, int64(d.Tries), int64(d.Job)}}
 		}
-		return q.runAll(ctx, plans)
+		return due, q.runAll(ctx, plans)
 	})
-	return due, err
 }
 
 // KeepItem keeps what was read of the results of a finished job that its owner sees, in place of what was kept before.

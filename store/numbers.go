@@ -191,15 +191,14 @@ func renewNumbers(ctx context.Context, q tx) error {
 // ChangesSince returns what changed after a place.
 func (s *Store) ChangesSince(
 	ctx context.Context, u dispatch.UserID, id dispatch.TaskID, after dispatch.ChangedPlace, p dispatch.Page,
-) (c dispatch.ChangedPage, err error) {
+) (dispatch.ChangedPage, error) {
 	if p.Limit <= 0 || p.Limit > dispatch.MostChanged {
 		p.Limit = dispatch.MostChanged
 	}
-	err = s.inSnapshot(allow(ctx, listWithin), s.read, "ChangesSince", func(q tx, now int64) error {
-		c, err = changesSince(ctx, q, u, id, after, p, now)
-		return err
+	ctx = allow(ctx, listWithin)
+	return result(ctx, s.inSnapshot, s.read, "ChangesSince", func(q tx, now int64) (dispatch.ChangedPage, error) {
+		return changesSince(ctx, q, u, id, after, p, now)
 	})
-	return c, err
 }
 
 func changesSince(

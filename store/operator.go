@@ -62,19 +62,18 @@ func (s *Store) OperatorHolds(ctx context.Context) ([]dispatch.OperatorHold, err
 }
 
 // Troubled returns jobs that need attention, those first whose state is oldest.
-func (s *Store) Troubled(ctx context.Context, setAside bool, n int) (jobs []dispatch.Job, err error) {
-	err = s.readOnly(allow(ctx, listWithin), s.read, "Troubled", func(q tx, _ int64) error {
+func (s *Store) Troubled(ctx context.Context, setAside bool, n int) ([]dispatch.Job, error) {
+	ctx = allow(ctx, listWithin)
+	return result(ctx, s.readOnly, s.read, "Troubled", func(q tx, _ int64) ([]dispatch.Job, error) {
 		where := "phase NOT IN ('waiting', 'ended') AND attention <> ''" // at their platforms
 		if setAside {
 			where = "attention = 'set_aside' AND NOT hidden" // and not retried since
 		}
-		jobs, err = selectJobs(ctx, q, `
+		return selectJobs(ctx, q, `
 			WHERE `+where+`
 			ORDER BY moved, id
 			LIMIT CAST($1 AS BIGINT)`, n)
-		return err
 	})
-	return jobs, err
 }
 
 // eventsAtOnce is how many events one transaction deletes.

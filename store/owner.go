@@ -72,34 +72,27 @@ func showHold(j dispatch.Job, h hold, now int64) dispatch.Job {
 }
 
 // Records returns the owner's jobs that belong to no task, by creation.
-func (s *Store) Records(
-	ctx context.Context, u dispatch.UserID, p dispatch.Page,
-) (records []dispatch.Record, err error) {
-	err = s.readOnly(allow(ctx, listWithin), s.read, "Records", func(q tx, now int64) error {
-		records, err = listRecords(ctx, q, u, p, now)
-		return err
+func (s *Store) Records(ctx context.Context, u dispatch.UserID, p dispatch.Page) ([]dispatch.Record, error) {
+	ctx = allow(ctx, listWithin)
+	return result(ctx, s.readOnly, s.read, "Records", func(q tx, now int64) ([]dispatch.Record, error) {
+		return listRecords(ctx, q, u, p, now)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return records, nil
 }
 
 // changeOwn changes a job for its owner, and wakes its account if the rule says so.
 func (s *Store) changeOwn(ctx context.Context, op string, u dispatch.UserID, id dispatch.JobID,
-	rule func(dispatch.Job, time.Time) (next dispatch.Job, wakes bool)) (j dispatch.Job, err error) {
-	err = s.in(ctx, s.write, op, func(q tx, now int64) error {
+	rule func(dispatch.Job, time.Time) (next dispatch.Job, wakes bool)) (dispatch.Job, error) {
+	return result(ctx, s.in, s.write, op, func(q tx, now int64) (dispatch.Job, error) {
 		wakes := false
-		j, err = changeOwnJob(ctx, q, u, id, func(j dispatch.Job) (next dispatch.Job) {
+		j, err := changeOwnJob(ctx, q, u, id, func(j dispatch.Job) (next dispatch.Job) {
 			next, wakes = rule(j, at(now))
 			return next
 		})
 		if err != nil || !wakes {
-			return err
+			return j, err
 		}
-		return wake(ctx, q, j.Account, now)
+		return j, wake(ctx, q, j.Account, now)
 	})
-	return j, err
 }
 
 // changeOwnJob changes a job of its owner that is not hidden.
@@ -125,15 +118,13 @@ func (s *Store) MarkAwaited(
 	if live, err := s.anyLive(ctx, u); err != nil || !live {
 		return nil, err
 	}
-	err = s.in(ctx, s.write, "MarkAwaited", func(q tx, now int64) error {
+	return result(ctx, s.in, s.write, "MarkAwaited", func(q tx, now int64) ([]dispatch.Account, error) {
 		jobs, err := markAwaited(ctx, q, u, scope, fresh, gap, now)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		woken, err = wakeToRead(ctx, q, jobs, now)
-		return err
+		return wakeToRead(ctx, q, jobs, now)
 	})
-	return woken, err
 }
 
 // anyLive reports whether a job of the owner has not ended. It spares readers of ended jobs the wait for a writer.
@@ -335,9 +326,9 @@ func usageOf(ctx context.Context, q querier, u dispatch.UserID) ([]accountUsage,
 }
 
 // Usage counts the owner's jobs and synchronous runs at each account.
-func (s *Store) Usage(ctx context.Context, u dispatch.UserID, d time.Duration) (usage []dispatch.Usage, err error) {
-	err = s.readOnly(ctx, s.read, "Usage", func(q tx, now int64) error {
-		usage, err = list(ctx, q, func(use *dispatch.Usage) []any {
+func (s *Store) Usage(ctx context.Context, u dispatch.UserID, d time.Duration) ([]dispatch.Usage, error) {
+	return result(ctx, s.readOnly, s.read, "Usage", func(q tx, now int64) ([]dispatch.Usage, error) {
+		usage, err := list(ctx, q, func(use *dispatch.Usage) []any {
 			return []any{text(&use.Account), number(&use.Live), number(&use.Jobs), &use.Costs}
 		}, `
 			SELECT each.account, CAST(SUM(each.live) AS BIGINT), CAST(SUM(each.jobs) AS BIGINT),
@@ -365,7 +356,6 @@ func (s *Store) Usage(ctx context.Context, u dispatch.UserID, d time.Duration) (
 		}
 		// Databases differ in their collation.
 		slices.SortFunc(usage, func(a, b dispatch.Usage) int { return cmp.Compare(a.Account, b.Account) })
-		return err
+		return usage, err
 	})
-	return usage, err
 }

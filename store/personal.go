@@ -125,18 +125,16 @@ func exportable(table string, columns []string, values []any) map[string]any {
 
 // Unended counts a user's jobs that have not ended, or of which an orphan is yet to be canceled, and the user's
 // synchronous runs.
-func (s *Store) Unended(ctx context.Context, u dispatch.UserID) (jobs int, err error) {
-	err = s.readOnly(ctx, s.read, "Unended", func(q tx, now int64) error {
-		jobs, err = value[int](ctx, q, `
+func (s *Store) Unended(ctx context.Context, u dispatch.UserID) (int, error) {
+	return result(ctx, s.readOnly, s.read, "Unended", func(q tx, now int64) (int, error) {
+		return value[int](ctx, q, `
 			SELECT (
 				SELECT count(*) FROM jobs j
 				WHERE j.owner = $1 AND (j.phase <> 'ended' OR j.orphans <> '' OR j.removal_due > 0))
 			+ (
 				SELECT count(*) FROM sync_runs r
 				WHERE r.owner = $1 AND r.ended = 0 AND r.lapses > $2)`, u, now)
-		return err
 	})
-	return jobs, err
 }
 
 // CancelAll cancels and hides all of a user's jobs and tasks. Visits cancel at the platforms what was submitted.

@@ -9,33 +9,27 @@ import (
 // MarkRestored marks the database as restored from a backup. It ends all sessions of browsers, because users may have
 // signed out since the backup, and deletes unstarted jobs, because users may have started them.
 func (s *Store) MarkRestored(ctx context.Context, r dispatch.Restored) (accounts int, err error) {
-	err = s.in(ctx, s.write, "MarkRestored", func(q tx, now int64) error {
-		if err := run(ctx, q, "UPDATE ids SET last = last + $1", dispatch.SkippedIDs); err != nil {
-			return err
-		}
-		if err := run(ctx, q, "DELETE FROM sessions"); err != nil {
-			return err
-		}
-		if err := run(ctx, q, "DELETE FROM unstarted"); err != nil {
-			return err
-		}
-		// A later attempt of these jobs may have been submitted since the state that was restored.
-		err := run(ctx, q, "UPDATE jobs SET retries = retried WHERE phase <> 'ended' AND retries > retried")
+	n, err := result(ctx, s.in, s.write, "MarkRestored", func(q tx, now int64) (int64, error) {
+		err := runEach(ctx, q, []command{
+			{"UPDATE ids SET last = last + $1", []any{dispatch.SkippedIDs}},
+			{"DELETE FROM sessions", nil},
+			{"DELETE FROM unstarted", nil},
+			// A later attempt of these jobs may have been submitted since the state that was restored.
+			{"UPDATE jobs SET retries = retried WHERE phase <> 'ended' AND retries > retried", nil},
+		})
 		if err != nil {
-			return err
+			return 0, err
 		}
 		if err := pauseSpread(ctx, q, now); err != nil {
-			return err
+			return 0, err
 		}
 		if err := renewNumbers(ctx, q); err != nil {
-			return err
+			return 0, err
 		}
-		n, err := exec(ctx, q, `
+		return exec(ctx, q, `
 			UPDATE accounts
 			SET restored = $1, wakes = wakes + 1, due = $2, hold = 0
 			WHERE EXISTS (SELECT 1 FROM owner_counts c WHERE c.account = accounts.id AND c.jobs > 0)`, r, now)
-		accounts = int(n)
-		return err
 	})
 	if err != nil {
 		return 0, err
@@ -43,7 +37,7 @@ func (s *Store) MarkRestored(ctx context.Context, r dispatch.Restored) (accounts
 	for _, b := range s.ids { // previously reserved ids are not used any more
 		b.forget()
 	}
-	return accounts, nil
+	return int(n), nil
 }
 
 // forget drops the remaining reserved ids.

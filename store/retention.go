@@ -50,11 +50,12 @@ func (s *Store) Retain(ctx context.Context, r dispatch.Retention) error {
 }
 
 // Aged counts what Retain would delete.
-func (s *Store) Aged(ctx context.Context, r dispatch.Retention) (a dispatch.Aged, err error) {
-	err = s.readOnly(allow(ctx, upkeepWithin), s.read, "Aged", func(q tx, now int64) error {
+func (s *Store) Aged(ctx context.Context, r dispatch.Retention) (dispatch.Aged, error) {
+	ctx = allow(ctx, upkeepWithin)
+	return result(ctx, s.readOnly, s.read, "Aged", func(q tx, now int64) (a dispatch.Aged, err error) {
 		requests, jobs := horizon(now, r.Requests), horizon(now, r.Jobs)
 		// Of results, not of jobs, all are read: the order of a CROSS JOIN is kept by SQLite.
-		err := q.QueryRowContext(ctx, `
+		err = q.QueryRowContext(ctx, `
 			SELECT (
 				SELECT count(*) FROM results r CROSS JOIN jobs j
 				WHERE j.id = r.job AND j.phase = 'ended' AND j.moved < $1),
@@ -68,7 +69,7 @@ func (s *Store) Aged(ctx context.Context, r dispatch.Retention) (a dispatch.Aged
 					AND b.removal_due = 0)`,
 			horizon(now, r.Results), requests, jobs).Scan(&a.Results, &a.Requests, &a.Jobs)
 		if err != nil {
-			return err
+			return a, err
 		}
 		// Of tasks those count whose jobs have all ended, by when the last of them did.
 		var ofTasks dispatch.Aged
@@ -84,9 +85,8 @@ func (s *Store) Aged(ctx context.Context, r dispatch.Retention) (a dispatch.Aged
 				HAVING COUNT(CASE WHEN j.phase <> 'ended' OR j.orphans <> '' OR j.removal_due > 0 THEN 1 END) = 0
 			) AS a`, requests, jobs).Scan(&ofTasks.Requests, &ofTasks.Jobs, &ofTasks.Tasks)
 		a.Requests, a.Jobs, a.Tasks = a.Requests+ofTasks.Requests, a.Jobs+ofTasks.Jobs, ofTasks.Tasks
-		return err
+		return a, err
 	})
-	return a, err
 }
 
 func (s *Store) pruneResults(ctx context.Context, before int64) error {

@@ -40,31 +40,26 @@ func readSource(ctx context.Context, q querier, text string, args ...any) (s dis
 // ClaimSource claims a source for the given time; nil if it is not due.
 func (s *Store) ClaimSource(
 	ctx context.Context, name string, within time.Duration,
-) (claim *dispatch.SourceClaim, err error) {
-	err = s.in(ctx, s.write, "ClaimSource", func(q tx, now int64) error {
-		claim = nil
+) (*dispatch.SourceClaim, error) {
+	return result(ctx, s.in, s.write, "ClaimSource", func(q tx, now int64) (*dispatch.SourceClaim, error) {
 		err := run(ctx, q, `
 			INSERT INTO sources (name)
 			VALUES ($1)
 			ON CONFLICT (name) DO NOTHING`, name)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		claimed := dispatch.SourceClaim{Now: at(now)}
-		claimed.Source, claimed.Number, err = readSource(ctx, q, `
+		claim := &dispatch.SourceClaim{Now: at(now)}
+		claim.Source, claim.Number, err = readSource(ctx, q, `
 			UPDATE sources
 			SET claim = claim + 1, due = $1
 			WHERE name = $2 AND due <= $3
 			RETURNING `+sourceColumns, now+within.Microseconds(), name, now)
-		if err == nil {
-			claim = &claimed
+		if err != nil {
+			return nil, missing(err)
 		}
-		return missing(err)
+		return claim, nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return claim, nil
 }
 
 // SaveSource stores what was read under a claim; Conflict if another process has claimed the source since.

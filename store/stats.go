@@ -210,9 +210,9 @@ type HookTroubles struct {
 
 // HookTroubles counts hooks whose messages do not arrive, since longer than the duration for Failing. It reads all
 // hooks.
-func (s *Store) HookTroubles(ctx context.Context, longer time.Duration) (found HookTroubles, err error) {
-	err = s.readOnly(ctx, s.read, "HookTroubles", func(q tx, now int64) error {
-		err := q.QueryRowContext(ctx, `
+func (s *Store) HookTroubles(ctx context.Context, longer time.Duration) (HookTroubles, error) {
+	return result(ctx, s.readOnly, s.read, "HookTroubles", func(q tx, now int64) (found HookTroubles, err error) {
+		err = q.QueryRowContext(ctx, `
 			SELECT COUNT(CASE WHEN gone THEN 1 END), COUNT(CASE WHEN failures > 0 AND NOT gone AND EXISTS (
 				SELECT 1 FROM deliveries d
 				WHERE d.hook = hooks.id AND d.due > 0 AND d.queued < $1) THEN 1 END)
@@ -220,9 +220,8 @@ func (s *Store) HookTroubles(ctx context.Context, longer time.Duration) (found H
 		if err == nil {
 			found.HookStats, err = countDeliveries(ctx, q, now)
 		}
-		return err
+		return found, err
 	})
-	return found, err
 }
 
 // since returns the time from then, which may be 0 for never, to now.

@@ -255,6 +255,23 @@ func (s *Store) readOnly(ctx context.Context, db *sql.DB, op string, f func(q tx
 	return fail(op, err)
 }
 
+// runner is in, inSnapshot or readOnly of a store.
+type runner func(ctx context.Context, db *sql.DB, op string, f func(q tx, now int64) error) error
+
+// result has in run f, and returns what f returns; the zero value with an error.
+func result[T any](
+	ctx context.Context, in runner, db *sql.DB, op string, f func(q tx, now int64) (T, error),
+) (v T, err error) {
+	err = in(ctx, db, op, func(q tx, now int64) error {
+		v, err = f(q, now)
+		return err
+	})
+	if err != nil {
+		return *new(T), err
+	}
+	return v, nil
+}
+
 func (s *Store) once(ctx context.Context, db *sql.DB, o *sql.TxOptions, f func(q tx, now int64) error) error {
 	s.ready(ctx, db)
 	begun, now, err := s.beginTx(ctx, db, o)

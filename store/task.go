@@ -234,12 +234,10 @@ func countTasks(
 }
 
 // Task returns a task of its owner.
-func (s *Store) Task(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (r dispatch.TaskRecord, err error) {
-	err = s.in(ctx, s.read, "Task", func(q tx, now int64) error {
-		r, err = readTask(ctx, q, u, id, now)
-		return err
+func (s *Store) Task(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (dispatch.TaskRecord, error) {
+	return result(ctx, s.in, s.read, "Task", func(q tx, now int64) (dispatch.TaskRecord, error) {
+		return readTask(ctx, q, u, id, now)
 	})
-	return r, err
 }
 
 func readTask(
@@ -331,12 +329,11 @@ func (r *taskRow) record(most int, counts []taskCount) (t dispatch.TaskRecord, e
 // TaskJobs returns a task's jobs, ordered by number.
 func (s *Store) TaskJobs(
 	ctx context.Context, u dispatch.UserID, id dispatch.TaskID, p dispatch.Page,
-) (records []dispatch.Record, err error) {
-	err = s.inSnapshot(allow(ctx, listWithin), s.read, "TaskJobs", func(q tx, now int64) error {
-		records, err = readTaskJobs(ctx, q, u, id, p, now)
-		return err
+) ([]dispatch.Record, error) {
+	ctx = allow(ctx, listWithin)
+	return result(ctx, s.inSnapshot, s.read, "TaskJobs", func(q tx, now int64) ([]dispatch.Record, error) {
+		return readTaskJobs(ctx, q, u, id, p, now)
 	})
-	return records, err
 }
 
 func readTaskJobs(
@@ -421,28 +418,27 @@ func (r *recordRow) jobOfTask(t *dispatch.TaskRecord, most int, now int64) (reco
 // FinishedJobs returns finished jobs of a task in the order in which they finished.
 func (s *Store) FinishedJobs(
 	ctx context.Context, u dispatch.UserID, id dispatch.TaskID, after dispatch.ResultPosition, n int,
-) (records []dispatch.Record, err error) {
-	err = s.in(allow(ctx, listWithin), s.read, "FinishedJobs", func(q tx, now int64) error {
+) ([]dispatch.Record, error) {
+	ctx = allow(ctx, listWithin)
+	return result(ctx, s.in, s.read, "FinishedJobs", func(q tx, now int64) ([]dispatch.Record, error) {
 		shared, err := getTask(ctx, q, u, id, dispatch.PartMost)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		task, err := shared.record(dispatch.PartMost, nil)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		l := jobList{from: "jobs", order: "jobs.moved, jobs.id", n: int64(n), ofTask: true}
 		w := &l.where
 		w.and("jobs.task = CAST(" + w.arg(id) + " AS BIGINT) AND jobs.task <> 0")
 		w.and("jobs.status = 'finished' AND NOT jobs.hidden")
 		ascending.after(w, "jobs.moved", "jobs.id", micros(after.At), int64(after.Job))
-		records, err = l.read(ctx, q, func(r *recordRow) (dispatch.Record, error) {
+		return l.read(ctx, q, func(r *recordRow) (dispatch.Record, error) {
 			return dispatch.Record{Job: r.Job, Request: task.RequestHeadFor(r.Job), Value: json.RawMessage(r.body),
 				Size: len(r.body), Read: at(now)}, nil
 		})
-		return err
 	})
-	return records, err
 }
 
 // chosen returns the jobs that a choice of a task, which is locked, names: their numbers and statuses.

@@ -95,12 +95,10 @@ func submittedLater(within []dispatch.Quota) (later []dispatch.Quota) {
 // Unstarted returns an unstarted job to its owner.
 func (s *Store) Unstarted(
 	ctx context.Context, u dispatch.UserID, id dispatch.UnstartedID,
-) (n dispatch.Unstarted, err error) {
-	err = s.readOnly(ctx, s.read, "Unstarted", func(q tx, now int64) error {
-		n, err = getUnstarted(ctx, q, u, id, now)
-		return err
+) (dispatch.Unstarted, error) {
+	return result(ctx, s.readOnly, s.read, "Unstarted", func(q tx, now int64) (dispatch.Unstarted, error) {
+		return getUnstarted(ctx, q, u, id, now)
 	})
-	return n, err
 }
 
 // unstartedColumns are the columns of an unstarted job without its body, which may be large.
@@ -132,23 +130,22 @@ func bodyPlaces(n *dispatch.Unstarted) []any {
 // order.
 func (s *Store) UnstartedJobs(
 	ctx context.Context, u dispatch.UserID, p dispatch.Page,
-) (all []dispatch.Unstarted, err error) {
+) ([]dispatch.Unstarted, error) {
 	const id = "2 * (job + task) + CASE WHEN task = 0 THEN 0 ELSE 1 END"
-	err = s.readOnly(allow(ctx, listWithin), s.read, "UnstartedJobs", func(q tx, now int64) error {
+	ctx = allow(ctx, listWithin)
+	return result(ctx, s.readOnly, s.read, "UnstartedJobs", func(q tx, now int64) ([]dispatch.Unstarted, error) {
 		var w where
 		w.and("owner = " + w.arg(u) + " AND expires > " + w.arg(now))
 		descending.follows(&w, p.After, "created", id)
 		anyOf(q, &w, "account", p.Accounts)
-		all, err = list(ctx, q, bodyPlaces, `
+		return list(ctx, q, bodyPlaces, `
 			SELECT `+unstartedColumns+`, substr(body, 1, `+strconv.Itoa(dispatch.UnstartedBeginning)+`)
 			FROM unstarted
 			WHERE `+w.String()+`
 			ORDER BY `+descending.by("created", id)+`
 			LIMIT CAST(`+w.arg(most(p.Limit))+` AS BIGINT)`,
 			w.args...)
-		return err
 	})
-	return all, err
 }
 
 // ChangeUnstarted replaces the body of an unstarted job, unless it changed meanwhile: then it returns Conflict.
