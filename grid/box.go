@@ -113,12 +113,10 @@ func (b Box) areaWithin(m *bounds.Meter) (*Area, error) {
 	if err := b.Check(); err != nil {
 		return nil, err
 	}
-	end := b.East
 	if b.West > b.East {
-		end += 360
+		b.East += 360
 	}
-	return newArea(MultiPolygon{{{{b.West, b.South}, {end, b.South}, {end, b.North}, {b.West, b.North},
-		{b.West, b.South}}}}, m)
+	return newArea(MultiPolygon{b.polygon()}, m)
 }
 
 // ParseAnyWithin is [ParseWithin] for a value that may also be a bounding box, which isBox reports. A box in another

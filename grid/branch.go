@@ -183,13 +183,8 @@ func overlay(operation func(geom.Geometry, geom.Geometry) (geom.Geometry, error)
 // meetings counts the pairs of edges whose boxes overlap, which bounds the number of their crossings.
 func meetings(a, b MultiPolygon, m *bounds.Meter) (n int) {
 	edges := func(all MultiPolygon) (out []Box) {
-		for _, p := range all {
-			for _, r := range p {
-				for i := 1; i < len(r); i++ {
-					west, south, east, north := r[i-1 : i+1].box()
-					out = append(out, Box{west, south, east, north})
-				}
-			}
+		for p, q := range all.edges {
+			out = append(out, Box{min(p[0], q[0]), min(p[1], q[1]), max(p[0], q[0]), max(p[1], q[1])})
 		}
 		slices.SortFunc(out, func(x, y Box) int { return cmp.Compare(x.West, y.West) })
 		return out

@@ -148,21 +148,18 @@ func polygons(rings []Ring, m *bounds.Meter) (out MultiPolygon) {
 func relink(rings []Ring, m *bounds.Meter) (out []Ring) {
 	leaving := map[Point][]Point{}
 	touch := false
-	for _, r := range rings {
-		m.Spend(8 * len(r))
-		for i := 1; i < len(r); i++ {
-			leaving[r[i-1]] = append(leaving[r[i-1]], r[i])
-			touch = touch || len(leaving[r[i-1]]) > 1
-		}
+	edges := MultiPolygon{rings}.edges
+	m.Spend(8 * MultiPolygon{rings}.positions())
+	for a, b := range edges {
+		leaving[a] = append(leaving[a], b)
+		touch = touch || len(leaving[a]) > 1
 	}
 	if !touch {
 		return rings
 	}
-	for _, r := range rings {
-		for i := 1; i < len(r); i++ {
-			for len(leaving[r[i-1]]) > 0 {
-				out = append(out, walk(leaving, r[i-1], m))
-			}
+	for a := range edges {
+		for len(leaving[a]) > 0 {
+			out = append(out, walk(leaving, a, m))
 		}
 	}
 	return out

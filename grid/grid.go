@@ -7,7 +7,6 @@ package grid
 
 import (
 	"cmp"
-	"fmt"
 	"iter"
 	"slices"
 )
@@ -26,15 +25,16 @@ type Grid struct {
 	tree *tree     // in place of rows and cols
 }
 
-// Cell is one cell of a grid. Rows are counted from south to north, and columns from west to east. The borders, in
-// degrees, are those of a rectangle in longitude and latitude; other cells have an outline instead.
+// Cell is one cell of a grid. Rows are counted from south to north, and columns from west to east.
 type Cell struct {
-	ID                       string
-	Row, Col                 int
-	West, South, East, North float64
+	ID       string
+	Row, Col int
 
 	outline MultiPolygon
 }
+
+// Outline returns the cell's outline.
+func (c Cell) Outline() MultiPolygon { return c.outline }
 
 // Named returns the grid with a name.
 func Named(name string) (*Grid, bool) {
@@ -76,14 +76,6 @@ func (g *Grid) Cells() (n int) {
 		n += cols
 	}
 	return n
-}
-
-func (g *Grid) cell(row, col int) Cell {
-	return Cell{
-		ID:  fmt.Sprintf("%s-r%03d-c%04d", g.Name, row, col),
-		Row: row, Col: col,
-		West: g.border(row, col), South: g.rows[row], East: g.border(row, col+1), North: g.rows[row+1],
-	}
 }
 
 // border is the longitude between a row's columns col-1 and col.

@@ -62,15 +62,16 @@ func lattices() iter.Seq[*Grid] {
 func TestGrid_CellsHaveTheirSize(t *testing.T) {
 	for g := range lattices() {
 		for row := range g.cols {
-			c := g.cell(row, g.cols[row]/2)
+			col := g.cols[row] / 2
+			c := columns{rows{g, 0, row, row + 1}, col, col + 1}.bounds()
 			if c.North > 80 || c.South < -80 {
 				continue
 			}
 			if h := alongMeridian(c.South, c.North); math.Abs(h/g.Height-1) > 0.01 {
-				t.Errorf("%s is %.0f m high", c.ID, h)
+				t.Errorf("%s: row %d is %.0f m high", g.Name, row, h)
 			}
 			if w := alongParallel((c.South+c.North)/2, c.West, c.East); math.Abs(w/g.Width-1) > 0.02 {
-				t.Errorf("%s is %.0f m wide", c.ID, w)
+				t.Errorf("%s: cells of row %d are %.0f m wide", g.Name, row, w)
 			}
 		}
 	}
@@ -153,10 +154,11 @@ func judge(t reporter, c Cell, piece MultiPolygon) {
 	if _, err := geom.UnmarshalGeoJSON(raw); err != nil {
 		t.Errorf("%s: %v: %s", c.ID, err, raw)
 	}
+	cell := c.Outline().Box()
 	for _, p := range piece {
 		for i, r := range p {
 			w, s, e, n := r.box()
-			if w < c.West || s < c.South || e > c.East || n > c.North {
+			if w < cell.West || s < cell.South || e > cell.East || n > cell.North {
 				t.Errorf("%s: a piece leaves its cell", c.ID)
 			}
 			if (r.area2() > 0) != (i == 0) {
@@ -277,7 +279,7 @@ func TestTiles_PiecesAreMended(t *testing.T) {
 		}
 		splitAll(t, g, a)
 		for c := range g.Tiles(a) {
-			rings := cutOut(slices.Concat(a.parts...), Box{c.West, c.South, c.East, c.North}, nil)
+			rings := cutOut(slices.Concat(a.parts...), c.Outline().Box(), nil)
 			if !isValid(polygons(rings, nil), nil) {
 				broken++
 			}
@@ -428,10 +430,10 @@ func ExampleGrid_Tiles() {
 	g, _ := Named("250x250km")
 	a, _ := ParseWithin(nil, []byte(`{"type":"Polygon","coordinates":[[[4,50],[6,50],[6,51],[4,51],[4,50]]]}`))
 	for cell := range g.Tiles(a) {
-		fmt.Println(cell.ID, cell.West, cell.South, cell.East, cell.North)
+		fmt.Println(cell.ID, cell.Outline().Box())
 	}
 	// Output:
-	// 250x250km-r062-c0052 3.5294118 49.6424754 7.0588235 51.890234
+	// 250x250km-r062-c0052 {3.5294118 49.6424754 7.0588235 51.890234}
 }
 
 // An area is returned as RFC 7946 requires: cut at the antimeridian, shells before their holes.

@@ -17,11 +17,7 @@ func mend(piece MultiPolygon, m *bounds.Meter) MultiPolygon {
 		if isValid(piece, m) || m.Err() != nil {
 			return piece
 		}
-		var rings []Ring
-		for _, p := range piece {
-			rings = append(rings, p...)
-		}
-		piece = polygons(cancel(insert(rings, m), m), m)
+		piece = polygons(cancel(insert(slices.Concat(piece...), m), m), m)
 	}
 	return piece
 }
@@ -104,23 +100,20 @@ func (p Point) along(a, b Point) float64 {
 func cancel(rings []Ring, m *bounds.Meter) []Ring {
 	type edge struct{ a, b Point }
 	count := map[edge]int{}
-	for _, r := range rings {
-		for i := 1; i < len(r); i++ {
-			count[edge{r[i-1], r[i]}]++
-		}
+	edges := MultiPolygon{rings}.edges
+	for a, b := range edges {
+		count[edge{a, b}]++
 	}
 	leaving := map[Point][]Point{}
 	var starts []Point
-	for _, r := range rings {
-		for i := 1; i < len(r); i++ {
-			if forth, back := (edge{r[i-1], r[i]}), (edge{r[i], r[i-1]}); count[back] > 0 {
-				count[forth]--
-				count[back]--
-			} else if count[forth] > 0 {
-				count[forth]--
-				leaving[r[i-1]] = append(leaving[r[i-1]], r[i])
-				starts = append(starts, r[i-1])
-			}
+	for a, b := range edges {
+		if forth, back := (edge{a, b}), (edge{b, a}); count[back] > 0 {
+			count[forth]--
+			count[back]--
+		} else if count[forth] > 0 {
+			count[forth]--
+			leaving[a] = append(leaving[a], b)
+			starts = append(starts, a)
 		}
 	}
 	var out []Ring

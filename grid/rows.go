@@ -1,5 +1,7 @@
 package grid
 
+import "fmt"
+
 // rows is neighbouring rows of a lattice, as a branch. Its cells may have a buffer, and then overlap.
 type rows struct {
 	*Grid
@@ -42,9 +44,8 @@ func (c columns) branches() []branch {
 }
 
 func (c columns) cell() Cell {
-	cell, b := c.Grid.cell(c.from, c.west), c.bounds()
-	cell.outline = MultiPolygon{b.polygon()}
-	return cell
+	return Cell{ID: fmt.Sprintf("%s-r%03d-c%04d", c.Name, c.from, c.west), Row: c.from, Col: c.west,
+		outline: MultiPolygon{c.bounds().polygon()}}
 }
 
 func (b Box) polygon() Polygon {

@@ -172,15 +172,6 @@ func (m MultiPolygon) middle() Point {
 	return Point{(b.West + b.East) / 2, (b.South + b.North) / 2}
 }
 
-func (m MultiPolygon) squareMetres() (sum float64) {
-	for _, p := range m {
-		for _, r := range p {
-			sum += r.squareMetres()
-		}
-	}
-	return sum
-}
-
 // merged joins each tile smaller than MinArea to the neighbour with the longest common border, the smallest first.
 func (s Split) merged(tiles []Tile, a *Area) ([]Tile, error) {
 	sizes, boxes := make([]float64, len(tiles)), make([]Box, len(tiles))

@@ -12,14 +12,6 @@ func (g *Grid) Tiles(a *Area) iter.Seq2[Cell, MultiPolygon] {
 	return func(yield func(Cell, MultiPolygon) bool) { _ = Split{Grid: g}.each(a, yield) }
 }
 
-// Outline returns the cell's outline.
-func (c Cell) Outline() MultiPolygon {
-	if c.outline != nil {
-		return c.outline
-	}
-	return MultiPolygon{Box{c.West, c.South, c.East, c.North}.polygon()}
-}
-
 // Estimate returns a lower bound for the number of cells that overlap the area: its size divided by that of the largest
 // cell, which is at most a twentieth larger than its nominal size unless the grid says otherwise.
 func (g *Grid) Estimate(a *Area) int {
@@ -34,20 +26,12 @@ func (g *Grid) Estimate(a *Area) int {
 }
 
 // SquareMetres returns the size of the area on WGS84.
-func (a *Area) SquareMetres() (sum float64) {
-	for _, part := range a.parts {
-		for _, r := range part {
-			sum += r.squareMetres()
-		}
-	}
-	return sum
-}
+func (a *Area) SquareMetres() float64 { return a.parts.squareMetres() }
 
 // squareMetres integrates the authalic height (J. P. Snyder, Map Projections: A Working Manual, 1987, 3-12) along the
-// ring, by Simpson's rule on each edge; holes count as negative.
-func (r Ring) squareMetres() (sum float64) {
-	for i := 1; i < len(r); i++ {
-		a, b := r[i-1], r[i]
+// rings, by Simpson's rule on each edge; holes count as negative.
+func (m MultiPolygon) squareMetres() (sum float64) {
+	for a, b := range m.edges {
 		if a[0] == b[0] {
 			continue
 		}
