@@ -58,8 +58,6 @@ type Outcome struct {
 	Failures FailureRules // of the platform
 	// for how long statuses must show no start before a start in doubt is repeated; 0: as for an unknown platform
 	Settles time.Duration
-	// submit: whether another job has the Ref is not known yet. Such an outcome is not saved, see Visits.distinct.
-	Unchecked bool
 }
 
 // platformFull reports whether the platform takes no more jobs because it has other jobs of the account. To wait for

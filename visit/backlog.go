@@ -167,8 +167,9 @@ func (vs *Visits) saveLate(ctx context.Context, s *jobOutcomes) (err error) {
 		return err
 	}
 	s.job, s.missing = j, time.Time{}
+	seen := map[dispatch.Ref]dispatch.JobID{}
 	for i, o := range s.outcomes {
-		if s.outcomes[i], err = vs.distinct(ctx, o.Account, j.ID, o); err != nil {
+		if s.outcomes[i], err = vs.distinct(ctx, seen, o.Account, j, o); err != nil {
 			return err
 		}
 	}

@@ -223,40 +223,28 @@ func (v *visit) submit(ctx context.Context, t dispatch.Token, step step, o dispa
 			"platform does not name the job."}
 	}
 	o.Ref, o.Started, o.Result, o.Versions, o.Err = s.Ref, s.Started, s.Result, s.Versions, err
-	return v.distinct(ctx, j, o)
-}
-
-// distinct returns the outcome of a submission that created a platform job, unless the platform has given its
-// identifier to another job of the account: in the database, or in a response that this visit has yet to save.
-func (v *visit) distinct(ctx context.Context, j dispatch.Job, o dispatch.Outcome) dispatch.Outcome {
-	if o.Ref == (dispatch.Ref{}) || o.Ref == j.Ref {
-		return o
-	}
-	if first, _ := v.refs.LoadOrStore(o.Ref, j.ID); first != j.ID {
-		return o.OfAnother()
-	}
-	o.Unchecked = true
-	o, err := v.visits.distinct(ctx, v.account, j.ID, o)
-	if err != nil {
-		v.visits.Log.WarnContext(ctx, "whether another job has the same identifier at the platform is not known yet",
-			"account", string(v.account), "job", int64(j.ID), "error", err)
-	}
 	return o
 }
 
-// distinct checks an outcome that is unchecked. It stays so while the database does not answer.
-func (vs *Visits) distinct(ctx context.Context, a dispatch.Account, id dispatch.JobID,
-	o dispatch.Outcome) (dispatch.Outcome, error) {
-	if !o.Unchecked {
+// distinct returns the outcome of a request about j, or if that created a platform job whose identifier the platform
+// has given to another job of the account, the outcome that says so. The other job is in the database, or in seen: the
+// jobs of identifiers that were checked before and may not be saved yet, to which it adds j.
+func (vs *Visits) distinct(ctx context.Context, seen map[dispatch.Ref]dispatch.JobID, a dispatch.Account,
+	j dispatch.Job, o dispatch.Outcome) (dispatch.Outcome, error) {
+	if o.Asked != dispatch.AskSubmit || o.Ref == (dispatch.Ref{}) || o.Ref == j.Ref {
 		return o, nil
 	}
-	holder, err := vs.Store.RefHolder(ctx, a, o.Ref)
-	if err != nil {
-		return o, err
+	holder, known := seen[o.Ref]
+	if !known {
+		var err error
+		if holder, err = vs.Store.RefHolder(ctx, a, o.Ref); err != nil {
+			return o, err
+		}
 	}
-	if o.Unchecked = false; holder != 0 && holder != id {
+	if holder != 0 && holder != j.ID {
 		return o.OfAnother(), nil
 	}
+	seen[o.Ref] = j.ID
 	return o, nil
 }
 

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/eodispatch/eodispatch/catalogue/documents"
@@ -69,8 +68,8 @@ type visit struct {
 	submitted bool // an intent was committed
 	refusals  int  // tokens in a row that the platform refused
 
-	refs   sync.Map            // the job of each Ref that the platform returned in this visit; for requests, too
-	starts dispatch.StartsSeen // not stored yet
+	refs   map[dispatch.Ref]dispatch.JobID // that submissions of this visit returned
+	starts dispatch.StartsSeen             // not stored yet
 
 	asked map[dispatch.JobID]time.Time // when a status read was begun
 	// when to poll early next, see planEarlyPolls, in the store's time; zero: no job waits for a slot
@@ -105,6 +104,7 @@ func (vs *Visits) Visit(ctx context.Context, l dispatch.Lease) error {
 		visits: vs, backend: backend, timing: vs.Timing.Complete(), account: l.Account, held: l,
 		busy: map[dispatch.JobID]bool{}, unlisted: map[dispatch.JobID]bool{}, responses: make(chan platformResponse,
 			backend.Limits.Requests),
+		refs:   map[dispatch.Ref]dispatch.JobID{},
 		endsAt: time.Now().Add(longest), begun: time.Now(), careful: l.Lapses >= dispatch.MostBegun,
 	}
 	if !l.Until.IsZero() {
@@ -256,11 +256,12 @@ func (v *visit) iterate(ctx context.Context, ending bool) error {
 	return cmp.Or(failed, err)
 }
 
-// checkRefs checks received responses that the database did not let check before. None is saved until all are checked.
+// checkRefs checks the identifiers in received responses. No response is saved until all are checked.
 func (v *visit) checkRefs(ctx context.Context) (err error) {
 	for _, f := range v.unsaved {
 		for i, a := range f.outcomes {
-			if f.outcomes[i].Outcome, err = v.visits.distinct(ctx, v.account, a.job.ID, a.Outcome); err != nil {
+			f.outcomes[i].Outcome, err = v.visits.distinct(ctx, v.refs, v.account, a.job, a.Outcome)
+			if err != nil {
 				return err
 			}
 		}

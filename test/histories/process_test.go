@@ -352,13 +352,8 @@ func (s *storeOf) Unprepared(ctx ctxt, a dispatch.Account, n int) ([]dispatch.Jo
 	return through(s, func() ([]dispatch.Job, error) { return s.Store.Unprepared(ctx, a, n) })
 }
 
-// RefHolder is not counted: requests are sent beside each other.
 func (s *storeOf) RefHolder(ctx ctxt, a dispatch.Account, r dispatch.Ref) (dispatch.JobID, error) {
-	s.beside()
-	if s.h.outage.away() {
-		return 0, unanswered(dispatch.Unavailable)
-	}
-	return s.Store.RefHolder(ctx, a, r)
+	return through(s, func() (dispatch.JobID, error) { return s.Store.RefHolder(ctx, a, r) })
 }
 
 func (s *storeOf) Load(ctx ctxt, id dispatch.JobID) (dispatch.Job, error) {
