@@ -122,20 +122,18 @@ func weight(out map[string]any) (n int) {
 // prepay charges for the elements and members of a value before the library checks them. It does so in a format,
 // because the library checks formats first.
 func prepay(out map[string]any) {
-	elements, members := prepaid(out)
-	if elements+members == 0 {
+	times := prepaid(out)
+	if times == 0 {
 		return
 	}
 	if own, set := out["format"]; set { // the schema's own format, which moves to a schema of its own
 		all, _ := out["allOf"].([]any)
 		out["allOf"] = append(all, map[string]any{"format": own, costWord: cost(1)})
 	}
-	out["format"] = prepayFormat(elements, members)
+	out["format"] = prepayFormat(times)
 }
 
-func prepayFormat(elements, members int) string {
-	return fmt.Sprintf("x-cost-%d-%d", elements, members)
-}
+func prepayFormat(times int) string { return "x-cost-" + strconv.Itoa(times) }
 
 // keyword translates a keyword whose value has the required form.
 func (a *adapter) keyword(out map[string]any, n *node, keyword string, value *node) {

@@ -155,20 +155,14 @@ func (v *validator) spend(n int) {
 
 // registerPrepayFormats registers the formats of [prepay]. No value fails them.
 func (v *validator) registerPrepayFormats(compiler *jsonschema.Compiler) {
-	mostElements, mostMembers := prepaid(vocabulary)
-	for elements := range mostElements + 1 {
-		for members := range mostMembers + 1 {
-			compiler.RegisterFormat(&jsonschema.Format{Name: prepayFormat(elements, members),
-				Validate: func(value any) error {
-					switch value := value.(type) {
-					case []any:
-						v.spend(failSteps * elements * len(value))
-					case map[string]any:
-						v.spend(failSteps * members * len(value))
-					}
-					return nil
-				}})
-		}
+	for times := range prepaid(vocabulary) + 1 {
+		compiler.RegisterFormat(&jsonschema.Format{Name: prepayFormat(times), Validate: func(value any) error {
+			switch value.(type) {
+			case []any, map[string]any:
+				v.spend(failSteps * times * sizeOf(value))
+			}
+			return nil
+		}})
 	}
 }
 

@@ -25,9 +25,6 @@ func NewReader(ctx context.Context) *Reader {
 	return &Reader{bounds.SchemaNodes.Meter(ctx), bounds.SchemaSteps.Meter(ctx), map[string]*document{}}
 }
 
-// Steps returns the work so far: JSON values read, and alternatives and references followed.
-func (r *Reader) Steps() int64 { return r.nodes.Spent() + r.steps.Spent() }
-
 // document is a parsed schema with its resolved references.
 type document struct {
 	root    *node

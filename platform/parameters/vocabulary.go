@@ -6,11 +6,11 @@ import (
 )
 
 type keyword struct {
-	form                                  // required of its value; without one the keyword does not restrict values
-	inPlace           bool                // its schemas check the same value as the schema that has the keyword
-	elements, members int                 // what it costs for each element or member of a value, times failSteps
-	deep              bool                // it compares values at all depths, unless it is false
-	cost              func(value any) int // what its own value costs in each visit, in steps
+	form                        // required of its value; without one the keyword does not restrict values
+	inPlace bool                // its schemas check the same value as the schema that has the keyword
+	each    int                 // what it costs for each element or member of a value, times failSteps
+	deep    bool                // it compares values at all depths, unless it is false
+	cost    func(value any) int // what its own value costs in each visit, in steps
 	// stores its value for descriptions; a value of a wrong form counts as absent
 	read func(*schema, *node)
 }
@@ -41,18 +41,18 @@ var vocabulary = map[string]keyword{
 	"minLength": {form: countForm},
 	"maxLength": {form: countForm},
 
-	"items":           {form: schemaForm, elements: 1, read: func(s *schema, n *node) { s.Items = n.orNil() }},
-	"additionalItems": {form: schemaForm, elements: 1},
-	"contains":        {form: schemaForm, elements: 2}, // the library keeps the errors of all elements
+	"items":           {form: schemaForm, each: 1, read: func(s *schema, n *node) { s.Items = n.orNil() }},
+	"additionalItems": {form: schemaForm, each: 1},
+	"contains":        {form: schemaForm, each: 2}, // the library keeps the errors of all elements
 	"minItems":        {form: countForm},
 	"maxItems":        {form: countForm},
 	"uniqueItems":     {form: flagForm, deep: true},
 
-	"properties": {form: membersForm, members: 1,
+	"properties": {form: membersForm, each: 1,
 		read: func(s *schema, n *node) { s.Properties = n.members }},
-	"patternProperties":    {form: patternsForm, members: 1},
-	"additionalProperties": {form: schemaForm, members: 1},
-	"propertyNames":        {form: schemaForm, members: 1},
+	"patternProperties":    {form: patternsForm, each: 1},
+	"additionalProperties": {form: schemaForm, each: 1},
+	"propertyNames":        {form: schemaForm, each: 1},
 	"required":             {form: namesForm, cost: length, read: func(s *schema, n *node) { s.Required = n.texts() }},
 	"minProperties":        {form: countForm},
 	"maxProperties":        {form: countForm},
@@ -69,11 +69,13 @@ var vocabulary = map[string]keyword{
 	valueWord:  {deep: true},
 }
 
-func prepaid[V any](keywords map[string]V) (elements, members int) {
+// prepaid returns how many times failSteps keywords cost for each element or member of a value. Those of elements are
+// charged for members too, and the other way round: few schemas have both.
+func prepaid[V any](keywords map[string]V) (times int) {
 	for name := range keywords {
-		elements, members = elements+vocabulary[name].elements, members+vocabulary[name].members
+		times += vocabulary[name].each
 	}
-	return elements, members
+	return times
 }
 
 // parts returns the schemas in the translated value of a keyword that is inPlace.
