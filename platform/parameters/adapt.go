@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strconv"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -146,37 +145,12 @@ func (a *adapter) keyword(out map[string]any, n *node, keyword string, value *no
 			out[keyword] = *limit
 		}
 	case "enum":
-		list, _ := value.value().([]any)
-		out[enumWord(list)] = list
+		out[valuesWord] = value.value()
 	case "const":
-		if v := value.value(); costly(v) {
-			out[valueWord] = v
-		} else {
-			out["const"] = v
-		}
+		out[valueWord] = value.value()
 	default:
 		out[keyword] = vocabulary[keyword].convert(value, a.adapt)
 	}
-}
-
-// enumWord returns the keyword for a list of values. Long lists, and values that are expensive to compare, are looked
-// up instead of compared one by one.
-func enumWord(list []any) string {
-	const few = 16
-	if len(list) > few || slices.ContainsFunc(list, costly) {
-		return valuesWord
-	}
-	return "enum"
-}
-
-// costly reports whether comparing with a value costs more than one step. The library stops at the first difference
-// before steps are counted.
-func costly(v any) bool {
-	switch v.(type) {
-	case json.Number, []any, map[string]any:
-		return true
-	}
-	return false
 }
 
 // value decodes a node and keeps its numbers as written.

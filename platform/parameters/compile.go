@@ -177,7 +177,7 @@ func (v *validator) extend(_ *jsonschema.CompilerContext, obj map[string]any) (j
 		e.cost = int(cost)
 	}
 	if list, ok := obj[valuesWord].([]any); ok {
-		e.examples, e.values = list[:min(len(list), 5)], map[string]bool{}
+		e.examples, e.values = list[:min(len(list), 16)], map[string]bool{}
 		for _, value := range list {
 			e.values[canonical(value)] = true
 		}
@@ -191,7 +191,8 @@ func (v *validator) extend(_ *jsonschema.CompilerContext, obj map[string]any) (j
 	return e, nil
 }
 
-// extension counts the cost of visiting a schema, and looks up the values of a long enumeration.
+// extension counts the cost of visiting a schema, and looks up values of an enumeration. The library would compare them
+// one by one, and only then are steps counted.
 type extension struct {
 	of       *validator
 	cost     int

@@ -26,7 +26,7 @@ var vocabulary = map[string]keyword{
 	"type":    {form: typeForm, read: func(s *schema, n *node) { s.Type = n.names() }},
 	"subtype": {form: textForm, read: func(s *schema, n *node) { s.Subtype, _ = n.text() }},
 	"format":  {form: textForm, read: func(s *schema, n *node) { s.Format, _ = n.text() }},
-	"enum":    {form: valuesForm, cost: length, read: func(s *schema, n *node) { s.Enum = n.raws() }},
+	"enum":    {form: valuesForm, read: func(s *schema, n *node) { s.Enum = n.raws() }},
 	"const":   {form: anyForm, read: func(s *schema, n *node) { s.Const = n.raw }},
 
 	"minimum": {form: numberForm, cost: arithmetic(4),
