@@ -81,25 +81,31 @@ func definition(ctx context.Context, q querier, id dispatch.JobID) (string, erro
 		WHERE jobs.id = $1`, id)
 }
 
-// Origins returns the origins of all documents that define the services of waiting jobs. Waiting jobs have status
-// created. Only they are read, by an index that has no others: definitions of ended jobs are many. Those of further
-// placements are read for each task with several placements.
+// The definitions, d, of waiting jobs, which have status created. Only they are read, by an index that has no others:
+// definitions of ended jobs are many. The further placements, h, are those of tasks with such jobs; CROSS keeps SQLite
+// from reading the placements of all tasks.
+const (
+	definitionsOfWaiting = `
+		FROM jobs j
+			JOIN definitions d ON d.task = j.task AND d.job = CASE j.task WHEN 0 THEN j.id ELSE 0 END
+		WHERE j.phase <> 'ended' AND j.phase = 'waiting' AND NOT j.hidden AND j.status = 'created'`
+	placementsOfWaiting = `
+		FROM tasks
+			CROSS JOIN task_placements h
+		WHERE tasks.moves > 0 AND h.task = tasks.id AND h.document <> ''
+			AND EXISTS (
+				SELECT 1 FROM jobs k
+				WHERE k.task = tasks.id AND k.task <> 0 AND k.status = 'created' AND NOT k.hidden AND k.phase = 'waiting')`
+)
+
+// Origins returns the origins of all documents that define the services of waiting jobs.
 func (s *Store) Origins(ctx context.Context) ([]dispatch.Origin, error) {
 	origins, err := list(ctx, s.on(s.read), func(o *dispatch.Origin) []any {
 		return []any{&o.Platform, encodedIn[dispatch.Service]{&o.Service}}
 	}, `
-		SELECT d.platform, d.service
-		FROM jobs j
-			JOIN definitions d ON d.task = j.task AND d.job = CASE j.task WHEN 0 THEN j.id ELSE 0 END
-		WHERE j.phase <> 'ended' AND j.phase = 'waiting' AND NOT j.hidden AND j.status = 'created'
+		SELECT d.platform, d.service`+definitionsOfWaiting+`
 		UNION
-		SELECT h.platform, h.service
-		FROM tasks
-			JOIN task_placements h ON h.task = tasks.id
-		WHERE tasks.moves > 0 AND h.document <> ''
-			AND EXISTS (
-				SELECT 1 FROM jobs k
-				WHERE k.task = tasks.id AND k.task <> 0 AND k.status = 'created' AND NOT k.hidden AND k.phase = 'waiting')`)
+		SELECT h.platform, h.service`+placementsOfWaiting)
 	return origins, fail("Origins", err)
 }
 
@@ -116,19 +122,26 @@ func (s *Store) SetDocumentHash(
 		return nil, fail("SetDocumentHash", err)
 	}
 	ctx = allow(ctx, listWithin)
-	definitions, err := s.outdatedDefinitions(ctx, o.Platform, service, hash)
-	if err != nil {
-		return nil, fail("SetDocumentHash", err)
+	for _, find := range []string{`
+		SELECT DISTINCT d.task, d.job, '' AS account` + definitionsOfWaiting + `
+			AND d.platform = $1 AND d.service = $2 AND d.changed_to <> CASE WHEN d.document = $3 THEN '' ELSE $3 END
+		ORDER BY d.task, d.job, account`, `
+		SELECT h.task, 0, h.account` + placementsOfWaiting + `
+			AND h.platform = $1 AND h.service = $2 AND h.changed_to <> CASE WHEN h.document = $3 THEN '' ELSE $3 END
+		ORDER BY tasks.id, h.account`,
+	} {
+		found, err := list(ctx, s.on(s.read), func(d *outdated) []any {
+			return []any{number(&d.task), number(&d.job), text(&d.account)}
+		}, find, o.Platform, service, hash)
+		if err != nil {
+			return owners, fail("SetDocumentHash", err)
+		}
+		changed, err := s.setHashes(ctx, found, hash)
+		if owners = append(owners, changed...); err != nil {
+			return owners, err
+		}
 	}
-	if owners, err = s.setHashes(ctx, definitions, hash); err != nil {
-		return owners, err
-	}
-	placements, err := s.outdatedPlacements(ctx, o.Platform, service, hash)
-	if err != nil {
-		return owners, fail("SetDocumentHash", err)
-	}
-	more, err := s.setHashes(ctx, placements, hash)
-	return append(owners, more...), err
+	return owners, nil
 }
 
 // outdated is a definition, of a task or of a job, or a further placement of a task, of which is not known that the
@@ -137,33 +150,6 @@ type outdated struct {
 	task    dispatch.TaskID
 	job     dispatch.JobID
 	account dispatch.Account // of the placement; "": it is a definition
-}
-
-// outdatedDefinitions returns those of waiting jobs, as in Origins.
-func (s *Store) outdatedDefinitions(ctx context.Context, platform, service, hash string) ([]outdated, error) {
-	return list(ctx, s.on(s.read), func(d *outdated) []any { return []any{number(&d.task), number(&d.job)} }, `
-		SELECT DISTINCT d.task, d.job
-		FROM jobs j
-			JOIN definitions d ON d.task = j.task AND d.job = CASE j.task WHEN 0 THEN j.id ELSE 0 END
-		WHERE j.phase <> 'ended' AND j.phase = 'waiting' AND NOT j.hidden AND j.status = 'created'
-			AND d.platform = $1 AND d.service = $2 AND d.changed_to <> CASE WHEN d.document = $3 THEN '' ELSE $3 END
-		ORDER BY d.task, d.job`,
-		platform, service, hash)
-}
-
-// outdatedPlacements returns those of tasks with waiting jobs. CROSS keeps SQLite from reading all placements.
-func (s *Store) outdatedPlacements(ctx context.Context, platform, service, hash string) ([]outdated, error) {
-	return list(ctx, s.on(s.read), func(h *outdated) []any { return []any{number(&h.task), text(&h.account)} }, `
-		SELECT h.task, h.account
-		FROM tasks
-			CROSS JOIN task_placements h
-		WHERE tasks.moves > 0 AND h.task = tasks.id AND h.document <> '' AND h.platform = $1 AND h.service = $2
-			AND h.changed_to <> CASE WHEN h.document = $3 THEN '' ELSE $3 END
-			AND EXISTS (
-				SELECT 1 FROM jobs k
-				WHERE k.task = tasks.id AND k.task <> 0 AND k.status = 'created' AND NOT k.hidden AND k.phase = 'waiting')
-		ORDER BY tasks.id, h.account`,
-		platform, service, hash)
 }
 
 // setHashes stores the hash of what is outdated, some in each transaction, and returns the owners of what was still so.
