@@ -22,12 +22,9 @@ func (v *visit) now() time.Time { return v.agenda.Now.Add(time.Since(v.read)) }
 // due returns when the next visit is needed, in the store's time; zero: none is needed until something changes.
 func (v *visit) due() time.Time {
 	due := dispatch.Earlier(v.after(v.agenda.Due(v.backend.Limits), v.noSendBefore[dispatch.Acting]),
-		v.after(v.nextRead(), v.noSendBefore[dispatch.Reading]))
+		v.after(dispatch.Earlier(v.agenda.NextPoll, v.earlyPollAt), v.noSendBefore[dispatch.Reading]))
 	return v.after(due, v.resume)
 }
-
-// nextRead returns when the next status is to be read, in the store's time; zero: none is.
-func (v *visit) nextRead() time.Time { return dispatch.Earlier(v.agenda.NextPoll, v.earlyPollAt) }
 
 // after returns the later of due and t, a time of this process's clock, in the store's time. If due is zero it returns
 // zero.

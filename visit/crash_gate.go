@@ -77,17 +77,6 @@ func (v *visit) maySubmit(j dispatch.Job) bool {
 	return true
 }
 
-// suspectsWaitTime returns how long to wait while suspects wait to be submitted: until suspectsAt, or until something
-// else is due.
-func (v *visit) suspectsWaitTime() time.Duration {
-	d := time.Until(v.suspectsAt)
-	if next := dispatch.Earlier(v.agenda.Next, v.after(v.agenda.NextPoll,
-		v.noSendBefore[dispatch.Reading])); !next.IsZero() {
-		d = min(d, max(next.Sub(v.now()), shortWait))
-	}
-	return d
-}
-
 // setAside adds an outcome that ends the job at the next save.
 func (v *visit) setAside(j dispatch.Job) {
 	s := step{jobs: []dispatch.Job{j}}

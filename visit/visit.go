@@ -16,7 +16,7 @@ const (
 	// if the next step is due within this time, the visit waits for it instead of ending
 	nearby      = time.Second
 	agendaFresh = 50 * time.Millisecond // an agenda younger than this need not be reloaded before the next steps
-	shortWait   = 20 * time.Millisecond // shortest wait for the next status read
+	shortWait   = 20 * time.Millisecond // shortest wait for what is due while something else is awaited
 	renewed     = 10 * time.Second
 	// how long a visit that has submitted jobs waits for further ones before it ends
 	moreWithin = 50 * time.Millisecond
@@ -394,35 +394,27 @@ func (v *visit) wait(ctx context.Context, woken <-chan struct{}, err error) {
 	}
 }
 
+// waitTime returns how long to wait until something is due. What was due when the agenda was read, and was not begun,
+// waits for a response, for a document, or for its turn.
 func (v *visit) waitTime(err error) time.Duration {
-	if err != nil {
-		return dispatch.Repair
+	wait := dispatch.Repair
+	switch {
+	case err != nil, v.pending >= v.backend.Limits.Requests:
+		return wait
+	case v.pending > 0, time.Now().Before(v.fetching):
+	case time.Now().Before(v.suspectsAt):
+		wait = time.Until(v.suspectsAt)
+	default:
+		return max(v.due().Sub(v.now()), time.Millisecond)
 	}
-	if d := time.Until(v.fetching); d > 0 && v.pending < v.backend.Limits.Requests {
-		return min(dispatch.Repair, d, v.timeToNextRead())
-	}
-	if time.Now().Before(v.suspectsAt) && v.pending == 0 {
-		return v.suspectsWaitTime()
-	}
-	if v.pending > 0 { // until the next status read, if a further request may be sent
-		if next := time.Until(v.noSendBefore[dispatch.Reading]); next > 0 && v.pending < v.backend.Limits.Requests {
-			return min(dispatch.Repair, next)
+	read := v.noSendBefore[dispatch.Reading]
+	for _, due := range []time.Time{v.agenda.Next, v.after(v.agenda.NextPoll, read),
+		v.after(v.earlyPollAt, dispatch.Later(read, v.planned.Add(replanned))), v.after(v.agenda.Now, v.fetching)} {
+		if due.After(v.agenda.Now) {
+			wait = min(wait, max(due.Sub(v.now()), shortWait))
 		}
-		if !v.earlyPollAt.IsZero() && v.pending < v.backend.Limits.Requests {
-			return min(dispatch.Repair, max(v.earlyPollAt.Sub(v.now()), replanned))
-		}
-		return dispatch.Repair
 	}
-	return max(v.due().Sub(v.now()), time.Millisecond)
-}
-
-// timeToNextRead returns how long until a status may be read, at least 20 ms.
-func (v *visit) timeToNextRead() time.Duration {
-	next := v.after(v.nextRead(), v.noSendBefore[dispatch.Reading])
-	if next.IsZero() {
-		return dispatch.Repair
-	}
-	return max(next.Sub(v.now()), shortWait)
+	return wait
 }
 
 // receive takes a response and all others that have arrived, so that one iteration handles them together.
