@@ -218,48 +218,39 @@ func ownNames(parameters any) []string {
 
 // references counts in how many places of a process graph each parameter is substituted.
 func references(graph any) map[string]int64 {
-	counts, s := map[string]int64{}, &scope{map[string]int{}}
-	var count func(v any)
-	count = func(v any) {
-		switch v := v.(type) {
-		case []any:
-			for _, item := range v {
-				count(item)
-			}
-		case map[string]any:
-			if name, is, seen := s.reference(v); seen {
-				counts[name]++
-				return
-			} else if is {
-				return
-			}
-			s.visitMembers(v, func(_ string, member any) { count(member) })
-		}
-	}
-	count(graph)
+	counts := map[string]int64{}
+	(&scope{map[string]int{}}).replace(graph, func(name string, reference any) any {
+		counts[name]++
+		return reference
+	})
 	return counts
 }
 
 // substitute returns v with values in place of {"from_parameter": name}, at any depth. Parameters that are hidden or
 // have no value stay.
 func substitute(v any, values map[string]json.RawMessage) any {
-	return (&scope{map[string]int{}}).substitute(v, values)
+	return (&scope{map[string]int{}}).replace(v, func(name string, reference any) any {
+		if value, ok := values[name]; ok {
+			return value
+		}
+		return reference
+	})
 }
 
-func (s *scope) substitute(v any, values map[string]json.RawMessage) any {
+// replace calls by for each reference to a visible parameter, and puts what it returns in the place of the reference.
+func (s *scope) replace(v any, by func(name string, reference any) any) any {
 	switch v := v.(type) {
 	case []any:
 		for i := range v {
-			v[i] = s.substitute(v[i], values)
+			v[i] = s.replace(v[i], by)
 		}
 	case map[string]any:
-		if name, is, seen := s.reference(v); is {
-			if value, ok := values[name]; ok && seen {
-				return value
-			}
+		if name, is, seen := s.reference(v); seen {
+			return by(name, v)
+		} else if is {
 			return v
 		}
-		s.visitMembers(v, func(name string, member any) { v[name] = s.substitute(member, values) })
+		s.visitMembers(v, func(name string, member any) { v[name] = s.replace(member, by) })
 	}
 	return v
 }
