@@ -107,14 +107,14 @@ func (proc process) checkExpanded(op string, r dispatch.Request, d *dispatch.Dim
 	if err != nil {
 		return err
 	}
-	return checkExpandedSize(proc.size, proc.references, values, d)
+	return checkExpandedSize(len(proc.graph), proc.references, values, d)
 }
 
-// measureGraph records the size of the process graph and where its parameters are substituted.
-func (proc *process) measureGraph(graph json.RawMessage) {
+// setGraph records the process graph and where its parameters are substituted.
+func (proc *process) setGraph(graph json.RawMessage) {
 	var v any
 	if unmarshal(graph, &v) == nil {
-		proc.size, proc.references = len(graph), references(v)
+		proc.graph, proc.references = graph, references(v)
 	}
 }
 

@@ -216,6 +216,16 @@ func (p *Platform) bearer(ctx context.Context, t dispatch.Token) (dispatch.Secre
 	return prefixed("oidc/"+id, t.Secret), err
 }
 
+// factsAndBearer returns the back-end's facts, and what follows "Bearer " for a token.
+func (p *Platform) factsAndBearer(ctx context.Context, t dispatch.Token) (facts, dispatch.Secret, error) {
+	f, err := p.backendFacts(ctx)
+	if err != nil {
+		return facts{}, "", err
+	}
+	bearer, err := p.bearer(ctx, t)
+	return f, bearer, err
+}
+
 // prefixed joins the prefix and the token; the prefix of a basic token is "basic/".
 func prefixed(prefix string, t dispatch.Secret) dispatch.Secret {
 	if prefix == "basic" {

@@ -19,7 +19,7 @@ const (
 var _ dispatch.Preparer = (*Platform)(nil)
 
 // weight estimates the memory of a process in bytes: the document, and what was parsed from it.
-func (p process) weight() int { return 3 * (len(p.document) + p.responseSize) }
+func (p process) weight() int { return 3*(len(p.document)+p.responseSize) + len(p.graph) }
 
 // Needs returns the URL of the document that defines the service's process; "" if it is cached.
 func (p *Platform) Needs(s dispatch.Service) (string, error) {
@@ -74,16 +74,22 @@ func (p *Platform) fetch(where, id string) func(context.Context, process) (proce
 		case a.Status == http.StatusNotModified:
 			return last, nil
 		}
-		d, err := parseDefinition(a.Body, id)
-		if err != nil {
-			return process{}, badDefinition(id, err)
-		}
-		found := d.process()
-		found.document, found.etag = a.Body, a.Header.Get("ETag")
-		found.hash = dispatch.Document{Body: a.Body}.Hash()
-		found.measureGraph(d.Graph)
-		return found, nil
+		found, err := defined(a.Body, id)
+		found.etag, found.hash = a.Header.Get("ETag"), dispatch.Document{Body: a.Body}.Hash()
+		return found, err
 	}
+}
+
+// defined returns the process that a document defines.
+func defined(document []byte, id string) (process, error) {
+	d, err := parseDefinition(document, id)
+	if err != nil {
+		return process{}, badDefinition(id, err)
+	}
+	found := d.process()
+	found.document = document
+	found.setGraph(d.Graph)
+	return found, nil
 }
 
 const opDocument = "openeo.document"

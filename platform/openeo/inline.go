@@ -27,7 +27,7 @@ func (p *Platform) CheckGraph(ctx context.Context, r dispatch.Request, d *dispat
 		return badGraph(err.Error() + ".")
 	}
 	proc := process{document: r.Process}
-	proc.measureGraph(graph)
+	proc.setGraph(graph)
 	if err := p.permitted(ctx, proc, r, d); err != nil {
 		return err
 	}

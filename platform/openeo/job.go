@@ -32,17 +32,13 @@ func (p *Platform) Submit(ctx context.Context, t dispatch.Token, s dispatch.Subm
 
 func (p *Platform) create(ctx context.Context, t dispatch.Token, s dispatch.Submission) (dispatch.SubmitResult, error) {
 	const op = "openeo.create"
-	f, err := p.backendFacts(ctx)
+	f, bearer, err := p.factsAndBearer(ctx, t)
 	if err != nil {
 		return dispatch.SubmitResult{}, err
 	}
 	if !f.batch {
 		return dispatch.SubmitResult{}, &dispatch.Error{Kind: dispatch.Unsupported, Op: op,
 			Text: "The platform has no batch jobs, only synchronous processing."}
-	}
-	bearer, err := p.bearer(ctx, t)
-	if err != nil {
-		return dispatch.SubmitResult{}, err
 	}
 	o, err := p.order(ctx, f, bearer, s)
 	if err != nil {
@@ -321,11 +317,7 @@ func (p *Platform) List(ctx context.Context, t dispatch.Token, _ string) iter.Se
 	return func(yield func(dispatch.Listed, error) bool) {
 		ctx, end := p.answers.Begin(ctx)
 		defer end()
-		f, err := p.backendFacts(ctx)
-		var bearer dispatch.Secret
-		if err == nil {
-			bearer, err = p.bearer(ctx, t)
-		}
+		f, bearer, err := p.factsAndBearer(ctx, t)
 		if err != nil {
 			yield(dispatch.Listed{}, err)
 			return

@@ -110,7 +110,6 @@ func (p *Platform) permitted(ctx context.Context, proc process, r dispatch.Reque
 
 // graphOf returns the graph that a request runs, and records the values of its parameters.
 func (c *permission) graphOf(proc process, r dispatch.Request, d *dispatch.Dimension) (any, error) {
-	_, id := definedAt(r.Service)
 	values, err := proc.values(opPermits, r)
 	if err != nil {
 		return nil, err
@@ -125,19 +124,9 @@ func (c *permission) graphOf(proc process, r dispatch.Request, d *dispatch.Dimen
 		}
 		return map[string]any{"run": map[string]any{"process_id": proc.id, "arguments": arguments}}, nil
 	}
-	var raw json.RawMessage
-	if r.Process != nil {
-		raw, err = graphOf(proc.document)
-	} else if d, bad := parseDefinition(proc.document, id); bad != nil {
-		err = badDefinition(id, bad)
-	} else {
-		raw = d.Graph
-	}
-	if err != nil {
-		return nil, err
-	}
 	var graph any
-	if err := unmarshal(raw, &graph); err != nil {
+	if err := unmarshal(proc.graph, &graph); err != nil {
+		_, id := definedAt(r.Service)
 		return nil, badDefinition(id, err)
 	}
 	return graph, nil

@@ -51,14 +51,7 @@ func (p *Platform) processOf(ctx context.Context, bearer dispatch.Secret, s disp
 	}
 	_, id := definedAt(s.Service)
 	return p.documents.Get(ctx, "pinned "+s.Pin+" "+id, func(context.Context, process) (process, error) {
-		d, err := parseDefinition(s.Definition, id)
-		if err != nil {
-			return process{}, badDefinition(id, err)
-		}
-		found := d.process()
-		found.document = s.Definition
-		found.measureGraph(d.Graph)
-		return found, nil
+		return defined(s.Definition, id)
 	})
 }
 

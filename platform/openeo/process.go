@@ -28,7 +28,7 @@ type process struct {
 	etag         string
 	parameters   []dispatch.Parameter
 	set          *parameters.Set  // nil: the definition does not list parameters
-	size         int              // of the process graph in bytes
+	graph        json.RawMessage  // of the document
 	responseSize int              // bytes of the back-end's response, if it is known by its id
 	references   map[string]int64 // number of places in which each parameter is substituted
 }

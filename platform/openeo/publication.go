@@ -131,11 +131,7 @@ func (p *Platform) Validate(ctx context.Context, t dispatch.Token, process []byt
 	const op = "openeo.Validate"
 	ctx, end := p.answers.Begin(ctx)
 	defer end()
-	bearer, err := p.bearer(ctx, t)
-	if err != nil {
-		return nil, err
-	}
-	f, err := p.backendFacts(ctx)
+	f, bearer, err := p.factsAndBearer(ctx, t)
 	if err != nil {
 		return nil, err
 	}

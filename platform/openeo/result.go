@@ -142,11 +142,7 @@ func (p *Platform) RunSync(ctx context.Context, t dispatch.Token, s dispatch.Sub
 	ctx, end := p.answers.Begin(ctx)
 	defer end()
 	const op = "openeo.sync"
-	f, err := p.backendFacts(ctx)
-	if err != nil {
-		return nil, err
-	}
-	bearer, err := p.bearer(ctx, t)
+	f, bearer, err := p.factsAndBearer(ctx, t)
 	if err != nil {
 		return nil, err
 	}
