@@ -103,11 +103,11 @@ func (f *Facade) operations() []operation {
 }
 
 // onJob adapts what serves the job or task in the path.
-func onJob(serve func(*request, jobOrTask) (*answer, error)) func(*request) (*answer, error) {
+func onJob(serve func(*request, facade.ID) (*answer, error)) func(*request) (*answer, error) {
 	return func(in *request) (*answer, error) {
-		id, err := parseJobID(in.PathValue("jobID"))
-		if err != nil {
-			return nil, err
+		id, ok := facade.ParseID(in.PathValue("jobID"))
+		if !ok {
+			return nil, errNoJob
 		}
 		return serve(in, id)
 	}

@@ -78,7 +78,7 @@ func (f *Facade) jobInfo(in *request, r dispatch.Record) statusInfo {
 	if r.Desired == dispatch.WantCancel && !r.Status.Final() {
 		status = dismissed // it is canceled at its platform, or will be
 	}
-	info := f.info(in, strconv.FormatInt(int64(r.ID), 10), status, r.Request)
+	info := f.info(in, facade.ID{Job: r.ID}, status, r.Request)
 	info.Message, info.Created, info.Updated = cmp.Or(r.Failure, r.Notice), r.Created.UTC(), r.Updated.UTC()
 	if info.Started = r.Started.UTC(); r.Status.Final() {
 		info.Finished = new(r.EndTime().UTC())
@@ -89,11 +89,9 @@ func (f *Facade) jobInfo(in *request, r dispatch.Record) statusInfo {
 	return info.complete()
 }
 
-const taskPrefix = "t-"
-
 func (f *Facade) taskInfo(in *request, t dispatch.TaskRecord) statusInfo {
 	status := t.Counts.AsOneJob()
-	info := f.info(in, taskPrefix+strconv.FormatInt(int64(t.ID), 10), statusOf(status, dispatch.Running), t.Request)
+	info := f.info(in, facade.ID{Task: t.ID}, statusOf(status, dispatch.Running), t.Request)
 	info.Created, info.Updated, info.Progress = t.Created.UTC(), cmp.Or(t.Updated, t.Created).UTC(), percent(t.Progress)
 	info.Message = fmt.Sprintf("%d jobs: %d finished, %d failed, %d canceled", t.Counts.Jobs(),
 		t.Counts[dispatch.Finished], t.Counts[dispatch.Failed], t.Counts[dispatch.Canceled])
@@ -106,13 +104,20 @@ func (f *Facade) taskInfo(in *request, t dispatch.TaskRecord) statusInfo {
 // percent returns a progress as a whole number from 0 to 100.
 func percent(progress float64) *int { return new(int(min(max(progress, 0), 100))) }
 
-// info returns what jobs and tasks have in common.
-func (f *Facade) info(in *request, id, status string, r dispatch.Request) statusInfo {
-	at := in.root + "/jobs/" + id
-	info := statusInfo{Type: typeProcess, JobID: id, ID: id, Entity: entityType, Status: status, Progress: new(0)}
-	info.Links = []link{
+// newInfo returns what all jobs and tasks have in common, whether or not they were started.
+func newInfo(in *request, id facade.ID, status string) statusInfo {
+	text := facade.WriteID(id)
+	at := in.root + "/jobs/" + text
+	return statusInfo{Type: typeProcess, JobID: text, ID: text, Entity: entityType, Status: status, Links: []link{
 		{at, "self", mediaJSON, ""}, {at, "status", mediaJSON, "Status"}, {at, "monitor", mediaJSON, "Status"},
-		{at + "/inputs", "inputs", mediaJSON, "Inputs"}, {at + "/prov", "provenance", mediaJSON, "Provenance"}}
+		{at + "/inputs", "inputs", mediaJSON, "Inputs"}}}
+}
+
+// info returns what jobs and tasks that were started have in common.
+func (f *Facade) info(in *request, id facade.ID, status string, r dispatch.Request) statusInfo {
+	info := newInfo(in, id, status)
+	at := in.root + "/jobs/" + info.JobID
+	info.Progress, info.Links = new(0), append(info.Links, link{at + "/prov", "provenance", mediaJSON, "Provenance"})
 	if process, path, listed := f.processOf(in.view, r); listed {
 		info.ProcessID = process
 		info.Links = append(info.Links, link{in.root + path, "process", mediaJSON, "Process"})
@@ -136,24 +141,6 @@ func (s statusInfo) complete() statusInfo {
 	return s
 }
 
-// jobOrTask is an id in a path.
-type jobOrTask struct {
-	job  dispatch.JobID
-	task dispatch.TaskID
-}
-
-func parseJobID(text string) (id jobOrTask, err error) {
-	digits, isTask := strings.CutPrefix(text, taskPrefix)
-	n, err := strconv.ParseInt(digits, 10, 64)
-	if err != nil || n < 1 || strconv.FormatInt(n, 10) != digits {
-		return id, errNoJob
-	}
-	if isTask {
-		return jobOrTask{task: dispatch.TaskID(n)}, nil
-	}
-	return jobOrTask{job: dispatch.JobID(n)}, nil
-}
-
 // ownJob returns a job of the user that the view shows, with a status no older than fresh.
 func (f *Facade) ownJob(in *request, id dispatch.JobID, fresh time.Duration) (dispatch.Record, error) {
 	r, err := f.jobs.Read(in.Context(), in.user, id, fresh)
@@ -172,7 +159,7 @@ func (f *Facade) ownTask(in *request, id dispatch.TaskID) (dispatch.TaskRecord, 
 	return t, err
 }
 
-func (f *Facade) readJob(in *request, id jobOrTask) (*answer, error) {
+func (f *Facade) readJob(in *request, id facade.ID) (*answer, error) {
 	info, err := f.anyInfo(in, id)
 	if err != nil {
 		return nil, err
@@ -181,7 +168,7 @@ func (f *Facade) readJob(in *request, id jobOrTask) (*answer, error) {
 }
 
 // anyInfo returns the status of a job or a task, also of one that was not started.
-func (f *Facade) anyInfo(in *request, id jobOrTask) (statusInfo, error) {
+func (f *Facade) anyInfo(in *request, id facade.ID) (statusInfo, error) {
 	info, err := f.infoOf(in, id)
 	if dispatch.Is(err, dispatch.NotFound) {
 		if n, kept, found := f.unstarted(in, id); found {
@@ -192,18 +179,18 @@ func (f *Facade) anyInfo(in *request, id jobOrTask) (statusInfo, error) {
 }
 
 // infoOf returns the status of a job or a task.
-func (f *Facade) infoOf(in *request, id jobOrTask) (info statusInfo, err error) {
-	if id.task != 0 {
-		if err := f.Broker.Freshen(in.Context(), in.user, dispatch.Scope{Task: id.task}, f.Freshness); err != nil {
+func (f *Facade) infoOf(in *request, id facade.ID) (info statusInfo, err error) {
+	if id.Task != 0 {
+		if err := f.Broker.Freshen(in.Context(), in.user, dispatch.Scope{Task: id.Task}, f.Freshness); err != nil {
 			return info, err
 		}
-		t, err := f.ownTask(in, id.task)
+		t, err := f.ownTask(in, id.Task)
 		if err != nil {
 			return info, err
 		}
 		return f.taskInfo(in, t), nil
 	}
-	r, err := f.ownJob(in, id.job, f.Freshness)
+	r, err := f.ownJob(in, id.Job, f.Freshness)
 	if err != nil {
 		return info, err
 	}
@@ -211,7 +198,7 @@ func (f *Facade) infoOf(in *request, id jobOrTask) (info statusInfo, err error) 
 }
 
 // dismiss cancels a job that has not ended, which stays in the list as dismissed, and removes one that has.
-func (f *Facade) dismiss(in *request, id jobOrTask) (*answer, error) {
+func (f *Facade) dismiss(in *request, id facade.ID) (*answer, error) {
 	a, err := f.dismissStarted(in, id)
 	if !dispatch.Is(err, dispatch.NotFound) && err != errNoJob {
 		return a, err
@@ -226,31 +213,31 @@ func (f *Facade) dismiss(in *request, id jobOrTask) (*answer, error) {
 	return removed(in, f.unstartedInfo(in, n, kept)), nil
 }
 
-func (f *Facade) dismissStarted(in *request, id jobOrTask) (*answer, error) {
-	if id.task != 0 {
-		return f.dismissTask(in, id.task)
+func (f *Facade) dismissStarted(in *request, id facade.ID) (*answer, error) {
+	if id.Task != 0 {
+		return f.dismissTask(in, id.Task)
 	}
 	ctx := in.Context()
-	r, err := f.ownJob(in, id.job, broker.AsKnown)
+	r, err := f.ownJob(in, id.Job, broker.AsKnown)
 	switch {
 	case dispatch.Is(err, dispatch.NotFound):
-		return nil, f.missingJob(in, id.job)
+		return nil, f.missingJob(in, id.Job)
 	case err != nil:
 		return nil, err
 	case r.Status == dispatch.Canceled, r.Desired == dispatch.WantCancel && !r.Status.Final():
 		return nil, errGone
 	case r.Status.Final():
-		if err := f.Broker.Delete(ctx, in.user, id.job); err != nil {
+		if err := f.Broker.Delete(ctx, in.user, id.Job); err != nil {
 			return nil, err
 		}
 		return removed(in, f.jobInfo(in, r)), nil
 	}
-	if r, err = f.Broker.Cancel(ctx, in.user, id.job); err != nil {
+	if r, err = f.Broker.Cancel(ctx, in.user, id.Job); err != nil {
 		return nil, err
 	}
 	info := f.jobInfo(in, r)
 	if info.Status != dismissed { // it has ended meanwhile
-		if err := f.Broker.Delete(ctx, in.user, id.job); err != nil {
+		if err := f.Broker.Delete(ctx, in.user, id.Job); err != nil {
 			return nil, err
 		}
 		return removed(in, info), nil

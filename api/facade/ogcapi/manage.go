@@ -61,8 +61,8 @@ func keptIn(body []byte) (u unstarted, own bool) {
 func (u unstarted) shownIn(v view) bool { return v.whole() || u.View == v.path }
 
 // unstarted returns a job of the user that was not started.
-func (f *Facade) unstarted(in *request, id jobOrTask) (n dispatch.Unstarted, kept unstarted, found bool) {
-	n, err := f.Broker.Unstarted(in.Context(), in.user, dispatch.UnstartedID{Job: id.job, Task: id.task})
+func (f *Facade) unstarted(in *request, id facade.ID) (n dispatch.Unstarted, kept unstarted, found bool) {
+	n, err := f.Broker.Unstarted(in.Context(), in.user, id)
 	if err != nil {
 		return n, kept, false
 	}
@@ -72,15 +72,9 @@ func (f *Facade) unstarted(in *request, id jobOrTask) (n dispatch.Unstarted, kep
 
 // unstartedInfo returns the status of a job that was not started.
 func (f *Facade) unstartedInfo(in *request, n dispatch.Unstarted, kept unstarted) statusInfo {
-	id := fmt.Sprint(int64(n.ID.Job))
-	if n.ID.Task != 0 {
-		id = fmt.Sprint(taskPrefix, int64(n.ID.Task))
-	}
-	at := in.root + "/jobs/" + id
-	info := statusInfo{Type: typeProcess, JobID: id, ID: id, Entity: entityType, Status: waiting,
-		Created: n.Created.UTC(), Updated: n.Updated.UTC(), Message: "The job was not started: POST its results.",
-		Links: []link{{at, "self", mediaJSON, ""}, {at, "status", mediaJSON, "Status"},
-			{at, "monitor", mediaJSON, "Status"}, {at + "/inputs", "inputs", mediaJSON, "Inputs"}}}
+	info := newInfo(in, n.ID, waiting)
+	info.Created, info.Updated = n.Created.UTC(), n.Updated.UTC()
+	info.Message = "The job was not started: POST its results."
 	if kept.View == in.view.path {
 		info.ProcessID = kept.Process
 	}
@@ -133,7 +127,7 @@ func (f *Facade) createJob(in *request) (*answer, error) {
 	}
 	info := f.unstartedInfo(in, n, kept)
 	if n.Version == 0 { // created before
-		if info, err = f.anyInfo(in, jobOrTask{job: n.ID.Job, task: n.ID.Task}); err != nil {
+		if info, err = f.anyInfo(in, n.ID); err != nil {
 			return nil, err
 		}
 	}
@@ -204,7 +198,7 @@ func (f *Facade) requestOf(in *request, kept unstarted, check bool) (r dispatch.
 }
 
 // changeJob changes a job that was not started (RFC 7396): a member that is null is removed.
-func (f *Facade) changeJob(in *request, id jobOrTask) (*answer, error) {
+func (f *Facade) changeJob(in *request, id facade.ID) (*answer, error) {
 	body, err := in.ReadBody(in.w, in.Request)
 	if err != nil {
 		return nil, err
@@ -277,7 +271,7 @@ func (m members) merged(changes members) (members, error) {
 }
 
 // locked returns the error for a change of a job that was started, or that does not exist.
-func (f *Facade) locked(in *request, id jobOrTask) error {
+func (f *Facade) locked(in *request, id facade.ID) error {
 	if _, err := f.infoOf(in, id); err != nil {
 		return err
 	}
@@ -286,7 +280,7 @@ func (f *Facade) locked(in *request, id jobOrTask) error {
 }
 
 // startJob starts a job. One that was started goes on.
-func (f *Facade) startJob(in *request, id jobOrTask) (*answer, error) {
+func (f *Facade) startJob(in *request, id facade.ID) (*answer, error) {
 	if n, kept, found := f.unstarted(in, id); found {
 		r, d, err := f.requestOf(in, kept, false)
 		if err != nil {
@@ -315,7 +309,7 @@ type definition struct {
 }
 
 // definitionOf returns what a job or a task consists of, also if it was not started.
-func (f *Facade) definitionOf(in *request, id jobOrTask) (d definition, err error) {
+func (f *Facade) definitionOf(in *request, id facade.ID) (d definition, err error) {
 	if _, kept, found := f.unstarted(in, id); found {
 		d.Inputs, err = dispatch.Encode(kept.Request.inputs())
 		if outputs := kept.Request["outputs"]; outputs != nil {
@@ -345,12 +339,12 @@ func (f *Facade) definitionOf(in *request, id jobOrTask) (d definition, err erro
 }
 
 // requestIn returns the request of a job or a task.
-func (f *Facade) requestIn(in *request, id jobOrTask) (dispatch.Request, error) {
-	if id.task != 0 {
-		t, err := f.ownTask(in, id.task)
+func (f *Facade) requestIn(in *request, id facade.ID) (dispatch.Request, error) {
+	if id.Task != 0 {
+		t, err := f.ownTask(in, id.Task)
 		return t.Request, err
 	}
-	r, err := f.ownJob(in, id.job, broker.AsKnown)
+	r, err := f.ownJob(in, id.Job, broker.AsKnown)
 	if err == nil && r.Pruned {
 		err = exception{Status: http.StatusGone,
 			Detail: "The inputs of the job were deleted because of their age."}
@@ -359,7 +353,7 @@ func (f *Facade) requestIn(in *request, id jobOrTask) (dispatch.Request, error) 
 }
 
 // readDefinition returns the definition of a job.
-func (f *Facade) readDefinition(in *request, id jobOrTask) (*answer, error) {
+func (f *Facade) readDefinition(in *request, id facade.ID) (*answer, error) {
 	d, err := f.definitionOf(in, id)
 	if err != nil {
 		return nil, err
@@ -368,7 +362,7 @@ func (f *Facade) readDefinition(in *request, id jobOrTask) (*answer, error) {
 }
 
 // readInputs returns the inputs of a job, and the outputs that it names.
-func (f *Facade) readInputs(in *request, id jobOrTask) (*answer, error) {
+func (f *Facade) readInputs(in *request, id facade.ID) (*answer, error) {
 	d, err := f.definitionOf(in, id)
 	d.Entity = ""
 	if err != nil {
@@ -379,15 +373,15 @@ func (f *Facade) readInputs(in *request, id jobOrTask) (*answer, error) {
 
 // readProvenance returns how the results of a job came about. That of a task, which may be long, is streamed by the
 // server's own interface.
-func (f *Facade) readProvenance(in *request, id jobOrTask) (*answer, error) {
-	if id.task != 0 {
-		if _, err := f.ownTask(in, id.task); err != nil {
+func (f *Facade) readProvenance(in *request, id facade.ID) (*answer, error) {
+	if id.Task != 0 {
+		if _, err := f.ownTask(in, id.Task); err != nil {
 			return nil, err
 		}
 		return &answer{Status: http.StatusSeeOther, Header: http.Header{"Location": {fmt.Sprintf(
-			"%s/upscale_tasks/%d/provenance", strings.TrimSuffix(in.root, in.view.path), id.task)}}}, nil
+			"%s/upscale_tasks/%d/provenance", strings.TrimSuffix(in.root, in.view.path), id.Task)}}}, nil
 	}
-	r, err := f.ownJob(in, id.job, f.Freshness)
+	r, err := f.ownJob(in, id.Job, f.Freshness)
 	if err != nil {
 		return nil, err
 	}

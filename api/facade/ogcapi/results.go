@@ -23,7 +23,7 @@ func deliveryOf(in *request, r dispatch.Request) delivery {
 	return d
 }
 
-func (f *Facade) readResults(in *request, id jobOrTask) (*answer, error) {
+func (f *Facade) readResults(in *request, id facade.ID) (*answer, error) {
 	a, err := f.startedResults(in, id)
 	if dispatch.Is(err, dispatch.NotFound) {
 		if _, _, found := f.unstarted(in, id); found {
@@ -33,11 +33,11 @@ func (f *Facade) readResults(in *request, id jobOrTask) (*answer, error) {
 	return a, err
 }
 
-func (f *Facade) startedResults(in *request, id jobOrTask) (*answer, error) {
-	if id.task != 0 {
-		return f.taskResults(in, id.task)
+func (f *Facade) startedResults(in *request, id facade.ID) (*answer, error) {
+	if id.Task != 0 {
+		return f.taskResults(in, id.Task)
 	}
-	r, err := f.ownJob(in, id.job, f.Freshness)
+	r, err := f.ownJob(in, id.Job, f.Freshness)
 	if err != nil {
 		return nil, err
 	}
@@ -141,12 +141,12 @@ func (d delivery) transmission(output string) string {
 
 // readOutput returns the value of one output in a form that the client accepts. A file that only the platform has is a
 // link: a redirect would give the client's token to its server.
-func (f *Facade) readOutput(in *request, id jobOrTask) (*answer, error) {
-	if id.task != 0 {
+func (f *Facade) readOutput(in *request, id facade.ID) (*answer, error) {
+	if id.Task != 0 {
 		return nil, exception{Type: typeNoOutput, Status: http.StatusNotFound,
 			Detail: "The results of a task are a link in its results document."}
 	}
-	r, err := f.ownJob(in, id.job, f.Freshness)
+	r, err := f.ownJob(in, id.Job, f.Freshness)
 	if err != nil {
 		return nil, err
 	}

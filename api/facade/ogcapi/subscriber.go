@@ -8,10 +8,10 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
+	"github.com/eodispatch/eodispatch/api/facade"
 	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
@@ -88,13 +88,12 @@ func (f *Facade) Message(ctx context.Context, h dispatch.Hook, d dispatch.Delive
 
 func (f *Facade) jobMessage(ctx context.Context, h dispatch.Hook, d dispatch.Delivery) (any, error) {
 	if d.Status == dispatch.TestEvent {
-		return bare("0", accepted, d.Happened, "This is a test."), nil
+		return bare(facade.ID{}, accepted, d.Happened, "This is a test."), nil
 	}
 	r, err := f.jobs.Read(ctx, h.Owner, d.Job, broker.AsKnown)
 	switch {
 	case dispatch.Is(err, dispatch.NotFound):
-		return bare(strconv.FormatInt(int64(d.Job), 10), statusOf(d.Status, ""), d.Happened, "The job was deleted."),
-			nil
+		return bare(facade.ID{Job: d.Job}, statusOf(d.Status, ""), d.Happened, "The job was deleted."), nil
 	case err != nil:
 		return nil, err
 	}
@@ -125,7 +124,7 @@ func (f *Facade) taskMessage(ctx context.Context, h dispatch.Hook, d dispatch.De
 	t, err := f.jobs.Task(ctx, h.Owner, d.Of)
 	switch {
 	case dispatch.Is(err, dispatch.NotFound):
-		return bare(taskPrefix+strconv.FormatInt(int64(d.Of), 10), status, d.Happened, "The task was deleted."), nil
+		return bare(facade.ID{Task: d.Of}, status, d.Happened, "The task was deleted."), nil
 	case err != nil:
 		return nil, err
 	}
@@ -167,9 +166,10 @@ func textOf(err error) string {
 }
 
 // bare returns the status of a job or a task that cannot be read.
-func bare(id, status string, happened time.Time, message string) statusInfo {
-	return statusInfo{Type: typeProcess, JobID: id, ID: id, Entity: entityType, Status: status, Message: message,
-		Created: happened.UTC(), Updated: happened.UTC(), Links: []link{}}.complete()
+func bare(id facade.ID, status string, happened time.Time, message string) statusInfo {
+	info := newInfo(&request{}, id, status)
+	info.Message, info.Created, info.Updated, info.Links = message, happened.UTC(), happened.UTC(), []link{}
+	return info.complete()
 }
 
 // documentOf returns the results of a job as a body: what is not one JSON value stands in a document, because there is

@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/eodispatch/eodispatch/api/facade"
 	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
@@ -35,7 +36,7 @@ func (f *Facade) createJob(r *request) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	id := idOf(n.ID.Task, n.ID.Job)
+	id := facade.WriteID(n.ID)
 	return &answer{Status: http.StatusCreated, Header: http.Header{"Location": {r.root + "/jobs/" + id},
 		"Openeo-Identifier": {id}}}, nil
 }

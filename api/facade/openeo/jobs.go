@@ -5,10 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"regexp"
-	"strconv"
 	"time"
 
+	"github.com/eodispatch/eodispatch/api/facade"
 	"github.com/eodispatch/eodispatch/broker"
 	"github.com/eodispatch/eodispatch/dispatch"
 )
@@ -39,35 +38,15 @@ var errNoJob = refused(http.StatusNotFound, "JobNotFound",
 // entry is what the id of a batch job stands for.
 type entry broker.Entry
 
-var jobPattern = regexp.MustCompile(`^(t-)?([1-9][0-9]{0,17})$`)
-
-// jobNumber returns the number in the id of a batch job, and whether it is the number of a task: "17" is a job, "t-17"
-// a task.
-func jobNumber(id string) (n int64, task, ok bool) {
-	m := jobPattern.FindStringSubmatch(id)
-	if m == nil {
-		return 0, false, false
-	}
-	n, err := strconv.ParseInt(m[2], 10, 64)
-	return n, m[1] != "", err == nil
-}
-
-func idOf(task dispatch.TaskID, job dispatch.JobID) string {
-	if task != 0 {
-		return "t-" + strconv.FormatInt(int64(task), 10)
-	}
-	return strconv.FormatInt(int64(job), 10)
-}
-
 // find returns the batch job of the path. Its status is no older than fresh.
 func (f *Facade) find(r *request, fresh time.Duration) (entry, error) {
-	n, task, ok := jobNumber(r.PathValue("job_id"))
+	id, ok := facade.ParseID(r.PathValue("job_id"))
 	if !ok {
 		return entry{}, errNoJob
 	}
-	is, account, err := f.lookUp(r, n, task, fresh)
+	is, account, err := f.lookUp(r, id, fresh)
 	if dispatch.Is(err, dispatch.NotFound) { // it may have been started between the two reads
-		is, account, err = f.lookUp(r, n, task, fresh)
+		is, account, err = f.lookUp(r, id, fresh)
 	}
 	switch {
 	case dispatch.Is(err, dispatch.NotFound):
@@ -80,10 +59,9 @@ func (f *Facade) find(r *request, fresh time.Duration) (entry, error) {
 	return is, nil
 }
 
-func (f *Facade) lookUp(r *request, n int64, task bool, fresh time.Duration) (is entry, a dispatch.Account, err error) {
-	ctx, id := r.Context(), dispatch.UnstartedID{Job: dispatch.JobID(n)}
-	if task {
-		id = dispatch.UnstartedID{Task: dispatch.TaskID(n)}
+func (f *Facade) lookUp(r *request, id facade.ID, fresh time.Duration) (is entry, a dispatch.Account, err error) {
+	ctx := r.Context()
+	if id.Task != 0 {
 		if err = f.Broker.Freshen(ctx, r.user, dispatch.Scope{Task: id.Task}, fresh); err != nil {
 			return is, a, err
 		}
@@ -111,11 +89,11 @@ func (f *Facade) lookUp(r *request, n int64, task bool, fresh time.Duration) (is
 func (is entry) id() string {
 	switch {
 	case is.Unstarted != nil:
-		return idOf(is.Unstarted.ID.Task, is.Unstarted.ID.Job)
+		return facade.WriteID(is.Unstarted.ID)
 	case is.Task != nil:
-		return idOf(is.Task.ID, 0)
+		return facade.WriteID(facade.ID{Task: is.Task.ID})
 	}
-	return idOf(0, is.Job.ID)
+	return facade.WriteID(facade.ID{Job: is.Job.ID})
 }
 
 // status returns the status of the batch job in the words of openEO.

@@ -31,7 +31,7 @@ func (f *Facade) run(r *request) (*answer, error) {
 	if err != nil {
 		return nil, runError(run, err)
 	}
-	id := idOf(0, result.Run)
+	id := facade.WriteID(facade.ID{Job: result.Run})
 	// a file that is a page must not act as a page of this service
 	header := http.Header{"Content-Type": {facade.InertType(result.ContentType)},
 		"Content-Security-Policy": {"sandbox"},
@@ -96,8 +96,9 @@ func (f *Facade) readRunLog(r *request) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
+	id, _ := facade.ParseID(r.PathValue("run_id"))
 	i := slices.IndexFunc(runs, func(run dispatch.Record) bool {
-		return idOf(0, run.ID) == r.PathValue("run_id") && (r.view.merged() || run.Account.Platform() == r.view.name())
+		return run.ID == id.Job && (r.view.merged() || run.Account.Platform() == r.view.name())
 	})
 	if i < 0 {
 		return nil, refused(http.StatusNotFound, "JobNotFound",
