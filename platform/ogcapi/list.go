@@ -22,13 +22,14 @@ func (p *Platform) List(ctx context.Context, t dispatch.Token, base string) iter
 		ctx, end := p.answers.Begin(ctx)
 		defer end()
 		url := fmt.Sprintf("%s?limit=%d", p.at(base, "jobs"), pageSize)
-		for page, err := range upstream.Pages(opList, url, func(url string) (*page, *upstream.Answer, string, error) {
-			got, err := p.page(ctx, t, url)
-			if err != nil {
-				return nil, nil, "", err
+		for page, err := range p.pages(ctx, opList, url, t) {
+			switch {
+			case dispatch.Is(err, dispatch.NotFound):
+				err = refine(err, dispatch.Unsupported, "The platform has no list of jobs.")
+			case err == nil && page.Jobs == nil:
+				err = &dispatch.Error{Kind: dispatch.BadUpstream, Op: opList,
+					Text: "The platform's list of jobs cannot be read completely: it has no jobs member."}
 			}
-			return got, got.from, got.next(), nil
-		}) {
 			if err != nil {
 				yield(dispatch.Listed{}, err)
 				return
@@ -53,23 +54,17 @@ type page struct {
 	from *upstream.Answer
 }
 
-func (p *Platform) page(ctx context.Context, t dispatch.Token, url string) (*page, error) {
-	a, err := p.get(ctx, opList, url, t)
-	switch {
-	case dispatch.Is(err, dispatch.NotFound):
-		return nil, refine(err, dispatch.Unsupported, "The platform has no list of jobs.")
-	case err != nil:
-		return nil, err
-	}
-	got := &page{from: a}
-	if err := upstream.JSON(a, opList, got); err != nil {
-		return nil, err
-	}
-	if got.Jobs == nil {
-		return nil, &dispatch.Error{Kind: dispatch.BadUpstream, Op: opList,
-			Text: "The platform's list of jobs cannot be read completely: it has no jobs member."}
-	}
-	return got, nil
+// pages reads a list page by page.
+func (p *Platform) pages(ctx context.Context, op, url string, t dispatch.Token) iter.Seq2[*page, error] {
+	return upstream.Pages(op, url, func(url string) (*page, *upstream.Answer, string, error) {
+		a, err := p.get(ctx, op, url, t)
+		if err != nil {
+			return nil, nil, "", err
+		}
+		got := &page{from: a}
+		err = upstream.JSON(a, op, got)
+		return got, a, got.next(), err
+	})
 }
 
 // next returns the next link, in the body or in a header. An empty page is the last, whatever it links to.

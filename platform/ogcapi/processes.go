@@ -3,7 +3,6 @@ package ogcapi
 import (
 	"context"
 	"encoding/json"
-	"net/http"
 	"slices"
 
 	"github.com/eodispatch/eodispatch/dispatch"
@@ -50,15 +49,7 @@ func (p *Platform) Processes(ctx context.Context, t dispatch.Token, s dispatch.S
 func (p *Platform) readProcesses(ctx context.Context, t dispatch.Token, url string) (all []json.RawMessage, err error) {
 	ctx, end := p.answers.Begin(ctx)
 	defer end()
-	for page, err := range upstream.Pages(opProcesses, url, func(url string) (*page, *upstream.Answer, string, error) {
-		a, err := p.Client.Do(ctx, p.call(opProcesses, http.MethodGet, url, t))
-		if err != nil {
-			return nil, nil, "", err
-		}
-		got := &page{from: a}
-		err = upstream.JSON(a, opProcesses, got)
-		return got, a, got.next(), err
-	}) {
+	for page, err := range p.pages(ctx, opProcesses, url, t) {
 		if err != nil {
 			return nil, err
 		}
