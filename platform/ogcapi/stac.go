@@ -11,8 +11,7 @@ import (
 // addCollection adds a STAC Collection: the first becomes the base of the result, of others the assets and a link are
 // added.
 func (g *collector) addCollection(m stac.Object, v value) {
-	at := selfOf(m, v.at)
-	stac.Anchor(m, at)
+	stac.Anchor(m, stac.Base(m, v.at))
 	if g.base == nil {
 		g.base = m
 		return
@@ -28,7 +27,6 @@ func (g *collector) addCollection(m stac.Object, v value) {
 
 // addCatalog adds what a STAC Catalog links to. A Catalog without links is itself a result.
 func (g *collector) addCatalog(m stac.Object, v value) error {
-	at := selfOf(m, v.at)
 	var links []link
 	for _, one := range stac.Links(m) {
 		if l := linkOf(one); (l.rel == "item" || l.rel == "child") && l.href != "" {
@@ -37,7 +35,7 @@ func (g *collector) addCatalog(m stac.Object, v value) error {
 		}
 	}
 	inner := v.with("", nil)
-	inner.at = at
+	inner.at = stac.Base(m, v.at)
 	g.expectLinks(links, inner)
 	for _, l := range links {
 		next := inner
@@ -125,8 +123,7 @@ func collectionsOf(f stac.Object, at *url.URL) []string {
 // addFeature adds a STAC Item, or a feature unchanged.
 func (g *collector) addFeature(f stac.Object, v value, prefix string) error {
 	g.extent.Feature(f)
-	at := selfOf(f, v.at)
-	stac.Anchor(f, at)
+	stac.Anchor(f, stac.Base(f, v.at))
 	assets := namedValues(f["assets"])
 	for _, a := range assets {
 		g.storeAsset(prefix+a.id, a.value)
@@ -146,12 +143,4 @@ func (g *collector) addLinkTo(rel, href, media string) {
 	if href != "" {
 		g.links = append(g.links, marshal(map[string]string{"rel": rel, "href": href, "type": media}))
 	}
-}
-
-// selfOf returns the base of a STAC object's relative links.
-func selfOf(m stac.Object, at *url.URL) *url.URL {
-	if u, err := url.Parse(stac.Self(m)); err == nil && u.Host != "" {
-		return u
-	}
-	return at
 }

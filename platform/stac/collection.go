@@ -29,9 +29,7 @@ func Complete(c Object, id string, e Extent) {
 		c["stac_extensions"] = marshal(extensions(v))
 	}
 	for name, fits := range members {
-		if v, there := c[name]; there && !fits(v) {
-			delete(c, name)
-		}
+		dropInvalid(c, fits, name)
 	}
 	complete(c, "assets", c["assets"] != nil, Object{})
 }

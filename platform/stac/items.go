@@ -37,10 +37,7 @@ func AddItems(c Object, e *Extent, expect func(hrefs []string), read ItemReader)
 		if Text(item["type"]) != "Feature" {
 			continue
 		}
-		if self, err := url.Parse(Self(item)); err == nil && self.Host != "" {
-			at = self
-		}
-		Anchor(item, at)
+		Anchor(item, Base(item, at))
 		e.Feature(item)
 		items = append(items, item)
 	}

@@ -11,8 +11,8 @@ import (
 // Anchor makes the links and assets of a STAC object absolute and removes those without an address. It adds a role to
 // assets, and a media type if their name implies it.
 func Anchor(o Object, at *url.URL) {
-	if links, there := o["links"]; there {
-		o["links"] = marshal(absoluteLinks(links, at))
+	if o["links"] != nil {
+		o["links"] = marshal(absoluteLinks(o, at))
 	}
 	var all Object
 	if _, there := o["assets"]; !there {
@@ -34,9 +34,9 @@ func Anchor(o Object, at *url.URL) {
 	o["assets"] = marshal(kept)
 }
 
-func absoluteLinks(raw json.RawMessage, at *url.URL) []Object {
+func absoluteLinks(o Object, at *url.URL) []Object {
 	kept := []Object{}
-	for _, l := range Links(Object{"links": raw}) {
+	for _, l := range Links(o) {
 		if Text(l["rel"]) == "" || Text(l["href"]) == "" {
 			continue
 		}
@@ -77,6 +77,14 @@ func Self(o Object) string {
 		}
 	}
 	return ""
+}
+
+// Base returns the base of a STAC object's relative links: the address that it names as its own, or else at.
+func Base(o Object, at *url.URL) *url.URL {
+	if u, err := url.Parse(Self(o)); err == nil && u.Host != "" {
+		return u
+	}
+	return at
 }
 
 // Describe adds to an asset its media type, if its name implies it, and the role "data" if it has no role.
