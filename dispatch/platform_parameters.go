@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 )
 
@@ -110,6 +111,24 @@ func (p Permits) Check(op, what string, path ...any) error {
 		fmt.Sprintf("%s is not permitted under the shared account of this platform: it may cost money, call other "+
 			"servers, or read what others stored. The operator of this service can permit it (service_account.allow).",
 			Shortened(what)), path...)
+}
+
+// CheckOptions checks those options of a request, of the platform's own, that need a permission.
+func (p Permits) CheckOptions(op string, r Request, need func(name string) bool) error {
+	var given map[string]json.RawMessage
+	options := r.PlatformOptions()
+	if p == nil || options == nil || json.Unmarshal(options, &given) != nil {
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		if !need(name) {
+			continue
+		}
+		if err := p.Check(op, name, "options", name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Permitter checks, without sending a request, whether the options of a request are permitted under the platform's

@@ -1,8 +1,6 @@
 package ogcapi
 
 import (
-	"encoding/json"
-	"maps"
 	"slices"
 
 	"github.com/eodispatch/eodispatch/dispatch"
@@ -17,18 +15,5 @@ var permittedMembers = []string{"inputs", "mode", "outputs", "response"}
 
 // Permitted checks the options of a request against the permissions of the shared account.
 func (p *Platform) Permitted(r dispatch.Request) error {
-	var members map[string]json.RawMessage
-	options := r.PlatformOptions()
-	if p.Permits == nil || options == nil || json.Unmarshal(options, &members) != nil {
-		return nil
-	}
-	for _, name := range slices.Sorted(maps.Keys(members)) {
-		if slices.Contains(permittedMembers, name) {
-			continue
-		}
-		if err := p.Permits.Check(opSubmit, name, "options", name); err != nil {
-			return err
-		}
-	}
-	return nil
+	return p.Permits.CheckOptions(opSubmit, r, func(name string) bool { return !slices.Contains(permittedMembers, name) })
 }

@@ -21,20 +21,7 @@ var costlyOptions = []string{"plan", "budget"}
 
 // Permitted checks the options of a request.
 func (p *Platform) Permitted(r dispatch.Request) error {
-	var given map[string]json.RawMessage
-	options := r.PlatformOptions()
-	if p.Permits == nil || options == nil || json.Unmarshal(options, &given) != nil {
-		return nil
-	}
-	for _, name := range costlyOptions {
-		if _, set := given[name]; !set {
-			continue
-		}
-		if err := p.Permits.Check(opPermits, name, "options", name); err != nil {
-			return err
-		}
-	}
-	return nil
+	return p.Permits.CheckOptions(opPermits, r, func(name string) bool { return slices.Contains(costlyOptions, name) })
 }
 
 // storageProcesses matches the processes that access what the account, or the back-end's machine, stores.
