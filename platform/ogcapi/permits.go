@@ -15,5 +15,7 @@ var permittedMembers = []string{"inputs", "mode", "outputs", "response"}
 
 // Permitted checks the options of a request against the permissions of the shared account.
 func (p *Platform) Permitted(r dispatch.Request) error {
-	return p.Permits.CheckOptions(opSubmit, r, func(name string) bool { return !slices.Contains(permittedMembers, name) })
+	return p.Permits.CheckOptions(opSubmit, r, func(name string) bool {
+		return !slices.Contains(permittedMembers, name)
+	})
 }
