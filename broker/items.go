@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/visit"
 )
 
 // Items keeps what was read of the results of finished jobs, see [dispatch.Item]. A job has an Item from the moment in
@@ -47,7 +46,7 @@ func (b *Broker) KeepItems(ctx context.Context) {
 	var all sync.WaitGroup
 	defer all.Wait()
 	var reading sync.Map // the platforms whose results are being read
-	for visit.Sleep(ctx, itemsEvery) == nil {
+	for dispatch.Sleep(ctx, itemsEvery) == nil {
 		due, err := b.Items.DuePlatforms(ctx)
 		b.logUnread(ctx, err)
 		for _, platform := range due {

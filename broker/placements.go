@@ -12,7 +12,6 @@ import (
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/dispatch/forecast"
-	"github.com/eodispatch/eodispatch/visit"
 )
 
 const (
@@ -232,7 +231,7 @@ func (b *Broker) SpreadTasks(ctx context.Context) {
 		case ctx.Err() == nil:
 			b.Log.Log(ctx, dispatch.LogLevel(err), "reading the tasks with several services failed", "error", err)
 		}
-		_ = visit.Sleep(ctx, spreadEvery)
+		_ = dispatch.Sleep(ctx, spreadEvery)
 	}
 }
 

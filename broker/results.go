@@ -10,7 +10,6 @@ import (
 
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/dispatch/bounds"
-	"github.com/eodispatch/eodispatch/visit"
 )
 
 // Results returns the results of a job as a STAC Collection, nil while the job has not ended. If the job failed or was
@@ -119,7 +118,7 @@ func fromPlatform[T any](ctx context.Context, b *Broker, u dispatch.UserID, j di
 	for end := time.Now().Add(resultsWithin); ; {
 		got, err = call(ctx, b, u, j.Account, read)
 		if !dispatch.Is(err, dispatch.Conflict) || time.Now().Add(resultsEvery).After(end) ||
-			visit.Sleep(ctx, resultsEvery) != nil {
+			dispatch.Sleep(ctx, resultsEvery) != nil {
 			break
 		}
 	}

@@ -143,14 +143,7 @@ func (b *Broker) beginRun(ctx context.Context, r dispatch.SyncRun) (*syncRun, er
 
 // confirm renews the run in the store every runRenewed.
 func (r *syncRun) confirm(ctx context.Context) {
-	ticker := time.NewTicker(runRenewed)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return
-		}
+	for dispatch.Sleep(ctx, runRenewed) == nil {
 		if err := r.renew(ctx); err != nil && ctx.Err() == nil {
 			r.broker.Log.Log(ctx, dispatch.LogLevel(err), "renewing a synchronous run failed", "job", int64(r.ID),
 				"error", err)

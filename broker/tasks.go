@@ -226,9 +226,7 @@ const (
 // FinishChanges finishes the changes of tasks that a visit began, or a process began and did not end, until ctx is
 // done. Every process runs it.
 func (b *Broker) FinishChanges(ctx context.Context) {
-	every := time.NewTicker(finishEvery)
-	defer every.Stop()
-	for {
+	for ctx.Err() == nil {
 		changes, err := b.Store.FinishChanges(ctx, changeIdle)
 		for _, c := range changes {
 			b.Log.InfoContext(ctx, "a change of a task was finished in the background", "action", c.Action, "user",
@@ -240,11 +238,7 @@ func (b *Broker) FinishChanges(ctx context.Context) {
 		if err != nil && ctx.Err() == nil {
 			b.Log.Log(ctx, dispatch.LogLevel(err), "finishing changes of tasks in the background failed", "error", err)
 		}
-		select {
-		case <-every.C:
-		case <-ctx.Done():
-			return
-		}
+		_ = dispatch.Sleep(ctx, finishEvery)
 	}
 }
 

@@ -1,6 +1,9 @@
 package dispatch
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // Later returns the later of two times.
 func Later(a, b time.Time) time.Time {
@@ -16,4 +19,17 @@ func Earlier(a, b time.Time) time.Time {
 		return b
 	}
 	return a
+}
+
+// Sleep waits for d. It fails if ctx is done before.
+func Sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return &Error{Kind: Unavailable, Op: "dispatch.sleep",
+			Text: "The request ended before the platform could be asked. Repeat it.", Err: ctx.Err()}
+	}
 }

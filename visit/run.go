@@ -103,15 +103,8 @@ func (r *run) end(outcomes []jobOutcome) {
 }
 
 func (r *run) confirmRegularly() {
-	ticker := time.NewTicker(runConfirmed)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ticker.C:
-			r.confirm()
-		case <-r.ctx.Done():
-			return
-		}
+	for dispatch.Sleep(r.ctx, runConfirmed) == nil {
+		r.confirm()
 	}
 }
 

@@ -280,18 +280,5 @@ func (vs *Visits) AwaitSendTime(ctx context.Context, backend *dispatch.Backend, 
 			Text: "The platform's rate limit is reached. Repeat the request later.", RetryAfter: max(s.Wait,
 				time.Second)}
 	}
-	return Sleep(ctx, s.Wait)
-}
-
-// Sleep waits for d. It fails if ctx is done before.
-func Sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return &dispatch.Error{Kind: dispatch.Unavailable, Op: "dispatch.sleep",
-			Text: "The request ended before the platform could be asked. Repeat it.", Err: ctx.Err()}
-	}
+	return dispatch.Sleep(ctx, s.Wait)
 }

@@ -153,15 +153,12 @@ func (s *Sender) Run(ctx context.Context) {
 	var serving sync.WaitGroup
 	defer serving.Wait()
 	places := make(chan struct{}, atOnce)
-	again := time.NewTicker(interval)
-	defer again.Stop()
 	for ctx.Err() == nil {
+		pause := interval
 		due, err := s.Store.DueHooks(ctx, 2*atOnce, ofOwner)
 		if err != nil && ctx.Err() == nil {
 			s.Log.Log(ctx, dispatch.LogLevel(err), "due deliveries cannot be read", "error", err)
-			again.Reset(afterFailure)
-		} else {
-			again.Reset(interval)
+			pause = afterFailure
 		}
 		for _, h := range due {
 			if !s.begin(h) {
@@ -175,10 +172,7 @@ func (s *Sender) Run(ctx context.Context) {
 			}
 			s.end(h)
 		}
-		select {
-		case <-again.C:
-		case <-ctx.Done():
-		}
+		_ = dispatch.Sleep(ctx, pause)
 	}
 }
 

@@ -153,7 +153,7 @@ func (p *Postgres) Run(ctx context.Context, receive func(Notification)) {
 		if ctx.Err() == nil {
 			p.broken(ctx, err)
 		}
-		sleep(ctx, reconnect)
+		_ = dispatch.Sleep(ctx, reconnect)
 	}
 }
 
@@ -184,15 +184,6 @@ func (p *Postgres) works(ctx context.Context) {
 			time.Since(p.since).Round(time.Second))
 	}
 	p.failures = 0
-}
-
-func sleep(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
 }
 
 func (p *Postgres) useConnection(ctx context.Context, receive func(Notification)) (err error) {

@@ -63,10 +63,7 @@ func (e *Engine) noteServedRegularly(ctx context.Context) {
 		if err != nil {
 			next = repair
 		}
-		select {
-		case <-time.After(next):
-		case <-ctx.Done():
-		}
+		_ = dispatch.Sleep(ctx, next)
 	}
 }
 
