@@ -2,8 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"fmt"
 	"time"
 
@@ -87,11 +85,10 @@ func (s *Store) Hooks(
 // DeleteHook deletes a hook. Its deliveries that a process has claimed may still be sent.
 func (s *Store) DeleteHook(ctx context.Context, u dispatch.UserID, id string) error {
 	return s.in(ctx, s.write, "DeleteHook", func(q tx, _ int64) error {
-		n, err := exec(ctx, q, "DELETE FROM hooks WHERE id = $1 AND owner = $2", id, u)
-		if err == nil && n == 0 {
-			return noSuch("Hook", noHook, sql.ErrNoRows)
+		if err := runFound(ctx, q, "DELETE FROM hooks WHERE id = $1 AND owner = $2", id, u); err != nil {
+			return noSuch("DeleteHook", noHook, err)
 		}
-		return errors.Join(err, run(ctx, q, "DELETE FROM deliveries WHERE hook = $1", id))
+		return run(ctx, q, "DELETE FROM deliveries WHERE hook = $1", id)
 	})
 }
 
@@ -156,15 +153,12 @@ func (s *Store) release(
 	ctx context.Context, op string, u dispatch.UserID, id string, change func(q tx, now int64) error,
 ) error {
 	return s.in(ctx, s.write, op, func(q tx, now int64) error {
-		n, err := exec(ctx, q, `
+		err := runFound(ctx, q, `
 			UPDATE hooks
 			SET gone = FALSE, hold = CASE WHEN ran <= $1 THEN 0 ELSE hold END
 			WHERE id = $2 AND owner = $3`, now-dispatch.ReleasesEvery.Microseconds(), id, u)
-		if err == nil && n == 0 {
-			return noSuch("Hook", noHook, sql.ErrNoRows)
-		}
 		if err != nil {
-			return err
+			return noSuch(op, noHook, err)
 		}
 		return change(q, now)
 	})

@@ -220,21 +220,19 @@ func (s *Store) Renew(ctx context.Context, l dispatch.Lease, ttl time.Duration) 
 // renew renews a lease, and records that so many slots were given away, see write. It also renews an expired lease if
 // no other process took the account: then nothing happened in between.
 func renew(ctx context.Context, q querier, l dispatch.Lease, now int64, ttl time.Duration, slots int64) error {
-	n, err := exec(ctx, q, `
+	return changed("Renew", runFound(ctx, q, `
 		UPDATE accounts
 		SET lease_until = $1, served = served + $2
-		WHERE id = $3 AND generation = $4`, now+ttl.Microseconds(), slots, l.Account, l.Generation)
-	return changed("Renew", n, err)
+		WHERE id = $3 AND generation = $4`, now+ttl.Microseconds(), slots, l.Account, l.Generation))
 }
 
 // Release ends the lease and plans the next visit.
 func (s *Store) Release(ctx context.Context, l dispatch.Lease, wakes int64, due time.Time) error {
 	return s.inVisit(ctx, "Release", 1, func(q tx, now int64) error {
-		rows, err := exec(ctx, q, `
+		return changed("Release", runFound(ctx, q, `
 			UPDATE accounts SET generation = generation + 1, lease_until = 0,
 				due = CASE WHEN wakes <> $1 THEN CAST($2 AS BIGINT) ELSE CAST($3 AS BIGINT) END
-			WHERE id = $4 AND generation = $5`, wakes, now, micros(due), l.Account, l.Generation)
-		return changed("Release", rows, err)
+			WHERE id = $4 AND generation = $5`, wakes, now, micros(due), l.Account, l.Generation))
 	})
 }
 

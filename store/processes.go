@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 )
@@ -66,9 +65,6 @@ func (s *Store) Processes(
 
 // DeleteProcess deletes a process of a user.
 func (s *Store) DeleteProcess(ctx context.Context, u dispatch.UserID, id string) error {
-	n, err := exec(ctx, s.on(s.write), "DELETE FROM processes WHERE owner = $1 AND id = $2", u, id)
-	if err == nil && n == 0 {
-		err = sql.ErrNoRows
-	}
-	return noSuch("DeleteProcess", noProcess, err)
+	return noSuch("DeleteProcess", noProcess,
+		runFound(ctx, s.on(s.write), "DELETE FROM processes WHERE owner = $1 AND id = $2", u, id))
 }

@@ -2,8 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"time"
 
 	"github.com/eodispatch/eodispatch/dispatch"
@@ -50,10 +48,7 @@ func (s *Store) RenewSession(ctx context.Context, n dispatch.Session) (dispatch.
 		SET key = $1, sealed = $2, version = version + 1
 		WHERE id = $3 AND version = $4
 		RETURNING `+sessionColumns, n.Key, n.Text, n.ID, n.Version)
-	if errors.Is(err, sql.ErrNoRows) {
-		return dispatch.Session{}, conflict("RenewSession")
-	}
-	return renewed, fail("RenewSession", err)
+	return renewed, fail("RenewSession", changed("RenewSession", err))
 }
 
 // ExtendSession moves the end of a session to a later time.

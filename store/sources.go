@@ -69,12 +69,11 @@ func (s *Store) SaveSource(ctx context.Context, c dispatch.SourceClaim, again ti
 		return fail("SaveSource", err)
 	}
 	return s.in(ctx, s.write, "SaveSource", func(q tx, now int64) error {
-		rows, err := exec(ctx, q, `
+		return changed("SaveSource", runFound(ctx, q, `
 			UPDATE sources
 			SET documents = $1, read = $2, failure = $3, revision = $4, due = $5
 			WHERE name = $6 AND claim = $7`, documents, micros(c.Read), storableText(c.Failure), c.Revision,
-			now+again.Microseconds(), c.Name, c.Number)
-		return changed("SaveSource", rows, err)
+			now+again.Microseconds(), c.Name, c.Number))
 	})
 }
 

@@ -35,6 +35,15 @@ func run(ctx context.Context, q querier, text string, args ...any) error {
 	return err
 }
 
+// runFound is run for a statement that must change a row; sql.ErrNoRows if it found none.
+func runFound(ctx context.Context, q querier, text string, args ...any) error {
+	n, err := exec(ctx, q, text, args...)
+	if err == nil && n == 0 {
+		return sql.ErrNoRows
+	}
+	return err
+}
+
 // list returns the rows of a query. to returns where the columns of a row are scanned to.
 func list[T any](ctx context.Context, q querier, to func(*T) []any, text string, args ...any) ([]T, error) {
 	return listAs(ctx, q, to, func(row *T) (T, error) { return *row, nil }, text, args...)

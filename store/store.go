@@ -403,9 +403,9 @@ func conflict(op string) error {
 		Text: "The record was changed by another request."}
 }
 
-// changed returns Conflict unless a row was changed.
-func changed(op string, rows int64, err error) error {
-	if err == nil && rows == 0 {
+// changed returns Conflict for sql.ErrNoRows: the row is not as it was read.
+func changed(op string, err error) error {
+	if errors.Is(err, sql.ErrNoRows) {
 		return conflict(op)
 	}
 	return err

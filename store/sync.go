@@ -58,12 +58,11 @@ func (s *Store) beginSyncRun(
 // RenewSyncRun extends the time until a run counts as abandoned.
 func (s *Store) RenewSyncRun(ctx context.Context, id dispatch.JobID, lapse time.Duration) error {
 	return s.in(ctx, s.write, "RenewSyncRun", func(q tx, now int64) error {
-		rows, err := exec(ctx, q, `
+		return changed("RenewSyncRun", runFound(ctx, q, `
 			UPDATE sync_runs
 			SET lapses = $2
 			WHERE id = $1 AND ended = 0`,
-			id, now+lapse.Microseconds())
-		return changed("RenewSyncRun", rows, err)
+			id, now+lapse.Microseconds()))
 	})
 }
 

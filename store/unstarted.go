@@ -168,36 +168,29 @@ func (s *Store) ChangeUnstarted(ctx context.Context, n *dispatch.Unstarted, with
 				return err
 			}
 		}
-		changed := *n
+		replaced := *n
 		err = q.QueryRowContext(ctx, `
 			UPDATE unstarted
 			SET title = $6, body = $7, updated = $4, version = version + 1
 			WHERE job = $1 AND task = CAST($2 AS BIGINT) AND owner = $3 AND expires > $4 AND version = $5
 			RETURNING `+unstartedColumns,
-			n.ID.Job, n.ID.Task, n.Owner, now, n.Version, n.Title, string(n.Body)).Scan(unstartedPlaces(&changed)...)
-		if errors.Is(err, sql.ErrNoRows) {
-			return conflict("ChangeUnstarted")
-		}
+			n.ID.Job, n.ID.Task, n.Owner, now, n.Version, n.Title, string(n.Body)).Scan(unstartedPlaces(&replaced)...)
 		if err == nil {
-			*n = changed
+			*n = replaced
 		}
 		q.numbers.owner(n.Owner)
-		return err
+		return changed("ChangeUnstarted", err)
 	})
 }
 
 // DeleteUnstarted deletes an unstarted job.
 func (s *Store) DeleteUnstarted(ctx context.Context, u dispatch.UserID, id dispatch.UnstartedID) error {
 	return s.in(ctx, s.write, "DeleteUnstarted", func(q tx, now int64) error {
-		n, err := exec(ctx, q, `
+		q.numbers.owner(u)
+		return runFound(ctx, q, `
 			DELETE FROM unstarted
 			WHERE job = $1 AND task = CAST($2 AS BIGINT) AND owner = $3 AND expires > $4`,
 			id.Job, id.Task, u, now)
-		if err == nil && n == 0 {
-			err = sql.ErrNoRows
-		}
-		q.numbers.owner(u)
-		return err
 	})
 }
 
@@ -265,11 +258,11 @@ func (s *Store) start(ctx context.Context, a acceptance, n dispatch.Unstarted, w
 }
 
 func deleteStarted(ctx context.Context, q querier, n dispatch.Unstarted, now int64) error {
-	deleted, err := exec(ctx, q, `
+	err := runFound(ctx, q, `
 		DELETE FROM unstarted
 		WHERE job = $1 AND task = CAST($2 AS BIGINT) AND owner = $3 AND expires > $4 AND version = $5`,
 		n.ID.Job, n.ID.Task, n.Owner, now, n.Version)
-	if err != nil || deleted > 0 {
+	if !errors.Is(err, sql.ErrNoRows) {
 		return err
 	}
 	if _, err := getUnstarted(ctx, q, n.Owner, n.ID, now); err != nil {

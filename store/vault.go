@@ -155,19 +155,13 @@ func (s *Store) RenewGrant(ctx context.Context, g dispatch.Grant) (dispatch.Gran
 		SET key = $1, sealed = $2, renewed = $3, expires = $4, version = version + 1
 		WHERE id = $5 AND version = $6
 		RETURNING `+grantColumns, g.Key, g.Text, micros(g.Renewed), micros(g.Expires), g.ID, g.Version)
-	if errors.Is(err, sql.ErrNoRows) {
-		return dispatch.Grant{}, conflict("RenewGrant")
-	}
-	return renewed, fail("RenewGrant", err)
+	return renewed, fail("RenewGrant", changed("RenewGrant", err))
 }
 
 // EraseGrant deletes a grant.
 func (s *Store) EraseGrant(ctx context.Context, u dispatch.UserID, id string) error {
-	n, err := exec(ctx, s.on(s.write), "DELETE FROM grants WHERE id = $1 AND owner = $2", id, u)
-	if err == nil && n == 0 {
-		err = sql.ErrNoRows
-	}
-	return noSuch("EraseGrant", noGrant, err)
+	return noSuch("EraseGrant", noGrant,
+		runFound(ctx, s.on(s.write), "DELETE FROM grants WHERE id = $1 AND owner = $2", id, u))
 }
 
 // KeepToken stores a token that processes share, until it expires.
@@ -203,15 +197,13 @@ func (s *Store) UseOnce(ctx context.Context, name string, until time.Time) (bool
 
 // FindToken returns the token last stored under a name, and when it expires.
 func (s *Store) FindToken(ctx context.Context, name string) (found dispatch.Sealed, expires time.Time, err error) {
-	now, err := s.now(ctx, s.read)
-	if err != nil {
-		return found, expires, fail("FindToken", err)
-	}
-	err = s.on(s.read).QueryRowContext(ctx, `
-		SELECT key, sealed, expires
-		FROM tokens
-		WHERE name = $1 AND expires > $2`, name, now).Scan(&found.Key, &found.Text, instant(&expires))
-	return found, expires, fail("FindToken", err)
+	err = s.readOnly(ctx, s.read, "FindToken", func(q tx, now int64) error {
+		return q.QueryRowContext(ctx, `
+			SELECT key, sealed, expires
+			FROM tokens
+			WHERE name = $1 AND expires > $2`, name, now).Scan(&found.Key, &found.Text, instant(&expires))
+	})
+	return found, expires, err
 }
 
 // AccountsWithJobs returns the accounts that have a job which has not ended.
