@@ -222,20 +222,16 @@ func (e *effects) bookLabels(ctx context.Context, q querier) error {
 		if c.Task != 0 {
 			shared, known := ofTasks[c.Task]
 			if !known {
-				text, err := value[string](ctx, q, "SELECT annotations FROM tasks WHERE id = $1", int64(c.Task))
+				task, err := one(ctx, q, func(t *dispatch.Task) []any {
+					return []any{encodedIn[dispatch.Annotations]{&t.Annotations}}
+				}, "SELECT annotations FROM tasks WHERE id = $1", int64(c.Task))
 				if missing(err) != nil {
 					return err
 				}
-				annotations, err := decoded[dispatch.Annotations](text)
-				if err != nil {
-					return err
-				}
-				shared, ofTasks[c.Task] = annotations.Labels, annotations.Labels
+				shared, ofTasks[c.Task] = task.Annotations.Labels, task.Annotations.Labels
 			}
-			labels = maps.Clone(shared)
-			if labels == nil {
-				labels = map[string]string{}
-			}
+			labels = map[string]string{}
+			maps.Copy(labels, shared)
 			maps.Copy(labels, c.Annotations.Labels)
 		}
 		for name, value := range labels {

@@ -289,8 +289,8 @@ func usedAccounts(
 ) (used []dispatch.Account, err error) {
 	all, err := usageOf(ctx, q, u)
 	for _, at := range all {
-		if len(filter) == 0 || slices.Contains(filter, at.account) {
-			used = append(used, at.account)
+		if len(filter) == 0 || slices.Contains(filter, at.Account) {
+			used = append(used, at.Account)
 		}
 	}
 	return used, err

@@ -26,12 +26,20 @@ func (s *Store) Record(ctx context.Context, u dispatch.UserID, id dispatch.JobID
 func (s *Store) RecordIncludingHidden(
 	ctx context.Context, u dispatch.UserID, id dispatch.JobID,
 ) (dispatch.Record, error) {
+	return result(ctx, s.readOnly, s.read, "Record", func(q tx, now int64) (dispatch.Record, error) {
+		return ownRecord(ctx, q, u, id, now)
+	})
+}
+
+func ownRecord(
+	ctx context.Context, q querier, u dispatch.UserID, id dispatch.JobID, now int64,
+) (r dispatch.Record, err error) {
 	var row recordRow
 	var account accountState
 	var shared, dimension string // of its task
 	columns := append(whole(&row.Job), &row.pruned, &row.body, &shared, &dimension)
 	columns = append(append(columns, account.columns()...), &row.changed)
-	err := s.on(s.read).QueryRowContext(ctx, `
+	err = q.QueryRowContext(ctx, `
 		SELECT `+jobColumns+`, jobs.pruned, requests.body, COALESCE(tasks.request, ''), COALESCE(tasks.dimension, ''),
 			`+accountStateColumns+`,
 			CASE WHEN tasks.spread AND jobs.account <> tasks.account
@@ -51,15 +59,11 @@ func (s *Store) RecordIncludingHidden(
 		WHERE jobs.id = $1 AND jobs.owner = $2`,
 		id, u).Scan(columns...)
 	if err != nil {
-		return dispatch.Record{}, fail("Record", err)
+		return r, err
 	}
-	now, err := s.now(ctx, s.read)
-	if err != nil {
-		return dispatch.Record{}, fail("Record", err)
-	}
-	j := redefined(account.shownOn(row.Job, now), row.changed)
-	request, err := requestOf(j, row.body, shared, dimension)
-	return dispatch.Record{Job: j, Request: request, Pruned: row.pruned, Read: at(now)}, fail("Record", err)
+	r = dispatch.Record{Job: redefined(account.shownOn(row.Job, now), row.changed), Pruned: row.pruned, Read: at(now)}
+	r.Request, err = requestOf(r.Job, row.body, shared, dimension)
+	return r, err
 }
 
 // showHold sets the attention of the account on a job that was not started and is not paused, if the account
@@ -100,14 +104,7 @@ func changeOwnJob(ctx context.Context, q tx, u dispatch.UserID, id dispatch.JobI
 ) (dispatch.Job, error) {
 	var w where
 	w.and("jobs.id = " + w.arg(int64(id)) + " AND jobs.owner = " + w.arg(string(u)) + " AND NOT jobs.hidden")
-	changed, err := changeJobs(ctx, q, w, func(j stored) (dispatch.Job, bool) { return rule(j.Job), true })
-	if err == nil && len(changed) == 0 {
-		err = sql.ErrNoRows
-	}
-	if err != nil {
-		return dispatch.Job{}, err
-	}
-	return changed[0], nil
+	return firstOf(changeJobs(ctx, q, w, func(j stored) (dispatch.Job, bool) { return rule(j.Job), true }))
 }
 
 // MarkAwaited makes the owner's statuses that are older than fresh due now, and plans the others for when they will be.
@@ -130,7 +127,7 @@ func (s *Store) MarkAwaited(
 // anyLive reports whether a job of the owner has not ended. It spares readers of ended jobs the wait for a writer.
 func (s *Store) anyLive(ctx context.Context, u dispatch.UserID) (bool, error) {
 	all, err := usageOf(ctx, s.on(s.read), u)
-	return slices.ContainsFunc(all, func(at accountUsage) bool { return at.live > 0 }), fail("MarkAwaited", err)
+	return slices.ContainsFunc(all, func(at dispatch.Usage) bool { return at.Live > 0 }), fail("MarkAwaited", err)
 }
 
 // awaitedJob is a job whose status its owner waits for.
@@ -309,15 +306,9 @@ func (s *Store) Underway(ctx context.Context, id dispatch.TaskID) ([]time.Time, 
 	return all, fail("Underway", err)
 }
 
-// accountUsage counts the jobs of an owner at an account that have not ended.
-type accountUsage struct {
-	account dispatch.Account
-	live    int
-}
-
-// usageOf returns the accounts at which an owner has any jobs.
-func usageOf(ctx context.Context, q querier, u dispatch.UserID) ([]accountUsage, error) {
-	return list(ctx, q, func(at *accountUsage) []any { return []any{text(&at.account), number(&at.live)} }, `
+// usageOf returns the accounts at which an owner has any jobs, with how many of these have not ended.
+func usageOf(ctx context.Context, q querier, u dispatch.UserID) ([]dispatch.Usage, error) {
+	return list(ctx, q, func(at *dispatch.Usage) []any { return []any{text(&at.Account), number(&at.Live)} }, `
 		SELECT account, waiting + held
 		FROM owner_counts
 		WHERE owner = $1 AND jobs > 0

@@ -9,22 +9,18 @@ import (
 
 // SourceStates returns the states of all sources by name.
 func (s *Store) SourceStates(ctx context.Context) (map[string]dispatch.SourceState, error) {
-	now, err := s.now(ctx, s.read)
-	if err != nil {
-		return nil, fail("SourceStates", err)
-	}
 	type source struct {
-		name  string
-		state dispatch.SourceState
+		name string
+		dispatch.SourceState
 	}
-	all, err := list(ctx, s.on(s.read), func(r *source) []any {
-		return []any{&r.name, &r.state.Revision, &r.state.Due}
-	}, "SELECT name, revision, due <= $1 FROM sources", now)
 	states := map[string]dispatch.SourceState{}
-	for _, r := range all {
-		states[r.name] = r.state
-	}
-	return states, fail("SourceStates", err)
+	return states, s.readOnly(ctx, s.read, "SourceStates", func(q tx, now int64) error {
+		return eachRow(ctx, q, func(r *source) []any { return []any{&r.name, &r.Revision, &r.Due} },
+			func(r *source) error {
+				states[r.name] = r.SourceState
+				return nil
+			}, "SELECT name, revision, due <= $1 FROM sources", now)
+	})
 }
 
 const sourceColumns = "name, documents, read, failure, revision, claim"

@@ -65,19 +65,18 @@ func (all spendings) charges(ctx context.Context, q tx, ids []dispatch.TaskID) e
 		task dispatch.TaskID
 		dispatch.Charge
 	}
-	charges, err := list(ctx, q, func(c *charge) []any {
+	return eachRow(ctx, q, func(c *charge) []any {
 		return []any{number(&c.task), &c.Unit, &c.Costs, number(&c.Runs)}
+	}, func(c *charge) error {
+		c.Costs = rounded(c.Costs)
+		all[c.task].Charges = append(all[c.task].Charges, c.Charge)
+		return nil
 	}, `
 		SELECT task, unit, costs, runs
 		FROM task_costs
 		WHERE `+w.String()+`
 		ORDER BY task, unit`,
 		w.args...)
-	for _, c := range charges {
-		c.Costs = rounded(c.Costs)
-		all[c.task].Charges = append(all[c.task].Charges, c.Charge)
-	}
-	return err
 }
 
 // openRuns adds the runs of tasks with a budget whose costs are not known yet, see [dispatch.Spending].
@@ -87,8 +86,13 @@ func (all spendings) openRuns(ctx context.Context, q tx, ids []dispatch.TaskID) 
 		task dispatch.TaskID
 		dispatch.Spending
 	}
-	tasks, err := list(ctx, q, func(s *openRuns) []any {
+	return eachRow(ctx, q, func(s *openRuns) []any {
 		return []any{number(&s.task), number(&s.Running), number(&s.Reported), &s.RunningCosts, number(&s.Unmetered)}
+	}, func(s *openRuns) error {
+		to := all[s.task]
+		to.Running, to.Reported, to.Unmetered = s.Running, s.Reported, s.Unmetered
+		to.RunningCosts = rounded(s.RunningCosts)
+		return nil
 	}, `
 		SELECT task, SUM(CASE WHEN phase <> 'ended' AND phase <> 'waiting' THEN 1 ELSE 0 END),
 			SUM(CASE WHEN phase <> 'ended' AND phase <> 'waiting' AND costs IS NOT NULL THEN 1 ELSE 0 END),
@@ -99,12 +103,6 @@ func (all spendings) openRuns(ctx context.Context, q tx, ids []dispatch.TaskID) 
 		WHERE `+w.String()+` AND task <> 0 AND budgeted AND (phase NOT IN ('waiting', 'ended') OR meter_due > 0)
 		GROUP BY task`,
 		w.args...)
-	for _, s := range tasks {
-		to := all[s.task]
-		to.Running, to.Reported, to.Unmetered = s.Running, s.Reported, s.Unmetered
-		to.RunningCosts = rounded(s.RunningCosts)
-	}
-	return err
 }
 
 // earlier adds what the latest finished runs of the services of tasks cost of which no run is priced.
@@ -141,9 +139,12 @@ func servicesOf(ctx context.Context, q tx, ids []dispatch.TaskID) (map[dispatch.
 		task dispatch.TaskID
 		service
 	}
-	w := whereAny(q, "tasks.id", ids)
-	all, err := list(ctx, q, func(s *serviceOfTask) []any {
+	w, services := whereAny(q, "tasks.id", ids), map[dispatch.TaskID]service{}
+	return services, eachRow(ctx, q, func(s *serviceOfTask) []any {
 		return []any{number(&s.task), text(&s.owner), text(&s.account), number(&s.hash)}
+	}, func(s *serviceOfTask) error {
+		services[s.task] = s.service
+		return nil
 	}, `
 		SELECT tasks.id, jobs.owner, jobs.account, jobs.service
 		FROM tasks
@@ -153,9 +154,4 @@ func servicesOf(ctx context.Context, q tx, ids []dispatch.TaskID) (map[dispatch.
 				ORDER BY j.number LIMIT 1)
 		WHERE `+w.String(),
 		w.args...)
-	services := map[dispatch.TaskID]service{}
-	for _, s := range all {
-		services[s.task] = s.service
-	}
-	return services, err
 }

@@ -98,6 +98,17 @@ func value[T any](ctx context.Context, q querier, text string, args ...any) (v T
 	return v, err
 }
 
+// firstOf returns the first of some rows; sql.ErrNoRows if there is none.
+func firstOf[T any](all []T, err error) (first T, _ error) {
+	if err == nil && len(all) == 0 {
+		err = sql.ErrNoRows
+	}
+	if err != nil {
+		return first, err
+	}
+	return all[0], nil
+}
+
 // single is where a row of one column is scanned to.
 func single[T any](v *T) []any { return []any{v} }
 

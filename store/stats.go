@@ -188,17 +188,17 @@ func countLimited(ctx context.Context, q tx) (map[dispatch.Attention]int, error)
 		n   int
 	}
 	limited := map[dispatch.Attention]int{}
-	pauses, err := list(ctx, q, func(p *pause) []any { return []any{text(&p.why), number(&p.n)} }, `
+	return limited, eachRow(ctx, q, func(p *pause) []any { return []any{text(&p.why), number(&p.n)} },
+		func(p *pause) error {
+			limited[cmp.Or(p.why, dispatch.Paused)] = p.n
+			return nil
+		}, `
 		SELECT t.paused_for, count(*)
 		FROM tasks t
 		WHERE t.paused AND NOT t.hidden AND (
 			SELECT SUM(c.jobs) FROM task_counts c
 			WHERE c.task = t.id AND c.status NOT IN ('finished', 'failed', 'canceled')) > 0
 		GROUP BY t.paused_for`)
-	for _, p := range pauses {
-		limited[cmp.Or(p.why, dispatch.Paused)] = p.n
-	}
-	return limited, err
 }
 
 // HookTroubles is what operators should know of hooks.

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"slices"
 
@@ -11,13 +10,22 @@ import (
 
 // Tasks returns the owner's tasks, by creation. The database does not know their statuses, which are derived: tasks
 // of other statuses than the wanted ones are skipped here.
-func (s *Store) Tasks(
-	ctx context.Context, u dispatch.UserID, p dispatch.Page,
-) (records []dispatch.TaskRecord, err error) {
+func (s *Store) Tasks(ctx context.Context, u dispatch.UserID, p dispatch.Page) ([]dispatch.TaskRecord, error) {
 	ctx = allow(ctx, listWithin)
-	q := s.on(s.read) // not a transaction, which takes longer than to find that there are none
+	return result(ctx, s.readOnly, s.read, "Tasks", func(q tx, now int64) ([]dispatch.TaskRecord, error) {
+		return listTasks(ctx, q, u, p, now)
+	})
+}
+
+func listTasks(
+	ctx context.Context, q tx, u dispatch.UserID, p dispatch.Page, now int64,
+) (records []dispatch.TaskRecord, err error) {
 	for {
-		page, err := s.anyTasks(ctx, q, u, p)
+		rows, err := pageOfTasks(ctx, q, u, p)
+		if err != nil || len(rows) == 0 {
+			return records, err
+		}
+		page, err := recordsOf(ctx, q, rows, p.Most, now)
 		for _, t := range page {
 			if len(p.Statuses) == 0 || slices.Contains(p.Statuses, t.Counts.Status()) {
 				records = append(records, t)
@@ -27,27 +35,10 @@ func (s *Store) Tasks(
 			records = records[:p.Limit]
 		}
 		if err != nil || p.Limit == 0 || len(page) < p.Limit || len(records) == p.Limit {
-			return records, fail("Tasks", err)
+			return records, err
 		}
 		p.After = page[len(page)-1].Place()
 	}
-}
-
-// anyTasks returns a page of tasks of any status.
-func (s *Store) anyTasks(
-	ctx context.Context, q tx, u dispatch.UserID, p dispatch.Page,
-) ([]dispatch.TaskRecord, error) {
-	rows, err := listTasks(ctx, q, u, p)
-	if err != nil || len(rows) == 0 {
-		return nil, err
-	}
-	now := int64(0)
-	if slices.ContainsFunc(rows, func(r taskRow) bool { return r.hold.until > 0 }) {
-		if now, err = s.now(ctx, s.read); err != nil {
-			return nil, err
-		}
-	}
-	return recordsOf(ctx, q, rows, p.Most, now)
 }
 
 // recordsOf returns the records of tasks.
@@ -149,8 +140,8 @@ func selectTasks(
 		w.args...)
 }
 
-// listTasks reads a page of tasks, or of those that have a label.
-func listTasks(ctx context.Context, q tx, u dispatch.UserID, p dispatch.Page) ([]taskRow, error) {
+// pageOfTasks reads a page of tasks of any status, or of those that have a label.
+func pageOfTasks(ctx context.Context, q tx, u dispatch.UserID, p dispatch.Page) ([]taskRow, error) {
 	var w where
 	d, from, created, id := directionOf(p), "tasks", "tasks.created", "tasks.id"
 	if p.Label != (dispatch.LabelMatch{}) {
@@ -189,21 +180,17 @@ func listTasks(ctx context.Context, q tx, u dispatch.UserID, p dispatch.Page) ([
 func attentionsOf(
 	ctx context.Context, q tx, tasks []dispatch.TaskID,
 ) (map[dispatch.TaskID][]dispatch.Attention, error) {
-	type attention struct {
-		task dispatch.TaskID
-		why  dispatch.Attention
-	}
-	w := whereAny(q, "task", tasks)
-	found, err := list(ctx, q, func(a *attention) []any { return []any{number(&a.task), text(&a.why)} }, `
+	w, all := whereAny(q, "task", tasks), map[dispatch.TaskID][]dispatch.Attention{}
+	return all, eachRow(ctx, q, func(j *dispatch.Job) []any {
+		return []any{number(&j.Task), text(&j.Attention)}
+	}, func(j *dispatch.Job) error {
+		all[j.Task] = append(all[j.Task], j.Attention)
+		return nil
+	}, `
 		SELECT DISTINCT task, attention
 		FROM jobs
 		WHERE `+w.String()+` AND task <> 0 AND attention <> '' AND attention > '' AND NOT hidden`,
 		w.args...)
-	all := map[dispatch.TaskID][]dispatch.Attention{}
-	for _, a := range found {
-		all[a.task] = append(all[a.task], a.why)
-	}
-	return all, err
 }
 
 // taskCount is how many jobs of a task have a status, and the sum of their progress in millionths of a percent.
@@ -218,19 +205,17 @@ type taskCount struct {
 func countTasks(
 	ctx context.Context, q tx, tasks ...dispatch.TaskID,
 ) (map[dispatch.TaskID][]taskCount, error) {
-	w := whereAny(q, "task", tasks)
-	counts, err := list(ctx, q, func(c *taskCount) []any {
+	w, all := whereAny(q, "task", tasks), map[dispatch.TaskID][]taskCount{}
+	return all, eachRow(ctx, q, func(c *taskCount) []any {
 		return []any{number(&c.task), text(&c.status), number(&c.n), number(&c.progress)}
+	}, func(c *taskCount) error {
+		all[c.task] = append(all[c.task], *c)
+		return nil
 	}, `
 		SELECT task, status, jobs, progress
 		FROM task_counts
 		WHERE jobs <> 0 AND `+w.String(),
 		w.args...)
-	all := map[dispatch.TaskID][]taskCount{}
-	for _, c := range counts {
-		all[c.task] = append(all[c.task], c)
-	}
-	return all, err
 }
 
 // Task returns a task of its owner.
@@ -243,14 +228,7 @@ func (s *Store) Task(ctx context.Context, u dispatch.UserID, id dispatch.TaskID)
 func readTask(
 	ctx context.Context, q tx, u dispatch.UserID, id dispatch.TaskID, now int64,
 ) (dispatch.TaskRecord, error) {
-	all, err := readTasks(ctx, q, u, []dispatch.TaskID{id}, 0, now)
-	if err == nil && len(all) == 0 {
-		err = sql.ErrNoRows
-	}
-	if err != nil {
-		return dispatch.TaskRecord{}, err
-	}
-	return all[0], nil
+	return firstOf(readTasks(ctx, q, u, []dispatch.TaskID{id}, 0, now))
 }
 
 // readTasks reads those of some tasks that their owner sees, with most bytes of their requests, in no order.
@@ -273,14 +251,7 @@ func readTasks(
 func getTask(ctx context.Context, q tx, u dispatch.UserID, id dispatch.TaskID, most int) (taskRow, error) {
 	var w where
 	w.and("tasks.id = " + w.arg(id) + " AND tasks.owner = " + w.arg(u) + " AND NOT tasks.hidden")
-	rows, err := selectTasks(ctx, q, most, "tasks", w, "")
-	if err == nil && len(rows) == 0 {
-		err = sql.ErrNoRows
-	}
-	if err != nil {
-		return taskRow{}, err
-	}
-	return rows[0], nil
+	return firstOf(selectTasks(ctx, q, most, "tasks", w, ""))
 }
 
 // showAttention sets the attention of a task of which some jobs have the given ones. That of its account counts if
