@@ -39,7 +39,16 @@ func TestMigrate_SQLite(t *testing.T) {
 		t.Fatal(err)
 	}
 	checkNewer(t, dsn, kept)
-	refusesNewer(t, dsn)
+	refusesNewer(t, dsn, "Start eodispatch 9.9.9, or a newer one.")
+	s, err := store.OpenWith(t.Context(), dsn, conformance.NewStillClock(start), "9.9.9", newer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	store.Exec(t, s, "DELETE FROM settings WHERE name = 'migrated by'")
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	refusesNewer(t, dsn, "Start a newer eodispatch.")
 }
 
 // TestMigrate_PostgreSQLBesideAWorkingStore: while a newer program waits for a lock on a table, and while it creates an
@@ -88,7 +97,7 @@ func TestMigrate_PostgreSQLBesideAWorkingStore(t *testing.T) {
 	if _, err := s.Record(t.Context(), "ann", kept); err != nil {
 		t.Error(err)
 	}
-	refusesNewer(t, dsn)
+	refusesNewer(t, dsn, "Start eodispatch 9.9.9, or a newer one.")
 }
 
 // acceptOne stores a job within a minute.
@@ -147,13 +156,13 @@ func checkNewer(t *testing.T, dsn string, id dispatch.JobID) {
 	store.Exec(t, s, "UPDATE jobs SET made_up = 1")
 }
 
-// refusesNewer checks that this program does not open the database, and names the one that does.
-func refusesNewer(t *testing.T, dsn string) {
+// refusesNewer checks that this program does not open the database, and says which one does.
+func refusesNewer(t *testing.T, dsn, advice string) {
 	t.Helper()
 	_, err := store.Open(t.Context(), dsn, conformance.NewStillClock(start), "1.0.0")
 	if text := dispatch.TextFor(err); !dispatch.Is(err, dispatch.Misconfigured) ||
 		!strings.Contains(text, "has schema 2") ||
-		!strings.Contains(text, "knows schemas up to 1. Start eodispatch 9.9.9, or a newer one.") {
+		!strings.Contains(text, "knows schemas up to 1. "+advice) {
 		t.Errorf("error %v", err)
 	}
 	if _, err := store.OpenToRead(t.Context(), dsn, conformance.NewStillClock(start)); !dispatch.Is(err,

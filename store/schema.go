@@ -46,8 +46,11 @@ func setting(ctx context.Context, q querier, name string) (string, error) {
 func (s *Store) Schema() (before, now int64) { return s.schemaWas, s.schema }
 
 func (s *Store) tooNew(ctx context.Context, current, known int64) error {
+	start := "a newer eodispatch"
 	by, err := setting(ctx, s.on(s.write), migratedBy)
-	return &dispatch.Error{Kind: dispatch.Misconfigured, Op: "store.Open", Err: err, Text: fmt.Sprintf(
-		"The database has schema %d, and this program knows schemas up to %d. Start eodispatch %s, or a newer one.",
-		current, known, by)}
+	if err == nil {
+		start = "eodispatch " + by + ", or a newer one"
+	}
+	return &dispatch.Error{Kind: dispatch.Misconfigured, Op: "store.Open", Err: missing(err), Text: fmt.Sprintf(
+		"The database has schema %d, and this program knows schemas up to %d. Start %s.", current, known, start)}
 }
