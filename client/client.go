@@ -385,7 +385,7 @@ var nextLink = regexp.MustCompile(`<([^>]*)>; *rel="?next"?`)
 
 // nextQuery returns the query of the next page that a Link header names; nil if there is none. Only the query is used,
 // so a page is never requested from another place.
-func nextQuery(h http.Header) url.Values {
+func nextQuery[P any](h http.Header, _ P) url.Values {
 	found := nextLink.FindStringSubmatch(strings.Join(h.Values("Link"), ", "))
 	if found == nil {
 		return nil

@@ -2,9 +2,8 @@ package client
 
 import (
 	"context"
-	"net/http"
+	"fmt"
 	"net/url"
-	"strconv"
 
 	"github.com/eodispatch/eodispatch/client/wire"
 )
@@ -27,9 +26,7 @@ func (c *Client) TaskHooks(ctx context.Context, task int64) ([]wire.Hook, error)
 }
 
 func (c *Client) hooksOf(ctx context.Context, what string, id int64) (all []wire.Hook, err error) {
-	_, err = c.do(ctx, call{method: http.MethodGet, path: "/hooks",
-		query: url.Values{what: {strconv.FormatInt(id, 10)}}}, &all)
-	return all, err
+	return all, c.get(ctx, fmt.Sprintf("/hooks?%s=%d", what, id), &all)
 }
 
 // Hook reads a hook.

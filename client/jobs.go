@@ -151,8 +151,7 @@ func (c *Client) Task(ctx context.Context, id int64) (t wire.UpscalingTask, err 
 
 // TaskSummary reads a task without its jobs.
 func (c *Client) TaskSummary(ctx context.Context, id int64) (t wire.UpscalingTask, err error) {
-	_, err = c.do(ctx, call{method: http.MethodGet, path: taskPath(id), query: url.Values{"limit": {"1"},
-		"parameters": {"false"}}}, &t)
+	err = c.get(ctx, taskPath(id)+"?limit=1&parameters=false", &t)
 	t.Jobs = nil
 	return t, err
 }
@@ -233,13 +232,13 @@ func (c *Client) remove(ctx context.Context, path string) error {
 // Jobs yields the jobs that belong to no task, newest first. It reads pages as they are needed.
 func (c *Client) Jobs(ctx context.Context, f Filter) iter.Seq2[wire.ProcessingJobSummary, error] {
 	return pages(ctx, c, "/jobs_status", f.listing("processing"),
-		func(l wire.JobsStatusResponse) []wire.ProcessingJobSummary { return l.ProcessingJobs })
+		func(l wire.JobsStatusResponse) []wire.ProcessingJobSummary { return l.ProcessingJobs }, nextQuery)
 }
 
 // Tasks yields the tasks without their jobs, newest first. It reads pages as they are needed.
 func (c *Client) Tasks(ctx context.Context, f Filter) iter.Seq2[wire.UpscalingTaskSummary, error] {
 	return pages(ctx, c, "/jobs_status", f.listing("upscaling"),
-		func(l wire.JobsStatusResponse) []wire.UpscalingTaskSummary { return l.UpscalingTasks })
+		func(l wire.JobsStatusResponse) []wire.UpscalingTaskSummary { return l.UpscalingTasks }, nextQuery)
 }
 
 func (f Filter) listing(kind string) url.Values {
@@ -251,7 +250,7 @@ func (f Filter) listing(kind string) url.Values {
 // TaskJobs yields the jobs of a task in the order of the dimension's values. It reads pages as they are needed.
 func (c *Client) TaskJobs(ctx context.Context, id int64, f Filter) iter.Seq2[wire.ProcessingJobSummary, error] {
 	return pages(ctx, c, taskPath(id), f.query(),
-		func(t wire.UpscalingTask) []wire.ProcessingJobSummary { return t.Jobs })
+		func(t wire.UpscalingTask) []wire.ProcessingJobSummary { return t.Jobs }, nextQuery)
 }
 
 // Provenance returns how the results of a job came about, as PROV-JSON.
@@ -278,9 +277,10 @@ func (c *Client) TaskPlatforms(ctx context.Context, id int64) ([]wire.PlatformPr
 	return all.Platforms, err
 }
 
-// pages yields the elements of a list that has the address of its next page in the header Link.
-func pages[P, E any](ctx context.Context, c *Client, path string, query url.Values, elements func(P) []E) iter.Seq2[E,
-	error] {
+// pages yields the elements of a list. next returns what the query of the page after one has besides that of the first;
+// nil: there is none.
+func pages[P, E any](ctx context.Context, c *Client, path string, query url.Values, elements func(P) []E,
+	next func(http.Header, P) url.Values) iter.Seq2[E, error] {
 	return func(yield func(E, error) bool) {
 		for q := query; q != nil; {
 			var page P
@@ -295,7 +295,7 @@ func pages[P, E any](ctx context.Context, c *Client, path string, query url.Valu
 					return
 				}
 			}
-			q = withRest(nextQuery(header), query)
+			q = withRest(next(header, page), query)
 		}
 	}
 }
@@ -313,7 +313,7 @@ func withRest(next, first url.Values) url.Values {
 // Log yields what the platform logged about a job, oldest first, after the first skip entries.
 func (c *Client) Log(ctx context.Context, id int64, skip int) iter.Seq2[wire.LogEntry, error] {
 	return pages(ctx, c, jobPath(id)+"/logs", url.Values{"offset": {strconv.Itoa(skip)}},
-		func(p wire.LogPage) []wire.LogEntry { return p.Logs })
+		func(p wire.LogPage) []wire.LogEntry { return p.Logs }, nextQuery)
 }
 
 // Results returns the results of a job; nil while there are none. The links of its assets may expire; they are fresh in

@@ -13,11 +13,7 @@ import (
 
 // Parameters returns the parameters of a service. The label is not needed for a service of the catalogue.
 func (c *Client) Parameters(ctx context.Context, s wire.ServiceChoice, label string) (all []wire.Parameter, err error) {
-	body := struct {
-		Label   string             `json:"label,omitempty"`
-		Service wire.ServiceChoice `json:"service"`
-	}{label, s}
-	return all, c.post(ctx, "/params", body, &all)
+	return all, c.post(ctx, "/params", wire.ParamRequest{Label: label, Service: s}, &all)
 }
 
 // Platforms returns the platforms, and how much the user uses of them.
@@ -54,10 +50,8 @@ func (c *Client) Grants(ctx context.Context) (all []wire.Grant, err error) {
 
 // NewGrant returns the address of the page where the user permits jobs to run after they sign out.
 func (c *Client) NewGrant(ctx context.Context) (link string, err error) {
-	var page struct {
-		Link string `json:"link"`
-	}
-	_, err = c.do(ctx, call{method: http.MethodPost, path: "/grants"}, &page)
+	var page wire.GrantLink
+	err = c.post(ctx, "/grants", nil, &page)
 	return page.Link, err
 }
 
@@ -68,31 +62,17 @@ func (c *Client) Revoke(ctx context.Context, id string) error {
 
 // Services yields the services of the catalogue that match a text; "": all. It reads pages as they are needed.
 func (c *Client) Services(ctx context.Context, text string) iter.Seq2[wire.ServiceSummary, error] {
-	return func(yield func(wire.ServiceSummary, error) bool) {
-		query := url.Values{"limit": {"100"}}
-		if text != "" {
-			query.Set("q", text)
-		}
-		for {
-			var page struct {
-				Services []wire.ServiceSummary `json:"services"`
-				Next     string                `json:"next"`
-			}
-			if _, err := c.do(ctx, call{method: http.MethodGet, path: "/services", query: query}, &page); err != nil {
-				yield(wire.ServiceSummary{}, err)
-				return
-			}
-			for _, s := range page.Services {
-				if !yield(s, nil) {
-					return
-				}
-			}
-			if page.Next == "" {
-				return
-			}
-			query.Set("cursor", page.Next)
-		}
+	query := url.Values{"limit": {"100"}}
+	if text != "" {
+		query.Set("q", text)
 	}
+	return pages(ctx, c, "/services", query, func(l wire.ServiceList) []wire.ServiceSummary { return l.Services },
+		func(_ http.Header, l wire.ServiceList) url.Values {
+			if l.Next == "" {
+				return nil
+			}
+			return url.Values{"cursor": {l.Next}}
+		})
 }
 
 // Service returns a service of the catalogue.
