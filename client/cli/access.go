@@ -70,7 +70,7 @@ func (a *app) openPage(address string) error {
 		return a.print(map[string]string{"link": address})
 	}
 	fmt.Fprintln(a.Out, printable(address))
-	if l := (&login{app: a}); client.Secure(address) && l.hasDisplay() && isTerminal(a.Err) {
+	if client.Secure(address) && a.hasDisplay() && isTerminal(a.Err) {
 		browser.Stdout, browser.Stderr = a.Err, a.Err
 		_ = browser.OpenURL(address) // the page can be opened by hand
 	}
@@ -186,7 +186,7 @@ func (a *app) usageTables(all []wire.Usage, label string) error {
 			for _, c := range u.Charges {
 				cells := []any{c.Month, u.Platform, c.Runs, strings.TrimSpace(fmt.Sprintf("%.2f %s", c.Costs, c.Unit))}
 				if label != "" {
-					cells = append(cells, labelCell(c.Label))
+					cells = append(cells, orDash(c.Label))
 				}
 				row(cells...)
 			}
@@ -194,12 +194,12 @@ func (a *app) usageTables(all []wire.Usage, label string) error {
 	})
 }
 
-// labelCell returns the value of a label for a table; a dash for none.
-func labelCell(value *string) string {
+// orDash returns a value for a table; a dash for none.
+func orDash[T any](value *T) string {
 	if value == nil {
 		return "-"
 	}
-	return *value
+	return fmt.Sprint(*value)
 }
 
 func share(n int, of *int) string {

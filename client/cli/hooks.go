@@ -167,7 +167,7 @@ func (a *app) hooksTestCommand() *cobra.Command {
 					"hooks log %s", args[0])}
 			}
 			return &exitError{ExitUnsuccessful, fmt.Errorf("the test message did not arrive (HTTP status %s); it "+
-				"will be retried. %s", answerOf(d), oneLine(d.Notice, 500))}
+				"will be retried. %s", orDash(d.Answer), oneLine(d.Notice, 500))}
 		})}
 }
 
@@ -220,7 +220,7 @@ func (a *app) hooksLogCommand() *cobra.Command {
 			return a.table("ID\tABOUT\tEVENT\tHAPPENED\tSTATE\tTRIES\tANSWER\tNEXT TRY\tNOTICE",
 				func(row func(...any)) {
 					for _, d := range all {
-						row(d.ID, aboutOf(d), eventOf(d), moment(d.Happened), d.State, d.Tries, answerOf(d),
+						row(d.ID, aboutOf(d), eventOf(d), moment(d.Happened), d.State, d.Tries, orDash(d.Answer),
 							maybeMoment(d.NextTry), d.Notice)
 					}
 				})
@@ -243,13 +243,6 @@ func aboutOf(d wire.Delivery) string {
 		return target{true, *d.Task}.String()
 	}
 	return "-"
-}
-
-func answerOf(d wire.Delivery) string {
-	if d.Answer == nil {
-		return "-"
-	}
-	return fmt.Sprint(*d.Answer)
 }
 
 func (a *app) hooksResendCommand() *cobra.Command {

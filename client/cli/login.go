@@ -67,7 +67,7 @@ func (l *login) run(ctx context.Context, args []string) error {
 	if one, known := s.find(broker); known {
 		broker = one.URL
 	}
-	c, err := l.open(broker, nil)
+	c, err := l.open(broker)
 	if err != nil {
 		return usage("%w", err)
 	}
@@ -226,12 +226,12 @@ func (l *login) grant(ctx context.Context, settings *oauth2.Config) (*oauth2.Tok
 }
 
 // hasDisplay reports whether a browser can be opened where the user sees it.
-func (l *login) hasDisplay() bool {
+func (a *app) hasDisplay() bool {
 	switch runtime.GOOS {
 	case "windows", "darwin":
-		return l.env("SSH_CONNECTION") == ""
+		return a.env("SSH_CONNECTION") == ""
 	}
-	return l.env("DISPLAY") != "" || l.env("WAYLAND_DISPLAY") != ""
+	return a.env("DISPLAY") != "" || a.env("WAYLAND_DISPLAY") != ""
 }
 
 func (l *login) byDevice(ctx context.Context, settings *oauth2.Config) (*oauth2.Token, error) {

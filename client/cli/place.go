@@ -125,6 +125,15 @@ func (f found) parameter(name string) (wire.Parameter, bool) {
 	return wire.Parameter{}, false
 }
 
+// typeOf returns the type of the parameter with a name; "": the parameters are not known.
+func (f found) typeOf(name string) (string, error) {
+	p, known := f.parameter(name)
+	if !known && len(f.parameters) > 0 {
+		return "", fmt.Errorf("the service has no such parameter; it has: %s", strings.Join(namesOf(f.parameters), ", "))
+	}
+	return p.Type, nil
+}
+
 // has reports whether the service has a parameter of a type.
 func (f found) has(kind string) bool {
 	return slices.ContainsFunc(f.parameters, func(p wire.Parameter) bool { return p.Type == kind })

@@ -38,6 +38,8 @@ type request struct {
 	each                         []string
 	zip                          bool
 	tiling
+
+	found found // the service, once it is read
 }
 
 func (r *request) flags(command *cobra.Command) {
@@ -138,7 +140,8 @@ func (r *request) describe(ctx context.Context, c *client.Client, args []string,
 	if err != nil {
 		return document{}, err
 	}
-	values, err := r.given(f)
+	r.found = f
+	values, err := pairs("-p", r.parameters, f.typeOf)
 	if err != nil {
 		return document{}, err
 	}
@@ -204,7 +207,14 @@ func (r *request) allOptions(given *pflag.FlagSet) (wire.Object, error) {
 	if r.grid == "" && r.values == "" && r.by == "" && len(r.each) == 0 && len(all) > len(r.options) {
 		return nil, usage("--budget and --trial are for tasks: they need --grid, --values, --split or --each")
 	}
-	return objectFrom(all)
+	if len(all) == 0 {
+		return nil, nil
+	}
+	values, err := pairs("--option", all, func(string) (string, error) { return "", nil })
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(values)
 }
 
 // budgetOption returns a budget in JSON for a text such as "50" or "50 credits".
@@ -274,10 +284,9 @@ func eachOf(f found, text string) (d wire.ParameterDimension, err error) {
 	if !ok || name == "" || list == "" {
 		return d, fmt.Errorf("%q: write NAME=VALUE,VALUE or NAME=@FILE", text)
 	}
-	p, known := f.parameter(name)
-	if !known && len(f.parameters) > 0 {
-		return d, fmt.Errorf("%s: the service has no such parameter; it has: %s", name,
-			strings.Join(namesOf(f.parameters), ", "))
+	kind, err := f.typeOf(name)
+	if err != nil {
+		return d, fmt.Errorf("%s: %w", name, err)
 	}
 	d.Name = name
 	if file, ok := strings.CutPrefix(list, "@"); ok {
@@ -290,7 +299,7 @@ func eachOf(f found, text string) (d wire.ParameterDimension, err error) {
 		return d, nil
 	}
 	for one := range strings.SplitSeq(list, ",") {
-		value, err := valueOf(strings.TrimSpace(one), p.Type)
+		value, err := valueOf(strings.TrimSpace(one), kind)
 		if err != nil {
 			return d, fmt.Errorf("%s: %w", name, err)
 		}
@@ -336,24 +345,21 @@ func (r *request) fromFile(args []string, given *pflag.FlagSet) (d document, err
 	return d, nil
 }
 
-// given returns the values of -p.
-func (r *request) given(f found) (map[string]json.RawMessage, error) {
+// pairs reads the texts NAME=VALUE of a flag. kind returns the type of the value with a name; "": not known.
+func pairs(flag string, texts []string, kind func(name string) (string, error)) (map[string]json.RawMessage, error) {
 	values := map[string]json.RawMessage{}
-	for _, text := range r.parameters {
+	for _, text := range texts {
 		name, value, ok := strings.Cut(text, "=")
 		if !ok || name == "" {
-			return nil, usage("-p %q: write NAME=VALUE", text)
+			return nil, usage("%s %q: write NAME=VALUE", flag, text)
 		}
-		p, known := f.parameter(name)
-		if !known && len(f.parameters) > 0 {
-			return nil, usage("-p %s: the service has no such parameter; it has: %s", name,
-				strings.Join(namesOf(f.parameters), ", "))
+		of, err := kind(name)
+		if err == nil {
+			values[name], err = valueOf(value, of)
 		}
-		read, err := valueOf(value, p.Type)
 		if err != nil {
-			return nil, usage("-p %s: %w", name, err)
+			return nil, usage("%s %s: %w", flag, name, err)
 		}
-		values[name] = read
 	}
 	return values, nil
 }
@@ -431,26 +437,6 @@ func momentOf(text string) time.Time {
 		}
 	}
 	return time.Time{}
-}
-
-// objectFrom makes an object of NAME=VALUE texts; nil of none.
-func objectFrom(texts []string) (wire.Object, error) {
-	if len(texts) == 0 {
-		return nil, nil
-	}
-	object := map[string]json.RawMessage{}
-	for _, text := range texts {
-		name, value, ok := strings.Cut(text, "=")
-		if !ok || name == "" {
-			return nil, usage("--option %q: write NAME=VALUE", text)
-		}
-		read, err := valueOf(value, "")
-		if err != nil {
-			return nil, usage("--option %s: %w", name, err)
-		}
-		object[name] = read
-	}
-	return json.Marshal(object)
 }
 
 // fillTime gives --time to the parameters for times: a time span, or what stands for one, to those that take one, and
@@ -654,11 +640,7 @@ func (a *app) requestCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			f, err := r.find(ctx, c, args[0])
-			if err != nil {
-				return err
-			}
-			if d.Parameters, err = withDefaults(d, f); err != nil {
+			if d.Parameters, err = withDefaults(d, r.found); err != nil {
 				return err
 			}
 			text, err := json.MarshalIndent(d, "", "  ")

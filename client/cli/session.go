@@ -200,7 +200,7 @@ func (a *app) client() (*client.Client, error) {
 	if known {
 		address = one.URL
 	}
-	c, err := a.open(address, nil)
+	c, err := a.open(address)
 	if err != nil {
 		return nil, usage("broker %q: %w", broker, err)
 	}
@@ -217,9 +217,10 @@ func (a *app) client() (*client.Client, error) {
 	return c, nil
 }
 
-func (a *app) open(address string, token func(context.Context) (string, error)) (*client.Client, error) {
+// open returns a client of a broker, without a token.
+func (a *app) open(address string) (*client.Client, error) {
 	return client.New(address, client.Options{HTTP: &http.Client{Transport: a.Transport}, UserAgent: "eodispatch/" +
-		a.version, Token: token, Insecure: a.insecure})
+		a.version, Insecure: a.insecure})
 }
 
 // private reports, as an error, an address to which no token or secret may be sent.
