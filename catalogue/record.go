@@ -217,8 +217,6 @@ func linkTitle(all []recordLink, rel string) string {
 	return all[i].Title
 }
 
-func linkOf(all []Link, rel string) Link { return at(linksOf(all, rel), 0) }
-
 func linksOf(all []Link, rel string) (found []Link) {
 	for _, l := range all {
 		if l.Rel == rel {
@@ -237,7 +235,7 @@ func at(links []Link, i int) Link {
 }
 
 func thumbnail(all []Link) string {
-	href := linkOf(all, "thumbnail").Href
+	href := at(linksOf(all, "thumbnail"), 0).Href
 	if strings.HasPrefix(href, "mailto:") {
 		return ""
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/base64"
 	"encoding/json"
-	"maps"
 	"slices"
 	"strings"
 	"unicode"
@@ -46,7 +45,7 @@ const mostCounts = 200
 // Search returns the services that a query selects. ok is false if q.After is not the Next of a page.
 func (c *Catalogue) Search(q Query) (page Page, ok bool) {
 	words := strings.Fields(fold(q.Words))
-	platforms, kept := map[string]int{}, counts{}
+	platforms, kept := counts{}, counts{}
 	var found []entry
 	for _, e := range c.all() {
 		var matches bool
@@ -56,18 +55,19 @@ func (c *Catalogue) Search(q Query) (page Page, ok bool) {
 		onPlatform, hasKeywords := len(q.Platforms) == 0 || e.isAt(q.Platforms), e.hasAll(q.Keywords)
 		if hasKeywords {
 			for _, h := range e.Placements() {
-				platforms[h.Platform]++
+				platforms.add(h.Platform)
 			}
 		}
 		if onPlatform {
-			kept.add(e.Keywords)
+			kept.add(e.Keywords...)
 		}
 		if onPlatform && hasKeywords {
 			found = append(found, e)
 		}
 	}
 	slices.SortStableFunc(found, func(a, b entry) int { return a.at.compare(b.at) })
-	page = Page{Total: len(found), Platforms: sorted(platforms), Keywords: kept.sorted()}
+	page = Page{Total: len(found), Platforms: platforms.sorted(), Keywords: kept.sorted()}
+	page.Keywords = page.Keywords[:min(len(page.Keywords), mostCounts)]
 	return page.cut(found, q)
 }
 
@@ -160,10 +160,10 @@ func fold(text string) string {
 	return strings.ToLower(unaccented)
 }
 
-// counts counts keywords, whose case does not matter, under the first spelling of each.
+// counts counts platforms or keywords, whose case does not matter, under the first spelling of each.
 type counts map[string]*Count
 
-func (c counts) add(keywords []string) {
+func (c counts) add(keywords ...string) {
 	for _, k := range keywords {
 		folded := strings.ToLower(k)
 		if c[folded] == nil {
@@ -174,21 +174,11 @@ func (c counts) add(keywords []string) {
 }
 
 func (c counts) sorted() (all []Count) {
-	for k := range maps.Values(c) {
+	for _, k := range c {
 		all = append(all, *k)
 	}
-	slices.SortFunc(all, frequentFirst)
-	return all[:min(len(all), mostCounts)]
-}
-
-func sorted(platforms map[string]int) (all []Count) {
-	for name, n := range platforms {
-		all = append(all, Count{name, n})
-	}
-	slices.SortFunc(all, frequentFirst)
+	slices.SortFunc(all, func(a, b Count) int { // the most frequent first
+		return cmp.Or(cmp.Compare(b.Services, a.Services), strings.Compare(a.Name, b.Name))
+	})
 	return all
-}
-
-func frequentFirst(a, b Count) int {
-	return cmp.Or(cmp.Compare(b.Services, a.Services), strings.Compare(a.Name, b.Name))
 }
