@@ -129,7 +129,8 @@ func (f found) parameter(name string) (wire.Parameter, bool) {
 func (f found) typeOf(name string) (string, error) {
 	p, known := f.parameter(name)
 	if !known && len(f.parameters) > 0 {
-		return "", fmt.Errorf("the service has no such parameter; it has: %s", strings.Join(namesOf(f.parameters), ", "))
+		return "", fmt.Errorf("the service has no such parameter; it has: %s",
+			strings.Join(namesOf(f.parameters), ", "))
 	}
 	return p.Type, nil
 }
