@@ -17,6 +17,7 @@ import (
 
 	"github.com/eodispatch/eodispatch/api/call"
 	"github.com/eodispatch/eodispatch/api/openapi"
+	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch/bounds"
 	"github.com/eodispatch/eodispatch/test/detector"
 )
@@ -171,7 +172,7 @@ func TestDeadline_OfRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := New(newWorld().config()).(*api)
 		openapi.Register(a.Document, huma.Operation{OperationID: "slow", Method: http.MethodGet, Path: "/slow"},
-			func(ctx context.Context, _ *openapi.Request) (*grids, error) {
+			func(ctx context.Context, _ *openapi.Request) (*openapi.Plain[[]wire.Grid], error) {
 				<-ctx.Done()
 				return nil, ctx.Err()
 			})

@@ -24,8 +24,6 @@ type estimateBroker interface {
 	CheckRequest(ctx context.Context, u dispatch.UserID, r dispatch.Request, d *dispatch.Dimension) error
 }
 
-type estimated struct{ Body wire.Estimate }
-
 // estimateRoutes registers the estimate of a request.
 func (a *api) estimateRoutes() {
 	openapi.Register(a.Document,
@@ -45,7 +43,7 @@ func (a *api) estimateRoutes() {
 	openapi.AllowNull(document.Components.Schemas.Map()["Estimate"].Properties, "costs", "seconds")
 }
 
-func (a *api) estimate(ctx context.Context, in *openapi.Request) (*estimated, error) {
+func (a *api) estimate(ctx context.Context, in *openapi.Request) (*openapi.Plain[wire.Estimate], error) {
 	body, err := a.ReadBody(in)
 	if err != nil {
 		return nil, err
@@ -79,7 +77,7 @@ func (a *api) estimate(ctx context.Context, in *openapi.Request) (*estimated, er
 		left := wire.Amount(*e.Balance)
 		shown.Balance, shown.Warning = &left, exceeds(shown.Costs, shown.CostUnit, left)
 	}
-	return &estimated{shown}, nil
+	return &openapi.Plain[wire.Estimate]{Body: shown}, nil
 }
 
 // exceeds returns the warning for costs that a balance does not cover; "" if it does, or if they have different units.

@@ -29,12 +29,6 @@ type Grants interface {
 	Revoke(ctx context.Context, u dispatch.UserID, id string) error
 }
 
-type (
-	grantList  struct{ Body []wire.Grant }
-	grantLink  struct{ Body wire.GrantLink }
-	usageTable struct{ Body []wire.Usage }
-)
-
 var grantIDParam = &huma.Param{Name: "grant_id", In: "path", Required: true,
 	Schema: &huma.Schema{Type: huma.TypeString}}
 
@@ -66,8 +60,8 @@ func (a *api) accessRoutes() {
 			Responses: a.Errors(401, 422, 503)}, a.usage)
 }
 
-func (a *api) listGrants(ctx context.Context, _ *openapi.Request) (*grantList, error) {
-	list := grantList{[]wire.Grant{}}
+func (a *api) listGrants(ctx context.Context, _ *openapi.Request) (*openapi.Plain[[]wire.Grant], error) {
+	list := openapi.Plain[[]wire.Grant]{Body: []wire.Grant{}}
 	if a.Grants == nil {
 		return &list, nil
 	}
@@ -81,7 +75,7 @@ func (a *api) listGrants(ctx context.Context, _ *openapi.Request) (*grantList, e
 	return &list, err
 }
 
-func (a *api) createGrant(ctx context.Context, _ *openapi.Request) (*grantLink, error) {
+func (a *api) createGrant(ctx context.Context, _ *openapi.Request) (*openapi.Plain[wire.GrantLink], error) {
 	if a.SignIns == nil || !a.Away {
 		return nil, &dispatch.Error{Kind: dispatch.Unsupported, Op: "api.createGrant",
 			Text: "This service does not run jobs after their users sign out, because it has no vault for permissions."}
@@ -90,8 +84,8 @@ func (a *api) createGrant(ctx context.Context, _ *openapi.Request) (*grantLink, 
 		return nil, &dispatch.Error{Kind: dispatch.Unsupported, Op: "api.createGrant",
 			Text: "This service runs jobs after their users sign out only for users of " + p.Issuer + "."}
 	}
-	return &grantLink{wire.GrantLink{Link: a.PublicURL + "/away?for=" +
-		url.QueryEscape(a.SignIns.Invite(call.User(ctx)))}}, nil
+	link := a.PublicURL + "/away?for=" + url.QueryEscape(a.SignIns.Invite(call.User(ctx)))
+	return &openapi.Plain[wire.GrantLink]{Body: wire.GrantLink{Link: link}}, nil
 }
 
 func (a *api) deleteGrant(ctx context.Context, in *openapi.Request) (*openapi.Nothing, error) {
@@ -105,7 +99,7 @@ func (a *api) deleteGrant(ctx context.Context, in *openapi.Request) (*openapi.No
 	return &openapi.Nothing{}, err
 }
 
-func (a *api) usage(ctx context.Context, in *openapi.Request) (*usageTable, error) {
+func (a *api) usage(ctx context.Context, in *openapi.Request) (*openapi.Plain[[]wire.Usage], error) {
 	read := a.Broker.Usage
 	address := in.HTTP.URL()
 	if query := address.Query(); query.Has("label") {
@@ -114,7 +108,7 @@ func (a *api) usage(ctx context.Context, in *openapi.Request) (*usageTable, erro
 		}
 	}
 	use, err := read(ctx, call.User(ctx))
-	table := usageTable{[]wire.Usage{}}
+	table := openapi.Plain[[]wire.Usage]{Body: []wire.Usage{}}
 	for _, u := range use {
 		table.Body = append(table.Body, wire.Usage{Platform: u.Account.Platform(), Live: u.Live,
 			LiveOf: limitOf(u.Quota.Live), LastDay: u.Lately,

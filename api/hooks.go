@@ -35,13 +35,6 @@ type Hooks interface {
 	SendAgain(ctx context.Context, u dispatch.UserID, id string, e dispatch.Event) error
 }
 
-type (
-	newHook      struct{ Body wire.NewHook }
-	oneHook      struct{ Body wire.Hook }
-	hookList     struct{ Body []wire.Hook }
-	deliveryList struct{ Body []wire.Delivery }
-)
-
 // mostDeliveries is how many deliveries the log of a hook shows.
 const mostDeliveries = 100
 
@@ -107,7 +100,7 @@ func (a *api) hookRoutes() {
 	a.Takes(a.OpenAPI().Paths["/hooks"].Post, openapi.Body[wire.HookRequest](a.Document))
 }
 
-func (a *api) createHook(ctx context.Context, in *openapi.Request) (*newHook, error) {
+func (a *api) createHook(ctx context.Context, in *openapi.Request) (*openapi.Plain[wire.NewHook], error) {
 	body, err := a.ReadBody(in)
 	if err != nil {
 		return nil, err
@@ -130,7 +123,7 @@ func (a *api) createHook(ctx context.Context, in *openapi.Request) (*newHook, er
 		f.Add("value_error", dispatch.TextFor(err), "url")
 		return nil, call.Invalid(f.All)
 	}
-	return &newHook{wire.NewHook{Hook: showHook(h), Secret: secret.Reveal()}}, err
+	return &openapi.Plain[wire.NewHook]{Body: wire.NewHook{Hook: showHook(h), Secret: secret.Reveal()}}, err
 }
 
 // noticeTo returns how an address is notified: by mail if it is a mailbox.
@@ -176,8 +169,8 @@ func eventsOf(f *openapi.Faults, given wire.HookRequest, at ...any) (all []dispa
 // shareEvent asks for an event at each of the shares.
 const shareEvent = "task_share"
 
-func (a *api) listHooks(ctx context.Context, in *openapi.Request) (*hookList, error) {
-	list := hookList{[]wire.Hook{}}
+func (a *api) listHooks(ctx context.Context, in *openapi.Request) (*openapi.Plain[[]wire.Hook], error) {
+	list := openapi.Plain[[]wire.Hook]{Body: []wire.Hook{}}
 	job, task := openapi.Integer(in.Query(), "job_id", 0), openapi.Integer(in.Query(), "task_id", 0)
 	hooks, err := a.Hooks.Hooks(ctx, call.User(ctx), dispatch.JobID(job), dispatch.TaskID(task))
 	for _, h := range hooks {
@@ -186,9 +179,9 @@ func (a *api) listHooks(ctx context.Context, in *openapi.Request) (*hookList, er
 	return &list, err
 }
 
-func (a *api) readHook(ctx context.Context, in *openapi.Request) (*oneHook, error) {
+func (a *api) readHook(ctx context.Context, in *openapi.Request) (*openapi.Plain[wire.Hook], error) {
 	h, err := a.Hooks.Hook(ctx, call.User(ctx), in.HTTP.Param("hook_id"))
-	return &oneHook{showHook(h)}, hookError(err)
+	return &openapi.Plain[wire.Hook]{Body: showHook(h)}, hookError(err)
 }
 
 // onHook adapts what is done to a hook of the caller.
@@ -207,9 +200,9 @@ func (a *api) sendAgain(ctx context.Context, in *openapi.Request) (*openapi.Noth
 	return &openapi.Nothing{}, hookError(a.Hooks.SendAgain(ctx, call.User(ctx), in.HTTP.Param("hook_id"), e))
 }
 
-func (a *api) listDeliveries(ctx context.Context, in *openapi.Request) (*deliveryList, error) {
+func (a *api) listDeliveries(ctx context.Context, in *openapi.Request) (*openapi.Plain[[]wire.Delivery], error) {
 	all, err := a.Hooks.Deliveries(ctx, call.User(ctx), in.HTTP.Param("hook_id"), mostDeliveries)
-	list := deliveryList{[]wire.Delivery{}}
+	list := openapi.Plain[[]wire.Delivery]{Body: []wire.Delivery{}}
 	for _, d := range all {
 		list.Body = append(list.Body, showDelivery(d))
 	}

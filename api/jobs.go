@@ -38,13 +38,10 @@ type jobBroker interface {
 	Document(context.Context, dispatch.UserID, dispatch.JobID) (*dispatch.Document, error)
 }
 
-type (
-	accepted struct {
-		Location string `header:"Location" doc:"Address of the job"`
-		Body     wire.ProcessingJobSummary
-	}
-	results struct{ Body *wire.Collection }
-)
+type accepted struct {
+	Location string `header:"Location" doc:"Address of the job"`
+	Body     wire.ProcessingJobSummary
+}
 
 func (a *api) createJob(ctx context.Context, in *openapi.Request) (*accepted, error) {
 	body, err := a.ReadBody(in)
@@ -113,13 +110,14 @@ func (a *api) cancelJob(ctx context.Context, in *openapi.Request,
 	return a.tagged(a.Broker.Cancel(ctx, call.User(ctx), id))
 }
 
-func (a *api) readResults(ctx context.Context, in *openapi.Request, id dispatch.JobID) (*results, error) {
+func (a *api) readResults(ctx context.Context, in *openapi.Request,
+	id dispatch.JobID) (*openapi.Plain[*wire.Collection], error) {
 	p, err := a.Broker.JobResult(ctx, call.User(ctx), id)
 	if p.Collection == nil || err != nil {
-		return &results{}, err
+		return &openapi.Plain[*wire.Collection]{}, err
 	}
-	return &results{&wire.Collection{Raw: items.WithProcessing(p,
-		a.BaseURL(in.HTTP.Host(), in.HTTP.TLS() != nil), a.Files)}}, nil
+	c := items.WithProcessing(p, a.BaseURL(in.HTTP.Host(), in.HTTP.TLS() != nil), a.Files)
+	return &openapi.Plain[*wire.Collection]{Body: &wire.Collection{Raw: c}}, nil
 }
 
 // definition is the document that defined a job's service.

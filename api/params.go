@@ -21,9 +21,7 @@ type serviceBroker interface {
 	Policy(dispatch.Service, dispatch.Label) dispatch.Policy
 }
 
-type described struct{ Body []wire.Parameter }
-
-func (a *api) describe(ctx context.Context, in *openapi.Request) (*described, error) {
+func (a *api) describe(ctx context.Context, in *openapi.Request) (*openapi.Plain[[]wire.Parameter], error) {
 	body, err := a.ReadBody(in)
 	if err != nil {
 		return nil, err
@@ -43,7 +41,7 @@ func (a *api) describe(ctx context.Context, in *openapi.Request) (*described, er
 			all[i].Type = string(dispatch.String)
 		}
 	}
-	return &described{all}, nil
+	return &openapi.Plain[[]wire.Parameter]{Body: all}, nil
 }
 
 func (a *api) parseParams(body []byte) (dispatch.Service, dispatch.Label, []dispatch.Fault) {

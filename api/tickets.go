@@ -26,8 +26,6 @@ const (
 	maxTicket  = 4096 // characters
 )
 
-type ticketAnswer struct{ Body wire.Ticket }
-
 // admission is the content of a ticket.
 type admission struct {
 	User  dispatch.UserID
@@ -55,7 +53,7 @@ func (a *api) ticketRoutes() {
 		DefaultStatus: http.StatusCreated, Responses: a.Errors(401, 429, 503)}, a.createTicket)
 }
 
-func (a *api) createTicket(ctx context.Context, _ *openapi.Request) (*ticketAnswer, error) {
+func (a *api) createTicket(ctx context.Context, _ *openapi.Request) (*openapi.Plain[wire.Ticket], error) {
 	caller := call.In(ctx).Caller
 	if wait := a.ByTicket.Wait(caller.User); wait > 0 {
 		return nil, limits.ErrTooFast("yours", wait)
@@ -65,7 +63,7 @@ func (a *api) createTicket(ctx context.Context, _ *openapi.Request) (*ticketAnsw
 		t.Until = t.Ends
 	}
 	text, err := sealTicket(a.ticketKey, t)
-	return &ticketAnswer{wire.Ticket{Ticket: text, Expires: t.Until.UTC()}}, err
+	return &openapi.Plain[wire.Ticket]{Body: wire.Ticket{Ticket: text, Expires: t.Until.UTC()}}, err
 }
 
 // redeem returns the caller that a ticket was issued to, and uses the ticket up. It does not tell why a ticket is

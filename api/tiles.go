@@ -21,15 +21,13 @@ import (
 	"github.com/eodispatch/eodispatch/grid"
 )
 
-type grids struct{ Body []wire.Grid }
-
-func (a *api) listGrids(context.Context, *openapi.Request) (*grids, error) {
+func (a *api) listGrids(context.Context, *openapi.Request) (*openapi.Plain[[]wire.Grid], error) {
 	var all []wire.Grid
 	for g := range grid.All() {
 		all = append(all, wire.Grid{Name: g.Name, Description: g.Description, CellWidth: g.Width, CellHeight: g.Height,
 			Cells: g.Cells(), CRS: "OGC:CRS84"})
 	}
-	return &grids{all}, nil
+	return &openapi.Plain[[]wire.Grid]{Body: all}, nil
 }
 
 // tilesWithin bounds two times of a request to /tiles: receiving the body, and writing the response.

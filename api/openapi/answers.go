@@ -13,6 +13,9 @@ import (
 
 const Revalidate = "private, no-cache" // for responses that change without a request
 
+// Plain is a response that is nothing but a body.
+type Plain[T any] struct{ Body T }
+
 type Status[T any] struct {
 	CacheControl string `header:"Cache-Control"`
 	Body         T
@@ -24,7 +27,7 @@ type Tagged[T any] struct {
 	Body         T
 }
 
-type Nothing struct{ Body any }
+type Nothing = Plain[any]
 
 // StatusOf returns a response that changes without a request.
 func StatusOf[T any](body T) *Status[T] { return &Status[T]{Revalidate, body} }

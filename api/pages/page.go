@@ -66,8 +66,6 @@ type HealthDetails struct {
 	Page    bool   `json:"page" doc:"Whether the program contains the page at /"`
 }
 
-type healthDetails struct{ Body HealthDetails }
-
 // hashedName matches the names that the build makes from the content of files.
 var hashedName = regexp.MustCompile(`-[A-Za-z0-9_-]{8}\.[a-z0-9]+$`)
 
@@ -83,8 +81,8 @@ func (a *Site) servePage() {
 		huma.Operation{OperationID: "health_details", Method: http.MethodGet, Path: "/health/details",
 			Tags:    []string{"service"},
 			Summary: "Describe the program", Security: []map[string][]string{}, Responses: a.Errors()},
-		func(context.Context, *openapi.Request) (*healthDetails, error) {
-			return &healthDetails{HealthDetails{a.Version, a.Page.Files != nil}}, nil
+		func(context.Context, *openapi.Request) (*openapi.Plain[HealthDetails], error) {
+			return &openapi.Plain[HealthDetails]{Body: HealthDetails{a.Version, a.Page.Files != nil}}, nil
 		})
 	a.mux.HandleFunc("GET /page/settings.json", a.servePageSettings)
 	show := a.showMissingPage

@@ -38,11 +38,6 @@ const (
 	MaxLogout     = 32 << 10 // bytes of a logout request
 )
 
-type (
-	signedInAnswer  struct{ Body wire.SignedIn }
-	signedOutAnswer struct{ Body wire.SignedOut }
-)
-
 var (
 	errSignedOut = call.Refusal{Status: http.StatusUnauthorized, Code: "AUTHENTICATION_FAILED",
 		Cause:   identity.ErrSignedOut,
@@ -148,25 +143,24 @@ func (a *Site) CheckStreamOrigin(r *http.Request) error {
 	return nil
 }
 
-func (a *Site) getSession(ctx context.Context, _ *openapi.Request) (*signedInAnswer, error) {
+func (a *Site) getSession(ctx context.Context, _ *openapi.Request) (*openapi.Plain[wire.SignedIn], error) {
 	c := call.In(ctx)
-	answer := signedInAnswer{wire.SignedIn{User: wire.SignedInUser{ID: c.Caller.Subject, Name: c.Caller.Name,
-		Email: c.Caller.Email()},
-		Expires: c.Caller.Expires.UTC()}}
+	who := wire.SignedIn{User: wire.SignedInUser{ID: c.Caller.Subject, Name: c.Caller.Name,
+		Email: c.Caller.Email()}, Expires: c.Caller.Expires.UTC()}
 	if c.Session.Cookie != "" {
-		answer.Body.Expires = c.Session.Ends.UTC()
+		who.Expires = c.Session.Ends.UTC()
 	}
-	return &answer, nil
+	return &openapi.Plain[wire.SignedIn]{Body: who}, nil
 }
 
 // endSession signs a browser out. It does not return the provider's address, because that holds a token of the user,
 // which no script may see: the browser is led there by leavePage.
-func (a *Site) endSession(ctx context.Context, in *openapi.Request) (*signedOutAnswer, error) {
+func (a *Site) endSession(ctx context.Context, in *openapi.Request) (*openapi.Plain[wire.SignedOut], error) {
 	r, w := humago.Unwrap(in.HTTP)
 	if !a.FromOwnPage(r) {
 		return nil, errForeignPage
 	}
-	answer := signedOutAnswer{wire.SignedOut{Location: a.PagePath("/")}}
+	answer := openapi.Plain[wire.SignedOut]{Body: wire.SignedOut{Location: a.PagePath("/")}}
 	if !a.HasSession(r) {
 		return &answer, nil
 	}
