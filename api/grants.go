@@ -80,7 +80,7 @@ func (a *api) createGrant(ctx context.Context, _ *openapi.Request) (*openapi.Pla
 		return nil, &dispatch.Error{Kind: dispatch.Unsupported, Op: "api.createGrant",
 			Text: "This service does not run jobs after their users sign out, because it has no vault for permissions."}
 	}
-	if p := a.PublicSignIn; p != nil && call.CallerIn(ctx).Issuer != p.Issuer {
+	if p := a.PublicSignIn; p != nil && call.In(ctx).Caller.Issuer != p.Issuer {
 		return nil, &dispatch.Error{Kind: dispatch.Unsupported, Op: "api.createGrant",
 			Text: "This service runs jobs after their users sign out only for users of " + p.Issuer + "."}
 	}

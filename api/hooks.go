@@ -138,7 +138,7 @@ func noticeTo(address string, of []dispatch.Status) dispatch.Notify {
 // verifyMailboxes notes which mailboxes are the caller's.
 func verifyMailboxes(ctx context.Context, all []dispatch.Notify) {
 	for i, n := range all {
-		own := call.CallerIn(ctx).VerifiedEmail()
+		own := call.In(ctx).Caller.VerifiedEmail()
 		if n.Kind == dispatch.Mail && own != "" && strings.EqualFold(n.URL, "mailto:"+own) {
 			all[i].Verified, all[i].URL = true, "mailto:"+own // as it was verified
 		}

@@ -157,11 +157,10 @@ func (a *api) listJobs(ctx context.Context, in *openapi.Request) (*live.EncodedS
 	t := live.Topic{User: u, Want: want, Bare: !openapi.Switch(query, "parameters", true)}
 	switch {
 	case want.Sync && (q.Filtered() || query.Has("labels")):
-		return nil, call.Invalid([]dispatch.Fault{{Loc: []any{"query", "filter"}, Type: "value_error",
-			Msg: "Synchronous runs are not filtered by labels, title, service or time"}})
+		return nil, call.InvalidQuery("filter",
+			"Synchronous runs are not filtered by labels, title, service or time")
 	case want.Sync && q.Oldest:
-		return nil, call.Invalid([]dispatch.Fault{{Loc: []any{"query", "sort"}, Type: "value_error",
-			Msg: "Synchronous runs are listed newest first only"}})
+		return nil, call.InvalidQuery("sort", "Synchronous runs are listed newest first only")
 	case want.Sync:
 		return a.ListSyncRuns(ctx, in, query, q)
 	case !paged:

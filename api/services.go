@@ -101,8 +101,7 @@ func (a *api) listServices(ctx context.Context, in *openapi.Request) (*openapi.S
 	page, ok := a.Services.Search(catalogue.Query{Words: query.Get("q"), Platforms: query["platform"],
 		Keywords: query["keyword"], After: query.Get("cursor"), Limit: openapi.Integer(query, "limit", someServices)})
 	if !ok {
-		return nil, call.Invalid([]dispatch.Fault{{Loc: []any{"query", "cursor"}, Type: "value_error",
-			Msg: "Input should be next of another page of this list"}})
+		return nil, call.InvalidQuery("cursor", "Input should be next of another page of this list")
 	}
 	states, err := a.platformStates(ctx)
 	if err != nil {

@@ -243,8 +243,7 @@ func position(r *openapi.Request) (m dispatch.ResultPosition, err error) {
 	nanos, err := strconv.ParseInt(at, 10, 64)
 	id, bad := strconv.ParseInt(job, 10, 64)
 	if err != nil || bad != nil {
-		return m, call.Invalid([]dispatch.Fault{{Loc: []any{"query", "token"}, Type: "value_error",
-			Msg: "Input should be a token of a next link"}})
+		return m, call.InvalidQuery("token", "Input should be a token of a next link")
 	}
 	return dispatch.ResultPosition{At: time.Unix(0, nanos), Job: dispatch.JobID(id)}, nil
 }

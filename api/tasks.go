@@ -74,8 +74,7 @@ func (a *api) readTask(ctx context.Context, in *openapi.Request, id dispatch.Tas
 	case len(faults) > 0:
 		return nil, call.Invalid(faults)
 	case query.Has("sort"):
-		return nil, call.Invalid([]dispatch.Fault{{Loc: []any{"query", "sort"}, Type: "value_error",
-			Msg: "The jobs of a task are listed by number only"}})
+		return nil, call.InvalidQuery("sort", "The jobs of a task are listed by number only")
 	case !paged:
 		return a.AwaitList(ctx, in, t, func() (*live.ListPart, error) { return a.WholeList(t), nil })
 	}

@@ -33,10 +33,8 @@ type admission struct {
 	Until time.Time // expiry of the ticket
 }
 
-var errBadTicket = call.Refusal{Status: http.StatusUnauthorized, Code: "AUTHENTICATION_FAILED",
-	Header: map[string]string{"WWW-Authenticate": "Bearer"},
-	Message: "The ticket is not valid: it was used before or is older than 30 seconds. Get a new one with POST " +
-		"/tickets."}
+var errBadTicket = call.Unauthorized("The ticket is not valid: it was used before or is older than 30 seconds. Get a " +
+	"new one with POST /tickets.")
 
 // ticketRoutes registers the operation that issues tickets. Without UseOnce there are none.
 func (a *api) ticketRoutes() {

@@ -66,9 +66,6 @@ func With(ctx context.Context, c *Call) context.Context { return context.WithVal
 // User returns the user who made the request.
 func User(ctx context.Context) dispatch.UserID { return In(ctx).Caller.User }
 
-// CallerIn returns the caller of the request that ctx belongs to; zero outside a request.
-func CallerIn(ctx context.Context) identity.Caller { return In(ctx).Caller }
-
 // LogHandler returns h with the correlation id of the request added to each line that is logged with a request's
 // context, and the client's address added to audit lines.
 func LogHandler(h slog.Handler) slog.Handler {

@@ -10,6 +10,7 @@ import (
 	"math"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/eodispatch/eodispatch/api/facade"
@@ -65,26 +66,17 @@ const InternalText = "The service failed with an internal error. Repeat the requ
 	"request_id to the operator."
 
 var (
-	ErrNoToken = Refusal{Status: 401, Code: "AUTHENTICATION_FAILED", Message: "The request needs a valid bearer token.",
-		Header: map[string]string{"WWW-Authenticate": "Bearer"}}
-	ErrBadToken = Refusal{Status: 401, Code: "AUTHENTICATION_FAILED",
-		Message: "The bearer token is not valid for this service. Sign in at its identity provider and use the new " +
-			"token.",
-		Header: map[string]string{"WWW-Authenticate": `Bearer error="invalid_token"`}}
-	ErrOldToken = Refusal{Status: 401, Code: "AUTHENTICATION_FAILED",
-		Message: "The bearer token has expired. Get a new one and repeat the request.",
-		Header:  map[string]string{"WWW-Authenticate": `Bearer error="invalid_token", error_description="The token has expired"`}}
-	ErrNoSubject = Refusal{Status: 401, Code: "AUTHENTICATION_FAILED",
-		Message: "The bearer token names no user: it has no claim sub. " +
-			"Signing in again does not help. The operator of the identity provider must add the claim, " +
-			"in Keycloak by the client scope basic.",
-		Header: map[string]string{
-			"WWW-Authenticate": `Bearer error="invalid_token", error_description="The token has no claim sub"`}}
-	ErrLongToken = Refusal{Status: 401, Code: "AUTHENTICATION_FAILED",
-		Message: fmt.Sprintf("The bearer token has more than %d bytes. Signing in again does not help. "+
-			"The operator of the identity provider must put less into it, such as fewer roles.", identity.MaxToken),
-		Header: map[string]string{"WWW-Authenticate": fmt.Sprintf(
-			`Bearer error="invalid_token", error_description="The token has more than %d bytes"`, identity.MaxToken)}}
+	ErrNoToken  = Unauthorized("The request needs a valid bearer token.")
+	ErrBadToken = Unauthorized("The bearer token is not valid for this service. Sign in at its identity provider and "+
+		"use the new token.", `error="invalid_token"`)
+	ErrOldToken = Unauthorized("The bearer token has expired. Get a new one and repeat the request.",
+		`error="invalid_token"`, `error_description="The token has expired"`)
+	ErrNoSubject = Unauthorized("The bearer token names no user: it has no claim sub. Signing in again does not help. "+
+		"The operator of the identity provider must add the claim, in Keycloak by the client scope basic.",
+		`error="invalid_token"`, `error_description="The token has no claim sub"`)
+	ErrLongToken = Unauthorized(fmt.Sprintf("The bearer token has more than %d bytes. Signing in again does not help. "+
+		"The operator of the identity provider must put less into it, such as fewer roles.", identity.MaxToken),
+		`error="invalid_token"`, fmt.Sprintf(`error_description="The token has more than %d bytes"`, identity.MaxToken))
 	ErrNoPath   = Refusal{Status: 404, Code: "NOT_FOUND", Message: "There is nothing at this address."}
 	errNoHealth = Refusal{Status: 503, Code: "SERVICE_UNAVAILABLE",
 		Message: "The database does not respond. Try again in a few seconds.",
@@ -94,6 +86,14 @@ var (
 			"seconds.",
 		Header: map[string]string{"Retry-After": "5"}}
 )
+
+// Unauthorized returns the response to a request whose caller is not known, with the parameters of its challenge (RFC
+// 6750, section 3).
+func Unauthorized(message string, parameters ...string) Refusal {
+	challenge := strings.TrimSpace("Bearer " + strings.Join(parameters, ", "))
+	return Refusal{Status: http.StatusUnauthorized, Code: "AUTHENTICATION_FAILED", Message: message,
+		Header: map[string]string{"WWW-Authenticate": challenge}}
+}
 
 // RefusalFor returns the response for err.
 func RefusalFor(err error) Refusal {
@@ -268,6 +268,11 @@ func RequestError(err error) error {
 	return &about
 }
 
+// InvalidQuery returns the error for a parameter of the query.
+func InvalidQuery(name, msg string) error {
+	return Invalid([]dispatch.Fault{{Loc: []any{"query", name}, Type: "value_error", Msg: msg}})
+}
+
 func Invalid(faults []dispatch.Fault) error {
 	return &dispatch.Error{Kind: dispatch.Invalid, Op: "api", Text: "The request is not valid.", Faults: faults}
 }
@@ -279,7 +284,7 @@ var ErrNoTask = Refusal{Status: http.StatusNotFound, Code: "TASK_NOT_FOUND", Mes
 
 // TaskError turns NotFound into the response for a missing task.
 func TaskError(err error) error {
-	if e, ok := errors.AsType[*dispatch.Error](err); ok && e.Kind == dispatch.NotFound {
+	if dispatch.Is(err, dispatch.NotFound) {
 		return ErrNoTask
 	}
 	return err

@@ -422,7 +422,7 @@ func entitlementCheck(p config.Platform, settings *config.Config) func(context.C
 		return nil
 	}
 	return func(ctx context.Context) bool {
-		caller := call.CallerIn(ctx)
+		caller := call.In(ctx).Caller
 		return !slices.Contains(closed, caller.Issuer) && (!claimed || caller.Has(u.Claim, u.AnyOf))
 	}
 }

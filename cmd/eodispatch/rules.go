@@ -22,7 +22,7 @@ func policies(rules []config.ServiceRule, offered *catalogue.Catalogue) (all []d
 			Budget: dispatch.Budget{Amount: float64(rule.Budget), Unit: rule.BudgetUnit}}
 		_ = json.Unmarshal(rule.Options, &p.Options) // it was written as an object
 		if u := rule.Users; u != nil {
-			p.Entitled = func(ctx context.Context) bool { return call.CallerIn(ctx).Has(u.Claim, u.AnyOf) }
+			p.Entitled = func(ctx context.Context) bool { return call.In(ctx).Caller.Has(u.Claim, u.AnyOf) }
 		}
 		all = append(all, p)
 	}
