@@ -5,13 +5,13 @@ import (
 	"errors"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/eodispatch/eodispatch/api/call"
+	"github.com/eodispatch/eodispatch/api/facade"
 	"github.com/eodispatch/eodispatch/api/limits"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/identity"
@@ -77,22 +77,22 @@ func anonymous(op *huma.Operation) bool {
 // callerOf verifies the token of r, which only the Authorization header may carry (RFC 6750, section 2.1), or without
 // one the session of the browser.
 func (a *api) callerOf(r *http.Request) (identity.Caller, error) {
-	headers := r.Header.Values("Authorization")
-	if len(headers) == 0 && a.HasSession(r) {
+	if len(r.Header.Values("Authorization")) == 0 && a.HasSession(r) {
 		return a.SessionCaller(r)
 	}
-	if len(headers) != 1 {
-		return identity.Caller{}, call.ErrNoToken
-	}
-	scheme, token, _ := strings.Cut(headers[0], " ")
-	if token = strings.TrimSpace(token); !strings.EqualFold(scheme, "Bearer") || token == "" {
-		return identity.Caller{}, call.ErrNoToken
-	}
-	return a.verifyToken(r.Context(), token)
+	return a.verifyIfSent(r.Context(), facade.Bearer(r.Header))
 }
 
-func (a *api) verifyToken(ctx context.Context, token string) (identity.Caller, error) {
-	caller, err := a.Verifier.Verify(ctx, dispatch.Secret(token))
+// verifyIfSent verifies the token of a request; "": it has none.
+func (a *api) verifyIfSent(ctx context.Context, token dispatch.Secret) (identity.Caller, error) {
+	if token == "" {
+		return identity.Caller{}, call.ErrNoToken
+	}
+	return a.verifyToken(ctx, token)
+}
+
+func (a *api) verifyToken(ctx context.Context, token dispatch.Secret) (identity.Caller, error) {
+	caller, err := a.Verifier.Verify(ctx, token)
 	switch {
 	case dispatch.Is(err, dispatch.Unavailable):
 		a.Log.WarnContext(ctx, "token not verified", "error", err)

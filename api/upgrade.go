@@ -110,10 +110,8 @@ func (a *api) newStream(r *http.Request, about func(*http.Request) (live.Topic, 
 	return s, call.TaskError(err)
 }
 
-var errQueryToken = call.Refusal{Status: http.StatusUnauthorized, Code: "AUTHENTICATION_FAILED",
-	Header: map[string]string{"WWW-Authenticate": "Bearer"},
-	Message: "This service does not accept tokens in URLs. Get a ticket with POST /tickets and open the stream with " +
-		"?ticket= instead of ?token=."}
+var errQueryToken = call.Unauthorized("This service does not accept tokens in URLs. Get a ticket with POST /tickets " +
+	"and open the stream with ?ticket= instead of ?token=.")
 
 var errNoUpgrade = call.Refusal{Status: http.StatusUpgradeRequired, Code: "UPGRADE_REQUIRED",
 	Message: "This address is a WebSocket (RFC 6455, version 13). A proxy in between must pass it on by HTTP/1.1, " +
@@ -148,7 +146,7 @@ func (a *api) streamCaller(r *http.Request) (identity.Caller, error) {
 	case len(given) > 1 || r.Header.Get("Authorization") != "":
 		return identity.Caller{}, call.ErrNoToken
 	}
-	return a.verifyToken(r.Context(), given[0])
+	return a.verifyToken(r.Context(), dispatch.Secret(given[0]))
 }
 
 // offered returns the sub-protocols that the client offers.
