@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Union
 
+from . import extras
+
 Area = Union[Sequence[float], Mapping[str, Any], str, "os.PathLike[str]", Any]
 """(west, south, east, north) in degrees; GeoJSON; what has __geo_interface__, such as a shapely geometry or a
 GeoDataFrame; or a file with one of these."""
@@ -112,11 +114,7 @@ def _of_file(path: Path) -> Any:
         )
     if path.suffix.lower() in (".json", ".geojson"):
         return json.loads(path.read_text("utf-8-sig"))
-    try:
-        import geopandas
-    except ImportError as error:
-        raise ImportError(f"reading {path} needs GeoPandas: pip install 'eodispatch[geo]'") from error
-    return geopandas.read_file(path).to_crs(4326).__geo_interface__
+    return extras.geopandas().read_file(path).to_crs(4326).__geo_interface__
 
 
 def _of_geojson(document: Mapping[str, Any]) -> list[Polygon]:
@@ -144,11 +142,12 @@ def _of_box(box: Sequence[float]) -> list[Polygon]:
     ):
         raise ValueError(f"{tuple(box)} is no box in degrees: give (west, south, east, north)")
     if crosses:  # in two parts (RFC 7946, section 3.1.9)
-        return [_rectangle(west, south, 180, north), _rectangle(-180, south, east, north)]
-    return [_rectangle(west, south, east, north)]
+        return [rectangle(west, south, 180, north), rectangle(-180, south, east, north)]
+    return [rectangle(west, south, east, north)]
 
 
-def _rectangle(west: float, south: float, east: float, north: float) -> Polygon:
+def rectangle(west: float, south: float, east: float, north: float) -> Polygon:
+    """The rings of a box that does not cross the antimeridian."""
     return [[[west, south], [east, south], [east, north], [west, north], [west, south]]]
 
 

@@ -72,13 +72,7 @@ class Job(Run):
 
     def logs(self) -> list[dict[str, Any]]:
         """What the platform logged."""
-        entries: list[dict[str, Any]] = []
-        while True:
-            page = self.connection.transport.get(self.path + "/logs", {"limit": 1000, "offset": len(entries)})
-            found = page["logs"] if isinstance(page, dict) else page
-            entries += found
-            if not found or len(found) < 1000:
-                return entries
+        return list(self.connection.transport.pages(self.path + "/logs", "logs", {"limit": 1000}))
 
     def collection(self) -> Any:
         """The results as a STAC Collection, as the platform describes them; None before there are any."""
@@ -161,5 +155,4 @@ class Jobs(Table[Job]):
 
 def _rectangle(box: Sequence[float]) -> Mapping[str, Any]:
     west, south, east, north = box if len(box) == 4 else (box[0], box[1], box[3], box[4])
-    ring = [[west, south], [east, south], [east, north], [west, north], [west, south]]
-    return {"type": "Polygon", "coordinates": [ring]}
+    return {"type": "Polygon", "coordinates": areas.rectangle(west, south, east, north)}

@@ -66,10 +66,6 @@ class Transport:
                 error.text += "\n" + again
             raise
 
-    def patch(self, path: str, body: Any) -> Any:
-        """Change a document."""
-        return self._send("PATCH", path, body=body).json()
-
     def delete(self, path: str) -> None:
         """Delete something. It is no error if an earlier attempt has deleted it."""
         self._send("DELETE", path)
