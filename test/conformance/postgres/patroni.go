@@ -3,6 +3,7 @@
 package postgres
 
 import (
+	"bytes"
 	"fmt"
 	"net"
 	"net/http"
@@ -166,14 +167,19 @@ func (c *Cluster) standbys() (n int) {
 	return n
 }
 
-// Switchover makes another node the primary, as before maintenance.
+// Switchover makes another node the primary, as before maintenance. Patroni refuses that while no other node is up to
+// date; then it is asked again.
 func (c *Cluster) Switchover(t testing.TB, from int) {
 	t.Helper()
-	command := exec.Command("patronictl", "-c", filepath.Join(c.folder, "n0.yml"), "switchover", "--force", "--master",
-		fmt.Sprintf("n%d", from))
-	if out, err := command.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	until(t, func() bool {
+		out, err := exec.Command("patronictl", "-c", filepath.Join(c.folder, "n0.yml"), "switchover", "--force",
+			"--master", fmt.Sprintf("n%d", from)).CombinedOutput()
+		done := bytes.Contains(out, []byte("Successfully switched over"))
+		if !done { // with a refusal patronictl succeeds
+			t.Logf("the switchover: %v: %s", err, out)
+		}
+		return done
+	})
 }
 
 // Signal sends a signal to all processes of a node.
