@@ -19,10 +19,15 @@ const (
 	spreadEvery = time.Second // how often the jobs of tasks with several placements are planned
 )
 
-// draftTask returns the drafts with which a task can be stored: one or, if the request has several placements, one for
-// each that can be used. It is checked at each.
+// draftTask returns the drafts with which a task or, without a dimension, a job can be stored: one or, if the request
+// has several placements, one for each that can be used. It is checked at each.
 func (b *Broker) draftTask(ctx context.Context, u dispatch.UserID, r dispatch.Request,
 	d *dispatch.Dimension) ([]taskDraft, error) {
+	if d != nil {
+		if err := dispatch.CheckDimensions(r.Complete(), d); err != nil {
+			return nil, err
+		}
+	}
 	if len(r.Placements) == 0 {
 		one, err := b.draft(ctx, u, r, d)
 		return []taskDraft{one}, err

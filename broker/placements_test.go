@@ -194,6 +194,25 @@ func TestSpread_ByThroughput(t *testing.T) {
 	})
 }
 
+// TestSpread_StartedLater: a task that was created before it is started runs at all its platforms, too.
+func TestSpread_StartedLater(t *testing.T) {
+	first, second := newSite(time.Minute), newSite(time.Minute)
+	spread(t, first, second, 2, func(t *testing.T, h *testBroker) {
+		n, err := h.CreateUnstarted(t.Context(), "ann", "a", true, "", []byte("{}"), dispatch.Key{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := tiles(12)
+		if err := h.Start(t.Context(), n, spreadRequest(), &d); err != nil {
+			t.Fatal(err)
+		}
+		task := h.awaitTaskEnd(t, n.ID.Task, time.Hour)
+		if a, b := first.jobs(t), second.jobs(t); task.Counts[dispatch.Finished] != 12 || a+b != 12 || b < 4 {
+			t.Errorf("%v: %d jobs at the first platform, %d at the second", task.Counts, a, b)
+		}
+	})
+}
+
 // definedSite is a site whose services are defined elsewhere.
 type definedSite struct {
 	*site

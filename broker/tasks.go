@@ -13,9 +13,6 @@ import (
 // not wait for the platform. A key that was used before returns the task stored then; Conflict if it was deleted since.
 func (b *Broker) AcceptTask(ctx context.Context, u dispatch.UserID, r dispatch.Request, d dispatch.Dimension,
 	k dispatch.Key) (dispatch.TaskRecord, error) {
-	if err := dispatch.CheckDimensions(r.Complete(), &d); err != nil {
-		return dispatch.TaskRecord{}, err
-	}
 	drafts, err := b.draftTask(ctx, u, r, &d)
 	if err != nil {
 		return b.RepeatedTask(ctx, u, k, err)

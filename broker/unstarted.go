@@ -29,11 +29,6 @@ func (b *Broker) CreateUnstarted(ctx context.Context, u dispatch.UserID, platfor
 
 // CheckRequest checks a request or, with a dimension, a task's as its acceptance would, and stores nothing.
 func (b *Broker) CheckRequest(ctx context.Context, u dispatch.UserID, r dispatch.Request, d *dispatch.Dimension) error {
-	if d != nil {
-		if err := dispatch.CheckDimensions(r.Complete(), d); err != nil {
-			return err
-		}
-	}
 	_, err := b.draftTask(ctx, u, r, d)
 	return err
 }
@@ -69,15 +64,11 @@ func (b *Broker) Start(ctx context.Context, n dispatch.Unstarted, r dispatch.Req
 		return &dispatch.Error{Kind: dispatch.Internal, Op: "dispatch.Start",
 			Text: "A task has a dimension, a job has none."}
 	}
-	if d != nil {
-		if err := dispatch.CheckDimensions(r.Complete(), d); err != nil {
-			return err
-		}
-	}
-	shared, err := b.draft(ctx, n.Owner, r, d)
+	placed, err := b.draftTask(ctx, n.Owner, r, d)
 	if err != nil {
 		return err
 	}
+	shared := placed[0]
 	var t *dispatch.Task
 	drafts := []dispatch.Draft{shared.Draft}
 	if d != nil {
