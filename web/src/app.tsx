@@ -148,9 +148,7 @@ function View() {
   }
   return (
     <div class="page">
-      <Notice kind="info">
-        <p>{texts.errors.notFound}</p>
-      </Notice>
+      <Notice kind="info" text={texts.errors.notFound} />
     </div>
   );
 }
@@ -176,9 +174,7 @@ function SignIn() {
               </p>
             </>
           ) : (
-            <Notice kind="info">
-              <p>{texts.signIn.none}</p>
-            </Notice>
+            <Notice kind="info" text={texts.signIn.none} />
           )}
         </div>
         <img src={picture} alt={w.picture} width="480" height="320" />

@@ -43,11 +43,13 @@ export function StatusWord({ status, words }: { status: Status; words?: string }
 export function Notice({
   kind,
   title,
+  text,
   children,
   action,
 }: {
   kind: "info" | "warning" | "error" | "done";
   title?: string;
+  text?: ComponentChildren;
   children?: ComponentChildren;
   action?: ComponentChildren;
 }) {
@@ -55,6 +57,7 @@ export function Notice({
     <div class={`notice ${kind}`} role={kind === "error" ? "alert" : undefined}>
       <div>
         {title && <strong>{title}</strong>}
+        {text && <p>{text}</p>}
         {children}
       </div>
       {action && <div class="row">{action}</div>}
@@ -77,6 +80,7 @@ export function Failure({ error, again }: { error: unknown; again?: () => void }
   return (
     <Notice
       kind="error"
+      text={errorText(error)}
       action={
         <>
           {link && <Resolve link={link} label={texts.resolve} />}
@@ -88,7 +92,6 @@ export function Failure({ error, again }: { error: unknown; again?: () => void }
         </>
       }
     >
-      <p>{errorText(error)}</p>
       {reference && <p class="soft small">{texts.reference(reference)}</p>}
     </Notice>
   );
@@ -108,6 +111,7 @@ export function AttentionNotice({ attention, action }: { attention: Attention; a
   return (
     <Notice
       kind="warning"
+      text={attention.message}
       action={
         <>
           {attention.link && (
@@ -119,9 +123,7 @@ export function AttentionNotice({ attention, action }: { attention: Attention; a
           {action}
         </>
       }
-    >
-      <p>{attention.message}</p>
-    </Notice>
+    />
   );
 }
 
@@ -281,22 +283,12 @@ export function Confirm({
   act: (also: boolean) => Promise<void>;
 }) {
   const dialog = useRef<HTMLDialogElement>(null);
-  const busy = useSignal(false);
-  const error = useSignal<unknown>(null);
   const chosen = useSignal(false);
   const id = useId();
-  const run = async () => {
-    busy.value = true;
-    error.value = null;
-    try {
-      await act(also !== undefined && chosen.value);
-      dialog.current?.close();
-    } catch (e) {
-      error.value = e;
-    } finally {
-      busy.value = false;
-    }
-  };
+  const { busy, error, run } = useAction(async () => {
+    await act(also !== undefined && chosen.value);
+    dialog.current?.close();
+  });
   return (
     <>
       <button
@@ -343,24 +335,27 @@ export function Confirm({
   );
 }
 
-// Act is a button that does something that may fail.
-export function Act({ label, act, class: classes }: { label: string; act: () => Promise<void>; class?: string }) {
+// useAction runs something that may fail. busy is whether it runs, and error why it failed the last time; null: it did
+// not.
+export function useAction(act: () => Promise<void>) {
   const busy = useSignal(false);
   const error = useSignal<unknown>(null);
+  const run = async () => {
+    busy.value = true;
+    error.value = null;
+    await act()
+      .catch((e: unknown) => (error.value = e))
+      .finally(() => (busy.value = false));
+  };
+  return { busy, error, run };
+}
+
+// Act is a button that does something that may fail.
+export function Act({ label, act, class: classes }: { label: string; act: () => Promise<void>; class?: string }) {
+  const { busy, error, run } = useAction(act);
   return (
     <>
-      <button
-        type="button"
-        class={classes}
-        disabled={busy.value}
-        onClick={() => {
-          busy.value = true;
-          error.value = null;
-          act()
-            .catch((e: unknown) => (error.value = e))
-            .finally(() => (busy.value = false));
-        }}
-      >
+      <button type="button" class={classes} disabled={busy.value} onClick={() => void run()}>
         {label}
       </button>
       {error.value !== null && <Failure error={error.value} />}
@@ -386,6 +381,82 @@ export function Labels({ of, kind }: { of: Annotations; kind: "tasks" | "jobs" }
         </li>
       ))}
     </ul>
+  );
+}
+
+// Facts lists what is known, and leaves out what is not.
+export function Facts({ rows }: { rows: [name: string, value: ComponentChildren][] }) {
+  return (
+    <dl class="facts">
+      {rows
+        .filter(([, value]) => value)
+        .map(([name, value]) => (
+          <div key={name}>
+            <dt>{name}</dt>
+            <dd>{value}</dd>
+          </div>
+        ))}
+    </dl>
+  );
+}
+
+// Table has a name, and can be scrolled.
+export function Table({
+  label,
+  columns,
+  caption,
+  class: classes,
+  children,
+}: {
+  label: string;
+  columns: ComponentChildren[];
+  caption?: string;
+  class?: string;
+  children: ComponentChildren;
+}) {
+  return (
+    <div class="scroll" tabIndex={0} role="region" aria-label={label}>
+      <table class={classes}>
+        {caption && <caption class="visually-hidden">{caption}</caption>}
+        <thead>
+          <tr>
+            {columns.map((column, i) => (
+              <th key={i} scope="col">
+                {column}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>{children}</tbody>
+      </table>
+    </div>
+  );
+}
+
+// More says how many of all are shown, and shows more of them.
+export function More({ shown, all, more }: { shown: number; all: number; more: () => void }) {
+  if (shown >= all) return null;
+  return (
+    <div class="row">
+      <span class="soft">{texts.lists.of(shown, all)}</span>
+      <button type="button" onClick={more}>
+        {texts.more}
+      </button>
+    </div>
+  );
+}
+
+// Gone says that there is no such task or job, and leads to the others.
+export function Gone({ kind, text }: { kind: "tasks" | "jobs"; text: string }) {
+  const others = (
+    <a class="button" href={to([kind])}>
+      {texts.lists[kind]}
+    </a>
+  );
+  return (
+    <div class="page">
+      <Notice kind="info" text={text} action={others} />
+    </div>
   );
 }
 

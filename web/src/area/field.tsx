@@ -105,9 +105,7 @@ export function AreaField({
           )}
           {area && crossesItself(area.geometry) && (
             <div data-crosses>
-              <Notice kind="warning">
-                <p>{texts.area.crosses}</p>
-              </Notice>
+              <Notice kind="warning" text={texts.area.crosses} />
             </div>
           )}
           {area && (

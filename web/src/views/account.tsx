@@ -3,7 +3,7 @@ import { get, post, Refused, remove } from "../api/client";
 import { useResource } from "../api/resource";
 import { comingBack, settings, signIn, signOut } from "../api/session";
 import type { Grant, PlatformList, Usage } from "../api/wire";
-import { Act, Confirm, Failure, Loading, useTitle } from "../controls";
+import { Act, Confirm, Failure, Loading, Table, useTitle } from "../controls";
 import { rounded, since } from "../format";
 import { texts } from "../texts";
 import { Hooks } from "./hooks";
@@ -116,36 +116,23 @@ function costsOf(u: Usage): string {
 
 function UsageTable({ list, usage }: { list: PlatformList; usage: Usage[] }) {
   return (
-    <div class="scroll" tabIndex={0} role="region" aria-label={t.usage}>
-      <table>
-        <thead>
-          <tr>
-            <th scope="col">{t.platform}</th>
-            <th scope="col">{t.live}</th>
-            <th scope="col">{t.lastDay}</th>
-            <th scope="col">{t.stored}</th>
-            <th scope="col">{t.costs}</th>
-          </tr>
-        </thead>
-        <tbody>
-          {usage.map(u => (
-            <tr key={u.platform}>
-              <th scope="row">{u.platform}</th>
-              <td class="num">{t.of(u.live, u.live_limit)}</td>
-              <td class="num">{t.of(u.last_day, u.last_day_limit)}</td>
-              <td class="num">{u.jobs}</td>
-              <td class="num">{costsOf(u)}</td>
-            </tr>
-          ))}
-          <tr>
-            <th scope="row">{t.overall}</th>
-            <td class="num">{t.of(list.live.used, list.live.of)}</td>
-            <td class="num">{t.of(list.last_day.used, list.last_day.of)}</td>
-            <td />
-            <td />
-          </tr>
-        </tbody>
-      </table>
-    </div>
+    <Table label={t.usage} columns={[t.platform, t.live, t.lastDay, t.stored, t.costs]}>
+      {usage.map(u => (
+        <tr key={u.platform}>
+          <th scope="row">{u.platform}</th>
+          <td class="num">{t.of(u.live, u.live_limit)}</td>
+          <td class="num">{t.of(u.last_day, u.last_day_limit)}</td>
+          <td class="num">{u.jobs}</td>
+          <td class="num">{costsOf(u)}</td>
+        </tr>
+      ))}
+      <tr>
+        <th scope="row">{t.overall}</th>
+        <td class="num">{t.of(list.live.used, list.live.of)}</td>
+        <td class="num">{t.of(list.last_day.used, list.last_day.of)}</td>
+        <td />
+        <td />
+      </tr>
+    </Table>
   );
 }

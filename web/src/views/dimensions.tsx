@@ -5,7 +5,7 @@ import type { LiveTask } from "../api/live";
 import { useResource } from "../api/resource";
 import type { DimensionProgress, Status } from "../api/wire";
 import { areaOfValue } from "../area/area";
-import { ProgressBar } from "../controls";
+import { More, ProgressBar } from "../controls";
 import { label } from "../form/parameters";
 import { Shown } from "../form/shown";
 import { query, setQuery } from "../route";
@@ -80,14 +80,7 @@ function Values({ task, dimension: d }: { task: LiveTask; dimension: DimensionPr
           );
         })}
       </ul>
-      {d.values.length > most.value && (
-        <div class="row">
-          <span class="soft">{texts.lists.of(most.value, d.values.length)}</span>
-          <button type="button" onClick={() => (most.value += rows)}>
-            {texts.more}
-          </button>
-        </div>
-      )}
+      <More shown={most.value} all={d.values.length} more={() => (most.value += rows)} />
     </section>
   );
 }

@@ -2,7 +2,7 @@
 import { useSignal } from "@preact/signals";
 import { post, Refused } from "../api/client";
 import type { HookEvent, NewHook } from "../api/wire";
-import { errorText, Field, Notice } from "../controls";
+import { errorText, Field, Notice, useAction } from "../controls";
 import { texts } from "../texts";
 
 const t = texts.hooks;
@@ -13,29 +13,18 @@ export function NewHookForm({ email, add }: { email: string; add: (hook: NewHook
   const byMail = useSignal(false);
   const url = useSignal("");
   const events = useSignal(usual);
-  const busy = useSignal(false);
-  const error = useSignal<unknown>(null);
+  const { busy, error, run } = useAction(async () => {
+    const to = byMail.value ? `mailto:${email}` : url.value.trim();
+    add(await post<NewHook>("hooks", { url: to, events: events.value }));
+  });
   const faults = error.value instanceof Refused ? error.value.errors : [];
   const fault = faults.map(e => e.msg).join(" ");
-  const submit = async (event: Event) => {
+  const submit = (event: Event) => {
     event.preventDefault();
-    busy.value = true;
-    error.value = null;
-    try {
-      add(
-        await post<NewHook>("hooks", {
-          url: byMail.value ? `mailto:${email}` : url.value.trim(),
-          events: events.value,
-        }),
-      );
-    } catch (e) {
-      error.value = e;
-    } finally {
-      busy.value = false;
-    }
+    void run();
   };
   return (
-    <form class="box" onSubmit={e => void submit(e)}>
+    <form class="box" onSubmit={submit}>
       <h3>{t.add}</h3>
       {email && (
         <Field label={t.how} required group>
@@ -89,9 +78,7 @@ export function NewHookForm({ email, add }: { email: string; add: (hook: NewHook
         }
       </Field>
       {error.value !== null && (byMail.value || !fault) && (
-        <Notice kind="error">
-          <p>{fault || errorText(error.value)}</p>
-        </Notice>
+        <Notice kind="error" text={fault || errorText(error.value)} />
       )}
       <div class="row">
         <button type="submit" class="primary" disabled={busy.value || events.value.length === 0}>

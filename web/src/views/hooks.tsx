@@ -1,11 +1,10 @@
 // Addresses that are notified of the user's jobs: URLs and the user's own mailbox, whether messages arrive, and the
 // last of them.
 import { useSignal } from "@preact/signals";
-import { useEffect } from "preact/hooks";
 import { get, post, remove } from "../api/client";
 import { useResource } from "../api/resource";
 import type { Delivery, Hook, NewHook } from "../api/wire";
-import { Act, Confirm, Copy, Failure, Loading, Notice } from "../controls";
+import { Act, Confirm, Copy, Failure, Loading, Notice, Table } from "../controls";
 import { since, time } from "../format";
 import { to } from "../route";
 import { texts } from "../texts";
@@ -99,79 +98,61 @@ function HookCard({ hook: h, again }: { hook: Hook; again: () => void }) {
 }
 
 function Log({ hook, again }: { hook: Hook; again: () => void }) {
-  const all = useSignal<Delivery[] | null>(null);
-  const error = useSignal<unknown>(null);
-  useEffect(() => {
-    const abort = new AbortController();
-    let timer = 0;
-    const read = () =>
-      get<Delivery[]>(`${path(hook)}/deliveries`, abort.signal)
-        .then(found => {
-          [all.value, error.value] = [found, null];
-          if (found.some(d => d.state === "waiting" && d.answer === null && !d.notice))
-            timer = window.setTimeout(read, looksAgain);
-        })
-        .catch((e: unknown) => {
-          if (!abort.signal.aborted) error.value = e;
-        });
-    void read();
-    return () => {
-      abort.abort();
-      clearTimeout(timer);
-    };
-  }, [hook.id]);
-  if (error.value !== null) return <Failure error={error.value} again={again} />;
-  if (!all.value) return <Loading />;
-  if (all.value.length === 0) return <p>{t.noMessages}</p>;
+  const waiting = useSignal(false);
+  const read = async (abort: AbortSignal) => {
+    const found = await get<Delivery[]>(`${path(hook)}/deliveries`, abort);
+    waiting.value = found.some(d => d.state === "waiting" && d.answer === null && !d.notice);
+    return found;
+  };
+  const { value: all, error } = useResource(read, [hook.id, waiting.value], waiting.value ? looksAgain : undefined);
+  if (error !== null) return <Failure error={error} again={again} />;
+  if (!all) return <Loading />;
+  if (all.length === 0) return <p>{t.noMessages}</p>;
   return (
-    <div class="scroll" tabIndex={0} role="region" aria-label={t.log}>
-      <table>
-        <thead>
-          <tr>
-            <th scope="col">{t.event}</th>
-            <th scope="col">{t.about}</th>
-            <th scope="col">{t.when}</th>
-            <th scope="col">{t.state}</th>
-            <th scope="col">{t.tries}</th>
-            <th scope="col">
-              <span class="visually-hidden">{t.again}</span>
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          {all.value.map(d => (
-            <tr key={d.id} data-delivery={d.state}>
-              <td>
-                {t.events[d.event]}
-                {d.share ? ` ${t.shares([d.share])}` : ""}
-                {d.attention && (
-                  <div class="soft small">{texts.pause.titles[d.attention] ?? d.attention.replaceAll("_", " ")}</div>
-                )}
-              </td>
-              <td>
-                <About delivery={d} />
-              </td>
-              <td>{time(d.happened)}</td>
-              <td>
-                {t.deliveryStates[d.state]}
-                {d.answer !== null && ` (${d.answer})`}
-                {d.notice && <div class="soft small">{d.notice}</div>}
-              </td>
-              <td class="num">{d.tries}</td>
-              <td>
-                <Act
-                  label={t.again}
-                  act={async () => {
-                    await post(`${path(hook)}/deliveries/${encodeURIComponent(d.id)}/send`);
-                    again();
-                  }}
-                />
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <Table
+      label={t.log}
+      columns={[
+        t.event,
+        t.about,
+        t.when,
+        t.state,
+        t.tries,
+        <span key="again" class="visually-hidden">
+          {t.again}
+        </span>,
+      ]}
+    >
+      {all.map(d => (
+        <tr key={d.id} data-delivery={d.state}>
+          <td>
+            {t.events[d.event]}
+            {d.share ? ` ${t.shares([d.share])}` : ""}
+            {d.attention && (
+              <div class="soft small">{texts.pause.titles[d.attention] ?? d.attention.replaceAll("_", " ")}</div>
+            )}
+          </td>
+          <td>
+            <About delivery={d} />
+          </td>
+          <td>{time(d.happened)}</td>
+          <td>
+            {t.deliveryStates[d.state]}
+            {d.answer !== null && ` (${d.answer})`}
+            {d.notice && <div class="soft small">{d.notice}</div>}
+          </td>
+          <td class="num">{d.tries}</td>
+          <td>
+            <Act
+              label={t.again}
+              act={async () => {
+                await post(`${path(hook)}/deliveries/${encodeURIComponent(d.id)}/send`);
+                again();
+              }}
+            />
+          </td>
+        </tr>
+      ))}
+    </Table>
   );
 }
 

@@ -6,7 +6,18 @@ import { canRunAgain, runAgain } from "../api/jobs";
 import { changeJobs, changeTask } from "../api/tasks";
 import { signIn } from "../api/session";
 import type { Job } from "../api/wire";
-import { Act, AttentionNotice, Confirm, Failure, Labels, Loading, Notice, StatusWord, useTitle } from "../controls";
+import {
+  Act,
+  AttentionNotice,
+  Confirm,
+  Failure,
+  Gone,
+  Labels,
+  Loading,
+  Notice,
+  StatusWord,
+  useTitle,
+} from "../controls";
 import { between, left, share } from "../format";
 import { RasterLayer } from "../map/raster_layer";
 import { boxAround } from "../map/antimeridian";
@@ -94,21 +105,7 @@ export function JobPage({ id }: { id: number }) {
     fit();
     return () => shown.dispose();
   }, [key, stage.value]);
-  if (isMissing(error))
-    return (
-      <div class="page">
-        <Notice
-          kind="info"
-          action={
-            <a class="button" href={to(["jobs"])}>
-              {texts.lists.jobs}
-            </a>
-          }
-        >
-          <p>{t.gone}</p>
-        </Notice>
-      </div>
-    );
+  if (isMissing(error)) return <Gone kind="jobs" text={t.gone} />;
   const task = job?.task_id;
   if (!job) return <div class="page">{error ? <Failure error={error} again={again} /> : <Loading />}</div>;
   return (
@@ -142,11 +139,7 @@ export function JobPage({ id }: { id: number }) {
         <Labels of={job} kind="jobs" />
         {job.note && <p class="soft">{job.note}</p>}
         {error !== null && <Failure error={error} again={again} />}
-        {job.failure && (
-          <Notice kind="error" title={t.failed}>
-            <p>{job.failure}</p>
-          </Notice>
-        )}
+        {job.failure && <Notice kind="error" title={t.failed} text={job.failure} />}
         {job.attention && (
           <AttentionNotice
             attention={job.attention}
@@ -157,11 +150,7 @@ export function JobPage({ id }: { id: number }) {
             }
           />
         )}
-        {job.warning && (
-          <Notice kind="info">
-            <p>{job.warning}</p>
-          </Notice>
-        )}
+        {job.warning && <Notice kind="info" text={job.warning} />}
         <Actions job={job} again={again} />
         <h2>{t.results}</h2>
         {job.status === "finished" ? (

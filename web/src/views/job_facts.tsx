@@ -1,6 +1,7 @@
 // What is known of a job: its course, and its parameters.
 import type { ComponentChildren } from "preact";
 import type { Job } from "../api/wire";
+import { Facts } from "../controls";
 import { label } from "../form/parameters";
 import { Shown } from "../form/shown";
 import { between, duration, rounded, since, time } from "../format";
@@ -32,18 +33,7 @@ export function Course({ job: j }: { job: Job }) {
     [t.platform, j.platform],
     [t.platformJob, j.platform_job_id && <code>{j.platform_job_id}</code>],
   ];
-  return (
-    <dl class="facts">
-      {rows
-        .filter(([, v]) => v)
-        .map(([name, v]) => (
-          <div key={name}>
-            <dt>{name}</dt>
-            <dd>{v}</dd>
-          </div>
-        ))}
-    </dl>
-  );
+  return <Facts rows={rows} />;
 }
 
 export function Parameters({ parameters }: { parameters: Record<string, unknown> }) {

@@ -2,7 +2,7 @@
 import { useSignal } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
 import { followJobs, followTasks } from "../api/live";
-import { labelsOf, Loading, Notice, Swatch, useTitle } from "../controls";
+import { labelsOf, Loading, More, Notice, Swatch, useTitle } from "../controls";
 import { number } from "../format";
 import { query, setQuery, to } from "../route";
 import { states, statesOf, type Entry, type State } from "../run";
@@ -47,20 +47,11 @@ function RunList({ kind }: { kind: "tasks" | "jobs" }) {
           <Filters kind={kind} all={all} />
           <Selection kind={kind} chosen={chosen} found={found} select={s => (selected.value = s)} />
           {found.length === 0 ? (
-            <Notice kind="info">
-              <p>{t.none}</p>
-            </Notice>
+            <Notice kind="info" text={t.none} />
           ) : (
             <RunTable kind={kind} shown={shown} selected={selected.value} select={s => (selected.value = s)} />
           )}
-          {found.length > shown.length && (
-            <div class="row">
-              <span class="soft">{t.of(shown.length, found.length)}</span>
-              <button type="button" onClick={() => (most.value += atOnce)}>
-                {texts.more}
-              </button>
-            </div>
-          )}
+          <More shown={shown.length} all={found.length} more={() => (most.value += atOnce)} />
         </>
       )}
     </div>

@@ -2,7 +2,7 @@
 import { useSignal } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
 import type { Item } from "../api/wire";
-import { save } from "../controls";
+import { save, Table } from "../controls";
 import { rounded } from "../format";
 import { mayBeValue, type Value } from "../map/asset";
 import { gradient } from "../map/palette";
@@ -104,32 +104,18 @@ export function Numbers({
           </div>
         </div>
       )}
-      <div class="scroll" tabIndex={0} role="region" aria-label={t.values}>
-        <table>
-          <thead>
-            <tr>
-              <th scope="col">{texts.task.tile}</th>
-              {columns.map(c => (
-                <th key={c} scope="col">
-                  {c}
-                </th>
-              ))}
-            </tr>
-          </thead>
-          <tbody>
-            {rows.slice(0, count.value).map(r => (
-              <tr key={r.id}>
-                <th scope="row">{r.name || place(r.id)}</th>
-                {columns.map(c => (
-                  <td key={c} class="num">
-                    {r.values.has(c) ? shownValue(r.values.get(c)!) : ""}
-                  </td>
-                ))}
-              </tr>
+      <Table label={t.values} columns={[texts.task.tile, ...columns]}>
+        {rows.slice(0, count.value).map(r => (
+          <tr key={r.id}>
+            <th scope="row">{r.name || place(r.id)}</th>
+            {columns.map(c => (
+              <td key={c} class="num">
+                {r.values.has(c) ? shownValue(r.values.get(c)!) : ""}
+              </td>
             ))}
-          </tbody>
-        </table>
-      </div>
+          </tr>
+        ))}
+      </Table>
       {rows.length > count.value && (
         <button type="button" onClick={() => (count.value += most)}>
           {texts.more}

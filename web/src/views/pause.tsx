@@ -2,7 +2,7 @@
 import { useSignal } from "@preact/signals";
 import { resumeTask } from "../api/tasks";
 import type { TaskBudget, TaskRest, TaskSummary } from "../api/wire";
-import { Act, Failure, Field, Notice } from "../controls";
+import { Act, Failure, Field, Notice, useAction } from "../controls";
 import { duration, range, rounded } from "../format";
 import { texts } from "../texts";
 
@@ -54,24 +54,15 @@ export function Paused({ summary }: { summary: TaskSummary }) {
 // Raise gives a task another budget, or none, with which it goes on.
 function Raise({ id, budget, useful }: { id: number; budget: TaskBudget; useful: boolean }) {
   const amount = useSignal("");
-  const busy = useSignal(false);
-  const error = useSignal<unknown>(null);
-  const submit = async (event: Event) => {
+  const { busy, error, run } = useAction(() => resumeTask(id, Number(amount.value)));
+  const submit = (event: Event) => {
     event.preventDefault();
-    busy.value = true;
-    error.value = null;
-    try {
-      await resumeTask(id, Number(amount.value));
-    } catch (e) {
-      error.value = e;
-    } finally {
-      busy.value = false;
-    }
+    void run();
   };
   return (
     <>
       {useful && (
-        <form onSubmit={e => void submit(e)}>
+        <form onSubmit={submit}>
           <Field label={t.newBudget(budget.unit)} help={t.newBudgetHelp(rounded(budget.amount))} required>
             {a => (
               <input

@@ -32,16 +32,8 @@ export function Limits({
   return (
     <>
       {p.attention && <AttentionNotice attention={p.attention} />}
-      {troubled && !p.attention && (
-        <Notice kind="warning">
-          <p>{t.notWorking(texts.state[p.state])}</p>
-        </Notice>
-      )}
-      {over && (
-        <Notice kind="error">
-          <p>{t.overLimit}</p>
-        </Notice>
-      )}
+      {troubled && !p.attention && <Notice kind="warning" text={t.notWorking(texts.state[p.state])} />}
+      {over && <Notice kind="error" text={t.overLimit} />}
       {lines.length > 0 && (
         <>
           <h2>{alone ? t.limits : t.limitsAt(p.name)}</h2>

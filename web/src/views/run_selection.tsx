@@ -101,11 +101,7 @@ export function Selection({
           act={everywhere => each(chosen, e => removeRun(`${path}/${e.id}`, everywhere))}
         />
       </div>
-      {failure.value && (
-        <Notice kind="error">
-          <p>{failure.value}</p>
-        </Notice>
-      )}
+      {failure.value && <Notice kind="error" text={failure.value} />}
     </>
   );
 }

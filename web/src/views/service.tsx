@@ -2,7 +2,7 @@ import { address, get } from "../api/client";
 import { useResource } from "../api/resource";
 import { signIn } from "../api/session";
 import { platformsOf, type Parameter, type Service } from "../api/wire";
-import { Copy, Failure, Loading, Notice, Outward, useTitle } from "../controls";
+import { Copy, Facts, Failure, Loading, Notice, Outward, Table, useTitle } from "../controls";
 import { date, rounded, since } from "../format";
 import { go, to } from "../route";
 import { texts } from "../texts";
@@ -41,25 +41,19 @@ export function ServicePage({ id }: { id: string }) {
           </button>
         )}
       </div>
-      {s.stale_since && (
-        <Notice kind="warning">
-          <p>{texts.services.stale(since(s.stale_since))}</p>
-        </Notice>
-      )}
+      {s.stale_since && <Notice kind="warning" text={texts.services.stale(since(s.stale_since))} />}
       {s.description_html ? (
         // The broker has sanitised it; the Content-Security-Policy lets no script in it run.
         <div class="prose" dangerouslySetInnerHTML={{ __html: s.description_html }} />
       ) : (
         <p>{s.description ?? s.summary}</p>
       )}
-      <Facts service={s} />
+      <About service={s} />
       <h2>{t.parameters}</h2>
       {s.parameters ? (
         <Parameters parameters={s.parameters} />
       ) : (
-        <Notice kind="warning">
-          <p>{s.parameters_error?.message ?? t.noParameters}</p>
-        </Notice>
+        <Notice kind="warning" text={s.parameters_error?.message ?? t.noParameters} />
       )}
       <h2>{t.use}</h2>
       <Snippet
@@ -107,7 +101,7 @@ export function costOf(s: Service): string | null {
   return parts.filter(Boolean).join(". ") || null;
 }
 
-function Facts({ service: s }: { service: Service }) {
+function About({ service: s }: { service: Service }) {
   const rows: [string, preact.ComponentChildren][] = [
     [t.platform, platformsOf(s).join(", ")],
     [t.protocol, t.protocols[s.label]],
@@ -120,45 +114,22 @@ function Facts({ service: s }: { service: Service }) {
     [t.formats, s.formats?.map(f => f.title || f.name).join(", ")],
     [t.updated, s.updated && date(s.updated)],
   ];
-  return (
-    <dl class="facts">
-      {rows
-        .filter(([, value]) => value)
-        .map(([name, value]) => (
-          <div key={name}>
-            <dt>{name}</dt>
-            <dd>{value}</dd>
-          </div>
-        ))}
-    </dl>
-  );
+  return <Facts rows={rows} />;
 }
 
 function Parameters({ parameters }: { parameters: Parameter[] }) {
   return (
-    <div class="scroll" tabIndex={0} role="region" aria-label={t.parameters}>
-      <table>
-        <thead>
-          <tr>
-            <th scope="col">{t.name}</th>
-            <th scope="col">{t.type}</th>
-            <th scope="col">{t.default}</th>
-            <th scope="col">{t.meaning}</th>
-          </tr>
-        </thead>
-        <tbody>
-          {parameters.map(p => (
-            <tr key={p.name}>
-              <th scope="row">
-                <code>{p.name}</code>
-              </th>
-              <td>{p.type}</td>
-              <td>{p.optional ? (p.default === null ? "" : JSON.stringify(p.default)) : t.required}</td>
-              <td>{p.description}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <Table label={t.parameters} columns={[t.name, t.type, t.default, t.meaning]}>
+      {parameters.map(p => (
+        <tr key={p.name}>
+          <th scope="row">
+            <code>{p.name}</code>
+          </th>
+          <td>{p.type}</td>
+          <td>{p.optional ? (p.default === null ? "" : JSON.stringify(p.default)) : t.required}</td>
+          <td>{p.description}</td>
+        </tr>
+      ))}
+    </Table>
   );
 }

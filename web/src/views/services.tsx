@@ -3,7 +3,7 @@ import { useEffect, useRef } from "preact/hooks";
 import { get } from "../api/client";
 import { signIn } from "../api/session";
 import { platformsOf, type ServiceList, type ServiceSummary } from "../api/wire";
-import { Failure, Loading, Notice, safe, useTitle } from "../controls";
+import { Failure, Loading, Notice, safe, Table, useTitle } from "../controls";
 import { count, since } from "../format";
 import { hash, query, segments, setQuery, to } from "../route";
 import { texts } from "../texts";
@@ -58,12 +58,8 @@ export function Services() {
           <p class="soft" role="status">
             {filters === "" ? null : t.found(shown.total)}
           </p>
-          {shown.total === 0 && (
-            <Notice kind="info">
-              <p>{filters === "" ? t.empty : t.none}</p>
-            </Notice>
-          )}
-          {asList ? <Table services={shown.services} /> : <Cards services={shown.services} />}
+          {shown.total === 0 && <Notice kind="info" text={filters === "" ? t.empty : t.none} />}
+          {asList ? <ServiceTable services={shown.services} /> : <Cards services={shown.services} />}
           {shown.next && (
             <button type="button" onClick={() => void more().catch((e: unknown) => (error.value = e))}>
               {texts.more}
@@ -183,32 +179,23 @@ function Cards({ services }: { services: ServiceSummary[] }) {
   );
 }
 
-function Table({ services }: { services: ServiceSummary[] }) {
+function ServiceTable({ services }: { services: ServiceSummary[] }) {
   return (
-    <div class="scroll" tabIndex={0} role="region" aria-label={t.title}>
-      <table>
-        <caption class="visually-hidden">{count(services.length, "service", "services")}</caption>
-        <thead>
-          <tr>
-            <th scope="col">{texts.lists.name}</th>
-            <th scope="col">{texts.service.provider}</th>
-            <th scope="col">{t.platform}</th>
-            <th scope="col">{texts.service.meaning}</th>
-          </tr>
-        </thead>
-        <tbody>
-          {services.map(s => (
-            <tr key={s.id}>
-              <th scope="row">
-                <a href={to(["services", s.id])}>{s.title}</a>
-              </th>
-              <td>{s.provider?.name}</td>
-              <td>{platformsOf(s).join(", ")}</td>
-              <td>{s.summary}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <Table
+      label={t.title}
+      caption={count(services.length, "service", "services")}
+      columns={[texts.lists.name, texts.service.provider, t.platform, texts.service.meaning]}
+    >
+      {services.map(s => (
+        <tr key={s.id}>
+          <th scope="row">
+            <a href={to(["services", s.id])}>{s.title}</a>
+          </th>
+          <td>{s.provider?.name}</td>
+          <td>{platformsOf(s).join(", ")}</td>
+          <td>{s.summary}</td>
+        </tr>
+      ))}
+    </Table>
   );
 }

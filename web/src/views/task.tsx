@@ -3,7 +3,7 @@ import { useSignal, useSignalEffect } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { followTask, type LiveTask } from "../api/live";
 import type { Job, TaskSummary } from "../api/wire";
-import { Loading, Notice, Swatch, useTitle } from "../controls";
+import { Gone, Loading, Swatch, useTitle } from "../controls";
 import { RasterLayer } from "../map/raster_layer";
 import type { Box, Stage } from "../map/stage";
 import { TileLayer } from "../map/tile_layer";
@@ -62,7 +62,7 @@ export function TaskPage({ id }: { id: number }) {
   }, [noTiles, placed.length > 0, layers.value]);
   useEffect(() => layers.value?.tiles.fade(rasters.shown.length > 0), [rasters.shown.length > 0]);
 
-  if (task.gone.value) return <Gone />;
+  if (task.gone.value) return <Gone kind="tasks" text={t.gone} />;
   const summary = task.summary.value;
   return (
     <div
@@ -134,23 +134,6 @@ function useStreamed(items: Items, all: number, rasters: Rasters): void {
 }
 
 const nameOf = (task: LiveTask, job: number): string => task.jobs.peek().get(job)?.name ?? t.tileOf(task.place(job));
-
-function Gone() {
-  return (
-    <div class="page">
-      <Notice
-        kind="info"
-        action={
-          <a class="button" href={to(["tasks"])}>
-            {texts.lists.tasks}
-          </a>
-        }
-      >
-        <p>{t.gone}</p>
-      </Notice>
-    </div>
-  );
-}
 
 function boxAround(boxes: number[][]): Box | null {
   if (boxes.length === 0) return null;

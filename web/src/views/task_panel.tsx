@@ -164,11 +164,7 @@ function Overview({
           <AttentionNotice attention={summary.attention} />
         )}
       {summary.rest && <Rest of={summary.rest} />}
-      {summary.warning && (
-        <Notice kind="info">
-          <p>{summary.warning}</p>
-        </Notice>
-      )}
+      {summary.warning && <Notice kind="info" text={summary.warning} />}
       <Failures task={task} summary={summary} />
       <Actions task={task} summary={summary} live={live} />
       {summary.homes && <TaskPlatforms id={summary.id} task={task} live={live > 0} />}

@@ -3,7 +3,7 @@ import { useSignal } from "@preact/signals";
 import type { LiveTask } from "../api/live";
 import { changeJobs } from "../api/tasks";
 import type { Job, Status } from "../api/wire";
-import { Act, Confirm, StatusWord, Swatch } from "../controls";
+import { Act, Confirm, More, StatusWord, Swatch } from "../controls";
 import { duration, number, rounded, share } from "../format";
 import { query, setQuery, to } from "../route";
 import { ended, statuses } from "../status";
@@ -105,14 +105,7 @@ export function Tiles({
           </tbody>
         </table>
       </div>
-      {found.length > visible.length && (
-        <div class="row">
-          <span class="soft">{texts.lists.of(visible.length, found.length)}</span>
-          <button type="button" onClick={() => (most.value += rows)}>
-            {texts.more}
-          </button>
-        </div>
-      )}
+      <More shown={visible.length} all={found.length} more={() => (most.value += rows)} />
     </>
   );
 }

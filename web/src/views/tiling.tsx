@@ -181,16 +181,8 @@ function SplitCount({ split, hasArea }: { split: Split; hasArea: boolean }) {
     >
       {!hasArea && <p class="soft">{texts.split.needsArea}</p>}
       {split.state === "counting" && <p class="soft">{texts.split.counting}</p>}
-      {split.state === "failed" && (
-        <Notice kind="error">
-          <p>{splitError(split.error)}</p>
-        </Notice>
-      )}
-      {split.state === "ready" && tooMany(count) && (
-        <Notice kind="error">
-          <p>{texts.split.over(count, limit ?? 0)}</p>
-        </Notice>
-      )}
+      {split.state === "failed" && <Notice kind="error" text={splitError(split.error)} />}
+      {split.state === "ready" && tooMany(count) && <Notice kind="error" text={texts.split.over(count, limit ?? 0)} />}
       {split.state === "ready" && !tooMany(count) && (
         <>
           <p>
