@@ -7,7 +7,7 @@ import { comingBack, settings } from "./api/session";
 import type { Annotations, Attention, Status } from "./api/wire";
 import { share } from "./format";
 import { to } from "./route";
-import { colour, fillOf, onSchemeChange, statuses } from "./status";
+import { colour, fillOf, onSchemeChange, totals, type Counts } from "./status";
 import { texts } from "./texts";
 
 export function Swatch({ status }: { status: Status }) {
@@ -149,12 +149,11 @@ export function Outward({ href, children }: { href: string; children: ComponentC
   );
 }
 
-export type Counts = Partial<Record<Status, number>>;
-
 // ProgressBar shows how many of all have which status.
 export function ProgressBar({ counts, label }: { counts: Counts; label: string }) {
-  const total = statuses.reduce((sum, s) => sum + (counts[s] ?? 0), 0) || 1;
-  const done = ((counts.finished ?? 0) + (counts.failed ?? 0) + (counts.canceled ?? 0)) / total;
+  const { all, done: over } = totals(counts);
+  const total = all || 1;
+  const done = over / total;
   const order: Status[] = ["finished", "failed", "canceled", "unknown", "running", "queued", "submitted"];
   return (
     <div

@@ -13,6 +13,15 @@ export const statuses: Status[] = [
 ];
 export const ended = (status: Status): boolean => status === "finished" || status === "failed" || status === "canceled";
 
+// Counts is how many jobs have which status.
+export type Counts = Partial<Record<Status, number>>;
+
+// totals returns how many jobs there are, and how many have ended.
+export function totals(counts: Counts): { all: number; done: number } {
+  const sum = (of: Status[]) => of.reduce((n, s) => n + (counts[s] ?? 0), 0);
+  return { all: sum(statuses), done: sum(statuses.filter(ended)) };
+}
+
 const patterns: Record<Status, "solid" | "dots" | "rising" | "falling" | "cross" | "lines" | "empty" | "grid"> = {
   created: "empty",
   submitted: "dots",

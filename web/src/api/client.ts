@@ -28,7 +28,6 @@ export function address(path: string): URL {
 export interface Answer<T> {
   body: T;
   etag: string | null;
-  next: string | null; // query of the next page
 }
 
 // ask sends a request and returns its response; null as body for 304. It throws Refused.
@@ -54,13 +53,8 @@ export async function ask<T>(
     throw new Refused(0, "UNREACHABLE", "");
   }
   const text = await response.text();
-  if (response.status === 304) return { body: null as T, etag: response.headers.get("ETag"), next: null };
-  if (!response.ok) throw refused(response.status, text);
-  return {
-    body: (text === "" ? null : JSON.parse(text)) as T,
-    etag: response.headers.get("ETag"),
-    next: nextOf(response.headers.get("Link")),
-  };
+  if (!response.ok && response.status !== 304) throw refused(response.status, text);
+  return { body: (text === "" ? null : JSON.parse(text)) as T, etag: response.headers.get("ETag") };
 }
 
 function refused(status: number, text: string): Refused {
@@ -78,12 +72,6 @@ function refused(status: number, text: string): Refused {
   } catch {
     return new Refused(status, "", "");
   }
-}
-
-// nextOf returns the query of the link with the relation next.
-function nextOf(link: string | null): string | null {
-  const found = link?.match(/<([^>]*)>;\s*rel="?next"?/);
-  return found ? new URL(found[1]!, address("")).search : null;
 }
 
 // newKey returns a new Idempotency-Key. Pages of plain http have no crypto.randomUUID.

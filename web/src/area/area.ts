@@ -53,7 +53,7 @@ export function boxOf({ west, south, east, north }: Corners): Area | null {
   return { isBox: true, geometry: { type: "Polygon", coordinates: [ring] } };
 }
 
-const sides = ["west", "south", "east", "north"] as const;
+export const sides = ["west", "south", "east", "north"] as const;
 
 // CornerTexts are corners as they were typed, such as "5.".
 export type CornerTexts = Partial<Record<keyof Corners, string>>;

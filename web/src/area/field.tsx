@@ -5,7 +5,7 @@ import { Field, Notice } from "../controls";
 import type { Draft } from "../form/draft";
 import { countryNames, outlineOf } from "../map/world";
 import { texts } from "../texts";
-import { cornerTexts, readCorners, sizeOf, type Area, type Corners } from "./area";
+import { cornerTexts, readCorners, sides, sizeOf, type Area, type Corners } from "./area";
 import { crossesItself } from "./crossing";
 import { readAreaFile, readAreaText } from "./files";
 
@@ -24,8 +24,6 @@ interface Given {
   message: { kind: "info" | "error"; text: string } | null;
   upload: (files: FileList) => void;
 }
-
-const sides = ["west", "south", "east", "north"] as const;
 
 export function AreaField({
   draft,
@@ -98,11 +96,7 @@ export function AreaField({
           </p>
           <CornerFields draft={draft} type={type} />
           <GeometryText draft={draft} type={typeGeoJSON} set={a => set(a, true)} />
-          {message && (
-            <Notice kind={message.kind}>
-              <p>{message.text}</p>
-            </Notice>
-          )}
+          {message && <Notice {...message} />}
           {area && crossesItself(area.geometry) && (
             <div data-crosses>
               <Notice kind="warning" text={texts.area.crosses} />

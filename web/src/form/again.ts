@@ -2,6 +2,7 @@
 import type { FeatureCollection, MultiPolygon, Polygon } from "geojson";
 import { get } from "../api/client";
 import type { DimensionProgress, Job, Service, ServiceList, Step, Task, Tile, TileMap } from "../api/wire";
+import { labelsOf } from "../controls";
 import { cutAtAntimeridian } from "../map/antimeridian";
 import { intervalOf, partsOf, several, steps } from "./dimensions";
 import { fresh, ownCells, type Draft } from "./draft";
@@ -55,9 +56,7 @@ function draftOfJob(service: Service, job: Job): Draft {
     limits: {
       ...(typeof retries === "number" && { retries: String(retries) }),
       ...(typeof seconds === "number" && { hours: String(seconds / 3600) }),
-      labels: Object.entries(job.labels ?? {})
-        .map(([k, v]) => `${k}=${v}`)
-        .join(", "),
+      labels: labelsOf(job).join(", "),
       note: job.note ?? "",
     },
   };

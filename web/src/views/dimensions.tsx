@@ -3,12 +3,13 @@ import { useSignal } from "@preact/signals";
 import { get } from "../api/client";
 import type { LiveTask } from "../api/live";
 import { useResource } from "../api/resource";
-import type { DimensionProgress, Status } from "../api/wire";
+import type { DimensionProgress } from "../api/wire";
 import { areaOfValue } from "../area/area";
 import { More, ProgressBar } from "../controls";
 import { label } from "../form/parameters";
 import { Shown } from "../form/shown";
 import { query, setQuery } from "../route";
+import { totals, type Counts } from "../status";
 import { texts } from "../texts";
 
 const t = texts.several;
@@ -51,13 +52,12 @@ function Values({ task, dimension: d }: { task: LiveTask; dimension: DimensionPr
       <h2>{t.of(label(d.name))}</h2>
       <ul class="values">
         {d.values.slice(0, most.value).map((v, i) => {
-          const counts: Partial<Record<Status, number>> = {};
+          const counts: Counts = {};
           for (const id of v.jobs) {
             const status = task.jobs.value.get(id)?.status;
             if (status) counts[status] = (counts[status] ?? 0) + 1;
           }
-          const all = Object.values(counts).reduce((a, b) => a + b, 0);
-          const done = (counts.finished ?? 0) + (counts.failed ?? 0) + (counts.canceled ?? 0);
+          const { all, done } = totals(counts);
           const name = `${d.name}.${i}`;
           return (
             <li key={name} data-done={done} data-all={all}>

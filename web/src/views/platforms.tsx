@@ -3,9 +3,10 @@ import { get } from "../api/client";
 import type { LiveTask } from "../api/live";
 import { useResource } from "../api/resource";
 import { comingBack } from "../api/session";
-import type { PlatformProgress, Status } from "../api/wire";
+import type { PlatformProgress } from "../api/wire";
 import { ProgressBar } from "../controls";
 import { since } from "../format";
+import { totals, type Counts } from "../status";
 import { texts } from "../texts";
 
 const t = texts.platforms;
@@ -22,7 +23,7 @@ export function TaskPlatforms({ id, task, live }: { id: number; task: LiveTask; 
   );
   const read = value?.platforms ?? [];
   if (read.length < 2) return null;
-  const counts = new Map<string, Partial<Record<Status, number>>>();
+  const counts = new Map<string, Counts>();
   for (const j of task.jobs.value.values()) {
     if (!j.platform) continue;
     const own = counts.get(j.platform) ?? {};
@@ -35,8 +36,7 @@ export function TaskPlatforms({ id, task, live }: { id: number; task: LiveTask; 
       <ul class="values">
         {read.map(p => {
           const own = counts.get(p.platform) ?? {};
-          const all = Object.values(own).reduce((a, b) => a + b, 0);
-          const done = (own.finished ?? 0) + (own.failed ?? 0) + (own.canceled ?? 0);
+          const { all, done } = totals(own);
           return (
             <li key={p.platform} data-platform={p.platform} data-done={done} data-all={all} data-per-hour={p.per_hour}>
               <div class="row between">

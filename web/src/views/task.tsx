@@ -9,7 +9,7 @@ import type { Box, Stage } from "../map/stage";
 import { TileLayer } from "../map/tile_layer";
 import { MapView } from "../map/view";
 import { query, setQuery, to } from "../route";
-import { statuses } from "../status";
+import { statuses, totals } from "../status";
 import { texts } from "../texts";
 import { Dates } from "./dates";
 import { pictures, useItems, type Items } from "./items";
@@ -32,11 +32,7 @@ export function TaskPage({ id }: { id: number }) {
   const selected = Number(query.value.get("tile")) || null;
   const counts = task.summary.value?.counts ?? {};
   const items = useItems(id, counts.finished ?? 0, task.place);
-  useStreamed(
-    items,
-    statuses.reduce((n, s) => n + (counts[s] ?? 0), 0),
-    rasters,
-  );
+  useStreamed(items, totals(counts).all, rasters);
   const placed = items.known.flatMap(i => (i.bbox ? [i.bbox] : [])); // of a task whose tiles differ in time alone
   const fit = () => {
     const tiles = (task.tiles.value ?? []).filter(x => x.bbox && (!selected || x.id === selected)).map(x => x.bbox!);

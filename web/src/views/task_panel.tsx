@@ -8,7 +8,7 @@ import { AttentionNotice, Labels, Notice, ProgressBar } from "../controls";
 import { between, left, share, since } from "../format";
 import type { TileLayer } from "../map/tile_layer";
 import { query, setQuery } from "../route";
-import { ended, statuses } from "../status";
+import { ended, totals } from "../status";
 import { texts } from "../texts";
 import { Announcer } from "./announcer";
 import { Costs } from "./costs";
@@ -38,8 +38,7 @@ interface Given {
 export function TaskPanel(given: Given) {
   const { task, summary } = given;
   const counts = summary.counts ?? {};
-  const all = statuses.reduce((n, s) => n + (counts[s] ?? 0), 0);
-  const done = (counts.finished ?? 0) + (counts.failed ?? 0) + (counts.canceled ?? 0);
+  const { all, done } = totals(counts);
   const words = counts.failed ? t.doneWith(done, all, counts.failed) : t.done(done, all);
   const dimensions = useDimensions(summary.id);
   const rows = useNumbers(given.items.known);

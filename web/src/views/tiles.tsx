@@ -6,7 +6,7 @@ import type { Job, Status } from "../api/wire";
 import { Act, Confirm, More, StatusWord, Swatch } from "../controls";
 import { duration, number, rounded, share } from "../format";
 import { query, setQuery, to } from "../route";
-import { ended, statuses } from "../status";
+import { ended, statuses, type Counts } from "../status";
 import { texts } from "../texts";
 
 const t = texts.task;
@@ -21,7 +21,7 @@ export function Tiles({
 }: {
   task: LiveTask;
   id: number;
-  counts: Partial<Record<Status, number>>;
+  counts: Counts;
   shown: number | null;
   only: ReadonlySet<number> | null; // the jobs of a value of a dimension
 }) {
