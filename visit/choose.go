@@ -26,16 +26,13 @@ func (v *visit) enqueueWaiting(ctx context.Context) error {
 	return nil
 }
 
-// ready returns at most n due jobs of a queue whose documents are available. The other jobs keep waiting. A job whose
-// document was requested less than fetchGrace ago is left unchanged. A job whose document is not available gets an
-// outcome to be saved.
+// ready returns at most n due jobs of a queue whose documents are available. The other jobs keep waiting.
 func (v *visit) ready(ctx context.Context, w *missingDocuments, l dispatch.Queue, n int) ([]dispatch.Job, error) {
-	p, can := v.backend.Platform.(dispatch.Preparer)
 	jobs, err := v.idle(ctx, l, n)
-	if err != nil || !can {
-		return jobs, err
+	if err != nil {
+		return nil, err
 	}
-	good, err := v.withDocuments(ctx, p, w, jobs)
+	good, err := v.withDocuments(ctx, w, jobs)
 	if err != nil || len(good) == len(jobs) {
 		return good, err
 	}
@@ -43,7 +40,7 @@ func (v *visit) ready(ctx context.Context, w *missingDocuments, l dispatch.Queue
 	if err != nil || len(more) <= len(jobs) {
 		return good, err
 	}
-	others, err := v.withDocuments(ctx, p, w, more[len(jobs):])
+	others, err := v.withDocuments(ctx, w, more[len(jobs):])
 	good = append(good, others...)
 	return good[:min(n, len(good))], err
 }

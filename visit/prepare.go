@@ -15,8 +15,14 @@ type missingDocuments struct {
 	checkAt  time.Time    // when to check again for documents that are being fetched; zero: none is
 }
 
-func (v *visit) withDocuments(ctx context.Context, p dispatch.Preparer, w *missingDocuments,
-	jobs []dispatch.Job) (good []dispatch.Job, err error) {
+// withDocuments returns those of the jobs whose documents are available. A job whose document was requested less than
+// fetchGrace ago is left unchanged. A job whose document is not available gets an outcome to be saved.
+func (v *visit) withDocuments(ctx context.Context, w *missingDocuments, jobs []dispatch.Job) (good []dispatch.Job,
+	err error) {
+	p, can := v.backend.Platform.(dispatch.Preparer)
+	if !can {
+		return jobs, nil
+	}
 	for _, j := range jobs {
 		s, err := v.service(ctx, j)
 		if dispatch.Is(err, dispatch.NotFound) { // purged
@@ -106,10 +112,8 @@ func (v *visit) prepareAgain(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w, good := missingDocuments{}, jobs
-	if p, can := v.backend.Platform.(dispatch.Preparer); can {
-		good, err = v.withDocuments(ctx, p, &w, jobs)
-	}
+	w := missingDocuments{}
+	good, err := v.withDocuments(ctx, &w, jobs)
 	for _, j := range good {
 		w.outcomes = append(w.outcomes, jobOutcome{j, dispatch.Outcome{Asked: dispatch.AskPrepare, Attempt: j.Attempt,
 			Epoch: j.Epoch}})
