@@ -85,9 +85,7 @@ func (b *Broker) placesBetween(ctx context.Context, queue queueAt, from, to disp
 	}
 	before := 0
 	if from != (dispatch.Rank{}) {
-		if before, err = b.Records.WaitingBefore(ctx, dispatch.Job{Identity: dispatch.Identity{Owner: queue.UserID,
-			Task: queue.TaskID, ID: from.ID}, Target: dispatch.Target{Account: queue.Account},
-			Plan: dispatch.Plan{Due: from.Due}}); err != nil {
+		if before, err = b.Records.WaitingBefore(ctx, queue.Account, l, from); err != nil {
 			return nil, err
 		}
 	}

@@ -162,8 +162,8 @@ type Records interface {
 	// Waiting returns the jobs that wait in a queue, due or not, in their order from one rank to another, both
 	// included, without paused ones.
 	Waiting(ctx context.Context, a dispatch.Account, l dispatch.Queue, from, to dispatch.Rank) ([]dispatch.JobID, error)
-	// WaitingBefore returns how many of the jobs that Waiting returns for the whole queue of a job come before it.
-	WaitingBefore(context.Context, dispatch.Job) (int, error)
+	// WaitingBefore returns how many of the jobs that Waiting returns for a whole queue come before a rank.
+	WaitingBefore(ctx context.Context, a dispatch.Account, l dispatch.Queue, to dispatch.Rank) (int, error)
 
 	// Usage counts the owner's jobs at each account, including deleted ones until they are purged. Usage.Lately counts
 	// those submitted within d, at most a [dispatch.Day].

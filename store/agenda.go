@@ -68,11 +68,9 @@ func (l accountReader) overview(ctx context.Context, g *dispatch.Agenda) (next f
 			number(&next.start),
 			number(&next.cancel), number(&next.settle), number(&next.poll), number(&next.unprepared),
 			number(&next.meter), number(&next.remove))
-	g.NextWaiting, g.NextStart, g.NextPoll, g.Next = at(next.wait), at(next.start), at(next.poll), at(next.cancel)
+	g.NextWaiting, g.NextStart, g.NextPoll = at(next.wait), at(next.start), at(next.poll)
+	g.Next = dispatch.Earlier(at(next.cancel), at(next.settle))
 	g.NextUnprepared, g.NextMeter, g.NextRemove = at(next.unprepared), at(next.meter), at(next.remove)
-	if settle := at(next.settle); g.Next.IsZero() || !settle.IsZero() && settle.Before(g.Next) {
-		g.Next = settle
-	}
 	return next, held, err
 }
 
@@ -127,9 +125,7 @@ func (l accountReader) queues(ctx context.Context, g *dispatch.Agenda) error {
 	all, err := l.allQueues(ctx)
 	g.NextWaiting = time.Time{}
 	for _, queue := range all {
-		if g.NextWaiting.IsZero() || queue.Due.Before(g.NextWaiting) {
-			g.NextWaiting = queue.Due
-		}
+		g.NextWaiting = dispatch.Earlier(g.NextWaiting, queue.Due)
 		if micros(queue.Due) <= l.now {
 			queue.Waiting = 0
 			g.Queues = append(g.Queues, queue)
@@ -236,14 +232,15 @@ func (s *Store) Waiting(
 	return ids, fail("Waiting", err)
 }
 
-// WaitingBefore returns how many waiting jobs of the queue of j come before it.
-func (s *Store) WaitingBefore(ctx context.Context, j dispatch.Job) (int, error) {
+// WaitingBefore returns how many waiting jobs of a queue come before a rank.
+func (s *Store) WaitingBefore(ctx context.Context, a dispatch.Account, l dispatch.Queue, to dispatch.Rank) (int,
+	error) {
 	n, err := value[int](ctx, s.on(s.read), `
 		SELECT count(*)
 		FROM jobs
 		WHERE account = $1 AND owner = $2 AND task = CAST($3 AS BIGINT) AND phase = 'waiting' AND NOT paused
 			AND (due, id) < ($4, $5)`,
-		j.Account, j.Owner, j.Task, micros(j.Due), j.ID)
+		a, l.Owner, l.Task, micros(to.Due), to.ID)
 	return n, fail("WaitingBefore", err)
 }
 

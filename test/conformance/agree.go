@@ -497,7 +497,7 @@ func (p *pair) compare(r *rapid.T) {
 				return s.Waiting(ctx, a, l, dispatch.Rank{}, dispatch.Rank{Due: dispatch.Never})
 			})
 			for _, j := range ready {
-				both(p, r, func(s Store) (int, error) { return s.WaitingBefore(ctx, j) })
+				both(p, r, func(s Store) (int, error) { return s.WaitingBefore(ctx, a, l, j.Rank()) })
 			}
 		}
 	}

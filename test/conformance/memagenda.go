@@ -172,17 +172,11 @@ func (s *MemStore) Waiting(_ context.Context, a dispatch.Account, l dispatch.Que
 	return ids, nil
 }
 
-func (s *MemStore) WaitingBefore(_ context.Context, j dispatch.Job) (n int, err error) {
-	_, unlock := s.lock()
-	defer unlock()
-	for _, k := range s.jobs {
-		same := k.Account == j.Account && k.Owner == j.Owner && k.Task == j.Task && k.Phase == dispatch.Waiting &&
-			dueEver(k.Job)
-		if same && cmp.Or(k.Due.Compare(j.Due), cmp.Compare(k.ID, j.ID)) < 0 {
-			n++
-		}
-	}
-	return n, nil
+func (s *MemStore) WaitingBefore(ctx context.Context, a dispatch.Account, l dispatch.Queue, to dispatch.Rank) (int,
+	error) {
+	to.ID--
+	ids, err := s.Waiting(ctx, a, l, dispatch.Rank{}, to)
+	return len(ids), err
 }
 
 func sortQueues(queues []dispatch.Queue) {

@@ -164,13 +164,12 @@ func (t storeTest) queues() {
 		t.equal(rest, ids[i:])
 	}
 	for i, j := range []dispatch.Job{jobs[3].Job, jobs[4].Job, annsJobs[0].Job, hers} {
-		n, err := t.s.WaitingBefore(ctx, j)
+		n, err := t.s.WaitingBefore(ctx, shared, dispatch.Queue{Owner: j.Owner, Task: j.Task}, j.Rank())
 		t.must(err)
 		t.equal(n, []int{0, 1, 0, 0}[i])
 	}
-	late := jobs[3].Job
-	late.Due = late.Due.Add(time.Second)
-	n, err := t.s.WaitingBefore(ctx, late)
+	late := dispatch.Rank{Due: jobs[3].Due.Add(time.Second), ID: jobs[3].ID}
+	n, err := t.s.WaitingBefore(ctx, shared, g.Queues[0], late)
 	t.must(err)
 	t.equal(n, 2)
 	want[0].Waiting, want[1].Waiting = 2, 2
