@@ -204,7 +204,8 @@ func BenchmarkWaitingBefore(b *testing.B) {
 		}
 		b.Run("count", func(b *testing.B) {
 			for b.Loop() {
-				if n, err := s.WaitingBefore(b.Context(), "p/shared", g.Queues[0], last.Rank()); err != nil || n != len(ids)-1 {
+				n, err := s.WaitingBefore(b.Context(), "p/shared", g.Queues[0], last.Rank())
+				if err != nil || n != len(ids)-1 {
 					b.Fatal(n, err)
 				}
 			}
