@@ -48,14 +48,9 @@ type Broker struct {
 	// nil: forecasts and estimates know no areas.
 	AreaOf func(parameters map[string]json.RawMessage) float64
 
-	counted  sync.Map            // countedQueues, by account
-	calls    callLimits          // calls outside visits, by platform
-	ownCalls callLimits          // calls outside visits of each user, by platform/user
-	syncs    callLimits          // synchronous runs, by platform
-	ownSyncs callLimits          // synchronous runs of each user, by platform/user
-	transfer callLimits          // files that are passed on, of each user
-	changes  callLimits          // changes of tasks, of each user
-	overdue  visit.PlatformNotes // that did not report an awaited status
+	counted sync.Map            // countedQueues, by account
+	limits  callLimits          // of calls outside visits, synchronous runs, files, and changes of tasks
+	overdue visit.PlatformNotes // that did not report an awaited status
 }
 
 // New returns a broker that keeps everything in a store.

@@ -64,14 +64,9 @@ func (b *Broker) check(ctx context.Context, u dispatch.UserID, backend *dispatch
 	}
 	ctx, cancel := context.WithTimeout(ctx, dispatch.CheckWithin)
 	defer cancel()
-	warning, err = checker.Check(ctx, dispatch.Token{}, r, d)
-	if dispatch.Is(err, dispatch.SignInRequired) || dispatch.Is(err, dispatch.Forbidden) ||
-		dispatch.Is(err, dispatch.NotFound) { // some platforms hide services from strangers
-		warning, err = withToken(ctx, b, backend, backend.Account(u),
-			func(ctx context.Context, t dispatch.Token) (string, error) {
-				return checker.Check(ctx, t, r, d)
-			})
-	}
+	warning, err = withTokenIfAsked(ctx, b, u, backend, func(ctx context.Context, t dispatch.Token) (string, error) {
+		return checker.Check(ctx, t, r, d)
+	})
 	switch dispatch.KindOf(err) {
 	case dispatch.Invalid, dispatch.DocumentInvalid, dispatch.Unsupported:
 		return warning, err

@@ -34,7 +34,7 @@ func (b *Broker) openOwn(ctx context.Context, u dispatch.UserID, id dispatch.Job
 		return nil, noFile()
 	}
 	defer idle(ctx)()
-	release, err := b.transfer.acquire(ctx, string(u), filesOfUser)
+	release, err := b.limits.acquire(ctx, "files of "+string(u), filesOfUser)
 	if err != nil {
 		return nil, &dispatch.Error{Kind: dispatch.LimitReached, Op: "dispatch.OpenFile", RetryAfter: comeBackSoon,
 			Text: fmt.Sprintf("You are reading %d files through this service. Wait until one of them has been read.",

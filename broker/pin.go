@@ -29,13 +29,9 @@ func (b *Broker) pin(ctx context.Context, u dispatch.UserID, backend *dispatch.B
 	}
 	ctx, cancel := context.WithTimeout(ctx, dispatch.CheckWithin)
 	defer cancel()
-	pin, err := pinner.Pin(ctx, dispatch.Token{}, r, d, document)
-	if dispatch.Is(err, dispatch.SignInRequired) || dispatch.Is(err, dispatch.Forbidden) {
-		pin, err = withToken(ctx, b, backend, backend.Account(u),
-			func(ctx context.Context, t dispatch.Token) (string, error) {
-				return pinner.Pin(ctx, t, r, d, document)
-			})
-	}
+	pin, err := withTokenIfAsked(ctx, b, u, backend, func(ctx context.Context, t dispatch.Token) (string, error) {
+		return pinner.Pin(ctx, t, r, d, document)
+	})
 	if err != nil && !r.MustPin() {
 		return "", nil
 	}

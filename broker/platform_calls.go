@@ -27,12 +27,12 @@ func call[T any](ctx context.Context, b *Broker, u dispatch.UserID, a dispatch.A
 	defer idle(ctx)()
 	ctx, cancel := context.WithTimeout(ctx, callWithin)
 	defer cancel()
-	releaseOwn, err := b.ownCalls.acquire(ctx, backend.Name+"/"+string(u), callsOfUser)
+	releaseOwn, err := b.limits.acquire(ctx, "calls of "+backend.Name+"/"+string(u), callsOfUser)
 	if err != nil {
 		return none, err
 	}
 	defer releaseOwn()
-	release, err := b.calls.acquire(ctx, backend.Name, callsAtOnce)
+	release, err := b.limits.acquire(ctx, "calls at "+backend.Name, callsAtOnce)
 	if err != nil {
 		return none, err
 	}
@@ -80,6 +80,18 @@ func withToken[T any](ctx context.Context, b *Broker, backend *dispatch.Backend,
 		}
 		b.Tokens.Invalidate(a, t)
 	}
+}
+
+// withTokenIfAsked asks a platform without a token and, if it refuses that, or hides the service from strangers, with
+// the user's.
+func withTokenIfAsked[T any](ctx context.Context, b *Broker, u dispatch.UserID, backend *dispatch.Backend,
+	ask func(context.Context, dispatch.Token) (T, error)) (T, error) {
+	got, err := ask(ctx, dispatch.Token{})
+	switch dispatch.KindOf(err) {
+	case dispatch.SignInRequired, dispatch.Forbidden, dispatch.NotFound:
+		return withToken(ctx, b, backend, backend.Account(u), ask)
+	}
+	return got, err
 }
 
 // callLimits bounds how many calls with the same name are under way at once. The zero value is ready to use.

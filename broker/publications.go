@@ -61,7 +61,7 @@ func (b *Broker) validateOpenly(ctx context.Context, backend *dispatch.Backend, 
 	defer idle(ctx)()
 	ctx, cancel := context.WithTimeout(ctx, callWithin)
 	defer cancel()
-	release, err := b.ownCalls.acquire(ctx, backend.Name+"/", callsOfUser)
+	release, err := b.limits.acquire(ctx, "calls of "+backend.Name+"/", callsOfUser)
 	if err != nil {
 		return nil, err
 	}

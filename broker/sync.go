@@ -94,13 +94,13 @@ func (b *Broker) checkSync(ctx context.Context, u dispatch.UserID, backend *disp
 // enterSync counts a synchronous run for its user and its platform, once both are below their limits.
 func (b *Broker) enterSync(ctx context.Context, backend *dispatch.Backend, u dispatch.UserID) (release func(),
 	err error) {
-	releaseOwn, err := b.ownSyncs.acquire(ctx, backend.Name+"/"+string(u), userRuns)
+	releaseOwn, err := b.limits.acquire(ctx, "runs of "+backend.Name+"/"+string(u), userRuns)
 	if err != nil {
 		return nil, &dispatch.Error{Kind: dispatch.LimitReached, Op: "dispatch.RunSync", RetryAfter: comeBackSoon,
 			Text: fmt.Sprintf("You have %d synchronous runs under way at %s. Wait until one has ended, or submit a "+
 				"job instead.", userRuns, backend.Name)}
 	}
-	releaseAll, err := b.syncs.acquire(ctx, backend.Name, platformRuns)
+	releaseAll, err := b.limits.acquire(ctx, "runs at "+backend.Name, platformRuns)
 	if err != nil {
 		releaseOwn()
 		return nil, err

@@ -154,7 +154,7 @@ func (b *Broker) changeTask(ctx context.Context, u dispatch.UserID, id dispatch.
 // takeChangeTurn waits until the broker changes no other task for the user. A change writes all jobs of a task: a user
 // who changes several large tasks at once would keep the database busy.
 func (b *Broker) takeChangeTurn(ctx context.Context, u dispatch.UserID) (release func(), err error) {
-	if release, err = b.changes.acquire(ctx, string(u), 1); err != nil {
+	if release, err = b.limits.acquire(ctx, "changes of "+string(u), 1); err != nil {
 		err = &dispatch.Error{Kind: dispatch.LimitReached, Op: "dispatch.changeTask",
 			RetryAfter: dispatch.EnterWithin,
 			Text:       "Other tasks of yours are being changed. Try again in a few seconds."}
