@@ -82,7 +82,7 @@ func (a *api) stream(ctx huma.Context, result *dispatch.SyncResult) {
 	_, w := humago.Unwrap(ctx)
 	w.Header().Set("Content-Type", cmp.Or(result.ContentType, "application/octet-stream"))
 	// a result that is a page must not act as a page of this service
-	w.Header().Set("Content-Security-Policy", "sandbox")
+	w.Header().Set("Content-Security-Policy", facade.Sandbox)
 	w.WriteHeader(http.StatusOK)
 	if err := a.Pass(w, result.Body); err != nil {
 		a.Log.WarnContext(ctx.Context(), "synchronous result broken off", "error", err)

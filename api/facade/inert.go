@@ -1,6 +1,13 @@
 package facade
 
-import "regexp"
+import (
+	"maps"
+	"net/http"
+	"regexp"
+	"slices"
+
+	"github.com/eodispatch/eodispatch/dispatch"
+)
 
 // active matches the media types that a browser runs, or applies to a page, from the page's own origin: with nosniff,
 // nothing else is taken for a script or a style sheet. Types of messages have headers in the body, and browsers have
@@ -22,18 +29,30 @@ func InertType(media string) string {
 
 // What is passed on of a request for a file, and of the response.
 var (
-	FileAsked = []string{"Range", "If-Range", "If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since"}
-	FileSent  = []string{"Content-Type", "Content-Length", "Content-Range", "Content-Encoding", "Accept-Ranges", "Etag",
+	fileAsked = []string{"Range", "If-Range", "If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since"}
+	fileSent  = []string{"Content-Type", "Content-Length", "Content-Range", "Content-Encoding", "Accept-Ranges", "Etag",
 		"Last-Modified"}
 )
 
-// Chosen returns the headers with the given names.
-func Chosen(all map[string][]string, names []string) map[string][]string {
-	chosen := map[string][]string{}
-	for _, name := range names {
-		if values := all[name]; len(values) > 0 {
-			chosen[name] = values
-		}
-	}
-	return chosen
+// FileRequestOf returns what a request for a file asks of the server that has the file.
+func FileRequestOf(r *http.Request) dispatch.FileRequest {
+	return dispatch.FileRequest{Head: r.Method == http.MethodHead, Header: chosen(r.Header, fileAsked)}
+}
+
+// PassFile passes on a file, or a range of it, as its server sends it, and closes it. See [Server] for the error.
+func PassFile(s Server, w http.ResponseWriter, r *http.Request, f *dispatch.File) error {
+	defer f.Body.Close()
+	h := w.Header()
+	maps.Copy(h, chosen(f.Header, fileSent))
+	h.Set("Content-Type", InertType(h.Get("Content-Type")))
+	h.Set("Content-Security-Policy", Sandbox)
+	return s.Stream(w, r, f.Status, f.Body)
+}
+
+func chosen(all http.Header, names []string) http.Header {
+	all = maps.Clone(all)
+	maps.DeleteFunc(all, func(name string, values []string) bool {
+		return len(values) == 0 || !slices.Contains(names, name)
+	})
+	return all
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
-	"maps"
 	"net/http"
 	"net/url"
 	urlpath "path"
@@ -156,17 +155,12 @@ func (f *Facade) Serve(s facade.Server, w http.ResponseWriter, r *http.Request) 
 			"This link to a file has expired. Request the results again.")
 		return
 	}
-	opened, err := f.Broker.OpenFile(r.Context(), link.User, link.Job, link.Asset,
-		dispatch.FileRequest{Head: r.Method == http.MethodHead, Header: facade.Chosen(r.Header, facade.FileAsked)})
+	opened, err := f.Broker.OpenFile(r.Context(), link.User, link.Job, link.Asset, facade.FileRequestOf(r))
 	if err != nil {
 		f.Refuse(w, r, s.Problem(r.Context(), err))
 		return
 	}
-	defer opened.Body.Close()
-	maps.Copy(h, http.Header(facade.Chosen(opened.Header, facade.FileSent)))
-	h.Set("Content-Type", facade.InertType(h.Get("Content-Type")))
-	h.Set("Content-Security-Policy", facade.Sandbox)
-	if err := s.Stream(w, r, opened.Status, opened.Body); err != nil {
+	if err := facade.PassFile(s, w, r, opened); err != nil {
 		panic(http.ErrAbortHandler) // the client must see that the file is incomplete
 	}
 }

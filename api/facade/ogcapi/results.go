@@ -175,20 +175,12 @@ func (f *Facade) passesFiles(r dispatch.Record) bool {
 
 // passFile passes on the file of an output as its server sends it.
 func (f *Facade) passFile(in *request, id dispatch.JobID, o outcome) (*answer, error) {
-	file, err := f.Broker.OpenOutput(in.endless, in.user, id, o.OutputValue,
-		dispatch.FileRequest{Head: in.Method == http.MethodHead, Header: facade.Chosen(in.Header, facade.FileAsked)})
+	file, err := f.Broker.OpenOutput(in.endless, in.user, id, o.OutputValue, facade.FileRequestOf(in.Request))
 	if err != nil {
 		return nil, err
 	}
 	return &answer{Write: func(w http.ResponseWriter) error {
-		defer file.Body.Close()
-		h := w.Header()
-		for name, values := range facade.Chosen(file.Header, facade.FileSent) {
-			h[name] = values
-		}
-		h.Set("Content-Type", facade.InertType(h.Get("Content-Type")))
-		h.Set("Content-Security-Policy", facade.Sandbox)
-		return in.Stream(w, in.Request.WithContext(in.endless), file.Status, file.Body)
+		return facade.PassFile(in.Server, w, in.Request.WithContext(in.endless), file)
 	}}, nil
 }
 

@@ -34,7 +34,7 @@ func (f *Facade) run(r *request) (*answer, error) {
 	id := facade.WriteID(facade.ID{Job: result.Run})
 	// a file that is a page must not act as a page of this service
 	header := http.Header{"Content-Type": {facade.InertType(result.ContentType)},
-		"Content-Security-Policy": {"sandbox"},
+		"Content-Security-Policy": {facade.Sandbox},
 		"Openeo-Identifier":       {id}, "Link": {"<" + r.root + "/result/" + id + `/logs>; rel="monitor"`}}
 	if result.Costs != nil {
 		header.Set("OpenEO-Costs", strconv.FormatFloat(*result.Costs, 'f', -1, 64))
