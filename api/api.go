@@ -134,7 +134,6 @@ type api struct {
 	handler http.Handler
 	tiling  *bounds.Places[string] // /tiles requests and responses that are in memory
 
-	ticketKey      []byte
 	refusals       call.ReasonCounts // why tokens were refused
 	foreignOrigins call.ReasonCounts // origins whose pages were refused
 	stop           context.CancelCauseFunc
@@ -155,7 +154,6 @@ func New(c Config) API {
 		tiling: bounds.NewPlaces[string](tilingAtOnce, tilingOfOne)}
 	a.Answers = call.NewAnswers(a.Log)
 	a.Secret = cmp.Or(a.Secret, dispatch.Secret(rand.Text()))
-	a.ticketKey = ticketKey(a.Secret)
 	a.Admission = limits.NewAdmission(a.Limits, a.Answers)
 	life, stop := context.WithCancelCause(context.Background())
 	a.stop = stop

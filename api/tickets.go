@@ -3,15 +3,13 @@ package api
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/base64"
-	"encoding/json"
-	"errors"
 	"net/http"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/eodispatch/eodispatch/api/call"
+	"github.com/eodispatch/eodispatch/api/facade/files"
 	"github.com/eodispatch/eodispatch/api/limits"
 	"github.com/eodispatch/eodispatch/api/openapi"
 	"github.com/eodispatch/eodispatch/client/wire"
@@ -23,7 +21,8 @@ const (
 	// ticketKept is how long the use of a ticket is remembered after it expires, so that clocks of replicas and of the
 	// database that differ by minutes do not make it valid again.
 	ticketKept = 10 * time.Minute
-	maxTicket  = 4096 // characters
+	// ticketPurpose separates the keys of tickets from those of other sealed texts.
+	ticketPurpose = "stream ticket"
 )
 
 // admission is the content of a ticket.
@@ -60,18 +59,19 @@ func (a *api) createTicket(ctx context.Context, _ *openapi.Request) (*openapi.Pl
 	if !t.Ends.IsZero() && t.Ends.Before(t.Until) {
 		t.Until = t.Ends
 	}
-	text, err := sealTicket(a.ticketKey, t)
+	text, err := files.Seal(a.ticketKey(), ticketPurpose, t) // URLs may be logged
 	return &openapi.Plain[wire.Ticket]{Body: wire.Ticket{Ticket: text, Expires: t.Until.UTC()}}, err
 }
 
 // redeem returns the caller that a ticket was issued to, and uses the ticket up. It does not tell why a ticket is
 // refused.
 func (a *api) redeem(ctx context.Context, ticket string) (identity.Caller, error) {
-	t, use, err := openTicket(a.ticketKey, ticket)
-	if a.UseOnce == nil || err != nil || !time.Now().Before(t.Until) {
+	var t admission
+	name, ok := files.Open(a.ticketKey(), ticketPurpose, ticket, &t)
+	if a.UseOnce == nil || !ok || !time.Now().Before(t.Until) {
 		return identity.Caller{}, errBadTicket
 	}
-	first, err := a.UseOnce(ctx, "ticket "+use, t.Until.Add(ticketKept))
+	first, err := a.UseOnce(ctx, "ticket "+name, t.Until.Add(ticketKept))
 	switch {
 	case err != nil:
 		return identity.Caller{}, err
@@ -84,38 +84,8 @@ func (a *api) redeem(ctx context.Context, ticket string) (identity.Caller, error
 	return identity.Caller{User: t.User, Expires: t.Ends}, nil
 }
 
-// ticketKey derives the key of tickets from a secret. Processes with the same secret get the same key.
-func ticketKey(secret dispatch.Secret) []byte {
-	key := sha256.Sum256([]byte("ticket " + secret.Reveal()))
-	return key[:]
-}
-
-// ticketPurpose separates the keys of tickets from those of other sealed texts.
-const ticketPurpose = "stream ticket"
-
-// sealTicket encrypts a ticket, because URLs may be logged.
-func sealTicket(key []byte, t admission) (string, error) {
-	text, err := json.Marshal(t)
-	if err != nil {
-		return "", err
-	}
-	sealed, err := identity.Seal(key, ticketPurpose, text)
-	return base64.RawURLEncoding.EncodeToString(sealed), err
-}
-
-// openTicket is the inverse of sealTicket. use identifies the ticket, independent of how its text is encoded.
-func openTicket(key []byte, ticket string) (t admission, use string, err error) {
-	if len(ticket) > maxTicket {
-		return t, "", errors.New("the ticket is too long")
-	}
-	raw, err := base64.RawURLEncoding.DecodeString(ticket)
-	if err != nil {
-		return t, "", errors.New("this is not a ticket")
-	}
-	text, salt, err := identity.Unseal(key, ticketPurpose, raw)
-	if err != nil {
-		return t, "", err
-	}
-	err = json.Unmarshal(text, &t)
-	return t, base64.RawURLEncoding.EncodeToString(salt), err
+// ticketKey returns the key of tickets. Processes with the same secret have the same key.
+func (a *api) ticketKey() dispatch.Secret {
+	key := sha256.Sum256([]byte("ticket " + a.Secret.Reveal()))
+	return dispatch.Secret(key[:])
 }

@@ -91,7 +91,7 @@ func TestTickets_AreRefusedWithOneText(t *testing.T) {
 		}
 		bad := map[string]string{"used": used, "old": old.Ticket, "another service's": ticket(t, other).Ticket,
 			"none": "x", "empty": "", "a token": "token-anna",
-			"too long": strings.Repeat("A", maxTicket+4), "with line breaks": used[:9] + "\r\n" + used[9:],
+			"too long": strings.Repeat("A", 4096+4), "with line breaks": used[:9] + "\r\n" + used[9:],
 			"short": used[:20]}
 		for i := range raw {
 			changed := append([]byte(nil), raw...)

@@ -103,7 +103,7 @@ const (
 	maxLink = 4096 // bytes
 )
 
-// Seal encrypts what a link stands for, as a segment of a path.
+// Seal encrypts what a link stands for, as a segment of a path or a part of a query.
 func Seal(secret dispatch.Secret, purpose string, link any) (string, error) {
 	if secret == "" {
 		return "", errors.New("there is no secret for links")
@@ -116,14 +116,15 @@ func Seal(secret dispatch.Secret, purpose string, link any) (string, error) {
 	return base64.RawURLEncoding.EncodeToString(sealed), err
 }
 
-// Open is the inverse of [Seal], for the same secret and purpose.
-func Open(secret dispatch.Secret, purpose, sealed string, link any) (ok bool) {
+// Open is the inverse of [Seal], for the same secret and purpose. name is that of the sealed text, however it is
+// encoded: no other has it.
+func Open(secret dispatch.Secret, purpose, sealed string, link any) (name string, ok bool) {
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(sealed)
 	if err != nil || len(sealed) > maxLink || secret == "" {
-		return false
+		return "", false
 	}
-	text, _, err := identity.Unseal([]byte(secret.Reveal()), purpose, raw)
-	return err == nil && json.Unmarshal(text, link) == nil
+	text, salt, err := identity.Unseal([]byte(secret.Reveal()), purpose, raw)
+	return base64.RawURLEncoding.EncodeToString(salt), err == nil && json.Unmarshal(text, link) == nil
 }
 
 // Paths returns the path below which files are.
@@ -146,8 +147,8 @@ func (f *Facade) Serve(s facade.Server, w http.ResponseWriter, r *http.Request) 
 	}
 	var link file
 	sealed, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, root+"/"), "/")
-	switch {
-	case !Open(f.Secret, purpose, sealed, &link):
+	switch _, ok := Open(f.Secret, purpose, sealed, &link); {
+	case !ok:
 		refuse(w, http.StatusNotFound, nil, "NotFound", "There is no such file.")
 		return
 	case !f.now().Before(time.Unix(link.Expires, 0)):

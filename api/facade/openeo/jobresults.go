@@ -148,7 +148,7 @@ func (f *Facade) linkResults(r *request, c stac.Object, is entry, expires time.T
 // does.
 func (f *Facade) followResults(r *request) (*answer, error) {
 	var l resultsLink
-	switch ok := files.Open(f.Secret, resultsPurpose, r.PathValue("link"), &l); {
+	switch _, ok := files.Open(f.Secret, resultsPurpose, r.PathValue("link"), &l); {
 	case !ok || l.Platform != r.view.name():
 		return nil, errNoPath
 	case !f.now().Before(time.Unix(l.Expires, 0)):
