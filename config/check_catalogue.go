@@ -52,9 +52,7 @@ func (r *reader) checkRule(rule ServiceRule, key string, platforms []string) {
 	if len(rule.Services) == 0 && rule.Platform == "" && rule.Application == "" {
 		r.failAt(key, "name the services: by services, platform or application")
 	}
-	if rule.Platform != "" && !slices.Contains(platforms, rule.Platform) {
-		r.failAt(key+".platform", "is not the name of a platform%s", closestWord(rule.Platform, platforms))
-	}
+	r.checkPlacement(rule.Platform, key, platforms)
 	if utf8.RuneCountInString(rule.Format) > dispatch.LongestFormat {
 		r.failAt(key+".format", "write at most %d characters: the name of a format that the services offer",
 			dispatch.LongestFormat)
@@ -120,7 +118,7 @@ func (r *reader) checkService(s Service, key string, platforms []string) {
 	}
 }
 
-// checkPlacement checks where a service is.
+// checkPlacement checks the platform of a service, or of the services of a rule; "": none is named.
 func (r *reader) checkPlacement(platform, key string, platforms []string) {
 	if platform != "" && !slices.Contains(platforms, platform) {
 		r.failAt(key+".platform", "is not the name of a platform%s", closestWord(platform, platforms))
