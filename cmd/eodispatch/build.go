@@ -283,27 +283,18 @@ func longestLease(backends []*dispatch.Backend) (longest time.Duration) {
 // ended.
 func (b *assembly) runEngine(ctx context.Context) <-chan struct{} {
 	var all sync.WaitGroup
-	all.Go(func() { b.cleanUpRegularly(ctx) })
-	all.Go(func() { b.lost.watch(ctx) })
-	all.Go(func() { b.past.Run(ctx) })
+	for _, run := range []func(context.Context){b.cleanUpRegularly, b.lost.watch, b.past.Run, b.offered.Run,
+		b.sender.Run} {
+		all.Go(func() { run(ctx) })
+	}
 	all.Go(func() { b.access.refreshRegularly(ctx, b.runGuarded) })
-	all.Go(func() { b.offered.Run(ctx) })
-	all.Go(func() { b.sender.Run(ctx) })
-	all.Go(func() {
-		b.runGuarded(ctx, "spreading tasks", func() error { b.jobs.SpreadTasks(ctx); return nil })
-	})
-	all.Go(func() {
-		b.runGuarded(ctx, "reading results", func() error { b.jobs.KeepItems(ctx); return nil })
-	})
-	all.Go(func() {
-		b.runGuarded(ctx, "finishing changes", func() error { b.jobs.FinishChanges(ctx); return nil })
-	})
-	all.Go(func() {
-		b.runGuarded(ctx, "counting for the metrics", func() error {
+	for op, run := range map[string]func(context.Context){"spreading tasks": b.jobs.SpreadTasks,
+		"reading results": b.jobs.KeepItems, "finishing changes": b.jobs.FinishChanges,
+		"counting for the metrics": func(ctx context.Context) {
 			b.seen.CollectStats(ctx, b.store, b.jobs.Backends, b.log)
-			return nil
-		})
-	})
+		}} {
+		all.Go(func() { b.runGuarded(ctx, op, func() error { run(ctx); return nil }) })
+	}
 	all.Go(func() {
 		b.engine.Run(ctx)
 		b.jobs.Drain()

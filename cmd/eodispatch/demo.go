@@ -258,7 +258,7 @@ func (s *demoServers) startBroker(ctx context.Context) error {
 	go func() {
 		defer log.Close()
 		err := serveOn(ctx, func(string, string) (net.Listener, error) { return listener, nil }, settings, nil,
-			&slog.LevelVar{}, newLog(settings.Log, log), func(a string) { address <- a })
+			&slog.LevelVar{}, newLog(settings.Log.Level, settings.Log.Format, log), func(a string) { address <- a })
 		listener.Close() // also if the broker did not come to use it
 		s.stopped <- err
 	}()

@@ -7,20 +7,13 @@ import (
 	"time"
 
 	"github.com/mattn/go-isatty"
-
-	"github.com/eodispatch/eodispatch/config"
 )
 
-// newLog writes to w as the settings say; the format auto is text on a terminal and JSON elsewhere. Durations are
-// written as text with units, such as 1.5s.
-func newLog(settings config.Log, w io.Writer) *slog.Logger {
-	return newLogAt(settings.Level, settings, w)
-}
-
-// newLogAt is newLog with a level that may change.
-func newLogAt(level slog.Leveler, settings config.Log, w io.Writer) *slog.Logger {
+// newLog writes to w from a level, which may change. The format auto is text on a terminal and JSON elsewhere.
+// Durations are written as text with units, such as 1.5s.
+func newLog(level slog.Leveler, format string, w io.Writer) *slog.Logger {
 	options := &slog.HandlerOptions{Level: level, ReplaceAttr: durationAsText}
-	if settings.Format == "text" || settings.Format == "auto" && isTerminal(w) {
+	if format == "text" || format == "auto" && isTerminal(w) {
 		return slog.New(slog.NewTextHandler(w, options))
 	}
 	return slog.New(slog.NewJSONHandler(w, options))

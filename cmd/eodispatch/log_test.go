@@ -9,8 +9,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/eodispatch/eodispatch/config"
 )
 
 func TestNewLog_WritesDurationsWithUnits(t *testing.T) {
@@ -20,7 +18,7 @@ func TestNewLog_WritesDurationsWithUnits(t *testing.T) {
 		"auto": {`"took":"1.235s"`}, // the buffer is not a terminal
 	} {
 		var out bytes.Buffer
-		newLog(config.Log{Format: format}, &out).Info("x", "took", 1234567890*time.Nanosecond, slog.Group("g", "paused",
+		newLog(slog.LevelInfo, format, &out).Info("x", "took", 1234567890*time.Nanosecond, slog.Group("g", "paused",
 			20*time.Minute), "fast", 12345*time.Nanosecond, "error", errors.New("refused"))
 		for _, text := range want {
 			if !strings.Contains(out.String(), text) && !strings.Contains(out.String(), strings.Replace(text, "paused",

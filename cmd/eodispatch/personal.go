@@ -99,8 +99,8 @@ func (f *forgetCommand) forget(ctx context.Context, c console, settings *config.
 	for _, n := range deleted {
 		rows += n
 	}
-	newLog(settings.Log, c.err).Info("audit", "action", "forget", "user_sha256", user.Hash(), "jobs", deleted["jobs"],
-		"rows", rows)
+	newLog(settings.Log.Level, settings.Log.Format, c.err).Info("audit", "action", "forget", "user_sha256", user.Hash(),
+		"jobs", deleted["jobs"], "rows", rows)
 	fmt.Fprintf(c.out, "%d jobs, %d rows in all\n", deleted["jobs"], rows)
 	if revocations > 0 {
 		fmt.Fprintf(c.out,

@@ -44,7 +44,7 @@ func (s *serveCommand) Run(c console) error {
 	defer stop()
 	level := &slog.LevelVar{}
 	level.Set(settings.Log.Level)
-	log := newLogAt(level, settings.Log, c.err)
+	log := newLog(level, settings.Log.Format, c.err)
 	again := s.readOnHangup(ctx, c, log)
 	for _, note := range settings.Notes {
 		log.Warn(note)
