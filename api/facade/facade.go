@@ -104,6 +104,14 @@ type Problem struct {
 	RequestID string
 }
 
+// GridNames returns the names of all grids by which an area can be split.
+func GridNames() (names []string) {
+	for g := range grid.All() {
+		names = append(names, g.Name)
+	}
+	return names
+}
+
 // AreaOf returns the name of the first parameter that is an area; "" if there is none.
 func AreaOf(parameters []dispatch.Parameter) string {
 	for _, p := range parameters {

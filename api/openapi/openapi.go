@@ -10,9 +10,9 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/eodispatch/eodispatch/api/call"
+	"github.com/eodispatch/eodispatch/api/facade"
 	"github.com/eodispatch/eodispatch/client/wire"
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/grid"
 )
 
 // document returns the OpenAPI document without operations.
@@ -73,10 +73,7 @@ func (a *Document) Refine(schemas map[string]*huma.Schema) {
 	}
 	task := schemas["UpscalingTaskRequest"]
 	task.Required = slices.DeleteFunc(task.Required, func(name string) bool { return name == "service" }) // or services
-	for name := range grid.All() {
-		schemas["TileRequest"].Properties["grid"].Enum = append(schemas["TileRequest"].Properties["grid"].Enum,
-			name.Name)
-	}
+	schemas["TileRequest"].Properties["grid"].Enum = enumOf(facade.GridNames())
 	schemas["JobChoice"].MinProperties = new(1)
 	schemas["Resumption"].MinProperties = new(1)
 	schemas["ParameterDimension"].Properties["values"].MaxItems = &a.Limits.Values

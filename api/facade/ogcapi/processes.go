@@ -14,7 +14,6 @@ import (
 	"github.com/eodispatch/eodispatch/api/facade"
 	"github.com/eodispatch/eodispatch/catalogue"
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/grid"
 )
 
 const (
@@ -215,14 +214,10 @@ func inputOf(p dispatch.Parameter) inputDescription {
 
 // tilesInput describes the input that makes a task.
 func tilesInput(area string) inputDescription {
-	var names []any
-	for g := range grid.All() {
-		names = append(names, g.Name)
-	}
 	return inputDescription{Title: "Tiles", MinOccurs: 0,
 		Description: "Name of a grid. The area in the input " + strconv.Quote(area) +
 			" is split by it, and the process runs once for each tile.",
-		Schema: map[string]any{"type": "string", "enum": names}}
+		Schema: map[string]any{"type": "string", "enum": facade.GridNames()}}
 }
 
 // inputSchema returns the schema of a parameter in the form of OpenAPI 3.0, which the standard prescribes.

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/eodispatch/eodispatch/api/facade"
 	"github.com/eodispatch/eodispatch/dispatch"
-	"github.com/eodispatch/eodispatch/grid"
 )
 
 // ownOption begins the names of the job options that the broker evaluates. Platforms do not get them.
@@ -35,7 +35,7 @@ type jobOption struct {
 
 var jobOptions = []jobOption{
 	{name: optionGrid, description: "Splits the batch job into one for each tile of its area, and shows them as one.",
-		schema: map[string]any{"type": "string", "enum": namesOfGrids()}},
+		schema: map[string]any{"type": "string", "enum": facade.GridNames()}},
 	{name: optionParameter, description: "The argument of the process graph that has the area.",
 		schema: map[string]any{"type": "string"}, usual: usualParameter},
 	{name: optionDuration,
@@ -61,13 +61,6 @@ func isFlag(v json.RawMessage) bool { return string(v) == "true" || string(v) ==
 func isRetries(v json.RawMessage) bool {
 	var n int
 	return json.Unmarshal(v, &n) == nil && n >= 0 && n <= dispatch.MostRetries
-}
-
-func namesOfGrids() (names []string) {
-	for g := range grid.All() {
-		names = append(names, g.Name)
-	}
-	return names
 }
 
 // jobParameters are the broker's own job options, in the form of the processing parameters extension.

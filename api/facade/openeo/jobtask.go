@@ -7,7 +7,9 @@ import (
 	"math"
 	"net/http"
 	"slices"
+	"strings"
 
+	"github.com/eodispatch/eodispatch/api/facade"
 	"github.com/eodispatch/eodispatch/dispatch"
 	"github.com/eodispatch/eodispatch/grid"
 )
@@ -61,7 +63,7 @@ func splitOptions(members map[string]json.RawMessage) (*grid.Grid, string, error
 	g, known := grid.Named(name)
 	if !known {
 		return nil, "", refused(http.StatusBadRequest, "ProcessParameterInvalid", "The job option "+optionGrid+
-			" must be the name of a grid: "+gridNames()+".")
+			" must be the name of a grid: "+strings.Join(facade.GridNames(), ", ")+".")
 	}
 	parameter := ""
 	if v := options[optionParameter]; v != nil && (json.Unmarshal(v, &parameter) != nil || parameter == "") {
@@ -69,16 +71,6 @@ func splitOptions(members map[string]json.RawMessage) (*grid.Grid, string, error
 			" must be the name of an argument.")
 	}
 	return g, parameter, nil
-}
-
-func gridNames() (names string) {
-	for g := range grid.All() {
-		if names != "" {
-			names += ", "
-		}
-		names += g.Name
-	}
-	return names
 }
 
 // parametrized returns the area that is the value of an argument in a process graph, and the graph with a reference to
