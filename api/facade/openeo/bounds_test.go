@@ -66,7 +66,7 @@ func TestFailures_AreReadInPages(t *testing.T) {
 			if want := fmt.Sprintf("Tile %d failed", next); !strings.HasPrefix(e.Message, want) {
 				t.Fatalf("%q, want %s", e.Message, want)
 			}
-			next, at = next+1, placeOf(e.ID)
+			next, at = next+1, e.place()
 		}
 	}
 }

@@ -35,7 +35,7 @@ func (f *Facade) calledService(n node) (catalogue.Service, bool) {
 	if n.Namespace != servicesNamespace {
 		return catalogue.Service{}, false
 	}
-	return f.service(n.Process)
+	return f.Services.Find(n.Process)
 }
 
 // callIn returns the call that a process consists of; ok is false for any other process.
@@ -83,7 +83,7 @@ func (f *Facade) checkServices(b *dispatch.Backend, members map[string]json.RawM
 	u := newUses()
 	u.walk(graphOf(members))
 	for _, id := range slices.Sorted(maps.Keys(u.services)) {
-		if s, known := f.service(id); known && s.Platform != b.Name {
+		if s, known := f.Services.Find(id); known && s.Platform != b.Name {
 			return refused(http.StatusBadRequest, "ProcessUnsupported",
 				"The service "+quoted(id)+" is at the platform "+s.Platform+", and this batch job at "+b.Name+
 					". Create a new one at the back-end of all platforms.")

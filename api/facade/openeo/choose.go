@@ -92,7 +92,7 @@ const mostNamespaces = 8
 // platform.
 func (f *Facade) needsOf(r *request, u uses) (all needs, err error) {
 	for _, id := range slices.Sorted(maps.Keys(u.services)) {
-		s, known := f.service(id)
+		s, known := f.Services.Find(id)
 		if !known {
 			return nil, refused(http.StatusBadRequest, "ProcessUnsupported", "The catalogue has no service "+quoted(id)+
 				". GET /processes/"+servicesNamespace+" lists its services.")

@@ -149,19 +149,14 @@ func withFaults(p facade.Problem) string {
 	return text
 }
 
-const signInTitle = "Sign in, or link an account"
-
 // write writes an error response.
 func (f *Facade) write(w http.ResponseWriter, answer refusal, p facade.Problem) {
 	h := w.Header()
 	if answer.status == http.StatusUnauthorized && p.Header["WWW-Authenticate"] == "" {
 		h.Set("WWW-Authenticate", "Bearer")
 	}
-	links := []link{}
-	if p.Link != "" {
-		links = append(links, link{Rel: "related", Href: p.Link, Title: signInTitle})
-	}
-	facade.SendError(w, answer.status, p.Header, errorBody{p.RequestID, answer.code, answer.message, links})
+	facade.SendError(w, answer.status, p.Header,
+		errorBody{p.RequestID, answer.code, answer.message, append([]link{}, signInLinks(p.Link)...)})
 }
 
 // errorBody is the body of an error response.

@@ -91,7 +91,7 @@ func (f *Facade) hasProcesses(ctx context.Context, u dispatch.UserID) (bool, err
 // keeps the service itself. NotFound if there is no such service there.
 func (f *Facade) definitionOf(ctx context.Context, u dispatch.UserID, b *dispatch.Backend,
 	id string) (catalogue.Service, []byte, error) {
-	s, known := f.service(id)
+	s, known := f.Services.Find(id)
 	if !known || s.Platform != b.Name || s.Label != dispatch.OpenEO {
 		return s, nil, &dispatch.Error{Kind: dispatch.NotFound, Op: "openeo.definitionOf"}
 	}

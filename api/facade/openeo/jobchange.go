@@ -79,12 +79,13 @@ func (f *Facade) modifyJob(r *request) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if is.Unstarted == nil && len(changes) == 0 {
+	n := is.Unstarted
+	switch {
+	case n == nil && len(changes) == 0:
 		return &answer{Status: http.StatusNoContent}, nil
-	}
-	n, err := is.lockedUnlessUnstarted()
-	if err != nil {
-		return nil, err
+	case n == nil:
+		return nil, refused(http.StatusBadRequest, "JobLocked",
+			"This batch job was started and can no longer be changed. Create a new one.")
 	}
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(n.Body, &members); err != nil {
@@ -112,7 +113,7 @@ func (f *Facade) modifyJob(r *request) (*answer, error) {
 		return nil, err
 	}
 	err = f.Broker.ChangeUnstarted(r.Context(), *n)
-	if isChanged(err) {
+	if dispatch.Is(err, dispatch.Conflict) || dispatch.Is(err, dispatch.NotFound) {
 		err = errChanged
 	}
 	return &answer{Status: http.StatusNoContent}, err

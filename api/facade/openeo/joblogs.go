@@ -62,7 +62,7 @@ func (f *Facade) readLogs(r *request) (*answer, error) {
 		return nil, err
 	}
 	all = slices.DeleteFunc(all, func(e logEntry) bool {
-		return offset != "" && after.compare(placeOf(e.ID)) >= 0 || slices.Index(levels, e.Level) > slices.Index(levels,
+		return offset != "" && after.compare(e.place()) >= 0 || slices.Index(levels, e.Level) > slices.Index(levels,
 			level)
 	})
 	page := logPage{Level: level, Logs: all, Links: []link{}}
@@ -95,11 +95,13 @@ func parsePlace(id string) (p logPlace, ok bool) {
 	return p, true
 }
 
-// placeOf returns the place of an entry.
-func placeOf(id string) logPlace {
-	p, _ := parsePlace(id)
+// place returns the place of an entry.
+func (e logEntry) place() logPlace {
+	p, _ := parsePlace(e.ID)
 	return p
 }
+
+func (e logEntry) compare(other logEntry) int { return e.place().compare(other.place()) }
 
 func (p logPlace) compare(q logPlace) int {
 	return cmp.Or(cmp.Compare(p.first, q.first), cmp.Compare(p.second, q.second))
@@ -136,7 +138,7 @@ func (f *Facade) logOf(r *request, is entry, after logPlace) ([]logEntry, error)
 		}
 		all = append(all, own)
 	}
-	slices.SortStableFunc(all, func(a, b logEntry) int { return placeOf(a.ID).compare(placeOf(b.ID)) })
+	slices.SortStableFunc(all, logEntry.compare)
 	return all, nil
 }
 
@@ -145,7 +147,7 @@ func signInLinks(href string) []link {
 	if href == "" {
 		return nil
 	}
-	return []link{{Rel: "related", Href: href, Title: signInTitle}}
+	return []link{{Rel: "related", Href: href, Title: "Sign in, or link an account"}}
 }
 
 func knownLevel(level string) string {
@@ -206,7 +208,6 @@ func writtenBefore(logged []dispatch.LogEntry, at time.Time) int64 {
 
 // failuresOf returns the failures of the jobs of a task after a place in its log, the first ones if they are many.
 func (f *Facade) failuresOf(r *request, id dispatch.TaskID, after logPlace) (all []logEntry, err error) {
-	inOrder := func(a, b logEntry) int { return placeOf(a.ID).compare(placeOf(b.ID)) }
 	failed := f.Broker.TaskJobs(r.Context(), r.user, id,
 		dispatch.Page{Most: -1, Statuses: []dispatch.Status{dispatch.Failed}})
 	for j, err := range r.InTurns(r.Context(), r.user, failed) {
@@ -218,11 +219,11 @@ func (f *Facade) failuresOf(r *request, id dispatch.TaskID, after logPlace) (all
 			continue
 		}
 		if all = append(all, failureEntry(at, j)); len(all) == 2*longestLog {
-			slices.SortFunc(all, inOrder)
+			slices.SortFunc(all, logEntry.compare)
 			all = slices.Delete(all, longestLog+1, len(all)) // one more than is shown, so that the log has a next page
 		}
 	}
-	slices.SortFunc(all, inOrder)
+	slices.SortFunc(all, logEntry.compare)
 	return all, nil
 }
 

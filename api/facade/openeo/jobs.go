@@ -3,7 +3,6 @@ package openeo
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"time"
 
@@ -102,11 +101,11 @@ func (is entry) status() string {
 	case is.Unstarted != nil:
 		return "created"
 	case is.Task != nil:
-		return wordOf(is.Task.Counts.AsOneJob())
+		return words[is.Task.Counts.AsOneJob()]
 	case is.Job.Status == dispatch.Unknown && is.Job.Seen != "":
-		return wordOf(is.Job.Seen) // clients stop at a word that they do not know
+		return words[is.Job.Seen] // clients stop at a word that they do not know
 	}
-	return wordOf(is.Job.Status)
+	return words[is.Job.Status]
 }
 
 // words are openEO's words for the statuses of jobs that were started. A job that the broker has accepted is queued:
@@ -115,8 +114,6 @@ var words = map[dispatch.Status]string{dispatch.Accepted: "queued", dispatch.Sub
 	dispatch.Queued:  "queued",
 	dispatch.Running: "running", dispatch.Finished: "finished", dispatch.Failed: "error", dispatch.Canceled: "canceled",
 	dispatch.Unknown: "running"}
-
-func wordOf(s dispatch.Status) string { return words[s] }
 
 // ended reports whether a status is final.
 func ended(word string) bool { return word == "finished" || word == "error" || word == "canceled" }
@@ -303,19 +300,4 @@ func callOf(r dispatch.Request, d *dispatch.Document) (json.RawMessage, error) {
 		node["process_id"], node["namespace"] = defined.ID, r.Service.Application
 	}
 	return dispatch.Encode(map[string]any{"process_graph": map[string]any{"run": node}})
-}
-
-// lockedUnlessUnstarted returns the unstarted job, or the error for a change of a job that was started.
-func (is entry) lockedUnlessUnstarted() (*dispatch.Unstarted, error) {
-	if is.Unstarted == nil {
-		return nil, refused(http.StatusBadRequest, "JobLocked",
-			"This batch job was started and can no longer be changed. Create a new one.")
-	}
-	return is.Unstarted, nil
-}
-
-// isChanged reports whether an unstarted job was changed, started or deleted by another request.
-func isChanged(err error) bool {
-	e, ok := errors.AsType[*dispatch.Error](err)
-	return ok && (e.Kind == dispatch.Conflict || e.Kind == dispatch.NotFound)
 }

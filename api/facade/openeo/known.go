@@ -228,7 +228,7 @@ func (o *offer) hasStored(id string) (bool, error) {
 // hasInNamespace reports whether a namespace of the platform has a process. A platform that tells its operations, and
 // none that describes namespaces, has none but those of its services in the catalogue.
 func (o *offer) hasInNamespace(p calledProcess) (bool, error) {
-	if _, known := o.f.service(p.process); known && p.namespace == servicesNamespace {
+	if _, known := o.f.Services.Find(p.process); known && p.namespace == servicesNamespace {
 		return true, nil
 	}
 	if slices.Contains(o.f.offeringNamespace(p.namespace), o.b.Name) {

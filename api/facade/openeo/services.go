@@ -109,7 +109,7 @@ func (f *Facade) namespaceProcess(r *request) (*answer, error) {
 	if !r.view.merged() || r.PathValue("namespace") != servicesNamespace {
 		return f.published(r)
 	}
-	s, ok := f.service(r.PathValue("process_id"))
+	s, ok := f.Services.Find(r.PathValue("process_id"))
 	if !ok {
 		return nil, refused(http.StatusNotFound, "ProcessUnsupported", "The catalogue has no such service.")
 	}
@@ -150,11 +150,6 @@ func (f *Facade) formatsOfServices() (names []string) {
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
-}
-
-// service returns the service of the catalogue with an id.
-func (f *Facade) service(id string) (catalogue.Service, bool) {
-	return f.Services.Find(id)
 }
 
 // identified returns the service of the catalogue that a request names.
