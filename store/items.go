@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
-	"fmt"
 
 	"github.com/eodispatch/eodispatch/dispatch"
 )
@@ -207,31 +206,30 @@ func (s *Store) ItemExtents(
 	return extents, fail("ItemExtents", err)
 }
 
-// ItemServices returns a job with an Item of each service, of as many services as mostItemServices.
-func (s *Store) ItemServices(
-	ctx context.Context, u dispatch.UserID,
-) (jobs map[dispatch.ServiceHash]dispatch.JobID, err error) {
-	type one struct {
-		service dispatch.ServiceHash
-		job     dispatch.JobID
-	}
-	jobs = map[dispatch.ServiceHash]dispatch.JobID{}
-	// The first service has no lower bound that a parameter could say in both databases.
-	after, compare := int64(-1<<63), ">="
-	for len(jobs) < mostItemServices {
-		next, err := list(ctx, s.on(s.read), func(o *one) []any { return []any{number(&o.service), number(&o.job)} },
-			fmt.Sprintf(`
-			SELECT items.service, items.job
-			FROM items
-			WHERE items.owner = $1 AND items.service %s $2 AND items.begins IS NOT NULL
-			ORDER BY items.service, items.job LIMIT 1`, compare), u, after)
-		if err != nil || len(next) == 0 {
-			return jobs, fail("ItemServices", err)
-		}
-		jobs[next[0].service] = next[0].job
-		after, compare = int64(next[0].service), ">"
-	}
-	return jobs, nil
-}
-
+// mostItemServices is of how many services ItemServices returns jobs.
 const mostItemServices = 200
+
+// ItemServices returns a job with an Item of each service. It hops from service to service in the index: the cost
+// depends on their number, not on that of Items.
+func (s *Store) ItemServices(ctx context.Context, u dispatch.UserID) (map[dispatch.ServiceHash]dispatch.JobID, error) {
+	jobs := map[dispatch.ServiceHash]dispatch.JobID{}
+	err := eachRow(ctx, s.on(s.read), func(j *dispatch.Job) []any {
+		return []any{number(&j.Service), number(&j.ID)}
+	}, func(j *dispatch.Job) error {
+		jobs[j.Service] = j.ID
+		return nil
+	}, `
+		WITH RECURSIVE first (job) AS (
+			SELECT (SELECT a.job FROM items a WHERE a.owner = $1 AND a.begins IS NOT NULL
+				ORDER BY a.service, a.job LIMIT 1)
+			UNION ALL
+			SELECT (SELECT n.job FROM items n WHERE n.owner = $1 AND n.begins IS NOT NULL
+					AND n.service > (SELECT i.service FROM items i WHERE i.job = first.job)
+				ORDER BY n.service, n.job LIMIT 1)
+			FROM first
+			WHERE first.job IS NOT NULL)
+		SELECT items.service, items.job
+		FROM items
+		WHERE items.job IN (SELECT first.job FROM first LIMIT CAST($2 AS BIGINT))`, u, mostItemServices)
+	return jobs, fail("ItemServices", err)
+}
