@@ -24,6 +24,19 @@ var (
 	tablesOfTasks = []string{"task_costs", "task_counts", "task_placements"}
 )
 
+// rowsOfUsers say which rows of tables are of the user $1. Forget deletes the last ones first.
+var rowsOfUsers = []struct {
+	tables []string
+	which  string
+}{
+	{tablesOfUsers, "owner = $1"},
+	{tablesOfJobs, "job IN (SELECT id FROM jobs WHERE owner = $1)"},
+	{tablesOfTasks, "task IN (SELECT id FROM tasks WHERE owner = $1)"},
+	// those of tasks, of sign-ins, of tests, and of jobs that were purged
+	{[]string{"deliveries"}, `hook IN (SELECT id FROM hooks WHERE owner = $1)
+		AND job NOT IN (SELECT id FROM jobs WHERE owner = $1)`},
+}
+
 // tablesOfAccounts have rows of accounts, each in a column of its own name. That of the accounts is the last.
 var tablesOfAccounts = []struct{ name, account string }{
 	{"unrecognized", "account"}, {"operator_holds", "scope"}, {"account_counts", "account"}, {"accounts", "id"},
@@ -39,24 +52,15 @@ type Owned struct {
 // is exported as such.
 func (s *Store) Export(ctx context.Context, u dispatch.UserID, yield func(Owned) error) error {
 	ctx = allow(ctx, upkeepWithin)
-	for _, rows := range []struct {
-		tables []string
-		join   string
-		owner  string
-	}{
-		{tablesOfUsers, "WHERE t.owner = $1", string(u)},
-		{tablesOfJobs, "JOIN jobs ON jobs.id = t.job WHERE jobs.owner = $1", string(u)},
-		{tablesOfTasks, "JOIN tasks ON tasks.id = t.task WHERE tasks.owner = $1", string(u)},
-		{[]string{"deliveries"}, "JOIN hooks ON hooks.id = t.hook WHERE hooks.owner = $1 AND t.job = 0", string(u)},
-		// of no job: those of jobs came before
-		{[]string{"revocations"}, "WHERE t.owner_hash = $1", u.Hash()},
-	} {
+	for _, rows := range rowsOfUsers {
 		for _, table := range rows.tables {
-			if err := s.exportRows(ctx, table, "SELECT t.* FROM "+table+" t "+rows.join, rows.owner,
-				yield); err != nil {
+			if err := s.exportRows(ctx, table, rows.which, string(u), yield); err != nil {
 				return fail("Export", err)
 			}
 		}
+	}
+	if err := s.exportRows(ctx, "revocations", "owner_hash = $1", u.Hash(), yield); err != nil {
+		return fail("Export", err)
 	}
 	accounts, err := accountsOf(ctx, s.on(s.read), u)
 	if err != nil {
@@ -64,8 +68,7 @@ func (s *Store) Export(ctx context.Context, u dispatch.UserID, yield func(Owned)
 	}
 	for _, a := range accounts {
 		for _, table := range tablesOfAccounts {
-			text := "SELECT t.* FROM " + table.name + " t WHERE t." + table.account + " = $1"
-			if err := s.exportRows(ctx, table.name, text, string(a), yield); err != nil {
+			if err := s.exportRows(ctx, table.name, table.account+" = $1", string(a), yield); err != nil {
 				return fail("Export", err)
 			}
 		}
@@ -79,8 +82,9 @@ func accountsOf(ctx context.Context, q querier, u dispatch.UserID) ([]dispatch.A
 	return slices.DeleteFunc(all, func(a dispatch.Account) bool { return a.Identity() != string(u) }), err
 }
 
-func (s *Store) exportRows(ctx context.Context, table, text, owner string, yield func(Owned) error) error {
-	rows, err := s.on(s.read).QueryContext(ctx, text, owner)
+// exportRows calls yield with the rows of a table for which a condition on $1 holds.
+func (s *Store) exportRows(ctx context.Context, table, which, of string, yield func(Owned) error) error {
+	rows, err := s.on(s.read).QueryContext(ctx, "SELECT * FROM "+table+" WHERE "+which, of)
 	if err != nil {
 		return err
 	}
@@ -273,7 +277,7 @@ func forgetEnded(ctx context.Context, q tx, ids []dispatch.JobID, deleted map[st
 	deleted["jobs"] += int64(len(gone))
 	for _, table := range tablesOfJobs {
 		w := whereAny(q, "job", gone)
-		err := execCounted(ctx, q, deleted, table, "DELETE FROM "+table+" WHERE "+w.String(), w.args...)
+		err := deleteCounted(ctx, q, deleted, table, w.String(), w.args...)
 		if err != nil {
 			return err
 		}
@@ -296,23 +300,14 @@ func revokeAll(ctx context.Context, q tx, u dispatch.UserID, now int64) (n int64
 
 // forgetRows deletes the other rows of a user, and the user's accounts.
 func forgetRows(ctx context.Context, q tx, u dispatch.UserID, deleted map[string]int64) error {
-	for _, table := range tablesOfTasks {
-		text := "DELETE FROM " + table + " WHERE task IN (SELECT id FROM tasks WHERE owner = $1)"
-		if err := execCounted(ctx, q, deleted, table, text, string(u)); err != nil {
-			return err
-		}
-	}
-	// Of tasks, sign-ins and tests: forgetJobs has deleted the others.
-	const ofNoJob = "DELETE FROM deliveries WHERE hook IN (SELECT id FROM hooks WHERE owner = $1)"
-	if err := execCounted(ctx, q, deleted, "deliveries", ofNoJob, string(u)); err != nil {
-		return err
-	}
-	for _, table := range tablesOfUsers {
-		if table == "jobs" {
-			continue
-		}
-		if err := execCounted(ctx, q, deleted, table, "DELETE FROM "+table+" WHERE owner = $1", string(u)); err != nil {
-			return err
+	for _, rows := range slices.Backward(rowsOfUsers) {
+		for _, table := range rows.tables {
+			if table == "jobs" { // forgetJobs has deleted them
+				continue
+			}
+			if err := deleteCounted(ctx, q, deleted, table, rows.which, string(u)); err != nil {
+				return err
+			}
 		}
 	}
 	accounts, err := accountsOf(ctx, q, u)
@@ -330,9 +325,7 @@ func forgetRows(ctx context.Context, q tx, u dispatch.UserID, deleted map[string
 // forgetAccount deletes a user's own account at a platform, if it has no jobs.
 func forgetAccount(ctx context.Context, q tx, a dispatch.Account, deleted map[string]int64) error {
 	for _, table := range tablesOfAccounts {
-		err := execCounted(ctx, q, deleted, table.name, `
-			DELETE FROM `+table.name+`
-			WHERE `+table.account+` = $1
+		err := deleteCounted(ctx, q, deleted, table.name, table.account+` = $1
 				AND NOT EXISTS (SELECT 1 FROM owner_counts c WHERE c.account = $1 AND c.jobs > 0)`, a)
 		if err != nil {
 			return err
@@ -341,9 +334,9 @@ func forgetAccount(ctx context.Context, q tx, a dispatch.Account, deleted map[st
 	return nil
 }
 
-// execCounted runs a statement that deletes rows of a table, and adds their number.
-func execCounted(ctx context.Context, q tx, deleted map[string]int64, table, text string, args ...any) error {
-	n, err := exec(ctx, q, text, args...)
+// deleteCounted deletes the rows of a table for which a condition holds, and adds their number.
+func deleteCounted(ctx context.Context, q tx, deleted map[string]int64, table, which string, args ...any) error {
+	n, err := exec(ctx, q, "DELETE FROM "+table+" WHERE "+which, args...)
 	if n > 0 {
 		deleted[table] += n
 	}

@@ -89,7 +89,8 @@ func deletionPlan(t *testing.T, s *Store, table string) string {
 	return linesOf(t, c, "EXPLAIN "+text)
 }
 
-// TestForget_DeliveriesOfNoJob: what a hook gets about tasks, of sign-ins and as tests belongs to its owner, too.
+// TestForget_DeliveriesOfNoJob: what a hook gets about tasks, of sign-ins, as tests and of jobs that were purged belongs
+// to its owner, too.
 func TestForget_DeliveriesOfNoJob(t *testing.T) {
 	for name, dsn := range map[string]string{"SQLite": "sqlite:" + filepath.Join(t.TempDir(), "d.db"),
 		"PostgreSQL": postgres.Database(t)} {
@@ -103,7 +104,8 @@ func TestForget_DeliveriesOfNoJob(t *testing.T) {
 				"INSERT INTO hooks (id, owner, url, statuses, key, sealed, created) VALUES ('h', 'ann', '', '', '', " +
 					"'', 1), ('o', 'bob', '', '', '', '', 1)",
 				`INSERT INTO deliveries (hook, job, epoch, status, task, number, happened, queued, due) VALUES ('h', 0, 101, 'task_ended', 3, 0, 1, 1, 0),
-				('h', 0, 1, 'sign_in_required', 0, 0, 1, 1, 0), ('h', 0, 1, 'test', 0, 0, 1, 1, 0), ('o', 0, 1, 'test', 0, 0, 1, 1, 0)`,
+				('h', 0, 1, 'sign_in_required', 0, 0, 1, 1, 0), ('h', 0, 1, 'test', 0, 0, 1, 1, 0),
+				('h', 77, 1, 'finished', 0, 0, 1, 1, 0), ('o', 0, 1, 'test', 0, 0, 1, 1, 0)`,
 			} {
 				if _, err := s.write.ExecContext(t.Context(), text); err != nil {
 					t.Fatal(err)
@@ -111,10 +113,10 @@ func TestForget_DeliveriesOfNoJob(t *testing.T) {
 			}
 			exported := map[string]int{}
 			err = s.Export(t.Context(), "ann", func(o Owned) error { exported[o.Table]++; return nil })
-			if err != nil || exported["deliveries"] != 3 {
+			if err != nil || exported["deliveries"] != 4 {
 				t.Errorf("exported: %v, %v", exported, err)
 			}
-			if deleted, _, err := s.Forget(t.Context(), "ann"); err != nil || deleted["deliveries"] != 3 ||
+			if deleted, _, err := s.Forget(t.Context(), "ann"); err != nil || deleted["deliveries"] != 4 ||
 				deleted["hooks"] != 1 {
 				t.Errorf("deleted: %v, %v", deleted, err)
 			}
