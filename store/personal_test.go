@@ -89,8 +89,8 @@ func deletionPlan(t *testing.T, s *Store, table string) string {
 	return linesOf(t, c, "EXPLAIN "+text)
 }
 
-// TestForget_DeliveriesOfNoJob: what a hook gets about tasks, of sign-ins, as tests and of jobs that were purged belongs
-// to its owner, too.
+// TestForget_DeliveriesOfNoJob: what a hook gets about tasks, of sign-ins, as tests, and got about jobs that were
+// purged since, belongs to its owner, too.
 func TestForget_DeliveriesOfNoJob(t *testing.T) {
 	for name, dsn := range map[string]string{"SQLite": "sqlite:" + filepath.Join(t.TempDir(), "d.db"),
 		"PostgreSQL": postgres.Database(t)} {
