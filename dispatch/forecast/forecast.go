@@ -1,7 +1,6 @@
 package forecast
 
 import (
-	"container/heap"
 	"hash/fnv"
 	"math"
 	"math/rand/v2"
@@ -130,7 +129,7 @@ func seconds(times []time.Duration) (all []float64) {
 
 // future returns when the last waiting job starts and ends, and when all have ended, in one possible future.
 func (w Work) future(times runTimes, ages []float64, r *rand.Rand) (start, last, end float64) {
-	var busy freeTimes // when each slot is free again
+	var busy []float64 // when each slot is free again
 	for _, age := range ages {
 		rest := times.above(r, age) - age
 		busy, end = append(busy, rest), max(end, rest)
@@ -144,10 +143,8 @@ func (w Work) future(times runTimes, ages []float64, r *rand.Rand) (start, last,
 	for len(busy) < w.Slots {
 		busy = append(busy, 0)
 	}
-	heap.Init(&busy)
-	for len(busy) > max(1, w.Slots) { // these are not replaced
-		heap.Pop(&busy)
-	}
+	slices.Sort(busy)
+	busy = busy[len(busy)-min(len(busy), max(1, w.Slots)):] // those that are free before get no further job
 	drawn := min(w.Waiting, 5*len(busy)+100, mostDrawnJobs)
 	if first := float64(w.Waiting - drawn); first > 0 { // of very many the sum is normal
 		mean, deviation, _ := moments(times.sorted)
@@ -159,24 +156,17 @@ func (w Work) future(times runTimes, ages []float64, r *rand.Rand) (start, last,
 	for range drawn {
 		start = busy[0]
 		last = start + times.draw(r)
-		busy[0], end = last, max(end, last)
-		heap.Fix(&busy, 0)
+		end = max(end, last)
+		occupy(busy, last)
 	}
 	return start, last, end
 }
 
-// freeTimes is a heap.
-type freeTimes []float64
-
-func (f freeTimes) Len() int           { return len(f) }
-func (f freeTimes) Less(i, j int) bool { return f[i] < f[j] }
-func (f freeTimes) Swap(i, j int)      { f[i], f[j] = f[j], f[i] }
-func (f *freeTimes) Push(x any)        { *f = append(*f, x.(float64)) }
-func (f *freeTimes) Pop() any {
-	last := len(*f) - 1
-	x := (*f)[last]
-	*f = (*f)[:last]
-	return x
+// occupy gives the slot that is free first to a job that ends at a time. busy is sorted and stays so.
+func occupy(busy []float64, end float64) {
+	before, _ := slices.BinarySearch(busy[1:], end)
+	copy(busy, busy[1:before+1])
+	busy[before] = end
 }
 
 // tenths returns the values below and above which a tenth of sorted values lies.

@@ -1,7 +1,6 @@
 package forecast
 
 import (
-	"container/heap"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -20,11 +19,10 @@ func (l logNormal) run(r *rand.Rand) float64 { return math.Exp(l.mean + l.deviat
 
 // onSlots runs jobs on slots, in the order of their numbers, and returns for each when it starts and ends, in seconds.
 func onSlots(runs []float64, slots int) (starts, ends []float64) {
-	busy := make(freeTimes, slots)
+	busy := make([]float64, slots)
 	for _, run := range runs {
 		starts, ends = append(starts, busy[0]), append(ends, busy[0]+run)
-		busy[0] += run
-		heap.Fix(&busy, 0)
+		occupy(busy, busy[0]+run)
 	}
 	return starts, ends
 }
