@@ -111,8 +111,8 @@ func (a *api) usage(ctx context.Context, in *openapi.Request) (*openapi.Plain[[]
 	table := openapi.Plain[[]wire.Usage]{Body: []wire.Usage{}}
 	for _, u := range use {
 		table.Body = append(table.Body, wire.Usage{Platform: u.Account.Platform(), Live: u.Live,
-			LiveOf: limitOf(u.Quota.Live), LastDay: u.Lately,
-			DayOf: limitOf(u.Quota.Daily), CostsOf: limitOf(u.Quota.Costs), Jobs: u.Jobs, Costs: u.Costs,
+			LiveOf: orNil(u.Quota.Live), LastDay: u.Lately,
+			DayOf: orNil(u.Quota.Daily), CostsOf: orNil(u.Quota.Costs), Jobs: u.Jobs, Costs: u.Costs,
 			Charges: charges(u.Charges)})
 	}
 	return &table, err
@@ -126,12 +126,12 @@ func charges(all []dispatch.Charge) []wire.Charge {
 	return shown
 }
 
-// limitOf returns nil for a limit of 0, which means none.
-func limitOf[N int | float64](n N) *N {
-	if n == 0 {
+// orNil returns nil for a zero, which stands for what is not there.
+func orNil[T comparable](v T) *T {
+	if v == *new(T) {
 		return nil
 	}
-	return &n
+	return &v
 }
 
 var errNoGrant = call.Refusal{Status: 404, Code: "GRANT_NOT_FOUND", Message: "There is no such permission."}

@@ -211,7 +211,7 @@ func (a *api) listDeliveries(ctx context.Context, in *openapi.Request) (*openapi
 
 func showHook(h dispatch.Hook) wire.Hook {
 	shown := wire.Hook{ID: h.ID, Kind: string(h.Kind), URL: h.URL, Events: []string{}, State: "active",
-		Created: h.Created.UTC()}
+		Job: orNil(int64(h.Job)), Task: orNil(int64(h.Task)), Created: h.Created.UTC()}
 	for _, s := range h.Statuses {
 		word, share := eventWord(s)
 		if share > 0 {
@@ -220,12 +220,6 @@ func showHook(h dispatch.Hook) wire.Hook {
 		if !slices.Contains(shown.Events, word) {
 			shown.Events = append(shown.Events, word)
 		}
-	}
-	if id := int64(h.Job); id != 0 {
-		shown.Job = &id
-	}
-	if id := int64(h.Task); id != 0 {
-		shown.Task = &id
 	}
 	switch {
 	case h.Gone:
@@ -239,19 +233,10 @@ func showHook(h dispatch.Hook) wire.Hook {
 func showDelivery(d dispatch.Delivery) wire.Delivery {
 	word, share := eventWord(d.Status)
 	why, _ := d.Status.Needed()
-	shown := wire.Delivery{ID: d.Event.String(), Reason: string(why), Event: word, Share: share,
+	return wire.Delivery{ID: d.Event.String(), Reason: string(why), Event: word, Share: share,
+		Job: orNil(int64(d.Job)), Task: orNil(int64(d.Of)), Answer: orNil(d.Answer),
 		Happened: d.Happened.UTC(), State: string(d.State), Tries: d.Tries, Tried: live.Known(d.Tried),
 		Notice: d.Notice, NextTry: live.Known(d.Due)}
-	if id := int64(d.Job); id != 0 {
-		shown.Job = &id
-	}
-	if id := int64(d.Of); id != 0 {
-		shown.Task = &id
-	}
-	if d.Answer != 0 {
-		shown.Answer = &d.Answer
-	}
-	return shown
 }
 
 // asOneJob are the events of a task, for receivers to which it is one job.

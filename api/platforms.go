@@ -53,4 +53,4 @@ func (a *api) platform(p broker.PlatformInfo) wire.Platform {
 	return shown
 }
 
-func share(used, most int) wire.Share { return wire.Share{Used: used, Of: limitOf(most)} }
+func share(used, most int) wire.Share { return wire.Share{Used: used, Of: orNil(most)} }

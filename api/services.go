@@ -35,12 +35,10 @@ const (
 // rulesOf returns the rules of a service; nil if there are none.
 func (a *api) rulesOf(ctx context.Context, s catalogue.Service) *wire.ServiceRules {
 	p := a.Broker.Policy(s.Service, s.Label)
-	shown := &wire.ServiceRules{Permitted: p.Entitled == nil || p.Entitled(ctx), Format: optional(p.Format)}
-	if p.MaxDuration > 0 {
-		shown.MaxDuration = new(int64(p.MaxDuration / time.Second))
-	}
+	shown := &wire.ServiceRules{Permitted: p.Entitled == nil || p.Entitled(ctx), Format: orNil(p.Format),
+		MaxDuration: orNil(int64(p.MaxDuration / time.Second))}
 	if p.Budget != (dispatch.Budget{}) {
-		shown.Budget = &wire.ServiceBudget{Amount: p.Budget.Amount, Unit: optional(p.Budget.Unit)}
+		shown.Budget = &wire.ServiceBudget{Amount: p.Budget.Amount, Unit: orNil(p.Budget.Unit)}
 	}
 	if len(p.Options) > 0 {
 		text, _ := dispatch.Encode(p.Options) // they were JSON
@@ -136,7 +134,7 @@ func (a *api) readService(ctx context.Context, in *openapi.Request) (*openapi.St
 	}
 	shown := wire.CatalogueService{ServiceSummary: serviceSummary(s, states), Description: s.Description,
 		DescriptionHTML: s.HTML, Links: []wire.ServiceLink{},
-		Cost:     wire.ServiceCost{Estimate: s.Cost.Estimate, Unit: optional(s.Cost.Unit), Note: optional(s.Cost.Note)},
+		Cost:     wire.ServiceCost{Estimate: s.Cost.Estimate, Unit: orNil(s.Cost.Unit), Note: orNil(s.Cost.Note)},
 		Endpoint: s.Service.Endpoint, Application: s.Service.Application, Namespace: s.Service.Namespace,
 		Example: wire.Object(s.Example)}
 	for _, l := range s.Links {
@@ -208,7 +206,7 @@ func serviceSummary(s catalogue.Service, states map[string]string) wire.ServiceS
 		s.Keywords...), Platform: s.Platform,
 		PlatformState: cmp.Or(states[s.Platform], string(dispatch.StateUnknown)), Label: string(s.Label),
 		Protocol: openapi.ProtocolOf[s.Label],
-		Licence:  optional(s.Licence), Thumbnail: optional(s.Thumbnail), Updated: live.Known(s.Updated),
+		Licence:  orNil(s.Licence), Thumbnail: orNil(s.Thumbnail), Updated: live.Known(s.Updated),
 		StaleSince: live.Known(s.StaleSince)}
 	for _, h := range s.Placements() {
 		if len(s.Also) > 0 {
@@ -218,14 +216,7 @@ func serviceSummary(s catalogue.Service, states map[string]string) wire.ServiceS
 		}
 	}
 	if s.Provider.Name != "" {
-		shown.Provider = &wire.ServiceProvider{Name: s.Provider.Name, URL: optional(s.Provider.URL)}
+		shown.Provider = &wire.ServiceProvider{Name: s.Provider.Name, URL: orNil(s.Provider.URL)}
 	}
 	return shown
-}
-
-func optional(text string) *string {
-	if text == "" {
-		return nil
-	}
-	return &text
 }
