@@ -29,9 +29,6 @@ type Grants interface {
 	Revoke(ctx context.Context, u dispatch.UserID, id string) error
 }
 
-var grantIDParam = &huma.Param{Name: "grant_id", In: "path", Required: true,
-	Schema: &huma.Schema{Type: huma.TypeString}}
-
 // accessRoutes registers the operations on permissions and usage.
 func (a *api) accessRoutes() {
 	openapi.Register(a.Document, huma.Operation{OperationID: "list_grants", Method: http.MethodGet, Path: "/grants",
@@ -46,8 +43,9 @@ func (a *api) accessRoutes() {
 			Tags:    []string{"access"},
 			Summary: "Withdraw a permission",
 			Description: "The permission is revoked at the identity provider and erased here. Your unfinished jobs " +
-				"pause until your next request.", DefaultStatus: http.StatusOK, Parameters: []*huma.Param{grantIDParam},
-			Responses: openapi.WithNull(a.Errors(401, 404, 503))}, a.deleteGrant)
+				"pause until your next request.", DefaultStatus: http.StatusOK,
+			Parameters: []*huma.Param{openapi.PathParam("grant_id")},
+			Responses:  openapi.WithNull(a.Errors(401, 404, 503))}, a.deleteGrant)
 	openapi.Register(a.Document,
 		huma.Operation{OperationID: "get_usage", Method: http.MethodGet, Path: "/usage", Tags: []string{"access"},
 			Summary: "Get your usage of each platform",

@@ -40,17 +40,11 @@ const mostDeliveries = 100
 
 var ends = []dispatch.Status{dispatch.Finished, dispatch.Failed, dispatch.Canceled}
 
-var (
-	hookIDParam = &huma.Param{Name: "hook_id", In: "path", Required: true,
-		Schema: &huma.Schema{Type: huma.TypeString}}
-	deliveryIDParam = &huma.Param{Name: "delivery_id", In: "path", Required: true,
-		Schema: &huma.Schema{Type: huma.TypeString}}
-	errNoHook = call.Refusal{Status: 404, Code: "HOOK_NOT_FOUND", Message: "There is no such hook or delivery."}
-)
+var errNoHook = call.Refusal{Status: 404, Code: "HOOK_NOT_FOUND", Message: "There is no such hook or delivery."}
 
 // hookRoutes registers the operations on hooks.
 func (a *api) hookRoutes() {
-	one := []*huma.Param{hookIDParam}
+	one := []*huma.Param{openapi.PathParam("hook_id")}
 	openapi.Register(a.Document, huma.Operation{OperationID: "create_hook", Method: http.MethodPost, Path: "/hooks",
 		Tags:    []string{"hooks"},
 		Summary: "Be notified when jobs end",
@@ -95,8 +89,8 @@ func (a *api) hookRoutes() {
 			Parameters:  one, Responses: a.Errors(401, 404, 503)}, a.listDeliveries)
 	openapi.Register(a.Document, huma.Operation{OperationID: "send_again", Method: http.MethodPost,
 		Path: "/hooks/{hook_id}/deliveries/{delivery_id}/send", Tags: []string{"hooks"},
-		Summary: "Send a delivery again", DefaultStatus: http.StatusOK, Parameters: []*huma.Param{hookIDParam,
-			deliveryIDParam}, Responses: openapi.WithNull(a.Errors(401, 404, 503))}, a.sendAgain)
+		Summary: "Send a delivery again", DefaultStatus: http.StatusOK, Parameters: append(slices.Clone(one),
+			openapi.PathParam("delivery_id")), Responses: openapi.WithNull(a.Errors(401, 404, 503))}, a.sendAgain)
 	a.Takes(a.OpenAPI().Paths["/hooks"].Post, openapi.Body[wire.HookRequest](a.Document))
 }
 

@@ -64,9 +64,8 @@ func (a *api) catalogueRoutes() {
 			Summary:     "Get a service of the catalogue",
 			Description: "Returns the service with its parameters, for which its platform may be asked.",
 			Security:    a.catalogueSecurity(),
-			Parameters: []*huma.Param{{Name: "service_id", In: "path", Required: true,
-				Schema: &huma.Schema{Type: huma.TypeString}}},
-			Responses: a.Errors(401, 404, 503)}, a.readService)
+			Parameters:  []*huma.Param{openapi.PathParam("service_id")}, Responses: a.Errors(401, 404, 503)},
+		a.readService)
 }
 
 // catalogueSecurity says that a token is optional, if the operator opened the catalogue.

@@ -3,7 +3,6 @@ package openapi
 import (
 	"maps"
 	"net/http"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -44,11 +43,11 @@ func (a *Document) document() huma.Config {
 
 // Refine completes the schemas with what struct tags cannot express.
 func (a *Document) Refine(schemas map[string]*huma.Schema) {
-	for _, t := range []reflect.Type{reflect.TypeFor[wire.JobOptions](), reflect.TypeFor[wire.TaskOptions](),
-		reflect.TypeFor[wire.HookRequest](), reflect.TypeFor[wire.StreamMessage](),
-		reflect.TypeFor[wire.StatusChanges]()} {
-		a.OpenAPI().Components.Schemas.Schema(t, true, "")
-	}
+	schemaOf[wire.JobOptions](a)
+	schemaOf[wire.TaskOptions](a)
+	schemaOf[wire.HookRequest](a)
+	schemaOf[wire.StreamMessage](a)
+	schemaOf[wire.StatusChanges](a)
 	for name, options := range map[string]string{"BaseJobRequest": "JobOptions",
 		"UpscalingTaskRequest": "TaskOptions"} {
 		request := schemas[name].Properties
@@ -138,8 +137,12 @@ func (a *Document) Takes(op *huma.Operation, body *huma.RequestBody) {
 
 // Body describes a request body of type T.
 func Body[T any](a *Document) *huma.RequestBody {
-	schema := a.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[T](), true, "")
-	return &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": {Schema: schema}}}
+	return exampleBody[T](a, nil)
+}
+
+func exampleBody[T any](a *Document, examples map[string]*huma.Example) *huma.RequestBody {
+	return &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": {
+		Schema: schemaOf[T](a), Examples: examples}}}
 }
 
 func enumOf[T ~string](words []T) (all []any) {
@@ -151,34 +154,31 @@ func enumOf[T ~string](words []T) (all []any) {
 
 // JobBody describes the request body of a job, with an example for each protocol.
 func (a *Document) JobBody() *huma.RequestBody {
-	schema := a.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[wire.BaseJobRequest](), true, "")
-	return &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": {Schema: schema,
-		Examples: map[string]*huma.Example{
-			"openeo": {Summary: "A process graph on an openEO back-end", Value: map[string]any{
-				"title": "NDVI of the Hesbaye, spring", "label": "openeo", "format": "gtiff",
-				"service": map[string]any{"endpoint": a.endpointOf(dispatch.OpenEO),
-					"application": "https://apps.example.org/ndvi_composite.json"},
-				"parameters": map[string]any{"temporal_extent": []any{"2026-03-01", "2026-06-01"},
-					"spatial_extent": map[string]any{"west": 5.0, "south": 50.6, "east": 5.3, "north": 50.8}}}},
-			"ogc_api_process": {Summary: "A process of an OGC API - Processes server", Value: map[string]any{
-				"title": "Burnt area, August", "label": "ogc_api_process", "format": "geojson",
-				"service": map[string]any{"endpoint": a.endpointOf(dispatch.OGCProcess), "namespace": "fire",
-					"application": "burnt-area"},
-				"parameters": map[string]any{"date": "2026-08-14", "threshold": 0.27}}},
-		}}}}
+	return exampleBody[wire.BaseJobRequest](a, map[string]*huma.Example{
+		"openeo": {Summary: "A process graph on an openEO back-end", Value: map[string]any{
+			"title": "NDVI of the Hesbaye, spring", "label": "openeo", "format": "gtiff",
+			"service": map[string]any{"endpoint": a.endpointOf(dispatch.OpenEO),
+				"application": "https://apps.example.org/ndvi_composite.json"},
+			"parameters": map[string]any{"temporal_extent": []any{"2026-03-01", "2026-06-01"},
+				"spatial_extent": map[string]any{"west": 5.0, "south": 50.6, "east": 5.3, "north": 50.8}}}},
+		"ogc_api_process": {Summary: "A process of an OGC API - Processes server", Value: map[string]any{
+			"title": "Burnt area, August", "label": "ogc_api_process", "format": "geojson",
+			"service": map[string]any{"endpoint": a.endpointOf(dispatch.OGCProcess), "namespace": "fire",
+				"application": "burnt-area"},
+			"parameters": map[string]any{"date": "2026-08-14", "threshold": 0.27}}},
+	})
 }
 
 // TaskBody describes the request body of a task, with an example.
 func (a *Document) TaskBody() *huma.RequestBody {
-	schema := a.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[wire.UpscalingTaskRequest](), true, "")
-	return &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": {Schema: schema,
-		Examples: map[string]*huma.Example{"openeo": {Summary: "A process graph over two tiles", Value: map[string]any{
+	return exampleBody[wire.UpscalingTaskRequest](a, map[string]*huma.Example{
+		"openeo": {Summary: "A process graph over two tiles", Value: map[string]any{
 			"title": "NDVI of the Hesbaye, by tile", "label": "openeo", "format": "gtiff",
 			"service": map[string]any{"endpoint": a.endpointOf(dispatch.OpenEO),
 				"application": "https://apps.example.org/ndvi_composite.json"},
 			"parameters": map[string]any{"temporal_extent": []any{"2026-03-01", "2026-06-01"}},
 			"dimension": map[string]any{"name": "spatial_extent", "values": []any{
 				map[string]any{"west": 5.0, "south": 50.6, "east": 5.1, "north": 50.7},
-				map[string]any{"west": 5.1, "south": 50.6, "east": 5.2, "north": 50.7}}}}}},
-	}}}
+				map[string]any{"west": 5.1, "south": 50.6, "east": 5.2, "north": 50.7}}}}},
+	})
 }

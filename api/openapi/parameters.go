@@ -15,6 +15,11 @@ const MostLogs = 10_000
 var IdParam = &huma.Param{Name: "job_id", In: "path", Required: true,
 	Schema: &huma.Schema{Type: huma.TypeInteger, Format: "int64"}, Example: 42}
 
+// PathParam describes a text in the path of an operation.
+func PathParam(name string) *huma.Param {
+	return &huma.Param{Name: name, In: "path", Required: true, Schema: &huma.Schema{Type: huma.TypeString}}
+}
+
 var TaskParam = &huma.Param{Name: "task_id", In: "path", Required: true,
 	Schema: &huma.Schema{Type: huma.TypeInteger, Format: "int64"}, Example: 7}
 
