@@ -161,10 +161,7 @@ func (f *Facade) ownTask(in *request, id dispatch.TaskID) (dispatch.TaskRecord, 
 
 func (f *Facade) readJob(in *request, id facade.ID) (*answer, error) {
 	info, err := f.anyInfo(in, id)
-	if err != nil {
-		return nil, err
-	}
-	return &answer{Body: info}, nil
+	return &answer{Body: info}, err
 }
 
 // anyInfo returns the status of a job or a task, also of one that was not started.
@@ -207,10 +204,7 @@ func (f *Facade) dismiss(in *request, id facade.ID) (*answer, error) {
 	if !found {
 		return nil, err
 	}
-	if err := f.Broker.DeleteUnstarted(in.Context(), in.user, n.ID); err != nil {
-		return nil, err
-	}
-	return removed(in, f.unstartedInfo(in, n, kept)), nil
+	return removed(in, f.unstartedInfo(in, n, kept)), f.Broker.DeleteUnstarted(in.Context(), in.user, n.ID)
 }
 
 func (f *Facade) dismissStarted(in *request, id facade.ID) (*answer, error) {
@@ -227,20 +221,14 @@ func (f *Facade) dismissStarted(in *request, id facade.ID) (*answer, error) {
 	case r.Status == dispatch.Canceled, r.Desired == dispatch.WantCancel && !r.Status.Final():
 		return nil, errGone
 	case r.Status.Final():
-		if err := f.Broker.Delete(ctx, in.user, id.Job); err != nil {
-			return nil, err
-		}
-		return removed(in, f.jobInfo(in, r)), nil
+		return removed(in, f.jobInfo(in, r)), f.Broker.Delete(ctx, in.user, id.Job)
 	}
 	if r, err = f.Broker.Cancel(ctx, in.user, id.Job); err != nil {
 		return nil, err
 	}
 	info := f.jobInfo(in, r)
 	if info.Status != dismissed { // it has ended meanwhile
-		if err := f.Broker.Delete(ctx, in.user, id.Job); err != nil {
-			return nil, err
-		}
-		return removed(in, info), nil
+		return removed(in, info), f.Broker.Delete(ctx, in.user, id.Job)
 	}
 	return &answer{Body: info}, nil
 }
@@ -271,10 +259,7 @@ func (f *Facade) dismissTask(in *request, id dispatch.TaskID) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := f.Broker.DeleteTask(in.Context(), in.user, id); err != nil {
-		return nil, err
-	}
-	return removed(in, f.taskInfo(in, t)), nil
+	return removed(in, f.taskInfo(in, t)), f.Broker.DeleteTask(in.Context(), in.user, id)
 }
 
 const (
@@ -306,12 +291,11 @@ func (f *Facade) listJobs(in *request) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	links := []link{{in.root + "/jobs", "self", mediaJSON, ""}}
+	cursor := ""
 	if next != nil {
-		query.Set("cursor", f.cursor(in, *next))
-		links = append(links, link{in.root + "/jobs?" + query.Encode(), "next", mediaJSON, ""})
+		cursor = f.cursor(in, *next)
 	}
-	return &answer{Body: map[string]any{"jobs": jobs, "links": links}}, nil
+	return listed(in, "jobs", jobs, query, cursor), nil
 }
 
 const cursorPurpose = "ogcapi jobs"

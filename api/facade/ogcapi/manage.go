@@ -355,20 +355,14 @@ func (f *Facade) requestIn(in *request, id facade.ID) (dispatch.Request, error) 
 // readDefinition returns the definition of a job.
 func (f *Facade) readDefinition(in *request, id facade.ID) (*answer, error) {
 	d, err := f.definitionOf(in, id)
-	if err != nil {
-		return nil, err
-	}
-	return &answer{Body: d}, nil
+	return &answer{Body: d}, err
 }
 
 // readInputs returns the inputs of a job, and the outputs that it names.
 func (f *Facade) readInputs(in *request, id facade.ID) (*answer, error) {
 	d, err := f.definitionOf(in, id)
 	d.Entity = ""
-	if err != nil {
-		return nil, err
-	}
-	return &answer{Body: d}, nil
+	return &answer{Body: d}, err
 }
 
 // readProvenance returns how the results of a job came about. That of a task, which may be long, is streamed by the
@@ -386,8 +380,5 @@ func (f *Facade) readProvenance(in *request, id facade.ID) (*answer, error) {
 		return nil, err
 	}
 	p, err := in.Provenance(in.Context(), r)
-	if err != nil {
-		return nil, err
-	}
-	return &answer{Body: p}, nil
+	return &answer{Body: p}, err
 }

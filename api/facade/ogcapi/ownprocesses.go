@@ -35,12 +35,9 @@ func (f *Facade) listOwnProcesses(in *request, limit int, cursor string) (*answe
 	if err != nil {
 		return nil, err
 	}
-	part := all[min(from, len(all)):]
-	links := []link{{in.root + "/processes", "self", mediaJSON, ""}}
+	part, next := all[min(from, len(all)):], ""
 	if len(part) > limit {
-		part = part[:limit]
-		next := url.Values{"limit": {strconv.Itoa(limit)}, "cursor": {strconv.Itoa(from + limit)}}
-		links = append(links, link{in.root + "/processes?" + next.Encode(), "next", mediaJSON, ""})
+		part, next = part[:limit], strconv.Itoa(from+limit)
 	}
 	processes := []members{}
 	for _, document := range part {
@@ -53,7 +50,7 @@ func (f *Facade) listOwnProcesses(in *request, limit int, cursor string) (*answe
 		m.rewrite(in, slices.Contains(modes, "sync-execute"))
 		processes = append(processes, m)
 	}
-	return &answer{Body: map[string]any{"processes": processes, "links": links}}, nil
+	return listed(in, "processes", processes, url.Values{"limit": {strconv.Itoa(limit)}}, next), nil
 }
 
 // rewrite makes a process of a platform one of this server.

@@ -71,12 +71,18 @@ func (f *Facade) listProcesses(in *request) (*answer, error) {
 	for _, s := range page.Services {
 		processes = append(processes, f.summary(in, s))
 	}
-	links := []link{{in.root + "/processes", "self", mediaJSON, ""}}
-	if page.Next != "" {
-		next := url.Values{"limit": {strconv.Itoa(limit)}, "cursor": {page.Next}}
-		links = append(links, link{in.root + "/processes?" + next.Encode(), "next", mediaJSON, ""})
+	return listed(in, "processes", processes, url.Values{"limit": {strconv.Itoa(limit)}}, page.Next), nil
+}
+
+// listed returns a page of a list, with a link to the next one; next is its cursor, "" if there is none.
+func listed(in *request, what string, entries any, query url.Values, next string) *answer {
+	at := in.root + "/" + what
+	links := []link{{at, "self", mediaJSON, ""}}
+	if next != "" {
+		query.Set("cursor", next)
+		links = append(links, link{at + "?" + query.Encode(), "next", mediaJSON, ""})
 	}
-	return &answer{Body: map[string]any{"processes": processes, "links": links}}, nil
+	return &answer{Body: map[string]any{what: entries, "links": links}}
 }
 
 // limitOf reads the query parameter limit.

@@ -72,8 +72,7 @@ func (f *Facade) outcomes(in *request, r dispatch.Record, d delivery) ([]outcome
 		return nil, unended(status, r.Failure)
 	}
 	if f.Echo != "" && r.Account.Platform() == f.Echo {
-		return []outcome{{OutputValue: dispatch.OutputValue{Name: outputEcho, Media: mediaJSON,
-			Data: messageOf(r.Request.Parameters)}}}, nil
+		return echoed(messageOf(r.Request.Parameters)), nil
 	}
 	whole, own := d.parts(r.Request.Label, in.message)
 	var all []outcome
@@ -229,10 +228,12 @@ func (f *Facade) echo(in *request, e execution) (*answer, error) {
 	if err := in.pause(pause); err != nil {
 		return nil, err
 	}
-	if e.delivered.Response == raw {
-		return &answer{Body: message}, nil
-	}
-	return &answer{Body: map[string]any{outputEcho: message}}, nil
+	return written(in, 0, e.delivered.Response, echoed(message))
+}
+
+// echoed returns the output of the echo process.
+func echoed(message json.RawMessage) []outcome {
+	return []outcome{{OutputValue: dispatch.OutputValue{Name: outputEcho, Media: mediaJSON, Data: message}}}
 }
 
 // pause waits.
