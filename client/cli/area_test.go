@@ -212,6 +212,9 @@ func blob(rings ...[][2]float64) []byte {
 	return text
 }
 
+// wkb is a geometry of a GeoPackage: a header without an envelope, and WKB.
+func wkb(text ...byte) []byte { return append([]byte{'G', 'P', 0, 1, 0, 0, 0, 0}, text...) }
+
 // A GeoPackage whose layer is a view without an end, with or without rows, is given up.
 func TestArea_EndlessGeoPackage(t *testing.T) {
 	defer cli.SetAreaTime(time.Second)()
@@ -279,9 +282,14 @@ func TestArea_FromAGeoPackage(t *testing.T) {
 		"no geometry":    {4326, map[string][]byte{"a": nil}, "has no polygon"},
 		"torn":           {4326, map[string][]byte{"a": square[:20]}, "damaged"},
 		"torn inside":    {4326, map[string][]byte{"a": square[:60]}, "cannot be read"},
-		"extension":      {4326, map[string][]byte{"a": extension}, "an extension of GeoPackage"},
-		"a point": {4326, map[string][]byte{"a": append([]byte{'G', 'P', 0, 1, 0, 0, 0, 0, 1, 1, 0, 0, 0},
-			make([]byte, 16)...)}, `a "Point" is not an area`},
+		"many rings":     {4326, map[string][]byte{"a": wkb(1, 3, 0, 0, 0, 255, 255, 255, 255)}, "cannot be read"},
+		"many points":    {4326, map[string][]byte{"a": wkb(0, 0, 0, 0, 2, 255, 255, 255, 255)}, "cannot be read"},
+		"many polygons":  {4326, map[string][]byte{"a": wkb(1, 6, 0, 0, 0, 255, 255, 255, 255)}, "cannot be read"},
+		"deep": {4326, map[string][]byte{"a": wkb(bytes.Repeat([]byte{1, 7, 0, 0, 0, 1, 0, 0, 0}, 1_000_000)...)},
+			"cannot be read"},
+		"extension": {4326, map[string][]byte{"a": extension}, "an extension of GeoPackage"},
+		"a point": {4326, map[string][]byte{"a": wkb(append([]byte{1, 1, 0, 0, 0}, make([]byte, 16)...)...)},
+			`a "Point" is not an area`},
 	} {
 		if _, err := areaOf(t, geoPackage(t, row.system, row.layers), nil); cli.ExitCode(err) != cli.ExitUsage ||
 			!strings.Contains(cli.Explain(err), row.want) {

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"database/sql"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net/url"
@@ -115,10 +116,62 @@ func polygonsOfBlob(blob []byte) ([]geom.Polygon, error) {
 	if envelope >= len(envelopeSizes) || len(blob) < fixed+envelopeSizes[envelope] {
 		return nil, errGeometry
 	}
+	text := blob[fixed+envelopeSizes[envelope]:]
+	if _, whole := afterWKB(text, 0); !whole {
+		return nil, errors.New("it has a geometry that cannot be read: it is cut off, or nested too deeply")
+	}
 	// the broker judges the geometry
-	g, err := geom.UnmarshalWKB(blob[fixed+envelopeSizes[envelope]:], geom.NoValidate{})
+	g, err := geom.UnmarshalWKB(text, geom.NoValidate{})
 	if err != nil {
 		return nil, fmt.Errorf("it has a geometry that cannot be read: %w", err)
 	}
 	return polygonsOfGeometry(g)
+}
+
+const deepestWKB = 16 // collections within each other
+
+// afterWKB returns what follows a geometry, and whether all that the geometry counts is there: the package geom
+// allocates for a count before it looks for the values. A type that geom refuses ends after its header.
+func afterWKB(text []byte, depth int) (rest []byte, whole bool) {
+	const kindAt, countAt, header = 1, 5, 9
+	if len(text) < header || depth > deepestWKB {
+		return nil, false
+	}
+	var order binary.ByteOrder = binary.LittleEndian
+	if text[0] == 0 {
+		order = binary.BigEndian
+	}
+	code, count := order.Uint32(text[kindAt:]), uint64(order.Uint32(text[countAt:]))
+	rest, whole = text[header:], true
+	positions := [...]uint64{2 * 8, 3 * 8, 3 * 8, 4 * 8} // bytes: plain, with a height, with a measure, with both
+	if code/1000 >= uint32(len(positions)) {
+		return rest, whole
+	}
+	position := positions[code/1000]
+	switch code % 1000 {
+	case 1: // a point has no count
+		return after(text[countAt:], position)
+	case 2:
+		return after(rest, count*position)
+	case 3:
+		for ; count > 0 && whole; count-- {
+			if len(rest) < 4 {
+				return nil, false
+			}
+			rest, whole = after(rest[4:], uint64(order.Uint32(rest))*position)
+		}
+	case 4, 5, 6, 7:
+		for ; count > 0 && whole; count-- {
+			rest, whole = afterWKB(rest, depth+1)
+		}
+	}
+	return rest, whole
+}
+
+// after returns what follows the first n bytes, and whether there are so many.
+func after(text []byte, n uint64) (rest []byte, enough bool) {
+	if uint64(len(text)) < n {
+		return nil, false
+	}
+	return text[n:], true
 }
