@@ -61,19 +61,17 @@ func (h *Hub) NotifySaved(ctx context.Context, was, j dispatch.Job, err error) {
 }
 
 // NotifyUser signals to all processes that any job of a user may look different.
-func (h *Hub) NotifyUser(u dispatch.UserID) {
-	h.Changed.Signal(u)
-	h.shown.Signal(u)
-	h.shownAll.Signal(u)
-	h.Engine.Broadcast(nil, []dispatch.UserID{u})
-}
+func (h *Hub) NotifyUser(u dispatch.UserID) { h.notify(nil, []dispatch.UserID{u}) }
 
 // NotifyJob signals to all processes that one job may look different.
 func (h *Hub) NotifyJob(u dispatch.UserID, id dispatch.JobID) {
-	h.Changed.Signal(u)
-	h.shown.Signal(u)
-	h.shownJob.Signal(id)
-	h.Engine.Broadcast([]dispatch.JobID{id}, []dispatch.UserID{u})
+	h.notify([]dispatch.JobID{id}, []dispatch.UserID{u})
+}
+
+// notify signals to this process what the others receive.
+func (h *Hub) notify(saved []dispatch.JobID, shown []dispatch.UserID) {
+	h.HandleBroadcast(saved, shown)
+	h.Engine.Broadcast(saved, shown)
 }
 
 // HandleBroadcast passes on what another process reported through Engine.Broadcast. Without arguments: signals may have
