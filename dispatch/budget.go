@@ -106,7 +106,7 @@ func SumRuns(runs []FinishedRun) (sum Charge) {
 	for _, c := range costs {
 		sum.Costs += c
 	}
-	sum.Unit, sum.Runs, sum.Costs = unit, len(costs), math.Round(sum.Costs*1e6)/1e6
+	sum.Unit, sum.Runs, sum.Costs = unit, len(costs), RoundAmount(sum.Costs)
 	return sum
 }
 

@@ -101,13 +101,7 @@ func PlanMetering(was, j Job, o Outcome, now time.Time) Job {
 
 // forgetMetering returns j without the planned reads of a run.
 func (j Job) forgetMetering(r Ref) Job {
-	var others []Unmetered
-	for _, u := range j.Unmetered {
-		if u.Ref != r {
-			others = append(others, u)
-		}
-	}
-	j.Unmetered = others
+	j.Unmetered = slices.DeleteFunc(slices.Clone(j.Unmetered), func(u Unmetered) bool { return u.Ref == r })
 	return j
 }
 
