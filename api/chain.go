@@ -137,8 +137,8 @@ func unambiguous(p string) bool {
 
 // unrouted answers a request that no pattern matches.
 func (a *api) unrouted(w http.ResponseWriter, r *http.Request, mux http.Handler) {
-	allow, wrongMethod := facade.Allowed(mux, r)
-	if !wrongMethod {
+	allow, text := facade.Allowed(mux, r)
+	if allow == "" {
 		a.Refuse(w, r, call.ErrNoPath)
 		return
 	}
@@ -147,6 +147,5 @@ func (a *api) unrouted(w http.ResponseWriter, r *http.Request, mux http.Handler)
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}
-	a.Refuse(w, r, call.Refusal{Status: http.StatusMethodNotAllowed, Code: "METHOD_NOT_ALLOWED",
-		Message: "Method not allowed. Use " + strings.ReplaceAll(allow, ", ", " or ") + "."})
+	a.Refuse(w, r, call.Refusal{Status: http.StatusMethodNotAllowed, Code: "METHOD_NOT_ALLOWED", Message: text})
 }

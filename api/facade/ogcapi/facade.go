@@ -10,7 +10,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 
 	"github.com/eodispatch/eodispatch/api/facade"
@@ -174,16 +173,16 @@ const exposed = "Accept-Ranges, Content-Length, Content-Range, ETag, Last-Modifi
 
 // unrouted answers a request that no operation serves.
 func (f *Facade) unrouted(w http.ResponseWriter, r *http.Request, mux http.Handler) {
-	allow, wrongMethod := facade.Allowed(mux, r)
+	allow, text := facade.Allowed(mux, r)
 	switch {
-	case !wrongMethod:
+	case allow == "":
 		f.refuse(w, r, errNoPath, nil)
 	case r.Method == http.MethodOptions:
 		w.Header().Set("Allow", allow+", OPTIONS")
 		facade.Permit(w, allow, "Content-Type, Idempotency-Key, If-Range, Prefer, Range")
 	default:
-		f.refuse(w, r, exception{Status: http.StatusMethodNotAllowed, Detail: "Method not allowed. Use " +
-			strings.ReplaceAll(allow, ", ", " or ") + "."}, map[string]string{"Allow": allow + ", OPTIONS"})
+		f.refuse(w, r, exception{Status: http.StatusMethodNotAllowed, Detail: text},
+			map[string]string{"Allow": allow + ", OPTIONS"})
 	}
 }
 

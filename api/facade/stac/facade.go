@@ -90,10 +90,9 @@ func (f *Facade) Serve(s facade.Server, w http.ResponseWriter, r *http.Request) 
 
 // unrouted answers a request that no operation serves.
 func unrouted(w http.ResponseWriter, r *http.Request, mux http.Handler) {
-	if allow, wrongMethod := facade.Allowed(mux, r); wrongMethod {
+	if allow, text := facade.Allowed(mux, r); allow != "" {
 		facade.SendError(w, http.StatusMethodNotAllowed, map[string]string{"Allow": allow + ", OPTIONS"},
-			problem{Code: "MethodNotAllowed", Description: "Method not allowed. Use " +
-				strings.ReplaceAll(allow, ", ", " or ") + "."})
+			problem{Code: "MethodNotAllowed", Description: text})
 		return
 	}
 	facade.SendError(w, http.StatusNotFound, nil, errNoPath)
