@@ -34,6 +34,13 @@ var (
 		"Last-Modified"}
 )
 
+// PassesFiles reports whether the files of an account's platform are passed on.
+func PassesFiles(backends []*dispatch.Backend, a dispatch.Account) bool {
+	return slices.ContainsFunc(backends, func(b *dispatch.Backend) bool {
+		return b.Name == a.Platform() && b.ProxyAssets
+	})
+}
+
 // FileRequestOf returns what a request for a file asks of the server that has the file.
 func FileRequestOf(r *http.Request) dispatch.FileRequest {
 	return dispatch.FileRequest{Head: r.Method == http.MethodHead, Header: chosen(r.Header, fileAsked)}

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/url"
 	urlpath "path"
-	"slices"
 	"strings"
 	"time"
 
@@ -42,20 +41,13 @@ type file struct {
 	Expires int64           `json:"e"` // seconds since 1970
 }
 
-// passes reports whether the files of a platform are passed on.
-func (f *Facade) passes(platform string) bool {
-	return slices.ContainsFunc(f.Backends, func(b *dispatch.Backend) bool {
-		return b.Name == platform && b.ProxyAssets
-	})
-}
-
 // Pass replaces the links to the files of a job's results, a STAC object with assets, by links through the broker below
 // the URL of the server, if the platform's files are passed on. They need no token and are valid until expires, or
 // until the job is deleted. A nil Facade passes on nothing.
 func (f *Facade) Pass(c stac.Object, server string, u dispatch.UserID, a dispatch.Account, job dispatch.JobID,
 	expires time.Time) error {
 	var assets map[string]stac.Object
-	if f == nil || !f.passes(a.Platform()) || json.Unmarshal(c["assets"], &assets) != nil {
+	if f == nil || !facade.PassesFiles(f.Backends, a) || json.Unmarshal(c["assets"], &assets) != nil {
 		return nil
 	}
 	end, err := dispatch.Encode(expires.UTC().Format(time.RFC3339))

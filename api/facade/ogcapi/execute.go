@@ -46,7 +46,7 @@ type delivery struct {
 
 // execute runs a process.
 func (f *Facade) execute(in *request) (*answer, error) {
-	s, err := f.process(in)
+	s, err := f.processIn(in.view, in.PathValue("processID"))
 	if err != nil {
 		return nil, err
 	}

@@ -124,11 +124,6 @@ func (f *Facade) isEcho(s catalogue.Service) bool {
 	return f.Echo != "" && s.ID == f.Echo && s.Platform == f.Echo
 }
 
-// process returns the service that a path names.
-func (f *Facade) process(in *request) (catalogue.Service, error) {
-	return f.processIn(in.view, in.PathValue("processID"))
-}
-
 // processIn returns the service that a view has as a process.
 func (f *Facade) processIn(v view, id string) (catalogue.Service, error) {
 	if !v.whole() {
@@ -145,7 +140,7 @@ func (f *Facade) processIn(v view, id string) (catalogue.Service, error) {
 }
 
 func (f *Facade) describeProcess(in *request) (*answer, error) {
-	s, err := f.process(in)
+	s, err := f.processIn(in.view, in.PathValue("processID"))
 	if err != nil {
 		return nil, err
 	}

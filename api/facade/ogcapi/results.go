@@ -159,17 +159,10 @@ func (f *Facade) readOutput(in *request, id facade.ID) (*answer, error) {
 	case at < 0:
 		return nil, exception{Type: typeNoOutput, Status: http.StatusNotFound,
 			Detail: fmt.Sprintf("The job has no output %q.", dispatch.Shortened(name))}
-	case all[at].Link != "" && f.passesFiles(r):
+	case all[at].Link != "" && facade.PassesFiles(f.Backends, r.Account):
 		return f.passFile(in, r.ID, all[at])
 	}
 	return negotiated(in, r.ID, all[at])
-}
-
-// passesFiles reports whether the files of a job's platform are passed on.
-func (f *Facade) passesFiles(r dispatch.Record) bool {
-	return slices.ContainsFunc(f.Backends, func(b *dispatch.Backend) bool {
-		return b.Name == r.Account.Platform() && b.ProxyAssets
-	})
 }
 
 // passFile passes on the file of an output as its server sends it.
