@@ -38,8 +38,8 @@ type dequeue struct {
 	q          tx
 	room       dispatch.Room
 	now, until int64
-	due        []string        // platforms that have due accounts, and room
-	served     map[string]bool // platforms served by another process; nil: not read yet
+	due        []string // platforms that have due accounts, and room
+	served     []string // platforms that processes serve; nil: none, or not read yet
 	leases     []dispatch.Lease
 }
 
@@ -59,20 +59,28 @@ func nextFree(ctx context.Context, q querier, now int64) (int64, error) {
 			ORDER BY due, id LIMIT 1), 0) AS BIGINT)`, now)
 }
 
-// full lists the platforms for which there is no room, so that the accounts that wait for them cost nothing.
-func (d *dequeue) full() (full []string) {
-	for platform, n := range d.room.Platforms {
-		if n <= 0 {
-			full = append(full, platform)
-		}
+// roomAt returns for how many accounts of a platform there is room. Room for others is for those of platforms that no
+// process serves.
+func (d *dequeue) roomAt(ctx context.Context, platform string) (n int, err error) {
+	n, known := d.room.Platforms[platform]
+	if known || d.room.Others <= 0 {
+		return n, nil
 	}
-	return full
+	if d.served == nil {
+		d.served, err = list(ctx, d.q, single[string],
+			"SELECT platform FROM served WHERE seen > CAST($1 AS BIGINT) ORDER BY platform",
+			d.now-d.room.Unserved.Microseconds())
+	}
+	if err != nil || slices.Contains(d.served, platform) {
+		return 0, err
+	}
+	return d.room.Others, nil
 }
 
 // duePlatforms returns the platforms of due accounts without a holder, beginning with the longest due; without those
 // for which there is no room. It hops from platform to platform in the index accounts_of_platform: the cost depends on
 // the number of platforms, not on that of accounts. Of a platform, only accounts with a holder are passed over.
-func (d *dequeue) duePlatforms(ctx context.Context) ([]string, error) {
+func (d *dequeue) duePlatforms(ctx context.Context) (open []string, err error) {
 	platforms, err := list(ctx, d.q, single[string], `
 		WITH RECURSIVE hop (platform) AS (
 			SELECT CAST('' AS TEXT)
@@ -86,8 +94,16 @@ func (d *dequeue) duePlatforms(ctx context.Context) ([]string, error) {
 				AND c.due <= $1 AND c.lease_until <= $1 ORDER BY c.due, c.id LIMIT 1) AS due
 			FROM hop WHERE hop.platform <> ''
 		) AS p WHERE p.due IS NOT NULL ORDER BY p.due, p.platform`, d.now)
-	full := d.full()
-	return slices.DeleteFunc(platforms, func(p string) bool { return slices.Contains(full, p) }), err
+	for _, platform := range platforms {
+		n, failed := d.roomAt(ctx, platform)
+		if failed != nil {
+			return nil, failed
+		}
+		if n > 0 {
+			open = append(open, platform)
+		}
+	}
+	return open, err
 }
 
 // take leases due accounts, as many of each platform as there is room for.
@@ -99,12 +115,7 @@ func (d *dequeue) take(ctx context.Context) (err error) {
 	for _, platform := range d.due {
 		n, known := d.room.Platforms[platform]
 		if !known {
-			if n, err = d.unserved(ctx, platform, others); err != nil {
-				return err
-			}
-		}
-		if n <= 0 {
-			continue
+			n = others
 		}
 		taken, err := d.lease(ctx, platform, n)
 		if err != nil {
@@ -136,26 +147,6 @@ func (d *dequeue) lease(ctx context.Context, platform string, n int) (int, error
 	return len(leases), err
 }
 
-// unserved returns n for a platform that no process serves, and 0 for any other.
-func (d *dequeue) unserved(ctx context.Context, platform string, n int) (int, error) {
-	if d.served == nil {
-		names, err := list(ctx, d.q, single[string],
-			"SELECT platform FROM served WHERE seen > CAST($1 AS BIGINT) ORDER BY platform",
-			d.now-d.room.Unserved.Microseconds())
-		if err != nil {
-			return 0, err
-		}
-		d.served = map[string]bool{}
-		for _, name := range names {
-			d.served[name] = true
-		}
-	}
-	if d.served[platform] {
-		return 0, nil
-	}
-	return n, nil
-}
-
 // more reports whether due accounts remain: because there was no room for them, or because another process was leasing
 // them.
 func (d *dequeue) more(ctx context.Context) (bool, error) {
@@ -163,12 +154,7 @@ func (d *dequeue) more(ctx context.Context) (bool, error) {
 		return false, nil
 	}
 	left, err := d.duePlatforms(ctx)
-	for _, platform := range left {
-		if n, known := d.room.Platforms[platform]; n > 0 || !known && d.room.Others > 0 && !d.served[platform] {
-			return true, err
-		}
-	}
-	return false, err
+	return len(left) > 0, err
 }
 
 // LastServed returns when a process last stored that it serves a platform, and how long ago that is. Zero: none ever
