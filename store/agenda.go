@@ -195,20 +195,16 @@ func (l accountReader) allQueues(ctx context.Context) ([]dispatch.Queue, error) 
 		FROM queues l
 		WHERE NOT EXISTS (SELECT 1 FROM task_changes s WHERE s.task = l.task AND s.stops)`,
 		l.account)
-	sortQueues(queues)
+	// sorted in Go, because databases differ in their collation
+	slices.SortFunc(queues, func(a, b dispatch.Queue) int {
+		return cmp.Or(cmp.Compare(a.Owner, b.Owner), cmp.Compare(a.Task, b.Task))
+	})
 	return queues, err
 }
 
 func queueColumns(l *dispatch.Queue) []any {
 	return []any{text(&l.Owner), number(&l.Task), instant(&l.Due), number(&l.First), number(&l.Served),
 		number(&l.OwnerServed), number(&l.Waiting), number(&l.Held), number(&l.OwnerHeld)}
-}
-
-// sortQueues sorts in Go, because databases differ in their collation.
-func sortQueues(queues []dispatch.Queue) {
-	slices.SortFunc(queues, func(a, b dispatch.Queue) int {
-		return cmp.Or(cmp.Compare(a.Owner, b.Owner), cmp.Compare(a.Task, b.Task))
-	})
 }
 
 // Queues returns all queues of an account that have waiting jobs.

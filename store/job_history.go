@@ -62,17 +62,16 @@ func (s *Store) Events(ctx context.Context, id dispatch.JobID, n int) ([]dispatc
 
 // PurgeEvents deletes events that are older than keep, in many small transactions.
 func (s *Store) PurgeEvents(ctx context.Context, keep time.Duration) error {
-	for deleted := int64(1); deleted > 0 && ctx.Err() == nil; {
-		err := s.in(ctx, s.write, "PurgeEvents", func(q tx, now int64) (err error) {
-			deleted, err = exec(ctx, q, `
+	for ctx.Err() == nil {
+		deleted, err := result(ctx, s.in, s.write, "PurgeEvents", func(q tx, now int64) (int64, error) {
+			return exec(ctx, q, `
 				DELETE FROM events
 				WHERE at <= (
 					SELECT max(e.at)
 					FROM (SELECT at FROM events WHERE at < $1 ORDER BY at LIMIT CAST($2 AS BIGINT)) AS e)`,
 				now-keep.Microseconds(), eventsAtOnce)
-			return err
 		})
-		if err != nil {
+		if err != nil || deleted == 0 {
 			return err
 		}
 	}

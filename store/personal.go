@@ -215,18 +215,14 @@ func (s *Store) forgetUser(
 func (s *Store) forgetPart(
 	ctx context.Context, deleted map[string]int64, forget func(q tx, now int64, deleted map[string]int64) error,
 ) error {
-	var part map[string]int64
-	err := s.in(ctx, s.write, "Forget", func(q tx, now int64) error {
-		part = map[string]int64{}
-		return forget(q, now, part)
+	part, err := result(ctx, s.in, s.write, "Forget", func(q tx, now int64) (map[string]int64, error) {
+		part := map[string]int64{}
+		return part, forget(q, now, part)
 	})
-	if err != nil {
-		return err
-	}
 	for table, n := range part {
 		deleted[table] += n
 	}
-	return nil
+	return err
 }
 
 // refuseJobs returns Conflict if a user has jobs, and keeps others from adding any until the end of the transaction.

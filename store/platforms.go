@@ -42,24 +42,23 @@ func (s *Store) NoteStarts(ctx context.Context, platform string, seen dispatch.S
 // AccountInfo returns the state of accounts as the given user sees it.
 func (s *Store) AccountInfo(
 	ctx context.Context, u dispatch.UserID, accounts []dispatch.Account, stalled map[dispatch.Account]time.Duration,
-) (all []dispatch.AccountInfo, err error) {
-	err = s.in(ctx, s.read, "AccountInfo", func(q tx, now int64) error {
+) ([]dispatch.AccountInfo, error) {
+	return result(ctx, s.in, s.read, "AccountInfo", func(q tx, now int64) ([]dispatch.AccountInfo, error) {
 		platforms, err := platformInfo(ctx, q)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		all = make([]dispatch.AccountInfo, len(accounts))
+		all := make([]dispatch.AccountInfo, len(accounts))
 		for i, a := range accounts {
 			all[i] = platforms[a.Platform()]
 			all[i].Account = a
 			l := accountReader{q: q, account: a, now: now, stalled: before(now, stalled[a])}
 			if err := l.accountInfo(ctx, u, &all[i]); err != nil {
-				return err
+				return nil, err
 			}
 		}
-		return nil
+		return all, nil
 	})
-	return all, err
 }
 
 // platformInfo returns what the info of accounts has of their platforms.

@@ -102,10 +102,7 @@ func (s *Store) inBatches(ctx context.Context, what string, purge func(q tx, now
 func (s *Store) removeSome(
 	ctx context.Context, what string, remove func(q tx, now int64) (int64, error),
 ) (removed int64, err error) {
-	err = s.in(ctx, s.write, "Purge", func(q tx, now int64) (err error) {
-		removed, err = remove(q, now)
-		return err
-	})
+	removed, err = result(ctx, s.in, s.write, "Purge", remove)
 	if err == nil {
 		s.report(what, removed)
 	}

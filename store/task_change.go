@@ -387,14 +387,13 @@ func (s *Store) atOnce(n int) int {
 // FinishChanges finishes the changes of tasks that nobody has continued for idle. One whose time is in the future was
 // continued before the clock was set back.
 func (s *Store) FinishChanges(ctx context.Context, idle time.Duration) (finished []dispatch.FinishedChange, err error) {
-	var open []dispatch.FinishedChange
-	err = s.readOnly(ctx, s.read, "FinishChanges", func(q tx, now int64) error {
-		open, err = list(ctx, q, func(c *dispatch.FinishedChange) []any {
+	type changes = []dispatch.FinishedChange
+	open, err := result(ctx, s.readOnly, s.read, "FinishChanges", func(q tx, now int64) (changes, error) {
+		return list(ctx, q, func(c *dispatch.FinishedChange) []any {
 			return []any{&c.Task, &c.Owner, &c.Account, &c.Action}
 		}, `SELECT task, owner, account, action FROM task_changes
 			WHERE touched <= CAST($1 AS BIGINT) OR touched > CAST($2 AS BIGINT) ORDER BY task`,
 			now-idle.Microseconds(), now)
-		return err
 	})
 	for _, c := range open {
 		if err != nil {

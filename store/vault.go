@@ -46,11 +46,10 @@ func grantsOf(ctx context.Context, q querier, u dispatch.UserID) ([]dispatch.Gra
 func (s *Store) KeepGrant(ctx context.Context, g dispatch.Grant) error {
 	return s.in(ctx, s.write, "KeepGrant", func(q tx, now int64) error {
 		if g.Kind == dispatch.OfflineGrant {
-			err := run(ctx, q, "DELETE FROM withdrawals WHERE owner = $1 AND issuer = $2", g.Owner, g.Issuer)
-			if err != nil {
-				return err
-			}
-			err = run(ctx, q, "DELETE FROM revocations WHERE owner_hash = $1 AND issuer = $2", g.Owner.Hash(), g.Issuer)
+			err := runEach(ctx, q, []command{
+				{"DELETE FROM withdrawals WHERE owner = $1 AND issuer = $2", []any{g.Owner, g.Issuer}},
+				{"DELETE FROM revocations WHERE owner_hash = $1 AND issuer = $2", []any{g.Owner.Hash(), g.Issuer}},
+			})
 			if err != nil {
 				return err
 			}

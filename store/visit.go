@@ -71,8 +71,7 @@ const givenUpAtOnce = 500
 func (s *Store) FailWithoutSignIn(ctx context.Context, a dispatch.Account, patience time.Duration, failure string,
 ) (jobs []dispatch.Job, err error) {
 	for {
-		var given []dispatch.Job
-		err := s.in(ctx, s.visit, "FailWithoutSignIn", func(q tx, now int64) (err error) {
+		given, err := result(ctx, s.in, s.visit, "FailWithoutSignIn", func(q tx, now int64) ([]dispatch.Job, error) {
 			var w where
 			w.and("jobs.account = " + w.arg(string(a)))
 			w.and("jobs.step IN ('wait', 'start', 'cancel')")
@@ -80,10 +79,9 @@ func (s *Store) FailWithoutSignIn(ctx context.Context, a dispatch.Account, patie
 			w.and(`EXISTS (SELECT 1 FROM accounts a WHERE a.id = jobs.account
 				AND a.sign_in_since BETWEEN 1 AND CAST(` + w.arg(now-patience.Microseconds()) + ` AS BIGINT))`)
 			w.most = givenUpAtOnce
-			given, err = changeJobs(ctx, q, w, func(j stored) (dispatch.Job, bool) {
+			return changeJobs(ctx, q, w, func(j stored) (dispatch.Job, bool) {
 				return j.FailWithoutSignIn(failure, at(now))
 			})
-			return err
 		})
 		if err != nil {
 			return jobs, err
