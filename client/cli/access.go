@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"net/url"
@@ -121,7 +120,7 @@ func (a *app) permitCommand() *cobra.Command {
 func (a *app) showGrants(ctx context.Context, c *client.Client) error {
 	all, err := c.Grants(ctx)
 	if err != nil || a.json {
-		return errors.Join(err, a.printUnless(err, all))
+		return a.printOr(err, all)
 	}
 	return a.table("ID\tKIND\tPLATFORMS\tENDS", func(row func(...any)) {
 		for _, g := range all {
@@ -134,10 +133,10 @@ func (a *app) showGrants(ctx context.Context, c *client.Client) error {
 	})
 }
 
-// printUnless prints v as JSON if err is nil.
-func (a *app) printUnless(err error, v any) error {
+// printOr returns an error or, if there is none, prints v as JSON.
+func (a *app) printOr(err error, v any) error {
 	if err != nil {
-		return nil
+		return err
 	}
 	return a.print(v)
 }
@@ -155,7 +154,7 @@ func (a *app) usageCommand() *cobra.Command {
 				all, err = c.UsageByLabel(ctx, label)
 			}
 			if err != nil || a.json {
-				return errors.Join(err, a.printUnless(err, all))
+				return a.printOr(err, all)
 			}
 			return a.usageTables(all, label)
 		})}

@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -43,7 +42,7 @@ func (a *app) cancelCommand() *cobra.Command {
 			}
 			j, err := c.Cancel(ctx, t.id)
 			if err != nil || a.json {
-				return errors.Join(err, a.printUnless(err, j))
+				return a.printOr(err, j)
 			}
 			a.hint("%s is %s.", t, j.Status)
 			return nil
@@ -185,7 +184,7 @@ func (a *app) taskCommand(verb string, change func(*client.Client, context.Conte
 // changed prints a task after a change.
 func (a *app) changed(t target, made wire.UpscalingTaskSummary, err error) error {
 	if err != nil || a.json {
-		return errors.Join(err, a.printUnless(err, made))
+		return a.printOr(err, made)
 	}
 	a.hint("%s: %s%s", t, countsOf(made.Counts), pauseOf(made.Paused))
 	return nil

@@ -103,7 +103,7 @@ func (a *app) hooksAddCommand() *cobra.Command {
 			}
 			h, err := c.AddHook(ctx, wanted)
 			if err != nil || a.json {
-				return errors.Join(err, a.printUnless(err, h))
+				return a.printOr(err, h)
 			}
 			a.hint("%s is notified of: %s.\n"+
 				"Keep the secret; it is not shown again. Test the hook with: eodispatch hooks test %s",

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"iter"
 	"maps"
@@ -332,7 +331,7 @@ func (a *app) showCommand() *cobra.Command {
 			}
 			j, err := c.Job(ctx, t.id)
 			if err != nil || a.json {
-				return errors.Join(err, a.printUnless(err, j))
+				return a.printOr(err, j)
 			}
 			a.fields([][2]string{{"job", t.String()}, {"title", j.Title}, {"name", j.Name},
 				{"status", string(j.Status)}, {"progress", percent(j.Progress)}, {"platform", j.Platform},
@@ -358,7 +357,7 @@ func (a *app) showDimensions(ctx context.Context, c *client.Client, t target, by
 	}
 	all, err := dimensionsOf(ctx, c, t, by)
 	if err != nil || a.json {
-		return errors.Join(err, a.printUnless(err, map[string]any{"dimensions": all}))
+		return a.printOr(err, map[string]any{"dimensions": all})
 	}
 	return a.table("DIMENSION\tVALUE\tSTATUS\tPROGRESS\tJOBS", func(row func(...any)) {
 		for _, d := range all {
@@ -373,7 +372,7 @@ func (a *app) showDimensions(ctx context.Context, c *client.Client, t target, by
 func (a *app) showPlatforms(ctx context.Context, c *client.Client, t target) error {
 	all, err := c.TaskPlatforms(ctx, t.id)
 	if err != nil || a.json {
-		return errors.Join(err, a.printUnless(err, map[string]any{"platforms": all}))
+		return a.printOr(err, map[string]any{"platforms": all})
 	}
 	return a.table("PLATFORM\tJOBS\tPER HOUR\tNOTE", func(row func(...any)) {
 		for _, p := range all {
@@ -394,8 +393,10 @@ func noteOf(p wire.PlatformProgress) string {
 	}
 	note := strings.ReplaceAll(p.State, "_", " ")
 	if p.State == "unreachable" {
-		if note += ", no response yet"; p.LastAnswer != nil {
-			note = strings.TrimSuffix(note, ", no response yet") + " since " + moment(*p.LastAnswer)
+		if p.LastAnswer != nil {
+			note += " since " + moment(*p.LastAnswer)
+		} else {
+			note += ", no response yet"
 		}
 	}
 	why := p.Failure
@@ -435,7 +436,7 @@ func valueText(value json.RawMessage, at int) string {
 func (a *app) showTask(ctx context.Context, c *client.Client, id int64) error {
 	t, err := c.TaskSummary(ctx, id)
 	if err != nil || a.json {
-		return errors.Join(err, a.printUnless(err, t))
+		return a.printOr(err, t)
 	}
 	a.fields([][2]string{{"task", target{true, id}.String()}, {"title", t.Title}, {"status", string(t.Status) +
 		pauseOf(t.Paused)}, {"progress", percent(t.Progress)}, {"jobs", countsOf(t.Counts)}, {"changing",
@@ -520,19 +521,17 @@ func restOf(r *wire.TaskRest) string {
 	if r == nil {
 		return ""
 	}
-	var parts []string
-	if r.Costs != nil {
-		parts = append(parts, strings.TrimSpace(spread(r.Costs, amount)+" "+r.CostUnit)+
-			fmt.Sprintf(" by %d finished jobs%s", r.CostRuns, basisOf(r.Basis)))
+	text, about := fmt.Sprintf("%d jobs", r.Jobs), ", about "
+	add := func(s *wire.Spread, write func(float64) string, unit string, runs int) {
+		if s != nil {
+			text += about + fmt.Sprintf("%s by %d finished jobs%s", strings.TrimSpace(spread(s, write)+" "+unit), runs,
+				basisOf(r.Basis))
+			about = ", "
+		}
 	}
-	if r.Seconds != nil {
-		parts = append(parts, spread(r.Seconds, seconds)+
-			fmt.Sprintf(" by %d finished jobs%s", r.SecondsRuns, basisOf(r.Basis)))
-	}
-	if len(parts) == 0 {
-		return fmt.Sprintf("%d jobs", r.Jobs)
-	}
-	return fmt.Sprintf("%d jobs, about %s", r.Jobs, strings.Join(parts, ", "))
+	add(r.Costs, amount, r.CostUnit, r.CostRuns)
+	add(r.Seconds, seconds, "", r.SecondsRuns)
+	return text
 }
 
 // span rounds seconds as people say them.
@@ -637,7 +636,7 @@ func (a *app) provenanceCommand() *cobra.Command {
 				read = c.TaskProvenance
 			}
 			p, err := read(ctx, t.id)
-			return errors.Join(err, a.printUnless(err, p))
+			return a.printOr(err, p)
 		})}
 }
 

@@ -71,10 +71,7 @@ func (l *login) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return usage("%w", err)
 	}
-	name := l.name
-	if name == "" {
-		name = nameOf(c.URL())
-	}
+	name := cmp.Or(l.name, nameOf(c.URL()))
 	if !sessionName.MatchString(name) {
 		return usage("--name %q: write letters, digits, dots, dashes and underscores", name)
 	}
@@ -97,15 +94,10 @@ func (l *login) run(ctx context.Context, args []string) error {
 // signIn lets the user sign in and returns what is to be stored.
 func (l *login) signIn(ctx context.Context, c *client.Client) (session, error) {
 	how, err := c.SignIn(ctx)
-	if l.issuer == "" || l.clientID == "" {
-		if err != nil {
-			return session{}, err
-		}
+	if err != nil && (l.issuer == "" || l.clientID == "") {
+		return session{}, err
 	}
-	if l.clientID == "" {
-		l.clientID = how.ClientID
-	}
-	if l.clientID == "" {
+	if l.clientID = cmp.Or(l.clientID, how.ClientID); l.clientID == "" {
 		return session{}, fmt.Errorf("%s has no client for the command line. Ask its operator for one "+
 			"(identity.command_line_client), and give it with --client-id", c.URL())
 	}
@@ -329,12 +321,7 @@ type claims struct {
 }
 
 func (c claims) user() string {
-	for _, name := range []string{c.Username, c.Name, c.Email, c.Subject} {
-		if name != "" {
-			return name
-		}
-	}
-	return "unknown"
+	return cmp.Or(c.Username, c.Name, c.Email, c.Subject, "unknown")
 }
 
 // claimsOf reads a token without verifying it, which the broker does. The claims of an opaque token are empty.

@@ -146,7 +146,7 @@ func (r *running) showEstimate(ctx context.Context, c *client.Client, d document
 		e, err = c.Estimate(ctx, d.BaseJobRequest)
 	}
 	if err != nil || r.json {
-		return errors.Join(err, r.printUnless(err, e))
+		return r.printOr(err, e)
 	}
 	shown := func(s *wire.Spread, write func(float64) string, unit string, runs int, basis string) string {
 		if s == nil {

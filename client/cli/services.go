@@ -71,7 +71,7 @@ func (a *app) serviceCommand() *cobra.Command {
 		RunE: a.onClient(func(ctx context.Context, c *client.Client, args []string) error {
 			s, err := c.Service(ctx, args[0])
 			if err != nil || a.json {
-				return errors.Join(withoutCatalogue(err), a.printUnless(err, s))
+				return a.printOr(withoutCatalogue(err), s)
 			}
 			fmt.Fprintf(a.Out, "%s\n%s, at %s\n\n%s\n\n", oneLine(s.Title, 200), s.ID,
 				strings.Join(s.Platforms(), ", "), withoutMarks(printable(s.Description)))
@@ -91,7 +91,7 @@ func (a *app) paramsCommand() *cobra.Command {
 		RunE: a.onClient(func(ctx context.Context, c *client.Client, args []string) error {
 			s, err := at.find(ctx, c, args[0])
 			if err != nil || a.json {
-				return errors.Join(err, a.printUnless(err, s.parameters))
+				return a.printOr(err, s.parameters)
 			}
 			return a.showParameters(s.parameters)
 		})}
@@ -127,7 +127,7 @@ func (a *app) platformsCommand() *cobra.Command {
 		RunE: a.onClient(func(ctx context.Context, c *client.Client, _ []string) error {
 			list, err := c.Platforms(ctx)
 			if err != nil || a.json {
-				return errors.Join(err, a.printUnless(err, list))
+				return a.printOr(err, list)
 			}
 			return a.table("PLATFORM\tPROTOCOL\tSTATE\tQUEUE\tYOUR JOBS\tENDPOINT", func(row func(...any)) {
 				for _, p := range list.Platforms {
@@ -145,7 +145,7 @@ func (a *app) gridsCommand() *cobra.Command {
 		RunE: a.onClient(func(ctx context.Context, c *client.Client, _ []string) error {
 			all, err := c.Grids(ctx)
 			if err != nil || a.json {
-				return errors.Join(err, a.printUnless(err, all))
+				return a.printOr(err, all)
 			}
 			return a.table("GRID\tCELLS\tDESCRIPTION", func(row func(...any)) {
 				for _, g := range all {

@@ -58,10 +58,7 @@ func (a *app) waitCommand() *cobra.Command {
 			if err != nil && context.Cause(ctx) == over {
 				return &exitError{ExitRunning, fmt.Errorf("%s has not ended within %v", t, limit)}
 			}
-			if err == nil && a.json {
-				err = a.print(w.summary())
-			}
-			return errors.Join(err, w.outcome(err))
+			return w.conclude(err)
 		})}
 	command.Flags().DurationVar(&limit, "timeout", 0, "maximum time to wait; default: no limit")
 	return command
@@ -114,10 +111,7 @@ func (a *app) follow(ctx context.Context, c *client.Client, t target, comeBack s
 		a.hint("%s continues. Go on with: eodispatch %s", t, comeBack)
 		return err
 	}
-	if err == nil && a.json {
-		err = a.print(w.summary())
-	}
-	return errors.Join(err, w.outcome(err))
+	return w.conclude(err)
 }
 
 // run follows the target to its end.
@@ -314,14 +308,14 @@ type summary struct {
 	Counts map[wire.Status]int `json:"counts,omitempty"`
 }
 
-func (w *watching) summary() summary {
-	return summary{"summary", w.target.String(), w.status, w.counts}
-}
-
-// outcome returns the error of a job or task that has ended without success; nil if there is another error already.
-func (w *watching) outcome(err error) error {
+// conclude returns an error of the watching or, if there is none, prints the last object of the stream and returns the
+// error of a job or task that has ended without success.
+func (w *watching) conclude(err error) error {
+	if err == nil && w.json {
+		err = w.print(summary{"summary", w.target.String(), w.status, w.counts})
+	}
 	if err != nil {
-		return nil
+		return err
 	}
 	ended, all := wire.Ended(w.counts)
 	switch {
