@@ -35,21 +35,17 @@ type Facade struct {
 func New(c Config) *Facade {
 	f := &Facade{Config: c, mux: http.NewServeMux()}
 	for pattern, serve := range map[string]func(*request) (any, error){
-		"GET " + root:                  f.landingPage,
-		"GET " + root + "/conformance": f.conformance,
-		"GET " + root + "/api":         f.document,
+		"GET " + root:                                               f.landingPage,
+		"GET " + root + "/conformance":                              f.conformance,
+		"GET " + root + "/api":                                      f.document,
+		"GET " + root + "/collections":                              signedIn(f.listCollections),
+		"GET " + root + "/collections/{collection}":                 signedIn(f.readCollection),
+		"GET " + root + "/collections/{collection}/items":           signedIn(f.listItems),
+		"GET " + root + "/collections/{collection}/items/{item_id}": signedIn(f.readItem),
+		"GET " + root + "/search":                                   signedIn(f.search),
+		"POST " + root + "/search":                                  signedIn(f.search),
 	} {
-		f.mux.Handle(pattern, f.handler(false, serve))
-	}
-	for pattern, serve := range map[string]func(*request) (any, error){
-		"GET " + root + "/collections":                              f.listCollections,
-		"GET " + root + "/collections/{collection}":                 f.readCollection,
-		"GET " + root + "/collections/{collection}/items":           f.listItems,
-		"GET " + root + "/collections/{collection}/items/{item_id}": f.readItem,
-		"GET " + root + "/search":                                   f.search,
-		"POST " + root + "/search":                                  f.search,
-	} {
-		f.mux.Handle(pattern, f.handler(true, serve))
+		f.mux.HandleFunc(pattern, handler(serve))
 	}
 	return f
 }
@@ -101,18 +97,14 @@ func unrouted(w http.ResponseWriter, r *http.Request, mux http.Handler) {
 // exposed are the headers that pages of other origins can read.
 const exposed = "Link, Retry-After, WWW-Authenticate, X-Correlation-ID"
 
-// handler serves an operation, which may need a token.
-func (f *Facade) handler(signedIn bool, serve func(*request) (any, error)) http.HandlerFunc {
+// handler serves an operation.
+func handler(serve func(*request) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		s := r.Context().Value(serverKey{}).(facade.Server)
 		ctx, cancel := facade.WithDeadline(r.Context())
 		defer cancel()
 		in := &request{Request: r.WithContext(ctx), Server: s, w: w, server: s.BaseURL(r), root: s.BaseURL(r) + root}
-		var body any
-		err := in.signIn(signedIn)
-		if err == nil {
-			body, err = serve(in)
-		}
+		body, err := serve(in)
 		if err != nil {
 			p, header := problemFor(in, err)
 			facade.SendError(w, p.Status, header, p)
@@ -122,13 +114,16 @@ func (f *Facade) handler(signedIn bool, serve func(*request) (any, error)) http.
 	}
 }
 
-func (in *request) signIn(needed bool) error {
-	if !needed {
-		return nil
+// signedIn adapts what serves a user.
+func signedIn(serve func(*request) (any, error)) func(*request) (any, error) {
+	return func(in *request) (any, error) {
+		caller, err := in.SignIn(in.Request, facade.Bearer(in.Header))
+		if err != nil {
+			return nil, err
+		}
+		in.user = caller.User
+		return serve(in)
 	}
-	caller, err := in.SignIn(in.Request, facade.Bearer(in.Header))
-	in.user = caller.User
-	return err
 }
 
 // problem is an error as STAC API has it.
