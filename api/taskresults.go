@@ -61,13 +61,13 @@ func (a *api) readTaskResults(ctx context.Context, in *openapi.Request,
 	id dispatch.TaskID) (*openapi.Status[wire.TaskCollection], error) {
 	t, finished, err := a.Broker.TaskOutline(ctx, call.User(ctx), id)
 	if err != nil {
-		return nil, call.TaskError(err)
+		return nil, err
 	}
 	var extent stac.Extent
 	at, missing := map[dispatch.Account]bool{}, []wire.MissingResults{}
 	for p, err := range finished {
 		if err != nil {
-			return nil, call.TaskError(err)
+			return nil, err
 		}
 		widen(&extent, t, p)
 		if p.Err != nil {
@@ -117,7 +117,7 @@ func (a *api) listItems(ctx context.Context, in *openapi.Request, id dispatch.Ta
 	}
 	f, err := a.Broker.TaskResults(ctx, call.User(ctx), id, after, limit)
 	if err != nil {
-		return nil, call.TaskError(err)
+		return nil, err
 	}
 	at := a.resultsAt(in, id)
 	page := wire.ItemPage{Type: "FeatureCollection", Features: []wire.Item{}, Missing: []wire.MissingResults{},
