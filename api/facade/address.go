@@ -1,7 +1,6 @@
 package facade
 
 import (
-	"bytes"
 	"cmp"
 	"net/http"
 	"net/url"
@@ -39,7 +38,7 @@ func HasDots(path string) bool {
 // Allowed asks a multiplexer that has no pattern for a request whether only the method is wrong. It returns the methods
 // that are allowed then, as the header Allow has them, and a text that names them; "": the path is wrong.
 func Allowed(mux http.Handler, r *http.Request) (methods, text string) {
-	response := NewRecorder()
+	response := &discarded{header: http.Header{}}
 	mux.ServeHTTP(response, r)
 	if response.status != http.StatusMethodNotAllowed {
 		return "", ""
@@ -48,21 +47,15 @@ func Allowed(mux http.Handler, r *http.Request) (methods, text string) {
 	return methods, "Method not allowed. Use " + strings.ReplaceAll(methods, ", ", " or ") + "."
 }
 
-// Recorder is an [http.ResponseWriter] that keeps the response.
-type Recorder struct {
-	bytes.Buffer
+// discarded records the status and headers of a response and drops its body.
+type discarded struct {
 	header http.Header
 	status int
 }
 
-// NewRecorder returns a recorder without a response.
-func NewRecorder() *Recorder { return &Recorder{header: http.Header{}} }
-
-// Header implements [http.ResponseWriter].
-func (r *Recorder) Header() http.Header { return r.header }
-
-// WriteHeader implements [http.ResponseWriter].
-func (r *Recorder) WriteHeader(status int) { r.status = status }
+func (d *discarded) Header() http.Header         { return d.header }
+func (d *discarded) Write(b []byte) (int, error) { return len(b), nil }
+func (d *discarded) WriteHeader(status int)      { d.status = status }
 
 // Bearer returns the token of a request; "" if there is none.
 func Bearer(h http.Header) dispatch.Secret {

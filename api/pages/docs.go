@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
@@ -14,8 +15,6 @@ import (
 	"github.com/swaggest/swgui"
 	"github.com/swaggest/swgui/v5/static"
 	"github.com/swaggest/swgui/v5emb"
-
-	"github.com/eodispatch/eodispatch/api/facade"
 )
 
 // inline finds the scripts and styles that stand in a page.
@@ -35,10 +34,20 @@ func docsPolicy(page string) string {
 
 // rendered returns the page that a handler serves at a path. It is the same for all who ask.
 func rendered(h http.Handler, path string) string {
-	got := facade.NewRecorder()
+	got := &pageBuffer{header: http.Header{}}
 	h.ServeHTTP(got, &http.Request{Method: http.MethodGet, URL: &url.URL{Path: path}})
 	return got.String()
 }
+
+// pageBuffer is an [http.ResponseWriter] that keeps the body.
+type pageBuffer struct {
+	bytes.Buffer
+	header http.Header
+}
+
+func (p *pageBuffer) Header() http.Header { return p.header }
+
+func (p *pageBuffer) WriteHeader(int) {}
 
 // serveDocs serves the OpenAPI document, and a page to read and try the operations.
 func (a *Site) serveDocs() {
