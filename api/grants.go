@@ -111,15 +111,16 @@ func (a *api) usage(ctx context.Context, in *openapi.Request) (*openapi.Plain[[]
 		table.Body = append(table.Body, wire.Usage{Platform: u.Account.Platform(), Live: u.Live,
 			LiveOf: orNil(u.Quota.Live), LastDay: u.Lately,
 			DayOf: orNil(u.Quota.Daily), CostsOf: orNil(u.Quota.Costs), Jobs: u.Jobs, Costs: u.Costs,
-			Charges: charges(u.Charges)})
+			Charges: each(u.Charges, func(c dispatch.Charge) wire.Charge { return wire.Charge(c) })})
 	}
 	return &table, err
 }
 
-func charges(all []dispatch.Charge) []wire.Charge {
-	shown := make([]wire.Charge, len(all))
-	for i, c := range all {
-		shown[i] = wire.Charge(c)
+// each returns all elements of a list as they are shown.
+func each[T, U any](all []T, show func(T) U) []U {
+	shown := make([]U, len(all))
+	for i, v := range all {
+		shown[i] = show(v)
 	}
 	return shown
 }

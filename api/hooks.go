@@ -164,13 +164,9 @@ func eventsOf(f *openapi.Faults, given wire.HookRequest, at ...any) (all []dispa
 const shareEvent = "task_share"
 
 func (a *api) listHooks(ctx context.Context, in *openapi.Request) (*openapi.Plain[[]wire.Hook], error) {
-	list := openapi.Plain[[]wire.Hook]{Body: []wire.Hook{}}
 	job, task := openapi.Integer(in.Query(), "job_id", 0), openapi.Integer(in.Query(), "task_id", 0)
 	hooks, err := a.Hooks.Hooks(ctx, call.User(ctx), dispatch.JobID(job), dispatch.TaskID(task))
-	for _, h := range hooks {
-		list.Body = append(list.Body, showHook(h))
-	}
-	return &list, err
+	return &openapi.Plain[[]wire.Hook]{Body: each(hooks, showHook)}, err
 }
 
 func (a *api) readHook(ctx context.Context, in *openapi.Request) (*openapi.Plain[wire.Hook], error) {
@@ -196,11 +192,7 @@ func (a *api) sendAgain(ctx context.Context, in *openapi.Request) (*openapi.Noth
 
 func (a *api) listDeliveries(ctx context.Context, in *openapi.Request) (*openapi.Plain[[]wire.Delivery], error) {
 	all, err := a.Hooks.Deliveries(ctx, call.User(ctx), in.HTTP.Param("hook_id"), mostDeliveries)
-	list := openapi.Plain[[]wire.Delivery]{Body: []wire.Delivery{}}
-	for _, d := range all {
-		list.Body = append(list.Body, showDelivery(d))
-	}
-	return &list, hookError(err)
+	return &openapi.Plain[[]wire.Delivery]{Body: each(all, showDelivery)}, hookError(err)
 }
 
 func showHook(h dispatch.Hook) wire.Hook {

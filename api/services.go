@@ -132,14 +132,12 @@ func (a *api) readService(ctx context.Context, in *openapi.Request) (*openapi.St
 		return nil, err
 	}
 	shown := wire.CatalogueService{ServiceSummary: serviceSummary(s, states), Description: s.Description,
-		DescriptionHTML: s.HTML, Links: []wire.ServiceLink{},
-		Cost:     wire.ServiceCost{Estimate: s.Cost.Estimate, Unit: orNil(s.Cost.Unit), Note: orNil(s.Cost.Note)},
+		DescriptionHTML: s.HTML,
+		Links:           each(s.Links, func(l catalogue.Link) wire.ServiceLink { return wire.ServiceLink(l) }),
+		Cost: wire.ServiceCost{Estimate: s.Cost.Estimate, Unit: orNil(s.Cost.Unit),
+			Note: orNil(s.Cost.Note)},
 		Endpoint: s.Service.Endpoint, Application: s.Service.Application, Namespace: s.Service.Namespace,
-		Example: wire.Object(s.Example)}
-	for _, l := range s.Links {
-		shown.Links = append(shown.Links, wire.ServiceLink(l))
-	}
-	shown.Rules = a.rulesOf(ctx, s)
+		Example: wire.Object(s.Example), Rules: a.rulesOf(ctx, s)}
 	a.describeService(ctx, s, &shown)
 	return openapi.StatusOf(shown), nil
 }
@@ -152,10 +150,9 @@ func (a *api) describeService(ctx context.Context, s catalogue.Service, shown *w
 	both.Go(func() { shown.Formats = a.serviceFormats(ctx, s) })
 	parameters, err := a.Broker.Parameters(ctx, call.User(ctx), s.Service, s.Label)
 	if err == nil {
-		shown.Parameters = make([]wire.ServiceParameter, len(parameters))
-		for i, p := range parameters {
-			shown.Parameters[i] = wire.ServiceParameter(wireParameter(p))
-		}
+		shown.Parameters = each(parameters, func(p dispatch.Parameter) wire.ServiceParameter {
+			return wire.ServiceParameter(wireParameter(p))
+		})
 	} else {
 		r, id := call.RefusalFor(call.RequestError(err)), call.In(ctx).ID
 		shown.ParametersError = &wire.ErrorResponse{Status: "error", ErrorCode: r.Code, Message: r.Message,
