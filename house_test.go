@@ -132,11 +132,11 @@ func TestFolders_AreNamedForWhatTheyHold(t *testing.T) {
 }
 
 func TestPackages_SayWhatTheyAreFor(t *testing.T) {
-	said := map[string]bool{}
+	documented := map[string]bool{}
 	eachFile(t, func(folder, _ string, f *ast.File) {
-		said[folder] = said[folder] || f.Doc != nil
+		documented[folder] = documented[folder] || f.Doc != nil
 	})
-	for folder, ok := range said {
+	for folder, ok := range documented {
 		if !ok {
 			t.Errorf("%s: no file has a package comment", folder)
 		}
@@ -183,7 +183,7 @@ func checkFields(t *testing.T, path string, s *ast.StructType) {
 		if star, ok := field.Type.(*ast.StarExpr); ok {
 			field.Type = star.X
 		}
-		if is, ok := field.Type.(*ast.Ident); !ok || is.Name != "string" {
+		if ident, ok := field.Type.(*ast.Ident); !ok || ident.Name != "string" {
 			continue
 		}
 		for _, name := range field.Names {

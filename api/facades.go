@@ -113,11 +113,11 @@ func (s facadeServer) InTurns(ctx context.Context, u dispatch.UserID,
 	}
 }
 
-func (s facadeServer) SignInLink(of dispatch.Account) string {
+func (s facadeServer) SignInLink(account dispatch.Account) string {
 	if s.api.SignInLink == nil {
 		return ""
 	}
-	return s.api.SignInLink(of)
+	return s.api.SignInLink(account)
 }
 
 // Problem implements [facade.Server]. The error of a request that took too long is that it did, whatever it was doing,

@@ -121,8 +121,8 @@ func (a *api) createHook(ctx context.Context, in *openapi.Request) (*openapi.Pla
 }
 
 // noticeTo returns how an address is notified: by mail if it is a mailbox.
-func noticeTo(address string, of []dispatch.Status) dispatch.Notify {
-	n := dispatch.Notify{Kind: dispatch.Webhook, URL: address, Statuses: of}
+func noticeTo(address string, events []dispatch.Status) dispatch.Notify {
+	n := dispatch.Notify{Kind: dispatch.Webhook, URL: address, Statuses: events}
 	if scheme := "mailto:"; len(address) > len(scheme) && strings.EqualFold(address[:len(scheme)], scheme) {
 		n.Kind, n.URL = dispatch.Mail, scheme+address[len(scheme):]
 	}
@@ -231,14 +231,14 @@ var asOneJob = map[dispatch.Status]string{dispatch.TaskRunning: string(dispatch.
 
 // eventWord returns the word for an event, and the percentage if it is a share.
 func eventWord(s dispatch.Status) (word string, share int) {
-	if word, is := asOneJob[s]; is {
+	if word, ok := asOneJob[s]; ok {
 		return word, 0
 	}
 	if _, needed := s.Needed(); needed {
 		return string(dispatch.NeedsOwner), 0
 	}
-	percent, is := strings.CutPrefix(string(s), dispatch.SharePrefix)
-	if !is {
+	percent, ok := strings.CutPrefix(string(s), dispatch.SharePrefix)
+	if !ok {
 		return string(s), 0
 	}
 	share, _ = strconv.Atoi(percent) // it was written from a number

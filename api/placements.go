@@ -33,14 +33,14 @@ func (a *api) listedPlacements(f *openapi.Faults, s wire.ServiceChoice, l dispat
 			strings.Join(platformNames(listed), ", ")), append(slices.Clone(at), "platform")...)
 		return nil
 	}
-	meant := slices.DeleteFunc(slices.Clone(placements), func(h catalogue.Placement) bool {
+	chosen := slices.DeleteFunc(slices.Clone(placements), func(h catalogue.Placement) bool {
 		return l != "" && h.Label != l
 	})
-	if len(meant) == 0 {
+	if len(chosen) == 0 {
 		f.Add("value_error", fmt.Sprintf("Input should be '%s', the protocol of the service %s", placements[0].Label,
 			s.ID), "label")
 	}
-	return meant
+	return chosen
 }
 
 func platformNames(s catalogue.Service) (names []string) {

@@ -167,33 +167,33 @@ func parametersEntity(parameters json.RawMessage) map[string]any {
 
 // jobActivity describes what a job did. What is not known is left out.
 func (a *api) jobActivity(r dispatch.Record) map[string]any {
-	is := map[string]any{"prov:label": r.Request.Title, "prov:startTime": r.Created.UTC().Format(time.RFC3339Nano),
-		"job:status": string(a.Shown(r.Status))}
+	activity := map[string]any{"prov:label": r.Request.Title, "job:status": string(a.Shown(r.Status)),
+		"prov:startTime": r.Created.UTC().Format(time.RFC3339Nano)}
 	if ended := r.EndTime(); !ended.IsZero() {
-		is["prov:endTime"] = ended.UTC().Format(time.RFC3339Nano)
+		activity["prov:endTime"] = ended.UTC().Format(time.RFC3339Nano)
 	}
 	for name, text := range map[string]string{"platform_job_id": r.Ref.ID, "failure": r.Failure,
 		"cost_unit": live.CostUnit(r.Job), "options": string(r.Request.Options)} {
 		if text != "" {
-			is[ofJob+name] = text
+			activity[ofJob+name] = text
 		}
 	}
 	if v := r.Versions.Version; v != "" {
-		is["schema:softwareVersion"] = v
+		activity["schema:softwareVersion"] = v
 	}
 	if v := r.Versions.Platform(); v != "" {
-		is["schema:runtimePlatform"] = v
+		activity["schema:runtimePlatform"] = v
 	}
 	if costs := r.AllCosts(); costs != nil {
-		is["job:costs"] = *costs
+		activity["job:costs"] = *costs
 	}
 	if r.Duration > 0 {
-		is["job:duration"] = r.Duration.Seconds()
+		activity["job:duration"] = r.Duration.Seconds()
 	}
 	if r.Retried > 0 {
-		is["job:retries"] = r.Retried
+		activity["job:retries"] = r.Retried
 	}
-	return is
+	return activity
 }
 
 func (a *api) readProvenance(ctx context.Context, in *openapi.Request,

@@ -54,7 +54,7 @@ var tooManySplits = call.Refusal{Status: http.StatusTooManyRequests, Code: "RATE
 
 // tooCostly returns the error for an area that exceeds a bound or the time limit.
 func tooCostly(err error) error {
-	if over, is := errors.AsType[*bounds.Exceeded](err); is {
+	if over, ok := errors.AsType[*bounds.Exceeded](err); ok {
 		return dispatch.InvalidBody("api.split", "Splitting the area costs too much: "+over.Error()+
 			". Simplify it, take a smaller area, or a coarser grid.", "aoi")
 	}
@@ -88,13 +88,13 @@ func (s facadeServer) Split(ctx context.Context, g *grid.Grid, area json.RawMess
 
 // splitError returns the error of a split for its user. Those of the meter stay as they are.
 func (a *api) splitError(err error, most int) error {
-	if many, is := errors.AsType[grid.TooMany](err); is {
+	if many, ok := errors.AsType[grid.TooMany](err); ok {
 		return a.tooManyTiles(many.Text, most)
 	}
-	if fault, is := errors.AsType[grid.Fault](err); is {
+	if fault, ok := errors.AsType[grid.Fault](err); ok {
 		return dispatch.InvalidBody("api.split", "The area cannot be split by this grid: "+fault.Error()+".", "aoi")
 	}
-	if over, is := errors.AsType[*bounds.Exceeded](err); is {
+	if over, ok := errors.AsType[*bounds.Exceeded](err); ok {
 		return tooCostly(over)
 	}
 	return err

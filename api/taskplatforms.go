@@ -50,8 +50,9 @@ func (a *api) readTaskPlatforms(ctx context.Context, in *openapi.Request,
 		one := wire.PlatformProgress{TaskHome: h, Counts: a.Counts(tally.counts[h.Platform]),
 			PerHour: tally.perHour(h.Platform, t)}
 		if i := slices.IndexFunc(states, func(p broker.PlatformInfo) bool { return p.Name == h.Platform }); i >= 0 {
-			is := a.platform(states[i])
-			one.State, one.LastAnswer, one.Failure, one.Attention = is.State, is.LastAnswer, is.Failure, is.Attention
+			info := a.platform(states[i])
+			one.State, one.LastAnswer = info.State, info.LastAnswer
+			one.Failure, one.Attention = info.Failure, info.Attention
 		}
 		shown.Platforms = append(shown.Platforms, one)
 	}

@@ -133,9 +133,9 @@ func (p *taskProvenance) activities() {
 		}
 		tally.Add(j.Job)
 		j.Request = t.RequestHeadFor(j.Job)
-		is := p.api.jobActivity(j)
-		is["schema:url"] = fmt.Sprintf("%s/unit_jobs/%d/provenance", p.PublicURL, j.ID)
-		p.member(jobName(j.ID), is)
+		activity := p.api.jobActivity(j)
+		activity["schema:url"] = fmt.Sprintf("%s/unit_jobs/%d/provenance", p.PublicURL, j.ID)
+		p.member(jobName(j.ID), activity)
 		if len(t.Request.Placements) > 0 {
 			if p.at == nil {
 				p.at = map[dispatch.JobID]dispatch.Account{}
@@ -147,12 +147,12 @@ func (p *taskProvenance) activities() {
 		}
 	}
 	now := tally.CountsFor(t)
-	is := map[string]any{"prov:label": t.Request.Title, "prov:startTime": t.Created.UTC().Format(time.RFC3339Nano),
+	entity := map[string]any{"prov:label": t.Request.Title, "prov:startTime": t.Created.UTC().Format(time.RFC3339Nano),
 		"task:status": string(p.Shown(now.Counts.Status()))}
 	if now.Counts.Status().Final() {
-		is["prov:endTime"] = now.Updated.UTC().Format(time.RFC3339Nano)
+		entity["prov:endTime"] = now.Updated.UTC().Format(time.RFC3339Nano)
 	}
-	p.member(p.name, is)
+	p.member(p.name, entity)
 	p.Text("}")
 }
 
@@ -175,13 +175,13 @@ func (p *taskProvenance) entities(placements []provenancePlacement) {
 }
 
 // relations writes a section with one relation for each of the jobs; nothing for none.
-func (p *taskProvenance) relations(kind string, jobs []dispatch.JobID, of func(job string) provenanceRecord) {
+func (p *taskProvenance) relations(kind string, jobs []dispatch.JobID, record func(job string) provenanceRecord) {
 	if len(jobs) == 0 {
 		return
 	}
 	p.Text(`,"` + kind + `":{`)
 	for _, id := range jobs {
-		p.member(fmt.Sprintf("_:%s-%d", kind, id), of(jobName(id)))
+		p.member(fmt.Sprintf("_:%s-%d", kind, id), record(jobName(id)))
 	}
 	p.Text("}")
 }

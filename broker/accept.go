@@ -202,17 +202,17 @@ func (b *Broker) checkRequest(ctx context.Context, u dispatch.UserID, backend *d
 }
 
 // awaitDecision waits for the platform's response to a job that was just accepted, or for the reason why there is none
-// yet. is the record that was stored just now, nil if it was stored before. It is returned if the store stops
+// yet. stored is the record that was stored just now, nil if it was stored before. It is returned if the store stops
 // answering, or answers from a server that lacks the commit: the job is accepted, and the response to its owner must
 // show that.
 func (b *Broker) awaitDecision(ctx context.Context, u dispatch.UserID, id dispatch.JobID,
-	is *dispatch.Record) (dispatch.Record, error) {
+	stored *dispatch.Record) (dispatch.Record, error) {
 	lacking := false
 	load := func() (dispatch.Record, error) {
 		r, err := b.Records.RecordIncludingHidden(ctx, u, id)
-		if lacking = is != nil && (dispatch.Is(err, dispatch.NotFound) ||
+		if lacking = stored != nil && (dispatch.Is(err, dispatch.NotFound) ||
 			dispatch.Is(err, dispatch.Unavailable)); lacking {
-			return *is, nil
+			return *stored, nil
 		}
 		return r, err
 	}
@@ -233,7 +233,7 @@ func (b *Broker) awaitDecision(ctx context.Context, u dispatch.UserID, id dispat
 	}
 	if ctx.Err() != nil || !r.IsRefused() {
 		shown, err := b.setQueuePlace(ctx, r)
-		if is != nil && dispatch.Is(err, dispatch.Unavailable) {
+		if stored != nil && dispatch.Is(err, dispatch.Unavailable) {
 			return r, nil
 		}
 		return shown, err

@@ -58,8 +58,8 @@ func (b *Broker) areaOfTask(ctx context.Context, t dispatch.TaskRecord) (float64
 	if b.AreaOf == nil {
 		return 0, nil
 	}
-	const some = 20
-	jobs, err := b.Records.TaskJobs(ctx, t.Owner, t.ID, dispatch.Page{Limit: some, Most: dispatch.PartMost})
+	const sample = 20
+	jobs, err := b.Records.TaskJobs(ctx, t.Owner, t.ID, dispatch.Page{Limit: sample, Most: dispatch.PartMost})
 	var added []json.RawMessage
 	for _, j := range jobs {
 		added = append(added, j.Value)

@@ -71,7 +71,7 @@ func (b *Broker) Usage(ctx context.Context, u dispatch.UserID) ([]dispatch.Usage
 	all, err := b.Records.Usage(ctx, u, dispatch.Day)
 	for _, backend := range b.Backends {
 		a := backend.Account(u)
-		i := slices.IndexFunc(all, func(has dispatch.Usage) bool { return has.Account == a })
+		i := slices.IndexFunc(all, func(use dispatch.Usage) bool { return use.Account == a })
 		switch {
 		case backend.Quota == (dispatch.Quota{}):
 		case i < 0:

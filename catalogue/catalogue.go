@@ -221,7 +221,7 @@ func (c *Catalogue) readClaimed(ctx context.Context, claim dispatch.SourceClaim)
 	if ctx.Err() != nil { // this process stops; another may read the source at once
 		return c.Store.SaveSource(context.WithoutCancel(ctx), claim, 0)
 	}
-	was := claim.Source
+	before := claim.Source
 	if claim.Documents, claim.Failure = read, ""; err == nil {
 		claim.Read = claim.Now
 	} else {
@@ -229,7 +229,7 @@ func (c *Catalogue) readClaimed(ctx context.Context, claim dispatch.SourceClaim)
 		c.Log.WarnContext(ctx, "source of the catalogue not read", "source", shownName(name), "error", claim.Failure)
 	}
 	again := c.again(name, err)
-	if !equal(was, claim.Source) {
+	if !equal(before, claim.Source) {
 		claim.Revision++
 	}
 	if err := c.Store.SaveSource(ctx, claim, again); err != nil {

@@ -146,7 +146,7 @@ func (s Service) isAt(platforms []string) bool {
 
 func (s Service) hasAll(keywords []string) bool {
 	return !slices.ContainsFunc(keywords, func(want string) bool {
-		return !slices.ContainsFunc(s.Keywords, func(has string) bool { return strings.EqualFold(has, want) })
+		return !slices.ContainsFunc(s.Keywords, func(keyword string) bool { return strings.EqualFold(keyword, want) })
 	})
 }
 

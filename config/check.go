@@ -345,11 +345,11 @@ func (r *reader) checkClient(key string, secret, private dispatch.Secret) {
 }
 
 // checkDriverKey reports a key that the driver does not have, or that it needs and is missing.
-func (r *reader) checkDriverKey(key, value string, has, needed bool, what string) {
+func (r *reader) checkDriverKey(key, value string, set, needed bool, what string) {
 	switch {
-	case has && needed && value == "":
+	case set && needed && value == "":
 		r.failAt(key, "is missing: %s", what)
-	case !has && value != "":
+	case !set && value != "":
 		r.failAt(key, "this driver does not use the key: remove it")
 	}
 }

@@ -79,8 +79,8 @@ func ParseLabel(text string) (LabelMatch, bool) {
 
 // Selects reports whether m selects what has these labels.
 func (m LabelMatch) Selects(labels map[string]string) bool {
-	value, has := labels[m.Key]
-	return m == LabelMatch{} || has && value == m.Value
+	value, ok := labels[m.Key]
+	return m == LabelMatch{} || ok && value == m.Value
 }
 
 // AnnotationChange is a change of annotations: a JSON merge patch (RFC 7396) of them.

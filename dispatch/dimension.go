@@ -177,9 +177,9 @@ func argumentsFrom(name string, object []byte) (all []Argument) {
 	}
 	for d.More() {
 		token, err := d.Token()
-		member, is := token.(string)
+		member, ok := token.(string)
 		var value json.RawMessage
-		if err != nil || !is || d.Decode(&value) != nil {
+		if err != nil || !ok || d.Decode(&value) != nil {
 			return nil
 		}
 		if all != nil || member == name {

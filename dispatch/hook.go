@@ -70,8 +70,8 @@ func Needs(why Attention) Status { return Status(reasonPrefix + string(why)) }
 
 // Needed reports whether s is the status of such an event, and returns the reason: None if the event was stored by a
 // version that did not keep it.
-func (s Status) Needed() (why Attention, is bool) {
-	if reason, is := strings.CutPrefix(string(s), reasonPrefix); is {
+func (s Status) Needed() (why Attention, ok bool) {
+	if reason, ok := strings.CutPrefix(string(s), reasonPrefix); ok {
 		return Attention(reason), true
 	}
 	return None, s == NeedsOwner

@@ -90,17 +90,17 @@ func Next(j Job, o Outcome, now time.Time) Job {
 	case AskRemove:
 		return applyRemoval(j, o, now)
 	}
-	was := j
+	before := j
 	if o.Asked == AskSubmit && !o.Unsent && !o.Panicked {
 		j = j.countResponse(o)
 	}
 	j = applyFacts(j, o, now)
-	if o.Epoch == was.Epoch && j.Phase != Ended && (o.Lease == 0 || o.Lease == was.IntentLease) {
+	if o.Epoch == before.Epoch && j.Phase != Ended && (o.Lease == 0 || o.Lease == before.IntentLease) {
 		j = applyVerdict(j, o, now)
 	}
-	j = ApplyConsequences(was, PlanMetering(was, j, o, now), o.Timing, now)
-	j.Awaited = was.Awaited && j.Phase == Started && o.Attempt != j.Attempt
-	return j.retriedByItself(was, o, now)
+	j = ApplyConsequences(before, PlanMetering(before, j, o, now), o.Timing, now)
+	j.Awaited = before.Awaited && j.Phase == Started && o.Attempt != j.Attempt
+	return j.retriedByItself(before, o, now)
 }
 
 // countResponse updates Begun for a response to a submission: that submission and those begun before it no longer count
@@ -212,13 +212,13 @@ func EndJob(j Job, s Status, a Attention, failure string) Job {
 
 // ApplyConsequences applies the consequences that every change has: epoch, status, deadline, and the times of the
 // change.
-func ApplyConsequences(was, j Job, t Timing, now time.Time) Job {
+func ApplyConsequences(before, j Job, t Timing, now time.Time) Job {
 	j.Awaited = false
 	if j.Phase == Waiting && j.Desired == WantCancel { // not at the platform, and no longer wanted
 		j = EndJob(j, Canceled, None, "")
 	}
-	if j.Phase != was.Phase {
-		j.Epoch, j.Polls, j.Unmoved = was.Epoch+1, 0, 0
+	if j.Phase != before.Phase {
+		j.Epoch, j.Polls, j.Unmoved = before.Epoch+1, 0, 0
 		switch {
 		case j.Phase == Waiting:
 			j.Status = Accepted
@@ -226,25 +226,25 @@ func ApplyConsequences(was, j Job, t Timing, now time.Time) Job {
 			j.Status = Submitted
 		}
 	}
-	if was.Phase.InDoubt() && j.Phase.Inert() && j.Begun > 1 {
+	if before.Phase.InDoubt() && j.Phase.Inert() && j.Begun > 1 {
 		j.Due = Later(j.Due, now.Add(t.Check)) // suspects of one crash are submitted before those of two
 	}
 	if j = j.idlePaused(); len(j.Orphans) > 0 && j.Due.IsZero() {
 		j.Due = now // it was paused
 	}
-	if j.Phase == Started && was.Phase != Started && j.MaxDuration > 0 {
+	if j.Phase == Started && before.Phase != Started && j.MaxDuration > 0 {
 		j.Deadline = now.Add(j.MaxDuration)
 	}
 	if j.Phase == Started && now.Before(j.Deadline) {
 		j.Due = Earlier(j.Due, j.Deadline) // a status read then shows whether the job is still alive
 	}
-	if j.Phase != was.Phase || j.Status != was.Status {
+	if j.Phase != before.Phase || j.Status != before.Status {
 		j.Moved = now
 		if j.Phase == Started {
 			j.Due = Earlier(j.Due, now.Add(FirstPoll)) // a job that has changed may soon change again
 		}
 	}
-	if j.shown() != was.shown() {
+	if j.shown() != before.shown() {
 		j.Updated = now
 	}
 	return j

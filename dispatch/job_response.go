@@ -138,7 +138,7 @@ func applyStatus(j Job, o Outcome, now time.Time) Job {
 	case o.Err != nil:
 		return applyFailedRequest(j, o, now)
 	}
-	was, s, seen := j, o.Report.Status, j.Seen
+	before, s, seen := j, o.Report.Status, j.Seen
 	// read too soon
 	if since := cmp.Or(o.At, now).Sub(j.Checked); s == Failed && seen == Failed && since > -ClockSetBack &&
 		since < confirm {
@@ -173,12 +173,12 @@ func applyStatus(j Job, o Outcome, now time.Time) Job {
 		j.Status = s
 	}
 	j.Polls, j.Due = 0, now.Add(o.Timing.PollAfter(now.Sub(j.Moved)))
-	if j.Overdue() && !was.Overdue() {
+	if j.Overdue() && !before.Overdue() {
 		j.Due = now // to be canceled
 	}
 	switch {
 	case j.Attention == CancelUnsupported:
-	case stalled(was, j, o.Timing.StalledAfter, now):
+	case stalled(before, j, o.Timing.StalledAfter, now):
 		j = j.WithAttention(Stalled, "")
 	default:
 		j = j.WithAttention(None, "")
@@ -209,9 +209,9 @@ func (j Job) noteEnd(r Report, now time.Time) Job {
 
 // stalled reports whether the status and the progress of a live job have not changed for the duration patience. Such a
 // job is not canceled, because the broker cannot determine whether it hangs.
-func stalled(was, j Job, patience time.Duration, now time.Time) bool {
-	return j.Status == was.Status && value(j.Progress) == value(was.Progress) &&
-		(was.Attention == Stalled || !was.Updated.IsZero() && now.Sub(was.Updated) >= patience)
+func stalled(before, j Job, patience time.Duration, now time.Time) bool {
+	return j.Status == before.Status && value(j.Progress) == value(before.Progress) &&
+		(before.Attention == Stalled || !before.Updated.IsZero() && now.Sub(before.Updated) >= patience)
 }
 
 // applyFailedRequest applies a request that failed. The job shows InDoubt from the first failure on if a request is in

@@ -48,8 +48,8 @@ var commonFailures = FailureRules{
 // retriedByItself returns a job that has just failed as it waits for another attempt, if the platform caused the
 // failure and the owner allowed one more. Only a failure that the platform itself reported counts: then nothing of the
 // attempt runs any more.
-func (j Job) retriedByItself(was Job, o Outcome, now time.Time) Job {
-	reported := o.Asked == AskStatus && o.Err == nil && o.Report.Status == Failed && was.Phase != Ended &&
+func (j Job) retriedByItself(before Job, o Outcome, now time.Time) Job {
+	reported := o.Asked == AskStatus && o.Err == nil && o.Report.Status == Failed && before.Phase != Ended &&
 		j.Attention == None
 	if !reported || !j.Retryable() || j.Retried >= j.Retries || o.Failures.cause(o.Report.Message) != CausedByPlatform {
 		return j

@@ -88,8 +88,9 @@ func (j Job) noteReport(r Report) Job {
 
 // PlanMetering plans to read the costs of a job that has just ended, if the platform charges and has not reported them,
 // and its usage if the report of its end was incomplete.
-func PlanMetering(was, j Job, o Outcome, now time.Time) Job {
-	if j.Phase != Ended || was.Phase == Ended || j.Ref == (Ref{}) || was.Phase != Started && o.Asked != AskStatus {
+func PlanMetering(before, j Job, o Outcome, now time.Time) Job {
+	if j.Phase != Ended || before.Phase == Ended || j.Ref == (Ref{}) ||
+		before.Phase != Started && o.Asked != AskStatus {
 		return j
 	}
 	if o.Report.Partial || j.Unit != "" && j.Costs == nil {
@@ -129,7 +130,7 @@ func applyMetering(j Job, o Outcome, now time.Time) Job {
 	if i < 0 {
 		return j
 	}
-	was, u := j, j.Unmetered[i]
+	before, u := j, j.Unmetered[i]
 	j = j.forgetMetering(o.Ref)
 	reported := o.Err == nil && (o.Report.Costs != nil || o.Report.Unit == "")
 	switch {
@@ -137,14 +138,14 @@ func applyMetering(j Job, o Outcome, now time.Time) Job {
 	case o.Ref == j.Ref:
 		j = j.noteReport(o.Report)
 		j.Duration = cmp.Or(o.Report.Duration, j.Duration)
-	case was.Unmetered[i].Priced:
+	case before.Unmetered[i].Priced:
 	default:
 		j.Spent, j.Unit = j.Spent+Bookable(o.Report.Costs), cmp.Or(o.Report.Unit, j.Unit)
 	}
 	if u, again := u.next(now); again && !reported && !Is(o.Err, NotFound) {
 		j.Unmetered = append(j.Unmetered, u)
 	}
-	if j.shown() != was.shown() {
+	if j.shown() != before.shown() {
 		j.Updated = now
 	}
 	return j

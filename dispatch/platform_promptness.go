@@ -32,18 +32,18 @@ type StartsSeen struct {
 	Lag    time.Duration // the longest lag seen
 }
 
-// Add records what a status shows about a start. was and is are the job before and after the status was read; send is
-// the time limit of its start request.
-func (s *StartsSeen) Add(was, is Job, send time.Duration, t Timing) {
-	if is.Checked.Equal(was.Checked) || was.Phase != Started && was.Phase != Starting {
+// Add records what a status shows about a start. before and after are the job before and after the status was read;
+// send is the time limit of its start request.
+func (s *StartsSeen) Add(before, after Job, send time.Duration, t Timing) {
+	if after.Checked.Equal(before.Checked) || before.Phase != Started && before.Phase != Starting {
 		return
 	}
-	since := max(0, is.Checked.Sub(is.SendBy.Add(-send)))
-	started := was.Phase == Started
-	switch running := is.Seen.running(); {
-	case started && is.Seen == Accepted, running && was.Seen == Accepted:
+	since := max(0, after.Checked.Sub(after.SendBy.Add(-send)))
+	started := before.Phase == Started
+	switch running := after.Seen.running(); {
+	case started && after.Seen == Accepted, running && before.Seen == Accepted:
 		s.Lagged, s.Prompt, s.Lag = true, 0, max(s.Lag, min(since, t.LongestLag))
-	case !started || !running || was.Seen != "" || since > max(t.FirstStatus, t.atOnce()):
+	case !started || !running || before.Seen != "" || since > max(t.FirstStatus, t.atOnce()):
 	case since > t.atOnce():
 		s.Lag = max(s.Lag, since)
 		s.Prompt++

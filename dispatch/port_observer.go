@@ -7,8 +7,8 @@ type Observer interface {
 	// JobsAccepted reports that a user's jobs were stored.
 	JobsAccepted(platform string, n int)
 	// JobSaved reports a job before and after a change that was committed. For a job that was not read before the
-	// change, was is zero.
-	JobSaved(was, is Job)
+	// change, before is zero.
+	JobSaved(before, after Job)
 	// RequestEnded reports a request to a platform: create, start, status, list, cancel or remove, or a call of a user
 	// outside visits.
 	RequestEnded(platform, op string, took time.Duration, err error)

@@ -36,7 +36,7 @@ const (
 // Admit returns nil if a user may have n more jobs whose requests have the given number of bytes together; otherwise
 // LimitReached. A request for nothing more, such as a retry of a task in which nothing failed, exceeds no quota, even
 // if the user has more than a quota that was lowered.
-func (q Quota) Admit(has QuotaUse, n int, bytes int64) error {
+func (q Quota) Admit(use QuotaUse, n int, bytes int64) error {
 	where := ""
 	if q.Account != "" {
 		where = " at " + q.Account.Platform()
@@ -44,19 +44,19 @@ func (q Quota) Admit(has QuotaUse, n int, bytes int64) error {
 	text, again := "", whenEnded
 	switch {
 	case n == 0 && bytes == 0:
-	case q.Live > 0 && has.Live+n > q.Live:
+	case q.Live > 0 && use.Live+n > q.Live:
 		text = fmt.Sprintf("A user may have %d unfinished jobs%s. You have %d, and request %d.", q.Live, where,
-			has.Live, n)
-	case q.Daily > 0 && has.Lately+n > q.Daily:
+			use.Live, n)
+	case q.Daily > 0 && use.Lately+n > q.Daily:
 		again, text = whenOlder, fmt.Sprintf("A user may submit %d jobs%s in 24 hours. You submitted %d, and "+
-			"request %d.", q.Daily, where, has.Lately, n)
-	case q.Costs > 0 && has.Charge.Costs >= q.Costs:
+			"request %d.", q.Daily, where, use.Lately, n)
+	case q.Costs > 0 && use.Charge.Costs >= q.Costs:
 		again, text = whenOlder, fmt.Sprintf("A user's jobs%s may cost %v%s in a month. Yours have cost %v since the "+
 			"first of %s (UTC). Submit again next month, or ask the operator of this service.", where, q.Costs,
-			strings.TrimSuffix(" "+has.Charge.Unit, " "), has.Charge.Costs, has.Charge.Month)
-	case q.Bytes > 0 && has.Bytes+bytes > q.Bytes:
+			strings.TrimSuffix(" "+use.Charge.Unit, " "), use.Charge.Costs, use.Charge.Month)
+	case q.Bytes > 0 && use.Bytes+bytes > q.Bytes:
 		text = fmt.Sprintf("The requests of a user's unfinished jobs may take %d bytes together. Yours take %d, and "+
-			"this one %d more.", q.Bytes, has.Bytes, bytes)
+			"this one %d more.", q.Bytes, use.Bytes, bytes)
 	}
 	if text == "" {
 		return nil

@@ -146,8 +146,9 @@ func (c Counts) Status() Status {
 
 // Pausable returns nil if a task may be paused, and Conflict if it has ended.
 func (c Counts) Pausable(op string) error {
-	if is := c.Status(); is.Final() {
-		return &Error{Kind: Conflict, Op: op, Text: "The task has ended: it is " + string(is) + ". No job of it waits."}
+	if status := c.Status(); status.Final() {
+		return &Error{Kind: Conflict, Op: op,
+			Text: "The task has ended: it is " + string(status) + ". No job of it waits."}
 	}
 	return nil
 }

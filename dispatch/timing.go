@@ -38,7 +38,7 @@ type Timing struct {
 // Complete returns t with the defaults of the fields that are 0.
 func (t Timing) Complete() Timing {
 	for _, field := range []struct {
-		of    *time.Duration
+		pause *time.Duration
 		value time.Duration
 	}{
 		{&t.Poll, time.Minute},
@@ -57,7 +57,7 @@ func (t Timing) Complete() Timing {
 		{&t.GiveUpAfter, 24 * time.Hour},
 		{&t.StalledAfter, 6 * time.Hour},
 	} {
-		*field.of = cmp.Or(*field.of, field.value)
+		*field.pause = cmp.Or(*field.pause, field.value)
 	}
 	return t
 }

@@ -115,13 +115,13 @@ func intersection(a, b MultiPolygon, m *bounds.Meter) (MultiPolygon, error) {
 		func(a MultiPolygon) MultiPolygon { return mend(a.rounded(1e10), m).withoutSlivers() },
 		func(a MultiPolygon) MultiPolygon { return mend(a.rounded(1e9), m).withoutSlivers() },
 	} {
-		some := simpler(slices.Clone(a))
-		common, err := overlay(geom.Intersection, some, b, m)
-		rest, err2 := overlay(geom.Difference, some, b, m)
+		simple := simpler(slices.Clone(a))
+		common, err := overlay(geom.Intersection, simple, b, m)
+		rest, err2 := overlay(geom.Difference, simple, b, m)
 		if m.Err() != nil {
 			return nil, m.Err()
 		}
-		if whole := some.area2(); err == nil && err2 == nil &&
+		if whole := simple.area2(); err == nil && err2 == nil &&
 			math.Abs(common.area2()+rest.area2()-whole) <= 1e-9*whole+sliver {
 			return common, nil
 		}

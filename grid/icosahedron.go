@@ -126,10 +126,10 @@ func (f *face) neighbour(edge int) face {
 }
 
 // passageOf finds the face with the same two corners.
-func passageOf(all *[20]face, of, edge int) passage {
-	a, b := all[of].vector(corner(edge)), all[of].vector(corner(edge+1))
+func passageOf(all *[20]face, start, edge int) passage {
+	a, b := all[start].vector(corner(edge)), all[start].vector(corner(edge+1))
 	for n := range all {
-		if n == of {
+		if n == start {
 			continue
 		}
 		at := func(v vector) int {

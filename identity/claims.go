@@ -302,7 +302,7 @@ func (c Caller) Has(claim string, anyOf []string) bool {
 	if err != nil {
 		return false
 	}
-	return slices.ContainsFunc(m.at(claim), func(has string) bool { return slices.Contains(anyOf, has) })
+	return slices.ContainsFunc(m.at(claim), func(value string) bool { return slices.Contains(anyOf, value) })
 }
 
 // Email returns the e-mail address in the caller's token; "" if it has none.

@@ -136,20 +136,20 @@ func (g *gate) recordOutcome(err error, risk bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.trying = g.trying && !risk
-	was := g.why
+	before := g.why
 	switch {
 	case err == nil:
 		g.why, g.failures, g.losses, g.well = nil, 0, 0, g.now()
 	case errors.Is(err, errLinkEnded):
 		g.recordLoss(err, g.now())
-	case dispatch.Is(err, dispatch.Unavailable) && (risk || was == nil):
+	case dispatch.Is(err, dispatch.Unavailable) && (risk || before == nil):
 		g.failures++
 		g.close(err, max(doubling(firstPause, g.failures, lastPause), retryAfter(err)))
 	}
 	switch {
-	case was == nil && g.why != nil:
+	case before == nil && g.why != nil:
 		g.log.Warn("token exchanges for a platform paused", "error", g.why)
-	case was != nil && g.why == nil:
+	case before != nil && g.why == nil:
 		g.log.Info("token exchanges for a platform resumed")
 	}
 }

@@ -12,9 +12,9 @@ import (
 // budgets are the tasks with a budget of jobs that are about to be submitted or were saved. Their rows are locked, as
 // by all other changes of a task, before their jobs are written.
 type budgets struct {
-	q   tx
-	now int64
-	of  map[dispatch.TaskID]*budgeted
+	q        tx
+	now      int64
+	budgeted map[dispatch.TaskID]*budgeted
 }
 
 type budgeted struct {
@@ -48,17 +48,17 @@ func lockBudgets(ctx context.Context, q tx, now int64, jobs ...[]dispatch.Job) (
 		if err != nil {
 			return b, err
 		}
-		b.of[id] = &budgeted{lockedTask: t, stops: open != nil && open.stops}
+		b.budgeted[id] = &budgeted{lockedTask: t, stops: open != nil && open.stops}
 	}
 	return b, nil
 }
 
 // admit returns the jobs for which there is room in the budgets of their tasks.
 func (b budgets) admit(ctx context.Context, jobs []dispatch.Job) (admitted []dispatch.Job, err error) {
-	if len(b.of) == 0 || len(jobs) == 0 {
+	if len(b.budgeted) == 0 || len(jobs) == 0 {
 		return jobs, nil
 	}
-	for id, t := range b.of {
+	for id, t := range b.budgeted {
 		if t.stops {
 			continue
 		}
@@ -67,7 +67,7 @@ func (b budgets) admit(ctx context.Context, jobs []dispatch.Job) (admitted []dis
 		}
 	}
 	for _, j := range jobs {
-		t := b.of[j.Task]
+		t := b.budgeted[j.Task]
 		if t == nil || j.Phase != dispatch.Waiting {
 			admitted = append(admitted, j)
 			continue
@@ -87,7 +87,7 @@ func (b budgets) admit(ctx context.Context, jobs []dispatch.Job) (admitted []dis
 // was to have it was not stored.
 func (b budgets) pause(ctx context.Context, kept []dispatch.Job) (_ []dispatch.Job, err error) {
 	for _, id := range b.tasks() {
-		t := b.of[id]
+		t := b.budgeted[id]
 		if !t.more || t.paused && t.pausedFor != dispatch.Trial {
 			continue
 		}
@@ -124,7 +124,7 @@ func (b budgets) resume(ctx context.Context, written []dispatch.Job) (accounts [
 		}
 	}()
 	for _, id := range b.tasks() {
-		t := b.of[id]
+		t := b.budgeted[id]
 		ended := func(j dispatch.Job) bool { return j.Task == id && !j.Phase.HoldsSlot() }
 		if !t.paused || t.pausedFor != dispatch.CostsAwaited || !slices.ContainsFunc(written, ended) {
 			continue
@@ -166,8 +166,8 @@ func (b budgets) goOn(ctx context.Context, id dispatch.TaskID, t *budgeted) erro
 }
 
 func (b budgets) tasks() []dispatch.TaskID {
-	ids := make([]dispatch.TaskID, 0, len(b.of))
-	for id := range b.of {
+	ids := make([]dispatch.TaskID, 0, len(b.budgeted))
+	for id := range b.budgeted {
 		ids = append(ids, id)
 	}
 	slices.Sort(ids)

@@ -83,8 +83,8 @@ func accountsOf(ctx context.Context, q querier, u dispatch.UserID) ([]dispatch.A
 }
 
 // exportRows calls yield with the rows of a table for which a condition on $1 holds.
-func (s *Store) exportRows(ctx context.Context, table, which, of string, yield func(Owned) error) error {
-	rows, err := s.on(s.read).QueryContext(ctx, "SELECT * FROM "+table+" WHERE "+which, of)
+func (s *Store) exportRows(ctx context.Context, table, which, value string, yield func(Owned) error) error {
+	rows, err := s.on(s.read).QueryContext(ctx, "SELECT * FROM "+table+" WHERE "+which, value)
 	if err != nil {
 		return err
 	}

@@ -171,14 +171,14 @@ func duration(to *time.Duration) sql.Scanner { return scanned[time.Duration, int
 
 // scanned is where a value is scanned to. database/sql itself uses reflection for all but a few types.
 type scanned[T, V any] struct {
-	to *T
-	of func(V) T
+	to      *T
+	convert func(V) T
 }
 
 // Scan implements [sql.Scanner].
 func (s scanned[T, V]) Scan(from any) error {
 	v, err := given[V](from)
-	*s.to = s.of(v)
+	*s.to = s.convert(v)
 	return err
 }
 

@@ -91,9 +91,9 @@ func apply(ctx context.Context, q tx, changes []change) error {
 // of an account intends anything, so nobody else gives away its slots meanwhile.
 func write(ctx context.Context, q tx, outcomes, intents []dispatch.Job) (kept []dispatch.Job, turns int64, err error) {
 	jobs := make([]*dispatch.Job, 0, len(outcomes)+len(intents))
-	for _, some := range [][]dispatch.Job{outcomes, intents} {
-		for i := range some {
-			jobs = append(jobs, &some[i])
+	for _, part := range [][]dispatch.Job{outcomes, intents} {
+		for i := range part {
+			jobs = append(jobs, &part[i])
 		}
 	}
 	changes := make([]change, 0, len(jobs))

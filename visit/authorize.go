@@ -170,7 +170,7 @@ func days(d time.Duration) string {
 // submissions away.
 type accounts struct {
 	mu     sync.Mutex
-	of     map[dispatch.Account]accountState
+	states map[dispatch.Account]accountState
 	seen   map[dispatch.UserID]bool // users with a request in this minute
 	minute time.Time
 }
@@ -193,11 +193,11 @@ type accountState struct {
 func (d *accounts) change(a dispatch.Account, f func(*accountState)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	s := d.of[a]
+	s := d.states[a]
 	if f(&s); s == (accountState{}) {
-		delete(d.of, a)
+		delete(d.states, a)
 	} else {
-		dispatch.SetInMap(&d.of, a, s)
+		dispatch.SetInMap(&d.states, a, s)
 	}
 }
 

@@ -89,7 +89,7 @@ func (v *visit) earlyPollGap(base string, jobs []dispatch.Job) time.Duration {
 		ages += max(0, v.now().Sub(v.startOf(j)))
 	}
 	l := v.backend.Limits
-	took := v.visits.listings.of(baseOf{v.backend.Name, base}).took
+	took := v.visits.listings.get(baseOf{v.backend.Name, base}).took
 	return max(shortestGap, l.MinPoll, ages/time.Duration(len(jobs))/gapShare, gapPaces*l.Pace, took)
 }
 

@@ -35,16 +35,16 @@ type listed struct {
 	took time.Duration // the duration of the last listing that did not fail
 }
 
-func (l *listings) of(b baseOf) listed {
+func (l *listings) get(b baseOf) listed {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.at[b]
 }
 
-func (l *listings) set(b baseOf, is listed) {
+func (l *listings) set(b baseOf, state listed) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	dispatch.SetInMap(&l.at, b, is)
+	dispatch.SetInMap(&l.at, b, state)
 }
 
 // mustReadSingly reports whether statuses must be read one by one at a given time because the listing failed.
@@ -66,24 +66,24 @@ func (l *listings) ended(b baseOf, err error, took time.Duration) {
 // read records the outcome of a single status read. If the last listing failed and this read does not, statuses are
 // read one by one for the given time.
 func (l *listings) read(b baseOf, err error, now time.Time, single time.Duration) {
-	if !l.of(b).failed {
+	if !l.get(b).failed {
 		return
 	}
-	is := listed{}
+	state := listed{}
 	if err == nil || dispatch.Is(err, dispatch.NotFound) {
-		is.singleBy = now.Add(single)
+		state.singleBy = now.Add(single)
 	}
-	l.set(b, is)
+	l.set(b, state)
 }
 
 func (v *visit) listable(base string) bool {
 	_, can := v.backend.Platform.(dispatch.Lister)
-	return can && time.Since(v.visits.listings.of(baseOf{v.backend.Name, base}).none) > noListing
+	return can && time.Since(v.visits.listings.get(baseOf{v.backend.Name, base}).none) > noListing
 }
 
 // lists reports whether statuses of a base may be read by a listing at present.
 func (v *visit) lists(base string) bool {
-	return !v.careful && !v.visits.listings.of(baseOf{v.backend.Name, base}).mustReadSingly(time.Now()) &&
+	return !v.careful && !v.visits.listings.get(baseOf{v.backend.Name, base}).mustReadSingly(time.Now()) &&
 		v.listable(base)
 }
 
@@ -124,7 +124,7 @@ func (v *visit) mustReadSingly(j dispatch.Job) bool {
 func (v *visit) listing(ctx context.Context, first dispatch.Job) (step, error) {
 	live, err := v.visits.Store.Listable(ctx, v.account, first.Base)
 	jobs := append(make([]dispatch.Job, 0, len(live)+1), first)
-	doubts := v.careful || v.visits.listings.of(baseOf{v.backend.Name, first.Base}).mustReadSingly(time.Now())
+	doubts := v.careful || v.visits.listings.get(baseOf{v.backend.Name, first.Base}).mustReadSingly(time.Now())
 	for _, j := range live {
 		if j.ID != first.ID && !v.busy[j.ID] && (j.Phase == dispatch.Creating || !doubts) &&
 			!(j.Phase == dispatch.Started && v.mustReadSingly(j)) {

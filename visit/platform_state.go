@@ -28,9 +28,9 @@ type platformNote struct {
 func (n *PlatformNotes) MustStore(platform string, silent bool) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	was, known := n.last[platform]
-	age := time.Since(was.at)
-	if known && (age < noteSoon || age < noteEvery && was.silent == silent) {
+	last, known := n.last[platform]
+	age := time.Since(last.at)
+	if known && (age < noteSoon || age < noteEvery && last.silent == silent) {
 		return false
 	}
 	if n.last == nil {
@@ -69,8 +69,8 @@ func (v *visit) noteStarts(ctx context.Context) error {
 
 // noteStart records what a saved response shows about a start. If the platform creates and starts a job with one
 // request, there is no start to settle.
-func (v *visit) noteStart(was, is dispatch.Job) {
+func (v *visit) noteStart(before, after dispatch.Job) {
 	if v.backend.Platform.TwoStep() {
-		v.starts.Add(was, is, v.backend.Limits.Send, v.timing)
+		v.starts.Add(before, after, v.backend.Limits.Send, v.timing)
 	}
 }

@@ -121,11 +121,11 @@ func (v *visit) results(received []jobOutcomes) []dispatch.Job {
 // noteSaved notes which jobs were saved. It returns those whose rows have changed meanwhile, with the current rows, so
 // that their outcomes are applied again.
 func (v *visit) noteSaved(
-	ctx context.Context, received []jobOutcomes, is map[dispatch.JobID]*dispatch.Job,
+	ctx context.Context, received []jobOutcomes, saved map[dispatch.JobID]*dispatch.Job,
 ) (again []jobOutcomes, err error) {
-	v.kept = v.kept || len(is) > 0
+	v.kept = v.kept || len(saved) > 0
 	for _, s := range received {
-		j, ok := is[s.job.ID]
+		j, ok := saved[s.job.ID]
 		if !ok {
 			if again, err = v.reload(ctx, s, again); err != nil {
 				return nil, err
@@ -140,17 +140,17 @@ func (v *visit) noteSaved(
 }
 
 // freedSlot reports whether a job has ended at its platform, for good or until it is retried.
-func freedSlot(was, is dispatch.Job) bool {
-	return was.Phase.HoldsSlot() && (is.Phase == dispatch.Ended || is.Retried > was.Retried)
+func freedSlot(before, after dispatch.Job) bool {
+	return before.Phase.HoldsSlot() && (after.Phase == dispatch.Ended || after.Retried > before.Retried)
 }
 
 // reload adds s to again with the job's current row. If the outcomes may be stored already, by a Save that failed, what
 // reads found out is left out: it would count twice, and is read again. What is left changes nothing the second time.
 func (v *visit) reload(ctx context.Context, s jobOutcomes, again []jobOutcomes) ([]jobOutcomes, error) {
-	was, err := s.job, error(nil)
-	s.job, err = v.visits.Store.Load(ctx, was.ID)
+	before, err := s.job, error(nil)
+	s.job, err = v.visits.Store.Load(ctx, before.ID)
 	if dispatch.Is(err, dispatch.NotFound) { // the job was purged, or the database server that answers lags behind
-		s.job, v.resume = was, dispatch.Later(v.resume, time.Now().Add(dispatch.Repair))
+		s.job, v.resume = before, dispatch.Later(v.resume, time.Now().Add(dispatch.Repair))
 		if s.mustNotBeLost() {
 			v.visits.keepUnsaved([]jobOutcomes{s})
 		}
@@ -160,8 +160,8 @@ func (v *visit) reload(ctx context.Context, s jobOutcomes, again []jobOutcomes) 
 		return again, err
 	}
 	if v.uncertain {
-		v.freed = v.freed || freedSlot(was, s.job)
-		v.visits.Hub.NotifySaved(ctx, was, s.job, s.outcomes[len(s.outcomes)-1].Err)
+		v.freed = v.freed || freedSlot(before, s.job)
+		v.visits.Hub.NotifySaved(ctx, before, s.job, s.outcomes[len(s.outcomes)-1].Err)
 		for i := range s.outcomes {
 			if s.outcomes[i].Asked != dispatch.AskSubmit {
 				s.outcomes[i].Epoch = -1

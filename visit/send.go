@@ -138,11 +138,11 @@ func (v *visit) saveAsFailed(ctx context.Context, requests []platformRequest) ([
 		return requests, nil
 	}
 	saved, failed := v.visits.Store.Save(ctx, asked)
-	is := byID(saved)
+	current := byID(saved)
 	var kept []platformRequest
 	for _, f := range requests {
 		if !f.submits() {
-			f.jobs = v.unchangedJobs(f.jobs, is)
+			f.jobs = v.unchangedJobs(f.jobs, current)
 		}
 		switch {
 		case failed != nil:
@@ -156,9 +156,9 @@ func (v *visit) saveAsFailed(ctx context.Context, requests []platformRequest) ([
 
 // unchangedJobs returns the jobs of a request that were saved, in their stored state. The others have changed meanwhile
 // and are handled in a later iteration.
-func (v *visit) unchangedJobs(jobs []dispatch.Job, is map[dispatch.JobID]*dispatch.Job) (kept []dispatch.Job) {
+func (v *visit) unchangedJobs(jobs []dispatch.Job, current map[dispatch.JobID]*dispatch.Job) (kept []dispatch.Job) {
 	for _, j := range jobs {
-		if now, saved := is[j.ID]; saved {
+		if now, saved := current[j.ID]; saved {
 			kept = append(kept, *now)
 		} else {
 			v.setBusy([]dispatch.Job{j}, false)

@@ -458,13 +458,13 @@ func (vs *Visits) visitWithoutPlatform(ctx context.Context, l dispatch.Lease) er
 }
 
 func (vs *Visits) markAllNoPlatform(ctx context.Context, jobs []dispatch.Job, now time.Time) error {
-	was := map[dispatch.JobID]dispatch.Job{}
+	before := map[dispatch.JobID]dispatch.Job{}
 	for i, j := range jobs {
-		was[j.ID], jobs[i] = j, dispatch.MarkNoPlatform(j, vs.Timing.Complete(), now)
+		before[j.ID], jobs[i] = j, dispatch.MarkNoPlatform(j, vs.Timing.Complete(), now)
 	}
 	saved, err := vs.Store.Save(ctx, jobs)
 	for _, j := range saved {
-		vs.Hub.NotifySaved(ctx, was[j.ID], j, nil)
+		vs.Hub.NotifySaved(ctx, before[j.ID], j, nil)
 	}
 	return err
 }

@@ -13,8 +13,8 @@ const reasonsKnown = 100 // number of reasons that are counted separately
 // requests does not fill the log: each reason is logged at most once a second, with the number of requests since its
 // last line. The zero value is ready to use.
 type ReasonCounts struct {
-	mu sync.Mutex
-	of map[string]*tally
+	mu      sync.Mutex
+	tallies map[string]*tally
 }
 
 type tally struct {
@@ -26,13 +26,13 @@ type tally struct {
 func (t *ReasonCounts) Count(reason string, now time.Time) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.of == nil || t.of[reason] == nil && len(t.of) >= reasonsKnown {
-		t.of = map[string]*tally{}
+	if t.tallies == nil || t.tallies[reason] == nil && len(t.tallies) >= reasonsKnown {
+		t.tallies = map[string]*tally{}
 	}
-	if t.of[reason] == nil {
-		t.of[reason] = &tally{}
+	if t.tallies[reason] == nil {
+		t.tallies[reason] = &tally{}
 	}
-	counted := t.of[reason]
+	counted := t.tallies[reason]
 	counted.since++
 	if now.Sub(counted.logged) < reasonEvery {
 		return 0

@@ -61,9 +61,9 @@ func (r *Rates[K]) of(client K) *rate.Limiter {
 	return limiter
 }
 
-func ErrTooFast(whose string, wait time.Duration) call.Refusal {
+func ErrTooFast(client string, wait time.Duration) call.Refusal {
 	return call.Refusal{Status: http.StatusTooManyRequests, Code: "RATE_LIMITED", Message: "Too many requests of " +
-		whose + ". Wait for the time in the header Retry-After.", Header: call.RetryAfter(wait)}
+		client + ". Wait for the time in the header Retry-After.", Header: call.RetryAfter(wait)}
 }
 
 // LimitRate refuses requests of addresses that send too many, with or without a valid token. /health is not limited.
@@ -94,9 +94,9 @@ func Network(address netip.Addr) netip.Prefix {
 func ClientAddress(r *http.Request, trusted []netip.Prefix) netip.Addr {
 	from, _ := netip.ParseAddrPort(r.RemoteAddr)
 	address := from.Addr().Unmap().WithZone("")
-	said := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
-	for i := len(said) - 1; i >= 0 && inNetworks(address, trusted); i-- {
-		before, err := netip.ParseAddr(strings.TrimSpace(said[i]))
+	addresses := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
+	for i := len(addresses) - 1; i >= 0 && inNetworks(address, trusted); i-- {
+		before, err := netip.ParseAddr(strings.TrimSpace(addresses[i]))
 		if err != nil {
 			break
 		}

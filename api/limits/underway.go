@@ -59,10 +59,10 @@ func (a *Admission) CountUser(ctx context.Context) error {
 	return nil
 }
 
-func errTooManyAtOnce(whose, bound string, most int64) call.Refusal {
+func errTooManyAtOnce(client, bound string, most int64) call.Refusal {
 	return call.Refusal{Status: http.StatusTooManyRequests, Code: "RATE_LIMITED",
 		Header: call.RetryAfter(call.TurnOfRequest),
 		Message: fmt.Sprintf(
 			"Too many requests of %s are being served: %s is %d, and further requests wait %.0f seconds at most. "+
-				"Repeat the request later.", whose, bound, most, call.TurnOfRequest.Seconds())}
+				"Repeat the request later.", client, bound, most, call.TurnOfRequest.Seconds())}
 }

@@ -16,8 +16,8 @@ func message(kind string, task dispatch.TaskID, data []byte, text string) []byte
 	}
 	head, tail := enclosing(kind, task)
 	if text != "" {
-		said, _ := json.Marshal(text)
-		tail = `,"message":` + string(said) + `}`
+		quoted, _ := json.Marshal(text)
+		tail = `,"message":` + string(quoted) + `}`
 	}
 	return slices.Concat([]byte(head), data, []byte(tail))
 }
@@ -25,8 +25,8 @@ func message(kind string, task dispatch.TaskID, data []byte, text string) []byte
 // lastMessage returns the message that says why a stream ends.
 func lastMessage(task dispatch.TaskID, code, text string) []byte {
 	head, _ := enclosing("error", task)
-	said, _ := json.Marshal(text)
-	return fmt.Appendf(nil, `%snull,"error_code":%q,"message":%s}`, head, code, said)
+	quoted, _ := json.Marshal(text)
+	return fmt.Appendf(nil, `%snull,"error_code":%q,"message":%s}`, head, code, quoted)
 }
 
 // enclosing returns the JSON before and after the data of a message without text.

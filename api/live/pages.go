@@ -115,16 +115,16 @@ func (a *Lists) StatusesFor(word string) []dispatch.Status {
 
 // listKey identifies the list that a cursor belongs to: the path, and the filters and the order of the query.
 func listKey(path string, query url.Values) string {
-	of := url.Values{}
+	kept := url.Values{}
 	if query.Get("sort") == openapi.OldestFirst {
-		of.Set("sort", openapi.OldestFirst)
+		kept.Set("sort", openapi.OldestFirst)
 	}
 	for _, name := range append([]string{"filter"}, filterNames...) {
 		if query.Has(name) {
-			of[name] = query[name]
+			kept[name] = query[name]
 		}
 	}
-	return path + "?" + of.Encode()
+	return path + "?" + kept.Encode()
 }
 
 // next returns the Link header to the next page (RFC 8288); "" if there is none.

@@ -73,8 +73,8 @@ func (s *Stream) update(ctx context.Context) error {
 }
 
 // sendState sends the whole topic, which was in a state before, or later.
-func (s *Stream) sendState(ctx context.Context, was state) error {
-	s.known, s.state, s.Size = true, was, 0
+func (s *Stream) sendState(ctx context.Context, before state) error {
+	s.known, s.state, s.Size = true, before, 0
 	release, err := s.EnterList(ctx, s.Topic.User)
 	if err != nil {
 		return err
@@ -102,9 +102,9 @@ func (s *Stream) sendChanges(ctx context.Context) error {
 			return err
 		}
 		if !c.More {
-			was := s.state
+			before := s.state
 			s.state = stateOf(c)
-			return s.sendAccounts(ctx, was.accounts)
+			return s.sendAccounts(ctx, before.accounts)
 		}
 		after = c.Changed[len(c.Changed)-1].Place()
 		if n == FewChanges {

@@ -82,12 +82,12 @@ func (f *Faults) explainOne(e *jsonschema.ValidationError) {
 }
 
 // distance orders the alternatives of a schema by how far the value at a place is from them.
-func distance(e, of *jsonschema.ValidationError) int {
+func distance(e, parent *jsonschema.ValidationError) int {
 	far := 0
 	for _, cause := range e.Causes {
-		far = max(far, distance(cause, of))
+		far = max(far, distance(cause, parent))
 	}
-	if len(e.InstanceLocation) > len(of.InstanceLocation) {
+	if len(e.InstanceLocation) > len(parent.InstanceLocation) {
 		return far
 	}
 	switch e.ErrorKind.(type) {

@@ -201,11 +201,11 @@ func orDash[T any](value *T) string {
 	return fmt.Sprint(*value)
 }
 
-func share(n int, of *int) string {
-	if of == nil {
+func share(n int, limit *int) string {
+	if limit == nil {
 		return fmt.Sprint(n)
 	}
-	return fmt.Sprintf("%d of %d", n, *of)
+	return fmt.Sprintf("%d of %d", n, *limit)
 }
 
 // moment formats a time for people, in their time zone.

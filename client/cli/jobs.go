@@ -173,14 +173,14 @@ func only(jobs iter.Seq2[wire.ProcessingJobSummary, error], ids []int64) iter.Se
 }
 
 // list prints elements as they arrive.
-func (a *app) list(ctx context.Context, c *client.Client, f client.Filter, of inTask, most int) (err error) {
+func (a *app) list(ctx context.Context, c *client.Client, f client.Filter, task inTask, most int) (err error) {
 	rows := &listing{app: a}
 	jobs := c.Jobs(ctx, f)
-	if of.task == "" && of.where != "" {
+	if task.task == "" && task.where != "" {
 		return usage("--where needs --task")
 	}
-	if of.task != "" {
-		if jobs, err = of.jobs(ctx, c, f); err != nil {
+	if task.task != "" {
+		if jobs, err = task.jobs(ctx, c, f); err != nil {
 			return err
 		}
 	} else {

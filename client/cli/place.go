@@ -145,7 +145,7 @@ func (f found) has(kind string) bool {
 func (f found) takes(given map[string]json.RawMessage, types ...string) (names []string, err error) {
 	optional := ""
 	for _, p := range f.parameters {
-		if _, has := given[p.Name]; has || !slices.Contains(types, p.Type) {
+		if _, ok := given[p.Name]; ok || !slices.Contains(types, p.Type) {
 			continue
 		}
 		switch {

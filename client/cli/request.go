@@ -353,9 +353,9 @@ func pairs(flag string, texts []string, kind func(name string) (string, error)) 
 		if !ok || name == "" {
 			return nil, usage("%s %q: write NAME=VALUE", flag, text)
 		}
-		of, err := kind(name)
+		parameter, err := kind(name)
 		if err == nil {
-			values[name], err = valueOf(value, of)
+			values[name], err = valueOf(value, parameter)
 		}
 		if err != nil {
 			return nil, usage("%s %s: %w", flag, name, err)
@@ -666,8 +666,8 @@ func withDefaults(d document, f found) (wire.Object, error) {
 		return nil, err
 	}
 	for _, p := range f.parameters {
-		_, has := values[p.Name]
-		if has || d.varies(p.Name) || p.Optional && (len(p.Default) == 0 || string(p.Default) == "null") {
+		_, ok := values[p.Name]
+		if ok || d.varies(p.Name) || p.Optional && (len(p.Default) == 0 || string(p.Default) == "null") {
 			continue
 		}
 		if values[p.Name] = p.Default; len(p.Default) == 0 {

@@ -89,7 +89,7 @@ type watching struct {
 	paused   bool                // a task
 	why      *wire.JobAttention
 	rest     *wire.TaskRest            // of a task
-	said     string                    // the code of the attention of which a line was shown
+	printed  string                    // the code of the attention of which a line was shown
 	failed   map[int64]bool            // jobs of which a line was shown
 	last     wire.ProcessingJobSummary // of a job
 	// jobs before the next one of a task in the queue; nil: none waits, or it is not known
@@ -200,7 +200,7 @@ func (w *watching) sayWait() {
 	if w.why != nil && (w.kept() || slices.Contains(ownerActs, w.why.Code)) {
 		code = w.why.Code
 	}
-	if code != "" && code != w.said && !w.stopped() {
+	if code != "" && code != w.printed && !w.stopped() {
 		line := fmt.Sprintf("%s: %s", w.target, oneLine(w.why.Message, 300))
 		if w.why.Link != nil {
 			line += " " + *w.why.Link
@@ -211,7 +211,7 @@ func (w *watching) sayWait() {
 			w.shown.note(line)
 		}
 	}
-	w.said = code
+	w.printed = code
 }
 
 // goOn returns how the owner decides about the rest of a task.

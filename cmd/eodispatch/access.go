@@ -32,21 +32,21 @@ type access struct {
 	alone   bool // no other process uses the database
 }
 
-func newAccess(settings *config.Config, backends []*dispatch.Backend, kept *store.Store, seen *telemetry.Telemetry,
+func newAccess(settings *config.Config, backends []*dispatch.Backend, db *store.Store, seen *telemetry.Telemetry,
 	traces *tracing.Tracing, log *slog.Logger) (*access, error) {
 	ring, err := keyring(settings)
 	if err != nil {
 		return nil, err
 	}
-	a := &access{vault: kept, log: log, ring: ring, session: settings.Session,
+	a := &access{vault: db, log: log, ring: ring, session: settings.Session,
 		alone: !allowsSeveral(settings.Database.Reveal())}
 	c := tokensOf(settings, backends, traces, log)
 	c.OnToken = seen.TokenRequested
-	c.Locker, c.SessionGrants = kept, settings.Identity.SessionGrants
+	c.Locker, c.SessionGrants = db, settings.Identity.SessionGrants
 	if ring != nil {
-		c.Vault, c.Keys = kept, ring
+		c.Vault, c.Keys = db, ring
 		if !a.alone {
-			c.SharedTokens = identity.NewTokenStore(kept, ring)
+			c.SharedTokens = identity.NewTokenStore(db, ring)
 		}
 	}
 	for i, p := range settings.Platforms {

@@ -89,7 +89,7 @@ var seams = struct {
 
 // build assembles a broker. It contacts neither platforms nor identity providers, so an unavailable one does not delay
 // the start; only the database must answer.
-func build(ctx context.Context, settings *config.Config, kept *store.Store, seen *telemetry.Telemetry,
+func build(ctx context.Context, settings *config.Config, db *store.Store, seen *telemetry.Telemetry,
 	traces *tracing.Tracing, log *slog.Logger) (*assembly, error) {
 	log = slog.New(call.LogHandler(log.Handler()))
 	memory := findMemoryLimit(settings, memlimit.FromCgroup)
@@ -99,46 +99,46 @@ func build(ctx context.Context, settings *config.Config, kept *store.Store, seen
 	if err != nil {
 		return nil, err
 	}
-	access, err := newAccess(settings, backends, kept, seen, traces, log)
+	access, err := newAccess(settings, backends, db, seen, traces, log)
 	if err != nil {
 		return nil, err
 	}
-	if err := identity.Readable(ctx, kept, access.ring); dispatch.DatabaseError(err) != nil {
+	if err := identity.Readable(ctx, db, access.ring); dispatch.DatabaseError(err) != nil {
 		log.Warn("cannot check whether the vault keys open everything", "error", err)
 	} else if err != nil {
 		log.Error("vault keys are missing; permissions and hooks that need them are not used", "error", err)
 	}
-	installation, err := kept.Installation(ctx)
+	installation, err := db.Installation(ctx)
 	if err != nil {
 		return nil, err
 	}
-	jobs := seams.store(kept)
-	past := history.New(seen, kept, wallClock{}, log)
+	jobs := seams.store(db)
+	past := history.New(seen, db, wallClock{}, log)
 	b := broker.New(jobs, dispatch.Setup{Tokens: access, Backends: backends, Installation: installation, Log: log,
 		Observer: past, Tracer: traces, Timing: seams.timing})
 	bound(b, settings)
-	lost := &losses{database: kept, log: log}
+	lost := &losses{database: db, log: log}
 	process := telemetry.Process{Durability: lost.last, Unsaved: b.Unsaved,
-		Pools: func() []telemetry.Pool { return poolsOf(kept) }, Refusals: bounds.Refusals}
+		Pools: func() []telemetry.Pool { return poolsOf(db) }, Refusals: bounds.Refusals}
 	work := engine.New(engine.Config{Store: jobs, Visit: traces.Visits(seen.Visits(b.Visit)), Log: log,
 		Lease:    longestLease(backends),
 		Notifier: notifierOf(settings, &process, log), OnWake: b.Woken.Signal, OnBroadcast: b.HandleBroadcast,
 		Platforms: namesOf(backends)})
 	b.Engine, access.broker = work, b
-	offered := offeredServices(settings, b, kept, log)
+	offered := offeredServices(settings, b, db, log)
 	b.Describe = items.Describe
 	b.Policies, b.Recorded = policies(settings.ServiceRules, offered), offered.Formats
-	served := apiConfig(settings, b, kept, offered, memory)
+	served := apiConfig(settings, b, db, offered, memory)
 	served.Verifier, served.DocsSignIn, served.OnServed, served.Trace, served.Log = verifierOf(settings, verifiers),
 		docsSignIn(settings, verifiers[settings.Identity.Issuer]), seen.RequestServed, traces.Request, log
 	processes := processServer(settings, b, offered)
-	sender, err := senderOf(settings, access, kept, installation, processes, seen, log)
+	sender, err := senderOf(settings, access, db, installation, processes, seen, log)
 	if err != nil {
 		return nil, err
 	}
-	served.Hooks, served.CreateHook, b.Targets = kept, sender.Create, sender
-	served.Files = &files.Facade{Broker: b, Backends: b.Backends, Secret: access.ring.LinkSecret(kept.CursorKey())}
-	served.Facades = []facade.Facade{backEnd(settings, b, kept, offered, served.Files), processes,
+	served.Hooks, served.CreateHook, b.Targets = db, sender.Create, sender
+	served.Files = &files.Facade{Broker: b, Backends: b.Backends, Secret: access.ring.LinkSecret(db.CursorKey())}
+	served.Facades = []facade.Facade{backEnd(settings, b, db, offered, served.Files), processes,
 		facadestac.New(facadestac.Config{Broker: b, Files: served.Files, Title: settings.About.Title,
 			Description: settings.About.Description, Version: ownVersion()}), served.Files}
 	if err := access.serve(&served); err != nil {
@@ -148,9 +148,9 @@ func build(ctx context.Context, settings *config.Config, kept *store.Store, seen
 	process.Streams = handler.Streams
 	seen.Observe(process)
 	seen.Offer(namesOf(backends))
-	seen.ServeOperators(operator.Handler(operator.Config{Store: kept, Key: kept.OperatorKey(), End: b.EndJob,
+	seen.ServeOperators(operator.Handler(operator.Config{Store: db, Key: db.OperatorKey(), End: b.EndJob,
 		Hurry: work.Hurry, Platforms: namesOf(backends), Log: log}))
-	return &assembly{store: kept, engine: work, jobs: b, access: access, offered: offered,
+	return &assembly{store: db, engine: work, jobs: b, access: access, offered: offered,
 		retention: retentionOf(settings), seen: seen, lost: lost, past: past, sender: sender,
 		keepPast: settings.Operator.History, log: log, handler: handler}, nil
 }
@@ -164,15 +164,15 @@ func bound(b *broker.Broker, settings *config.Config) {
 }
 
 // apiConfig is what the HTTP interface is configured with by the settings alone.
-func apiConfig(settings *config.Config, b *broker.Broker, kept *store.Store, offered *catalogue.Catalogue,
+func apiConfig(settings *config.Config, b *broker.Broker, db *store.Store, offered *catalogue.Catalogue,
 	memory memoryLimit) api.Config {
 	return api.Config{
 		Services: offered, OpenCatalogue: settings.Catalogue.Open,
-		Broker: b, Health: kept.Ping,
+		Broker: b, Health: db.Ping,
 		Endpoints: endpoints(settings.Platforms), Title: settings.About.Title, Description: settings.About.Description,
 		Version: ownVersion(), DocumentVersion: settings.About.Version, Freshness: settings.Freshness,
-		Secret:  kept.CursorKey(),
-		UseOnce: kept.UseOnce, NoQueryToken: !settings.Streams.QueryTokens,
+		Secret:  db.CursorKey(),
+		UseOnce: db.UseOnce, NoQueryToken: !settings.Streams.QueryTokens,
 		PublicURL: settings.PublicURL, CORSOrigins: settings.CORS.AllowedOrigins,
 		Limits: limits.Limits{Body: int64(settings.Limits.Body), Values: settings.Limits.Values,
 			Sockets: settings.Limits.Streams, Rendering: memory.rendering(),
@@ -187,10 +187,10 @@ func apiConfig(settings *config.Config, b *broker.Broker, kept *store.Store, off
 }
 
 // backEnd returns the broker as an openEO back-end.
-func backEnd(settings *config.Config, b *broker.Broker, kept *store.Store,
+func backEnd(settings *config.Config, b *broker.Broker, db *store.Store,
 	offered *catalogue.Catalogue, passed *files.Facade) *facadeopeneo.Facade {
 	id := settings.Identity
-	return facadeopeneo.New(facadeopeneo.Config{Broker: b, Backends: b.Backends, Processes: kept, Services: offered,
+	return facadeopeneo.New(facadeopeneo.Config{Broker: b, Backends: b.Backends, Processes: db, Services: offered,
 		Files: passed, Title: settings.About.Title, Version: ownVersion(), Secret: passed.Secret,
 		SignIn: facadeopeneo.SignIn{Issuer: id.Issuer, ClientID: cmp.Or(id.OpenEOClient, id.CommandLineClient),
 			Pages: id.OpenEOPages}})
@@ -257,8 +257,8 @@ func notifierOf(settings *config.Config, process *telemetry.Process, log *slog.L
 }
 
 // poolsOf returns the state of the store's pools for the metrics.
-func poolsOf(kept *store.Store) (all []telemetry.Pool) {
-	for _, p := range kept.Pools() {
+func poolsOf(db *store.Store) (all []telemetry.Pool) {
+	for _, p := range db.Pools() {
 		all = append(all, telemetry.Pool{Name: p.Name, Used: p.Used, Idle: p.Idle, Max: p.Max,
 			Waited: p.Waited.Seconds()})
 	}
@@ -558,19 +558,21 @@ func exchangeOf(e config.Exchange) identity.Exchange {
 // issuers returns the openEO platform that lists the identity providers of platform i: itself, or its openEO side.
 func issuers(settings *config.Config, i int, backends []*dispatch.Backend) *openeo.Platform {
 	for j, p := range settings.Platforms {
-		if knows, ok := backends[j].Platform.(*openeo.Platform); ok && p.Endpoint == settings.Platforms[i].Endpoint {
-			return knows
+		if platform, ok := backends[j].Platform.(*openeo.Platform); ok && p.Endpoint == settings.Platforms[i].Endpoint {
+			return platform
 		}
 	}
 	return nil
 }
 
-func serviceAccount(a config.ServiceAccount, knows *openeo.Platform) identity.ServiceAccount {
+func serviceAccount(a config.ServiceAccount, platform *openeo.Platform) identity.ServiceAccount {
 	account := identity.ServiceAccount{TokenURL: a.TokenURL, Issuer: a.Issuer, ClientID: a.ClientID,
 		ClientSecret: a.ClientSecret, ClientKey: a.ClientKey}
-	if a.Provider != "" && knows != nil {
+	if a.Provider != "" && platform != nil {
 		account.Issuer, account.Pinned = "", a.Issuer
-		account.FindIssuer = func(ctx context.Context) (string, error) { return knows.ProviderIssuer(ctx, a.Provider) }
+		account.FindIssuer = func(ctx context.Context) (string, error) {
+			return platform.ProviderIssuer(ctx, a.Provider)
+		}
 	}
 	return account
 }

@@ -96,12 +96,12 @@ func (d *doctorCommand) run(c console, settings *config.Config) error {
 	}
 	findings := append([]finding{{name: "configuration"}}, diagnose(ctx, checks, d.timeout)...)
 	findings = append(findings, d.counts(ctx, settings))
-	kept, err := openToRead(ctx, settings)
+	db, err := openToRead(ctx, settings)
 	if err == nil {
-		defer kept.Close()
+		defer db.Close()
 	}
-	findings = append(findings, agedFinding(ctx, kept, err, retentionOf(settings), d.timeout))
-	if err := d.print(c.out, settings.Notes, findings, notesOn(ctx, kept, settings)); err != nil {
+	findings = append(findings, agedFinding(ctx, db, err, retentionOf(settings), d.timeout))
+	if err := d.print(c.out, settings.Notes, findings, notesOn(ctx, db, settings)); err != nil {
 		return err
 	}
 	if slices.ContainsFunc(findings, func(f finding) bool { return f.err != nil }) {
@@ -112,12 +112,12 @@ func (d *doctorCommand) run(c console, settings *config.Config) error {
 
 // notesOn returns notes on a database; none on one that cannot be opened, which another check reports. Brokers may be
 // using it.
-func notesOn(ctx context.Context, kept *store.Store, settings *config.Config) []string {
-	if kept == nil {
+func notesOn(ctx context.Context, db *store.Store, settings *config.Config) []string {
+	if db == nil {
 		return nil
 	}
-	return slices.Concat(lossesOf(ctx, kept, settings.Direct == ""), unrecognized(ctx, kept), inNeed(ctx, kept),
-		hooksInNeed(ctx, kept))
+	return slices.Concat(lossesOf(ctx, db, settings.Direct == ""), unrecognized(ctx, db), inNeed(ctx, db),
+		hooksInNeed(ctx, db))
 }
 
 // print prints notes about the settings, findings, and notes about the database, as a table or in JSON.

@@ -48,7 +48,7 @@ func askReceiver(ctx context.Context, origin string) (unproven string, err error
 	}
 	port := cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme])
 	c, err := new(net.Dialer).DialContext(ctx, "tcp", net.JoinHostPort(u.Hostname(), port))
-	if nameless, is := errors.AsType[*net.DNSError](err); is && nameless.IsNotFound {
+	if nameless, ok := errors.AsType[*net.DNSError](err); ok && nameless.IsNotFound {
 		return "", err
 	}
 	if err != nil {
@@ -58,8 +58,8 @@ func askReceiver(ctx context.Context, origin string) (unproven string, err error
 }
 
 // hooksInNeed returns notes on hooks whose messages do not arrive.
-func hooksInNeed(ctx context.Context, kept *store.Store) (notes []string) {
-	found, err := kept.HookTroubles(ctx, failsLong)
+func hooksInNeed(ctx context.Context, db *store.Store) (notes []string) {
+	found, err := db.HookTroubles(ctx, failsLong)
 	if err != nil {
 		return []string{"cannot read whether messages to hooks arrive: " + explained(err)}
 	}

@@ -53,12 +53,12 @@ func privateCheck(settings *config.Config) check {
 		if settings.Telemetry.Listen == config.TelemetryOff {
 			return "metrics and readiness are not served", nil
 		}
-		said, ready, err := askReady(ctx, settings.Telemetry.Listen)
+		reason, ready, err := askReady(ctx, settings.Telemetry.Listen)
 		switch {
 		case err != nil:
 			return "no response, so none runs on this machine", nil
 		case !ready:
-			return "", errors.New(said)
+			return "", errors.New(reason)
 		}
 		return "", nil
 	}
@@ -69,15 +69,15 @@ func privateCheck(settings *config.Config) check {
 const mostInNeed = 1000
 
 // inNeed returns notes on what operators hold, and on jobs that need them.
-func inNeed(ctx context.Context, kept *store.Store) (notes []string) {
-	holds, err := kept.OperatorHolds(ctx)
+func inNeed(ctx context.Context, db *store.Store) (notes []string) {
+	holds, err := db.OperatorHolds(ctx)
 	for _, h := range holds {
 		notes = append(notes, fmt.Sprintf("an operator (%s) has held %s since %s: %s", h.By, h.Scope,
 			h.Since.UTC().Format(time.RFC3339), h.Notice))
 	}
 	var jobs []dispatch.Job
 	for _, setAside := range []bool{false, true} {
-		found, failed := kept.Troubled(ctx, setAside, mostInNeed)
+		found, failed := db.Troubled(ctx, setAside, mostInNeed)
 		jobs, err = append(jobs, found...), cmp.Or(err, failed)
 	}
 	if len(jobs) > 0 {

@@ -53,7 +53,7 @@ const agedLate = 3 * time.Hour
 
 // agedFinding checks that what is older than the settings keep has been deleted, if anything is to be. unopened is why
 // the database could not be opened.
-func agedFinding(ctx context.Context, kept *store.Store, unopened error, r dispatch.Retention,
+func agedFinding(ctx context.Context, db *store.Store, unopened error, r dispatch.Retention,
 	within time.Duration) finding {
 	f := finding{name: "retention",
 		advice: "check that a broker runs, and look for `deleting what is older than retention failed` in its log; " +
@@ -73,7 +73,7 @@ func agedFinding(ctx context.Context, kept *store.Store, unopened error, r dispa
 			*keep += agedLate
 		}
 	}
-	a, err := kept.Aged(ctx, r)
+	a, err := db.Aged(ctx, r)
 	if f.err = err; err == nil && a != (dispatch.Aged{}) {
 		f.err = fmt.Errorf(
 			"%d results, parameters of %d jobs, %d jobs and %d tasks are older than `retention`, but not deleted",

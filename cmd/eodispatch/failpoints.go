@@ -38,8 +38,8 @@ func init() {
 		}
 	}
 	seams.store = func(s jobStore) jobStore {
-		if kept, ok := s.(*store.Store); ok {
-			store.ChangeInRanges(kept, 1, func(context.Context) { d.pass("range", "before") })
+		if db, ok := s.(*store.Store); ok {
+			store.ChangeInRanges(db, 1, func(context.Context) { d.pass("range", "before") })
 		}
 		return failpointStore{s, d}
 	}
@@ -164,8 +164,8 @@ func (h failpointHooks) ClaimDeliveries(ctx context.Context, hook string, lease 
 	return all, err
 }
 
-func (h failpointHooks) SettleDeliveries(ctx context.Context, of dispatch.Hook, all []dispatch.Delivery) (err error) {
-	h.around("settle", func() { err = h.outbox.SettleDeliveries(ctx, of, all) })
+func (h failpointHooks) SettleDeliveries(ctx context.Context, hook dispatch.Hook, all []dispatch.Delivery) (err error) {
+	h.around("settle", func() { err = h.outbox.SettleDeliveries(ctx, hook, all) })
 	return err
 }
 

@@ -33,16 +33,16 @@ func printReadiness(c console, settings *config.Config) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), healthWithin)
 	defer cancel()
-	said, ready, err := askReady(ctx, settings.Telemetry.Listen)
+	reason, ready, err := askReady(ctx, settings.Telemetry.Listen)
 	switch {
 	case err != nil:
 		fmt.Fprintln(c.err, "not ready:", err)
 		return errSaid
 	case !ready:
-		fmt.Fprintln(c.err, said)
+		fmt.Fprintln(c.err, reason)
 		return errSaid
 	}
-	_, err = fmt.Fprintln(c.out, said)
+	_, err = fmt.Fprintln(c.out, reason)
 	return err
 }
 
@@ -50,7 +50,7 @@ func printReadiness(c console, settings *config.Config) error {
 var direct = http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 
 // askReady returns what /ready of a private listener on this machine says, and whether that is yes.
-func askReady(ctx context.Context, listen string) (said string, ready bool, err error) {
+func askReady(ctx context.Context, listen string) (reason string, ready bool, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+reachable(listen)+"/ready", nil)
 	if err != nil {
 		return "", false, err

@@ -25,10 +25,10 @@ import (
 
 // senderOf returns the sender of notifications to users' servers. Without a vault it has no secrets and signs no
 // messages.
-func senderOf(settings *config.Config, access *access, kept *store.Store, installation string,
+func senderOf(settings *config.Config, access *access, db *store.Store, installation string,
 	processes *facadeogcapi.Facade, seen *telemetry.Telemetry, log *slog.Logger) (*events.Sender, error) {
 	post, err := settings.Hooks.Mail.Sender()
-	c := events.Config{Store: seams.hooks(kept), Mail: post, Describe: describer(kept, settings.PublicURL),
+	c := events.Config{Store: seams.hooks(db), Mail: post, Describe: describer(db, settings.PublicURL),
 		Advice: openapi.Advice, Log: log, OnTry: seen.HookTried,
 		Forms:  map[dispatch.HookKind]events.Form{dispatch.OGCSubscriber: processes.Message},
 		Source: cmp.Or(settings.PublicURL, "urn:eodispatch:"+installation),

@@ -61,19 +61,19 @@ func (i *importCommand) run(c console, settings *config.Config) error {
 	if i.dryRun {
 		return countImport(ctx, settings, from, work, c)
 	}
-	kept, err := openDatabase(ctx, settings)
+	db, err := openDatabase(ctx, settings)
 	if err != nil {
 		return err
 	}
-	defer kept.Close()
+	defer db.Close()
 	if allowsSeveral(settings.Database.Reveal()) {
-		if err := checkUnattended(ctx, c.out, kept.LastServed); err != nil {
+		if err := checkUnattended(ctx, c.out, db.LastServed); err != nil {
 			return err
 		}
 	}
-	work.Keeper = kept
+	work.Keeper = db
 	r, err := work.Run(ctx, from, progressOf(c.err))
-	err = errors.Join(err, kept.SkipIDs(context.WithoutCancel(ctx)))
+	err = errors.Join(err, db.SkipIDs(context.WithoutCancel(ctx)))
 	printReport(clean{c.out}, r, "imported", err == nil)
 	return err
 }
@@ -81,11 +81,11 @@ func (i *importCommand) run(c console, settings *config.Config) error {
 // countImport says what would be taken over.
 func countImport(ctx context.Context, settings *config.Config, from *apex.Source, work apex.Import, c console) error {
 	work.Keeper = emptyKeeper{}
-	kept, err := openToRead(ctx, settings)
+	db, err := openToRead(ctx, settings)
 	switch {
 	case err == nil:
-		defer kept.Close()
-		work.Keeper = reader{kept}
+		defer db.Close()
+		work.Keeper = reader{db}
 	case dispatch.Is(err, dispatch.Misconfigured):
 		fmt.Fprintf(c.out, "The database of the broker counts as empty: %s\n", dispatch.TextFor(err))
 	default:
@@ -159,7 +159,7 @@ func printReport(w io.Writer, r apex.Report, did string, whole bool) {
 func secretOf(text string, c console) (dispatch.Secret, error) {
 	if name, ok := strings.CutPrefix(text, "env:"); ok {
 		for _, variable := range c.environ {
-			if value, is := strings.CutPrefix(variable, name+"="); is && value != "" {
+			if value, ok := strings.CutPrefix(variable, name+"="); ok && value != "" {
 				return dispatch.Secret(value), nil
 			}
 		}
@@ -170,7 +170,7 @@ func secretOf(text string, c console) (dispatch.Secret, error) {
 		return dispatch.Secret(strings.TrimSpace(string(value))), err
 	}
 	if u, err := url.Parse(text); err == nil && u.User != nil {
-		if _, has := u.User.Password(); has {
+		if _, ok := u.User.Password(); ok {
 			fmt.Fprintln(c.err, "other users of this machine can see the password in --from: write env:NAME or "+
 				"file:PATH")
 		}

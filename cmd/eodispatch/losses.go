@@ -62,14 +62,14 @@ func (l *losses) watch(ctx context.Context) {
 
 // note keeps what was found, and logs a risk that was not there before.
 func (l *losses) note(ctx context.Context, found store.Durability) {
-	was := l.known.Swap(&found)
+	before := l.known.Swap(&found)
 	if !found.Known {
 		return
 	}
-	if !found.Failover && (was == nil || was.Failover) {
+	if !found.Failover && (before == nil || before.Failover) {
 		l.log.WarnContext(ctx, lostByFailover, "standbys", found.Standbys)
 	}
-	if !found.Crash && (was == nil || was.Crash) {
+	if !found.Crash && (before == nil || before.Crash) {
 		l.log.WarnContext(ctx, lostByCrash)
 	}
 }
@@ -84,14 +84,14 @@ func (l *losses) last() *telemetry.Durability {
 }
 
 // lossesOf returns notes on what the database may lose. indirect: the settings have no address of the server itself.
-func lossesOf(ctx context.Context, kept *store.Store, indirect bool) (notes []string) {
-	if pooled, _ := kept.BehindPooler(); pooled && indirect {
+func lossesOf(ctx context.Context, db *store.Store, indirect bool) (notes []string) {
+	if pooled, _ := db.BehindPooler(); pooled && indirect {
 		notes = append(notes, poolerWithoutDirect)
 	}
-	if own, allowed, err := kept.Connections(ctx); err == nil && own > allowed {
+	if own, allowed, err := db.Connections(ctx); err == nil && own > allowed {
 		notes = append(notes, tooManyConnections(own, allowed))
 	}
-	found, err := kept.Durability(ctx)
+	found, err := db.Durability(ctx)
 	if err != nil {
 		return append(notes, "cannot read what the database may lose: "+explained(err))
 	}

@@ -22,13 +22,13 @@ docs/upgrade.md says what a migration may do.`,
 
 // migrate opens the database of the settings, which brings it up to date.
 func migrate(c console, settings *config.Config) error {
-	return withDatabase(c, settings, openDatabase, func(_ context.Context, kept *store.Store) error {
-		was, is := kept.Schema()
-		if was == is {
-			_, err := fmt.Fprintf(c.out, "The database is up to date: it has schema %d.\n", is)
+	return withDatabase(c, settings, openDatabase, func(_ context.Context, db *store.Store) error {
+		before, after := db.Schema()
+		if before == after {
+			_, err := fmt.Fprintf(c.out, "The database is up to date: it has schema %d.\n", after)
 			return err
 		}
-		_, err := fmt.Fprintf(c.out, "The database was migrated from schema %d to schema %d.\n", was, is)
+		_, err := fmt.Fprintf(c.out, "The database was migrated from schema %d to schema %d.\n", before, after)
 		return err
 	})
 }

@@ -40,12 +40,12 @@ name users.`,
 
 // export prints the rows of a user.
 func export(c console, settings *config.Config, user dispatch.UserID) error {
-	return withDatabase(c, settings, openToRead, func(ctx context.Context, kept *store.Store) error {
+	return withDatabase(c, settings, openToRead, func(ctx context.Context, db *store.Store) error {
 		out := bufio.NewWriter(c.out)
 		lines := json.NewEncoder(out)
 		lines.SetEscapeHTML(false)
 		n := 0
-		err := kept.Export(ctx, user, func(o store.Owned) error {
+		err := db.Export(ctx, user, func(o store.Owned) error {
 			n++
 			return lines.Encode(o)
 		})
@@ -71,8 +71,8 @@ jobs. On PostgreSQL brokers may run. On SQLite no broker may use the file; it ca
 again, so repeat this command then. Logs, backups, platforms and the identity provider are not changed.`,
 		Example: "  eodispatch forget --config broker.yaml --user 7c9e6679-7425-40de-944b-e07fc1f90ae7 --cancel",
 	}, func(settings *config.Config, user dispatch.UserID) error {
-		return withDatabase(c, settings, openExisting, func(ctx context.Context, kept *store.Store) error {
-			return f.forget(ctx, c, settings, kept, user)
+		return withDatabase(c, settings, openExisting, func(ctx context.Context, db *store.Store) error {
+			return f.forget(ctx, c, settings, db, user)
 		})
 	})
 	command.Flags().BoolVar(&f.cancels, "cancel", false, "cancel the user's unfinished jobs, and wait for their end")
@@ -81,14 +81,14 @@ again, so repeat this command then. Logs, backups, platforms and the identity pr
 }
 
 // forget deletes, and writes an audit line. It does not name the user, so that it may be kept.
-func (f *forgetCommand) forget(ctx context.Context, c console, settings *config.Config, kept *store.Store,
+func (f *forgetCommand) forget(ctx context.Context, c console, settings *config.Config, db *store.Store,
 	user dispatch.UserID) error {
 	if f.cancels {
-		if err := f.cancel(ctx, kept, user, allowsSeveral(settings.Database.Reveal())); err != nil {
+		if err := f.cancel(ctx, db, user, allowsSeveral(settings.Database.Reveal())); err != nil {
 			return err
 		}
 	}
-	deleted, revocations, err := kept.Forget(ctx, user)
+	deleted, revocations, err := db.Forget(ctx, user)
 	if dispatch.Is(err, dispatch.Conflict) {
 		return advised(err, "Wait until they have, or cancel them with --cancel.")
 	}
@@ -111,11 +111,11 @@ func (f *forgetCommand) forget(ctx context.Context, c console, settings *config.
 }
 
 // cancel cancels the user's jobs. It waits for their ends if a broker may be running.
-func (f *forgetCommand) cancel(ctx context.Context, kept *store.Store, user dispatch.UserID, running bool) error {
-	if err := kept.CancelAll(ctx, user); err != nil {
+func (f *forgetCommand) cancel(ctx context.Context, db *store.Store, user dispatch.UserID, running bool) error {
+	if err := db.CancelAll(ctx, user); err != nil {
 		return err
 	}
-	n, err := kept.Unended(ctx, user)
+	n, err := db.Unended(ctx, user)
 	if err != nil || n == 0 {
 		return err
 	}
@@ -126,7 +126,7 @@ func (f *forgetCommand) cancel(ctx context.Context, kept *store.Store, user disp
 	}
 	within, cancel := context.WithTimeout(ctx, f.wait)
 	defer cancel()
-	if err := kept.AwaitEnds(within, user); err == nil || !errors.Is(err, context.DeadlineExceeded) {
+	if err := db.AwaitEnds(within, user); err == nil || !errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
 	return &dispatch.Error{Kind: dispatch.Conflict, Op: "forget", Text: fmt.Sprintf(

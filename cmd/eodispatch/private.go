@@ -60,9 +60,9 @@ func openStore(ctx context.Context, settings *config.Config, seen *telemetry.Tel
 	begun := time.Now()
 	for pause := time.Second; ; pause = min(2*pause, longestStart) {
 		seen.NotReady("the database is being opened and migrated")
-		kept, err := openDatabase(ctx, settings)
+		db, err := openDatabase(ctx, settings)
 		if err == nil || !dispatch.Is(err, dispatch.Unavailable) || !allowsSeveral(settings.Database.Reveal()) {
-			return kept, err
+			return db, err
 		}
 		seen.NotReady("the database does not respond")
 		log.Warn("the database does not respond; waiting for it", "error", err, "waited",
@@ -101,10 +101,10 @@ func withDatabase(c console, settings *config.Config, open func(context.Context,
 	work func(context.Context, *store.Store) error) error {
 	ctx, stop := c.signals(context.Background())
 	defer stop()
-	kept, err := open(ctx, settings)
+	db, err := open(ctx, settings)
 	if err != nil {
 		return err
 	}
-	defer kept.Close()
-	return work(ctx, kept)
+	defer db.Close()
+	return work(ctx, db)
 }

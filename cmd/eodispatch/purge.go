@@ -22,26 +22,26 @@ in doubt, are never deleted. On SQLite no broker may use the file, except with -
 		Example: "  eodispatch purge --dry-run --config broker.yaml",
 	}, func(settings *config.Config, _ []string) error {
 		if counts {
-			return withDatabase(c, settings, openToRead, func(ctx context.Context, kept *store.Store) error {
-				return countAged(ctx, kept, retentionOf(settings), c.out)
+			return withDatabase(c, settings, openToRead, func(ctx context.Context, db *store.Store) error {
+				return countAged(ctx, db, retentionOf(settings), c.out)
 			})
 		}
-		return withDatabase(c, settings, openExisting, func(ctx context.Context, kept *store.Store) error {
-			return deleteAged(ctx, kept, settings, c.out)
+		return withDatabase(c, settings, openExisting, func(ctx context.Context, db *store.Store) error {
+			return deleteAged(ctx, db, settings, c.out)
 		})
 	})
 	command.Flags().BoolVar(&counts, "dry-run", false, "only count what would be deleted")
 	return command
 }
 
-func deleteAged(ctx context.Context, kept *store.Store, settings *config.Config, out io.Writer) error {
+func deleteAged(ctx context.Context, db *store.Store, settings *config.Config, out io.Writer) error {
 	deleted := map[string]int64{}
-	kept.KeepKeys(settings.Retention.Keys)
-	kept.OnRemoved(func(kind string, n int64) { deleted[kind] += n })
-	if err := kept.Retain(ctx, retentionOf(settings)); err != nil {
+	db.KeepKeys(settings.Retention.Keys)
+	db.OnRemoved(func(kind string, n int64) { deleted[kind] += n })
+	if err := db.Retain(ctx, retentionOf(settings)); err != nil {
 		return err
 	}
-	if err := kept.Purge(ctx, keepHidden); err != nil {
+	if err := db.Purge(ctx, keepHidden); err != nil {
 		return err
 	}
 	for _, kind := range []string{"results", "requests", "jobs", "tasks", "keys"} {
@@ -50,8 +50,8 @@ func deleteAged(ctx context.Context, kept *store.Store, settings *config.Config,
 	return nil
 }
 
-func countAged(ctx context.Context, kept *store.Store, r dispatch.Retention, out io.Writer) error {
-	a, err := kept.Aged(ctx, r)
+func countAged(ctx context.Context, db *store.Store, r dispatch.Retention, out io.Writer) error {
+	a, err := db.Aged(ctx, r)
 	if err != nil {
 		return err
 	}

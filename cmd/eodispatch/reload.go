@@ -42,10 +42,10 @@ func (s *serveCommand) readOnHangup(ctx context.Context, c console, log *slog.Lo
 func changedKeys(running, again config.Config) []string {
 	running.Log.Level, again.Log.Level = 0, 0
 	keys := []string{}
-	was, is := reflect.ValueOf(running), reflect.ValueOf(again)
-	for i := range was.NumField() {
-		key := was.Type().Field(i).Tag.Get("yaml")
-		if key != "-" && !reflect.DeepEqual(was.Field(i).Interface(), is.Field(i).Interface()) {
+	before, after := reflect.ValueOf(running), reflect.ValueOf(again)
+	for i := range before.NumField() {
+		key := before.Type().Field(i).Tag.Get("yaml")
+		if key != "-" && !reflect.DeepEqual(before.Field(i).Interface(), after.Field(i).Interface()) {
 			keys = append(keys, key)
 		}
 	}

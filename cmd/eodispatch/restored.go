@@ -27,9 +27,9 @@ have been compared with the platform's list.`,
 // markRestored marks the database as restored. No broker may run meanwhile: it would go on to use the ids and jobs that
 // it has in memory.
 func markRestored(c console, settings *config.Config, withoutListing bool) error {
-	return withDatabase(c, settings, openExisting, func(ctx context.Context, kept *store.Store) error {
+	return withDatabase(c, settings, openExisting, func(ctx context.Context, db *store.Store) error {
 		if allowsSeveral(settings.Database.Reveal()) {
-			if err := checkUnattended(ctx, c.out, kept.LastServed); err != nil {
+			if err := checkUnattended(ctx, c.out, db.LastServed); err != nil {
 				return err
 			}
 		}
@@ -37,7 +37,7 @@ func markRestored(c console, settings *config.Config, withoutListing bool) error
 		if withoutListing {
 			mark, unlisted = dispatch.CompareIfLists, "submit jobs at once"
 		}
-		n, err := kept.MarkRestored(ctx, mark)
+		n, err := db.MarkRestored(ctx, mark)
 		if err != nil {
 			return err
 		}
@@ -48,8 +48,8 @@ func markRestored(c console, settings *config.Config, withoutListing bool) error
 }
 
 // unrecognized lists platform jobs that a restored database does not know, one line each.
-func unrecognized(ctx context.Context, kept *store.Store) (lines []string) {
-	found, err := kept.Unrecognized(ctx)
+func unrecognized(ctx context.Context, db *store.Store) (lines []string) {
+	found, err := db.Unrecognized(ctx)
 	if err != nil {
 		return []string{"cannot read which jobs the restored database does not know: " + explained(err)}
 	}

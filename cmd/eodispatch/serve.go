@@ -81,7 +81,7 @@ func serveOn(ctx context.Context, open opener, settings *config.Config, again <-
 	}
 	defer traces.Stop()
 	log = slog.New(traces.LogHandler(log.Handler()))
-	kept, err := openStore(ctx, settings, seen, log)
+	db, err := openStore(ctx, settings, seen, log)
 	if err != nil && ctx.Err() != nil {
 		log.Info("stopped before the start was complete", "error", err)
 		return nil
@@ -89,11 +89,11 @@ func serveOn(ctx context.Context, open opener, settings *config.Config, again <-
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, kept.Close()) }()
-	kept.KeepKeys(settings.Retention.Keys)
-	kept.OnRemoved(seen.Removed)
-	kept.Trace(traces.Statements(databaseSystem(settings)))
-	s := &service{store: kept, seen: seen, traces: traces, level: level, log: log}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	db.KeepKeys(settings.Retention.Keys)
+	db.OnRemoved(seen.Removed)
+	db.Trace(traces.Statements(databaseSystem(settings)))
+	s := &service{store: db, seen: seen, traces: traces, level: level, log: log}
 	if err := s.build(ctx, settings); err != nil {
 		return err
 	}
@@ -106,7 +106,7 @@ func serveOn(ctx context.Context, open opener, settings *config.Config, again <-
 	go func() { failed <- server.Serve(listener) }()
 	s.run(ctx)
 	defer func() { s.stop() }()
-	seen.Ready(kept.Ping)
+	seen.Ready(db.Ping)
 	ready(listener.Addr().String())
 	err, ended := s.serving(ctx, failed, again, settings.ShutdownDelay)
 	if ended {

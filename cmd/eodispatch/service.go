@@ -104,8 +104,8 @@ func (s *service) replace(ctx context.Context, settings *config.Config) error {
 }
 
 // lostPlatforms returns the platforms with jobs that have not ended among the missing ones.
-func (s *service) lostPlatforms(ctx context.Context, was, is *config.Config) ([]string, error) {
-	missing := missingPlatforms(was, is)
+func (s *service) lostPlatforms(ctx context.Context, before, after *config.Config) ([]string, error) {
+	missing := missingPlatforms(before, after)
 	if len(missing) == 0 {
 		return nil, nil
 	}
@@ -117,13 +117,13 @@ func (s *service) lostPlatforms(ctx context.Context, was, is *config.Config) ([]
 
 // missingPlatforms returns the platforms which other settings do not have, or have under another protocol, access or
 // address.
-func missingPlatforms(was, is *config.Config) (missing []string) {
-	for _, p := range was.Platforms {
+func missingPlatforms(before, after *config.Config) (missing []string) {
+	for _, p := range before.Platforms {
 		kept := func(other config.Platform) bool {
 			return other.Name == p.Name && other.Protocol == p.Protocol && other.Access == p.Access &&
 				(other.Endpoint == p.Endpoint || slices.Contains(other.Aliases, p.Endpoint))
 		}
-		if !slices.ContainsFunc(is.Platforms, kept) {
+		if !slices.ContainsFunc(after.Platforms, kept) {
 			missing = append(missing, p.Name)
 		}
 	}

@@ -41,8 +41,8 @@ func rotate(c console, settings *config.Config) error {
 		return config.Faults{{Where: "configuration", Key: "vault.keys",
 			Text: "is missing: there is nothing to rotate"}}
 	}
-	return withDatabase(c, settings, openExisting, func(ctx context.Context, kept *store.Store) error {
-		rotated, err := identity.Rotate(ctx, kept, ring)
+	return withDatabase(c, settings, openExisting, func(ctx context.Context, db *store.Store) error {
+		rotated, err := identity.Rotate(ctx, db, ring)
 		counts := make([]string, len(rotated))
 		for i, r := range rotated {
 			counts[i] = fmt.Sprintf("%d %s", r.Rows, r.What)

@@ -12,8 +12,8 @@ import (
 type Shares[K comparable] struct {
 	Most int64
 
-	mu sync.Mutex
-	of map[K]*share
+	mu      sync.Mutex
+	clients map[K]*share
 }
 
 // share is the share of one client. It exists while somebody holds a part of it or waits for one.
@@ -51,7 +51,7 @@ func (s *Shares[K]) TryAcquire(client K, n int64) (release func()) {
 func (s *Shares[K]) Clients() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.of)
+	return len(s.clients)
 }
 
 func (s *Shares[K]) releaser(client K, own *share, n int64) func() {
@@ -64,21 +64,21 @@ func (s *Shares[K]) releaser(client K, own *share, n int64) func() {
 func (s *Shares[K]) join(client K, most int64) *share {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.of == nil {
-		s.of = map[K]*share{}
+	if s.clients == nil {
+		s.clients = map[K]*share{}
 	}
-	if s.of[client] == nil {
-		s.of[client] = &share{Weighted: semaphore.NewWeighted(most)}
+	if s.clients[client] == nil {
+		s.clients[client] = &share{Weighted: semaphore.NewWeighted(most)}
 	}
-	s.of[client].members++
-	return s.of[client]
+	s.clients[client].members++
+	return s.clients[client]
 }
 
 func (s *Shares[K]) part(client K, own *share) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if own.members--; own.members == 0 {
-		delete(s.of, client)
+		delete(s.clients, client)
 	}
 }
 

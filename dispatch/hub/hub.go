@@ -45,19 +45,19 @@ func (h *Hub) WatchJob(u dispatch.UserID, id dispatch.JobID) (changed <-chan str
 }
 
 // NotifySaved signals the commit of a response to waiters in this process and in others.
-func (h *Hub) NotifySaved(ctx context.Context, was, j dispatch.Job, err error) {
+func (h *Hub) NotifySaved(ctx context.Context, before, j dispatch.Job, err error) {
 	j.Loaded = nil // the observer only reads the job
-	h.Observing().JobSaved(was, j)
+	h.Observing().JobSaved(before, j)
 	h.Saved.Signal(j.ID)
 	h.Changed.Signal(j.Owner)
 	var owners []dispatch.UserID
-	if !was.Updated.Equal(j.Updated) {
+	if !before.Updated.Equal(j.Updated) {
 		h.shown.Signal(j.Owner)
 		h.shownJob.Signal(j.ID)
 		owners = []dispatch.UserID{j.Owner}
 	}
 	h.Engine.Broadcast([]dispatch.JobID{j.ID}, owners)
-	h.log(ctx, was, j, err)
+	h.log(ctx, before, j, err)
 }
 
 // NotifyUser signals to all processes that any job of a user may look different.
@@ -163,9 +163,9 @@ func (h *Hub) Wake(a dispatch.Account) {
 }
 
 // log logs each change of phase, status or attention once, and the end of a removal.
-func (h *Hub) log(ctx context.Context, was, j dispatch.Job, err error) {
-	over := !was.Removal.Due.IsZero() && j.Removal.Due.IsZero()
-	moved := was.Phase != j.Phase || was.Status != j.Status || was.Attention != j.Attention
+func (h *Hub) log(ctx context.Context, before, j dispatch.Job, err error) {
+	over := !before.Removal.Due.IsZero() && j.Removal.Due.IsZero()
+	moved := before.Phase != j.Phase || before.Status != j.Status || before.Attention != j.Attention
 	if !over && !moved {
 		return
 	}

@@ -72,9 +72,9 @@ type Config struct {
 // Sender creates hooks and sends their deliveries.
 type Sender struct {
 	Config
-	mu   sync.Mutex
-	busy map[string]bool         // hooks that this process serves
-	of   map[dispatch.UserID]int // how many of them each owner has
+	mu      sync.Mutex
+	busy    map[string]bool         // hooks that this process serves
+	sending map[dispatch.UserID]int // how many of them each owner has
 }
 
 // New returns a sender.
@@ -85,7 +85,7 @@ func New(c Config) *Sender {
 	if c.Advice == nil {
 		c.Advice = func(dispatch.Attention) string { return "" }
 	}
-	return &Sender{Config: c, busy: map[string]bool{}, of: map[dispatch.UserID]int{}}
+	return &Sender{Config: c, busy: map[string]bool{}, sending: map[dispatch.UserID]int{}}
 }
 
 // Create stores a hook and returns its secret, which cannot be read again; "" for one that is notified by mail.
@@ -180,11 +180,11 @@ func (s *Sender) Run(ctx context.Context) {
 func (s *Sender) begin(h dispatch.Hook) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.busy[h.ID] || s.of[h.Owner] >= ofOwner {
+	if s.busy[h.ID] || s.sending[h.Owner] >= ofOwner {
 		return false
 	}
 	s.busy[h.ID] = true
-	s.of[h.Owner]++
+	s.sending[h.Owner]++
 	return true
 }
 
@@ -192,8 +192,8 @@ func (s *Sender) end(h dispatch.Hook) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.busy, h.ID)
-	if s.of[h.Owner]--; s.of[h.Owner] == 0 {
-		delete(s.of, h.Owner)
+	if s.sending[h.Owner]--; s.sending[h.Owner] == 0 {
+		delete(s.sending, h.Owner)
 	}
 }
 

@@ -47,11 +47,11 @@ func (s *Sender) mailTarget(n dispatch.Notify) error {
 
 // ofTasks returns the events of a hook that is notified by mail: with the ends of tasks if it has ends, because those
 // of a task's jobs make no mail.
-func ofTasks(of []dispatch.Status) []dispatch.Status {
-	if slices.ContainsFunc(of, dispatch.Status.Final) && !slices.Contains(of, dispatch.TaskEnded) {
-		return append(slices.Clip(of), dispatch.TaskEnded)
+func ofTasks(statuses []dispatch.Status) []dispatch.Status {
+	if slices.ContainsFunc(statuses, dispatch.Status.Final) && !slices.Contains(statuses, dispatch.TaskEnded) {
+		return append(slices.Clip(statuses), dispatch.TaskEnded)
 	}
-	return of
+	return statuses
 }
 
 // serveMail sends one mail about the due deliveries of a hook, and then nothing for a while. Ends of a task's jobs make
@@ -142,13 +142,13 @@ func (s *Sender) letter(ctx context.Context, h dispatch.Hook, mailed []dispatch.
 			break
 		}
 		text.WriteString(line.text + ".\n")
-		if why, needed := line.of.Status.Needed(); needed {
+		if why, needed := line.first.Status.Needed(); needed {
 			if advice := s.Advice(why); advice != "" {
 				text.WriteString(advice + "\n")
 			}
 		}
-		if s.Describe != nil && line.of.Status != dispatch.TestEvent {
-			if about := s.Describe(ctx, h.Owner, line.of); about != "" {
+		if s.Describe != nil && line.first.Status != dispatch.TestEvent {
+			if about := s.Describe(ctx, h.Owner, line.first); about != "" {
 				text.WriteString(about + "\n")
 			}
 		}
@@ -173,15 +173,15 @@ func letterID(h dispatch.Hook, mailed []dispatch.Delivery) string {
 
 // headline is a line about an event, or about jobs of one task that wait for the same reason.
 type headline struct {
-	text string
-	of   dispatch.Delivery // the first
+	text  string
+	first dispatch.Delivery
 }
 
 // headlines returns the events of deliveries as text, tasks first.
 func headlines(mailed []dispatch.Delivery) (all []headline) {
 	type reason struct {
-		of  dispatch.TaskID
-		why dispatch.Status
+		task dispatch.TaskID
+		why  dispatch.Status
 	}
 	waiting := map[reason]int{}
 	for _, d := range mailed {
@@ -191,11 +191,11 @@ func headlines(mailed []dispatch.Delivery) (all []headline) {
 				continue
 			}
 		}
-		all = append(all, headline{of: d})
+		all = append(all, headline{first: d})
 	}
-	slices.SortStableFunc(all, func(a, b headline) int { return cmp.Compare(order(a.of), order(b.of)) })
+	slices.SortStableFunc(all, func(a, b headline) int { return cmp.Compare(order(a.first), order(b.first)) })
 	for i := range all {
-		all[i].text = sentence(all[i].of, waiting[reason{all[i].of.Task, all[i].of.Status}])
+		all[i].text = sentence(all[i].first, waiting[reason{all[i].first.Task, all[i].first.Status}])
 	}
 	return all
 }

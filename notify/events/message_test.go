@@ -137,7 +137,7 @@ func TestBegin_LeavesPlacesToOthers(t *testing.T) {
 			s.end(of("ann", i))
 		}
 	}
-	if s.end(of("bob", 0)); len(s.of) != 0 || len(s.busy) != 0 {
-		t.Errorf("owners that have ended are kept: %v, %v", s.of, s.busy)
+	if s.end(of("bob", 0)); len(s.sending) != 0 || len(s.busy) != 0 {
+		t.Errorf("owners that have ended are kept: %v, %v", s.sending, s.busy)
 	}
 }

@@ -43,14 +43,15 @@ func New(next dispatch.Observer, store Store, clock dispatch.Clock, log *slog.Lo
 }
 
 // JobSaved implements dispatch.Observer. A status that was read again is no event.
-func (r *Recorder) JobSaved(was, is dispatch.Job) {
-	r.Observer.JobSaved(was, is)
-	if was.Phase == is.Phase && was.Status == is.Status && was.Attention == is.Attention && was.Ref == is.Ref {
+func (r *Recorder) JobSaved(before, after dispatch.Job) {
+	r.Observer.JobSaved(before, after)
+	if before.Phase == after.Phase && before.Status == after.Status && before.Attention == after.Attention &&
+		before.Ref == after.Ref {
 		return
 	}
-	e := r.event(is, "changed")
-	if e.Detail = is.Ref.ID; is.Failure != "" {
-		e.Detail = is.Failure
+	e := r.event(after, "changed")
+	if e.Detail = after.Ref.ID; after.Failure != "" {
+		e.Detail = after.Failure
 	}
 	r.add(e)
 }

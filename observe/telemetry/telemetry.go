@@ -158,31 +158,31 @@ func (t *Telemetry) JobsAccepted(platform string, n int) {
 }
 
 // JobSaved implements dispatch.Observer.
-func (t *Telemetry) JobSaved(was, is dispatch.Job) {
-	platform, since := is.Account.Platform(), is.Moved.Sub(is.Created).Seconds()
-	live := was.Phase != dispatch.Started && was.Phase != dispatch.Ended
-	if is.Phase == dispatch.Started && live {
+func (t *Telemetry) JobSaved(before, after dispatch.Job) {
+	platform, since := after.Account.Platform(), after.Moved.Sub(after.Created).Seconds()
+	live := before.Phase != dispatch.Started && before.Phase != dispatch.Ended
+	if after.Phase == dispatch.Started && live {
 		t.jobDuration.WithLabelValues(platform, "wait").Observe(since)
 	}
-	if is.Phase == dispatch.Ended && was.Phase != dispatch.Ended {
-		t.ended.WithLabelValues(platform, string(is.Status)).Inc()
+	if after.Phase == dispatch.Ended && before.Phase != dispatch.Ended {
+		t.ended.WithLabelValues(platform, string(after.Status)).Inc()
 		t.jobDuration.WithLabelValues(platform, "total").Observe(since)
 	}
-	if is.Phase == dispatch.Ended {
-		t.addCosts(platform, was, is)
+	if after.Phase == dispatch.Ended {
+		t.addCosts(platform, before, after)
 	}
-	if is.Tries > was.Tries {
-		t.retries.WithLabelValues(platform, orNone(string(is.Attention))).Inc()
+	if after.Tries > before.Tries {
+		t.retries.WithLabelValues(platform, orNone(string(after.Attention))).Inc()
 	}
 }
 
 // addCosts counts what a job that has ended cost, whenever the platform reports it.
-func (t *Telemetry) addCosts(platform string, was, is dispatch.Job) {
-	more := dispatch.Bookable(is.AllCosts())
-	if was.Phase == dispatch.Ended {
-		more -= dispatch.Bookable(was.AllCosts())
+func (t *Telemetry) addCosts(platform string, before, after dispatch.Job) {
+	more := dispatch.Bookable(after.AllCosts())
+	if before.Phase == dispatch.Ended {
+		more -= dispatch.Bookable(before.AllCosts())
 	} else {
-		more -= is.Spent // counted when the attempts before ended
+		more -= after.Spent // counted when the attempts before ended
 	}
 	if more > 0 {
 		t.costs.WithLabelValues(platform).Add(more)

@@ -45,14 +45,14 @@ func Start(ctx context.Context, c Config) (*Tracing, error) {
 	if err != nil {
 		return nil, err
 	}
-	of, err := resource.New(ctx, resource.WithTelemetrySDK(), resource.WithAttributes(attribute.String("service.name",
-		"eodispatch"), attribute.String("service.version", c.Version)),
+	described, err := resource.New(ctx, resource.WithTelemetrySDK(), resource.WithAttributes(
+		attribute.String("service.name", "eodispatch"), attribute.String("service.version", c.Version)),
 		resource.WithFromEnv()) // the last takes precedence
 	if err != nil {
 		return nil, err
 	}
 	otel.SetErrorHandler(&complaints{log: c.Log})
-	provider := sdk.NewTracerProvider(sdk.WithBatcher(exporter), sdk.WithResource(of))
+	provider := sdk.NewTracerProvider(sdk.WithBatcher(exporter), sdk.WithResource(described))
 	return &Tracing{provider: provider, tracer: provider.Tracer("github.com/eodispatch/eodispatch"),
 		incoming: c.Incoming}, nil
 }

@@ -159,17 +159,17 @@ func linksOf(jobs []dispatch.Job) (links []trace.Link) {
 		}
 		seen[j.Traceparent] = true
 		ctx := header.Extract(context.Background(), propagation.MapCarrier{"traceparent": j.Traceparent})
-		if of := trace.SpanContextFromContext(ctx); of.IsValid() {
-			links = append(links, trace.Link{SpanContext: of})
+		if parent := trace.SpanContextFromContext(ctx); parent.IsValid() {
+			links = append(links, trace.Link{SpanContext: parent})
 		}
 	}
 	return links
 }
 
 // Outgoing returns what a client is to call with its requests: it records those that belong to what is recorded. Those
-// for which tells returns true are sent with the trace context. Paths may hold secrets, such as those of signed links,
-// so the host alone is recorded.
-func (t *Tracing) Outgoing(tells func(*url.URL) bool) func(context.Context, string, *http.Request) (context.Context,
+// for which passesOn returns true are sent with the trace context. Paths may hold secrets, such as those of signed
+// links, so the host alone is recorded.
+func (t *Tracing) Outgoing(passesOn func(*url.URL) bool) func(context.Context, string, *http.Request) (context.Context,
 	func(*http.Response, error)) {
 	if t == nil {
 		return nil
@@ -181,7 +181,7 @@ func (t *Tracing) Outgoing(tells func(*url.URL) bool) func(context.Context, stri
 		ctx, span := t.tracer.Start(ctx, op, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(
 			attribute.String("http.request.method", r.Method), attribute.String("server.address", r.URL.Hostname()),
 			attribute.String("url.scheme", r.URL.Scheme)))
-		if tells(r.URL) {
+		if passesOn(r.URL) {
 			header.Inject(ctx, propagation.HeaderCarrier(r.Header))
 		}
 		return ctx, func(response *http.Response, err error) { answered(span, response, err) }
@@ -215,9 +215,9 @@ type logHandler struct{ slog.Handler }
 
 // Handle implements [slog.Handler].
 func (h logHandler) Handle(ctx context.Context, r slog.Record) error {
-	if of := trace.SpanContextFromContext(ctx); of.IsValid() {
+	if parent := trace.SpanContextFromContext(ctx); parent.IsValid() {
 		r = r.Clone()
-		r.AddAttrs(slog.String("trace_id", of.TraceID().String()), slog.String("span_id", of.SpanID().String()))
+		r.AddAttrs(slog.String("trace_id", parent.TraceID().String()), slog.String("span_id", parent.SpanID().String()))
 	}
 	return h.Handler.Handle(ctx, r)
 }

@@ -259,13 +259,13 @@ func containsLinks(raw json.RawMessage) bool {
 	}
 	kind, holds := byte(0), false
 	for _, item := range items {
-		switch is := kindOf(item); {
-		case is == 'n':
+		switch next := kindOf(item); {
+		case next == 'n':
 			continue
-		case kind != 0 && is != kind, is != '{' && is != '"': // a list of values
+		case kind != 0 && next != kind, next != '{' && next != '"': // a list of values
 			return false
 		default:
-			kind = is
+			kind = next
 		}
 		holds = holds || isReference(item)
 	}

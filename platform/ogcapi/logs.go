@@ -84,13 +84,13 @@ func logLines(a *upstream.Answer, err error) ([]string, error) {
 		return nil, err
 	}
 	d := documentOf(a)
-	said := strings.SplitSeq(string(d.body), "\n")
+	text := strings.SplitSeq(string(d.body), "\n")
 	var list []string
 	if raw, ok := d.json(); ok && json.Unmarshal(raw, &list) == nil {
-		said = slices.Values(list)
+		text = slices.Values(list)
 	}
 	var lines []string
-	for line := range said {
+	for line := range text {
 		if line = upstream.Text(line); line != "" {
 			lines = append(lines, line)
 		}

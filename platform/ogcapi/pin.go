@@ -43,14 +43,14 @@ func checkPin(r dispatch.Request, d *description) error {
 // fingerprintOf identifies what a description says about a process. Its links, which may name a host or a session, and
 // its form do not count.
 func fingerprintOf(members map[string]json.RawMessage) string {
-	said := map[string]any{}
+	description := map[string]any{}
 	for name, raw := range members {
 		var value any
 		if name == "links" || json.Unmarshal(raw, &value) != nil {
 			continue
 		}
-		said[name] = value
+		description[name] = value
 	}
-	text, _ := json.Marshal(said) // cannot fail: it was JSON
+	text, _ := json.Marshal(description) // cannot fail: it was JSON
 	return dispatch.Document{Body: text}.Hash()
 }

@@ -187,16 +187,16 @@ func (p *Platform) failureCause(ctx context.Context, t dispatch.Token, ref dispa
 			return cause
 		}
 	}
-	var said []string
+	var all []string
 	for lines := range p.logFiles(ctx, t, ref, info) {
-		said = append(said, lines...)
+		all = append(all, lines...)
 	}
-	errors := slices.DeleteFunc(slices.Clone(said), func(line string) bool { return !errorLine.MatchString(line) })
+	errors := slices.DeleteFunc(slices.Clone(all), func(line string) bool { return !errorLine.MatchString(line) })
 	const last = 3
 	if len(errors) > 0 {
 		return upstream.Text(strings.Join(errors[max(0, len(errors)-last):], " "))
 	}
-	return upstream.Text(strings.Join(said[max(0, len(said)-1):], ""))
+	return upstream.Text(strings.Join(all[max(0, len(all)-1):], ""))
 }
 
 // errorLine matches log lines that report an error.
@@ -253,8 +253,8 @@ func exception(body []byte) string {
 // the right.
 func saysUnsupported(body []byte) bool {
 	e := exception(body)
-	said := strings.ToLower(string(body[:min(len(body), 4096)]))
+	text := strings.ToLower(string(body[:min(len(body), 4096)]))
 	return strings.Contains(e, "notimplemented") || strings.Contains(e, "notsupported") ||
 		strings.Contains(e, "unsupported") ||
-		strings.Contains(said, "not implemented") || strings.Contains(said, "not supported")
+		strings.Contains(text, "not implemented") || strings.Contains(text, "not supported")
 }

@@ -119,8 +119,8 @@ func unreachable(where string, err error) error {
 	}
 	e := &dispatch.Error{Kind: dispatch.DocumentUnreachable, Op: opDocument, Err: err,
 		Text: "The document that defines the application cannot be fetched from " + host + ". " + dispatch.TextFor(err)}
-	if said, ok := errors.AsType[*dispatch.Error](err); ok {
-		e.RetryAfter = said.RetryAfter
+	if cause, ok := errors.AsType[*dispatch.Error](err); ok {
+		e.RetryAfter = cause.RetryAfter
 	}
 	return e
 }

@@ -198,9 +198,9 @@ func (s *scope) hide(names []string, n int) {
 }
 
 // reference reports whether an object refers to a parameter, and whether that parameter is visible.
-func (s *scope) reference(v map[string]any) (name string, is, seen bool) {
-	name, is = v["from_parameter"].(string)
-	return name, is, is && s.hidden[name] == 0
+func (s *scope) reference(v map[string]any) (name string, ok, seen bool) {
+	name, ok = v["from_parameter"].(string)
+	return name, ok, ok && s.hidden[name] == 0
 }
 
 // ownNames returns the names that a callback hides, by convention or because its parameters declare them.
@@ -245,9 +245,9 @@ func (s *scope) replace(v any, by func(name string, reference any) any) any {
 			v[i] = s.replace(v[i], by)
 		}
 	case map[string]any:
-		if name, is, seen := s.reference(v); seen {
+		if name, ok, seen := s.reference(v); seen {
 			return by(name, v)
-		} else if is {
+		} else if ok {
 			return v
 		}
 		s.visitMembers(v, func(name string, member any) { v[name] = s.replace(member, by) })

@@ -82,7 +82,7 @@ func sources(v any) (ids []string) {
 			ids = append(ids, sources(item)...)
 		}
 	case map[string]any:
-		if id, is := v["from_node"].(string); is {
+		if id, ok := v["from_node"].(string); ok {
 			return []string{id}
 		}
 		for name, member := range v {

@@ -177,7 +177,7 @@ func (c *permission) walk(v any) (err error) {
 
 func (c *permission) checkNode(n map[string]any) error {
 	for _, namespace := range c.possibleValues(n["namespace"]) {
-		if text, is := namespace.value.(string); namespace.value != nil && (!is || isURL(text)) {
+		if text, ok := namespace.value.(string); namespace.value != nil && (!ok || isURL(text)) {
 			// the back-end reads a definition there that was not checked
 			if err := c.checkPermit("namespace", namespace.at); err != nil {
 				return err
@@ -197,7 +197,7 @@ func (c *permission) checkNode(n map[string]any) error {
 
 // unfinished returns the error of a check that exceeded its budget or outlived its request.
 func (c *permission) unfinished() error {
-	if over, is := errors.AsType[*bounds.Exceeded](c.steps.Err()); is {
+	if over, ok := errors.AsType[*bounds.Exceeded](c.steps.Err()); ok {
 		return dispatch.InvalidBody(opPermits, "The process graph is too large to check its permissions, which takes "+
 			over.Error()+".", c.at...)
 	}
@@ -206,9 +206,9 @@ func (c *permission) unfinished() error {
 }
 
 func (c *permission) checkProcess(id placed, arguments any) error {
-	name, is := id.value.(string)
+	name, ok := id.value.(string)
 	switch {
-	case !is:
+	case !ok:
 		return dispatch.InvalidBody(opPermits, "A process_id in the process graph is not a string.", id.at...)
 	case storageProcesses.MatchString(name):
 		return c.checkPermit(name, id.at)
@@ -289,7 +289,7 @@ func (c *permission) onlyPublic(arguments any, names []string) (all bool, at []a
 		}
 		all = true
 		for _, v := range c.possibleValues(value) {
-			if address, is := v.value.(string); !is || !isPublic(address) {
+			if address, ok := v.value.(string); !ok || !isPublic(address) {
 				return false, v.at
 			}
 		}
@@ -313,8 +313,8 @@ func isPublic(address string) bool {
 // possibleValues returns what v may stand for: itself, or the values of the parameter that it refers to. A reference
 // that cannot be resolved is returned as it is.
 func (c *permission) possibleValues(v any) []placed {
-	m, is := v.(map[string]any)
-	if !is {
+	m, ok := v.(map[string]any)
+	if !ok {
 		return []placed{{v, c.at}}
 	}
 	if name, _, seen := c.scope.reference(m); seen && c.values[name] != nil {

@@ -184,8 +184,8 @@ func costsIn(h http.Header) *float64 {
 // tooLong adds dispatch.ErrTooLong to the error of a synchronous run which the platform, or a proxy before it, refused
 // or ended because it takes too long.
 func tooLong(a *upstream.Answer, err error) error {
-	e, is := err.(*dispatch.Error)
-	if !is || a == nil {
+	e, ok := err.(*dispatch.Error)
+	if !ok || a == nil {
 		return err
 	}
 	code := codeOf(a)

@@ -62,7 +62,7 @@ const (
 func cost(n int) json.Number { return json.Number(strconv.Itoa(visitSteps + n)) }
 
 func (a *adapter) object(n *node) any {
-	if ref, is := n.members["$ref"].text(); is {
+	if ref, ok := n.members["$ref"].text(); ok {
 		return a.reference(ref)
 	}
 	out := map[string]any{}
@@ -213,7 +213,7 @@ func (a *adapter) visits(schema any, known map[string]int64) (n int64) {
 func addImplied(out map[string]any) {
 	number := map[string]any{"type": "number"}
 	missing := func(keyword string, value any) {
-		if _, said := out[keyword]; !said {
+		if _, set := out[keyword]; !set {
 			out[keyword] = value
 		}
 	}

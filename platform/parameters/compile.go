@@ -168,7 +168,7 @@ func (v *validator) registerPrepayFormats(compiler *jsonschema.Compiler) {
 
 // extend compiles the keywords that adapt adds.
 func (v *validator) extend(_ *jsonschema.CompilerContext, obj map[string]any) (jsonschema.SchemaExt, error) {
-	e := extension{of: v}
+	e := extension{validator: v}
 	if n, ok := obj[costWord].(json.Number); ok {
 		cost, err := n.Int64()
 		if err != nil {
@@ -194,20 +194,20 @@ func (v *validator) extend(_ *jsonschema.CompilerContext, obj map[string]any) (j
 // extension counts the cost of visiting a schema, and looks up values of an enumeration. The library would compare them
 // one by one, and only then are steps counted.
 type extension struct {
-	of       *validator
-	cost     int
-	deep     bool // the value is compared at all depths
-	values   map[string]bool
-	examples []any
-	constant string // canonical; "": none
-	value    any
+	validator *validator
+	cost      int
+	deep      bool // the value is compared at all depths
+	values    map[string]bool
+	examples  []any
+	constant  string // canonical; "": none
+	value     any
 }
 
 // Validate implements [jsonschema.SchemaExt].
 func (e extension) Validate(ctx *jsonschema.ValidatorContext, v any) {
-	e.of.spend(e.cost + sizeOf(v))
+	e.validator.spend(e.cost + sizeOf(v))
 	if e.deep {
-		e.of.spend(effort(v))
+		e.validator.spend(effort(v))
 	}
 	if e.values != nil && !e.values[canonical(v)] {
 		ctx.AddError(&kind.Enum{Got: v, Want: e.examples})
@@ -330,8 +330,8 @@ func patternSize(text string) (int, error) {
 
 type pattern struct {
 	*regexp.Regexp
-	of   *validator
-	size int
+	validator *validator
+	size      int
 }
 
 const (
@@ -340,8 +340,8 @@ const (
 )
 
 func (p *pattern) MatchString(s string) bool {
-	if p.of.meter != nil { // not while compiling
-		p.of.spend(parseSteps/2 + len(s)*p.size/perStep)
+	if p.validator.meter != nil { // not while compiling
+		p.validator.spend(parseSteps/2 + len(s)*p.size/perStep)
 	}
 	return p.Regexp.MatchString(s)
 }

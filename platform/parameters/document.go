@@ -181,8 +181,8 @@ func (d *document) target(ref string) *node {
 		if n == nil || !d.reader.steps.Spend(1) {
 			return nil
 		}
-		next, is := n.members["$ref"].text()
-		if !is {
+		next, ok := n.members["$ref"].text()
+		if !ok {
 			return n
 		}
 		ref = next

@@ -129,15 +129,15 @@ func (e *Extent) positions(v any) {
 		e.positions(v["coordinates"])
 		e.positions(v["geometries"])
 	case []any:
-		if at, is := positionOf(v); is {
+		if at, ok := positionOf(v); ok {
 			e.AddBox([]float64{at[0], at[1], at[0], at[1]})
 			return
 		}
 		var around []float64
 		for _, inner := range v {
-			at, is := positionOf(inner)
+			at, ok := positionOf(inner)
 			switch {
-			case !is:
+			case !ok:
 				e.positions(inner)
 			case !onEarth(at[0]/2, at[1]): // longitudes may be beyond the antimeridian, see AddBox
 			case around == nil:
@@ -153,7 +153,7 @@ func (e *Extent) positions(v any) {
 	}
 }
 
-func positionOf(v any) (at [2]float64, is bool) {
+func positionOf(v any) (at [2]float64, ok bool) {
 	list, _ := v.([]any)
 	if len(list) < 2 {
 		return at, false

@@ -181,12 +181,12 @@ func (c *Cache[T]) usable(item cached[T]) bool {
 }
 
 // extend prolongs the use of an older value while the request for a newer one runs.
-func (c *Cache[T]) extend(key string, was cached[T]) {
+func (c *Cache[T]) extend(key string, before cached[T]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	until := c.Now().Add(staleRetry)
 	item, _ := c.items.Peek(key)
-	if item.fetched.Equal(was.fetched) && item.until.Equal(was.until) && until.After(item.until) {
+	if item.fetched.Equal(before.fetched) && item.until.Equal(before.until) && until.After(item.until) {
 		item.until = until
 		c.items.Add(key, item)
 	}

@@ -109,13 +109,13 @@ func (s *Source) check(ctx context.Context) error {
 		return unreadable(err)
 	}
 	defer rows.Close()
-	has := map[string][]string{}
+	present := map[string][]string{}
 	for rows.Next() {
 		var table, column string
 		if err := rows.Scan(&table, &column); err != nil {
 			return unreadable(err)
 		}
-		has[table] = append(has[table], column)
+		present[table] = append(present[table], column)
 	}
 	if err := rows.Err(); err != nil {
 		return unreadable(err)
@@ -123,7 +123,7 @@ func (s *Source) check(ctx context.Context) error {
 	var missing []string
 	for table, wanted := range columns {
 		for _, column := range wanted {
-			if !slices.Contains(has[table], column) {
+			if !slices.Contains(present[table], column) {
 				missing = append(missing, table+"."+column)
 			}
 		}

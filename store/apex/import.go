@@ -147,12 +147,12 @@ func (i Import) keep(ctx context.Context, t *dispatch.Task, jobs []dispatch.Draf
 	if err != nil {
 		return err
 	}
-	is := map[dispatch.JobID]bool{}
+	imported := map[dispatch.JobID]bool{}
 	for _, id := range done.New {
-		is[id] = true
+		imported[id] = true
 	}
 	for _, j := range jobs {
-		if is[j.ID] {
+		if imported[j.ID] {
 			r.Jobs[j.Status]++
 			if j.Phase == dispatch.Started {
 				r.Reading++

@@ -174,11 +174,11 @@ func widest(all []*packages.Package) (name string, methods int) {
 			continue
 		}
 		for _, one := range p.Types.Scope().Names() {
-			of, ok := p.Types.Scope().Lookup(one).(*types.TypeName)
+			typeName, ok := p.Types.Scope().Lookup(one).(*types.TypeName)
 			if !ok {
 				continue
 			}
-			if port, ok := of.Type().Underlying().(*types.Interface); ok && port.NumMethods() > methods {
+			if port, ok := typeName.Type().Underlying().(*types.Interface); ok && port.NumMethods() > methods {
 				name, methods = p.Name+"."+one, port.NumMethods()
 			}
 		}

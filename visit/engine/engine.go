@@ -81,7 +81,7 @@ func New(c Config) *Engine {
 		c.Lease = 45 * time.Second
 	}
 	return &Engine{Config: c, check: make(chan struct{}, 1), running: map[dispatch.Account]int{},
-		dequeues: failureLog{log: c.Log, of: "dequeue"}}
+		dequeues: failureLog{log: c.Log, operation: "dequeue"}}
 }
 
 // Run starts visits until ctx is done, and returns when the last has ended. Visits run under ctx.

@@ -12,8 +12,8 @@ const logEvery = time.Minute
 // failureLog logs an operation that keeps failing: when the failures begin, once a minute while they last, and when
 // they are over. It must be used by one goroutine only.
 type failureLog struct {
-	log *slog.Logger
-	of  string // the operation, at the beginning of each message
+	log       *slog.Logger
+	operation string // the operation, at the beginning of each message
 
 	failures int // consecutive
 	since    time.Time
@@ -24,18 +24,18 @@ type failureLog struct {
 func (t *failureLog) record(ctx context.Context, err error) {
 	switch {
 	case err == nil && t.failures > 0:
-		t.log.InfoContext(ctx, t.of+" works again", "failures", t.failures, "after",
+		t.log.InfoContext(ctx, t.operation+" works again", "failures", t.failures, "after",
 			time.Since(t.since).Round(time.Second))
 		t.failures = 0
 	case err == nil:
 	case t.failures == 0:
 		t.failures, t.since, t.logged = 1, time.Now(), time.Now()
-		t.log.WarnContext(ctx, t.of+" failed; retrying", "error", err)
+		t.log.WarnContext(ctx, t.operation+" failed; retrying", "error", err)
 	default:
 		t.failures++
 		if time.Since(t.logged) >= logEvery {
 			t.logged = time.Now()
-			t.log.WarnContext(ctx, t.of+" still fails", "failures", t.failures, "error", err)
+			t.log.WarnContext(ctx, t.operation+" still fails", "failures", t.failures, "error", err)
 		}
 	}
 }

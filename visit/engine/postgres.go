@@ -38,12 +38,12 @@ type Postgres struct {
 	log     *slog.Logger
 	self    string
 
-	mu    sync.Mutex
-	woken map[dispatch.Account]bool
-	saved map[dispatch.JobID]bool
-	shown map[dispatch.UserID]bool
-	lost  bool // changes were dropped, or may have been: all processes must look at everything
-	some  chan struct{}
+	mu      sync.Mutex
+	woken   map[dispatch.Account]bool
+	saved   map[dispatch.JobID]bool
+	shown   map[dispatch.UserID]bool
+	lost    bool // changes were dropped, or may have been: all processes must look at everything
+	pending chan struct{}
 
 	listening atomic.Bool // notifications arrive
 
@@ -56,7 +56,7 @@ var _ Notifier = (*Postgres)(nil)
 // NewPostgres returns a notifier between all processes that use the database at url. It ignores the pool settings in
 // url.
 func NewPostgres(url string, log *slog.Logger) *Postgres {
-	p := &Postgres{address: url, log: log, self: rand.Text(), some: make(chan struct{}, 1)}
+	p := &Postgres{address: url, log: log, self: rand.Text(), pending: make(chan struct{}, 1)}
 	p.clear()
 	return p
 }
@@ -98,7 +98,7 @@ func (p *Postgres) notifyLost() {
 
 func (p *Postgres) signal() {
 	select {
-	case p.some <- struct{}{}:
+	case p.pending <- struct{}{}:
 	default:
 	}
 }
@@ -289,7 +289,7 @@ func (p *Postgres) await(ctx context.Context, c *pgx.Conn) (*pgconn.Notification
 	defer cancel()
 	sending.Go(func() {
 		select {
-		case <-p.some:
+		case <-p.pending:
 			cancel()
 		case <-ctx.Done():
 		}

@@ -53,7 +53,7 @@ func (e *Engine) roomForUnknown(running int) (n int, unserved time.Duration) {
 // noteServedRegularly notes every minute which platforms this process serves. If the clock was set back since, that
 // also moves what is planned, see [Store].
 func (e *Engine) noteServedRegularly(ctx context.Context) {
-	noting := failureLog{log: e.Log, of: "noting which platforms this process serves"}
+	noting := failureLog{log: e.Log, operation: "noting which platforms this process serves"}
 	for ctx.Err() == nil && len(e.Platforms) > 0 {
 		err := e.noteServed(ctx)
 		next := beat

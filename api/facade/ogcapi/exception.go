@@ -54,7 +54,7 @@ func badRequest(format string, args ...any) error {
 
 // exceptionFor returns the response for an error.
 func exceptionFor(in *request, err error) (exception, map[string]string) {
-	if e, is := err.(exception); is {
+	if e, ok := err.(exception); ok {
 		return e, nil
 	}
 	p := in.Problem(in.Context(), err)

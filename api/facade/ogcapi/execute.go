@@ -96,11 +96,11 @@ func (f *Facade) parseExecution(in *request, s catalogue.Service, body []byte) (
 	if e.Response != "" && e.Response != raw && e.Response != document {
 		return e, badRequest("response must be raw or document.")
 	}
-	of := eventsOfJob
+	events := eventsOfJob
 	if e.has(inputTiles) {
-		of = eventsOfTask
+		events = eventsOfTask
 	}
-	if e.notify, err = parseSubscriber(e.Subscriber, of); err != nil {
+	if e.notify, err = parseSubscriber(e.Subscriber, events); err != nil {
 		return e, err
 	}
 	e.delivered = e.delivery(in)

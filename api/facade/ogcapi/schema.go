@@ -57,20 +57,20 @@ func convertedSchema(v map[string]any, depth int) map[string]any {
 			out[word] = value
 		}
 	}
-	if constant, is := v["const"]; is {
+	if constant, ok := v["const"]; ok {
 		out["enum"] = []any{constant}
 	}
 	exclusiveBound(out, v, "exclusiveMinimum", "minimum")
 	exclusiveBound(out, v, "exclusiveMaximum", "maximum")
 	for _, word := range []string{"anyOf", "oneOf", "allOf"} {
-		if all, is := v[word].([]any); is && len(all) > 0 {
+		if all, ok := v[word].([]any); ok && len(all) > 0 {
 			join(out, alternatives(combinations[word], all, depth))
 		}
 	}
-	if items, is := v["items"].(map[string]any); is {
+	if items, ok := v["items"].(map[string]any); ok {
 		out["items"] = openAPISchema(items, depth+1)
 	}
-	if members, is := v["properties"].(map[string]any); is {
+	if members, ok := v["properties"].(map[string]any); ok {
 		converted := map[string]any{}
 		for name, member := range members {
 			converted[name] = openAPISchema(member, depth+1)
@@ -93,7 +93,7 @@ func alternatives(word string, all []any, depth int) map[string]any {
 	var kept []any
 	null := false
 	for _, one := range all {
-		if m, is := one.(map[string]any); is && m["type"] == "null" && word != "allOf" {
+		if m, ok := one.(map[string]any); ok && m["type"] == "null" && word != "allOf" {
 			null = true
 			continue
 		}
@@ -128,7 +128,7 @@ func exclusiveBound(out, v map[string]any, word, bound string) {
 	case bool:
 		out[word] = limit
 	case float64:
-		if plain, is := v[bound].(float64); is && (bound == "minimum" && plain > limit || bound == "maximum" &&
+		if plain, ok := v[bound].(float64); ok && (bound == "minimum" && plain > limit || bound == "maximum" &&
 			plain < limit) {
 			return // the other bound is the narrower one
 		}

@@ -40,7 +40,7 @@ type subscriberEvents struct{ success, failed, inProgress []dispatch.Status }
 const mostURL = 2_000
 
 // parseSubscriber returns who is to be notified of an execution.
-func parseSubscriber(text json.RawMessage, of subscriberEvents) (all []dispatch.Notify, err error) {
+func parseSubscriber(text json.RawMessage, events subscriberEvents) (all []dispatch.Notify, err error) {
 	if len(text) == 0 || string(text) == "null" {
 		return nil, nil
 	}
@@ -51,14 +51,14 @@ func parseSubscriber(text json.RawMessage, of subscriberEvents) (all []dispatch.
 				"eodispatch:secret, a text.")
 	}
 	for _, one := range []struct {
-		url string
-		of  []dispatch.Status
-	}{{cmp.Or(s.Success, s.SuccessURL), of.success}, {s.Failed, of.failed}, {s.InProgress, of.inProgress}} {
+		url      string
+		statuses []dispatch.Status
+	}{{cmp.Or(s.Success, s.SuccessURL), events.success}, {s.Failed, events.failed}, {s.InProgress, events.inProgress}} {
 		if len(one.url) > mostURL {
 			return nil, badRequest("subscriber: a URL has at most %d characters.", mostURL)
 		}
 		if one.url != "" {
-			all = append(all, dispatch.Notify{Kind: dispatch.OGCSubscriber, URL: one.url, Statuses: one.of,
+			all = append(all, dispatch.Notify{Kind: dispatch.OGCSubscriber, URL: one.url, Statuses: one.statuses,
 				Secret: s.Secret})
 		}
 	}
@@ -147,7 +147,7 @@ func (f *Facade) taskMessage(ctx context.Context, h dispatch.Hook, d dispatch.De
 
 // isFinal reports whether results that could not be read never will be.
 func isFinal(err error) bool {
-	if _, is := errors.AsType[exception](err); is { // the job is not successful any more
+	if _, ok := errors.AsType[exception](err); ok { // the job is not successful any more
 		return true
 	}
 	switch dispatch.KindOf(err) {
@@ -159,7 +159,7 @@ func isFinal(err error) bool {
 }
 
 func textOf(err error) string {
-	if e, is := errors.AsType[exception](err); is {
+	if e, ok := errors.AsType[exception](err); ok {
 		return e.Detail
 	}
 	return dispatch.TextFor(err)

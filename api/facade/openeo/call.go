@@ -48,7 +48,7 @@ func (f *Facade) callIn(process json.RawMessage) (c call, ok bool) {
 	}
 	caller := ""
 	for id, n := range p.Graph {
-		if s, is := f.calledService(n); is {
+		if s, ok := f.calledService(n); ok {
 			caller, c.service, c.arguments = id, s, n.Arguments
 		}
 	}
@@ -71,8 +71,8 @@ func (f *Facade) callAt(b *dispatch.Backend, process json.RawMessage) (call, boo
 	if !mayCallServices(process) {
 		return call{}, false
 	}
-	c, is := f.callIn(process)
-	return c, is && c.service.Platform == b.Name
+	c, ok := f.callIn(process)
+	return c, ok && c.service.Platform == b.Name
 }
 
 // checkServices refuses a graph that calls services of other platforms than its own.
@@ -245,7 +245,7 @@ func callOfService(id string, r dispatch.Request) (json.RawMessage, error) {
 // textWithFaults returns the text of an error, followed by what is wrong with each parameter.
 func textWithFaults(err error) string {
 	text := dispatch.TextFor(err)
-	if e, is := errors.AsType[*dispatch.Error](err); is {
+	if e, ok := errors.AsType[*dispatch.Error](err); ok {
 		for _, fault := range e.Faults {
 			if !strings.Contains(text, fault.Msg) {
 				text += " " + fault.Msg

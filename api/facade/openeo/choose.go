@@ -157,8 +157,8 @@ func (f *Facade) havingNamespace(r *request, namespace string) []string {
 func (f *Facade) offeringNamespace(namespace string) (names []string) {
 	page, _ := f.search(catalogue.Query{}) // without After it succeeds
 	for _, s := range page.Services {
-		has := s.Service.Application == namespace || s.Service.Namespace != nil && *s.Service.Namespace == namespace
-		if has && s.Label == dispatch.OpenEO && !slices.Contains(names, s.Platform) {
+		defines := s.Service.Application == namespace || s.Service.Namespace != nil && *s.Service.Namespace == namespace
+		if defines && s.Label == dispatch.OpenEO && !slices.Contains(names, s.Platform) {
 			names = append(names, s.Platform)
 		}
 	}
@@ -238,7 +238,7 @@ func (u uses) node(v map[string]any) {
 	}
 	u.processes[id] = true
 	arguments, _ := v["arguments"].(map[string]any)
-	if collection, is := arguments["id"].(string); is && id == processLoad {
+	if collection, ok := arguments["id"].(string); ok && id == processLoad {
 		u.collections[collection] = true
 	}
 }
@@ -253,7 +253,7 @@ func (f *Facade) withAll(r *request, u uses) (*dispatch.Backend, error) {
 	reading.Go(func() { processes = f.idsOf(r, backends, "processes") })
 	reading.Wait()
 	for id := range u.processes {
-		if !slices.ContainsFunc(processes, func(has map[string]bool) bool { return has[id] }) {
+		if !slices.ContainsFunc(processes, func(ids map[string]bool) bool { return ids[id] }) {
 			delete(u.processes, id)
 		}
 	}
@@ -312,9 +312,9 @@ func (f *Facade) idsOf(r *request, backends []*dispatch.Backend, member string) 
 // processLoad loads a collection.
 const processLoad = "load_collection"
 
-func hasAll(has, wanted map[string]bool) bool {
+func hasAll(ids, wanted map[string]bool) bool {
 	for id := range wanted {
-		if !has[id] {
+		if !ids[id] {
 			return false
 		}
 	}

@@ -188,7 +188,7 @@ func (f *Facade) validate(r *request) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c, is := f.callAt(backend, text); is {
+	if c, ok := f.callAt(backend, text); ok {
 		return f.validateCall(r, c)
 	}
 	if backend.Label != dispatch.OpenEO {
@@ -200,7 +200,7 @@ func (f *Facade) validate(r *request) (*answer, error) {
 	if text, _, err = f.inlined(r, backend, text, ""); err != nil {
 		return validationFailure(err)
 	}
-	said, err := f.Broker.Validate(r.Context(), r.user, backend.Name, text)
+	faults, err := f.Broker.Validate(r.Context(), r.user, backend.Name, text)
 	if dispatch.Is(err, dispatch.Invalid) || dispatch.Is(err, dispatch.DocumentInvalid) {
 		return validationFailure(graphError(err))
 	}
@@ -210,7 +210,7 @@ func (f *Facade) validate(r *request) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &answer{Body: json.RawMessage(said)}, nil
+	return &answer{Body: json.RawMessage(faults)}, nil
 }
 
 // checkShape returns what is wrong with a process whatever processes its platform has, and why batch jobs with it are

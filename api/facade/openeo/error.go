@@ -90,13 +90,13 @@ var ownCodes = map[int]string{
 
 // refuse writes the response for an error.
 func (f *Facade) refuse(s facade.Server, w http.ResponseWriter, r *http.Request, err error) {
-	if own, is := errors.AsType[refusal](err); is {
+	if own, ok := errors.AsType[refusal](err); ok {
 		f.write(w, own, facade.Problem{RequestID: w.Header().Get("X-Correlation-ID")})
 		return
 	}
 	p := s.Problem(r.Context(), err)
 	answer := refusalFor(p)
-	if m, is := errors.AsType[missing](err); is {
+	if m, ok := errors.AsType[missing](err); ok {
 		answer.code = m.code
 	}
 	f.write(w, answer, p)

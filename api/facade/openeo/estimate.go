@@ -32,11 +32,11 @@ var errNoEstimate = refused(http.StatusInternalServerError, "EstimateComplexity"
 // them the costs of a service of the catalogue are what its provider says: for each run, or for each square kilometre
 // of its area.
 func (f *Facade) estimateJob(r *request) (*answer, error) {
-	is, err := f.find(r, broker.AsKnown)
+	found, err := f.find(r, broker.AsKnown)
 	if err != nil {
 		return nil, err
 	}
-	request, jobs, err := f.estimated(r, is)
+	request, jobs, err := f.estimated(r, found)
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +46,7 @@ func (f *Facade) estimateJob(r *request) (*answer, error) {
 	}
 	e := ofRuns(runs)
 	if e.Costs == nil {
-		f.addStated(r, &e, is, request, jobs)
+		f.addStated(r, &e, found, request, jobs)
 	}
 	if e.Costs == nil && e.Duration == "" {
 		return nil, errNoEstimate
@@ -73,15 +73,15 @@ func ofRuns(runs dispatch.Estimate) (e estimate) {
 }
 
 // estimated returns the request of a batch job, and how many jobs it is or will be.
-func (f *Facade) estimated(r *request, is entry) (request dispatch.Request, jobs int, err error) {
-	if is.Unstarted == nil {
-		request, _, err = f.requestOf(r, is)
-		if is.Task != nil {
-			return request, is.Task.Counts.Jobs(), err
+func (f *Facade) estimated(r *request, e entry) (request dispatch.Request, jobs int, err error) {
+	if e.Unstarted == nil {
+		request, _, err = f.requestOf(r, e)
+		if e.Task != nil {
+			return request, e.Task.Counts.Jobs(), err
 		}
 		return request, 1, err
 	}
-	request, d, err := f.requestToStart(r, is.Unstarted)
+	request, d, err := f.requestToStart(r, e.Unstarted)
 	if d != nil {
 		return request, d.Jobs(), err
 	}
@@ -89,7 +89,7 @@ func (f *Facade) estimated(r *request, is entry) (request dispatch.Request, jobs
 }
 
 // addStated adds the costs that the provider of a service states for each run or for each square kilometre.
-func (f *Facade) addStated(r *request, e *estimate, is entry, request dispatch.Request, jobs int) {
+func (f *Facade) addStated(r *request, e *estimate, job entry, request dispatch.Request, jobs int) {
 	s, known := f.identified(request)
 	if !known || s.Cost.Estimate == nil {
 		return
@@ -102,7 +102,7 @@ func (f *Facade) addStated(r *request, e *estimate, is entry, request dispatch.R
 		costs *= float64(jobs)
 	case slices.Contains([]string{"km²", "km2", "km^2", "square kilometre", "square kilometer"},
 		strings.TrimSpace(each)):
-		km2, ok := f.areaIn(r, s, f.argumentsOf(is, request))
+		km2, ok := f.areaIn(r, s, f.argumentsOf(job, request))
 		if !ok {
 			return
 		}
@@ -117,14 +117,14 @@ func (f *Facade) addStated(r *request, e *estimate, is entry, request dispatch.R
 
 // argumentsOf returns the arguments with which a batch job calls a service; those of a task of another interface lack
 // what is split.
-func (f *Facade) argumentsOf(is entry, request dispatch.Request) json.RawMessage {
+func (f *Facade) argumentsOf(e entry, request dispatch.Request) json.RawMessage {
 	process := sentProcess(request)
-	if is.Unstarted != nil {
+	if e.Unstarted != nil {
 		var body struct{ Process json.RawMessage }
-		_ = json.Unmarshal(is.Unstarted.Body, &body) // it was checked when it was stored
+		_ = json.Unmarshal(e.Unstarted.Body, &body) // it was checked when it was stored
 		process = body.Process
 	}
-	if c, is := f.callIn(process); is {
+	if c, ok := f.callIn(process); ok {
 		return c.arguments
 	}
 	return request.Parameters

@@ -51,8 +51,8 @@ type graphReader struct {
 // types and, unless open is set, references to parameters that the process does not have. In a callback a reference may
 // be to a parameter of the process that calls it, which is not known.
 func nodesIn(process map[string]any, open bool) ([]graphNode, error) {
-	graph, is := process["process_graph"].(map[string]any)
-	if !is {
+	graph, ok := process["process_graph"].(map[string]any)
+	if !ok {
 		return nil, badNode("The process_graph must be an object of nodes.")
 	}
 	g := &graphReader{declared: declared(process["parameters"]), open: open}
@@ -119,7 +119,7 @@ func (g *graphReader) value(id string, v any, callback bool) error {
 }
 
 func (g *graphReader) object(id string, v map[string]any, callback bool) error {
-	if name, is := v["from_parameter"].(string); is && len(v) == 1 {
+	if name, ok := v["from_parameter"].(string); ok && len(v) == 1 {
 		if callback || g.open || slices.Contains(g.declared, name) {
 			return nil
 		}
@@ -128,7 +128,7 @@ func (g *graphReader) object(id string, v map[string]any, callback bool) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(v)) {
 		var err error
-		if graph, is := v[name].(map[string]any); is && name == "process_graph" {
+		if graph, ok := v[name].(map[string]any); ok && name == "process_graph" {
 			err = g.read(graph, true)
 		} else {
 			err = g.value(id, v[name], callback)

@@ -31,8 +31,8 @@ func (f *Facade) inlined(r *request, b *dispatch.Backend, process json.RawMessag
 	if err := decodeNumbers(process, &members); err != nil {
 		return process, nil, nil // the platform says what is wrong
 	}
-	graph, is := members["process_graph"].(map[string]any)
-	if !is {
+	graph, ok := members["process_graph"].(map[string]any)
+	if !ok {
 		return process, nil, nil
 	}
 	in := &inliner{member: member, meter: bounds.GraphBytes.Meter(ctx), known: map[string]*ownProcess{},
@@ -83,8 +83,8 @@ func (f *Facade) hasProcesses(ctx context.Context, u dispatch.UserID) (bool, err
 	if u == "" {
 		return false, nil
 	}
-	some, err := f.Processes.Processes(ctx, u, "", 1)
-	return len(some) > 0, err
+	first, err := f.Processes.Processes(ctx, u, "", 1)
+	return len(first) > 0, err
 }
 
 // definitionOf returns a service of the catalogue at a platform and the process that defines it; nil if the platform
@@ -180,8 +180,8 @@ func exceeded(m *bounds.Meter) error {
 func (in *inliner) graph(graph map[string]any) (map[string]any, error) {
 	out := maps.Clone(graph)
 	for _, id := range slices.Sorted(maps.Keys(graph)) {
-		node, is := graph[id].(map[string]any)
-		if !is {
+		node, ok := graph[id].(map[string]any)
+		if !ok {
 			continue
 		}
 		arguments, err := in.value(node["arguments"])
@@ -227,7 +227,7 @@ func (in *inliner) value(v any) (any, error) {
 		for _, name := range slices.Sorted(maps.Keys(object)) {
 			var err error
 			member := object[name]
-			if nested, is := member.(map[string]any); is && name == "process_graph" {
+			if nested, ok := member.(map[string]any); ok && name == "process_graph" {
 				object[name], err = in.graph(nested)
 			} else {
 				object[name], err = in.value(member)
@@ -364,7 +364,7 @@ func (in *inliner) replace(out map[string]any, id string, node map[string]any, p
 		if err != nil {
 			return err
 		}
-		if m, is := fresh.(map[string]any); is {
+		if m, ok := fresh.(map[string]any); ok {
 			delete(m, "result")
 			if own == result && node["result"] != nil {
 				m["result"] = node["result"]
@@ -399,8 +399,8 @@ func (in *inliner) inner(p *ownProcess, graph map[string]any) (map[string]any, e
 func resultOf(process string, graph map[string]any) (string, error) {
 	var results []string
 	for id, n := range graph {
-		node, is := n.(map[string]any)
-		if is && (node["result"] == true || len(graph) == 1) {
+		node, ok := n.(map[string]any)
+		if ok && (node["result"] == true || len(graph) == 1) {
 			results = append(results, id)
 		}
 	}
@@ -479,10 +479,10 @@ func (s *substitution) value(v any, depth int) (any, error) {
 		}
 		return list, nil
 	case map[string]any:
-		if name, is := v["from_parameter"].(string); is {
+		if name, ok := v["from_parameter"].(string); ok {
 			return s.parameter(v, name, depth)
 		}
-		if id, is := v["from_node"].(string); is && depth == 0 && s.ids[id] != "" {
+		if id, ok := v["from_node"].(string); ok && depth == 0 && s.ids[id] != "" {
 			v = maps.Clone(v)
 			v["from_node"] = s.ids[id]
 			return v, nil
@@ -523,7 +523,7 @@ func (s *substitution) hide(names []string) (show func()) {
 func declared(parameters any) (names []string) {
 	list, _ := parameters.([]any)
 	for _, p := range list {
-		if m, is := p.(map[string]any); is {
+		if m, ok := p.(map[string]any); ok {
 			name, _ := m["name"].(string)
 			names = append(names, name)
 		}

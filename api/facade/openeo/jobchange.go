@@ -75,11 +75,11 @@ func (f *Facade) modifyJob(r *request) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	is, err := f.find(r, broker.AsKnown)
+	e, err := f.find(r, broker.AsKnown)
 	if err != nil {
 		return nil, err
 	}
-	n := is.Unstarted
+	n := e.Unstarted
 	switch {
 	case n == nil && len(changes) == 0:
 		return &answer{Status: http.StatusNoContent}, nil
@@ -267,7 +267,7 @@ func (f *Facade) requestFor(backend *dispatch.Backend, members map[string]json.R
 	if err != nil {
 		return r, err
 	}
-	if c, is := f.callAt(backend, members["process"]); is {
+	if c, ok := f.callAt(backend, members["process"]); ok {
 		maps.Copy(options, own)
 		r, err = c.request(members, options)
 		r.Annotations = labels
@@ -299,24 +299,24 @@ func (f *Facade) requestFor(backend *dispatch.Backend, members map[string]json.R
 
 // startJob starts a batch job. One that was started and has not ended goes on.
 func (f *Facade) startJob(r *request) (*answer, error) {
-	is, err := f.find(r, broker.AsKnown)
+	e, err := f.find(r, broker.AsKnown)
 	if err != nil {
 		return nil, err
 	}
 	started := &answer{Status: http.StatusAccepted}
 	switch {
-	case is.Unstarted == nil && ended(is.status()):
+	case e.Unstarted == nil && ended(e.status()):
 		return nil, refused(http.StatusBadRequest, "JobLocked",
 			"This batch job was started before and has ended. A batch job runs once: create a new one with the same "+
 				"process.")
-	case is.Unstarted == nil:
+	case e.Unstarted == nil:
 		return started, nil
 	}
-	request, d, err := f.requestToStart(r, is.Unstarted)
+	request, d, err := f.requestToStart(r, e.Unstarted)
 	if err != nil {
 		return nil, err
 	}
-	err = f.Broker.Start(r.Context(), *is.Unstarted, request, d)
+	err = f.Broker.Start(r.Context(), *e.Unstarted, request, d)
 	if dispatch.Is(err, dispatch.Conflict) {
 		err = errChanged
 	}
@@ -386,18 +386,18 @@ func withProposed(members json.RawMessage, proposed map[string]json.RawMessage) 
 
 // cancelJob stops a batch job. It does nothing if the job has ended.
 func (f *Facade) cancelJob(r *request) (*answer, error) {
-	is, err := f.find(r, broker.AsKnown)
+	e, err := f.find(r, broker.AsKnown)
 	if err != nil {
 		return nil, err
 	}
 	switch {
-	case is.Unstarted != nil:
+	case e.Unstarted != nil:
 		return nil, refused(http.StatusBadRequest, "JobNotStarted", "This batch job was not started.")
-	case ended(is.status()):
-	case is.Task != nil:
-		_, err = f.Broker.CancelTask(r.Context(), r.user, is.Task.ID, dispatch.Choice{})
+	case ended(e.status()):
+	case e.Task != nil:
+		_, err = f.Broker.CancelTask(r.Context(), r.user, e.Task.ID, dispatch.Choice{})
 	default:
-		_, err = f.Broker.Cancel(r.Context(), r.user, is.Job.ID)
+		_, err = f.Broker.Cancel(r.Context(), r.user, e.Job.ID)
 	}
 	return &answer{Status: http.StatusNoContent}, notFound(err, "JobNotFound")
 }

@@ -28,7 +28,7 @@ func (f *Facade) listJobs(r *request) (*answer, error) {
 	more := false
 	jobs := func(yield func(any, error) bool) {
 		n := 0
-		for is, err := range f.batchJobs(r, at, limit) {
+		for e, err := range f.batchJobs(r, at, limit) {
 			if more = err == nil && limit > 0 && n == limit; more {
 				return
 			}
@@ -36,8 +36,8 @@ func (f *Facade) listJobs(r *request) (*answer, error) {
 				yield(nil, err)
 				return
 			}
-			at = is.After
-			j := f.batchJob(r, entry(is))
+			at = e.After
+			j := f.batchJob(r, entry(e))
 			j.JobOptions, j.Links = nil, nil
 			if n++; !yield(j, nil) {
 				return

@@ -53,11 +53,11 @@ func (f *Facade) readLogs(r *request) (*answer, error) {
 	if offset != "" && !ok {
 		return nil, badParameter("offset", "is not the id of an entry of this log")
 	}
-	is, err := f.find(r, broker.AsKnown)
+	found, err := f.find(r, broker.AsKnown)
 	if err != nil {
 		return nil, err
 	}
-	all, err := f.logOf(r, is, after)
+	all, err := f.logOf(r, found, after)
 	if err != nil {
 		return nil, err
 	}
@@ -72,8 +72,8 @@ func (f *Facade) readLogs(r *request) (*answer, error) {
 	if limit = min(cmp.Or(limit, longestLog), longestLog); len(all) > limit {
 		page.Logs = all[:limit]
 		query.Set("offset", page.Logs[limit-1].ID)
-		page.Links = append(page.Links, link{Rel: "next", Href: r.root + "/jobs/" + is.id() + "/logs?" + query.Encode(),
-			Type: "application/json"})
+		page.Links = append(page.Links, link{Rel: "next", Type: "application/json",
+			Href: r.root + "/jobs/" + found.id() + "/logs?" + query.Encode()})
 	}
 	return &answer{Body: page}, nil
 }
@@ -116,15 +116,15 @@ func (p logPlace) id() string {
 
 // logOf returns the log of a batch job. Of a task it may leave out the entries up to a place, and all but the first
 // ones after it.
-func (f *Facade) logOf(r *request, is entry, after logPlace) ([]logEntry, error) {
+func (f *Facade) logOf(r *request, job entry, after logPlace) ([]logEntry, error) {
 	switch {
-	case is.Unstarted != nil:
+	case job.Unstarted != nil:
 		return nil, nil
-	case is.Task != nil:
-		return f.failuresOf(r, is.Task.ID, after)
+	case job.Task != nil:
+		return f.failuresOf(r, job.Task.ID, after)
 	}
-	logged, err := f.Broker.Logs(r.Context(), r.user, is.Job.ID)
-	if err != nil && !ended(is.status()) {
+	logged, err := f.Broker.Logs(r.Context(), r.user, job.Job.ID)
+	if err != nil && !ended(job.status()) {
 		return nil, err
 	}
 	var all []logEntry
@@ -132,9 +132,9 @@ func (f *Facade) logOf(r *request, is entry, after logPlace) ([]logEntry, error)
 		all = append(all, logEntry{ID: logPlace{int64(i) + 1, 0}.id(), Level: knownLevel(e.Level), Message: e.Message,
 			Time: known(e.Time)})
 	}
-	for _, own := range ownEntries(*is.Job, logged) {
-		if is.Job.Attention == dispatch.NeedsSignIn {
-			own.Links = signInLinks(r.SignInLink(is.Job.Account))
+	for _, own := range ownEntries(*job.Job, logged) {
+		if job.Job.Attention == dispatch.NeedsSignIn {
+			own.Links = signInLinks(r.SignInLink(job.Job.Account))
 		}
 		all = append(all, own)
 	}

@@ -23,40 +23,40 @@ import (
 // readResults returns the results of a batch job as a STAC Collection. With partial=true a job that has not ended has
 // the results that there are.
 func (f *Facade) readResults(r *request) (*answer, error) {
-	is, err := f.find(r, fresh)
+	e, err := f.find(r, fresh)
 	if err != nil {
 		return nil, err
 	}
-	return f.resultsOf(r, is, r.URL.Query().Get("partial") == "true", f.now().Add(files.Life))
+	return f.resultsOf(r, e, r.URL.Query().Get("partial") == "true", f.now().Add(files.Life))
 }
 
 // resultsOf returns the results of a batch job. Their canonical link is valid until expires.
-func (f *Facade) resultsOf(r *request, is entry, partial bool, expires time.Time) (*answer, error) {
-	status := is.status()
+func (f *Facade) resultsOf(r *request, e entry, partial bool, expires time.Time) (*answer, error) {
+	status := e.status()
 	switch {
-	case is.Unstarted != nil:
+	case e.Unstarted != nil:
 		return nil, refused(http.StatusBadRequest, "JobNotStarted", "This batch job was not started. Start it first.")
 	case status == "error":
-		return f.failureOf(r, is)
-	case status == "canceled" && is.Task == nil:
+		return f.failureOf(r, e)
+	case status == "canceled" && e.Task == nil:
 		return nil, refused(http.StatusBadRequest, "JobNotFinished", "This batch job was canceled and has no results.")
 	case !ended(status) && !partial:
 		return nil, refused(http.StatusBadRequest, "JobNotFinished",
 			"This batch job has not finished yet. Its results are read later, or with partial=true as far as there "+
 				"are any.")
 	}
-	c, err := f.collectionOf(r, is, expires)
+	c, err := f.collectionOf(r, e, expires)
 	if err != nil {
 		return nil, err
 	}
 	if c["openeo:status"], err = json.Marshal(resultStatus(status)); err != nil {
 		return nil, err
 	}
-	if err := f.linkResults(r, c, is, expires); err != nil {
+	if err := f.linkResults(r, c, e, expires); err != nil {
 		return nil, err
 	}
 	header := http.Header{}
-	costs, err := f.costsOf(r, is)
+	costs, err := f.costsOf(r, e)
 	if costs != nil {
 		header["Openeo-Costs"] = []string{strconv.FormatFloat(*costs, 'f', -1, 64)}
 	}
@@ -72,8 +72,8 @@ func resultStatus(word string) string {
 }
 
 // failureOf returns the response for the results of a batch job that failed: the last error of its log.
-func (f *Facade) failureOf(r *request, is entry) (*answer, error) {
-	all, err := f.logOf(r, is, logPlace{})
+func (f *Facade) failureOf(r *request, e entry) (*answer, error) {
+	all, err := f.logOf(r, e, logPlace{})
 	if err != nil {
 		return nil, err
 	}
@@ -91,11 +91,11 @@ func (f *Facade) failureOf(r *request, is entry) (*answer, error) {
 }
 
 // collectionOf returns the results of a batch job as far as there are any.
-func (f *Facade) collectionOf(r *request, is entry, expires time.Time) (stac.Object, error) {
-	if is.Task != nil {
-		return f.taskCollection(r, *is.Task, expires)
+func (f *Facade) collectionOf(r *request, e entry, expires time.Time) (stac.Object, error) {
+	if e.Task != nil {
+		return f.taskCollection(r, *e.Task, expires)
 	}
-	raw, err := f.Broker.Results(r.Context(), r.user, is.Job.ID)
+	raw, err := f.Broker.Results(r.Context(), r.user, e.Job.ID)
 	if dispatch.Is(err, dispatch.Conflict) { // it ended otherwise in the meantime
 		return nil, refused(http.StatusBadRequest, "JobNotFinished", dispatch.TextFor(err))
 	}
@@ -111,13 +111,13 @@ func (f *Facade) collectionOf(r *request, is entry, expires time.Time) (stac.Obj
 	if c["assets"] == nil {
 		c["assets"] = json.RawMessage("{}")
 	}
-	stac.Complete(c, "job-"+is.id(), stac.Extent{})
-	return c, f.passFiles(r, c, is.Job.Job, expires)
+	stac.Complete(c, "job-"+e.id(), stac.Extent{})
+	return c, f.passFiles(r, c, e.Job.Job, expires)
 }
 
 // linkResults replaces the links of results to themselves: by their address here, and by one that needs no token until
 // it expires.
-func (f *Facade) linkResults(r *request, c stac.Object, is entry, expires time.Time) error {
+func (f *Facade) linkResults(r *request, c stac.Object, e entry, expires time.Time) error {
 	kept := []stac.Object{}
 	for _, l := range stac.Links(c) {
 		switch stac.Text(l["rel"]) {
@@ -126,11 +126,11 @@ func (f *Facade) linkResults(r *request, c stac.Object, is entry, expires time.T
 			kept = append(kept, l)
 		}
 	}
-	signed, err := files.Seal(f.Secret, resultsPurpose, resultsLink{r.user, is.id(), r.view.name(), expires.Unix()})
+	signed, err := files.Seal(f.Secret, resultsPurpose, resultsLink{r.user, e.id(), r.view.name(), expires.Unix()})
 	if err != nil {
 		return err
 	}
-	links := []link{{Rel: "self", Href: r.root + "/jobs/" + is.id() + "/results", Type: "application/json"},
+	links := []link{{Rel: "self", Href: r.root + "/jobs/" + e.id() + "/results", Type: "application/json"},
 		{Rel: "canonical", Href: r.root + "/results/" + signed, Type: "application/json",
 			Title: "These results, without a token"}}
 	var all []any
@@ -157,11 +157,11 @@ func (f *Facade) followResults(r *request) (*answer, error) {
 	}
 	r.user = l.User
 	r.SetPathValue("job_id", l.ID)
-	is, err := f.find(r, broker.AsKnown)
+	e, err := f.find(r, broker.AsKnown)
 	if err != nil {
 		return nil, err
 	}
-	return f.resultsOf(r, is, true, time.Unix(l.Expires, 0))
+	return f.resultsOf(r, e, true, time.Unix(l.Expires, 0))
 }
 
 const (
@@ -326,12 +326,12 @@ func (f *Facade) addTile(r *request, assets stac.Object, extent *stac.Extent, j 
 		assets[key] = a
 		size += int64(len(key) + len(a))
 	}
-	var of stac.Extent
-	of.Collection(c)
-	if of.Box() != nil {
-		extent.AddBox(of.Box())
+	var jobExtent stac.Extent
+	jobExtent.Collection(c)
+	if jobExtent.Box() != nil {
+		extent.AddBox(jobExtent.Box())
 	}
-	extent.AddTimes(of.Times())
+	extent.AddTimes(jobExtent.Times())
 	return size, nil
 }
 

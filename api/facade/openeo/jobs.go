@@ -43,9 +43,9 @@ func (f *Facade) find(r *request, fresh time.Duration) (entry, error) {
 	if !ok {
 		return entry{}, errNoJob
 	}
-	is, account, err := f.lookUp(r, id, fresh)
+	e, account, err := f.lookUp(r, id, fresh)
 	if dispatch.Is(err, dispatch.NotFound) { // it may have been started between the two reads
-		is, account, err = f.lookUp(r, id, fresh)
+		e, account, err = f.lookUp(r, id, fresh)
 	}
 	switch {
 	case dispatch.Is(err, dispatch.NotFound):
@@ -55,14 +55,14 @@ func (f *Facade) find(r *request, fresh time.Duration) (entry, error) {
 	case !r.view.merged() && account.Platform() != r.view.name():
 		return entry{}, errNoJob
 	}
-	return is, nil
+	return e, nil
 }
 
-func (f *Facade) lookUp(r *request, id facade.ID, fresh time.Duration) (is entry, a dispatch.Account, err error) {
+func (f *Facade) lookUp(r *request, id facade.ID, fresh time.Duration) (e entry, a dispatch.Account, err error) {
 	ctx := r.Context()
 	if id.Task != 0 {
 		if err = f.Broker.Freshen(ctx, r.user, dispatch.Scope{Task: id.Task}, fresh); err != nil {
-			return is, a, err
+			return e, a, err
 		}
 		var t dispatch.TaskRecord
 		if t, err = f.Broker.Task(ctx, r.user, id.Task); err == nil {
@@ -75,7 +75,7 @@ func (f *Facade) lookUp(r *request, id facade.ID, fresh time.Duration) (is entry
 		}
 	}
 	if err != nil && !dispatch.Is(err, dispatch.NotFound) {
-		return is, a, err
+		return e, a, err
 	}
 	u, err := f.Broker.Unstarted(ctx, r.user, id)
 	if err == nil && !isOwn(u) {
@@ -85,27 +85,27 @@ func (f *Facade) lookUp(r *request, id facade.ID, fresh time.Duration) (is entry
 }
 
 // id returns the id of the batch job.
-func (is entry) id() string {
+func (e entry) id() string {
 	switch {
-	case is.Unstarted != nil:
-		return facade.WriteID(is.Unstarted.ID)
-	case is.Task != nil:
-		return facade.WriteID(facade.ID{Task: is.Task.ID})
+	case e.Unstarted != nil:
+		return facade.WriteID(e.Unstarted.ID)
+	case e.Task != nil:
+		return facade.WriteID(facade.ID{Task: e.Task.ID})
 	}
-	return facade.WriteID(facade.ID{Job: is.Job.ID})
+	return facade.WriteID(facade.ID{Job: e.Job.ID})
 }
 
 // status returns the status of the batch job in the words of openEO.
-func (is entry) status() string {
+func (e entry) status() string {
 	switch {
-	case is.Unstarted != nil:
+	case e.Unstarted != nil:
 		return "created"
-	case is.Task != nil:
-		return words[is.Task.Counts.AsOneJob()]
-	case is.Job.Status == dispatch.Unknown && is.Job.Seen != "":
-		return words[is.Job.Seen] // clients stop at a word that they do not know
+	case e.Task != nil:
+		return words[e.Task.Counts.AsOneJob()]
+	case e.Job.Status == dispatch.Unknown && e.Job.Seen != "":
+		return words[e.Job.Seen] // clients stop at a word that they do not know
 	}
-	return words[is.Job.Status]
+	return words[e.Job.Status]
 }
 
 // words are openEO's words for the statuses of jobs that were started. A job that the broker has accepted is queued:
@@ -119,16 +119,16 @@ var words = map[dispatch.Status]string{dispatch.Accepted: "queued", dispatch.Sub
 func ended(word string) bool { return word == "finished" || word == "error" || word == "canceled" }
 
 func (f *Facade) describeJob(r *request) (*answer, error) {
-	is, err := f.find(r, fresh)
+	e, err := f.find(r, fresh)
 	if err != nil {
 		return nil, err
 	}
-	j := f.batchJob(r, is)
-	if j.Process, err = f.processOf(r, is); err != nil {
+	j := f.batchJob(r, e)
+	if j.Process, err = f.processOf(r, e); err != nil {
 		return nil, err
 	}
-	if is.Task != nil && ended(j.Status) {
-		all, err := f.taskTotal(r, *is.Task)
+	if e.Task != nil && ended(j.Status) {
+		all, err := f.taskTotal(r, *e.Task)
 		if err != nil {
 			return nil, err
 		}
@@ -139,28 +139,28 @@ func (f *Facade) describeJob(r *request) (*answer, error) {
 
 // deleteJob deletes a batch job, which stops it.
 func (f *Facade) deleteJob(r *request) (*answer, error) {
-	is, err := f.find(r, broker.AsKnown)
+	e, err := f.find(r, broker.AsKnown)
 	if err != nil {
 		return nil, err
 	}
-	err = f.remove(r, is)
-	if is.Unstarted != nil && dispatch.Is(err, dispatch.NotFound) { // another request started or deleted it meanwhile
-		if is, err = f.find(r, broker.AsKnown); err != nil {
+	err = f.remove(r, e)
+	if e.Unstarted != nil && dispatch.Is(err, dispatch.NotFound) { // another request started or deleted it meanwhile
+		if e, err = f.find(r, broker.AsKnown); err != nil {
 			return nil, err
 		}
-		err = f.remove(r, is)
+		err = f.remove(r, e)
 	}
 	return &answer{Status: http.StatusNoContent}, notFound(err, "JobNotFound")
 }
 
-func (f *Facade) remove(r *request, is entry) error {
+func (f *Facade) remove(r *request, e entry) error {
 	switch {
-	case is.Unstarted != nil:
-		return f.Broker.DeleteUnstarted(r.Context(), r.user, is.Unstarted.ID)
-	case is.Task != nil:
-		return f.Broker.DeleteTask(r.Context(), r.user, is.Task.ID)
+	case e.Unstarted != nil:
+		return f.Broker.DeleteUnstarted(r.Context(), r.user, e.Unstarted.ID)
+	case e.Task != nil:
+		return f.Broker.DeleteTask(r.Context(), r.user, e.Task.ID)
 	}
-	return f.Broker.Delete(r.Context(), r.user, is.Job.ID)
+	return f.Broker.Delete(r.Context(), r.user, e.Job.ID)
 }
 
 // batchJob is the metadata of a batch job.
@@ -185,27 +185,27 @@ type batchJob struct {
 }
 
 // batchJob returns the metadata of a batch job, without its process.
-func (f *Facade) batchJob(r *request, is entry) batchJob {
-	j := batchJob{ID: is.id(), Status: is.status()}
+func (f *Facade) batchJob(r *request, e entry) batchJob {
+	j := batchJob{ID: e.id(), Status: e.status()}
 	switch {
-	case is.Unstarted != nil:
-		j.Title, j.Created, j.Updated = is.Unstarted.Title, is.Unstarted.Created, is.Unstarted.Updated
-		j.describe(is.Unstarted.Body)
-	case is.Task != nil:
-		j.Title, j.Created, j.Updated = is.Task.Request.Title, is.Task.Created, cmp.Or(is.Task.Ended, is.Task.Updated)
-		j.Progress = progress(j.Status, &is.Task.Progress)
-		j.describe(is.Task.Request.Options, is.Task.Request.Facade)
+	case e.Unstarted != nil:
+		j.Title, j.Created, j.Updated = e.Unstarted.Title, e.Unstarted.Created, e.Unstarted.Updated
+		j.describe(e.Unstarted.Body)
+	case e.Task != nil:
+		j.Title, j.Created, j.Updated = e.Task.Request.Title, e.Task.Created, cmp.Or(e.Task.Ended, e.Task.Updated)
+		j.Progress = progress(j.Status, &e.Task.Progress)
+		j.describe(e.Task.Request.Options, e.Task.Request.Facade)
 	default:
-		j.Title, j.Created, j.Updated = is.Job.Request.Title, is.Job.Created, is.Job.Updated
-		if is.Job.Status.Final() {
-			j.Updated = is.Job.EndTime() // costs and notes may come later
+		j.Title, j.Created, j.Updated = e.Job.Request.Title, e.Job.Created, e.Job.Updated
+		if e.Job.Status.Final() {
+			j.Updated = e.Job.EndTime() // costs and notes may come later
 		}
-		j.Queued, j.Started = is.Job.Created, is.Job.Started
-		j.Progress, j.Costs = progress(j.Status, is.Job.Progress), is.Job.AllCosts()
-		j.Usage = usageOf(is.Job.Job)
-		j.describe(is.Job.Request.Options, is.Job.Request.Facade)
+		j.Queued, j.Started = e.Job.Created, e.Job.Started
+		j.Progress, j.Costs = progress(j.Status, e.Job.Progress), e.Job.AllCosts()
+		j.Usage = usageOf(e.Job.Job)
+		j.describe(e.Job.Request.Options, e.Job.Request.Facade)
 	}
-	if is.Unstarted == nil {
+	if e.Unstarted == nil {
 		j.Links = []link{{Rel: "monitor", Href: r.root + "/jobs/" + j.ID + "/logs", Type: "application/json"}}
 	}
 	if j.Status == "finished" {
@@ -229,17 +229,17 @@ func progress(status string, known *float64) *float64 {
 // describe takes over what a client wrote about a batch job besides its process. The last of several objects that has a
 // member counts.
 func (j *batchJob) describe(objects ...[]byte) {
-	var said struct {
+	var written struct {
 		Description, Plan string
 		Budget            *float64
 		LogLevel          string          `json:"log_level"`
 		JobOptions        json.RawMessage `json:"job_options"`
 	}
 	for _, members := range objects {
-		_ = json.Unmarshal(members, &said) // a job of another door may have options of these names and other types
+		_ = json.Unmarshal(members, &written) // a job of another door may have options of these names and other types
 	}
-	j.Description, j.Plan, j.Budget, j.LogLevel, j.JobOptions = said.Description, said.Plan, said.Budget, said.LogLevel,
-		said.JobOptions
+	j.Description, j.Plan, j.Budget = written.Description, written.Plan, written.Budget
+	j.LogLevel, j.JobOptions = written.LogLevel, written.JobOptions
 }
 
 // sentProcess returns the process that the façade stored with a request, see asSent; nil if it stored none.
@@ -251,13 +251,13 @@ func sentProcess(r dispatch.Request) json.RawMessage {
 
 // processOf returns the process of a batch job: as its client sent it or, for a job of another interface that names a
 // service, a graph that calls the service.
-func (f *Facade) processOf(r *request, is entry) (json.RawMessage, error) {
-	if is.Unstarted != nil {
+func (f *Facade) processOf(r *request, e entry) (json.RawMessage, error) {
+	if e.Unstarted != nil {
 		var body struct{ Process json.RawMessage }
-		err := json.Unmarshal(is.Unstarted.Body, &body)
+		err := json.Unmarshal(e.Unstarted.Body, &body)
 		return body.Process, err
 	}
-	request, first, err := f.requestOf(r, is)
+	request, first, err := f.requestOf(r, e)
 	if err != nil {
 		return nil, err
 	}
@@ -271,21 +271,21 @@ func (f *Facade) processOf(r *request, is entry) (json.RawMessage, error) {
 	if d != nil && request.Service.Inline() {
 		return d.Body, nil
 	}
-	if s, is := f.identified(request); is && r.view.merged() {
+	if s, ok := f.identified(request); ok && r.view.merged() {
 		return callOfService(s.ID, request)
 	}
 	return callOf(request, d)
 }
 
 // requestOf returns the request of a job or a task, and the job, or one of the task's.
-func (f *Facade) requestOf(r *request, is entry) (dispatch.Request, dispatch.JobID, error) {
-	if is.Job != nil {
-		return is.Job.Request, is.Job.ID, nil
+func (f *Facade) requestOf(r *request, e entry) (dispatch.Request, dispatch.JobID, error) {
+	if e.Job != nil {
+		return e.Job.Request, e.Job.ID, nil
 	}
-	for j, err := range f.Broker.TaskJobs(r.Context(), r.user, is.Task.ID, dispatch.Page{Limit: 1, Most: -1}) {
-		return is.Task.Request, j.ID, err
+	for j, err := range f.Broker.TaskJobs(r.Context(), r.user, e.Task.ID, dispatch.Page{Limit: 1, Most: -1}) {
+		return e.Task.Request, j.ID, err
 	}
-	return is.Task.Request, 0, nil
+	return e.Task.Request, 0, nil
 }
 
 // callOf returns the process of a request that names a service: one node that calls it. The document that defines the

@@ -106,8 +106,8 @@ const mostTotals = 1_000 // tasks; more than that at once are rare
 func (k *taskTotals) get(t dispatch.TaskRecord) (total, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	one, has := k.kept[t.ID]
-	return one.total, has && one.updated.Equal(t.Updated) && one.jobs == t.Counts.Jobs()
+	one, ok := k.kept[t.ID]
+	return one.total, ok && one.updated.Equal(t.Updated) && one.jobs == t.Counts.Jobs()
 }
 
 func (k *taskTotals) keep(t dispatch.TaskRecord, all total) {
@@ -121,7 +121,7 @@ func (k *taskTotals) keep(t dispatch.TaskRecord, all total) {
 
 // taskTotal returns what the jobs of an ended task used together.
 func (f *Facade) taskTotal(r *request, t dispatch.TaskRecord) (all total, err error) {
-	if all, has := f.totals.get(t); has {
+	if all, ok := f.totals.get(t); ok {
 		return all, nil
 	}
 	for j, err := range r.InTurns(r.Context(), r.user,
@@ -137,13 +137,13 @@ func (f *Facade) taskTotal(r *request, t dispatch.TaskRecord) (all total, err er
 
 // costsOf returns the costs of a batch job that was started; nil if they are not known, as those of a task until it
 // ends.
-func (f *Facade) costsOf(r *request, is entry) (*float64, error) {
+func (f *Facade) costsOf(r *request, e entry) (*float64, error) {
 	switch {
-	case is.Job != nil:
-		return is.Job.AllCosts(), nil
-	case !ended(is.status()):
+	case e.Job != nil:
+		return e.Job.AllCosts(), nil
+	case !ended(e.status()):
 		return nil, nil
 	}
-	all, err := f.taskTotal(r, *is.Task)
+	all, err := f.taskTotal(r, *e.Task)
 	return all.costs, err
 }

@@ -63,9 +63,9 @@ func (k *idLists) formats(p dispatch.Publication, platform string) map[string]bo
 func (k *idLists) keep(p dispatch.Publication, key string,
 	read func(map[string]json.RawMessage) map[string]bool) map[string]bool {
 	k.mu.Lock()
-	kept, has := k.all[key]
+	kept, ok := k.all[key]
 	k.mu.Unlock()
-	if has && kept.version == p.Version {
+	if ok && kept.version == p.Version {
 		return kept.ids
 	}
 	var doc map[string]json.RawMessage
@@ -141,7 +141,7 @@ func (o *offer) readLists(nodes []graphNode) {
 func (o *offer) checkCollections(nodes []graphNode) error {
 	loaded := map[string]bool{}
 	for _, n := range nodes {
-		if id, is := n.arguments["id"].(string); is && n.is(processLoad) {
+		if id, ok := n.arguments["id"].(string); ok && n.is(processLoad) {
 			loaded[id] = true
 		}
 	}
@@ -183,10 +183,10 @@ func (o *offer) checkProcesses(nodes []graphNode) error {
 	}
 	slices.SortFunc(unlisted, calledProcess.compare)
 	for _, p := range unlisted[:min(len(unlisted), mostUnlisted)] {
-		switch has, err := o.has(p); {
+		switch ok, err := o.has(p); {
 		case err != nil:
 			return nil
-		case !has:
+		case !ok:
 			return o.noProcess(p)
 		}
 	}
@@ -278,7 +278,7 @@ func (o *offer) noProcess(p calledProcess) error {
 // checkFormats refuses formats of files that the platform does not list. Case does not count, as the standard says.
 func (o *offer) checkFormats(nodes []graphNode) error {
 	for _, n := range nodes {
-		if name, is := n.arguments["format"].(string); is && n.is(processSave) {
+		if name, ok := n.arguments["format"].(string); ok && n.is(processSave) {
 			if err := o.checkFormat(name); err != nil {
 				return err
 			}

@@ -178,7 +178,7 @@ func (m *merging) listOf(member string, all []object, self string) (object, erro
 	out := object{}
 	for name, v := range map[string]any{member: all,
 		"links": []link{{Rel: "self", Href: self, Type: "application/json"}}, missingOf: m.missing, oldOf: m.old} {
-		if names, is := v.([]string); is && len(names) == 0 {
+		if names, ok := v.([]string); ok && len(names) == 0 {
 			continue
 		}
 		text, err := dispatch.Encode(v)

@@ -32,7 +32,7 @@ var ownDocuments = map[string]string{
 
 // ownPublication returns what the view of all platforms publishes at a path where no platform speaks openEO.
 func (part listPart) ownPublication(path string, formats []string) (*answer, error) {
-	if text, is := ownDocuments[path]; is {
+	if text, ok := ownDocuments[path]; ok {
 		if len(formats) > 0 {
 			var err error
 			if text, err = withFormats(text, formats); err != nil {

@@ -58,7 +58,7 @@ func (f *Facade) platformParameter() (json.RawMessage, error) {
 
 // validationFailure returns an error of a process as the result of its validation; any other error stays an error.
 func validationFailure(err error) (*answer, error) {
-	if own, is := errors.AsType[refusal](err); is && own.status == 400 {
+	if own, ok := errors.AsType[refusal](err); ok && own.status == 400 {
 		return &answer{Body: map[string]any{"errors": []map[string]string{{"code": own.code, "message": own.message}}}},
 			nil
 	}

@@ -151,8 +151,8 @@ func (f *Facade) listProcesses(r *request) (*answer, error) {
 	more := false
 	processes := func(yield func(any, error) bool) {
 		for n := 0; ; {
-			some, err := f.Processes.Processes(r.Context(), r.user, after, processesAtOnce)
-			for _, p := range some {
+			page, err := f.Processes.Processes(r.Context(), r.user, after, processesAtOnce)
+			for _, p := range page {
 				if more = n == most; more {
 					return
 				}
@@ -164,7 +164,7 @@ func (f *Facade) listProcesses(r *request) (*answer, error) {
 			if err != nil {
 				yield(nil, err)
 			}
-			if err != nil || len(some) < processesAtOnce {
+			if err != nil || len(page) < processesAtOnce {
 				return
 			}
 		}
