@@ -31,7 +31,7 @@ type Config struct {
 	Operator      Operator        `yaml:"operator"`
 	Development   bool            `yaml:"development" default:"false" doc:"permits http, private addresses and secrets in the file"`
 	GiveUpAfter   time.Duration   `yaml:"give_up_after" default:"24h" doc:"how long the broker retries a job that its platform refuses temporarily, or finds out what happened to it; then the job fails"`
-	StalledAfter  time.Duration   `yaml:"stalled_after" default:"6h" doc:"time without progress after which a job gets the attention 'stalled'. It goes on, and keeps its slot unless 'limits.free_stalled' is set"`
+	StalledAfter  time.Duration   `yaml:"stalled_after" default:"6h" doc:"time without progress after which a job gets the attention 'stalled'. It goes on"`
 	Retention     Retention       `yaml:"retention"`
 	Limits        Limits          `yaml:"limits"`
 	Streams       Streams         `yaml:"streams"`
@@ -340,7 +340,7 @@ type Applications struct {
 type Limits struct {
 	Body            Size `yaml:"body" default:"10MiB" doc:"maximum size of a request body"`
 	Connections     int  `yaml:"connections" default:"10000" restart:"true" doc:"client connections that each process serves at once; more wait"`
-	UserRequests    int  `yaml:"user_requests" default:"16" doc:"requests of one user that each process serves at once, without streams and those that wait. More wait ten seconds, then get 429"`
+	UserRequests    int  `yaml:"user_requests" default:"16" doc:"requests of one user that each process serves at once ([S30](security.md#load))"`
 	AddressRequests int  `yaml:"address_requests" default:"512" doc:"the same for one address (IPv6: /64) without a known user. Behind a proxy set 'trusted_proxies'"`
 	RateUser        Pace `yaml:"rate_user" doc:"maximum rate of requests of one user, and of one address, to each process: '10/s', '100/m'. Ten seconds' worth may come at once; more get 429. A portal sends requests of many users from one address"`
 	RateAddress     Pace `yaml:"rate_address"`

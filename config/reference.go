@@ -24,12 +24,15 @@ func WriteReference(page io.Writer) {
 func writeTable(page io.Writer, schema reflect.Type) {
 	fmt.Fprint(page, "\n| key (default) | meaning |\n|---|---|\n")
 	for _, r := range rowsOf(schema, "") {
+		if len(r.variables) > 0 {
+			r.meaning = append(r.meaning, "also "+strings.Join(r.variables, ", "))
+		}
 		fmt.Fprintf(page, "| %s | %s |\n", strings.Join(r.keys, ", "), strings.Join(r.meaning, "; "))
 	}
 }
 
 // row describes in Markdown a key that has a tag doc, and the keys after it that have none.
-type row struct{ keys, meaning []string }
+type row struct{ keys, meaning, variables []string }
 
 func rowsOf(schema reflect.Type, before string) (rows []row) {
 	for _, f := range fields(schema) {
@@ -56,7 +59,7 @@ func rowsOf(schema reflect.Type, before string) (rows []row) {
 		r := &rows[len(rows)-1]
 		r.keys = append(r.keys, key)
 		if variable := f.Tag.Get("variable"); variable != "" {
-			r.meaning = append(r.meaning, "also `"+variable+"`")
+			r.variables = append(r.variables, "`"+variable+"`")
 		}
 	}
 	return rows

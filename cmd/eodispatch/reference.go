@@ -100,21 +100,21 @@ With ` + "`--json`, lists and streams have one object per line; `message_type` i
 
 // describe lists the commands of a group, and those below them.
 func describe(page io.Writer, title string, root *cobra.Command, group string) {
-	fmt.Fprintf(page, "\n## %s\n\n| command | |\n|---|---|\n", strings.TrimSuffix(title, ":"))
+	fmt.Fprintf(page, "\n## %s\n\n", strings.TrimSuffix(title, ":"))
 	for _, command := range root.Commands() {
 		if command.GroupID != group || !command.IsAvailableCommand() {
 			continue
 		}
-		row(page, root, command)
+		item(page, root, command)
 		for _, below := range command.Commands() {
 			if below.IsAvailableCommand() && command.Name() != "completion" {
-				row(page, root, below)
+				item(page, root, below)
 			}
 		}
 	}
 }
 
-func row(page io.Writer, root, command *cobra.Command) {
+func item(page io.Writer, root, command *cobra.Command) {
 	use := strings.TrimPrefix(command.CommandPath(), root.Name()+" ") + strings.TrimPrefix(command.Use, command.Name())
-	fmt.Fprintf(page, "| `%s` | %s |\n", strings.ReplaceAll(use, "|", `\|`), command.Short)
+	fmt.Fprintf(page, "- `%s`: %s\n", use, command.Short)
 }
