@@ -95,7 +95,7 @@ func (b *Broker) forecastOf(ctx context.Context, runs []dispatch.FinishedRun, w 
 	return &dispatch.Forecast{End: forecast.RangeFrom(now, f.Ends), Runs: len(times), Basis: basis}, nil
 }
 
-// slotsOf returns how many jobs of a task run at once while some of them wait, as others wait at present; 0: not known.
+// slotsOf returns how many jobs of a task run at once while some of them wait, shared with others as now; 0: not known.
 func (b *Broker) slotsOf(ctx context.Context, backend *dispatch.Backend, t dispatch.TaskRecord, running int) (int,
 	error) {
 	limit := backend.Limits.Jobs

@@ -34,7 +34,7 @@ type Store interface {
 	// Discard does what Cancel does with hide, and plans the removal of the job from its platform if the broker
 	// submitted it, see [dispatch.Removal].
 	Discard(ctx context.Context, u dispatch.UserID, id dispatch.JobID) (dispatch.Job, error)
-	// DiscardTask does what CancelTask does with hide, likewise.
+	// DiscardTask does what CancelTask does with hide, and plans the removal of the jobs as Discard does.
 	DiscardTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID) (dispatch.Account, error)
 	// PauseTask sets Job.Paused of the jobs of a task that may still be submitted: those that have not ended, and those
 	// that failed. Jobs that wait are not due, and get the attention [dispatch.Paused]. It returns the account, which
@@ -65,7 +65,7 @@ type Store interface {
 	// AnnotateJob changes the annotations of a job, and Job.Updated. Invalid, and nothing changed, if they would exceed
 	// their bounds.
 	AnnotateJob(ctx context.Context, u dispatch.UserID, id dispatch.JobID, c dispatch.AnnotationChange) error
-	// AnnotateTask changes the annotations of a task, and Task.Edited, likewise.
+	// AnnotateTask changes the annotations of a task, and Task.Edited, as AnnotateJob does those of a job.
 	AnnotateTask(ctx context.Context, u dispatch.UserID, id dispatch.TaskID, c dispatch.AnnotationChange) error
 
 	// MarkAwaited makes statuses due that were read longer ago than fresh: now, but not sooner than gap after they were

@@ -37,7 +37,7 @@ type Changed struct {
 	Task    TaskID      // or that of the job
 	Deleted bool        // by its owner
 	Record  *Record     // of the job; nil: it is deleted
-	Whole   *TaskRecord // the task itself; likewise
+	Whole   *TaskRecord // the task itself; nil: it is deleted
 }
 
 // Place returns the place after which further changes follow.

@@ -54,7 +54,7 @@ const (
 	// a create request was begun; until its response arrives or it is settled, the platform may have accepted it
 	Creating Phase = "creating"
 	Created  Phase = "created"  // the platform assigned a Ref; nothing runs
-	Starting Phase = "starting" // likewise for a start request
+	Starting Phase = "starting" // the same for a start request
 	Started  Phase = "started"  // the job is known to have started; it is never started again
 	Ended    Phase = "ended"    // finished, failed or canceled: no more requests about it, except for orphans
 )
@@ -116,7 +116,7 @@ const (
 	// the check has no result: the job may run or not; its owner decides
 	SubmissionUnknown Attention = "submission_unknown"
 	NotTaken          Attention = "platform_busy" // the platform turned the job away; it is submitted again
-	Full              Attention = "platform_full" // likewise, while the platform has other jobs of the account
+	Full              Attention = "platform_full" // the same, because the platform has other jobs of the account
 	GivenUp           Attention = "given_up"      // the job failed because it was turned away for too long
 	Unreachable       Attention = "platform_unavailable"
 	NeedsSignIn       Attention = "sign_in_required"

@@ -9,7 +9,7 @@ type Restored int
 const (
 	NotRestored  Restored = iota
 	CompareFirst          // nothing is created or started until the account was compared with the platform's list
-	// likewise, but an account of a platform without a list submits at once: its jobs may run twice
+	// as CompareFirst, but an account of a platform without a list submits at once: its jobs may run twice
 	CompareIfLists
 )
 

@@ -33,7 +33,7 @@ type Task struct {
 	// see Store.Document.
 	Document *Document
 
-	// Hooks are notified of this task alone. They are stored with it, likewise.
+	// Hooks are notified of this task alone. They are stored with it. A store never fills in this field.
 	Hooks []Hook
 }
 

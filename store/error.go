@@ -38,7 +38,7 @@ func fail(op string, err error) error {
 		Answered: text == full || text == readOnly}
 }
 
-// noSuch is fail for what is no job; text says what there is not.
+// noSuch is fail for a missing row of another table than jobs; text names what is missing.
 func noSuch(op, text string, err error) error {
 	if errors.Is(err, sql.ErrNoRows) {
 		return &dispatch.Error{Kind: dispatch.NotFound, Op: "store." + op, Text: text, Err: err}

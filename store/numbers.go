@@ -65,7 +65,7 @@ const (
 	presentNumber = "(SELECT o.change FROM owners o WHERE o.owner = jobs.owner)"
 )
 
-// take returns what takes the numbers, before rows of jobs are written with them.
+// take returns the statements that take the numbers, before rows of jobs are written with them.
 func (n numbers) take(now int64) (all []command) {
 	for _, u := range slices.Sorted(maps.Keys(n.owners)) {
 		all = append(all, command{takeNumber, []any{string(u), now}})
@@ -73,7 +73,7 @@ func (n numbers) take(now int64) (all []command) {
 	return all
 }
 
-// ofTasks returns what gives tasks the numbers that were taken.
+// ofTasks returns the statements that give tasks the numbers that were taken.
 func (n numbers) ofTasks() (all []command) {
 	for _, id := range slices.Sorted(maps.Keys(n.tasks)) {
 		t, text := n.tasks[id], numberTask

@@ -55,7 +55,8 @@ func wakeTask(ctx context.Context, q querier, t lockedTask, now int64) error {
 	return err
 }
 
-// setMoves replaces tasks.moves, and reports whether it was as it was seen. It also locks the task.
+// setMoves replaces tasks.moves if it still has the value that was read, and reports whether it did. It also locks the
+// task.
 func setMoves(ctx context.Context, q querier, id dispatch.TaskID, seen, moves int64) (bool, error) {
 	n, err := exec(ctx, q, `
 		UPDATE tasks

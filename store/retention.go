@@ -10,7 +10,7 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// What Retain and Purge report to the function of OnRemoved.
+// The kinds of rows that Retain and Purge report to the function of OnRemoved.
 const (
 	removedResults  = "results"
 	removedRequests = "requests"

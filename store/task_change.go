@@ -18,11 +18,11 @@ const (
 	mostAtOnce    = 2000                  // jobs of a transaction, however short it is
 )
 
-// What changes of tasks do with their jobs.
+// The changes of the jobs of a task.
 const (
 	changeCancel     = "cancel"      // and end their pause
-	changeDelete     = "delete"      // likewise, and hide them
-	changeDiscard    = "discard"     // likewise, and plan their removal
+	changeDelete     = "delete"      // cancel, end their pause, and hide them
+	changeDiscard    = "discard"     // as changeDelete, and plan their removal from the platform
 	changeCancelSome = "cancel some" // those with some statuses or numbers
 	changePause      = "pause"
 	changeResume     = "resume"

@@ -17,7 +17,7 @@ const (
 	unsavedEvery  = time.Minute      // between two log lines about the backlog
 	// how long a job must stay unknown to the store before a response about it is dropped
 	missingFor   = time.Hour
-	missingAtEnd = 5 * time.Second // likewise, when the process ends
+	missingAtEnd = 5 * time.Second // the same when the process ends
 )
 
 // backlog keeps the responses to submissions that a visit could not save before its lease ran out. They are saved as

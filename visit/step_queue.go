@@ -12,7 +12,7 @@ const (
 	classSubmit               // a waiting job while a slot is free
 	classPoll                 // a status that is due
 	classMeter                // costs of a job that has ended; only while nothing more urgent is due
-	classRemove               // a platform job of a job that has ended, likewise
+	classRemove               // a platform job to be removed; only while nothing more urgent is due
 	classCount
 )
 

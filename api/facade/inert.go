@@ -27,7 +27,7 @@ func InertType(media string) string {
 	return media
 }
 
-// What is passed on of a request for a file, and of the response.
+// The headers of a request for a file, and of its response, that are passed on.
 var (
 	fileAsked = []string{"Range", "If-Range", "If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since"}
 	fileSent  = []string{"Content-Type", "Content-Length", "Content-Range", "Content-Encoding", "Accept-Ranges", "Etag",

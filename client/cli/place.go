@@ -31,7 +31,7 @@ func (p *place) flags(a *app, command *cobra.Command) {
 	flags.StringVar(&p.protocol, "protocol", "", "protocol of --endpoint: openeo or ogc_api_process")
 	flags.StringVar(&p.namespace, "namespace", "", "namespace of the process at the platform")
 	command.MarkFlagsMutuallyExclusive("platform", "endpoint", "at")
-	// likewise
+	// it fails only for a flag that does not exist
 	_ = command.RegisterFlagCompletionFunc("protocol", cobra.FixedCompletions(protocols,
 		cobra.ShellCompDirectiveNoFileComp))
 	// fails only for unknown flags

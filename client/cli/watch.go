@@ -272,7 +272,7 @@ func (w *watching) record(u client.Update, each func(wire.ProcessingJobSummary))
 			delete(w.failed, j.ID) // it may be retried
 		} else if !w.failed[j.ID] {
 			w.failed[j.ID] = true
-			if w.task { // the end of a job by itself is said anyway
+			if w.task { // the end of a single job is printed anyway
 				w.shown.note(fmt.Sprintf("%s failed: %s", target{false, j.ID}, whyOf(j)))
 			}
 		}

@@ -15,7 +15,7 @@ type HookRequest struct {
 type Hook struct {
 	ID      string     `json:"id"`
 	Job     *int64     `json:"job_id,omitempty" doc:"The only job that it is notified of, by options.notify"`
-	Task    *int64     `json:"task_id,omitempty" doc:"The only task that it is notified of, likewise"`
+	Task    *int64     `json:"task_id,omitempty" doc:"The only task that it is notified of, by options.notify"`
 	Kind    string     `json:"kind" enum:"webhook,mail,ogc" doc:"mail: a mail about several events. ogc: it is sent what OGC API - Processes has sent to a subscriber"`
 	URL     string     `json:"url"`
 	Events  []string   `json:"events" enum:"running,finished,failed,canceled,attention,task_ended,task_share"`

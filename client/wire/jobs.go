@@ -32,7 +32,7 @@ type ProcessingJobSummary struct {
 	Ended         *time.Time    `json:"ended,omitempty" doc:"When the job ended: as the platform reports, else when the broker noticed it. Absent: it has not ended"`
 	Checked       *time.Time    `json:"checked,omitempty" doc:"When the platform last reported the status"`
 	QueuePosition *int          `json:"queue_position,omitempty" minimum:"0" doc:"Number of jobs of the same account, which other users may share, that the broker submits before this one, accurate to some seconds. The order is fair between users, so jobs that are submitted later can come before it. Present only while the job waits for its turn, not while a user must sign in or the operator must act. A change of this number alone is not pushed and changes no ETag"`
-	Forecast      *Forecast     `json:"forecast,omitempty" doc:"When the job starts and ends, as others wait at present. Absent: it waits for somebody or for a platform without a known limit, or fewer than eight of your jobs of the service have finished; and in lists and streams. A change of it alone changes no ETag"`
+	Forecast      *Forecast     `json:"forecast,omitempty" doc:"When the job is expected to start and end, if the platform stays as busy as it is now. Absent in lists and streams, while the job waits for a person or for a platform without a known limit, and until eight of your jobs of the service have finished. A change of it alone changes no ETag"`
 	TaskID        int64         `json:"task_id,omitempty"`
 	Platform      string        `json:"platform,omitempty" required:"true" doc:"Name of the platform"`
 	PlatformJobID string        `json:"platform_job_id,omitempty" doc:"Id of the job on the platform"`

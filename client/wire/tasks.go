@@ -18,7 +18,7 @@ type UpscalingTaskSummary struct {
 	Budget    *TaskBudget    `json:"budget,omitempty" doc:"What the jobs may cost, if the task was submitted with a budget"`
 	Created   time.Time      `json:"created,omitzero" required:"true" doc:"When the broker accepted the task"`
 	Trial     int            `json:"trial,omitempty" doc:"How many of the first jobs run while the task is paused on trial. Absent: none"`
-	Forecast  *Forecast      `json:"forecast,omitempty" doc:"When the task ends, as others wait at present. Absent: it is paused, waits for somebody, was submitted with several services, or fewer than eight of your jobs of the service have finished; and in lists. A change of it alone is not pushed and changes no ETag"`
+	Forecast  *Forecast      `json:"forecast,omitempty" doc:"When the task is expected to end, if the platform stays as busy as it is now. Absent in lists, while the task is paused or waits for a person, for several services, and until eight of your jobs of the service have finished. A change of it alone is not pushed and changes no ETag"`
 	Rest      *TaskRest      `json:"rest,omitempty" doc:"What the other jobs of a task need whose trial has ended, or whose budget was reached. Absent otherwise, and in lists"`
 	Counts    map[Status]int `json:"counts" doc:"Number of jobs by status, without deleted jobs"`
 	Progress  *float64       `json:"progress,omitempty" required:"true" minimum:"0" maximum:"100" doc:"Mean of the jobs in percent; a job that has ended counts as 100 even if it failed"`
@@ -49,7 +49,7 @@ type TaskRest struct {
 	Costs       *Spread `json:"costs" doc:"What they are expected to cost together, in cost_unit. null: not known. From fewer than three finished jobs there is no range, and all three numbers are equal"`
 	CostUnit    string  `json:"cost_unit" doc:"The unit in which the platform charges, in its own words. Empty: it names none"`
 	CostRuns    int     `json:"cost_runs" doc:"Number of finished jobs that the costs are estimated from"`
-	Seconds     *Spread `json:"seconds" doc:"How many seconds after the resumption all of them have ended, as others wait at present. Likewise"`
+	Seconds     *Spread `json:"seconds" doc:"How many seconds after the resumption all of them have ended, if the platform stays as busy as it is now. null, and from fewer than three finished jobs: as for costs"`
 	SecondsRuns int     `json:"seconds_runs" doc:"Number of finished jobs that the time is estimated from"`
 	Basis       string  `json:"basis" enum:"task,service" doc:"task: these are jobs of the same task, such as its trial; service: your finished jobs of the service, whatever their parameters"`
 }

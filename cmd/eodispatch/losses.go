@@ -15,7 +15,7 @@ import (
 // standbys come and go.
 const lossesEvery = time.Minute
 
-// What the database may lose, for operators.
+// Faults in the setup of the database, in words for operators.
 const (
 	lostByFailover = "the database's standbys do not confirm commits: when one takes over, accepted jobs may be lost " +
 		"and started jobs may be started again; set synchronous_standby_names, with Patroni synchronous_mode"

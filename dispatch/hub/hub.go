@@ -13,7 +13,7 @@ type Hub struct {
 	*dispatch.Setup
 
 	Saved Signals[dispatch.JobID] // a response about the job was saved
-	// likewise for any job of the user, or the user changed a job; signaled before shown
+	// a response about any job of the user was saved, or the user changed a job; signaled before shown
 	Changed  Signals[dispatch.UserID]
 	shown    Signals[dispatch.UserID]  // one of the user's jobs may look different to the user
 	shownJob Signals[dispatch.JobID]   // the job may look different to its owner

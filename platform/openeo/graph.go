@@ -19,7 +19,7 @@ type order struct {
 	process json.RawMessage // the whole process, if the request brought it; then graph and options are not set
 	graph   map[string]any
 	options json.RawMessage // job options of the definition, if the back-end does not read the definition itself
-	// likewise, of synchronous runs
+	// the same for synchronous runs
 	runOptions json.RawMessage
 	defined    string // see dispatch.Versions.Definition
 }

@@ -232,7 +232,7 @@ func checkShape(ctx context.Context, b *dispatch.Backend, process json.RawMessag
 	if dispatch.Is(err, dispatch.DocumentInvalid) {
 		return err
 	}
-	return nil // what else there is to say, of permissions for example, is said by the broker
+	return nil // the broker reports all other faults, such as missing permissions
 }
 
 // validateCall checks the call of a service as if it were to be run.

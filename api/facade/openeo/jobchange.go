@@ -146,7 +146,7 @@ var jobMembers = map[string]func(json.RawMessage) bool{
 const (
 	mostTitle       = 1_000 // characters, as in the broker's own interface
 	mostDescription = 20_000
-	longestJob      = 366 * 24 * time.Hour // likewise
+	longestJob      = 366 * 24 * time.Hour // as in the broker's own interface
 )
 
 func isTextUpTo(most int) func(json.RawMessage) bool {

@@ -424,7 +424,7 @@ export interface components {
             state: "active" | "failing" | "gone";
             /**
              * Format: int64
-             * @description The only task that it is notified of, likewise
+             * @description The only task that it is notified of, by options.notify
              */
             task_id?: number;
             url: string;
@@ -640,7 +640,7 @@ export interface components {
             state: "active" | "failing" | "gone";
             /**
              * Format: int64
-             * @description The only task that it is notified of, likewise
+             * @description The only task that it is notified of, by options.notify
              */
             task_id?: number;
             url: string;
@@ -868,7 +868,7 @@ export interface components {
             ended?: string;
             /** @description Why the job failed, or why the broker canceled it */
             failure?: string;
-            /** @description When the job starts and ends, as others wait at present. Absent: it waits for somebody or for a platform without a known limit, or fewer than eight of your jobs of the service have finished; and in lists and streams. A change of it alone changes no ETag */
+            /** @description When the job is expected to start and end, if the platform stays as busy as it is now. Absent in lists and streams, while the job waits for a person or for a platform without a known limit, and until eight of your jobs of the service have finished. A change of it alone changes no ETag */
             forecast?: components["schemas"]["Forecast"];
             /** @description The requested format of the result */
             format?: string;
@@ -964,7 +964,7 @@ export interface components {
             ended?: string;
             /** @description Why the job failed, or why the broker canceled it */
             failure?: string;
-            /** @description When the job starts and ends, as others wait at present. Absent: it waits for somebody or for a platform without a known limit, or fewer than eight of your jobs of the service have finished; and in lists and streams. A change of it alone changes no ETag */
+            /** @description When the job is expected to start and end, if the platform stays as busy as it is now. Absent in lists and streams, while the job waits for a person or for a platform without a known limit, and until eight of your jobs of the service have finished. A change of it alone changes no ETag */
             forecast?: components["schemas"]["Forecast"];
             /** @description The requested format of the result */
             format?: string;
@@ -1495,7 +1495,7 @@ export interface components {
              * @description Number of jobs that wait, without those that are being submitted
              */
             jobs: number;
-            /** @description How many seconds after the resumption all of them have ended, as others wait at present. Likewise */
+            /** @description How many seconds after the resumption all of them have ended, if the platform stays as busy as it is now. null, and from fewer than three finished jobs: as for costs */
             seconds: components["schemas"]["Spread"] | null;
             /**
              * Format: int64
@@ -1628,7 +1628,7 @@ export interface components {
              * @description When the broker accepted the task
              */
             created: string;
-            /** @description When the task ends, as others wait at present. Absent: it is paused, waits for somebody, was submitted with several services, or fewer than eight of your jobs of the service have finished; and in lists. A change of it alone is not pushed and changes no ETag */
+            /** @description When the task is expected to end, if the platform stays as busy as it is now. Absent in lists, while the task is paused or waits for a person, for several services, and until eight of your jobs of the service have finished. A change of it alone is not pushed and changes no ETag */
             forecast?: components["schemas"]["Forecast"];
             /** @description The platforms of a task that was submitted with several services. Each job has its own */
             homes?: components["schemas"]["TaskHome"][];
@@ -1720,7 +1720,7 @@ export interface components {
              * @description When the broker accepted the task
              */
             created: string;
-            /** @description When the task ends, as others wait at present. Absent: it is paused, waits for somebody, was submitted with several services, or fewer than eight of your jobs of the service have finished; and in lists. A change of it alone is not pushed and changes no ETag */
+            /** @description When the task is expected to end, if the platform stays as busy as it is now. Absent in lists, while the task is paused or waits for a person, for several services, and until eight of your jobs of the service have finished. A change of it alone is not pushed and changes no ETag */
             forecast?: components["schemas"]["Forecast"];
             /** @description The platforms of a task that was submitted with several services. Each job has its own */
             homes?: components["schemas"]["TaskHome"][];
