@@ -31,7 +31,7 @@ type Config struct {
 	Operator      Operator        `yaml:"operator"`
 	Development   bool            `yaml:"development" default:"false" doc:"permits http, private addresses and secrets in the file"`
 	GiveUpAfter   time.Duration   `yaml:"give_up_after" default:"24h" doc:"how long the broker retries a job that its platform refuses temporarily, or finds out what happened to it; then the job fails"`
-	StalledAfter  time.Duration   `yaml:"stalled_after" default:"6h" doc:"time without progress after which a job gets the attention 'stalled'. It goes on"`
+	StalledAfter  time.Duration   `yaml:"stalled_after" default:"6h" doc:"time without progress after which a job gets the attention 'stalled'. The job goes on"`
 	Retention     Retention       `yaml:"retention"`
 	Limits        Limits          `yaml:"limits"`
 	Streams       Streams         `yaml:"streams"`
@@ -254,7 +254,7 @@ type PlatformLimits struct {
 
 // Catalogue configures where the services that users can pick come from, besides Config.Services.
 type Catalogue struct {
-	Sources []string      `yaml:"sources" doc:"folders, read every minute ('*.json', also below), and https URLs of a record, a list (a JSON array of records or URLs, or a FeatureCollection with links 'next'), or a page with links 'item', 'items' or 'child'. Records are those of OGC API - Records with the type 'service': the link 'service' is the platform's address, 'application' the openEO process. Several pairs: several platforms"`
+	Sources []string      `yaml:"sources" doc:"folders, read every minute ('*.json', also below), and https URLs of a record, a list (a JSON array of records or URLs, or a FeatureCollection with links 'next'), or a page with links 'item', 'items' or 'child'. Records are those of OGC API - Records with the type 'service': the link 'service' is the platform's address, 'application' the openEO process. A record with several such pairs is at several platforms"`
 	Refresh time.Duration `yaml:"refresh" default:"1h" doc:"how often URLs are read. A source that does not respond keeps its last state. Of one that exceeds a [bound](security.md#hostile-inputs) or nine minutes, the first records are shown"`
 	Open    bool          `yaml:"open" default:"false" doc:"the catalogue can be read without a sign-in"`
 }
@@ -317,7 +317,7 @@ type Hooks struct {
 type Mail struct {
 	Server     string          `yaml:"server" doc:"SMTP server, 'HOST:PORT'; absent: no mail"`
 	From       string          `yaml:"from" doc:"the sender: 'EO jobs <noreply@example.org>'"`
-	Encryption mail.Encryption `yaml:"encryption" default:"starttls" oneof:"starttls implicit none" doc:"'starttls' (required), 'implicit' (usually port 465), or 'none', for a relay on the own machine"`
+	Encryption mail.Encryption `yaml:"encryption" default:"starttls" oneof:"starttls implicit none" doc:"'starttls' (required), 'implicit' (usually port 465), or 'none', for a relay on the same machine"`
 	Username   string          `yaml:"username" doc:"the account at the server"`
 	Password   dispatch.Secret `yaml:"password"`
 }

@@ -36,7 +36,7 @@ var (
 	errNotLinked    = errors.New("the user has not linked an account")
 	errLinkEnded    = errors.New("the link to the user's account has ended")
 	errSubjectEnded = errors.New("the user's own token is not valid any more")
-	errPassing      = errors.New("it may work later")
+	errPassing      = errors.New("the failure may be temporary")
 )
 
 // refusals maps refusals with status 400 to errors. The status alone does not tell whether the user, the operator or
@@ -94,7 +94,7 @@ func checkClientAccepted(ctx context.Context, exchange func(context.Context, dis
 	_, err := exchange(ctx, nobody)
 	switch {
 	case err == nil:
-		return misconfigured(errors.New("the provider gave a token for one that is none"))
+		return misconfigured(errors.New("the provider exchanged an invalid token"))
 	case errors.Is(err, errSubjectEnded):
 		return nil
 	}
@@ -115,8 +115,7 @@ func (c exchangeClient) tryOwn(ctx context.Context, e exchanger) (unproven strin
 	case err == nil, errors.Is(err, errNotLinked): // the client has no account to link
 		return "", nil
 	case errors.Is(err, errSubjectEnded):
-		return "whether the client may exchange, which shows only with a token, and the client has none of its own " +
-			"to try with", nil
+		return "whether the client may exchange tokens, because it has no token of its own to try with", nil
 	}
 	return "", err
 }

@@ -12,7 +12,7 @@ import (
 
 const (
 	revocationsAtOnce = 100 // grants that one run of revokeAll revokes
-	// after this a revocation that the provider refuses, or whose provider is configured no more, is given up
+	// after this a revocation that the provider refuses, or whose provider is no longer configured, is given up
 	revocationLasts = 30 * 24 * time.Hour
 )
 
@@ -86,7 +86,7 @@ func (g *grants) revokeLater(ctx context.Context, row dispatch.Revocation) error
 func (g *grants) revoke(ctx context.Context, row dispatch.Revocation) error {
 	if row.Issuer != g.client.provider.issuer {
 		return misconfigured(errors.New("the provider " + row.Issuer +
-			", which issued the permission, is configured no more"))
+			", which issued the permission, is no longer configured"))
 	}
 	var p permission
 	err := g.ring.openJSON(row.Sealed, &p, grantPlace(row.ID, row.OwnerHash, row.Issuer)...)

@@ -241,7 +241,7 @@ func (s *SignIns) checkIssuer(ctx context.Context, query url.Values) error {
 	if !named && !at.NamesItself || len(iss) == 1 && iss[0] == s.client.provider.issuer {
 		return nil
 	}
-	return invalidReturn(errors.New("another provider answered, or one that does not say who it is"))
+	return invalidReturn(errors.New("the response is from another provider, or does not name one"))
 }
 
 // startAgain tells a user how to repeat a sign-in. The broker cannot link to it, because it does not know for what the
@@ -313,9 +313,9 @@ func (s *SignIns) signedInUser(ctx context.Context, a answer, nonce string) (dis
 	case err != nil:
 		return "", "", bad(err)
 	case subtle.ConstantTimeCompare([]byte(verified.Nonce), []byte(nonce)) != 1:
-		return "", "", bad(errors.New("the nonce is another"))
+		return "", "", bad(errors.New("the nonce is not the one of this sign-in"))
 	case !validSubject(c.subject):
-		return "", "", bad(errors.New("the sub is no user's"))
+		return "", "", bad(errors.New("the sub cannot identify a user"))
 	}
 	return dispatch.UserID(c.issuer + " " + c.subject), c.name, nil
 }

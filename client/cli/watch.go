@@ -47,7 +47,7 @@ func (a *app) waitCommand() *cobra.Command {
 			if limit < 0 {
 				return usage("--timeout cannot be negative")
 			}
-			over := errors.New("the time is over")
+			over := errors.New("the timeout is over")
 			if limit > 0 {
 				var cancel context.CancelFunc
 				ctx, cancel = context.WithTimeoutCause(ctx, limit, over)
