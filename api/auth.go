@@ -53,7 +53,7 @@ func (a *api) authenticate(ctx huma.Context, next func(huma.Context)) {
 	next(ctx)
 }
 
-// admit notes the caller of a request and counts it among those of the caller.
+// admit notes the caller of a request, and counts the request among the caller's.
 func (a *api) admit(ctx context.Context, caller identity.Caller) error {
 	call.In(ctx).Caller = caller
 	if err := a.CountUser(ctx); err != nil {

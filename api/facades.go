@@ -120,8 +120,8 @@ func (s facadeServer) SignInLink(account dispatch.Account) string {
 	return s.api.SignInLink(account)
 }
 
-// Problem implements [facade.Server]. The error of a request that took too long is that it did, whatever it was doing,
-// and is logged.
+// Problem implements [facade.Server]. A request that took too long gets the error for that, whatever it was doing, and
+// the error is logged.
 func (s facadeServer) Problem(ctx context.Context, err error) facade.Problem {
 	if errors.Is(context.Cause(ctx), facade.ErrTooSlow) {
 		return s.api.Problem(context.WithoutCancel(ctx), errors.Join(call.TooSlow, err))

@@ -174,7 +174,7 @@ func (a *api) readHook(ctx context.Context, in *openapi.Request) (*openapi.Plain
 	return &openapi.Plain[wire.Hook]{Body: showHook(h)}, hookError(err)
 }
 
-// onHook adapts what is done to a hook of the caller.
+// onHook returns the handler of an operation on a hook of the caller.
 func (a *api) onHook(do func(Hooks, context.Context, dispatch.UserID, string) error) func(context.Context,
 	*openapi.Request) (*openapi.Nothing, error) {
 	return func(ctx context.Context, in *openapi.Request) (*openapi.Nothing, error) {

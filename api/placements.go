@@ -13,9 +13,8 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// listedPlacements returns where the service is that s names by its id, at a place in the body: the platforms that
-// offer it or, with its member platform or with the label l of the request, those of them that are meant. None: a fault
-// is recorded.
+// listedPlacements returns the platforms that offer the service which s names by its id. The member platform of s, or
+// the label l of the request, selects among them. If none is left, it records a fault at a place in the body.
 func (a *api) listedPlacements(f *openapi.Faults, s wire.ServiceChoice, l dispatch.Label,
 	at ...any) []catalogue.Placement {
 	listed, ok := a.Services.Find(s.ID)

@@ -62,7 +62,7 @@ func tooCostly(err error) error {
 		Text: "Splitting the area took too long. Simplify it, or take a part of it.", Err: err}
 }
 
-// tooManyTiles names the limit of a task, too, if that is what the tiles have to keep next.
+// tooManyTiles returns the error for too many tiles. It also names the limit of a task if that is lower.
 func (a *api) tooManyTiles(n string, most int) error {
 	inTask := ""
 	if a.Limits.Values < most {

@@ -150,7 +150,7 @@ func (b *Broker) ItemExtents(ctx context.Context, u dispatch.UserID,
 	return b.Items.ItemExtents(ctx, u, tasks)
 }
 
-// ServicesWithItems returns a job of each service of which a user has Items, newest first.
+// ServicesWithItems returns a job of each service with Items of a user, newest first.
 func (b *Broker) ServicesWithItems(ctx context.Context, u dispatch.UserID) (all []dispatch.Record, err error) {
 	jobs, err := b.Items.ItemServices(ctx, u)
 	for _, id := range jobs {

@@ -78,7 +78,7 @@ func withoutFailing(placements []placementPlan) []placementPlan {
 	return placements
 }
 
-// withRunTimes returns placements of which each has a run time: those without a known one the mean of the others.
+// withRunTimes returns placements with a run time each: those without a known one get the mean of the others.
 func withRunTimes(placements []placementPlan) []placementPlan {
 	sum, n := time.Duration(0), time.Duration(0)
 	for _, h := range placements {

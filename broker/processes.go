@@ -18,8 +18,7 @@ func (b *Broker) Process(ctx context.Context, u dispatch.UserID, s dispatch.Serv
 	return describe(ctx, b, u, s, l, dispatch.ProcessDescriber.Process)
 }
 
-// Processes returns the summaries of the processes in the namespace of a service, of which the application does not
-// count.
+// Processes returns the summaries of the processes in the namespace of a service, whatever its application.
 func (b *Broker) Processes(ctx context.Context, u dispatch.UserID, s dispatch.Service,
 	l dispatch.Label) ([]json.RawMessage, error) {
 	return describe(ctx, b, u, s, l, dispatch.ProcessDescriber.Processes)

@@ -24,7 +24,7 @@ func (b *Broker) overallQuota() dispatch.Quota {
 const MostLabelCharges = 1000
 
 // UsageByLabel is Usage with the charges of each account and month told apart by the value of a label. Charges without
-// a Label are the rest: of runs without that label, of months of which costs by label are not kept any more, and beyond
+// a Label are the rest: of runs without that label, of months whose costs by label are no longer kept, and beyond
 // MostLabelCharges. Invalid if the text is not the key of a label.
 func (b *Broker) UsageByLabel(ctx context.Context, u dispatch.UserID, label string) ([]dispatch.Usage, error) {
 	if !dispatch.LabelKey.MatchString(label) {

@@ -24,8 +24,8 @@ type Dimension struct {
 	// its single dimension then.
 	With []Dimension `json:"-"`
 
-	// Zipped: job n has the n-th value of every dimension, of which all have as many. Otherwise there is a job for each
-	// combination of values; those of the last dimension follow each other first.
+	// Zipped: job n has the n-th value of every dimension; all have the same number of values. Otherwise there is a job
+	// for each combination of values; those of the last dimension follow each other first.
 	Zipped bool `json:"-"`
 }
 

@@ -96,7 +96,7 @@ func KindOf(err error) Kind {
 func Is(err error, k Kind) bool { return err != nil && KindOf(err) == k }
 
 // LogLevel returns the level at which work that is tried again logs its failure: a warning, and less for an error of
-// the database, of which the outage is logged once for all that meet it.
+// the database, whose outages are logged once for all work that they concern.
 func LogLevel(err error) slog.Level {
 	if DatabaseError(err) != nil {
 		return slog.LevelDebug

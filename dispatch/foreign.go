@@ -15,7 +15,7 @@ type Foreign struct {
 	Created, Updated time.Time
 }
 
-// NeverSubmitted is the failure of a foreign job that had not ended and of which no identifier is known. It is not
+// NeverSubmitted is the failure of a foreign job that had not ended and whose identifier is not known. It is not
 // submitted: it may run.
 const NeverSubmitted = "The service that accepted this job recorded no platform id for it, so it may not have been " +
 	"submitted. Check the platform, then submit it again."

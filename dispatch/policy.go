@@ -23,7 +23,7 @@ type Policy struct {
 	Entitled func(context.Context) bool
 }
 
-// And returns the combination of two policies, of which the defaults of p count first.
+// And returns the combination of two policies. The defaults of p take precedence.
 func (p Policy) And(q Policy) Policy {
 	options := maps.Clone(q.Options)
 	if options == nil {

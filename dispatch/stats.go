@@ -6,7 +6,7 @@ import "time"
 type Stats struct {
 	Platforms []PlatformStats
 	Hooks     HookStats
-	// tasks with unfinished jobs of which none is started for now, by reason; Paused: their owner paused them
+	// tasks whose unfinished jobs are not started for now, by reason; Paused: their owner paused them
 	Limited map[Attention]int
 }
 

@@ -153,8 +153,8 @@ func (c Counts) Pausable(op string) error {
 	return nil
 }
 
-// AsOneJob returns the status of a task for clients to which it is one job: as Status, but a task of which jobs were
-// canceled is not finished, because its results are not whole.
+// AsOneJob returns the status of a task for clients to which it is one job: as Status, but a task with canceled jobs is
+// not finished, because its results are not whole.
 func (c Counts) AsOneJob() Status {
 	if s := c.Status(); s != Finished || c[Canceled] == 0 {
 		return s
@@ -171,7 +171,7 @@ func (c Counts) Progress(live float64) float64 {
 	return min(100, (100*float64(c.Ended())+live)/float64(c.Jobs()))
 }
 
-// End returns when a task ended of which the last job that has ended did so at a time; zero: some have not.
+// End returns when a task ended: at the given end of its last job, or zero if some jobs have not ended.
 func (c Counts) End(last time.Time) time.Time {
 	if !c.Status().Final() {
 		return time.Time{}
@@ -214,9 +214,9 @@ func (y *Tally) CountsFor(t TaskRecord) TaskRecord {
 	return t
 }
 
-// RequestFor returns the request of a job of the task, of which v is stored, see [Record].Value. A dimension is never
-// one of the task's own parameters, so that the value and the parameters are copied byte for byte. If the task has no
-// parameters, the error is Internal.
+// RequestFor returns the request of a job of the task. v is what is stored of the job, see [Record].Value. A dimension
+// is never one of the task's own parameters, so that the value and the parameters are copied byte for byte. If the task
+// has no parameters, the error is Internal.
 func (t Task) RequestFor(j Job, v json.RawMessage) (Request, error) {
 	r := t.RequestHeadFor(j)
 	r.Options = t.jobOptions()

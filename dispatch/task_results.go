@@ -21,8 +21,7 @@ func (m ResultPosition) Compare(n ResultPosition) int {
 	return cmp.Or(m.At.Compare(n.At), cmp.Compare(m.Job, n.Job))
 }
 
-// DescribeResults returns a description of the results of a task of which those of some finished jobs could not be
-// read.
+// DescribeResults returns a description of the results of a task if those of some finished jobs could not be read.
 func (t TaskRecord) DescribeResults(missing int) string {
 	finished := fmt.Sprintf("the %d jobs", t.Counts[Finished])
 	if missing > 0 {

@@ -197,7 +197,7 @@ func insertTask(
 	return err
 }
 
-// insertJobs inserts the jobs with their requests, and counts them.
+// insertJobs inserts the accepted jobs.
 func (a *acceptance) insertJobs(ctx context.Context, q tx) error {
 	return insertJobs(ctx, q, func(yield func(dispatch.Draft) bool) {
 		id, now := a.first, at(a.now)
@@ -212,8 +212,8 @@ func (a *acceptance) insertJobs(ctx context.Context, q tx) error {
 	})
 }
 
-// insertJobs inserts jobs with their requests, and counts them. Columns that no job needs keep their
-// defaults, and so does the version. Those of a task may be too many to have them all in memory.
+// insertJobs inserts jobs with their requests, and counts them. Columns that no job needs keep their defaults, and so
+// does the version. The jobs of a task may be too many to have them all in memory.
 func insertJobs(ctx context.Context, q tx, jobs iter.Seq[dispatch.Draft]) error {
 	alone, needed, j := make([]dispatch.UserID, 0, 1), make([]bool, len(allColumns)), dispatch.Draft{}
 	for j = range jobs {

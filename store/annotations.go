@@ -16,7 +16,7 @@ func (s *Store) AnnotateJob(
 		var refused error
 		j, err := changeOwnJob(ctx, q, u, id, func(j dispatch.Job) dispatch.Job {
 			j.Annotations, refused = c.Apply(j.Annotations)
-			j.Updated, j.Version = at(now), j.Version+1 // so that a visit that has read it does not undo the change
+			j.Updated, j.Version = at(now), j.Version+1
 			return j
 		})
 		if err = errors.Join(refused, err); err != nil || j.Task != 0 {

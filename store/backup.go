@@ -50,7 +50,7 @@ func Backup(ctx context.Context, dsn, to string) (size int64, err error) {
 	return keepCopy(part, to)
 }
 
-// notWritten says of which file a failure to write is.
+// notWritten adds the name of the file to an error of writing it.
 func notWritten(to string, err error) error {
 	kind, text := meaning(err)
 	switch text {

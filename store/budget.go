@@ -82,9 +82,9 @@ func (b budgets) admit(ctx context.Context, jobs []dispatch.Job) (admitted []dis
 	return admitted, nil
 }
 
-// pause pauses the tasks of which jobs were kept back, and returns the jobs whose intents were stored, as they are
-// then. A task that its owner has paused since the visit read its jobs stays so, and one with room goes on: a job that
-// was to have it was not stored.
+// pause pauses the tasks whose jobs were kept back, and returns the jobs whose intents were stored, as they are then. A
+// task that its owner has paused since the visit read its jobs stays so, and one with room goes on: a job that was to
+// have it was not stored.
 func (b budgets) pause(ctx context.Context, kept []dispatch.Job) (_ []dispatch.Job, err error) {
 	for _, id := range b.tasks() {
 		t := b.budgeted[id]

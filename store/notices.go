@@ -9,7 +9,7 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// event is a change of a job of which hooks may be notified.
+// event is a change of a job that hooks may be notified of.
 type event struct {
 	dispatch.Job
 	what dispatch.Status // its new status, or what needs its owner; "": it has ended for its task only

@@ -40,7 +40,7 @@ func (n *numbers) task(id dispatch.TaskID, u dispatch.UserID, anew bool) {
 	n.tasks[id] = numberedTask{u, anew || n.tasks[id].anew}
 }
 
-// drain returns the numbers, of which none are left.
+// drain returns the numbers, and leaves none.
 func (n *numbers) drain() numbers {
 	all := *n
 	*n = numbers{}

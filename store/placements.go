@@ -8,7 +8,7 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// noMoves is tasks.moves of a task of which no job can be moved.
+// noMoves is tasks.moves of a task whose jobs cannot be moved.
 const noMoves = 0
 
 // insertPlacements stores the placements of the task that its jobs may run at.
@@ -154,8 +154,8 @@ func listSpread(ctx context.Context, q querier, now int64) ([]spreadPlacement, e
 		ORDER BY tasks.id, h.number`)
 }
 
-// pauseSpread pauses the tasks with several placements, of which a job that waits at one may have been moved to another
-// since, and may run there.
+// pauseSpread pauses the tasks with several placements: a job that waits at one may have been moved to another since,
+// and run there.
 func pauseSpread(ctx context.Context, q tx, now int64) error {
 	ids, err := list(ctx, q, single[dispatch.TaskID], `
 		SELECT id

@@ -89,7 +89,7 @@ func (t *postgresTx) copy(ctx context.Context, table string, columns []string, v
 	})
 }
 
-// Commit implements transaction. The server rolls back a transaction of which a statement failed, and says so.
+// Commit implements transaction. The server rolls back a transaction in which a statement failed, and says so.
 func (t *postgresTx) Commit() error {
 	if err := t.ctx.Err(); err != nil {
 		return err

@@ -22,8 +22,9 @@ func (s *Store) Purge(ctx context.Context, keep time.Duration) error {
 	return errors.Join(s.purgeExpired(ctx, keep), s.purgeTasks(ctx), s.purgeHooks(ctx), s.purgeDocuments(ctx))
 }
 
-// purgeExpired deletes what is too old, and the counts and turns of queues of which no job waits or holds a slot: they
-// are few, so that no index leads to them. The condition stands twice to hold for the second of two processes, too.
+// purgeExpired deletes what is too old, and the counts and turns of queues without a job that waits or holds a slot:
+// they are few, so that no index leads to them. The condition stands twice to hold for the second of two processes,
+// too.
 func (s *Store) purgeExpired(ctx context.Context, keep time.Duration) error {
 	err := s.inBatches(ctx, removedJobs, func(q tx, now int64) (int64, error) {
 		return purgeJobs(ctx, q, now-keep.Microseconds())

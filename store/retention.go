@@ -180,7 +180,7 @@ func prunedRequest(text string) (string, error) {
 // prunedValue takes the place of the value of a task's job.
 const prunedValue = "null"
 
-// pruneTasks prunes the tasks of which all jobs have aged: first the values of their jobs, then what these share.
+// pruneTasks prunes the tasks whose jobs have all aged: first the values of their jobs, then what these share.
 func (s *Store) pruneTasks(ctx context.Context, before int64) error {
 	if before == 0 {
 		return nil
@@ -226,7 +226,7 @@ func lockAged(
 	return shared, aged, err
 }
 
-// eachAgedTask calls do for each task of which all jobs have aged; with unpruned only for those that are not pruned.
+// eachAgedTask calls do for each task whose jobs have all aged; with unpruned only for those that are not pruned.
 func (s *Store) eachAgedTask(ctx context.Context, before int64, unpruned bool, do func(dispatch.TaskID) error) error {
 	for after := dispatch.TaskID(0); ; {
 		found, err := list(ctx, s.on(s.read), single[dispatch.TaskID], `
@@ -291,8 +291,8 @@ func deleteAged(ctx context.Context, q tx, ids []dispatch.JobID, before int64) (
 	return deleteDefined(ctx, q, w)
 }
 
-// deleteAgedTasks hides the tasks of which all jobs have aged, and then deletes the aged jobs of all hidden tasks,
-// also of those that were hidden when this was interrupted. Purge deletes tasks without jobs.
+// deleteAgedTasks hides the tasks whose jobs have all aged, and then deletes the aged jobs of all hidden tasks, also of
+// those that were hidden when this was interrupted. Purge deletes tasks without jobs.
 func (s *Store) deleteAgedTasks(ctx context.Context, before int64) error {
 	if before == 0 {
 		return nil

@@ -105,7 +105,7 @@ func (all spendings) openRuns(ctx context.Context, q tx, ids []dispatch.TaskID) 
 		w.args...)
 }
 
-// earlier adds what the latest finished runs of the services of tasks cost of which no run is priced.
+// earlier adds, for tasks without a priced run, what the latest finished runs of their services cost.
 func (all spendings) earlier(ctx context.Context, q tx, ids []dispatch.TaskID) error {
 	ids = slices.DeleteFunc(slices.Clone(ids), func(id dispatch.TaskID) bool { return !all[id].Unpriced() })
 	services, err := servicesOf(ctx, q, ids)

@@ -86,9 +86,9 @@ func closeAll(dbs ...*sql.DB) error {
 }
 
 // sqliteDB opens connections that each keep up to cache kB of the file's pages, never to be returned. The system keeps
-// the file's pages as well, so that a page that a reader misses costs a copy. Each page of which anything changes is
-// written to the log as a whole, so pages are half as long as by default; the entries of indexes with long names of
-// users and accounts still fit four times. The journal mode is set after the length of pages, which it fixes.
+// the file's pages as well, so that a page that a reader misses costs a copy. Each page with a change is written to the
+// log as a whole, so pages are half as long as by default; the entries of indexes with long names of users and accounts
+// still fit four times. The journal mode is set after the length of pages, which it fixes.
 func sqliteDB(file, begin string, connections, cache int) (*sql.DB, error) {
 	settings := url.Values{"_txlock": {begin}, "_journal_mode": {"WAL"}, "_pragma": {"busy_timeout(5000)",
 		"page_size(2048)", "synchronous(FULL)", "foreign_keys(ON)", "temp_store(MEMORY)", fmt.Sprintf("cache_size(-%d)",

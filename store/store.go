@@ -94,8 +94,8 @@ func (s *Store) open(ctx context.Context, dsn string, c dispatch.Clock) (*Store,
 //go:embed schema.sql
 var schema string
 
-// provider returns the provider of the migrations: the schema, and those in files, of which each database has a folder;
-// nil: there are none.
+// provider returns the provider of the migrations: the schema, and those in files, in a folder for each database; nil:
+// there are none.
 func provider(
 	files fs.FS, dialect goose.Dialect, db *sql.DB, options ...goose.ProviderOption,
 ) (*goose.Provider, error) {
@@ -192,7 +192,7 @@ type dialect struct {
 	updates   []string            // that write some groups of the columns of a job, by the bits of these
 }
 
-// lock ends a query of which nobody else may change the rows of a table until the end of the transaction.
+// lock is the end of a query that locks the rows of a table until the end of the transaction.
 func (d *dialect) lock(table string) string {
 	if d.locks {
 		return " FOR UPDATE OF " + table

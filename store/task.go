@@ -254,8 +254,8 @@ func getTask(ctx context.Context, q tx, u dispatch.UserID, id dispatch.TaskID, m
 	return firstOf(selectTasks(ctx, q, most, "tasks", w, ""))
 }
 
-// showAttention sets the attention of a task of which some jobs have the given ones. That of its account counts if
-// the account submits nothing at present, and jobs of the task wait for that.
+// showAttention sets the attention of a task whose jobs have the given ones. That of its account counts if the account
+// submits nothing at present, and jobs of the task wait for that.
 func showAttention(r *dispatch.TaskRecord, jobs []dispatch.Attention, h hold, now int64) {
 	if h.until > now && !r.Paused && r.Counts[dispatch.Accepted] > 0 {
 		jobs = append(jobs, h.why)

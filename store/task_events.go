@@ -10,14 +10,14 @@ import (
 	"github.com/eodispatch/eodispatch/dispatch"
 )
 
-// taskEnds is that jobs of a task have ended of which hooks are to be notified.
+// taskEnds are the ends of jobs of a task in one transaction, for the hooks that are notified of the task.
 type taskEnds struct {
-	ended int64 // by this transaction
+	ended int64 // number of jobs
 	first int   // the smallest number of these jobs
 	hooks []dispatch.Hook
 }
 
-// addTask notes that a job of a task has ended of which a hook wants to know.
+// addTask notes the end of a job for the hooks that are notified of its task.
 func (e *effects) addTask(j dispatch.Job, hooks []dispatch.Hook) {
 	if e.tasks == nil {
 		e.tasks = map[dispatch.TaskID]*taskEnds{}
@@ -43,9 +43,9 @@ func ofTasks(hooks []dispatch.Hook, j dispatch.Job) (all []dispatch.Hook) {
 	return all
 }
 
-// notifyTasks adds the deliveries about tasks of which jobs have ended in this transaction. It counts the jobs of a
-// task after the transaction has taken a number of its owner, so that those of the same owner come before or after: one
-// of them sees that a share was passed. Each time that a task ends has the number as its epoch.
+// notifyTasks adds the deliveries about tasks whose jobs have ended in this transaction. It counts the jobs of a task
+// after the transaction has taken a number of its owner, so that those of the same owner come before or after: one of
+// them sees that a share was passed. Each time that a task ends has the number as its epoch.
 func (e *effects) notifyTasks(ctx context.Context, q tx) error {
 	var all []command
 	for _, id := range slices.Sorted(maps.Keys(e.tasks)) {

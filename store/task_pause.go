@@ -25,8 +25,8 @@ func (s *Store) PauseTask(ctx context.Context, u dispatch.UserID, id dispatch.Ta
 	return a, err
 }
 
-// endedByItself are the reasons of pauses during which jobs of a task are submitted, or after which they are: the pause
-// of its owner takes their place.
+// endedByItself are the reasons of pauses that end without the owner, or during which some jobs are submitted. A pause
+// by the owner takes their place.
 var endedByItself = []dispatch.Attention{dispatch.Trial, dispatch.CostsAwaited}
 
 // markPaused pauses a task for its owner, or for the reason that its attention shows, and returns the change of its

@@ -34,8 +34,8 @@ func newDialect(parameter func(n int) string, locks bool) *dialect {
 	return d
 }
 
-// updateOf returns the statement that makes a job that is stored another. If its owner sees that, the owner has taken a
-// number.
+// updateOf returns the statement that replaces a stored job by its new state. If the owner sees the change, the owner
+// has taken a number before.
 func (d *dialect) updateOf(before, now *dispatch.Job) command {
 	mask, args := 0, make([]any, 0, 64)
 	for i, g := range groups {
@@ -172,7 +172,7 @@ func lockJobs(ctx context.Context, q tx, w where) ([]stored, error) {
 	return list(ctx, q, func(s *stored) []any { return append(whole(&s.Job), s.beside()...) }, `SELECT `+jobColumns+besideColumns+` FROM jobs WHERE `+condition+` ORDER BY jobs.id`+q.lock("jobs"), w.args...)
 }
 
-// besideColumns are what stored has of a job beside it. stored.beside has their order.
+// besideColumns are the columns of stored besides the job. stored.beside has their order.
 const besideColumns = `, jobs.bytes, jobs.changed,
 		EXISTS (SELECT 1 FROM task_changes s WHERE s.task = jobs.task AND s.stops),
 		EXISTS (SELECT 1 FROM hooks h WHERE h.owner = jobs.owner),

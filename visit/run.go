@@ -65,7 +65,7 @@ type run struct {
 // errUnwanted ends the request of a run whose owner canceled it, or that took longer than its owner permits.
 var errUnwanted = errors.New("the run is no longer wanted")
 
-// begin is [dispatch.Submission.Runs].
+// begin implements [dispatch.Submission.Runs].
 func (r *run) begin(ctx context.Context) (context.Context, error) {
 	if err := r.visit.visits.runs.enter(r.visit.backend); err != nil {
 		return nil, err

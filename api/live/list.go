@@ -127,7 +127,7 @@ func (r *Renderer) ShareTask() (task dispatch.TaskRecord, err error) {
 	return task, r.share(&task)
 }
 
-// share has the jobs of a task written.
+// share makes a task the one whose jobs are written, and takes memory for its parameters if they are large.
 func (r *Renderer) share(task *dispatch.TaskRecord) error {
 	r.Task = task
 	if n := len(task.Request.Parameters); !r.topic.Bare && n > largeText {

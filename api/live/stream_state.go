@@ -141,7 +141,7 @@ func (s *Stream) sendPage(ctx context.Context, c dispatch.ChangedPage) error {
 	return s.sendElements(ctx, listing{c.Task, inOrder(tasks), inOrder(jobs)}, &removed)
 }
 
-// sendAccounts sends what has not ended at the accounts of which jobs show something else than they did.
+// sendAccounts sends the unfinished jobs at accounts whose state, as jobs show it, has changed.
 func (s *Stream) sendAccounts(ctx context.Context, were []dispatch.AccountState) error {
 	var differ []dispatch.Account
 	for _, pair := range [][2][]dispatch.AccountState{{were, s.state.accounts}, {s.state.accounts, were}} {

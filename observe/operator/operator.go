@@ -95,7 +95,7 @@ type Hold struct {
 	Since  time.Time `json:"since"`
 }
 
-// Ends asks for the end of all jobs of a scope, see [Hold], of which nobody knows whether their platform took them.
+// Ends asks for the end of all jobs of a scope, see [Hold], whose submission is unknown.
 type Ends struct {
 	Scope  string `json:"scope"`
 	Reason string `json:"reason"`

@@ -156,7 +156,7 @@ func (s *stats) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// withAll adds the configured platforms of which the database knows nothing yet.
+// withAll adds the configured platforms that the database does not know yet.
 func withAll(found []dispatch.PlatformStats, backends []*dispatch.Backend) []dispatch.PlatformStats {
 	known := map[string]bool{}
 	for _, p := range found {

@@ -77,7 +77,7 @@ func (d *description) checkFormat(r dispatch.Request) (warning string, err error
 		"format")
 }
 
-// leavesUnused reports whether a format is one of the usual ones, of which the process offers none.
+// leavesUnused reports whether a format is one of the usual ones while the process offers none of these.
 func (d *description) leavesUnused(format string) bool {
 	return dispatch.IsUsualFormat(format) && !slices.ContainsFunc(d.media(), dispatch.IsUsualFormat)
 }

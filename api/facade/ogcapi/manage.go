@@ -245,7 +245,7 @@ func (f *Facade) changeJob(in *request, id facade.ID) (*answer, error) {
 	return &answer{Body: f.unstartedInfo(in, n, kept)}, nil
 }
 
-// merged returns an execute request with changes, of which inputs and outputs are merged by their names.
+// merged returns an execute request with changes; inputs and outputs are merged by name.
 func (m members) merged(changes members) (members, error) {
 	all := maps.Clone(m)
 	for name, change := range changes {

@@ -27,7 +27,7 @@ type subscriber struct {
 	Secret     dispatch.Secret `json:"eodispatch:secret"`
 }
 
-// The events of which the URLs of a subscriber are notified. To a subscriber, a task is one job, too.
+// The events that the URLs of a subscriber are notified of. To a subscriber, a task is one job, too.
 var (
 	eventsOfJob = subscriberEvents{[]dispatch.Status{dispatch.Finished}, []dispatch.Status{dispatch.Failed,
 		dispatch.Canceled}, []dispatch.Status{dispatch.Running}}
