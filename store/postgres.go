@@ -20,8 +20,8 @@ import (
 // reads have pool_max_conns connections each; default: the number of CPUs, and at least 4.
 const visiting, locking, pinging = 8, 6, 2
 
-// listening is how many connections are opened for notifications, outside of the pools.
-const listening = 2
+// listening is the connection for notifications, which is outside of the pools.
+const listening = 1
 
 // postgresPools are the names of the pools, in the order in which they are opened.
 var postgresPools = []string{"write", "read", "visit", "locks", "ping"}

@@ -3,6 +3,7 @@ package store_test
 import (
 	"database/sql"
 	"os"
+	"runtime"
 	"sync"
 	"testing"
 
@@ -73,7 +74,7 @@ func TestConnections_AreNamedAndCounted(t *testing.T) {
 		t.Errorf("%d connections are named, %v", named, err)
 	}
 	own, allowed, err := s.Connections(t.Context())
-	if err != nil || own < 26 || allowed < own {
+	if err != nil || own != 17+2*max(4, runtime.NumCPU()) || allowed < own {
 		t.Errorf("%d of %d, %v", own, allowed, err)
 	}
 	postgres.Exec(t, url, `DO $$ BEGIN
