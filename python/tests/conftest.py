@@ -64,7 +64,7 @@ def demo() -> Iterator[Demo]:
 def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty home folder, and no variables that name a broker."""
     folder = tmp_path_factory.mktemp("home")
-    for name in ("EODISPATCH_URL", "EODISPATCH_BROKER", "EODISPATCH_TOKEN", "XDG_STATE_HOME", "LOCALAPPDATA"):
+    for name in ("EODISPATCH_BROKER", "EODISPATCH_TOKEN", "XDG_STATE_HOME", "LOCALAPPDATA"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(folder))
     return folder

@@ -39,7 +39,7 @@ async def run(file: str) -> dict[str, Any]:
 @pytest.fixture(autouse=True)
 def shell(demo: Demo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The variables and the folder of a user's shell."""
-    monkeypatch.setenv("EODISPATCH_URL", demo.broker)
+    monkeypatch.setenv("EODISPATCH_BROKER", demo.broker)
     monkeypatch.setenv("EODISPATCH_TOKEN", demo.token())
     monkeypatch.chdir(tmp_path)
 

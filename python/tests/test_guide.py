@@ -30,7 +30,7 @@ class Reader(nbclient.NotebookClient):  # type: ignore[misc,name-defined]
 
 
 def test_from_nothing_to_a_map(demo: Demo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("EODISPATCH_URL", demo.broker)
+    monkeypatch.setenv("EODISPATCH_BROKER", demo.broker)
     notebook = nbformat.read(GUIDE, as_version=4)
     assert not any(cell.get("outputs") for cell in notebook.cells), "the notebook is kept without its outputs"
     Reader(notebook, timeout=600, kernel_name="python3", resources={"metadata": {"path": tmp_path}}).execute()

@@ -95,7 +95,7 @@ def test_a_refused_sign_in(demo: Demo, browser: Browser) -> None:
 
 
 def test_variables_of_scripts(demo: Demo, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("EODISPATCH_URL", demo.broker)
+    monkeypatch.setenv("EODISPATCH_BROKER", demo.broker)
     monkeypatch.setenv("EODISPATCH_TOKEN", demo.token())
     with eodispatch.connect() as c:
         assert c.user() == "alice"

@@ -34,17 +34,17 @@ def connect(
     The sign-in is kept in a file that only you can read, is renewed when it is used, and is that of the command line
     `eodispatch login`, too. Programs that act for themselves need none: give a token, or EODISPATCH_TOKEN.
 
-    url : address of the broker, or a name that `eodispatch login --name` gave it; by default EODISPATCH_URL,
-        EODISPATCH_BROKER, or that of your last sign-in
+    url : address of the broker, or a name that `eodispatch login --name` gave it; by default EODISPATCH_BROKER,
+        or that of your last sign-in
     token : access token; by default EODISPATCH_TOKEN
     offline : stay signed in when your session at the identity provider ends
     interactive : whether a page to sign in can be shown; by default in a notebook and on a terminal
     insecure : permit http to other machines, where everybody on the way can read the token
     """
     environment = os.environ
-    url = url or environment.get("EODISPATCH_URL") or environment.get("EODISPATCH_BROKER") or sessions.current()
+    url = url or environment.get("EODISPATCH_BROKER") or sessions.current()
     if not url:
-        raise SignInRequired("no broker is known: give its address, or set EODISPATCH_URL")
+        raise SignInRequired("no broker is known: give its address, or set EODISPATCH_BROKER")
     named = sessions.named(url)
     address = addresses.parse(named.url if named else url)
     addresses.require_secure(address, insecure)
