@@ -60,7 +60,7 @@ var readings = map[string]func(raw string) string{
 	},
 	"net/http.ServeMux": func(raw string) string {
 		u, _ := url.Parse(raw)
-		return path.Clean(u.Path)
+		return path.Clean("/" + u.Path)
 	},
 	"urllib.parse.urlparse": func(raw string) string {
 		raw = strings.NewReplacer("\t", "", "\r", "", "\n", "").Replace(strings.TrimLeft(raw, "\x00\x01\x02\x1f "))
@@ -90,7 +90,7 @@ var readings = map[string]func(raw string) string{
 		if err != nil {
 			return ""
 		}
-		return path.Clean(u.Path)
+		return path.Clean("/" + u.Path)
 	},
 }
 
@@ -137,6 +137,7 @@ func TestParseAddress_AgreesWithOthers(t *testing.T) {
 }
 
 func FuzzParseAddress(f *testing.F) {
+	f.Add("https://a.example")
 	f.Add("https://a.example/jobs/j-7/results;x")
 	f.Add(`https:\\a.example/%2e%2e/%256a?b#c`)
 	f.Fuzz(func(t *testing.T, raw string) { agreed(t, raw) })
