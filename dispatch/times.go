@@ -21,7 +21,7 @@ func Earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// Sleep waits for d. It fails if ctx is done before.
+// Sleep waits for d, or returns the error of ctx if that is done before.
 func Sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -29,7 +29,6 @@ func Sleep(ctx context.Context, d time.Duration) error {
 	case <-timer.C:
 		return nil
 	case <-ctx.Done():
-		return &Error{Kind: Unavailable, Op: "dispatch.sleep",
-			Text: "The request ended before the platform could be asked. Repeat it.", Err: ctx.Err()}
+		return ctx.Err()
 	}
 }

@@ -95,7 +95,8 @@ const (
 		WHERE tasks.moves > 0 AND h.task = tasks.id AND h.document <> ''
 			AND EXISTS (
 				SELECT 1 FROM jobs k
-				WHERE k.task = tasks.id AND k.task <> 0 AND k.status = 'created' AND NOT k.hidden AND k.phase = 'waiting')`
+				WHERE k.task = tasks.id AND k.task <> 0 AND k.status = 'created' AND NOT k.hidden
+					AND k.phase = 'waiting')`
 )
 
 // Origins returns the origins of all documents that define the services of waiting jobs.

@@ -280,5 +280,9 @@ func (vs *Visits) AwaitSendTime(ctx context.Context, backend *dispatch.Backend, 
 			Text: "The platform's rate limit is reached. Repeat the request later.", RetryAfter: max(s.Wait,
 				time.Second)}
 	}
-	return dispatch.Sleep(ctx, s.Wait)
+	if err := dispatch.Sleep(ctx, s.Wait); err != nil {
+		return &dispatch.Error{Kind: dispatch.Unavailable, Op: "dispatch.awaitSendTime",
+			Text: "The request ended before the platform could be asked. Repeat it.", Err: err}
+	}
+	return nil
 }

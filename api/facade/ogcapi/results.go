@@ -239,15 +239,11 @@ func (in *request) pause(d time.Duration) error {
 		return err
 	}
 	defer end()
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
+	if err := dispatch.Sleep(ctx, d); err != nil {
 		return &dispatch.Error{Kind: dispatch.Unavailable, Op: "ogcapi.pause",
-			Text: "The request was ended because the server stops. Repeat it.", Err: ctx.Err()}
+			Text: "The request was ended because the server stops. Repeat it.", Err: err}
 	}
+	return nil
 }
 
 // pauseOf reads the pause of an echo in seconds.
